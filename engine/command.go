@@ -120,6 +120,9 @@ type Receiver struct {
 	Sink     Sink
 	Tag      uint64          // given with each delivery
 	Session  *SessionRequest // nil: a receiver without session
+	// Read counts, by entity partition, the deliveries without a lock whose bodies whoever has the link has read, or will never read. The log keeps the bodies of
+	// the others.
+	Read [event.MaxEntityPartitions]atomic.Uint64
 	// Runtime is what those who drive partitions keep of the receiver while it is attached. Only they touch it.
 	Runtime atomic.Value
 }

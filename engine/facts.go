@@ -12,7 +12,8 @@ import (
 //
 // A [event.SettlementRefused] is left out where there are too many of them, so is a link that is opened with its end, and the [event.SendsRefused] of a
 // second are added up, whoever they are from: whoever drives the partition fills in what they say of that. A receiver's link need not be noted:
-// [Attach] and [Detach] say enough. A sender's is known to no partition. A [event.BackupMarked] and a [event.BodyErased] alone are durable before the reply.
+// [Attach] and [Detach] say enough. A sender's is known to no partition. A [event.BackupMarked], a [event.BodyErased] and a [event.HistoryCut] alone are durable
+// before the reply.
 type Note struct {
 	Fact   event.Event // the partition's from now on. Its origin is filled in, with the number it has if that is there already
 	Origin *Origin     // nil: none
@@ -46,7 +47,7 @@ func note(d *decision, cmd *Note) {
 	case *event.PartitionFenced:
 		d.lazy, fact.Error = false, clipTo(fact.Error, event.MaxReason)
 		d.because(cmd.Why, *of)
-	case *event.PartitionRestarted, *event.BackupMarked, *event.BodyErased:
+	case *event.PartitionRestarted, *event.BackupMarked, *event.BodyErased, *event.HistoryCut:
 		d.lazy = false
 		d.because(cmd.Why, *of)
 	}

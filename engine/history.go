@@ -48,7 +48,8 @@ const (
 // maxHistoryPolicies is how many patterns may have one; a choice.
 const maxHistoryPolicies = 1000
 
-// Event is the event that carries a command out, without its origin; nil: that is said already.
+// Event is the event that carries a command out, without its origin; nil: that is said already. The first that is said of the namespace is an event even
+// if it says nothing: from its time on the defaults hold (docs/decisions/0061).
 func (cmd *PutHistoryPolicy) Event(now *HistoryPolicies) (*event.HistoryPolicySet, *Error) {
 	if cmd.Pattern == "" {
 		return cmd.ofNamespace(now), nil
@@ -81,7 +82,7 @@ func (cmd *PutHistoryPolicy) ofNamespace(now *HistoryPolicies) *event.HistoryPol
 	if cmd.BeforeSends != BeforeSendsNotGiven {
 		is.BeforeSends = cmd.BeforeSends == BeforeSendsYes
 	}
-	if is == was {
+	if is == was && now != nil {
 		return nil
 	}
 	return &event.HistoryPolicySet{Policy: is.Policy, Share: is.Share, BeforeSends: is.BeforeSends}

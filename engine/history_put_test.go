@@ -21,6 +21,7 @@ func TestPutHistoryPolicy(t *testing.T) {
 		want    string
 		refused Code
 	}{
+		{cmd: PutHistoryPolicy{Why: event.ReasonGiven{Reason: "from now on"}}, want: `HistoryPolicySet, because "from now on" "" of 0 by 0`},
 		{cmd: PutHistoryPolicy{}},
 		{cmd: PutHistoryPolicy{Policy: week, Why: why}, want: `HistoryPolicySet, because "audit" "" of 0 by 0`},
 		{cmd: PutHistoryPolicy{Policy: week}},

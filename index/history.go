@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -33,10 +34,10 @@ type PatternPolicy struct {
 	lower string
 }
 
-// DefaultHistory is what holds where nothing is said.
+// DefaultHistory is what holds where nothing is said (docs/decisions/0061).
 var DefaultHistory = NamespaceHistory{
-	Policy: event.HistoryPolicy{Events: event.KeepForever, Bodies: event.KeepForever, Undo: event.KeepForever},
-	Share:  100,
+	Policy: event.HistoryPolicy{Events: event.KeepFor(7 * 24 * time.Hour), Bodies: event.KeepFor(24 * time.Hour), Undo: event.KeepFor(24 * time.Hour)},
+	Share:  20,
 }
 
 // History is what is said of history now; nil: nothing. It is not to be changed.

@@ -17,8 +17,8 @@ func TestHistoryPolicy(t *testing.T) {
 	t.Parallel()
 	x := New()
 	c := &x.Catalogue
-	all := event.HistoryPolicy{Events: event.KeepForever, Bodies: event.KeepForever, Undo: event.KeepForever}
-	if p := c.HistoryPolicy("any"); p != all || c.History() != nil {
+	all := event.HistoryPolicy{Events: week, Bodies: 24 * hour, Undo: 24 * hour}
+	if p := c.HistoryPolicy("any"); p != all || c.History().Whole().Share != 20 || c.History() != nil {
 		t.Errorf("at first %+v", p)
 	}
 	set := func(at event.Time, pattern string, p event.HistoryPolicy) {
@@ -51,7 +51,7 @@ func TestHistoryPolicy(t *testing.T) {
 	x.Apply(7000, &event.HistoryPolicySet{Pattern: "*", Removed: true})
 	x.Apply(7000, &event.HistoryPolicySet{Pattern: "never", Removed: true})
 	x.Apply(7000, &event.HistoryPolicySet{Removed: true})
-	if p := c.HistoryPolicy("orders/eu"); p != (event.HistoryPolicy{Events: 2 * week, Bodies: event.KeepForever, Undo: event.KeepForever}) {
+	if p := c.HistoryPolicy("orders/eu"); p != (event.HistoryPolicy{Events: 2 * week, Bodies: 24 * hour, Undo: 24 * hour}) {
 		t.Errorf("after removals %+v", p)
 	}
 }

@@ -98,9 +98,10 @@ func (l *Ledger) Events(ctx context.Context, r Range) error {
 	return l.events(ctx, r, nil)
 }
 
-// acts are what people and programs did to entities, rules, clocks and partitions, and to many messages at once.
+// acts are what people and programs did to entities, rules, clocks and partitions, to history, and to many messages at once.
 var acts = []event.Kind{event.KindEntityCreated, event.KindEntityUpdated, event.KindEntityDeleted, event.KindRuleAdded, event.KindRuleUpdated,
-	event.KindRuleRemoved, event.KindMessagesBatchDeleted, event.KindClockSet, event.KindPartitionFenced, event.KindPartitionRestarted, event.KindBackupMarked}
+	event.KindRuleRemoved, event.KindMessagesBatchDeleted, event.KindClockSet, event.KindPartitionFenced, event.KindPartitionRestarted, event.KindBackupMarked,
+	event.KindHistoryPolicySet, event.KindHistoryCut, event.KindBodyErased}
 
 // Audit tells who created, changed, deleted and purged what, with the reason that was given.
 func (l *Ledger) Audit(ctx context.Context, r Range) error {

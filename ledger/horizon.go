@@ -60,7 +60,7 @@ func bodiless(ctx context.Context, b *book) (until event.Time, err error) {
 		if !s.Sealed { // of these the records would be read, and nothing goes from them
 			break
 		}
-		if s.ErasedBytes > 0 {
+		if s.ErasedBytes > 0 && !s.Cold {
 			until = max(until, s.Highest)
 		}
 	}

@@ -55,7 +55,7 @@ var verbs = map[event.Kind]string{
 	event.KindSourceForgotten: "source-forgotten", event.KindBackupMarked: "backup", event.KindClockSet: "clock-set", event.KindRunStarted: "run",
 	event.KindLinkOpened: "link-opened", event.KindSettlementRefused: "refused", event.KindSendsRefused: "sends-refused", event.KindReasonGiven: "reason",
 	event.KindNumbersReserved: "reserved", event.KindPartitionFenced: "fenced", event.KindPartitionRestarted: "restarted",
-	event.KindBodyErased: "erased",
+	event.KindBodyErased: "erased", event.KindHistoryCut: "history-cut", event.KindHistoryPolicySet: "history-kept",
 }
 
 // detail is what there is to say of an event beside its verb and the message it is about. Nothing in it can steer a terminal.
@@ -127,12 +127,46 @@ func (n *names) administered(ev event.Event) string {
 		return fmt.Sprintf("version %s, the run before ended: %v", word(ev.Version), ev.Stop)
 	case *event.ReasonGiven:
 		return quote(ev.Reason)
+	case *event.HistoryPolicySet:
+		return keptFor(ev)
+	case *event.HistoryCut:
+		return fmt.Sprintf("partition %d begins at %d, %d bytes for want of %v", ev.LogPartition, ev.First, ev.Bytes, ev.Cause)
 	case *event.LinkOpened:
 		return ev.Role.String()
 	case *event.LinkClosed:
 		return because(ev.Cause.String(), ev.Condition, ev.Description)
 	}
 	return ""
+}
+
+// keptFor is what a policy says.
+func keptFor(ev *event.HistoryPolicySet) string {
+	of := "of the namespace"
+	if ev.Pattern != "" {
+		of = "of " + word(ev.Pattern)
+	}
+	if ev.Removed {
+		return of + ": nothing is said any more"
+	}
+	var words []string
+	for _, part := range []struct {
+		name string
+		kept event.Retention
+	}{{"events", ev.Policy.Events}, {"bodies", ev.Policy.Bodies}, {"undo", ev.Policy.Undo}} {
+		if part.kept != 0 {
+			words = append(words, part.name+" "+part.kept.String())
+		}
+	}
+	if ev.Share > 0 {
+		words = append(words, fmt.Sprintf("share %d %%", ev.Share))
+	}
+	if ev.BeforeSends {
+		words = append(words, "before sends")
+	}
+	if len(words) == 0 {
+		words = []string{"the defaults"}
+	}
+	return of + ": " + strings.Join(words, ", ")
 }
 
 // unmatched is what is said of a message to a topic that no subscription has.

@@ -105,6 +105,7 @@ var (
 const (
 	Sealed       = format.Sealed       // sealed files
 	Backups      = format.Backups      // kind 58
+	Cuts         = format.Cuts         // kind 70
 	Erasures     = format.Erasures     // kind 69
 	Based        = format.Bases        // a base, and kinds 50 to 54 in it
 	Fences       = format.Fences       // kinds 67 and 68
@@ -168,8 +169,8 @@ type Partition interface {
 	// Recovery and Segments say what stands in the files of this machine.
 	Recovery() Recovery
 	Segments() []SegmentInfo
-	// Summaries yields what the segments have that are not empty, oldest first: of a sealed file by its ends alone, of another one by reading
-	// its records. After an error nothing follows; damage is a *CorruptError.
+	// Summaries yields what the segments have that are not empty, oldest first, those among them that are kept for their bodies alone: of a sealed file by its
+	// ends, of another one by reading its records. After an error nothing follows; damage is a *CorruptError.
 	Summaries(ctx context.Context) iter.Seq2[Summary, error]
 	// LastStop is how the last run that led this log ended.
 	LastStop() event.Stop
@@ -228,6 +229,8 @@ type SegmentInfo struct {
 	First, End event.LSN
 	Erased     uint64 // frames of which not all bodies are kept any more; all else of them was verified
 	Sealed     int64  // bytes of the file, if it is a sealed one; else 0
+	// Until is when the chapter behind that of the segment began, by the machine's clock; 0: it is a sealed one, or of the last chapter.
+	Until event.Time
 }
 
 // Writer appends to one partition. Batch, Append, Write, Sync and the batches belong to one goroutine; the other methods may be called
@@ -268,6 +271,8 @@ type Sealer interface {
 	// one. It may be called while the partition is written and read, and needs a writer. An error that wraps [ErrNoRoom], that is of ctx or that is for want of
 	// descriptors has changed nothing, and Seal can be called again; after any other one it does nothing more.
 	Seal(ctx context.Context) (bool, error)
+	// Hurry has chapters sealed as soon as they have ended, whatever [Options.SealAfter] says unless that is 0, or not any more.
+	Hurry(on bool)
 }
 
 // Scrubber is what the partitions of a store are, too.

@@ -29,6 +29,7 @@ type partition struct {
 	copying sync.RWMutex
 
 	sealing sealing
+	hurry
 	dropping
 	basing
 	finder
@@ -83,11 +84,20 @@ func (p *partition) Bounds() (first, committed event.LSN) {
 
 // Segments implements [Partition].
 func (p *partition) Segments() []SegmentInfo {
+	p.listing.Lock()
+	began := make(map[uint32]int64, len(p.manifest.Chapters))
+	for i, c := range p.manifest.Chapters[min(1, len(p.manifest.Chapters)):] {
+		began[p.manifest.Chapters[i].ID] = c.Created
+	}
+	p.listing.Unlock()
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	list := make([]SegmentInfo, len(p.segments))
 	for i, s := range p.segments {
 		list[i] = s.info(p.id, s.end)
+		if list[i].Sealed == 0 {
+			list[i].Until = event.Time(began[s.chapter])
+		}
 	}
 	return list
 }

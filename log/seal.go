@@ -48,6 +48,12 @@ func useBlocks(list []*segment, blocks *blockCache) {
 // Seal implements [Sealer].
 func (p *partition) Seal(ctx context.Context) (bool, error) { return p.sealing.next(ctx) }
 
+// hurry says whether chapters are sealed as soon as they have ended.
+type hurry struct{ on atomic.Bool }
+
+// Hurry implements [Sealer].
+func (v *hurry) Hurry(on bool) { v.on.Store(on) }
+
 // next seals the oldest chapter, if it is time.
 func (v *sealing) next(ctx context.Context) (bool, error) {
 	p := v.p
@@ -86,7 +92,7 @@ func (v *sealing) due() (c format.Chapter, end format.Mark, ok bool) {
 	p.mu.RLock()
 	leads := p.writer != nil && p.poison == nil
 	p.mu.RUnlock()
-	if age := opts.Now().Sub(time.UnixMilli(list[1].Created)); !leads || opts.SealAfter > 0 && age < opts.SealAfter {
+	if age := opts.Now().Sub(time.UnixMilli(list[1].Created)); !leads || opts.SealAfter > 0 && !p.hurry.on.Load() && age < opts.SealAfter {
 		return c, end, false
 	}
 	return list[0], format.Mark{LSN: list[1].First, Chain: list[1].Chain}, true

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"sort"
 
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/log/format"
@@ -15,6 +16,7 @@ import (
 type Summary struct {
 	SegmentInfo
 	Sealed          bool  // it is a sealed file, and else one that was written as the log was
+	Cold            bool  // it is there for its bodies alone: its events are in front of what the log begins with
 	Stored          int64 // what it takes on the disk, bytes
 	Frames, Records uint64
 	Events          uint64
@@ -31,15 +33,16 @@ type summaries struct{ p *partition }
 func (r summaries) Summaries(ctx context.Context) iter.Seq2[Summary, error] {
 	p := r.p
 	return func(yield func(Summary, error) bool) {
-		at, end := p.Bounds()
-		for at < end {
-			s, next := p.locate(at)
-			if s == nil || next <= at {
+		_, end := p.Bounds()
+		for at := event.LSN(0); at < end; {
+			s, next, first := r.following(at)
+			if s == nil || at >= first && at > 0 && s.base > at {
 				yield(Summary{}, fmt.Errorf("%w: partition %d: address %d is in no segment", ErrInternal, p.id, at))
 				return
 			}
 			next = min(next, end)
 			sum, err := r.summary(ctx, s, next)
+			sum.Cold = next <= first
 			if err != nil && p.again(s, err) {
 				continue
 			}
@@ -55,6 +58,18 @@ func (r summaries) Summaries(ctx context.Context) iter.Seq2[Summary, error] {
 			yield(Summary{}, err)
 		}
 	}
+}
+
+// following is the first segment that ends behind an address, where it ends, and where the log begins.
+func (r summaries) following(at event.LSN) (s *segment, end, first event.LSN) {
+	p := r.p
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	i := sort.Search(len(p.segments), func(i int) bool { return p.segments[i].end > at })
+	if i == len(p.segments) {
+		return nil, 0, p.first
+	}
+	return p.segments[i], p.segments[i].end, p.first
 }
 
 // summary is that of a segment which ends at an address.

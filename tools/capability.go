@@ -47,6 +47,8 @@ func capabilityOf(ev event.Event) string {
 		return log.Backups
 	case *event.BodyErased:
 		return log.Erasures
+	case *event.HistoryCut:
+		return log.Cuts
 	case *event.MessageDeadLettered:
 		if ev.SubQueue == event.TransferDeadLetter {
 			return log.Moves

@@ -19,14 +19,14 @@ func TestUnlistedCapability(t *testing.T) {
 	const fences, moved, transactions = `PartitionFenced is of the capability \"fences\"`, `MessageEnqueued is of the capability \"moves\"`,
 		`NumbersReserved is of the capability \"transactions\"`
 	const policies = `HistoryPolicySet is of the capability \"policies\"`
-	const backups, erasures = `BackupMarked is of the capability \"backups\"`, `BodyErased is of the capability \"erasures\"`
+	const backups, erasures, cuts = `BackupMarked is of the capability \"backups\"`, `BodyErased is of the capability \"erasures\"`, `HistoryCut is of the capability \"cuts\"`
 	for name, c := range map[string]struct {
 		listed []string
 		want   []string
 	}{
-		"none":  {nil, []string{moved, transactions, fences, policies, backups, erasures}},
-		"moves": {[]string{log.Moves}, []string{transactions, fences, policies, backups, erasures}},
-		"all":   {[]string{log.Backups, log.Erasures, log.Fences, log.Moves, log.Policies, log.Transactions}, nil},
+		"none":  {nil, []string{moved, transactions, fences, policies, backups, erasures, cuts}},
+		"moves": {[]string{log.Moves}, []string{transactions, fences, policies, backups, erasures, cuts}},
+		"all":   {[]string{log.Backups, log.Cuts, log.Erasures, log.Fences, log.Moves, log.Policies, log.Transactions}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

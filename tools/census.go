@@ -24,6 +24,7 @@ type FileCount struct {
 	Partition log.PartitionID
 	log.Summary
 	Live, LiveBytes uint64
+	Base            bool // it is what the log begins with, which is no segment
 }
 
 // EntityCount is what the logs have of an entity. What is the namespace's own is entity 0.
@@ -78,10 +79,17 @@ func (t *census) partition(ctx context.Context, p log.Partition) error {
 	if err := state.Run(ctx, replay.Watch{}); err != nil {
 		return located(p, err)
 	}
+	base := beginning(p)
 	from := len(t.files)
 	for sum, err := range p.Summaries(ctx) {
 		if err != nil {
 			return err
+		}
+		if sum.Cold { // what happened there is in the base
+			sum.Frames, sum.Records, sum.Events, sum.Lowest, sum.Highest, sum.Kinds = 0, 0, 0, 0, 0, nil
+			for i := range sum.Slices {
+				sum.Slices[i].Events, sum.Slices[i].Bytes = 0, 0
+			}
 		}
 		t.files = append(t.files, FileCount{Partition: p.ID(), Summary: sum})
 		for _, k := range sum.Kinds {
@@ -93,7 +101,17 @@ func (t *census) partition(ctx context.Context, p log.Partition) error {
 		}
 	}
 	t.live(state, t.files[from:])
+	t.files = slices.Insert(t.files, from, base...)
 	return nil
+}
+
+// beginning is what a log begins with, if that is not its first frame.
+func beginning(p log.Partition) []FileCount {
+	b, ok := baseOf(p)
+	if !ok {
+		return nil
+	}
+	return []FileCount{{Partition: p.ID(), Base: true, Summary: log.Summary{Stored: b.Size, SegmentInfo: log.SegmentInfo{File: b.File, First: b.LSN, End: b.LSN}}}}
 }
 
 // of is the value of a key, which is made when there is none.

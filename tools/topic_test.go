@@ -91,7 +91,7 @@ func fill(v reflect.Value, n *int) {
 		*x = event.ValueType(*n % 10)
 	case *event.SubQueue:
 		*x = event.TransferDeadLetter
-	case *event.Relation, *event.Stop, *event.Role, *event.CloseCause, *event.Wanted, *event.Refusal, *event.Trigger, *event.AbortCause, *event.FenceCause:
+	case *event.Relation, *event.Stop, *event.Role, *event.CloseCause, *event.Wanted, *event.Refusal, *event.Trigger, *event.AbortCause, *event.FenceCause, *event.CutCause:
 		v.SetUint(uint64(1 + *n%2))
 	default:
 		switch v.Kind() {

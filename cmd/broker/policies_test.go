@@ -30,7 +30,7 @@ func TestHistoryPolicies(t *testing.T) {
 			}
 		}
 	}
-	want := wire.HistoryPolicies{Namespace: wire.NamespaceHistory{HistoryPolicy: wire.HistoryPolicy{Events: "7d", Bodies: "none", Undo: "unlimited"}, Share: 100}}
+	want := wire.HistoryPolicies{Namespace: wire.NamespaceHistory{HistoryPolicy: wire.HistoryPolicy{Events: "7d", Bodies: "none", Undo: "1d"}, Share: 20}}
 	shows(want)
 	c := connect(t, b.ConnectionString(), admin.Options{Reason: "INC-4711"})
 	orders, gone := wire.HistoryPolicy{Pattern: "orders/*", Bodies: "90d"}, wire.HistoryPolicy{Pattern: "gone", Undo: "none"}
@@ -54,5 +54,29 @@ func TestHistoryPolicies(t *testing.T) {
 		if n := strings.Count(dump.String(), part); n != times {
 			t.Errorf("%d of %s in the dump\n%s", n, part, dump.String())
 		}
+	}
+}
+
+// Policies of entities in the settings are events at the first start that has them, and none where that is said already; what else the log has stays.
+func TestHistoryPoliciesOfSettings(t *testing.T) {
+	t.Parallel()
+	data := ""
+	b := harness.Start(t, func(s *settings.Settings) {
+		data = s.Storage.Data
+		s.History.Patterns = []settings.PatternPolicy{{Pattern: "orders/*", Policy: event.HistoryPolicy{Bodies: event.KeepNone}}}
+	})
+	c := connect(t, b.ConnectionString(), admin.Options{})
+	_, err := c.SetHistoryPolicy(t.Context(), wire.HistoryPolicy{Pattern: "audit", Events: "unlimited"})
+	must(t, err)
+	b.Crash()
+	all, err := connect(t, b.ConnectionString(), admin.Options{}).HistoryPolicies(t.Context())
+	if err != nil || len(all.Policies) != 2 || all.Policies[0].Pattern != "orders/*" || all.Policies[0].Bodies != "none" || all.Policies[1].Pattern != "audit" {
+		t.Errorf("%+v, %v", all, err)
+	}
+	b.Stop()
+	var dump strings.Builder
+	must(t, tools.Dump(&dump, data, tools.DumpOptions{Partition: 0, JSON: true}))
+	if n := strings.Count(dump.String(), `"Pattern":"orders/*"`); n != 1 {
+		t.Errorf("said %d times\n%s", n, dump.String())
 	}
 }

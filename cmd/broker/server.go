@@ -140,6 +140,7 @@ func Start(ctx context.Context, s settings.Settings) (*Server, error) {
 		func() error { return srv.bind(ctx) },
 		func() error { return srv.open(ctx) },
 		func() error { return srv.putEntities(ctx) },
+		func() error { return srv.putPolicies(ctx) },
 		srv.serve,
 	} {
 		if err := step(); err != nil {
@@ -239,6 +240,23 @@ func (s *Server) putEntities(ctx context.Context) error {
 		return problems
 	}
 	s.settings.Entities.Put = nil // they are in the catalogue now; there may be many
+	return nil
+}
+
+// putPolicies says how long history is kept of the entities that the patterns of the settings match. What is said of other patterns stays.
+func (s *Server) putPolicies(ctx context.Context) error {
+	var problems settings.Problems
+	for _, p := range s.settings.History.Patterns {
+		err := s.engine.PutHistoryPolicy(ctx, engine.PutHistoryPolicy{Pattern: p.Pattern, Policy: p.Policy, Why: event.ReasonGiven{Reason: "settings of the start"}})
+		if refusal := (*engine.Error)(nil); errors.As(err, &refusal) && slices.Contains(ofSettings, refusal.Code) {
+			problems = append(problems, settings.Problem{Where: p.Where, Text: refusal.Text})
+		} else if err != nil {
+			return err
+		}
+	}
+	if problems != nil {
+		return problems
+	}
 	return nil
 }
 

@@ -24,7 +24,7 @@ func listCommand() *cli.Command {
 		Usage:     "list the files of the log, what they have and what of it is live",
 		ArgsUsage: "DIR",
 		Description: censusHelp +
-			"A line for each file, oldest first: the addresses it has, what it takes on the disk, how much it was before it was compressed, its\n" +
+			"A line for each file, oldest first: hot as it is written, sealed, kept for its bodies alone, or the base that the log begins with; the addresses it has, what it takes on the disk, how much it was before it was compressed, its\n" +
 			"events and their times, the bytes of bodies that are kept, and of those what is live. csv and json say more.\n\n" +
 			"   ledgerbus log ls ./data\n" + besideHelp,
 		Flags:  censusFlags(),
@@ -67,7 +67,12 @@ func count(name string, n uint64) cell { return number(name, int64(n)) }
 
 func fileRow(f *tools.FileCount) row {
 	kind := "hot"
-	if f.Sealed {
+	switch {
+	case f.Base:
+		kind = "base"
+	case f.Cold:
+		kind = "bodies"
+	case f.Sealed:
 		kind = "sealed"
 	}
 	return row{

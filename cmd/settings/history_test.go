@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 
@@ -12,13 +13,13 @@ import (
 func TestHistory(t *testing.T) {
 	t.Parallel()
 	s, err := Load(Sources{})
-	if err != nil || s.History != (History{}) {
+	if err != nil || !reflect.DeepEqual(s.History, History{}) {
 		t.Errorf("by default %+v, %v", s.History, err)
 	}
 	s, err = Load(Sources{File: write(t, "c.yaml", "history-events: 7d\nhistory-share: 20\nhistory-before-sends: false\n", 0o644),
 		Env: environment("LEDGERBUS_HISTORY_UNDO", "unlimited"), Flags: map[string][]string{"history-bodies": {"none"}, "history-before-sends": {"true"}}})
 	want := History{Policy: event.HistoryPolicy{Events: 7 * 86_400_000, Bodies: event.KeepNone, Undo: event.KeepForever}, Share: 20, BeforeSends: engine.BeforeSendsYes}
-	if err != nil || s.History != want {
+	if err != nil || !reflect.DeepEqual(s.History, want) {
 		t.Errorf("%+v, %v", s.History, err)
 	}
 	for word, texts := range map[string][]string{"history-events": {"", "0s", "week", "-1h"}, "history-share": {"0", "101", "x"}, "history-before-sends": {"", "maybe"}} {

@@ -161,6 +161,8 @@ func (f *configFile) block(n *yaml.Node, prefix string) {
 			f.value(w, value)
 		case slices.ContainsFunc(words, func(w Word) bool { return strings.HasPrefix(w.Name, path+".") }):
 			f.block(value, path+".")
+		case path == historyPolicies:
+			f.policies(value)
 		case path == accessRules:
 			f.access(value, f.at)
 			if inlineKeys(value) {

@@ -72,6 +72,7 @@ type History struct {
 	Policy      event.HistoryPolicy
 	Share       uint32 // percent of the disk; 0: not given
 	BeforeSends engine.HistoryBeforeSends
+	Patterns    []PatternPolicy `json:",omitzero"` // of entities; those that the log has beside them stay
 }
 
 // Clock says with which clock of the machine the broker starts (reliability.md 1.4).

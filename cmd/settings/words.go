@@ -82,13 +82,13 @@ var words = []Word{
 		Default: "10m", set: setSealAfter},
 	{Name: "scrub-every", Usage: "within what time each byte of the log is read again and compared while the broker runs, such as 7d or 36h: damage is named before anybody needs what is damaged; or never",
 		Default: "7d", set: setScrubEvery},
-	{Name: "history-events", Usage: "how long events are kept whose effects are over: a time such as 7d or 36h, none: not at all, or unlimited. What is given of history is kept in the log: a start without it changes nothing", Default: historyDefault,
+	{Name: "history-events", Usage: "how long events are kept whose effects are over: a time such as 7d or 36h, none: not at all, or unlimited. What is given of history is kept in the log: a start without it changes nothing", Default: "7d",
 		set: retention(func(s *Settings) *event.Retention { return &s.History.Policy.Events })},
-	{Name: "history-bodies", Usage: "how long bodies of messages that are over are kept: a time, none or unlimited", Default: historyDefault,
+	{Name: "history-bodies", Usage: "how long bodies of messages that are over are kept: a time, none or unlimited", Default: "24h",
 		set: retention(func(s *Settings) *event.Retention { return &s.History.Policy.Bodies })},
-	{Name: "history-undo", Usage: "how long what was purged, deleted in a batch or gone with its entity is kept: a time, none or unlimited", Default: historyDefault,
+	{Name: "history-undo", Usage: "how long what was purged, deleted in a batch or gone with its entity is kept: a time, none or unlimited", Default: "24h",
 		set: retention(func(s *Settings) *event.Retention { return &s.History.Policy.Undo })},
-	{Name: "history-share", Usage: "percent of the disk that all history may take, 1 to 100; what is more goes, oldest first, whatever else is said; 100: no bound", Default: "100",
+	{Name: "history-share", Usage: "percent of the disk that all history may take, 1 to 100; what is more goes, oldest first, whatever else is said; 100: no bound", Default: "20",
 		set: setHistoryShare},
 	{Name: "history-before-sends", Usage: "true: sends are refused for want of room before history is cut for it; false: history is cut first", Default: "false",
 		set: setHistoryBeforeSends},
@@ -267,9 +267,6 @@ func setScrubEvery(s *Settings, values []string) error {
 	s.Storage.ScrubEvery = d
 	return nil
 }
-
-// historyDefault is what holds where nothing was ever said of history.
-const historyDefault = "unlimited"
 
 func retention(field func(*Settings) *event.Retention) func(*Settings, []string) error {
 	return func(s *Settings, values []string) (err error) {

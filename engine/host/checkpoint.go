@@ -4,6 +4,7 @@ import (
 	"io"
 	"log/slog"
 	"runtime/debug"
+	"sync/atomic"
 
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/internal/mutant"
@@ -30,8 +31,8 @@ type checkpointer struct {
 	plog   log.Checkpoints
 	index  *index.Index
 	logger *slog.Logger
-	every  int64 // bytes of log; negative: never
-	wish   int64 // bytes of log after which history wants one; 0: it is in no hurry
+	every  int64         // bytes of log; negative: never
+	wish   *atomic.Int64 // bytes of log after which history wants one; 0: it is in no hurry
 	inline bool
 	events int // since the last one
 	newest event.LSN
@@ -44,7 +45,7 @@ type checkpointer struct {
 }
 
 func newCheckpointer(plog log.Checkpoints, x *index.Index, opts LoopOptions) checkpointer {
-	s := checkpointer{plog: plog, index: x, logger: opts.Logger, memory: snapshotMemory{from: opts.Memory}, every: opts.CheckpointBytes, inline: opts.Inline}
+	s := checkpointer{plog: plog, index: x, logger: opts.Logger, memory: snapshotMemory{from: opts.Memory}, every: opts.CheckpointBytes, wish: new(atomic.Int64), inline: opts.Inline}
 	if s.every == 0 {
 		s.every = defaultCheckpointBytes
 	}
@@ -78,8 +79,8 @@ func (s *checkpointer) due(at event.LSN) (due, late bool) {
 		return false, false
 	}
 	since, every := int64(at-s.newest), s.every
-	if s.wish > 0 {
-		every = min(every, s.wish)
+	if wish := s.wish.Load(); wish > 0 {
+		every = min(every, wish)
 	}
 	if since < checkpointRatio*s.size {
 		return false, false

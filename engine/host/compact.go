@@ -10,6 +10,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
 // Compaction of bodies (docs/decisions/0050): which sealed files are written again without the bodies that nobody needs.
@@ -32,8 +33,8 @@ type compaction struct {
 	rest   func(context.Context, time.Time) error // waits until a time
 }
 
-// lasting gives look a state of the partition that is durable.
-type lasting func(ctx context.Context, look func(*index.Snapshot) error) error
+// lasting gives look a state of the partition that is durable, and the bodies that are still being read.
+type lasting func(ctx context.Context, look func(s *index.Snapshot, read []event.Blob) error) error
 
 // compaction is a round in a partition that serves.
 func (ps *partitions) compaction(id engine.PartitionID, keep keeps) (*compaction, error) {
@@ -41,7 +42,9 @@ func (ps *partitions) compaction(id engine.PartitionID, keep keeps) (*compaction
 	if t == nil {
 		return nil, notServing()
 	}
-	state := func(ctx context.Context, look func(*index.Snapshot) error) error { return ps.durable(ctx, id, look) }
+	state := func(ctx context.Context, look func(*index.Snapshot, []event.Blob) error) error {
+		return ps.durable(ctx, id, look)
+	}
 	return &compaction{log: t.log, memory: ps.memory, state: state, keep: keep, rest: restUntil}, nil
 }
 
@@ -113,10 +116,10 @@ func (c *compaction) begin(ctx context.Context) (*round, error) {
 		files[i] = r.sums[i].SegmentInfo
 	}
 	next := 0
-	state := func(ctx context.Context, look func(*index.Snapshot) error) error {
-		return c.state(ctx, func(s *index.Snapshot) error {
+	state := func(ctx context.Context, look func(*index.Snapshot, []event.Blob) error) error {
+		return c.state(ctx, func(s *index.Snapshot, read []event.Blob) error {
 			r.shows = s.Removals()
-			return look(s)
+			return look(s, read)
 		})
 	}
 	r.live, err = liveBodiesOf(ctx, c.memory, state, files, func(f *liveFile) bool {

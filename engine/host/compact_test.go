@@ -43,7 +43,7 @@ func (f *fleet) compact(i int) error {
 	f.states[i] = nil
 	defer state.close()
 	n := f.needs[i]
-	if err := n.collect(f.t.Context(), state.state); err != nil {
+	if err := n.collect(f.t.Context(), state.state, state.read); err != nil {
 		return err
 	}
 	for k := range n.files {
@@ -85,7 +85,7 @@ func leanBroker(t *testing.T, dir string) *broker {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, err := Open(t.Context(), store, Options{})
+	n, err := Open(t.Context(), store, Options{keepsAll: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +164,7 @@ func (b *broker) complete(t *testing.T, q engine.Target, n int) {
 // whole reads every body that the state points to and returns how many there are.
 func (b *broker) whole(t *testing.T) (n int) {
 	t.Helper()
-	err := b.durable(t.Context(), 0, func(s *index.Snapshot) error {
+	err := b.durable(t.Context(), 0, func(s *index.Snapshot, _ []event.Blob) error {
 		for blob := range s.Blobs() {
 			n++
 			if _, err := b.slots[0].serves.Load().log.ReadBlob(blob, nil); err != nil {

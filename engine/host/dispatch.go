@@ -195,6 +195,7 @@ func (d *dispatcher) serve(now event.Time, q *receiverQueue) bool {
 			}
 			continue
 		}
+		r.gives(partition, message)
 		out.Reply.Tag = r.Tag
 		d.replies.tell(r, held{sink: r.Sink, reply: out.Reply, receiver: r}, d.replies.showsDelivery(r, slice, message))
 	}

@@ -146,7 +146,7 @@ func (e *erasure) gone() (bool, error) {
 
 // free refuses while the body is needed: who has to get rid of a message that waits has to settle it.
 func (e *erasure) free(ctx context.Context) error {
-	return e.n.durable(ctx, e.id, func(s *index.Snapshot) error {
+	return e.n.durable(ctx, e.id, func(s *index.Snapshot, _ []event.Blob) error {
 		if _, waits := s.Message(e.slice, e.message); waits {
 			return engine.Refuse(engine.NotAllowed, "Message %d waits still: receive and complete it, or delete it, first.", e.message)
 		}

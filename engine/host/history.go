@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
@@ -17,23 +18,40 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// historyEvery is how often it is looked what may go of history.
-const historyEvery = time.Minute
+const (
+	// historyEvery is how often it is looked what may go of history.
+	historyEvery = time.Minute
+	// hurryEvery is how often that is while there is a hurry, if there is something new.
+	hurryEvery = time.Second
+)
+
+// shortRetention is how long events have to be kept for history to be in no hurry, and shareNear how near to its share it may come: one in so many.
+const (
+	shortRetention = event.Retention(600_000)
+	shareNear      = 8
+)
 
 // retention gives the space of history back that nobody keeps (docs/decisions/0049): one goroutine of the namespace, one step after the other. Every step
-// is one of the log's, which can be killed at any point, so it keeps nothing that has to last. As long as nobody has said anything of history it
-// does nothing.
+// is one of the log's, which can be killed at any point, so it keeps nothing that has to last. Bodies are dropped beside it, by one more goroutine at
+// a time: that waits for readers, which what goes whole need not.
 type retention struct {
-	// set once in newKeeping
+	// set once in newRetention
 	of  grounds
 	cut func(ctx context.Context, p log.Partition, upTo event.LSN, forced bool) (freed int64, err error)
 
 	files map[string]pastFile           // by name: a sealed file does not change
 	tried map[engine.PartitionID]string // what was as it is now when nothing could be cut
-	undo  map[engine.PartitionID]*removals
-	later map[string]event.Time         // by name: when a file of which too little could go may be looked at again
-	said  map[engine.PartitionID]string // what was last said to be in the way, so that it is said once
 	began bool                          // it was said how much would go
+	hurry bool                          // chapters are sealed at once, and checkpoints follow each other closely
+	seen  string                        // what there was at the last look
+	aside func(func())                  // runs something beside this goroutine, or at once
+
+	undo map[engine.PartitionID]*removals // of whoever drops bodies
+
+	mu       sync.Mutex                    // guards what follows
+	later    map[string]event.Time         // by name: when a file of which too little could go may be looked at again
+	said     map[engine.PartitionID]string // what was last said to be in the way, so that it is said once
+	dropping bool                          // somebody drops bodies
 }
 
 // grounds are what it looks at: a namespace, or what a simulation has in the place of one.
@@ -48,11 +66,17 @@ type grounds interface {
 	log() *slog.Logger
 	// compaction is a round in a partition.
 	compaction(id engine.PartitionID, keep keeps) (*compaction, error)
+	// hurry has a partition's chapters sealed as soon as they have ended, and a checkpoint for each of them, or not any more.
+	hurry(id engine.PartitionID, on bool)
+	// reading are the bodies of a partition that receivers have been given and not read yet.
+	reading(ctx context.Context, id engine.PartitionID) ([]event.Blob, error)
+	// note puts down a fact of history in the catalogue's log.
+	note(ctx context.Context, fact *event.HistoryCut) error
 }
 
 func newRetention(of grounds) *retention {
 	return &retention{of: of, cut: replay.Cut, files: map[string]pastFile{}, said: map[engine.PartitionID]string{}, tried: map[engine.PartitionID]string{},
-		undo: map[engine.PartitionID]*removals{}, later: map[string]event.Time{}}
+		undo: map[engine.PartitionID]*removals{}, later: map[string]event.Time{}, aside: func(do func()) { do() }}
 }
 
 // served are the grounds of a namespace.
@@ -80,18 +104,70 @@ func (s served) space() (total, free, low int64, err error) {
 	return store.Space()
 }
 
-// run looks now and then, until the context ends.
+// hurryBytes is after how much log there is a checkpoint where there is a hurry: with each chapter that ends.
+const hurryBytes = 64 << 20
+
+func (s served) hurry(id engine.PartitionID, on bool) {
+	t := s.slots[id].serves.Load()
+	if t == nil {
+		return
+	}
+	wish := int64(0)
+	if on {
+		wish = hurryBytes
+	}
+	t.loop.frames.checkpointer.wish.Store(wish)
+	if sealer, ok := t.log.(log.Sealer); ok {
+		sealer.Hurry(on)
+	}
+}
+
+func (s served) note(ctx context.Context, fact *event.HistoryCut) error {
+	if err := s.store.Use(log.Cuts); err != nil {
+		return err
+	}
+	_, err := s.ask(ctx, 0, &engine.Note{Fact: fact})
+	return err
+}
+
+// run looks at once and then now and then, until the context ends.
 func (k *retention) run(ctx context.Context) {
-	ticker := time.NewTicker(historyEvery)
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	k.aside = func(do func()) { beside.Go(do) }
+	ticker := time.NewTicker(hurryEvery)
 	defer ticker.Stop()
-	for {
+	var next time.Time
+	for ctx.Err() == nil {
+		now := time.Now()
+		if _, need := k.room(); !now.Before(next) || (need > 0 || k.hurry) && k.news() {
+			k.look(ctx)
+			next = now.Add(historyEvery)
+		}
 		select {
 		case <-ctx.Done():
-			return
 		case <-ticker.C:
-			k.look(ctx)
 		}
 	}
+}
+
+// news reports whether there is something that was not there at the last look: a sealed file, a checkpoint, a chapter that has ended.
+func (k *retention) news() bool { return k.there(k.of.logs()) != k.seen }
+
+func (k *retention) there(logs map[engine.PartitionID]log.Partition) string {
+	var b strings.Builder
+	for _, id := range slices.Sorted(maps.Keys(logs)) {
+		list := logs[id].Segments()
+		if len(list) == 0 {
+			continue
+		}
+		var newest event.LSN
+		if c := logs[id].Checkpoints(); len(c) > 0 {
+			newest = c[0].LSN
+		}
+		fmt.Fprint(&b, id, " ", len(list), " ", list[0].First, " ", list[len(list)-1].First, " ", newest, "; ")
+	}
+	return b.String()
 }
 
 // look has what may go given back, what gains most first.
@@ -101,10 +177,12 @@ func (k *retention) look(ctx context.Context) {
 		return
 	}
 	o.disk, o.need = k.room()
+	logs := k.of.logs()
+	k.seen = k.there(logs)
 	if o.idle() {
+		k.hurryUp(logs, &o)
 		return
 	}
-	logs := k.of.logs()
 	for _, id := range slices.Sorted(maps.Keys(logs)) {
 		p := logs[id]
 		files, err := k.sealed(ctx, id, p)
@@ -116,12 +194,14 @@ func (k *retention) look(ctx context.Context) {
 			f.cold = f.end <= first
 			o.files = append(o.files, f)
 		}
+		o.files = append(o.files, pending(id, p)...)
 		for _, c := range p.Checkpoints() {
 			o.saved += c.Stored
 		}
 	}
 	k.forget(o.files)
-	if o.overBudget() {
+	k.hurryUp(logs, &o)
+	if o.overBudget() || !k.began {
 		k.measure(ctx, o.files)
 		if ctx.Err() != nil || !maps.Equal(logs, k.of.logs()) { // that took time
 			return
@@ -130,10 +210,65 @@ func (k *retention) look(ctx context.Context) {
 	p := o.plan()
 	if !k.began {
 		k.began = true
-		k.of.log().Info("history that policies do not keep", "bytes", p.bytes, "kept", strings.Join(p.held, "; "))
+		k.announce(&o, &p)
 	}
 	k.cutAll(ctx, logs, &o, &p)
-	k.dropAll(ctx, logs, &o, &p)
+	if len(p.bodies) == 0 || !k.drops(true) {
+		return
+	}
+	k.aside(func() {
+		defer k.drops(false)
+		k.dropAll(ctx, logs, &o, &p)
+	})
+}
+
+// drops notes that somebody drops bodies, or does no more, and reports whether that is another state.
+func (k *retention) drops(now bool) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	was := k.dropping
+	k.dropping = now
+	return was != now
+}
+
+// announce says at the start of a run how much goes, by what is said of history, and what does not yet.
+func (k *retention) announce(o *outlook, p *plan) {
+	whole := o.rules.Whole()
+	kept := []any{"events", whole.Policy.Events.String(), "bodies", whole.Policy.Bodies.String(), "undo", whole.Policy.Undo.String(), "share", whole.Share}
+	at := *o
+	at.graceless = true
+	if then := at.plan(); o.grace() && then.loses() > p.loses() {
+		k.of.log().Warn("history from before the upgrade goes in a day, unless settings say otherwise: history-events, history-bodies, history-undo, history-share",
+			append(kept, "bytes", then.loses()-p.loses(), "after", (o.rules.Since+graceTime).Std().UTC())...)
+	}
+	if len(o.files) == 0 {
+		return
+	}
+	k.of.log().Info("history that policies do not keep", append(kept, "bytes", p.loses(), "kept", strings.Join(p.held, "; "))...)
+}
+
+// hurryUp has chapters sealed and checkpoints made without delay where history is kept for hardly any time, is near to its share, or the disk has
+// little room: what is to go has to be in sealed files, in front of a checkpoint.
+func (k *retention) hurryUp(logs map[engine.PartitionID]log.Partition, o *outlook) {
+	k.hurry = o.hasty()
+	for id := range logs {
+		k.of.hurry(id, k.hurry)
+	}
+}
+
+// pending are the chapters of a log that have ended and are not sealed yet.
+func pending(id engine.PartitionID, p log.Partition) (files []pastFile) {
+	list := p.Segments()
+	for _, s := range list {
+		if s.Chapter == list[len(list)-1].Chapter {
+			break
+		}
+		if s.Sealed == 0 && s.End > s.First {
+			size := int64(s.End - s.First)
+			files = append(files, pastFile{partition: id, name: s.File, first: s.First, end: s.End, newest: s.Until, stored: size, bodies: size, pending: true})
+		}
+	}
+	return files
 }
 
 // cutAll has what may go whole removed, in the partition first where that is most.
@@ -146,28 +281,48 @@ func (k *retention) cutAll(ctx context.Context, logs map[engine.PartitionID]log.
 	}
 	for _, id := range slices.SortedFunc(maps.Keys(p.cuts), func(a, b engine.PartitionID) int { return cmp.Or(cmp.Compare(gain[b], gain[a]), cmp.Compare(a, b)) }) {
 		if ctx.Err() == nil {
-			k.cutOne(ctx, id, logs[id], p.cuts[id], p.forced)
+			k.cutOne(ctx, id, logs[id], p.cuts[id], p.forced[id])
 		}
 	}
 }
 
-// cutOne has what a partition may lose removed, and says what became of that.
-func (k *retention) cutOne(ctx context.Context, id engine.PartitionID, p log.Partition, upTo event.LSN, forced bool) {
-	now := standing(p, upTo, forced)
+// because is why history goes.
+func because(forced event.CutCause) string {
+	switch forced {
+	case event.CutForRoom:
+		return "the disk has little room"
+	case event.CutForShare:
+		return "it took more than its share of the disk"
+	}
+	return "policies do not keep it"
+}
+
+// cutOne has what a partition may lose removed, and says what became of that. Forced is why more goes than policies let go; 0: that is not so.
+func (k *retention) cutOne(ctx context.Context, id engine.PartitionID, p log.Partition, upTo event.LSN, forced event.CutCause) {
+	if forced != event.CutForRoom {
+		upTo = k.unread(ctx, id, p, upTo)
+	}
+	now := standing(p, upTo, forced != 0)
 	if k.tried[id] == now {
 		return
 	}
-	freed, err := k.cut(ctx, p, upTo, forced)
+	freed, err := k.cut(ctx, p, upTo, forced != 0)
 	if freed > 0 {
 		first, _ := p.Bounds()
-		k.of.log().Info("history given back", "partition", id, "bytes", freed, "up to", upTo, "log begins at", first, "for want of room", forced)
+		k.of.log().Info("history given back", "partition", id, "bytes", freed, "up to", upTo, "log begins at", first, "because", because(forced))
+		if forced != 0 {
+			fact := &event.HistoryCut{LogPartition: uint32(id), Cause: forced, First: first, Bytes: uint64(freed)}
+			if err := k.of.note(ctx, fact); err != nil && ctx.Err() == nil {
+				k.of.log().Warn("the log does not say that history was given back before its time", "partition", id, "error", err)
+			}
+		}
 	}
 	if errors.Is(err, log.ErrTooLittle) {
 		k.tried[id] = now
 	}
 	switch {
 	case err == nil:
-		delete(k.said, id)
+		k.untell(id)
 		delete(k.tried, id)
 	case ctx.Err() != nil:
 	case errors.Is(err, log.ErrHeld), errors.Is(err, log.ErrTooLittle), errors.Is(err, log.ErrClosed):
@@ -175,6 +330,22 @@ func (k *retention) cutOne(ctx context.Context, id engine.PartitionID, p log.Par
 	default:
 		k.of.log().Error("history cannot be given back", "partition", id, "error", err)
 	}
+}
+
+// unread is how far history may go at most for the bodies that are still to be read, of messages that are gone: up to the first file with one.
+func (k *retention) unread(ctx context.Context, id engine.PartitionID, p log.Partition, upTo event.LSN) event.LSN {
+	list, err := k.of.reading(ctx, id)
+	if err != nil {
+		return 0
+	}
+	for _, b := range list {
+		for _, s := range p.Segments() {
+			if at := event.LSN(b.Position); s.First <= at && at < s.End {
+				upTo = min(upTo, s.First)
+			}
+		}
+	}
+	return upTo
 }
 
 // standing is all that decides whether a log can be cut, so that what could not is not tried again, which takes long, before something is another.
@@ -200,10 +371,18 @@ func standing(p log.Partition, upTo event.LSN, forced bool) string {
 
 // tell says what is in the way of a partition, unless that was the last thing said of it.
 func (k *retention) tell(id engine.PartitionID, what string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	if k.said[id] != what {
 		k.said[id] = what
 		k.of.log().Info("history stays for now", "partition", id, "because", what)
 	}
+}
+
+func (k *retention) untell(id engine.PartitionID) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.said, id)
 }
 
 // sealed are the sealed files of a log, oldest first. After an error they are those before it.
@@ -259,9 +438,13 @@ func pastOf(id engine.PartitionID, s *log.Summary) pastFile {
 func (k *retention) forget(there []pastFile) {
 	now := make(map[string]pastFile, len(there))
 	for _, f := range there {
-		now[f.name] = f
+		if !f.pending {
+			now[f.name] = f
+		}
 	}
 	k.files = now
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	maps.DeleteFunc(k.later, func(name string, _ event.Time) bool { _, there := now[name]; return !there })
 }
 

@@ -63,7 +63,7 @@ type droppingRound struct {
 func (k *retention) dropAll(ctx context.Context, logs map[engine.PartitionID]log.Partition, o *outlook, p *plan) {
 	plans := map[engine.PartitionID][]bodyPlan{}
 	for _, b := range p.bodies {
-		if b.file.bodies > 0 && k.later[b.file.name] <= o.now {
+		if b.file.bodies > 0 && k.ripe(b.file.name, o.now) {
 			plans[b.file.partition] = append(plans[b.file.partition], b)
 		}
 	}
@@ -101,10 +101,23 @@ func (k *retention) dropAll(ctx context.Context, logs map[engine.PartitionID]log
 		if ctx.Err() != nil {
 			return
 		}
-		for _, name := range r.out.Little {
-			k.later[name] = o.now + triedAgain
-		}
+		k.postpone(r.out.Little, o.now+triedAgain)
 		k.dropped(ctx, r.id, r.out, err)
+	}
+}
+
+// ripe reports whether a file is to be looked at now.
+func (k *retention) ripe(name string, now event.Time) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.later[name] <= now
+}
+
+func (k *retention) postpone(names []string, until event.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, name := range names {
+		k.later[name] = until
 	}
 }
 

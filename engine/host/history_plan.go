@@ -29,6 +29,7 @@ type pastFile struct {
 	stored     int64      // bytes on the disk
 	bodies     int64      // bytes of bodies that it has
 	live       int64      // about how many of the bytes on the disk the state needs, which are no history
+	pending    bool       // it is a chapter that has ended and is not sealed yet: it counts, and cannot go
 	cold       bool       // it is there for bodies alone: its events went, and the log begins behind it
 	entities   []event.EntityID
 	withBodies []event.EntityID // those of which it may have bodies that are kept
@@ -36,22 +37,24 @@ type pastFile struct {
 
 // outlook is what there is, when it is asked what may go.
 type outlook struct {
-	files []pastFile // of each partition all of them, oldest first
-	now   event.Time
-	said  func(event.EntityID) event.HistoryPolicy // without defaults
-	rules *engine.HistoryPolicies                  // nil: nothing was said
-	disk  int64                                    // bytes that it has in all; 0: nobody knows
-	saved int64                                    // bytes of checkpoints, which are part of history
-	need  int64                                    // bytes that are to be given back since it has little room; 0: it has enough
+	files     []pastFile // of each partition all of them, oldest first
+	now       event.Time
+	said      func(event.EntityID) event.HistoryPolicy // without defaults
+	rules     *engine.HistoryPolicies                  // nil: nothing was said
+	disk      int64                                    // bytes that it has in all; 0: nobody knows
+	saved     int64                                    // bytes of checkpoints, which are part of history
+	graceless bool                                     // as if there had been no upgrade
+	need      int64                                    // bytes that are to be given back since it has little room; 0: it has enough
 }
 
 // plan is what may go now.
 type plan struct {
-	cuts   map[engine.PartitionID]event.LSN // the events below, by whole files
-	bodies []bodyPlan                       // what bodies, oldest first
-	forced bool                             // for want of room, or over the share: whatever retentions say
-	bytes  int64                            // of the files that may go whole
-	held   []string                         // what keeps the next file of a partition, one line for each
+	cuts    map[engine.PartitionID]event.LSN      // the events below, by whole files
+	bodies  []bodyPlan                            // what bodies, oldest first
+	forced  map[engine.PartitionID]event.CutCause // why more goes than retentions let go
+	bytes   int64                                 // of the files that may go whole
+	pending int64                                 // of chapters that would go, and are not sealed yet
+	held    []string                              // what keeps the next file of a partition, one line for each
 }
 
 // bodyPlan is a file, and of which entities bodies may go that nobody needs.
@@ -79,11 +82,16 @@ func (o *outlook) idle() bool {
 // limit is how much all history may take, bytes; 0: no bound.
 func (o *outlook) limit() int64 {
 	share := o.rules.Whole().Share
-	said := o.rules != nil && o.rules.Namespace != nil && o.rules.Namespace.Share != 0
-	if share >= 100 || o.disk <= 0 || !said && o.grace() {
+	if share >= 100 || o.disk <= 0 {
 		return 0
 	}
 	return o.disk / 100 * int64(share)
+}
+
+// spared reports whether a file stays although history takes more than its share: it is from before an upgrade, and nobody has said what the share is.
+func (o *outlook) spared(f *pastFile) bool {
+	said := o.rules != nil && o.rules.Namespace != nil && o.rules.Namespace.Share != 0
+	return !said && o.grace() && f.newest < o.rules.Since && !mutant.On(mutant.GraceForgotten)
 }
 
 // overBudget reports whether more has to go than policies say, if all there is were history.
@@ -97,7 +105,9 @@ func (o *outlook) overBudget() bool {
 }
 
 // grace reports whether the upgrade was so lately that only what was said counts for what is older.
-func (o *outlook) grace() bool { return o.rules != nil && o.now < o.rules.Since+graceTime }
+func (o *outlook) grace() bool {
+	return !o.graceless && o.rules != nil && o.now < o.rules.Since+graceTime
+}
 
 // may reports whether something of a file that lost its use no later than the file's newest record may go: said is its retention, 0 where nobody
 // said one.
@@ -150,10 +160,14 @@ func (o *outlook) undoable(f *pastFile) bool {
 
 // plan says what may go.
 func (o *outlook) plan() plan {
-	p := plan{cuts: map[engine.PartitionID]event.LSN{}}
+	p := plan{cuts: map[engine.PartitionID]event.LSN{}, forced: map[engine.PartitionID]event.CutCause{}}
 	stopped := map[engine.PartitionID]bool{}
 	for i := range o.files {
 		f := &o.files[i]
+		if f.pending {
+			o.planPending(&p, f)
+			continue
+		}
 		if !stopped[f.partition] && !f.cold {
 			why := o.keeps(f)
 			if why == "" {
@@ -169,6 +183,53 @@ func (o *outlook) plan() plan {
 	p.bodies = slices.DeleteFunc(p.bodies, func(b bodyPlan) bool { return b.file.end <= p.cuts[b.file.partition] })
 	slices.SortStableFunc(p.bodies, func(a, b bodyPlan) int { return cmp.Compare(a.file.newest, b.file.newest) })
 	return p
+}
+
+// planPending counts what of a chapter would go if it were sealed. What entities it is of is not known: what is said of the namespace counts.
+func (o *outlook) planPending(p *plan, f *pastFile) {
+	whole := o.rules.Whole().Policy
+	var said event.HistoryPolicy
+	if o.rules != nil && o.rules.Namespace != nil {
+		said = o.rules.Namespace.Policy
+	}
+	if o.may(said.Events, whole.Events, f) && o.may(said.Undo, whole.Undo, f) || o.may(said.Bodies, whole.Bodies, f) {
+		p.pending += f.past()
+	}
+}
+
+// loses is about how many bytes go: those of files that go whole, and of bodies what they were before they were compressed.
+func (p *plan) loses() (bytes int64) {
+	bytes = p.bytes + p.pending
+	for _, b := range p.bodies {
+		if f := &b.file; f.stored > 0 {
+			bytes += min(f.past(), f.bodies-int64(float64(f.bodies)*float64(f.live)/float64(f.stored)))
+		}
+	}
+	return bytes
+}
+
+// hasty reports whether what may go is to go as soon as it can.
+func (o *outlook) hasty() bool {
+	if o.need > 0 {
+		return true
+	}
+	short := func(r event.Retention) bool { return r == event.KeepNone || r > 0 && r < shortRetention }
+	if short(o.rules.Whole().Policy.Events) {
+		return true
+	}
+	if o.rules != nil {
+		for _, p := range o.rules.Patterns {
+			if short(p.Policy.Events) {
+				return true
+			}
+		}
+	}
+	all := o.saved
+	for i := range o.files {
+		all += o.files[i].stored
+	}
+	limit := o.limit()
+	return limit > 0 && all > limit-limit/shareNear
 }
 
 func (p *plan) cut(f *pastFile) {
@@ -200,29 +261,31 @@ func (o *outlook) makeRoom(p *plan) {
 	for i := range o.files {
 		all += o.files[i].past()
 	}
-	more := o.need
+	low, over := o.need-p.bytes, int64(0)
 	if o.rules.Whole().BeforeSends {
-		more = 0
+		low = 0
 	}
 	if limit := o.limit(); limit > 0 && all > limit {
-		more = max(more, all-limit+limit/shareRest)
+		over = all - limit + limit/shareRest - p.bytes
 	}
-	more -= p.bytes
-	rest := slices.DeleteFunc(slices.Clone(o.files), func(f pastFile) bool { return f.cold || f.end <= p.cuts[f.partition] })
+	rest := slices.DeleteFunc(slices.Clone(o.files), func(f pastFile) bool { return f.cold || f.pending || f.end <= p.cuts[f.partition] })
 	slices.SortStableFunc(rest, func(a, b pastFile) int { return cmp.Compare(a.newest, b.newest) })
 	for _, undone := range []bool{false, true} {
 		stopped := map[engine.PartitionID]bool{} // a log has one beginning
 		for i := range rest {
 			f := &rest[i]
 			switch {
-			case more <= 0:
+			case low <= 0 && over <= 0:
 				return
 			case stopped[f.partition] || f.end <= p.cuts[f.partition]:
-			case !undone && o.undoable(f):
+			case !undone && o.undoable(f), low <= 0 && o.spared(f):
 				stopped[f.partition] = true
 			default:
 				p.cut(f)
-				p.forced, more = true, more-f.past()
+				if p.forced[f.partition] = event.CutForShare; low > 0 {
+					p.forced[f.partition] = event.CutForRoom
+				}
+				low, over = low-f.past(), over-f.past()
 			}
 		}
 	}

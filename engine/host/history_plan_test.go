@@ -1,7 +1,9 @@
 package host
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -42,10 +44,13 @@ func TestHistoryPlan(t *testing.T) {
 		cuts   string     // partition:newest file that goes
 		bodies string     // file:entities
 		forced bool
-		held   string // in one of the lines
+		cause  event.CutCause // of one of the cuts
+		now    int            // hour; 0: 60
+		held   string         // in one of the lines
 	}{
-		"nothing is said":                       {},
-		"nothing is said, small disk":           {disk: 100},
+		"nothing is said":                       {bodies: "0-10:1 1-15:1 0-20:1 0-30:1,2", held: "events of entity 1, kept 7d"},
+		"nothing is said, small disk":           {disk: 1000, cuts: "0:40 1:45", bodies: "", forced: true, cause: event.CutForShare},
+		"the defaults":                          {said: "-", now: 24*7 + 20, cuts: "0:20 1:15", bodies: "0-30:1,2 0-40:1 1-45:1 0-50:1"},
 		"all is kept, in words":                 {said: "unlimited/unlimited/unlimited"},
 		"events of 35 hours, no undo":           {said: "35h/unlimited/none", cuts: "0:20 1:15", held: "0-30: events of entity 1, kept 35h"},
 		"to the hour":                           {said: "30h/unlimited/none", cuts: "0:30 1:15"},
@@ -53,27 +58,32 @@ func TestHistoryPlan(t *testing.T) {
 		"no events at all":                      {said: "none/unlimited/none", cuts: "0:50 1:45"},
 		"the undo window keeps events":          {said: "none/unlimited/42h", cuts: "0:10 1:15", held: "0-20: undo of entity 1, kept 42h"},
 		"one entity holds up the log":           {said: "none/unlimited/none two=unlimited/-/-", cuts: "0:20 1:45", held: "0-30: events of entity 2, kept unlimited"},
-		"one entity alone lets nothing go":      {said: "two=none/-/none", cuts: "", held: "0-10: events of entity 1"},
+		"one entity alone lets nothing go":      {said: "unlimited/unlimited/unlimited two=none/-/none", cuts: "", held: "0-10: events of entity 1"},
 		"bodies anywhere":                       {said: "unlimited/25h/unlimited", bodies: "0-10:1 1-15:1 0-20:1 0-30:1,2"},
-		"bodies of one entity":                  {said: "two=-/none/-", bodies: "0-30:2"},
+		"bodies of one entity":                  {said: "unlimited/unlimited/unlimited two=-/none/-", bodies: "0-30:2"},
 		"bodies of all but one":                 {said: "unlimited/none/- two=-/unlimited/-", bodies: "0-10:1 1-15:1 0-20:1 0-30:1 0-40:1 1-45:1 0-50:1"},
 		"bodies where events do not go":         {said: "35h/none/none", cuts: "0:20 1:15", bodies: "0-30:1,2 0-40:1 1-45:1 0-50:1", held: "kept 35h"},
-		"a share":                               {said: "- share=20", disk: 2500, cuts: "0:20 1:15", forced: true},
-		"a share that is enough":                {said: "- share=70", disk: 1000},
-		"a share of a disk nobody knows":        {said: "- share=1"},
+		"a share":                               {said: "unlimited/unlimited/unlimited share=20", disk: 2500, cuts: "0:20 1:15", forced: true, cause: event.CutForShare},
+		"a share that is enough":                {said: "unlimited/unlimited/unlimited share=70", disk: 1000},
+		"a share of a disk nobody knows":        {said: "unlimited/unlimited/unlimited share=1"},
 		"a share after what may go anyway":      {said: "35h/unlimited/none share=43", disk: 1000, cuts: "0:20 1:15", held: "kept 35h"},
 		"a share, more than may go":             {said: "35h/unlimited/none share=20", disk: 1000, cuts: "0:40 1:45", forced: true},
-		"low":                                   {need: 250, disk: 10_000, cuts: "0:20 1:15", forced: true},
-		"low, history before sends":             {need: 250, disk: 10_000, said: "- before-sends"},
-		"low, with a share, before sends":       {need: 250, disk: 1000, said: "- before-sends share=60", cuts: "0:10 1:15", forced: true},
+		"low":                                   {said: "unlimited/unlimited/unlimited", need: 250, disk: 10_000, cuts: "0:20 1:15", forced: true, cause: event.CutForRoom},
+		"low, history before sends":             {need: 250, disk: 10_000, said: "unlimited/unlimited/unlimited before-sends"},
+		"low, with a share, before sends":       {need: 250, disk: 1000, said: "unlimited/unlimited/unlimited before-sends share=60", cuts: "0:10 1:15", forced: true},
 		"low, undo goes last":                   {need: 250, said: "unlimited/unlimited/42h", cuts: "0:20 1:15", forced: true},
 		"low, as far as there is any":           {need: 1 << 40, cuts: "0:50 1:45", forced: true},
 		"upgrade an hour ago, a retention said": {said: "two=-/none/- 35h/unlimited/none", since: 59, cuts: "0:20 1:15", bodies: "0-30:2"},
-		"upgrade an hour ago, low":              {need: 50, since: 59, said: "two=-/none/-", cuts: "0:10", bodies: "0-30:2", forced: true},
+		"upgrade an hour ago, low":              {need: 50, since: 59, said: "two=-/none/-", cuts: "0:10", bodies: "0-30:2", forced: true, cause: event.CutForRoom},
+		"upgrade an hour ago, over the share":   {disk: 1000, since: 59, said: "-"},
+		"upgrade at 42, over the share":         {disk: 1000, since: 42, said: "-"},
+		"a new directory, over the share":       {disk: 1000, since: 1, now: 20, said: "-", cuts: "0:40 1:45", forced: true, cause: event.CutForShare},
+		"upgrade a day ago, over the share":     {disk: 1000, since: 36, said: "-", cuts: "0:40 1:45", forced: true, cause: event.CutForShare},
+		"upgrade an hour ago, share said":       {disk: 1000, since: 59, said: "- share=20", cuts: "0:40 1:45", forced: true, cause: event.CutForShare},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o := outlook{files: pasts(), now: 60 * planHour, disk: c.disk, need: c.need, rules: saidOf(t, c.said, max(c.since, 1)*planHour)}
+			o := outlook{files: pasts(), now: event.Time(cmp.Or(c.now, 60)) * planHour, disk: c.disk, need: c.need, rules: saidOf(t, c.said, max(c.since, 1)*planHour)}
 			o.said = func(id event.EntityID) event.HistoryPolicy { return o.rules.Said([]string{"", "one", "two"}[id]) }
 			p := o.plan()
 			if got := shownCuts(&o, &p); got != c.cuts {
@@ -82,8 +92,11 @@ func TestHistoryPlan(t *testing.T) {
 			if got := shownBodies(&p); got != c.bodies {
 				t.Errorf("bodies %q, not %q", got, c.bodies)
 			}
-			if p.forced != c.forced || !strings.Contains(strings.Join(p.held, "\n"), c.held) {
+			if (len(p.forced) > 0) != c.forced || !strings.Contains(strings.Join(p.held, "\n"), c.held) {
 				t.Errorf("forced %v, held %q", p.forced, p.held)
+			}
+			if c.cause != 0 && !slices.Contains(slices.Collect(maps.Values(p.forced)), c.cause) {
+				t.Errorf("forced %v, not for %v", p.forced, c.cause)
 			}
 			if o.idle() && (c.cuts != "" || c.bodies != "") {
 				t.Error("it is taken for idle")
@@ -131,7 +144,9 @@ func saidOf(t *testing.T, text string, since event.Time) *engine.HistoryPolicies
 			hasWhole = true
 		case of:
 			x.Apply(since, &event.HistoryPolicySet{Pattern: pattern, Policy: policyOf(t, policy)})
-		case word != "-":
+		case word == "-":
+			hasWhole = true
+		default:
 			whole.Policy, hasWhole = policyOf(t, word), true
 		}
 	}

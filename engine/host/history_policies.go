@@ -46,10 +46,30 @@ func (a *admin) PutHistoryPolicy(ctx context.Context, cmd engine.PutHistoryPolic
 	return errors.Join(replies[0].Err, replies[1].Err)
 }
 
-// sayHistory says what settings do of the history of the namespace.
-func (a *admin) sayHistory(ctx context.Context, cmd engine.PutHistoryPolicy) error {
-	cmd.Why = event.ReasonGiven{Reason: "settings of the start"}
-	return a.PutHistoryPolicy(ctx, cmd)
+// keepHistory says what settings do of the history of the namespace, and begins to give back what nobody keeps. At the first start that there is that
+// is an event even if they say nothing: by its time what is older than an upgrade is told from what is not (docs/decisions/0061).
+func keepHistory(ctx context.Context, n *Namespace) error {
+	cmd := n.opts.History
+	given := !cmd.Policy.IsZero() || cmd.Share != 0 || cmd.BeforeSends != engine.BeforeSendsNotGiven
+	if given {
+		cmd.Why = event.ReasonGiven{Reason: "settings of the start"}
+	}
+	err := n.PutHistoryPolicy(ctx, cmd)
+	if !given && errors.Is(err, log.ErrNoRoom) { // who starts on a full disk has other cares: until a later start says it nothing goes
+		n.logger.Warn("what holds for history by default is not in the log yet, and nothing of it goes", "error", err)
+		err = nil
+	}
+	if err != nil {
+		close(n.kept)
+		return err
+	}
+	go n.attend(func() {
+		defer close(n.kept)
+		if !n.opts.keepsAll {
+			newRetention(served{n}).run(n.closing)
+		}
+	})
+	return nil
 }
 
 // askHistory asks the catalogue what is said of history.

@@ -36,7 +36,7 @@ func openSmall(t *testing.T, dir string, said *strings.Builder) *broker {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, err := Open(t.Context(), store, Options{Logger: slog.New(slog.NewTextHandler(said, nil))})
+	n, err := Open(t.Context(), store, Options{Logger: slog.New(slog.NewTextHandler(said, nil)), keepsAll: true})
 	if err != nil {
 		t.Fatal(err)
 	}

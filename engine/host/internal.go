@@ -62,6 +62,8 @@ func (l *Loop) carryOut(cmd engine.Command) (reply engine.Reply) {
 		reply.Answer = saidOfHistory{now: l.part.HistoryPolicies()}
 	case *snapshotOf:
 		return cmd.take(l)
+	case *readingNow:
+		reply.Answer = stillRead{list: l.waiting.reading()}
 	}
 	return reply
 }

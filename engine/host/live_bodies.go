@@ -35,8 +35,9 @@ type snapshotOf struct {
 
 	mu    sync.Mutex // guards what follows
 	state *index.Snapshot
-	over  bool      // nobody wants it any more
-	wrote event.LSN // of the frame with the newest record that the state shows; 0: that is none of this run
+	read  []event.Blob // what receivers have been given and not read yet
+	over  bool         // nobody wants it any more
+	wrote event.LSN    // of the frame with the newest record that the state shows; 0: that is none of this run
 }
 
 // take takes the state as it is now, in its loop. What it shows may not be durable yet.
@@ -44,7 +45,7 @@ func (cmd *snapshotOf) take(l *Loop) (reply engine.Reply) {
 	cmd.mu.Lock()
 	defer cmd.mu.Unlock()
 	if !cmd.over {
-		cmd.state, cmd.wrote = l.part.Index().Snapshot(), l.frames.wrote
+		cmd.state, cmd.wrote, cmd.read = l.part.Index().Snapshot(), l.frames.wrote, l.waiting.reading()
 	}
 	return reply
 }
@@ -64,8 +65,8 @@ func (cmd *snapshotOf) close() {
 	}
 }
 
-// durable gives look the state of a partition as it was a moment ago, when all that it shows is durable.
-func (ps *partitions) durable(ctx context.Context, id engine.PartitionID, look func(*index.Snapshot) error) error {
+// durable gives look the state of a partition as it was a moment ago, when all that it shows is durable, and the bodies that were still being read then.
+func (ps *partitions) durable(ctx context.Context, id engine.PartitionID, look func(*index.Snapshot, []event.Blob) error) error {
 	t := ps.slots[id].serves.Load()
 	if t == nil {
 		return notServing()
@@ -92,7 +93,7 @@ func (ps *partitions) durable(ctx context.Context, id engine.PartitionID, look f
 	if ps.slots[id].serves.Load() != t { // another run of it may have less
 		return notServing()
 	}
-	return look(cmd.state)
+	return look(cmd.state, cmd.read)
 }
 
 // liveBodies is what the state of a partition needs of sealed files.
@@ -126,13 +127,13 @@ func liveBodiesOf(ctx context.Context, from log.Memory, state lasting, files []l
 	for i, f := range files {
 		n.files[i].SegmentInfo = f
 	}
-	err := state(ctx, func(s *index.Snapshot) error {
+	err := state(ctx, func(s *index.Snapshot, read []event.Blob) error {
 		if !n.memory.take(min(1<<20+64*s.Live(), liveBodiesMemory), int(s.Copied()), false) {
 			return noMemory
 		}
 		n.after = time.Now().Add(readingTime)
 		sample := sampleOf(maxSample)
-		if err := n.each(ctx, s, func(_ *liveFile, b event.Blob) { sample.add(b) }); err != nil {
+		if err := n.each(ctx, s, read, func(_ *liveFile, b event.Blob) { sample.add(b) }); err != nil {
 			return err
 		}
 		for at, size := range sample.sizes {
@@ -141,15 +142,15 @@ func liveBodiesOf(ctx context.Context, from log.Memory, state lasting, files []l
 		for i := range n.files {
 			n.files[i].known = choose(&n.files[i])
 		}
-		return n.collect(ctx, s)
+		return n.collect(ctx, s, read)
 	})
 	return n, err
 }
 
 // collect finds the bodies that are needed of the files that were chosen. Where there is no memory for all of them the last ones are not known.
-func (n *liveBodies) collect(ctx context.Context, s *index.Snapshot) error {
+func (n *liveBodies) collect(ctx context.Context, s *index.Snapshot, read []event.Blob) error {
 	held := 0
-	err := n.each(ctx, s, func(f *liveFile, b event.Blob) {
+	err := n.each(ctx, s, read, func(f *liveFile, b event.Blob) {
 		if !f.known {
 			return
 		}
@@ -193,8 +194,8 @@ func joined(list []span) []span {
 	return slices.Clip(out)
 }
 
-// each calls do with every blob that the state points to in one of the files.
-func (n *liveBodies) each(ctx context.Context, s *index.Snapshot, do func(*liveFile, event.Blob)) error {
+// each calls do with every blob in one of the files that the state points to, or somebody still reads.
+func (n *liveBodies) each(ctx context.Context, s *index.Snapshot, read []event.Blob, do func(*liveFile, event.Blob)) error {
 	count := 0
 	var f *liveFile
 	for b := range s.Blobs() {
@@ -211,6 +212,11 @@ func (n *liveBodies) each(ctx context.Context, s *index.Snapshot, do func(*liveF
 			}
 		}
 		do(f, b)
+	}
+	for _, b := range read {
+		if f := n.find(event.LSN(b.Position)); f != nil {
+			do(f, b)
+		}
 	}
 	return nil
 }

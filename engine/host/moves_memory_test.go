@@ -25,13 +25,17 @@ func liveHeap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// takenCount counts deliveries.
-type takenCount struct{ n atomic.Int64 }
+// takenCount counts deliveries, which are read when they come.
+type takenCount struct {
+	n  atomic.Int64
+	of *engine.Receiver
+}
 
 func (s *takenCount) Post(rs []engine.Reply) {
 	for i := range rs {
 		if rs[i].Delivery() != nil {
 			s.n.Add(1)
+			s.of.Read[0].Add(1)
 		}
 	}
 }
@@ -71,6 +75,7 @@ func measureMove(t testing.TB, messages, bodySize int, drained bool) (m moveMemo
 	var sink takenCount
 	if drained {
 		r := &engine.Receiver{Entity: to.Entity, Slice: to.Slice(0), Mode: engine.ReceiveAndDelete, Sink: &sink}
+		sink.of = r
 		br.Submit(to.Host(0), []engine.Request{{Command: &engine.Attach{Receiver: r}}, {Command: &engine.Flow{Receiver: r, Limit: uint32(messages)}}})
 	}
 	m.before = liveHeap()

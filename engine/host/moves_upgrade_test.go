@@ -74,7 +74,7 @@ func asOlder(t *testing.T, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, _, err := format.DecodeNamespace(b, []string{log.Moves})
+	n, _, err := format.DecodeNamespace(b, format.Capabilities)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -68,6 +68,8 @@ type Options struct {
 	EntityPartitions int
 	// MaxPartitioned is how many partitioned queues and topics there may be; 0: 100.
 	MaxPartitioned int
+
+	keepsAll bool // nobody gives history back: a test does it by hand
 }
 
 // Namespace is a running engine over one data directory: an [engine.Broker].
@@ -166,14 +168,9 @@ func Open(ctx context.Context, store log.Store, opts Options) (*Namespace, error
 		defer close(n.collected)
 		n.collect(n.closing.Done())
 	})
-	if err := n.sayHistory(ctx, opts.History); err != nil {
-		close(n.kept)
+	if err := keepHistory(ctx, n); err != nil {
 		return nil, errors.Join(err, n.Close())
 	}
-	go n.attend(func() {
-		defer close(n.kept)
-		newRetention(served{n}).run(n.closing)
-	})
 	if opts.ScrubEvery > 0 {
 		n.carried.Add(1)
 		go n.attend(func() {

@@ -10,21 +10,23 @@ import (
 // receiver is a port of a receiver link: the volatile state that this loop keeps of one that is attached. It dies with the process.
 type receiver struct {
 	*engine.Receiver
-	link   *link
-	home   bool  // it is counted here
-	local  parts // that it receives from and this partition hosts; none: it is only counted here
-	at     *entityReceivers
-	number int                    // index in waiting.attached
-	queue  *receiverQueue         // nil: it waits for a session, has none here, or is gone
-	flows  uint32                 // taken so far, as [credit] counts them
-	limit  uint32                 // of the newest: see [engine.Flow]
-	queued int32                  // of its credit, what waits in the queue: no less than what is left
-	drain  drainState             // of the newest flow
-	saying int                    // answers to drains that have not left
-	noted  bool                   // the log is told of it
-	active bool                   // it has asked for messages of a main queue: expired ones are looked for
-	next   []event.SequenceNumber // by entity partition, where a receiver that browses goes on
-	shown  event.LSN              // address of what must be durable before it is told anything more
+	link    *link
+	home    bool  // it is counted here
+	local   parts // that it receives from and this partition hosts; none: it is only counted here
+	at      *entityReceivers
+	number  int                                // index in waiting.attached
+	queue   *receiverQueue                     // nil: it waits for a session, has none here, or is gone
+	flows   uint32                             // taken so far, as [credit] counts them
+	limit   uint32                             // of the newest: see [engine.Flow]
+	queued  int32                              // of its credit, what waits in the queue: no less than what is left
+	drain   drainState                         // of the newest flow
+	saying  int                                // answers to drains that have not left
+	noted   bool                               // the log is told of it
+	active  bool                               // it has asked for messages of a main queue: expired ones are looked for
+	next    []event.SequenceNumber             // by entity partition, where a receiver that browses goes on
+	numbers *[event.MaxEntityPartitions]uint64 // by entity partition, how many deliveries without a lock there were; nil: none
+	unread  fifo[given]                        // of those, what was not read when it was last looked at
+	shown   event.LSN                          // address of what must be durable before it is told anything more
 
 	// of one that wants a session
 	session   event.LockToken // of the session it holds

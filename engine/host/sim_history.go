@@ -66,13 +66,23 @@ func (s simGrounds) logs() map[engine.PartitionID]log.Partition { return s.h.of.
 
 func (s simGrounds) space() (total, free, low int64, err error) { return s.h.of.Space() }
 
+func (s simGrounds) reading(_ context.Context, id engine.PartitionID) ([]event.Blob, error) {
+	return s.h.of.Loop(id).waiting.reading(), nil
+}
+
+// hurry does nothing: a simulation seals and saves when its seed says so.
+func (s simGrounds) hurry(engine.PartitionID, bool) {}
+
+// note does nothing: the catalogue of a simulation is not told of its history.
+func (s simGrounds) note(context.Context, *event.HistoryCut) error { return nil }
+
 // compaction is that of [partitions], with the loop's part done at once.
 func (s simGrounds) compaction(id engine.PartitionID, keep keeps) (*compaction, error) {
 	plog, ok := s.h.of.Logs()[id]
 	if !ok {
 		return nil, notServing()
 	}
-	state := func(_ context.Context, look func(*index.Snapshot) error) error {
+	state := func(_ context.Context, look func(*index.Snapshot, []event.Blob) error) error {
 		l := s.h.of.Loop(id)
 		cmd := &snapshotOf{}
 		defer cmd.close()
@@ -87,7 +97,7 @@ func (s simGrounds) compaction(id engine.PartitionID, keep keeps) (*compaction, 
 				return notServing()
 			}
 		}
-		return look(cmd.state)
+		return look(cmd.state, cmd.read)
 	}
 	rest := func(context.Context, time.Time) error {
 		if !s.h.of.Wait() {

@@ -120,10 +120,10 @@ func TestF22NeedsTakeMemory(t *testing.T) {
 	t.Parallel()
 	x := index.New()
 	memory := &fakeMemory{t: t}
-	state := func(_ context.Context, look func(*index.Snapshot) error) error {
+	state := func(_ context.Context, look func(*index.Snapshot, []event.Blob) error) error {
 		s := x.Snapshot()
 		defer s.Close()
-		return look(s)
+		return look(s, nil)
 	}
 	if _, err := liveBodiesOf(t.Context(), memory, state, nil, nil); err != noMemory || memory.taken != 0 {
 		t.Errorf("there is none: %v, %d bytes are taken", err, memory.taken)

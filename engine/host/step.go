@@ -62,7 +62,7 @@ func (l *Loop) step(now event.Time, req *engine.Request) bool {
 	case *ordered:
 		l.forwarder.order(cmd)
 		l.replies.answer(req, engine.Reply{})
-	case *configure, *avoid, *ping, *damage, *usage, *count, *inspect, *lookup, *snapshotOf, *askHistory:
+	case *configure, *avoid, *ping, *damage, *usage, *count, *inspect, *lookup, *snapshotOf, *readingNow, *askHistory:
 		l.replies.answer(req, l.carryOut(cmd))
 	default:
 		return l.decide(now, req)

@@ -171,6 +171,8 @@ func among(v reflect.Value) bool {
 		*x = AbortLost
 	case *FenceCause:
 		*x = FencedByOperator
+	case *CutCause:
+		*x = CutForShare
 	case *RowState:
 		*x = lastRowState
 	default:

@@ -62,6 +62,7 @@ const (
 	KindPartitionFenced           Kind = 67
 	KindPartitionRestarted        Kind = 68
 	KindBodyErased                Kind = 69
+	KindHistoryCut                Kind = 70
 )
 
 var kindNames = map[Kind]string{
@@ -88,6 +89,7 @@ var kindNames = map[Kind]string{
 	KindPartitionFenced: "PartitionFenced", KindPartitionRestarted: "PartitionRestarted", KindBackupMarked: "BackupMarked",
 	KindHistoryPolicySet: "HistoryPolicySet",
 	KindBodyErased:       "BodyErased",
+	KindHistoryCut:       "HistoryCut",
 }
 
 // String is the event's name in the catalogue of semantics.md 4.2.

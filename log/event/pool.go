@@ -53,6 +53,7 @@ type Pool struct {
 	restarted shelf[PartitionRestarted]
 	marks     shelf[BackupMarked]
 	erasures  shelf[BodyErased]
+	cuts      shelf[HistoryCut]
 	slices    shelf[SliceRestored]
 	rows      shelf[RowsRestored]
 	sessions  shelf[SessionsRestored]
@@ -186,6 +187,8 @@ func (p *Pool) newFact(k Kind) Event {
 		return p.policies.next()
 	case KindBodyErased:
 		return p.erasures.next()
+	case KindHistoryCut:
+		return p.cuts.next()
 	case KindLinkOpened:
 		return p.opened.next()
 	case KindLinkClosed:

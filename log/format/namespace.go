@@ -47,6 +47,7 @@ func (n Namespace) Tag() (uint32, error) {
 // The capabilities that this version knows: what comes with each stands in docs/log-format.md, section 4.
 const (
 	Backups      = "backups"
+	Cuts         = "cuts"
 	Erasures     = "erasures"
 	Bases        = "base"
 	Fences       = "fences"
@@ -58,7 +59,7 @@ const (
 )
 
 // Capabilities are the words that this version knows, in ascending order.
-var Capabilities = []string{Backups, Bases, Erasures, Fences, Moves, Partitioned, Policies, Sealed, Transactions}
+var Capabilities = []string{Backups, Bases, Cuts, Erasures, Fences, Moves, Partitioned, Policies, Sealed, Transactions}
 
 // namespaceFile is namespace.json. The first five members are those of every format.
 type namespaceFile struct {

@@ -32,7 +32,7 @@ func TestHistoryPolicies(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
 	const path, gone = "/$ledger/v1/history/policies", "/$ledger/v1/history/policies/delete"
-	const namespace = `{"namespace":{"events":"unlimited","bodies":"unlimited","undo":"unlimited","share":100,"beforeSends":false},"policies":[`
+	const namespace = `{"namespace":{"events":"7d","bodies":"1d","undo":"1d","share":20,"beforeSends":false},"policies":[`
 	a.is(a.do("GET", path, ""), namespace+`]}`)
 	a.is(a.do("POST", path, `{"pattern":"Orders/*","bodies":"none","events":"36h"}`, caller.ReasonHeader, "INC-4711"), namespace+`{"pattern":"Orders/*","events":"36h","bodies":"none"}]}`)
 	if a.fake.by.Principal != "ops" || a.fake.why != (event.ReasonGiven{Reason: "INC-4711"}) {

@@ -180,11 +180,13 @@ func (r *receiver) deliver(d *engine.Delivery) bool {
 			return false
 		}
 		c.stored.damaged(r.l.target, d, err)
+		r.read(d)
 		r.pass() // the peer's credit is not used up
 		return true
 	}
 	payload := c.out.endTransfer(frame, buf)
 	r.sent(d)
+	r.read(d)
 	d.Recycle()
 	if payload != nil {
 		r.split(&t, payload)
@@ -193,6 +195,13 @@ func (r *receiver) deliver(d *engine.Delivery) bool {
 	r.wrote()
 	r.l.touch()
 	return true
+}
+
+// read says that the body of a delivery without a lock need not be kept for it any longer.
+func (r *receiver) read(d *engine.Delivery) {
+	if !r.locks() && r.engine != nil {
+		r.engine.Read[r.l.target.OfSequence(d.Sequence)].Add(1)
+	}
 }
 
 // view is how this link's deliveries are shown: with a lock, taken, or as a look at them.

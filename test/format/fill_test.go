@@ -50,6 +50,7 @@ var most = map[reflect.Type][2]uint64{
 	reflect.TypeFor[event.Trigger]():      {1, 2},
 	reflect.TypeFor[event.AbortCause]():   {1, 4},
 	reflect.TypeFor[event.FenceCause]():   {1, 2},
+	reflect.TypeFor[event.CutCause]():     {1, 2},
 }
 
 func (f filler) text() string {

@@ -110,6 +110,7 @@ ENUMS = {
     "subqueue": names(0, "main", "dead-letter", "transfer-dead-letter"),
     "trigger": names(1, "forward", "dead-letter", "via"),
     "fence": names(1, "error", "operator"),
+    "cut": names(1, "room", "share"),
     "abort": names(1, "rolled-back", "timed-out", "lost", "failed"),
     "relation": names(1, "forwarded", "resubmitted", "replayed"),
     "filter": names(1, "SqlFilter", "TrueFilter", "FalseFilter", "CorrelationFilter"),
@@ -176,6 +177,7 @@ KINDS = {
     67: "PartitionFenced 1 LogPartition:number Cause:fence Error:text",
     68: "PartitionRestarted 1 LogPartition:number Refused:bool",
     69: "BodyErased 1 Sequence:number Position:number Size:number",
+    70: "HistoryCut 1 LogPartition:number Cause:cut First:number Bytes:number",
 }
 
 ORIGIN = "Connection:number RemoteAddress:text ContainerID:text Product:text Principal:text Link:text Entity:text"

@@ -162,7 +162,9 @@ func (p *part) delivered(d *engine.Delivery, x *want) {
 		w.withinCredit(r)
 		r.got++
 	}
-	if !x.rcv.delete {
+	if x.rcv.delete {
+		r.real.Read[d.Sequence.Partition()].Add(1)
+	} else {
 		if r.recent = append(r.recent, model.Token(d.Token)); len(r.recent) > 3 {
 			r.recent = r.recent[1:]
 		}

@@ -67,6 +67,7 @@ var mutexes = map[string]string{
 	"tools/bench/floor.keeper.mu":         "what the next sync makes durable",
 	"tools/bench/floor.queue.mu":          "messages that wait for receivers, or receivers for messages",
 	"tools/bench/floor.inbox.mu":          "notices on their way to a connection of the floor",
+	"engine/host.retention.mu":            "which files are not to be tried again, and what was said, for who cuts history and who drops bodies",
 }
 
 // lockSection is where docs/ARCHITECTURE.md says in which order the mutexes of package log are taken, in the first column of a table.

@@ -148,6 +148,8 @@ func (x *exporter) fillMore(at event.Time, ev event.Event) (several []event.Sequ
 		r.Cause, r.Reason, r.Description = ev.Cause.String(), text(ev.Condition), text(ev.Description)
 	case *event.SendsRefused:
 		r.Cause, r.Messages = ev.Why.String(), int64(ev.Count)
+	case *event.HistoryCut:
+		r.Cause = ev.Cause.String()
 	case *event.BodyErased:
 		r.Number = int64(ev.Sequence)
 	case *event.SliceDropped:

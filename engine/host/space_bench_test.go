@@ -1,0 +1,429 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/disk"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// What it costs to give space back, on a disk, without AMQP in front of it: messages of about 1 KiB of JSON that are a fifth random. Each benchmark is to run once
+// (-benchtime 1x); figures stand in docs/performance.md.
+
+var (
+	spaceBytes = flag.Int64("space-bytes", 2<<30, "of messages that pass in a benchmark of space")
+	spaceFor   = flag.Duration("space-for", 30*time.Second, "how long a benchmark of space goes on at a steady rate")
+	spaceCold  = flag.Int("space-cold", 1_000_000, "messages that wait in BenchmarkSpaceCold")
+)
+
+// logger tells what is given back, where -v is given.
+func logger() *slog.Logger {
+	if testing.Verbose() {
+		return slog.New(slog.NewTextHandler(os.Stderr, nil))
+	}
+	return slog.New(slog.DiscardHandler)
+}
+
+// keepNothing is the policy of who wants no history.
+var keepNothing = event.HistoryPolicy{Events: event.KeepNone, Bodies: event.KeepNone, Undo: event.KeepNone}
+
+// roomy is a broker on a disk of which each byte written is counted.
+type roomy struct {
+	*broker
+	tb      testing.TB
+	dir     string
+	written *atomic.Int64
+	queues  []engine.Target
+	waits   atomic.Int64 // bytes of messages that wait
+	bodies  [][]byte
+}
+
+func openRoomy(tb testing.TB, partitions int, sealAfter time.Duration, policy event.HistoryPolicy) *roomy {
+	tb.Helper()
+	r := &roomy{tb: tb, dir: tb.TempDir(), written: new(atomic.Int64)}
+	store, err := log.Open(context.Background(), r.dir, log.Options{FS: counted{disk.OS{}, r.written}, Logger: logger(), Partitions: partitions, SealAfter: sealAfter, ReserveBytes: 64 << 20})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	n, err := Open(context.Background(), store, Options{Logger: logger(), History: engine.PutHistoryPolicy{Policy: policy, Share: 100}})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	r.broker = &broker{n, store}
+	on := map[engine.PartitionID]bool{}
+	for i := 0; len(on) < partitions; i++ { // one in each partition
+		p := testQueue()
+		p.MaxSizeMegabytes = 80 << 10
+		e, err := n.PutEntity(context.Background(), engine.PutEntity{Path: fmt.Sprintf("queue-%d", i), Kind: event.Queue, Properties: p})
+		if err != nil {
+			tb.Fatal(err)
+		}
+		if q := (engine.Target{Entity: e}); !on[q.Host(0)] {
+			on[q.Host(0)] = true
+			r.queues = append(r.queues, q)
+		}
+	}
+	rng := rand.New(rand.NewPCG(16, 61))
+	for i := range 5000 {
+		r.bodies = append(r.bodies, invoice(rng, i))
+	}
+	return r
+}
+
+func (r *roomy) end() {
+	if err := errors.Join(r.Close(), r.store.Close()); err != nil {
+		r.tb.Error(err)
+	}
+}
+
+// send sends messages to a queue in one command.
+func (r *roomy) send(q engine.Target, in *inbox, n int, rng *rand.Rand) {
+	cmd := &engine.Send{Entity: q.Entity, Slice: q.Slice(0)}
+	size := 0
+	for range n {
+		body := r.bodies[rng.IntN(len(r.bodies))]
+		cmd.Messages = append(cmd.Messages, engine.Message{ID: fmt.Appendf(nil, "%016x", rng.Uint64()), Body: body})
+		size += len(body)
+	}
+	r.waits.Add(int64(size))
+	r.Submit(q.Host(0), []engine.Request{{Command: cmd, Sink: in}})
+	if reply := in.wait(1)[0]; reply.Err != nil {
+		r.tb.Error(reply.Err)
+	}
+}
+
+// settle receives messages of a queue and completes them.
+func (r *roomy) settle(q engine.Target, to *engine.Receiver, limit *uint32, in *inbox, n int) {
+	*limit += uint32(n)
+	r.Submit(q.Host(0), []engine.Request{{Command: &engine.Flow{Receiver: to, Limit: *limit}}})
+	size := 0
+	var done []engine.Request
+	for _, d := range in.wait(n) {
+		size += int(d.Delivery().Body.Size)
+		done = append(done, engine.Request{Sink: in, Command: &engine.Settle{Entity: q.Entity, Slice: q.Slice(0), Token: d.Delivery().Token, Outcome: engine.Complete}})
+	}
+	r.Submit(q.Host(0), done)
+	for _, d := range in.wait(n) {
+		if d.Err != nil {
+			r.tb.Error(d.Err)
+		}
+	}
+	r.waits.Add(-int64(size))
+}
+
+// pass sends messages through all queues and completes them, so many at a time, until it is over.
+func (r *roomy) pass(over func(bytes int64) bool) (messages int64) {
+	var bytes, count atomic.Int64
+	var wg sync.WaitGroup
+	for i, q := range r.queues {
+		for j := range 4 {
+			wg.Go(func() {
+				rng, in := rand.New(rand.NewPCG(uint64(i), uint64(j))), newInbox()
+				to, limit := &engine.Receiver{Entity: q.Entity, Slice: q.Slice(0), Sink: in, Tag: 1}, uint32(0)
+				r.Submit(q.Host(0), []engine.Request{{Command: &engine.Attach{Receiver: to}}})
+				for !over(bytes.Load()) {
+					r.send(q, in, 100, rng)
+					r.settle(q, to, &limit, in, 100)
+					bytes.Add(100 * 1100)
+					count.Add(100)
+				}
+				r.Submit(q.Host(0), []engine.Request{{Command: &engine.Detach{Receiver: to}, Sink: in}})
+				in.wait(1)
+			})
+		}
+	}
+	wg.Wait()
+	return count.Load()
+}
+
+// takes is how much of the disk the directory takes.
+func (r *roomy) takes() (bytes int64) {
+	_ = filepath.WalkDir(r.dir, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return nil // it has just gone
+		}
+		if info, err := os.Lstat(name); err == nil {
+			bytes += info.Sys().(*syscall.Stat_t).Blocks * 512
+		}
+		return nil
+	})
+	return bytes
+}
+
+// bound is what it may take.
+func (r *roomy) bound() int64 { return 2*r.waits.Load() + int64(len(r.queues))*128<<20 + 512<<20 }
+
+// logged is how many bytes of frames there ever were.
+func (r *roomy) logged() (bytes int64) {
+	for i := range r.slots {
+		_, end := r.slots[i].serves.Load().log.Bounds()
+		bytes += int64(end)
+	}
+	return bytes
+}
+
+// watch looks each second how much it takes, until its end is called, which returns the most, and the most of the bound.
+func (r *roomy) watch() (end func() (most int64, of float64)) {
+	over, told := make(chan struct{}), make(chan struct{})
+	var most int64
+	var of float64
+	go func() {
+		defer close(told)
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				is := r.takes()
+				most, of = max(most, is), max(of, float64(is)/float64(r.bound()))
+			case <-over:
+				return
+			}
+		}
+	}()
+	return func() (int64, float64) { close(over); <-told; return most, of }
+}
+
+// BenchmarkSpaceSteady: messages are sent and completed at full rate, and nothing of them is kept. What the disk takes is sampled each second.
+func BenchmarkSpaceSteady(b *testing.B) {
+	for range b.N {
+		r := openRoomy(b, 4, 10*time.Minute, keepNothing)
+		from, before, began := r.logged(), r.written.Load(), time.Now()
+		end := r.watch()
+		n := r.pass(func(int64) bool { return time.Since(began) > *spaceFor })
+		took := time.Since(began)
+		most, of := end()
+		b.ReportMetric(float64(n)/took.Seconds(), "msg/s")
+		b.ReportMetric(float64(most)/(1<<20), "MiB-most")
+		b.ReportMetric(of, "of-bound")
+		b.ReportMetric(float64(r.written.Load()-before)/float64(r.logged()-from), "written/logged")
+		b.ReportMetric(float64(r.logged()-from)/(1<<20), "MiB-logged")
+		b.Logf("%d messages, %d MiB at most, %.2f of what it may take, %d MiB of frames, %d MiB written", n, most>>20, of, (r.logged()-from)>>20, (r.written.Load()-before)>>20)
+		if of > 1 {
+			b.Error("that is too much")
+		}
+		r.end()
+	}
+}
+
+// BenchmarkSpaceBurst: that many bytes are sent, then all are completed; how long it takes until the disk has the room again.
+func BenchmarkSpaceBurst(b *testing.B) {
+	for range b.N {
+		r := openRoomy(b, 4, 10*time.Minute, keepNothing)
+		var wg sync.WaitGroup
+		n := int(*spaceBytes / 1100 / int64(len(r.queues)) / 100 * 100)
+		for i, q := range r.queues {
+			wg.Go(func() {
+				rng, in := rand.New(rand.NewPCG(uint64(i), 7)), newInbox()
+				for range n / 100 {
+					r.send(q, in, 100, rng)
+				}
+			})
+		}
+		wg.Wait()
+		sent := r.takes()
+		for _, q := range r.queues {
+			wg.Go(func() {
+				in := newInbox()
+				to, limit := &engine.Receiver{Entity: q.Entity, Slice: q.Slice(0), Sink: in, Tag: 1}, uint32(0)
+				r.Submit(q.Host(0), []engine.Request{{Command: &engine.Attach{Receiver: to}}})
+				for range n / 100 {
+					r.settle(q, to, &limit, in, 100)
+				}
+			})
+		}
+		wg.Wait()
+		settled := time.Now()
+		for r.takes() > r.bound() {
+			if time.Since(settled) > 5*time.Minute {
+				b.Fatalf("%d MiB, of %d that it may take", r.takes()>>20, r.bound()>>20)
+			}
+			time.Sleep(time.Second)
+		}
+		b.ReportMetric(float64(sent)/(1<<20), "MiB-sent")
+		b.ReportMetric(float64(r.takes())/(1<<20), "MiB-then")
+		b.ReportMetric(time.Since(settled).Seconds(), "s-until")
+		r.end()
+	}
+}
+
+// BenchmarkSpaceWritten: bytes written by bytes of frames, while chapters are sealed at once, with events kept and bodies not, and with both; with checkpoints and bases.
+func BenchmarkSpaceWritten(b *testing.B) {
+	for name, c := range map[string]struct {
+		policy event.HistoryPolicy
+		most   float64
+	}{
+		"events":            {event.HistoryPolicy{Events: event.KeepForever, Bodies: event.KeepNone, Undo: event.KeepNone}, 1.6},
+		"events and bodies": {event.HistoryPolicy{Events: event.KeepForever, Bodies: event.KeepForever, Undo: event.KeepForever}, 2.2},
+	} {
+		b.Run(name, func(b *testing.B) {
+			for range b.N {
+				r := openRoomy(b, 1, -1, c.policy)
+				from, before := r.logged(), r.written.Load()
+				r.pass(func(bytes int64) bool { return bytes > *spaceBytes })
+				time.Sleep(70 * time.Second) // a round of compaction waits for its readers
+				rate := float64(r.written.Load()-before) / float64(r.logged()-from)
+				b.ReportMetric(rate, "written/logged")
+				b.ReportMetric(float64(r.takes())/(1<<20), "MiB-then")
+				if rate > c.most {
+					b.Errorf("%.2f, at most %.2f", rate, c.most)
+				}
+				r.end()
+			}
+		})
+	}
+}
+
+// sends is 5,000 a second, each by itself, and how long those took, from when they were due.
+func (r *roomy) sends(q engine.Target, long time.Duration) (took []time.Duration) {
+	const rate, at = 5000, 5
+	in, rng := newInbox(), rand.New(rand.NewPCG(5, 5))
+	began := time.Now()
+	for i := 0; time.Since(began) < long; i += at {
+		due := began.Add(time.Duration(i) * time.Second / rate)
+		time.Sleep(time.Until(due))
+		for range at {
+			body := r.bodies[rng.IntN(len(r.bodies))]
+			r.Submit(q.Host(0), []engine.Request{{Sink: in, Command: &engine.Send{Entity: q.Entity, Slice: q.Slice(0), Messages: []engine.Message{{ID: fmt.Appendf(nil, "%016x", rng.Uint64()), Body: body}}}}})
+		}
+		for _, reply := range in.wait(at) {
+			if reply.Err != nil {
+				r.tb.Error(reply.Err)
+			}
+			took = append(took, time.Since(due))
+		}
+	}
+	slices.Sort(took)
+	return took
+}
+
+// BenchmarkSpaceSends: 5,000 sends a second, all completed, without sealing and giving back, with it, and beside a reader of the live log.
+func BenchmarkSpaceSends(b *testing.B) {
+	for _, c := range []struct {
+		name   string
+		seal   time.Duration
+		policy event.HistoryPolicy
+		reads  bool
+	}{
+		{"kept", 0, event.HistoryPolicy{Events: event.KeepForever, Bodies: event.KeepForever, Undo: event.KeepForever}, false},
+		{"given back", 10 * time.Minute, keepNothing, false},
+		{"kept, read", 0, event.HistoryPolicy{Events: event.KeepForever, Bodies: event.KeepForever, Undo: event.KeepForever}, true},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			for range b.N {
+				r := openRoomy(b, 1, c.seal, c.policy)
+				q := r.queues[0]
+				ctx, stop := context.WithCancel(context.Background())
+				var wg sync.WaitGroup
+				wg.Go(func() {
+					in := newInbox()
+					to, limit := &engine.Receiver{Entity: q.Entity, Slice: q.Slice(0), Sink: in, Tag: 1}, uint32(0)
+					r.Submit(q.Host(0), []engine.Request{{Command: &engine.Attach{Receiver: to}}})
+					for ctx.Err() == nil {
+						if r.waitingIn(q) >= 100 {
+							r.settle(q, to, &limit, in, 100)
+						} else {
+							time.Sleep(time.Millisecond)
+						}
+					}
+				})
+				if c.reads {
+					wg.Go(func() { r.readLive(ctx) })
+				}
+				took := r.sends(q, *spaceFor)
+				stop()
+				wg.Wait()
+				b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "ms-p50")
+				b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "ms-p99")
+				b.ReportMetric(float64(took[len(took)-1].Microseconds())/1000, "ms-most")
+				first, _ := r.slots[q.Host(0)].serves.Load().log.Bounds()
+				b.ReportMetric(float64(first)/(1<<20), "MiB-gone")
+				r.end()
+			}
+		})
+	}
+}
+
+// waitingIn is about how many messages wait in a queue.
+func (r *roomy) waitingIn(q engine.Target) int64 {
+	all, err := r.Runtime(context.Background(), []*engine.Entity{q.Entity})
+	if err != nil || len(all) == 0 {
+		return 0
+	}
+	return int64(all[0].Active)
+}
+
+// readLive reads all of the log beside the broker, over and over.
+func (r *roomy) readLive(ctx context.Context) {
+	for ctx.Err() == nil {
+		store, err := log.Open(ctx, r.dir, log.Options{ReadOnly: true, Shared: true})
+		if err != nil {
+			continue
+		}
+		for _, id := range store.Partitions() {
+			p, err := store.Open(ctx, id)
+			if err != nil {
+				break
+			}
+			first, _ := p.Bounds()
+			for range p.Read(ctx, first) {
+				if ctx.Err() != nil {
+					break
+				}
+			}
+		}
+		_ = store.Close()
+	}
+}
+
+// BenchmarkSpaceCold: messages that wait in one queue while others pass through another one of the same log: how often the bodies that wait are written, and memory.
+func BenchmarkSpaceCold(b *testing.B) {
+	for range b.N {
+		r := openRoomy(b, 1, -1, keepNothing)
+		p := testQueue()
+		p.MaxSizeMegabytes = 80 << 10
+		e, err := r.PutEntity(context.Background(), engine.PutEntity{Path: "cold", Kind: event.Queue, Properties: p})
+		if err != nil {
+			b.Fatal(err)
+		}
+		rng, in := rand.New(rand.NewPCG(8, 8)), newInbox()
+		for range *spaceCold / 100 {
+			r.send(engine.Target{Entity: e}, in, 100, rng)
+		}
+		cold := r.waits.Load()
+		heap := func() float64 {
+			var m runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&m)
+			return float64(m.HeapAlloc) / (1 << 20)
+		}
+		from, before, was := r.logged(), r.written.Load(), heap()
+		end := r.watch()
+		r.pass(func(bytes int64) bool { return bytes > *spaceBytes })
+		most, of := end()
+		b.ReportMetric(float64(cold)/(1<<20), "MiB-cold")
+		b.ReportMetric(float64(most)/(1<<20), "MiB-most")
+		b.ReportMetric(of, "of-bound")
+		b.ReportMetric(float64(r.written.Load()-before)/float64(r.logged()-from), "written/logged")
+		b.ReportMetric(was, "MiB-heap-before")
+		b.ReportMetric(heap(), "MiB-heap-after")
+		r.end()
+	}
+}
