@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-
 )
 
 // breakpoint is a condition at which a [Debugger] stops: on the columns of an event, in the language of rules, or on counts of entities, as [Ledger.When]
@@ -132,7 +131,7 @@ func (d *Debugger) ahead(ctx context.Context) error {
 
 // from loads a mark and goes on to a position, without a trail.
 func (d *Debugger) from(ctx context.Context, number int, to int64) error {
-	if err := d.load(ctx, d.marks[number]); err != nil {
+	if err := d.load(ctx, d.list[number]); err != nil {
 		return err
 	}
 	d.release()
@@ -150,14 +149,14 @@ func (d *Debugger) behind(ctx context.Context) error {
 		i := d.before(end - 1)
 		if i < 0 {
 			if err := d.earlier(ctx); errors.Is(err, errBeginning) {
-				return errors.Join(d.seek(ctx, d.marks[0].at), errBeginning)
+				return errors.Join(d.seek(ctx, d.list[0].at), errBeginning)
 			} else if err != nil {
 				return err
 			}
 			continue
 		}
-		begin := d.marks[i].at
-		if err := d.load(ctx, d.marks[i]); err != nil {
+		begin := d.list[i].at
+		if err := d.load(ctx, d.list[i]); err != nil {
 			return err
 		}
 		d.release()
@@ -179,4 +178,3 @@ func (d *Debugger) behind(ctx context.Context) error {
 		end = begin
 	}
 }
-

@@ -34,7 +34,7 @@ func debugCommands() []debugCommand {
 		{[]string{"breaks"}, "breaks", "which breakpoints there are", (*Debugger).listBreaks},
 		{[]string{"delete"}, "delete N", "remove a breakpoint", (*Debugger).deleteBreak},
 		{[]string{"print", "p"}, "print [ENTITY | ENTITY#NUMBER]", "the state here: of all entities, of one with its messages, of a message", (*Debugger).show},
-		{[]string{"list", "l"}, "list [N]", "the events around this one, N before and N behind it", (*Debugger).list},
+		{[]string{"list", "l"}, "list [N]", "the events around this one, N before and N behind it", (*Debugger).around},
 		{[]string{"where", "w"}, "where", "this event again, with what it changed", func(d *Debugger, ctx context.Context, _ string) error { return d.here(ctx) }},
 		{[]string{"help", "h", "?"}, "help", "this list", (*Debugger).help},
 		{[]string{"quit", "q", "exit"}, "quit", "end", func(*Debugger, context.Context, string) error { return ErrQuit }},
@@ -116,7 +116,7 @@ func (d *Debugger) leapTo(ctx context.Context, text string) error {
 	case "end":
 		clocks := d.l.names.clocks
 		if err = d.begin(ctx, &mark{of: &outset{at: event.EndOfTime, in: clocks[len(clocks)-1]}}); err == nil {
-			d.marks[0].of.spots, err = d.w.spots()
+			d.list[0].of.spots, err = d.w.spots()
 		}
 		if err == nil {
 			err = d.again(ctx)
@@ -189,14 +189,14 @@ func (d *Debugger) here(ctx context.Context) error {
 }
 
 // list tells the events around the place, in the order in which they are passed.
-func (d *Debugger) list(ctx context.Context, text string) error {
+func (d *Debugger) around(ctx context.Context, text string) error {
 	n, err := countOf(text, around)
 	if err != nil {
 		return err
 	}
-	n = min(n, longTrail/2)
+	n = min(n, int64(d.limits.trail/2))
 	at := d.at
-	if err := d.seek(ctx, at-n); err != nil && !errors.Is(err, errBeginning) {
+	if err := d.seek(ctx, at-n-1); err != nil && !errors.Is(err, errBeginning) {
 		return err
 	}
 	first := d.at

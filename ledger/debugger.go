@@ -22,8 +22,9 @@ type Debugger struct {
 	books  []*book
 	breaks []*breakpoint
 	given  int // numbers given to breakpoints
+	limits
 
-	marks    []*mark // by position
+	list     []*mark // by position
 	distance int64   // from a mark to the next one
 	saved    []*replay.Saved
 
@@ -42,17 +43,23 @@ type passed struct {
 	after *index.Snapshot // of that log
 }
 
-const (
-	longTrail  = 256      // events
-	trailBytes = 64 << 20 // what is kept of pages that have changed in it, about
-)
+// limits bound the memory of a debugger, besides the states of the logs: two times at most, one while it goes back.
+type limits struct {
+	trail        int   // events in it
+	trailBytes   int64 // what is kept of pages that have changed in it, about
+	marks        int
+	markBytes    int   // what they keep of states, in all
+	markDistance int64 // events from one mark to the next, at least
+}
+
+var usualLimits = limits{trail: 256, trailBytes: 64 << 20, marks: 64, markBytes: 64 << 20, markDistance: 4096}
 
 // Debug begins in front of the first event, or at an instant behind all that it has. now is for instants that are not absolute.
 func (l *Ledger) Debug(ctx context.Context, from *Instant, now func() time.Time) (*Debugger, error) {
 	if _, err := l.catalogue(ctx); err != nil {
 		return nil, err
 	}
-	d := &Debugger{l: l, now: now}
+	d := &Debugger{l: l, now: now, limits: usualLimits}
 	for _, id := range l.src.Partitions() {
 		b, err := l.book(ctx, id)
 		if err != nil {
@@ -78,7 +85,7 @@ func (d *Debugger) begin(ctx context.Context, m *mark) error {
 	if err := d.load(ctx, m); err != nil {
 		return err
 	}
-	d.marks, d.distance, d.at = []*mark{m}, markDistance, m.at
+	d.list, d.distance, d.at = []*mark{m}, d.markDistance, m.at
 	return nil
 }
 
@@ -202,8 +209,8 @@ func (d *Debugger) shorten() {
 	for _, s := range d.floor {
 		copied += s.Copied()
 	}
-	n := len(d.trail) - longTrail
-	if copied > trailBytes {
+	n := len(d.trail) - d.limits.trail
+	if copied > d.trailBytes {
 		n = max(n, (len(d.trail)+1)/2)
 	}
 	for i := range max(0, min(n, len(d.trail)-1)) {
@@ -219,7 +226,7 @@ func (d *Debugger) shorten() {
 
 // has tells whether the trail has a position, and the event before it where there is one.
 func (d *Debugger) has(at int64) bool {
-	first := d.marks[0]
+	first := d.list[0]
 	return d.tail < at && at <= d.head || at == d.tail && at == first.at && first.of == nil
 }
 
@@ -230,10 +237,10 @@ func (d *Debugger) seek(ctx context.Context, to int64) error {
 			return err
 		}
 	}
-	if d.head < to-longTrail {
+	if d.head < to-int64(d.limits.trail) {
 		d.release()
 		var err error
-		for err == nil && d.head < to-longTrail {
+		for err == nil && d.head < to-int64(d.limits.trail) {
 			err = d.step(ctx, false)
 		}
 		d.ground()
@@ -244,7 +251,7 @@ func (d *Debugger) seek(ctx context.Context, to int64) error {
 	for d.head < to {
 		if err := d.step(ctx, true); err != nil {
 			d.at = d.head
-			return err
+			return errors.Join(d.again(ctx), err)
 		}
 	}
 	d.at = to
@@ -265,9 +272,9 @@ func (d *Debugger) again(ctx context.Context) error {
 // back loads a mark so far before a position that the trail has what leads there.
 func (d *Debugger) back(ctx context.Context, to int64) error {
 	for {
-		i := max(d.before(to-longTrail/2), min(0, d.before(to-1)))
+		i := max(d.before(to-int64(d.limits.trail/2)), min(0, d.before(to-1)))
 		if i >= 0 {
-			return d.load(ctx, d.marks[i])
+			return d.load(ctx, d.list[i])
 		}
 		err := d.earlier(ctx)
 		if err == nil {
@@ -276,7 +283,7 @@ func (d *Debugger) back(ctx context.Context, to int64) error {
 		if !errors.Is(err, errBeginning) {
 			return err
 		}
-		if err := d.load(ctx, d.marks[0]); err != nil {
+		if err := d.load(ctx, d.list[0]); err != nil {
 			return err
 		}
 		if d.at = d.head; to < d.at {

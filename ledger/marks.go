@@ -27,11 +27,8 @@ type outset struct {
 }
 
 const (
-	mostMarks     = 64
-	markBytes     = 64 << 20 // what marks keep of states, in all
-	markDistance  = 4096     // events from one to the next, at least
-	bytesAnEvent  = 32       // of a state that are encoded in the time in which an event is applied, about
-	firstStepBack = 1000     // ms from an origin to an earlier one; eight times as many when nothing is between
+	bytesAnEvent  = 32   // of a state that are encoded in the time in which an event is applied, about
+	firstStepBack = 1000 // ms from an outset to an earlier one; eight times as many when nothing is between
 )
 
 // errBeginning: there is nothing before.
@@ -45,7 +42,7 @@ func (d *Debugger) states(ctx context.Context, m *mark) (list []*replay.State, e
 		case m.saved != nil:
 			s, err = replay.Resume(b, m.saved[i])
 		case m.of != nil:
-			s, err = d.l.state(ctx, b, Instant{At: m.of.at}, m.of.at, m.of.in)
+			s, err = d.l.state(ctx, b, Instant{At: m.of.at}, m.of.at, m.of.in, nil)
 		default:
 			s = replay.Begin(b)
 		}
@@ -59,7 +56,7 @@ func (d *Debugger) states(ctx context.Context, m *mark) (list []*replay.State, e
 
 // before is the newest mark at a position or before it, the number of which in the list is given; -1: there is none.
 func (d *Debugger) before(at int64) int {
-	i, there := slices.BinarySearchFunc(d.marks, at, func(m *mark, at int64) int { return int(min(1, max(-1, m.at-at))) })
+	i, there := slices.BinarySearchFunc(d.list, at, func(m *mark, at int64) int { return int(min(1, max(-1, m.at-at))) })
 	if !there {
 		i--
 	}
@@ -69,7 +66,7 @@ func (d *Debugger) before(at int64) int {
 // mark puts the states of the walker away where it stands, if that is far enough from the other marks.
 func (d *Debugger) mark() {
 	i := d.before(d.head)
-	if i >= 0 && d.head-d.marks[i].at < d.distance {
+	if i >= 0 && d.head-d.list[i].at < d.distance {
 		return
 	}
 	m := &mark{at: d.head}
@@ -82,9 +79,9 @@ func (d *Debugger) mark() {
 		}
 		m.saved = append(m.saved, d.saved[k])
 	}
-	d.distance = max(markDistance, int64(size)/bytesAnEvent)
-	d.marks = slices.Insert(d.marks, i+1, m)
-	for len(d.marks) > mostMarks || d.kept() > markBytes && len(d.marks) > 1 {
+	d.distance = max(d.markDistance, int64(size)/bytesAnEvent)
+	d.list = slices.Insert(d.list, i+1, m)
+	for len(d.list) > d.limits.marks || d.kept() > d.markBytes && len(d.list) > 1 {
 		d.thin()
 	}
 }
@@ -92,7 +89,7 @@ func (d *Debugger) mark() {
 // kept is how much memory marks keep, bytes.
 func (d *Debugger) kept() (n int) {
 	seen := make(map[*replay.Saved]bool)
-	for _, m := range d.marks {
+	for _, m := range d.list {
 		for _, s := range m.saved {
 			if !seen[s] {
 				seen[s], n = true, n+len(s.Encoded)
@@ -104,18 +101,18 @@ func (d *Debugger) kept() (n int) {
 
 // thin removes the mark that leaves the shortest way between its neighbours; the first one stays.
 func (d *Debugger) thin() {
-	best, shortest := len(d.marks)-1, int64(-1)
-	for i := 1; i+1 < len(d.marks); i++ {
-		if way := d.marks[i+1].at - d.marks[i-1].at; shortest < 0 || way < shortest {
+	best, shortest := len(d.list)-1, int64(-1)
+	for i := 1; i+1 < len(d.list); i++ {
+		if way := d.list[i+1].at - d.list[i-1].at; shortest < 0 || way < shortest {
 			best, shortest = i, way
 		}
 	}
-	d.marks = slices.Delete(d.marks, best, best+1)
+	d.list = slices.Delete(d.list, best, best+1)
 }
 
 // earlier makes a mark in front of the first one. errBeginning: history begins there.
 func (d *Debugger) earlier(ctx context.Context) error {
-	first := d.marks[0]
+	first := d.list[0]
 	if first.of == nil {
 		return errBeginning
 	}
@@ -141,10 +138,10 @@ func (d *Debugger) earlier(ctx context.Context) error {
 		}
 		m.at = first.at - n
 		if n == 0 { // the states are the same
-			d.marks[0] = m
+			d.list[0] = m
 			return errBeginning
 		}
-		d.marks = slices.Insert(d.marks, 0, m)
+		d.list = slices.Insert(d.list, 0, m)
 		return nil
 	}
 }

@@ -65,6 +65,9 @@ func stepThrough(c *cli.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
+	if err := sayOfSlice(c.App.ErrWriter, dir, s); err != nil {
+		return err
+	}
 	d, err := ledger.New(s, t.tell).Debug(ctx, from, time.Now)
 	if err != nil {
 		return known(err)
