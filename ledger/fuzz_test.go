@@ -2,17 +2,21 @@ package ledger_test
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/ledgerbus/ledgerbus/ledger"
 	"github.com/ledgerbus/ledgerbus/ledger/address"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/test/history"
+	"github.com/ledgerbus/ledgerbus/tools"
+	"github.com/ledgerbus/ledgerbus/tools/excerpt"
 	"github.com/ledgerbus/ledgerbus/tools/export"
 )
 
@@ -86,6 +90,32 @@ func FuzzDirectory(f *testing.F) {
 			}
 			if lines > 10_000 {
 				t.Errorf("%s has %d lines", question, lines)
+			}
+		}
+		if d, err := ledger.New(s, tell).Debug(t.Context(), nil, time.Now); err == nil {
+			for _, command := range []string{"n 200", "b 30", "break type = 'dead'", "c", "r", "go end", "p"} {
+				if err = d.Do(t.Context(), command); err != nil {
+					break
+				}
+			}
+			d.Close()
+			if refused != nil && err == nil {
+				t.Errorf("a log is stepped through that recovery refuses: %v", refused)
+			}
+		}
+		slice := filepath.Join(root, "slice")
+		if in, err := tools.Receive(slice); err != nil {
+			t.Fatal(err)
+		} else {
+			_, err := excerpt.Cut(t.Context(), s, tell, in, excerpt.Options{Bodies: excerpt.Hash})
+			if err == nil {
+				_, err = in.Finish(io.Discard)
+			}
+			if refused != nil && err == nil {
+				t.Errorf("a log is cut that recovery refuses: %v", refused)
+			}
+			if err := errors.Join(in.Drop(), os.RemoveAll(slice)); err != nil {
+				t.Fatal(err)
 			}
 		}
 		out := filepath.Join(root, "out")

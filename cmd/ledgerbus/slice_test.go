@@ -1,0 +1,108 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A slice of what a broker wrote answers as the whole directory does, and a broker starts on it and delivers what is in it.
+func TestSlice(t *testing.T) {
+	data := past(t)
+	dir := t.TempDir()
+	whole := filepath.Join(dir, "whole")
+	r := execute(t, "", "", "slice", data, "--into", whole, "--bodies", "keep")
+	if r.code != 0 || !strings.Contains(r.out, "is a slice of ") || !strings.Contains(r.out, "all entities") {
+		t.Fatalf("%+v", r)
+	}
+	if v := execute(t, "", "", "log", "verify", whole); v.code != 0 || strings.Contains(v.out, "erased") {
+		t.Errorf("%+v", v)
+	}
+	same(t, data, whole, [][]string{{"story", "orders#1"}, {"story", "--message-id", "poison"}, {"why", "orders/$dlq"}, {"at", "now"}, {"at", "now", "orders", "--messages"},
+		{"when", "orders.dead > 1"}, {"audit"}, {"events"}, {"events", "orders", "--where", "type = 'dead'"}})
+	if r := execute(t, "", "", "events", "--data", whole); !strings.Contains(r.errOut, "a slice of the namespace ") {
+		t.Errorf("it does not say what it is: %q", r.errOut)
+	}
+
+	one := filepath.Join(dir, "one")
+	if r := execute(t, "", "", "slice", data, "--into", one, "--entity", "orders", "--bodies", "hash", "-o", "json"); r.code != 0 || !strings.Contains(r.out, `"entities": "orders"`) {
+		t.Fatalf("%+v", r)
+	}
+	same(t, data, one, [][]string{{"story", "orders#1"}, {"why", "orders/$dlq"}, {"at", "now", "orders", "--messages"}, {"events", "orders"}})
+
+	for _, bad := range [][]string{{"slice", data, "--into", one}, {"slice", data}, {"slice", data, "--into", filepath.Join(dir, "x"), "--bodies", "some"},
+		{"slice", data, "--into", filepath.Join(dir, "x"), "--entity", "@0/8"}, {"slice", data, "--into", filepath.Join(dir, "x"), "--since", "nowhere"}} {
+		if r := execute(t, "", "", bad...); r.code != exitUsage {
+			t.Errorf("%q: %+v", bad, r)
+		}
+	}
+	if r := execute(t, "", "", "slice", data, "--into", filepath.Join(dir, "x"), "--entity", "nobody"); r.code != exitRefused || !strings.Contains(r.errOut, "nobody") {
+		t.Errorf("%+v", r)
+	}
+	if list, err := os.ReadDir(dir); err != nil || len(list) != 2 {
+		t.Errorf("%v, %v: something is left of what was refused", list, err)
+	}
+
+	broker, stop := startStoppable(t, one)
+	defer stop()
+	r = execute(t, broker, "", "peek", "orders", "--count", "5")
+	if r.code != 0 || !strings.Contains(r.out, "sha256:") {
+		t.Errorf("%+v", r)
+	}
+	if r := execute(t, broker, "", "send", "orders", "--body", "another"); r.code != 0 {
+		t.Errorf("%+v", r)
+	}
+	if r := execute(t, broker, "", "receive", "orders", "--complete"); r.code != 0 || !strings.Contains(r.out, "sha256:") {
+		t.Errorf("%+v", r)
+	}
+}
+
+// same compares the answers of two directories, but for what is said about where history begins.
+func same(t *testing.T, a, b string, questions [][]string) {
+	t.Helper()
+	for _, args := range questions {
+		want, got := execute(t, "", "", append(args, "--data", a)...), execute(t, "", "", append(args, "--data", b)...)
+		var lines []string
+		for line := range strings.Lines(got.out) {
+			if !strings.HasPrefix(line, "history of partition ") && (!strings.HasPrefix(line, "at ") || args[1] != "now") {
+				lines = append(lines, line)
+			}
+		}
+		var wanted []string
+		for line := range strings.Lines(want.out) {
+			if !strings.HasPrefix(line, "at ") || args[1] != "now" {
+				wanted = append(wanted, line)
+			}
+		}
+		if g, w := strings.Join(lines, ""), strings.Join(wanted, ""); g != w || got.code != want.code || want.code != 0 {
+			t.Errorf("%q: %d\n%s%s\nwant %d\n%s%s", args, got.code, g, got.errOut, want.code, w, want.errOut)
+		}
+	}
+}
+
+// A debugger carries out what is on its command line and its standard input, and ends as they say.
+func TestDebug(t *testing.T) {
+	data := past(t)
+	before := execute(t, "", "", "log", "dump", data).out
+	r := execute(t, "", "", "debug", data, "-c", "break type = 'dead' AND detail LIKE '%; %'; delete 1; break type = 'dead'; continue; back; p orders#1; continue; reverse")
+	for _, want := range []string{"  dead       orders#1  max-delivery", "\n  orders#1: active, 2 failed attempts → active, dead-letter, 2 failed attempts\n  orders: active 1 → 0 · dead 0 → 1 · size ",
+		"abandoned  orders#1  2 failed attempts", "history begins here\nin front of the first event\n"} {
+		if !strings.Contains(r.out, want) || r.code != 0 {
+			t.Errorf("%d %s\nlacks %q", r.code, r.out, want)
+		}
+	}
+	r = execute(t, "", "n\nbreak when orders.dead > 1\nc\nwhere\nquit\nnonsense\n", "debug", data, "-o", "json")
+	if r.code != 0 || strings.Count(r.out, `"Type":"dead"`) != 2 || !strings.Contains(r.out, `"Before":{"Entity":"orders"`) {
+		t.Errorf("%+v", r)
+	}
+	if r := execute(t, "", "n\nnonsense\nn\n", "debug", data); r.code != exitUsage || !strings.Contains(r.errOut, "nonsense") {
+		t.Errorf("%+v", r)
+	}
+	if r := execute(t, "", "", "debug", data, "-o", "csv"); r.code != exitUsage {
+		t.Errorf("%+v", r)
+	}
+	if after := execute(t, "", "", "log", "dump", data).out; after != before {
+		t.Error("the directory has changed")
+	}
+}
