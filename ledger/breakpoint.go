@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// breakpoint is a condition at which a [Debugger] stops: on the columns of an event, in the language of rules, or on counts of entities, as [Ledger.When]
+// breakpoint is a condition at which a debugger stops: on the columns of an event, in the language of rules, or on counts of entities, as [Ledger.When]
 // has them, behind the event that made it true.
 type breakpoint struct {
 	number int
@@ -62,7 +62,7 @@ func (b *breakpoint) holds(n *names, logs []*walking) bool {
 }
 
 // arm notes what is so before the next event.
-func (d *Debugger) arm() {
+func (d *stepper) arm() {
 	for _, b := range d.breaks {
 		if b.where == nil {
 			b.was = b.holds(d.l.names, d.w.logs)
@@ -71,7 +71,7 @@ func (d *Debugger) arm() {
 }
 
 // stops passes the next event, and tells whether one of the breakpoints is behind it.
-func (d *Debugger) stops(ctx context.Context) (stop bool, err error) {
+func (d *stepper) stops(ctx context.Context) (stop bool, err error) {
 	g, err := d.w.due()
 	if err != nil {
 		return false, err
@@ -106,7 +106,7 @@ func (d *Debugger) stops(ctx context.Context) (stop bool, err error) {
 }
 
 // ahead goes on to the next breakpoint. errEnd: there is none, and the debugger stands at the end.
-func (d *Debugger) ahead(ctx context.Context) error {
+func (d *stepper) ahead(ctx context.Context) error {
 	if d.head != d.at { // the walker is ahead of it
 		if err := d.from(ctx, d.before(d.at), d.at); err != nil {
 			return err
@@ -130,7 +130,7 @@ func (d *Debugger) ahead(ctx context.Context) error {
 }
 
 // from loads a mark and goes on to a position, without a trail.
-func (d *Debugger) from(ctx context.Context, number int, to int64) error {
+func (d *stepper) from(ctx context.Context, number int, to int64) error {
 	if err := d.load(ctx, d.list[number]); err != nil {
 		return err
 	}
@@ -144,7 +144,7 @@ func (d *Debugger) from(ctx context.Context, number int, to int64) error {
 }
 
 // behind goes back to the breakpoint before. errBeginning: there is none, and the debugger stands at the beginning.
-func (d *Debugger) behind(ctx context.Context) error {
+func (d *stepper) behind(ctx context.Context) error {
 	for end := d.at - 1; ; {
 		i := d.before(end - 1)
 		if i < 0 {

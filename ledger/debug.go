@@ -7,12 +7,47 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/ledgerbus/ledgerbus/index/replay"
 	"github.com/ledgerbus/ledgerbus/ledger/address"
 	"github.com/ledgerbus/ledgerbus/ledger/print"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
+
+// Debugger steps through the events of a source, forwards and backwards, and shows the state between them (docs/decisions/0059). It stands behind
+// an event, or in front of all. The log has events and no commands: what an event did is shown, and no rule is run again. It belongs to one goroutine.
+type Debugger struct {
+	stepper
+	now   func() time.Time // for instants such as -2h
+	given int              // numbers given to breakpoints
+}
+
+// Debug begins in front of the first event, or at an instant behind all that it has. now is for instants that are not absolute.
+func (l *Ledger) Debug(ctx context.Context, from *Instant, now func() time.Time) (*Debugger, error) {
+	if _, err := l.catalogue(ctx); err != nil {
+		return nil, err
+	}
+	d := &Debugger{now: now, stepper: stepper{l: l, limits: usualLimits}}
+	for _, id := range l.src.Partitions() {
+		b, err := l.book(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		d.books = append(d.books, b)
+	}
+	if from == nil {
+		return d, d.begin(ctx, &mark{})
+	}
+	if err := d.leap(ctx, *from); err != nil && !errors.Is(err, errBeginning) {
+		d.Close()
+		return nil, err
+	}
+	return d, nil
+}
+
+// Close lets go of the logs.
+func (d *Debugger) Close() { d.end() }
 
 // debugCommand is one that a [Debugger] has. The first name is the long one.
 type debugCommand struct {

@@ -11,7 +11,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// mark is a place in the order of events to which a [Debugger] can go without passing all that is before it.
+// mark is a place in the order of events to which a stepper can go without passing all that is before it.
 type mark struct {
 	at int64 // events before it, from where the debugger began; less than 0: it has gone back beyond that
 	// One of these says what the states are there: put away, in the order of the logs; those of an instant; else those that the logs begin with.
@@ -35,7 +35,7 @@ const (
 var errBeginning = errors.New("history begins here")
 
 // states makes those of a mark.
-func (d *Debugger) states(ctx context.Context, m *mark) (list []*replay.State, err error) {
+func (d *stepper) states(ctx context.Context, m *mark) (list []*replay.State, err error) {
 	for i, b := range d.books {
 		var s *replay.State
 		switch {
@@ -55,7 +55,7 @@ func (d *Debugger) states(ctx context.Context, m *mark) (list []*replay.State, e
 }
 
 // before is the newest mark at a position or before it, the number of which in the list is given; -1: there is none.
-func (d *Debugger) before(at int64) int {
+func (d *stepper) before(at int64) int {
 	i, there := slices.BinarySearchFunc(d.list, at, func(m *mark, at int64) int { return int(min(1, max(-1, m.at-at))) })
 	if !there {
 		i--
@@ -64,7 +64,7 @@ func (d *Debugger) before(at int64) int {
 }
 
 // mark puts the states of the walker away where it stands, if that is far enough from the other marks.
-func (d *Debugger) mark() {
+func (d *stepper) mark() {
 	i := d.before(d.head)
 	if i >= 0 && d.head-d.list[i].at < d.distance {
 		return
@@ -87,7 +87,7 @@ func (d *Debugger) mark() {
 }
 
 // kept is how much memory marks keep, bytes.
-func (d *Debugger) kept() (n int) {
+func (d *stepper) kept() (n int) {
 	seen := make(map[*replay.Saved]bool)
 	for _, m := range d.list {
 		for _, s := range m.saved {
@@ -100,7 +100,7 @@ func (d *Debugger) kept() (n int) {
 }
 
 // thin removes the mark that leaves the shortest way between its neighbours; the first one stays.
-func (d *Debugger) thin() {
+func (d *stepper) thin() {
 	best, shortest := len(d.list)-1, int64(-1)
 	for i := 1; i+1 < len(d.list); i++ {
 		if way := d.list[i+1].at - d.list[i-1].at; shortest < 0 || way < shortest {
@@ -111,7 +111,7 @@ func (d *Debugger) thin() {
 }
 
 // earlier makes a mark in front of the first one. errBeginning: history begins there.
-func (d *Debugger) earlier(ctx context.Context) error {
+func (d *stepper) earlier(ctx context.Context) error {
 	first := d.list[0]
 	if first.of == nil {
 		return errBeginning
@@ -147,7 +147,7 @@ func (d *Debugger) earlier(ctx context.Context) error {
 }
 
 // between counts the events from states on up to spots, and notes where the states stand.
-func (d *Debugger) between(ctx context.Context, states []*replay.State, m *mark, spots []spot) (n int64, err error) {
+func (d *stepper) between(ctx context.Context, states []*replay.State, m *mark, spots []spot) (n int64, err error) {
 	w := walk(ctx, d.books, states)
 	defer w.end()
 	if m.of != nil {

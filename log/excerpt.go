@@ -28,6 +28,8 @@ type Excerpt struct {
 	tag  uint32
 	now  time.Time
 	ends []format.Mark
+	// longest is how many addresses a frame without records stands for, about.
+	longest event.LSN
 }
 
 // ExcerptFiles is where it is written to. Names are below the directory, with slashes.
@@ -39,7 +41,7 @@ type ExcerptFiles interface {
 
 // NewExcerpt begins one, of so many partitions. Capabilities are those of the original.
 func NewExcerpt(to ExcerptFiles, partitions int, capabilities []string, now time.Time) (*Excerpt, error) {
-	x := &Excerpt{to: to, now: now, ns: format.Namespace{ID: uuid.NewString(), Format: format.Directory, Partitions: partitions, Created: now}}
+	x := &Excerpt{to: to, now: now, longest: fillerBytes, ns: format.Namespace{ID: uuid.NewString(), Format: format.Directory, Partitions: partitions, Created: now}}
 	words := map[string]bool{Slice: true, Based: true, Sealed: true}
 	for _, w := range capabilities {
 		words[w] = true
@@ -85,7 +87,7 @@ type ExcerptFrame struct {
 	Kept   []ExcerptBody // in order
 }
 
-const fillerBytes = 512 << 20 // longest stretch of addresses in one frame without records
+const fillerBytes = 512 << 20 // longest stretch of addresses in one frame without records, about
 
 // Log writes a log. They are written in the order of their numbers.
 func (x *Excerpt) Log(ctx context.Context, l *ExcerptLog) error {
@@ -181,12 +183,12 @@ func (w *excerptWriter) conclude() error {
 	return err
 }
 
-// bodies writes those in front of the chapters, each row of them that stand close in a file of its own, of one frame without records.
+// bodies writes those in front of the chapters, in files of one frame without records each.
 func (w *excerptWriter) bodies() error {
-	const near, most, other = 1 << 20, fillerBytes, format.BodiesAt + 8 // bytes; between bodies of one frame there are fewer than the last
+	const other = format.BodiesAt + 8 // bytes; between bodies of one frame there are fewer
 	fits := func(list []ExcerptBody, n int) bool {
 		gap := list[n].Position - list[n-1].Position - event.Position(list[n-1].Size)
-		return gap < other || gap < near && list[n].Position-list[0].Position < most
+		return gap < other || event.LSN(list[n].Position-list[0].Position) < w.x.longest
 	}
 	for list := w.log.Bodies; len(list) > 0; {
 		n := 1
@@ -271,8 +273,8 @@ func (f *excerptFile) fill(to event.LSN) error {
 		if b := f.log.Base.LSN; f.at < b && b < next {
 			next = b
 		}
-		if next-f.at > fillerBytes+format.BodiesAt {
-			next = f.at + fillerBytes
+		if next-f.at > f.x.longest+format.BodiesAt {
+			next = f.at + f.x.longest
 		}
 		if err := f.put(&ExcerptFrame{Frame: Frame{LSN: f.at, Next: next, Kind: Skip, Epoch: f.epoch}}); err != nil {
 			return err

@@ -1,10 +1,14 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/ledgerbus/ledgerbus/test/history"
+	"github.com/ledgerbus/ledgerbus/tools"
 )
 
 // A slice of what a broker wrote answers as the whole directory does, and a broker starts on it and delivers what is in it.
@@ -105,4 +109,62 @@ func TestDebug(t *testing.T) {
 	if after := execute(t, "", "", "log", "dump", data).out; after != before {
 		t.Error("the directory has changed")
 	}
+}
+
+// A slice that is killed while it is made is not there, whatever it has come to, and one that is there is whole.
+func TestSliceKilled(t *testing.T) {
+	dir := t.TempDir()
+	data := filepath.Join(dir, "data")
+	if err := history.Make(t.Context(), data, history.Options{Events: 60_000, Dead: 300, Partitions: 4}); err != nil {
+		t.Fatal(err)
+	}
+	killed := 0
+	for files := 1; files < 24; files += 3 { // it dies when so many are there
+		out := filepath.Join(dir, fmt.Sprint("slice-", files))
+		cmd := command(t, "", "slice", data, "--into", out, "--bodies", "keep")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		over := make(chan error, 1)
+		go func() { over <- cmd.Wait() }()
+		for dead := false; !dead; {
+			select {
+			case <-over:
+				dead = true
+			default:
+				if count(out+tools.PartialSuffix) >= files {
+					_ = cmd.Process.Kill()
+					<-over
+					dead = true
+				}
+			}
+		}
+		if _, err := os.Stat(out); err == nil {
+			if r := execute(t, "", "", "log", "verify", out); r.code != 0 {
+				t.Errorf("%+v", r)
+			}
+			continue
+		}
+		killed++
+		if r := execute(t, "", "", "slice", data, "--into", out); r.code != exitUsage || !strings.Contains(r.errOut, "remove it") {
+			t.Errorf("%+v", r)
+		}
+		if r := execute(t, "", "", "log", "verify", out+tools.PartialSuffix); r.code == 0 {
+			t.Errorf("what is half there is verified: %+v", r)
+		}
+	}
+	if killed == 0 {
+		t.Error("none was killed")
+	}
+}
+
+// count is how many files and directories there are below one.
+func count(dir string) (n int) {
+	_ = filepath.WalkDir(dir, func(_ string, _ os.DirEntry, err error) error {
+		if err == nil {
+			n++
+		}
+		return nil
+	})
+	return n
 }

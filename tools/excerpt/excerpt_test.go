@@ -90,7 +90,9 @@ func of(id event.EntityID, part uint8) event.Envelope {
 	return event.Envelope{Slice: event.Slice{Entity: id, Partition: part}}
 }
 
-func (m *model) append(in int, events ...event.Event) { m.dir.Append(m.logs[in].Writer, m.now, events...) }
+func (m *model) append(in int, events ...event.Event) {
+	m.dir.Append(m.logs[in].Writer, m.now, events...)
+}
 
 // save makes checkpoints, so that not all states are made from the beginning.
 func (m *model) save() {

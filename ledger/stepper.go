@@ -3,7 +3,6 @@ package ledger
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/index/replay"
@@ -11,17 +10,13 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Debugger steps through the events of a source, forwards and backwards, and shows the state between them (docs/decisions/0059). It stands behind
-// an event, or in front of all. The log has events and no commands: what an event did is shown, and no rule is run again.
+// stepper goes to any place in the order of the events of some logs, and has the states before and behind the event there.
 //
-// The states of the newest steps are snapshots, so that going back among them reads nothing. Further back it begins at the nearest mark. It belongs to
-// one goroutine.
-type Debugger struct {
+// The states of the newest steps are snapshots, so that going back among them reads nothing. Further back it begins at the nearest mark.
+type stepper struct {
 	l      *Ledger
-	now    func() time.Time // for instants such as -2h
 	books  []*book
 	breaks []*breakpoint
-	given  int // numbers given to breakpoints
 	limits
 
 	list     []*mark // by position
@@ -33,7 +28,7 @@ type Debugger struct {
 	tail  int64             // events before the trail
 	floor []*index.Snapshot // states at the tail, by log
 	trail []passed          // from the tail to the head
-	at    int64             // events before the place where the debugger stands: between tail and head
+	at    int64             // events before the place where it stands: between tail and head
 }
 
 // passed is an event of the trail.
@@ -54,34 +49,15 @@ type limits struct {
 
 var usualLimits = limits{trail: 256, trailBytes: 64 << 20, marks: 64, markBytes: 64 << 20, markDistance: 4096}
 
-// Debug begins in front of the first event, or at an instant behind all that it has. now is for instants that are not absolute.
-func (l *Ledger) Debug(ctx context.Context, from *Instant, now func() time.Time) (*Debugger, error) {
-	if _, err := l.catalogue(ctx); err != nil {
-		return nil, err
-	}
-	d := &Debugger{l: l, now: now, limits: usualLimits}
-	for _, id := range l.src.Partitions() {
-		b, err := l.book(ctx, id)
-		if err != nil {
-			return nil, err
-		}
-		d.books = append(d.books, b)
-	}
-	if from == nil {
-		return d, d.begin(ctx, &mark{})
-	}
-	return d, d.leap(ctx, *from)
-}
-
-// Close lets go of the logs.
-func (d *Debugger) Close() {
+// end lets go of the logs.
+func (d *stepper) end() {
 	if d.w != nil {
 		d.w.end()
 	}
 }
 
 // begin forgets where the debugger was, and begins at a mark.
-func (d *Debugger) begin(ctx context.Context, m *mark) error {
+func (d *stepper) begin(ctx context.Context, m *mark) error {
 	if err := d.load(ctx, m); err != nil {
 		return err
 	}
@@ -90,7 +66,7 @@ func (d *Debugger) begin(ctx context.Context, m *mark) error {
 }
 
 // leap goes to an instant: behind all events that are not later, or behind the last event of a frame.
-func (d *Debugger) leap(ctx context.Context, to Instant) error {
+func (d *stepper) leap(ctx context.Context, to Instant) error {
 	at, eras, err := d.l.eras(ctx, to)
 	if err != nil {
 		return err
@@ -133,7 +109,7 @@ func (n *names) era(number uint64) era {
 }
 
 // reach goes on to the last event of a frame.
-func (d *Debugger) reach(ctx context.Context, in log.PartitionID, lsn event.LSN) error {
+func (d *stepper) reach(ctx context.Context, in log.PartitionID, lsn event.LSN) error {
 	for {
 		s, err := d.w.logs[in].upcoming()
 		if err != nil || s.lsn == 0 || s.lsn > lsn {
@@ -147,12 +123,12 @@ func (d *Debugger) reach(ctx context.Context, in log.PartitionID, lsn event.LSN)
 }
 
 // load puts the walker where a mark is, with an empty trail.
-func (d *Debugger) load(ctx context.Context, m *mark) error {
+func (d *stepper) load(ctx context.Context, m *mark) error {
 	states, err := d.states(ctx, m)
 	if err != nil {
 		return err
 	}
-	d.Close()
+	d.end()
 	d.w, d.head = walk(ctx, d.books, states), m.at
 	d.saved = make([]*replay.Saved, len(states))
 	copy(d.saved, m.saved)
@@ -162,7 +138,7 @@ func (d *Debugger) load(ctx context.Context, m *mark) error {
 }
 
 // ground begins a trail where the walker stands.
-func (d *Debugger) ground() {
+func (d *stepper) ground() {
 	d.release()
 	d.tail = d.head
 	for _, g := range d.w.logs {
@@ -174,7 +150,7 @@ func (d *Debugger) ground() {
 var errEnd = errors.New("history ends here")
 
 // step passes the next event of all. Trail says whether its states are kept.
-func (d *Debugger) step(ctx context.Context, trail bool) error {
+func (d *stepper) step(ctx context.Context, trail bool) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -204,7 +180,7 @@ func (d *Debugger) step(ctx context.Context, trail bool) error {
 }
 
 // shorten forgets the oldest steps of a trail that is too long.
-func (d *Debugger) shorten() {
+func (d *stepper) shorten() {
 	copied := int64(0)
 	for _, s := range d.floor {
 		copied += s.Copied()
@@ -225,13 +201,13 @@ func (d *Debugger) shorten() {
 }
 
 // has tells whether the trail has a position, and the event before it where there is one.
-func (d *Debugger) has(at int64) bool {
+func (d *stepper) has(at int64) bool {
 	first := d.list[0]
 	return d.tail < at && at <= d.head || at == d.tail && at == first.at && first.of == nil
 }
 
 // seek goes to a position. Where that is behind the end or before the beginning it goes as far as it can, and returns errEnd or errBeginning.
-func (d *Debugger) seek(ctx context.Context, to int64) error {
+func (d *stepper) seek(ctx context.Context, to int64) error {
 	if to <= d.head && !d.has(to) {
 		if err := d.back(ctx, to); err != nil || d.head == to {
 			return err
@@ -259,7 +235,7 @@ func (d *Debugger) seek(ctx context.Context, to int64) error {
 }
 
 // again makes a trail to where the debugger stands.
-func (d *Debugger) again(ctx context.Context) error {
+func (d *stepper) again(ctx context.Context) error {
 	if d.has(d.at) {
 		return nil
 	}
@@ -270,7 +246,7 @@ func (d *Debugger) again(ctx context.Context) error {
 }
 
 // back loads a mark so far before a position that the trail has what leads there.
-func (d *Debugger) back(ctx context.Context, to int64) error {
+func (d *stepper) back(ctx context.Context, to int64) error {
 	for {
 		i := max(d.before(to-int64(d.limits.trail/2)), min(0, d.before(to-1)))
 		if i >= 0 {
@@ -294,7 +270,7 @@ func (d *Debugger) back(ctx context.Context, to int64) error {
 }
 
 // release lets the states of the trail go, so that nothing that changes has to be kept. ground follows.
-func (d *Debugger) release() {
+func (d *stepper) release() {
 	for _, s := range d.floor {
 		s.Close()
 	}
@@ -305,7 +281,7 @@ func (d *Debugger) release() {
 }
 
 // view is the state of a log at a position, which is in the trail.
-func (d *Debugger) view(log int, at int64) *index.Snapshot {
+func (d *stepper) view(log int, at int64) *index.Snapshot {
 	for i := at - d.tail - 1; i >= 0; i-- {
 		if d.trail[i].log == log {
 			return d.trail[i].after
@@ -315,7 +291,7 @@ func (d *Debugger) view(log int, at int64) *index.Snapshot {
 }
 
 // current is the event behind which the debugger stands; false: it stands in front of all that it has seen.
-func (d *Debugger) current() (passed, bool) {
+func (d *stepper) current() (passed, bool) {
 	if d.at <= d.tail {
 		return passed{}, false
 	}
