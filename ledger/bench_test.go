@@ -123,7 +123,7 @@ func BenchmarkDebugger(b *testing.B) {
 	for name, commands := range map[string][]string{"back": {"go end", "back"}, "back-300": {"go end", "back 300"}, "reverse": {"break type = 'created'", "go end", "reverse"},
 		"continue": {"break detail = 'nothing'", "go begin", "continue"}} {
 		b.Run(name, func(b *testing.B) {
-			d, err := ledger.New(s, func(ledger.Line) error { return nil }).Debug(b.Context(), nil, time.Now)
+			d, err := ledger.NewDebugger(b.Context(), ledger.New(s, func(ledger.Line) error { return nil }), nil, time.Now)
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -23,8 +23,8 @@ type Debugger struct {
 	given int              // numbers given to breakpoints
 }
 
-// Debug begins in front of the first event, or at an instant behind all that it has. now is for instants that are not absolute.
-func (l *Ledger) Debug(ctx context.Context, from *Instant, now func() time.Time) (*Debugger, error) {
+// NewDebugger begins in front of the first event, or at an instant behind all that it has. now is for instants that are not absolute.
+func NewDebugger(ctx context.Context, l *Ledger, from *Instant, now func() time.Time) (*Debugger, error) {
 	if _, err := l.catalogue(ctx); err != nil {
 		return nil, err
 	}
@@ -211,7 +211,7 @@ func (d *Debugger) here(ctx context.Context) error {
 	if !ok {
 		return d.l.answer(print.Object{print.Named("Begin", true)}, "in front of the first event")
 	}
-	return d.l.reread(ctx, p.spot, func(rec *replay.Record) error {
+	return p.reread(ctx, func(rec *replay.Record) error {
 		line, err := d.l.row(ctx, &happening{p.book, rec, p.i})
 		if err != nil {
 			return err

@@ -91,7 +91,7 @@ func (all *replayedLogs) compare(t *testing.T, d *Debugger, n int) {
 
 func (m *model) debugger(from *Instant, l limits) *Debugger {
 	m.t.Helper()
-	d, err := New(m.dir, func(Line) error { return nil }).Debug(m.t.Context(), nil, func() time.Time { return time.UnixMilli(int64(m.now)) })
+	d, err := NewDebugger(m.t.Context(), New(m.dir, func(Line) error { return nil }), nil, func() time.Time { return time.UnixMilli(int64(m.now)) })
 	if err != nil {
 		m.t.Fatal(err)
 	}

@@ -43,7 +43,7 @@ func (l *Ledger) Extent(ctx context.Context, since, until *Instant, entity strin
 		if err != nil {
 			return nil, err
 		}
-		if x.Begin[id], err = l.beginning(ctx, b, since, x); err != nil {
+		if x.Begin[id], err = x.beginning(ctx, l, b, since); err != nil {
 			return nil, err
 		}
 	}
@@ -77,7 +77,7 @@ func (x *Extent) narrow(n *names, path string) error {
 }
 
 // beginning is where the part of a log begins.
-func (l *Ledger) beginning(ctx context.Context, b *book, since *Instant, x *Extent) (event.LSN, error) {
+func (x *Extent) beginning(ctx context.Context, l *Ledger, b *book, since *Instant) (event.LSN, error) {
 	if since == nil {
 		first, _ := b.Bounds()
 		if base, ok := b.Base(); ok {

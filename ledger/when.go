@@ -315,7 +315,7 @@ func (w *watching) found(ctx context.Context, h *replayed) error {
 
 // tellSpot reads an event again that was passed.
 func (l *Ledger) tellSpot(ctx context.Context, s spot) error {
-	return l.reread(ctx, s, func(rec *replay.Record) error {
+	return s.reread(ctx, func(rec *replay.Record) error {
 		line, err := l.row(ctx, &happening{s.book, rec, s.i})
 		if err != nil {
 			return err
@@ -325,7 +325,7 @@ func (l *Ledger) tellSpot(ctx context.Context, s spot) error {
 }
 
 // reread reads the record of an event again that was passed.
-func (l *Ledger) reread(ctx context.Context, s spot, do func(*replay.Record) error) error {
+func (s spot) reread(ctx context.Context, do func(*replay.Record) error) error {
 	for rec, err := range replay.Records(ctx, s.book, s.lsn) {
 		if err != nil {
 			return err

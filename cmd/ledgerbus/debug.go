@@ -68,7 +68,7 @@ func stepThrough(c *cli.Context) (err error) {
 	if err := sayOfSlice(c.App.ErrWriter, dir, s); err != nil {
 		return err
 	}
-	d, err := ledger.New(s, t.tell).Debug(ctx, from, time.Now)
+	d, err := ledger.NewDebugger(ctx, ledger.New(s, t.tell), from, time.Now)
 	if err != nil {
 		return known(err)
 	}

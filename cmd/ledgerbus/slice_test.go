@@ -132,7 +132,7 @@ func TestSliceKilled(t *testing.T) {
 			case <-over:
 				dead = true
 			default:
-				if count(out+tools.PartialSuffix) >= files {
+				if entriesBelow(out+tools.PartialSuffix) >= files {
 					_ = cmd.Process.Kill()
 					<-over
 					dead = true
@@ -158,8 +158,8 @@ func TestSliceKilled(t *testing.T) {
 	}
 }
 
-// count is how many files and directories there are below one.
-func count(dir string) (n int) {
+// entriesBelow is how many files and directories there are below one.
+func entriesBelow(dir string) (n int) {
 	_ = filepath.WalkDir(dir, func(_ string, _ os.DirEntry, err error) error {
 		if err == nil {
 			n++

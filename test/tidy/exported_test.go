@@ -23,7 +23,7 @@ var exportedNames = ratchet{
 		"index":                  34, // what a tally is made from
 		"index/replay":           14, // Cut gives history back; states that are put away are two, and a base is written for slices too
 		"internal/budget":        9,
-		"ledger":                 31, // columns and questions of the verbs; the debugger is two
+		"ledger":                 32, // columns and questions of the verbs; the debugger is three
 		"ledger/address":         4,
 		"ledger/print":           6,
 		"internal/mutant":        106,
