@@ -30,7 +30,7 @@ func TestSlice(t *testing.T) {
 	}
 
 	one := filepath.Join(dir, "one")
-	if r := execute(t, "", "", "slice", data, "--into", one, "--entity", "orders", "--bodies", "hash", "-o", "json"); r.code != 0 || !strings.Contains(r.out, `"entities": "orders"`) {
+	if r := execute(t, "", "", "slice", data, "--into", one, "--entity", "orders", "--bodies", "hash", "-o", "json"); r.code != 0 || !strings.Contains(r.out, `"entities":"orders"`) {
 		t.Fatalf("%+v", r)
 	}
 	same(t, data, one, [][]string{{"story", "orders#1"}, {"why", "orders/$dlq"}, {"at", "now", "orders", "--messages"}, {"events", "orders"}})
@@ -50,14 +50,17 @@ func TestSlice(t *testing.T) {
 
 	broker, stop := startStoppable(t, one)
 	defer stop()
-	r = execute(t, broker, "", "peek", "orders", "--count", "5")
+	r = execute(t, broker, "", "peek", "orders/$dlq", "--count", "5")
 	if r.code != 0 || !strings.Contains(r.out, "sha256:") {
 		t.Errorf("%+v", r)
 	}
 	if r := execute(t, broker, "", "send", "orders", "--body", "another"); r.code != 0 {
 		t.Errorf("%+v", r)
 	}
-	if r := execute(t, broker, "", "receive", "orders", "--complete"); r.code != 0 || !strings.Contains(r.out, "sha256:") {
+	if r := execute(t, broker, "", "receive", "orders", "--complete"); r.code != 0 || !strings.Contains(r.out, "another") {
+		t.Errorf("%+v", r)
+	}
+	if r := execute(t, broker, "", "receive", "orders/$dlq", "--complete"); r.code != 0 || !strings.Contains(r.out, "sha256:") {
 		t.Errorf("%+v", r)
 	}
 }
