@@ -126,7 +126,7 @@ func tellSlice(c *cli.Context, f format, s *excerpt.Slice, bytes int64, records 
 	if s.Entities != nil {
 		what = strings.Join(s.Entities, ", ")
 	}
-	_, err := fmt.Fprintf(c.App.Writer, "%s is a slice of %s: %s, %d events behind a state with %d messages, bodies: %s, verified: %d bytes\n",
+	_, err := fmt.Fprintf(c.App.Writer, "%s is a slice of %s: %s, events %d, messages before them %d, bodies: %s, verified: %d bytes\n",
 		oneLine(c.String("into")), s.Of, oneLine(what), events, messages, s.Bodies, bytes)
 	return err
 }
