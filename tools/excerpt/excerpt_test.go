@@ -95,7 +95,11 @@ func of(id event.EntityID, part uint8) event.Envelope {
 }
 
 func (m *model) append(in int, events ...event.Event) {
-	m.dir.Append(m.logs[in].Writer, m.now, events...)
+	l := &m.logs[in]
+	if l.Batch().BeginsChapter() {
+		l.known = nil
+	}
+	m.dir.Append(l.Writer, m.now, events...)
 }
 
 // save makes checkpoints, so that not all states are made from the beginning.
