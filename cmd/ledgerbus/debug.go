@@ -50,7 +50,7 @@ func stepThrough(c *cli.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	t, err := newTeller(c, nil)
+	t, err := newAnswerPrinter(c, nil)
 	if err == nil && t.csv != nil {
 		err = usageError{errors.New("--output: csv is not for this command: text or json")}
 	}
