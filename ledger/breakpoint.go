@@ -44,7 +44,7 @@ func (d *Debugger) newBreak(text string) (*breakpoint, error) {
 	return b, nil
 }
 
-// holds tells whether the counts of states are so.
+// holds reports whether the counts of states are so.
 func (b *breakpoint) holds(n *names, logs []*walking) bool {
 	for i := range b.terms {
 		t := &b.terms[i]
@@ -70,7 +70,7 @@ func (d *stepper) arm() {
 	}
 }
 
-// stops passes the next event, and tells whether one of the breakpoints is behind it.
+// stops passes the next event, and reports whether one of the breakpoints is behind it.
 func (d *stepper) stops(ctx context.Context) (stop bool, err error) {
 	g, err := d.w.due()
 	if err != nil {

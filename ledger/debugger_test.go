@@ -108,7 +108,7 @@ func (m *model) debugger(from *Instant, l limits) *Debugger {
 	return d
 }
 
-var tightLimits = limits{trail: 8, trailBytes: 1 << 20, marks: 4, markBytes: 64 << 20, markDistance: 11}
+var smallLimits = limits{trail: 8, trailBytes: 1 << 20, marks: 4, markBytes: 64 << 20, markDistance: 11}
 
 // Wherever a debugger goes, forwards and backwards, from wherever it began, its states are those of a replay.
 func TestDebuggerStates(t *testing.T) {
@@ -118,7 +118,7 @@ func TestDebuggerStates(t *testing.T) {
 			t.Parallel()
 			m := newModel(t, seed)
 			all := replayLogs(t, m.dir)
-			for _, l := range []limits{tightLimits, {trail: 3, marks: 64, markBytes: 1, markDistance: 5}, usualLimits} {
+			for _, l := range []limits{smallLimits, {trail: 3, marks: 64, markBytes: 1, markDistance: 5}, usualLimits} {
 				d := m.debugger(nil, l)
 				all.compare(t, d, 0)
 				for n := range all.events { // each event, forwards
@@ -181,7 +181,7 @@ func TestDebuggerBreaks(t *testing.T) {
 		if len(want) < 10 {
 			t.Fatalf("%d of them", len(want))
 		}
-		d := m.debugger(nil, tightLimits)
+		d := m.debugger(nil, smallLimits)
 		if err := d.Do(t.Context(), "break type IN ('dead', 'lost')"); err != nil {
 			t.Fatal(err)
 		}
@@ -217,7 +217,7 @@ func TestDebuggerCounts(t *testing.T) {
 	t.Parallel()
 	m := newModel(t, 7)
 	all := replayLogs(t, m.dir)
-	d := m.debugger(nil, tightLimits)
+	d := m.debugger(nil, smallLimits)
 	counts := func() int {
 		c := d.countAt(d.l.names.byPath["orders"][0], d.at)
 		return c.Active
@@ -254,7 +254,7 @@ func TestDebuggerPrints(t *testing.T) {
 	m := newModel(t, 3)
 	all := replayLogs(t, m.dir)
 	var lines []Line
-	d := m.debugger(nil, tightLimits)
+	d := m.debugger(nil, smallLimits)
 	d.l.tell = func(l Line) error { lines = append(lines, l); return nil }
 	for range 20 {
 		at := all.events[m.rng.IntN(len(all.events))].at

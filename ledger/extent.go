@@ -100,7 +100,7 @@ func (x *Extent) beginning(ctx context.Context, l *Ledger, b *book, since *Insta
 	return max(first, s.At()), nil
 }
 
-// Beyond tells whether a record is behind the end of a part. clock is the number of the decision about clocks that is in the state before it, which it changes
+// Beyond reports whether a record is behind the end of a part. clock is the number of the decision about clocks that is in the state before it, which it changes
 // where the record has another one.
 func (x *Extent) Beyond(clock *uint64, rec *replay.Record) bool {
 	for _, ev := range rec.Events {

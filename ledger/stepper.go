@@ -200,7 +200,7 @@ func (d *stepper) shorten() {
 	}
 }
 
-// has tells whether the trail has a position, and the event before it where there is one.
+// has reports whether the trail has a position, and the event before it where there is one.
 func (d *stepper) has(at int64) bool {
 	first := d.list[0]
 	return d.tail < at && at <= d.head || at == d.tail && at == first.at && first.of == nil

@@ -121,7 +121,7 @@ func (g *walking) upcoming() (spot, error) {
 	return g.spot(), nil
 }
 
-// isAt tells whether the walker stands at spots.
+// isAt reports whether the walker stands at spots.
 func (w *walker) isAt(spots []spot) (bool, error) {
 	for i, g := range w.logs {
 		if s, err := g.upcoming(); err != nil || s != spots[i] {

@@ -39,7 +39,7 @@ type ExcerptFiles interface {
 	Write(name string, write func(io.Writer) error) error
 }
 
-// NewExcerpt begins one, of so many partitions. Capabilities are those of the original.
+// NewExcerpt begins one, of that many partitions. Capabilities are those of the original.
 func NewExcerpt(to ExcerptFiles, partitions int, capabilities []string, now time.Time) (*Excerpt, error) {
 	x := &Excerpt{to: to, now: now, longest: fillerBytes, ns: format.Namespace{ID: uuid.NewString(), Format: format.Directory, Partitions: partitions, Created: now}}
 	words := map[string]bool{Slice: true, Based: true, Sealed: true}
@@ -263,7 +263,7 @@ type excerptFile struct {
 	stretch Stretch
 }
 
-// has tells whether a frame is of the file.
+// has reports whether a frame is of the file.
 func (f *excerptFile) has(lsn event.LSN) bool { return lsn >= f.stretch.From && lsn < f.stretch.To }
 
 // fill writes frames without records up to an address, one of which ends where the base stands.

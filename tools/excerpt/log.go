@@ -120,7 +120,7 @@ func (c *copying) bound(ctx context.Context) (before log.Epoch, err error) {
 	return 0, fmt.Errorf("%w: there is no frame at LSN %d", log.ErrInternal, c.chapters[0].From)
 }
 
-// wants tells whether an event is wanted, but for origins and reasons, which others decide about.
+// wants reports whether an event is wanted, but for origins and reasons, which others decide about.
 func (c *copying) wants(events []event.Event, i int) bool {
 	if c.of.Entities == nil {
 		return true
@@ -228,7 +228,7 @@ const (
 	gone    = "ledgerbus slice: history did not keep this body"
 )
 
-// there tells whether bytes are to be written for a blob: those that the original has not kept are not kept either.
+// there reports whether bytes are to be written for a blob: those that the original has not kept are not kept either.
 func (c *copying) there(b event.Blob) (bool, error) {
 	if c.bodies != Keep || !c.gaps {
 		return true, nil
