@@ -12,8 +12,14 @@ type Tally struct {
 	Bytes              int64 // of the slices themselves, see [Index.Bytes]
 }
 
+// Counted is what a tally is made from: an [Index] or a [Snapshot].
+type Counted interface {
+	Count(id event.Slice, q event.SubQueue, st State) int
+	Bytes(id event.Slice) int64
+}
+
 // Add counts a slice, too.
-func (t *Tally) Add(x *Index, id event.Slice) {
+func (t *Tally) Add(x Counted, id event.Slice) {
 	count := func(q event.SubQueue) int {
 		return x.Count(id, q, Active) + x.Count(id, q, Locked) + x.Count(id, q, Deferred) + x.Count(id, q, DeferredLocked)
 	}
@@ -21,6 +27,6 @@ func (t *Tally) Add(x *Index, id event.Slice) {
 	t.DeadLetter += count(event.DeadLetter) + x.Count(id, event.DeadLetter, Transferring) // that is where they wait
 	t.TransferDeadLetter += count(event.TransferDeadLetter)
 	t.Transfer += x.Count(id, event.Main, Transferring)
-	t.Scheduled += x.Scheduled(id)
+	t.Scheduled += x.Count(id, event.Main, Scheduled)
 	t.Bytes += x.Bytes(id)
 }

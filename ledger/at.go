@@ -85,7 +85,7 @@ func (t *then) count(e *life) (c count) {
 	return c
 }
 
-func add(c *count, x *index.Index, slice event.Slice) {
+func add(c *count, x index.Counted, slice event.Slice) {
 	c.Tally.Add(x, slice)
 	c.Locked += x.Count(slice, event.Main, index.Locked) + x.Count(slice, event.Main, index.DeferredLocked)
 	c.Deferred += x.Count(slice, event.Main, index.Deferred) + x.Count(slice, event.Main, index.DeferredLocked)
@@ -197,19 +197,26 @@ func (l *Ledger) tellThen(t *then, of *life, messages bool) error {
 	return nil
 }
 
-func (l *Ledger) tellCount(e *life, c count) error {
-	text := fmt.Sprintf("%-30s active %s · dead %s · scheduled %s · locked %s · deferred %s", e.path, grouped(c.Active), grouped(c.DeadLetter), grouped(c.Scheduled), grouped(c.Locked), grouped(c.Deferred))
+func (l *Ledger) tellCount(e *life, c count) error { return l.tell(countLine(e.path, &c)) }
+
+// countLine is the row of what an entity had.
+func countLine(path string, c *count) Line {
+	text := fmt.Sprintf("%-30s active %s · dead %s · scheduled %s · locked %s · deferred %s", path, grouped(c.Active), grouped(c.DeadLetter), grouped(c.Scheduled), grouped(c.Locked), grouped(c.Deferred))
 	if c.Transfer+c.TransferDeadLetter > 0 {
 		text += fmt.Sprintf(" · transfer %s · transfer dead %s", grouped(c.Transfer), grouped(c.TransferDeadLetter))
 	}
-	return l.tell(Line{Row, text + " · " + grouped(int(c.Bytes)) + " bytes", print.Object{
-		print.Named("Entity", e.path), print.Named("Messages", c.messages()), print.Named("Active", c.Active), print.Named("DeadLetter", c.DeadLetter),
+	return Line{Row, text + " · " + grouped(int(c.Bytes)) + " bytes", print.Object{
+		print.Named("Entity", path), print.Named("Messages", c.messages()), print.Named("Active", c.Active), print.Named("DeadLetter", c.DeadLetter),
 		print.Named("Scheduled", c.Scheduled), print.Named("Transfer", c.Transfer), print.Named("TransferDeadLetter", c.TransferDeadLetter),
-		print.Named("SizeBytes", c.Bytes), print.Named("Locked", c.Locked), print.Named("Deferred", c.Deferred)}})
+		print.Named("SizeBytes", c.Bytes), print.Named("Locked", c.Locked), print.Named("Deferred", c.Deferred)}}
 }
 
 func (l *Ledger) tellMessage(s event.Slice, m *index.Message) error {
-	name := l.names.message(s, m.Sequence)
+	return l.tell(messageLine(l.names.message(s, m.Sequence), m))
+}
+
+// messageLine is the row of a message that was there.
+func messageLine(name string, m *index.Message) Line {
 	fields := print.Object{print.Named("Message", name), print.Named("State", m.State.String()), print.Named("SubQueue", m.SubQueue.String())}
 	text := fmt.Sprintf("%-24s %-9s %s", name, m.State, m.SubQueue)
 	optional := func(named, words string, t event.Time) {
@@ -226,5 +233,5 @@ func (l *Ledger) tellMessage(s event.Slice, m *index.Message) error {
 		fields = append(fields, print.Named("Session", print.Text([]byte(m.SessionID))))
 		text += "  session " + word(m.SessionID)
 	}
-	return l.tell(Line{Row, fmt.Sprintf("%s  %s, %d bytes", text, plural(int(m.DeliveryCount), "failed attempt"), m.Body.Size), append(fields, print.Named("Size", uint64(m.Body.Size)))})
+	return Line{Row, fmt.Sprintf("%s  %s, %d bytes", text, plural(int(m.DeliveryCount), "failed attempt"), m.Body.Size), append(fields, print.Named("Size", uint64(m.Body.Size)))}
 }

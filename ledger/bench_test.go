@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/ledgerbus/ledgerbus/ledger"
 	"github.com/ledgerbus/ledgerbus/ledger/address"
@@ -109,4 +110,34 @@ func middle(b *testing.B, dir string) event.SequenceNumber {
 	}
 	b.Fatal(fmt.Errorf("%s has no messages in %s", dir, history.Queue(0)))
 	return 0
+}
+
+// BenchmarkDebugger measures steps backwards from the end of a history, and going back to an event far in front of it.
+func BenchmarkDebugger(b *testing.B) {
+	dir := day(b, history.Options{Dead: 30, Lost: 20, Checkpoint: 1_000_000})
+	s, err := log.Open(b.Context(), dir, log.Options{Shared: true})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	for name, commands := range map[string][]string{"back": {"go end", "back"}, "back-300": {"go end", "back 300"}, "reverse": {"break type = 'created'", "go end", "reverse"},
+		"continue": {"break detail = 'nothing'", "go begin", "continue"}} {
+		b.Run(name, func(b *testing.B) {
+			d, err := ledger.NewDebugger(b.Context(), ledger.New(s, func(ledger.Line) error { return nil }), nil, time.Now)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer d.Close()
+			for _, c := range commands[:len(commands)-1] {
+				if err := d.Do(b.Context(), c); err != nil {
+					b.Fatal(err)
+				}
+			}
+			for b.Loop() {
+				if err := d.Do(b.Context(), commands[len(commands)-1]); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
 }

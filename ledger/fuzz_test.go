@@ -2,17 +2,21 @@ package ledger_test
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/ledgerbus/ledgerbus/ledger"
 	"github.com/ledgerbus/ledgerbus/ledger/address"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/test/history"
+	"github.com/ledgerbus/ledgerbus/tools"
+	"github.com/ledgerbus/ledgerbus/tools/excerpt"
 	"github.com/ledgerbus/ledgerbus/tools/export"
 )
 
@@ -88,6 +92,8 @@ func FuzzDirectory(f *testing.F) {
 				t.Errorf("%s has %d lines", question, lines)
 			}
 		}
+		stepThrough(t, s, tell, refused)
+		cutOut(t, s, tell, refused, root)
 		out := filepath.Join(root, "out")
 		if _, err := export.Export(t.Context(), s, tell, export.Options{Dir: out, Format: export.CSV}); refused != nil && err == nil {
 			t.Errorf("a log is exported that recovery refuses: %v", refused)
@@ -99,4 +105,40 @@ func FuzzDirectory(f *testing.F) {
 			t.Errorf("files %v, there were %v", after, before)
 		}
 	})
+}
+
+// stepThrough steps through a directory.
+func stepThrough(t *testing.T, s log.Store, tell ledger.Tell, refused error) {
+	d, err := ledger.NewDebugger(t.Context(), ledger.New(s, tell), nil, time.Now)
+	if err != nil {
+		return
+	}
+	defer d.Close()
+	for _, command := range []string{"n 200", "b 30", "break type = 'dead'", "c", "r", "go end", "p"} {
+		if err := d.Do(t.Context(), command); err != nil {
+			return
+		}
+	}
+	if refused != nil {
+		t.Errorf("a log is stepped through that recovery refuses: %v", refused)
+	}
+}
+
+// cutOut makes a slice of a directory, and leaves nothing.
+func cutOut(t *testing.T, s log.Store, tell ledger.Tell, refused error, root string) {
+	dir := filepath.Join(root, "slice")
+	in, err := tools.Receive(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = excerpt.Cut(t.Context(), s, tell, in, excerpt.Options{Bodies: excerpt.Hash})
+	if err == nil {
+		_, err = in.Finish(io.Discard)
+	}
+	if refused != nil && err == nil {
+		t.Errorf("a log is cut that recovery refuses: %v", refused)
+	}
+	if err := errors.Join(in.Drop(), os.RemoveAll(dir)); err != nil {
+		t.Fatal(err)
+	}
 }

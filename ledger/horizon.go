@@ -7,6 +7,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/ledger/address"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
 // horizons notes where the history of logs begins, if that is not where they began, and up to when it has headers only.
@@ -35,7 +36,7 @@ func horizon(b *book) (at event.Time, place address.Address, gone bool) {
 		return 0, address.Address{}, false
 	}
 	base, ok := bases.Base()
-	if !ok {
+	if !ok || base.LSN <= format.FirstLSN { // of a slice that has all
 		return 0, address.Address{}, false
 	}
 	if b.begins == 0 { // the state is read once

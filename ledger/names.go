@@ -66,8 +66,9 @@ func (l *Ledger) catalogue(ctx context.Context) (*names, error) {
 	n, from := l.memory.names(first, end)
 	ours := n == nil // else others have it, too
 	if ours {
-		n = &names{byID: make(map[event.EntityID]*life), byPath: make(map[string][]*life), clocks: []era{{until: event.EndOfTime}}}
-		for _, e := range replay.Begin(b).Index.Catalogue.All() { // of a base
+		begin := replay.Begin(b).Index // of a base
+		n = &names{byID: make(map[event.EntityID]*life), byPath: make(map[string][]*life), clocks: []era{{number: begin.Clock().Number, until: event.EndOfTime}}}
+		for _, e := range begin.Catalogue.All() {
 			n.add(&life{id: e.ID, kind: e.Kind, path: e.Path, topic: e.Topic, hosts: slices.Clone(e.Hosts), created: e.CreatedAt,
 				changes: []change{{at: e.UpdatedAt, now: e.Properties}}})
 		}

@@ -72,7 +72,7 @@ func (l *Ledger) Story(ctx context.Context, of address.Address, messageID string
 			return err
 		}
 	}
-	return l.tellEnd(ctx, s)
+	return tellEnd(l, s)
 }
 
 // story is what was found of one.

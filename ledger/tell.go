@@ -229,7 +229,7 @@ func (s *story) lockSince(f fate) string {
 }
 
 // tellEnd says what to type next.
-func (l *Ledger) tellEnd(_ context.Context, s *story) error {
+func tellEnd(l *Ledger, s *story) error {
 	f := s.fate()
 	if s.more {
 		if err := l.note("it became more messages than are followed, which are %d", maxNodes); err != nil {

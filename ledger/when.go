@@ -324,18 +324,28 @@ func (w *watching) found(ctx context.Context, h *replayed) error {
 
 // tellSpot reads an event again that was passed.
 func (l *Ledger) tellSpot(ctx context.Context, s spot) error {
-	for rec, err := range replay.Records(ctx, s.book, s.lsn) {
-		if err != nil {
-			return err
-		}
-		if rec.LSN != s.lsn || rec.Number < s.number {
-			continue
-		}
+	return s.reread(ctx, func(rec *replay.Record) error {
 		line, err := l.row(ctx, &happening{s.book, rec, s.i})
 		if err != nil {
 			return err
 		}
 		return l.tell(line)
+	})
+}
+
+// reread reads the record of an event again that was passed.
+func (s spot) reread(ctx context.Context, do func(*replay.Record) error) error {
+	for rec, err := range replay.Records(ctx, s.book, s.lsn) {
+		if err != nil {
+			return err
+		}
+		if rec.LSN == s.lsn && rec.Number < s.number {
+			continue
+		}
+		if rec.LSN != s.lsn {
+			return fmt.Errorf("%w: what was at %s is not there any more", log.ErrGone, address.At(s.book.ID(), s.lsn))
+		}
+		return do(rec)
 	}
 	return nil
 }

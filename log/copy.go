@@ -270,7 +270,7 @@ func (r reading) Read(p []byte) (int, error) {
 
 // The names that a copy of a data directory has.
 var (
-	copiedFile = regexp.MustCompile(`^(clean|namespace\.json|partitions/[0-6]\d/(manifest|progress|wal/\d{10}/\d{20}|sealed/\d{10}-\d{4}\.lbs|base/\d{20}\.lbb|checkpoints/\d{20}\.ckpt))$`)
+	copiedFile = regexp.MustCompile(`^(clean|namespace\.json|slice\.json|partitions/[0-6]\d/(manifest|progress|wal/\d{10}/\d{20}|sealed/\d{10}-\d{4}\.lbs|base/\d{20}\.lbb|checkpoints/\d{20}\.ckpt))$`)
 	copiedDir  = regexp.MustCompile(`^partitions(/[0-6]\d(/(base|checkpoints|sealed|wal(/\d{10})?))?)?$`)
 )
 

@@ -111,6 +111,7 @@ const (
 	Fences       = format.Fences       // kinds 67 and 68
 	Partitioned  = format.Partitioned  // EntityCreated of version 3, duplicates that are known by their key too
 	Policies     = format.Policies     // kind 55
+	Slice        = format.Slice        // a part of another directory ([Excerpt]), in which nothing moves
 	Moves        = format.Moves        // kinds 45 to 49 of events, arrivals, MessageDeadLettered of version 2
 	Transactions = format.Transactions // kinds 43, 44 and 66, MessageScheduled with a reserved number
 )

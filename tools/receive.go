@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -45,7 +46,7 @@ func Receive(dir string) (*Incoming, error) {
 	in := &Incoming{dir: dir, partial: dir + PartialSuffix, files: map[string]bool{}}
 	err = os.Mkdir(in.partial, 0o700)
 	if errors.Is(err, os.ErrExist) {
-		return nil, fmt.Errorf("%s: an earlier backup has not come to its end there; remove it: it %w", in.partial, ErrNotEmpty)
+		return nil, fmt.Errorf("%s: an earlier one has not come to its end there; remove it: it %w", in.partial, ErrNotEmpty)
 	}
 	if err != nil {
 		return nil, err
@@ -56,9 +57,40 @@ func Receive(dir string) (*Incoming, error) {
 	return in, nil
 }
 
-// Put writes a file or, without contents, makes a directory. It refuses names that no copy of a data directory has, and any twice.
-func (in *Incoming) Put(name string, size int64, contents io.Reader) error {
-	isDir := contents == nil
+// MakeDir makes a directory, as Put does.
+func (in *Incoming) MakeDir(name string) error { return in.Put(name, 0, nil) }
+
+// Write has a file written, as Put does, of which nobody knows how long it becomes.
+func (in *Incoming) Write(name string, write func(io.Writer) error) error {
+	f, err := in.create(name)
+	if err != nil {
+		return err
+	}
+	out := bufio.NewWriterSize(f, 256<<10)
+	err = write(counted{out, &in.Bytes})
+	if err == nil {
+		err = out.Flush()
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+// counted counts what is written.
+type counted struct {
+	io.Writer
+	n *int64
+}
+
+func (c counted) Write(p []byte) (int, error) {
+	n, err := c.Writer.Write(p)
+	*c.n += int64(n)
+	return n, err
+}
+
+// check refuses names that no copy of a data directory has, and any twice.
+func (in *Incoming) check(name string, isDir bool) error {
 	switch {
 	case !log.MayBeCopied(name, isDir), in.files[name]:
 		return fmt.Errorf("tools: a data directory has no %+q, or not twice", name)
@@ -66,12 +98,27 @@ func (in *Incoming) Put(name string, size int64, contents io.Reader) error {
 		return fmt.Errorf("tools: a data directory of more than %d files", maxReceived)
 	}
 	in.files[name] = true
-	local := filepath.FromSlash(name)
-	if isDir {
+	return nil
+}
+
+func (in *Incoming) create(name string) (*os.File, error) {
+	if err := in.check(name, false); err != nil {
+		return nil, err
+	}
+	return in.root.OpenFile(filepath.FromSlash(name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+}
+
+// Put writes a file or, without contents, makes a directory. It refuses names that no copy of a data directory has, and any twice.
+func (in *Incoming) Put(name string, size int64, contents io.Reader) error {
+	if contents == nil {
+		if err := in.check(name, true); err != nil {
+			return err
+		}
+		local := filepath.FromSlash(name)
 		in.made = append(in.made, local)
 		return in.root.Mkdir(local, 0o700)
 	}
-	f, err := in.root.OpenFile(local, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := in.create(name)
 	if err != nil {
 		return err
 	}

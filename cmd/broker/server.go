@@ -171,6 +171,9 @@ func (s *Server) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if slices.Contains(s.store.Namespace().Capabilities, log.Slice) {
+		slog.Warn("the data directory was cut out of another one: nothing moves between entities", "namespace", s.store.Namespace().ID)
+	}
 	if has := len(s.store.Partitions()); s.settings.Storage.Partitions != 0 && has != s.settings.Storage.Partitions {
 		return settings.Problems{{Where: "partitions", Text: fmt.Sprintf("%s was made with %d partitions, which cannot be changed to %d",
 			s.settings.Storage.Data, has, s.settings.Storage.Partitions)}}

@@ -102,6 +102,9 @@ func askDirectory(ctx context.Context, c *cli.Context, q *ledger.Question, t *an
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
+	if err := sayOfSlice(c.App.ErrWriter, dir, s); err != nil {
+		return err
+	}
 	return known(ledger.New(s, t.tell).Put(ctx, q))
 }
 

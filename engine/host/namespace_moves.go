@@ -15,10 +15,11 @@ import (
 // capable is what a [log.Store] is told before the first byte of a capability is written.
 type capable interface{ Use(capability string) error }
 
-// courier is that of a partition; nil where nobody can say what a stored message asks for.
+// courier is that of a partition; nil where nobody can say what a stored message asks for, and in a part of another directory: the other end of a move may
+// not be in it, or may be as it was at another time (docs/decisions/0059).
 func (n *Namespace) courier(id engine.PartitionID) *Courier {
 	opts := &n.opts
-	if opts.Reread == nil {
+	if opts.Reread == nil || slices.Contains(n.store.Namespace().Capabilities, log.Slice) {
 		return nil
 	}
 	return NewCourier(CourierOptions{Home: id, Reread: opts.Reread, Entity: n.directory.lives, Offer: n.offer, Logger: opts.Logger, Memory: opts.Memory,

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/log"
@@ -19,11 +20,11 @@ import (
 // maxBaseRecord is how long a record of a base may be, bytes.
 const maxBaseRecord = 1 << 26
 
-// writeBase writes the base of a state.
-func writeBase(ctx context.Context, s *index.Snapshot, at event.Time, w io.Writer) error {
+// WriteBase writes the records of a base: the events that give a state, as [index.Snapshot.Base] has them, the newest event before which was at a time.
+func WriteBase(ctx context.Context, events iter.Seq[event.Event], at event.Time, w io.Writer) error {
 	out := bufio.NewWriterSize(w, 64<<10)
 	var record, length []byte
-	for ev := range s.Base() {
+	for ev := range events {
 		if err := ctx.Err(); err != nil {
 			return err
 		}

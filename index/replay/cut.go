@@ -101,7 +101,7 @@ func (c *cut) make(ctx context.Context, of log.CheckpointInfo) error {
 	info := log.BaseInfo{LSN: of.LSN, Hash: of.Hash, Encoding: index.EncodingVersion}
 	write := func(w io.Writer) error {
 		state := s.Index.Snapshot()
-		err := writeBase(ctx, state, s.Index.LastAt(), w)
+		err := WriteBase(ctx, state.Base(), s.Index.LastAt(), w)
 		state.Close()
 		s.Index = nil // what is read back takes its place in memory
 		return err

@@ -68,6 +68,33 @@ func (s *State) Hash() [sha256.Size]byte {
 	return sha256.Sum256(s.encoded)
 }
 
+// Saved is a state that was put away, and where it stood.
+type Saved struct {
+	Encoded []byte // the state; it is only read
+
+	from             event.LSN
+	next             event.LSN
+	applied, stepped int
+	events           int
+}
+
+// Save puts the state away as it stands, also between the events of a record. It costs encoding the whole state.
+func (s *State) Save() Saved {
+	return Saved{s.Index.Encode(nil), s.From, s.next, s.applied, s.stepped, s.Events}
+}
+
+// Resume is the state that was put away, of the same log.
+func Resume(r log.Reader, saved *Saved) (*State, error) {
+	x, err := index.Decode(saved.Encoded)
+	if err != nil {
+		return nil, err
+	}
+	return &State{Index: x, From: saved.from, Events: saved.events, log: r, next: saved.next, applied: saved.applied, stepped: saved.stepped}, nil
+}
+
+// Inside is how many events of the next record are applied.
+func (s *State) Inside() int { return s.stepped }
+
 // Records yields what follows the place where the state stands, as the function of this name does. It applies nothing: Apply or Step does, with
 // each record in its turn. After a break it can be called again, and goes on with the first record that was not applied.
 func (s *State) Records(ctx context.Context) iter.Seq2[*Record, error] {

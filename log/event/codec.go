@@ -119,13 +119,17 @@ func (d *Decoder) Sizes() []Size { return d.sizes }
 // They are valid until its next call.
 func (d *Decoder) Blobs() []Blob { return d.in.blobs }
 
+// Sums are where the checksums of these blobs stand, each four bytes, from the first byte of the record that the last call of Record was given. They are
+// valid until its next call.
+func (d *Decoder) Sums() []int { return d.in.sums }
+
 // Record decodes the record at the start of data, a part of the records of a frame whose first byte stands at base and
 // whose blobs stand between base+bodies[0] and base+bodies[1]. It returns what follows it.
 func (d *Decoder) Record(base Position, bodies [2]uint32, data []byte) (Record, []byte, error) {
 	d.pool.Reset()
 	d.events, d.sizes = d.events[:0], d.sizes[:0]
 	in := &d.in
-	*in = decoder{src: data, base: base, bodies: bodies, blobs: in.blobs[:0]}
+	*in = decoder{src: data, base: base, bodies: bodies, blobs: in.blobs[:0], sums: in.sums[:0], all: len(data)}
 	at := in.uvarint()
 	n := in.uvarint()
 	if in.err == nil && (n > maxEvents || n > uint64(len(in.src))) {
@@ -217,6 +221,8 @@ type decoder struct {
 	version byte   // of the event being read
 	size    Size   // of it; what is known of it by now
 	blobs   []Blob // of the record
+	sums    []int  // where their checksums stand
+	all     int    // bytes of src at first
 	err     error
 }
 
@@ -345,6 +351,7 @@ func (d *decoder) blob(b *Blob) {
 	d.size.Blobs++
 	d.size.Bodies += uint64(b.Size)
 	off := uint64(d.uint32())
+	at := d.all - len(d.src)
 	sum := d.take(4)
 	if d.err != nil {
 		return
@@ -354,5 +361,5 @@ func (d *decoder) blob(b *Blob) {
 		return
 	}
 	b.Position, b.Sum = d.base+Position(off), binary.LittleEndian.Uint32(sum)
-	d.blobs = append(d.blobs, *b)
+	d.blobs, d.sums = append(d.blobs, *b), append(d.sums, at)
 }

@@ -167,6 +167,14 @@ func (h *Header) Seal(entry []byte) {
 	h.put(entry[PrefixSize:])
 }
 
+// Head returns prefix and header of an entry whose checksums are known, and fills in that of the header.
+func (h *Header) Head() []byte {
+	p := make([]byte, BodiesAt)
+	putPrefix(p, h.Length)
+	h.put(p[PrefixSize:])
+	return p
+}
+
 // RecordsMatch reports whether bytes have the checksum of the records.
 func (h *Header) RecordsMatch(p []byte) bool { return sumOK(event.Sum(p), h.RecordSum) }
 

@@ -55,11 +55,12 @@ const (
 	Partitioned  = "partitioned"
 	Policies     = "policies"
 	Sealed       = "sealed"
+	Slice        = "slice"
 	Transactions = "transactions"
 )
 
 // Capabilities are the words that this version knows, in ascending order.
-var Capabilities = []string{Backups, Bases, Cuts, Erasures, Fences, Moves, Partitioned, Policies, Sealed, Transactions}
+var Capabilities = []string{Backups, Bases, Cuts, Erasures, Fences, Moves, Partitioned, Policies, Sealed, Slice, Transactions}
 
 // namespaceFile is namespace.json. The first five members are those of every format.
 type namespaceFile struct {

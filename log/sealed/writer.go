@@ -84,6 +84,12 @@ func (s *Writer) Bodies(at event.LSN, p []byte) error {
 	return err
 }
 
+// Erased notes that of the bodies of a frame that many bytes are not kept: Bodies is not told of them.
+func (s *Writer) Erased(bytes uint64) {
+	s.footer.ErasedBytes += bytes
+	s.footer.ErasedFrames++
+}
+
 // Close ends the file and returns its footer.
 func (s *Writer) Close() (Footer, error) {
 	f := &s.footer

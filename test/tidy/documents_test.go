@@ -22,6 +22,7 @@ var elsewhere = map[string]string{
 	"cut/":                            "in a data directory",
 	"data/tls/ca.pem":                 "in a data directory",
 	"mirror.json":                     "in a mirror",
+	"slice.json":                      "in a slice of a data directory",
 	"export.json":                     "in an export",
 	"DIR/00":                          "of a mirror",
 	"DIR/01":                          "of a mirror",

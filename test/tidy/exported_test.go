@@ -20,17 +20,17 @@ var exportedNames = ratchet{
 		"engine":                 160, // how long history is kept is seven
 		"engine/host":            45,
 		"engine/filter":          39, // explanations are four
-		"index":                  33,
-		"index/replay":           11, // Cut gives history back
+		"index":                  34, // what a tally is made from
+		"index/replay":           14, // Cut gives history back; states that are put away are two, and a base is written for slices too
 		"internal/budget":        9,
-		"ledger":                 34, // columns and questions of the verbs; where what is followed begins is three; a message to trace is two
+		"ledger":                 38, // columns and questions of the verbs; where what is followed begins is three; a message to trace is two; the debugger is three
 		"ledger/address":         4,
 		"ledger/print":           6,
 		"internal/mutant":        107,
 		"internal/private":       2,
-		"log":                    79, // scrubbing is four; memory is two; bases are four; what can be searched for is three; what a segment has is one; how much room a disk has is seven, for the engine and for /health
+		"log":                    86, // a part of a directory is seven; scrubbing is four; memory is two; bases are four; what can be searched for is three; what a segment has is one; how much room a disk has is seven, for the engine and for /health
 		"log/disk":               29,
-		"log/format":             83,  // how far a log was scrubbed is four
+		"log/format":             84,  // how far a log was scrubbed is four
 		"log/sealed":             39,  // what a footer and the indexes say, which tools print; counting events, which log does for chapters
 		"log/event":              326, // 19 are of bases; most are the values of the facts and the kinds of events, which have names for people who read a dump
 		"protocol/access":        25,
@@ -47,6 +47,7 @@ var exportedNames = ratchet{
 		"tools/doctor":           7,
 		"tools":                  16, // the census is five, which the command line prints
 		"tools/bench":            17,
+		"tools/excerpt":          10, // what becomes of bodies is four
 		"tools/export":           10, // the formats are three
 		"tools/bench/floor":      5,
 		"tools/client":           25,

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/urfave/cli/v2"
+	"golang.org/x/term"
+
+	"github.com/ledgerbus/ledgerbus/ledger"
+)
+
+// maxCommand is how long a command of the debugger may be, bytes.
+const maxCommand = 64 << 10
+
+func debugCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "debug",
+		Usage:     "step through the events of a data directory, forwards and backwards, with the state before and behind each",
+		ArgsUsage: "DIR",
+		Description: "Commands come from the terminal, from standard input, or from --command, with semicolons between; help lists them. The state is made in memory: nothing\n" +
+			"in DIR is changed. The log has events, not commands: what an event did is shown, and no rule is run again.\n\n" +
+			"   ledgerbus debug ./data\n" +
+			"   ledgerbus debug ./data --at 03:12 -c \"break type IN ('dead', 'lost'); continue; print orders; back\"" + besideHelp,
+		Flags: []cli.Flag{
+			liveFlag(),
+			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "text, or json for one object per line"},
+			&cli.StringFlag{Name: "at", Usage: "instant to begin at, or a place", DefaultText: "in front of the first event"},
+			&cli.StringFlag{Name: "command", Aliases: []string{"c"}, Usage: "commands, with semicolons between, in place of a prompt"},
+		},
+		Action: stepThrough,
+	}
+}
+
+func stepThrough(c *cli.Context) (err error) {
+	dir, err := directory(c)
+	if err != nil {
+		return err
+	}
+	from, err := instantFlag(c, "at")
+	if err != nil {
+		return err
+	}
+	t, err := newAnswerPrinter(c, nil)
+	if err == nil && t.csv != nil {
+		err = usageError{errors.New("--output: csv is not for this command: text or json")}
+	}
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	how := beside(c)
+	s, err := how.Open(ctx, dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	if err := sayOfSlice(c.App.ErrWriter, dir, s); err != nil {
+		return err
+	}
+	d, err := ledger.NewDebugger(ctx, ledger.New(s, t.tell), from, time.Now)
+	if err != nil {
+		return known(err)
+	}
+	defer d.Close()
+	if c.IsSet("command") {
+		return debugAll(ctx, d, slices.Values(commandsIn(c.String("command"))))
+	}
+	return debugFrom(ctx, d, c.App.Reader, c.App.ErrWriter, term.IsTerminal(int(os.Stdin.Fd())) && c.App.Reader == os.Stdin)
+}
+
+// commandsIn are the commands with semicolons between, but for those in quotes.
+func commandsIn(text string) (list []string) {
+	from, quoted := 0, false
+	for i, r := range text {
+		switch {
+		case r == '\'':
+			quoted = !quoted
+		case r == ';' && !quoted:
+			list, from = append(list, text[from:i]), i+1
+		}
+	}
+	return append(list, text[from:])
+}
+
+// debugAll carries out commands one after the other, up to the first that cannot be.
+func debugAll(ctx context.Context, d *ledger.Debugger, commands func(func(string) bool)) error {
+	for command := range commands {
+		if err := d.Do(ctx, command); errors.Is(err, ledger.ErrQuit) {
+			return nil
+		} else if err != nil {
+			return known(err)
+		}
+	}
+	return nil
+}
+
+// debugFrom reads commands, line by line. A person may mistype one, and an empty line is the one before again; a script ends there.
+func debugFrom(ctx context.Context, d *ledger.Debugger, in io.Reader, out io.Writer, person bool) error {
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, maxCommand)
+	if !person {
+		return errors.Join(debugAll(ctx, d, func(yield func(string) bool) {
+			for lines.Scan() && yield(lines.Text()) {
+			}
+		}), lines.Err())
+	}
+	last := ""
+	fmt.Fprintln(out, "help lists the commands; nothing in the directory is changed")
+	for {
+		fmt.Fprint(out, "(debug) ")
+		if !lines.Scan() {
+			fmt.Fprintln(out)
+			return lines.Err()
+		}
+		command := strings.TrimSpace(lines.Text())
+		if command == "" {
+			command = last
+		}
+		last = command
+		err := d.Do(ctx, command)
+		switch {
+		case errors.Is(err, ledger.ErrQuit):
+			return nil
+		case errors.Is(err, ledger.ErrQuestion), errors.Is(err, ledger.ErrNothing):
+			fmt.Fprintln(out, oneLine(err.Error()))
+		case err != nil:
+			return err
+		}
+	}
+}

@@ -1,0 +1,132 @@
+package ledger
+
+import (
+	"cmp"
+	"context"
+	"iter"
+
+	"github.com/ledgerbus/ledgerbus/index/replay"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// walker passes the events of some logs one by one, in one order: by the decisions about clocks, then by broker time, then by partition, each log in
+// its own. All states up to an instant are so the beginning of it. What was passed is in the states.
+type walker struct {
+	logs []*walking // by partition
+}
+
+// walking is a log of a walker.
+type walking struct {
+	book  *book
+	state *replay.State
+	rec   *replay.Record // the next one; nil: not read yet, or the log ends
+	clock uint64         // number of the decision about clocks that it is behind
+	ended bool
+	next  func() (*replay.Record, error, bool)
+	stop  func()
+}
+
+// walk begins where states stand.
+func walk(ctx context.Context, books []*book, states []*replay.State) *walker {
+	w := &walker{}
+	for i, b := range books {
+		g := &walking{book: b, state: states[i]}
+		g.next, g.stop = iter.Pull2(states[i].Records(ctx))
+		w.logs = append(w.logs, g)
+	}
+	return w
+}
+
+// end lets go of the logs.
+func (w *walker) end() {
+	for _, g := range w.logs {
+		g.stop()
+	}
+}
+
+// read reads the next record, if it is not there.
+func (g *walking) read() error {
+	for g.rec == nil && !g.ended {
+		rec, err, more := g.next()
+		if err != nil {
+			return err
+		}
+		if g.ended = !more; g.ended {
+			return nil
+		}
+		if len(rec.Events) == 0 {
+			if err := g.state.Apply(rec); err != nil {
+				return err
+			}
+			continue
+		}
+		g.rec, g.clock = rec, g.state.Index.Clock().Number
+		for _, ev := range rec.Events {
+			g.book.see(ev)
+			if c, ok := ev.(*event.ClockSet); ok {
+				g.clock = c.Number
+			}
+		}
+	}
+	return nil
+}
+
+// due is the log that the next event is of, which is the one of its record that is [replay.State.Inside]; nil: all end.
+func (w *walker) due() (*walking, error) {
+	var first *walking
+	for _, g := range w.logs {
+		if err := g.read(); err != nil {
+			return nil, err
+		}
+		switch {
+		case g.rec == nil:
+		case g.state.Inside() > 0: // a record is passed as a whole
+			return g, nil
+		case first == nil || cmp.Or(cmp.Compare(g.clock, first.clock), cmp.Compare(g.rec.At, first.rec.At)) < 0:
+			first = g
+		}
+	}
+	return first, nil
+}
+
+// pass applies the event that is due in a log.
+func (g *walking) pass() error {
+	err := g.state.Step(g.rec)
+	if g.state.Inside() == 0 {
+		g.rec = nil
+	}
+	return err
+}
+
+// spot is where the event stands that is due in the log.
+func (g *walking) spot() spot { return spot{g.book, g.rec.LSN, g.rec.Number, g.state.Inside()} }
+
+// spots are where the next events of all logs stand.
+func (w *walker) spots() (list []spot, err error) {
+	for _, g := range w.logs {
+		s, err := g.upcoming()
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, s)
+	}
+	return list, nil
+}
+
+// upcoming is where the next event of the log stands; without a place: it ends.
+func (g *walking) upcoming() (spot, error) {
+	if err := g.read(); err != nil || g.rec == nil {
+		return spot{book: g.book}, err
+	}
+	return g.spot(), nil
+}
+
+// isAt reports whether the walker stands at spots.
+func (w *walker) isAt(spots []spot) (bool, error) {
+	for i, g := range w.logs {
+		if s, err := g.upcoming(); err != nil || s != spots[i] {
+			return false, err
+		}
+	}
+	return true, nil
+}

@@ -1,0 +1,399 @@
+package log
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"path/filepath"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/log/format"
+	"github.com/ledgerbus/ledgerbus/log/sealed"
+)
+
+// How a data directory is written that has a part of the logs of another one (docs/decisions/0059): of each log a base, and behind it sealed files of the
+// frames that are wanted, at the addresses that they have in the original. Everything else between them is bodies that are not kept.
+
+// Excerpt is such a directory. It is a namespace of its own.
+type Excerpt struct {
+	to   ExcerptFiles
+	ns   format.Namespace
+	tag  uint32
+	now  time.Time
+	ends []format.Mark
+	// longest is how many addresses a frame without records stands for, about.
+	longest event.LSN
+}
+
+// ExcerptFiles is where it is written to. Names are below the directory, with slashes.
+type ExcerptFiles interface {
+	MakeDir(name string) error
+	// Write has a file written. It is not looked at before all are there.
+	Write(name string, write func(io.Writer) error) error
+}
+
+// NewExcerpt begins one, of that many partitions. Capabilities are those of the original.
+func NewExcerpt(to ExcerptFiles, partitions int, capabilities []string, now time.Time) (*Excerpt, error) {
+	x := &Excerpt{to: to, now: now, longest: fillerBytes, ns: format.Namespace{ID: uuid.NewString(), Format: format.Directory, Partitions: partitions, Created: now}}
+	words := map[string]bool{Slice: true, Based: true, Sealed: true}
+	for _, w := range capabilities {
+		words[w] = true
+	}
+	for _, w := range format.Capabilities {
+		if words[w] {
+			x.ns.Capabilities = append(x.ns.Capabilities, w)
+		}
+	}
+	var err error
+	if x.tag, err = x.ns.Tag(); err != nil {
+		return nil, err
+	}
+	return x, to.MakeDir("partitions")
+}
+
+// Namespace is what the directory is.
+func (x *Excerpt) Namespace() format.Namespace { return x.ns }
+
+// ExcerptLog is what there is to be of a log.
+type ExcerptLog struct {
+	Chapters []Stretch // of the original, from the one on in which the base stands; the last one ends where the log is to end
+	Before   Epoch     // of what precedes them
+	Base     BaseInfo  // LSN, Hash and Encoding
+	Records  func(io.Writer) error
+	Bodies   []ExcerptBody // that stand in front of the chapters and are to be kept, in order
+	// Frames yields those of the chapters that are wanted, in order, between them nothing but EpochStart may be missing. It is called twice.
+	Frames func(ctx context.Context, yield func(*ExcerptFrame) error) error
+}
+
+// ExcerptBody is bytes at an address.
+type ExcerptBody struct {
+	Position event.Position
+	Size     uint32
+	// Read returns the bytes, as many; valid until the next call of any.
+	Read func() ([]byte, error)
+}
+
+// ExcerptFrame is a frame as it is to be. It takes as many bytes of addresses as in the original; Records may be shorter.
+type ExcerptFrame struct {
+	Frame
+	Newest event.Time    // of the last record
+	Kept   []ExcerptBody // in order
+}
+
+const fillerBytes = 512 << 20 // longest stretch of addresses in one frame without records, about
+
+// Log writes a log. They are written in the order of their numbers.
+func (x *Excerpt) Log(ctx context.Context, l *ExcerptLog) error {
+	id := PartitionID(len(x.ends))
+	w := excerptWriter{x: x, ctx: ctx, id: id, dir: format.PartitionDir(id), log: l, epoch: l.Before}
+	err := w.run()
+	if err != nil {
+		return fmt.Errorf("log: partition %d: %w", id, err)
+	}
+	x.ends = append(x.ends, w.end())
+	return nil
+}
+
+// Close writes what concerns all logs.
+func (x *Excerpt) Close() error {
+	if err := x.write("clean", format.EncodeClean(x.tag, x.ends)); err != nil {
+		return err
+	}
+	return x.write(format.NamespaceName, format.EncodeNamespace(x.ns))
+}
+
+func (x *Excerpt) write(name string, contents []byte) error {
+	return x.to.Write(filepath.ToSlash(name), func(w io.Writer) error {
+		_, err := w.Write(contents)
+		return err
+	})
+}
+
+// excerptWriter writes one log.
+type excerptWriter struct {
+	x        *Excerpt
+	ctx      context.Context
+	id       PartitionID
+	dir      string
+	log      *ExcerptLog
+	manifest format.Manifest
+	base     format.Base
+
+	passed  format.Mark // where the base stands
+	chapter uint32
+	at      event.LSN // of the next frame
+	epoch   Epoch
+	chain   uint32
+	boot    string
+}
+
+func (w *excerptWriter) end() format.Mark {
+	return format.Mark{LSN: w.at, Epoch: w.epoch, Chain: w.chain}
+}
+
+func (w *excerptWriter) run() error {
+	for _, d := range []string{"", "wal", "sealed", "base", "checkpoints"} {
+		if err := w.x.to.MakeDir(filepath.ToSlash(filepath.Join(w.dir, d))); err != nil {
+			return err
+		}
+	}
+	if err := w.bodies(); err != nil {
+		return err
+	}
+	w.manifest.Removed = w.log.Chapters[0].From
+	for _, c := range w.log.Chapters {
+		if c.From == c.To {
+			continue
+		}
+		w.chapter++
+		if err := w.sealed(c, w.log.Frames); err != nil {
+			return err
+		}
+	}
+	if err := w.writeBase(); err != nil {
+		return err
+	}
+	return w.conclude()
+}
+
+// conclude writes the small files, and the chapter that a broker would go on behind.
+func (w *excerptWriter) conclude() error {
+	x, m := w.x, &w.manifest
+	c := format.Chapter{ID: w.chapter + 1, Chain: w.chain, First: w.at, Created: x.now.UnixMilli(), SegmentBytes: 8 << 20}
+	m.Generation, m.Chapters = 1, []format.Chapter{c}
+	m.Base = w.base.File(w.id, x.tag)
+	dir := filepath.Join(w.dir, "wal", format.ChapterName(c.ID))
+	err := x.to.MakeDir(filepath.ToSlash(dir))
+	if err == nil {
+		err = x.write(filepath.Join(dir, format.SegmentName(1)), nil)
+	}
+	if err == nil {
+		err = x.write(filepath.Join(w.dir, progressName), format.Progress.Encode(w.id, x.tag, w.end()))
+	}
+	if err == nil {
+		err = x.write(filepath.Join(w.dir, "manifest"), m.Encode(w.id, x.tag))
+	}
+	return err
+}
+
+// bodies writes those in front of the chapters, in files of one frame without records each.
+func (w *excerptWriter) bodies() error {
+	const other = format.BodiesAt + 8 // bytes; between bodies of one frame there are fewer
+	fits := func(list []ExcerptBody, n int) bool {
+		gap := list[n].Position - list[n-1].Position - event.Position(list[n-1].Size)
+		return gap < other || event.LSN(list[n].Position-list[0].Position) < w.x.longest
+	}
+	for list := w.log.Bodies; len(list) > 0; {
+		n := 1
+		for n < len(list) && fits(list, n) {
+			n++
+		}
+		last := list[n-1]
+		from := (event.LSN(list[0].Position) - format.BodiesAt) &^ 7
+		if from < w.at {
+			return fmt.Errorf("%w: bodies at %d are in the way of those in front of them", ErrInternal, list[0].Position)
+		}
+		to := (event.LSN(last.Position) + event.LSN(last.Size) + 7) &^ 7
+		row := list[:n]
+		w.chapter++
+		w.at = from
+		frames := func(_ context.Context, yield func(*ExcerptFrame) error) error {
+			return yield(&ExcerptFrame{Frame: Frame{LSN: from, Next: to, Kind: Skip, Epoch: w.epoch}, Kept: row})
+		}
+		if err := w.sealed(Stretch{From: from, To: to}, frames); err != nil {
+			return err
+		}
+		list = list[n:]
+	}
+	return nil
+}
+
+// sealed writes a sealed file of a stretch of addresses.
+func (w *excerptWriter) sealed(c Stretch, frames func(context.Context, func(*ExcerptFrame) error) error) error {
+	w.at = c.From
+	w.pass()
+	head := sealed.Header{Partition: w.id, Tag: w.x.tag, Chapter: w.chapter, Revision: 1, First: c.From, End: c.To, Chain: w.chain}
+	name := filepath.Join("sealed", format.SealedName(w.chapter, 1))
+	var foot sealed.Footer
+	var sum summed
+	digest := sha256.Sum256(nil)
+	err := w.x.to.Write(filepath.ToSlash(filepath.Join(w.dir, name)), func(to io.Writer) (err error) {
+		sum = summed{w: to}
+		s, err := sealed.NewWriter(&sum, head, w.epoch, w.boot)
+		if err != nil {
+			return err
+		}
+		f := excerptFile{excerptWriter: w, to: s, stretch: c}
+		if err := frames(w.ctx, f.frame); err != nil {
+			return err
+		}
+		if err := f.fill(c.To); err != nil {
+			return err
+		}
+		if err := s.EndRecords(); err != nil {
+			return err
+		}
+		if err := frames(w.ctx, f.kept); err != nil {
+			return err
+		}
+		foot, err = s.Close()
+		digest = sha256.Sum256(foot.Encode())
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	w.boot = foot.Boot
+	w.manifest.Sealed = append(w.manifest.Sealed, format.SealedFile{Chapter: w.chapter, Revision: 1, First: c.From, End: c.To, Epoch: foot.Epoch,
+		Chain: foot.Chain, Last: foot.Last, Size: sum.n, Footer: digest})
+	return nil
+}
+
+// excerptFile is a sealed file that is being written.
+type excerptFile struct {
+	*excerptWriter
+	to      *sealed.Writer
+	stretch Stretch
+}
+
+// has reports whether a frame is of the file.
+func (f *excerptFile) has(lsn event.LSN) bool { return lsn >= f.stretch.From && lsn < f.stretch.To }
+
+// fill writes frames without records up to an address, one of which ends where the base stands.
+func (f *excerptFile) fill(to event.LSN) error {
+	for f.at < to {
+		next := to
+		if b := f.log.Base.LSN; f.at < b && b < next {
+			next = b
+		}
+		if next-f.at > f.x.longest+format.BodiesAt {
+			next = f.at + f.x.longest
+		}
+		if err := f.put(&ExcerptFrame{Frame: Frame{LSN: f.at, Next: next, Kind: Skip, Epoch: f.epoch}}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *excerptFile) frame(e *ExcerptFrame) error {
+	if !f.has(e.LSN) {
+		return nil
+	}
+	if err := f.fill(e.LSN); err != nil {
+		return err
+	}
+	return f.put(e)
+}
+
+// put writes a frame but for its bodies.
+func (f *excerptFile) put(e *ExcerptFrame) error {
+	if err := f.ctx.Err(); err != nil {
+		return err
+	}
+	length := int64(e.Next-e.LSN) - format.PrefixSize
+	room := length - (format.BodiesAt - format.PrefixSize)
+	records, bodies, kept := e.Records, room-int64(len(e.Records)), int64(0)
+	for i := range e.Kept {
+		kept += int64(e.Kept[i].Size)
+	}
+	if pad := bodies - kept; pad > 0 && pad < 8 { // as it was
+		records, bodies = append(records[:len(records):len(records)], make([]byte, pad)...), kept
+	}
+	if bodies < 0 || e.LSN != f.at || length > format.MaxFrame {
+		return fmt.Errorf("%w: a frame of %d bytes at LSN %d, where one of %d was, is %d", ErrInternal, len(e.Records), e.LSN, length, f.at)
+	}
+	h := format.Header{Kind: e.Kind, Level: e.Level, Length: uint32(length), Bodies: uint32(bodies), Records: uint32(len(e.Records)), Count: e.Count, Partition: f.id,
+		Chapter: f.chapter, Epoch: e.Epoch, LSN: e.LSN, First: e.Time, Durable: min(e.DurableUpTo, e.LSN), Chain: f.chain, Tag: f.x.tag, RecordSum: event.Sum(e.Records)}
+	if e.Count > 0 {
+		h.Span = format.SpanOf(e.Time, e.Newest)
+	}
+	if kept < bodies {
+		f.to.Erased(uint64(bodies - kept))
+	} else if err := sumBodies(&h, e.Kept); err != nil {
+		return err
+	}
+	if err := f.to.Frame(&h, h.Head(), records); err != nil {
+		return err
+	}
+	f.at, f.chain, f.epoch = e.Next, h.Sum, e.Epoch
+	f.pass()
+	return nil
+}
+
+// pass notes what the base has to say, where it stands.
+func (w *excerptWriter) pass() {
+	if w.at == w.log.Base.LSN {
+		w.passed = w.end()
+	}
+}
+
+// sumBodies fills in the checksum of bodies that are all kept.
+func sumBodies(h *format.Header, kept []ExcerptBody) error {
+	for i := range kept {
+		p, err := kept[i].Read()
+		if err != nil {
+			return err
+		}
+		h.BodiesSum = crc32.Update(h.BodiesSum, castagnoli, p)
+	}
+	return nil
+}
+
+// kept writes the bodies of a frame.
+func (f *excerptFile) kept(e *ExcerptFrame) error {
+	if !f.has(e.LSN) {
+		return nil
+	}
+	for i := range e.Kept {
+		if err := f.ctx.Err(); err != nil {
+			return err
+		}
+		p, err := e.Kept[i].Read()
+		if err == nil && len(p) != int(e.Kept[i].Size) {
+			err = fmt.Errorf("%w: a body of %d bytes in the place of %d", ErrInternal, len(p), e.Kept[i].Size)
+		}
+		if err == nil {
+			err = f.to.Bodies(event.LSN(e.Kept[i].Position), p)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeBase writes the base. What chain and epoch are there is known by now.
+func (w *excerptWriter) writeBase() error {
+	info := &w.log.Base
+	w.base.LSN, w.base.Hash, w.base.Encoding = info.LSN, info.Hash, info.Encoding
+	if w.base.Chain, w.base.Epoch = w.passed.Chain, w.passed.Epoch; w.passed.LSN != info.LSN {
+		return fmt.Errorf("%w: no frame ends where the base stands, at LSN %d", ErrInternal, info.LSN)
+	}
+	return w.x.to.Write(filepath.ToSlash(filepath.Join(w.dir, basePath(info.LSN))), func(to io.Writer) error {
+		// The header has nothing of what follows.
+		if _, err := to.Write(w.base.Head(w.id, w.x.tag)); err != nil {
+			return err
+		}
+		h := sha256.New()
+		out := &summed{w: io.MultiWriter(to, h)}
+		z := encoders.Get().(*zstd.Encoder)
+		defer encoders.Put(z)
+		z.Reset(out)
+		in := &summed{w: z}
+		if err := errors.Join(w.log.Records(in), z.Close()); err != nil {
+			return err
+		}
+		w.base.Payload, w.base.Size = out.n, in.n
+		h.Sum(w.base.Sum[:0])
+		_, err := to.Write(w.base.Trailer())
+		return err
+	})
+}

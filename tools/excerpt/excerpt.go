@@ -1,0 +1,161 @@
+package excerpt
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/ledger"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/tools"
+)
+
+// Bodies says what becomes of the bodies of messages.
+type Bodies string
+
+const (
+	Keep Bodies = "keep"
+	Drop Bodies = "drop" // a note stands in the place of each, of the same size. Session states and property changes are dropped as well
+	Hash Bodies = "hash" // the SHA-256 of its payload does. All else is as with Drop
+)
+
+// Options say what is cut out.
+type Options struct {
+	Since, Until *ledger.Instant // both inclusive; nil: all before or behind
+	Entity       string          // "": all
+	Bodies       Bodies
+	Now          time.Time
+	Progress     func(partition int) // told of each log before it is written; nil: nobody is
+}
+
+// Slice is what a directory that was cut out says of itself, in slice.json.
+type Slice struct {
+	Version   int       `json:"slice"`     // 1
+	Of        string    `json:"of"`        // namespace id of the original
+	Namespace string    `json:"namespace"` // and of this one
+	Made      time.Time `json:"made"`
+	Since     string    `json:"since,omitzero"` // as asked for: a time or a place
+	Until     string    `json:"until,omitzero"`
+	Entities  []string  `json:"entities,omitzero"` // of which it is; without: of all
+	Bodies    Bodies    `json:"bodies"`
+	Logs      []Log     `json:"logs"`
+}
+
+// Log is what it has of a log.
+type Log struct {
+	Partition uint64 `json:"partition"`
+	Base      uint64 `json:"base"` // LSN at which its history begins, with a state
+	End       uint64 `json:"end"`
+	Messages  int    `json:"messages"` // in that state
+	Events    int    `json:"events"`
+	From      string `json:"from,omitzero"` // of the first of the events, and of the last
+	To        string `json:"to,omitzero"`
+
+	chapter uint32
+}
+
+// String says what it is a slice of, for people.
+func (s *Slice) String() string {
+	text := "a slice of the namespace " + s.Of
+	if s.Since != "" {
+		text += " from " + s.Since
+	}
+	if s.Until != "" {
+		text += " up to " + s.Until
+	}
+	if s.Entities != nil {
+		text += ", of " + strings.Join(s.Entities, ", ") + " alone"
+	}
+	return text + "; bodies: " + string(s.Bodies)
+}
+
+// Name is the file in which a slice says what it is.
+const Name = "slice.json"
+
+// maxDescription is how long that may be, bytes.
+const maxDescription = 1 << 20
+
+// Cut writes a part of the logs of a source. Tell is told of history that is not there. The directory that is received is not complete before
+// [tools.Incoming.Finish].
+func Cut(ctx context.Context, s log.Store, tell ledger.Tell, to *tools.Incoming, o Options) (*Slice, error) {
+	ns := s.Namespace()
+	of, err := ledger.New(s, tell).Extent(ctx, o.Since, o.Until, o.Entity)
+	if err != nil {
+		return nil, err
+	}
+	x, err := log.NewExcerpt(to, ns.Partitions, ns.Capabilities, o.Now)
+	if err != nil {
+		return nil, err
+	}
+	made := &Slice{Version: 1, Of: ns.ID, Namespace: x.Namespace().ID, Made: o.Now.UTC(), Entities: of.Paths, Bodies: o.Bodies}
+	for to, at := range map[*string]*ledger.Instant{&made.Since: o.Since, &made.Until: o.Until} {
+		if at != nil {
+			*to = at.String()
+		}
+	}
+	var m masks
+	if _, err := rand.Read(m[:]); err != nil {
+		return nil, err
+	}
+	for _, id := range s.Partitions() {
+		if o.Progress != nil {
+			o.Progress(int(id))
+		}
+		p, err := s.Open(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		c := &copying{Partition: p, of: of, bodies: o.Bodies, masks: &m, begin: of.Begin[id]}
+		if err := c.write(ctx, x); err != nil {
+			return nil, err
+		}
+		made.Logs = append(made.Logs, c.summary)
+	}
+	text, err := json.MarshalIndent(made, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	if err := to.Write(Name, func(w io.Writer) error { _, err := w.Write(append(text, '\n')); return err }); err != nil {
+		return nil, err
+	}
+	return made, x.Close()
+}
+
+// Read is what a directory says of itself; nil: it is no slice.
+func Read(dir string, ns log.Store) (*Slice, error) {
+	if !isSlice(ns.Namespace().Capabilities) {
+		return nil, nil
+	}
+	f, err := os.Open(filepath.Join(dir, Name))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxDescription))
+	var s Slice
+	if err == nil {
+		err = json.Unmarshal(text, &s)
+	}
+	if err == nil && (s.Version != 1 || s.Namespace != ns.Namespace().ID) {
+		err = fmt.Errorf("is of another directory")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", Name, err)
+	}
+	return &s, nil
+}
+
+func isSlice(words []string) bool {
+	for _, w := range words {
+		if w == log.Slice {
+			return true
+		}
+	}
+	return false
+}

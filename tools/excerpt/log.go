@@ -1,0 +1,452 @@
+package excerpt
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+
+	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/index/replay"
+	"github.com/ledgerbus/ledgerbus/ledger"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// copying is one log of which a part is written.
+type copying struct {
+	log.Partition
+	of     *ledger.Extent
+	bodies Bodies
+	masks  *masks
+
+	chapters []log.Stretch
+	begin    event.LSN // where the base stands
+	end      event.LSN // where the log is to end
+	last     place     // of the first record that is too late; zero: none is
+	named    map[event.OriginID]bool
+	needed   map[event.Position]need // what the base points to
+	gaps     bool                    // some bodies are gone from the original
+	summary  Log
+
+	buf []byte
+	dec event.Decoder
+}
+
+type place struct {
+	lsn    event.LSN
+	number int
+}
+
+// need is bytes in front of the base that it points to.
+type need struct {
+	event.BodyRef
+	role role
+}
+
+// plan finds out what there is to be: where the log ends, and who asked for what is wanted.
+func (c *copying) plan(ctx context.Context, clock uint64) error {
+	first, end := c.Bounds()
+	c.end, c.named = end, make(map[event.OriginID]bool)
+	for rec, err := range replay.Records(ctx, c, c.begin) {
+		if err != nil {
+			return err
+		}
+		if c.of.Beyond(&clock, rec) {
+			if c.last = (place{rec.LSN, rec.Number}); rec.Number == 1 {
+				c.end = rec.LSN
+			} else {
+				c.end = rec.Next
+			}
+			break
+		}
+		wanted := 0
+		for i, ev := range rec.Events {
+			if c.wants(rec.Events, i) {
+				wanted++
+				c.named[ev.Common().Origin] = true
+			}
+		}
+		if c.summary.Events += wanted; wanted > 0 {
+			if c.summary.To = rec.At.String(); c.summary.From == "" {
+				c.summary.From = c.summary.To
+			}
+		}
+	}
+	for _, s := range c.Segments() {
+		c.gaps = c.gaps || s.Erased > 0
+		n := len(c.chapters)
+		switch {
+		case s.First < first || s.End == s.First || s.First >= max(c.end, c.begin+1):
+		case n > 0 && c.summary.chapter == s.Chapter:
+			c.chapters[n-1].To = s.End
+		default:
+			c.summary.chapter = s.Chapter
+			c.chapters = append(c.chapters, log.Stretch{From: s.First, To: s.End})
+		}
+	}
+	for len(c.chapters) > 1 && c.chapters[1].From < c.begin {
+		c.chapters = c.chapters[1:]
+	}
+	return nil
+}
+
+// whole makes one frame of a log that has none.
+const whole = 104
+
+// bound ends the chapters where the log is to end. Something there must be in any case: a sealed file says what a start goes on from.
+func (c *copying) bound(ctx context.Context) (before log.Epoch, err error) {
+	if len(c.chapters) == 0 {
+		c.chapters = []log.Stretch{{From: c.begin, To: c.begin + whole}}
+		return 1, nil
+	}
+	last := &c.chapters[len(c.chapters)-1]
+	for f, err := range c.Read(ctx, c.chapters[0].From) {
+		if err != nil {
+			return 0, err
+		}
+		if before = f.Epoch; f.Kind == log.EpochStart {
+			before--
+		}
+		if last.To = min(last.To, c.end); c.end <= c.chapters[0].From {
+			last.To = f.Next
+		}
+		return before, nil
+	}
+	return 0, fmt.Errorf("%w: there is no frame at LSN %d", log.ErrInternal, c.chapters[0].From)
+}
+
+// wants reports whether an event is wanted, but for origins and reasons, which others decide about.
+func (c *copying) wants(events []event.Event, i int) bool {
+	if c.of.Entities == nil {
+		return true
+	}
+	ev := events[i]
+	if e := ev.Common().Slice.Entity; e != 0 {
+		return c.of.Entities[e]
+	}
+	switch ev.(type) {
+	case *event.OriginDefined:
+		return false // frame asks who is named
+	case *event.ReasonGiven:
+		return slices.ContainsFunc(events, func(other event.Event) bool { return c.of.Entities[other.Common().Slice.Entity] })
+	case *event.ClockSet, *event.RunStarted, *event.BackupMarked, *event.PartitionFenced, *event.PartitionRestarted, *event.HistoryPolicySet:
+		return true
+	}
+	return false
+}
+
+// state is what the base gives: the state of the original there, as far as it is wanted.
+func (c *copying) state(ctx context.Context) (*index.Snapshot, event.Time, uint64, error) {
+	s := replay.Newest(c, c.begin, nil)
+	for rec, err := range s.Records(ctx) {
+		if err == nil && rec.LSN >= c.begin {
+			break
+		}
+		if err == nil {
+			err = s.Apply(rec)
+		}
+		if err != nil {
+			return nil, 0, 0, err
+		}
+	}
+	return s.Index.Snapshot(), s.Index.LastAt(), s.Index.Clock().Number, nil
+}
+
+// events are those of the base.
+func (c *copying) events(s *index.Snapshot, fail *error) iter.Seq[event.Event] {
+	return func(yield func(event.Event) bool) {
+		for ev := range s.Base() {
+			if e := ev.Common().Slice.Entity; e != 0 && c.of.Entities != nil && !c.of.Entities[e] {
+				continue
+			}
+			if *fail = c.change(ev); *fail != nil || !yield(ev) {
+				return
+			}
+		}
+	}
+}
+
+// change has an event of the base say what is there in the place of bodies and keys, and notes what is needed.
+func (c *copying) change(ev event.Event) (err error) {
+	ref := func(r *event.BodyRef, of role) {
+		if r.Size != 0 && err == nil {
+			c.needed[r.Position] = need{*r, of}
+			r.Sum, err = c.sum(event.Blob{Position: r.Position, Size: r.Size, Sum: r.Sum}, of)
+		}
+	}
+	switch ev := ev.(type) {
+	case *event.CatalogueRestored:
+		ev.Properties.AccessRules = c.masks.rules(ev.Properties.AccessRules)
+	case *event.RowsRestored:
+		c.summary.Messages += len(ev.Rows)
+		for i := range ev.Rows {
+			ref(&ev.Rows[i].Body, isBody)
+			for k := range ev.Rows[i].Changes {
+				ref(&ev.Rows[i].Changes[k], isChanges)
+			}
+		}
+	case *event.SessionsRestored:
+		for i := range ev.Sessions {
+			ref(&ev.Sessions[i].State, isState)
+		}
+	}
+	return err
+}
+
+// sum is the checksum of what stands in the place of a blob.
+func (c *copying) sum(b event.Blob, of role) (uint32, error) {
+	if c.bodies == Keep {
+		return b.Sum, nil
+	}
+	p, err := c.content(b, of)
+	return event.Sum(p), err
+}
+
+// content is what stands in the place of a blob.
+func (c *copying) content(b event.Blob, of role) ([]byte, error) {
+	if c.bodies == Keep || c.bodies == Hash && of == isBody {
+		p, err := c.ReadBlob(b, c.buf[:0])
+		if errors.Is(err, event.ErrErased) && c.bodies == Hash {
+			return substitute(of, int(b.Size), gone), nil
+		}
+		if c.buf = p; err != nil || c.bodies == Keep {
+			return p, err
+		}
+		return substitute(of, int(b.Size), digest(p)), nil
+	}
+	return substitute(of, int(b.Size), dropped), nil
+}
+
+// What stands in the place of a body in a slice, if there is place for it.
+const (
+	dropped = "ledgerbus slice: this body was dropped"
+	gone    = "ledgerbus slice: history did not keep this body"
+)
+
+// there reports whether bytes are to be written for a blob: those that the original has not kept are not kept either.
+func (c *copying) there(b event.Blob) (bool, error) {
+	if c.bodies != Keep || !c.gaps {
+		return true, nil
+	}
+	var one [1]byte
+	_, err := c.ReadInto(b, one[:])
+	if errors.Is(err, event.ErrErased) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// piece is bytes that are to be written.
+func (c *copying) piece(b event.Blob, of role) log.ExcerptBody {
+	return log.ExcerptBody{Position: b.Position, Size: b.Size, Read: func() ([]byte, error) { return c.content(b, of) }}
+}
+
+// write writes the log.
+func (c *copying) write(ctx context.Context, to *log.Excerpt) error {
+	state, at, clock, err := c.state(ctx)
+	if err != nil {
+		return err
+	}
+	defer state.Close()
+	if err := c.plan(ctx, clock); err != nil {
+		return err
+	}
+	before, err := c.bound(ctx)
+	if err != nil {
+		return err
+	}
+	base := log.BaseInfo{LSN: c.begin, Encoding: index.EncodingVersion}
+	c.needed = make(map[event.Position]need)
+	restored := index.Restore()
+	for ev := range c.events(state, &err) {
+		if bad := restored.Apply(at, ev); bad != nil {
+			return fmt.Errorf("%w: base: %w", log.ErrInternal, bad)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if base.Hash, err = hashOf(restored); err != nil {
+		return err
+	}
+	l := &log.ExcerptLog{Chapters: c.chapters, Before: before, Base: base, Frames: c.frames, Records: func(w io.Writer) error {
+		var fail error
+		return errors.Join(replay.WriteBase(ctx, c.events(state, &fail), at, w), fail)
+	}}
+	if l.Bodies, err = c.front(); err != nil {
+		return err
+	}
+	messages := c.summary.Messages
+	err = to.Log(ctx, l)
+	c.summary.Messages = messages // the events were made twice
+	c.summary.Partition, c.summary.Base, c.summary.End = uint64(c.ID()), uint64(c.begin), uint64(c.chapters[len(c.chapters)-1].To)
+	return err
+}
+
+func hashOf(r *index.Restoring) (sum [32]byte, err error) {
+	x, err := r.Index()
+	if err != nil {
+		return sum, fmt.Errorf("%w: base: %w", log.ErrInternal, err)
+	}
+	s := x.Snapshot()
+	defer s.Close()
+	h := sha256.New()
+	if _, err := s.Encode(h); err != nil {
+		return sum, err
+	}
+	h.Sum(sum[:0])
+	return sum, nil
+}
+
+// front is what the base points to in front of the chapters.
+func (c *copying) front() (list []log.ExcerptBody, err error) {
+	first := event.Position(c.chapters[0].From)
+	for at, n := range c.needed {
+		b := event.Blob{Position: at, Size: n.Size, Sum: n.Sum}
+		if at >= first {
+			continue
+		}
+		ok, err := c.there(b)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			list = append(list, c.piece(b, n.role))
+		}
+	}
+	slices.SortFunc(list, func(a, b log.ExcerptBody) int {
+		if a.Position < b.Position {
+			return -1
+		}
+		return 1
+	})
+	return list, nil
+}
+
+// frames yields those that have anything that is wanted.
+func (c *copying) frames(ctx context.Context, yield func(*log.ExcerptFrame) error) error {
+	for f, err := range c.Read(ctx, c.chapters[0].From) {
+		if err != nil {
+			return err
+		}
+		if f.LSN >= c.chapters[len(c.chapters)-1].To {
+			return nil
+		}
+		e := log.ExcerptFrame{Frame: f}
+		switch f.Kind {
+		case log.EpochStart:
+		case log.Events:
+			if err := c.frame(&e); err != nil {
+				return fmt.Errorf("frame at LSN %d: %w", f.LSN, err)
+			}
+			if e.Count == 0 && len(e.Kept) == 0 {
+				continue
+			}
+		default:
+			if c.of.Entities != nil {
+				continue
+			}
+		}
+		if err := yield(&e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// frame leaves in a frame what is wanted.
+func (c *copying) frame(e *log.ExcerptFrame) error {
+	rest, count := e.Records, int(e.Count)
+	e.Records, e.Count, e.Time = nil, 0, 0
+	for number := 1; number <= count; number++ {
+		rec, left, err := c.dec.Record(e.Base, e.Bodies, rest)
+		if err != nil {
+			return err
+		}
+		raw := rest[:len(rest)-len(left)]
+		rest = left
+		if e.LSN == c.last.lsn && number >= c.last.number {
+			break
+		}
+		p, events, err := c.record(e, &rec, raw)
+		if err != nil {
+			return err
+		}
+		if events == 0 {
+			continue
+		}
+		e.Records = binary.AppendUvarint(e.Records, uint64(rec.At))
+		e.Records = binary.AppendUvarint(e.Records, uint64(events))
+		e.Records = append(e.Records, p...)
+		if e.Count++; e.Count == 1 {
+			e.Time = rec.At
+		}
+		e.Newest = rec.At
+	}
+	if e.Count == 0 {
+		e.Kind = log.Skip
+	}
+	return nil
+}
+
+// record is the bytes of the events of a record that are wanted, as they are to be, and how many those are.
+func (c *copying) record(e *log.ExcerptFrame, rec *event.Record, raw []byte) (p []byte, events int, err error) {
+	blobs, sums, sizes := c.dec.Blobs(), c.dec.Sums(), c.dec.Sizes()
+	at := uvarintSize(int(rec.At)) + uvarintSize(len(rec.Events))
+	for i, ev := range rec.Events {
+		bytes, n := raw[at:at+sizes[i].Record], sizes[i].Blobs
+		mine, where := blobs[:n], sums[:n]
+		blobs, sums = blobs[n:], sums[n:]
+		from := at
+		at += len(bytes)
+		wanted := e.LSN >= c.begin && c.wants(rec.Events, i)
+		if o, ok := ev.(*event.OriginDefined); ok {
+			wanted = c.named[o.ID] || wanted && c.of.Entities == nil
+		}
+		begin := len(p)
+		if wanted {
+			p = append(p, bytes...)
+			events++
+			c.hide(p[begin:], ev)
+		}
+		for k, b := range mine {
+			of := roleOf(ev, b)
+			_, needed := c.needed[b.Position]
+			if !wanted && !needed {
+				continue
+			}
+			ok, err := c.there(b)
+			if err != nil {
+				return nil, 0, err
+			}
+			if ok {
+				e.Kept = append(e.Kept, c.piece(b, of))
+			}
+			if wanted && c.bodies != Keep {
+				sum, err := c.sum(b, of)
+				if err != nil {
+					return nil, 0, err
+				}
+				binary.LittleEndian.PutUint32(p[begin+where[k]-from:], sum)
+			}
+		}
+	}
+	return p, events, nil
+}
+
+// hide replaces the keys in the bytes of an event.
+func (c *copying) hide(p []byte, ev event.Event) {
+	switch ev := ev.(type) {
+	case *event.EntityCreated:
+		c.masks.inPlace(p, ev.Properties.AccessRules)
+	case *event.EntityUpdated:
+		c.masks.inPlace(p, ev.Properties.AccessRules, ev.Before.AccessRules)
+	case *event.EntityDeleted:
+		c.masks.inPlace(p, ev.Before.AccessRules)
+	}
+}
