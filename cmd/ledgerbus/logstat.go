@@ -24,8 +24,9 @@ func listCommand() *cli.Command {
 		Usage:     "list the files of the log, what they have and what of it is live",
 		ArgsUsage: "DIR",
 		Description: censusHelp +
-			"A line for each file, oldest first: hot as it is written, sealed, kept for its bodies alone, or the base that the log begins with; the addresses it has, what it takes on the disk, how much it was before it was compressed, its\n" +
-			"events and their times, the bytes of bodies that are kept, and of those what is live. csv and json say more.\n\n" +
+			"A line for each file, oldest first. It is hot as it is written, or sealed, or kept for its bodies alone, or the base that the log\n" +
+			"begins with. The line has the addresses in the file, what it takes on the disk and took before it was compressed, its events and\n" +
+			"their times, the bytes of bodies that are kept, and of those what is live. csv and json say more.\n\n" +
 			"   ledgerbus log ls ./data\n" + besideHelp,
 		Flags:  censusFlags(),
 		Action: func(c *cli.Context) error { return takeCensus(c, printFiles) },
