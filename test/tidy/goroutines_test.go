@@ -13,13 +13,13 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/source"
 )
 
-// The list of goroutines is the tables of this section of docs/ARCHITECTURE.md: a row for each place that starts one, with file and
+// The list of goroutines is the tables of this section of docs/concurrency.md: a row for each place that starts one, with file and
 // function in its first column.
 const goroutineSection = "## Goroutines"
 
 func TestGoroutines(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile(filepath.Join(source.Root, "docs/ARCHITECTURE.md"))
+	text, err := os.ReadFile(filepath.Join(source.Root, "docs/concurrency.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,8 +30,8 @@ func TestGoroutines(t *testing.T) {
 		found = append(found, starts(f)...)
 	}
 	report(t, difference(found, rows,
-		"starts a goroutine that docs/ARCHITECTURE.md does not list. Who waits for its end, and what does it own? Add a row for it under Goroutines.",
-		"docs/ARCHITECTURE.md lists a goroutine that is not started there any more. Take the row away, or correct it."))
+		"starts a goroutine that docs/concurrency.md does not list. Who waits for its end, and what does it own? Add a row for it under Goroutines.",
+		"docs/concurrency.md lists a goroutine that is not started there any more. Take the row away, or correct it."))
 }
 
 // starts lists the places of a file that start a goroutine, each by file and function: go statements, functions handed to a method Go,
@@ -73,7 +73,7 @@ func goroutineRows(document string) (rows, problems []string) {
 		}
 		place := goroutinePlace.FindStringSubmatch(strings.TrimSpace(cells[0]))
 		if place == nil || len(cells) != 3 || strings.TrimSpace(cells[1]) == "" || strings.TrimSpace(cells[2]) == "" {
-			problems = append(problems, "docs/ARCHITECTURE.md, Goroutines: a row is | `file.go function` | what it is | what it owns, or - |, and not "+strings.TrimSpace(line))
+			problems = append(problems, "docs/concurrency.md, Goroutines: a row is | `file.go function` | what it is | what it owns, or - |, and not "+strings.TrimSpace(line))
 			continue
 		}
 		rows = append(rows, place[1])

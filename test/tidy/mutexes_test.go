@@ -70,14 +70,14 @@ var mutexes = map[string]string{
 	"engine/host.retention.mu":            "which files are not to be tried again, and what was said, for who cuts history and who drops bodies",
 }
 
-// lockSection is where docs/ARCHITECTURE.md says in which order the mutexes of package log are taken, in the first column of a table.
+// lockSection is where docs/concurrency.md says in which order the mutexes of package log are taken, in the first column of a table.
 const lockSection = "## Locks of the log"
 
 var lockRow = regexp.MustCompile("(?m)^\\| `(log\\.[^`]+)` \\|")
 
 func TestLockOrder(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile(filepath.Join(source.Root, "docs/ARCHITECTURE.md"))
+	text, err := os.ReadFile(filepath.Join(source.Root, "docs/concurrency.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,8 +93,8 @@ func TestLockOrder(t *testing.T) {
 		}
 	}
 	report(t, difference(listed, rows,
-		"a mutex of package log without a place in the order of docs/ARCHITECTURE.md, "+lockSection+". What is held when it is taken, and what is taken while it is held?",
-		"docs/ARCHITECTURE.md gives a place to a mutex that is not there any more, or two. Take the row away."))
+		"a mutex of package log without a place in the order of docs/concurrency.md, "+lockSection+". What is held when it is taken, and what is taken while it is held?",
+		"docs/concurrency.md gives a place to a mutex that is not there any more, or two. Take the row away."))
 }
 
 // locks are the types that a list of mutexes is about.
