@@ -66,9 +66,11 @@ func (c *credit) grant(most, room int64, unsent int) (limit uint32, drain, ok bo
 	if limit == c.granted && !drain {
 		return 0, false, false
 	}
-	// Small steps towards a limit that grows with every delivery are saved up, those of a drain as long as there is something to write.
+	// Small steps towards a limit that grows with every delivery are saved up as long as the limit is going to grow by itself: while deliveries are to be
+	// written or, without a drain, the engine has credit left to make some. Else nothing would come that makes the step larger, and the receiver starves.
 	ahead := int32(limit - c.granted)
-	if (drain && unsent > 0 || !drain && ahead > 0) && limit != c.limit+offset && int64(ahead) < most/2 {
+	grows := unsent > 0 || !drain && ahead > 0 && int32(c.granted-c.assigned) > 0
+	if grows && limit != c.limit+offset && int64(ahead) < most/2 {
 		return 0, false, false
 	}
 	c.granted = limit

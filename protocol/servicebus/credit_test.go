@@ -168,6 +168,28 @@ func TestCreditGrant(t *testing.T) {
 	}
 }
 
+// A step that nothing will make larger goes out, however small it is: when all was written and the engine has no credit left, a receiver that wants more than
+// there is room for would get nothing for ever.
+func TestCreditOfLittleRoom(t *testing.T) {
+	t.Parallel()
+	var c credit
+	c.take(&amqp.Flow{LinkCredit: amqp.Some(uint32(100))})
+	if limit, _, ok := c.grant(10, 2, 0); limit != 2 || !ok {
+		t.Fatalf("with room for two deliveries the engine is granted up to %d: %v; want 2", limit, ok)
+	}
+	for range 2 {
+		c.assign()
+	}
+	if limit, _, ok := c.grant(10, 1, 2); ok {
+		t.Errorf("while two deliveries are to be written the engine is granted up to %d; want nothing, for more room comes with each", limit)
+	}
+	c.begin()
+	c.begin()
+	if limit, _, ok := c.grant(10, 1, 0); limit != 3 || !ok {
+		t.Errorf("one of the two was settled, and the engine is granted up to %d: %v; want 3", limit, ok)
+	}
+}
+
 // A drain uses up the peer's credit once the engine has nothing more, unless the peer has changed its mind by then.
 func TestCreditDrain(t *testing.T) {
 	t.Parallel()
