@@ -168,7 +168,11 @@ func (r *receiver) pass() {
 	if r.l.browses { // what is ahead is bounded by nothing else
 		most = min(most, browseAhead)
 	}
-	room := min(most, max(0, int64(c.limits.Locked-c.outstanding.count)))
+	free := c.outstanding.free(c.limits.Locked, r)
+	room := min(most, free)
+	if wanted := min(most, int64(r.credit.left())); free < wanted {
+		c.outstanding.wants(r)
+	}
 	if r.l.s.window <= 0 {
 		room = 0 // their locks would run out here
 		r.wait()

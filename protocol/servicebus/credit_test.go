@@ -72,6 +72,28 @@ func TestLargeCredit(t *testing.T) {
 	}
 }
 
+// Credit beyond what a connection may have unsettled gets what there is room for, and more when that is settled, on this link or on another one.
+func TestCreditOverTheLimit(t *testing.T) {
+	bubble(t, func(o *Options) { o.Limits.Locked = 2 }, func(b *bench) {
+		p := b.loaded(5)
+		p.attachReceiver(3, "q", amqp.SenderUnsettled)
+		p.credit(2, 0, 100, false)
+		p.receive()
+		p.receive()
+		p.credit(3, 0, 100, false)
+		p.quiet(time.Second)
+		taken := map[uint32]int{}
+		for id := range uint32(3) {
+			p.settle(id, amqp.Accepted{}, true)
+			transfer, _ := expectFrame[*amqp.Transfer](p)
+			taken[transfer.Handle]++
+		}
+		if taken[2]+taken[3] != 3 || taken[3] == 0 {
+			t.Errorf("of three deliveries %d went over the link that had two, and %d over the one that had none; want both to get some", taken[2], taken[3])
+		}
+	})
+}
+
 // Drains that come before the first is answered are one: they made each other for ever.
 func TestDrainTwice(t *testing.T) {
 	for _, credits := range [][]uint32{{10, 10}, {10, 12}, {12, 10}, {10, 10, 11, 10, 10}} {

@@ -1,6 +1,7 @@
 package servicebus
 
 import (
+	"slices"
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
@@ -12,6 +13,8 @@ type outstanding struct {
 	count   int
 	byToken map[event.LockToken]sentDelivery // nil until somebody settles so
 	swept   time.Time                        // when expired ones were last forgotten
+	short   []*receiver                      // receivers that want more than the limit left when they were last looked at, those that waited longest first
+	woken   int                              // of them, how many are to be looked at again, with room for one delivery each
 }
 
 // sentDelivery is where a delivery is known.
@@ -32,6 +35,49 @@ func (o *outstanding) remove(token event.LockToken) {
 	if o.byToken != nil {
 		delete(o.byToken, token)
 	}
+	if len(o.short) > 0 { // one, for there is room for one more
+		r := o.short[0]
+		o.short = o.short[1:]
+		r.room = roomMade
+		o.woken++
+		r.makeReady()
+	}
+}
+
+// roomWanted says whether a receiver wants more than a connection may have unsettled.
+type roomWanted uint8
+
+const (
+	roomEnough roomWanted = iota // it does not
+	roomShort                    // it does, and is in outstanding.short
+	roomMade                     // it did, and there is room for one more: it is to be looked at again
+)
+
+// free is how many deliveries more a receiver may have unsettled, of a limit of the connection. What there is for those that were woken is theirs.
+func (o *outstanding) free(limit int, r *receiver) int64 {
+	if r.room == roomMade {
+		o.forget(r)
+	}
+	return max(0, int64(limit-o.count-o.woken))
+}
+
+// wants notes that a receiver wants more than there is room for: others of the connection, whose deliveries are settled, make some.
+func (o *outstanding) wants(r *receiver) {
+	if r.room == roomEnough {
+		r.room = roomShort
+		o.short = append(o.short, r)
+	}
+}
+
+// forget is called when a receiver is looked at again, or is gone.
+func (o *outstanding) forget(r *receiver) {
+	switch r.room {
+	case roomShort:
+		o.short = slices.DeleteFunc(o.short, func(s *receiver) bool { return s == r })
+	case roomMade:
+		o.woken--
+	}
+	r.room = roomEnough
 }
 
 // expiredFor is how long after the end of its lock a delivery is remembered at least: it may have been renewed.

@@ -66,6 +66,9 @@ const turn = 16
 func (r *receiver) advance() bool {
 	c := r.l.c
 	r.asOf = 0
+	if r.room == roomMade {
+		r.pass()
+	}
 	for range turn {
 		switch {
 		case len(r.rest) == 0 && r.credit.left() <= 0:

@@ -18,8 +18,9 @@ type receiver struct {
 	maxSize int    // bytes of a message the peer takes
 
 	credit    credit
-	unsettled int    // deliveries the peer has to settle
-	queued    bool   // in pump.ready
+	unsettled int  // deliveries the peer has to settle
+	queued    bool // in pump.ready
+	room      roomWanted
 	rest      []byte // encoded bytes of the delivery that is partly written
 	restAt    int
 	tagged    [16]byte // tag of the delivery being written
@@ -163,6 +164,7 @@ func (r *receiver) makeReady() {
 // the peer still settles of its deliveries is looked at by [session.settle].
 func (r *receiver) leave(cause event.ReleaseCause, closed event.LinkClosed) {
 	c := r.l.c
+	c.outstanding.forget(r)
 	for _, a := range r.answers {
 		c.memory.dequeueAnswer(a)
 	}
