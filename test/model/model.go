@@ -271,7 +271,7 @@ type undo struct {
 	back   func()
 }
 
-// Add makes a queue of the partition, or a subscription of a topic, whose numbers begin behind one. It is no record of it.
+// Add makes a queue of the partition, or a subscription of a topic, whose numbers begin behind base. That is no record of the partition.
 func (p *Partition) Add(id int, s Settings, base uint64, topic *Queue) *Queue {
 	q := &Queue{ID: id, Settings: s, Base: base, Last: base, Gone: map[uint64]Reason{}, Sessions: map[string]*Session{}, Freed: map[string]int{}, Seen: map[string]Entry{},
 		Topic: topic}

@@ -34,7 +34,7 @@ type Stats struct {
 	Faults, Hangs                         int64 // changes of what there is of room, memory and answers of the disk
 	AwayByFault, BusyByFault              int64 // requests that were turned away for it in front of a loop, and refused by one
 	MemoryRefused                         int64 // asked for by what can do with less, or wait
-	Revived                               int64 // of those, such as came back while the others served
+	Revived                               int64 // refused or fenced partitions that came back while the others served
 	IdleDeleted                           int64 // entities that nobody used
 	StartWaits                            int64 // pieces of I/O that a start had to wait for
 	LongSyncs, WritesDuringSync           int64 // syncs during which something else happened; frames written by then
@@ -48,7 +48,7 @@ type Stats struct {
 	Elsewhere, ChangesAway                int64 // … that were refused before anybody looked at them, and go to another; changes that have to wait for all
 	PortsLost                             int64 // receivers of which one port was
 	StoodStill, Woven                     int64 // times that a port stood still at what is shared; things that happened meanwhile
-	CreditUsed, DrainsJoint               int64 // deliveries that came too late for the last credit; drains that a port ended whose answer was the last
+	CreditUsed, DrainsJoint               int64 // deliveries that came too late for the last credit; drains that ended with the last port's answer
 	VirtualMillis                         int64
 	Reruns                                int64
 	Kinds                                 [128]int64 // events by kind, as found in the logs at the end
