@@ -68,7 +68,7 @@ func (a *assault) descriptors(ctx context.Context) {
 		defer nc.Close()
 		stop := context.AfterFunc(ctx, func() { nc.Close() })
 		defer stop()
-		if n%3 == 0 { // they count differently
+		if n%3 == 0 { // the broker counts those differently
 			_, _ = nc.Write(amqp.ProtocolAMQP[:])
 		}
 		_, _ = nc.Read(make([]byte, 64))

@@ -217,7 +217,7 @@ func TestWhatIsNotAMQPEndsTheConnection(t *testing.T) {
 	}
 }
 
-// A floor that keeps gives each message it was sent to one receiver, in order, whole, and answers sends and settlements.
+// A floor that keeps messages gives each one that it was sent to one receiver, in order, whole, and answers sends and settlements.
 func TestKeepsWhatItIsSent(t *testing.T) {
 	s := listen(t, floor.Options{Dir: t.TempDir()})
 	out := session(t, s, &amqp.ConnOptions{MaxFrameSize: 1024})

@@ -21,7 +21,7 @@ type Program struct {
 // answerTimeout is how long a program may take to tell its version. A cold start of a large runtime takes seconds.
 const answerTimeout = 30 * time.Second
 
-// problem says why the program is of no use; empty: it is.
+// problem says why the program is of no use; empty: it will do.
 func (p Program) problem(ctx context.Context) string {
 	if _, err := exec.LookPath(p.Name); err != nil {
 		return p.Name + " is not installed"

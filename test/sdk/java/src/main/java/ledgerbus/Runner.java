@@ -22,7 +22,7 @@ import java.util.concurrent.atomic.AtomicReference;
 import java.util.stream.Collectors;
 
 /**
- * Runs the scenarios of a client of Java's. It is started by test/sdk/run, which makes the queues and says in the environment where
+ * Runs the scenarios of a client written in Java. It is started by test/sdk/run, which makes the queues and says in the environment where
  * everything is. A line of results is written as each scenario ends; nothing is tried again.
  *
  * @param <B> what a scenario works with
@@ -94,7 +94,7 @@ final class Runner<B extends Runner.Surroundings> {
         }
     }
 
-    /** Tells whether a scenario says why this client cannot show it. */
+    /** Reports whether a scenario says why this client cannot show it. */
     private boolean excepts(Map<?, ?> scenario, String field) {
         return scenario.get(field) instanceof Map<?, ?> reasons && reasons.containsKey(client);
     }
