@@ -163,7 +163,7 @@ func TestDrain(t *testing.T) {
 	if err := link.IssueCredit(3); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := link.Receive(t.Context(), nil); err != nil { // credit that is still here when a drain begins is never asked for
+	if _, err := link.Receive(t.Context(), nil); err != nil { // the SDK never asks for credit that it still holds when a drain begins
 		t.Fatal(err)
 	}
 	if err := link.DrainCredit(t.Context(), nil); err != nil {

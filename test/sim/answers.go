@@ -106,7 +106,7 @@ func (w *world) ask() {
 	}
 }
 
-// places finds where the frames of a log are that end with a record.
+// places finds where the frames of a log are, by the record that each ends with.
 func (a *asking) places(p *part) {
 	l, err := a.store.Open(context.Background(), log.PartitionID(p.id))
 	if err != nil {

@@ -19,7 +19,7 @@ type sizes struct {
 	of    map[int]int // by record, in bytes
 	last  int         // the newest that is known
 	bytes int         // of the frame it is in, up to that record
-	none  int         // … of one without any
+	none  int         // … of a frame without any record
 }
 
 // Batch is asked for before each record and behind it, so none is missed.

@@ -431,7 +431,7 @@ func (w *world) useTokens(a *ask) bool {
 	return true
 }
 
-// command fills in what is asked with the tokens.
+// command makes the command for what is asked, with the tokens.
 func (w *world) command(a *ask) {
 	var tokens []event.LockToken
 	for _, t := range a.tokens {

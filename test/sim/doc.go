@@ -32,9 +32,10 @@
 // allowed (header.go). A third of the worlds have two to four logs between which messages move (moves.go), some of them sent through an entity (via.go),
 // and in half of these a log is damaged now and then so that a start refuses it, for a while (refused.go). In a third of the worlds the disk has
 // little room or hangs, and memory is short, now and then (faults.go). In two fifths of the worlds history is given back while all this goes on, by policies
-// that change: bases are made, files before them removed, and bodies dropped that no state needs (space.go). Half of the starts write what they end in small frames, and wait for the disk in between. In the
-// damage mode bits flip or ends are cut off while nothing runs. At the end the faults stop and a client drains everything:
-// every session, every dead-letter queue, and the deferred messages by their numbers.
+// that change: bases are made, files before them removed, and bodies dropped that no state needs (space.go). Half of the starts
+// end what the last run left in several small frames, and wait for the disk in between. In the damage mode bits flip or ends are
+// cut off while nothing runs. At the end the faults stop and a client drains everything: every session, every dead-letter queue,
+// and the deferred messages by their numbers.
 //
 // # The oracle
 //

@@ -288,7 +288,7 @@ func (w *world) neverWas(q *queue) {
 	}
 }
 
-// ruled compares the rules in the catalogue (SM-290) and what it counts of topics.
+// ruled compares the rules in the catalogue (SM-290), and its counters of topics.
 func (w *world) ruled(x *index.Index) {
 	sql, correlation := map[*queue]int{}, map[*queue]int{}
 	for _, q := range w.queues {

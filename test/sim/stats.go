@@ -32,8 +32,8 @@ type Stats struct {
 	Fenced, FencedInOrder, RestartsInVain int64 // partitions
 	Injured, PartitionsRefused, Busy      int64 // logs that were damaged; starts that refused one; requests that found it so
 	Faults, Hangs                         int64 // changes of what there is of room, memory and answers of the disk
-	AwayByFault, BusyByFault              int64 // requests that were turned away for it in front of a loop, and refused by one
-	MemoryRefused                         int64 // asked for by what can do with less, or wait
+	AwayByFault, BusyByFault              int64 // requests that a fault had turned away in front of a loop; those that a loop refused for one
+	MemoryRefused                         int64 // requests for memory that got none, from what can do with less, or wait
 	Revived                               int64 // refused or fenced partitions that came back while the others served
 	IdleDeleted                           int64 // entities that nobody used
 	StartWaits                            int64 // pieces of I/O that a start had to wait for

@@ -427,7 +427,7 @@ func (f *fence) bury(ctx context.Context, s *stream) {
 }
 
 // settle settles a message. The SDK, when its link has ended a moment ago, may wait for an answer that cannot come, and after four seconds repeat the
-// settlement on a new link by the number that the delivery had on the old one: what it says then is of another message.
+// settlement on a new link by the number that the delivery had on the old one: what it says then is about another message.
 func (f *fence) settle(r *azservicebus.Receiver, m *azservicebus.ReceivedMessage, how settlement) error {
 	ctx, cancel := context.WithTimeout(context.Background(), settleTime)
 	defer cancel()

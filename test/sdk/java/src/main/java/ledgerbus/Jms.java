@@ -20,7 +20,7 @@ import java.util.List;
 import org.apache.qpid.jms.JmsConnectionFactory;
 
 /**
- * What a scenario of JMS works with: connections of the plain client, which knows of Service Bus nothing but names, and a {@link Bus}
+ * What a scenario of JMS works with: connections of the plain client, which knows nothing of Service Bus but names, and a {@link Bus}
  * for what other clients see of it.
  */
 final class Jms implements Runner.Surroundings {
