@@ -76,7 +76,7 @@ func (a *assault) descriptors(ctx context.Context) {
 	})
 }
 
-// textsBefore attaches all links that there may be before a token, with long names, and sends no token.
+// textsBefore attaches as many links as are allowed before a token, with long names, and sends no token.
 func (a *assault) textsBefore(ctx context.Context) {
 	name := strings.Repeat("n", longText)
 	each(ctx, anonymous, func(n int) {

@@ -222,7 +222,7 @@ class Partition:
             raise Damage(f"the log ends here; {name} says that it reached {lsn}, or has another chain there", self.file, self.offset, self.lsn)
 
     def read_base(self, lsn, size, digest):
-        """Compares what the log begins with, of which nothing is printed: its events are none of those that happened."""
+        """Compares what the log begins with. Nothing of it is printed: its events are none of those that happened."""
         file = os.path.join(self.directory, "base", f"{lsn:020d}.lbb")
         try:
             chain = sealed.base(content(file), self.number, self.tag, lsn, size, digest)

@@ -246,7 +246,7 @@ type Partition struct {
 	News    []News
 	Copies  []Copy       // made by the last publish or activation, to be counted
 	Written int          // records that can be read back: the others are on their way to the disk
-	Spent   func() bool  // whether that was enough for now of what nobody asked for; nil: never
+	Spent   func() bool  // whether enough that nobody asked for was done for now; nil: never
 	NewID   func() Token // the next UUID of newid(), which is random; in the order in which rules ask
 	NoSends bool         // everything that is sent is busy: there is no room for it, or no memory
 	undo    []undo

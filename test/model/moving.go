@@ -495,7 +495,7 @@ func Merge(changes [][]byte) []byte {
 	return stored(n, taken, k, set, systems, system)
 }
 
-// Forget forgets what came from a queue that is no more.
+// Forget forgets what came from a queue that is gone.
 func (p *Partition) Forget(now int64, q *Queue, source int) {
 	p.record(now, true)
 	before := q.Arrived[source]

@@ -287,7 +287,7 @@ func (w *world) orderAll(of ...*part) {
 	}
 }
 
-// forgetSources is what a start does with what came from entities that are no more.
+// forgetSources forgets what came from entities that are gone, as a start does.
 func (w *world) forgetSources(p *part, now int64) {
 	for _, mq := range p.model.Queues {
 		var from []int

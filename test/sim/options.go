@@ -45,7 +45,7 @@ type options struct {
 	sealing   int           // in how many of a hundred steps a chapter to seal is looked for
 	spacing   int           // how often history is given back, in a hundred steps; 0: never
 	eager     bool          // … also where little is gained
-	dying     int           // percent of the steps of that in which the process dies, inside a call of the file system
+	dying     int           // percent of those steps in which the process dies, inside a call of the file system
 	steady    bool          // what was done is durable after each step, unless a disk hangs
 	forge     bool          // bodies that look like frames of the log
 	jumps     bool          // the wall clock is set

@@ -137,7 +137,7 @@ func (w *world) submitJoint(a *ask) {
 	}
 }
 
-// turnAway is what becomes of what a port is asked for in a log that does not serve.
+// turnAway is what becomes of a request to a port in a log that does not serve.
 func (w *world) turnAway(p *part, a *ask) {
 	a.unsure()
 	var answer answers
@@ -289,7 +289,7 @@ func (w *world) portsBack(p *part) {
 	}
 }
 
-// turnedAwayIn is what becomes of what ports were asked for, in a log whose loop has ended.
+// turnedAwayIn is what becomes of requests to ports in a log whose loop has ended.
 func (w *world) turnedAwayIn(p *part) {
 	for _, x := range p.shadow.waiting {
 		if x.joint != nil {

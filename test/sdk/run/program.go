@@ -14,7 +14,7 @@ import (
 // Program is one that a suite needs.
 type Program struct {
 	Name   string
-	Asked  []string // arguments with which it tells its version, and fails where it is not whole; none: it is enough that it is there
+	Asked  []string // arguments that make it tell its version, or fail if it is not complete; none: it only has to be there
 	Oldest string   // version that will do, as "3.10"
 }
 
@@ -49,7 +49,7 @@ func (p Program) problem(ctx context.Context) string {
 // versionPattern is the first thing that looks like a version in an answer.
 var versionPattern = regexp.MustCompile(`\d+(\.\d+)*`)
 
-// older compares versions number by number. One that ends early is the oldest of those that begin so.
+// older compares versions number by number. One that ends early is older than any that goes on from there.
 func older(version, than string) bool {
 	v, t := strings.Split(version, "."), strings.Split(than, ".")
 	for i := range min(len(v), len(t)) {

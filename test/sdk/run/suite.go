@@ -28,7 +28,7 @@ type Suite struct {
 	Partitioned bool // all queues and topics are
 }
 
-// report is one of the suite in which nothing is known yet.
+// report is a report of the suite in which nothing is known yet.
 func (s Suite) report() Report {
 	r := NewReport(s.SDK)
 	r.Partitioned = s.Partitioned

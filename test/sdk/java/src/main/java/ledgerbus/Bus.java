@@ -73,7 +73,7 @@ final class Bus implements Runner.Surroundings {
         return keep(new Client(connectionString, queue, topic, key, stubborn ? Client.stubborn() : Client.once(TRY)));
     }
 
-    /** A client that waits for a session as long as that. It is the try timeout, of which the SDK tells the broker a second less. */
+    /** A client that waits that long for a session. It is the try timeout, of which the SDK tells the broker a second less. */
     Client waiting(Duration forSession) {
         return keep(new Client(connectionString, queue, topic, key, Client.once(forSession.plusSeconds(1))));
     }

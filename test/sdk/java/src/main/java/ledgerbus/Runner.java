@@ -168,7 +168,7 @@ final class Runner<B extends Runner.Surroundings> {
         return text + where;
     }
 
-    /** The line of the scenario: the innermost one of this package that is not of what all scenarios use. */
+    /** The line of the scenario: the innermost one of this package outside the classes that all scenarios use. */
     private static String place(StackTraceElement[] stack) {
         Set<String> shared = Set.of("Bus", "Client", "Control", "Expect", "Failure", "Jms", "Kind", "Runner", "Source");
         return Arrays.stream(stack)
