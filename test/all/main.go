@@ -5,7 +5,7 @@
 //	go run ./test/all --only js     one part; its runtime must be there
 //	go run ./test/all --list        only say the commands
 //
-// A runtime that is missing or too old leaves its SDK out, which is said; in the environment CI=true it is a failure. The SDKs other
+// An SDK whose runtime is missing or too old is left out, and the output says so; with CI=true in the environment it is a failure. The SDKs other
 // than Go's run against bin/ledgerbus.
 package main
 

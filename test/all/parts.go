@@ -48,7 +48,7 @@ func parts(ctx context.Context, w io.Writer) ([]part, error) {
 	const js = "test/sdk/js"
 	return []part{
 		{name: "units", commands: []command{{args: slices.Concat(test, packages)}}},
-		{name: "go", commands: []command{ // by itself: what it times is not what others leave of the machine
+		{name: "go", commands: []command{ // by itself: its timings must not depend on what others leave of the machine
 			{args: slices.Concat(test, []string{"." + goSDK})},
 			{env: []string{"LEDGERBUS_PARTITIONED=1"}, args: slices.Concat(test, []string{"-run", "^TestScenarios$", "." + goSDK})},
 		}},
@@ -90,7 +90,7 @@ func hasCompiler(ctx context.Context) (bool, error) {
 	return err == nil, nil
 }
 
-// run runs the part. Where its runtime is missing that is an error if it must be there, and said otherwise.
+// run runs the part. A runtime that is missing is an error if it must be there; otherwise the output says so.
 func (p part) run(ctx context.Context, must bool, w io.Writer) error {
 	if p.needs != nil {
 		switch err := p.needs.run(ctx, w); {

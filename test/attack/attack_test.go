@@ -136,7 +136,7 @@ func (s *scene) play(a attack) (f figures) {
 	}
 }
 
-// assault lets attackers attack, in a process of their own: what they cost beyond the broker's time is not the honest clients' matter.
+// assault lets attackers attack, in a process of their own: what they cost beyond the broker's time must not slow the honest clients.
 func (s *scene) assault(ctx context.Context, a attack) {
 	self, err := os.Executable()
 	if err != nil {

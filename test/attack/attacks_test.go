@@ -68,7 +68,7 @@ func (a *assault) descriptors(ctx context.Context) {
 		defer nc.Close()
 		stop := context.AfterFunc(ctx, func() { nc.Close() })
 		defer stop()
-		if n%3 == 0 { // they count differently
+		if n%3 == 0 { // the broker counts those differently
 			_, _ = nc.Write(amqp.ProtocolAMQP[:])
 		}
 		_, _ = nc.Read(make([]byte, 64))
@@ -76,7 +76,7 @@ func (a *assault) descriptors(ctx context.Context) {
 	})
 }
 
-// textsBefore attaches all links that there may be before a token, with long names, and sends no token.
+// textsBefore attaches as many links as are allowed before a token, with long names, and sends no token.
 func (a *assault) textsBefore(ctx context.Context) {
 	name := strings.Repeat("n", longText)
 	each(ctx, anonymous, func(n int) {

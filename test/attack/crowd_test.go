@@ -18,7 +18,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// The crowd: in a short run, and in a long one; with as much memory as the broker is given then, in bytes.
+// The size of the crowd in a short run and in a long one, and how much memory the broker is given in each, in bytes.
 const (
 	smallCrowd, largeCrowd   = 300, 5_000
 	smallMemory, largeMemory = 256 << 20, 1 << 30
@@ -71,10 +71,10 @@ func (s *stages) attempt(ctx context.Context, address string, n int, kind crowdK
 
 type crowdKind struct {
 	name string
-	act  func(*peer, context.Context) error // until the connection is over, which the error says why, or ctx is
+	act  func(*peer, context.Context) error // until the connection is over, for which the error is the reason, or ctx is
 }
 
-// stages is what the peers of a crowd are at, and how it ended for those that are over with it.
+// stages is what the peers of a crowd are doing, and how it ended for those that are done.
 type stages struct {
 	mu    sync.Mutex
 	now   map[string]int
@@ -188,7 +188,7 @@ func asks(p *peer, ctx context.Context) error {
 }
 
 // TestCrowd (F22): 5,000 peers, in a short run fewer, each take as much memory as they may and read nothing. Resident memory stays within the limit
-// and a tenth of it; honest clients are served, and what is large of theirs is answered.
+// and a tenth of it; honest clients are served, and their large messages are answered.
 func TestCrowd(t *testing.T) {
 	size, limit := smallCrowd, int64(smallMemory)
 	if *duration >= long {
@@ -242,7 +242,7 @@ func (s *scene) fill(entity string, count, size int) {
 	}
 }
 
-// playWithin is play for an attack that is bounded by a limit of the broker, and lasts for a time from when that many descriptors are open.
+// playWithin is play for an attack that is bounded by a limit of the broker, and that lasts for a time from the moment when that many descriptors are open.
 func (s *scene) playWithin(a attack, bound int64, sockets int, lasts time.Duration) (f figures) {
 	s.Helper()
 	f.before, f.bound = s.statusBytes("VmRSS:"), bound

@@ -56,7 +56,7 @@ func (h *honest) call(what string, f func(context.Context) error) bool {
 
 func (h *honest) client() *azservicebus.Client {
 	var options azservicebus.ClientOptions
-	if h.disturbed { // who is told that the broker is busy has to try again soon enough to be answered in time
+	if h.disturbed { // a client that is told that the broker is busy has to try again soon enough to be answered in time
 		options.RetryOptions = azservicebus.RetryOptions{MaxRetries: 50, RetryDelay: 200 * time.Millisecond, MaxRetryDelay: time.Second}
 	}
 	c, err := azservicebus.NewClientFromConnectionString(h.process.ConnectionString(), &options)

@@ -24,7 +24,7 @@ var base = flag.String("base", "", "commit whose build is the other one; none: t
 type build struct {
 	name   string
 	broker string // path of the binary
-	state  string // path of the one of package state
+	state  string // path of the program of package state
 	format int    // of the data directories it makes, the newest that it knows
 }
 
@@ -166,7 +166,7 @@ func (x *exchange) open(b *build, dir string) {
 // exitFormat is the exit code of a program that meets data of a newer version.
 const exitFormat = 7
 
-// refuse holds that a build that does not know the format of a directory says so, whatever it is to do with it, and changes nothing.
+// refuse checks that a build that does not know the format of a directory says so, whatever it is to do with it, and changes nothing.
 func (x *exchange) refuse(b *build, dir string) {
 	x.t.Helper()
 	before := contents(x.t, dir)
@@ -207,8 +207,8 @@ type view struct {
 	checkpoints int
 }
 
-// look has the builds that know its format read a directory, which must be the same for them, without damage and with every checkpoint
-// that of the log.
+// look has the builds that know its format read a directory: they must see the same in it, no damage, and in every checkpoint the
+// state that the log has there.
 func (x *exchange) look(dir string) view {
 	x.t.Helper()
 	var views []view
@@ -248,7 +248,7 @@ func (x *exchange) look(dir string) view {
 	return views[0]
 }
 
-// wantBehind holds that what was there before a build had the directory open is all there, in its order, and came to the same states.
+// wantBehind checks that all that was there before a build opened the directory is still there, in its order, and came to the same states.
 func (v view) wantBehind(t *testing.T, by *build, before view) {
 	t.Helper()
 	for _, c := range [...]struct {
@@ -284,7 +284,7 @@ var seldom = []event.Kind{event.KindClockSet, event.KindEntityTouched, event.Kin
 	event.KindTransferStarted, event.KindMessageHandedOver, event.KindTransfersFinished, event.KindTransferFailed, event.KindSourceForgotten,
 	event.KindBackupMarked, event.KindBodyErased, event.KindHistoryPolicySet}
 
-// wantEveryKind holds that a directory has every kind of event: what is not in it is not shown.
+// wantEveryKind checks that a directory has every kind of event: nothing is shown of a kind that is not in it.
 func (x *exchange) wantEveryKind(dir string) {
 	x.t.Helper()
 	found := map[string]bool{}

@@ -1,7 +1,8 @@
 // Package compatible shows that a data directory is the same for this build and for that of another commit: each writes one, with
 // kill -9 on the way, and the other opens it. Both must read the same events and come to the same state hash after every frame and
-// from every checkpoint, before and after the other has had it open. What has a format that the commit does not know it must refuse, with
-// exit code 7 and without a change: a directory that this build has opened, where the commit is older than the format.
+// from every checkpoint, before and after the other has had it open. A build must refuse a directory whose format it does not
+// know, with exit code 7 and without a change: where the commit is older than the format, that is any directory that this build
+// has opened.
 //
 //	go test ./test/compatible -base 4135a18 -v    // or make compatible BASE=4135a18
 //
@@ -15,5 +16,5 @@
 //
 //	go test ./test/compatible -run TestWrite -write format-2
 //
-// which is to be done with the last, whose commit is today's, when what this version writes changes. The others stay.
+// That is to be done with the last one, whose commit is today's, when what this version writes changes. The others stay as they are.
 package compatible

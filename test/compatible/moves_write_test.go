@@ -19,7 +19,7 @@ const movingEntities = `{"UserConfig": {"Namespaces": [{"Name": "compatible", "Q
 	{"Name": "in", "Properties": {"ForwardTo": "hub"}}, {"Name": "brief", "Properties": {"ForwardTo": "out"}}],
 	"Topics": [{"Name": "hub", "Subscriptions": [{"Name": "all", "Properties": {"ForwardTo": "out"}}]}]}]}}`
 
-// movesAndTransactions writes with a build that knows both. Transactions it asks the engine for: no client in Go has any.
+// movesAndTransactions writes with a build that knows both. It asks the engine for the transactions, because no client in Go has any.
 func movesAndTransactions(t *testing.T, binary, data string) map[string]int {
 	live(t, binary, data, movingEntities, []begin{{(*author).moves, false}, {(*author).endsMoves, true}})
 	b := open(t, data)

@@ -28,8 +28,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools"
 )
 
-// TestShapes opens a directory of every shape there was: it is what the build that wrote it said it is, comes to the same state as ever,
-// goes on, and has today's format then.
+// TestShapes opens a directory of every shape there was: it holds what the build that wrote it said, comes to the same state as
+// ever, can be worked with, and has today's format then.
 func TestShapes(t *testing.T) {
 	t.Parallel()
 	for _, s := range shapes {
@@ -103,7 +103,7 @@ func look(t *testing.T, dir string) view {
 	return view{events: events.Bytes()}
 }
 
-// wantTold holds that what a build said of its log is what this one says: each event, and each of its members. This one may say more.
+// wantTold checks that what a build said of its log is what this one says: each event, and each of its members. This one may say more.
 func wantTold(t *testing.T, theirs, ours []byte) {
 	t.Helper()
 	lines := func(p []byte) (list []map[string]any) {
@@ -122,7 +122,7 @@ func wantTold(t *testing.T, theirs, ours []byte) {
 	}
 	for i := range want {
 		if o, ok := got[i]["Origin"].(map[string]any); ok && got[i]["Event"] == "OriginDefined" && want[i]["Origin"] == nil {
-			maps.Copy(got[i], o) // the members of an origin stood there once
+			maps.Copy(got[i], o) // older builds put the members of an origin there
 		}
 		if !within(want[i], got[i]) {
 			t.Fatalf("event %d was\n%v, is\n%v", i, want[i], got[i])
@@ -144,7 +144,7 @@ func within(a, b any) bool {
 		if now, is := renamed[fmt.Sprint(name, " ", v)]; is {
 			v = now
 		}
-		if is, ok := bm[name]; (ok || v != "") && !within(v, is) { // an empty text was printed once
+		if is, ok := bm[name]; (ok || v != "") && !within(v, is) { // older builds printed empty texts
 			return false
 		}
 	}
@@ -286,7 +286,7 @@ func (b *broker) wait(n int) (got []engine.Reply) {
 	return got
 }
 
-// wantPeeked holds that every place has as many messages as it had.
+// wantPeeked checks that every place has as many messages as it had.
 func (b *broker) wantPeeked(want map[string]int) {
 	b.t.Helper()
 	got := map[string]int{}

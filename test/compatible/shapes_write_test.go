@@ -218,8 +218,8 @@ func archiveName(name string) string { return filepath.Join("testdata", name+".t
 // dumpName is the member of an archive with what the build that wrote the directory says is in its log.
 const dumpName = "dump.json"
 
-// archive packs what is of a log in a data directory, and the dump of it: nothing of TLS, whose keys stand beside it. The same files make
-// the same archive.
+// archive packs the files of a data directory that belong to its logs, and the dump of them, but nothing of TLS, whose keys stand
+// beside them. The same files make the same archive.
 func archive(t *testing.T, dir string, dump []byte) []byte {
 	t.Helper()
 	files := contents(t, dir)
@@ -255,7 +255,7 @@ func archive(t *testing.T, dir string, dump []byte) []byte {
 	return out.Bytes()
 }
 
-// extract unpacks a directory of testdata, and returns the dump that the build made of it that wrote it.
+// extract unpacks a directory of testdata, and returns the dump that was made of it by the build that wrote it.
 func extract(t *testing.T, name, dir string) (dump []byte) {
 	t.Helper()
 	f, err := os.Open(archiveName(name))

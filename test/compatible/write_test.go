@@ -160,7 +160,7 @@ func (a *author) settles() {
 	a.receive(a.receiver("orders", azservicebus.ReceiverOptions{ReceiveMode: azservicebus.ReceiveModeReceiveAndDelete}), 2)
 }
 
-// settleEach receives ten messages and settles them in every way, each with what a client may add; the last of five is left locked.
+// settleEach receives ten messages and settles them in every way, each with what a client may add; every fifth is left locked.
 func (a *author) settleEach(r *azservicebus.Receiver) []*azservicebus.ReceivedMessage {
 	a.t.Helper()
 	got := a.receive(r, 10)

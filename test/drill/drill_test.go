@@ -62,7 +62,7 @@ func (s *scene) script(lines ...string) {
 	}
 }
 
-// dial connects a consumer of our own, whose work takes as long as it is to.
+// dial connects a consumer of our own, which takes as long over its work as a script wants.
 func (s *scene) dial() {
 	cs, err := client.ParseConnectionString(s.broker.ConnectionString())
 	if err == nil {
@@ -74,7 +74,7 @@ func (s *scene) dial() {
 	s.Cleanup(func() { s.client.Close() })
 }
 
-// works receives a message, works on it for as long, and completes it. It says whether that was accepted.
+// works receives a message, works on it for that long, and completes it. It says whether that was accepted.
 func (s *scene) works(queue string, takes time.Duration) error {
 	r, err := s.client.NewReceiver(s.Context(), queue, client.PeekLock)
 	if err == nil {
@@ -189,7 +189,7 @@ var incidents = []incident{
 			s.script("ledgerbus send orders --body x --count 2", "ledgerbus send bills --body x")
 			<-time.After(300 * time.Millisecond)
 			for _, queue := range []string{"orders", "bills"} {
-				_, _ = s.types("ledgerbus receive " + queue + " --wait 500ms") // who comes too late finds nothing
+				_, _ = s.types("ledgerbus receive " + queue + " --wait 500ms") // a receiver that comes too late finds nothing
 			}
 			s.until("ledgerbus why 'orders/$dlq'", "2 dead letters")
 			s.until("ledgerbus story 'bills#1'", "EXPIRED")

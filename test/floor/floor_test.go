@@ -163,7 +163,7 @@ func TestDrain(t *testing.T) {
 	if err := link.IssueCredit(3); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := link.Receive(t.Context(), nil); err != nil { // credit that is still here when a drain begins is never asked for
+	if _, err := link.Receive(t.Context(), nil); err != nil { // the SDK never asks for credit that it still holds when a drain begins
 		t.Fatal(err)
 	}
 	if err := link.DrainCredit(t.Context(), nil); err != nil {
@@ -217,7 +217,7 @@ func TestWhatIsNotAMQPEndsTheConnection(t *testing.T) {
 	}
 }
 
-// A floor that keeps gives each message it was sent to one receiver, in order, whole, and answers sends and settlements.
+// A floor that keeps messages gives each one that it was sent to one receiver, in order, whole, and answers sends and settlements.
 func TestKeepsWhatItIsSent(t *testing.T) {
 	s := listen(t, floor.Options{Dir: t.TempDir()})
 	out := session(t, s, &amqp.ConnOptions{MaxFrameSize: 1024})

@@ -88,7 +88,7 @@ class Namespace:
 
 
 def small(file, magic, partition, tag, versions=(1,)):
-    """The fields of a manifest, progress, fault or clean; with several versions, which one it has before them."""
+    """The fields of a manifest, progress, fault or clean; with several versions, the one it has comes first."""
     data = content(file)
     if len(data) < 20 or data[:4] != magic or crc(data[:-4]) != struct.unpack("<I", data[-4:])[0]:
         raise Damage("magic or checksum is wrong", file)
@@ -141,7 +141,7 @@ class Frame:
 
     def __init__(self, data, at, kept=None):
         self.bad, self.intact, self.length = None, False, 0
-        self.kept = None  # which bytes of the bodies are; None: all
+        self.kept = None  # which bytes of the bodies it still has; None: all
         head = data[at + 8:at + 96]
         if len(head) < 88 or head[:4] != b"LBFR" or crc(head[:84]) != struct.unpack("<I", head[84:])[0]:
             self.bad = "no frame header, or its checksum is wrong"
@@ -175,7 +175,7 @@ class Frame:
 
 
 def prefix(length):
-    """The eight bytes before a frame: a uvarint of its length and that of the zeroes behind the uvarint."""
+    """The eight bytes before a frame: a uvarint, and zeroes. The uvarint is the length of the zeroes and the frame together."""
     for u in range(1, 8):
         n = length + 8 - u
         if 1 << 7 * (u - 1) <= n < 1 << 7 * u:
@@ -222,7 +222,7 @@ class Partition:
             raise Damage(f"the log ends here; {name} says that it reached {lsn}, or has another chain there", self.file, self.offset, self.lsn)
 
     def read_base(self, lsn, size, digest):
-        """Compares what the log begins with, of which nothing is printed: its events are none of those that happened."""
+        """Compares what the log begins with. Nothing of it is printed: its events are none of those that happened."""
         file = os.path.join(self.directory, "base", f"{lsn:020d}.lbb")
         try:
             chain = sealed.base(content(file), self.number, self.tag, lsn, size, digest)
@@ -280,7 +280,7 @@ class Partition:
             self.wanted.append((*self.clean, "clean"))
 
     def pass_boundary(self):
-        """A frame begins or the log ends here, with this chain before it: what notes want to be so."""
+        """A frame begins or the log ends here, with this chain before it: notes that say so are satisfied."""
         self.wanted = [want for want in self.wanted if want[:2] != (self.lsn, self.chain)]
 
     def read_chapter(self, directory, number, last_chapter):

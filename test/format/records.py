@@ -365,7 +365,7 @@ def skip_amqp(r):
 # ---- events ----
 
 class Record(Bytes):
-    """Records: those of a frame, whose bodies have the blobs."""
+    """The records of a frame, among whose bodies the blobs are."""
 
     def __init__(self, data, frame=None, with_bodies=False):
         super().__init__(data)
@@ -481,7 +481,7 @@ class Record(Bytes):
         return Value(out, out)
 
     def details(self):
-        """Those of a message, and what follows them when their flags say so."""
+        """The details of a message, and what follows them when their flags say so."""
         out = {"BodySize": self.field("number", 1)}
         flags = self.byte()
         for flag, name in (1, "Subject"), (2, "CorrelationID"), (4, "ContentType"), (8, "TraceParent"):

@@ -118,7 +118,7 @@ def base(data, partition, tag, lsn, size, digest):
 
 
 def unpacked(data, size, offset):
-    """A zstd frame of so many bytes when it is decompressed."""
+    """A zstd frame, which is of that many bytes when it is decompressed."""
     try:
         out = zstandard.ZstdDecompressor(max_window_size=1 << 27).decompress(data, max_output_size=size or 1)
     except zstandard.ZstdError as e:

@@ -50,7 +50,7 @@ func seal(t *testing.T, dir string, drop func(log.Partition)) (files []string) {
 	return files
 }
 
-// TestSealed: sealed files are the same to both readers, with all bodies and without some, and so is that they are damaged.
+// TestSealed: sealed files are the same to both readers, with all bodies and without some, and so is damage to them.
 func TestSealed(t *testing.T) {
 	t.Parallel()
 	needsZstd(t)
@@ -109,8 +109,8 @@ func TestErased(t *testing.T) {
 	}
 }
 
-// TestBase: a log that begins with a base, with sealed files in front of which something was removed and with bodies that are gone, is the same to both readers, and so
-// is that the base is damaged.
+// TestBase: a log that begins with a base, with sealed files in front of which something was removed and with bodies that are
+// gone, is the same to both readers, and so is damage to the base.
 func TestBase(t *testing.T) {
 	t.Parallel()
 	needsZstd(t)

@@ -167,7 +167,7 @@ func TestChoiceOfTargets(t *testing.T) {
 	}
 }
 
-// A name of a target with fewer executions that nobody has any more would let its successor run for hours.
+// Where the list of targets with fewer executions has a name that no target has any more, the target that was renamed would run for hours.
 func TestSharesAreOfTargets(t *testing.T) {
 	t.Parallel()
 	targets, err := find("../..", regexp.MustCompile(""))

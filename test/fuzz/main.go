@@ -5,8 +5,8 @@
 //	go run ./test/fuzz --list                      only say which there are, and how often each would run
 //
 // It counts executions and not time: with a time the fuzzer of Go before 1.27 now and then fails at its own deadline
-// (go.dev/issue/75804). A target that fails does not keep the others from running. At the end stands for each of them the input that
-// made it fail and the command that runs it again with that input alone; the exit code is 1 then.
+// (go.dev/issue/75804). A target that fails does not keep the others from running. The end of the output has, for each of them,
+// the input that made it fail and the command that runs it again with that input alone; the exit code is 1 then.
 package main
 
 import (

@@ -24,7 +24,7 @@ func (t target) String() string { return t.pkg() + " " + t.name }
 
 func (t target) pkg() string { return "./" + filepath.ToSlash(t.dir) }
 
-// shares are the targets of which an execution costs more than a decoder's, with how many of the others' executions one stands for.
+// shares are the targets whose executions cost more than a decoder's, with how many executions of a decoder one of theirs stands for.
 var shares = map[string]int{
 	"FuzzVerify":     500, // makes a data directory and verifies it
 	"FuzzDirectory":  500, // makes a data directory and asks questions of it

@@ -16,49 +16,49 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/harness"
 )
 
-// What the guide says about forwarding is what one sees who types it.
+// A reader who types the guide's commands for forwarding sees what it shows.
 func TestForwarding(t *testing.T) {
 	t.Parallel()
 	follow(t, "../../docs/guide/forwarding.md", newDirectory(t))
 }
 
-// What the guide says about partitions that do not serve is what one sees who fences one.
+// A reader who fences a partition as the guide does sees what it shows of partitions that do not serve.
 func TestPartitions(t *testing.T) {
 	t.Parallel()
 	follow(t, "../../docs/guide/partitions.md", newDirectory(t))
 }
 
-// What the guide says about partitioned entities is what one sees who makes one.
+// A reader who makes a partitioned entity as the guide does sees what it shows.
 func TestPartitioned(t *testing.T) {
 	t.Parallel()
 	follow(t, "../../docs/guide/partitioned.md", newDirectory(t))
 }
 
-// What the guide says about erasing is what one sees who erases the body of a message.
+// A reader who erases the body of a message as the guide does sees what it shows.
 func TestErasing(t *testing.T) {
 	t.Parallel()
 	follow(t, "../../docs/guide/erasing.md", newDirectory(t))
 }
 
-// What the guide says about tables is what one sees who makes them. The question that it asks DuckDB is asked by test/format.
+// A reader who makes tables as the guide does sees what it shows. The question that it asks DuckDB is asked by test/format.
 func TestExport(t *testing.T) {
 	t.Parallel()
 	follow(t, "../../docs/guide/export.md", newDirectory(t))
 }
 
-// What the guide says about backups is what one sees who makes one and starts a broker on it (reliability.md P26).
+// A reader who makes a backup and starts a broker on it, as the guide does, sees what it shows (reliability.md P26).
 func TestBackup(t *testing.T) {
 	t.Parallel()
 	follow(t, "../../docs/guide/backup.md", newDirectory(t))
 }
 
-// What the page about the past says is what one sees who asks.
+// A reader who asks about the past as that page does sees what it shows.
 func TestHistory(t *testing.T) {
 	t.Parallel()
 	follow(t, "../../docs/history.md", newDirectory(t))
 }
 
-// What stands in the README, in front of a broker that is started as it says.
+// A reader of the README who starts a broker as it says sees what it shows.
 func TestReadme(t *testing.T) {
 	t.Parallel()
 	dir := newDirectory(t)
@@ -70,19 +70,19 @@ func TestReadme(t *testing.T) {
 		"until ledgerbus health >health.txt 2>&1; do sleep 0.1; done")
 }
 
-// What the guide says about operating is what one sees who examines a broker and its directory.
+// A reader who examines a broker and its directory as the guide does sees what it shows.
 func TestOperating(t *testing.T) {
 	t.Parallel()
 	follow(t, "../../docs/guide/operating.md", newDirectory(t))
 }
 
-// What the guide says about administration is what one sees who types it.
+// A reader who types the guide's commands for administration sees what it shows.
 func TestAdministration(t *testing.T) {
 	t.Parallel()
 	follow(t, "../../docs/guide/administration.md", newDirectory(t))
 }
 
-// What the guide says about policies of history is what one sees who sets one.
+// A reader who sets a policy of history as the guide does sees what it shows.
 func TestHistoryPolicies(t *testing.T) {
 	t.Parallel()
 	follow(t, "../../docs/guide/history.md", newDirectory(t))

@@ -147,7 +147,7 @@ func (p *Process) launch() (*run, io.Reader, error) {
 	return r, read, nil
 }
 
-// take says what runs, and that it does no longer.
+// take returns the run there is, and notes that there is none any more.
 func (p *Process) take() *run {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 
 // Options say what is made.
 type Options struct {
-	Events     int           // about so many, in all logs together
+	Events     int           // about that many, in all logs together
 	Partitions int           // logs; 0: 4
 	Queues     int           // 0: 16. The first, queue-00, has half of the messages
 	Dead       int           // of 1,000 messages that many become dead letters, and stay; the rest is completed

@@ -62,8 +62,8 @@ var allowed = map[string][]string{
 	"cmd/ledgerbus":          {"cmd/settings", "cmd/broker", "tools/client", "tools/client/admin", "protocol/atom/document", "protocol/ledger/wire", "tools", "tools/bench", "tools/doctor", "tools/excerpt", "tools/export", "tools/mirror", "engine", "engine/host", "ledger", "ledger/address", "ledger/print", "log", "log/event"},
 }
 
-// libraries lists which packages import each module of others (tests apart), exactly: one package is the place for what it is good for,
-// and a second one is a decision. A module that has none is for tests.
+// libraries lists which packages import each module of others (tests apart), exactly: one package is the place for what the
+// module is good for, and a second one is a decision. A module that no package imports is for tests.
 var libraries = map[string][]string{
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore":                 {},
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus": {},

@@ -1,6 +1,6 @@
-// Package model says what a partition of queues, topics and subscriptions must do, in maps and slices, as docs and specification
-// have it (semantics.md 3 to 9, 11, 14 to 16). It is the oracle of test/sim: slow, small, and written without looking at how the
-// broker does it. It shares no code with the engine or the index, and imports nothing of ours.
+// Package model says what a partition of queues, topics and subscriptions must do, in maps and slices, as the documents and the
+// specification have it (semantics.md 3 to 9, 11, 14 to 16). It is the oracle of test/sim: slow, small, and written without
+// looking at how the broker does it. It shares no code with the engine or the index, and imports nothing of ours.
 //
 // A [Partition] is told what is asked, with the time of the decision, and answers what must come of it. Every decision that
 // changes something is one record, counted like the records of the partition's log, so that after a crash

@@ -26,7 +26,7 @@ func Value(b []byte) Change {
 	return Change{Bytes: stored(0, nil, 1, entry(ValueName, encodedValue(b)), 0, nil), Value: b}
 }
 
-// ValueOf is how long an encoded value is whose change takes that many bytes, or as nearly as there is one.
+// ValueOf is the length of an encoded value whose change takes that many bytes, or as close to that as there is.
 func ValueOf(size int) int {
 	n := size - len(Value(nil).Bytes)
 	return max(n+1-len(number(uint64(max(n, 0)))), 1)
@@ -40,7 +40,7 @@ func (m *Message) changed() (n int) {
 	return n
 }
 
-// room is what changes may have, beside that many bytes of the message as sent.
+// room is how many bytes changes may take, beside that many of the message as sent.
 func (m *Message) room(header int) int { return MaxHeader - header - m.changed() }
 
 // cut shortens what a dead letter is told to what there is room for: the description, then the reason (9.2). Nil: that is not enough.

@@ -5,10 +5,10 @@ type Use struct {
 	Asked         int64  // somebody last sent to it, received from it or looked into it
 	Noted         int64  // of that, what the log knows
 	Put           int64  // its settings were last changed, or a rule of it
-	Forwards      bool   // what forwards has a receiver that never leaves
+	Forwards      bool   // it forwards, which counts as a receiver that never leaves
 	Busy          bool   // it has a receiver, or a scheduled message
 	Idle          int64  // how long it may be left alone; 0: for ever
-	Subscriptions []*Use // subscriptions of a topic, the use of which is its own
+	Subscriptions []*Use // subscriptions of a topic: a use of one is a use of the topic
 }
 
 const (
@@ -34,7 +34,7 @@ func (u *Use) Over(now, started int64) bool {
 	return u.Idle != 0 && u.Quiet(now) >= u.Idle && now-started >= idleGrace
 }
 
-// Note reports whether the log hears of the last use now: coarsely, for that is what is known of it after a start.
+// Note reports whether the log hears of the last use now: coarsely, and after a start that is all that is known of it.
 func (u *Use) Note(now int64) bool {
 	every := int64(noted)
 	if u.Idle != 0 {

@@ -255,8 +255,8 @@ func (p *Partition) endings() (all []ending) {
 	return all
 }
 
-// Due does what its time has come for: a record for the locks whose end is noticed at the same time, one for every
-// scheduled message. What is due first comes first, until that is enough for now.
+// Due does what has become due: one record for all locks whose end is noticed at the same time, one for every scheduled message.
+// What is due first comes first, until that is enough for now.
 func (p *Partition) Due(now int64) {
 	for !p.spent() {
 		locks, next, late := p.endings(), p.nextScheduled(), p.overdue()

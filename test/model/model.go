@@ -246,7 +246,7 @@ type Partition struct {
 	News    []News
 	Copies  []Copy       // made by the last publish or activation, to be counted
 	Written int          // records that can be read back: the others are on their way to the disk
-	Spent   func() bool  // whether that was enough for now of what nobody asked for; nil: never
+	Spent   func() bool  // whether enough that nobody asked for was done for now; nil: never
 	NewID   func() Token // the next UUID of newid(), which is random; in the order in which rules ask
 	NoSends bool         // everything that is sent is busy: there is no room for it, or no memory
 	undo    []undo
@@ -271,7 +271,7 @@ type undo struct {
 	back   func()
 }
 
-// Add makes a queue of the partition, or a subscription of a topic, whose numbers begin behind one. It is no record of it.
+// Add makes a queue of the partition, or a subscription of a topic, whose numbers begin behind base. That is no record of the partition.
 func (p *Partition) Add(id int, s Settings, base uint64, topic *Queue) *Queue {
 	q := &Queue{ID: id, Settings: s, Base: base, Last: base, Gone: map[uint64]Reason{}, Sessions: map[string]*Session{}, Freed: map[string]int{}, Seen: map[string]Entry{},
 		Topic: topic}

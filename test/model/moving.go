@@ -73,7 +73,7 @@ func (q *Queue) open(trigger Trigger) (n int, size int64) {
 	return n, size
 }
 
-// Find the message of a move that goes on, or nil.
+// Moving is the message of a move that goes on, or nil.
 func (q *Queue) Moving(number uint64) *Message {
 	for _, m := range q.Live {
 		if m.Transfer != nil && m.Transfer.Number == number {
@@ -191,7 +191,7 @@ func (p *Partition) Finish(now int64, q *Queue, numbers []uint64) {
 			continue
 		}
 		if !begun {
-			p.record(now, false) // at the worst they are offered once more, and known
+			p.record(now, false) // at worst they are offered once more, and recognized
 			begun = true
 		}
 		p.over(q, m)
@@ -231,7 +231,7 @@ func (p *Partition) Fail(now int64, q *Queue, number uint64, header int, reason,
 	p.News = append(p.News, News{Queue: q, Kind: Returned, Loose: true}) // it is dead: nobody who waits for its session gets it
 }
 
-// arrivals are what a queue knows of another, as they may be changed now.
+// arrivals are what a queue knows of moves from another one, ready to be changed.
 func (p *Partition) arrivals(q *Queue, source int) *Arrivals {
 	before := q.Arrived[source]
 	p.changing(func() {
@@ -495,7 +495,7 @@ func Merge(changes [][]byte) []byte {
 	return stored(n, taken, k, set, systems, system)
 }
 
-// Forget forgets what came from a queue that is no more.
+// Forget forgets what came from a queue that is gone.
 func (p *Partition) Forget(now int64, q *Queue, source int) {
 	p.record(now, true)
 	before := q.Arrived[source]

@@ -4,8 +4,8 @@ import (
 	"slices"
 )
 
-// Partitioned is an entity with several partitions (10): a queue for each, of which nobody sees that they are several, and who chooses between
-// them. In which log each of them is, is not its affair.
+// Partitioned is an entity with several partitions (10): a queue for each, and the choice between them. Clients do not see that
+// there are several. Which log each of them is in does not matter here.
 type Partitioned struct {
 	Queues     []*Queue // by partition; nil: it is not known yet
 	Duplicates bool     // the entity detects them
@@ -58,7 +58,7 @@ func (e *Partitioned) next() int {
 // Restarted: whose turn it is need not survive.
 func (e *Partitioned) Restarted() { e.turns = 0 }
 
-// Elsewhere is another partition for what was refused by health before anybody looked at it, of those not tried before; false: there is none.
+// Elsewhere is another partition, not tried before, for a message that was refused for reasons of health before anybody looked at it; false: there is none.
 func (e *Partitioned) Elsewhere(tried []int, serves func(partition int) bool) (int, bool) {
 	n := len(e.Queues)
 	if len(tried) >= n {

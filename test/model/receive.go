@@ -15,8 +15,8 @@ func (q *Queue) first(sub Sub, session *string) *Message {
 // Deliverable is what a receiver with credit would get of a sub-queue, or of one of its sessions; nil: nothing.
 func (q *Queue) Deliverable(sub Sub, session *string) *Message { return q.first(sub, session) }
 
-// Next is the message a receiver with credit gets now, or nil. What expired before it goes its way, the head of the queue
-// in one record. Again: so much has expired that others have their turn first.
+// Next is the message a receiver with credit gets now, or nil. What has expired in front of it is ended first, up to [MaxFront]
+// messages in a record. Again is true when so much has expired that others have their turn first.
 func (p *Partition) Next(now int64, q *Queue, sub Sub) (m *Message, again bool) {
 	if q.Settings.NoReceive || q.Dropped {
 		return nil, false
@@ -91,7 +91,7 @@ func (p *Partition) expire(q *Queue, m *Message, header int) {
 	p.remove(q, m.Seq, Expired)
 }
 
-// cleared notes that messages have gone which nobody need have had: those behind them are the next.
+// cleared notes that messages have gone that nobody need have received: those behind them are the next.
 func (p *Partition) cleared(q *Queue) {
 	before := q.Cleared
 	p.changing(func() { q.Cleared = before })

@@ -69,8 +69,8 @@ const (
 	unheard = "There is no system property 'unheard'."
 )
 
-// matches reports whether a message matches that gets a number in its topic, or what is wrong (15.3, 15.4): with a property that is not there a comparison is
-// neither true nor an error.
+// matches reports whether a message with that number in its topic matches, or what is wrong (15.3, 15.4): a comparison with a
+// property that is not there is neither true nor an error.
 func (f *Filter) matches(d *Draft, number uint64) (yes bool, wrong string) {
 	see := d.seen()
 	color, painted := see.get("color").(string)

@@ -29,7 +29,7 @@ func (p *Partition) session(q *Queue, id string) *Session {
 	return s
 }
 
-// settled keeps the row of sessions that wait for a receiver: nobody holds them and there is something to deliver (8.3).
+// settled maintains the list of sessions that wait for a receiver: nobody holds them and there is something to deliver (8.3).
 func (p *Partition) settled(q *Queue, id string) {
 	if !q.Settings.Sessions {
 		return
@@ -56,8 +56,8 @@ func (p *Partition) Accept(now int64, q *Queue, name *string, token Token) (id s
 	return id, until, ok, again, r
 }
 
-// AcceptIf is Accept for a receiver that another partition may have a session for, or a refusal: where there is one for it, it is asked whether it may still be
-// given. If not, the receiver is told nothing from here, and mine is false.
+// AcceptIf is Accept for a receiver that may get a session, or a refusal, from another partition, too: when there is one for it
+// here, may is asked whether it may still be given. If not, the receiver is told nothing from here, and mine is false.
 func (p *Partition) AcceptIf(now int64, q *Queue, name *string, token Token, may func() bool) (id string, until int64, ok, again bool, r Refusal, mine bool) {
 	for {
 		if q.Settings.NoReceive {

@@ -89,7 +89,7 @@ func (p *Partition) transactionOf(now int64, id TransactionID) (t *transaction, 
 	return nil, p.ended[id]
 }
 
-// pinnedBy is the transaction that is going to settle what a lock is of, or nil.
+// pinnedBy is the transaction that is going to settle the message of a lock, or nil.
 func (p *Partition) pinnedBy(lock Token) *transaction {
 	for _, t := range p.transactions {
 		if slices.Contains(t.pins, lock) {
@@ -99,7 +99,7 @@ func (p *Partition) pinnedBy(lock Token) *transaction {
 	return nil
 }
 
-// staged reports whether what a lock is of waits for a commit that is not this one.
+// staged reports whether the message of a lock waits for a commit other than this one.
 func (p *Partition) staged(lock Token) bool {
 	t := p.pinnedBy(lock)
 	return t != nil && (p.committing == nil || p.committing.of != t)
@@ -364,7 +364,7 @@ func (t *transaction) accepted(q *Queue) map[string]uint64 {
 	return ids
 }
 
-// reserve gives numbers out, up to one: no other message ever gets them.
+// reserve gives out all numbers up to upto: no other message ever gets them.
 func (p *Partition) reserve(now int64, q *Queue, upto uint64) {
 	p.record(now, true)
 	last, used := q.Last, q.Used

@@ -32,7 +32,7 @@ func Run(t *testing.T, bug mutant.Bug, args ...string) (out []byte, failed bool)
 	return out, err != nil
 }
 
-// Find demands of the tests that finders names by a pattern that they fail when their bug is planted, and that they pass when none is. Each runs in a subtest;
+// Find demands that the tests that finders names by a pattern fail when their bug is planted, and pass when none is. Each runs in a subtest;
 // args are further arguments of the test binary.
 func Find(t *testing.T, finders map[mutant.Bug]string, args ...string) {
 	t.Helper()

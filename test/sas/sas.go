@@ -1,4 +1,4 @@
-// Package sas signs shared access signatures for tests of what verifies them.
+// Package sas signs shared access signatures for tests of the code that verifies them.
 package sas
 
 import (

@@ -41,7 +41,7 @@ func (w *world) administer(op operation) {
 	case op == opPutRule || op == opDropRule:
 		subs := slices.DeleteFunc(slices.Clone(w.o.entities), func(e spec) bool { return e.kind != event.Subscription })
 		e = &subs[w.rng.IntN(len(subs))]
-	case op == opUpdate && (w.o.topics || w.o.idle) && w.chance(50): // what is not there, if anything
+	case op == opUpdate && (w.o.topics || w.o.idle) && w.chance(50): // one that was deleted, if there is one
 		for i := range w.o.entities {
 			if o := &w.o.entities[i]; w.named(o.path).ended {
 				e = o
@@ -132,13 +132,13 @@ func (w *world) administered(a *ask, ok bool) {
 	case a.op == opOrder:
 	case a.op == opEnforce:
 		if *a.left--; *a.left > 0 {
-			w.admin = a // others have to say so, too
+			w.admin = a // other logs have yet to say so
 			return
 		}
 		q.now(a.entity)
 		w.reorder(q)
 	case !ok:
-		if q.host == nil { // never was
+		if q.host == nil { // it was never created
 			w.queues = w.queues[:q.n]
 		}
 	case a.op == opDelete:
@@ -167,7 +167,7 @@ func (w *world) enforce(a *ask) {
 	q, x := a.q, w.parts[0].state.Index()
 	created := q.host == nil
 	if created {
-		if w.placed(q, x); q.host.corruption != nil && q.topic == nil && !q.several() { // one that is fenced may have been there when it was decided
+		if w.placed(q, x); q.host.corruption != nil && q.topic == nil && !q.several() { // the partition, fenced now, may have been serving when this was decided
 			w.broken("P24", "%s was created on partition %d, which is refused", q.path, q.host.id)
 		}
 	}
@@ -193,7 +193,7 @@ func (w *world) enforce(a *ask) {
 			}
 			e.cmd = host.Enforce(entity, ruled, rules)
 		}
-		if w.admin = e; site.away() { // it is in force there when it is back
+		if w.admin = e; site.away() { // it comes into force there when the log is back
 			w.administered(e, true)
 			continue
 		}
@@ -201,7 +201,7 @@ func (w *world) enforce(a *ask) {
 	}
 }
 
-// ruledNow: a rule of a subscription was changed, which keeps it (7.7).
+// ruledNow: a rule of a subscription was changed, which counts as a use of the subscription (7.7).
 func (q *queue) ruledNow(now int64) {
 	q.ruled = now
 	q.entity.Ruled(event.Time(now))
@@ -294,7 +294,7 @@ func (w *world) putDecided(now int64, a *ask, next *setting, exists bool) (chang
 	return changes, model.Accepted
 }
 
-// putRule adds a rule behind the others, or replaces what the one of its name does.
+// putRule adds a rule behind the others, or puts it in the place of the one with its name.
 func putRule(rules []model.Rule, r model.Rule, mode engine.PutMode) (after []model.Rule, changes bool, _ model.Refusal) {
 	i := ruleNamed(rules, r.Name)
 	switch {
@@ -311,7 +311,7 @@ func putRule(rules []model.Rule, r model.Rule, mode engine.PutMode) (after []mod
 	return after, mode == engine.UpdateOnly || !r.Equal(&rules[i]), model.Accepted
 }
 
-// replaced is what rules are when they are to be others: those that stay keep their place.
+// replaced is a list of rules once others take their place: those whose names stay keep their order.
 func replaced(rules, by []model.Rule) (after []model.Rule) {
 	for _, r := range rules {
 		if ruleNamed(by, r.Name) >= 0 {
@@ -328,7 +328,7 @@ func ruleNamed(rules []model.Rule, name string) int {
 	return slices.IndexFunc(rules, func(r model.Rule) bool { return strings.EqualFold(r.Name, name) })
 }
 
-// weightOf is how much longer the log gets by a change of the catalogue.
+// weightOf is how much a change of the catalogue adds to the log.
 func (a *ask) weightOf(exists bool, old, next *setting) weight {
 	most := light
 	if !exists {
@@ -337,7 +337,7 @@ func (a *ask) weightOf(exists bool, old, next *setting) weight {
 	put, _ := a.cmd.(*engine.PutEntity)
 	rule, _ := a.cmd.(*engine.PutRule)
 	if put != nil && put.Mode == engine.UpdateOnly || rule != nil && rule.Mode == engine.UpdateOnly || !old.props.Equal(&next.props) {
-		most = change // an update is one, although nothing is different
+		most = change // an update counts as one, even if it changes nothing
 	}
 	for _, r := range next.rules {
 		i := ruleNamed(old.rules, r.Name)

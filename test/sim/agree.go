@@ -10,7 +10,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/model"
 )
 
-// tokens are those under which the loop locked, or tried to lock, what had to be locked now.
+// tokens are those with which the loop locked, or tried to lock, what had to be locked in this turn.
 func (p *part) tokens(q *queue, n int) []model.Token {
 	if n > len(p.issued) {
 		p.w.differs(p)
@@ -103,11 +103,11 @@ func (w *world) why(l place) string {
 	return "I5"
 }
 
-// ended are the invariants that are broken when a message is there that has gone for a reason.
+// ended are the invariants that are broken when a message is still there, by the reason for which it should be gone.
 var ended = [...]string{0: "I2", model.Completed: "I4", model.ReceivedAndDeleted: "I4", model.Expired: "I14", model.Cancelled: "I15",
 	model.Activated: "I15", model.Purged: "I17", model.Published: "I20", model.Forwarded: "I21", model.Reserved: "I12"}
 
-// differs looks for what is different when the numbers of records are: that says more.
+// differs looks for what differs when the numbers of records do: that says more than the numbers.
 func (w *world) differs(p *part) {
 	if w.out != nil {
 		p.dumpBatch("open")
@@ -115,7 +115,7 @@ func (w *world) differs(p *part) {
 	w.equal(p, p.state.Index())
 }
 
-// agree compares what was posted with what must have been.
+// agree compares what was posted with what must have been posted.
 func (p *part) agree(after string) {
 	w := p.w
 	p.locked(after)
@@ -167,8 +167,7 @@ func (p *part) agree(after string) {
 	}
 }
 
-// copied compares how many copies each subscription has been given: those that its rules said when the message had its turn
-// (I20).
+// copied compares how many copies each subscription got with how many its rules called for when the message had its turn (I20).
 func (p *part) copied(after string) {
 	w := p.w
 	for _, mq := range p.model.Queues {
@@ -182,7 +181,7 @@ func (p *part) copied(after string) {
 	}
 }
 
-// unexpected names what is wrong with a reply that must not be.
+// unexpected names what is wrong with a reply that should not have come.
 func (p *part) unexpected(r *engine.Reply, after string) {
 	for _, x := range p.shadow.waiting {
 		if x.tag == r.Tag && x.kind == r.Kind {

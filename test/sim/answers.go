@@ -16,13 +16,13 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/model"
 )
 
-// Questions about the past (docs/decisions/0052) are asked of what a world has left, and the model must have the same answer: what there was when
-// it was looked at, how two such moments differ, and what became of messages.
+// Questions about the past (docs/decisions/0052) are put to the files that a world has left, and the model must give the same
+// answers: what there was at a moment that the model remembers, how two such moments differ, and what became of messages.
 
 // answersStream is where their random numbers come from.
 const answersStream = 0x18_0052
 
-// mostMoments is how many moments of a world are remembered, about.
+// mostMoments is roughly how many moments of a world are remembered.
 const mostMoments = 400
 
 // questions is what the model knows of the past.
@@ -36,10 +36,10 @@ type questions struct {
 type moment struct {
 	p      *part
 	record int
-	queues map[*queue]map[string]string // how messages stood, by their address
+	queues map[*queue]map[string]string // the states of messages, by their address
 }
 
-// stands remembers how a partition stands, now and then.
+// stands remembers the state of a partition, now and then.
 func (w *world) stands(p *part) {
 	a := &w.asks
 	if a.rng == nil {
@@ -53,7 +53,7 @@ func (w *world) stands(p *part) {
 		q := w.queues[mq.ID]
 		m.queues[q] = map[string]string{}
 		for _, x := range mq.Live {
-			if x.State != model.Transferring || subOf(x) != event.Main { // what is on its way nobody is shown
+			if x.State != model.Transferring || subOf(x) != event.Main { // nobody is shown what is on its way
 				m.queues[q][address.Of(q.path, event.SequenceNumber(x.Seq)).String()] = fmt.Sprintf("%v %v %d", states[x.State], subOf(x), x.Count)
 			}
 		}
@@ -61,22 +61,22 @@ func (w *world) stands(p *part) {
 	a.moments = append(a.moments, m)
 }
 
-// unsaid forgets what was behind a record that did not last.
+// unsaid forgets moments behind a record that did not survive.
 func (w *world) unsaid(p *part, n int) {
 	w.asks.moments = slices.DeleteFunc(w.asks.moments, func(m moment) bool { return m.p == p && m.record > n })
 }
 
-// asking is the past of a world that has ended, which is asked.
+// asking is what it takes to ask about the past of a world that has ended.
 type asking struct {
 	w     *world
 	store log.Store
-	first map[*part]event.LSN         // of the frames that are there
+	first map[*part]event.LSN         // of the frames that are left
 	place map[*part]map[int]event.LSN // of frames, by their last record
-	only  map[string]int              // how often there was an entity of a path
+	only  map[string]int              // how many entities have had a path
 	keeps bool                        // nothing of history is gone
 }
 
-// ask asks as many random questions as there are to be.
+// ask asks as many random questions as the options say.
 func (w *world) ask() {
 	if w.asks.rng == nil {
 		return
@@ -106,7 +106,7 @@ func (w *world) ask() {
 	}
 }
 
-// places finds where the frames of a log are that end with a record.
+// places finds where the frames of a log are, by the record that each ends with.
 func (a *asking) places(p *part) {
 	l, err := a.store.Open(context.Background(), log.PartitionID(p.id))
 	if err != nil {
@@ -149,7 +149,7 @@ func (a *asking) put(q ledger.Question) (rows []map[string]string, state string,
 	return rows, state, err
 }
 
-// moment is one at random that is the end of a frame, with an entity whose path nobody else had.
+// moment picks a moment at random that is the end of a frame, with an entity whose path no other entity has had.
 func (a *asking) moment(like *moment, of *queue) (m *moment, at ledger.Instant, q *queue, ok bool) {
 	list := a.w.asks.moments
 	for range 20 {
@@ -174,7 +174,7 @@ func (a *asking) moment(like *moment, of *queue) (m *moment, at ledger.Instant, 
 	return nil, at, nil, false
 }
 
-// nothing reports whether there need not be an answer: what is asked about is behind the beginning of history, or was not there.
+// nothing reports whether a question may go without an answer: what it asks about lies before the beginning of history, or did not exist.
 func (a *asking) nothing(err error, want int) bool {
 	return errors.Is(err, ledger.ErrNothing) && (!a.keeps || want == 0)
 }
@@ -232,7 +232,7 @@ func (a *asking) diff() {
 		}
 	}
 	for _, r := range rows {
-		if r["Change"] != "" { // the others are what people did
+		if r["Change"] != "" { // the others are changes that people made to the entity
 			got[r["Message"]] = r["Change"]
 		}
 	}
@@ -241,7 +241,7 @@ func (a *asking) diff() {
 	}
 }
 
-// ends are the words for the last that happened to a message under a number.
+// ends are the words for the last thing that happened to a message under a number.
 var ends = map[model.Reason][]string{
 	model.Completed: {"completed"}, model.ReceivedAndDeleted: {"received"}, model.Expired: {"expired"}, model.Cancelled: {"cancelled"},
 	model.Activated: {"activated"}, model.Purged: {"purged"},

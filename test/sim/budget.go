@@ -2,11 +2,12 @@ package sim
 
 import "github.com/ledgerbus/ledgerbus/log"
 
-// maxUnasked bounds what nobody asked for in one group of frames, in bytes: as much of what ends by itself, as of what comes from other
-// entities. The rest is for a later turn (decision 17, P23). Rings of topics make so much of it that a loop does not come to the end in one.
+// maxUnasked bounds what nobody asked for in one group of frames, in bytes: once for what ends by itself, and once more for what
+// comes from other entities. The rest is for a later turn (decision 17, P23): rings of topics make more of it than a loop can
+// finish in one.
 const maxUnasked = 256 << 10
 
-// budget is what of that the next group has. The log says how large a record is, the model which records there must be.
+// budget is how much of that the next group has so far. The log says how large a record is, the model which records there must be.
 type budget struct {
 	background int // ends of locks and of messages, moves that begin and end
 	arrived    int // messages from other entities
@@ -17,8 +18,8 @@ type budget struct {
 type sizes struct {
 	of    map[int]int // by record, in bytes
 	last  int         // the newest that is known
-	bytes int         // of the frame it is in, up to there
-	none  int         // … of one without any
+	bytes int         // of the frame it is in, up to that record
+	none  int         // … of a frame without any record
 }
 
 // Batch is asked for before each record and behind it, so none is missed.
@@ -52,7 +53,7 @@ func (s *shadow) unasked() bool {
 
 func (s *shadow) spent() bool { return s.budget.background >= maxUnasked }
 
-// forgetSynced: what waits for no sync is in no group. What is left is in the frame being filled, if anywhere.
+// forgetSynced: once nothing waits for a sync, the group holds at most what is in the frame being filled.
 func (s *shadow) forgetSynced() {
 	if s.m.Solid > s.durable {
 		return

@@ -84,7 +84,7 @@ func (w *world) equalMessages(q *queue, x *index.Index) {
 			found = append(found, m)
 		}
 	}
-	for _, t := range x.Transfers() { // of the main queue nobody sees them
+	for _, t := range x.Transfers() { // nobody sees those of the main queue
 		m, _ := x.Message(q.slice, t.Sequence)
 		if t.Slice == q.slice && m.SubQueue == event.Main {
 			found = append(found, m)
@@ -153,7 +153,7 @@ func (w *world) equalSessions(q *queue, x *index.Index) {
 	}
 }
 
-// waiting compares the order in which sessions become the next available one. It uses the index up.
+// waiting compares the order in which sessions become the next available one. It uses up the index.
 func (w *world) waiting(p *part, x *index.Index) {
 	for _, mq := range p.model.Queues {
 		q := w.queues[mq.ID]
@@ -172,7 +172,7 @@ func (w *world) waiting(p *part, x *index.Index) {
 	}
 }
 
-// number names the invariant that is broken when an entity has given out another number of messages.
+// number names the invariant that is broken when the index and the model differ in what numbers an entity has given out.
 func (q *queue) number() string {
 	if q.topic != nil {
 		return "I20"
@@ -328,7 +328,7 @@ func (w *world) finish() {
 	w.draining = true
 	w.relieve()
 	w.armed, w.failing, w.o.power = 0, 0, 50
-	for _, p := range w.running() { // a sync that goes on may still fail
+	for _, p := range w.running() { // a sync that is under way may still fail
 		if p.crank != nil {
 			p.work()
 		}
@@ -342,7 +342,7 @@ func (w *world) finish() {
 	if w.ended {
 		return
 	}
-	for _, p := range w.parts { // before everything is received, for what is left then says little
+	for _, p := range w.parts { // before everything is received: what is left after that says little
 		w.last.Write(p.state.Index().Encode(nil))
 	}
 	w.step = -1
@@ -386,7 +386,7 @@ func (w *world) finish() {
 	}
 	w.accounts()
 	w.ask()
-	if !w.o.moves { // where they do, one message may come to a place in many ways
+	if !w.o.moves { // where messages move, one may reach a place in many ways
 		w.hist.duplicates()
 		w.hist.fannedOut()
 	}

@@ -19,7 +19,7 @@ type sent struct {
 	ttl          int64  // ms; 0: none
 	name         string // its message-id
 	idType       event.IDType
-	key          string // both in one
+	key          string // message-id and its type in one
 	partitionKey string
 	session      string
 	hasSession   bool
@@ -66,7 +66,7 @@ func (w *world) request() {
 		q = q.whole.parts[w.rng.IntN(len(q.whole.parts))]
 	}
 	if old := w.queues[w.rng.IntN(len(w.queues))]; w.chance(10) && old.ended && old.entity != nil && w.takes(old, op) {
-		q = old // who did not hear of its end
+		q = old // whose end this client has not heard of
 	}
 	a := &ask{op: op, q: q, sub: w.subQueue(q), tag: w.tag(), asked: w.broker()}
 	switch {
@@ -95,7 +95,7 @@ func (w *world) takes(q *queue, op operation) bool {
 	return true
 }
 
-// subQueue is the one of an entity that clients ask for something.
+// subQueue picks the sub-queue of an entity that a client's request is about.
 func (w *world) subQueue(q *queue) model.Sub {
 	dead := w.chance(25)
 	switch {
@@ -172,7 +172,7 @@ func named(session *string) ([]byte, bool) {
 	return []byte(*session), true
 }
 
-// byNumber asks for deferred messages, or cancels scheduled ones: mostly such as there are.
+// byNumber asks for deferred messages, or cancels scheduled ones: mostly ones that exist.
 func (w *world) byNumber(a *ask) bool {
 	pool := &w.hist.aside
 	if a.op == opCancel {
@@ -222,7 +222,7 @@ func (w *world) byNumber(a *ask) bool {
 	return true
 }
 
-// grant picks a session lock somebody has or had, mostly one that lives, and if possible that of the session named.
+// grant picks a session lock that somebody has or had: mostly a live one, and if possible that of the session named.
 func (w *world) grant(q *queue, id *string) *held {
 	var all []*held
 	for _, g := range w.hist.grants {
@@ -431,7 +431,7 @@ func (w *world) useTokens(a *ask) bool {
 	return true
 }
 
-// command fills in what is asked with the tokens.
+// command makes the command for what is asked, with the tokens.
 func (w *world) command(a *ask) {
 	var tokens []event.LockToken
 	for _, t := range a.tokens {

@@ -2,7 +2,7 @@ package sim
 
 import "iter"
 
-// crank is one piece of a writer's work that has come to a sync and not to its end: the process waits for the disk, and everything else goes
+// crank is one piece of a writer's work that has begun a sync and not ended it: the process waits for the disk, and everything else goes
 // on. The two take turns in an order that the seed decides.
 type crank struct {
 	turn func() (struct{}, bool)
@@ -40,7 +40,7 @@ func (w *world) during(string) {
 	}
 }
 
-// stopSyncs ends what goes on in a process that is gone.
+// stopSyncs drops what was under way in a process that is gone.
 func (w *world) stopSyncs() {
 	for _, p := range w.parts {
 		if p.crank != nil {

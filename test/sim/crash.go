@@ -68,8 +68,8 @@ func (w *world) hook(c faultfs.Call) faultfs.Fault {
 	return faultfs.Fault{}
 }
 
-// strike notes whom an injected error concerns: the partition that the file belongs to, or all of them. An error that came in a sync is known when the
-// sync ends, and others may have failed and come back by then: so each has its own.
+// strike notes which partitions an injected error concerns: the one that the file belongs to, or all of them. An error in a sync
+// is known only when the sync ends, and other partitions may have failed and come back by then: so each has a note of its own.
 func (w *world) strike(file string, drops bool) {
 	own := slices.IndexFunc(w.parts, func(p *part) bool { return strings.HasPrefix(file, p.folder()+"/") })
 	for i, p := range w.parts {
@@ -79,7 +79,7 @@ func (w *world) strike(file string, drops bool) {
 	}
 }
 
-// faulted reports whether an injected error was returned in this run, of which it is not known yet what came of it.
+// faulted reports whether an injected error was returned in this run whose consequences are not known yet.
 func (w *world) faulted() bool {
 	return slices.ContainsFunc(w.parts, func(p *part) bool { return p.faulted })
 }
@@ -266,7 +266,7 @@ func (w *world) open(how stop, damaged bool) error {
 	return nil
 }
 
-// replay is the state of each partition, as its log has it; nil where it is refused, or the run has ended, or the process, on the way.
+// replay is the state of each partition, as its log has it; nil where the partition is refused, and where the run or the process has ended on the way.
 func (w *world) replay(damaged bool) (states []*index.Index, err error) {
 	for _, p := range w.parts {
 		if p.away = p.corruption != nil; p.away {
@@ -283,7 +283,7 @@ func (w *world) replay(damaged bool) (states []*index.Index, err error) {
 	return states, nil
 }
 
-// recovered is the state of a partition, as its log has it; nil where the run has ended, or the process, on the way.
+// recovered is the state of a partition, as its log has it; nil where the run or the process has ended on the way.
 func (w *world) recovered(p *part, open func(context.Context, log.PartitionID) (log.Partition, error), damaged bool) (_ *index.Index, err error) {
 	ctx := context.Background()
 	if p.plog, err = open(ctx, log.PartitionID(p.id)); err != nil {

@@ -32,14 +32,15 @@
 // allowed (header.go). A third of the worlds have two to four logs between which messages move (moves.go), some of them sent through an entity (via.go),
 // and in half of these a log is damaged now and then so that a start refuses it, for a while (refused.go). In a third of the worlds the disk has
 // little room or hangs, and memory is short, now and then (faults.go). In two fifths of the worlds history is given back while all this goes on, by policies
-// that change: bases are made, files before them removed, and bodies dropped that no state needs (space.go). Half of the starts write what they end in small frames, and wait for the disk in between. In the
-// damage mode bits flip or ends are cut off while nothing runs. At the end the faults stop and a client drains everything:
-// every session, every dead-letter queue, and the deferred messages by their numbers.
+// that change: bases are made, files before them removed, and bodies dropped that no state needs (space.go). Half of the starts
+// end what the last run left in several small frames, and wait for the disk in between. In the damage mode bits flip or ends are
+// cut off while nothing runs. At the end the faults stop and a client drains everything: every session, every dead-letter queue,
+// and the deferred messages by their numbers.
 //
 // # The oracle
 //
 //  1. The model decides what each command comes to before the reply is looked at. The shadow (shadow.go, session_waiters.go) knows only
-//     when replies may leave and must, and so when a frame has to be written for one, whose credit and whose wait for a session come
+//     when replies may leave and when they must, and so when a frame has to be written for one, whose credit and whose wait for a session come
 //     first, when expired messages are looked for, and when the loop must be woken. Records are counted: the broker writes one where the model has one.
 //
 //  2. Prefix. Every record has a number. After a start the log holds n records: n must reach every record that a reply
@@ -68,21 +69,22 @@
 //     sends are counted; each run is there, with how the one before ended. No reply waits for any of it, and a state without them
 //     would be the same.
 //
-//  8. Moves (docs/decisions/0042). What couriers ask for is held against rules, and what becomes of each message is counted (moved.go).
+//  8. Moves (docs/decisions/0042). What couriers ask for is checked against rules, and what becomes of each message is counted (moved.go).
 //
-//  9. Fences (fences.go). A partition that fails, or is fenced in order, ends by itself, and what it was asked for has no outcome; recovered beside the
+//  9. Fences (fences.go). A partition that fails, or is fenced in order, ends by itself, and its clients never learn what came of their requests; recovered beside the
 //     others it has a prefix of what was decided, with all that was acknowledged, and what moves to it and from it arrives once.
 //
-//  10. Space (space.go). Nothing of the above is told that history goes, and all of it holds: states after a start are those of a log that lost nothing, and every body
-//     that a state needs can be read. What a policy keeps is there: each record and each body that is to go is held against what was said, once more, by itself. After a stop
+//  10. Space (space.go). None of the above is told that history is given back, and all of it holds: states after a start are those of a log that lost nothing, and every body
+//     that a state needs can be read. What a policy keeps is there: each record and each body that is to go is checked against the policies once more, independently. After a stop
 //     in order a thorough look finds nothing wrong, and no file that a manifest does not name.
 //
 //  11. One seed in a hundred runs twice and must leave the same trace hash.
 //
 //  12. The past (answers.go, in TestAnswers). Random questions of package ledger to what a world has left have the answers of the model.
 //
-// Violations are named by the invariants of reliability.md 5, those of facts and of space by these words. Operations are counted by what they met (stats.go): a cell of
-// operation and feature that stays empty over 10,000 seeds fails the test.
+// Violations are named by the invariants of reliability.md 5, those of facts and of space by the words "facts" and "space".
+// Operations are counted by what they met (stats.go): a cell of operation and feature that stays empty over 10,000 seeds fails
+// the test.
 //
 // # What is allowed
 //

@@ -11,16 +11,16 @@ import (
 
 // The end of a run: a client asks for everything that it can get, and completes it.
 
-// drainAll drains for as long as it may take, where no lock is longer than this.
+// drainAll drains for as long as that may take, given the longest lock.
 func (w *world) drainAll(longest time.Duration) {
 	began, slept := w.mono, 0
-	bound := 3*longest + 10*time.Second // what a courier lets rest goes on within 5 s
+	bound := 3*longest + 10*time.Second // what a courier has put off goes on within 5 s
 	for left := w.left(); left > 0; left = w.left() {
 		if w.mono-began > bound {
 			w.broken("I26", "%d messages are still there after %v of draining", left, bound)
 		}
 		before := w.stats.Deliveries
-		if w.drain(); w.o.moves && w.stats.Deliveries-before >= share { // rings of topics make thousands: what they have left is only much
+		if w.drain(); w.o.moves && w.stats.Deliveries-before >= share { // rings of topics make thousands: what is left of those is merely a lot
 			began += longest / 20
 		}
 		if w.mono += longest / 20; slept <= model.MaxHops && w.mono-began > bound/2 { // what is scheduled may lie years ahead, by the wall clock, anew at each hop
@@ -81,7 +81,7 @@ func (w *world) drain() {
 	w.pump()
 }
 
-// recallAll asks for the deferred messages of a queue, each by itself, those of a session by whoever holds it.
+// recallAll asks for the deferred messages of a queue, each by itself; the holder of a session asks for those of the session.
 func (w *world) recallAll(q *queue) {
 	for _, m := range q.model.Live {
 		if m.State != model.Deferred {
@@ -101,7 +101,7 @@ func (w *world) recallAll(q *queue) {
 			Sequences: []event.SequenceNumber{event.SequenceNumber(m.Seq)}, Session: event.LockToken(a.token)}
 		w.submit(a)
 		w.pump()
-		break // what it comes to may be anything
+		break // anything may come of it
 	}
 }
 

@@ -80,7 +80,7 @@ func (w *world) found() {
 	}
 }
 
-// addQueue is an entity that is about to be created.
+// addQueue adds an entity that is about to be created.
 func (w *world) addQueue(e *spec) *queue {
 	q := &queue{n: len(w.queues), kind: e.kind, path: e.path}
 	if e.topic != "" {
@@ -155,7 +155,7 @@ func lockOf(kind event.EntityKind, p *event.Properties) time.Duration {
 	return p.LockDuration
 }
 
-// version is an entity as clients and partitions are given it, as the newest decision about it has it.
+// version is an entity in the form that clients and partitions are given, as of the newest decision about it.
 func (w *world) version(q *queue, before *engine.Entity) *engine.Entity {
 	entry, ok := w.parts[0].state.Index().Catalogue.Get(q.slice.Entity)
 	s, _ := w.newestSetting(q)
@@ -165,7 +165,7 @@ func (w *world) version(q *queue, before *engine.Entity) *engine.Entity {
 	return engine.View(entry, before)
 }
 
-// inForce is what the model is told when settings and rules come into force where the entity lives.
+// inForce tells the model that settings and rules have come into force where the entity lives.
 func (q *queue) inForce(props event.Properties, rules []model.Rule) {
 	q.maxEver, q.lockEver = max(q.maxEver, props.MaxDeliveryCount), max(q.lockEver, lockOf(q.kind, &props))
 	q.leastSeen = min(q.leastSeen, props.DuplicateDetectionWindow)
@@ -245,7 +245,7 @@ func (w *world) living() (qs []*queue) {
 	return qs
 }
 
-// catalogued compares the catalogue that was recovered, and takes entities to where it has them.
+// catalogued compares the catalogue that was recovered with what was decided, and brings the entities in line with it.
 func (w *world) catalogued(x *index.Index) {
 	if i := len(w.queues) - 1; i >= 0 {
 		q := w.queues[i].whole.parts[0]
@@ -288,7 +288,7 @@ func (w *world) neverWas(q *queue) {
 	}
 }
 
-// ruled compares the rules in the catalogue (SM-290) and what it counts of topics.
+// ruled compares the rules in the catalogue (SM-290), and its counters of topics.
 func (w *world) ruled(x *index.Index) {
 	sql, correlation := map[*queue]int{}, map[*queue]int{}
 	for _, q := range w.queues {

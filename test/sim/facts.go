@@ -8,8 +8,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/model"
 )
 
-// Facts (docs/decisions/0030): each refusal of a settlement that a client is given has a record, refused sends one for a second of them, and each
-// run one. No reply waits for them, and a second is as long as they wait for company in the frame being filled.
+// Facts (docs/decisions/0030): each refusal of a settlement that a client is given has a record, refused sends have one for each
+// second of them, and each run has one. No reply waits for a fact, and a fact waits for company in the frame being filled for a
+// second at most.
 const (
 	alone  = 1000 // ms that a fact waits for company
 	window = 1000 // ms of refused sends that one event counts
@@ -90,7 +91,7 @@ func (s *shadow) refused(now int64, a *ask, x *want) {
 		return
 	case opSettle, opSettleMany, opStale:
 		if x.refusal == model.UnknownTransaction || x.refusal == model.TooMany {
-			return // it has not come so far
+			return // the loop has not come that far
 		}
 		n.wanted = map[model.Outcome]event.Wanted{model.Complete: event.WantedComplete, model.Abandon: event.WantedAbandon,
 			model.Release: event.WantedRelease, model.Defer: event.WantedDefer, model.DeadLetter: event.WantedDeadLetter}[a.how]

@@ -11,16 +11,17 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/model"
 )
 
-// A disk with little room, one that hangs, and memory that is short (docs/decisions/0039 to 0041) come and go in some worlds. What they keep from being
-// carried out is said here once more, by what clients ask for: it is refused as busy and leaves no trace, and everything else goes on.
+// A disk with little room, one that hangs, and memory that is short (docs/decisions/0039 to 0041) come and go in some worlds.
+// Which requests they keep from being carried out is worked out here once more: those are refused as busy and leave no trace, and
+// everything else goes on.
 
-// faults are what the world suffers from now; its zero value is nothing.
+// faults are what the world suffers from now; the zero value is none.
 type faults struct {
 	rng          *rand.Rand // nil: nothing ever
 	room         log.Room   // on the one disk of all partitions
 	noMemory     bool       // for what lasts
 	littleMemory bool       // for what can do with less, or wait
-	little       *rand.Rand // when that is
+	little       *rand.Rand // says when memory is little
 }
 
 // changeFaults has something begin or end now and then.
@@ -59,7 +60,7 @@ func (w *world) relieve() {
 	}
 }
 
-// DiskState is what the world says. That a frame waits for room is hidden: what is refused then may change within a turn.
+// DiskState is the state that the world has chosen. It hides that a frame waits for room, because what is refused then may change within a turn.
 func (t *simWriter) DiskState() log.DiskState {
 	s := log.DiskState{Room: t.p.w.faults.room}
 	if t.hangs {
@@ -68,7 +69,7 @@ func (t *simWriter) DiskState() log.DiskState {
 	return s
 }
 
-// weight is how much longer the log gets by what a client asks for.
+// weight is how much a request adds to the log.
 type weight int
 
 const (
@@ -78,7 +79,7 @@ const (
 	growth        // for good
 )
 
-// weight is that of a request that was not decided on. Sends, and what is decided about the catalogue, have theirs elsewhere.
+// weight is that of a request that nobody has decided on yet. The weights of sends and of changes of the catalogue are worked out elsewhere.
 func (a *ask) weight() weight {
 	switch a.op {
 	case opSetState:
@@ -95,7 +96,7 @@ func (a *ask) weight() weight {
 	return ending
 }
 
-// admits reports whether something so heavy is carried out.
+// admits reports whether a request of that weight is carried out.
 func (s *faults) admits(n weight) bool {
 	least := map[log.Room]weight{log.RoomEnough: growth + 1, log.RoomLow: growth, log.RoomCritical: change, log.RoomNone: ending}[s.room]
 	return n == light || n < least && (n < growth || !s.noMemory)
@@ -112,7 +113,7 @@ func (a *ask) isNew() bool {
 	return false
 }
 
-// kept hands a request to the front of a partition's mailbox, and reports whether it got in. What must not is busy at once.
+// kept hands a request to the front of a partition's mailbox, and reports whether it got in. One that must not get in is answered as busy at once.
 func (w *world) kept(p *part, a *ask) bool {
 	full := w.faults.room == log.RoomNone
 	if !full && !p.writer.hangs {
@@ -157,7 +158,7 @@ func (s *shadow) suffers() {
 	s.m.NoSends = !s.w.faults.admits(growth)
 }
 
-// scarce tells that the reserve is not for facts.
+// scarce says that facts may not use the reserve.
 func (s *shadow) scarce() bool { return s.w.faults.room >= log.RoomCritical }
 
 // withFaults refuses what there is no room for before it is decided on.

@@ -29,7 +29,7 @@ func (w *world) fences(p *part) bool {
 	return true
 }
 
-// mayFence reports whether a partition that has failed is fenced. Where somebody waits for it whom a start would have to forget, the process ends.
+// mayFence reports whether a partition that has failed is fenced. If somebody waits for it whom a start would have to forget, the process ends instead.
 func (w *world) mayFence(p *part) bool {
 	busy := w.collector != nil && w.collector.asked > 0 || w.admin != nil && slices.ContainsFunc(w.admin.q.whole.parts, func(q *queue) bool { return q.host == p || q.host == nil })
 	return w.o.fences && p.id != 0 && !busy && !w.draining && w.chance(80)
@@ -88,8 +88,8 @@ func (w *world) fenceInOrder(p *part) {
 	w.abandon(p)
 }
 
-// endLoop ends a loop, and holds that each message that a courier has offered it has an answer, and one only: that nobody knows. Of one that has
-// failed it is not known which had their answers before.
+// endLoop ends a loop, and checks that each message that a courier has offered it gets one answer and no other: that nobody knows
+// what came of it. Where the loop has failed, it is not known which had their answers before.
 func (w *world) endLoop(p *part) {
 	w.turnedAwayIn(p)
 	failed := p.failed() || p.loop.Err() != nil
@@ -121,7 +121,7 @@ func (w *world) endLoop(p *part) {
 	}
 }
 
-// abandon forgets what was in memory alone.
+// abandon forgets what was only in memory.
 func (w *world) abandon(p *part) {
 	w.forgetPart(p)
 	p.away = true
@@ -163,7 +163,7 @@ func (w *world) inVain(p *part, err error) bool {
 	return true
 }
 
-// restartedIn is restarted for what a partition has.
+// restartedIn is restarted for what lives in one partition.
 func (h *history) restartedIn(p *part) {
 	for k, reg := range h.states {
 		if reg.asked > 0 && h.w.queues[k.q].host == p {
@@ -178,7 +178,7 @@ func (h *history) restartedIn(p *part) {
 	}
 }
 
-// forgetPart forgets what of a partition only lived in memory.
+// forgetPart forgets those parts of a partition that lived only in memory.
 func (w *world) forgetPart(p *part) {
 	p.frames, p.put, p.reached, p.heard, p.asked = nil, nil, marks{}, marks{}, 0
 	if !p.away {

@@ -111,7 +111,7 @@ func (h *history) moved(sender *life, q *queue, d *engine.Delivery, m *model.Mes
 	}
 	l := &life{sent: sender.sent, of: sender, from: uint64(d.EnqueuedSequence), ok: true}
 	l.q, l.session = q, m.Session
-	if h.w.stats.ClocksSet > 0 { // where clocks are set on its way it is the sender's word that counts, and what that was by then only the model knows
+	if h.w.stats.ClocksSet > 0 { // if clocks were set on its way the sender's word counts, and only the model knows what that had become by then
 		l.due = 0
 	}
 	h.copies = append(h.copies, l)
@@ -329,7 +329,7 @@ func (h *history) inOrder() {
 	slices.SortFunc(newest(h.grants, func(g *held) bool { return g.step == h.w.step }), func(a, b *held) int { return bytes.Compare(a.token[:], b.token[:]) })
 }
 
-// newest is the end of a list, as far as all of it is new.
+// newest is the longest end of a list in which everything is new.
 func newest[T any](list []T, isNew func(T) bool) []T {
 	i := len(list)
 	for i > 0 && isNew(list[i-1]) {
@@ -338,8 +338,8 @@ func newest[T any](list []T, isNew func(T) bool) []T {
 	return list[i:]
 }
 
-// locked notes a token a client was given. Of many the oldest are never settled by it: their locks end by themselves. Not so while it drains: a ring
-// of subscriptions hands out more at once, and what was not completed would come again with every end of a lock, beyond the time that draining has.
+// locked notes a token that a client was given. When there are many, clients never settle the oldest: their locks end by themselves. That is not so while it
+// drains: a ring of subscriptions hands out more at once, and what was not completed would come again whenever its lock ends, for longer than draining may take.
 func (h *history) locked(q *queue, sub model.Sub, t model.Token) {
 	h.tokens = append(h.tokens, known{q, sub, t, h.w.step})
 	if len(h.tokens) > 64 && !h.w.draining {
@@ -472,7 +472,7 @@ func (h *history) cancelled(a *ask) {
 	}
 }
 
-// stateAnswered takes in what a session's state was set to, or holds that what was read is what was set last.
+// stateAnswered takes in what a session's state was set to, or checks that what was read is what was set last.
 func (h *history) stateAnswered(a *ask, x *want, ok bool) {
 	k := sessionKey{a.q.n, *a.session}
 	reg := h.states[k]
@@ -567,7 +567,7 @@ func (h *history) duplicates() {
 	}
 }
 
-// idle: an entity deletes itself, into which nobody sent anything for so long, as far as the broker can know after a start.
+// idle checks, when an entity deletes itself, that nobody has sent anything to it for long enough, as far as the broker can know after a start.
 func (h *history) idle(q *queue, now int64) {
 	after := max(now-q.entity.Properties.AutoDeleteOnIdle.Milliseconds(), h.w.started)
 	for _, l := range h.all {

@@ -12,14 +12,15 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/model"
 )
 
-// Entities that nobody uses delete themselves (semantics.md 7.7). The broker asks all partitions what is in use by itself, then
-// goes from entity to entity: here one step at a time, with anything in between.
+// Entities that nobody uses delete themselves (semantics.md 7.7). The broker asks all partitions which entities are in use
+// without being asked for anything, then goes from entity to entity. Here it does so one step at a time, with anything in
+// between.
 
 // collector is one such round.
 type collector struct {
 	asked int              // partitions that have not answered
-	busy  []event.EntityID // as they did
-	held  map[*queue]bool  // as they must
+	busy  []event.EntityID // in use, as partitions answered
+	held  map[*queue]bool  // in use, as they must answer
 	todo  []*queue
 	waits bool // for a note to be in the log
 }
@@ -51,7 +52,7 @@ func (w *world) collect() {
 	}
 }
 
-// answered notes what a partition uses by itself.
+// answered notes what a partition says is in use by itself.
 func (c *collector) answered(w *world, held []*queue, busy []event.EntityID) {
 	got, must := slices.Clone(busy), []event.EntityID{}
 	for _, q := range held {
@@ -71,7 +72,7 @@ func (c *collector) answered(w *world, held []*queue, busy []event.EntityID) {
 	}
 }
 
-// visit deletes an entity nobody used for too long, or notes when it was used. It reports false when that has to wait.
+// visit deletes an entity that nobody has used for too long, or notes when it was used. It reports false when that has to wait.
 func (w *world) visit(c *collector, q *queue) bool {
 	if q.ended || q.refused() { // not all of it can be asked
 		return true
@@ -111,7 +112,7 @@ func (w *world) visit(c *collector, q *queue) bool {
 	return true
 }
 
-// use is what the model has to know.
+// use is what the model has to know of how an entity is used.
 func (w *world) use(c *collector, q *queue) *model.Use {
 	s, _ := w.newestSetting(q)
 	u := &model.Use{Asked: q.used, Noted: s.noted, Put: max(s.changed, q.ruled), Busy: c.held[q]}
@@ -154,5 +155,5 @@ func (s *shadow) touched(now int64, a *ask) {
 	s.w.catalogue = append(s.w.catalogue, next)
 }
 
-// uses reports whether somebody uses an entity who asks it for this.
+// uses reports whether asking an entity for this counts as using it.
 func (op operation) uses() bool { return op < opUpdate }

@@ -64,7 +64,7 @@ func (w *world) finishTurns() {
 	}
 }
 
-// stopTurns leaves loops of a run that is over.
+// stopTurns abandons the loops of a run that is over.
 func (w *world) stopTurns() {
 	for _, p := range w.parts {
 		if p.goesOn != nil {
@@ -128,7 +128,7 @@ func (w *world) most(p *part) int {
 	return n
 }
 
-// mail takes requests from an inbox, that many at least: an entity's partitions in one log are dropped together.
+// mail takes at least that many requests from an inbox: an entity's partitions in one log are dropped together.
 func (p *part) mail(n int) []*ask {
 	for n > 0 && n < len(p.inbox) && p.inbox[n].op == opDrop && p.inbox[n-1].op == opDrop {
 		n++

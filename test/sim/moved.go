@@ -25,7 +25,7 @@ const (
 	staysThere                 // … which it does not leave: it has moved too often
 )
 
-// move is one of a kind.
+// move is a kind of move, with how it ends.
 type move struct {
 	trigger model.Trigger
 	fate    fate
@@ -117,8 +117,8 @@ func (w *world) failure(t event.Trigger, sub event.SubQueue, back bool, why mode
 
 var triggers = map[event.Trigger]model.Trigger{event.TriggerForward: model.Forward, event.TriggerDeadLetter: model.ForwardDead, event.TriggerVia: model.Via}
 
-// inOrder holds that what goes one way arrives in the order in which it set out: what is offered is in order, and what is before it is known, or was
-// refused in this run.
+// inOrder checks that what goes one way arrives in the order in which it left: offers come in order, and what left before a
+// message is known at the destination, or was refused in this run.
 func (w *world) inOrder(from, to *queue, items []model.Arriving) {
 	var last uint64
 	for i := range items {
@@ -145,7 +145,7 @@ type moveKey struct {
 	number uint64
 }
 
-// mayFail holds that a transfer fails where the table of docs/decisions/0035 says so, with what its destination said, and that its message goes where the
+// mayFail checks that a transfer fails where the table of docs/decisions/0035 says so, with what its destination said, and that its message goes where the
 // table says.
 func (w *world) mayFail(q *queue, trigger model.Trigger, f *engine.FailTransfer) {
 	why, said := refusals[f.Refusal.Code], w.refusals[moveKey{q.n, uint64(f.Number)}]
@@ -173,7 +173,7 @@ func (w *world) mayFail(q *queue, trigger model.Trigger, f *engine.FailTransfer)
 	}
 }
 
-// comesFrom holds that what has arrived says where it comes from (docs/decisions/0035): the slice it left, and the message that it was there.
+// comesFrom checks that what has arrived says where it comes from (docs/decisions/0035): the slice it left, and the message that it was there.
 func (w *world) comesFrom(ev event.Event) {
 	var a *event.Arrival
 	var from event.Source

@@ -17,8 +17,9 @@ import (
 
 // Messages that move. The couriers are real and are given their turns by hand; what they ask loops for waits beside the
 // inboxes, for any time, and some of it is turned away. The model says what a loop puts in transfer, and what comes of each thing that a
-// courier asks. What it may ask is held here: a message is taken to its destination when its transfer is durable and as it is at its source,
-// a transfer is over when the message is durable there, and a floor holds when all below it are durably over.
+// courier asks. What it may ask is checked here: a message may be taken to its destination once its transfer is durable, and as
+// it is at its source; a transfer may be over once the message is durable at its destination; and a floor may stand once all
+// transfers below it are durably over.
 
 // offered is what a courier asked a loop for.
 type offered struct {
@@ -31,7 +32,7 @@ type offered struct {
 	answered bool // … and its courier knows what came of it
 }
 
-// courier makes that of a partition.
+// courier makes the courier of a partition.
 func (w *world) courier(p *part) *host.Courier {
 	return host.NewCourier(host.CourierOptions{Home: engine.PartitionID(p.id), Reread: w.reread, Entity: w.byID, Logger: w.logger(),
 		FailuresTo: w.o.failuresTo, Memory: w.memory,
@@ -66,14 +67,14 @@ func (w *world) courier(p *part) *host.Courier {
 		}})
 }
 
-// mayLeave holds that nothing sets out from a slice that is no more once its courier knows.
+// mayLeave checks that nothing leaves a slice that is gone, once its courier knows that it is.
 func (w *world) mayLeave(cmd *engine.Import) {
 	if from := w.queueOf(cmd.Source.Entity); from.forgotten && !w.gone() {
 		w.broken("I21", "%s is no more, its courier was told, and offers %d messages of it", from.path, len(cmd.Items))
 	}
 }
 
-// refusing reports whether a log takes nothing now: it goes for a while.
+// refusing reports whether a log takes nothing now; once it does so, that lasts for a while.
 func (w *world) refusing(p *part) bool {
 	if p.shut == 0 && w.chance(3) {
 		p.shut = 1 + w.rng.IntN(6)
@@ -158,7 +159,7 @@ func (w *world) draft(body []byte) *model.Draft {
 	return &a.drafts()[0]
 }
 
-// order is that what is in a queue moves, as the loop knows it.
+// order says that the messages of a queue move, as the loop knows it.
 type order struct {
 	q      *queue
 	dead   bool
@@ -182,7 +183,7 @@ func (w *world) target(path string) (to event.EntityID, ok bool) {
 	return to, true
 }
 
-// orders are those of an entity, as they are when somebody tells of them.
+// orders are the orders of an entity at the moment when partitions are told of them.
 func (w *world) orders(q *queue) (all [2]*event.EntityID) {
 	for i, path := range [...]string{q.entity.Properties.ForwardTo, q.entity.Properties.ForwardDeadLetteredMessagesTo} {
 		if to, ok := w.target(path); ok {
@@ -255,7 +256,7 @@ func (w *world) idOf(id event.EntityID) int {
 	return 0
 }
 
-// reorder tells the partitions where messages go, when an entity was changed, or is no more.
+// reorder tells the partitions where messages go, when an entity was changed or deleted.
 func (w *world) reorder(q *queue) {
 	if !w.o.moves {
 		return
@@ -286,7 +287,7 @@ func (w *world) orderAll(of ...*part) {
 	}
 }
 
-// forgetSources is what a start does with what came from entities that are no more.
+// forgetSources forgets what came from entities that are gone, as a start does.
 func (w *world) forgetSources(p *part, now int64) {
 	for _, mq := range p.model.Queues {
 		var from []int
@@ -302,7 +303,7 @@ func (w *world) forgetSources(p *part, now int64) {
 	}
 }
 
-// hand gives a loop some of what couriers ask for, and the shadow, too.
+// hand gives a loop, and its shadow, some of what couriers ask for.
 func (p *part) handOffers() (given []*offered) {
 	n := len(p.offers)
 	if !p.w.draining && p.w.chance(50) {
@@ -321,7 +322,7 @@ func (p *part) handOffers() (given []*offered) {
 	return given
 }
 
-// carried is what comes of what couriers ask: what is over first, then what arrives, as much as one group may have.
+// carried works out what comes of what couriers ask for: first the transfers that are over, then what arrives, as much as one group may have.
 func (s *shadow) carried(now int64, all []*offered) {
 	for _, o := range all {
 		if o.ends {
@@ -369,7 +370,7 @@ func (s *shadow) over(now int64, over host.Over) {
 	}
 }
 
-// mustBeThere holds that a message is durable at its destination before its source forgets it (I21).
+// mustBeThere checks that a message is durable at its destination before its source forgets it (I21).
 func (w *world) mustBeThere(q *queue, n uint64) {
 	m := q.model.Moving(n)
 	if m == nil || m.Transfer.To == 0 {
@@ -388,7 +389,7 @@ func (w *world) mustBeThere(q *queue, n uint64) {
 	}
 }
 
-// imports is messages that arrive.
+// imports works out what becomes of messages that arrive.
 func (s *shadow) imports(now int64, o *offered, cmd *engine.Import) {
 	w, to, from := s.w, s.w.queueOf(cmd.Slice.Entity), s.w.queueOf(cmd.Source.Entity)
 	x := want{tag: o.tag, ask: &ask{op: opImport, q: to, offer: o}, at: now}
@@ -425,7 +426,7 @@ func (s *shadow) imports(now int64, o *offered, cmd *engine.Import) {
 	s.hold(x)
 }
 
-// mayFloor holds that all transfers below a floor are over, durably (13.4).
+// mayFloor checks that all transfers below a floor are over, durably (13.4).
 func (w *world) mayFloor(from, to *queue, floor uint64) {
 	if from.model.Dropped {
 		return
@@ -535,7 +536,7 @@ func (w *world) carry(p *part) {
 	p.rest = int64(p.courier.Turn(w.clock.Now()))
 }
 
-// nothingCarried holds that a courier has nothing when nothing is left, and that its loop counts so.
+// nothingCarried checks that a courier has nothing when nothing is left, and that its loop agrees.
 func (w *world) nothingCarried(p *part) {
 	if p.courier == nil {
 		return

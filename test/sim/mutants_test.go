@@ -13,11 +13,11 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/planted"
 )
 
-// alive are the invariants that are broken when a lock counts as alive that is not: for a settlement, or for whoever is to be next; or when
-// the fact that a settlement is refused is missing in the log before its answer comes.
+// alive are the invariants that are broken when a lock that has ended counts as alive, for a settlement or for whoever is next;
+// or when the answer that refuses a settlement comes before the fact of it is in the log.
 var alive = []string{"I1", "I6", "I5", "I10", "I17", "I26", "P21"}
 
-// bugs are those that the simulation must find, in how many seeds, and as what.
+// bugs are those that the simulation must find, with the number of seeds that it has for each, and the invariants by which it may find it.
 var bugs = []struct {
 	bug    mutant.Bug
 	seeds  int
@@ -93,9 +93,9 @@ var bugs = []struct {
 	{canary, 1, false, []string{string(canary)}},
 }
 
-// TestPlantedBugs runs TestSim in a child process for every planted bug of reliability.md 6 that is its to find, and
-// demands that it finds it within its budget of seeds, as what it is: by one of the invariants of reliability.md 5 that are named here.
-// Where nothing is planted it must find nothing.
+// TestPlantedBugs runs TestSim in a child process for every planted bug of reliability.md 6 that it has to find, and demands that
+// it finds the bug within its number of seeds and by one of the invariants of reliability.md 5 that are named here. Where nothing
+// is planted it must find nothing.
 func TestPlantedBugs(t *testing.T) {
 	for _, m := range bugs {
 		name := string(m.bug)
@@ -130,8 +130,8 @@ func init() { alwaysFail = mutant.On(canary) }
 
 var violation = regexp.MustCompile(`VIOLATION (seed \d+: (.*?) broken .*)\n(?:.*\n)*?\s*after (\d+) seeds`)
 
-// child runs TestSim with a bug planted and returns its first violation, and the invariant that it breaks. One seed runs after the
-// other, so that which comes first does not change.
+// child runs TestSim with a bug planted and returns its first violation, and the invariant that it breaks. Seeds run one after
+// the other, so that the first violation is always the same.
 func child(t *testing.T, bug mutant.Bug, seeds int, damage bool) (broken, found, out string) {
 	t.Helper()
 	p, failed := planted.Run(t, bug, "-test.run", "^TestSim$", "-test.v", "-test.cpu", "1", "-seeds", strconv.Itoa(seeds), fmt.Sprintf("-damage=%v", damage))

@@ -42,10 +42,10 @@ type options struct {
 	damage  bool // bits that flip at rest
 
 	sealAfter time.Duration // how long a chapter is closed before it is sealed; 0: none is
-	sealing   int           // how often in a hundred steps it is looked for one
+	sealing   int           // in how many of a hundred steps a chapter to seal is looked for
 	spacing   int           // how often history is given back, in a hundred steps; 0: never
 	eager     bool          // … also where little is gained
-	dying     int           // percent of the steps of that in which the process dies, inside a call of the file system
+	dying     int           // percent of those steps in which the process dies, inside a call of the file system
 	steady    bool          // what was done is durable after each step, unless a disk hangs
 	forge     bool          // bodies that look like frames of the log
 	jumps     bool          // the wall clock is set
@@ -136,7 +136,7 @@ var operationNames = [...]string{"send", "batch", "attach", "accept", "flow", "d
 
 func pick[T any](rng *rand.Rand, of ...T) T { return of[rng.IntN(len(of))] }
 
-// Streams keep what is drawn about a later feature apart from all else.
+// Streams keep what is drawn for a later feature apart, so that all else stays the same.
 const (
 	topicsStream = 0xd1342543de82ef95
 	roomStream   = 0x9e3779b97f4a7c15
@@ -353,7 +353,7 @@ func (o *options) addForwarding(rng *rand.Rand) {
 	}
 }
 
-// narrow has each subscription of a topic want little: else hardly a message ever arrives at one that nobody wants.
+// narrow has each subscription of a topic want little: else a topic would hardly ever get a message that no subscription wants.
 func (o *options) narrow(rng *rand.Rand, topic string) {
 	for i := range o.entities {
 		if e := &o.entities[i]; e.topic == topic {
@@ -377,7 +377,7 @@ func (o *options) forward(rng *rand.Rand, p *event.Properties) {
 	}
 	p.ForwardTo, p.ForwardDeadLetteredMessagesTo = "", ""
 	if p.LockDuration == 0 {
-		return // of a topic nothing moves but to its subscriptions
+		return // nothing leaves a topic but for its subscriptions
 	}
 	if !p.RequiresSession {
 		p.ForwardTo = to()

@@ -12,7 +12,7 @@ import (
 
 // A receiver of an entity with several partitions has a port in each log that hosts some, and the ports share one credit, one drain and one session
 // (docs/decisions/0034). Loops stand still before each look at what is shared, where the seed says so, and others go on meanwhile. What a port found is
-// noted; from that the shadow says what its loop must do, and from what clients know it is held that all ports together give what is due, once.
+// noted; from that the shadow says what its loop must do, and what clients know is used to check that all ports together give what is due, once.
 
 // port is what a receiver is in one log.
 type port struct {
@@ -28,7 +28,7 @@ type port struct {
 	saying int       // answers to drains that have not left
 }
 
-// drain is how far a port is with one.
+// drain is how far a port has come with a drain.
 type drain int
 
 const (
@@ -137,7 +137,7 @@ func (w *world) submitJoint(a *ask) {
 	}
 }
 
-// turnAway is what becomes of what a port is asked for in a log that does not serve.
+// turnAway is what becomes of a request to a port in a log that does not serve.
 func (w *world) turnAway(p *part, a *ask) {
 	a.unsure()
 	var answer answers
@@ -230,7 +230,7 @@ func (w *world) joined(x *want, r *engine.Reply) {
 	}
 }
 
-// sharedLimit has a flow's limit be one that clients ask for: who drains asks for no less than before.
+// sharedLimit makes a flow's limit one that clients ask for: a client that drains asks for no less than before.
 func (w *world) sharedLimit(a *ask) {
 	r := a.rcv
 	if a.drain && int32(a.limit-r.largest) < 0 {
@@ -254,7 +254,7 @@ func (a *ask) drained() {
 	}
 }
 
-// withinCredit holds that a delivery is one that its client has given credit for, whatever ports do (P19, SM-211).
+// withinCredit checks that a delivery is one that its client has given credit for, whatever ports do (P19, SM-211).
 func (w *world) withinCredit(r *receiver) {
 	if len(r.ports) > 0 && int32(r.largest-r.got) < 1 {
 		w.broken("P19", "%s: receiver %d gets its delivery %d, for a credit of %d", r.q.path, r.tag, r.got+1, r.largest)
@@ -270,7 +270,7 @@ func (w *world) forgetReceiver(r *receiver) {
 	w.submit(&ask{op: opDetach, q: r.q, sub: r.sub, tag: w.tag(), rcv: r, cmd: &engine.Detach{Receiver: r.real}})
 }
 
-// portsGone: the receivers that have a port in a log that serves no more are told so, and leave the others.
+// portsGone: receivers with a port in a log that no longer serves are told so, and leave the others.
 func (w *world) portsGone(p *part) {
 	for _, r := range slices.Clone(w.receivers) {
 		if slices.ContainsFunc(r.ports, func(port *receiver) bool { return port.q.host == p }) {
@@ -280,7 +280,7 @@ func (w *world) portsGone(p *part) {
 	}
 }
 
-// portsBack: receivers that lack a log that is back leave, and come again.
+// portsBack: receivers without a port in a log that is back leave, and come again.
 func (w *world) portsBack(p *part) {
 	for _, r := range slices.Clone(w.receivers) {
 		if !r.granted && slices.Contains(r.real.Away, engine.PartitionID(p.id)) {
@@ -289,7 +289,7 @@ func (w *world) portsBack(p *part) {
 	}
 }
 
-// turnedAwayIn is what becomes of what ports were asked for, in a log whose loop has ended.
+// turnedAwayIn is what becomes of requests to ports in a log whose loop has ended.
 func (w *world) turnedAwayIn(p *part) {
 	for _, x := range p.shadow.waiting {
 		if x.joint != nil {
@@ -331,7 +331,7 @@ func (ln *line) queued(r *receiver) (n int32) {
 	return n
 }
 
-// takes takes one of the credit of the receiver that is served; false: others have used it.
+// takes uses one credit of the receiver that is served; false: others have used it up.
 func (s *shadow) takes(ln *line, r *receiver) bool {
 	if r.shared {
 		is := s.looks(r)
@@ -470,8 +470,8 @@ func (r *receiver) hasSession(lock model.Token) {
 	c.granted, c.lock = true, lock
 }
 
-// starving holds that no receiver of an entity with several partitions that takes more is left without what is there for it, in a log that serves: where
-// all loops are at rest nothing would ever wake them (10.4, I26).
+// starving checks that no receiver of an entity with several partitions that can take more is left without messages that a
+// serving log has for it: once all loops are at rest nothing would ever wake them (10.4, I26).
 func (w *world) starving() {
 	if slices.ContainsFunc(w.parts, func(p *part) bool { return len(p.inbox) > 0 || p.shadow.more() || p.loop.Busy() }) {
 		return

@@ -19,9 +19,10 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/model"
 )
 
-// A partition whose log is damaged is refused by a start, for as long as nobody puts the damage right; all others serve. What its entities are asked
-// for is turned away, what moves there waits, the catalogue knows of it as before and of what is changed meanwhile, and nothing of it is written.
-// The clock may be set without it. Partition 0 is never refused: without the catalogue there is no broker.
+// A partition whose log is damaged is refused by a start, for as long as nobody puts the damage right; all others serve. Requests
+// to its entities are turned away, messages that move there wait, the catalogue still has its entities and notes what is changed
+// meanwhile, and none of its files is written. The clock may be set while it is away. Partition 0 is never refused: without the
+// catalogue there is no broker.
 
 // corruption is damage that has a partition refused.
 type corruption struct {
@@ -100,7 +101,7 @@ func (w *world) refuses(p *part, disk *faultfs.FS) bool {
 	return errors.As(err, &c)
 }
 
-// refuse holds that a start refuses a partition that is damaged.
+// refuse checks that a start refuses a partition that is damaged.
 func (w *world) refuse(p *part) {
 	_, err := w.store.Open(context.Background(), log.PartitionID(p.id))
 	var c *log.CorruptError
@@ -193,7 +194,7 @@ func (w *world) install(p *part, x *index.Index) error {
 	for _, q := range w.queues {
 		if s, exists := w.newestSetting(q); exists && q.host == p {
 			q.entity.Use(now)
-			q.use(int64(now)) // that it was away is no idleness
+			q.use(int64(now)) // its time away does not count as idleness
 			w.configure(q, s)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/model"
 )
 
-// Rules come from a small pool. The model knows what each does; here it is said in the words of the broker.
+// Rules come from a small pool. The model knows what each does; here they are written as the broker takes them.
 
 var colors = []string{"", "red", "blue"}
 
@@ -74,7 +74,7 @@ func rulesOf(rules []model.Rule) []event.Rule {
 	return all
 }
 
-// ruleOf says a rule in the language of rules.
+// ruleOf writes a rule in the language of rules.
 func ruleOf(r model.Rule) event.Rule {
 	out := event.Rule{Name: r.Name}
 	f, sql := &out.Filter, ""

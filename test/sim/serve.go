@@ -109,7 +109,7 @@ func (s *shadow) serve(now int64, ln *line) (all bool) {
 			x.shows = s.m.Solid
 		} else {
 			s.m.Lock(now, q, m.Seq, token)
-			if x.showing(q, []*model.Message{m}); r.real.Session != nil { // that those in front have gone
+			if x.showing(q, []*model.Message{m}); r.real.Session != nil { // it also shows that those in front have gone
 				x.shows = max(x.shows, q.Cleared)
 			}
 		}

@@ -128,8 +128,8 @@ func (s *shadow) leaveWaiters(h *sessionWaiters, r *receiver) {
 	s.mayForget(h.q)
 }
 
-// mayForget forgets who waits for sessions when nobody at all is attached to the entity. While somebody is, at its dead letters maybe, it
-// stays marked although those have left for whom something came: who waits next is looked at once more.
+// mayForget forgets who waits for sessions when nobody at all is attached to the entity. While somebody is, perhaps at its dead
+// letters, the entity stays marked even if those for whom something came have left: whoever waits next is looked at once more.
 func (s *shadow) mayForget(q *queue) {
 	if h := s.sessionWaiters[q]; h != nil && h.attached == 0 && !q.attended() {
 		delete(s.sessionWaiters, q)
@@ -230,7 +230,7 @@ func (s *shadow) leaveSession(h *sessionWaiters, r *receiver) {
 	s.leaveWaiters(h, r)
 }
 
-// deactivate counts a receiver out that has asked for messages.
+// deactivate stops counting a receiver that has asked for messages.
 func (s *shadow) deactivate(r *receiver) {
 	if r.hasPulled {
 		r.hasPulled = false

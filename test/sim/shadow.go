@@ -87,8 +87,8 @@ type receiver struct {
 	mail    mail        // to its client
 }
 
-// mail is what is on its way to the client of a receiver with several ports. A loop that stands still has posted what is looked at only when it is done, when
-// what others have posted behind it may have been.
+// mail is what is on its way to the client of a receiver with several ports. What a loop that stands still has posted is looked
+// at only when the loop is done; by then, what others have posted after it may have been looked at already.
 type mail struct {
 	posted, read int   // deliveries
 	drains       []int // for each end of a drain that was posted and not read: deliveries posted before it
@@ -174,7 +174,7 @@ func newShadow(w *world, p *part) *shadow {
 	p.model.Written = p.model.Records
 	p.model.NewID = func() model.Token {
 		if len(p.issued) == 0 && p.loop.Err() != nil {
-			return model.Token{} // it did not come so far
+			return model.Token{} // the loop did not come that far
 		}
 		return p.ids()
 	}
@@ -247,7 +247,7 @@ func (s *shadow) committed(now int64, before marks) {
 	s.seal(now)
 }
 
-// heard marks whoever may have to do with what has just happened.
+// heard marks whomever what has just happened may concern.
 func (s *shadow) heard() {
 	for i := 0; i < len(s.m.News); i++ {
 		n := s.m.News[i]
@@ -457,7 +457,7 @@ func (s *shadow) seal(now int64) {
 			break
 		}
 	}
-	for len(s.p.put) > 0 { // of planted bugs
+	for len(s.p.put) > 0 { // which only planted bugs leave
 		s.hand()
 	}
 }

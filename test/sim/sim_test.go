@@ -35,7 +35,7 @@ type seedRuns struct {
 	next  uint64
 	stats Stats
 	bad   bool
-	found map[string]int // violations by invariant, where one does not end it
+	found map[string]int // violations by invariant, where a violation does not end the run
 }
 
 func (r *seedRuns) run() {
@@ -116,7 +116,7 @@ func TestSim(t *testing.T) {
 	}
 }
 
-// checkCoverage holds that many seeds met everything there is: a generator that never gets there proves nothing.
+// checkCoverage checks that many seeds met everything there is: a generator that never gets there proves nothing.
 func checkCoverage(t *testing.T, stats *Stats) {
 	t.Helper()
 	for k := event.KindOriginDefined; k <= event.KindScheduledPublished; k++ {

@@ -21,7 +21,8 @@ import (
 
 // History is given back while everything goes on, in most of the worlds that seal: bases are made, files that end before them removed, and bodies dropped that no state
 // needs (docs/decisions/0048 to 0050), by policies that change. The steps are those of the broker (host.History), and a crash comes in the middle of them as of anything
-// else. The oracle is not told of any of it: whatever is asked of a log is asked of one that has lost its history. What may go is said here once more, from records.
+// else. The oracle is not told of any of it: whatever is asked of a log is asked of one that has lost its history. What may go is
+// worked out here once more, from records.
 
 // spacing is what gives history back; its zero value does nothing.
 type spacing struct {
@@ -81,10 +82,10 @@ func (w *world) space() {
 	w.ifStopped()
 }
 
-// never is how much a log has to grow for a checkpoint where none is made, and the seed is to have the same luck as where one is.
+// never is how much a log has to grow for a checkpoint where none is to be made, while the seed draws the same random numbers as where some are.
 const never = 1 << 40
 
-// steady has all that was done become durable.
+// steady makes everything that was done durable.
 func (w *world) steady() {
 	if !w.o.steady {
 		return
@@ -98,7 +99,7 @@ func (w *world) steady() {
 	w.ifStopped()
 }
 
-// stopSpace ends what has begun: the process does.
+// stopSpace ends what has begun, because the process ends.
 func (w *world) stopSpace() {
 	if r := w.spaces.round; r != nil {
 		w.spaces.round = nil
@@ -219,7 +220,7 @@ func (w *world) cut(ctx context.Context, l log.Partition, upTo event.LSN, forced
 	return freed, err
 }
 
-// gaveBack holds that a step ends with an error only for a reason.
+// gaveBack checks that a step ends with an error only for a reason.
 func (w *world) gaveBack(p *part, what string, err error) {
 	var refusal *engine.Error
 	switch {
@@ -230,9 +231,9 @@ func (w *world) gaveBack(p *part, what string, err error) {
 	}
 }
 
-// mayGo holds that no policy keeps an event before an address.
+// mayGo checks that no policy keeps an event before an address.
 func (w *world) mayGo(p *part, upTo event.LSN) {
-	armed, failing := w.armed, w.failing // to read it is no part of it
+	armed, failing := w.armed, w.failing // reading the log here is no part of the run: it meets no faults
 	w.armed, w.failing = 0, 0
 	defer func() { w.armed, w.failing = armed, failing }()
 	first, _ := p.plog.Bounds()
@@ -256,7 +257,7 @@ func (w *world) mayGo(p *part, upTo event.LSN) {
 	}
 }
 
-// policyOf is what is kept of an entity: of one that is no more what is said of the namespace.
+// policyOf is the policy of an entity; for one that is gone, that of the namespace.
 func (w *world) policyOf(id event.EntityID) event.HistoryPolicy {
 	path := ""
 	if e := w.byID(id); e != nil {
@@ -282,7 +283,8 @@ func (w *world) dropBodies(ctx context.Context, h *host.History, p *part) {
 	w.gaveBack(p, "bodies", err)
 }
 
-// erased reports whether a body may be gone that a client is shown: of what it was given without a lock, or only looked at, nothing may be left by the time it reads.
+// erased reports whether the body of a message that a client is shown may be gone: if the client was given it without a lock, or
+// only peeked at it, nothing may be left by the time it reads.
 func (p *part) erased(b event.Blob, err error) bool {
 	if p.w.spaces.rng == nil || !errors.Is(err, event.ErrErased) || p.state == nil {
 		return false
@@ -298,7 +300,7 @@ func (p *part) erased(b event.Blob, err error) bool {
 	return true
 }
 
-// records is how many records a log has had that was just recovered, those that were cut with them.
+// records is how many records a log that was just recovered has ever had, including those that were cut.
 func (p *part) records() int {
 	if b, ok := p.plog.(log.Bases); ok {
 		if _, ok := b.Base(); ok {

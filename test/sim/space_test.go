@@ -9,7 +9,7 @@ import (
 
 var flagPowerCuts = flag.Int64("power-cuts", 0, "how often the power is cut while history is given back, in TestSpacePowerCuts; 0: 1,000 times, or 50 with -short")
 
-// always has history given back all the time, so that files go and bodies do.
+// always has history given back all the time, so that both files and bodies go.
 func always(o *options) {
 	o.sealAfter, o.sealing, o.spacing, o.eager, o.checkpointBytes = -1, 60, 60, true, 1
 }
@@ -45,7 +45,7 @@ func TestSpacePowerCuts(t *testing.T) {
 	}
 }
 
-// A layout is how a log is cut into files, which moves the addresses in it.
+// layouts are ways to cut a log into files, which moves the addresses in it.
 var layouts = []struct {
 	name   string
 	change func(*options)
@@ -58,7 +58,7 @@ var layouts = []struct {
 	}},
 }
 
-// A keeping is what becomes of what was written.
+// retentions are what may become of what was written.
 var retentions = []struct {
 	name   string
 	change func(*options)
@@ -119,5 +119,5 @@ func alike(o *options, ends bool) {
 		o.actions[actCrash], o.actions[actStop] = 20, 20 // of about 300
 	}
 	o.checkpointBytes, o.sealAfter, o.spacing = never, 0, 0
-	o.split = 0 // in which partition a send without a key goes depends on what else goes on: not compared yet
+	o.split = 0 // which partition a send without a key goes to depends on what else goes on: not compared yet
 }

@@ -36,7 +36,7 @@ func (q *queue) site() *queue {
 	return q
 }
 
-// sites are those of all logs.
+// sites are the sites of the entity in all logs.
 func (q *queue) sites() (all []*queue) {
 	for _, part := range q.whole.parts {
 		if part == part.site() {
@@ -76,7 +76,7 @@ func (q *queue) settings(p event.Properties) model.Settings {
 	return s
 }
 
-// spread makes as many partitions of an entity as it has, and holds that each is where the placement hash says (log-format.md 8).
+// spread makes as many partitions of an entity as it has, and checks that each is where the placement hash says (log-format.md 8).
 func (w *world) spread(q *queue, id event.EntityID, hosts []byte) {
 	must := 1
 	switch {
@@ -186,7 +186,7 @@ func (w *world) elsewhere(a *ask, cmd *engine.Send) bool {
 	return ok
 }
 
-// whole send is what a client sends, if that is what it asks for.
+// sending is what a client sends, if that is what it asks for.
 func (a *ask) sending() *engine.Send {
 	cmd, _ := a.cmd.(*engine.Send)
 	return cmd
@@ -210,7 +210,7 @@ func (q *queue) anyNumber(w *world) uint64 {
 	return q.model.Base + uint64(w.rng.IntN(int(q.model.Last-q.model.Base)+2))
 }
 
-// partitionKey gives a message a key, mostly; with a session it is that.
+// partitionKey gives most messages a key; with a session, the key is the session.
 func (w *world) partitionKey(l *life) {
 	switch {
 	case w.o.keyless && !l.q.entity.Properties.RequiresSession && w.chance(70):
@@ -224,7 +224,7 @@ func (w *world) partitionKey(l *life) {
 	}
 }
 
-// identity is what a duplicate of a message has, too: its id and, of an entity with several partitions, the key beside that.
+// identity is what a message and its duplicates have in common: the id and, in an entity with several partitions, the key.
 func (m *sent) identity() string {
 	switch props := m.q.entity.Properties; {
 	case !m.q.several() || !props.RequiresDuplicateDetection:
@@ -236,7 +236,7 @@ func (m *sent) identity() string {
 	return m.key
 }
 
-// notWhole reports whether not all logs serve that an entity of several partitions is in, or would be: then nothing of it is changed (10.6).
+// notWhole reports whether a log that an entity with several partitions is in, or would be in, does not serve: then the entity cannot be changed (10.6).
 func (w *world) notWhole(a *ask, exists bool) (away bool) {
 	q := a.q
 	switch {

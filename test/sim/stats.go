@@ -31,10 +31,10 @@ type Stats struct {
 	Moves, TurnedAway                     int64 // messages that arrived; offers that a log did not take
 	Fenced, FencedInOrder, RestartsInVain int64 // partitions
 	Injured, PartitionsRefused, Busy      int64 // logs that were damaged; starts that refused one; requests that found it so
-	Faults, Hangs                         int64 // changes of what there is of room, memory and answers of the disk
-	AwayByFault, BusyByFault              int64 // requests that were turned away for it in front of a loop, and refused by one
-	MemoryRefused                         int64 // asked for by what can do with less, or wait
-	Revived                               int64 // of those, such as came back while the others served
+	Faults, Hangs                         int64 // changes in the room, the memory and the answers of the disk
+	AwayByFault, BusyByFault              int64 // requests that a fault had turned away in front of a loop; those that a loop refused for one
+	MemoryRefused                         int64 // requests for memory that got none, from what can do with less, or wait
+	Revived                               int64 // refused or fenced partitions that came back while the others served
 	IdleDeleted                           int64 // entities that nobody used
 	StartWaits                            int64 // pieces of I/O that a start had to wait for
 	LongSyncs, WritesDuringSync           int64 // syncs during which something else happened; frames written by then
@@ -46,9 +46,9 @@ type Stats struct {
 	ReasonsCut, HeadersTooLarge           int64 // of dead letters
 	Split, RoutedByKey, RoutedInTurn      int64 // worlds with entities of several partitions; sends to them
 	Elsewhere, ChangesAway                int64 // … that were refused before anybody looked at them, and go to another; changes that have to wait for all
-	PortsLost                             int64 // receivers of which one port was
+	PortsLost                             int64 // receivers that lost one port
 	StoodStill, Woven                     int64 // times that a port stood still at what is shared; things that happened meanwhile
-	CreditUsed, DrainsJoint               int64 // deliveries that came too late for the last credit; drains that a port ended whose answer was the last
+	CreditUsed, DrainsJoint               int64 // deliveries that came too late for the last credit; drains that ended with the last port's answer
 	VirtualMillis                         int64
 	Reruns                                int64
 	Kinds                                 [128]int64 // events by kind, as found in the logs at the end

@@ -63,7 +63,7 @@ func (w *world) jump() {
 	w.note("wall clock set", int64(d))
 }
 
-// broker is broker time. However the wall clock is set, it goes on with the other one, at most 5 % faster or slower.
+// broker is broker time. However the wall clock is set, it goes on with the monotonic one, at most 5 % faster or slower.
 func (w *world) broker() int64 {
 	now := int64(w.clock.Now())
 	passed := (w.mono - w.read).Milliseconds()

@@ -21,7 +21,7 @@ type transaction struct {
 	ended  bool // its client has asked for that
 }
 
-// top is the entity that a transaction about this one is about.
+// top is the entity that a transaction with work on this one counts as being about.
 func (q *queue) top() *queue {
 	if q.topic != nil {
 		return q.topic
@@ -64,7 +64,7 @@ func (w *world) mayStage(a *ask) {
 		bytes += len(m.body)
 	}
 	if s, ok := a.cmd.(*engine.Send); ok && (a.to != nil || slices.ContainsFunc(a.sent, func(m *sent) bool { return m.due == 0 })) {
-		s.Numbers = false // who schedules wants to know them
+		s.Numbers = false // a client that schedules wants to know them
 	}
 	a.alone, a.cmd = a.cmd, &engine.Stage{Transaction: event.TransactionID(a.txn.id), Operation: a.cmd, Bytes: bytes}
 }

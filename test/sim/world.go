@@ -213,7 +213,7 @@ type world struct {
 	ended        bool                      // the run cannot go on, legally
 }
 
-// Run plays one seed. With out it writes what happens, readably.
+// Run plays one seed. If out is set, it gets a readable account of what happens.
 func Run(seed uint64, out io.Writer) Result { return run(seed, out, func(*options) {}) }
 
 // run plays a seed with options that were changed.
@@ -328,7 +328,7 @@ func (w *world) settle(p *part) {
 	}
 }
 
-// gone tells that the process died.
+// gone reports that the process has died.
 func (w *world) gone() bool { return w.crashed }
 
 func (p *part) failed() bool {
@@ -482,7 +482,7 @@ func (w *world) beginTurn(p *part, asks []*ask) {
 }
 
 // lastly is what came of a call in which the process died: the frame that was being written then may have survived, and what was
-// posted before has been seen. How far the loop came is not known, so it need not be all that the shadow says.
+// posted before has been seen. How far the loop came is not known, so not everything that the shadow says need have happened.
 func (p *part) lastly(decide func()) {
 	defer func() { _ = recover(); p.looks = nil }()
 	decide()

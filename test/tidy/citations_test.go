@@ -47,7 +47,7 @@ func citations(from, text string) (all []citation) {
 	return all
 }
 
-// check says what is wrong with a citation of a document of the repository. It reports false for one of another.
+// check says what is wrong with a citation of a document of the repository. It reports false for a document of another repository.
 func (l library) check(c citation) (problem string, ours bool) {
 	if number, ok := strings.CutPrefix(c.document, "docs/decisions/"); ok && path.Ext(number) == "" {
 		for p := range l.documents {

@@ -11,7 +11,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/source"
 )
 
-// plain are the methods that say nothing but what the interface of the standard library says that they implement.
+// plain are the methods that need no comment, because an interface of the standard library says what they do.
 var plain = []string{"String", "Error", "Unwrap", "Is", "Len", "Less", "Swap", "MarshalText", "UnmarshalText", "MarshalJSON", "UnmarshalJSON"}
 
 // undocumented says which exported names of a file have no comment. Members of an enumeration need none where its type, or the group, has one.

@@ -17,22 +17,22 @@ var exportedNames = ratchet{
 	known: map[string]int{
 		"cmd/broker":             6,
 		"cmd/settings":           62,
-		"engine":                 160, // how long history is kept is seven
+		"engine":                 160, // seven for how long history is kept
 		"engine/host":            45,
-		"engine/filter":          39, // explanations are four
+		"engine/filter":          39, // four for explanations
 		"index":                  34, // what a tally is made from
-		"index/replay":           14, // Cut gives history back; states that are put away are two, and a base is written for slices too
+		"index/replay":           14, // Cut gives history back; two for states that are put away; a base is written for slices, too
 		"internal/budget":        9,
-		"ledger":                 38, // columns and questions of the verbs; where what is followed begins is three; a message to trace is two; the debugger is three
+		"ledger":                 38, // columns and questions of the verbs; three for where following begins; two for a message to trace; three for the debugger
 		"ledger/address":         4,
 		"ledger/print":           6,
 		"internal/mutant":        107,
 		"internal/private":       2,
-		"log":                    86, // a part of a directory is seven; scrubbing is four; memory is two; bases are four; what can be searched for is three; what a segment has is one; how much room a disk has is seven, for the engine and for /health
+		"log":                    86, // a part of a directory 7, scrubbing 4, memory 2, bases 4, search 3, what a segment has 1, the room of a disk 7 (engine and /health)
 		"log/disk":               29,
-		"log/format":             84,  // how far a log was scrubbed is four
+		"log/format":             84,  // four for how far a log was scrubbed
 		"log/sealed":             39,  // what a footer and the indexes say, which tools print; counting events, which log does for chapters
-		"log/event":              326, // 19 are of bases; most are the values of the facts and the kinds of events, which have names for people who read a dump
+		"log/event":              326, // 19 for bases; most are the values of the facts and the kinds of events, which have names for people who read a dump
 		"protocol/access":        25,
 		"protocol/amqp":          227,
 		"protocol/atom":          2,
@@ -45,13 +45,13 @@ var exportedNames = ratchet{
 		"protocol/servicebus":    4,
 		"tools/mirror":           8,
 		"tools/doctor":           7,
-		"tools":                  16, // the census is five, which the command line prints
+		"tools":                  16, // five for the census, which the command line prints
 		"tools/bench":            17,
-		"tools/excerpt":          10, // what becomes of bodies is four
-		"tools/export":           10, // the formats are three
+		"tools/excerpt":          10, // four for what becomes of bodies
+		"tools/export":           10, // three for the formats
 		"tools/bench/floor":      5,
 		"tools/client":           25,
-		"tools/client/admin":     13, // the health of a broker is one
+		"tools/client/admin":     13, // one for the health of a broker
 		"types of engine":        82,
 	},
 }

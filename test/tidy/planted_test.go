@@ -31,7 +31,7 @@ var (
 	bugName     = regexp.MustCompile(`\bM\d{1,2}\b`)
 )
 
-// Every planted bug of reliability.md 6 can be switched on, or is named by the test that holds its absence, or it is said which test that is.
+// Every planted bug of reliability.md 6 can be switched on, or is named by the test that shows its absence, or notPlanted says which test that is.
 func TestPlanted(t *testing.T) {
 	t.Parallel()
 	l := repository(t)

@@ -86,7 +86,7 @@ func (o *onlooker) look() {
 	o.looks++
 }
 
-// ended reports whether a reading came to no end, for which a broker that was started meanwhile is the only good reason.
+// ended reports whether a reading broke off, for which a broker that was started meanwhile is the only good reason.
 func (o *onlooker) ended(err error) bool {
 	switch {
 	case errors.Is(err, log.ErrChanged):
@@ -101,7 +101,7 @@ func (o *onlooker) ended(err error) bool {
 type prefix struct {
 	hash hash.Hash
 	size int64
-	at   int64 // so many
+	at   int64 // how many
 	sum  [sha256.Size]byte
 }
 

@@ -115,7 +115,7 @@ func (s *small) note(id string, err error, took time.Duration) {
 	}
 }
 
-// count is how many messages were told so.
+// count is the number of messages whose sender was told that.
 func (s *small) count(what string) (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -220,7 +220,7 @@ func (s *small) until(state string, within time.Duration) time.Duration {
 	}
 }
 
-// others make the file of theirs so large that so much is free.
+// others makes the file of others so large that only that much stays free.
 func (s *small) others(free int64) {
 	s.Helper()
 	theirs := filepath.Join(s.disk, "theirs")
@@ -291,7 +291,7 @@ func TestFullDisk(t *testing.T) {
 	s.close()
 }
 
-// TestQuota (SM-377, F8): as TestFullDisk, with a quota, which the disk does not speak of: it says that most of it is free, and refuses to write.
+// TestQuota (SM-377, F8): as TestFullDisk, with a quota that the disk does not report: it says that most of it is free, and refuses to write.
 func TestQuota(t *testing.T) {
 	s := onSmall(t, mountQuota, "--disk-reserve", fmt.Sprint(2<<20), "--disk-low", fmt.Sprint(4<<20))
 	ctx, stop := context.WithCancel(t.Context())
@@ -327,7 +327,7 @@ func TestQuota(t *testing.T) {
 	s.close()
 }
 
-// mountQuota makes a file system in a file of which there is a quota of a part. It is btrfs, whose quotas hold for root as well, and need nothing
+// mountQuota makes a file system in a file, with a quota on a part of it. It is btrfs, whose quotas hold for root as well, and need nothing
 // of the kernel but itself.
 func mountQuota(image, at string) error {
 	if err := os.WriteFile(image, nil, 0o600); err != nil {
@@ -362,8 +362,8 @@ func mountLoop(image, at string) error {
 	return nil
 }
 
-// TestFrozenDisk (SM-003, F11): the file system is frozen under load. That is noticed within a second; new sends are refused, what is under way ends
-// as what it becomes.
+// TestFrozenDisk (SM-003, F11): the file system is frozen under load. That is noticed within a second; new sends are refused,
+// what is under way gets its true outcome in the end.
 func TestFrozenDisk(t *testing.T) {
 	s := onSmall(t, mountLoop, "--disk-low", fmt.Sprint(4<<20), "--disk-reserve", fmt.Sprint(2<<20))
 	frozen := false

@@ -112,7 +112,7 @@ func (m *mover) send() {
 	}
 }
 
-// expire makes messages expire: somebody wants some.
+// expire makes messages expire, by asking for some.
 func (m *mover) expire() {
 	m.Helper()
 	r, err := m.client.NewReceiver(m.ctx, massQueue, client.PeekLock)

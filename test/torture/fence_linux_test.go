@@ -89,7 +89,7 @@ const (
 	nothingLogged = uint32(2)
 )
 
-// fail ends the file system as a device does that is gone: without the device mapper, which few kernels of test machines have.
+// fail ends the file system as a device that is gone does. It does without the device mapper, which few kernels of test machines have.
 func (d *device) fail() {
 	dir, err := os.Open(d.at)
 	if err != nil {

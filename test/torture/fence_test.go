@@ -27,10 +27,10 @@ import (
 const (
 	awayPartition = 2 // the one that is fenced
 	backWithin    = 5 * time.Second
-	slower        = 2                     // by which calls of others may become so while it is away, at the 99th percentile
-	manyCalls     = 5000                  // for that: in fewer the machine's hiccups make the 99th, and the 90th is judged
+	slower        = 2                     // by this factor may calls of others slow down while it is away, at the 99th percentile
+	manyCalls     = 5000                  // needed for that: in fewer the machine's hiccups make up the 99th, and the 90th is judged
 	noise         = 10 * time.Millisecond // that a machine with other work to do adds to that
-	switches      = 6                     // of goroutines that a call takes at least, each as late as this process wakes from a sleep: that is the machine's
+	switches      = 6                     // of goroutines that a call takes at least; each may be as late as this process wakes from a sleep, which is the machine's doing
 	sendEvery     = 15 * time.Millisecond
 	nextClient    = 100 * time.Millisecond // after one that failed: clients share the machine with the broker
 )
@@ -51,7 +51,7 @@ type stream struct {
 	way          way
 	source, end  string // queues
 	from, to     bool   // they are on the partition that is fenced
-	took         []call // of sends, where nothing has to do with it
+	took         []call // of sends, where neither end is on that partition
 	sends, comes int
 }
 
@@ -222,8 +222,8 @@ func (f *fence) hosts() map[string]int {
 	return on
 }
 
-// run fences the partition so often, in the way given, which returns what has to be done before it can be restarted, while all work. In the end
-// all that moves arrives.
+// run fences the partition that often while all clients work. A call of fail fences it, and returns what has to be done before it
+// can be restarted. In the end all that moves arrives.
 func (f *fence) run(rounds int, fail func() (mend func())) {
 	pid := f.process.PID()
 	sending, enough := context.WithCancel(f.Context())
@@ -309,7 +309,7 @@ func (f *fence) byHand() (mend func()) {
 	return func() {}
 }
 
-// busy holds that a new send to the partition is refused, and nothing is left open.
+// busy checks that a new send to the partition is refused, and nothing is left open.
 func (f *fence) busy() {
 	s := f.streams[len(f.streams)-1]
 	if err := f.sendOnce(s, fmt.Sprint("refused-", time.Now().UnixNano())); err == nil || !strings.Contains(err.Error(), "server-busy") {
@@ -427,7 +427,7 @@ func (f *fence) bury(ctx context.Context, s *stream) {
 }
 
 // settle settles a message. The SDK, when its link has ended a moment ago, may wait for an answer that cannot come, and after four seconds repeat the
-// settlement on a new link by the number that the delivery had on the old one: what it says then is of another message.
+// settlement on a new link by the number that the delivery had on the old one: what it says then is about another message.
 func (f *fence) settle(r *azservicebus.Receiver, m *azservicebus.ReceivedMessage, how settlement) error {
 	ctx, cancel := context.WithTimeout(context.Background(), settleTime)
 	defer cancel()

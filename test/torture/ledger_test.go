@@ -23,7 +23,7 @@ const (
 	ok
 )
 
-// slack is what clocks and rounding to milliseconds may make of a moment.
+// slack is how far clocks and rounding to milliseconds may move a moment.
 const slack = 20 * time.Millisecond
 
 // place is what happened to a message in a queue, or in its dead-letter queue.
@@ -322,7 +322,7 @@ func (l *ledger) close() books {
 	return b
 }
 
-// closeMessage holds that a message is where it must be, and in one place.
+// closeMessage checks that a message is where it must be, and in one place.
 func (l *ledger) closeMessage(b *books, id string, e *entry) {
 	switch {
 	case e.queue == onceQueue:
@@ -346,7 +346,7 @@ func (l *ledger) closeMessage(b *books, id string, e *entry) {
 	}
 }
 
-// closeBatches holds that of each batch all messages are there, or none.
+// closeBatches checks that of each batch all messages are there, or none.
 func (l *ledger) closeBatches() {
 	type batch struct{ all, there int }
 	batches := map[string]*batch{}
@@ -369,7 +369,7 @@ func (l *ledger) closeBatches() {
 	}
 }
 
-// closeProducers holds that what a producer sent later has a larger number.
+// closeProducers checks that what a producer sent later has a larger number.
 func (l *ledger) closeProducers() {
 	producers := map[string][]*entry{}
 	for _, e := range l.messages {

@@ -69,7 +69,7 @@ type moves struct {
 	commits, rollbacks int
 }
 
-// run has the loops go on while the broker is killed so often, and closes the books.
+// run has the loops go on while the broker is killed that often, and closes the books.
 func (m *moves) run(kills int) {
 	m.serves = func(rng *rand.Rand) time.Duration {
 		return time.Duration(float64(shortestService) * math.Pow(float64(longestService)/float64(shortestService), rng.Float64()))
@@ -145,7 +145,7 @@ func (m *moves) move(r *raw, rng *rand.Rand) error {
 	return err
 }
 
-// carried is the message that is the body sections of another.
+// carried is the message that another one has as its body sections.
 func carried(message []byte) []byte {
 	s, err := amqp.ScanMessage(message, amqp.DefaultLimits)
 	if err != nil {

@@ -28,7 +28,7 @@ func (l *ledger) tookLast(left bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	o := &l.once
-	times := o.kills // of the kills while there was none, one may have met a client that had asked and got nothing yet
+	times := o.kills // kills while no client got anything: one of them may have met a client that had asked already
 	if o.some || left {
 		times = max(times, 1)
 	}

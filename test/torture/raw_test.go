@@ -253,7 +253,7 @@ func (r *raw) declare() (id []byte, err error) {
 	return d.TxnID, nil
 }
 
-// discharge ends a transaction. An error means that nobody knows what came of it, but when it is a refusal.
+// discharge ends a transaction. An error means that nobody knows what came of it, unless it is a refusal.
 func (r *raw) discharge(id []byte, fail bool) error {
 	state, err := r.control(&amqp.Discharge{TxnID: id, Fail: fail})
 	if err != nil {

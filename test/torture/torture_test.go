@@ -141,7 +141,7 @@ func (r *rig) run() {
 	})
 }
 
-// killing kills the broker so often, and for so long, at least, while the workers work that begin starts.
+// killing kills the broker at least that often, and for at least that long, while the workers that begin starts are at work.
 func (r *rig) killing(kills int, long time.Duration, begin func(context.Context)) {
 	ctx, stop := context.WithCancel(r.Context())
 	begin(ctx)
@@ -161,7 +161,7 @@ func (r *rig) end() {
 	r.verify()
 }
 
-// wantSealed holds that chapters were sealed while the broker was killed, where they were to be.
+// wantSealed checks that chapters were sealed while the broker was killed, where they were to be.
 func (r *rig) wantSealed() {
 	files, err := filepath.Glob(filepath.Join(r.data, "partitions", "*", "sealed", "*.lbs"))
 	if err != nil || *sealing == "0s" && len(files) == 0 {

@@ -3,7 +3,7 @@
 //
 //	go run ./test/compatible/state DIR
 //
-// The test of package compatible builds it from the sources of another commit, too. So it uses only what is old.
+// The test of package compatible also builds it from the sources of another commit, so it uses only what old commits have.
 package main
 
 import (

@@ -1,5 +1,6 @@
-// Command measure measures questions about the past as whoever types them waits for them: each is a process of its own, of which the time to the first
-// line, the time to the end and the memory at most are taken; cold (the caches of the kernel are dropped first, which takes root) and warm.
+// Command measure measures how long somebody who types questions about the past waits for the answers: each is a process of its
+// own, of which the time to the first line, the time to the end and the most memory are taken; cold (the caches of the kernel are
+// dropped first, which takes root) and warm.
 //
 //	go run ./test/history/make --events 10000000 --dead 3 --lost 20 /tmp/day
 //	go run ./test/history/make --events 3000000 --dead 1000 --lost 50 --queues 1 --partitions 1 /tmp/dead

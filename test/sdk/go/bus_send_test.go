@@ -45,8 +45,9 @@ func (b *bus) post(messages ...*message) {
 	}
 }
 
-// keyed is a message as the scenario sends it. Where entities are partitioned one without a key of its own has one of the scenario's: what the scenarios say of the order of messages holds
-// in one partition. That messages without a key come to all of them is shown elsewhere (SM-200, SM-213).
+// keyed is a message as the scenario sends it. Where entities are partitioned, a message without a key of its own gets one of the
+// scenario's: what the scenarios say of the order of messages holds only within one partition. That messages without a key go to
+// all partitions is shown elsewhere (SM-200, SM-213).
 func (b *bus) keyed(m *message) *message {
 	if b.place.partitioned == nil || m.SessionID != nil || m.PartitionKey != nil {
 		return m
@@ -56,7 +57,7 @@ func (b *bus) keyed(m *message) *message {
 	return &one
 }
 
-// together reports whether messages can be in one batch: with several sessions a partitioned entity takes none (SM-209, semantics.md 10.2).
+// together reports whether messages can be in one batch: a partitioned entity takes no batch with several sessions (SM-209, semantics.md 10.2).
 func (b *bus) together(one, other *message) bool {
 	return b.place.partitioned == nil || deref(one.SessionID) == deref(other.SessionID)
 }

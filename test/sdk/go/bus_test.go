@@ -41,9 +41,9 @@ var (
 type bus struct {
 	*testing.T
 	place        place
-	queue        string // or topic, with which sending has to do
+	queue        string // or topic, that it sends to
 	key          string // of its messages, where entities are partitioned
-	subscription string // with which receiving has to do; empty: with the queue
+	subscription string // that it receives from; empty: from the queue
 	retry        azservicebus.RetryOptions
 	client       *azservicebus.Client
 	sender       *azservicebus.Sender

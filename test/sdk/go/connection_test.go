@@ -108,8 +108,8 @@ func (b *bus) waitThrough(r receiver, happens func(), send func(...string), body
 	b.complete(r, c.got...)
 }
 
-// drain receives until 2 s pass without a message, although there was nothing to peek before. Before each call that call may begin,
-// next does what it does.
+// drain receives until 2 s pass without a message, although there was nothing to peek before. Before each receive call it calls
+// next.
 func (b *bus) drain(r receiver, atOnce int, next func(seen int)) []string {
 	b.Helper()
 	var seen []string

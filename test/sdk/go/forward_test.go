@@ -32,7 +32,7 @@ var transferDeadLetters = &azservicebus.ReceiverOptions{SubQueue: azservicebus.S
 
 const hopLimit = "MaxTransferHopCountExceeded"
 
-// forwarder makes a queue whose name ends so, and which forwards to another one.
+// forwarder makes a queue whose name ends like that, and which forwards to another one.
 func (b *bus) forwarder(end, target string) *bus {
 	b.Helper()
 	b.createQueue(b.queue+end, queueProperties{ForwardTo: to.Ptr(target)})

@@ -116,7 +116,7 @@ func settleSurvivesKill(b *bus) {
 	b.empty(peekLock)
 }
 
-// what is by what a message is known.
+// what is what identifies a message.
 func what(m *received) []any {
 	return []any{number(m), deref(m.EnqueuedTime).UTC(), m.MessageID, m.ApplicationProperties["own"]}
 }

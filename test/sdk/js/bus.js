@@ -17,7 +17,7 @@ const patience = 20_000;
 
 /** A scenario's queue or topic, its client, and all other clients that it makes. */
 export class Bus {
-  /** lab has the connection strings and the URL of the control API. Partitioned are all queues and topics, or none. */
+  /** lab has the connection strings and the URL of the control API. Either all queues and topics are partitioned, or none. */
   constructor(lab, queue, { persistent = false, partitioned = false } = {}) {
     Object.assign(this, { lab, queue, partitioned, retryOptions: persistent ? stubborn : noRetries, clients: [], sender: undefined });
     this.key = partitioned ? queue : undefined; // of messages that have none
@@ -43,7 +43,7 @@ export class Bus {
     return this.at(queue, this.connect({}, withKey(this.lab.connectionString, rule.keyName, key)));
   }
 
-  /** The scenario with a client that speaks TLS. Whose certificate it trusts, NODE_EXTRA_CA_CERTS says. */
+  /** The scenario with a client that speaks TLS. NODE_EXTRA_CA_CERTS says whose certificate it trusts. */
   overTLS(options = {}) {
     return this.at(this.queue, this.connect({}, this.lab.tlsConnectionString, options));
   }
@@ -53,7 +53,7 @@ export class Bus {
     return this.overTLS({ webSocketOptions: { webSocket: WebSocket } });
   }
 
-  /** An administration client. Whose certificate it trusts, NODE_EXTRA_CA_CERTS says. */
+  /** An administration client. NODE_EXTRA_CA_CERTS says whose certificate it trusts. */
   admin(connectionString = this.lab.tlsConnectionString) {
     const admin = new ServiceBusAdministrationClient(connectionString, { retryOptions: { maxRetries: 0 } });
     if (this.partitioned) {
@@ -127,7 +127,7 @@ export class Bus {
     return client.acceptSession(...source(this), session, { maxAutoLockRenewalDurationInMs: 0 });
   }
 
-  /** A receiver of the next session, for which it waits. That time is the client's timeout and the client one of its own. */
+  /** A receiver of the next session, for which it waits. How long it waits is a setting of the client, so it has a client of its own. */
   acceptNext(wait) {
     const client = wait === undefined ? this.client : this.connect({ timeoutInMs: wait });
     return client.acceptNextSession(...source(this), { maxAutoLockRenewalDurationInMs: 0 });
@@ -166,7 +166,7 @@ export class Bus {
     return (await ask(this.lab, "/cut")).connections;
   }
 
-  /** Messages in the order in which they were sent: where entities are partitioned only those of one session, or of none, are received so. */
+  /** Messages in the order in which they were sent: where entities are partitioned, only those of one session, or only those of none, are received in that order. */
   sorted(messages, order = (m) => m.body) {
     return this.partitioned ? messages.toSorted((a, b) => (order(a) < order(b) ? -1 : Number(order(a) > order(b)))) : messages;
   }
@@ -290,7 +290,7 @@ export async function sleepUntil(time) {
   await sleep(Math.max(0, Number(time) - Date.now()));
 }
 
-/** So that a receiver and the sender have their links when the clock runs. */
+/** Opens the links of a receiver and the sender before the clock runs. */
 export async function warmUp(bus, receiver) {
   await bus.send("O");
   await receiver.completeMessage(await one(receiver, "O"));

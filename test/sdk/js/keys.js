@@ -1,5 +1,6 @@
-// Keys of messages where every queue and topic is partitioned. What the scenarios say of the order of messages holds in one partition, so a
-// message without a key of its own gets one of the scenario's. That messages without a key come to all partitions is shown elsewhere (SM-200, SM-213).
+// Keys of messages where every queue and topic is partitioned. What the scenarios say of the order of messages holds in one
+// partition, so a message without a key of its own gets one of the scenario's. That messages without a key go to all partitions
+// is shown elsewhere (SM-200, SM-213).
 
 /** A client whose senders give messages a key. */
 export function keyed(client, key) {
@@ -23,12 +24,12 @@ function keyedSender(sender, key) {
   return sender;
 }
 
-/** A message as it is sent. A batch is left as it is: its messages have theirs. */
+/** A message as it is sent. A batch is left as it is: its messages already have keys. */
 function withKey(message, key) {
   if (!("body" in message)) return message;
   if (message.bodyType !== undefined) return { ...message, messageAnnotations: { "x-opt-partition-key": key, ...message.messageAnnotations } };
   return message.sessionId === undefined && message.partitionKey === undefined ? Object.assign(Object.create(Object.getPrototypeOf(message)), message, { partitionKey: key }) : message;
 }
 
-/** Tells whether messages can be in one batch: with several sessions a partitioned entity takes none (SM-209, semantics.md 10.2). */
+/** Reports whether messages can be in one batch: a partitioned entity takes no batch with several sessions (SM-209, semantics.md 10.2). */
 export const together = (one, other) => one.sessionId === other.sessionId;

@@ -71,7 +71,7 @@ async function limited(what, seconds, call) {
   const limit = sleep(seconds * 1000, undefined, { signal: late.signal }).then(() => {
     throw new Error(`${what} ${seconds} s`);
   });
-  limit.catch(() => {}); // when the call was faster
+  limit.catch(() => {}); // in case the call is faster
   try {
     return await Promise.race([call(), limit]);
   } finally {
@@ -79,7 +79,7 @@ async function limited(what, seconds, call) {
   }
 }
 
-/** Runs scenarios, so many at a time. */
+/** Runs scenarios, that many at a time. */
 async function runAll(scenarios, functions, atATime) {
   let failed = 0;
   const queue = [...scenarios];

@@ -81,7 +81,7 @@ describe("the JavaScript SDK", { concurrency: 4 }, () => {
   });
 });
 
-// The scenarios have a proxy before the broker, which takes connections at all times. Here they are refused while it is down.
+// The scenarios have a proxy before the broker, which takes connections at all times. Here connections are refused while the broker is down.
 describe("a broker that is killed", () => {
   test("a subscription goes on when it is back: SM-001 SM-030 SM-053 WP-222", { timeout: 90_000 }, async () => {
     const broker = await Broker.start({ orders: { ...properties, LockDuration: "PT5S", MaxDeliveryCount: 1000 } });

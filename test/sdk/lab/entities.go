@@ -81,8 +81,9 @@ func (l List) topic(s Scenario) topicEntry {
 	return t
 }
 
-// partition makes the properties of a queue or topic those of a partitioned one, where all are. A size that is none of the cloud's is not multiplied by the number of
-// partitions, each of which has its part of it: here each has what the scenario says.
+// partition makes the properties of a queue or topic those of a partitioned one, where all are. The broker multiplies by the
+// number of partitions only sizes that the cloud has, and gives each partition its part of any other: here each has what the
+// scenario says.
 func (l List) partition(p Properties) {
 	if !l.Partitioned {
 		return

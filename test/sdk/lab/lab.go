@@ -159,7 +159,7 @@ func (l *Lab) writeSettings(settings Settings) error {
 	if settings == nil {
 		settings = Settings{}
 	}
-	if l.List.Partitioned { // more than a namespace may have otherwise
+	if l.List.Partitioned { // more partitioned entities than a namespace may have otherwise
 		limits := map[string]any{"partitioned": 10_000}
 		if given, ok := settings["limits"].(map[string]any); ok {
 			maps.Copy(limits, given)

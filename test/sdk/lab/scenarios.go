@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// SDKs are those of Service Bus, which show everything that the list does not say of others.
+// SDKs are those of Service Bus. They show every group that the list does not give to other clients.
 var SDKs = []string{"go", "js", "python", "java"}
 
 // Clients are all columns of the tables, in their order: the SDKs and the clients of plain AMQP.

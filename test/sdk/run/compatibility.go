@@ -47,7 +47,7 @@ type column struct {
 // mark is the worst of all rounds on plain entities.
 func (c column) mark(s lab.Scenario) string { return c.worst(s, c.Rounds) }
 
-// both is the mark of plain entities, and behind it that of partitioned ones where the client is one that runs on them.
+// both is the mark of plain entities, followed by that of partitioned ones if the client runs on those.
 func (c column) both(s lab.Scenario) string {
 	plain := c.mark(s)
 	if !slices.Contains(lab.SDKs, c.SDK) || plain == cannot {

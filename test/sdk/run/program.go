@@ -14,14 +14,14 @@ import (
 // Program is one that a suite needs.
 type Program struct {
 	Name   string
-	Asked  []string // arguments with which it tells its version, and fails where it is not whole; none: it is enough that it is there
+	Asked  []string // arguments that make it tell its version, or fail if it is not complete; none: it only has to be there
 	Oldest string   // version that will do, as "3.10"
 }
 
 // answerTimeout is how long a program may take to tell its version. A cold start of a large runtime takes seconds.
 const answerTimeout = 30 * time.Second
 
-// problem says why the program is of no use; empty: it is.
+// problem says why the program is of no use; empty: it will do.
 func (p Program) problem(ctx context.Context) string {
 	if _, err := exec.LookPath(p.Name); err != nil {
 		return p.Name + " is not installed"
@@ -49,7 +49,7 @@ func (p Program) problem(ctx context.Context) string {
 // versionPattern is the first thing that looks like a version in an answer.
 var versionPattern = regexp.MustCompile(`\d+(\.\d+)*`)
 
-// older compares versions number by number. One that ends early is the oldest of those that begin so.
+// older compares versions number by number. One that ends early is older than any that goes on from there.
 func older(version, than string) bool {
 	v, t := strings.Split(version, "."), strings.Split(than, ".")
 	for i := range min(len(v), len(t)) {

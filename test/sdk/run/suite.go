@@ -28,7 +28,7 @@ type Suite struct {
 	Partitioned bool // all queues and topics are
 }
 
-// report is one of the suite in which nothing is known yet.
+// report is a report of the suite in which nothing is known yet.
 func (s Suite) report() Report {
 	r := NewReport(s.SDK)
 	r.Partitioned = s.Partitioned
@@ -83,7 +83,7 @@ func virtual(dir string) [][]string {
 	}
 }
 
-// java is a suite of the Maven project of Java's, by the class that runs it.
+// java is a suite of the Maven project, by the class that runs it.
 func java(name, class, artifact string) Suite {
 	return Suite{
 		SDK: name, Needs: []Program{{Name: "java", Asked: []string{"-version"}, Oldest: "17"}, {Name: "javac", Asked: []string{"-version"}, Oldest: "17"}, {Name: "mvn"}}, Dir: "test/sdk/java",
@@ -93,7 +93,7 @@ func java(name, class, artifact string) Suite {
 	}
 }
 
-// missing says what is wrong with the first program of the runtime that is not there as it must be; empty: nothing.
+// missing says what is wrong with the first program of the runtime that is missing or will not do; empty: none is.
 func (s Suite) missing(ctx context.Context) string {
 	for _, program := range s.Needs {
 		if problem := program.problem(ctx); problem != "" {

@@ -207,7 +207,7 @@ export class Load {
     this.senders--;
   }
 
-  /** Kills the broker after so many acknowledged sends. */
+  /** Kills the broker after that many acknowledged sends. */
   async kill(counts) {
     for (const count of counts) {
       while (this.acknowledged.size < count) await sleep(5);

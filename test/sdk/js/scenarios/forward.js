@@ -3,10 +3,10 @@ import { bodies, complete, lowPart, nothing, number, one, receive, remove, sleep
 import { fails, has, holds, promptly, same } from "../check.js";
 
 const hopLimit = "MaxTransferHopCountExceeded";
-const large = Buffer.alloc(200_000); // few of which fit into the smallest queue
+const large = Buffer.alloc(200_000); // so large that few fit into the smallest queue
 const red = { applicationProperties: { colour: "red" } };
 
-/** Makes a queue whose name ends so, and which forwards to another one. */
+/** Makes a queue whose name ends like that, and which forwards to another one. */
 async function forwarder(bus, end, target) {
   await bus.admin().createQueue(bus.queue + end, { forwardTo: target });
   return bus.at(bus.queue + end);

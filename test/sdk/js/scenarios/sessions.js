@@ -7,7 +7,7 @@ import { about, atOnce, between, fails, has, holds, promptly, same } from "../ch
 
 const s = { sessionId: "s" };
 
-/** In queues with sessions this stands for an empty peek, when all receivers of sessions are closed. */
+/** What takes the place of an empty peek in queues with sessions, once all receivers of sessions are closed. */
 async function noSessionLeft(bus) {
   await fails("no-session", bus.acceptNext(1000));
 }
@@ -243,7 +243,7 @@ export default {
   },
 };
 
-/** Another client accepts a session that becomes free at a time, or within so many milliseconds after it. */
+/** Another client accepts a session that becomes free at a time, or within that many milliseconds after it. */
 async function acceptFreed(bus, id, time, ms = promptly) {
   const client = bus.connect();
   for (;;) {

@@ -15,7 +15,7 @@ from proton.reactor import Filter, SenderOption
 from proton.utils import BlockingConnection, BlockingReceiver, BlockingSender
 
 PATIENCE = 20  # seconds
-SHORT = 0.5  # seconds, in which what is there has come
+SHORT = 0.5  # seconds, within which what is there arrives
 
 TRANSACTIONAL = 0x34  # amqp:transactional-state:list
 ACCEPTED, REJECTED, MODIFIED = 0x24, 0x25, 0x27

@@ -82,7 +82,7 @@ def via(bus: Bus) -> None:
     transaction.send(sender, *messages("X"))
     transaction.abort()
     management.peeks("A")
-    delivery = bus.take(receiver, "A")  # when its lock is past
+    delivery = bus.take(receiver, "A")  # once its lock has ended
     transaction = bus.begin()
     transaction.settle(delivery, ACCEPTED)
     transaction.send(sender, *messages("B"))

@@ -19,7 +19,7 @@ refused = functools.partial(expect.admin_error, "admin-bad-request")
 
 
 def has(entity, what: str, **expected) -> None:
-    """An entity has these properties. What is infinite is so to the day, what is absent may be empty."""
+    """An entity has these properties. What is infinite is compared to the day; what is absent may be empty."""
     seen = {name: getattr(entity, name) for name in expected}
     for name, value in seen.items():
         if isinstance(value, timedelta) and value >= INFINITE:

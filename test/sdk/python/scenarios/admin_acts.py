@@ -231,7 +231,7 @@ def times(bus: Bus):
     admin, queue, topic = bus.admin, "admin-times-queue", "admin-times-topic"
 
     def accessed(get):
-        """Runtime properties once they tell of an access."""
+        """Runtime properties, once they show an access."""
         end = expect.now() + seconds(5)
         while (runtime := get()).accessed_at_utc <= runtime.updated_at_utc and expect.now() < end:
             expect.wait_until(expect.now() + seconds(0.1))

@@ -83,8 +83,8 @@ class Handle:
 
 
 class Sender(Handle):
-    """A sender. Where entities are partitioned it gives messages without a key of their own one of the scenario's: what the scenarios say of the order of
-    messages holds in one partition. That messages without a key come to all partitions is shown elsewhere (SM-200, SM-213)."""
+    """A sender. Where entities are partitioned, it gives messages without a key of their own one of the scenario's: what the scenarios say of the order of
+    messages holds only within one partition. That messages without a key go to all partitions is shown elsewhere (SM-200, SM-213)."""
 
     def keyed(self, message):
         key = self.client.key
@@ -113,7 +113,7 @@ class Sender(Handle):
         self.call(self.sdk.send_messages, batch)
 
     def send_batches(self, messages: list, size: int = 100) -> None:
-        """Sends messages in batches. With several sessions a partitioned entity takes none (SM-209, semantics.md 10.2)."""
+        """Sends messages in batches. A partitioned entity takes no batch with several sessions (SM-209, semantics.md 10.2)."""
         together = (lambda m: m.session_id) if self.client.key is not None else (lambda m: None)
         for _, some in itertools.groupby(messages, together):
             some = list(some)
@@ -260,7 +260,7 @@ class Source:
         return texts(self.peek_all())
 
     def sorted(self, messages, order=lambda m: text(m)):
-        """Messages in the order in which they were sent: where entities are partitioned only those of one session, or of none, are received so."""
+        """Messages in the order in which they were sent: where entities are partitioned, only those of one session, or only those of none, are received in that order."""
         return messages if self._client.key is None else sorted(messages, key=order)
 
     def empty(self) -> None:
@@ -294,7 +294,7 @@ class Client(Source):
         super().__init__(self, functools.partial(self.sdk.get_queue_receiver, name))
 
     def queue(self, name: str) -> Source:
-        """Another queue, or what is no queue but is taken for one."""
+        """Another queue, or something else that is used as if it were one."""
         return Source(self, functools.partial(self.sdk.get_queue_receiver, name))
 
     def subscription(self, name: str, topic: str | None = None) -> Source:
@@ -318,7 +318,7 @@ class Client(Source):
         self._sender.send_message(message)
 
     def warm_up(self, *receivers: Receiver) -> None:
-        """Has the links open before the clock runs."""
+        """Opens the links before the clock runs."""
         self.send("O")
         for receiver in receivers:
             receiver.complete(receiver.take("O"))

@@ -43,7 +43,7 @@ def go_on(bus: Bus, receiver: Receiver, peeker: Receiver, body: str, detached: b
     receiver.complete(receiver.take(body))
     try:
         peeked = peeker.peek(1)
-    except ServiceBusError as e:  # the SDK notices only so that its link to $management is gone, and opens it again next time
+    except ServiceBusError as e:  # only by this error does the SDK notice that its link to $management is gone; it opens it again next time
         expect.holds(detached and "Management Operation error occurred" in str(e), f"peek: {e!r}")
         peeked = peeker.peek(1)
     expect.equal(texts(peeked), [], "peeked")

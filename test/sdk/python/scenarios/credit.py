@@ -18,7 +18,7 @@ def drain_on_close(bus: Bus):
             some = receiver.receive_some(10, 1)
             expect.holds(some, f"expected A, B, C, saw {texts(received)}")
             received += some
-        # In no certain order: the credit that is left has what was abandoned come back at once, and the SDK releases it.
+        # In no particular order: credit that is left over brings back at once what was abandoned, and the SDK releases it.
         received.sort(key=text)
         expect.equal(texts(received), ["A", "B", "C"], "received")
         expect.equal([m.delivery_count for m in received], [count] * 3, "counts")

@@ -10,12 +10,12 @@ from .bus import Bus, low_part, low_parts, message, properties, seconds, text, t
 from .scenario import scenario
 
 HOP_LIMIT = "MaxTransferHopCountExceeded"
-LARGE = bytes(200_000)  # few of which fit into the smallest queue
+LARGE = bytes(200_000)  # so large that few fit into the smallest queue
 FORWARDING = "auto-forwarding enabled"
 
 
 def forwarder(bus: Bus, end: str, target: str) -> str:
-    """Makes a queue whose name ends so, and which forwards to another one."""
+    """Makes a queue whose name ends like that, and which forwards to another one."""
     bus.admin.create_queue(bus.name + end, forward_to=target)
     return bus.name + end
 

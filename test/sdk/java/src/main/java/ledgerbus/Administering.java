@@ -306,7 +306,7 @@ final class Administering {
         Bus.sleep(Duration.ofMillis(2));
     }
 
-    /** The times of an entity once they tell of an access. */
+    /** The times of an entity, once they show an access. */
     private static Times accessed(Supplier<Times> get) throws InterruptedException {
         Instant end = Instant.now().plusSeconds(5);
         Times times = get.get();

@@ -73,7 +73,7 @@ final class Bus implements Runner.Surroundings {
         return keep(new Client(connectionString, queue, topic, key, stubborn ? Client.stubborn() : Client.once(TRY)));
     }
 
-    /** A client that waits for a session as long as that. It is the try timeout, of which the SDK tells the broker a second less. */
+    /** A client that waits that long for a session. It is the try timeout, of which the SDK tells the broker a second less. */
     Client waiting(Duration forSession) {
         return keep(new Client(connectionString, queue, topic, key, Client.once(forSession.plusSeconds(1))));
     }
@@ -91,7 +91,7 @@ final class Bus implements Runner.Surroundings {
         return keep(new Client(replaceKey(connectionString, name, key), queue, topic, key, Client.once(TRY)));
     }
 
-    /** A client whose transactions may span entities: all its links are in one group, and the first of them decides through whom the rest send. */
+    /** A client whose transactions may span entities: all its links are in one group, and the first of them decides through which entity the rest send. */
     Client crossEntity() {
         ServiceBusClientBuilder builder = new ServiceBusClientBuilder().connectionString(connectionString).enableCrossEntityTransactions();
         return keep(new Client(builder, queue, topic, key, stubborn ? Client.stubborn() : Client.once(TRY)));
@@ -144,7 +144,7 @@ final class Bus implements Runner.Surroundings {
         admin().createTopic(name, options.setPartitioningEnabled(partitioned()));
     }
 
-    /** Tells whether all queues and topics are partitioned. */
+    /** Reports whether all queues and topics are partitioned. */
     boolean partitioned() {
         return key != null;
     }
@@ -154,7 +154,7 @@ final class Bus implements Runner.Surroundings {
         return Sender.keyed(message, key);
     }
 
-    /** Messages in the order of their texts: where entities are partitioned only those of one session, or of none, are received as they were sent. */
+    /** Messages in the order of their texts: where entities are partitioned, only those of one session, or of none, are received as sent. */
     List<ServiceBusReceivedMessage> sorted(List<ServiceBusReceivedMessage> messages) {
         return partitioned() ? messages.stream().sorted(Comparator.comparing(Bus::text)).toList() : messages;
     }
@@ -195,7 +195,7 @@ final class Bus implements Runner.Surroundings {
         }
     }
 
-    /** Sends messages as few batches of the SDK. */
+    /** Sends messages as few batches as the SDK makes of them. */
     void sendBatches(List<ServiceBusMessage> messages) {
         sendBatches(client().sender(), messages);
     }
@@ -254,7 +254,7 @@ final class Bus implements Runner.Surroundings {
         return client().deadLetters();
     }
 
-    /** Receives so many messages, in as many calls as that takes. */
+    /** Receives that many messages, in as many calls as that takes. */
     static List<ServiceBusReceivedMessage> receive(ServiceBusReceiverClient receiver, int n) {
         List<ServiceBusReceivedMessage> all = new ArrayList<>();
         Instant end = Instant.now().plus(PATIENCE);

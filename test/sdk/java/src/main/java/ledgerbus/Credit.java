@@ -78,7 +78,7 @@ final class Credit {
         bus.noDeadLetters();
     }
 
-    /** Completes so many messages, each soon after it came: their locks are short. */
+    /** Completes that many messages, each soon after it came: their locks are short. */
     private static List<String> complete(ServiceBusReceiverClient receiver, int n) {
         List<String> texts = new ArrayList<>();
         Instant end = Instant.now().plus(Bus.PATIENCE);

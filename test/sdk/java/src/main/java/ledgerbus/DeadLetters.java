@@ -80,7 +80,7 @@ final class DeadLetters {
         receiver.deadLetter(Bus.receive(receiver, "A"));
         ServiceBusReceiverClient dead = bus.deadLetters();
         ServiceBusReceivedMessage a = Bus.receive(dead, "A");
-        // By its link the SDK takes any rejection for what it asked for; a receiver that has no link hears what it was.
+        // On its own link the SDK takes any rejection for the outcome that it asked for; another receiver is told what it really was.
         Expect.error(Kind.NOT_ALLOWED, () -> bus.deadLetters().deadLetter(a));
         dead.deadLetter(a);
         bus.peeksDeadLetters("A");

@@ -55,7 +55,7 @@ final class Entities {
 
     private Entities() {}
 
-    /** What is infinite is so to the day; what is absent may be empty. */
+    /** What is infinite is compared to the day; what is absent may be empty. */
     private static Object plain(Object value) {
         if (value instanceof Duration d && d.toDays() >= 10675199) {
             return INFINITE;
@@ -121,7 +121,7 @@ final class Entities {
         return all;
     }
 
-    /** A map of what was said before and what is other. */
+    /** A map of what was said before, with what is different. */
     private static Map<String, Object> with(Map<String, Object> before, Map<String, Object> changes) {
         Map<String, Object> all = new TreeMap<>(before);
         all.putAll(changes);

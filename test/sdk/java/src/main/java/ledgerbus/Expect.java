@@ -64,7 +64,7 @@ final class Expect {
         that(!got.isAfter(want.plus(AT_ONCE)), "%s: want at most %s after %s, got %s", what, AT_ONCE, want, got);
     }
 
-    /** The result of a call that may take so long. */
+    /** The result of a call that may take that long. */
     static <T> T within(Duration most, String what, Callable<T> call) throws Exception {
         Instant began = Instant.now();
         T result = call.call();

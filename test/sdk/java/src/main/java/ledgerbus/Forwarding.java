@@ -44,12 +44,12 @@ final class Forwarding {
     private static final String HOP_LIMIT = "MaxTransferHopCountExceeded";
     private static final String FORWARDING = "auto-forwarding enabled";
 
-    /** Few of which fit into the smallest queue. */
+    /** A body so large that few fit into the smallest queue. */
     static final byte[] LARGE = new byte[200_000];
 
     private Forwarding() {}
 
-    /** Makes a queue whose name ends so, and which forwards to another one. */
+    /** Makes a queue whose name ends like that, and which forwards to another one. */
     private static String forwarder(Bus bus, String end, String target) {
         bus.createQueue(bus.queue + end, new CreateQueueOptions().setForwardTo(target));
         return bus.queue + end;

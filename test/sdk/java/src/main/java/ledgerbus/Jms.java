@@ -20,11 +20,11 @@ import java.util.List;
 import org.apache.qpid.jms.JmsConnectionFactory;
 
 /**
- * What a scenario of JMS works with: connections of the plain client, which knows of Service Bus nothing but names, and a {@link Bus}
+ * What a scenario of JMS works with: connections of the plain client, which knows nothing of Service Bus but names, and a {@link Bus}
  * for what other clients see of it.
  */
 final class Jms implements Runner.Surroundings {
-    /** Longer than this no message takes that is there. */
+    /** No message that is there takes longer than this. */
     static final long PATIENCE = Duration.ofSeconds(20).toMillis();
 
     private static final long SHORT = Duration.ofMillis(500).toMillis();
@@ -67,7 +67,7 @@ final class Jms implements Runner.Surroundings {
         return keep(connection().createSession(true, Session.SESSION_TRANSACTED));
     }
 
-    /** Makes an entity of the scenario, whose name ends so. */
+    /** Makes an entity of the scenario, whose name ends like that. */
     String second(String end) {
         ServiceBusAdministrationClient admin = bus.admin();
         admin.createQueue(queue + end);

@@ -22,7 +22,7 @@ import java.util.concurrent.atomic.AtomicReference;
 import java.util.stream.Collectors;
 
 /**
- * Runs the scenarios of a client of Java's. It is started by test/sdk/run, which makes the queues and says in the environment where
+ * Runs the scenarios of a client written in Java. It is started by test/sdk/run, which makes the queues and says in the environment where
  * everything is. A line of results is written as each scenario ends; nothing is tried again.
  *
  * @param <B> what a scenario works with
@@ -94,7 +94,7 @@ final class Runner<B extends Runner.Surroundings> {
         }
     }
 
-    /** Tells whether a scenario says why this client cannot show it. */
+    /** Reports whether a scenario says why this client cannot show it. */
     private boolean excepts(Map<?, ?> scenario, String field) {
         return scenario.get(field) instanceof Map<?, ?> reasons && reasons.containsKey(client);
     }
@@ -168,7 +168,7 @@ final class Runner<B extends Runner.Surroundings> {
         return text + where;
     }
 
-    /** The line of the scenario: the innermost one of this package that is not of what all scenarios use. */
+    /** The line of the scenario: the innermost one of this package outside the classes that all scenarios use. */
     private static String place(StackTraceElement[] stack) {
         Set<String> shared = Set.of("Bus", "Client", "Control", "Expect", "Failure", "Jms", "Kind", "Runner", "Source");
         return Arrays.stream(stack)

@@ -8,9 +8,9 @@ import java.time.OffsetDateTime;
 import java.util.List;
 
 /**
- * A sender of the SDK. Where entities are partitioned it gives messages without a key of their own one of the scenario's: what the
- * scenarios say of the order of messages holds in one partition. That messages without a key come to all partitions is shown elsewhere
- * (SM-200, SM-213).
+ * A sender of the SDK. Where entities are partitioned, it gives messages without a key of their own one of the scenario's: what the
+ * scenarios say of the order of messages holds only within one partition. That messages without a key go to all partitions is shown
+ * elsewhere (SM-200, SM-213).
  */
 final class Sender implements AutoCloseable {
     private final ServiceBusSenderClient sdk;
@@ -27,7 +27,7 @@ final class Sender implements AutoCloseable {
         return key != null && bare ? message.setPartitionKey(key) : message;
     }
 
-    /** Tells whether messages can be in one batch: with several sessions a partitioned entity takes none (SM-209, semantics.md 10.2). */
+    /** Reports whether messages can be in one batch: a partitioned entity takes no batch with several sessions (SM-209, semantics.md 10.2). */
     boolean together(ServiceBusMessage one, ServiceBusMessage other) {
         return key == null || String.valueOf(one.getSessionId()).equals(String.valueOf(other.getSessionId()));
     }

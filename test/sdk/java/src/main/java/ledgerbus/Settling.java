@@ -105,7 +105,7 @@ final class Settling {
         bus.peeks();
     }
 
-    /** What of a message must survive. */
+    /** The parts of a message that must survive. */
     private static List<Object> identity(ServiceBusReceivedMessage m) {
         return List.of(Bus.text(m), m.getState(), m.getDeliveryCount(), m.getSequenceNumber(), m.getEnqueuedTime(), m.getMessageId(),
                 m.getApplicationProperties());

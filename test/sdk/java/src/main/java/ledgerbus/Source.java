@@ -61,7 +61,7 @@ final class Source {
         }
     }
 
-    /** What a receiver may refuse to do, with a new one. */
+    /** A receive call of a new receiver is refused, with an error of this kind. */
     void fails(Kind kind) {
         Expect.error(kind, () -> Bus.call(receiver(), 1, Duration.ofSeconds(5)));
     }

@@ -301,7 +301,7 @@ final class Transactions {
         List<ServiceBusReceivedMessage> both = Bus.receive(session, 2);
         ServiceBusTransactionContext refused = session.createTransaction();
         session.complete(both.get(0), completing(refused));
-        sender.sendMessage(Bus.inSession("X", "t"), refused); // refused, which the SDK tells of no send in a transaction
+        sender.sendMessage(Bus.inSession("X", "t"), refused); // refused, which the SDK reports for no send in a transaction
         Expect.error(Kind.TRANSACTION_ROLLED_BACK, () -> session.commitTransaction(refused));
         ServiceBusTransactionContext kept = session.createTransaction();
         session.complete(both.get(1), completing(kept));
@@ -423,7 +423,7 @@ final class Transactions {
         Sender second = bus.client().sender(other);
         ServiceBusTransactionContext transaction = sender.createTransaction();
         sender.sendMessage(Bus.message("A"), transaction);
-        second.sendMessage(Bus.message("B"), transaction); // refused, which the SDK tells of no send in a transaction
+        second.sendMessage(Bus.message("B"), transaction); // refused, which the SDK reports for no send in a transaction
         Expect.error(Kind.TRANSACTION_ROLLED_BACK, () -> sender.commitTransaction(transaction));
         bus.peeks();
         bus.client().queue(other).peeks();
@@ -444,7 +444,7 @@ final class Transactions {
         List<ServiceBusMessage> most = new ArrayList<>(Bus.messages(Bus.numbers(99)));
         sender.sendMessages(Bus.batch(sender, most.toArray(ServiceBusMessage[]::new)), over);
         sender.sendMessage(Bus.message("100th"), over);
-        sender.sendMessage(Bus.message("101st"), over); // refused, which the SDK tells of no send in a transaction
+        sender.sendMessage(Bus.message("101st"), over); // refused, which the SDK reports for no send in a transaction
         Expect.error(Kind.TRANSACTION_ROLLED_BACK, () -> sender.commitTransaction(over));
         Expect.equal(100, bus.peekAll().size(), "messages");
     }
@@ -457,7 +457,7 @@ final class Transactions {
         ServiceBusTransactionContext transaction = session.createTransaction();
         session.complete(a, completing(transaction));
         sender.sendMessage(Bus.inSession("B", "s"), transaction);
-        sender.sendMessage(Bus.message("without a session"), transaction); // refused, which the SDK tells of no send in a transaction
+        sender.sendMessage(Bus.message("without a session"), transaction); // refused, which the SDK reports for no send in a transaction
         Expect.error(Kind.TRANSACTION_ROLLED_BACK, () -> session.commitTransaction(transaction));
         Bus.nothing(session);
         session.close();
@@ -485,7 +485,7 @@ final class Transactions {
         for (ServiceBusTransactionContext over : List.of(committed, rolledBack)) {
             Expect.error(Kind.TRANSACTION_UNKNOWN, text, () -> sender.commitTransaction(over));
             Expect.error(Kind.TRANSACTION_UNKNOWN, text, () -> sender.rollbackTransaction(over));
-            sender.sendMessage(Bus.message("X"), over); // refused, which the SDK tells of no send in a transaction
+            sender.sendMessage(Bus.message("X"), over); // refused, which the SDK reports for no send in a transaction
         }
         ServiceBusTransactionContext empty = sender.createTransaction();
         sender.commitTransaction(empty);
@@ -497,7 +497,7 @@ final class Transactions {
         ServiceBusTransactionContext transaction = sender.createTransaction();
         sender.sendMessage(Bus.message("A"), transaction);
         Sender stranger = bus.another().sender();
-        stranger.sendMessage(Bus.message("X"), transaction); // refused, which the SDK tells of no send in a transaction
+        stranger.sendMessage(Bus.message("X"), transaction); // refused, which the SDK reports for no send in a transaction
         Expect.error(Kind.TRANSACTION_UNKNOWN, () -> stranger.commitTransaction(transaction));
         bus.peeks();
         sender.commitTransaction(transaction);
@@ -544,10 +544,10 @@ final class Transactions {
         sender.sendMessage(Bus.message("X"), late);
         ServiceBusReceiverClient second = bus.another().receiver();
         Bus.outlive(began.plus(LIMIT.minusSeconds(10)));
-        Bus.nothing(second); // the lock has been past for long
+        Bus.nothing(second); // the lock ended long ago
         Bus.outlive(began.plus(LIMIT).plusSeconds(1));
         second.complete(Expect.atOnce("receive A", () -> Bus.receive(second, "A", 1)));
-        sender.sendMessage(Bus.message("Y"), late); // refused, which the SDK tells of no send in a transaction
+        sender.sendMessage(Bus.message("Y"), late); // refused, which the SDK reports for no send in a transaction
         Expect.error(Kind.TRANSACTION_UNKNOWN, () -> receiver.commitTransaction(late));
         sender.sendMessage(Bus.message("B"), idle);
         receiver.commitTransaction(idle);
@@ -589,7 +589,7 @@ final class Transactions {
         Client after = bus.another();
         Expect.equal(List.of("A"), Bus.texts(Bus.insist(() -> after.queue().peekAll())), "peek all");
         ServiceBusReceiverClient late = after.receiver();
-        late.complete(Bus.insist(() -> Bus.receive(late, "A", 1))); // when its lock is past, which nothing holds any more
+        late.complete(Bus.insist(() -> Bus.receive(late, "A", 1))); // once its lock has ended, which nothing keeps alive any more
         Expect.error(e -> true, () -> receiver.commitTransaction(transaction));
         after.queue().peeks();
     }
