@@ -9,12 +9,12 @@ func (b BackupID) String() string { return string(AppendUUID(make([]byte, 0, 36)
 // MarshalText makes ids readable in JSON.
 func (b BackupID) MarshalText() ([]byte, error) { return []byte(b.String()), nil }
 
-// BackupMarked says where a copy of the running broker ends in this log: behind its frame, of which it is the last record. It stands in the
-// logs of all partitions, and nothing that is behind one of them is the cause of anything before another. It changes nothing.
+// BackupMarked says where a copy of the running broker ends in this log: behind its frame, of which it is the last record. It stands in the logs of all
+// partitions, and nothing behind the mark of one log is the cause of anything before the mark of another. It changes nothing.
 type BackupMarked struct {
 	Envelope
 	ID   BackupID
-	Logs uint32 // that have it
+	Logs uint32 // how many logs have the mark
 }
 
 // Kind implements [Event].

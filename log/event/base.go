@@ -6,8 +6,8 @@ import "time"
 // behind the partition's own. They stand in the file of a base and in no log. A slice begins with its SliceRestored; then come its sessions, by
 // id, then its messages, by number, then what it remembers.
 
-// CatalogueRestored is what concerns a whole partition, and what there is of an entity. The first one of a base has the partition's own numbers
-// and no entity; each other one has an entity, or further rules of the one before it.
+// CatalogueRestored gives a partition's own numbers, or an entity. The first one of a base has the numbers and no entity; each later one has an entity, or
+// further rules of the one before it.
 type CatalogueRestored struct {
 	Envelope    // of the entity; zero for the partition's own numbers
 	LastEntity  EntityID
@@ -27,7 +27,7 @@ type CatalogueRestored struct {
 	Rules       []Rule // of a subscription, in the order in which they were added
 }
 
-// SliceRestored is a slice without what is in it.
+// SliceRestored is a slice without its contents.
 type SliceRestored struct {
 	Envelope
 	Last    SequenceNumber // newest given out
@@ -52,7 +52,7 @@ type RestoredLock struct {
 // RestoredSession is a session, without its messages.
 type RestoredSession struct {
 	ID     []byte
-	Ticket uint64       // its place in the row of those that wait; 0: it does not
+	Ticket uint64       // its place in the queue of those that wait; 0: it does not
 	Lock   RestoredLock // zero: nobody holds it
 	Set    bool         // it has a state
 	State  BodyRef
@@ -68,7 +68,7 @@ type SessionsRestored struct {
 // RowState is where a message is in its life, as a state stores it (docs/log-format.md 9).
 type RowState uint8
 
-// What a message that is there may be, first to last.
+// The states of a message that is stored, first to last.
 const (
 	firstRowState RowState = 1
 	lastRowState  RowState = 6
@@ -84,7 +84,7 @@ func (s RowState) String() string {
 // MarshalText makes states readable in JSON.
 func (s RowState) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// RestoredRow is what is known of a message beside its body.
+// RestoredRow is what is known of a message besides its body.
 type RestoredRow struct {
 	Sequence      SequenceNumber
 	State         RowState
@@ -132,7 +132,7 @@ type RestoredID struct {
 	Original SequenceNumber
 }
 
-// RestoredSource is what has come from a slice. Several of the same source follow one another where it is much.
+// RestoredSource is what has come from a slice. Where that is much, several of the same source follow one another.
 type RestoredSource struct {
 	Source  Slice
 	Floor   TransferNumber   // all below are over

@@ -4,7 +4,7 @@ import "encoding/binary"
 
 // The fields of the events of a base in the order they are stored. A change here is a new schema version.
 
-// The first byte of a CatalogueRestored says what it has beside rules.
+// The first byte of a CatalogueRestored says what it has besides rules.
 const (
 	restoredNumbers = 1 << 0
 	restoredEntity  = 1 << 1
@@ -66,7 +66,7 @@ func (c *CatalogueRestored) decode(d *decoder) {
 	}
 }
 
-// entity reads an entity, whose properties are of the version of an EntityUpdated that stands there.
+// entity reads an entity. The version that stands there is that of an EntityUpdated: its properties are read as those of one.
 func (c *CatalogueRestored) entity(d *decoder) {
 	c.EntityKind = EntityKind(d.among("kind of entity", byte(Queue), byte(Subscription)))
 	if c.Path = d.text(); c.Path == "" {
@@ -101,7 +101,7 @@ func (s *SliceRestored) decode(d *decoder) {
 	s.Given = TransferNumber(d.uvarint())
 }
 
-// What a session or a message has that others of its kind do not.
+// Flags for what some sessions or messages have and others do not.
 const (
 	restoredLock = 1 << iota
 	restoredState
@@ -350,7 +350,7 @@ func (d *decoder) timeFrom(before Time) Time {
 	return Time(t)
 }
 
-// flags reads a set of those that are known.
+// flags reads a set of flags, all of which must be among the known ones.
 func (d *decoder) flags(known uint64) uint64 {
 	has := d.uvarint()
 	if has&^known != 0 {

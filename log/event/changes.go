@@ -50,8 +50,8 @@ func (c *RuleChanges) Append(dst []byte) []byte {
 	return appendProperties(appendProperties(dst, c.Set), c.System)
 }
 
-// appendProperties differs from what an encoder does for the properties of a rule in that texts have any length: changes are encoded
-// before anybody has found them too large to be stored.
+// appendProperties does what an encoder does for the properties of a rule, but with texts of any length: changes are encoded before they are found to be too
+// large to be stored.
 func appendProperties(dst []byte, ps Changes) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(ps)))
 	for i := range ps {
@@ -67,7 +67,7 @@ func (p *Property) size() int {
 	return textSize(p.Name) + 1 + uvarintSize(v.Bits) + textSize(v.Text)
 }
 
-// storable is a value as changes store it: what has no form in a message, of which filters know no more than that it is there, is null.
+// storable is a value as changes store it. A value that has no form in a message, of which filters know only that it is there, becomes null.
 func (v Value) storable() Value {
 	switch {
 	case v.Type == Bool:
@@ -88,8 +88,8 @@ func textSize(s string) int { return uvarintSize(uint64(len(s))) + len(s) }
 
 func uvarintSize(v uint64) int { return (bits.Len64(v|1) + 6) / 7 }
 
-// ReadChanges reads what [Changes.Append] or [RuleChanges.Append] wrote, all of stored. The texts do not alias it. What the values mean in a
-// message is not looked at: neither texts nor what the protocol has encoded.
+// ReadChanges reads what [Changes.Append] or [RuleChanges.Append] wrote, all of stored. The texts do not alias it. It does not check what the values mean in
+// a message: neither texts nor what the protocol has encoded.
 func ReadChanges(stored []byte) (c RuleChanges, err error) {
 	d := changesDecoder{decoder{src: stored}, string(stored)}
 	if form := d.byte(); d.err == nil && form != changesForm {
@@ -111,7 +111,7 @@ func ReadChanges(stored []byte) (c RuleChanges, err error) {
 	return c, nil
 }
 
-// changesDecoder is a decoder of which all texts are parts of one.
+// changesDecoder is a decoder whose texts are all parts of one string.
 type changesDecoder struct {
 	decoder
 	all string // what it had at first

@@ -32,8 +32,8 @@ func schemaVersion(k Kind) byte {
 	return 1
 }
 
-// versionOf is the version that an event is written with: where only a capability needs the newest one, an event without it is written as
-// before, so that who does not know the capability reads it.
+// versionOf is the version that an event is written with: where only a capability needs the newest one, an event that does without it is written as before,
+// so that a program that does not know the capability can read it.
 func versionOf(ev Event) byte {
 	switch ev := ev.(type) {
 	case *EntityCreated:
@@ -52,7 +52,7 @@ func versionOf(ev Event) byte {
 	return schemaVersion(ev.Kind())
 }
 
-// Limits of a record, believed before anything is allocated.
+// Limits of a record, compared before anything is allocated.
 const (
 	maxEvents = 1 << 20
 	maxText   = 1 << 16
@@ -115,12 +115,12 @@ type Size struct {
 // Sizes are those of the events that the last call of Record returned, in their order. They are valid until its next call.
 func (d *Decoder) Sizes() []Size { return d.sizes }
 
-// Blobs are those of the events that the last call of Record returned, that are not empty: of the first event first, as many as its size says.
-// They are valid until its next call.
+// Blobs are the blobs that are not empty of the events that the last call of Record returned: those of the first event first, [Size.Blobs] of each. They are
+// valid until the next call of Record.
 func (d *Decoder) Blobs() []Blob { return d.in.blobs }
 
-// Sums are where the checksums of these blobs stand, each four bytes, from the first byte of the record that the last call of Record was given. They are
-// valid until its next call.
+// Sums are where the checksums of [Decoder.Blobs] stand, four bytes each: distances from the first byte of the record that the last call of Record was given.
+// They are valid until the next one.
 func (d *Decoder) Sums() []int { return d.in.sums }
 
 // Record decodes the record at the start of data, a part of the records of a frame whose first byte stands at base and
@@ -185,7 +185,7 @@ func (e *encoder) bool(v bool) {
 	}
 }
 
-// length asserts what the decoder believes: a record that cannot be read back must not be written.
+// length asserts the limit of the decoder: a record that cannot be read back must not be written.
 func (e *encoder) length(n int) {
 	if n > maxText {
 		panic(fmt.Sprintf("event: text of %d bytes is over the limit of %d", n, maxText))
@@ -193,7 +193,7 @@ func (e *encoder) length(n int) {
 	e.uvarint(uint64(n))
 }
 
-// count asserts what the decoder believes of the length of a list.
+// count asserts the limit of the decoder for the length of a list.
 func (e *encoder) count(n int) {
 	if n > maxList {
 		panic(fmt.Sprintf("event: list of %d entries is over the limit of %d", n, maxList))

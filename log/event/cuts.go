@@ -1,13 +1,13 @@
 package event
 
-// HistoryCut says that history of a partition was removed before its time: whatever policies say, for want of room or because all of it took more than
+// HistoryCut says that history of a partition was removed before its time: earlier than policies say, for want of room or because all history took more than
 // its share of the disk. It stands in the log of partition 0, behind the removal, and changes nothing.
 type HistoryCut struct {
 	Envelope
 	LogPartition uint32 // of the data directory
 	Cause        CutCause
 	First        LSN    // where the log of the partition begins since
-	Bytes        uint64 // of the disk that were given back
+	Bytes        uint64 // given back to the disk
 }
 
 // CutCause is why history was removed before its time.

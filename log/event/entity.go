@@ -131,7 +131,7 @@ type AccessRule struct {
 	Rights    Rights
 	Primary   Secret
 	Secondary Secret
-	// CreatedAt and ModifiedAt are what whoever gave the rule said; 0: nothing.
+	// CreatedAt and ModifiedAt are as they were given with the rule; 0: not given.
 	CreatedAt  Time
 	ModifiedAt Time
 }
@@ -351,7 +351,7 @@ type MessagePublished struct {
 type Copy struct {
 	Subscription EntityID
 	Sequence     SequenceNumber // the subscription's own
-	OwnTTL       bool           // the sender gave a time to live: ExpiresAt less the time of enqueuing is it
+	OwnTTL       bool           // the sender gave a time to live, which is ExpiresAt less the time of enqueuing
 	ExpiresAt    Time           // 0: never
 	InSession    bool           // the subscription requires sessions: the copy belongs to that of SessionID
 	SessionID    []byte

@@ -1,7 +1,7 @@
 package event
 
-// BodyErased says that somebody had the body of a message erased, which waits nowhere any more: it is gone when that is answered. By whom says its
-// origin, and why the [ReasonGiven] behind it. It changes nothing.
+// BodyErased says that the body of a message that waits nowhere any more was to be erased. It is gone when the request is answered. The origin says who asked
+// for it, and the [ReasonGiven] behind it why. It changes nothing.
 type BodyErased struct {
 	Envelope
 	Sequence SequenceNumber

@@ -119,7 +119,7 @@ type Envelope struct {
 // Common implements [Event].
 func (e *Envelope) Common() *Envelope { return e }
 
-// Origin says who asked for something and over what.
+// Origin says who asked for something, and over which connection and link.
 type Origin struct {
 	Connection    uint64 // number of the connection, unique within one run of the broker
 	RemoteAddress string // host:port of the peer
@@ -235,7 +235,7 @@ type MessageLocked struct {
 	Sequence      SequenceNumber
 	Token         LockToken
 	LockedUntil   Time   // 0: as long as its session is held
-	DeliveryCount uint32 // failed earlier deliveries, as the receiver is shown it
+	DeliveryCount uint32 // failed earlier deliveries, as shown to the receiver
 }
 
 // LockRenewed moves a lock's end.

@@ -3,10 +3,10 @@ package event
 // Facts are events that change nothing: they say what happened to people and programs around the messages, which nobody can find out
 // later from the rest of the log. They ride with what is written anyway; no reply waits for one.
 
-// Details are what history keeps of a message beside its body, for searches and for joining traces, since it outlives the body. A
-// sender's texts are cut to [MaxDetail] bytes at a character.
+// Details are what history keeps of a message besides its body, for searches and for joining traces, since it outlives the body. A sender's texts are cut to
+// [MaxDetail] bytes at a character.
 type Details struct {
-	BodySize      uint32 // bytes of the body's sections of the message as sent
+	BodySize      uint32 // bytes of the body sections of the message as sent
 	Subject       []byte
 	CorrelationID []byte // as text, whatever its type is
 	ContentType   []byte
@@ -92,9 +92,9 @@ type LinkOpened struct {
 	Envelope
 	Role      Role
 	SubQueue  SubQueue // of a receiver
-	SessionID []byte   // that a receiver was given
+	SessionID []byte   // of the session that a receiver was given
 	InSession bool     // it was given one
-	Missed    uint64   // links of the slice between the one noted before and this one, too many at a time to be noted each
+	Missed    uint64   // links of the slice since the last LinkOpened that were not noted, since there were too many at a time
 }
 
 // Role is what a link does.
@@ -124,7 +124,7 @@ func (r Role) String() string {
 // MarshalText makes roles readable in JSON.
 func (r Role) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
-// LinkClosed says that the link of its origin, which is what a link is named by in a log, is no more.
+// LinkClosed says that the link of its origin was closed: an origin is what a log names a link by.
 type LinkClosed struct {
 	Envelope
 	Cause       CloseCause
@@ -132,7 +132,7 @@ type LinkClosed struct {
 	Description string // and its description, or what the connection ended with
 }
 
-// CloseCause is why a link is no more.
+// CloseCause is why a link was closed.
 type CloseCause uint8
 
 const (
@@ -159,8 +159,7 @@ func (c CloseCause) String() string {
 // MarshalText makes causes readable in JSON.
 func (c CloseCause) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
-// SettlementRefused says that somebody wanted to settle a message, or to renew its lock, and was refused. The event that ended the lock
-// has the same token.
+// SettlementRefused says that a settlement of a message, or the renewal of its lock, was refused. The event that ended the lock has the same token.
 type SettlementRefused struct {
 	Envelope
 	Sequence SequenceNumber // 0: not known any more
@@ -168,10 +167,10 @@ type SettlementRefused struct {
 	Token    LockToken
 	Wanted   Wanted
 	Why      Refusal
-	Missed   uint64 // refusals in this log between the one noted before and this one, too many at a time to be noted each
+	Missed   uint64 // refusals in this log since the last SettlementRefused that were not noted, since there were too many at a time
 }
 
-// Wanted is what somebody wanted to do with a lock.
+// Wanted is what was to be done with a lock.
 type Wanted uint8
 
 const (
@@ -264,8 +263,8 @@ type SendsRefused struct {
 // MaxReason bounds the texts of a [ReasonGiven], bytes.
 const MaxReason = 1024
 
-// ReasonGiven says why an operator did what the other events of its record are, in the operator's words. One that has only the tracking id
-// says by what the request can be found in the log of the client.
+// ReasonGiven says, in an operator's words, why the operator did what the other events of its record say. Where no reason was given it has the tracking id
+// alone, by which the request can be found in the log of the client.
 type ReasonGiven struct {
 	Envelope
 	Reason     string // "": none was given
@@ -372,7 +371,7 @@ func (r *ReasonGiven) decode(d *decoder) {
 	r.TrackingID = d.text()
 }
 
-// What of a message's details follows their first byte; most messages have little of it.
+// The first byte of a message's details: a flag for each detail that follows. Most messages have few.
 const (
 	detailSubject = 1 << iota
 	detailCorrelation
@@ -385,7 +384,7 @@ const (
 	detailFlags    = detailArrival - 1 // of every message
 )
 
-// extras are what follows the details of the messages of some kinds of events.
+// extras are what follows a message's details in some kinds of events.
 type extras struct {
 	arrival  *Arrival
 	reserved bool
@@ -429,7 +428,7 @@ func (e *encoder) details(x *Details, also extras) {
 	}
 }
 
-// details reads those of a message and, of what may follow them, what the flags of its kind of event allow.
+// details reads a message's details, and of what may follow them that which the kind of event allows: allowed has its flags.
 func (d *decoder) details(x *Details, allowed byte) (also extras) {
 	*x = Details{BodySize: d.uint32()}
 	flags := d.byte()

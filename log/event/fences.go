@@ -1,9 +1,9 @@
 package event
 
-// That a partition was taken out of service and put back stands in the log of partition 0, which holds the catalogue and is never taken out:
-// the log of the partition itself may be what cannot be written. Both are facts.
+// The events that say that a partition was taken out of service, or put back, stand in the log of partition 0, which holds the catalogue and is never taken
+// out: the log of the partition itself may be what cannot be written. Both are facts.
 
-// PartitionFenced says that a partition was taken out of service. By whom, if by anybody, says its origin, and why the [ReasonGiven] behind it.
+// PartitionFenced says that a partition was taken out of service. Its origin says by whom, if by anybody, and the [ReasonGiven] behind it why.
 type PartitionFenced struct {
 	Envelope
 	LogPartition uint32 // of the data directory
@@ -32,7 +32,7 @@ func (c FenceCause) String() string {
 // MarshalText makes causes readable in JSON.
 func (c FenceCause) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
-// PartitionRestarted says that a partition which did not serve was recovered by itself and serves again. By whom says its origin.
+// PartitionRestarted says that a partition that did not serve was recovered while the broker ran, and serves again. Its origin says by whom.
 type PartitionRestarted struct {
 	Envelope
 	LogPartition uint32 // of the data directory

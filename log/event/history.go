@@ -13,20 +13,20 @@ type Retention int64
 
 const (
 	KeepNone    Retention = -1 // nothing is kept
-	KeepForever Retention = -2 // all is
+	KeepForever Retention = -2 // everything is kept
 	// maxRetention is the longest time; what is to be kept longer is kept for ever.
 	maxRetention = Retention(36500 * day)
 )
 
 const day = 24 * time.Hour / time.Millisecond
 
-// The words for those that are no time.
+// The words for retentions that are no time.
 const (
 	keepNone    = "none"
 	keepForever = "unlimited"
 )
 
-// KeepFor is the retention of a time, which is cut to whole milliseconds.
+// KeepFor is the retention for a duration, cut to whole milliseconds.
 func KeepFor(d time.Duration) Retention { return Retention(d / time.Millisecond) }
 
 // String is the retention as people write it: 7d, 36h, 1m30s, none, unlimited; "" where it says nothing.
@@ -96,7 +96,7 @@ func errNotRetention(text string) error {
 	return fmt.Errorf("%q is no time such as 7d or 36h, nor %s, nor %s", text, keepNone, keepForever)
 }
 
-// Over reports whether what lost its use at a time needs not be kept any longer.
+// Over reports whether something that has been of no use since an instant need not be kept any longer.
 func (r Retention) Over(since, now Time) bool {
 	switch {
 	case r == KeepNone:
@@ -115,7 +115,7 @@ func (r Retention) Longer(s Retention) Retention {
 	return max(r, s)
 }
 
-// HistoryPolicy is how long history is kept. What it says nothing of is left to what is less specific.
+// HistoryPolicy is how long history is kept. What it says nothing about is left to a less specific policy.
 type HistoryPolicy struct {
 	Events Retention // that have no effect on the state any more
 	Bodies Retention // of messages that are over
@@ -125,22 +125,22 @@ type HistoryPolicy struct {
 // IsZero reports whether it says nothing.
 func (p HistoryPolicy) IsZero() bool { return p == HistoryPolicy{} }
 
-// Or is the policy with what it says nothing of taken from another one.
+// Or is the policy, with what it says nothing about taken from another one.
 func (p HistoryPolicy) Or(q HistoryPolicy) HistoryPolicy {
 	return HistoryPolicy{cmp.Or(p.Events, q.Events), cmp.Or(p.Bodies, q.Bodies), cmp.Or(p.Undo, q.Undo)}
 }
 
-// HistoryPolicySet says how long history is kept, of the entities that a pattern matches or of the namespace. Who said so is its origin, and
-// why the [ReasonGiven] behind it. It stands in the log of partition 0.
+// HistoryPolicySet says how long history is kept, of the entities that a pattern matches or of the namespace. Its origin says who set the policy, and the
+// [ReasonGiven] behind it why. It stands in the log of partition 0.
 type HistoryPolicySet struct {
 	Envelope
 	Pattern string // "": of the namespace
 	Removed bool   // there is none for the pattern from now on
 	Policy  HistoryPolicy
-	// Of the namespace alone.
+	// The rest is said of the namespace alone.
 	Share       uint32 // percent of the disk that all history together may take; 0: it says nothing
 	BeforeSends bool   // history is kept even when sends have to be refused for want of room
-	Since       Time   // of a base alone: when there was the first one
+	Since       Time   // in a base alone: when the first policy was set
 }
 
 // Kind implements [Event].

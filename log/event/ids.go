@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// EntityID is the stable identity of a queue or topic. It is never reused, also not when an entity of the same path is
-// created again (reliability.md P14). 0 is no entity.
+// EntityID is the stable identity of a queue or topic. It is never reused, not even when an entity of the same path is created again (reliability.md P14). 0
+// is no entity.
 type EntityID uint32
 
 // SequenceNumber is the identity of a message in its entity: unique, increasing, never reused, first value 1. The top 16
@@ -69,9 +69,9 @@ func (s Slice) Numbers() (before, last SequenceNumber) {
 
 const partitionShift = 48
 
-// LockToken identifies one peek-lock, in RFC 4122 (network) byte order. A new lock has a new token; renewals keep it. Its last four bits,
-// which are its last digit as a text, are the entity partition that the lock is in, so that a settlement by token alone finds the way there.
-// Tokens from before they said so are all of entities with one partition.
+// LockToken identifies one peek-lock, in RFC 4122 (network) byte order. A new lock has a new token; renewals keep it. Its last four bits, which are its last
+// digit as a text, are the entity partition that the lock is in, so that a settlement by token alone finds the way there. Tokens that are older than this
+// meaning of the bits all belong to entities with one partition.
 type LockToken [16]byte
 
 // tokenPartition is the bits of a token's last byte that hold the entity partition: an entity has at most 16 (decision 28).
@@ -147,7 +147,7 @@ func (t Time) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 // On the way into the log Data is set and the frame fills in the rest; read from a log, Data is nil.
 type Blob struct {
 	Data     []byte   `json:"-"`
-	Tail     []byte   `json:"-"` // stands behind Data: who has the bytes in two pieces need not join them
+	Tail     []byte   `json:"-"` // stands behind Data, so that bytes in two pieces need not be joined
 	Position Position // of the first byte; 0 when Size is 0
 	Size     uint32   // bytes
 	Sum      uint32   // CRC-32C of the bytes
@@ -156,5 +156,5 @@ type Blob struct {
 // ErrErased: history no longer keeps the bytes of a blob, only its size and checksum. Nothing has been damaged.
 var ErrErased = errors.New("log: erased")
 
-// Matches reports whether bytes that were read are the blob's: its size and checksum are theirs.
+// Matches reports whether bytes that were read have the blob's size and checksum.
 func (b Blob) Matches(read []byte) bool { return uint32(len(read)) == b.Size && Sum(read) == b.Sum }

@@ -74,7 +74,7 @@ func Named(ev Event, each func(Slice, SequenceNumber)) {
 	}
 }
 
-// namedAsWell is Named for the numbers in events of a base, and in one that is about its slice, too.
+// namedAsWell is Named for the numbers in events of a base, and in those that name their slice as well.
 func namedAsWell(ev Event, each func(Slice, SequenceNumber)) {
 	s := ev.Common().Slice
 	switch ev := ev.(type) {

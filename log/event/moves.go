@@ -64,7 +64,7 @@ type MessageHandedOver struct {
 	Details      Details
 }
 
-// Arrival says where a message that moved comes from. Whoever has it as an arrival of that number never takes it again.
+// Arrival says where a message that moved comes from. An entity that has had an arrival of that number from that slice never takes it again.
 type Arrival struct {
 	Source           Slice          // that it moved from
 	Number           TransferNumber // of its transfer there
@@ -93,7 +93,7 @@ type TransferFailed struct {
 	Sequence    SequenceNumber // of the message; of version 1 0: its TransferStarted or MessageHandedOver says it
 }
 
-// SourceForgotten forgets what arrived from a slice whose entity is no more: nothing of it comes again.
+// SourceForgotten forgets what arrived from a slice whose entity was deleted: nothing of it comes again.
 type SourceForgotten struct {
 	Envelope // of the destination
 	Source   Slice

@@ -2,7 +2,7 @@ package event
 
 import "time"
 
-// sent is what the events that store a message all begin with: its number, and what its sender gave that the rules ask for.
+// sent is what the events that store a message all begin with: its number, and what its sender gave that the rules of an entity ask for.
 type sent struct {
 	sequence                           *SequenceNumber
 	messageID, sessionID, partitionKey *[]byte
@@ -44,8 +44,7 @@ func (d *decoder) sent(s sent) {
 	*s.timeToLive = d.span()
 }
 
-// Identity is what two messages have in common of which the second is a duplicate: the id, and in an entity with several partitions the key
-// that goes with it.
+// Identity is what makes the second of two messages a duplicate, if both have it: the id, and in an entity with several partitions the key that goes with it.
 type Identity struct {
 	Type  IDType
 	ID    []byte
@@ -64,11 +63,11 @@ func (s *sent) identity(t IDType, keyed bool) Identity {
 	return id
 }
 
-// Identity is by what duplicates of the message are known.
+// Identity is what duplicates of the message are recognised by.
 func (m *MessageEnqueued) Identity() Identity { s := m.sent(); return s.identity(m.IDType, m.Keyed) }
 
-// Identity is by what duplicates of the message are known.
+// Identity is what duplicates of the message are recognised by.
 func (m *MessageScheduled) Identity() Identity { s := m.sent(); return s.identity(m.IDType, m.Keyed) }
 
-// Identity is by what duplicates of the message are known.
+// Identity is what duplicates of the message are recognised by.
 func (m *MessagePublished) Identity() Identity { s := m.sent(); return s.identity(m.IDType, m.Keyed) }

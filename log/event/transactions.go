@@ -21,14 +21,14 @@ type TransactionCommitted struct {
 	DeclaredAt Time
 }
 
-// TransactionAborted says that a transaction of which something was staged ended without a trace. It changes nothing.
+// TransactionAborted says that a transaction in which something was staged ended without effect. It changes nothing.
 type TransactionAborted struct {
 	Envelope
 	ID    TransactionID
 	Cause AbortCause
 }
 
-// AbortCause is why a transaction ended without a trace.
+// AbortCause is why a transaction ended without effect.
 type AbortCause uint8
 
 const (
@@ -55,9 +55,9 @@ func (c AbortCause) String() string {
 // MarshalText makes causes readable in JSON.
 func (c AbortCause) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
-// NumbersReserved gives out numbers for messages that a transaction has scheduled and may yet commit: the client learns them before, and
-// nobody else may get them, whether it commits or not and whatever dies in between. It is durable before anybody learns them. A
-// MessageScheduled that has one of them says so.
+// NumbersReserved gives out numbers for messages that a transaction has scheduled and may yet commit: the client learns them before it commits, and nobody
+// else may get them, whether it commits or not and whatever crashes in between. The event is durable before the client learns them. A MessageScheduled that
+// has one of them says so: see Reserved.
 type NumbersReserved struct {
 	Envelope
 	First SequenceNumber // the slice's next one
