@@ -20,15 +20,15 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
-// What a log begins with instead of its first frame (log-format.md 3.3, decision 48). What a base consists of is not known here.
+// A base is what a log may begin with instead of its first frame (log-format.md 3.3, decision 48). What its records mean is not known here.
 
-// basing is the part of a partition that makes its base, and removes what that stands for.
+// basing is the part of a partition that makes its base, and removes the files whose history the base stands for.
 type basing struct {
 	p     *partition
 	doing sync.Mutex // held while a base is made, or files are removed
 }
 
-// end returns when nothing is under way any more, which sealing, that ended before, does not let succeed.
+// end waits until nothing is under way any more. Sealing has been ended before, so what still runs does not succeed.
 func (v *basing) end() {
 	v.doing.Lock()
 	defer v.doing.Unlock()
@@ -39,11 +39,11 @@ type baseReader struct {
 	file disk.File
 	z    *zstd.Decoder
 	left int64
-	// ended, unless nil: nobody is to read any more
+	// ended, unless nil, is set when nobody is to read any more.
 	ended *atomic.Bool
 }
 
-// openBase opens the base that a manifest names: its header and trailer are compared, and if it is to be read whole, all else.
+// openBase opens the base that a manifest names: its header and trailer are compared, and with whole everything between them too.
 func openBase(files opener, named format.BaseFile, part PartitionID, tag uint32, whole bool) (disk.File, format.Base, error) {
 	f, err := files(basePath(named.LSN))
 	if err != nil {
@@ -86,7 +86,7 @@ func checkBase(f disk.File, named format.BaseFile, part PartitionID, tag uint32,
 
 func basePath(at event.LSN) string { return filepath.Join("base", format.BaseName(at)) }
 
-// records returns a reader of a base that was compared.
+// records returns a reader of the records of a base whose header and trailer were compared.
 func records(f disk.File, b *format.Base, ended *atomic.Bool) (io.ReadCloser, error) {
 	z, err := zstd.NewReader(io.NewSectionReader(f, format.BaseHead, b.Payload), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
 	if err != nil {
@@ -117,7 +117,7 @@ func (r *baseReader) Close() error {
 	return r.file.Close()
 }
 
-// named is the base that the manifest has.
+// named is the base that the manifest names.
 func (v *basing) named() format.BaseFile {
 	v.p.listing.Lock()
 	defer v.p.listing.Unlock()
@@ -181,8 +181,8 @@ func (v *basing) SaveBase(ctx context.Context, info BaseInfo, write func(io.Writ
 	return v.removeOthers(b.LSN)
 }
 
-// removeOthers removes older bases, and what is left of bases that were not completed, unless a copy of the log is being made, which may be of one.
-// Then the next one does, or the next start.
+// removeOthers removes older bases, and what is left of bases that were not completed. While a copy of the log is being made it removes nothing, since the
+// copy may have one of them: the next call or the next start does.
 func (v *basing) removeOthers(named event.LSN) error {
 	p := v.p
 	if !p.copying.TryLock() {
@@ -204,7 +204,7 @@ func (v *basing) removeOthers(named event.LSN) error {
 	return p.store.fs.SyncDir(dir)
 }
 
-// begin makes durable what has to be there before a base.
+// begin makes durable what has to be on the disk before a base is written.
 func (v *basing) begin(b *format.Base) (err error) {
 	p := v.p
 	if _, durable := p.Bounds(); b.LSN > durable {
@@ -240,7 +240,7 @@ func (v *basing) save(ctx context.Context, b *format.Base, write func(io.Writer)
 		err = disk.Later(fsys.Rename(name+disk.TempSuffix, name))
 	}
 	if err != nil {
-		_ = fsys.Remove(name + disk.TempSuffix) // it is in the way of nobody; the next start removes it too
+		_ = fsys.Remove(name + disk.TempSuffix) // best effort: the next start removes it too
 		return disk.Later(err)
 	}
 	if err := fsys.SyncDir(filepath.Dir(name)); err != nil {
@@ -306,7 +306,7 @@ func (v *basing) prove(b *format.Base, name string, prove func(io.Reader) error)
 	return errors.Join(prove(r), r.Close())
 }
 
-// removed reports whether an address that is in no file was in one that went with its history.
+// removed reports whether an address that no file has was in a file that was removed with its history.
 func (v *basing) removed(at event.LSN) bool {
 	v.p.mu.RLock()
 	defer v.p.mu.RUnlock()
@@ -341,8 +341,8 @@ func (v *basing) DropSealed(ctx context.Context, wanted func(first, end event.LS
 	return v.drop(gone, removed)
 }
 
-// unwanted are the sealed files that may go, and from where on there are no gaps then. The last of all stays: it says what a chapter behind it
-// goes on from.
+// unwanted returns the sealed files that may go, and the LSN from which on the log has no gaps then. The newest sealed file always stays: it says what the
+// chapter behind it goes on from.
 func (v *basing) unwanted(wanted func(first, end event.LSN) bool) (gone []format.SealedFile, removed event.LSN) {
 	v.p.listing.Lock()
 	m := v.p.manifest

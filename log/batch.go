@@ -30,8 +30,8 @@ type Batch struct {
 
 var batches = sync.Pool{New: func() any { return new(Batch) }}
 
-// NewBatch makes an empty batch, as a [Writer] has it open. next says where the next frame of its log begins; it is asked once, by whoever
-// first wants to know an address in the batch.
+// NewBatch makes an empty batch, as a [Writer] has it open. next says where the next frame of its log begins; it is called once, when an address in the batch
+// is first needed.
 func NewBatch(next func() event.LSN) *Batch { return newBatch(next, Events) }
 
 func newBatch(next func() event.LSN, kind Kind) *Batch {
@@ -51,7 +51,7 @@ func (b *Batch) free() {
 	}
 }
 
-// LSN is the frame's place in the log. It is final: from this call on nothing comes before.
+// LSN is the frame's place in the log. It is final: once LSN has returned it, no other frame takes the place.
 func (b *Batch) LSN() event.LSN {
 	if b.lsn == 0 {
 		b.lsn = b.next()
@@ -96,10 +96,10 @@ func (b *Batch) Count() int { return int(b.count) }
 // name has to be defined again: a chapter can be read alone (log-format.md 10).
 func (b *Batch) BeginsChapter() bool { return b.begins }
 
-// Level is what its ticket will wait for.
+// Level is the durability that the batch's ticket will wait for.
 func (b *Batch) Level() Durability { return b.level }
 
-// empty tells that there is nothing to write.
+// empty reports whether there is nothing to write.
 func (b *Batch) empty() bool {
 	return b.kind == Events && b.count == 0 && len(b.buf) == format.BodiesAt
 }

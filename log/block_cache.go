@@ -8,13 +8,13 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/sealed"
 )
 
-// sealedCacheBytes is how much memory decompressed blocks take that all readers of a store share.
+// sealedCacheBytes bounds the decompressed blocks that all readers of a store share, bytes.
 const sealedCacheBytes = 8 << 20
 
-// walkCacheBytes is what a walk has for it, which comes to each block once.
+// walkCacheBytes is that bound for a walk, which comes to each block once.
 const walkCacheBytes = 256 << 10
 
-// leastCacheBytes is what a store has for it when memory is short.
+// leastCacheBytes is what a store's cache may take even when memory is short, bytes.
 const leastCacheBytes = 256 << 10
 
 // blockKey names a block of a sealed file.
@@ -25,8 +25,8 @@ type blockKey struct {
 	block             int
 }
 
-// blockCache keeps decompressed blocks, the least recently used ones going first. What goes beyond the least is taken from memory before a block
-// is decompressed; where there is none it stands for those that were used least recently, or is not kept.
+// blockCache keeps decompressed blocks, the least recently used ones going first. What exceeds leastCacheBytes is taken from [Memory] before a block is
+// decompressed; where there is none, the block replaces those that were used least recently, or is not kept.
 type blockCache struct {
 	limit  int // bytes
 	memory Memory
@@ -46,10 +46,10 @@ func newBlockCache(limit int, memory Memory) *blockCache {
 	return &blockCache{limit: limit, memory: memory, blocks: make(map[blockKey]*list.Element)}
 }
 
-// walkCache is that of one walk: it is small enough not to be asked for.
+// walkCache is the cache of one walk, small enough not to be counted against memory.
 func walkCache() *blockCache { return newBlockCache(walkCacheBytes, Unbounded{}) }
 
-// get returns a block that is there, else nil.
+// get returns a block that is in the cache, else nil.
 func (c *blockCache) get(k blockKey) *sealed.Data {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -61,7 +61,7 @@ func (c *blockCache) get(k blockKey) *sealed.Data {
 	return e.Value.(cachedBlock).data
 }
 
-// load returns a block that is there, else what read makes of it. size is about how much memory that takes, bytes.
+// load returns a block that is in the cache, else the one that read decompresses. size is about how much memory that takes, bytes.
 func (c *blockCache) load(k blockKey, size int, read func() (*sealed.Data, error)) (*sealed.Data, error) {
 	if d := c.get(k); d != nil {
 		return d, nil
@@ -93,7 +93,7 @@ func (c *blockCache) grow(size int) bool {
 	return true
 }
 
-// take counts bytes, and takes from memory what is not among the least. The caller holds mu.
+// take counts bytes, and takes from [Memory] what exceeds leastCacheBytes. The caller holds mu.
 func (c *blockCache) take(size int) bool {
 	more := max(0, c.size+size-leastCacheBytes) - max(0, c.size-leastCacheBytes)
 	if more > 0 && !mutant.On(mutant.CachedUnpaid) && !c.memory.Take(more) {
@@ -103,7 +103,7 @@ func (c *blockCache) take(size int) bool {
 	return true
 }
 
-// give counts bytes that are there no more. The caller holds mu.
+// give counts bytes that are no longer held. The caller holds mu.
 func (c *blockCache) give(size int) {
 	less := max(0, c.size-leastCacheBytes) - max(0, c.size-size-leastCacheBytes)
 	c.size -= size
@@ -123,7 +123,7 @@ func (c *blockCache) evict() bool {
 	return true
 }
 
-// put adds a block for which that many bytes were reserved, unless there is none, somebody else was faster or it needs more than there is.
+// put adds a block for which that many bytes were reserved, unless it is nil, another reader has added it meanwhile, or it needs more memory than there is.
 func (c *blockCache) put(k blockKey, d *sealed.Data, taken int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -133,7 +133,7 @@ func (c *blockCache) put(k blockKey, d *sealed.Data, taken int) {
 	}
 }
 
-// spare drops blocks for as long as memory is short and there are more than the least.
+// spare drops blocks as long as memory is short and they take more than leastCacheBytes.
 func (c *blockCache) spare() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
-// How a writer goes from file to file: segments, and chapters of them (log-format.md 5.2). The caller holds io, but that of begin.
+// How a writer goes from file to file: segments, and chapters of them (log-format.md 5.2). The caller holds io, except in begin.
 
 // stage is what a writer needs before it can write the next frame. Each step to a new file can find no room and be taken again.
 type stage uint8
@@ -37,8 +37,8 @@ func (w *writer) begin() error {
 	w.from, w.since = w.next, w.p.store.opts.Now()
 	w.next += event.LSN(b.Len())
 	w.mu.Unlock()
-	// An attempt at room that does not fit fills the disk for as long as it takes to give it back. Partitions begin at the same time, and
-	// others must find room for their manifests meanwhile.
+	// Making room that does not fit fills the disk until it is given back. Partitions begin at the same time, and the others need room for their manifests
+	// meanwhile.
 	w.tail.noPreallocation = true
 	if err := w.short.insist(func() error { return w.write(queued{Batch: b}) }); err != nil {
 		return err
@@ -115,8 +115,8 @@ func (w *writer) ends(b *Batch) bool {
 	return w.seg.end+event.LSN(b.Len()) >= w.seg.base+event.LSN(w.chapter.SegmentBytes) || b.begins
 }
 
-// over reports whether the chapter that batches are filled for is long or old enough with what ends there. So a batch that begins the next
-// one knows it before anything is in it: what a chapter names it has to define. The caller holds mu.
+// over reports whether the chapter that batches are filled for is long or old enough to end at an LSN. So a batch that begins the next one knows that before
+// anything is in it: a chapter has to define what it names. The caller holds mu.
 func (w *writer) over(end event.LSN) bool {
 	opts := &w.p.store.opts
 	return int64(end-w.from) >= int64(opts.ChapterBytes) || end > w.from && opts.Now().Sub(w.since) >= opts.ChapterAge

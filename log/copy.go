@@ -20,11 +20,11 @@ import (
 // Copier is a [Store] that can be copied while its logs are written. What comes out is the directory as it would be if each log had ended at a
 // mark and the run in order: what is before a mark is never changed, so nobody waits for the copy.
 type Copier interface {
-	// Hold keeps the files of all logs as they are until it is given back: no chapter is sealed, no body dropped, no file removed. Who decides where
-	// a copy is to end takes it before that: what is sealed behind an end would have to be written as it was, with bodies that may be gone.
+	// Hold keeps the files of all logs as they are until giveBack is called: no chapter is sealed, no body dropped, no file removed. Call it before deciding
+	// where a copy ends: what is sealed after that decision would have to be written as it was before, with bodies that may be gone.
 	Hold() (giveBack func())
-	// Copy gives put every file and directory of the copy, a directory before what is in it, and namespace.json last: a directory without it is
-	// none that a broker opens. ends are durable ends of frames, one for each partition. An error of put ends it and is returned.
+	// Copy gives put every file and directory of the copy, a directory before what is in it, and namespace.json last: no broker opens a directory without it.
+	// ends are durable ends of frames, one for each partition. An error of put ends it and is returned.
 	Copy(ctx context.Context, ends []event.LSN, put func(Copied) error) error
 }
 
@@ -33,14 +33,14 @@ type Copied struct {
 	Name     string // path below the data directory, with slashes
 	Dir      bool
 	Size     int64     // bytes
-	Contents io.Reader // as many; of a file
+	Contents io.Reader // Size bytes; nil for a directory
 }
 
 // Hold implements [Copier].
 func (s *store) Hold() (giveBack func()) {
 	var held []*partition
 	for p := range s.all() {
-		p.copying.RLock() // for writing nobody waits, so it is had at once, or when a manifest has been replaced
+		p.copying.RLock() // nobody waits to lock it for writing, so this returns at once, or when a manifest has been replaced
 		held = append(held, p)
 	}
 	return sync.OnceFunc(func() {
@@ -85,7 +85,7 @@ type copying struct {
 	p   *partition
 	end event.LSN
 	put func(Copied) error
-	raw uint32 // the chapter that is sealed and is copied as it was before; 0: none
+	raw uint32 // a chapter that is sealed by now, and is copied as it was before; 0: none
 }
 
 func (c *copying) run(ctx context.Context) (format.Mark, error) {
@@ -171,8 +171,8 @@ func (c *copying) segments(ctx context.Context) error {
 	return nil
 }
 
-// limit takes out of a manifest what is at the address or behind it. The last of what is left is always a chapter: where it was sealed since
-// the mark, it is written as one again.
+// limit takes out of a manifest what is at the address or behind it. The last entry that is left is always a chapter: one that was sealed after the mark is
+// listed as a chapter again.
 func (c *copying) limit(m *format.Manifest) error {
 	m.Chapters = slices.DeleteFunc(m.Chapters, func(h format.Chapter) bool { return h.First >= c.end })
 	m.Sealed = slices.DeleteFunc(m.Sealed, func(s format.SealedFile) bool { return s.First >= c.end })
@@ -215,7 +215,7 @@ func (c *copying) sealed(ctx context.Context, k *sealedKind) error {
 	return c.put(Copied{Name: name, Size: k.named.Size, Contents: reading{ctx, io.NewSectionReader(f, 0, k.named.Size)}})
 }
 
-// unbroken reads content that may end a read early as a file that does not.
+// unbroken is content, whose reads may end early, as a file whose reads do not.
 type unbroken struct{ content }
 
 func (u unbroken) ReadAt(p []byte, off int64) (int, error) {
@@ -226,7 +226,7 @@ func (u unbroken) ReadAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// checkpoints copies those of what is below the address. A start does without.
+// checkpoints copies the checkpoints of states below the address. A start can do without them.
 func (c *copying) checkpoints(ctx context.Context) error {
 	for _, info := range c.p.Checkpoints() {
 		if info.LSN > c.end {
@@ -255,7 +255,7 @@ func (c *copying) checkpoint(ctx context.Context, info CheckpointInfo) error {
 	return c.put(Copied{Name: filepath.ToSlash(info.File), Size: size, Contents: reading{ctx, io.NewSectionReader(f, 0, size)}})
 }
 
-// reading is a file that is read until the context is over.
+// reading is a file that is read until the context ends.
 type reading struct {
 	ctx context.Context
 	io.Reader
@@ -274,8 +274,8 @@ var (
 	copiedDir  = regexp.MustCompile(`^partitions(/[0-6]\d(/(base|checkpoints|sealed|wal(/\d{10})?))?)?$`)
 )
 
-// MayBeCopied reports whether a name, with slashes, is one that a copy of a data directory has, of a directory or of a file: whoever gets a copy
-// from elsewhere puts nothing where another name says.
+// MayBeCopied reports whether a copy of a data directory may have a directory or a file of that name, with slashes. Who receives a copy refuses all other
+// names.
 func MayBeCopied(name string, dir bool) bool {
 	if dir {
 		return copiedDir.MatchString(name)

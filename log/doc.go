@@ -1,7 +1,6 @@
-// Package log keeps records durably and in order: one append-only event log per partition, and nothing else that is true.
-// It knows frames, segment files, torn tails and checkpoints. It does not know what an event means, which
-// queue it belongs to, or what time it is (callers stamp records).
-// Two rooms below it have what it stands on: package format the bytes, package disk the files.
+// Package log keeps records durably and in order: one append-only event log per partition, and nothing else that is true. It knows frames, segment files,
+// torn tails and checkpoints. It does not know what an event means, which queue it belongs to, or what time it is (callers stamp records). It stands on two
+// packages below it: format has the bytes, disk the files.
 //
 // A [Store] is a data directory. [Open] reads every frame of every partition, compares every checksum, and decides what
 // the end of each log is; it writes nothing. A [Partition] is then read with Read, and written after Lead, by the one

@@ -18,7 +18,7 @@ import (
 
 // How bodies leave a sealed file (log-format.md 3.2, decision 50): another revision of it takes its place. As with sealing nobody waits for it.
 
-// dropping is the part of a partition that does it.
+// dropping is the part of a partition that drops bodies.
 type dropping struct{ p *partition }
 
 // DropBodies implements [Compactor].
@@ -51,7 +51,7 @@ type revision struct {
 	sum     bodyBytes
 }
 
-// bodyBytes are those of a file.
+// bodyBytes counts the bytes of a file's bodies.
 type bodyBytes struct{ kept, dropped uint64 }
 
 // find finds the file and opens it, if it may be replaced now.
@@ -97,14 +97,14 @@ func (r *revision) find(file string) error {
 	return nil
 }
 
-// maxRevision is the last one that has a name which a copy of a directory may have.
+// maxRevision is the highest revision whose file name a copy of a directory may have.
 const maxRevision = 9999
 
 func tooLittle(freed, least int64) error {
 	return fmt.Errorf("%w: %d bytes at most, and %d are asked for", ErrTooLittle, freed, least)
 }
 
-// free reports why the file has to stay as it is for now. A lease is a courtesy that a disk without room cannot afford.
+// free returns why the file has to stay as it is for now, else nil. Leases count only while there is room enough: they are a courtesy.
 func (r *revision) free() error {
 	p := r.p
 	if !p.copying.TryLock() {
@@ -150,7 +150,7 @@ func (r *revision) make(ctx context.Context) error {
 	r.is = &is
 	name := filepath.Join(p.dir, is.path())
 	if err := r.write(ctx, name); err != nil {
-		_ = p.store.fs.Remove(name + disk.TempSuffix) // it is in the way of nobody; the next start removes it too
+		_ = p.store.fs.Remove(name + disk.TempSuffix) // best effort: the next start removes it too
 		return disk.Later(err)
 	}
 	if err := disk.Later(p.store.fs.Rename(name+disk.TempSuffix, name)); err != nil {
@@ -228,7 +228,7 @@ func (s stretches) has(b event.Blob) bool {
 	return i < len(s) && s[i].From <= from && s[i].To >= from+event.LSN(b.Size)
 }
 
-// there is where the file has bodies.
+// there returns the addresses at which the file has bodies.
 func (r *revision) there() (stretches, error) {
 	f := r.content.sealed
 	if f.Footer.ErasedBytes == 0 {
@@ -237,7 +237,7 @@ func (r *revision) there() (stretches, error) {
 	return f.Extents(r.content.parts[sealed.Bodies])
 }
 
-// bodies calls each with every frame that has bodies, and nil, and then with each of its bodies, in the order of their addresses.
+// bodies calls each for every frame that has bodies, first with a nil body and then with each of its bodies, in the order of their addresses.
 func (r *revision) bodies(ctx context.Context, each func(*Frame, *Body) error) error {
 	buf := readWindows.Get().(*[readWindow]byte)
 	defer readWindows.Put(buf)

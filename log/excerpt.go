@@ -21,25 +21,25 @@ import (
 // How a data directory is written that has a part of the logs of another one (docs/decisions/0059): of each log a base, and behind it sealed files of the
 // frames that are wanted, at the addresses that they have in the original. Everything else between them is bodies that are not kept.
 
-// Excerpt is such a directory. It is a namespace of its own.
+// Excerpt is such a directory while it is written. It is a namespace of its own.
 type Excerpt struct {
 	to   ExcerptFiles
 	ns   format.Namespace
 	tag  uint32
 	now  time.Time
 	ends []format.Mark
-	// longest is how many addresses a frame without records stands for, about.
+	// longest is about how many addresses a frame without records stands for at most.
 	longest event.LSN
 }
 
-// ExcerptFiles is where it is written to. Names are below the directory, with slashes.
+// ExcerptFiles is where an [Excerpt] is written to. Names are below its directory, with slashes.
 type ExcerptFiles interface {
 	MakeDir(name string) error
-	// Write has a file written. It is not looked at before all are there.
+	// Write makes a file of what write writes. No file is read before all are written.
 	Write(name string, write func(io.Writer) error) error
 }
 
-// NewExcerpt begins one, of that many partitions. Capabilities are those of the original.
+// NewExcerpt begins an excerpt with that many partitions. capabilities are those of the original.
 func NewExcerpt(to ExcerptFiles, partitions int, capabilities []string, now time.Time) (*Excerpt, error) {
 	x := &Excerpt{to: to, now: now, longest: fillerBytes, ns: format.Namespace{ID: uuid.NewString(), Format: format.Directory, Partitions: partitions, Created: now}}
 	words := map[string]bool{Slice: true, Based: true, Sealed: true}
@@ -61,14 +61,14 @@ func NewExcerpt(to ExcerptFiles, partitions int, capabilities []string, now time
 // Namespace is what the directory is.
 func (x *Excerpt) Namespace() format.Namespace { return x.ns }
 
-// ExcerptLog is what there is to be of a log.
+// ExcerptLog says what of a log is to be in an excerpt.
 type ExcerptLog struct {
 	Chapters []Stretch // of the original, from the one on in which the base stands; the last one ends where the log is to end
 	Before   Epoch     // of what precedes them
 	Base     BaseInfo  // LSN, Hash and Encoding
 	Records  func(io.Writer) error
 	Bodies   []ExcerptBody // that stand in front of the chapters and are to be kept, in order
-	// Frames yields those of the chapters that are wanted, in order, between them nothing but EpochStart may be missing. It is called twice.
+	// Frames yields the frames of the chapters that are wanted, in order, with every EpochStart among them. It is called twice.
 	Frames func(ctx context.Context, yield func(*ExcerptFrame) error) error
 }
 
@@ -76,11 +76,11 @@ type ExcerptLog struct {
 type ExcerptBody struct {
 	Position event.Position
 	Size     uint32
-	// Read returns the bytes, as many; valid until the next call of any.
+	// Read returns Size bytes, valid until the next call of any body's Read.
 	Read func() ([]byte, error)
 }
 
-// ExcerptFrame is a frame as it is to be. It takes as many bytes of addresses as in the original; Records may be shorter.
+// ExcerptFrame is a frame as it is to be written. It takes the same addresses as in the original, though Records may be shorter.
 type ExcerptFrame struct {
 	Frame
 	Newest event.Time    // of the last record

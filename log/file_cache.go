@@ -108,7 +108,7 @@ func (c *fileCache) drop(gone []*segment) {
 	}
 }
 
-// closeAll closes what nobody reads, and has nothing kept open from now on.
+// closeAll closes the files that nobody reads, and keeps none open from now on.
 func (c *fileCache) closeAll() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

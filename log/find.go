@@ -8,10 +8,10 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/sealed"
 )
 
-// Finder tells where in a log a look is worth it. The partitions of a store are finders.
+// Finder says which parts of a log a search has to read. The partitions of a store are finders.
 type Finder interface {
-	// Find returns the stretches of what is durable outside of which nothing stands that is searched for, in order, one behind the other. Inside of
-	// them may be anything: sealed files have indexes, by block, and the rest of the log has none.
+	// Find returns, in order and without overlap, the stretches that may have what is searched for: outside of them nothing durable matches. Inside there may
+	// be other events as well, since sealed files have indexes by block and the rest of the log has none.
 	Find(s Search) ([]Stretch, error)
 }
 
@@ -21,7 +21,7 @@ type Search struct {
 	Named       bool       // only events that name Slice, and if there is one Number: see [event.Named]
 	Slice       event.Slice
 	Number      event.SequenceNumber // 0: any
-	MessageID   []byte               // as text: only events that [event.MessageIDOf] tells that of; nil: any
+	MessageID   []byte               // as text: only events of which [event.MessageIDOf] is this; nil: any
 	Kinds       []event.Kind         // only events of these kinds; nil: any
 	Origins     []event.OriginID     // only where one of these is defined; nil: anywhere
 }
@@ -29,7 +29,7 @@ type Search struct {
 // Stretch is addresses of a log from one up to another.
 type Stretch struct {
 	From, To event.LSN
-	// Events is how many events of the kinds that are searched for there are in it: behind the last of them nothing is to be looked for. 0: not known.
+	// Events is how many events of the wanted kinds the stretch has: once they have been read, the rest of it need not be. 0: not known.
 	Events uint64
 }
 
@@ -46,7 +46,7 @@ func (v finder) Find(q Search) ([]Stretch, error) {
 	}
 }
 
-// find is Find for the segments as they are now. Of one that cannot be read it says which it is.
+// find is Find for the segments as they are now. If one of them cannot be read, missing is that segment.
 func (v finder) find(q *Search) (list []Stretch, missing *segment, err error) {
 	p := v.p
 	_, end := p.Bounds()
@@ -114,7 +114,7 @@ func (q *Search) during(lowest, highest event.Time) bool {
 	return highest > 0 && highest >= q.From && (q.Until == 0 || lowest <= q.Until)
 }
 
-// about tells the blocks that may have what is wanted, whenever it was; nil: all may.
+// about returns which blocks may have what is wanted, whatever its time; nil: all may.
 func (c *sealedContent) about(q *Search) ([]bool, error) {
 	n := len(c.parts[sealed.Records])
 	var found []bool
@@ -156,7 +156,7 @@ func (c *sealedContent) about(q *Search) ([]bool, error) {
 	return named, nil
 }
 
-// onlyKinds reports whether kinds are all that is asked for. Of those no block is known, but how many there are.
+// onlyKinds reports whether nothing but kinds is asked for. The file does not say which blocks have events of a kind, but how many there are.
 func (q *Search) onlyKinds() bool {
 	return q.Kinds != nil && !q.Named && q.MessageID == nil && q.Origins == nil && q.From == 0 && q.Until == 0
 }

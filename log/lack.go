@@ -40,7 +40,7 @@ func (f *sealedFrame) seal(w *writer, b *Batch) {
 	f.entry = b.Seal(&f.head)
 }
 
-// shortage is a writer's part of a disk without room.
+// shortage is the part of a writer that copes with a disk without room.
 type shortage struct {
 	w     *writer // set once in newWriter
 	stuck bool    // the reserve counts us among those who wait; guarded by the writer's io
@@ -111,7 +111,7 @@ func (s *shortage) over() {
 	}
 }
 
-// giveUp fails, at the end, when there is no room for what was appended.
+// giveUp fails the writer that is being closed if there is still no room for what was appended.
 func (s *shortage) giveUp() {
 	w := s.w
 	w.mu.Lock()

@@ -13,23 +13,23 @@ import (
 )
 
 const (
-	// leaseEvery is how often a reader renews its lease while it opens files. One that stands still lets it end.
+	// leaseEvery is how often a reader renews its lease while it opens files. One that opens none lets it end.
 	leaseEvery = 10 * time.Second
-	// leaseEnds is after what time nobody respects a lease any more.
+	// leaseEnds is the time after which a lease that was not renewed does not count any more.
 	leaseEnds = time.Minute
 	// maxLeases is how many a directory may have; further readers have none, and look into the manifest more often.
 	maxLeases = 64
 )
 
-// lease is the file by which a reader beside a broker asks for the files that it has yet to read not to be removed. It is a courtesy: a reader
-// without one is right as well.
+// lease is the file by which a reader beside a broker asks for the files that it has yet to read not to be removed. It is a courtesy: a reader without one
+// reads correctly, too.
 type lease struct {
 	store   *store
 	file    *disk.Mark
 	renewed atomic.Int64 // ms since 1970
 }
 
-// marked is a file system that is looked at, in which a reader may leave a mark.
+// marked is a file system that is only looked at, but in which a reader may leave a mark.
 type marked interface {
 	NewMark(name string) (*disk.Mark, error)
 	Unmark(name string)

@@ -54,15 +54,15 @@ type Options struct {
 	Capabilities []string
 	// ReserveBytes is how much of the disk is kept for the time when it is full (docs/decisions/0039), an eighth of a small disk at most; 0: nothing.
 	ReserveBytes int64
-	// LowBytes is how much of the disk is to be free before it has little room; 0: the smaller of 5 % of it and 1 GiB where there is a reserve,
-	// else it is not looked at.
+	// LowBytes: with less than this free, the disk has little room ([RoomLow]); 0: the smaller of 5 % of it and 1 GiB where there is a reserve, else it is
+	// not looked at.
 	LowBytes      int64
 	MaxFrameBytes int // longest frame, bytes; default 128 MiB
-	// Memory is what blocks of sealed files that are kept in memory are taken from; default: there is enough.
+	// Memory is asked before blocks of sealed files are kept in memory; default: there is always enough.
 	Memory Memory
 	// SealAfter is how long after its end a chapter becomes a sealed file (docs/decisions/0046); 0: never, negative: at once.
 	SealAfter time.Duration
-	// Thorough reads sealed files whole when the store is opened, of which a start reads the ends alone.
+	// Thorough reads sealed files whole when the store is opened; a start reads only their ends.
 	Thorough bool
 	// ReadOnly: nothing is created or written, Lead refuses, no symbolic link inside is followed, the directory must exist and be
 	// used by nobody, and a refused partition 0 does not fail Open. For tools.
@@ -92,7 +92,7 @@ var (
 	// ErrInternal: something that must hold does not. The process should end (F21).
 	ErrInternal = errors.New("log: internal fault")
 
-	// Of the rooms below, by the names under which a user of this package meets them:
+	// Errors of the packages below, by the names under which a user of this package meets them:
 
 	ErrNoRoom      = disk.ErrNoRoom      // the disk is full, and what was to be done can be done when there is room
 	ErrInUse       = disk.ErrInUse       // another process has the directory
@@ -101,7 +101,7 @@ var (
 	ErrFormat      = format.ErrNewer     // written by a newer version of this program
 )
 
-// The words for [Store.Use]. What is written with each is for those alone who know it.
+// The capabilities for [Store.Use]. Only programs that know one can read what is written with it.
 const (
 	Sealed       = format.Sealed       // sealed files
 	Backups      = format.Backups      // kind 58
@@ -121,7 +121,7 @@ type CorruptError struct {
 	Partition PartitionID
 	All       bool      // the file concerns all partitions; Partition says nothing
 	File      string    // path below the data directory
-	Offset    int64     // bytes from the start of the file; of a segment that is not hot from its first address
+	Offset    int64     // bytes from the start of the file; of a segment that is not hot, from its first address
 	LSN       event.LSN // address of the place; 0 when it has none
 	Reason    string
 	Cause     error // an I/O error, or nil
@@ -147,13 +147,12 @@ type Store interface {
 	Partitions() []PartitionID // all of them, refused ones too
 	// Open returns a partition, the same one until it is reopened. The error is a *CorruptError for a partition that was refused.
 	Open(ctx context.Context, id PartitionID) (Partition, error)
-	// Reopen recovers one partition that is refused, or whose writer has failed or was closed, as Open of the directory does, and returns it
-	// in the place of the one before, whose bodies can be read for a while. The writer must be closed, and nobody may save a checkpoint. After
-	// an error, a *CorruptError for a partition that is refused, everything is as it was. Others are not touched.
+	// Reopen recovers one partition, as Open of the directory does: one that is refused, or whose writer has failed or was closed. What it returns replaces
+	// the partition before, whose bodies can be read for a while. The writer must be closed, and no checkpoint may be being saved. After an error everything
+	// is as it was; it is a *CorruptError if the partition is refused. Other partitions are not touched.
 	Reopen(ctx context.Context, id PartitionID) (Partition, error)
-	// Use makes it durable that the directory may hold, from now on, what only those can read who know the capability: call it before the
-	// first byte of that is written. It is kept for ever, and costs nothing where it is in use already. An error leaves open
-	// whether the word is there.
+	// Use says, durably and for ever, that the directory may hold what only programs that know the capability can read: call it before the first byte of that
+	// is written. It costs nothing where the capability is in use already. After an error it may be in use or not.
 	Use(capability string) error
 	// Close gives the directory back. When every partition's writer was closed without error, or none was needed, it
 	// first writes the clean marker. Writers must be closed before.
@@ -170,8 +169,8 @@ type Partition interface {
 	// Recovery and Segments say what stands in the files of this machine.
 	Recovery() Recovery
 	Segments() []SegmentInfo
-	// Summaries yields what the segments have that are not empty, oldest first, those among them that are kept for their bodies alone: of a sealed file by its
-	// ends, of another one by reading its records. After an error nothing follows; damage is a *CorruptError.
+	// Summaries yields what each segment has that is not empty, oldest first, including those that are kept for their bodies alone. Of a sealed file it reads
+	// the ends, of any other the records. After an error nothing follows; damage is a *CorruptError.
 	Summaries(ctx context.Context) iter.Seq2[Summary, error]
 	// LastStop is how the last run that led this log ended.
 	LastStop() event.Stop
@@ -187,10 +186,10 @@ type Reader interface {
 	// kinds. The frame's bytes are valid until the next. Bodies are not read. After an error nothing follows; damage is a
 	// *CorruptError.
 	Read(ctx context.Context, from event.LSN) iter.Seq2[Frame, error]
-	// ReadInto reads a body: the blob's bytes into the beginning of dst, and as far as dst goes what lies behind them, where that is read
-	// along for nothing. The blob is compared with its checksum, what lies behind it is not: see [event.Blob.Matches]. Of a blob that is
-	// longer than dst the beginning is read, and nothing is compared. An error that wraps ErrChecksum names the place of the damage (F5);
-	// one that wraps [event.ErrErased] says that history no longer keeps the body, which is no damage.
+	// ReadInto reads a body: the blob's bytes into the beginning of dst, and into the rest of dst what lies behind them, where that costs no further read.
+	// The blob is compared with its checksum, what lies behind it is not: see [event.Blob.Matches]. Of a blob that is longer than dst only the beginning is
+	// read, and nothing is compared. An error that wraps ErrChecksum names the place of the damage (F5); one that wraps [event.ErrErased] says that history
+	// no longer keeps the body, which is no damage.
 	ReadInto(b event.Blob, dst []byte) (int, error)
 	// ReadBlob appends the blob's bytes to dst, with the errors of ReadInto.
 	ReadBlob(b event.Blob, dst []byte) ([]byte, error)
@@ -198,14 +197,14 @@ type Reader interface {
 
 // Checkpoints are the saved states of a partition. Its methods may be called concurrently.
 type Checkpoints interface {
-	// SaveCheckpoint stores what write writes as the state after all frames below at, which must be a frame boundary and
-	// durable by the time write returns. The newest two are kept, and older ones as long as all of them take no more than a tenth of the log. On
-	// a disk with nothing but its reserve none is made.
+	// SaveCheckpoint stores what write writes as the state after all frames below at, which must be a frame boundary and durable by the time write returns.
+	// The newest two are kept, and older ones as long as all of them take no more than a tenth of the log. On a disk that has nothing left but its reserve
+	// none is saved.
 	SaveCheckpoint(at event.LSN, write func(io.Writer) error) error
 	// Checkpoints lists the usable ones, newest first. Their headers are verified, their state when it is opened.
 	Checkpoints() []CheckpointInfo
-	// OpenCheckpoint compares the checksum of the whole stored state and returns a reader of it. Reading ends with an
-	// error that wraps ErrChecksum instead of io.EOF if the state hash is another.
+	// OpenCheckpoint compares the checksum of the whole stored state and returns a reader of it. Reading ends with an error that wraps ErrChecksum instead of
+	// io.EOF if the state does not have its hash.
 	OpenCheckpoint(at event.LSN) (io.ReadCloser, error)
 }
 
@@ -243,14 +242,14 @@ type Writer interface {
 	// Append seals the open batch, which b must be, and queues it to be written and, when it is Durable, synced. It never waits for
 	// the disk. An empty batch is a no-op.
 	Append(b *Batch) Ticket
-	// Write is Append, but asks for no sync, and the caller's goroutine writes what is queued, also while a sync goes on. Where that
-	// would have to wait, for a sync at the end of a file for one, it is left to the writer's goroutine.
+	// Write is Append, but asks for no sync, and the caller's goroutine writes what is queued, also while a sync goes on. Where that would have to wait, for
+	// instance for a sync at the end of a file, it is left to the writer's goroutine.
 	Write(b *Batch) Ticket
 	// Sync asks for a sync of everything that was appended so far. It does not wait for it.
 	Sync()
 	Written() event.LSN     // everything below is written
 	Durable() event.LSN     // everything below is synced
-	Moved() <-chan struct{} // holds a value once Durable has grown, or in another goroutine what was given to Write was written
+	Moved() <-chan struct{} // holds a value once Durable has grown, or another goroutine has written what was given to Write
 	Lost() <-chan struct{}  // closed when the writer failed
 	Err() error             // why it failed; nil while it has not. It wraps ErrPoisoned and the I/O error
 	DiskState() DiskState   // what its disk suffers from now; it costs nothing to ask
@@ -258,7 +257,7 @@ type Writer interface {
 	Close() error
 }
 
-// DiskState is what keeps a writer from taking as much as one gives it. What it has taken it keeps: it is written, or its outcome is unknown.
+// DiskState is what keeps a writer from accepting as much as it is given. What it has accepted is not lost: it is written, or its outcome is unknown.
 type DiskState struct {
 	Room  Room      // on the disk
 	Since time.Time // since when there is no more
@@ -266,24 +265,25 @@ type DiskState struct {
 	Hangs time.Time
 }
 
-// Sealer is what the partitions of a store are, too. A store without [Options.Manual] calls it by itself.
+// Sealer is implemented by the partitions of a store. Without [Options.Manual] the store itself calls Seal.
 type Sealer interface {
-	// Seal makes a sealed file of the oldest chapter, if that has ended for as long as [Options.SealAfter] says, and reports whether there was
-	// one. It may be called while the partition is written and read, and needs a writer. An error that wraps [ErrNoRoom], that is of ctx or that is for want of
-	// descriptors has changed nothing, and Seal can be called again; after any other one it does nothing more.
+	// Seal makes a sealed file of the oldest chapter, if that has ended for as long as [Options.SealAfter] says, and reports whether there was one. It may be
+	// called while the partition is written and read, and needs a writer. After an error that wraps [ErrNoRoom], comes from ctx or is for want of descriptors
+	// nothing has changed, and Seal can be called again; after any other it does nothing more.
 	Seal(ctx context.Context) (bool, error)
-	// Hurry has chapters sealed as soon as they have ended, whatever [Options.SealAfter] says unless that is 0, or not any more.
+	// Hurry says whether chapters are sealed as soon as they have ended, in place of when [Options.SealAfter] says. Where that is 0 none is sealed all the
+	// same.
 	Hurry(on bool)
 }
 
-// Scrubber is what the partitions of a store are, too.
+// Scrubber is implemented by the partitions of a store.
 type Scrubber interface {
-	// Scrub reads the next file of the log again, and compares every byte of it, as a pass through all of it goes on that may have begun in an earlier run
-	// (docs/decisions/0053). It returns what is damaged in it, and whether it was the last one of the pass. rest is called between two pieces, with
-	// how many bytes were read, and returns when the next one may be; nil: at once. Nobody waits for it. A file that goes meanwhile is not damaged.
-	// After an error the same file is read the next time.
+	// Scrub reads the next file of the log again, and compares every byte of it. So it goes on with a pass through the whole log, which an earlier run may
+	// have begun (docs/decisions/0053). It returns what is damaged in the file, and whether that was the last one of the pass. rest is called between two
+	// pieces, with how many bytes were read, and returns when the next one may be read; nil: at once. Nobody waits for a scrub. A file that is removed
+	// meanwhile is not damaged. After an error the same file is read the next time.
 	Scrub(ctx context.Context, rest func(ctx context.Context, bytes int)) (found []Damage, over bool, err error)
-	// Scrubbed says how far it is.
+	// Scrubbed says how far scrubbing has come.
 	Scrubbed() Scrubbed
 }
 
@@ -305,31 +305,31 @@ type Damage struct {
 	Spare bool
 }
 
-// Message is one by its number.
+// Message names a message by its number.
 type Message struct {
 	Slice    event.Slice
 	Sequence event.SequenceNumber
 }
 
-// Compactor is what the partitions of a store are, too.
+// Compactor is implemented by the partitions of a store.
 type Compactor interface {
-	// DropBodies puts another revision in the place of a sealed file, by the name that [Partition.Segments] has for it, without the bodies that are
-	// not wanted (docs/log-format.md 3.2). It returns how many bytes the file is shorter. What is wanted is asked more than once for each body, has to
-	// have the same answer each time, and must hold for the state at some durable place of the log behind the file's end: of such a state whatever comes
-	// later needs no other body of the file. Nothing is done where that would give back less than that many bytes (ErrTooLittle), or while the file is
-	// held (ErrHeld). Any error but one that wraps ErrPoisoned has changed nothing, and a body that is wanted is there before and afterwards.
+	// DropBodies replaces a sealed file, by the name that [Partition.Segments] has for it, by another revision without the bodies that are not wanted
+	// (docs/log-format.md 3.2), and returns how many bytes shorter that is. wanted is called more than once for each body, has to give the same answer each
+	// time, and must be right for the state at some durable place of the log behind the file's end: whatever follows from such a state needs no other body of
+	// the file. Nothing is done where that would give back less than least bytes (ErrTooLittle), or while the file is held (ErrHeld). Any error but one that
+	// wraps ErrPoisoned has changed nothing, and a body that is wanted is there before and afterwards.
 	DropBodies(ctx context.Context, file string, wanted func(*Body) bool, least int64) (freed int64, err error)
 }
 
-// Body is one of a sealed file, as whoever decides about it sees it. Bodies of history are of the event that stored them, whatever points to them
-// since.
+// Body is one of a sealed file, as shown to the function that decides whether it is wanted. It counts as that of the event that stored it, whatever has come
+// to point to it since.
 type Body struct {
 	event.Blob
 	At    event.Time  // of the record
 	Event event.Event // that stored it; valid during the call
 }
 
-// Bases is what the partitions of a store are, too: a log may begin with a base, which gives the state at an LSN, instead of its first frame
+// Bases is implemented by the partitions of a store: a log may begin with a base, which gives the state at an LSN, instead of its first frame
 // (docs/decisions/0048). What a base consists of is for package replay to know, whose Cut calls these.
 type Bases interface {
 	// Base says which base the log begins with; false: it has none, and begins with its first frame.
@@ -337,12 +337,12 @@ type Bases interface {
 	// OpenBase compares the checksum of the whole base and returns a reader of its records, one after the other. Reading ends with an error that
 	// wraps ErrChecksum instead of io.EOF if they are not what was written.
 	OpenBase() (io.ReadCloser, error)
-	// SaveBase makes what write writes the base of the log. It must be the state after all frames below info.LSN, a durable frame boundary of a
-	// log that begins there or before. Prove reads what was stored: only when it has found it to be that state is the base named. The log's
-	// older base goes, nothing else.
+	// SaveBase makes what write writes the base of the log. It must be the state after all frames below info.LSN, a durable frame boundary of a log that
+	// begins there or before. prove reads what was stored: the base is named only if prove has found it to be that state. The log's older base is removed,
+	// nothing else.
 	SaveBase(ctx context.Context, info BaseInfo, write func(io.Writer) error, prove func(io.Reader) error) error
-	// DropSealed removes the sealed files that end at the base or before it, but for those of which wanted reports that a body of theirs is still
-	// needed, and the checkpoints there. It returns how many bytes that freed, and does nothing while the log is held ([ErrHeld]).
+	// DropSealed removes the sealed files that end at the base or before it, except those of which wanted reports that a body is still needed, and the
+	// checkpoints from before the base. It returns how many bytes that freed, and does nothing while the log is held ([ErrHeld]).
 	DropSealed(ctx context.Context, wanted func(first, end event.LSN) bool) (freed int64, err error)
 }
 

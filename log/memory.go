@@ -4,11 +4,11 @@ package log
 type Memory interface {
 	// Take takes bytes, and reports whether they may be taken. If not, nothing is.
 	Take(bytes int) bool
-	// Owe takes bytes that cannot be done without.
+	// Owe takes bytes that are needed in any case, even if there are not enough.
 	Owe(bytes int)
 	// Give gives bytes back.
 	Give(bytes int)
-	// Exceeds reports whether more was taken than there would be now, not counting that many bytes that cannot be given back.
+	// Exceeds reports whether more was taken than would be allowed now, leaving out the fixed bytes, which cannot be given back.
 	Exceeds(fixed int) bool
 }
 

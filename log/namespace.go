@@ -38,7 +38,7 @@ func (s *store) raise() error {
 	return nil
 }
 
-// Space says how many bytes the disk has in all, how many of them are free, and how many are to be before it has little room.
+// Space says how many bytes the disk has in all, how many of them are free, and with fewer than how many free ones it has little room.
 func (s *store) Space() (total, free, low int64, err error) { return s.reserve.space() }
 
 // Use implements [Store].

@@ -110,7 +110,7 @@ func (p *partition) readInto(s *segment, end event.LSN, b event.Blob, dst []byte
 	return n, nil
 }
 
-// readBody reads what is most likely of a body.
+// readBody reads bytes that are most likely those of a body.
 func readBody(c content, dst []byte, off int64) (int, error) {
 	if b, ok := c.(bodies); ok {
 		return b.ReadBody(dst, off)
@@ -137,7 +137,7 @@ type extent struct {
 	end event.LSN
 }
 
-// extents returns the segments that hold something from from on and below to.
+// extents returns the segments that hold an address from from on and below to.
 func (p *partition) extents(from, to event.LSN) []extent {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -183,7 +183,7 @@ type frameReader struct {
 	begun bool
 }
 
-// segments reads what is wanted and below an LSN. It reports whether more would be.
+// segments reads what is wanted and below an LSN. It reports whether the reader wants more.
 func (r *frameReader) segments(ctx context.Context, to event.LSN, yield func(Frame, error) bool) (more bool, err error) {
 	more = true
 	for _, e := range r.p.extents(r.next, to) {
@@ -228,7 +228,7 @@ func (r *frameReader) segment(ctx context.Context, e extent, yield func(Frame, e
 	return true, nil
 }
 
-// begins is the LSN of a frame of a segment from which a reader of those from from on can begin.
+// begins is the LSN of a frame of a segment at which a reader that wants the frames at or after from can begin.
 func begins(c content, s *segment, from event.LSN) event.LSN {
 	if c, ok := c.(*sealedContent); ok && from > s.base {
 		return c.begins(from)

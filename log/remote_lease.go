@@ -53,7 +53,7 @@ func (s *store) Lease(name string, id PartitionID, from event.LSN) {
 	h.all[k] = remoteLease{from, now.Add(leaseEnds).UnixMilli()}
 }
 
-// current are the holds that count now, as leases of process 0: whoever asked is elsewhere.
+// current are the leases that count now. Their process is 0: the readers are on other machines.
 func (s *store) current(now int64) (list []format.Lease) {
 	h := &s.holds
 	h.mu.Lock()

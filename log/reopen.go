@@ -8,8 +8,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
-// Reopen implements [Store]. It is the recovery of a start, of one partition (docs/decisions/0044): what stands in the files counts, and nothing
-// that this process remembers of the log but where it has closed it in order itself.
+// Reopen implements [Store]. It is the recovery of a start, of one partition (docs/decisions/0044): only what stands in the files counts, and nothing that
+// this process remembers of the log, except where it ends if this process has closed it in order.
 func (s *store) Reopen(ctx context.Context, id PartitionID) (Partition, error) {
 	s.reopening.Lock()
 	defer s.reopening.Unlock()

@@ -74,8 +74,8 @@ func (p *partition) repair() error {
 	return nil
 }
 
-// rewrite writes what stands between two places of a file once more. After a failed sync the page cache may show what the disk lacks,
-// and hold it for written (F9): a sync alone would not bring it there.
+// rewrite writes what stands between two places of a file once more. After a failed sync the page cache may show what the disk lacks, and take it for written
+// (F9): a sync alone would not bring it there.
 func rewrite(f disk.File, from, to int64) error {
 	buf := make([]byte, min(repairBytes, max(to-from, 0)))
 	for from < to {

@@ -26,7 +26,7 @@ func (r Room) String() string { return [...]string{"enough", "low", "critical", 
 
 const (
 	ballastName = "ballast"
-	// smallestShare is the part of a small disk that the reserve takes at most: one in so many.
+	// smallestShare is the part of a small disk that the reserve takes at most: one in this many. So are the shares below.
 	smallestShare = 8
 	// lastShare is the part of the reserve that is for what was taken already: with no more of it left there is no room.
 	lastShare = 8
@@ -34,12 +34,12 @@ const (
 	pieceShare = 16
 	// startBytes is what a start needs for each partition: a segment file, a manifest, notes, and for a moment the copy of a tail.
 	startBytes = 1 << 20
-	// lookEvery is how often the disk is asked for its room at most.
+	// lookEvery is the least time between two times that the disk is asked for its room.
 	lookEvery = time.Second / 2
 )
 
-// reserve is a file that takes room, the ballast, so that there is some when the disk is full: settlements are written with what it gives. It
-// is filled up again before anything else when there is room. What is in it is nobody's business, and it may be missing.
+// reserve keeps room on the disk with a file, the ballast, for when the disk is full: settlements are written in the room that it gives up. It is filled up
+// again before anything else when there is room. Its contents mean nothing, and it may be missing.
 type reserve struct {
 	// set once in open
 	fs       disk.FS
@@ -63,13 +63,13 @@ type reserve struct {
 	looked  time.Time
 }
 
-// roomSince is a state, and since when it is.
+// roomSince is a state, and since when the disk has been in it.
 type roomSince struct {
 	room  Room
 	since time.Time
 }
 
-// is says how it stands.
+// is returns the state, and since when the disk has been in it.
 func (r *reserve) is() roomSince {
 	if s := r.state.Load(); s != nil {
 		return *s
@@ -80,8 +80,8 @@ func (r *reserve) is() roomSince {
 // room is how much room there is, as far as is known.
 func (r *reserve) room() Room { return r.is().room }
 
-// open makes the reserve, or what the disk has room for. From what there is it gives a start what it needs. It is called before the first
-// write of a run, and does something once.
+// open makes the reserve, or what the disk has room for. Of a ballast that exists it gives up what a start needs. It is called before the first write of a
+// run; later calls do nothing.
 func (r *reserve) open(o *Options, partitions int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -118,7 +118,7 @@ func (r *reserve) open(o *Options, partitions int) {
 	r.judge()
 }
 
-// take opens the ballast, and cuts it where a start has less than it needs.
+// take opens the ballast, and cuts it if there is less room than a start needs.
 func (r *reserve) take(name string, need int64) (err error) {
 	r.file, err = r.fs.Edit(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -137,7 +137,8 @@ func (r *reserve) take(name string, need int64) (err error) {
 	return nil
 }
 
-// cut makes the ballast so small. It is synced, because file systems give away what a file had once they have noted that it has it no more.
+// cut shortens the ballast to size. It is synced, because file systems give the room of a file away only once they have recorded that the file has it no
+// more.
 func (r *reserve) cut(size int64) bool {
 	err := r.file.Truncate(size)
 	if disk.Full(err) {
@@ -153,8 +154,8 @@ func (r *reserve) cut(size int64) bool {
 	return r.has == size
 }
 
-// drop removes the ballast: all of it is given away at once. It is what is left where a file is copied to be cut, and there is no room for that;
-// to remove one such file systems keep some.
+// drop removes the ballast, which gives up all of it at once. It is the last resort on file systems that copy a file to cut it, when there is no room for the
+// copy; to remove a file they keep some.
 func (r *reserve) drop() bool {
 	r.file.Close()
 	r.file, r.has, r.dropped = nil, 0, true
@@ -180,7 +181,7 @@ func (r *reserve) give(need int64) bool {
 	return given
 }
 
-// wait counts those who have found no room, and the reserve has none for them.
+// wait counts the writers that have found no room, and for which the reserve has none either.
 func (r *reserve) wait(more int32) {
 	r.waiting.Add(more)
 	r.mu.Lock()
@@ -214,8 +215,8 @@ func (r *reserve) ask() {
 	}
 }
 
-// fill makes the reserve whole if what is free then is enough. After a write that found no room what the disk says does not count, there may
-// be a quota: it has to give as much again.
+// fill makes the reserve whole if what is free then is enough. After a write that found no room what the disk says does not count, since there may be a
+// quota: it has to give as much again.
 func (r *reserve) fill() {
 	if r.file == nil && (!r.dropped || !r.anew()) {
 		r.failed = r.failed && (r.waiting.Load() > 0 || r.dropped)
@@ -244,7 +245,8 @@ func (r *reserve) anew() bool {
 	return true
 }
 
-// judge says what the state is, and notes when it changes. What is left a little later than it was come to does not come and go all the time.
+// judge says what the state is, and logs when it changes. A state ends with a little more free than it begins with, so that it does not come and go all the
+// time.
 func (r *reserve) judge() {
 	was, is := r.room(), RoomEnough
 	over := func(limit int64, state Room) bool {
@@ -279,7 +281,7 @@ func (r *reserve) judge() {
 	}
 }
 
-// lasted is for how long the state that ends has been.
+// lasted is how long the state that ends has lasted.
 func (r *reserve) lasted(now time.Time) time.Duration {
 	if s := r.is(); !s.since.IsZero() {
 		return now.Sub(s.since)
@@ -297,7 +299,7 @@ func (r *reserve) close() {
 	}
 }
 
-// space is how many bytes the disk has in all, how many of them are free, and how many are to be before it has little room.
+// space is how many bytes the disk has in all, how many of them are free, and with fewer than how many free ones it has little room.
 func (r *reserve) space() (total, free, low int64, err error) {
 	space, err := r.fs.Free(r.dir)
 	r.mu.Lock()

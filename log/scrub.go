@@ -21,7 +21,7 @@ import (
 // writes any more, by address, and last through the checkpoints. It is the walk of a survey, one file at a time, and takes a lock of the partition
 // only to look at its list of segments.
 
-// scrubbing is the part of a partition that does it.
+// scrubbing is the part of a partition that reads it again.
 type scrubbing struct {
 	p *partition
 
@@ -30,7 +30,7 @@ type scrubbing struct {
 	again []event.LSN // what was damaged when the state was saved: looked at first
 	saved time.Time
 
-	loaded sync.Once                // before anything else: how far an earlier run was
+	loaded sync.Once                // before anything else: how far an earlier run had come
 	shown  atomic.Pointer[Scrubbed] // who asks never waits for a file
 }
 
@@ -46,7 +46,7 @@ func (v *scrubbing) Scrubbed() Scrubbed {
 	return *v.shown.Load()
 }
 
-// show lets everybody know how far it is.
+// show publishes how far it has come.
 func (v *scrubbing) show() {
 	s := &Scrubbed{Next: v.state.Next, Bytes: v.state.Bytes, Damaged: len(v.state.Damaged), Again: len(v.again) > 0}
 	if v.state.Began != 0 {
@@ -111,7 +111,7 @@ func (v *scrubbing) Scrub(ctx context.Context, rest func(ctx context.Context, by
 	return s.found, over, nil
 }
 
-// end returns when nothing is read any more, which it is not for long once sealing has ended.
+// end waits until nothing is read any more, which does not take long once sealing has ended.
 func (v *scrubbing) end() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -136,7 +136,7 @@ func (v *scrubbing) firstOf() event.LSN {
 	return v.p.segments[0].base
 }
 
-// load reads how far an earlier run was. What is not there or no good is no fault: then it begins again.
+// load reads how far an earlier run had come. A file that is missing or damaged is no fault: then the pass begins again.
 func (v *scrubbing) load() {
 	v.saved = v.p.store.opts.Now()
 	p, err := readFile(v.p.store.fs, filepath.Join(v.p.dir, format.ScrubName), format.MaxNote)
@@ -186,7 +186,7 @@ type scrub struct {
 	found []Damage
 }
 
-// damaged takes an error about a file. One that says nothing of the file, or is of the end of it all, is returned.
+// damaged takes an error about a file. One that says nothing of the file, or comes of ending the scrub, is returned.
 func (s *scrub) damaged(file string, lsn event.LSN, err error) error {
 	w := walk{id: s.p.id}
 	if err == nil || s.ctx.Err() != nil || disk.OutOfDescriptors(err) {
@@ -281,7 +281,7 @@ func (s *scrub) segment(seg *segment) error {
 	return nil
 }
 
-// mostDamage is how many places of one file are told at most.
+// mostDamage is how many places of one file are reported at most.
 const mostDamage = 1024
 
 // holds reports whether a segment is one of the log still.
@@ -291,7 +291,7 @@ func (s *scrub) holds(seg *segment) bool {
 	return slices.Contains(s.p.segments, seg)
 }
 
-// messagesAt are those that a frame names whose bodies cannot be read, or all of them where all can. Nil: the frame cannot be read.
+// messagesAt are the messages of a frame whose bodies cannot be read, or all of its messages if all bodies can. nil: the frame cannot be read.
 func (s *scrub) messagesAt(seg *segment, lsn event.LSN) (list []Message) {
 	p := s.p
 	if lsn < seg.base || lsn >= seg.end {
@@ -359,7 +359,7 @@ func (s *scrub) checkpoints() error {
 	return nil
 }
 
-// compareCheckpoint compares every byte that is stored of one.
+// compareCheckpoint compares every stored byte of a checkpoint.
 func compareCheckpoint(fsys disk.FS, name string, part PartitionID, tag uint32) error {
 	c, err := readCheckpoint(fsys, name, part, tag)
 	if err != nil {

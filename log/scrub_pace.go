@@ -27,7 +27,7 @@ type pace struct {
 const (
 	// scrubPiece is how much is read between two rests, bytes.
 	scrubPiece = 1 << 20
-	// scrubWaits is how often, sealPatient each time, a piece waits at most for a disk that is slow for those who write logs.
+	// scrubWaits is how often at most, sealPatient each time, a piece waits while the disk is slow for those who write logs.
 	scrubWaits = 200
 )
 
@@ -82,7 +82,7 @@ func (p *pace) took(n int) {
 	}
 }
 
-// slow reports whether a sync of a log takes longer just now than syncs do.
+// slow reports whether syncs of a log take longer just now than usual.
 func (s *store) slow() bool {
 	for p := range s.all() {
 		p.mu.RLock()
@@ -95,7 +95,7 @@ func (s *store) slow() bool {
 	return false
 }
 
-// sleep waits, or until the context ends.
+// sleep waits for d, or until the context ends.
 func sleep(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()

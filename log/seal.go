@@ -22,7 +22,7 @@ import (
 // How a closed chapter becomes a sealed file (log-format.md 3.2, decision 46). Nobody waits for it: it reads files that nobody writes, writes
 // one that nobody reads, and takes a lock of the partition only for as long as the manifest is replaced and the segments change.
 
-// sealing is the part of a partition that does it.
+// sealing is the part of a partition that seals its chapters.
 type sealing struct {
 	p     *partition
 	ended atomic.Bool // another recovery of the partition begins: what is under way is given up
@@ -118,7 +118,7 @@ func (v *sealing) seal(ctx context.Context, c format.Chapter, end format.Mark) e
 	name := filepath.Join(p.dir, k.path())
 	boot, err := v.write(ctx, &r, k, name)
 	if err != nil {
-		_ = p.store.fs.Remove(name + disk.TempSuffix) // it is in the way of nobody; the next start removes it too
+		_ = p.store.fs.Remove(name + disk.TempSuffix) // best effort: the next start removes it too
 		return disk.Later(err)
 	}
 	if err := disk.Later(p.store.fs.Rename(name+disk.TempSuffix, name)); err != nil {
@@ -152,7 +152,7 @@ func (v *sealing) seal(ctx context.Context, c format.Chapter, end format.Mark) e
 	return v.removeChapter(filepath.Join("wal", format.ChapterName(c.ID)))
 }
 
-// end gives up what is under way, and returns when nothing is any more and nothing will be.
+// end gives up what is under way, and waits until nothing is any more. Nothing will be from then on.
 func (v *sealing) end() {
 	v.ended.Store(true)
 	v.mu.Lock()
@@ -232,7 +232,7 @@ func (v *sealing) write(ctx context.Context, r *chapterReader, k *sealedKind, na
 	return foot.Boot, errors.Join(err, c.Close())
 }
 
-// dropEmpty ends a chapter without a frame, as a start leaves that was interrupted.
+// dropEmpty drops a chapter without a frame, which an interrupted start leaves.
 func (v *sealing) dropEmpty(c format.Chapter) error {
 	if !v.p.copying.TryLock() {
 		return errCopied
@@ -246,8 +246,8 @@ func (v *sealing) dropEmpty(c format.Chapter) error {
 	return v.removeChapter(filepath.Join("wal", format.ChapterName(c.ID)))
 }
 
-// relist replaces the manifest by a changed one. change leaves the lists of the one before as they are. Without knowing which of the two is on
-// the disk nothing can be written any more.
+// relist replaces the manifest by a changed one. change must not modify the lists of the old one. Where it is not known which of the two is on the disk,
+// nothing can be written any more.
 func (v *sealing) relist(change func(*format.Manifest)) error {
 	p := v.p
 	if v.ended.Load() {
@@ -276,7 +276,7 @@ func (v *sealing) relist(change func(*format.Manifest)) error {
 	return p.fail(err)
 }
 
-// replaceSegments puts others in the place of a chapter's segments. Who reads one of them goes on.
+// replaceSegments puts others in the place of a chapter's segments. Who reads one of the old ones goes on reading it.
 func (v *sealing) replaceSegments(old, new []*segment) {
 	p := v.p
 	p.mu.Lock()

@@ -146,7 +146,7 @@ func (c *sealedContent) readPart(dst []byte, at event.LSN, part sealed.Part) (n 
 	return n, errPartEnds
 }
 
-// has reports whether a part has the byte at an address. What cannot be read may have it.
+// has reports whether a part has the byte at an address. A part that cannot be read may have it.
 func (c *sealedContent) has(part sealed.Part, at event.LSN) bool {
 	i := sealed.Holding(c.parts[part], at)
 	if i < 0 {

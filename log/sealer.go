@@ -20,7 +20,7 @@ type sealer struct {
 }
 
 const (
-	sealEvery   = time.Second           // how often it is looked for chapters that are due
+	sealEvery   = time.Second           // how often chapters are looked for that are due
 	sealAgain   = time.Minute           // after an error that may pass
 	pieceBytes  = 1 << 20               // written before a sync, and between two looks at the disk
 	sealRate    = 32 << 20              // bytes written in a second, at most
@@ -87,7 +87,7 @@ func (v *sealer) rest(ctx context.Context, wrote int) {
 	}
 }
 
-// pulse is how long the syncs of a log take. One goroutine at a time tells it.
+// pulse is how long the syncs of a log take. Only one goroutine at a time may call of.
 type pulse struct {
 	recent atomic.Int64 // ns, a mean of the last few
 	usual  atomic.Int64 // ns, of some hundred
@@ -103,7 +103,7 @@ func (p *pulse) took(d time.Duration) {
 	}
 }
 
-// of syncs, and notes how long that takes.
+// of calls sync, and notes how long that takes.
 func (p *pulse) of(sync func() error) error {
 	began := time.Now()
 	defer func() { p.took(time.Since(began)) }()

@@ -74,7 +74,7 @@ func (b *bound) passed(at event.LSN, known bool) bool {
 	return b != nil && known && at >= b.at.LSN
 }
 
-// within is how much of a file of that many bytes a walk looks at, which begins at base.
+// within is how many bytes a walk looks at of a file that begins at base and has size bytes.
 func (b *bound) within(base event.LSN, size int64) int64 {
 	if b == nil {
 		return size
@@ -124,8 +124,7 @@ func (s *store) walkBeside(ctx context.Context, w *walk) (*found, error) {
 	return nil, fmt.Errorf("%w: partition %d: its files come and go", ErrChanged, w.id)
 }
 
-// moved reports whether a file is gone that the manifest has named, or is about to go, and the manifest is another now, which says where its
-// contents are.
+// moved reports whether a file that the manifest named is gone, or about to go, and another manifest says by now where its contents are.
 func (w *walk) moved(file string) bool {
 	_, gone := w.fs.Stat(filepath.Join(w.root, file))
 	p, err := readFile(w.fs, filepath.Join(w.dir(), "manifest"), format.MaxNote)
@@ -177,7 +176,7 @@ func walkAgain(p *partition) bool {
 	w.scan.Win.Buf = buf[:]
 	out, err := p.store.walkBeside(context.Background(), &w)
 	if err != nil {
-		return false // among others that the file is missing still
+		return false // for instance because the file is still missing
 	}
 	p.listing.Lock()
 	p.manifest = out.manifest

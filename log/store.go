@@ -91,7 +91,7 @@ type store struct {
 	root  string
 	opts  Options
 	tag   uint32
-	logs  int // that there are
+	logs  int // how many there are
 	lock  io.Closer
 	ends  []format.Mark               // of the logs, as the clean marker had them; nil: there was none
 	parts []atomic.Pointer[partition] // refused ones have err; Reopen puts others in their place
@@ -143,7 +143,7 @@ func Open(ctx context.Context, dir string, opts Options) (Store, error) {
 	return s, nil
 }
 
-// take takes the directory, unless it is shared with who has it.
+// take locks the directory, unless it is shared with the process that has it.
 func (o Options) take(fsys disk.FS, dir string) (io.Closer, error) {
 	if o.Shared {
 		return io.NopCloser(nil), nil
@@ -202,7 +202,7 @@ func (s *store) open(ctx context.Context) error {
 	if err := s.recover(ctx); err != nil {
 		return err
 	}
-	if s.opts.Shared { // a word is there before the first byte that needs it, so by now all that what was read needs
+	if s.opts.Shared { // a capability is listed before the first byte that needs it, so by now all are that what was read needs
 		s.ns, err = s.same()
 		return err
 	}
@@ -358,7 +358,7 @@ func Descriptors(partitions, openFiles int) int {
 	return 1 + partitions*(writing+noting+cachedFiles(cmp.Or(openFiles, defaultOpenFiles), partitions))
 }
 
-// verdict reads a partition, also while others write it.
+// verdict reads a partition, even while a broker writes it.
 func (s *store) verdict(ctx context.Context, w *walk) (*found, error) {
 	if s.opts.Shared {
 		w.bound = new(bound)

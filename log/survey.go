@@ -12,9 +12,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
-// Survey is a look at a damaged directory. A start stops at the first damaged place of a partition and refuses with it; a survey is the same
-// walk, told to go on behind the place, and names every one (log-format.md 5.6). It finds none in a partition that a start accepts, but in sealed files, of which a start reads the ends alone, and the
-// first it finds is the one a start refuses with. It writes nothing and holds no more of a log than a start.
+// Survey is a look at a damaged directory. A start stops at the first damaged place of a partition and refuses with it; a survey is the same walk, told to go
+// on behind the place, and names every one (log-format.md 5.6). In a partition that a start accepts it finds damage only in sealed files, of which a start
+// reads the ends alone. In any other, the first place it finds is the one a start refuses with. It writes nothing and holds no more of a log than a start.
 type Survey struct {
 	fs    disk.FS
 	root  string

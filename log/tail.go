@@ -23,7 +23,7 @@ const roomShare = 4
 type tail struct {
 	fs              disk.FS
 	dir             string
-	blank           []byte // as much as is made room of at a time; empty: none is
+	blank           []byte // what room is filled with, as long as is made at a time; empty: none is made
 	file            disk.File
 	size            int  // bytes of entries
 	room            int  // size of the file

@@ -104,7 +104,7 @@ func (w *walk) damaged(file string, off int64, lsn event.LSN, err error) error {
 	return err
 }
 
-// leave is what holds behind bytes of which nothing is known.
+// leave forgets what does not hold behind bytes of which nothing is known.
 func (w *walk) leave() {
 	if w.scan.Fresh { // the epoch's first frame has the boot id
 		w.scan.Boot = ""

@@ -17,7 +17,7 @@ import (
 // How a walk goes through the sealed files (log-format.md 5.3). A start believes them by their ends; a survey, and a walk that is to be
 // thorough, reads all of them as it reads chapters.
 
-// tip is where the sealed files end: what a chapter behind them has to be known of to be sealed.
+// tip is where the sealed files end: what has to be known there to seal the chapter behind them.
 type tip struct {
 	epoch Epoch
 	boot  string
@@ -285,7 +285,7 @@ func (w sealedWalk) read(ctx context.Context, seg *segment, k *sealedKind) error
 	return nil
 }
 
-// tell has the walk tell of the frames of a file, of which its indexes are made again.
+// tell has the walk give every frame of a file to the check that makes its indexes again.
 func (w sealedWalk) tell(c *sealed.Check) {
 	if c == nil {
 		return

@@ -53,7 +53,7 @@ type writer struct {
 	pulse    pulse
 	calls    [waits]call               // on the disk that go on
 	released atomic.Bool               // it has failed, and has nothing open any more
-	hangs    atomic.Pointer[time.Time] // since when one of them has been going on that takes too long; nil: none does
+	hangs    atomic.Pointer[time.Time] // when one of them began that takes too long; nil: none does
 
 	mu      sync.Mutex // guards what follows
 	open    *Batch
@@ -76,7 +76,7 @@ type writer struct {
 
 	io      sync.Mutex // held while something is written; guards what follows
 	tail    *tail
-	file    disk.File // our descriptor of the last segment; only who syncs changes it
+	file    disk.File // our descriptor of the last segment; only the goroutine that syncs changes it
 	seg     *segment
 	stage   stage
 	index   uint64 // of the next frame in its chapter
@@ -197,7 +197,7 @@ func (w *writer) head() format.Mark {
 	return w.writ
 }
 
-// place is where the next frame begins. Who asks has it: from then on no Skip comes in between.
+// place is where the next frame begins. Once it was asked for it is taken: from then on no Skip comes in between.
 func (w *writer) place() event.LSN {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -309,7 +309,7 @@ func (w *writer) work() bool {
 			w.short.putBack(b)
 			err = nil
 		}
-		news = awaited || w.Durable() > durable // of other frames one hears with their sync
+		news = awaited || w.Durable() > durable // other frames are announced with their sync
 	}
 	w.calls[writes].end()
 	w.io.Unlock() // what somebody waits for is written while a sync goes on

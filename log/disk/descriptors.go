@@ -18,7 +18,7 @@ func OutOfDescriptors(err error) bool {
 }
 
 const (
-	// readPatience is how long OpenSoon waits for a descriptor, which a read waits for.
+	// readPatience is how long OpenSoon, and with it a read, waits for a descriptor.
 	readPatience = 100 * time.Millisecond
 	// complainEvery is how often a wait for a descriptor is reported.
 	complainEvery = 10 * time.Second
@@ -56,7 +56,7 @@ func (p patient) SyncDir(name string) error {
 	return p.wait(name, func() error { return p.FS.SyncDir(name) })
 }
 
-// wait calls try until it fails for no want of a descriptor. A broker that stops ends its connections first, which gives it some.
+// wait calls try until it no longer fails for want of a descriptor. A broker that stops closes its connections first, which frees some.
 func (p patient) wait(name string, try func() error) error {
 	err := try()
 	if !OutOfDescriptors(err) {
@@ -74,8 +74,8 @@ func (p patient) wait(name string, try func() error) error {
 	return err
 }
 
-// OpenSoon opens a file for reading and waits no longer than a moment for a descriptor: then it fails with ErrDescriptors. spare gives a
-// descriptor back and reports whether there was one.
+// OpenSoon opens a file for reading and waits no longer than a moment for a descriptor: then it fails with ErrDescriptors. spare frees a descriptor and
+// reports whether it could.
 func OpenSoon(fsys FS, name string, spare func() bool) (File, error) {
 	for began, pause := time.Now(), time.Millisecond; ; pause *= 2 {
 		f, err := fsys.Open(name)

@@ -11,10 +11,10 @@ import (
 var (
 	// ErrInUse: another process has the directory (reliability.md F13).
 	ErrInUse = errors.New("log: directory is in use by another process")
-	// ErrReadOnly: the file system is only looked at.
+	// ErrReadOnly: the file system was opened to be looked at only.
 	ErrReadOnly = errors.New("log: opened read-only")
-	// ErrNoRoom: the disk or a quota is full, and for want of room something was not written, made or renamed. It can be done when there
-	// is room. The error of a sync never wraps it: what that has left behind nobody knows (docs/decisions/0039).
+	// ErrNoRoom: the disk or a quota is full, and for want of room something was not written, made or renamed. It can be done when there is room. The error
+	// of a sync never wraps it: nobody knows what a failed sync has left behind (docs/decisions/0039).
 	ErrNoRoom = errors.New("log: no room on the disk")
 )
 
@@ -46,7 +46,7 @@ type FS interface {
 // Space is how much room a file system has, in bytes.
 type Space struct {
 	Total int64
-	Free  int64 // for whoever asks: what is kept for the superuser is not in it
+	Free  int64 // for this process: what is kept for the superuser does not count
 }
 
 // File is an open file. ReadAt may be called concurrently with everything else.
@@ -55,7 +55,7 @@ type File interface {
 	io.Writer   // writes behind what it wrote before, in a file that was created
 	io.WriterAt // writes anywhere and moves nothing
 	Truncate(size int64) error
-	Allocate(size int64) error // makes a file that is shorter so long, with room on the disk for all of it; what is in it is nobody's business
+	Allocate(size int64) error // extends a shorter file to size, with room on the disk for all of it; the new bytes may be anything
 	Sync() error               // makes bytes and size durable
 	Datasync() error           // likewise, without times
 	Size() (int64, error)

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Look returns a file system for a directory that may have been made by an enemy: no symbolic link inside is followed, nothing is written but marks, and
-// a process that uses the directory is respected (reliability.md S33).
+// Look returns a file system for a directory that may have been made by an attacker: no symbolic link inside is followed, nothing is written but marks, and a
+// process that uses the directory is respected (reliability.md S33).
 func Look(root string) FS { return look{root: root} }
 
 type look struct {

@@ -135,7 +135,7 @@ func (OS) Free(dir string) (Space, error) {
 // fillBytes is how much Allocate writes at a time where the file system cannot do it.
 const fillBytes = 1 << 20
 
-// fill makes a file longer by writing what no file system can store in less room than it takes.
+// fill makes a file longer by writing noise, which no file system can compress.
 func (f osFile) fill(size int64) error {
 	at, err := f.Size()
 	if err != nil {
@@ -173,8 +173,8 @@ func BootID() string {
 	return strings.TrimSpace(string(p))
 }
 
-// RealPath follows the symbolic links on the way to a data directory, its own name included: they are the operator's. What is not
-// there, or cannot be resolved, stays as it is for others to complain about.
+// RealPath follows the symbolic links on the way to a data directory, its own name included: they are the operator's. A path that does not exist, or cannot
+// be resolved, is returned as it is, for whoever opens it to report.
 func RealPath(dir string) string {
 	if to, err := filepath.EvalSymlinks(dir); err == nil {
 		return to

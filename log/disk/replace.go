@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TempSuffix ends the name of a file on its way to its name. What an interrupted run left under such a name may be removed.
+// TempSuffix ends the name of a temp file: one that is still being written, and then renamed. What an interrupted run left under such a name may be removed.
 const TempSuffix = ".tmp"
 
-// IsTemp reports whether a file of that name was on its way to another.
+// IsTemp reports whether a name is that of a temp file.
 func IsTemp(name string) bool { return strings.HasSuffix(name, TempSuffix) }
 
 // Replace gives the file new contents, whole or not at all.
@@ -24,8 +24,8 @@ func Replace(fsys FS, name string, contents []byte) error {
 	})
 }
 
-// Write makes a file of what write writes, whole or not at all, in the place of what has the name: temp, sync, rename, sync of the
-// directory (3.5). An error that wraps [ErrNoRoom] has left what there was.
+// Write makes a file of what write writes, whole or not at all, in the place of what has the name: temp, sync, rename, sync of the directory (3.5). After an
+// error that wraps [ErrNoRoom] everything is as it was.
 func Write(fsys FS, name string, write func(File) error) error {
 	f, err := fsys.Create(name + TempSuffix)
 	if err != nil {
@@ -39,8 +39,7 @@ func Write(fsys FS, name string, write func(File) error) error {
 	return commit(fsys, f, name)
 }
 
-// dropTemp gives back the room of a temp file that does not get its name: a disk that is full stays so for it otherwise. Best effort:
-// the next start removes it too.
+// dropTemp removes a temp file that will not be renamed: otherwise it would keep a full disk full. Best effort: the next start removes it too.
 func dropTemp(fsys FS, name string) { _ = fsys.Remove(name + TempSuffix) }
 
 // commit makes the temp file f durable under its name, or removes it.
@@ -63,8 +62,8 @@ func commit(fsys FS, f File, name string) (err error) {
 	return fsys.SyncDir(filepath.Dir(name))
 }
 
-// MakeDir makes a directory and those above it that are missing. That they are durable is the caller's business: an
-// earlier run may have died between making and syncing one.
+// MakeDir makes a directory and those above it that are missing. The caller has to make them durable, those that exist too: an earlier run may have died
+// between making and syncing one.
 func MakeDir(fsys FS, dir string) error {
 	_, err := fsys.Stat(dir)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -83,7 +82,8 @@ func MakeDir(fsys FS, dir string) error {
 	return nil
 }
 
-// SyncPath makes the entries that lead to dir durable. Directories far above that may not be read are not ours.
+// SyncPath makes the entries that lead to dir durable. It ends at a directory that may not be read, unless that is the parent of dir: those far above are not
+// ours.
 func SyncPath(fsys FS, dir string) error {
 	for near := true; ; near = false {
 		parent := filepath.Dir(dir)
@@ -102,8 +102,7 @@ func SyncPath(fsys FS, dir string) error {
 // Full reports whether an error says that the disk, or a quota, is full.
 func Full(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
 
-// Later marks the error of a call that writes, makes or renames, as one that wraps [ErrNoRoom] when it says that the disk is [Full]. It is not
-// for the errors of syncs.
+// Later makes the error of a write, a create or a rename wrap [ErrNoRoom] where it says that the disk is [Full]. It is not for the errors of syncs.
 func Later(err error) error {
 	if !Full(err) || errors.Is(err, ErrNoRoom) {
 		return err

@@ -11,10 +11,10 @@ type dirOpener interface {
 	OpenDir(name string) (Dir, error)
 }
 
-// Replacer replaces a small file again and again, once a second for one, and needs no file descriptor for that, of which there may be none: two
-// files are kept open, the one that has the name and the one that is going to have it. The new contents go into the second, which is synced; then
-// the two exchange their names. So the file that has the name is never written to, and a crash at any point leaves the old contents or the
-// new (log-format.md 4). It belongs to one goroutine at a time.
+// Replacer replaces a small file again and again, once a second for one, and needs no new file descriptor for that, since there may be none: two files are
+// kept open, the one that has the name and the one that is going to have it. The new contents go into the second, which is synced; then the two exchange
+// their names. So the file that has the name is never written to, and a crash at any point leaves the old contents or the new (log-format.md 4). It belongs
+// to one goroutine at a time.
 type Replacer struct {
 	fs        FS
 	dir, name string
@@ -25,15 +25,14 @@ type Replacer struct {
 	plain  bool // names cannot be exchanged here
 }
 
-// NewReplacer returns one for a file of a directory. Nothing is opened before the first Put.
+// NewReplacer returns a Replacer of a file in a directory. Nothing is opened before the first Put.
 func NewReplacer(fsys FS, dir, name string) *Replacer {
 	return &Replacer{fs: fsys, dir: dir, name: name}
 }
 
 func (p *Replacer) path() string { return filepath.Join(p.dir, p.name) }
 
-// Put replaces the contents, which have the same length each time. An error that is [OutOfDescriptors] or
-// wraps [ErrNoRoom] leaves the old ones.
+// Put replaces the contents, which have the same length each time. After an error that is [OutOfDescriptors] or wraps [ErrNoRoom] the old ones stand.
 func (p *Replacer) Put(contents []byte) error {
 	if p.folder == nil && !p.plain {
 		return p.open(contents)

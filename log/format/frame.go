@@ -62,7 +62,7 @@ type Header struct {
 // Entry is the size of the entry on disk, bytes.
 func (h *Header) Entry() int64 { return PrefixSize + int64(h.Length) }
 
-// Next is the LSN of what follows.
+// Next is the LSN of the frame that follows.
 func (h *Header) Next() event.LSN { return h.LSN + event.LSN(h.Entry()) }
 
 // Newest is the time of the last record.
@@ -71,7 +71,7 @@ func (h *Header) Newest() event.Time { return h.First + event.Time(h.Span) }
 // RecordsAt is where the records begin, from the first byte of the entry.
 func (h *Header) RecordsAt() int64 { return BodiesAt + int64(h.Bodies) }
 
-// FrameLength is the length of a frame with that many bytes of bodies and records; what the settings bound as the longest frame.
+// FrameLength is the length of a frame with that many bytes of bodies and records; the setting for the longest frame bounds this.
 func FrameLength(bodies, records int) int { return (headerSize + bodies + records + 7) &^ 7 }
 
 // put writes the header into p and remembers its checksum.

@@ -17,7 +17,7 @@ var (
 // PartitionID is [event.PartitionID].
 type PartitionID = event.PartitionID
 
-// Epoch counts the reigns over a partition. It grows by one at every Lead. The first is 1.
+// Epoch counts how often a partition has been led. It grows by one at every Lead. The first is 1.
 type Epoch uint64
 
 // Durability says what a ticket waits for.

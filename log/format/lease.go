@@ -10,7 +10,7 @@ import (
 type Lease struct {
 	PID     uint32      // of the reader
 	Renewed int64       // ms since 1970
-	Lowest  []event.LSN // per partition: what is below, the reader does without
+	Lowest  []event.LSN // by partition: the reader needs nothing below
 }
 
 const (

@@ -16,7 +16,7 @@ type Chapter struct {
 	SegmentBytes uint32
 }
 
-// SealedFile is one as the manifest names it: what a start believes of it when its footer has the digest.
+// SealedFile is one as the manifest names it. A start believes all of this if the file's footer has the digest.
 type SealedFile struct {
 	Chapter, Revision uint32
 	First, End        event.LSN
@@ -37,7 +37,7 @@ type Manifest struct {
 	Chapters   []Chapter
 }
 
-// Begin is where the log begins of which nothing is missing.
+// Begin is the LSN from which on nothing is missing from the log.
 func (m *Manifest) Begin() event.LSN {
 	first, _ := m.First()
 	return max(first, m.Removed)

@@ -38,7 +38,7 @@ type Namespace struct {
 	Capabilities []string
 }
 
-// Tag is the first bytes of the id, by which files know that they belong together.
+// Tag is the first bytes of the id, by which files are known to belong together.
 func (n Namespace) Tag() (uint32, error) {
 	id, err := uuid.Parse(n.ID)
 	return le.Uint32(id[:4]), err
@@ -98,8 +98,9 @@ func EncodeNamespace(n Namespace) []byte {
 	return append(p, '\n')
 }
 
-// DecodeNamespace returns what namespace.json says, and the tag by which the other files know their namespace. It believes nothing, the format neither, before the sums: one flipped bit makes a 3 of its 2, or another word of one. The
-// error is ErrNewer for a newer format and for a capability that is not among those known.
+// DecodeNamespace returns what namespace.json says, and the tag by which the other files know their namespace. It believes nothing, not even the format,
+// before it has compared the sums: one flipped bit makes a 3 of its 2, or another word of a capability. The error is ErrNewer for a newer format and for a
+// capability that is not among those known.
 func DecodeNamespace(p []byte, known []string) (Namespace, uint32, error) {
 	var f namespaceFile
 	if err := json.Unmarshal(p, &f); err != nil {

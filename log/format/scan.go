@@ -30,7 +30,7 @@ type Scanner struct {
 	Bytes           int64
 	Erased          uint64 // of the frames, those without all of their bodies
 
-	// Each is told of every good frame of Advance, before it is passed, with its place in the window's file; nil tells nobody.
+	// Each is called by Advance with every good frame, before that is passed, and its offset in the window's file; it may be nil.
 	Each func(off int64, h *Header) error
 
 	Watch map[event.LSN]Passed // what is at the LSNs asked for, filled in as they come by
@@ -131,7 +131,7 @@ func (s *Scanner) link(h *Header) string {
 	return ""
 }
 
-// bodies compares the checksum of a frame's bodies, unless some of them are erased: what a frame says does not hang on them.
+// bodies compares the checksum of a frame's bodies, unless some of them are erased: what a frame says does not depend on them.
 func (s *Scanner) bodies(off int64, h *Header) (erased bool, reason string, err error) {
 	sum, err := s.Win.Sum(off+BodiesAt, int64(h.Bodies))
 	switch {

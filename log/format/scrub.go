@@ -6,7 +6,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Scrub is how far a log has been read again while it is in use (log-format.md 4). Nothing hangs on it but what is read next.
+// Scrub is how far a log has been read again while it is in use (log-format.md 4). Nothing depends on it but what is read next.
 type Scrub struct {
 	Began, Ended int64       // of the pass under way, and of the last whole one, ms since 1970; 0: there is none
 	Next         event.LSN   // where the pass goes on; 0: at its beginning

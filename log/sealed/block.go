@@ -177,7 +177,7 @@ var (
 	})
 )
 
-// decompress returns the bytes of a zstd frame that has exactly so many, which the caller has bounded.
+// decompress returns the bytes of a zstd frame, which must have exactly size of them; the caller has bounded size.
 func decompress(stored []byte, size int) ([]byte, error) {
 	raw, err := decoder().DecodeAll(stored, make([]byte, 0, size))
 	if err != nil {

@@ -59,7 +59,7 @@ type builder struct {
 	store []byte
 }
 
-// room is for how many more bytes there is place.
+// room is how many more bytes the open block takes.
 func (b *builder) room() int {
 	return MaxBlock - countSize - len(b.table) - stretchSize - len(b.data)
 }

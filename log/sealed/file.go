@@ -7,7 +7,7 @@ import (
 	"io"
 )
 
-// File is one that is read. Its methods may be called concurrently.
+// File is a sealed file that is read. Its methods may be called concurrently.
 type File struct {
 	Header Header
 	Footer Footer
@@ -107,7 +107,7 @@ func (f *File) IDs() (IDTable, error) {
 	return DecodeIDs(p, f.RecordBlocks())
 }
 
-// Read reads and decompresses the block of a number from the blocks of a part.
+// Read reads and decompresses the i-th of the blocks of a part.
 func (f *File) Read(blocks []Block, i int) (*Data, error) {
 	b, limit := &blocks[i], f.Footer.End
 	if i+1 < len(blocks) {
@@ -125,7 +125,8 @@ func (f *File) Read(blocks []Block, i int) (*Data, error) {
 	return d, nil
 }
 
-// Verify compares the digest of every part, reading through buf. After an error at is where the part begins that it is about.
+// Verify compares the digest of every part, reading through buf. With an error, at is where the part begins that does not have its digest, bytes from the
+// beginning of the file.
 func (f *File) Verify(buf []byte) (at int64, err error) {
 	for i, s := range f.Footer.Parts {
 		sum := sha256.New()

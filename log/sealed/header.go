@@ -207,7 +207,7 @@ func DecodeFooter(p []byte, size int64) (Footer, error) {
 	return f, nil
 }
 
-// rowOf is of what length the rows of a part are, bytes.
+// rowOf is the length of each row of a part, bytes.
 func rowOf(p Part) int64 {
 	switch p {
 	case RecordIndex:

@@ -21,9 +21,9 @@ type reviser struct {
 	kept   uint64   // bytes
 }
 
-// Revise writes the revision of a number and returns its footer. Of the bodies it has what lies in keep, which is in order and does not overlap,
-// as far as the file has it. erased is how many frames lack a part of their bodies then. What has to stay the same is compared with its
-// digest on the way. Errors are those of the file and of w.
+// Revise writes another revision, under its number, and returns its footer. Of the bodies it keeps what the file has of the extents in keep, which are in
+// order and do not overlap. erased is how many frames lack a part of their bodies then. What has to stay the same is compared with its digest on the way.
+// Errors are those of the file and of w.
 func (f *File) Revise(w io.Writer, revision uint32, keep []Extent, erased uint64) (Footer, error) {
 	r := reviser{from: f, out: output{w: w}, footer: f.Footer, keep: keep}
 	r.bodies.out = &r.out

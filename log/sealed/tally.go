@@ -24,7 +24,7 @@ type Tally struct {
 	decoder    event.Decoder
 }
 
-// NewTally returns an empty one, which keeps message-ids if it is told so: they take 12 bytes each.
+// NewTally returns an empty tally. With ids it keeps message-ids: they take 12 bytes each.
 func NewTally(ids bool) *Tally {
 	return &Tally{origins: make(map[event.OriginID]int), slices: make(map[event.Slice]*SliceCount), withoutIDs: !ids}
 }

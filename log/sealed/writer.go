@@ -9,8 +9,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
-// Writer writes a file. It is told of all frames of a chapter twice, in order: with Frame, then of those that have bodies with Bodies, as often as it
-// takes. Errors are those of the writer below, and of records that cannot be decoded.
+// Writer writes a sealed file. It is given the frames of a chapter twice, in order: all of them with Frame, then those that have bodies with Bodies, which
+// takes the bodies of a frame in one call or several. Errors are those of the writer below, and of records that cannot be decoded.
 type Writer struct {
 	out     output
 	header  Header
@@ -20,7 +20,7 @@ type Writer struct {
 	what    *Tally
 }
 
-// NewWriter begins a file of the chapter that a header is about. Before is the epoch of what precedes the chapter, boot the boot id there.
+// NewWriter begins a file of the chapter that a header is about. before is the epoch of what precedes the chapter, boot the boot id there.
 func NewWriter(w io.Writer, h Header, before format.Epoch, boot string) (*Writer, error) {
 	s := &Writer{out: output{w: w}, header: h, what: NewTally(true), footer: Footer{
 		Chapter: h.Chapter, Revision: h.Revision, First: h.First, End: h.End, Chain: h.Chain, Last: h.Chain, Before: before, Epoch: before, Boot: boot,
