@@ -66,7 +66,7 @@ func (t *then) living(of *life) (list []*life) {
 	return list
 }
 
-// count is what an entity had.
+// count is what an entity had, by state.
 type count struct {
 	index.Tally
 	Locked, Deferred int
@@ -91,7 +91,7 @@ func add(c *count, x index.Counted, slice event.Slice) {
 	c.Deferred += x.Count(slice, event.Main, index.Deferred) + x.Count(slice, event.Main, index.DeferredLocked)
 }
 
-// each calls do with every message that an entity had and that anybody was shown, in the order of their numbers within each log.
+// each calls do with every message that an entity had, of those that anybody could be shown, in the order of their numbers within each log.
 func (t *then) each(e *life, do func(event.Slice, *index.Message) error) error {
 	for _, id := range t.n.logs(e) {
 		for _, slice := range t.n.slices(e, id) {
@@ -117,7 +117,7 @@ func (l *Ledger) entity(path string, i Instant, at event.Time, in era) (*life, e
 		return nil, err
 	}
 	for _, e := range l.names.byPath[fold(path)] {
-		// A place may be in front of the deletion in the same millisecond.
+		// A place may be in front of a deletion in the same millisecond.
 		if e.there(at, in.number) || i.Place != nil && e.deleted == at && e.until == in.number {
 			return e, nil
 		}
@@ -133,7 +133,8 @@ func (l *Ledger) entity(path string, i Instant, at event.Time, in era) (*life, e
 	}
 }
 
-// At tells what there was at an instant, in all entities or in one; with messages each of them, too.
+// At tells what there was at an instant, in all entities or in one: counts, and with messages every message as well. An error wraps [ErrQuestion] or
+// [ErrNothing] where the question is at fault or history does not go so far.
 func (l *Ledger) At(ctx context.Context, i Instant, path string, messages bool) error {
 	at, eras, err := l.eras(ctx, i)
 	if err != nil {

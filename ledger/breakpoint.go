@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// breakpoint is a condition at which a debugger stops: on the columns of an event, in the language of rules, or on counts of entities, as [Ledger.When]
-// has them, behind the event that made it true.
+// breakpoint is a condition at which a debugger stops. It is about the columns of an event, in the language of rules, or about counts of entities, as in
+// [Ledger.When]; of counts the debugger stops behind the event that made it true.
 type breakpoint struct {
 	number int
 	text   string
 	where  *where // nil: it is about counts
 	terms  []term
-	was    bool // the counts were so before the event
+	was    bool // the counts fulfilled it before the event
 }
 
 // mostBreaks is how many breakpoints there may be.
@@ -44,7 +44,7 @@ func (d *Debugger) newBreak(text string) (*breakpoint, error) {
 	return b, nil
 }
 
-// holds reports whether the counts of states are so.
+// holds reports whether the counts in the states of logs fulfil it.
 func (b *breakpoint) holds(n *names, logs []*walking) bool {
 	for i := range b.terms {
 		t := &b.terms[i]
@@ -61,7 +61,7 @@ func (b *breakpoint) holds(n *names, logs []*walking) bool {
 	return true
 }
 
-// arm notes what is so before the next event.
+// arm notes which breakpoints on counts are fulfilled before the next event.
 func (d *stepper) arm() {
 	for _, b := range d.breaks {
 		if b.where == nil {
@@ -70,7 +70,7 @@ func (d *stepper) arm() {
 	}
 }
 
-// stops passes the next event, and reports whether one of the breakpoints is behind it.
+// stops passes the next event, and reports whether the debugger stops behind it.
 func (d *stepper) stops(ctx context.Context) (stop bool, err error) {
 	g, err := d.w.due()
 	if err != nil {

@@ -9,10 +9,10 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// mostChanged is how many messages are shown of an event that is about many.
+// mostChanged is how many messages are shown, at most, of an event that is about many.
 const mostChanged = 10
 
-// changed tells what is another behind an event than in front of it: the messages that it names, then the counts of their entities.
+// changed tells what differs behind an event from what was in front of it: the messages that it names, then the counts of their entities.
 func (d *Debugger) changed(p passed, ev event.Event) error {
 	before, after := d.view(p.log, d.at-1), p.after
 	var entities []event.EntityID
@@ -56,7 +56,7 @@ func kept(m *index.Message, there bool) *index.Message {
 	return m
 }
 
-// changedMessage tells a message as it was and as it is; nil: it is not there.
+// changedMessage tells a message as it was and as it is; nil: there was, or is, none.
 func (d *Debugger) changedMessage(name string, was, is *index.Message) error {
 	fields := print.Object{print.Named("Message", name)}
 	for _, s := range []struct {
@@ -102,7 +102,7 @@ func (d *Debugger) countAt(e *life, at int64) (c count) {
 	return c
 }
 
-// changedCounts tells the counts of an entity that are others than before.
+// changedCounts tells the counts of an entity that are not what they were before.
 func (d *Debugger) changedCounts(e *life) error {
 	was, is := d.countAt(e, d.at-1), d.countAt(e, d.at)
 	var words []string

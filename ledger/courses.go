@@ -18,7 +18,7 @@ type coursePage struct {
 	used int
 }
 
-// courses are those of one slice's messages, by number. A page of which all are gone takes no memory.
+// courses are those of one slice's messages, by number. A page with none left takes no memory.
 type courses struct {
 	pages map[event.SequenceNumber]*coursePage
 	page  *coursePage // the one that was looked at last; nil: none
@@ -27,7 +27,7 @@ type courses struct {
 
 func newCourses() courses { return courses{pages: make(map[event.SequenceNumber]*coursePage)} }
 
-// look finds the page of a number; nil: there is none.
+// look returns the page of a number; nil: there is none.
 func (f *courses) look(n event.SequenceNumber) *coursePage {
 	if at := n / coursesPage; f.page == nil || f.at != at {
 		f.page, f.at = f.pages[at], at
@@ -35,7 +35,7 @@ func (f *courses) look(n event.SequenceNumber) *coursePage {
 	return f.page
 }
 
-// find is what is known of a message; nil: nothing.
+// find returns what is known of a message; nil: nothing.
 func (f *courses) find(n event.SequenceNumber) *course {
 	if p := f.look(n); p != nil && p.of[n%coursesPage].there {
 		return &p.of[n%coursesPage]
@@ -43,7 +43,7 @@ func (f *courses) find(n event.SequenceNumber) *course {
 	return nil
 }
 
-// add is what is known of a message, of which something is known from now on.
+// add returns the course of a message, which is made if there is none.
 func (f *courses) add(n event.SequenceNumber) *course {
 	p := f.look(n)
 	if p == nil {
@@ -58,7 +58,7 @@ func (f *courses) add(n event.SequenceNumber) *course {
 	return x
 }
 
-// remove forgets a message of which something is known.
+// remove forgets the course of a message.
 func (f *courses) remove(n event.SequenceNumber) {
 	p := f.look(n)
 	p.of[n%coursesPage] = course{}
@@ -68,7 +68,7 @@ func (f *courses) remove(n event.SequenceNumber) {
 	}
 }
 
-// all are the numbers of which something is known, in no order.
+// all returns the numbers of the messages of which something is known, in no order.
 func (f *courses) all() (list []event.SequenceNumber) {
 	for at, p := range f.pages {
 		for i := range p.of {

@@ -23,7 +23,7 @@ type Debugger struct {
 	given int              // numbers given to breakpoints
 }
 
-// NewDebugger begins in front of the first event, or at an instant behind all that it has. now is for instants that are not absolute.
+// NewDebugger begins in front of the first event, or behind all events up to an instant. now is the clock for instants that are not absolute.
 func NewDebugger(ctx context.Context, l *Ledger, from *Instant, now func() time.Time) (*Debugger, error) {
 	if _, err := l.catalogue(ctx); err != nil {
 		return nil, err
@@ -46,10 +46,10 @@ func NewDebugger(ctx context.Context, l *Ledger, from *Instant, now func() time.
 	return d, nil
 }
 
-// Close lets go of the logs.
+// Close releases the logs.
 func (d *Debugger) Close() { d.end() }
 
-// debugCommand is one that a [Debugger] has. The first name is the long one.
+// debugCommand is a command of a [Debugger]. Its first name is the long one.
 type debugCommand struct {
 	names []string
 	usage string
@@ -57,7 +57,7 @@ type debugCommand struct {
 	do    func(*Debugger, context.Context, string) error
 }
 
-// debugCommands are those, in the order of the help.
+// debugCommands are all commands, in the order of the help.
 func debugCommands() []debugCommand {
 	return []debugCommand{
 		{[]string{"next", "n"}, "next [N]", "one event forwards, or N", func(d *Debugger, ctx context.Context, s string) error { return d.move(ctx, s, 1) }},
@@ -76,11 +76,11 @@ func debugCommands() []debugCommand {
 	}
 }
 
-// ErrQuit: the command was to end.
+// ErrQuit: the command was the one that ends the debugger.
 var ErrQuit = errors.New("end")
 
-// Do carries out a command, and tells what it shows. An error that wraps [ErrQuestion] or [ErrNothing] is about the command, and the debugger stays
-// where it is; ErrQuit: it was to end.
+// Do carries out a command, and tells what it shows. After an error that wraps [ErrQuestion] or [ErrNothing], which is about the command, the debugger stays
+// where it is. ErrQuit: the command was the one that ends it.
 func (d *Debugger) Do(ctx context.Context, command string) error {
 	name, rest, _ := strings.Cut(strings.TrimSpace(command), " ")
 	if name == "" {
@@ -105,7 +105,7 @@ func (d *Debugger) help(context.Context, string) error {
 	return d.l.note("events are shown with the state before and behind them; the log has no commands, so no rule is run again")
 }
 
-// count reads the argument of a command that may have a number.
+// countOf reads the argument of a command that may have a number; without is the number of a command that has none.
 func countOf(text string, without int64) (int64, error) {
 	if text == "" {
 		return without, nil
@@ -117,7 +117,7 @@ func countOf(text string, without int64) (int64, error) {
 	return n, nil
 }
 
-// moved tells where the debugger stands after a command that was to go elsewhere.
+// moved tells where the debugger stands after a command that was to move it.
 func (d *Debugger) moved(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(err, errEnd):
@@ -223,7 +223,7 @@ func (d *Debugger) here(ctx context.Context) error {
 	})
 }
 
-// list tells the events around the place, in the order in which they are passed.
+// around tells the events around the place, in the order in which they are passed.
 func (d *Debugger) around(ctx context.Context, text string) error {
 	n, err := countOf(text, around)
 	if err != nil {
@@ -281,7 +281,7 @@ func (d *Debugger) show(_ context.Context, text string) error {
 	return d.messages(e, of)
 }
 
-// messages tells those of an entity, or one of them.
+// messages tells the messages of an entity, or one of them.
 func (d *Debugger) messages(e *life, of address.Address) error {
 	for i, b := range d.books {
 		for _, slice := range d.l.names.slices(e, b.ID()) {

@@ -19,7 +19,7 @@ var (
 // flow is what happened to messages of an entity between two instants.
 type flow struct{ arrived, completed, dead, expired, purged, moved, lost, refused int }
 
-// Diff tells how two instants differ: counts, what came and went between them, who changed what; with messages each that is another.
+// Diff tells how two instants differ: counts, what came and went between them, who changed what; with messages every message that differs as well.
 func (l *Ledger) Diff(ctx context.Context, from, to Instant, path string, messages bool) error {
 	before, err := l.one(ctx, from, path)
 	if err != nil {
@@ -66,7 +66,7 @@ func (l *Ledger) Diff(ctx context.Context, from, to Instant, path string, messag
 	return horizonsOf(ctx, l, of)
 }
 
-// one is the state at an instant that must be one only.
+// one is the state at an instant, which must be unambiguous: a clock that was set back makes two of one.
 func (l *Ledger) one(ctx context.Context, i Instant, path string) (*then, error) {
 	at, eras, err := l.eras(ctx, i)
 	if err != nil {
@@ -244,7 +244,7 @@ func (l *Ledger) tellMessages(before, after *then, e *life) error {
 	return err
 }
 
-// standing is how a message stands, as two instants are compared by it.
+// standing is how a message stands, in the words by which two instants are compared.
 func standing(m *index.Message) string {
 	return fmt.Sprintf("%s %s, %s", m.SubQueue, m.State, plural(int(m.DeliveryCount), "failed attempt"))
 }

@@ -24,7 +24,7 @@ type happening struct {
 
 func (h *happening) event() event.Event { return h.rec.Events[h.i] }
 
-// merged yields what is to be looked at of the logs, by broker time, each log in its own order.
+// merged yields the events that have to be looked at in all logs, by broker time, each log in its own order.
 func (s *Selection) merged(ctx context.Context) iter.Seq2[happening, error] {
 	books := s.books
 	if len(books) == 1 {
@@ -108,7 +108,7 @@ func (l *Ledger) Audit(ctx context.Context, r Range) error {
 	return l.events(ctx, r, acts)
 }
 
-// events tells those of some kinds; nil: of all that are about something.
+// events tells the events of some kinds; nil: of all kinds that are about something.
 func (l *Ledger) events(ctx context.Context, r Range, kinds []event.Kind) error {
 	s, err := l.Select(ctx, r)
 	if err != nil {

@@ -10,18 +10,18 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Extent is a part of the logs that can stand for itself: of each log what is behind a place, up to an instant, with all or some of the entities.
+// Extent is a part of the logs that makes sense by itself: of each log what is behind a place, up to an instant, with all or some of the entities.
 type Extent struct {
-	Begin map[log.PartitionID]event.LSN // where frames begin that are not before the first instant
+	Begin map[log.PartitionID]event.LSN // the first frame of each log that is not before the first instant
 	Until event.Time                    // the last one; [event.EndOfTime]: all
 	// Entities are those that are wanted: with a topic or one of its subscriptions all of them, since their messages are in one event. nil: all.
 	Entities map[event.EntityID]bool
-	Paths    []string // of those, in order
+	Paths    []string // of the entities in Entities, in order
 
 	clock uint64 // number of the decision about clocks that Until is behind
 }
 
-// Extent says what is between two instants, which may be missing.
+// Extent is the part of the logs between two instants, either of which may be nil. entity is a path; "": all entities.
 func (l *Ledger) Extent(ctx context.Context, since, until *Instant, entity string) (*Extent, error) {
 	n, err := l.catalogue(ctx)
 	if err != nil {
@@ -100,8 +100,8 @@ func (x *Extent) beginning(ctx context.Context, l *Ledger, b *book, since *Insta
 	return max(first, s.At()), nil
 }
 
-// Beyond reports whether a record is behind the end of a part. clock is the number of the decision about clocks that is in the state before it, which it changes
-// where the record has another one.
+// Beyond reports whether a record is behind the end of a part. clock is the number of the newest decision about clocks before the record; Beyond changes it
+// where the record has a newer one.
 func (x *Extent) Beyond(clock *uint64, rec *replay.Record) bool {
 	for _, ev := range rec.Events {
 		if c, ok := ev.(*event.ClockSet); ok {

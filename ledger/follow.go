@@ -10,7 +10,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// following finds the numbers that a message has had, one from the other.
+// following finds the numbers that a message has had, each from the one before or behind it.
 type following struct {
 	*story
 	seen map[node]bool
@@ -98,12 +98,12 @@ func (f *following) follow(ctx context.Context, x node) error {
 	return v.rest(ctx)
 }
 
-// visit is the look at one number of a message.
+// visit looks at one number of a message.
 type visit struct {
 	*following
 	node
 	book    *book
-	started event.Time           // of the first thing that has to be looked for by something else than the number
+	started event.Time           // of the first thing that has to be looked for by other means than the number
 	moving  event.TransferNumber // open transfer; 0: none
 	to      event.EntityID
 	id      []byte
@@ -174,7 +174,7 @@ func (v *visit) event(rec *replay.Record, i int, ev event.Event) {
 	}
 }
 
-// published notes that a topic's message became the copy that is looked at.
+// published notes that a topic's message became the copy that the visit is about.
 func (v *visit) published(rec *replay.Record, i int, topic event.Slice, number event.SequenceNumber, copies []event.Copy, ev event.Event) {
 	m := v.note(rec, i, ev)
 	m.verb, m.detail = "copied", "from "+v.n.message(topic, number)
@@ -217,15 +217,15 @@ func (v *visit) move(at event.Time, number event.TransferNumber, to event.Entity
 	v.look(at)
 }
 
-// look says from when on something has to be looked for.
+// look notes from when on something has to be looked for.
 func (v *visit) look(at event.Time) {
 	if v.started == 0 {
 		v.started = at
 	}
 }
 
-// rest looks for what does not have the message's number: the end of a transfer, what came too late for a lock that nobody remembers, where it
-// came from, and where it went.
+// rest looks for what does not have the message's number: the end of a transfer, settlements that came too late for a lock that nobody remembers, where the
+// message came from, and where it went.
 func (v *visit) rest(ctx context.Context) error {
 	if v.started != 0 {
 		if err := v.late(ctx); err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
-// horizons notes where the history of logs begins, if that is not where they began, and up to when it has headers only.
+// horizons tells, in notes, where the history of logs begins, if that is not where they began, and up to when it has no bodies.
 func (l *Ledger) horizons(ctx context.Context, books ...*book) error {
 	for _, b := range books {
 		if at, place, gone := horizon(b); gone {
@@ -29,7 +29,7 @@ func (l *Ledger) horizons(ctx context.Context, books ...*book) error {
 	return nil
 }
 
-// horizon is where the history of a log begins, and whether there was any before.
+// horizon is where the history of a log begins, and whether older history is gone.
 func horizon(b *book) (at event.Time, place address.Address, gone bool) {
 	bases, ok := b.Partition.(log.Bases)
 	if !ok {
@@ -68,7 +68,7 @@ func bodiless(ctx context.Context, b *book) (until event.Time, err error) {
 	return until, nil
 }
 
-// horizonsOf notes where the history of an entity begins; nil: of all.
+// horizonsOf is horizons for the logs that have an entity; nil: for all.
 func horizonsOf(ctx context.Context, l *Ledger, of *life) error {
 	ids := l.src.Partitions()
 	if of != nil {

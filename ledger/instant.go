@@ -14,7 +14,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Instant is a point of history: a broker time, whose events are all in it, or what is behind a frame of a log.
+// Instant is a point of history: a broker time, with all events of that millisecond, or the place behind a frame of a log.
 type Instant struct {
 	At    event.Time
 	Place *address.Address // nil: At is meant
@@ -27,8 +27,8 @@ func (i Instant) String() string {
 	return i.At.String()
 }
 
-// ParseInstant reads an instant as people write them: 03:12 (the last one), yesterday 14:00, -2h, -7d, 2026-11-03, 2026-11-03T03:12:00Z, @0/1839977. Without a
-// zone it is that of now.
+// ParseInstant reads an instant as people write them: 03:12 (the last one), yesterday 14:00, -2h, -7d, 2026-11-03, 2026-11-03T03:12:00Z, @0/1839977. Without
+// a zone the one of now counts.
 func ParseInstant(s string, now time.Time) (Instant, error) {
 	s = strings.TrimSpace(s)
 	if strings.HasPrefix(s, "@") {
@@ -70,7 +70,7 @@ func ParseInstant(s string, now time.Time) (Instant, error) {
 	return Instant{}, fmt.Errorf("%w: %q is no instant: 03:12, yesterday 14:00, -2h, 2026-11-03T03:12:00Z or @0/1839977", ErrQuestion, s)
 }
 
-// moments are the times of an instant: more than one, if a clock was set back to before it.
+// eras returns the time of an instant and the eras that have it: more than one, if a clock was set back to before it.
 func (l *Ledger) eras(ctx context.Context, i Instant) (at event.Time, list []era, err error) {
 	n, err := l.catalogue(ctx)
 	if err != nil {
@@ -122,7 +122,7 @@ func (l *Ledger) eras(ctx context.Context, i Instant) (at event.Time, list []era
 	return at, []era{{number: number, from: at, until: at}}, nil
 }
 
-// state is a log's state at an instant, in an era, as far as some entities need it.
+// state is a log's state at an instant, in an era. Where entities are given it is right for those alone.
 func (l *Ledger) state(ctx context.Context, b *book, i Instant, at event.Time, e era, of ...*life) (*replay.State, error) {
 	part := l.names.narrow(b.ID(), of...)
 	s, err := l.start(b, i, at, e)
@@ -147,7 +147,7 @@ func (l *Ledger) state(ctx context.Context, b *book, i Instant, at event.Time, e
 	return s, nil
 }
 
-// beyond reports whether a record is behind a time of an era.
+// beyond reports whether a record is later than a time of an era.
 func beyond(x *index.Index, rec *replay.Record, at event.Time, e era) bool {
 	now := x.Clock().Number
 	for _, ev := range rec.Events {
@@ -161,7 +161,7 @@ func beyond(x *index.Index, rec *replay.Record, at event.Time, e era) bool {
 	return now == e.number && rec.At > at
 }
 
-// start is the newest state that is kept and is not behind an instant, the time of which in an era is given, too.
+// start is the newest kept state that is not later than an instant; at and e are the instant's time and era.
 func (l *Ledger) start(b *book, i Instant, at event.Time, e era) (*replay.State, error) {
 	limit, err := l.limit(b, i, at)
 	if err != nil {
@@ -183,7 +183,7 @@ func (l *Ledger) start(b *book, i Instant, at event.Time, e era) (*replay.State,
 	return s, nil
 }
 
-// limit is an LSN behind which a log is later than an instant, as far as indexes say so: checkpoints there need not be read.
+// limit is an LSN behind which, as indexes say, a log is later than an instant: checkpoints behind it need not be read.
 func (l *Ledger) limit(b *book, i Instant, at event.Time) (event.LSN, error) {
 	_, limit := b.Bounds()
 	switch {

@@ -19,20 +19,20 @@ type Source interface {
 	Open(ctx context.Context, id log.PartitionID) (log.Partition, error)
 }
 
-// Ledger is what can be asked. It belongs to one goroutine.
+// Ledger answers questions about a [Source]. It belongs to one goroutine.
 type Ledger struct {
 	src   Source
 	tell  Tell
 	names *names // nil: not read yet
-	// memory is of those who ask again and again; nil: there is none.
+	// memory is for a source that is asked again and again; nil: there is none.
 	memory *Memory
 	books  map[log.PartitionID]*book
 }
 
-// Tell is given an answer line by line. Its error ends the answer and is returned.
+// Tell is called with each line of an answer. If it returns an error the answer ends, and the error is returned.
 type Tell func(Line) error
 
-// New asks a source, and tells the answers.
+// New returns a Ledger that asks a source, and gives its answers to tell.
 func New(src Source, tell Tell) *Ledger {
 	return &Ledger{src: src, tell: tell, books: make(map[log.PartitionID]*book)}
 }
@@ -58,7 +58,7 @@ const (
 func (p Part) String() string { return [...]string{"answer", "row", "note", "next"}[p] }
 
 var (
-	// ErrQuestion is wrapped by errors about a question that makes no sense.
+	// ErrQuestion is wrapped by errors about a question that makes no sense, such as one with a word that is misspelt.
 	ErrQuestion = errors.New("not a question")
 	// ErrNothing is wrapped by errors about what history does not have.
 	ErrNothing = errors.New("nothing is known")
@@ -73,7 +73,7 @@ func (l *Ledger) note(format string, args ...any) error {
 	return l.tell(Line{Note, text, print.Object{print.Named("Text", text)}})
 }
 
-// next names commands.
+// next ends an answer with commands to type next.
 func (l *Ledger) next(commands ...string) error {
 	for _, c := range commands {
 		if err := l.tell(Line{Next, "next: " + c, print.Object{print.Named("Command", c)}}); err != nil {
@@ -87,13 +87,13 @@ func (l *Ledger) next(commands ...string) error {
 type book struct {
 	log.Partition
 	log.Finder // looks at everything where the log has no indexes
-	log.Bases  // else a state would begin with nothing where the log begins with a base
+	log.Bases  // without it the state would begin empty where the log begins with a base
 	origins    print.Origins
-	known      map[event.OriginID]bool // looked for, or come across
+	known      map[event.OriginID]bool // that were looked for, or come across
 	begins     event.Time              // what is there of it; 0: not known, or with the first frame
 }
 
-// see takes along who is who.
+// see notes who is who, if an event says so.
 func (b *book) see(ev event.Event) {
 	if o, ok := ev.(*event.OriginDefined); ok {
 		b.known[o.ID] = true
@@ -163,7 +163,7 @@ func (l *Ledger) book(ctx context.Context, id log.PartitionID) (*book, error) {
 	return b, nil
 }
 
-// short is a container's id, of which most programs make up one that is long: its beginning tells it from others.
+// short is the beginning of a container's id, which tells it from others: most programs make up a long one.
 func short(id string) string {
 	const enough = 24 // bytes
 	if len(id) > enough {
@@ -178,7 +178,7 @@ func quote[T string | []byte](text T) string {
 	return s[2:] // behind the equals sign of a field without a name
 }
 
-// word is a text of a client that is shown without quotes where that is clear.
+// word is a text of a client as it can be shown, without quotes where it is clear that way.
 func word[T string | []byte](text T) string {
 	for i := range len(text) {
 		if c := text[i]; c <= ' ' || c >= 0x7f || c == '"' || c == '\\' {

@@ -14,8 +14,8 @@ import (
 // mark is a place in the order of events to which a stepper can go without passing all that is before it.
 type mark struct {
 	at int64 // events before it, from where the debugger began; less than 0: it has gone back beyond that
-	// One of these says what the states are there: put away, in the order of the logs; those of an instant; else those that the logs begin with.
-	saved []*replay.Saved // marks share those of logs of which nothing was passed between
+	// The states there are those in saved, in the order of the logs; else those of the instant in of; else those that the logs begin with.
+	saved []*replay.Saved // marks share the state of a log of which nothing was passed between them
 	of    *outset
 }
 
@@ -23,18 +23,18 @@ type mark struct {
 type outset struct {
 	at    event.Time
 	in    era
-	spots []spot // where the next events stand; nil: nobody has looked
+	spots []spot // where the next events stand; nil: not looked up yet
 }
 
 const (
-	bytesAnEvent  = 32   // of a state that are encoded in the time in which an event is applied, about
-	firstStepBack = 1000 // ms from an outset to an earlier one; eight times as many when nothing is between
+	bytesAnEvent  = 32   // of a state that can be encoded while one event is applied, about
+	firstStepBack = 1000 // ms from an outset to an earlier one; eight times as many each time that nothing is between
 )
 
 // errBeginning: there is nothing before.
 var errBeginning = errors.New("history begins here")
 
-// states makes those of a mark.
+// states makes the states of a mark.
 func (d *stepper) states(ctx context.Context, m *mark) (list []*replay.State, err error) {
 	for i, b := range d.books {
 		var s *replay.State
@@ -54,7 +54,7 @@ func (d *stepper) states(ctx context.Context, m *mark) (list []*replay.State, er
 	return list, nil
 }
 
-// before is the newest mark at a position or before it, the number of which in the list is given; -1: there is none.
+// before is the index in the list of the newest mark at a position or before it; -1: there is none.
 func (d *stepper) before(at int64) int {
 	i, there := slices.BinarySearchFunc(d.list, at, func(m *mark, at int64) int { return int(min(1, max(-1, m.at-at))) })
 	if !there {
@@ -63,7 +63,7 @@ func (d *stepper) before(at int64) int {
 	return i
 }
 
-// mark puts the states of the walker away where it stands, if that is far enough from the other marks.
+// mark saves the states of the walker where it stands, if that is far enough from the other marks.
 func (d *stepper) mark() {
 	i := d.before(d.head)
 	if i >= 0 && d.head-d.list[i].at < d.distance {
@@ -146,7 +146,7 @@ func (d *stepper) earlier(ctx context.Context) error {
 	}
 }
 
-// between counts the events from states on up to spots, and notes where the states stand.
+// between counts the events from states on up to spots, and notes in m where the states stand.
 func (d *stepper) between(ctx context.Context, states []*replay.State, m *mark, spots []spot) (n int64, err error) {
 	w := walk(ctx, d.books, states)
 	defer w.end()

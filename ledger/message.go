@@ -16,7 +16,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Sketch is a message as [Ledger.Trace] takes it in JSON: of what the command line prints of one, what rules see.
+// Sketch is a message as [Ledger.Trace] takes it in JSON: the fields that the command line prints of a message, as far as rules see them.
 type Sketch struct {
 	MessageID        *string         `json:"messageId,omitempty"`
 	SessionID        *string         `json:"sessionId,omitempty"`
@@ -93,7 +93,7 @@ func parseMessage(text string) (*filter.Message, error) {
 	return m, nil
 }
 
-// parseProperties reads application properties in the order in which they stand: of names that differ in case alone the first counts.
+// parseProperties reads application properties in the order in which they stand: where names differ only in case, the first one counts.
 func parseProperties(text json.RawMessage) (list []event.Property, err error) {
 	if len(text) == 0 || string(text) == "null" {
 		return nil, nil

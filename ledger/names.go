@@ -38,7 +38,7 @@ type change struct {
 	before, now event.Properties
 }
 
-// names are the entities there have been, and which clocks there were.
+// names are the entities that there have been, and the eras of the clock.
 type names struct {
 	byID   map[event.EntityID]*life
 	byPath map[string][]*life // by lower-cased path, oldest first
@@ -53,7 +53,7 @@ type era struct {
 
 var catalogueKinds = []event.Kind{event.KindEntityCreated, event.KindEntityUpdated, event.KindEntityDeleted, event.KindClockSet}
 
-// catalogue reads the history of entities.
+// catalogue reads the history of entities, once.
 func (l *Ledger) catalogue(ctx context.Context) (*names, error) {
 	if l.names != nil {
 		return l.names, nil
@@ -64,7 +64,7 @@ func (l *Ledger) catalogue(ctx context.Context) (*names, error) {
 	}
 	first, end := b.Bounds()
 	n, from := l.memory.names(first, end)
-	ours := n == nil // else others have it, too
+	ours := n == nil // else others have it as well
 	if ours {
 		begin := replay.Begin(b).Index // of a base
 		n = &names{byID: make(map[event.EntityID]*life), byPath: make(map[string][]*life), clocks: []era{{number: begin.Clock().Number, until: event.EndOfTime}}}
@@ -143,7 +143,7 @@ func (n *names) add(e *life) {
 	n.byPath[path] = append(n.byPath[path], e)
 }
 
-// find is the entity of a path: the one that is there, else the one that was there last.
+// find returns the entity of a path: the one that is there, else the one that was there last.
 func (n *names) find(path string) (*life, error) {
 	lives := n.byPath[fold(path)]
 	if len(lives) == 0 {
@@ -152,7 +152,7 @@ func (n *names) find(path string) (*life, error) {
 	return lives[len(lives)-1], nil
 }
 
-// some is the paths of a few entities.
+// some is the paths of a few entities, for an error about one that is not there.
 func (n *names) some() string {
 	var list []string
 	for _, e := range n.byID {

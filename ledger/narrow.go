@@ -9,7 +9,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// maxNarrow is how many slices a part of a log is looked up by; of more of them all is read.
+// maxNarrow is by how many slices a part of a log is looked up at most; with more of them the whole log is read.
 const maxNarrow = 16
 
 // narrow is the part of a log that the counts and messages of some entities follow from: what names them, their topic or its subscriptions, and what
@@ -19,7 +19,7 @@ type narrow struct {
 	searches []log.Search
 }
 
-// narrow is that part for some entities; nil where they are all, or too many.
+// narrow is that part for some entities; nil where none are given, which means all, or too many.
 func (n *names) narrow(in log.PartitionID, entities ...*life) *narrow {
 	p := &narrow{slices: map[event.Slice]bool{{}: true}}
 	for _, e := range entities {
@@ -53,7 +53,7 @@ func (n *names) narrow(in log.PartitionID, entities ...*life) *narrow {
 	return p
 }
 
-// records yields what follows in the part behind a state.
+// records yields the records of the part that are behind a state.
 func (p *narrow) records(ctx context.Context, s *replay.State) iter.Seq2[*replay.Record, error] {
 	if p == nil {
 		return s.Records(ctx)

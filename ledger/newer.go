@@ -13,14 +13,14 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Where [Question.After] can begin beside the places that an answer has named.
+// Where [Question.After] can begin, besides the places that an answer has named.
 const (
 	FromNow       = "now"       // tell nothing, but where the logs end
 	FromBeginning = "beginning" // tell all that there is
 )
 
-// newer tells what happened behind some places, each log up to where it ends by now, and last of all where to go on. So whoever asks again with that
-// is told everything once. What can be asked about only later, such as an entity that is not there yet, is no error.
+// newer tells what happened behind some places, each log up to where it ends by now, and last of all where to go on. Asking again from there on tells
+// everything exactly once. What can be asked about only later, such as an entity that is not there yet, is no error.
 func (l *Ledger) newer(ctx context.Context, r Range, after string) error {
 	if r.Until != nil {
 		return fmt.Errorf("%w: what is followed has no end: leave until out", ErrQuestion)
@@ -35,7 +35,7 @@ func (l *Ledger) newer(ctx context.Context, r Range, after string) error {
 	for _, id := range ids {
 		from, known := begin[id]
 		b, err := l.book(ctx, id)
-		if err != nil { // the events of the others say so; it goes on where it was when it is there again
+		if err != nil { // a log that cannot be read now: the next answer goes on where this one was
 			if known {
 				r.After[id], r.before[id] = from, from
 			}
@@ -79,10 +79,10 @@ func (l *Ledger) newer(ctx context.Context, r Range, after string) error {
 	return l.answer(print.Object{print.Named(NextField, next)}, "up to %s", next)
 }
 
-// NextField is the field of the last answer to a question that has [Question.After], which is its value the next time.
+// NextField is the field, in the last line of the answer to a question that has [Question.After], that is the value of After the next time.
 const NextField = "Next"
 
-// places are ends of logs as a text, of which parsePlaces makes them again.
+// places writes ends of logs as a text, which parsePlaces reads.
 func places(ends map[log.PartitionID]event.LSN) string {
 	var list []string
 	for id, lsn := range ends {
@@ -92,7 +92,7 @@ func places(ends map[log.PartitionID]event.LSN) string {
 	return strings.Join(list, ",")
 }
 
-// parsePlaces reads places in logs, of which there are so many. None is given by [FromNow] and [FromBeginning].
+// parsePlaces reads places in the logs of a namespace that has that many. [FromNow] and [FromBeginning] give none.
 func parsePlaces(text string, logs int) (map[log.PartitionID]event.LSN, error) {
 	ends := make(map[log.PartitionID]event.LSN)
 	if text == FromNow || text == FromBeginning {

@@ -15,12 +15,12 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Question is one of those that a [Ledger] answers, as a value: whoever asks a broker sends it, and who asks a directory puts it. Of its fields those count
-// that the verb has.
+// Question is a question that a [Ledger] answers, as a value: it can be sent to a broker, or put to a directory with [Ledger.Put]. Only the fields of its
+// verb count.
 type Question struct {
 	Verb      string          // story, why, at, diff, when, audit, events, trace or log
 	Of        address.Address // story, why: what it is about
-	MessageID string          // story: in place of that; audit, events: of messages that were sent with it; "": all
+	MessageID string          // story: in place of Of; audit, events: of messages that were sent with it; "": all
 	Types     []string        // audit, events; nil: all
 	Instants  []Instant       // at: one; diff: two
 	Entity    string          // at, diff, audit, events: path; "": all. trace: of the topic
@@ -30,13 +30,13 @@ type Question struct {
 	Since     *Instant        // when, audit, events; nil: the beginning
 	Until     *Instant        // audit, events; nil: the end
 	Where     string          // audit, events
-	After     string          // events: only what stands behind these places, a new question each time; [FromNow], [FromBeginning], or the [NextField] of the answer before; "": all, once
+	After     string          // events: only what is behind these places: [FromNow], [FromBeginning], or the [NextField] of the answer before; "": all
 	Partition log.PartitionID // log
 	From      event.LSN       // log: of the first frame
 	Bodies    bool            // log: messages' bodies, too
 }
 
-// Names of what a question says beside its verb, as [Question.Values] has them.
+// Names of what a question says besides its verb, as [Question.Values] has them.
 const (
 	ofName        = "of"
 	idName        = "message-id"
@@ -57,7 +57,7 @@ const (
 	bodiesName    = "bodies"
 )
 
-// questions is what each verb may say.
+// questions are the names that a question may have, by verb.
 var questions = map[string][]string{
 	"story":  {ofName, idName},
 	"why":    {ofName},
@@ -80,7 +80,7 @@ func Verbs() []string {
 	return list
 }
 
-// Values is the question as names and texts, of which [ParseQuestion] makes it again. Instants are absolute in it.
+// Values is the question as names and texts, which [ParseQuestion] reads. Instants in it are absolute.
 func (q *Question) Values() url.Values {
 	v := url.Values{}
 	set := func(name, text string) {
@@ -129,8 +129,8 @@ const (
 	maxMessage = 8 << 10
 )
 
-// ParseQuestion reads a question. What its verb does not have is refused, for a misspelt word must not be left out. Instants that are not absolute are
-// those of now. The error wraps [ErrQuestion].
+// ParseQuestion reads a question. A name that its verb does not have is refused, so that a misspelt one is not ignored. Instants that are not absolute are
+// relative to now. The error wraps [ErrQuestion].
 func ParseQuestion(verb string, v url.Values, now time.Time) (*Question, error) {
 	names, ok := questions[verb]
 	if !ok {
@@ -185,7 +185,7 @@ func (q *Question) check() error {
 	return errors.New(missing)
 }
 
-// reading is a question that is being read, with the first thing that is wrong.
+// reading is a question that is being read, with the first error.
 type reading struct {
 	url.Values
 	now time.Time
@@ -249,7 +249,7 @@ func (r *reading) instant(name string) *Instant {
 	return &i
 }
 
-// Put has a question answered.
+// Put answers a question, with the errors of the method for its verb.
 func (l *Ledger) Put(ctx context.Context, q *Question) error {
 	if err := q.check(); err != nil {
 		return fmt.Errorf("%w: %w", ErrQuestion, err)
@@ -284,7 +284,7 @@ func (q *Question) span() Range {
 	return Range{Since: q.Since, Until: q.Until, Entity: q.Entity, MessageID: q.MessageID, Types: q.Types, Where: q.Where}
 }
 
-// Columns are those of the rows of the answer.
+// Columns are the columns of the rows of the answer.
 func (q *Question) Columns() []string {
 	switch {
 	case q.Verb == "story", q.Verb == "why" && q.Of.Number != 0:

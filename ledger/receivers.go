@@ -9,7 +9,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// receivers says who takes messages from a slice, or since when nobody does.
+// receivers says who receives from a slice, or since when nobody does.
 func (l *Ledger) receivers(ctx context.Context, of event.Slice) (string, error) {
 	id, ok := l.names.host(of)
 	if !ok {
@@ -20,7 +20,7 @@ func (l *Ledger) receivers(ctx context.Context, of event.Slice) (string, error) 
 		return "", err
 	}
 	var there map[event.OriginID]bool
-	began, last := event.Time(0), event.Time(0) // of the run, of the newest end of a receiver
+	began, last := event.Time(0), event.Time(0) // when the run began, and when the last receiver ended
 	ever := false
 	for rec, err := range replay.Found(ctx, b, log.Search{Kinds: []event.Kind{event.KindLinkOpened, event.KindLinkClosed, event.KindRunStarted}}) {
 		if err != nil {
@@ -29,7 +29,7 @@ func (l *Ledger) receivers(ctx context.Context, of event.Slice) (string, error) 
 		for _, ev := range rec.Events {
 			b.see(ev)
 			switch ev := ev.(type) {
-			case *event.RunStarted: // with whom all links have gone
+			case *event.RunStarted: // with the run before, all its links are gone
 				if len(there) > 0 {
 					last = rec.At
 				}

@@ -12,10 +12,10 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
-// mostRecords is how many events one answer of [Ledger.Log] has at most, but for those of its last frame: whoever asks goes on behind it.
+// mostRecords is how many events one answer of [Ledger.Log] has at most, not counting the rest of its last frame: the next question goes on behind it.
 const mostRecords = 100_000
 
-// Memory is who is who in the logs of a source, and which entities there have been, for those who ask again and again. It may be used by several
+// Memory keeps who is who in the logs of a source, and which entities there have been, for a source that is asked again and again. It may be used by several
 // goroutines.
 type Memory struct {
 	mu      sync.Mutex // guards what follows
@@ -30,13 +30,13 @@ type remembered struct {
 	print.Origins
 }
 
-// mostRemembered is how many origins of a log are.
+// mostRemembered is how many origins of a log are remembered at most.
 const mostRemembered = 1 << 16
 
-// Remember has the ledger know what it has found out about origins before.
+// Remember has the ledger use what earlier ones have found out about origins and entities, and add to it.
 func (l *Ledger) Remember(m *Memory) { l.memory = m }
 
-// names are the entities of a log that has these bounds, as far as they are known, and from where on they are not.
+// names returns the remembered entities of a log with these bounds, and the LSN from which on nothing of them is known.
 func (m *Memory) names(first, end event.LSN) (n *names, from event.LSN) {
 	if m == nil {
 		return nil, 0
@@ -61,7 +61,7 @@ func (m *Memory) keepNames(n *names, first, end event.LSN) {
 	}
 }
 
-// recall tells a book who is who, as far as that is known.
+// recall tells a book who is who, as far as that is remembered.
 func (m *Memory) recall(b *book) {
 	if m == nil {
 		return
@@ -100,8 +100,8 @@ func (m *Memory) keep(b *book) {
 // identified is a source that knows which namespace it is.
 type identified interface{ Namespace() format.Namespace }
 
-// Log tells all that stands in a log from an LSN on, event by event in its order: in rows the fields that log dump prints, in front of them where the log
-// begins, and behind them where to go on. It tells no more than a part at a time.
+// Log tells what stands in a log from an LSN on, event by event in its order: first where the log begins, then rows with the fields that log dump prints,
+// last where to go on. One answer has a part of the log only, of about 100,000 events at most.
 func (l *Ledger) Log(ctx context.Context, id log.PartitionID, from event.LSN, bodies bool) error {
 	ids := l.src.Partitions()
 	if int(id) >= len(ids) {

@@ -21,16 +21,16 @@ type Range struct {
 	MessageID    string               // of messages that were sent with this id, wherever they went in the entities that were sent to; "": all
 	Types        []string             // kinds of events, or what the columns call them: locked, MessageLocked; nil: all
 	Where        string               // condition on the columns; "": none
-	// After is where in each log to begin, as [Ledger.Ends] says; nil: with the beginning.
+	// After is where to begin in each log; nil: at the beginning.
 	After map[log.PartitionID]event.LSN
-	// before is where in each log to end; nil: with the end.
+	// before is where to end in each log; nil: at the end.
 	before map[log.PartitionID]event.LSN
 }
 
 // maxSelected is how many messages may have the id that is asked for.
 const maxSelected = 4096
 
-// Selection is the part of the logs that a [Range] names: where in them it is looked for, and which events of what is there are wanted.
+// Selection is the part of the logs that a [Range] names: where in them to look, and which of the events there are wanted.
 type Selection struct {
 	l       *Ledger
 	of      *life // nil: every entity
@@ -44,7 +44,7 @@ type Selection struct {
 	before  map[log.PartitionID]event.LSN // nil: the ends
 }
 
-// Select reads what the logs have to be asked for.
+// Select finds out where in the logs the events of a range have to be looked for. Its errors wrap [ErrQuestion] or [ErrNothing], or are those of the logs.
 func (l *Ledger) Select(ctx context.Context, r Range) (*Selection, error) {
 	n, err := l.catalogue(ctx)
 	if err != nil {
@@ -120,7 +120,7 @@ func (s *Selection) between(ctx context.Context, r *Range) error {
 	return nil
 }
 
-// verbKinds are the kinds of what a verb says in part only.
+// verbKinds are the kinds of events for the verbs that are not said of every event of a kind.
 var verbKinds = map[string][]event.Kind{
 	"sent": {event.KindMessageEnqueued}, "scheduled": {event.KindMessageScheduled}, "published": {event.KindMessagePublished},
 	"arrived":      {event.KindMessageEnqueued, event.KindMessageScheduled, event.KindMessagePublished},
@@ -178,7 +178,7 @@ func (s *Selection) named(ctx context.Context, id []byte) error {
 	return nil
 }
 
-// searches are what a log is asked for.
+// searches are the searches for a selection in a log.
 func (s *Selection) searches(b *book) (list []log.Search) {
 	add := func(slice event.Slice, number event.SequenceNumber) {
 		q := s.search
@@ -208,7 +208,7 @@ func (s *Selection) searches(b *book) (list []log.Search) {
 	return list
 }
 
-// records yields what is to be looked at of a log.
+// records yields the records of a log that have to be looked at.
 func (s *Selection) records(ctx context.Context, b *book) iter.Seq2[*replay.Record, error] {
 	list := s.searches(b)
 	if len(list) == 0 {
@@ -248,7 +248,7 @@ func (s *Selection) wants(at event.Time, ev event.Event) bool {
 	return wanted
 }
 
-// Partitions are the logs that have anything of it.
+// Partitions are the logs that may have an event of the selection.
 func (s *Selection) Partitions() (ids []log.PartitionID) {
 	for _, b := range s.books {
 		ids = append(ids, b.ID())

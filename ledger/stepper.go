@@ -38,18 +38,18 @@ type passed struct {
 	after *index.Snapshot // of that log
 }
 
-// limits bound the memory of a debugger, besides the states of the logs: two times at most, one while it goes back.
+// limits bound the memory of a debugger. The states of the logs come on top, twice at most while it goes back.
 type limits struct {
 	trail        int   // events in it
-	trailBytes   int64 // what is kept of pages that have changed in it, about
+	trailBytes   int64 // of changed pages that it keeps, about
 	marks        int
-	markBytes    int   // what they keep of states, in all
+	markBytes    int   // of states that all marks keep
 	markDistance int64 // events from one mark to the next, at least
 }
 
 var usualLimits = limits{trail: 256, trailBytes: 64 << 20, marks: 64, markBytes: 64 << 20, markDistance: 4096}
 
-// end lets go of the logs.
+// end releases the logs.
 func (d *stepper) end() {
 	if d.w != nil {
 		d.w.end()
@@ -65,7 +65,7 @@ func (d *stepper) begin(ctx context.Context, m *mark) error {
 	return nil
 }
 
-// leap goes to an instant: behind all events that are not later, or behind the last event of a frame.
+// leap goes to an instant: behind all events that are not later than a time, or behind the last event of a frame.
 func (d *stepper) leap(ctx context.Context, to Instant) error {
 	at, eras, err := d.l.eras(ctx, to)
 	if err != nil {
@@ -78,7 +78,7 @@ func (d *stepper) leap(ctx context.Context, to Instant) error {
 		}
 	}
 	m := &mark{of: &outset{at: at, in: in}}
-	if to.Place != nil { // the events of other logs in the same millisecond have an order, too
+	if to.Place != nil { // events of other logs in the same millisecond come before or after it
 		m.of.at--
 		if m.of.in = d.l.names.era(in.number); m.of.at < m.of.in.from {
 			m = &mark{}
@@ -245,7 +245,7 @@ func (d *stepper) again(ctx context.Context) error {
 	return nil
 }
 
-// back loads a mark so far before a position that the trail has what leads there.
+// back loads a mark far enough before a position for the trail to have the steps that lead there.
 func (d *stepper) back(ctx context.Context, to int64) error {
 	for {
 		i := max(d.before(to-int64(d.limits.trail/2)), min(0, d.before(to-1)))
@@ -269,7 +269,7 @@ func (d *stepper) back(ctx context.Context, to int64) error {
 	}
 }
 
-// release lets the states of the trail go, so that nothing that changes has to be kept. ground follows.
+// release drops the states of the trail, so that the walker need not keep what it changes. ground has to follow.
 func (d *stepper) release() {
 	for _, s := range d.floor {
 		s.Close()

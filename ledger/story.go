@@ -22,7 +22,7 @@ type node struct {
 	number event.SequenceNumber
 }
 
-// moment is something that happened to a message.
+// moment is one thing that happened to a message.
 type moment struct {
 	node
 	book   *book
@@ -75,11 +75,11 @@ func (l *Ledger) Story(ctx context.Context, of address.Address, messageID string
 	return tellEnd(l, s)
 }
 
-// story is what was found of one.
+// story is what was found of a message.
 type story struct {
 	l       *Ledger
 	n       *names
-	first   node // that was asked for, or has the id
+	first   node // the one that was asked for, or that has the id
 	moments []moment
 	tokens  map[event.LockToken]bool
 	more    bool // there are more copies than are followed

@@ -16,7 +16,7 @@ import (
 type fate struct {
 	words   string // in capitals
 	at      *moment
-	number  node // under which it is, or was last
+	number  node // the number that it has, or had last
 	dead    bool
 	over    bool
 	lost    int             // locks that ended by time
@@ -28,7 +28,7 @@ type fate struct {
 	refused int
 }
 
-// words are the states that verbs lead to.
+// states are the words, in capitals, for the states that verbs lead to.
 var states = map[string]string{
 	"sent": "WAITING", "arrived": "WAITING", "activated": "WAITING", "copied": "WAITING", "lost": "WAITING", "released": "WAITING", "abandoned": "WAITING",
 	"session-released": "WAITING", "session-lost": "WAITING", "scheduled": "SCHEDULED", "locked": "LOCKED", "deferred": "DEFERRED", "dead": "DEAD-LETTERED",
@@ -126,7 +126,7 @@ func (s *story) tellHead(ctx context.Context) error {
 		"%s · %s · %s", name, about, words)
 }
 
-// gone says that the entity is no more in which the message was.
+// gone says that the entity in which the message was has been deleted.
 func (s *story) gone(f fate) string {
 	e := s.n.byID[f.number.slice.Entity]
 	if e == nil || e.deleted == 0 || f.over {
@@ -135,7 +135,7 @@ func (s *story) gone(f fate) string {
 	return "DELETED WITH ITS ENTITY at " + e.deleted.String()
 }
 
-// MomentColumns are those of what happened.
+// MomentColumns are the columns of the rows of [Ledger.Story].
 var MomentColumns = []string{"Time", "Type", "Message", "Detail", "By", "Place", "Event"}
 
 // tellMoment is the row of something that happened to a message.
@@ -156,7 +156,7 @@ func (l *Ledger) tellMoment(s *story, m *moment) error {
 		print.Named("Place", place.String()), print.Named("Event", m.kind.String())}})
 }
 
-// sentence says what is the matter, as far as the events do.
+// sentence says what is the matter, as far as the events show it.
 func (s *story) sentence() string {
 	f := s.fate()
 	switch {
@@ -205,7 +205,7 @@ func (s *story) waited(f fate) string {
 	return ""
 }
 
-// by names whoever did something.
+// by names who did something.
 func (s *story) by(m *moment) string {
 	if who := m.book.who(m.origin); who != "" {
 		return " by " + who

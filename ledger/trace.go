@@ -18,7 +18,7 @@ import (
 // TraceColumns are those of the rows of [Ledger.Trace].
 var TraceColumns = []string{"Subscription", "Rule", "Verdict", "Part", "Had", "Changes", "Filter"}
 
-// ruleKinds are what the rules of a namespace follow from.
+// ruleKinds are the kinds of events that the rules of a namespace follow from.
 var ruleKinds = []event.Kind{event.KindEntityCreated, event.KindEntityUpdated, event.KindEntityDeleted, event.KindRuleAdded, event.KindRuleUpdated, event.KindRuleRemoved}
 
 // rulesOf are the entities and rules that there are by now, by the catalogue's log.
@@ -36,8 +36,8 @@ func rulesOf(ctx context.Context, b *book) (*index.Catalogue, error) {
 	return &s.Index.Catalogue, nil
 }
 
-// Trace tells which rules of a topic a message would match if it was sent now, what their actions would change, and of the others the first part of
-// the condition that keeps them from it. Nothing is sent. The rules are looked at by the same code as when one is.
+// Trace tells which rules of a topic a message would match if it was sent now, what their actions would change, and of the other rules the first part of the
+// condition that the message does not fulfil. Nothing is sent. The same code evaluates the rules as when a message is.
 func (l *Ledger) Trace(ctx context.Context, topic, message string) error {
 	m, err := parseMessage(message)
 	if err != nil {
@@ -67,13 +67,13 @@ func (l *Ledger) Trace(ctx context.Context, topic, message string) error {
 	return t.run(rules, of.id)
 }
 
-// tracing shows a message to the rules of a topic.
+// tracing tries a message on the rules of a topic.
 type tracing struct {
 	l                  *Ledger
 	m                  *filter.Message
 	topic              string
 	subscriptions, got int
-	first              *shownRule // that cannot be evaluated; else whose condition is unknown; else that does not match
+	first              *shownRule // the first one that cannot be evaluated; else whose condition is unknown; else that does not match
 	rank               int        // of first
 }
 
@@ -111,7 +111,7 @@ func (t *tracing) run(c *index.Catalogue, topic event.EntityID) error {
 	return t.l.next(fmt.Sprintf("ledgerbus rule show '%s' '%s' '%s'", t.topic, t.first.name(), t.first.Name), fmt.Sprintf("ledgerbus audit '%s'", t.topic))
 }
 
-// subscription tells what each rule says, and what comes of it: one copy of all rules without an action, and one of each with one.
+// subscription tells the verdict of each rule, and what comes of them: one copy for all matching rules without an action, and one for each with an action.
 func (t *tracing) subscription(e *index.Entity, rules []*event.Rule) error {
 	t.subscriptions++
 	copies := 0
@@ -152,7 +152,7 @@ func (t *tracing) subscription(e *index.Entity, rules []*event.Rule) error {
 	return nil
 }
 
-// suspicion is how likely a rule says what nobody meant.
+// suspicion is how likely it is that a rule does not say what was meant; more is likelier.
 func suspicion(x *filter.Explanation) int {
 	switch {
 	case x.Err != nil:
@@ -176,7 +176,7 @@ func (t *tracing) withoutSession(e *index.Entity, x *filter.Explanation) bool {
 	return e.Properties.RequiresSession && session.Type == event.Null
 }
 
-// rule tells what one rule says.
+// rule tells the verdict of one rule.
 func (t *tracing) rule(r *shownRule, x *filter.Explanation) error {
 	var verdict, part, had, changes string
 	switch {

@@ -58,7 +58,7 @@ var verbs = map[event.Kind]string{
 	event.KindBodyErased: "erased", event.KindHistoryCut: "history-cut", event.KindHistoryPolicySet: "history-kept",
 }
 
-// detail is what there is to say of an event beside its verb and the message it is about. Nothing in it can steer a terminal.
+// detail is what there is to say of an event besides its verb and the message it is about. Nothing in it can steer a terminal.
 func (n *names) detail(at event.Time, ev event.Event) string {
 	switch ev := ev.(type) {
 	case *event.MessageEnqueued:

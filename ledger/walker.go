@@ -9,8 +9,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// walker passes the events of some logs one by one, in one order: by the decisions about clocks, then by broker time, then by partition, each log in
-// its own. All states up to an instant are so the beginning of it. What was passed is in the states.
+// walker passes the events of some logs one by one, in one order: by the decisions about clocks, then by broker time, then by partition, each log in its own
+// order. So the events up to an instant are the first ones in that order. The states have what was passed.
 type walker struct {
 	logs []*walking // by partition
 }
@@ -20,7 +20,7 @@ type walking struct {
 	book  *book
 	state *replay.State
 	rec   *replay.Record // the next one; nil: not read yet, or the log ends
-	clock uint64         // number of the decision about clocks that it is behind
+	clock uint64         // number of the newest decision about clocks that was passed
 	ended bool
 	next  func() (*replay.Record, error, bool)
 	stop  func()
@@ -37,14 +37,14 @@ func walk(ctx context.Context, books []*book, states []*replay.State) *walker {
 	return w
 }
 
-// end lets go of the logs.
+// end releases the logs.
 func (w *walker) end() {
 	for _, g := range w.logs {
 		g.stop()
 	}
 }
 
-// read reads the next record, if it is not there.
+// read reads the next record, unless that was done.
 func (g *walking) read() error {
 	for g.rec == nil && !g.ended {
 		rec, err, more := g.next()
@@ -71,7 +71,7 @@ func (g *walking) read() error {
 	return nil
 }
 
-// due is the log that the next event is of, which is the one of its record that is [replay.State.Inside]; nil: all end.
+// due is the log that has the next event, the one of its record at [replay.State.Inside]; nil: all logs end.
 func (w *walker) due() (*walking, error) {
 	var first *walking
 	for _, g := range w.logs {
@@ -113,7 +113,7 @@ func (w *walker) spots() (list []spot, err error) {
 	return list, nil
 }
 
-// upcoming is where the next event of the log stands; without a place: it ends.
+// upcoming is where the next event of the log stands; a spot without a place: the log ends.
 func (g *walking) upcoming() (spot, error) {
 	if err := g.read(); err != nil || g.rec == nil {
 		return spot{book: g.book}, err

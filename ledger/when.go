@@ -43,7 +43,7 @@ type term struct {
 	sums    []sum // what is counted
 }
 
-// sum is a slice in the state of its log.
+// sum is a slice whose count is taken in the state of its log.
 type sum struct {
 	of    *index.Index
 	slice event.Slice
@@ -96,7 +96,7 @@ func (t *term) holds(n int) bool {
 	return n != t.limit
 }
 
-// around is how many events are shown before and behind what made a condition true.
+// around is how many events are shown before and behind the one that made a condition true.
 const around = 5
 
 // When tells the first event that made a condition true, and those around it.
@@ -158,7 +158,7 @@ type watching struct {
 	t         *then
 	parts     map[log.PartitionID]*narrow
 	was       bool
-	last      []spot // newest events that are about it
+	last      []spot // newest events about entities of the condition
 	rest      int    // events still to be shown behind what was found; -1: nothing was
 	passed    int    // events
 	due       int    // events after which it is told how far the search has come
@@ -322,7 +322,7 @@ func (w *watching) found(ctx context.Context, h *replayed) error {
 	return nil
 }
 
-// tellSpot reads an event again that was passed.
+// tellSpot reads an event that was passed again, and tells it.
 func (l *Ledger) tellSpot(ctx context.Context, s spot) error {
 	return s.reread(ctx, func(rec *replay.Record) error {
 		line, err := l.row(ctx, &happening{s.book, rec, s.i})
@@ -333,7 +333,7 @@ func (l *Ledger) tellSpot(ctx context.Context, s spot) error {
 	})
 }
 
-// reread reads the record of an event again that was passed.
+// reread reads again the record of an event that was passed.
 func (s spot) reread(ctx context.Context, do func(*replay.Record) error) error {
 	for rec, err := range replay.Records(ctx, s.book, s.lsn) {
 		if err != nil {

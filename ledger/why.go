@@ -19,12 +19,12 @@ import (
 var WhyColumns = []string{"Group", "Messages", "Cause", "Reason", "First", "Last", "LocksLost", "GivenBack", "TooLate", "By", "Example", "Words"}
 
 const (
-	maxGroups = 1000 // causes told apart; what comes after is one of its own
+	maxGroups = 1000 // causes told apart; what comes after them is one group
 	maxLost   = 1 << 16
 	maxWho    = 5 // names of those who had the messages of a group
 )
 
-// cause is dead letters that have one cause.
+// cause is a group of dead letters that have the same cause.
 type cause struct {
 	words       string // of the cause, as shown
 	kind        string
@@ -47,7 +47,7 @@ type tries struct {
 	held                time.Duration
 }
 
-// Why tells why the messages of a dead-letter queue are in it, grouped by cause; of one message, its life under the reason.
+// Why tells why the messages of a dead-letter queue are in it, grouped by cause; of one message it tells the reason, and its life below that.
 func (l *Ledger) Why(ctx context.Context, of address.Address) error {
 	if of.Number != 0 {
 		return l.Story(ctx, of, "")
@@ -86,7 +86,7 @@ type autopsy struct {
 	groups map[string]*cause
 	key    []byte // of a group, made again for each dead letter
 	passed int    // events, in all logs
-	due    int    // events after which the groups are told that there are so far
+	due    int    // events after which the groups found so far are told
 
 	// of the slice that is being read:
 
@@ -98,7 +98,7 @@ type autopsy struct {
 func (w *autopsy) read(ctx context.Context, b *book, slice event.Slice) error {
 	w.slice, w.courses, w.lost = slice, newCourses(), make(map[event.LockToken]event.SequenceNumber)
 	start := replay.Begin(b).Index
-	for m := range start.Browse(slice, w.queue, 0) { // of a base: why they are there, history does not know
+	for m := range start.Browse(slice, w.queue, 0) { // in a base: history does not know why they are dead letters
 		w.die(b, m.Sequence, start.LastAt(), 0, "unknown", "", "")
 	}
 	for rec, err := range replay.Found(ctx, b, log.Search{Named: true, Slice: slice}) {
@@ -172,7 +172,7 @@ func copiesOf(ev event.Event) []event.Copy {
 	return nil
 }
 
-// ended forgets messages that are no more, dead or alive.
+// ended forgets messages that an event removes, dead or alive.
 func (w *autopsy) ended(ev event.Event) {
 	switch ev := ev.(type) {
 	case *event.MessageCompleted:
@@ -254,7 +254,8 @@ func (w *autopsy) die(b *book, n event.SequenceNumber, at event.Time, by event.O
 	}
 }
 
-// appendSimilar makes one of texts that differ in numbers alone, such as those that name an order.
+// appendSimilar appends the first 256 bytes of a text with # for each number, so that texts that differ in numbers alone, such as those that name an order,
+// become the same.
 func appendSimilar(dst []byte, s string) []byte {
 	digits := false
 	for _, c := range []byte(s[:min(len(s), 256)]) {
@@ -289,7 +290,7 @@ func (w *autopsy) refused(ev *event.SettlementRefused) {
 	}
 }
 
-// firstLook is after how many events the groups are told for the first time that there are so far.
+// firstLook is after how many events the groups found so far are told for the first time.
 const firstLook = 100_000
 
 // tellRunning tells what is known by now of an answer that takes its time.
@@ -309,7 +310,7 @@ func (w *autopsy) tellRunning() error {
 	return nil
 }
 
-// sorted is the groups that have any messages, most first, how many messages there are, and since when.
+// sorted returns the groups that have messages, the largest first, how many messages they have in all, and when the first one died.
 func (w *autopsy) sorted() (list []*cause, total int, first event.Time) {
 	for _, g := range w.groups {
 		if g.count == 0 {
@@ -325,7 +326,7 @@ func (w *autopsy) sorted() (list []*cause, total int, first event.Time) {
 	return list, total, first
 }
 
-// tell tells what was found, most first.
+// tell tells what was found, the largest group first.
 func (w *autopsy) tell(ctx context.Context) error {
 	list, total, first := w.sorted()
 	name := address.Address{Entity: w.of.path, SubQueue: w.queue}.String()
@@ -393,7 +394,7 @@ func (g *cause) sentence() string {
 	return ""
 }
 
-// beforehand is how long before the first dead letter a change of settings may have to do with it.
+// beforehand is how long before the first dead letter a change of settings is still taken for a possible cause.
 const beforehand = 24 * time.Hour
 
 // shortlyBefore tells what was changed in the entity not long before the first dead letter.

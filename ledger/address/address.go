@@ -1,4 +1,4 @@
-// Package address is how everything of a ledger is named: in commands, answers, log lines and errors, so that what one shows the other takes.
+// Package address names everything in a ledger: in commands, answers, log lines and errors, so that what one of them shows another one takes.
 //
 //	orders                   a queue or topic; weather/Subscriptions/rain a subscription
 //	orders/$dlq              its dead-letter queue; orders/$DeadLetterQueue is the same, and orders/$transfer/$dlq that of transfers
@@ -70,7 +70,7 @@ func Parse(s string) (Address, error) {
 	return a, nil
 }
 
-// checkPath refuses what can be no path, and what would steer a terminal. Whether an entity may have it, who has the entities knows.
+// checkPath refuses what can be no path, and what would steer a terminal. Whether an entity may have it, only what has the entities knows.
 func checkPath(path string) error {
 	switch {
 	case path == "":
@@ -95,7 +95,7 @@ func parsePlace(s string) (Address, error) {
 	return Address{Place: true, Partition: uint16(p), LSN: event.LSN(n)}, nil
 }
 
-// decimal reads digits and nothing else: neither signs nor leading zeros, so that a thing has one number only.
+// decimal reads digits and nothing else: neither signs nor leading zeros, so that a number can be written in one way only.
 func decimal(s string, limit uint64) (uint64, error) {
 	if s == "" || len(s) > 1 && s[0] == '0' || strings.Trim(s, "0123456789") != "" {
 		return 0, strconv.ErrSyntax

@@ -15,12 +15,12 @@ import (
 
 // Events prints events of one log. It belongs to one goroutine.
 type Events struct {
-	// ReadBlob reads bodies, which are printed then; nil: none are.
+	// ReadBlob reads bodies, to be printed; nil: none are printed.
 	ReadBlob func(b event.Blob, dst []byte) ([]byte, error)
 	body     []byte
 }
 
-// Fields appends the fields of an event that are not zero, but not those that every event has.
+// Fields appends the fields of an event that are not zero, except those that every event has. An error is that of ReadBlob, or of a field of an unknown type.
 func (d *Events) Fields(list Object, ev event.Event) (Object, error) {
 	return d.fields(list, reflect.ValueOf(ev).Elem())
 }
@@ -129,8 +129,8 @@ func (d *Events) different(list Object, old, now reflect.Value) (Object, error) 
 	return list, nil
 }
 
-// value is a field as it is printed. The types of event structs are few and known; one that is not is an error, so that
-// nothing is printed that nobody has thought of.
+// value is a field as it is printed. The types of event structs are few and known; another one is an error, so that nothing is printed that nobody has
+// thought of.
 func (d *Events) value(v reflect.Value) (any, error) {
 	switch x := v.Interface().(type) {
 	case time.Duration:
@@ -234,7 +234,7 @@ func span(ticks int64) string {
 	return out
 }
 
-// returned is a list of messages given back: in text number:delivery count of each.
+// returned is a list of messages given back; as text it has number:delivery count of each.
 type returned []event.Returned
 
 func (r returned) String() string {

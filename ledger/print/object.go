@@ -12,13 +12,13 @@ import (
 // ASCII, an object or an array.
 type Object []Field
 
-// Field is one of them.
+// Field is a named value.
 type Field struct {
 	Name  string
 	Value any
 }
 
-// Named is a field.
+// Named returns a field.
 func Named(name string, value any) Field { return Field{name, value} }
 
 // array is values one after the other.

@@ -8,10 +8,10 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// maxOrigins is how many origins are remembered. Of older ones only the number is known.
+// maxOrigins is how many origins are remembered at most. Of older ones only the number is known.
 const maxOrigins = 1 << 16
 
-// Origins are who asked for what, in one log. The zero value knows nobody.
+// Origins knows who asked for what in one log, by number. The zero value knows nobody.
 type Origins struct {
 	known map[event.OriginID]event.Origin
 	order []event.OriginID // of the origins, oldest first
@@ -31,10 +31,10 @@ func (l *Origins) Define(o *event.OriginDefined) {
 	l.known[o.ID] = o.Origin
 }
 
-// Get is the origin of a number, the zero one if it is not known.
+// Get returns the origin of a number, the zero Origin if it is not known.
 func (l *Origins) Get(id event.OriginID) event.Origin { return l.known[id] }
 
-// Name names who asked for an event; "" is the broker itself.
+// Name returns a name for who asked for an event; "" is the broker itself.
 func (l *Origins) Name(id event.OriginID) string {
 	if id == 0 {
 		return ""
