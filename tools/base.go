@@ -8,8 +8,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log"
 )
 
-// base says with what a log begins, if that is not its first frame (log-format.md 3.3). That the base gives the state that it says is shown by the
-// replay, which begins with it.
+// base reports the base that a log begins with, if it does not begin with its first frame (log-format.md 3.3). The replay, which begins with the base, shows
+// whether it gives the state that it should.
 func (v *verifier) base(p log.Partition) error {
 	b, ok := baseOf(p)
 	if !ok {
@@ -33,7 +33,7 @@ func baseOf(p log.Partition) (log.BaseInfo, bool) {
 	return b.Base()
 }
 
-// kept refuses to show what is before an LSN from which on a log is kept.
+// kept refuses to show what is before the LSN from which on a log is kept.
 func kept(p log.Partition, from uint64) error {
 	first, _ := p.Bounds()
 	if _, ok := baseOf(p); ok && from != 0 && from < uint64(first) {

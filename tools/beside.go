@@ -9,12 +9,12 @@ import (
 	"github.com/ledgerbus/ledgerbus/log"
 )
 
-// Beside says how a directory is taken that a broker may be using. Where one does, what was durable when it was opened is read, less what came in
-// the second before: what is printed is what would be of the stopped directory if it ended there. Nothing that is read here makes the broker wait.
+// Beside says how to take a directory that a broker may be using. If one does, what is read is what was durable when the directory was opened, less what came
+// in the second before: the output is that of a stopped directory whose logs end there. Reading never makes the broker wait.
 type Beside struct {
-	// Live takes the directory so even if no broker uses it, so that one may start meanwhile; else none can before the directory has been read.
+	// Live takes the directory this way even if no broker uses it, so that one can start meanwhile; otherwise none can before the directory has been read.
 	Live bool
-	// Notes is told how far each partition is read, if not to its end; nil: nobody is.
+	// Notes gets a line for each partition that is not read to its end, with how far it is read; nil: nothing is written.
 	Notes io.Writer
 }
 

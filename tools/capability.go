@@ -30,7 +30,7 @@ func (v *verifier) listing(p log.Partition) func(*replay.Record) error {
 	}
 }
 
-// capabilityOf is the word without which no log has an event; "": none is needed.
+// capabilityOf is the capability that namespace.json must list for a log to have an event; "": none.
 func capabilityOf(ev event.Event) string {
 	var arrival *event.Arrival
 	var keyed bool // it is of an entity with several partitions

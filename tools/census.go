@@ -24,10 +24,10 @@ type FileCount struct {
 	Partition log.PartitionID
 	log.Summary
 	Live, LiveBytes uint64
-	Base            bool // it is what the log begins with, which is no segment
+	Base            bool // it is the base that the log begins with, and no segment
 }
 
-// EntityCount is what the logs have of an entity. What is the namespace's own is entity 0.
+// EntityCount is what the logs have of an entity. What belongs to the namespace itself counts as entity 0.
 type EntityCount struct {
 	ID                event.EntityID
 	Path              string // "": there is no such entity any more, or it is the namespace
@@ -105,7 +105,7 @@ func (t *census) partition(ctx context.Context, p log.Partition) error {
 	return nil
 }
 
-// beginning is what a log begins with, if that is not its first frame.
+// beginning is the base that a log begins with, if it does not begin with its first frame.
 func beginning(p log.Partition) []FileCount {
 	b, ok := baseOf(p)
 	if !ok {
@@ -114,7 +114,7 @@ func beginning(p log.Partition) []FileCount {
 	return []FileCount{{Partition: p.ID(), Base: true, Summary: log.Summary{Stored: b.Size, SegmentInfo: log.SegmentInfo{File: b.File, First: b.LSN, End: b.LSN}}}}
 }
 
-// of is the value of a key, which is made when there is none.
+// of returns the value of a key, and makes it if there is none.
 func of[K comparable, V any](m map[K]*V, k K) *V {
 	v := m[k]
 	if v == nil {
@@ -126,7 +126,7 @@ func of[K comparable, V any](m map[K]*V, k K) *V {
 
 func (k *KindCount) add(events, bytes uint64) { k.Events, k.Bytes = k.Events+events, k.Bytes+bytes }
 
-// live counts what a state has of the log of one partition, whose files are given.
+// live counts what of the log of one partition, whose files are given, is live in a state.
 func (t *census) live(at *replay.State, files []FileCount) {
 	state := at.Index.Snapshot()
 	defer state.Close()

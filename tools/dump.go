@@ -23,7 +23,7 @@ type DumpOptions struct {
 	Partition int       // which one; -1: all, one after the other
 	From      event.LSN // first frame to print; 0: the first there is
 	JSON      bool      // one object per line instead of text
-	Bodies    bool      // print message bodies too, and of those that history no longer keeps that they are erased
+	Bodies    bool      // print message bodies too; of those that history no longer keeps, that they are erased
 	// Range, unless nil, is which events to print. A message or an entity is looked up by the indexes of sealed files.
 	Range  *ledger.Range
 	Beside // how a directory is taken that a broker may be using

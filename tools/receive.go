@@ -19,10 +19,10 @@ const PartialSuffix = ".partial"
 // maxReceived is how many files and directories a data directory may have that is received: 16 TiB of segments.
 const maxReceived = 1 << 21
 
-// ErrNotEmpty: something is where a data directory should be received.
+// ErrNotEmpty: there is something already where a data directory is to be received.
 var ErrNotEmpty = errors.New("is not empty")
 
-// Incoming is a data directory that is being received from elsewhere. Under its name stands nothing before all of it is there, durable and verified.
+// Incoming is a data directory that is being received from elsewhere. It gets its name only when all of it is there, durable and verified.
 type Incoming struct {
 	dir, partial string
 	root         *os.Root // of what is received: no name leads out of it
@@ -31,7 +31,7 @@ type Incoming struct {
 	Bytes        int64 // received so far
 }
 
-// Receive begins to receive a data directory. There may be an empty directory in its place, and its parent must be there.
+// Receive begins to receive a data directory. An empty directory may be in its place, anything else is [ErrNotEmpty]. Its parent must exist.
 func Receive(dir string) (*Incoming, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -60,7 +60,7 @@ func Receive(dir string) (*Incoming, error) {
 // MakeDir makes a directory, as Put does.
 func (in *Incoming) MakeDir(name string) error { return in.Put(name, 0, nil) }
 
-// Write has a file written, as Put does, of which nobody knows how long it becomes.
+// Write makes a file, as Put does, whose size is not known before write has written it.
 func (in *Incoming) Write(name string, write func(io.Writer) error) error {
 	f, err := in.create(name)
 	if err != nil {
@@ -178,7 +178,7 @@ func (in *Incoming) syncDir(name string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// Drop removes what was received of a copy that does not come to its end.
+// Drop removes what was received of a copy that will not be completed.
 func (in *Incoming) Drop() error {
 	in.root.Close()
 	return os.RemoveAll(in.partial)

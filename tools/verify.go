@@ -25,24 +25,23 @@ type VerifyOptions struct {
 type Report struct {
 	Frames, Records uint64 // good ones
 	Bytes           int64  // of them
-	// Refused partitions: the broker would not serve them. All is true when it would serve none, whatever is in them, since a file that
-	// concerns all is damaged.
+	// Refused partitions: the broker would not serve them. All is true when it would serve no partition, whatever is in them, since a file that concerns all
+	// of them is damaged.
 	Refused []log.PartitionID
 	All     bool
 	Places  uint64              // damaged ones
 	Damaged []*log.CorruptError // the first of them, 1,000 at most
-	States  int                 // of checkpoints that were compared with the replay
+	States  int                 // states of checkpoints that were compared with the replay
 	// Tail is what the next start will cut off, bytes: nobody was promised it.
 	Tail int64
-	// Discarded are checkpoints and notes that are no good. Only a slower start follows.
+	// Discarded are checkpoints and notes that are no good. They only make a start slower.
 	Discarded []log.Discard
 }
 
-// Verify compares every checksum of the directory, replays every event, compares the states of checkpoints with those of
-// the replay, and prints a line per partition and per damaged place. Whether a partition is refused is recovery's verdict; behind
-// the first damage, where recovery stops, a [log.Survey] goes on and names every other place, in later files and chapters too.
-// A checkpoint that an older or newer program wrote in another encoding is no use to this one and no damage. The error is about the
-// verification itself: directory in use, newer format, no directory.
+// Verify compares every checksum of the directory, replays every event, compares the states of checkpoints with those of the replay, and prints a line per
+// partition and per damaged place. Whether a partition is refused is recovery's verdict; behind the first damage, where recovery stops, a [log.Survey] goes
+// on and names every other place, in later files and chapters too. A checkpoint that an older or newer program wrote in another encoding is of no use to this
+// one, and no damage. The error is about the verification itself: directory in use, newer format, no directory.
 //
 // It holds what a broker would: a row per message that is waiting at the time, of one partition, and a window of the log.
 func Verify(w io.Writer, dir string, opts VerifyOptions) (Report, error) {
@@ -96,7 +95,7 @@ func (v *verifier) run() error {
 	return nil
 }
 
-// all reports damage of the directory's own files, for which every partition is refused, and looks through the partitions.
+// all reports damage in the directory's own files, for which every partition is refused, and surveys the partitions.
 func (v *verifier) all(c *log.CorruptError) error {
 	v.report.All = true
 	if err := v.place("all", nil, c); err != nil {
@@ -120,7 +119,7 @@ func (v *verifier) openSurvey() (err error) {
 	return err
 }
 
-// refused looks through a partition that recovery refuses, because of the place if there is one.
+// refused surveys a partition that recovery refuses, for the damage in because if that is not nil.
 func (v *verifier) refused(id log.PartitionID, because *log.CorruptError) error {
 	if err := v.openSurvey(); err != nil {
 		return err

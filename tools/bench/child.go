@@ -20,7 +20,7 @@ import (
 	"github.com/Azure/go-amqp"
 )
 
-// child is a server in a process of its own, so that its CPU time and memory can be told from ours.
+// child is a server in a process of its own, so that its CPU time and memory can be told apart from ours.
 type child struct {
 	cmd    *exec.Cmd
 	output *childOutput
@@ -88,7 +88,7 @@ func startFloorChild(ctx context.Context, program string, size int, more ...stri
 	return c, nil
 }
 
-// broker is how to start the broker, again and again on the same data directory and port.
+// broker says how to start the broker, again and again on the same data directory and port.
 type broker struct {
 	program string
 	dir     string // holds the data directory and the entity file
@@ -186,7 +186,7 @@ func (c *child) ready(ctx context.Context) error {
 	})
 }
 
-// firstMessage waits until a server that has just been started has handed out a message, and completes that.
+// firstMessage waits until a server that has just been started has delivered a message, and completes it.
 func (c *child) firstMessage(ctx context.Context) error {
 	return c.poll(ctx, func(ctx context.Context, s *amqp.Session) error {
 		r, err := s.NewReceiver(ctx, c.target.Queue, &amqp.ReceiverOptions{Credit: 1, SettlementMode: amqp.ReceiverSettleModeSecond.Ptr()})
@@ -234,8 +234,8 @@ func (c *child) poll(ctx context.Context, try func(context.Context, *amqp.Sessio
 	}
 }
 
-// childOutput keeps the end of what a child wrote on standard error, and the live heap of its last garbage collection,
-// which it tells there with GODEBUG=gctrace=1.
+// childOutput keeps the end of what a child wrote on standard error, and the live heap of its last garbage collection, which it reports there with
+// GODEBUG=gctrace=1.
 type childOutput struct {
 	mu   sync.Mutex
 	last []byte // guarded by mu

@@ -180,7 +180,7 @@ func suiteCommand() *cli.Command {
 	}
 }
 
-// suiteText is the command that makes the same run again, without what names a place or holds a key.
+// suiteText is the command that makes the same run again, without options that name a place or hold a key.
 func suiteText(c *cli.Context) string {
 	text := "ledgerbus bench suite"
 	for _, name := range []string{"rounds", "duration", "disk-duration", "size", "in-flight", "acceptors", "rate", "waiting", "restarts", "stages"} {

@@ -5,16 +5,16 @@ import (
 	"fmt"
 )
 
-// How long a message takes to its receiver while others send and settle: the broker beside a floor server that syncs sends and settlements
-// in groups and keeps messages in memory.
+// How long a message takes to reach its receiver while others send and settle: the broker, compared with a floor server that syncs sends and settlements in
+// groups and keeps messages in memory.
 
 // ladder is a load of senders and receivers.
 type ladder struct {
 	name     string
 	load     Load
-	backlog  bool // the receivers take what was sent before
-	perLink  int  // settlements of a receiver without an answer, where they are answered
-	capacity int  // messages a second that are sent before, at the most
+	backlog  bool // the receivers take what was sent before they began
+	perLink  int  // settlements of each receiver that may wait for an answer, where they are answered
+	capacity int  // messages a second that a server takes at most: the backlog is made for as many
 }
 
 var ladders = []ladder{

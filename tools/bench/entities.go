@@ -45,7 +45,7 @@ func manyForms() []manyForm {
 	}
 }
 
-// many measures what entities cost that nobody uses: time to start, time to list them, memory.
+// many measures what entities that nobody uses cost: time to start, time to list them, memory.
 func (s *suite) many(ctx context.Context) error {
 	empty, err := s.idle(ctx, manyForm{name: "one queue", file: &entityFile{Queues: []entityEntry{largeQueue()}}}, 0)
 	if err != nil {
@@ -81,7 +81,7 @@ func (s *suite) idle(ctx context.Context, f manyForm, empty int64) (resident int
 		return 0, err
 	}
 	if f.queues == 0 {
-		return resident, nil // what the others are compared with
+		return resident, nil // this one is what the others are compared with
 	}
 	mib := float64(resident-empty) / (1 << 20)
 	s.Log("%s: %.1f MiB of memory above an empty broker", f.name, mib)
@@ -109,7 +109,7 @@ func (s *suite) idle(ctx context.Context, f manyForm, empty int64) (resident int
 	return resident, nil
 }
 
-// started starts a broker and reports how long it takes until a sender is attached.
+// started starts a broker and adds to the report how long it takes until a sender is attached.
 func (s *suite) started(ctx context.Context, b *broker, f manyForm, how string) (*child, error) {
 	c, err := b.startReady(ctx)
 	if err != nil {

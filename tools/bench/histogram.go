@@ -66,7 +66,7 @@ func (h *Histogram) Count() uint64 { return h.count }
 // Max is the longest duration recorded, exactly.
 func (h *Histogram) Max() time.Duration { return h.max }
 
-// Quantile is the duration that a share q of all recorded ones, 0 to 1, does not exceed; 0 when there are none.
+// Quantile is the duration that a share q, from 0 to 1, of all recorded durations does not exceed; 0 when there are none.
 func (h *Histogram) Quantile(q float64) time.Duration {
 	if h.count == 0 {
 		return 0
@@ -82,7 +82,7 @@ func (h *Histogram) Quantile(q float64) time.Duration {
 	return h.max
 }
 
-// Latency is what people read of a histogram.
+// Latency is the summary of a histogram that people read.
 type Latency struct {
 	P50  time.Duration `json:"p50Nanoseconds"`
 	P99  time.Duration `json:"p99Nanoseconds"`

@@ -127,7 +127,7 @@ func (r *run) sendInTurn(ctx context.Context, link *amqp.Sender, w *worker) {
 	}
 }
 
-// begun is a send without an answer.
+// begun is a send that waits for its answer.
 type begun struct {
 	receipt amqp.SendReceipt
 	due     time.Time

@@ -15,11 +15,11 @@ import (
 // Load says how much to ask of a broker and for how long. Zero fields mean their defaults.
 type Load struct {
 	Size        int           // bytes of a message's body; default 1,024, at least 32
-	InFlight    int           // sends without an answer, in total; default 64
+	InFlight    int           // sends that wait for an answer, in total; default 64
 	Connections int           // for each direction; default 1
 	Links       int           // per connection; default 1
 	Credit      int           // of each receiving link; default 1,000
-	Acceptors   int           // settlements without an answer, in total; default 64
+	Acceptors   int           // settlements that wait for an answer, in total; default 64
 	Unanswered  bool          // settlements are not answered: each receiver settles and goes on. Acceptors is then one a link
 	Count       int64         // messages; 0: for Duration
 	Duration    time.Duration // of the measurement; default 10 s, not used with Count
@@ -69,7 +69,7 @@ type Result struct {
 	Completed int64 `json:"-"` // settlements confirmed in all
 }
 
-// worker is the books of one goroutine that counts.
+// worker holds the counts of one goroutine.
 type worker struct {
 	done     atomic.Int64
 	own      atomic.Int64 // received messages of this run
@@ -116,7 +116,7 @@ func (r *run) stamp(body []byte, at time.Time) {
 	binary.LittleEndian.PutUint64(body[16:], uint64(at.Sub(processStart)))
 }
 
-// sentAt reads the stamp; ok is false for a message of somebody else.
+// sentAt reads the stamp; ok is false for a message of another run.
 func (r *run) sentAt(body []byte) (at time.Time, ok bool) {
 	if len(body) < stampSize || binary.LittleEndian.Uint64(body) != stampMagic || binary.LittleEndian.Uint64(body[8:]) != r.number {
 		return time.Time{}, false
@@ -129,8 +129,8 @@ func Send(ctx context.Context, t Target, l Load) (Result, error) {
 	return measure(ctx, t, l, true, false)
 }
 
-// Receive measures receiving and completing. There must be enough messages waiting: when they run out, a run by Count waits
-// for more, and one by Duration counts the time.
+// Receive measures receiving and completing. There must be enough messages waiting: when they run out, a run with a Count waits for more, and the time that
+// one with a Duration waits counts.
 func Receive(ctx context.Context, t Target, l Load) (Result, error) {
 	return measure(ctx, t, l, false, true)
 }
@@ -332,7 +332,7 @@ func (r *run) result(begin, end reading, send, receive bool) Result {
 	return out
 }
 
-// fail ends the run with the first error that is not only its end.
+// fail ends the run with the first error that does not merely come of its end.
 func (r *run) fail(ctx context.Context, err error) {
 	if ctx.Err() == nil {
 		r.failure(err)

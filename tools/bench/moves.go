@@ -13,7 +13,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools/client/admin"
 )
 
-// What forwarding costs: messages that are there when it is set, a single one on its way, and what others notice of a loop.
+// What forwarding costs: the time for messages that are there when it is set, the time for a single one, and what a loop costs other queues.
 
 const (
 	forwardedTo  = "bench-forwarded" // from the queue of loads
@@ -55,7 +55,7 @@ func (s *suite) moves(ctx context.Context) error {
 	return s.moving(ctx, oftenCollected, func(m *mover) error { return m.many(ctx, m.memory) })
 }
 
-// moving measures with a broker of its own, which has more in its environment.
+// moving measures with a broker of its own, with env added to its environment.
 func (s *suite) moving(ctx context.Context, env []string, measure func(*mover) error) error {
 	b, err := newBroker(s.Program, s.Dir, &entityFile{Queues: []entityEntry{largeQueue(), largeQueueOf(forwardedTo, ""), largeQueueOf(hopsTo, ""),
 		largeQueueOf(hopsFrom, hopsTo), largeQueueOf(loopFrom, ""), largeQueueOf(loopTo, loopFrom)}})
@@ -101,7 +101,7 @@ func (m *mover) many(ctx context.Context, measure func(move func() error) error)
 	})
 }
 
-// speed reports how fast messages move and what CPU time that takes.
+// speed adds to the report how fast messages move and what CPU time that takes.
 func (m *mover) speed(move func() error) error {
 	cpu, err := processCPU(m.broker.pid())
 	if err != nil {
@@ -123,7 +123,7 @@ func (m *mover) speed(move func() error) error {
 	return nil
 }
 
-// memory reports what moving takes of it.
+// memory adds to the report what memory moving takes.
 func (m *mover) memory(move func() error) error {
 	before, err := residentAnonymous(m.broker.pid())
 	if err != nil {
@@ -160,7 +160,7 @@ func (m *mover) memory(move func() error) error {
 
 func mebibytes(n int64) float64 { return float64(n) / (1 << 20) }
 
-// one measures a message that is forwarded once, beside what a sync takes.
+// one measures how long a message that is forwarded once takes, compared with a sync.
 func (m *mover) one(ctx context.Context) error {
 	disk, err := floor.Disk(ctx, m.Dir, m.Size, m.DiskDuration)
 	if err != nil {

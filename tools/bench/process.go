@@ -13,7 +13,7 @@ import (
 // clockTick is the unit of CPU times in /proc/PID/stat: 1/100 s on every architecture Go runs on.
 const clockTick = 10 * time.Millisecond
 
-// processCPU is the CPU time a process has used, user and system, as Linux tells it.
+// processCPU is the CPU time a process has used, user and system, as Linux reports it.
 func processCPU(pid int) (time.Duration, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -29,7 +29,7 @@ func processCPU(pid int) (time.Duration, error) {
 	return time.Duration(user+system) * clockTick, errors.Join(err1, err2)
 }
 
-// residentAnonymous is how many bytes of memory a process holds, mapped files not counted, as Linux tells it.
+// residentAnonymous is how many bytes of memory a process holds, mapped files not counted, as Linux reports it.
 func residentAnonymous(pid int) (int64, error) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

@@ -58,8 +58,8 @@ func customers() (all []map[string]any) {
 	return all
 }
 
-// published measures publishing to a topic with SQL filters beside sending the same messages to a queue. Nobody receives. Every
-// round has a new broker.
+// published measures publishing to a topic with SQL filters, compared with sending the same messages to a queue. Nobody receives. Every round has a new
+// broker.
 func (s *suite) published(ctx context.Context) error {
 	file := &entityFile{Queues: []entityEntry{largeQueue()}, Topics: []topicEntry{filteredTopic()}}
 	text := fmt.Sprintf("publish to %d SQL filters of which %d match", publishFilters, publishMatching)
@@ -83,7 +83,7 @@ func (s *suite) published(ctx context.Context) error {
 	return nil
 }
 
-// correlated measures publishing to a topic with many correlation filters beside one with few.
+// correlated measures publishing to a topic with many correlation filters, compared with one that has few.
 func (s *suite) correlated(ctx context.Context) error {
 	file := &entityFile{Queues: []entityEntry{largeQueue()}, Topics: []topicEntry{
 		correlatedTopic("few", fewCorrelations), correlatedTopic("many", manyCorrelations)}}
@@ -112,7 +112,7 @@ type way struct{ name, entity string }
 type comparison struct {
 	ways       [2]way
 	properties []map[string]any
-	rate, cost string // rows for what the second way is to the first
+	rate, cost string // names of the rows for the ratio of the second way to the first
 }
 
 // compared starts a broker and measures two ways in turn, every other round in reverse.
@@ -141,7 +141,7 @@ func (s *suite) compared(ctx context.Context, b *broker, round int, both *compar
 	return nil
 }
 
-// add reports what two ways have measured.
+// add adds the figures of two ways to the report.
 func (s *suite) add(both *comparison, inFlight int, results [2]Result, stored [2]float64) {
 	add := func(row string, v float64) {
 		s.report.add(brokerSide, fmt.Sprintf("%s, %d in flight", row, inFlight), v)
@@ -161,7 +161,7 @@ func (s *suite) add(both *comparison, inFlight int, results [2]Result, stored [2
 	}
 }
 
-// way sends in one way, and says how many bytes of log a message took.
+// way sends in one way, and returns how many bytes of log a message took.
 func (s *suite) way(ctx context.Context, b *broker, c *child, w way, inFlight int, properties []map[string]any) (Result, float64, error) {
 	before, err := b.logBytes()
 	if err != nil {

@@ -118,7 +118,7 @@ func (r *Row) cell(column string) string {
 	return fmt.Sprintf("%s (%s–%s)", figure(m), figure(slices.Min(values)), figure(slices.Max(values)))
 }
 
-// figure prints three digits or more, with a comma for each thousand.
+// figure prints a number with three digits or more, and commas between thousands.
 func figure(v float64) string {
 	switch {
 	case v < 10 && v > -10:
@@ -156,7 +156,7 @@ func (r *Report) JSON(w io.Writer) error {
 	return e.Encode(r)
 }
 
-// cpuModel is the processor's name as Linux tells it.
+// cpuModel is the processor's name as Linux reports it.
 func cpuModel() string {
 	info, _ := os.ReadFile("/proc/cpuinfo") // not known elsewhere
 	for line := range strings.Lines(string(info)) {

@@ -77,7 +77,7 @@ type side struct {
 	name   string
 	target Target
 	pid    int
-	stored bool // what was sent waits to be received; the floor server stores nothing and never runs out
+	stored bool // what was sent waits to be received; not so at the floor server, which stores nothing and never runs out
 }
 
 // stages are the parts of a suite in their order.
@@ -233,7 +233,7 @@ func (s *suite) loads(ctx context.Context, round int, to side) error {
 	return nil
 }
 
-// latencies adds those of a run that sent and received.
+// latencies adds the latencies of a run that sent and received to the report.
 func (s *suite) latencies(to side, what string, r Result) {
 	for _, l := range []struct {
 		name    string
@@ -311,7 +311,7 @@ func (s *suite) memory(ctx context.Context, c *child) error {
 		return err
 	}
 	load := Load{Size: s.Size, InFlight: 512, Count: min(s.Waiting, 20_000)}
-	if _, err := Both(ctx, c.target, load); err != nil { // buffers that do not depend on what waits
+	if _, err := Both(ctx, c.target, load); err != nil { // first fills the buffers whose size does not depend on what waits
 		return err
 	}
 	resident, err := residentAnonymous(c.pid())

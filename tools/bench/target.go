@@ -18,13 +18,13 @@ import (
 type Target struct {
 	ConnectionString string // of Service Bus; or
 	URL              string // amqp://[user:password@]host[:port] or amqps://…: SASL PLAIN with a user, else ANONYMOUS
-	CBS              bool   // with URL: do not log in with user and password, sign tokens with them and show those on $cbs
+	CBS              bool   // with URL: do not log in with user and password: sign tokens with them, and show those on $cbs
 	Queue            string
-	From             string // queue that is received from, when it is another one, which Queue forwards to
+	From             string // queue to receive from, when it is not Queue itself but one that Queue forwards to
 	Plain            bool   // the client library writes every frame by itself, as it does for the SDKs; else frames leave together
 }
 
-// endpoint is a Target taken apart.
+// endpoint is a Target in its parts.
 type endpoint struct {
 	queue  string
 	from   string

@@ -16,8 +16,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools/client"
 )
 
-// What transactions cost: ten sends in a transaction beside the same ten in a batch. The client library knows no transactions, so there
-// is a small client here, and both use it.
+// What transactions cost: ten sends in a transaction, compared with the same ten in a batch. The client library knows no transactions, so there is a small
+// client here, and both use it.
 
 const (
 	unitsAtOnce     = 64
@@ -121,7 +121,7 @@ type unitConn struct {
 	out      []byte
 	decoder  amqp.Decoder
 	sessions []*session
-	busy     int // lanes at work
+	busy     int // sessions at work
 	units    atomic.Int64
 	stop     atomic.Bool
 	latency  Histogram
@@ -190,7 +190,7 @@ func (c *unitConn) flush() error {
 	return err
 }
 
-// run reads frames until every lane has come to an end.
+// run reads frames until every session has ended.
 func (c *unitConn) run() error {
 	for first := true; first || c.busy > 0; {
 		if c.in.Buffered() == 0 && len(c.out) > 0 {
@@ -264,12 +264,12 @@ func (l *session) begin() {
 	}
 }
 
-// ask asks the coordinator for something.
+// ask sends the coordinator a declare or a discharge.
 func (l *session) ask(what amqp.Control) {
 	l.transfer(coordinatorHandle, amqp.MessageFormatPlain, nil, amqp.AppendControl(amqp.AppendDescriptor(nil, 0x77), what))
 }
 
-// answered takes what the broker says of deliveries, and does what comes next.
+// answered takes a disposition of the broker, and does what comes next.
 func (l *session) answered(d *amqp.Disposition) error {
 	switch state := d.State.(type) {
 	case amqp.Declared:

@@ -14,12 +14,12 @@ import (
 	"github.com/Azure/go-amqp"
 )
 
-// Options are for those who need other than the usual.
+// Options change what is usual. The zero value of each field means its default.
 type Options struct {
 	ContainerID string      // "": random
 	TLS         *tls.Config // nil: the system's roots; ignored for an emulator
 	Product     string      // named to the broker; "": ledgerbus-client
-	// SASL logs in; nil: ANONYMOUS. Whoever is let in by it alone need not call Authorize.
+	// SASL logs in; nil: ANONYMOUS. A client that is let in by it alone need not call Authorize.
 	SASL amqp.SASLType
 	Wrap func(net.Conn) net.Conn // put between AMQP and the network; nil: nothing
 }
@@ -203,7 +203,7 @@ func (c *Client) renew(ctx context.Context) {
 	}
 }
 
-// cleanEntity takes outer slashes away.
+// cleanEntity removes leading and trailing slashes.
 func cleanEntity(entity string) string { return strings.Trim(entity, "/") }
 
 // open authorises an entity and opens a link to it.

@@ -29,7 +29,7 @@ type ConnectionString struct {
 	signature string
 }
 
-// WithKey returns the connection string with a rule's name and key to sign tokens with.
+// WithKey returns the connection string with the name and key of another access rule, to sign tokens with.
 func (cs ConnectionString) WithKey(name, key string) ConnectionString {
 	cs.KeyName, cs.key, cs.signature = name, key, ""
 	return cs
@@ -47,7 +47,7 @@ func ParseConnectionString(s string) (ConnectionString, error) {
 		if part = strings.TrimSpace(part); part == "" {
 			continue
 		}
-		key, value, ok := strings.Cut(part, "=") // the first =: a key may end in some
+		key, value, ok := strings.Cut(part, "=") // the first =: a key may end with some of them
 		if !ok {
 			return cs, errors.New("connection string: every part must be Key=Value")
 		}
@@ -109,7 +109,7 @@ func (cs *ConnectionString) endpoint(s string) error {
 	return nil
 }
 
-// notInHost tells what cannot stand in a host name.
+// notInHost reports whether a character cannot stand in a host name.
 func notInHost(r rune) bool {
 	return r <= ' ' || r == 0x7f || strings.ContainsRune(`:;/\@?#[]%"<>`, r)
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Disposition is how a message is settled by its lock token (6.3, update-disposition).
+// Disposition is the way in which a message is settled by its lock token (6.3, update-disposition).
 type Disposition string
 
 const (

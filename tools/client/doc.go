@@ -1,6 +1,5 @@
-// Package client is a small AMQP 1.0 client of Service Bus: what the command line and the load generator need to send,
-// receive and peek, at Ledgerbus, at the emulator and in the cloud. It stands on github.com/Azure/go-amqp and knows nothing
-// of the broker's inside: what works here works against any of the three.
+// Package client is a small AMQP 1.0 client of Service Bus: what the command line and the load generator need to send, receive and peek, at Ledgerbus, at the
+// emulator and in the cloud. It stands on github.com/Azure/go-amqp and knows nothing of the broker's insides: what works here works against any of the three.
 //
 //	cs, err := client.ParseConnectionString("Endpoint=sb://localhost;SharedAccessKeyName=…;SharedAccessKey=…;UseDevelopmentEmulator=true;")
 //	c, err := client.Dial(ctx, cs, client.Options{})

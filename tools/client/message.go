@@ -53,7 +53,7 @@ func (b Body) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]string{"base64": base64.StdEncoding.EncodeToString(b.Data)})
 }
 
-// View takes from an AMQP message what people look at.
+// View returns what people look at in an AMQP message.
 func View(m *amqp.Message) Message {
 	v := Message{Body: Body{Value: m.Value}, Properties: map[string]any{}}
 	for _, part := range m.Data {

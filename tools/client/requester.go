@@ -209,7 +209,7 @@ func entry(m any, key string) any {
 	return nil
 }
 
-// integer reads any integer type: peers differ.
+// integer reads an integer of any type: peers differ in which one they send.
 func integer(v any) (int64, bool) {
 	switch r := reflect.ValueOf(v); {
 	case r.CanInt():

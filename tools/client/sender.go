@@ -75,7 +75,7 @@ func (s *Sender) Close(ctx context.Context) error {
 	return wrap("close sender", s.link.Close(ctx))
 }
 
-// Batch is messages that are stored all or none. It must hold at least one before it is sent.
+// Batch is a list of messages of which all are stored or none. It must hold at least one before it is sent.
 type Batch struct {
 	envelope *amqp.Message // the first message's sections, and every message as a data section; nil: empty
 	limit    int           // bytes

@@ -47,7 +47,7 @@ const (
 	lateSync  = 100 * time.Millisecond // p99
 	quickSync = 15 * time.Microsecond
 	fewFree   = 1 << 30  // bytes
-	leastFree = 16 << 20 // a start takes its reserve of it
+	leastFree = 16 << 20 // less is too little for the reserve of a start
 	mostNamed = 3        // files with the same defect
 
 	// as a start has them (reliability.md 1.4)
@@ -123,7 +123,7 @@ func (e *examination) permissions(context.Context) error {
 // public is what others may read: an authority is there to be trusted.
 var public = map[string]bool{"tls/ca.pem": true}
 
-// named is a list of which the first are named.
+// named is a list of files, of which only the first are named.
 type named struct {
 	first []string
 	count int
@@ -209,7 +209,7 @@ func (e *examination) log(context.Context) error {
 	return e.clock(v.newest)
 }
 
-// told is what a replay came to, by the stored states that it was compared with.
+// told says what a replay came to, by how many stored states it was compared with.
 func told(states int) string {
 	switch states {
 	case 0:

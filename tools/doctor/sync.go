@@ -13,7 +13,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/disk"
 )
 
-// atOnce are how many files are synced at the same time, one after the other.
+// atOnce are the numbers of files that are synced at the same time, one measurement after the other.
 var atOnce = []int{1, 2, 4, 8}
 
 // block is what is written before each sync, bytes: about a small frame.
@@ -25,10 +25,10 @@ type syncs struct {
 	took  time.Duration
 }
 
-// rate is syncs in a second.
+// rate is how many syncs were made in a second.
 func (s *syncs) rate() float64 { return float64(len(s.times)) / s.took.Seconds() }
 
-// part is the time that such a part of all syncs is below.
+// part is the time that a part p of all syncs, from 0 to 1, took at most.
 func (s *syncs) part(p float64) time.Duration {
 	return s.times[min(len(s.times)-1, int(p*float64(len(s.times))))]
 }
@@ -69,7 +69,7 @@ func short(d time.Duration) time.Duration {
 	return d.Round(10 * time.Microsecond)
 }
 
-// measure syncs so many files at the same time.
+// measure syncs n files at the same time.
 func (e *examination) measure(ctx context.Context, n int) (*syncs, error) {
 	var mu sync.Mutex // guards what follows
 	all := &syncs{}

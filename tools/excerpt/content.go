@@ -11,7 +11,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// role is what bytes beside the records are.
+// role is what the bytes of a blob are.
 type role uint8
 
 const (
@@ -39,7 +39,7 @@ func roleOf(ev event.Event, b event.Blob) role {
 	return isChanges
 }
 
-// substitute is what stands in the place of bytes that are not kept: as many, that can be read as what they were.
+// substitute is what takes the place of bytes that are not kept: as many bytes, which can be read as something of the same role.
 func substitute(of role, size int, text string) []byte {
 	switch of {
 	case isChanges:
@@ -56,7 +56,7 @@ func padded(text string, size int) []byte {
 	return p
 }
 
-// body is a message of a size: one data section with a text, as far as that finds place.
+// body is a message of a size: one data section with a text, as far as that fits.
 func body(text string, size int) []byte {
 	switch {
 	case size >= 8:
@@ -75,7 +75,7 @@ func body(text string, size int) []byte {
 	return make([]byte, size) // shorter than any message
 }
 
-// noChanges is property changes of a size, four bytes at least, that change nothing: they remove properties of which no message has one.
+// noChanges is property changes of a size, four bytes at least, that change nothing: they remove properties that no message has.
 func noChanges(size int) []byte {
 	const longest = 128 // bytes of a name, and of its length
 	for width := 1; size >= 3+width; width++ {
@@ -98,14 +98,14 @@ func noChanges(size int) []byte {
 
 func uvarintSize(n int) int { return len(binary.AppendUvarint(nil, uint64(n))) }
 
-// digest is the text that says which body it was: the SHA-256 of its payload.
+// digest is a text that identifies a body: the SHA-256 of its payload.
 func digest(stored []byte) string {
 	sum := sha256.Sum256(payload(stored))
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// payload is what a program has sent as the body: what is in the data sections of a message, or other body sections as they stand. What is no message is taken
-// as a whole.
+// payload is what a program has sent as the body: the contents of a message's data sections, or other body sections as they stand. Bytes that are no message
+// are taken as a whole.
 func payload(stored []byte) (data []byte) {
 	for p := stored; len(p) > 0; {
 		code, rest, ok := section(p)
@@ -162,7 +162,7 @@ func value(p []byte) (size, head int, ok bool) {
 	return size, head, size <= len(p)
 }
 
-// masks replace keys of access rules: equal ones by equal ones, which nobody knows.
+// masks replace the keys of access rules by keys that nobody knows, equal ones by equal ones.
 type masks [32]byte
 
 func (m *masks) of(key string) string {

@@ -27,11 +27,11 @@ const (
 
 // Options say what is cut out.
 type Options struct {
-	Since, Until *ledger.Instant // both inclusive; nil: all before or behind
+	Since, Until *ledger.Instant // both inclusive; nil: from the beginning, to the end
 	Entity       string          // "": all
 	Bodies       Bodies
 	Now          time.Time
-	Progress     func(partition int) // told of each log before it is written; nil: nobody is
+	Progress     func(partition int) // called before each log is written; may be nil
 }
 
 // Slice is what a directory that was cut out says of itself, in slice.json.
@@ -42,12 +42,12 @@ type Slice struct {
 	Made      time.Time `json:"made"`
 	Since     string    `json:"since,omitzero"` // as asked for: a time or a place
 	Until     string    `json:"until,omitzero"`
-	Entities  []string  `json:"entities,omitzero"` // of which it is; without: of all
+	Entities  []string  `json:"entities,omitzero"` // the entities that it has; none: all
 	Bodies    Bodies    `json:"bodies"`
 	Logs      []Log     `json:"logs"`
 }
 
-// Log is what it has of a log.
+// Log is what a slice has of a log.
 type Log struct {
 	Partition uint64 `json:"partition"`
 	Base      uint64 `json:"base"` // LSN at which its history begins, with a state
@@ -60,7 +60,7 @@ type Log struct {
 	chapter uint32
 }
 
-// String says what it is a slice of, for people.
+// String says, for people, what the directory is a slice of.
 func (s *Slice) String() string {
 	text := "a slice of the namespace " + s.Of
 	if s.Since != "" {
@@ -78,11 +78,11 @@ func (s *Slice) String() string {
 // Name is the file in which a slice says what it is.
 const Name = "slice.json"
 
-// maxDescription is how long that may be, bytes.
+// maxDescription bounds that file, bytes.
 const maxDescription = 1 << 20
 
-// Cut writes a part of the logs of a source. Tell is told of history that is not there. The directory that is received is not complete before
-// [tools.Incoming.Finish].
+// Cut writes a part of the logs of a store to a directory that is being received. tell gets notes about history that is not there. The directory is not
+// complete before [tools.Incoming.Finish]. Errors about what was asked for wrap those of package ledger.
 func Cut(ctx context.Context, s log.Store, tell ledger.Tell, to *tools.Incoming, o Options) (*Slice, error) {
 	ns := s.Namespace()
 	of, err := ledger.New(s, tell).Extent(ctx, o.Since, o.Until, o.Entity)
@@ -127,7 +127,7 @@ func Cut(ctx context.Context, s log.Store, tell ledger.Tell, to *tools.Incoming,
 	return made, x.Close()
 }
 
-// Read is what a directory says of itself; nil: it is no slice.
+// Read returns what a directory says of itself; nil: it is no slice.
 func Read(dir string, ns log.Store) (*Slice, error) {
 	if !isSlice(ns.Namespace().Capabilities) {
 		return nil, nil

@@ -27,7 +27,7 @@ type copying struct {
 	chapters []log.Stretch
 	begin    event.LSN // where the base stands
 	end      event.LSN // where the log is to end
-	last     place     // of the first record that is too late; zero: none is
+	last     place     // where the first record stands that is too late; zero: none is
 	named    map[event.OriginID]bool
 	needed   map[event.Position]need // what the base points to
 	gaps     bool                    // some bodies are gone from the original
@@ -42,13 +42,13 @@ type place struct {
 	number int
 }
 
-// need is bytes in front of the base that it points to.
+// need is bytes in front of the base that the base points to.
 type need struct {
 	event.BodyRef
 	role role
 }
 
-// plan finds out what there is to be: where the log ends, and who asked for what is wanted.
+// plan finds out what is to be written: where the log ends, and who asked for what is wanted.
 func (c *copying) plan(ctx context.Context, clock uint64) error {
 	first, end := c.Bounds()
 	c.end, c.named = end, make(map[event.OriginID]bool)
@@ -95,10 +95,10 @@ func (c *copying) plan(ctx context.Context, clock uint64) error {
 	return nil
 }
 
-// whole makes one frame of a log that has none.
+// whole is the least that the addresses of a frame take, bytes: a log without frames gets one.
 const whole = 104
 
-// bound ends the chapters where the log is to end. Something there must be in any case: a sealed file says what a start goes on from.
+// bound ends the chapters where the log is to end. There must be a stretch in any case: its sealed file says what a start goes on from.
 func (c *copying) bound(ctx context.Context) (before log.Epoch, err error) {
 	if len(c.chapters) == 0 {
 		c.chapters = []log.Stretch{{From: c.begin, To: c.begin + whole}}
@@ -120,7 +120,7 @@ func (c *copying) bound(ctx context.Context) (before log.Epoch, err error) {
 	return 0, fmt.Errorf("%w: there is no frame at LSN %d", log.ErrInternal, c.chapters[0].From)
 }
 
-// wants reports whether an event is wanted, but for origins and reasons, which others decide about.
+// wants reports whether an event is wanted, except origins and reasons, about which the callers decide.
 func (c *copying) wants(events []event.Event, i int) bool {
 	if c.of.Entities == nil {
 		return true
@@ -171,7 +171,7 @@ func (c *copying) events(s *index.Snapshot, fail *error) iter.Seq[event.Event] {
 	}
 }
 
-// change has an event of the base say what is there in the place of bodies and keys, and notes what is needed.
+// change makes an event of the base say what takes the place of bodies and keys, and notes what bytes it needs.
 func (c *copying) change(ev event.Event) (err error) {
 	ref := func(r *event.BodyRef, of role) {
 		if r.Size != 0 && err == nil {
@@ -198,7 +198,7 @@ func (c *copying) change(ev event.Event) (err error) {
 	return err
 }
 
-// sum is the checksum of what stands in the place of a blob.
+// sum is the checksum of what takes the place of a blob.
 func (c *copying) sum(b event.Blob, of role) (uint32, error) {
 	if c.bodies == Keep {
 		return b.Sum, nil
@@ -207,7 +207,7 @@ func (c *copying) sum(b event.Blob, of role) (uint32, error) {
 	return event.Sum(p), err
 }
 
-// content is what stands in the place of a blob.
+// content is what takes the place of a blob.
 func (c *copying) content(b event.Blob, of role) ([]byte, error) {
 	if c.bodies == Keep || c.bodies == Hash && of == isBody {
 		p, err := c.ReadBlob(b, c.buf[:0])
@@ -222,7 +222,7 @@ func (c *copying) content(b event.Blob, of role) ([]byte, error) {
 	return substitute(of, int(b.Size), dropped), nil
 }
 
-// What stands in the place of a body in a slice, if there is place for it.
+// What takes the place of a body in a slice, if it fits.
 const (
 	dropped = "ledgerbus slice: this body was dropped"
 	gone    = "ledgerbus slice: history did not keep this body"
@@ -303,7 +303,7 @@ func hashOf(r *index.Restoring) (sum [32]byte, err error) {
 	return sum, nil
 }
 
-// front is what the base points to in front of the chapters.
+// front returns what the base points to in front of the chapters.
 func (c *copying) front() (list []log.ExcerptBody, err error) {
 	first := event.Position(c.chapters[0].From)
 	for at, n := range c.needed {
@@ -359,7 +359,7 @@ func (c *copying) frames(ctx context.Context, yield func(*log.ExcerptFrame) erro
 	return nil
 }
 
-// frame leaves in a frame what is wanted.
+// frame removes from a frame what is not wanted.
 func (c *copying) frame(e *log.ExcerptFrame) error {
 	rest, count := e.Records, int(e.Count)
 	e.Records, e.Count, e.Time = nil, 0, 0
@@ -394,7 +394,7 @@ func (c *copying) frame(e *log.ExcerptFrame) error {
 	return nil
 }
 
-// record is the bytes of the events of a record that are wanted, as they are to be, and how many those are.
+// record returns the bytes of a record with only the events that are wanted, as they are to be written, and how many events those are.
 func (c *copying) record(e *log.ExcerptFrame, rec *event.Record, raw []byte) (p []byte, events int, err error) {
 	blobs, sums, sizes := c.dec.Blobs(), c.dec.Sums(), c.dec.Sizes()
 	at := uvarintSize(int(rec.At)) + uvarintSize(len(rec.Events))

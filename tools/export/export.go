@@ -15,16 +15,16 @@ import (
 
 // Options say what is exported, and where to.
 type Options struct {
-	Dir      string // is made, or is empty
+	Dir      string // is created, or must be empty
 	Format   Format
 	Range    ledger.Range
 	Bodies   bool             // the messages' table has them
-	Progress func(events int) // told of events that were passed; nil: nobody is
+	Progress func(events int) // called now and then with how many events were passed; may be nil
 }
 
-// Summary is what was exported. It stands in export.json, the last file that is written: where it is, the others are complete.
+// Summary is what was exported. It stands in export.json, the last file that is written: where it exists, all other files are complete.
 type Summary struct {
-	Tables     int              `json:"tables"` // version of what the tables are
+	Tables     int              `json:"tables"` // see [TablesVersion]
 	Format     Format           `json:"format"`
 	Partitions []Part           `json:"partitions"`
 	Rows       map[string]int64 `json:"rows"` // by table
@@ -37,14 +37,14 @@ type Part struct {
 	End       uint64 `json:"end"`   // and the one that was read up to
 }
 
-// TablesVersion is the version of the tables: a column that is added does not change it, one that goes or means something else does.
+// TablesVersion is the version of the tables: an added column does not change it, one that is removed or gets another meaning does.
 const TablesVersion = 1
 
 // ErrNotEmpty: the directory has something in it, perhaps an export that was broken off. Nothing was written.
 var ErrNotEmpty = errors.New("is not empty: an export is not added to another, nor one gone on with that was broken off")
 
-// Export writes the tables of a source. Tell is given notes about what is not in them. After an error the files keep the name that they have while
-// they are written, and there is no export.json.
+// Export writes the tables of a source. tell gets notes about what is not in them. It fails with [ErrNotEmpty] if the directory has something in it. After
+// any other error the files keep the names that they have while they are written, and there is no export.json.
 func Export(ctx context.Context, src ledger.Source, tell ledger.Tell, o Options) (s Summary, err error) {
 	l := ledger.New(src, tell)
 	sel, err := l.Select(ctx, o.Range)
@@ -132,7 +132,7 @@ type exporter struct {
 	progress int
 }
 
-// message names one in a log, and session a session.
+// message names a message in a log, and session a session.
 type message struct {
 	slice  event.Slice
 	number event.SequenceNumber
@@ -205,7 +205,7 @@ func (x *exporter) partition(ctx context.Context, p log.Partition) error {
 	return nil
 }
 
-// origin makes a row of who asked, once.
+// origin makes the row of an origin, once.
 func (x *exporter) origin(ctx context.Context, id event.OriginID) error {
 	if id == 0 || x.known[id] {
 		return nil

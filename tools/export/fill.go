@@ -9,7 +9,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// rowBytes is what a row has of short texts, at most, as far as groups are bounded by it.
+// rowBytes is how many bytes of short texts each row is taken to have when the size of a group is bounded.
 const rowBytes = 256
 
 // text is a text of a client, as columns have it: UTF-8.
@@ -32,7 +32,7 @@ func (x *exporter) event(ctx context.Context, at event.Time, ev event.Event) err
 		return err
 	}
 	if o, ok := ev.(*event.OriginDefined); ok {
-		return x.origin(ctx, o.ID) // its row is that of the table of origins
+		return x.origin(ctx, o.ID) // its only row is in the table of origins
 	}
 	numbers, err := x.fill(at, ev)
 	if err != nil {
@@ -51,7 +51,8 @@ func (x *exporter) event(ctx context.Context, at event.Time, ev event.Event) err
 	return nil
 }
 
-// fill fills in what is known of an event by its kind, and makes its rows in the other tables. It returns the messages that it is about, if those may be several.
+// fill fills in the columns of an event that depend on its kind, and makes its rows in the other tables. It returns the messages that the event is about, if
+// its kind can have several.
 func (x *exporter) fill(at event.Time, ev event.Event) (several []event.SequenceNumber, err error) {
 	r := &x.row
 	switch ev := ev.(type) {
@@ -208,7 +209,7 @@ func (x *exporter) endLock(of message, at event.Time, how string) error {
 	return x.locks.add(l, rowBytes)
 }
 
-// stored makes the rows of messages, of a topic those of the copies, too.
+// stored makes the rows of the messages that an event stores: for one that was sent to a topic, those of the copies too.
 func (x *exporter) stored(ev event.Event) error {
 	r := &x.row
 	m := messageRow{Partition: x.id, LSN: r.LSN, At: r.At, Type: r.Type, Entity: r.Entity, EntityID: r.EntityID, EntityPartition: r.EntityPartition, Origin: r.Origin}

@@ -1,6 +1,6 @@
 package export
 
-// A row of each table. The names and order of columns are those of the tags; a column that is optional is null where the field is zero. Times are
+// The row of each table. Names and order of the columns are those of the tags; a column that is optional is null where the field is zero. Times are
 // milliseconds since 1970.
 
 type eventRow struct {

@@ -27,8 +27,8 @@ const (
 
 const (
 	groupRows   = 64 << 10 // rows in a group of a Parquet file
-	groupBytes  = 32 << 20 // of texts and bodies in one, at most, and what a row is longer
-	pendingRows = 1 << 10  // that are collected before they are written
+	groupBytes  = 32 << 20 // of texts and bodies in a group, at most; only its last row may go beyond
+	pendingRows = 1 << 10  // rows that are collected before they are written
 )
 
 // table is a file with the rows of one table.
@@ -92,7 +92,7 @@ func (t *table[T]) write() error {
 	return nil
 }
 
-// close writes what is left, and makes it last under a name that tells that all is there.
+// close writes what is left, and gives the file, durably, the name that says that it is complete.
 func (t *table[T]) close() error {
 	err := t.write()
 	if err == nil && t.parquet != nil {

@@ -5,6 +5,6 @@
 //	err = m.Round(ctx, source)   // takes what is new, and can be called again
 //	err = m.Close()
 //
-// Entries are only added, but for the oldest ones when the mirror's own retention lets them go. What is there says where to go on, so a mirror that was
-// killed anywhere goes on without gap or repetition.
+// Entries are only added, except that the mirror's own retention removes the oldest ones. The entries themselves say where to go on, so a mirror that was
+// killed at any point goes on without gap or repetition.
 package mirror

@@ -24,7 +24,7 @@ type Head struct {
 	First      uint64 // LSN that the log begins with
 }
 
-// Tail is what a source says behind them.
+// Tail is what a source says behind the entries.
 type Tail struct {
 	Next uint64 // LSN to go on at
 	More bool   // there is more already
@@ -36,9 +36,9 @@ type Source func(ctx context.Context, partition int, from uint64, head func(Head
 // Options are the settings of a mirror. The zero value of each means its default.
 type Options struct {
 	FileBytes int              // a file ends with the entry that reaches it; default 16 MiB
-	Keep      time.Duration    // entries of files whose last one is older go; 0: none
+	Keep      time.Duration    // files whose last entry is older are removed; 0: none
 	Now       func() time.Time // default time.Now
-	Notes     io.Writer        // is told of torn tails and gaps; nil: nobody is
+	Notes     io.Writer        // gets a line for each torn tail and gap; may be nil
 }
 
 const (
@@ -47,13 +47,13 @@ const (
 	noteFile   = "mirror.json"
 )
 
-// note is what the mirror knows beside its entries. It is not needed to go on, and may be older than they are.
+// note is what the mirror knows beside its entries. It is not needed to go on, and may be older than the entries.
 type note struct {
 	Namespace string   `json:"namespace"`
 	Next      []uint64 `json:"next"` // by partition: everything below was read
 }
 
-// Mirror is a directory that is mirrored into, which nobody else has meanwhile. It belongs to one goroutine.
+// Mirror is a directory that is mirrored into, held exclusively. It belongs to one goroutine.
 type Mirror struct {
 	dir  string
 	o    Options
@@ -70,13 +70,13 @@ type partition struct {
 	dir  string
 	log  *wal.Log
 	next uint64 // LSN to go on at
-	skip int    // events of the frame there that are mirrored
+	skip int    // how many events of the frame there are mirrored already
 }
 
-// ErrOther: the broker that is mirrored has another log than the one before.
+// ErrOther: the broker that is to be mirrored has another log than the one whose entries are there.
 var ErrOther = errors.New("the mirror is of another log")
 
-// Open opens a directory, or makes it. What a kill has left half written is cut off.
+// Open opens a directory, or makes it. An entry that was half written when a mirror was killed is cut off.
 func Open(dir string, o Options) (*Mirror, error) {
 	if o.FileBytes == 0 {
 		o.FileBytes = 16 << 20
@@ -186,7 +186,7 @@ func (p *partition) entry(i uint64) (place, error) {
 	return e, err
 }
 
-// Round takes all that is new in all partitions. It can be called again after an error of the source.
+// Round takes all that is new in all partitions. After an error of the source it can be called again. [ErrOther] is final.
 func (m *Mirror) Round(ctx context.Context, src Source) error {
 	all := 1 // until the source has said how many
 	for id := 0; id < all; id++ {
@@ -202,7 +202,7 @@ func (m *Mirror) Round(ctx context.Context, src Source) error {
 				err = t.end(tail)
 			}
 			if err != nil {
-				return errors.Join(err, t.flush()) // what has come is not asked for again
+				return errors.Join(err, t.flush()) // what has come need not be asked for again
 			}
 			more, all = tail.More, t.partitions
 		}
@@ -248,7 +248,7 @@ func (m *Mirror) save() error {
 	return (disk.OS{}).SyncDir(m.dir)
 }
 
-// taking takes what comes of a partition.
+// taking takes the entries of a partition as they come.
 type taking struct {
 	m          *Mirror
 	p          *partition
@@ -283,7 +283,7 @@ func (t *taking) head(h Head) (err error) {
 	return t.put(text)
 }
 
-// firstLSN is what a log begins with that nothing was taken from.
+// firstLSN is the LSN with which every log begins that nothing was removed from.
 const firstLSN = 8
 
 func (t *taking) entry(text []byte) error {
@@ -303,7 +303,7 @@ func (t *taking) entry(text []byte) error {
 	return t.put(text)
 }
 
-// put adds an entry, which lasts with the next flush.
+// put adds an entry, which the next flush makes durable.
 func (t *taking) put(text []byte) error {
 	t.index++
 	t.batch.Write(t.index, text)
@@ -313,7 +313,7 @@ func (t *taking) put(text []byte) error {
 	return t.flush()
 }
 
-// flush has all entries last that have come.
+// flush makes all entries that have come durable.
 func (t *taking) flush() error {
 	if t.bytes == 0 {
 		return nil
@@ -341,7 +341,7 @@ func (t *taking) end(tail Tail) error {
 	return nil
 }
 
-// retain lets whole files go whose last entry is older than what is kept.
+// retain removes whole files whose last entry is older than what is kept.
 func (m *Mirror) retain() error {
 	if m.o.Keep == 0 {
 		return nil

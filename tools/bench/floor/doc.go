@@ -13,11 +13,11 @@
 // one, one disposition for contiguous deliveries, credit of 1,000 topped up at half. Nothing is allocated per message and
 // there is no system call per message.
 //
-// With [Options.Dir] it is the yardstick of deliveries: it appends sends and settlements to a file, syncs them in groups before it
-// answers, and gives the messages, which it holds in memory, to receivers with credit. No locks, no order on disk that has to be
-// read back, no redelivery: what is left to a broker that keeps all of that is the difference.
+// With [Options.Dir] it is the yardstick of deliveries: it appends sends and settlements to a file, syncs them in groups before it answers, and gives the
+// messages, which it holds in memory, to receivers with credit. It has no locks, no order on disk that has to be read back, and no redelivery: the difference
+// to the broker is the price of those.
 //
 // [Disk] is the other yardstick: appends and fdatasyncs in a row, the limit of a single durable write.
 //
-// The package knows nothing of tokens or time, and of queues only that. Every address exists and every token is good.
+// The package knows nothing of tokens or time, and of queues only what [Options.Dir] needs. Every address exists and every token is good.
 package floor

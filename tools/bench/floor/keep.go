@@ -6,9 +6,8 @@ import (
 	"sync"
 )
 
-// keeper makes a floor server one that keeps messages: sends and settlements are appended to a file, in groups that are synced
-// together, and answered then; messages wait in memory and go to receivers with credit, in turn. While one group is synced the
-// next one fills. Nothing is ever read back.
+// keeper makes a floor server keep its messages: sends and settlements are appended to a file, in groups that are synced together, and answered then;
+// messages wait in memory and go to receivers with credit, in turn. While one group is synced the next one fills. Nothing is ever read back.
 type keeper struct {
 	file *os.File
 	wake chan struct{} // one slot: there is something in filling
@@ -28,7 +27,7 @@ type group struct {
 
 // kept is a send or a settlement.
 type kept struct {
-	conn    *conn // that gets the answer
+	conn    *conn // the connection that gets the answer
 	session *session
 	id      uint32 // of the delivery
 	silent  bool   // nobody waits for an answer
@@ -89,7 +88,7 @@ func (k *keeper) run() {
 			continue
 		}
 		if _, err := k.file.Write(g.bytes); err != nil {
-			return // its clients wait for ever: it is a yardstick
+			return // after an error its clients wait for ever, which is good enough for a yardstick
 		}
 		if err := fdatasync(k.file); err != nil {
 			return
@@ -184,7 +183,7 @@ func (q *queue) serve() {
 	}
 }
 
-// notice is what a connection hears of: an answer that may leave, or a message for one of its links.
+// notice is what a connection is told: an answer that may leave, or a message for one of its links.
 type notice struct {
 	session *session
 	id      uint32
@@ -220,7 +219,7 @@ func (b *inbox) take(spare []notice) []notice {
 	return taken
 }
 
-// hear handles what other goroutines have told the connection.
+// hear handles the notices of other goroutines for the connection.
 func (c *conn) hear() {
 	c.notices = c.inbox.take(c.notices)
 	for i := range c.notices {

@@ -12,13 +12,13 @@ type link struct {
 	role          amqp.Role
 	deliveryCount uint32
 	credit        uint32 // of a receiver the whole grant, of a sender what is left
-	address       any    // of the client's end: where replies for it go
+	address       any    // the client's end of the link: where replies for it go
 
 	// receivers
 	deliveryID uint32 // of the delivery that is coming in
 	settled    bool   // that delivery is
 	used       uint32 // credit since the last flow
-	claims     bool   // this is $cbs
+	claims     bool   // the link is to $cbs
 	request    []byte // the message coming in on $cbs, or in several frames
 	queue      *queue // where messages are kept; also of senders; nil: nowhere
 
@@ -73,7 +73,7 @@ func (s *session) attach(p *amqp.Attach) {
 	s.put(reply)
 }
 
-// forget takes no more messages for the links of a session.
+// forget gives the links of a session no more messages.
 func (s *session) forget() {
 	for _, l := range s.links {
 		l.leave()

@@ -16,21 +16,21 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/ledger/wire"
 )
 
-// backupStall is how long the broker may send nothing of a backup: its loops come together, and its disk is read.
+// backupStall is how long the broker may send nothing of a backup: first its loops have to come together, and then its disk is read.
 const backupStall = 2 * time.Minute
 
 // Backup is a copy of a broker's data directory that is being received.
 type Backup struct {
 	ID    string    // the marks in the logs have it
 	Time  time.Time // of the marks
-	Bytes int64     // about how many there will be
+	Bytes int64     // about how long the copy will be
 
 	op   string
 	body io.Reader
 	end  context.CancelFunc
 }
 
-// Backup asks for a copy of the data directory as it is now. It has to be closed.
+// Backup asks for a copy of the data directory as it is now. The caller has to close it.
 func (c *Client) Backup(ctx context.Context) (*Backup, error) {
 	r := request{op: "backup", method: http.MethodPost, path: wire.Prefix[1:] + "/v1/backup", own: true}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -80,8 +80,8 @@ func (c *Client) openBackup(ctx context.Context, r request) (*Backup, error) {
 	return nil, foreign(refusal(r.op, res.StatusCode, src), src)
 }
 
-// Files gives put every file and directory of the copy, below its directory and with slashes in the names, which are as the broker sent them. contents
-// is nil for a directory. When it returns nil all of it was there.
+// Files gives put every file and directory of the copy, below its directory and with slashes in the names, which are as the broker sent them, unchecked.
+// contents is nil for a directory. If Files returns nil, the copy is complete.
 func (b *Backup) Files(put func(name string, size int64, contents io.Reader) error) error {
 	in := tar.NewReader(b.body)
 	last := ""
@@ -125,10 +125,10 @@ func (b *Backup) broken(err error) error {
 	return &Error{Op: b.op, Text: fmt.Sprintf("it broke off before all had come: %v", err), cause: err}
 }
 
-// Close gives back what the backup holds at both ends.
+// Close releases what the backup holds, here and in the broker.
 func (b *Backup) Close() { b.end() }
 
-// watchedFor is the body of an answer; when nothing of it comes for so long, its context ends.
+// watchedFor is the body of an answer; when nothing of it comes for a time, its context ends.
 type watchedFor struct {
 	ctx   context.Context
 	body  io.Reader
@@ -145,7 +145,7 @@ func (w watchedFor) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// failing is the contents of a file, and remembers whether it was they that failed.
+// failing is the contents of a file, and remembers whether reading them failed.
 type failing struct {
 	in  io.Reader
 	err error

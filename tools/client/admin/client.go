@@ -32,7 +32,7 @@ const (
 	maxPause   = 30 * time.Second
 )
 
-// Options are for those who need other than the usual.
+// Options change what is usual. The zero value of each field means its default.
 type Options struct {
 	Timeout time.Duration // of one request; 0: a minute
 	TLS     *tls.Config   // nil: the system's roots; ignored for an emulator
@@ -61,7 +61,7 @@ func New(connectionString string, o Options) (*Client, error) {
 	return NewFrom(cs, o), nil
 }
 
-// NewFrom is [New] with a connection string that was read already.
+// NewFrom is [New] with a connection string that has been parsed.
 func NewFrom(cs client.ConnectionString, o Options) *Client {
 	if o.Timeout == 0 {
 		o.Timeout = defaultTimeout
@@ -118,13 +118,13 @@ type request struct {
 	query  url.Values
 	body   []byte
 	update bool              // of something that must be there
-	own    bool              // one that Service Bus does not have: JSON, and never repeated, for something may have happened all the same
+	own    bool              // one that Service Bus does not have: its answer is JSON, and it is never repeated, since it may have had an effect all the same
 	most   time.Duration     // how long its answer may take; 0: as long as any
-	heard  func(http.Header) // gets the headers of the answer; nil: nobody does
+	heard  func(http.Header) // is called with the headers of the answer; may be nil
 	send   []string          // entities that messages will be forwarded to: their URL, for ForwardTo and for ForwardDeadLetteredMessagesTo
 }
 
-// do makes a request. What comes back is the document of an answer that is no refusal, nil when it has none.
+// do makes a request and returns the document in the answer, nil when it has none. A refusal is an [*Error].
 func (c *Client) do(ctx context.Context, r request) (*document.Document, error) {
 	src, err := c.exchange(ctx, r)
 	if err != nil || len(src) == 0 {
@@ -142,8 +142,8 @@ func senseless(op string, err error) *Error {
 	return &Error{Op: op, Text: fmt.Sprintf("the answer makes no sense: %v", err), cause: err}
 }
 
-// exchange makes a request, and again when the broker is too busy: then nothing has happened. What comes back is the body of an answer that
-// is no refusal.
+// exchange makes a request, and repeats it when the broker is too busy: then nothing has happened. It returns the body of the answer. A refusal is an
+// [*Error].
 func (c *Client) exchange(ctx context.Context, r request) ([]byte, error) {
 	for wait, repeats := firstPause, 0; ; wait, repeats = 2*wait, repeats+1 {
 		status, src, err := c.once(ctx, r)
@@ -243,7 +243,7 @@ func (c *Client) newRequest(ctx context.Context, r request) (*http.Request, erro
 // supplementary are the headers with the right to send to where messages are forwarded (1.7).
 var supplementary = [...]string{"ServiceBusSupplementaryAuthorization", "ServiceBusDlqSupplementaryAuthorization"}
 
-// checkPath refuses what would address something else than what is meant: "" is the namespace itself.
+// checkPath refuses a path that would address something other than what is meant. "" is the namespace itself.
 func checkPath(path string) error {
 	for segment := range strings.SplitSeq(path, "/") {
 		if segment == "" || segment == "." || segment == ".." {

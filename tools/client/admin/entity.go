@@ -21,7 +21,7 @@ const subscriptionsInfix = "/Subscriptions/"
 type Entity struct {
 	Path string // of a subscription <topic>/Subscriptions/<name>
 	document.Description
-	Partitions int // of a partitioned one that was asked for alone; 0: the broker does not say
+	Partitions int // of a partitioned entity that was asked for alone; 0: the broker does not say
 }
 
 // NewEntity is an entity of which no setting is given.
@@ -41,7 +41,7 @@ func SplitSubscription(path string) (topic, name string, ok bool) {
 	return "", "", false
 }
 
-// Get is one entity of a kind. One of another kind is not found.
+// Get returns one entity of a kind. One of another kind is not found.
 func (c *Client) Get(ctx context.Context, kind event.EntityKind, path string) (*Entity, error) {
 	op := operation("show", kind, path)
 	partitions := 0
@@ -66,7 +66,7 @@ func (c *Client) Get(ctx context.Context, kind event.EntityKind, path string) (*
 	return e, nil
 }
 
-// List are all entities of a kind, in the broker's order. Topic is that whose subscriptions are listed, "" for the other kinds.
+// List returns all entities of a kind, in the broker's order. topic is the one whose subscriptions are listed, "" for the other kinds.
 func (c *Client) List(ctx context.Context, kind event.EntityKind, topic string) ([]*Entity, error) {
 	var found []*Entity
 	path := map[event.EntityKind]string{event.Queue: "$Resources/Queues", event.Topic: "$Resources/Topics"}[kind]
@@ -98,7 +98,7 @@ func (c *Client) Update(ctx context.Context, e *Entity) (*Entity, error) {
 	return c.put(ctx, "update", e, true)
 }
 
-// Delete ends an entity with everything in it. The broker does not check of what kind it is.
+// Delete deletes an entity with everything in it. The broker does not check that it is of that kind.
 func (c *Client) Delete(ctx context.Context, kind event.EntityKind, path string) error {
 	_, err := c.do(ctx, request{op: operation("delete", kind, path), method: http.MethodDelete, path: path})
 	return err
@@ -132,7 +132,7 @@ func (c *Client) put(ctx context.Context, verb string, e *Entity, update bool) (
 	return received(doc.Entry, e.Path), nil
 }
 
-// received is the entity of an entry. The title has the spelling that it was created with.
+// received is the entity in an entry of a feed. The title has the spelling that the entity was created with.
 func received(entry *document.Entry, asked string) *Entity {
 	e := &Entity{Path: asked, Description: *entry.Entity}
 	if topic, name, ok := SplitSubscription(asked); ok && e.Kind == event.Subscription && strings.EqualFold(name, entry.Title) {
@@ -154,7 +154,7 @@ func (c *Client) forwardURL(path string) string {
 	return u.String()
 }
 
-// forwardPath is the entity's path in such an URL: only that tells which one is meant.
+// forwardPath is the entity's path in such a URL, whose host does not matter.
 func forwardPath(s string) string {
 	if u, err := url.Parse(s); err == nil && u.Host != "" {
 		return strings.Trim(u.Path, "/")

@@ -12,7 +12,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/ledger/wire"
 )
 
-// Error is a refusal, or a request that got no answer that makes sense.
+// Error is a refusal, or says that a request got no answer, or none that makes sense.
 type Error struct {
 	Op      string // what was asked, such as "create queue orders"
 	Status  int    // of the answer; 0: there was none
@@ -41,7 +41,7 @@ func (e *Error) Unwrap() error { return e.cause }
 // IsNotFound reports whether an error says that what was asked for does not exist.
 func IsNotFound(err error) bool { return hasStatus(err, http.StatusNotFound) }
 
-// IsConflict reports whether an error says that what was to be created exists, or that something else changes it now.
+// IsConflict reports whether an error says that what was to be created exists already, or that another request is changing it now.
 func IsConflict(err error) bool { return hasStatus(err, http.StatusConflict) }
 
 func hasStatus(err error, status int) bool {
@@ -51,12 +51,12 @@ func hasStatus(err error, status int) bool {
 
 var (
 	subCode = regexp.MustCompile(`^SubCode=(\d{1,9})\.\s*`)
-	// forOperators is where texts end that say something to whoever reads them.
+	// forOperators is the end of a text, which only the broker's operator can use.
 	forOperators = regexp.MustCompile(`\s*(To know more visit \S+|TrackingId:)[\s\S]*$`)
 )
 
-// refusal makes an error of an answer (2.10), of one of the broker's own requests in JSON. What is between us and the broker may answer in other
-// forms: then the status speaks.
+// refusal makes an error of an answer (2.10); those to the broker's own requests are JSON. A proxy on the way may answer in another form: then only the
+// status counts.
 func refusal(op string, status int, body []byte) error {
 	e := &Error{Op: op, Status: status, Text: http.StatusText(status)}
 	var own wire.Failure

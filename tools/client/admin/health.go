@@ -11,10 +11,10 @@ import (
 // maxHealth is how much of an answer about health is read, bytes.
 const maxHealth = 4 << 10
 
-// Health is what a broker says of itself to whoever asks.
+// Health is what a broker says about itself to anybody: no token is needed.
 type Health struct {
 	Takes bool      // it takes messages
-	Text  string    // as it says it: JSON with the conditions that it is in
+	Text  string    // the answer as it came: JSON with the conditions that the broker is in
 	Time  time.Time // that its clock showed, to a second; zero: it does not say
 }
 

@@ -10,18 +10,18 @@ import (
 
 const historyPolicies = "v1/history/policies"
 
-// HistoryPolicies says how long history is kept. Only Ledgerbus keeps one.
+// HistoryPolicies returns how long history is kept. Only Ledgerbus keeps any.
 func (c *Client) HistoryPolicies(ctx context.Context) (all wire.HistoryPolicies, err error) {
 	err = c.own(ctx, request{op: "list policies of history", method: http.MethodGet, path: historyPolicies}, &all)
 	return all, err
 }
 
-// SetHistoryPolicy says how long history of what a pattern matches is kept, in the place of what was said of the pattern before.
+// SetHistoryPolicy sets how long the history of what a pattern matches is kept, in place of the policy that the pattern had, and returns all policies.
 func (c *Client) SetHistoryPolicy(ctx context.Context, p wire.HistoryPolicy) (wire.HistoryPolicies, error) {
 	return c.sayOfHistory(ctx, "set the policy of history of "+p.Pattern, historyPolicies, p)
 }
 
-// DeleteHistoryPolicy takes what is said of a pattern away.
+// DeleteHistoryPolicy removes the policy of a pattern, and returns all that are left.
 func (c *Client) DeleteHistoryPolicy(ctx context.Context, pattern string) (wire.HistoryPolicies, error) {
 	return c.sayOfHistory(ctx, "delete the policy of history of "+pattern, historyPolicies+"/delete", wire.HistoryPolicy{Pattern: pattern})
 }

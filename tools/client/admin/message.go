@@ -13,7 +13,7 @@ import (
 // eraseTime is how long the answer to an erasure may take: a little longer than the broker lets it.
 const eraseTime = 150 * time.Second
 
-// EraseMessage has the body of a message erased that was settled.
+// EraseMessage has the body of a settled message erased, and returns once it is gone.
 func (c *Client) EraseMessage(ctx context.Context, entity string, sequence int64) (m wire.Erased, err error) {
 	body, err := json.Marshal(wire.Erase{Entity: entity, Sequence: sequence})
 	if err == nil {

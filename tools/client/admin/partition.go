@@ -13,20 +13,20 @@ import (
 // restartTime is how long the answer to a restart may take: a little longer than the broker lets it.
 const restartTime = 16 * time.Minute
 
-// Partitions says how the partitions of the log are. Only Ledgerbus has them, and the two requests below.
+// Partitions returns the state of each partition of the log. Only Ledgerbus has this request and the two below.
 func (c *Client) Partitions(ctx context.Context) ([]wire.Partition, error) {
 	var all wire.Partitions
 	err := c.own(ctx, request{op: "list partitions", method: http.MethodGet, path: "v1/partitions"}, &all)
 	return all.Partitions, err
 }
 
-// FencePartition takes a partition out of service, and returns how it is then.
+// FencePartition takes a partition out of service, and returns its state then.
 func (c *Client) FencePartition(ctx context.Context, id int) (p wire.Partition, err error) {
 	err = c.own(ctx, request{op: fmt.Sprintf("fence partition %d", id), method: http.MethodPost, path: fmt.Sprintf("v1/partitions/%d/fence", id)}, &p)
 	return p, err
 }
 
-// RestartPartition has a partition recovered that does not serve, and returns how it is then. That takes as long as the recovery.
+// RestartPartition has a partition that does not serve recovered, and returns its state then. It takes as long as the recovery.
 func (c *Client) RestartPartition(ctx context.Context, id int) (p wire.Partition, err error) {
 	err = c.own(ctx, request{op: fmt.Sprintf("restart partition %d", id), method: http.MethodPost, path: fmt.Sprintf("v1/partitions/%d/restart", id), most: restartTime}, &p)
 	return p, err
@@ -44,7 +44,7 @@ func (c *Client) own(ctx context.Context, r request, into any) error {
 	return foreign(err, src)
 }
 
-// foreign says of an error that comes from another namespace why that may be. src is the answer.
+// foreign explains an error that comes from a namespace that is not Ledgerbus's. src is the answer.
 func foreign(err error, src []byte) error {
 	if e := (*Error)(nil); errors.As(err, &e) && e.Code == "" && (len(src) > 0 || e.Status >= 400 && e.Status < 500) {
 		e.Text += "; only Ledgerbus has such requests, from the version on that has this command"

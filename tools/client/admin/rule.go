@@ -8,7 +8,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/atom/document"
 )
 
-// Rules are all rules of a subscription, in the broker's order.
+// Rules returns all rules of a subscription, in the broker's order.
 func (c *Client) Rules(ctx context.Context, subscription string) ([]event.Rule, error) {
 	var found []event.Rule
 	err := c.pages(ctx, operation("list rules of", event.Subscription, subscription), subscription+"/Rules", func(e *document.Entry) bool {
@@ -21,7 +21,7 @@ func (c *Client) Rules(ctx context.Context, subscription string) ([]event.Rule, 
 	return found, err
 }
 
-// Rule is one rule of a subscription.
+// Rule returns one rule of a subscription.
 func (c *Client) Rule(ctx context.Context, subscription, name string) (*event.Rule, error) {
 	op := ruleOperation("show", subscription, name)
 	doc, err := c.do(ctx, request{op: op, method: http.MethodGet, path: rulePath(subscription, name)})
@@ -45,7 +45,7 @@ func (c *Client) UpdateRule(ctx context.Context, subscription string, rule event
 	return c.putRule(ctx, "update", subscription, rule, true)
 }
 
-// DeleteRule takes a rule away.
+// DeleteRule removes a rule.
 func (c *Client) DeleteRule(ctx context.Context, subscription, name string) error {
 	_, err := c.do(ctx, request{op: ruleOperation("delete", subscription, name), method: http.MethodDelete, path: rulePath(subscription, name)})
 	return err
@@ -74,7 +74,7 @@ func named(e *document.Entry) event.Rule {
 	return rule
 }
 
-// rulePath is where a rule is; none without a name, or it would be the list of all.
+// rulePath is the path of a rule. Without a name it is the path of no rule, and not that of the list of all.
 func rulePath(subscription, name string) string { return subscription + "/Rules/" + name }
 
 func ruleOperation(verb, subscription, name string) string {
