@@ -34,8 +34,8 @@ func day(b *testing.B, o history.Options) string {
 	return dir
 }
 
-// BenchmarkQuestions measures questions to a day of history, each with a directory that is opened for it, as commands do: a process that stays has
-// that behind it. With -day DIR the figures are those of docs/performance.md.
+// BenchmarkQuestions measures questions to a day of history, each with a directory that is opened for it, as commands do: a process that keeps running opens
+// it once. With -day DIR the figures are those of docs/performance.md.
 func BenchmarkQuestions(b *testing.B) {
 	dir := day(b, history.Options{Dead: 3, Lost: 20, Checkpoint: 1_000_000})
 	noon := history.Begins + 12*60*60*1000
@@ -80,7 +80,7 @@ func BenchmarkQuestions(b *testing.B) {
 			}
 		})
 	}
-	b.Run("story-again", func(b *testing.B) { // as a process that stays asks
+	b.Run("story-again", func(b *testing.B) { // as a process that keeps running asks
 		s, err := log.Open(b.Context(), dir, log.Options{Shared: true})
 		if err != nil {
 			b.Fatal(err)

@@ -11,7 +11,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/logdir"
 )
 
-// An instant that was twice, since a clock was set back, is answered for both times; a place says which is meant.
+// An instant that was twice, since a clock was set back, is answered for both times; a place says which of them is meant.
 func TestInstantThatWasTwice(t *testing.T) {
 	t.Parallel()
 	dir := logdir.Open(t, t.TempDir(), log.Options{Partitions: 1})

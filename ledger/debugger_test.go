@@ -17,7 +17,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// replayedLogs is all that logs have, in the order in which a debugger passes it, with the states that a replay of each log comes to.
+// replayedLogs is all events of some logs, in the order in which a debugger passes them, with the states that a replay of each log comes to.
 type replayedLogs struct {
 	events []replayedEvent
 	begin  [][sha256.Size]byte
@@ -143,7 +143,7 @@ func TestDebuggerStates(t *testing.T) {
 	}
 }
 
-// wander goes here and there.
+// wander takes a debugger to random places.
 func (all *replayedLogs) wander(t *testing.T, m *model, l limits) {
 	for range 3 {
 		i := m.rng.IntN(len(all.events))

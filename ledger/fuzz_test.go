@@ -37,8 +37,8 @@ func files(t testing.TB, root string) (names []string) {
 	return names
 }
 
-// FuzzDirectory asks questions of a directory of which a file has other bytes. None panics, nothing is written beside what an export is to write, and what
-// recovery refuses is not answered about as if it were well.
+// FuzzDirectory asks questions of a directory in which the bytes of a file were changed. None panics, nothing is written except by an export, and no answer
+// treats what recovery refuses as if it were good.
 func FuzzDirectory(f *testing.F) {
 	good := filepath.Join(f.TempDir(), "good")
 	if err := history.Make(f.Context(), good, history.Options{Events: 300, Dead: 100, Lost: 100, Partitions: 1, Queues: 2, Checkpoint: 100}); err != nil {
@@ -124,7 +124,7 @@ func stepThrough(t *testing.T, s log.Store, tell ledger.Tell, refused error) {
 	}
 }
 
-// cutOut makes a slice of a directory, and leaves nothing.
+// cutOut makes a slice of a directory, and removes it again.
 func cutOut(t *testing.T, s log.Store, tell ledger.Tell, refused error, root string) {
 	dir := filepath.Join(root, "slice")
 	in, err := tools.Receive(dir)

@@ -40,7 +40,7 @@ type written struct {
 	changes []string // what happened, by verb
 }
 
-// counted is what there was at a time: by queue how many in the main queue and how many dead.
+// counted is what there was at a time: by queue, how many messages in the main queue and how many dead ones.
 type counted struct {
 	at     event.Time
 	counts [2][2]int
@@ -72,7 +72,7 @@ func newModel(t *testing.T, seed uint64) *model {
 	return m
 }
 
-// step has something happen.
+// step makes something happen.
 func (m *model) step() {
 	m.now += event.Time(m.rng.IntN(5000))
 	q := m.rng.IntN(2)
@@ -106,7 +106,7 @@ func (m *model) step() {
 	m.past = append(m.past, s)
 }
 
-// happen has the next thing happen to a message.
+// happen makes the next thing happen to a message.
 func (m *model) happen(own event.Envelope, w *written) []event.Event {
 	if w.token == (event.LockToken{}) {
 		m.tokens++

@@ -43,8 +43,8 @@ func valueOf(fields print.Object, name string) string {
 	return ""
 }
 
-// Whoever asks again and again what is new is told everything once, in the order of each log, while both logs grow; also what needs the entities and
-// origins that are remembered from one question to the next.
+// A program that asks again and again what is new is told everything once, in the order of each log, while both logs grow. That holds too for answers that
+// need the entities and origins that are remembered from one question to the next.
 func TestNewer(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(6) {
@@ -93,7 +93,7 @@ func TestNewer(t *testing.T) {
 	}
 }
 
-// What is behind the end is another log's; an entity that is not there yet can be waited for, and a question without sense cannot.
+// A place behind the end is one of another log. An entity that is not there yet can be waited for; a question that makes no sense is refused.
 func TestNewerBegins(t *testing.T) {
 	t.Parallel()
 	m := newModel(t, 3)

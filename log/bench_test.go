@@ -26,7 +26,7 @@ func BenchmarkAppend(b *testing.B) {
 				events := []event.Event{m}
 				b.ReportAllocs()
 				b.SetBytes(1024 * int64(records))
-				var tickets [4]log.Ticket // as many frames under way
+				var tickets [4]log.Ticket // that many frames are under way
 				for i := 0; b.Loop(); i++ {
 					batch := w.Batch()
 					for range records {

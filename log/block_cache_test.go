@@ -26,7 +26,7 @@ func blockOf(t *testing.T, bytes int) *sealed.Data {
 	return d
 }
 
-// fakeMemory is memory of which there is so much. It must not be owed more than it has, and gets back no more than was taken.
+// fakeMemory is memory of a fixed size. It must not be owed more than it has, and gets back no more than was taken.
 type fakeMemory struct {
 	t     *testing.T
 	all   int
@@ -51,8 +51,8 @@ func (p *fakeMemory) Give(n int) {
 
 func (p *fakeMemory) Exceeds(int) bool { return p.taken > p.all }
 
-// Decision 41: blocks that are kept beyond the least are taken from memory before they are decompressed; without memory one takes the place of
-// another, and when there is less than was taken they go.
+// Decision 41: blocks beyond the least are taken from memory before they are decompressed; without memory a new one takes the place of another, and when
+// there is less memory than was taken blocks are dropped.
 func TestF22BlockCacheTakesMemory(t *testing.T) {
 	t.Parallel()
 	data := blockOf(t, 60<<10)

@@ -10,8 +10,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/faultfs"
 )
 
-// Checkpoints are kept with the log (decision 54): no more than a tenth of it, the newest two in any case, the others spread over all of it, and a
-// start has those that the run before it had, after a crash too.
+// Checkpoints are kept with the log (decision 54): no more than a tenth of it, the newest two in any case, the others spread over all of it, and a start
+// finds those that the run before it had, after a crash too.
 func TestCheckpointsAreKept(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "", 11)

@@ -30,12 +30,12 @@ type foreignCheckpoint struct {
 	good bool
 }
 
-// foreignCheckpoints are made of the one at own. At other begins another frame, with its chain, and at end the log ends.
+// foreignCheckpoints are made of the checkpoint at own. Another frame begins at other, with the chain given, and the log ends at end.
 func foreignCheckpoints(own, other, end event.LSN, chain [4]byte) []foreignCheckpoint {
 	put64 := func(p []byte, at event.LSN) { binary.LittleEndian.PutUint64(p, uint64(at)) }
 	return []foreignCheckpoint{
 		{"its own", func([]byte) {}, own, true},
-		{"of another place of this log", func(p []byte) { put64(p[16:], other); copy(p[12:], chain[:]) }, other, true}, // it cannot be told
+		{"of another place of this log", func(p []byte) { put64(p[16:], other); copy(p[12:], chain[:]) }, other, true}, // it cannot be told from a good one
 		{"of a newer format", func(p []byte) { p[4]++ }, own, false},
 		{"of another partition", func(p []byte) { p[6]++ }, own, false},
 		{"of another namespace", func(p []byte) { p[8] ^= 1 }, own, false},
@@ -75,7 +75,7 @@ func otherFrame(t *testing.T, w *world, own event.LSN) (other event.LSN, chain [
 	return 0, chain
 }
 
-// F6: a checkpoint that is whole, but not of this log, is not used, and said so: the state in it would be that of other messages.
+// F6: a checkpoint that is whole, but not of this log, is not used, and is reported: the state in it would be that of other messages.
 func TestForeignCheckpoints(t *testing.T) {
 	t.Parallel()
 	w, _ := quiet(t, -1)
@@ -124,7 +124,7 @@ func TestForeignCheckpoints(t *testing.T) {
 	}
 }
 
-// F6: what is opened is what was looked at when the log was: another good checkpoint in its place is not.
+// F6: the checkpoint that is opened is the one that was looked at when the log was opened: another good one in its place is refused.
 func TestReplacedCheckpoint(t *testing.T) {
 	t.Parallel()
 	w, _ := quiet(t, -1)
@@ -148,7 +148,7 @@ func TestReplacedCheckpoint(t *testing.T) {
 	}
 }
 
-// A checkpoint says in whose reign its last frame was written, also one that ends where the next reign begins.
+// A checkpoint has the epoch in which its last frame was written, even one that ends where the next epoch begins.
 func TestEpochOfCheckpoint(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, t.Name(), 3)
@@ -204,7 +204,7 @@ func TestCheckpointSurvivesPowerLoss(t *testing.T) {
 	}
 }
 
-// F7: a note that is whole, but says of another log how far it went, refuses the partition, as does a chapter that nobody named.
+// F7: a partition is refused for a note that is whole but says how far another log went, and for a chapter that nothing names.
 func TestForeignNotes(t *testing.T) {
 	t.Parallel()
 	unclean, _ := quiet(t, -1)
@@ -300,7 +300,7 @@ func TestNoCleanMarkerForAnUncleanPartition(t *testing.T) {
 		if is := err == nil; is != (len(led) == 2) {
 			t.Errorf("led %v: clean marker %v", led, is)
 		}
-		w.fs.RemoveAll(simDir + "/clean") // as if it had ended otherwise
+		w.fs.RemoveAll(simDir + "/clean") // as if the run had not stopped cleanly
 	}
 }
 
@@ -334,7 +334,7 @@ func TestF6Checkpoints(t *testing.T) {
 			})
 		}
 	}
-	// Of a longer log: the checkpoint is ahead.
+	// From a longer log: the checkpoint is ahead.
 	w.on(w.fs, func(w *world) {
 		if err := errors.Join(w.open(), w.lead()); err != nil {
 			t.Fatal(err)

@@ -104,7 +104,7 @@ func copies(t *testing.T, w *world) {
 	w.refusesToCopy(all[2].lsn)
 }
 
-// refusesToCopy asks for copies that do not end where a frame that is durable does, and for one that nobody waits for. at is the end of a frame.
+// refusesToCopy asks for copies that do not end where a durable frame does, and for one whose context has ended. at is the end of a frame.
 func (w *world) refusesToCopy(at event.LSN) {
 	t, copier := w.t, w.store.(log.Copier)
 	none := func(log.Copied) error { return nil }

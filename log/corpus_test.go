@@ -47,7 +47,7 @@ func (c *corpus) text(n int) string {
 	return strings.Join(list, " ")
 }
 
-// message returns one, and its message-id.
+// message returns a message and its message-id.
 func (c *corpus) message() (id string, body []byte) {
 	type line struct {
 		SKU       string  `json:"sku"`
@@ -75,7 +75,7 @@ func (c *corpus) message() (id string, body []byte) {
 	for {
 		p, err := json.Marshal(order)
 		if err != nil {
-			panic(err) // there is nothing in it that could not be
+			panic(err) // everything in it can be encoded
 		}
 		if len(p) >= 1024 {
 			return c.uuid(), p[:1024] // the last word may be cut

@@ -27,8 +27,8 @@ type world struct {
 	fs   *faultfs.FS
 	opts log.Options
 	boot int
-	busy bool // what is done while a sync goes on: frames are written
-	// drops: the bodies of messages whose number it does not divide may be gone; 0: of none.
+	busy bool // frames are written while a sync goes on
+	// drops: the bodies of messages may be gone unless it divides their number; 0: no body may be gone.
 	drops int
 
 	sent  []uint64 // per message of partition 0, from 1: a random number that stands in its body
@@ -97,7 +97,7 @@ func (w *world) check() error {
 	return nil
 }
 
-// read compares what can be read with what was sent, and says how many messages that are.
+// read compares what can be read with what was sent, and returns how many messages those are.
 func (w *world) read() (n int, err error) {
 	var d event.Decoder
 	for f, err := range w.part.Read(ctx, 0) {
@@ -131,7 +131,7 @@ func (w *world) read() (n int, err error) {
 	return n, nil
 }
 
-// A checkpoint's state is the number of messages below it, said many times.
+// A checkpoint's state is the number of messages below it, repeated many times.
 func (w *world) checkCheckpoint(c log.CheckpointInfo) error {
 	r, err := w.part.OpenCheckpoint(c.LSN)
 	if err != nil {
@@ -254,7 +254,7 @@ func (w *world) crash(mode faultfs.Mode) {
 	w.fs = w.fs.Crash(w.rng, mode)
 }
 
-// life is one run from open on: rotation of segments and chapters, checkpoints, idle frames.
+// life is one run, beginning with open: rotation of segments and chapters, checkpoints, idle frames.
 func (w *world) life() error {
 	if err := w.open(); err != nil {
 		return err
@@ -265,7 +265,7 @@ func (w *world) life() error {
 	return w.live()
 }
 
-// live is what a life does once it writes.
+// live is what a life does once the log can be written.
 func (w *world) live() error {
 	if w.busy {
 		w.fs.During(func(string) {
@@ -347,7 +347,7 @@ func (w *world) life2() error {
 	return w.stop()
 }
 
-// base is a world whose disk lost power with a torn tail: what recovery has to work on.
+// unclean is a world whose disk lost power with a torn tail: what recovery has to work on.
 func unclean(t testing.TB, name string, seed uint64) *world {
 	w := newWorld(t, name, seed)
 	if err := w.life(); err != nil {
@@ -439,7 +439,7 @@ func TestF8F9F10ErrorAtEveryCall(t *testing.T) {
 						if err != nil {
 							w.stillPoisoned(err)
 						}
-						// With dropped pages and a disk that stays broken there is no note of it, and a refusal is right.
+						// With dropped pages and a disk that stays broken there is no fault note, and a refusal is right.
 						mode := faultfs.Kill
 						if k%2 == 0 || fault.DropPages && forever {
 							mode = faultfs.PowerLoss
@@ -457,7 +457,7 @@ func TestF8F9F10ErrorAtEveryCall(t *testing.T) {
 	}
 }
 
-// step is 1, so that nothing is left out, but with -short.
+// step is 1, so that nothing is left out, except with -short.
 func step() int {
 	if testing.Short() {
 		return 7
@@ -465,7 +465,7 @@ func step() int {
 	return 1
 }
 
-// stillPoisoned checks that a writer that failed stays failed, although the disk is well again.
+// stillPoisoned checks that a writer that failed stays failed, although the disk works again.
 func (w *world) stillPoisoned(err error) {
 	if w.w == nil || !errors.Is(err, log.ErrPoisoned) {
 		return

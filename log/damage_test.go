@@ -220,7 +220,7 @@ func TestSameBoot(t *testing.T) {
 	}
 }
 
-// TestF7Files: files missing, doubled, swapped, renamed, foreign.
+// TestF7Files: files that are missing, doubled, swapped, renamed or foreign are refused by name.
 func TestF7Files(t *testing.T) {
 	t.Parallel()
 	w, _ := quiet(t, -1)
@@ -354,8 +354,8 @@ func TestCleanMarker(t *testing.T) {
 	})
 }
 
-// TestF9FaultNote: after a failed sync whose pages are gone, without a reboot, what was acknowledged is served, and a log
-// that ends before it is refused. Room that was synced is what the file shows in place of the lost pages: then nothing is cut.
+// TestF9FaultNote: after a failed sync whose pages are gone, and without a reboot, what was acknowledged is served, and a log that ends before that is
+// refused. Room that was synced is what the file shows in place of the lost pages: then nothing is cut.
 func TestF9FaultNote(t *testing.T) {
 	t.Parallel()
 	for _, room := range []int{-1, 1024, 8192} { // none; too little for the frame that is lost; enough
@@ -429,8 +429,8 @@ func TestF13InUse(t *testing.T) {
 	}
 }
 
-// TestP24Contained: damage of one partition does not stop another; of the catalogue it does. A refused partition stays
-// refused after the others ran and stopped.
+// TestP24Contained: damage of one partition does not stop another; damage of the catalogue stops all. A refused partition stays refused after the others ran
+// and stopped.
 func TestP24Contained(t *testing.T) {
 	t.Parallel()
 	disk := faultfs.New()
@@ -476,8 +476,7 @@ func TestP24Contained(t *testing.T) {
 	}
 }
 
-// What a start cuts off is nowhere lost: wherever the power fails while it repairs, the bytes are in the log's file still, or in the
-// file they are kept in.
+// What a start cuts off is never lost: wherever the power fails while it repairs, the bytes are still in the log's file, or in the file they are kept in.
 func TestCutIsKept(t *testing.T) {
 	t.Parallel()
 	w, _ := quiet(t, -1)

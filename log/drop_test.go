@@ -22,7 +22,7 @@ func dropping(t testing.TB, name string, seed uint64) *world {
 // wants reports whether the body of a message is still wanted: of every third one, then of every sixth, and so on.
 func (w *world) wants(n int) bool { return w.drops == 0 || n%w.drops == 0 }
 
-// drop drops from every sealed file what is not wanted, and asks for more the next time.
+// drop drops from every sealed file what is not wanted, and wants less the next time.
 func (w *world) drop() error {
 	if w.drops == 0 {
 		return nil
@@ -44,7 +44,7 @@ func (w *world) drop() error {
 	return nil
 }
 
-// Bodies that nobody wants go, all others stay, and what does not pay is left (reliability.md P22).
+// Bodies that nobody wants go, all others stay, and a file of which too little would go is left alone (reliability.md P22).
 func TestDropBodies(t *testing.T) {
 	t.Parallel()
 	w := sealing(t, t.Name(), 8)
@@ -149,7 +149,7 @@ func TestDamagedFileKeepsItsBodies(t *testing.T) {
 			}
 			continue
 		}
-		// The damage was in what was dropped: the revision is good.
+		// The damage was in a body that was dropped: the revision is good.
 		w.drops = 2
 		if err := w.stop(); err != nil {
 			t.Fatal(err)

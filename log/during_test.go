@@ -93,7 +93,7 @@ func TestCrashAfterWriteDuringSync(t *testing.T) {
 			w.rng.Uint64()
 		}
 		w.crash(mode)
-		if err := w.open(); err != nil { // checks that nothing is missing that was promised
+		if err := w.open(); err != nil { // checks that nothing that was promised is missing
 			t.Fatal(err)
 		}
 		if left[len(w.sent)] = true; mode == faultfs.Kill && len(w.sent) != 3 {

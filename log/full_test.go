@@ -14,8 +14,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/faultfs"
 )
 
-// takesRoom are the calls that fail when there is no room and have done nothing then: to cut a file takes some where it is copied for that. A sync is
-// not among them.
+// takesRoom are the calls that fail without an effect when there is no room. Cutting a file is one, since some file systems copy it for that. A sync is not
+// among them.
 var takesRoom = []faultfs.Op{faultfs.OpCreate, faultfs.OpMkdir, faultfs.OpRename, faultfs.OpWrite, faultfs.OpAllocate, faultfs.OpTruncate}
 
 // TestF8EveryCallWithoutRoom: a disk or a quota that is full at one call that takes room, or at the next three, costs a running log nothing: no frame is
@@ -80,7 +80,7 @@ func everyCallWithoutRoom(t *testing.T, name string, reserve int64, fault faultf
 	}
 }
 
-// others fill the disk with a file of theirs, so that only that many bytes are free.
+// others fills the disk with a file of other programs, so that only that many bytes are free.
 func (w *world) others(free int64) {
 	const theirs = "/theirs"
 	if _, err := w.fs.Stat(theirs); err == nil {
@@ -97,7 +97,7 @@ func (w *world) others(free int64) {
 	}
 }
 
-// look looks at the disk, twice, and demands that it has so much room.
+// look looks at the disk, twice, and demands that its room is as given.
 func (w *world) look(want log.Room, why string) {
 	w.t.Helper()
 	for range 2 {
@@ -177,7 +177,7 @@ func TestF8States(t *testing.T) {
 	w.after()
 }
 
-// TestF8Quota: a quota that the disk does not tell of is found by what it refuses, and gone when it lets the reserve be filled up twice.
+// TestF8Quota: a quota that the disk does not report is found by what it refuses, and counts as gone when the reserve could be filled up twice.
 func TestF8Quota(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, t.Name(), 4)

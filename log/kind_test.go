@@ -219,7 +219,7 @@ func walkOver(t *testing.T, p *partition, report func(*CorruptError) error) (*wa
 	return w, nil
 }
 
-// A walk passes over what is erased, which is no damage, and over nothing else.
+// A walk passes over what is erased, which is no damage, but over nothing else.
 func TestWalkSecondKind(t *testing.T) {
 	t.Parallel()
 	_, p, bodies := stocked(t, t.TempDir())

@@ -30,7 +30,7 @@ func sharing(t *testing.T, dir string, now func() time.Time) *store {
 	return s.(*store)
 }
 
-// leasesHeld is how many leases who leads the log finds.
+// leasesHeld is how many leases the store that leads the log finds.
 func leasesHeld(t *testing.T, leader Store, now func() time.Time) int {
 	t.Helper()
 	s := leader.(*store)
@@ -44,7 +44,7 @@ func leasesHeld(t *testing.T, leader Store, now func() time.Time) int {
 	return len(all)
 }
 
-// noLeases puts what is no lease, under the names of some, beside one that is. It returns the file that one of them is a link to.
+// noLeases puts files that are no leases, under names of leases, beside a real one. It returns the file that one of them is a link to.
 func noLeases(t *testing.T, dir, lease string) (outside string) {
 	t.Helper()
 	outside = filepath.Join(t.TempDir(), "outside")
@@ -66,8 +66,8 @@ func noLeases(t *testing.T, dir, lease string) (outside string) {
 	return outside
 }
 
-// TestLease: a shared reader has one, of which whoever leads the log can read what it needs, until it ends or stands still for a minute. Files that
-// only look like leases are none, and are left alone.
+// TestLease: a shared reader has a lease, in which the store that leads the log can read what the reader needs, until the reader ends or stands still for a
+// minute. Files that only look like leases are none, and are left alone.
 func TestLease(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -125,7 +125,7 @@ func TestLease(t *testing.T) {
 	}
 }
 
-// A lease that somebody removed is missed by nobody.
+// A reader goes on without a lease that somebody has removed.
 func TestLeaseRemoved(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

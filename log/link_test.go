@@ -40,8 +40,8 @@ var openers = map[string]func(dir string) error{
 	},
 }
 
-// reliability.md S33: a link in the place of what a log is read through is refused by a start and by those who look alike, and for
-// what it is: no damage.
+// reliability.md S33: a link in the place of what a log is read through is refused alike by a start and by those who only look, and for what it is: a link,
+// not damage.
 func TestS33LinkInside(t *testing.T) {
 	t.Parallel()
 	dir, away := t.TempDir(), filepath.Join(t.TempDir(), "away")
@@ -78,7 +78,7 @@ func TestS33LinkInside(t *testing.T) {
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	for how, open := range openers { // links that nothing is read through are nobody's business
+	for how, open := range openers { // links that nothing is read through are left alone
 		if err := errors.Join(os.Symlink(away, filepath.Join(dir, how)), os.Symlink(away, filepath.Join(dir, "partitions", how)), open(dir)); err != nil {
 			t.Errorf("%s: %v", how, err)
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/planted"
 )
 
-// TestPlantedBugs are those of files: each is found by the test beside it.
+// TestPlantedBugs plants the bugs that concern files: each is found by the test beside it.
 func TestPlantedBugs(t *testing.T) {
 	planted.Find(t, map[mutant.Bug]string{
 		mutant.HalfFrame:       "TestF8EveryCallWithoutRoom",

@@ -125,14 +125,14 @@ func TestNamespaceBits(t *testing.T) {
 	}
 }
 
-// old makes the directory of a world one of format 1. All else is the same in both formats.
+// old turns the directory of a world into one of format 1. Everything else is the same in both formats.
 func (w *world) old() {
 	if err := w.fs.WriteFile(namespaceFile, []byte(namespaceText(1, ""))); err != nil {
 		w.t.Fatal(err)
 	}
 }
 
-// TestRaise: the first run that leads a directory of format 1 raises it before it writes anything else, and who only reads does not.
+// TestRaise: the first run that leads a directory of format 1 raises it before it writes anything else, and one that only reads does not.
 func TestRaise(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, t.Name(), 3)
@@ -271,8 +271,8 @@ func TestRaiseFails(t *testing.T) {
 	}
 }
 
-// TestUse: the first use of a capability is durable when Use returns, whatever happens then, and is there or not before that. Who does
-// not know the word is told so, and who knows it opens the directory.
+// TestUse: the first use of a capability is durable when Use returns, whatever happens then, and is there or not before that. A program that does not know
+// the word is told so, and one that does opens the directory.
 func TestUse(t *testing.T) {
 	t.Parallel()
 	base := newWorld(t, t.Name(), 6)
@@ -300,7 +300,7 @@ func TestUse(t *testing.T) {
 	}
 }
 
-// wantCapabilities opens the directory: it says that the words used are, or those that may be.
+// wantCapabilities opens the directory, and demands that its capabilities are used, or else maybe.
 func (w *world) wantCapabilities(used, maybe []string) {
 	w.t.Helper()
 	sorted := func(words []string) []string { return slices.Compact(slices.Sorted(slices.Values(words))) }
@@ -359,7 +359,7 @@ func TestUseAtOnce(t *testing.T) {
 	w.wantCapabilities(w.opts.Capabilities, nil)
 }
 
-// TestUseRefuses: no word that this program does not know, and nothing where it only looks.
+// TestUseRefuses: a word that this program does not know is refused, and any word in a store that is read-only.
 func TestUseRefuses(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, t.Name(), 8)

@@ -384,7 +384,7 @@ func TestNewRunInOneProcess(t *testing.T) {
 	}
 }
 
-// TestF21Panic: a bug in the writer's goroutine, or while a log is read, is an error of its own kind and not the end of the process.
+// TestF21Panic: a bug in the writer's goroutine, or while a log is read, is an error of its own kind, and does not end the process.
 func TestF21Panic(t *testing.T) {
 	t.Parallel()
 	disk := faultfs.New()

@@ -6,8 +6,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// The second in which nothing happened may be over just when something does: then no frame says that nothing did. There was one, at the place
-// that the batch had found and not taken yet, and the process ended when it came to be written.
+// A second without traffic may be over just when something happens: then no Skip frame is written. There used to be one, at the place that the batch had
+// found and not taken yet, and the process ended when the batch came to be written.
 func TestTickWhileABatchBegins(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -8,7 +8,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// What a reader over the network has yet to read is asked for like that of a reader beside the broker: for a minute, by partition, and for no more names
+// A reader over the network asks for what it has yet to read to be kept as one beside the broker does: for a minute, by partition, and under no more names
 // than there may be leases.
 func TestRemoteLease(t *testing.T) {
 	t.Parallel()

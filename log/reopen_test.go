@@ -53,7 +53,7 @@ func TestReopenAfterErrorAtEveryCall(t *testing.T) {
 					return
 				}
 				w.fs.Hook(nil)
-				if w.safe = 0; err == nil { // nobody was told: a read that could do without, for one
+				if w.safe = 0; err == nil { // nothing was reported, for instance of a read that can be done without
 					continue
 				}
 				if err := w.reopen(); err != nil {
@@ -131,8 +131,8 @@ func TestReopenDiesAtEveryCall(t *testing.T) {
 	}
 }
 
-// A partition is not reopened while somebody writes to it. One that was closed in order must end where it was closed; with its files back it is
-// what it was. So is one that a start refused, of which the clean marker says where it ends although that is gone (log-format.md 5.3).
+// A partition is not reopened while somebody writes to it. One that was closed in order must end where it was closed; with its files back it is what it was.
+// The same holds for one that a start refused: the clean marker said where it ends, although the marker is gone by now (log-format.md 5.3).
 func TestReopenWhatWasThere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, t.Name(), 3)
@@ -251,7 +251,7 @@ func TestReopenARefusedPartition(t *testing.T) {
 	}
 }
 
-// Whoever takes a partition away, or its disk, waits for its files to be closed: none is open when its writer is, however it ended, and whatever was
+// Who takes a partition away, or its disk, waits for its files to be closed: none is open once its writer is closed, however that ended, and whatever was
 // read.
 func TestClosedPartitionHasNoFileOpen(t *testing.T) {
 	t.Parallel()

@@ -109,7 +109,7 @@ func lead(t *testing.T, dir string, opts log.Options) error {
 	return errors.Join(append(errs, s.Close())...)
 }
 
-// F8: a start after a full disk needs no room for segments, nor for all tails at a time; what it cannot write leaves nothing behind.
+// F8: a start after a full disk needs no room for segments, nor for all tails at a time; a file that it cannot write leaves nothing behind.
 func TestF8StartOnFullDisk(t *testing.T) {
 	t.Parallel()
 	disk := faultfs.New()
@@ -156,8 +156,8 @@ func TestF8StartOnFullDisk(t *testing.T) {
 	}
 }
 
-// F9: after a sync that failed, the page cache shows what the disk lacks and no later sync brings it there. What a start shows of that
-// must be on the disk all the same, also where not even the note about the failure could be written.
+// F9: after a sync that failed, the page cache shows what the disk lacks and no later sync brings it there. What a start shows of that must be on the disk
+// all the same, even where the note about the failure could not be written either.
 func TestF9PageCacheLies(t *testing.T) {
 	t.Parallel()
 	for _, noted := range []bool{true, false} {
@@ -249,7 +249,7 @@ func TestRepairFailsAnywhere(t *testing.T) {
 	}
 }
 
-// A tail that does not fit beside itself is kept as it was.
+// A tail for whose copy there is no room beside it is kept as it was.
 func TestTailIsKeptAsItWas(t *testing.T) {
 	t.Parallel()
 	for _, room := range []int64{0, 200 << 10} {

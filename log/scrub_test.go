@@ -60,8 +60,8 @@ func (w *world) pass() (found []log.Damage) {
 	return nil
 }
 
-// F4: a bit that flips anywhere in what nobody writes any more is found in one pass, by the file it is in, and nothing else is; and when it has flipped
-// back nothing is found.
+// F4: a bit that flips anywhere in what nobody writes any more is found in one pass, with the file it is in, and nothing else is found; when it has flipped
+// back, nothing is.
 func TestScrubFindsEveryPart(t *testing.T) {
 	t.Parallel()
 	w := scrubbable(t)
@@ -161,7 +161,7 @@ func TestScrubGoesOn(t *testing.T) {
 	}
 }
 
-// F10: a file that cannot be read is damaged; one that is gone by then, a scrub that is to end, and a process without descriptors say nothing of it.
+// F10: a file that cannot be read is damaged; one that is gone by then, a scrub that is to end, and a process without descriptors prove nothing about it.
 func TestScrubReadErrors(t *testing.T) {
 	t.Parallel()
 	w := scrubbable(t)

@@ -15,7 +15,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/sealed"
 )
 
-// faulty is a file system that writes something else than it was given at one place of files that are to be sealed ones.
+// faulty is a file system that writes another byte than it was given, at one place of files that are to become sealed files.
 type faulty struct {
 	disk.FS
 	at int64 // negative: nowhere
@@ -80,7 +80,7 @@ func twoChapters(t *testing.T, dir string, at int64) (log.Partition, *event.Mess
 	}
 }
 
-// What is on the disk is read back before anything relies on it: wherever a byte of a sealed file comes to be another one, the chapter stays.
+// What is on the disk is read back before anything relies on it: wherever a wrong byte is stored in a sealed file, the chapter stays.
 func TestSealedIsReadBack(t *testing.T) {
 	t.Parallel()
 	tried := 0
@@ -111,7 +111,7 @@ func TestSealedIsReadBack(t *testing.T) {
 	}
 }
 
-// Of a body of which only the beginning is wanted nothing but its block has a checksum: whatever is wrong in it, something else is never read.
+// Where only the beginning of a body is wanted, only the checksum of its block can be compared: whatever is wrong in it, wrong bytes are never read.
 func TestBlocksAreChecked(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -79,7 +79,7 @@ func (w *world) wantSealed() {
 	}
 }
 
-// seal seals what is closed, and reads what there is then. What ends sealing alone ends nothing else.
+// seal seals what is closed, and reads the log then. An error that ends sealing ends nothing else.
 func (w *world) seal() error {
 	if w.opts.SealAfter == 0 {
 		return nil
@@ -109,8 +109,8 @@ func sealing(t testing.TB, name string, seed uint64) *world {
 	return w
 }
 
-// Whatever is wrong in a sealed file, a thorough look and a survey name the file; a start refuses what is wrong with its ends; and nothing ever reads
-// something else than was written.
+// Whatever is wrong in a sealed file, a thorough look and a survey name the file; a start refuses what is wrong with its ends; and nothing ever reads other
+// bytes than were written.
 func TestSealedDamage(t *testing.T) {
 	t.Parallel()
 	w, names := sealedLog(t, 3)
@@ -218,7 +218,7 @@ func survey(t *testing.T, w *world) (places []*log.CorruptError) {
 	return places
 }
 
-// Sealed files that are missing, are another one's, or belong to nobody are refused by name.
+// Sealed files that are missing, are those of another chapter, or that nothing names are refused by name.
 func TestSealedFilesThatDoNotBelong(t *testing.T) {
 	t.Parallel()
 	for name, harm := range map[string]func(fs *faultfs.FS, names []string) error{
@@ -329,7 +329,7 @@ func TestReadWhileSealing(t *testing.T) {
 	}
 }
 
-// bodies are those of messages that were written.
+// bodies are the bodies of messages that were written.
 type bodies struct {
 	mu   sync.Mutex // guards what follows
 	list []event.Blob
@@ -343,7 +343,7 @@ func (b *bodies) len() int {
 
 func bodyOf(n int) []byte { return bytes.Repeat([]byte(fmt.Sprint(n, ".")), 60) }
 
-// write writes one more.
+// write writes one more message.
 func (b *bodies) write(w log.Writer) error {
 	n := b.len()
 	m := &event.MessageEnqueued{Sequence: event.SequenceNumber(n + 1), Body: event.Blob{Data: bodyOf(n)}}
@@ -357,7 +357,7 @@ func (b *bodies) write(w log.Writer) error {
 	return ticket.Err()
 }
 
-// check reads one, if it is there.
+// check reads a body, if it is there.
 func (b *bodies) check(p log.Reader, n int) error {
 	if n >= b.len() {
 		return nil
@@ -397,7 +397,7 @@ func readBeside(t *testing.T, dir string) error {
 	return readFrames(t.Context(), p, 0)
 }
 
-// lastBut is the last segment of another chapter than the newest.
+// lastBut is the last segment that is not of the newest chapter.
 func lastBut(list []log.SegmentInfo) log.SegmentInfo {
 	newest := list[len(list)-1].Chapter
 	for i := len(list) - 1; i > 0; i-- {

@@ -317,7 +317,7 @@ func TestSharedChanges(t *testing.T) {
 	})
 }
 
-// life2after writes a little and notes it.
+// life2after writes a little, and the progress note.
 func (w *world) life2after() error {
 	w.send(1, 1, log.Durable)
 	err := w.work()

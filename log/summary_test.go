@@ -11,7 +11,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/sealed"
 )
 
-// total is the sum of summaries, in which it does not show how chapters are kept.
+// total is the sum of summaries, which does not depend on how chapters are kept.
 func total(t *testing.T, p log.Partition) (all log.Summary, files int) {
 	t.Helper()
 	kinds, slicesOf := map[event.Kind]sealed.KindCount{}, map[event.Slice]sealed.SliceCount{}
@@ -49,7 +49,7 @@ func total(t *testing.T, p log.Partition) (all log.Summary, files int) {
 	return all, files
 }
 
-// A log has the same whether it is sealed or not, and nothing between the ends of a sealed file is read to say so.
+// The summaries of a log have the same sum whether it is sealed or not, and nothing between the ends of a sealed file is read for them.
 func TestSummaries(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, t.Name(), 8)

@@ -217,7 +217,7 @@ func (w *world) harm(rng *rand.Rand) string {
 	return fmt.Sprintf("%s %s at %d", what, name, at)
 }
 
-// A survey also says what is wrong behind damage of another kind: a manifest, a missing file or chapter, a note, a checkpoint.
+// A survey also finds what is wrong behind damage of other kinds: a manifest, a missing file or chapter, a note, a checkpoint.
 func TestSurveyBehindMissingThings(t *testing.T) {
 	t.Parallel()
 	w, _ := quiet(t, 1024)
@@ -257,7 +257,7 @@ func TestSurveyBehindMissingThings(t *testing.T) {
 	}
 }
 
-// A damaged namespace.json or clean marker, of which no partition is to blame, hides no damage in partitions.
+// A damaged namespace.json or clean marker, which is no partition's damage, hides none in partitions.
 func TestSurveyWithoutNamespace(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, t.Name(), 8)

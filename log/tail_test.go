@@ -17,7 +17,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
-// library opens tidwall/wal on an empty directory, to be written to and no more.
+// library opens tidwall/wal on an empty directory, only to write to it.
 func library(dir string, segmentBytes int) (*wal.Log, error) {
 	return wal.Open(dir, &wal.Options{NoSync: true, SegmentSize: segmentBytes, LogFormat: wal.Binary, SegmentCacheSize: 1,
 		NoCopy: true, DirPerms: 0o700, FilePerms: 0o600})

@@ -17,8 +17,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/faultfs"
 )
 
-// A start and a survey are one walk, so their agreeing does not show that they are right. The texts of both stand in a file, for damage done
-// at random from fixed seeds. -update writes it; a difference is a change of what users are told.
+// A start and a survey are one walk, so that they agree does not show that they are right. The texts of both stand in a file, for damage done at random from
+// fixed seeds. -update writes it; a difference is a change of what users are told.
 func TestVerdicts(t *testing.T) {
 	t.Parallel()
 	unclean, _ := quiet(t, 1024)

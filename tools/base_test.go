@@ -16,7 +16,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools"
 )
 
-// ofBase reports whether events of a kind stand in bases alone, which no dump shows.
+// ofBase reports whether events of a kind stand only in bases, which no dump shows.
 func ofBase(k event.Kind) bool {
 	return k >= event.KindSliceRestored && k <= event.KindCatalogueRestored
 }
@@ -53,7 +53,7 @@ func cutLog(t *testing.T) (dir string, base log.BaseInfo, first event.LSN) {
 	return dir, base, first
 }
 
-// log verify names the base and proves it; log dump shows what is kept, and says from where on that is.
+// log verify names the base and proves it; log dump shows what is kept, and says where that begins.
 func TestToolsWithBase(t *testing.T) {
 	t.Parallel()
 	dir, base, first := cutLog(t)

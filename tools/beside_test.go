@@ -15,8 +15,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools"
 )
 
-// TestBeside: what is printed of a directory that a broker writes is, to the byte, what is printed of it stopped where it was last known to be
-// durable, and it is said how far that is.
+// TestBeside: the output for a directory that a broker writes is, to the byte, the output for one that was stopped where the log was last known to be
+// durable, and the notes say how far that is.
 func TestBeside(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -71,7 +71,7 @@ func TestBeside(t *testing.T) {
 		}
 	}
 	same()
-	var live bytes.Buffer // the copy is nobody's, and somebody may take it while it is read
+	var live bytes.Buffer // nobody uses the copy, and a broker may take it while it is read
 	if err := tools.Dump(&live, stopped, tools.DumpOptions{Beside: tools.Beside{Live: true, Notes: stopper{t, stopped}}}); err != nil || strings.Count(live.String(), "\n") < 26 {
 		t.Errorf("%v\n%.1000s", err, live.String())
 	}
@@ -80,7 +80,7 @@ func TestBeside(t *testing.T) {
 	}
 }
 
-// stopper takes a directory, as a broker that starts does, when something is noted of it.
+// stopper takes a directory, as a broker that starts does, when a note is written about it.
 type stopper struct {
 	t   *testing.T
 	dir string

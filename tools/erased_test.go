@@ -12,7 +12,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/logdir"
 )
 
-// lean is a partition of whose bodies history keeps none.
+// lean is a partition whose history keeps no bodies.
 type lean struct{ log.Partition }
 
 func (lean) ReadBlob(_ event.Blob, dst []byte) ([]byte, error) { return dst, event.ErrErased }

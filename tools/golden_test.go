@@ -139,7 +139,7 @@ func topicHistory() [][]event.Event {
 	}
 }
 
-// facts goes on with what changes nothing, and with what is kept of a message beside its body.
+// facts goes on with events that change nothing, and with what is kept of a message besides its body.
 func facts() [][]event.Event {
 	at := func(s int) event.Time { return event.Time(1_900_000_000_000 + 1000*s) }
 	queue := event.Envelope{Slice: event.Slice{Entity: 9}, Origin: 8}

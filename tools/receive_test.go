@@ -15,7 +15,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools"
 )
 
-// given is a running broker's directory, and what a copy of it gives to put. harm may change a file on its way.
+// given calls put with every file and directory of a copy of a running broker's directory.
 func given(t *testing.T, put func(log.Copied) error) error {
 	t.Helper()
 	d := logdir.Open(t, t.TempDir(), log.Options{Partitions: 1, SegmentBytes: 2000})
@@ -78,7 +78,8 @@ func TestReceive(t *testing.T) {
 	}
 }
 
-// What is damaged on its way, or is not all there, does not get the name; what could lead out of the directory is refused, and what was received goes.
+// What is damaged on its way, or is not all there, does not get the name; names that could lead out of the directory are refused, and what was received is
+// removed.
 func TestReceiveRefused(t *testing.T) {
 	t.Parallel()
 	flip := func(c log.Copied) (log.Copied, error) {
@@ -132,7 +133,7 @@ func TestReceiveRefused(t *testing.T) {
 	}
 }
 
-// refused receives a copy of which each file is changed on its way, and demands that it does not come to its end, and leaves nothing behind.
+// refused receives a copy with each file given to change on its way, and demands that this fails and leaves nothing behind.
 func refused(t *testing.T, change func(log.Copied) (log.Copied, error), says string) {
 	dir := filepath.Join(t.TempDir(), "copy")
 	in, err := tools.Receive(dir)

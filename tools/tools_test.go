@@ -179,8 +179,8 @@ type strange struct{ *event.MessageExpired }
 
 func (strange) Kind() event.Kind { return 200 }
 
-// Records that frames without a fault hold, and that no start takes: both tools name partition, frame and record, as the start does. One that
-// does not fit the state is damage, and dump, which has no state, prints it; one of a newer program is an error of both.
+// Records that no start takes, in frames without a fault: both tools name partition, frame and record, as the start does. A record that does not fit the
+// state is damage, but dump, which has no state, prints it; a record of a newer program is an error of both.
 func TestRecordsThatNoStartTakes(t *testing.T) {
 	t.Parallel()
 	env := event.Envelope{Slice: event.Slice{Entity: 4}}
@@ -222,7 +222,7 @@ func TestRecordsThatNoStartTakes(t *testing.T) {
 	}
 }
 
-// A checkpoint in another encoding is no use to this program, and no damage: replay begins earlier.
+// A checkpoint in another encoding is of no use to this program, and no damage: replay begins earlier.
 func TestVerifyOtherEncoding(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

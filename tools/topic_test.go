@@ -24,7 +24,7 @@ import (
 // marker is in every key of every access rule.
 const marker event.Secret = "MARKER-bm90IGEga2V5"
 
-// evil is what no terminal may get.
+// evil is text that must not reach a terminal as it is.
 const evil = "\x1b[2J\u202e\xff\n\x7f\u0085\U000e0041"
 
 // write makes a data directory with one partition, each record in a frame of its own, and a checkpoint behind the last one with
@@ -182,7 +182,7 @@ func missing(path string, got any, t reflect.Type) (list []string) {
 	return list
 }
 
-// SM-372, S31, S33: of every event, filled with what is worst, every field is printed; no control character and no key is.
+// SM-372, S31, S33: of every event, with the worst values in all fields, every field is printed, but no control character and no key.
 func TestDumpEverything(t *testing.T) {
 	t.Parallel()
 	var pool event.Pool
@@ -237,7 +237,7 @@ func clean(t *testing.T, out string) {
 	}
 }
 
-// S31: keys are in the log and nowhere else, also not in what verify says of a log that makes no sense.
+// S31: keys are in the log and nowhere else, not even in what verify says of a log that makes no sense.
 func TestVerifyShowsNoKeys(t *testing.T) {
 	t.Parallel()
 	p := event.Properties{AccessRules: []event.AccessRule{{Name: evil, Primary: marker, Secondary: marker}}}

@@ -150,7 +150,7 @@ func TestVerifyNamesEveryPlace(t *testing.T) {
 	}
 }
 
-// Lines of a directory without damage, and of one whose clean marker is damaged, which is the business of all partitions.
+// Lines of a directory without damage, and of one whose clean marker is damaged, which concerns all partitions.
 func TestVerifyLines(t *testing.T) {
 	t.Parallel()
 	dir := long(t, 3, 100)

@@ -11,7 +11,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/faultfs"
 )
 
-// contents is what a file has.
+// contents returns the contents of a file.
 func contents(t *testing.T, fsys disk.FS, name string) string {
 	t.Helper()
 	f, err := fsys.Open(name)

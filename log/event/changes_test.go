@@ -67,7 +67,7 @@ func TestSizeOfChanges(t *testing.T) {
 	}
 }
 
-// What is written is read; of what is not written, each is told by what is wrong with it, and where.
+// What is written is read. Bytes that are never written are refused, and the error says what is wrong with them, and where.
 func TestReadChanges(t *testing.T) {
 	t.Parallel()
 	whole := RuleChanges{Removed: []string{"x", ""}, Set: Changes{{"a", textValue("b")}, {"n", Value{Type: Encoded, Text: "\x40"}}, {Name: "none"}},

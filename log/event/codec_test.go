@@ -34,7 +34,7 @@ func (b *body) AppendBlob(head, tail []byte) (Position, uint32) {
 
 func (b *body) bounds() [2]uint32 { return [2]uint32{96, 96 + uint32(len(b.data))} }
 
-// samples returns an event of every kind, every field different and not zero but for those that only a capability sets.
+// samples returns an event of every kind, every field different and not zero, except those that only a capability sets.
 func samples() []Event {
 	var pool Pool
 	var list []Event

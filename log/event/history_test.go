@@ -59,7 +59,7 @@ func TestRetentionOver(t *testing.T) {
 	}
 }
 
-// A policy says what it says, and leaves the rest to another one.
+// What a policy says counts, and the rest is taken from another one.
 func TestHistoryPolicyOr(t *testing.T) {
 	t.Parallel()
 	p := HistoryPolicy{Bodies: KeepNone}.Or(HistoryPolicy{Events: 5, Bodies: 6})

@@ -39,7 +39,7 @@ func TestInstant(t *testing.T) {
 			t.Errorf("%q is %+v", text, v)
 		}
 	}
-	for _, zone := range []string{"?", "+2", "none "} { // of no writer of ours
+	for _, zone := range []string{"?", "+2", "none "} { // none of our writers writes these
 		if got := string(AppendInstant(nil, Value{Type: Instant, Bits: 1<<64 - 1, Text: zone})); got != "9999-12-31T23:59:59.9999999Z" {
 			t.Errorf("%q: %s", zone, got)
 		}

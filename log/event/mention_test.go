@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// numbers are the sequence numbers in a value, but for those of where a message came from.
+// numbers are the sequence numbers in a value, except those of where a message came from.
 func numbers(v reflect.Value) (list []SequenceNumber) {
 	switch v.Kind() {
 	case reflect.Uint64:

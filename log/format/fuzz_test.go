@@ -82,9 +82,9 @@ func FuzzScan(f *testing.F) {
 	})
 }
 
-// FuzzMutate damages a valid segment in which every frame but the last is known to be durable, with room behind it and without, after
-// a restart of the machine and without: no frame that was not written comes out, and damage below the last frame is never taken
-// for a torn tail. When only the process died, no damage is; a frame cut short still is.
+// FuzzMutate damages a valid segment in which every frame but the last is known to be durable, with room behind it and without, after a restart of the
+// machine and without: no frame that was not written comes out, and damage below the last frame is never taken for a torn tail. When only the process died,
+// no damage is taken for one, and only a frame that was cut short still is.
 func FuzzMutate(f *testing.F) {
 	f.Add(uint16(100), byte(1), uint16(0), byte(0), uint16(0xffff), uint16(0), false)
 	f.Add(uint16(900), byte(0x80), uint16(901), byte(1), uint16(1200), uint16(0), true)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// forge returns a file of which a part is another one, with all the digests that it needs to be believed, and its footer is changed.
+// forge returns a file with one part replaced and its footer changed, and with all the digests that it needs to be believed.
 func forge(t *testing.T, p []byte, part Part, bytes []byte, change func(*Footer)) []byte {
 	t.Helper()
 	f := open(t, p)
@@ -27,7 +27,7 @@ func forge(t *testing.T, p []byte, part Part, bytes []byte, change func(*Footer)
 	return append(out, foot.Encode()...)
 }
 
-// Indexes that are not of the frames of their file are found, though every digest in it is right.
+// Indexes that do not fit the frames of their file are found, though every digest in it is right.
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	frames := chapter(rand.New(rand.NewPCG(3, 3)))

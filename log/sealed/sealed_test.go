@@ -392,7 +392,7 @@ func FuzzEnds(f *testing.F) {
 	})
 }
 
-// FuzzBlock: any bytes are a block, compressed or not, or none; what is one has its bytes at its addresses, in order.
+// FuzzBlock: any bytes, compressed or not, are a block or are refused; a block has its bytes at its addresses, in order.
 func FuzzBlock(f *testing.F) {
 	p, _ := chapter(rand.New(rand.NewPCG(1, 16))).seal(f, 1<<20, nil)
 	file, err := Open(bytes.NewReader(p), int64(len(p)))
@@ -428,7 +428,7 @@ func FuzzBlock(f *testing.F) {
 	})
 }
 
-// FuzzIndexes: rows and contents that decode encode to the same bytes, and no number of entries is believed.
+// FuzzIndexes: rows and contents that decode encode to the same bytes, and no number of entries is believed unchecked.
 func FuzzIndexes(f *testing.F) {
 	p, foot := chapter(rand.New(rand.NewPCG(1, 16))).seal(f, 1<<20, nil)
 	for _, part := range []Part{RecordIndex, BodyIndex, IDs, Summary} {

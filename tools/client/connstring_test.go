@@ -82,7 +82,7 @@ func TestConnectionStringHidesItsKey(t *testing.T) {
 	}
 }
 
-// Our signer and that of the broker's tests are written apart; they must agree.
+// Our signer and that of the broker's tests were written independently; they must agree.
 func TestTokenIsTheBrokersToken(t *testing.T) {
 	t.Parallel()
 	cs, err := ParseConnectionString("Endpoint=sb://h:1;SharedAccessKeyName=rule ü;SharedAccessKey=a+b/c=;UseDevelopmentEmulator=true")

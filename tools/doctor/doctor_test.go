@@ -32,7 +32,7 @@ func TestClock(t *testing.T) {
 	}
 }
 
-// What is measured with leaves nothing behind, also where the measurement ends at once.
+// Measuring leaves no files behind, even where it ends at once.
 func TestSync(t *testing.T) {
 	t.Parallel()
 	for _, ended := range []bool{false, true} {

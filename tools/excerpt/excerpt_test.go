@@ -172,7 +172,7 @@ func (m *model) step() {
 	}
 }
 
-// origin is somebody, who is defined in a chapter before anything else there names him.
+// origin is a random origin, and the event that defines it, if no event of the chapter has done so.
 func (m *model) origin(in int) (event.OriginID, []event.Event) {
 	l := &m.logs[in]
 	if l.known == nil || l.Batch().BeginsChapter() {
@@ -265,7 +265,7 @@ func stateOf(t *testing.T, s log.Store, id log.PartitionID, of map[event.EntityI
 	return x
 }
 
-// described is all of a state that people can be shown, without where bodies stand, and what is in them.
+// described is all of a state that can be shown, without where bodies stand; with bodies also what is in them.
 func described(t *testing.T, x *index.Index, p log.Partition, bodies bool) string {
 	t.Helper()
 	var b strings.Builder
@@ -304,7 +304,7 @@ func read(t *testing.T, p log.Partition, b event.Blob) []byte {
 	return got
 }
 
-// events are those that a question about them shows, but for where they stand in a session of the test.
+// eventsOf are the rows that a question about events shows.
 func eventsOf(t *testing.T, s log.Store, r ledger.Range) (rows []string) {
 	t.Helper()
 	err := ledger.New(s, func(l ledger.Line) error {
@@ -319,8 +319,8 @@ func eventsOf(t *testing.T, s log.Store, r ledger.Range) (rows []string) {
 	return rows
 }
 
-// A slice has at its beginning and at its end the state of the original, as far as it is of its entities, the same events between them, and with
-// them all bodies that anything points to.
+// A slice has, at its beginning and at its end, the state of the original as far as its entities go, the same events in between, and all bodies that any of
+// these point to.
 func TestSlice(t *testing.T) {
 	t.Parallel()
 	related := map[string]map[event.EntityID]bool{"": nil, "orders": {orders: true}, "bills": {bills: true}, "weather": {weather: true, all: true, some: true},
@@ -447,7 +447,7 @@ func TestSliceHidesKeys(t *testing.T) {
 	}
 }
 
-// A broker's log goes on behind a slice, whose history stays.
+// A broker can go on with a slice: its log continues behind the slice's history, which stays.
 func TestSliceGoesOn(t *testing.T) {
 	t.Parallel()
 	m := newModel(t, 11)
@@ -469,7 +469,7 @@ func TestSliceGoesOn(t *testing.T) {
 	}
 }
 
-// What is broken off is not taken for a slice, and nothing is written where anything is.
+// A slice that was broken off is not taken for one, and nothing is written to a directory that is not empty.
 func TestSliceIsWhole(t *testing.T) {
 	t.Parallel()
 	m := newModel(t, 13)

@@ -28,7 +28,7 @@ import (
 
 func discard(ledger.Line) error { return nil }
 
-// export exports a directory and returns where to.
+// export exports a directory, and returns where the export is.
 func export(t testing.TB, dir string, o Options) (string, Summary) {
 	t.Helper()
 	s, err := log.Open(t.Context(), dir, log.Options{Shared: true})
@@ -46,7 +46,7 @@ func export(t testing.TB, dir string, o Options) (string, Summary) {
 	return o.Dir, sum
 }
 
-// odd is a directory with the texts and turns that formats trip over.
+// odd is a directory with texts and sequences of events that formats trip over.
 func odd(t *testing.T) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "data")
@@ -156,7 +156,7 @@ func agree[T any](t *testing.T, name, parquetDir, jsonDir, csvDir string) []T {
 	return rows
 }
 
-// An export has every event of a larger log once, in its order, sealed or not, and beside it what is made of them.
+// An export has every event of a larger log once, in its order, sealed or not, and the rows of other tables that are made of them.
 func TestExportHasAll(t *testing.T) {
 	t.Parallel()
 	for _, raw := range []bool{false, true} {
@@ -205,7 +205,7 @@ func TestExportHasAll(t *testing.T) {
 	}
 }
 
-// What is there is not added to, and what was broken off has no name of an export.
+// An export is not added to, and the files of one that was broken off do not have the names of an export.
 func TestExportIsWholeOrNot(t *testing.T) {
 	t.Parallel()
 	data := odd(t)
@@ -264,7 +264,7 @@ func BenchmarkExport(b *testing.B) {
 	}
 }
 
-// processor is the time of a processor that the program has had: on a machine that others use, too, what an export costs.
+// processor is the CPU time that the program has used: what an export costs on a machine that other programs use, too.
 func processor(b *testing.B) time.Duration {
 	var use syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &use); err != nil {

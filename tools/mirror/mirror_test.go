@@ -17,7 +17,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log"
 )
 
-// logs are what a broker has, as entries by partition.
+// logs are the logs of a broker, as entries by partition.
 type logs struct {
 	namespace string
 	first     uint64
@@ -112,7 +112,7 @@ func same(t *testing.T, dir string, b *logs, what string) {
 	}
 }
 
-// newest is the last file of a log that has something, and its length.
+// newest is the last file of a log, and its contents.
 func newest(t *testing.T, dir string) (string, []byte) {
 	t.Helper()
 	names, err := files(dir)
@@ -160,7 +160,7 @@ func TestTornTail(t *testing.T) {
 	}
 }
 
-// A source that breaks off anywhere is gone on with where it broke off, also within a frame.
+// After a source has broken off, anywhere, the mirror goes on where it broke off, even within a frame.
 func TestSourceBreaksOff(t *testing.T) {
 	t.Parallel()
 	b := newLogs(10)
@@ -181,7 +181,7 @@ func TestSourceBreaksOff(t *testing.T) {
 	same(t, dir, b, "at the end")
 }
 
-// What was given back before it was mirrored is an entry, once, and nothing where nothing is missing.
+// For history that was removed before it was mirrored there is one entry, and where nothing is missing there is none.
 func TestGap(t *testing.T) {
 	t.Parallel()
 	b := newLogs(10)
@@ -258,7 +258,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// Old entries go by whole files, and the rest stays what it is.
+// Old entries are removed by whole files, and the rest stays as it is.
 func TestKeep(t *testing.T) {
 	t.Parallel()
 	b := newLogs(60)

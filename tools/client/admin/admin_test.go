@@ -35,7 +35,7 @@ type namespace struct {
 	bodies  []string
 }
 
-// serve starts one. The answers are given in turn; the last one again and again.
+// serve starts a namespace. It gives the answers in turn, and the last one again and again.
 func serve(t *testing.T, answers ...func(http.ResponseWriter, *http.Request)) *namespace {
 	t.Helper()
 	ns := &namespace{}
@@ -146,7 +146,7 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// What is present goes to the broker and nothing else; forwarding as URLs, with tokens for their targets (1.7, 3.8).
+// Only settings that are present go to the broker; targets of forwarding go as URLs, with tokens for them (1.7, 3.8).
 func TestBodies(t *testing.T) {
 	t.Parallel()
 	ns := serve(t, answer(http.StatusCreated, entry(queue("Orders"))))
@@ -335,7 +335,7 @@ func TestBusy(t *testing.T) {
 	}
 }
 
-// Scheme and port go by the connection string (1.1).
+// Scheme and port follow from the connection string (1.1).
 func TestWhere(t *testing.T) {
 	t.Parallel()
 	const key = ";SharedAccessKeyName=a;SharedAccessKey=b"

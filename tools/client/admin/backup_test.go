@@ -77,7 +77,7 @@ func receive(ctx context.Context, ns *namespace) (string, error) {
 	return got, err
 }
 
-// A backup is whole when its last file is there; whatever else comes is said.
+// A backup is whole when its last file has come; anything else that comes is an error.
 func TestBackup(t *testing.T) {
 	t.Parallel()
 	whole := archive(t, "partitions/", "partitions/00/manifest", "namespace.json")

@@ -42,7 +42,7 @@ func TestPartitions(t *testing.T) {
 	}
 }
 
-// What is refused is said once and in the broker's words; what others answer says whom to ask.
+// A refusal is reported once, in the broker's words; for an answer of another namespace the error says that only Ledgerbus has such requests.
 func TestPartitionsRefused(t *testing.T) {
 	t.Parallel()
 	const others = "; only Ledgerbus has such requests, from the version on that has this command"
