@@ -12,7 +12,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// EventColumns are those of the rows of [Ledger.Events] and [Ledger.Audit].
+// EventColumns are the columns of the rows of [Ledger.Events] and [Ledger.Audit].
 var EventColumns = []string{"Time", "Type", "Entity", "Number", "Detail", "By", "Place", "Event", "Reason"}
 
 // happening is an event in the order of all logs.

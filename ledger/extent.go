@@ -14,7 +14,8 @@ import (
 type Extent struct {
 	Begin map[log.PartitionID]event.LSN // the first frame of each log that is not before the first instant
 	Until event.Time                    // the last one; [event.EndOfTime]: all
-	// Entities are those that are wanted: with a topic or one of its subscriptions all of them, since their messages are in one event. nil: all.
+	// Entities are the entities that are wanted; nil: all. With a topic, or with one of its subscriptions, the topic and all its subscriptions are, since
+	// their messages are in one event.
 	Entities map[event.EntityID]bool
 	Paths    []string // of the entities in Entities, in order
 

@@ -124,7 +124,7 @@ func (b *book) learn(ctx context.Context, ids ...event.OriginID) error {
 	return nil
 }
 
-// who names whoever asked for something, in few words; "" is the broker itself.
+// who names the origin of an event, in few words; "" is the broker itself.
 func (b *book) who(id event.OriginID) string {
 	if id == 0 {
 		return ""

@@ -30,7 +30,7 @@ type life struct {
 	changes      []change
 }
 
-// change is one of an entity's settings.
+// change is one change of an entity's settings.
 type change struct {
 	at          event.Time
 	place       address.Address
@@ -188,7 +188,7 @@ func (n *names) host(s event.Slice) (log.PartitionID, bool) {
 	return log.PartitionID(hosts[s.Partition]), true
 }
 
-// slices are those of an entity that a log has.
+// slices are the slices of an entity that a log has.
 func (n *names) slices(e *life, in log.PartitionID) (list []event.Slice) {
 	for i, h := range n.hosts(e) {
 		if log.PartitionID(h) == in {

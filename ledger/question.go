@@ -70,7 +70,7 @@ var questions = map[string][]string{
 	"log":    {partitionName, lsnName, bodiesName},
 }
 
-// Verbs are those of all questions, in the order of the alphabet.
+// Verbs returns the verbs of all questions, in alphabetical order.
 func Verbs() []string {
 	var list []string
 	for verb := range questions {

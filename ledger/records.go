@@ -20,7 +20,7 @@ const mostRecords = 100_000
 type Memory struct {
 	mu      sync.Mutex // guards what follows
 	origins map[log.PartitionID]*remembered
-	// entities are those of the catalogue's log from first up to end. Nobody changes them.
+	// entities are what the catalogue's log says from first up to end. Nobody changes them.
 	entities   *names // nil: none are remembered
 	first, end event.LSN
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// TraceColumns are those of the rows of [Ledger.Trace].
+// TraceColumns are the columns of the rows of [Ledger.Trace].
 var TraceColumns = []string{"Subscription", "Rule", "Verdict", "Part", "Had", "Changes", "Filter"}
 
 // ruleKinds are the kinds of events that the rules of a namespace follow from.
@@ -219,7 +219,7 @@ func observed(values []filter.Observed) string {
 	return strings.Join(list, ", ")
 }
 
-// onlySent is what filters see of a message and only the broker knows, when it is sent.
+// onlySent are the properties that filters see but that only the broker knows, once a message is sent.
 var onlySent = []filter.SystemProperty{filter.SequenceNumber, filter.EnqueuedSequenceNumber, filter.EnqueuedTimeUtc, filter.ExpiresAtUtc, filter.Size}
 
 // changed says what an action changes.

@@ -322,7 +322,7 @@ func (w *watching) found(ctx context.Context, h *replayed) error {
 	return nil
 }
 
-// tellSpot reads an event that was passed again, and tells it.
+// tellSpot reads again an event that was passed, and tells it.
 func (l *Ledger) tellSpot(ctx context.Context, s spot) error {
 	return s.reread(ctx, func(rec *replay.Record) error {
 		line, err := l.row(ctx, &happening{s.book, rec, s.i})

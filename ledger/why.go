@@ -15,7 +15,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// WhyColumns are those of the rows of [Ledger.Why].
+// WhyColumns are the columns of the rows of [Ledger.Why].
 var WhyColumns = []string{"Group", "Messages", "Cause", "Reason", "First", "Last", "LocksLost", "GivenBack", "TooLate", "By", "Example", "Words"}
 
 const (
@@ -208,7 +208,7 @@ func (w *autopsy) gone(n event.SequenceNumber) {
 	w.courses.remove(n)
 }
 
-// group is the one of a cause.
+// group returns the group of a cause, which is made if there is none.
 func (w *autopsy) group(b *book, n event.SequenceNumber, at event.Time, kind, reason, description string) *cause {
 	w.key = append(append(append(append(w.key[:0], kind...), 0), reason...), 0)
 	w.key = appendSimilar(w.key, description)

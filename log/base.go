@@ -291,7 +291,7 @@ func (v *basing) write(ctx context.Context, b *format.Base, name string, write f
 	return f.Sync()
 }
 
-// prove has what was stored compared with what it should be.
+// prove compares the checksums of what was stored, and calls prove with its records.
 func (v *basing) prove(b *format.Base, name string, prove func(io.Reader) error) error {
 	p := v.p
 	files := func(string) (disk.File, error) { return p.store.fs.Open(name) }

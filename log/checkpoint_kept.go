@@ -15,7 +15,7 @@ const (
 	newestCheckpoints = 2
 	// checkpointShare is the share of the log's bytes that all checkpoints together may take: one in ten.
 	checkpointShare = 10
-	// maxCheckpoints is how many there may be: a start reads both ends of each.
+	// maxCheckpoints is how many checkpoints a partition may have: a start reads both ends of each.
 	maxCheckpoints = 1000
 )
 

@@ -58,7 +58,7 @@ func NewExcerpt(to ExcerptFiles, partitions int, capabilities []string, now time
 	return x, to.MakeDir("partitions")
 }
 
-// Namespace is what the directory is.
+// Namespace is the namespace of the directory.
 func (x *Excerpt) Namespace() format.Namespace { return x.ns }
 
 // ExcerptLog says what of a log is to be in an excerpt.

@@ -15,9 +15,9 @@ import (
 const (
 	// leaseEvery is how often a reader renews its lease while it opens files. One that opens none lets it end.
 	leaseEvery = 10 * time.Second
-	// leaseEnds is the time after which a lease that was not renewed does not count any more.
+	// leaseEnds is the age at which a lease that was not renewed does not count any more.
 	leaseEnds = time.Minute
-	// maxLeases is how many a directory may have; further readers have none, and look into the manifest more often.
+	// maxLeases is how many leases a directory may have; further readers have none, and look into the manifest more often.
 	maxLeases = 64
 )
 

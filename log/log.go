@@ -260,7 +260,7 @@ type Writer interface {
 // DiskState is what keeps a writer from accepting as much as it is given. What it has accepted is not lost: it is written, or its outcome is unknown.
 type DiskState struct {
 	Room  Room      // on the disk
-	Since time.Time // since when there is no more
+	Since time.Time // since when there has been no more room
 	// Hangs is since when a write or a sync has been going on that takes too long; zero: none does.
 	Hangs time.Time
 }
@@ -299,7 +299,7 @@ type Scrubbed struct {
 // Damage is a damaged place of a log that is in use.
 type Damage struct {
 	*CorruptError
-	// Messages are those with bodies in the frame there that cannot be read, or with events in it; nil where the frame does not say.
+	// Messages are the messages whose bodies in the damaged frame cannot be read, or which its events name; nil where the frame does not say.
 	Messages []Message
 	// Spare: the file is a checkpoint, which a start does without.
 	Spare bool

@@ -25,7 +25,7 @@ type partition struct {
 	lead   sync.Mutex // held by Lead
 	found  *found     // set once in Open; Lead takes out what it has mended
 	saving sync.Mutex // held by SaveCheckpoint
-	// copying is held for reading by Copy, and whoever prepares one: no file of the log is replaced by another kind, or removed, meanwhile.
+	// copying is held for reading by Copy, and from Hold on: no file of the log is replaced by another kind, or removed, meanwhile.
 	copying sync.RWMutex
 
 	sealing sealing

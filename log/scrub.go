@@ -229,7 +229,7 @@ func (s *scrub) ends() error {
 	}
 }
 
-// segment reads one as a survey does, unless it goes meanwhile.
+// segment reads a segment as a survey does. If it is replaced or removed meanwhile, nothing is found in it.
 func (s *scrub) segment(seg *segment) error {
 	p := s.p
 	buf := windows.Get().(*[windowBytes]byte)
@@ -338,7 +338,7 @@ func (s *scrub) messagesAt(seg *segment, lsn event.LSN) (list []Message) {
 	return all
 }
 
-// checkpoints reads those that can be used. One that is damaged costs the next start time, and nothing else.
+// checkpoints reads the checkpoints that can be used. A damaged one costs the next start time, and nothing else.
 func (s *scrub) checkpoints() error {
 	p := s.p
 	for _, info := range p.Checkpoints() {

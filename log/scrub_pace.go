@@ -40,7 +40,7 @@ func (f pacedFS) Open(name string) (disk.File, error) {
 	return pacedFile{file, f.pace}, nil
 }
 
-// bytes is how many were read.
+// bytes is how many bytes were read.
 func (f pacedFS) bytes() int64 { return f.pace.all.Load() }
 
 type pacedFile struct {

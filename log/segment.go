@@ -30,7 +30,7 @@ func (s *segment) info(id PartitionID, end event.LSN) SegmentInfo {
 
 // kind is how the bytes of a segment are kept.
 type kind interface {
-	// path is where, below the partition's directory.
+	// path is where the bytes are, below the partition's directory.
 	path() string
 	// open gives access to them. It opens files with files, which takes a path below the partition's directory.
 	open(files opener) (content, error)

@@ -72,7 +72,7 @@ func (r summaries) following(at event.LSN) (s *segment, end, first event.LSN) {
 	return p.segments[i], p.segments[i].end, p.first
 }
 
-// summary is that of a segment which ends at an address.
+// summary is the summary of a segment, which ends at an address.
 func (r summaries) summary(ctx context.Context, s *segment, end event.LSN) (Summary, error) {
 	sum := Summary{SegmentInfo: s.info(r.p.id, end)}
 	if k, ok := s.kind.(*sealedKind); ok {

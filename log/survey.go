@@ -27,7 +27,7 @@ type Survey struct {
 	ids   []PartitionID
 }
 
-// Surveyed is what a survey found in a partition beside the damaged places.
+// Surveyed is what a survey found in a partition besides the damaged places.
 type Surveyed struct {
 	Frames, Records uint64           // good ones
 	Bytes           int64            // of them
@@ -142,7 +142,7 @@ func (s *Survey) tagOf(id PartitionID) uint32 {
 	return format.TagOf(p)
 }
 
-// OpenCheckpoint is that of [Partition], for the ones that a survey lists.
+// OpenCheckpoint is [Checkpoints.OpenCheckpoint] for the checkpoints that a survey lists.
 func (s *Survey) OpenCheckpoint(c CheckpointInfo) (io.ReadCloser, error) {
 	var id PartitionID
 	if _, err := fmt.Sscanf(filepath.ToSlash(c.File), "partitions/%d/", &id); err != nil {

@@ -214,13 +214,13 @@ const (
 	faultName    = "fault"
 )
 
-// note is what one of them says.
+// note is what one of these files says.
 type note struct {
 	name string
 	format.Mark
 }
 
-// readNotes reads those that are there and good, and asks for what stands at their LSNs.
+// readNotes reads the notes that are there and good, and has the scanner watch what stands at their LSNs.
 func (w *walk) readNotes() (notes []note, err error) {
 	if w.bound != nil {
 		return w.setBound(), nil

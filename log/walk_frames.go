@@ -42,7 +42,7 @@ func (w *walk) anchor(ctx context.Context, name string, last bool) error {
 	return nil
 }
 
-// ours reports whether an intact header of this chapter stands at off, for whatever LSN. What cannot be read is none.
+// ours reports whether an intact header of this chapter stands at off, for whatever LSN. What cannot be read is no header.
 func (w *walk) ours(off int64, h *format.Header) bool {
 	s := &w.scan
 	if off+format.BodiesAt > s.Win.Size {

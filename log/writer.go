@@ -543,7 +543,7 @@ func (w *writer) release() {
 	w.released.Store(true)
 }
 
-// Close implements [Writer]. Files that were read are closed, too: whoever takes the log away for good, or its disk, waits for that.
+// Close implements [Writer]. Files that were read are closed, too: who takes the log away for good, or its disk, waits for that.
 func (w *writer) Close() error {
 	defer w.p.files.closeAll()
 	w.mu.Lock()

@@ -112,7 +112,7 @@ type Size struct {
 	Bodies uint64 // bytes of them
 }
 
-// Sizes are those of the events that the last call of Record returned, in their order. They are valid until its next call.
+// Sizes are the sizes of the events that the last call of Record returned, in their order. They are valid until its next call.
 func (d *Decoder) Sizes() []Size { return d.sizes }
 
 // Blobs are the blobs that are not empty of the events that the last call of Record returned: those of the first event first, [Size.Blobs] of each. They are

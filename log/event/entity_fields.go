@@ -174,7 +174,7 @@ func (c *EntityCreated) decode(d *decoder) {
 	c.KeyHash = d.keyHash(c.Hosts)
 }
 
-// keyHash reads that of an entity with several partitions.
+// keyHash reads the version of the hash of an entity, which must have several partitions.
 func (d *decoder) keyHash(hosts []byte) byte {
 	if n := len(hosts); n < 2 || n > MaxEntityPartitions {
 		d.fail("an entity with %d partitions and a key hash", n)

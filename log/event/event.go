@@ -95,7 +95,7 @@ var kindNames = map[Kind]string{
 // String is the event's name in the catalogue of semantics.md 4.2.
 func (k Kind) String() string { return kindNames[k] }
 
-// Event is one fact. The set is closed: the types of this package.
+// Event is one thing that has happened. The set is closed: the types of this package.
 type Event interface {
 	Kind() Kind
 	// Common returns the fields every event has. It points into the event.

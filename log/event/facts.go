@@ -217,7 +217,7 @@ const (
 	RefusedFull        Refusal = 8 // over the quota of the entity
 	RefusedBusy        Refusal = 9
 	RefusedNoMatch     Refusal = 10 // no rule of a topic that filters before publishing
-	RefusedGone        Refusal = 11 // the entity is no more
+	RefusedGone        Refusal = 11 // the entity was deleted
 )
 
 func (r Refusal) String() string {

@@ -11,8 +11,8 @@ const NoZone = "none"
 // zoneless is RFC 3339 without the zone.
 const zoneless = "2006-01-02T15:04:05.9999999"
 
-// ParseInstant reads a time in the form of RFC 3339, with or without a zone and with any number of digits behind the second,
-// of which seven count; false: it is none, or outside the years 1 to 9999.
+// ParseInstant reads a time in the form of RFC 3339, with or without a zone and with any number of digits behind the second, of which seven count; false: it
+// is no such time, or outside the years 1 to 9999.
 func ParseInstant(text string) (Value, bool) {
 	v := Value{Type: Instant}
 	t, err := time.Parse(time.RFC3339Nano, text)

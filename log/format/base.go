@@ -13,7 +13,7 @@ const (
 	BaseTrailer = 104
 )
 
-// Base is what header and trailer say.
+// Base is what header and trailer of a base say.
 type Base struct {
 	LSN      event.LSN
 	Epoch    Epoch
@@ -55,7 +55,7 @@ func (b *Base) Trailer() []byte {
 	return le.AppendUint32(p, event.Sum(p))
 }
 
-// File is what the manifest says of it.
+// File is what the manifest says of the base.
 func (b *Base) File(part PartitionID, tag uint32) BaseFile {
 	return BaseFile{b.LSN, BaseHead + b.Payload + BaseTrailer, sha256.Sum256(append(b.Head(part, tag), b.Trailer()...))}
 }

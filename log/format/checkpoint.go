@@ -12,7 +12,7 @@ const (
 	CheckpointTrailer = 64
 )
 
-// Checkpoint is what header and trailer say.
+// Checkpoint is what header and trailer of a checkpoint say.
 type Checkpoint struct {
 	LSN        event.LSN
 	Epoch      Epoch

@@ -7,7 +7,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Chapter is one as the manifest names it.
+// Chapter is a chapter as the manifest names it.
 type Chapter struct {
 	ID           uint32
 	Chain        uint32 // before its first frame
@@ -16,7 +16,7 @@ type Chapter struct {
 	SegmentBytes uint32
 }
 
-// SealedFile is one as the manifest names it. A start believes all of this if the file's footer has the digest.
+// SealedFile is a sealed file as the manifest names it. A start believes all of this if the file's footer has the digest.
 type SealedFile struct {
 	Chapter, Revision uint32
 	First, End        event.LSN

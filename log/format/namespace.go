@@ -25,10 +25,10 @@ const (
 	maxCapability   = 32 // bytes of a word
 )
 
-// MaxPartitions is how many a namespace may have.
+// MaxPartitions is how many partitions a namespace may have.
 const MaxPartitions = 64
 
-// Namespace is what a data directory is.
+// Namespace says what a data directory is: the contents of namespace.json.
 type Namespace struct {
 	ID         string // UUID
 	Format     int    // of the data directory; Lead raises an older one

@@ -243,8 +243,8 @@ func (s *Scanner) promised(off int64, base event.LSN) (int64, error) {
 	return -1, nil
 }
 
-// shortPrefix reports whether what is written from off on can be the beginning of the one frame that was being written when
-// the process died (rule 4). An entry that is there to its end is none, whatever its last bytes are.
+// shortPrefix reports whether what is written from off on can be the beginning of the one frame that was being written when the process died (rule 4). An
+// entry that is there to its end is no such beginning, whatever its last bytes are.
 func (s *Scanner) shortPrefix(off, written int64, v Verdict) (bool, error) {
 	if v.entry > s.Win.Size-off || v.entry > 0 && written <= v.entry-8 {
 		return true, nil

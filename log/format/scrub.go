@@ -17,7 +17,7 @@ type Scrub struct {
 const (
 	// ScrubName is the name of its file in the directory of a partition.
 	ScrubName = "scrub"
-	// MaxScrubDamage is how many damaged places it names at most.
+	// MaxScrubDamage is how many damaged places the file names at most.
 	MaxScrubDamage = 1024
 
 	scrubMagic = "LBSB"

@@ -46,7 +46,7 @@ func (w *Window) Bytes(off int64, n int) ([]byte, error) {
 	return w.Buf[:n], nil
 }
 
-// ReadAt reads what may be longer than the window, and does not move it.
+// ReadAt fills dst, which may be longer than the window, from off on, and does not move the window.
 func (w *Window) ReadAt(dst []byte, off int64) error {
 	n, err := w.file.ReadAt(dst, off)
 	if n == len(dst) {

@@ -9,7 +9,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
-// Version is that of header and footer.
+// Version is the version of header and footer.
 const Version = 1
 
 // Sizes of what has a fixed one, bytes.
@@ -113,7 +113,7 @@ func zeroes(p []byte) bool {
 	return true
 }
 
-// Span is where a part stands in the file, and what it is.
+// Span is where a part stands in the file, and its digest.
 type Span struct {
 	Offset, Length int64
 	Sum            [sha256.Size]byte

@@ -9,7 +9,7 @@ import (
 	"github.com/Azure/go-amqp"
 )
 
-// share is what the i-th of n gets of total.
+// share is how much of total the i-th of n gets.
 func share(total, i, n int) int {
 	if i < total%n {
 		return total/n + 1

@@ -77,7 +77,7 @@ type worker struct {
 	endToEnd Histogram
 }
 
-// run is one load at work.
+// run is one load while it runs.
 type run struct {
 	Load
 	endpoint

@@ -61,7 +61,7 @@ type Machine struct {
 	Time       string `json:"time"`
 }
 
-// Row is one figure of several servers.
+// Row is one kind of figure, measured at several servers.
 type Row struct {
 	Name   string               `json:"name"`
 	Values map[string][]float64 `json:"values"` // by column, one of each round
@@ -86,7 +86,7 @@ func (r *Report) add(column, row string, v float64) {
 	r.Rows[i].Values[column] = append(r.Rows[i].Values[column], v)
 }
 
-// Median is the median of a row's figures for a column, ok is false when there are none.
+// Median is the median of a row's figures for a column; ok is false when there are none.
 func (r *Row) Median(column string) (v float64, ok bool) {
 	values := slices.Sorted(slices.Values(r.Values[column]))
 	if len(values) == 0 {

@@ -66,7 +66,7 @@ func (o SuiteOptions) withDefaults() (SuiteOptions, error) {
 	return o, nil
 }
 
-// suite is one suite at work.
+// suite is one suite while it runs.
 type suite struct {
 	SuiteOptions
 	report *Report

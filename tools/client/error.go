@@ -8,7 +8,7 @@ import (
 	"github.com/Azure/go-amqp"
 )
 
-// Error is what the broker, or the way to it, answered.
+// Error is an error that the broker answered, or one of the connection to it.
 type Error struct {
 	Op        string // what was asked: send, receive, complete, peek-message …
 	Condition string // AMQP condition such as com.microsoft:message-lock-lost, "" when there is none
@@ -17,7 +17,7 @@ type Error struct {
 	cause     error
 }
 
-// Error is one line.
+// Error returns the error as one line.
 func (e *Error) Error() string {
 	text := e.Op + ": " + e.Text
 	switch {

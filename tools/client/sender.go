@@ -11,7 +11,7 @@ import (
 // batchFormat marks a message whose data sections are messages (3.4).
 const batchFormat = 0x80013700
 
-// ErrBatchFull is what [Batch.Add] answers when the message does not fit any more.
+// ErrBatchFull is the error of [Batch.Add] when the message does not fit any more.
 var ErrBatchFull = errors.New("client: the batch is full")
 
 // NewMessage makes a message with a body and a random message id.
@@ -93,7 +93,7 @@ func (s *Sender) NewBatch() *Batch {
 	return &Batch{limit: limit}
 }
 
-// Add puts a message into the batch, or answers [ErrBatchFull] and leaves the batch as it was.
+// Add puts a message into the batch, or returns [ErrBatchFull] and leaves the batch as it was.
 func (b *Batch) Add(m *amqp.Message) error {
 	encoded, err := m.MarshalBinary()
 	if err != nil {

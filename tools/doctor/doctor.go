@@ -120,7 +120,7 @@ func (e *examination) permissions(context.Context) error {
 	return e.found("permissions", Good, "", "all of %d files and directories are their owner's alone", files)
 }
 
-// public is what others may read: an authority is there to be trusted.
+// public are the files that others may read: a certificate authority is there to be trusted.
 var public = map[string]bool{"tls/ca.pem": true}
 
 // named is a list of files, of which only the first are named.

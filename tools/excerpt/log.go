@@ -157,7 +157,7 @@ func (c *copying) state(ctx context.Context) (*index.Snapshot, event.Time, uint6
 	return s.Index.Snapshot(), s.Index.LastAt(), s.Index.Clock().Number, nil
 }
 
-// events are those of the base.
+// events yields the events of the base.
 func (c *copying) events(s *index.Snapshot, fail *error) iter.Seq[event.Event] {
 	return func(yield func(event.Event) bool) {
 		for ev := range s.Base() {

@@ -113,7 +113,7 @@ func (t *table[T]) close() error {
 // abandon closes the file as it is.
 func (t *table[T]) abandon() { t.file.Close() }
 
-// column is one of a table that is written as text.
+// column is a column of a table that is written as text.
 type column struct {
 	name           string
 	time, optional bool

@@ -47,7 +47,7 @@ const (
 	noteFile   = "mirror.json"
 )
 
-// note is what the mirror knows beside its entries. It is not needed to go on, and may be older than the entries.
+// note is what the mirror knows besides its entries. It is not needed to go on, and may be older than the entries.
 type note struct {
 	Namespace string   `json:"namespace"`
 	Next      []uint64 `json:"next"` // by partition: everything below was read

@@ -20,7 +20,7 @@ const maxEntry = 1 << 20
 // Gap is the event of an entry that stands for history that the broker removed before it was mirrored.
 const Gap = "MirrorGap"
 
-// place is what an entry says of where it is from.
+// place says where an entry comes from, as the entry has it.
 type place struct {
 	Partition *int
 	LSN       uint64
@@ -29,7 +29,7 @@ type place struct {
 	To        uint64 // of a gap: where the log goes on
 }
 
-// placeOf reads an entry. One that is cut off or was not written, such as a row of zeros, is none.
+// placeOf reads an entry. One that is cut off, or was not written, such as zeros, is an error.
 func placeOf(entry []byte) (p place, err error) {
 	if len(entry) == 0 || entry[0] != '{' || !json.Valid(entry) {
 		return p, errors.New("no JSON object")
@@ -43,7 +43,7 @@ func placeOf(entry []byte) (p place, err error) {
 	return p, nil
 }
 
-// files are those of a log, in order.
+// files are the files of a log, in order.
 func files(dir string) (names []string, err error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -32,7 +32,7 @@ func NewEntity(kind event.EntityKind, path string) *Entity {
 // SubscriptionPath is the path of a topic's subscription.
 func SubscriptionPath(topic, name string) string { return topic + subscriptionsInfix + name }
 
-// SplitSubscription takes the path of a subscription apart; false: it is none.
+// SplitSubscription takes the path of a subscription apart; false: it is no such path.
 func SplitSubscription(path string) (topic, name string, ok bool) {
 	i := strings.LastIndexByte(path, '/')
 	if cut := i + 1 - len(subscriptionsInfix); cut > 0 && i+1 < len(path) && strings.EqualFold(path[cut:i+1], subscriptionsInfix) {

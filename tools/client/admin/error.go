@@ -23,7 +23,7 @@ type Error struct {
 	cause   error
 }
 
-// Error is one line.
+// Error returns the error as one line.
 func (e *Error) Error() string {
 	text := e.Op + ": " + e.Text
 	switch {
