@@ -8,7 +8,7 @@ import (
 )
 
 // breakpoint is a condition at which a debugger stops. It is about the columns of an event, in the language of rules, or about counts of entities, as in
-// [Ledger.When]; of counts the debugger stops behind the event that made it true.
+// [Ledger.When]; for counts the debugger stops behind the event that made the condition true.
 type breakpoint struct {
 	number int
 	text   string

@@ -33,7 +33,7 @@ type remembered struct {
 // mostRemembered is how many origins of a log are remembered at most.
 const mostRemembered = 1 << 16
 
-// Remember has the ledger use what earlier ones have found out about origins and entities, and add to it.
+// Remember has the ledger use what earlier ledgers have found out about origins and entities, and add to it.
 func (l *Ledger) Remember(m *Memory) { l.memory = m }
 
 // names returns the remembered entities of a log with these bounds, and the LSN from which on nothing of them is known.

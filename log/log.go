@@ -271,14 +271,13 @@ type Sealer interface {
 	// called while the partition is written and read, and needs a writer. After an error that wraps [ErrNoRoom], comes from ctx or is for want of descriptors
 	// nothing has changed, and Seal can be called again; after any other it does nothing more.
 	Seal(ctx context.Context) (bool, error)
-	// Hurry says whether chapters are sealed as soon as they have ended, in place of when [Options.SealAfter] says. Where that is 0 none is sealed all the
-	// same.
+	// Hurry says whether chapters are sealed as soon as they have ended, instead of after [Options.SealAfter]. Where that is 0, none is sealed even then.
 	Hurry(on bool)
 }
 
 // Scrubber is implemented by the partitions of a store.
 type Scrubber interface {
-	// Scrub reads the next file of the log again, and compares every byte of it. So it goes on with a pass through the whole log, which an earlier run may
+	// Scrub reads the next file of the log again, and compares every byte of it. It is one step of a pass through the whole log, which an earlier run may
 	// have begun (docs/decisions/0053). It returns what is damaged in the file, and whether that was the last one of the pass. rest is called between two
 	// pieces, with how many bytes were read, and returns when the next one may be read; nil: at once. Nobody waits for a scrub. A file that is removed
 	// meanwhile is not damaged. After an error the same file is read the next time.
@@ -321,8 +320,8 @@ type Compactor interface {
 	DropBodies(ctx context.Context, file string, wanted func(*Body) bool, least int64) (freed int64, err error)
 }
 
-// Body is one of a sealed file, as shown to the function that decides whether it is wanted. It counts as that of the event that stored it, whatever has come
-// to point to it since.
+// Body is a body in a sealed file, as shown to the function that decides whether it is wanted. It counts as a body of the event that stored it, even if other
+// events have come to point to it since.
 type Body struct {
 	event.Blob
 	At    event.Time  // of the record

@@ -70,7 +70,7 @@ func Parse(s string) (Address, error) {
 	return a, nil
 }
 
-// checkPath refuses what can be no path, and what would steer a terminal. Whether an entity may have it, only what has the entities knows.
+// checkPath refuses what can be no path, and what would steer a terminal. Whether an entity may have the path is for those to say that have the entities.
 func checkPath(path string) error {
 	switch {
 	case path == "":

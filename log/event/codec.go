@@ -52,7 +52,7 @@ func versionOf(ev Event) byte {
 	return schemaVersion(ev.Kind())
 }
 
-// Limits of a record, compared before anything is allocated.
+// Limits of a record, checked before anything is allocated.
 const (
 	maxEvents = 1 << 20
 	maxText   = 1 << 16

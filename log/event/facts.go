@@ -428,7 +428,7 @@ func (e *encoder) details(x *Details, also extras) {
 	}
 }
 
-// details reads a message's details, and of what may follow them that which the kind of event allows: allowed has its flags.
+// details reads a message's details, and what follows them. allowed has the flags that the kind of event may have beyond those of details.
 func (d *decoder) details(x *Details, allowed byte) (also extras) {
 	*x = Details{BodySize: d.uint32()}
 	flags := d.byte()
