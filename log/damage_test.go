@@ -220,7 +220,7 @@ func TestSameBoot(t *testing.T) {
 	}
 }
 
-// TestF7Files: files that are missing, doubled, swapped, renamed or foreign are refused by name.
+// TestF7Files: files that are missing, empty, doubled, swapped, renamed or foreign are refused.
 func TestF7Files(t *testing.T) {
 	t.Parallel()
 	w, _ := quiet(t, -1)

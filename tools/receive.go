@@ -31,7 +31,8 @@ type Incoming struct {
 	Bytes        int64 // received so far
 }
 
-// Receive begins to receive a data directory. An empty directory may be in its place, anything else is [ErrNotEmpty]. Its parent must exist.
+// Receive begins to receive a data directory. There may be an empty directory in its place, and its parent must exist. The error wraps [ErrNotEmpty] where
+// something is in the directory, or an earlier one was not completed.
 func Receive(dir string) (*Incoming, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
