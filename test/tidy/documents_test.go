@@ -24,6 +24,7 @@ var elsewhere = map[string]string{
 	"mirror.json":                     "in a mirror",
 	"slice.json":                      "in a slice of a data directory",
 	"export.json":                     "in an export",
+	"@1/4096":                         "a place in a log",
 	"DIR/00":                          "of a mirror",
 	"DIR/01":                          "of a mirror",
 	"dist/":                           "made by make image",
