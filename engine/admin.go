@@ -30,7 +30,7 @@ type Admin interface {
 	Runtime(ctx context.Context, entities []*Entity) ([]Runtime, error)
 }
 
-// PutMode tells what a put does when the thing is there, or is not.
+// PutMode says what a put does when the entity or the rule exists already, or does not.
 type PutMode uint8
 
 const (
@@ -39,9 +39,9 @@ const (
 	UpdateOnly             // refused with NotFound when it is not
 )
 
-// PutEntity creates a queue, topic or subscription, or changes the properties of one; nothing happens when they are equal
-// already, unless it is an update that was asked for as one: that is an event all the same, and links attach again. Who takes
-// properties from outside checks them with [CheckProperties] before.
+// PutEntity creates a queue, topic or subscription, or changes the properties of one; equal properties change nothing, except
+// with UpdateOnly: that is an event all the same, and links attach again. A caller that takes properties from outside checks
+// them with [CheckProperties] first.
 type PutEntity struct {
 	Kind       event.EntityKind
 	Path       string // of a subscription <topic>/Subscriptions/<name>
