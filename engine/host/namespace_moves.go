@@ -63,7 +63,7 @@ func (a *admin) willMove(entities []*engine.Entity) error {
 	return nil
 }
 
-// reorder gives entities their standing orders, and those that forward to entities that were made, changed or deleted.
+// reorder gives standing orders anew: to the entities that were changed, and to those that forward to one that was made, changed or deleted.
 func (a *admin) reorder(ctx context.Context, changed, own []*engine.Entity) error {
 	orders, seen := make(map[engine.PartitionID][]engine.Command), map[event.EntityID]bool{}
 	give := func(e *engine.Entity) {
