@@ -66,7 +66,7 @@ func (t *schedule) moveTimes(by event.Time) {
 }
 
 func (s *slice) moveTimes(by event.Time) {
-	s.rows.root.each(0, func(p place) bool { // it walks the nodes of before, which edit may replace by copies
+	s.rows.root.each(0, func(p place) bool { // the walk goes on in the old nodes, even where edit has replaced them by copies
 		r := s.rows.edit(&s.shared.versions, p.sequence())
 		r.enqueuedAt, r.expiresAt = moved(r.enqueuedAt, by), moved(r.expiresAt, by)
 		return true
