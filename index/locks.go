@@ -70,7 +70,7 @@ func (t *lockTable) find(token event.LockToken) uint32 {
 	return t.byToken.others[token]
 }
 
-// tokens finds slots by token. It looks up the token's first half, for which maps are faster and which is as random; the lock in the slot tells whether
+// tokens finds slots by token. It looks up the token's first half, for which maps are faster and which is as random; the lock in the slot says whether
 // the whole token is the same.
 type tokens struct {
 	halves map[uint64]uint32
