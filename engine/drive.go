@@ -77,7 +77,7 @@ type dropSlice struct{ slice event.Slice }
 // DropSlice is the command that forgets what is in a slice of an entity that is no more.
 func DropSlice(id event.Slice) Command { return &dropSlice{id} }
 
-// Internal, embedded in a type, makes it a command that the driver of a partition carries out without asking the partition, or the
+// Internal makes a type that embeds it a command that the driver of a partition carries out without asking the partition, or the
 // answer to such a command. Package host has such types; to everybody else the sets of commands and answers are closed.
 type Internal struct{}
 

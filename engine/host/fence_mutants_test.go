@@ -8,35 +8,35 @@ import (
 	"github.com/ledgerbus/ledgerbus/internal/mutant"
 )
 
-// TestPlantedBugsOfFences finds those about partitions that come and go.
+// TestPlantedBugsOfFences finds planted bugs about partitions that come and go.
 func TestPlantedBugsOfFences(t *testing.T) {
 	find(t, map[mutant.Bug]string{
 		mutant.RestartKeeps: "TestFenceAndRestart", mutant.UnknownRefused: "TestMovesOverFences", mutant.ReceiversLeft: "TestFenceAndRestart",
 	})
 }
 
-// TestPlantedBugsOfTransfers finds those about messages in transfer that the simulation cannot find: it damages no body, and looks up no entity while
+// TestPlantedBugsOfTransfers finds planted bugs about messages in transfer that the simulation cannot find: it damages no body, and looks up no entity while
 // messages are on their way.
 func TestPlantedBugsOfTransfers(t *testing.T) {
 	find(t, map[mutant.Bug]string{mutant.UnreadableKept: "TestUnreadableInTransfer", mutant.SourceAskedLate: "TestDeadLetterSourceOfDeleted"})
 }
 
-// TestPlantedBugsOfPartitions finds those about entities with several partitions.
+// TestPlantedBugsOfPartitions finds planted bugs about entities with several partitions.
 func TestPlantedBugsOfPartitions(t *testing.T) {
 	find(t, map[mutant.Bug]string{mutant.MovedInTurn: "TestMovesToPartitionsSurviveEveryCall", mutant.SpanUnbound: "TestMovesSpan"})
 }
 
-// TestPlantedBugsOfHistory finds those about what of history may go, and when.
+// TestPlantedBugsOfHistory finds planted bugs about what of history may go, and when.
 func TestPlantedBugsOfHistory(t *testing.T) {
 	find(t, map[mutant.Bug]string{mutant.UndoForgotten: "TestHistoryPlan", mutant.GraceForgotten: "TestHistoryGrace"})
 }
 
-// TestPlantedBugsOfBackups finds the one where loops do not wait for each other.
+// TestPlantedBugsOfBackups finds the planted bug where loops do not wait for each other.
 func TestPlantedBugsOfBackups(t *testing.T) {
 	find(t, map[mutant.Bug]string{mutant.MarksApart: "TestBackupWaits"})
 }
 
-// TestPlantedBugsOfMemory finds those about memory that has to be taken before it is used.
+// TestPlantedBugsOfMemory finds planted bugs about memory that has to be taken before it is used.
 func TestPlantedBugsOfMemory(t *testing.T) {
 	find(t, map[mutant.Bug]string{mutant.FlownUnpaid: "TestF22CourierTakesMemory", mutant.NeverSaved: "TestF22CheckpointTakesMemory"})
 }
