@@ -17,7 +17,7 @@ type Admin interface {
 	PutRule(ctx context.Context, cmd PutRule) (event.Rule, error)
 	// DeleteRule takes a rule away.
 	DeleteRule(ctx context.Context, cmd DeleteRule) error
-	// Rules are those of a subscription by lower-cased name, at most top of them behind the first skip.
+	// Rules are the rules of a subscription by lower-cased name, at most top of them behind the first skip.
 	Rules(ctx context.Context, subscription string, skip, top int) ([]event.Rule, error)
 	// Rule is one rule by its name, in any letter case.
 	Rule(ctx context.Context, subscription, name string) (event.Rule, error)
@@ -47,8 +47,8 @@ type PutEntity struct {
 	Path       string // of a subscription <topic>/Subscriptions/<name>
 	Properties event.Properties
 	Mode       PutMode
-	// Rules are those a subscription is made with; nil: one named $Default that every message matches. With OnlyRules a
-	// subscription that is there already gets these, too, instead of those it has.
+	// Rules are the rules that a subscription is made with; nil: one named $Default that every message matches. With
+	// OnlyRules they also replace the rules of a subscription that exists already.
 	Rules     []event.Rule
 	OnlyRules bool
 	Origin    *Origin

@@ -24,7 +24,7 @@ type (
 	}
 	// Deleted is how many messages a [BatchDelete] removed.
 	Deleted int
-	// Rules are those that a [ListRules] found, by lower-cased name.
+	// Rules are the rules that a [ListRules] found, by lower-cased name.
 	Rules []event.Rule
 )
 

@@ -76,7 +76,7 @@ func (c cataloguing) decide(cmd Command) *Error {
 	panic(fmt.Sprintf("engine: partition asked to decide %T", cmd))
 }
 
-// about is what every event about an entity or its rules begins with.
+// about is the envelope of every event about an entity or its rules.
 func about(id event.EntityID, o event.OriginID) event.Envelope {
 	return event.Envelope{Slice: event.Slice{Entity: id}, Origin: o}
 }

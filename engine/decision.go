@@ -145,7 +145,7 @@ type slice struct {
 	entity *Entity
 }
 
-// envelope is what every event about the slice begins with.
+// envelope is the envelope of every event about the slice, asked for by an origin.
 func (s *slice) envelope(o event.OriginID) event.Envelope {
 	return event.Envelope{Slice: s.id, Origin: o}
 }

@@ -16,7 +16,7 @@ type duplicateCheck struct {
 	*slice
 	window time.Duration // 0: the entity keeps no history
 	until  event.Time    // when ids of this send are forgotten
-	asked  bool          // somebody may ask for them in this decision
+	asked  bool          // the ids may be looked up again in this decision
 }
 
 type sentID struct {

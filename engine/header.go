@@ -5,7 +5,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// token is that of message i of a settlement.
+// token is the lock token of message i of a settlement.
 func (cmd *Settle) token(i int) event.LockToken {
 	if i == 0 {
 		return cmd.Token

@@ -7,7 +7,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log"
 )
 
-// capabilities are those that the data directory says it has.
+// capabilities are the capabilities that the data directory says it has.
 type capabilities struct {
 	use    func(capability string) error // see [LoopOptions]
 	used   map[string]bool

@@ -53,7 +53,7 @@ type CourierOptions struct {
 	Logger  *slog.Logger
 	// FailuresTo is where messages go that a destination refuses: [event.DeadLetter] or [event.TransferDeadLetter].
 	FailuresTo event.SubQueue
-	// Memory is what is taken for messages on their way, before they are read; nil: there is enough.
+	// Memory is where memory is taken for messages on their way, before they are read; nil: there is enough.
 	Memory log.Memory
 }
 
@@ -482,7 +482,7 @@ type floor struct {
 	floor       event.TransferNumber // all smaller ones are
 }
 
-// sliceGone tells that a slice is no more.
+// sliceGone tells the courier that a slice is no more.
 type sliceGone struct {
 	engine.Internal
 	source event.Slice

@@ -14,13 +14,13 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// erasures are those of a namespace.
+// erasures implements [engine.Erasures] for a namespace.
 type erasures struct{ n *Namespace }
 
 var _ engine.Erasures = erasures{}
 
 // EraseBody implements [engine.Erasures]. The event is durable before the body goes: a process that dies in between has said what was asked for, and
-// whoever got no answer asks again.
+// a caller that got no answer asks again.
 func (v erasures) EraseBody(ctx context.Context, entity string, message event.SequenceNumber, by *engine.Origin, why event.ReasonGiven) (engine.ErasedBody, error) {
 	n, out := v.n, engine.ErasedBody{Sequence: message}
 	if err := engine.CheckReason(why.Reason); err != nil {
@@ -53,7 +53,7 @@ func (v erasures) EraseBody(ctx context.Context, entity string, message event.Se
 	return out, e.erase(ctx, by, why)
 }
 
-// erasure is that of one body.
+// erasure is the erasure of one body.
 type erasure struct {
 	n       *Namespace
 	id      engine.PartitionID
@@ -159,7 +159,7 @@ func (e *erasure) free(ctx context.Context) error {
 	})
 }
 
-// erase writes down who asks for it, and has the file written again.
+// erase puts down in the log who asks for it, and has the file written again.
 func (e *erasure) erase(ctx context.Context, by *engine.Origin, why event.ReasonGiven) error {
 	file, err := e.file()
 	if err != nil {

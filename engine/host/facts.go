@@ -77,7 +77,7 @@ func (f *facts) deadline() event.Time {
 	return f.windows[0].Fact.(*event.SendsRefused).Since.Add(refusedWindow) // all are as long
 }
 
-// Program is what the log says of who writes it.
+// Program is what the log says about the program that writes it.
 type Program struct {
 	Version  string // of the broker
 	Settings string // a fingerprint of what it was started with; equal settings have equal ones

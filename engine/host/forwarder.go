@@ -88,7 +88,7 @@ type transferQueue struct {
 
 func (o *transferQueue) full() bool { return o.count >= maxOpenTransfers || o.bytes >= maxOpenBytes }
 
-// transferQueue is that of a kind.
+// transferQueue is the queue of one kind, which it makes when it does not exist.
 func (d *outgoing) transferQueue(trigger event.Trigger, destination event.EntityID) *transferQueue {
 	key := transferQueueKey{trigger, destination}
 	o := d.byKey[key]
@@ -395,7 +395,7 @@ func (f *forwarder) uncrowd() {
 	}
 }
 
-// destinations are those of transfers that are about to be over.
+// destinations are the destinations of transfers that are about to be over.
 func (f *forwarder) destinations(cmd *transfersOver) (to []event.EntityID) {
 	note := func(n event.TransferNumber) {
 		if _, t, ok := f.part.Index().Transfer(cmd.source, n); ok && !slices.Contains(to, t.Destination) {
@@ -477,7 +477,7 @@ func (f *forwarder) handOver(d *outgoing, o *transferQueue, told *handed) {
 	}
 }
 
-// path is that of the entity of a slice; "": it is no more.
+// path is the path of the entity of a slice; "": it is no more.
 func (f *forwarder) path(id event.Slice) string {
 	if e, err := f.part.Entity(id); err == nil {
 		return e.Path

@@ -47,12 +47,12 @@ type retention struct {
 	seen  string                        // what there was at the last look
 	aside func(func())                  // runs something beside this goroutine, or at once
 
-	undo map[engine.PartitionID]*removals // of whoever drops bodies
+	undo map[engine.PartitionID]*removals // belongs to the goroutine that drops bodies
 
 	mu       sync.Mutex                    // guards what follows
 	later    map[string]event.Time         // by name: when a file of which too little could go may be looked at again
 	said     map[engine.PartitionID]string // what was last said to be in the way, so that it is said once
-	dropping bool                          // somebody drops bodies
+	dropping bool                          // a goroutine drops bodies
 }
 
 // grounds are what it looks at: a namespace, or what a simulation has in the place of one.
@@ -60,7 +60,7 @@ type grounds interface {
 	Now() event.Time
 	HistoryPolicies() *engine.HistoryPolicies
 	Entities() []*engine.Entity
-	// logs are those of the partitions that serve.
+	// logs are the logs of the partitions that serve.
 	logs() map[engine.PartitionID]log.Partition
 	// space is how many bytes the disk has in all, how many are free, and below how many it has little room; all 0: nobody knows.
 	space() (total, free, low int64, err error)
@@ -223,7 +223,7 @@ func (k *retention) look(ctx context.Context) {
 	})
 }
 
-// drops notes that somebody drops bodies, or has ended that, and reports whether the state has changed.
+// drops notes that a goroutine has begun to drop bodies, or has ended, and reports whether that was news.
 func (k *retention) drops(now bool) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()

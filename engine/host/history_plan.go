@@ -14,7 +14,7 @@ import (
 // What may go of history, as docs/decisions/0049 says: a function of what footers say of sealed files, of the policies, the time and the disk. It opens
 // no file and asks no clock.
 
-// graceTime is how long what is older than an upgrade stays, unless somebody says otherwise.
+// graceTime is how long, ms, history from before an upgrade stays, unless a policy says otherwise.
 const graceTime = 24 * event.Time(3_600_000)
 
 // shareRest says how far history falls below its share when it is cut, one part in shareRest of it: so not each new file costs a base.
@@ -35,7 +35,7 @@ type pastFile struct {
 	withBodies []event.EntityID // entities of which it may have bodies that are kept
 }
 
-// outlook is what there is, when it is asked what may go.
+// outlook is all that a plan is made from.
 type outlook struct {
 	files     []pastFile // of each partition all of them, oldest first
 	now       event.Time
@@ -241,7 +241,7 @@ func (p *plan) cut(f *pastFile) {
 func (f *pastFile) past() int64 { return max(0, f.stored-f.live) }
 
 // planBodies adds what bodies of a file may go whose messages are over. Of what was removed, and could be wanted back, the undo window counts as well;
-// whoever drops bodies knows which those are. A body whose events went with the history before the base is of no use to anybody.
+// the round that drops bodies finds out which those are. A body whose events went with the history in front of the base is of no use to anybody.
 func (o *outlook) planBodies(p *plan, f *pastFile) {
 	b := bodyPlan{file: *f}
 	for _, id := range f.withBodies {

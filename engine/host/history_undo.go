@@ -29,7 +29,7 @@ type removals struct {
 	runs   int
 }
 
-// removed is what was removed of an entity.
+// removed is the messages that were removed from an entity.
 type removed struct {
 	whole event.Time // when a slice of it went; 0: none did
 	last  event.Time // when anything did

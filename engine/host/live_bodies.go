@@ -25,7 +25,7 @@ const (
 	readingTime = 30 * time.Second
 	// maxLiveSpans is how many stretches of bodies are held at a time, of all files of a partition: 16 MiB.
 	maxLiveSpans = 1 << 20
-	// durableEvery is how often it is looked whether a state is durable.
+	// durableEvery is how often a round looks whether a state has become durable.
 	durableEvery = 10 * time.Millisecond
 )
 
@@ -194,7 +194,7 @@ func joined(list []span) []span {
 	return slices.Clip(out)
 }
 
-// each calls do with every blob in one of the files that the state points to, or somebody still reads.
+// each calls do with every blob in one of the files that the state points to or that is still being read.
 func (n *liveBodies) each(ctx context.Context, s *index.Snapshot, read []event.Blob, do func(*liveFile, event.Blob)) error {
 	count := 0
 	var f *liveFile

@@ -43,7 +43,8 @@ type admin struct {
 }
 
 // begin takes mu for a change and gives the context to make it with. A change that was begun is carried to its end even when
-// whoever asked has gone: what is durable and not in force would be there for some and not for others until the next start.
+// the caller has gone: a change that is durable and not in force would show in some places and not in others until the next
+// start.
 func (a *admin) begin(ctx context.Context) (context.Context, error) {
 	a.mu.Lock()
 	err := ctx.Err()

@@ -12,11 +12,11 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// capable is what a [log.Store] is told before the first byte of a capability is written.
+// capable is the method by which a [log.Store] is told of a capability before the first byte of it is written.
 type capable interface{ Use(capability string) error }
 
-// courier is that of a partition; nil where nobody can say what a stored message asks for, and in a part of another directory: the other end of a move may
-// not be in it, or may be as it was at another time (docs/decisions/0059).
+// courier is the courier of a partition; nil without [Options].Reread, and in an excerpt of another directory: the other end of a move may not be in it,
+// or may be as it was at another time (docs/decisions/0059).
 func (n *Namespace) courier(id engine.PartitionID) *Courier {
 	opts := &n.opts
 	if opts.Reread == nil || slices.Contains(n.store.Namespace().Capabilities, log.Slice) {

@@ -13,7 +13,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// partitions are those of a namespace, by number, and how one asks them.
+// partitions are the partitions of a namespace, by number, and the way to ask them.
 type partitions struct {
 	slots  []slot     // as many as there are; set once in Open
 	memory log.Memory // see [Options]; likewise

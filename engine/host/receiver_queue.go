@@ -21,7 +21,7 @@ type receiver struct {
 	queued  int32                              // of its credit, what waits in the queue: no less than what is left
 	drain   drainState                         // of the newest flow
 	saying  int                                // answers to drains that have not left
-	noted   bool                               // the log is told of it
+	noted   bool                               // it is to be noted in the log
 	active  bool                               // it has asked for messages of a main queue: expired ones are looked for
 	next    []event.SequenceNumber             // by entity partition, where a receiver that browses goes on
 	numbers *[event.MaxEntityPartitions]uint64 // by entity partition, how many deliveries without a lock there were; nil: none
