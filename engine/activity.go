@@ -7,15 +7,15 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// activity is when an entity was last used. All versions of an entity share one; whoever hosts a part of it writes.
+// activity is when an entity was last used. All versions of an entity share one; every log partition that hosts a part of the entity writes to it.
 type activity struct {
 	at    atomic.Int64
-	noted atomic.Int64  // of that, what stands in the log
-	ruled atomic.Int64  // when a rule was last added or changed: that keeps a subscription, and is no use of it
+	noted atomic.Int64  // the last use that stands in the log
+	ruled atomic.Int64  // when a rule was last added or changed: that keeps a subscription from being deleted as idle, and does not count as a use
 	turns atomic.Uint32 // sends without a key: see [Entity.nextInTurn]
 }
 
-// View is an entity of the catalogue as clients are given it. A new version shares its use with the one before, if there is one.
+// View is an entity of the catalogue in the form that clients get. It shares its activity with the version before; nil: there is none.
 func View(e index.Entity, before *Entity) *Entity {
 	v := &Entity{ID: e.ID, Kind: e.Kind, Path: e.Path, Properties: e.Properties, Topic: e.Topic,
 		CreatedAt: e.CreatedAt, UpdatedAt: e.UpdatedAt}
@@ -32,10 +32,10 @@ func View(e index.Entity, before *Entity) *Entity {
 	return v
 }
 
-// Succeed makes an entity the next version of another: they share their use.
+// Succeed makes an entity the next version of another: they share their activity.
 func (e *Entity) Succeed(before *Entity) { e.activity = before.activity }
 
-// Use notes that something was asked of an entity; nil is none. It is safe for concurrent use.
+// Use notes that something was asked of an entity. Nothing is noted of a nil one. It is safe for concurrent use.
 func (e *Entity) Use(at event.Time) {
 	if e != nil && e.activity != nil && e.activity.at.Load() < int64(at) { // never back
 		e.activity.at.Store(int64(at))

@@ -17,7 +17,7 @@ type Admin interface {
 	PutRule(ctx context.Context, cmd PutRule) (event.Rule, error)
 	// DeleteRule takes a rule away.
 	DeleteRule(ctx context.Context, cmd DeleteRule) error
-	// Rules are those of a subscription by lower-cased name, at most top of them behind the first skip.
+	// Rules are the rules of a subscription by lower-cased name, at most top of them behind the first skip.
 	Rules(ctx context.Context, subscription string, skip, top int) ([]event.Rule, error)
 	// Rule is one rule by its name, in any letter case.
 	Rule(ctx context.Context, subscription, name string) (event.Rule, error)
@@ -30,7 +30,7 @@ type Admin interface {
 	Runtime(ctx context.Context, entities []*Entity) ([]Runtime, error)
 }
 
-// PutMode tells what a put does when the thing is there, or is not.
+// PutMode says what a put does when the entity or the rule exists already, or does not.
 type PutMode uint8
 
 const (
@@ -39,16 +39,16 @@ const (
 	UpdateOnly             // refused with NotFound when it is not
 )
 
-// PutEntity creates a queue, topic or subscription, or changes the properties of one; nothing happens when they are equal
-// already, unless it is an update that was asked for as one: that is an event all the same, and links attach again. Who takes
-// properties from outside checks them with [CheckProperties] before.
+// PutEntity creates a queue, topic or subscription, or changes the properties of one; equal properties change nothing, except
+// with UpdateOnly: that is an event all the same, and links attach again. A caller that takes properties from outside checks
+// them with [CheckProperties] first.
 type PutEntity struct {
 	Kind       event.EntityKind
 	Path       string // of a subscription <topic>/Subscriptions/<name>
 	Properties event.Properties
 	Mode       PutMode
-	// Rules are those a subscription is made with; nil: one named $Default that every message matches. With OnlyRules a
-	// subscription that is there already gets these, too, instead of those it has.
+	// Rules are the rules that a subscription is made with; nil: one named $Default that every message matches. With
+	// OnlyRules they also replace the rules of a subscription that exists already.
 	Rules     []event.Rule
 	OnlyRules bool
 	Origin    *Origin

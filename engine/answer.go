@@ -15,16 +15,16 @@ type (
 	Messages []Delivery
 	// Numbers are the sequence numbers that a [Send] asked for: one per message, 0 for one that was dropped.
 	Numbers []event.SequenceNumber
-	// SessionState is where the state is that a [GetSessionState] asked for. There is no answer when there is no state.
+	// SessionState says where the state is stored that a [GetSessionState] asked for. There is no answer when the session has none.
 	SessionState struct{ Blob *event.Blob }
-	// SessionIDs are what a [ListSessions] found, in order, and how many of Skip there were not.
+	// SessionIDs are what a [ListSessions] found, in order. Left is what remains of Skip, where there were fewer ids to skip.
 	SessionIDs struct {
 		IDs  []string
 		Left int
 	}
 	// Deleted is how many messages a [BatchDelete] removed.
 	Deleted int
-	// Rules are those that a [ListRules] found, by lower-cased name.
+	// Rules are the rules that a [ListRules] found, by lower-cased name.
 	Rules []event.Rule
 )
 
@@ -69,7 +69,7 @@ func (r *Reply) Numbers() []event.SequenceNumber {
 	return n
 }
 
-// SessionState is where a session's state is when that is the answer; nil: it is another, or there is no state.
+// SessionState says where a session's state is stored, when the answer is [SessionState]; nil: it is another one, or there is no state.
 func (r *Reply) SessionState() *event.Blob {
 	s, _ := r.Answer.(SessionState)
 	return s.Blob

@@ -21,7 +21,7 @@ type Backup interface {
 	// Bytes is about how many there are: those of the logs.
 	Bytes() int64
 	// Files gives put every file and directory below the data directory, with slashes in the name, a directory before what is in it. contents is nil
-	// for a directory; else it has as many bytes as size says, until put returns.
+	// for a directory; else it yields size bytes, and is valid until put returns.
 	Files(ctx context.Context, put func(name string, size int64, contents io.Reader) error) error
 	Close()
 }

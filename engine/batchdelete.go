@@ -22,7 +22,7 @@ func batchDelete(d *decision, cmd *BatchDelete) *Error {
 		}
 		return err
 	}
-	rest := *cmd // as far as it is left
+	rest := *cmd // what is left of it
 	if rest.Before == 0 {
 		rest.Before = d.now // for all steps: what is sent between them stays
 	}

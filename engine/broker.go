@@ -21,12 +21,12 @@ type Broker interface {
 	Submit(p PartitionID, requests []Request)
 	// Serves reports whether a partition serves now. It may have changed when the answer comes.
 	Serves(p PartitionID) bool
-	// ReadInto reads what a partition has stored: a blob's bytes into the beginning of dst, compared with its checksum, and as far as dst
-	// goes what lies behind them, which is not. Of a blob that is longer than dst the beginning is read, and nothing is compared. A refusal
-	// with the code [Busy] says nothing about the bytes: they can be read later. An error that wraps [event.ErrErased] is a fault of the
-	// broker's, which keeps the bodies of messages that are there.
+	// ReadInto reads what a partition has stored: a blob's bytes into the beginning of dst, compared with the blob's checksum, and, as far
+	// as dst goes, the bytes of the log behind them, which are not compared. Where the blob is longer than dst only its beginning is read,
+	// and nothing is compared. A refusal with the code [Busy] says nothing about the bytes: they can be read later. An error that wraps
+	// [event.ErrErased] is a fault of the broker: it keeps the bodies of all messages that are still there.
 	ReadInto(p PartitionID, b event.Blob, dst []byte) (int, error)
-	// ReportDamage tells that a stored body could not be read back: the partition refuses sends from now on.
+	// ReportDamage tells a partition that a stored body could not be read back: it refuses sends from now on.
 	ReportDamage(p PartitionID, err error)
 	// Now is broker time.
 	Now() event.Time
@@ -77,7 +77,7 @@ func (e *Entity) TopicPath() string {
 }
 
 // lockDuration is how long a message of the entity is locked. A topic, of which only the transfer dead-letter queue has receivers, has no
-// such property: there it is what other entities have if they are not told.
+// such property: there it is the default of other entities.
 func (e *Entity) lockDuration() time.Duration {
 	if e.Kind == event.Topic {
 		return usualLockDuration

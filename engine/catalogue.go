@@ -76,7 +76,7 @@ func (c cataloguing) decide(cmd Command) *Error {
 	panic(fmt.Sprintf("engine: partition asked to decide %T", cmd))
 }
 
-// about is what every event about an entity or its rules begins with.
+// about is the envelope of every event about an entity or its rules.
 func about(id event.EntityID, o event.OriginID) event.Envelope {
 	return event.Envelope{Slice: event.Slice{Entity: id}, Origin: o}
 }
@@ -115,7 +115,7 @@ func (c cataloguing) putEntity(cmd *PutEntity) *Error {
 	return c.updateEntity(cmd, &old)
 }
 
-// checkPut refuses what no entity can be.
+// checkPut refuses properties and rules that no entity can have.
 func checkPut(cmd *PutEntity) *Error {
 	if err := storable(cmd.Kind, &cmd.Properties); err != nil {
 		return err
@@ -156,7 +156,7 @@ func (c cataloguing) firstRules(sub event.EntityID, origin event.OriginID, rules
 	}
 }
 
-// newEntity is what a new entity is called, where it is, and of which topic. It refuses one that cannot be made.
+// newEntity is a new entity with its path, its partitions and, for a subscription, its topic. It refuses one that cannot be made.
 func (c cataloguing) newEntity(cmd *PutEntity) (e index.Entity, _ *Error) {
 	if err := CheckPath(cmd.Kind, cmd.Path); err != nil {
 		return e, err
@@ -185,7 +185,7 @@ func (c cataloguing) partitionsOf(cmd *PutEntity) int {
 	return 1
 }
 
-// hosts are the partitions that host those of a new entity.
+// hosts are the log partitions that host the partitions of a new entity.
 func (c cataloguing) hosts(id event.EntityID, partitions int) []byte {
 	hosts := make([]byte, partitions)
 	for i := range hosts {
@@ -194,7 +194,7 @@ func (c cataloguing) hosts(id event.EntityID, partitions int) []byte {
 	return hosts
 }
 
-// maySplit refuses an entity with several partitions where the log cannot say that there are such.
+// maySplit refuses an entity with several partitions while the directory cannot be marked as having such entities (see [Partition.RefuseSplits]).
 func (c cataloguing) maySplit(hosts []byte) *Error {
 	if len(hosts) == 1 {
 		return nil
@@ -202,10 +202,11 @@ func (c cataloguing) maySplit(hosts []byte) *Error {
 	return c.settings.noSplits
 }
 
-// allThere refuses a change of an entity with several partitions of which one is where nobody serves it: it is made whole or not at all.
+// allThere refuses a change of an entity with several partitions while one of them is on a log partition that does not serve: the change is made in
+// all of them or in none.
 func (c cataloguing) allThere(path string, hosts []byte) *Error {
 	if len(hosts) <= 1 || c.avoid == nil {
-		return nil // of one the place was chosen
+		return nil // nextID has chosen the place of a single one
 	}
 	for _, h := range hosts {
 		if c.avoid[h] {
@@ -278,7 +279,7 @@ func (c cataloguing) updateEntity(cmd *PutEntity, old *index.Entity) *Error {
 	return nil
 }
 
-// effective is what properties come to: a subscription that forwards has no AutoDeleteOnIdle (semantics.md 7.7).
+// effective is the properties as they are stored: a subscription that forwards has no AutoDeleteOnIdle (semantics.md 7.7).
 func effective(kind event.EntityKind, p event.Properties) event.Properties {
 	if kind == event.Subscription && p.ForwardTo != "" {
 		p.AutoDeleteOnIdle = event.Forever

@@ -9,7 +9,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// put asks a partition for a queue and applies what comes of it.
+// put has a partition create a queue, and applies the events.
 func put(p *Partition, path string) error {
 	out := p.Decide(1, &PutEntity{Kind: event.Queue, Path: path, Properties: testQueue()})
 	for _, ev := range out.Events {

@@ -124,7 +124,7 @@ func FuzzShortened(f *testing.F) {
 	})
 }
 
-// 9.2: why the broker dead-letters a message is cut like everything else; where there is no room for any of it the reason is that.
+// 9.2: why the broker dead-letters a message is cut like everything else; where there is no room for it at all, that becomes the reason.
 func TestExplained(t *testing.T) {
 	t.Parallel()
 	const reason, text = "MaxDeliveryCountExceeded", "Message could not be consumed after 10 delivery attempts."

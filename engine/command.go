@@ -67,8 +67,8 @@ type Send struct {
 	// Destination, when not nil, is the queue or topic that the messages are for: the slice, which is of another entity, only hands them
 	// over.
 	Destination *Entity
-	// Others are the other partitions of the entity that may be tried, as long as nobody has looked at the command, a bit for each: see
-	// [Send.Elsewhere].
+	// Others is a set, a bit for each, of the other partitions of the entity that may be tried as long as no partition has looked at
+	// the command: see [Send.Elsewhere].
 	Others uint16
 
 	staged []stagedMessage // of a commit
@@ -85,7 +85,8 @@ type Message struct {
 	SessionID    []byte // group-id
 	HasSession   bool   // "" is a session id too
 	PartitionKey []byte // empty: none
-	// ViaPartitionKey is for the entity through which the message is sent, and the last resort of any other. It is not kept but in the body.
+	// ViaPartitionKey chooses the partition in the entity through which the message is sent; any other entity goes by it only when the message has no
+	// other key. It is kept in the body alone.
 	ViaPartitionKey []byte
 	TimeToLive      time.Duration // 0: none
 	ScheduledFor    event.Time    // not in the future: now
@@ -104,26 +105,27 @@ type ReceiveMode uint8
 const (
 	PeekLock ReceiveMode = iota
 	ReceiveAndDelete
-	// Browse shows what a [Peek] shows, from the first message on and what is added behind, and takes nothing.
+	// Browse shows what a [Peek] shows, from the first message on, and then whatever is added behind the last one. It takes nothing.
 	Browse
 )
 
-// Receiver is one receiver link. Make one per link and keep it: it is known by its address. Its commands ([Attach], [Flow], [Detach]) go to
-// each of [Receiver.Hosts], all in the same order, and each is answered once: by the first that refuses, else when all have carried it out.
+// Receiver is one receiver link. Make one per link and keep it: it is identified by its pointer. Its commands ([Attach], [Flow], [Detach])
+// go to each of [Receiver.Hosts], all in the same order, and each is answered once: by the first that refuses, else when all have carried
+// it out.
 type Receiver struct {
 	Entity   *Entity
 	Slice    event.Slice   // what it receives from; zero: all slices of the entity
-	Away     []PartitionID // that do not serve: of several partitions, those there are left out
+	Away     []PartitionID // log partitions that do not serve: what a partitioned entity has there is left out
 	SubQueue event.SubQueue
 	Mode     ReceiveMode
 	Origin   *Origin
 	Sink     Sink
 	Tag      uint64          // given with each delivery
 	Session  *SessionRequest // nil: a receiver without session
-	// Read counts, by entity partition, the deliveries without a lock whose bodies whoever has the link has read, or will never read. The log keeps the bodies of
-	// the others.
+	// Read counts, by entity partition, the deliveries without a lock whose bodies the owner of the link has read, or will never read. The log keeps the bodies
+	// of the others.
 	Read [event.MaxEntityPartitions]atomic.Uint64
-	// Runtime is what those who drive partitions keep of the receiver while it is attached. Only they touch it.
+	// Runtime is the state that the drivers of partitions (package host) keep of the receiver while it is attached. Only they touch it.
 	Runtime atomic.Value
 }
 
@@ -139,7 +141,7 @@ type SessionRequest struct {
 // became available in time.
 type Attach struct {
 	Receiver *Receiver
-	Noted    bool // the log is told of the link, when it is served and when it is no more
+	Noted    bool // the link is noted in the log, when it is first served and when it ends
 }
 
 // Flow sets a receiver's credit: it may be sent deliveries until Limit have been sent since Attach, by all its hosts together. Limit counts
@@ -180,15 +182,15 @@ type Settle struct {
 	Origin   *Origin
 	Token    event.LockToken
 	More     []event.LockToken // further tokens; all are settled or none (semantics.md 5.3)
-	// Sessions is, for a caller that has nothing but the tokens, the locks of the sessions it holds: messages of others are not its
-	// to settle (semantics.md 8.4). Nil: not looked at.
+	// Sessions are the locks of the sessions that the caller holds, from a caller that has nothing but tokens: it must not settle
+	// messages of other sessions (semantics.md 8.4). Nil: not checked.
 	Sessions []event.LockToken
 	Outcome  SettleOutcome
 	Changes  event.Changes // empty: none
 	Header   int           // bytes of the message as sent beside its body, where the caller knows: they count with Changes
 	Headers  []int         // the same of the messages of More
-	// Unread tells that the caller knows neither Header nor Headers. Where they may decide nothing is settled, and the answer
-	// is the [Messages], for it to read them and to ask again.
+	// Unread says that the caller knows neither Header nor Headers. Where the outcome may depend on them nothing is settled:
+	// the answer is the [Messages], for the caller to read and to ask again.
 	Unread      bool
 	Reason      string // MoveToDeadLetter: for the audit; Changes must hold the two properties already
 	Description string
@@ -240,7 +242,7 @@ type CancelScheduled struct {
 	Slice     event.Slice
 	Origin    *Origin
 	Sequences []event.SequenceNumber
-	Try       bool // says what would be refused, and ends nothing
+	Try       bool // a trial: refused where the command would be, and ends nothing
 }
 
 // BatchDelete removes up to Count active messages enqueued before a time, oldest first (semantics.md 14.3).
@@ -336,12 +338,12 @@ type Delivery struct {
 	SubQueue      event.SubQueue
 	State         MessageState
 	WasScheduled  bool // before it became active
-	// EnqueuedSequence is the number that a message has got where it was sent: of a copy that of its topic, of one that was moved that of
+	// EnqueuedSequence is the number that the message got where it was sent: for a copy, in the topic; for a message that was moved, in
 	// the first entity. 0 for a message that was sent where it is.
 	EnqueuedSequence event.SequenceNumber
-	// DeadLetterSource is the path of the entity in whose dead-letter queue a message was that was forwarded out of there; "": of none.
+	// DeadLetterSource is the path of the entity out of whose dead-letter queue the message was forwarded; "": of none.
 	DeadLetterSource string
-	Header           uint32 // bytes of the message as sent beside its body; set by whoever reads it
+	Header           uint32 // bytes of the message as sent beside its body; set by the reader of the message
 	Body             event.Blob
 	Changes          []event.Blob // property changes, oldest first
 }

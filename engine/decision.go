@@ -9,9 +9,9 @@ import (
 // decision is what follows from one command, as far as the rules have found it out. It sees the state, which stays as it is until an
 // outcome is applied, and is filled by the rules. What is in it is valid until the next one.
 //
-// A rule checks, and then enacts. A check looks and may refuse; it adds nothing. What it comes across whose time is over it hands back
-// as [passed], and the rule ends that, refused or not. An enactment adds events and the answer; it cannot refuse. So nothing that was
-// added is ever taken back, and the events of several rules can be one record.
+// A rule checks, and then enacts. A check looks and may refuse; it adds nothing. Locks and messages that it finds to be over their
+// time it hands back as [passed], and the rule ends them, whether it refuses or not. An enactment adds events and the answer; it
+// cannot refuse. So nothing that was added is ever taken back, and the events of several rules can be one record.
 type decision struct {
 	now      event.Time
 	index    *index.Index // to be read, as settings and origins are
@@ -37,7 +37,7 @@ type decision struct {
 	// Memory that the next decision uses again.
 	pool     event.Pool
 	fan      fanOut
-	slab     []Delivery // not yet given out: those that were are the receivers'
+	slab     []Delivery // not yet given out: those given out belong to the receivers
 	arrivals []event.Arrival
 }
 
@@ -81,7 +81,7 @@ func add[E event.Event](d *decision, kind event.Kind) E {
 // origin is the number of an origin in this log; the first use of one adds its definition to the record.
 func (d *decision) origin(o *Origin) event.OriginID { return d.originAs(o, 0) }
 
-// originAs is the number of an origin, which is the one given unless that is 0: the cache may have lost it since.
+// originAs is the number of an origin: the one given, unless that is 0. The cache may have lost the origin since the number was given.
 func (d *decision) originAs(o *Origin, given event.OriginID) event.OriginID {
 	if o == nil {
 		return 0
@@ -121,7 +121,7 @@ func (d *decision) slice(id event.Slice) (slice, *Error) {
 	return slice{d, id, e}, err
 }
 
-// remains is a slice, also of an entity that is no more: then nothing is in force but what lets locks end.
+// remains is a slice, even of an entity that is no more: then no settings are in force but those that ending a lock needs.
 func (d *decision) remains(id event.Slice) slice {
 	e := d.settings.entities[id.Entity]
 	if e == nil {
@@ -145,7 +145,7 @@ type slice struct {
 	entity *Entity
 }
 
-// envelope is what every event about the slice begins with.
+// envelope is the envelope of every event about the slice, asked for by an origin.
 func (s *slice) envelope(o event.OriginID) event.Envelope {
 	return event.Envelope{Slice: s.id, Origin: o}
 }
@@ -182,7 +182,8 @@ func (s *slice) room(more int64) *Error {
 	return nil
 }
 
-// quota is how many bytes each partition of an entity may store: an equal part of what the entity may. One that is made by hand has no hosts.
+// quota is how many bytes each partition of an entity may store: an equal part of what the entity may. An entity that does not come from the
+// catalogue has no hosts.
 func (e *Entity) quota() int64 {
 	return int64(e.Properties.MaxSizeMegabytes) << 20 / int64(max(1, len(e.Hosts)))
 }

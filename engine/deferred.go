@@ -6,7 +6,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// NotDeferred is the refusal of numbers that are not those of deferred messages of the caller's.
+// NotDeferred is the refusal of sequence numbers that are not all those of deferred messages which the caller may take.
 func NotDeferred() *Error { return Refuse(MessageNotFound, notDeferredText) }
 
 const notDeferredText = "Failed to lock one or more specified messages. Either the message is already locked or does not exist."

@@ -1,8 +1,8 @@
 // Package engine holds the rules of the broker. It knows no clock, goroutine or file, and no AMQP: package host runs it.
 //
-// A [Partition] is a state machine over one log: [Partition.Decide] looks at a command and answers which events follow,
-// [Partition.Apply] changes the state by an event. Whoever drives it gives it time, commands and a log, adopts what was decided
-// ([Partition.Adopt]), and lets outcomes go.
+// A [Partition] is a state machine over one log: [Partition.Decide] looks at a command and answers which events follow, [Partition.Apply]
+// changes the state by an event. Whoever drives it gives it time, commands and a log, adopts what was decided ([Partition.Adopt]), and
+// lets replies leave once the log is as far as they need ([Outcome.Level]).
 //
 // Four invariants carry the design:
 //

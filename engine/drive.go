@@ -16,17 +16,17 @@ type Receive struct {
 	Mode     ReceiveMode
 	Origin   *Origin
 	Token    event.LockToken // for the lock, fresh and random
-	// HasSession tells that the receiver is for a session. Session and SessionID are its lock and its name.
+	// HasSession says that the receiver holds a session. Session is the token of its lock, and SessionID its name.
 	HasSession bool
 	Session    event.LockToken
 	SessionID  []byte
-	From       event.SequenceNumber // where one that browses goes on
+	From       event.SequenceNumber // where a receiver that browses goes on
 }
 
 // Tick ends locks whose time has passed, at most a batch of them, or makes a scheduled message active.
 type Tick struct {
-	// Properties is what filters see of the message of a topic that is to be published next, and Header how many bytes of it stand
-	// beside its body's sections. Nil: the next is no such message, or it shows them nothing.
+	// Properties is what filters see of the scheduled message that a topic publishes next, and Header how many bytes of it stand
+	// beside its body's sections. Nil: what is due next is no such message, or filters see nothing of it.
 	Properties *filter.Message
 	Header     int
 }
@@ -77,8 +77,8 @@ type dropSlice struct{ slice event.Slice }
 // DropSlice is the command that forgets what is in a slice of an entity that is no more.
 func DropSlice(id event.Slice) Command { return &dropSlice{id} }
 
-// Internal makes a type a command that whoever drives a partition carries out without asking it, and an answer to one. Package host
-// has such types; to everybody else the sets are closed.
+// Internal makes a type that embeds it a command that the driver of a partition carries out without asking the partition, or the
+// answer to such a command. Package host has such types; to everybody else the sets of commands and answers are closed.
 type Internal struct{}
 
 func (*Receive) command()        {}

@@ -16,7 +16,7 @@ type duplicateCheck struct {
 	*slice
 	window time.Duration // 0: the entity keeps no history
 	until  event.Time    // when ids of this send are forgotten
-	asked  bool          // somebody may ask for them in this decision
+	asked  bool          // the ids may be looked up again in this decision
 }
 
 type sentID struct {
@@ -26,7 +26,7 @@ type sentID struct {
 	id, key string
 }
 
-// identity is by what a message is known in the duplicate history of the entity.
+// identity is what identifies a message in the duplicate history of the entity.
 func (e *Entity) identity(m *Message) event.Identity {
 	id := event.Identity{Type: m.IDType, ID: m.ID}
 	if id.Keyed = e.keyed(m); id.Keyed {
@@ -40,7 +40,7 @@ func (f *duplicateCheck) sent(m *Message) sentID {
 	return sentID{f.id, id.Type, id.Keyed, string(id.ID), string(id.Key)}
 }
 
-// duplicates is to tell which of that many messages were accepted before.
+// duplicates begins the check of that many messages.
 func (s *slice) duplicates(messages int) duplicateCheck {
 	f := duplicateCheck{slice: s, asked: messages > 1 || s.scratch.several}
 	if s.entity.Properties.RequiresDuplicateDetection {
@@ -89,7 +89,7 @@ func (s *sending) drop(m *Message, original event.SequenceNumber) {
 	}
 }
 
-// stillScheduled is the number a second schedule of one id is answered with: that of the first, if it waits still, else 0.
+// stillScheduled is the number that answers a second schedule with the same id: that of the first, if it still waits, else 0.
 func (s *sending) stillScheduled(seq event.SequenceNumber) event.SequenceNumber {
 	if s.scheduled(seq) {
 		return seq

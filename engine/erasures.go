@@ -6,12 +6,12 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Erasures is the engine as somebody sees it who has to remove what was sent.
+// Erasures is the engine for an operator who has to remove what was sent.
 type Erasures interface {
-	// EraseBody removes the body of a message that was settled from the log: what happened to the message stays, its size and the checksum of what it
-	// was. When it returns without an error the body is gone from this log, and that somebody asked for it is an event, with its origin and the reason
-	// given. Copies elsewhere, in backups, at clients and where the message was forwarded to, are not touched. Refusals are [*Error]: [NotFound] where
-	// history knows no such message, [NotAllowed] while it waits, or another message that shares its body, [Busy] where it can be asked for again later.
+	// EraseBody removes the body of a settled message from the log. The events of the message stay, and so do the size and the checksum of its body.
+	// When it returns without an error the body is gone from this log, and the request for it is an event, with its origin and the reason given. Copies
+	// elsewhere, in backups, at clients and where the message was forwarded to, are not touched. Refusals are [*Error]: [NotFound] where history knows
+	// no such message, [NotAllowed] while it waits, or another message that shares its body, [Busy] where it can be asked for again later.
 	EraseBody(ctx context.Context, entity string, message event.SequenceNumber, by *Origin, why event.ReasonGiven) (ErasedBody, error)
 }
 

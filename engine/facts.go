@@ -6,19 +6,19 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Note puts a fact into the log: an event that changes nothing and says what nobody could find out later (docs/decisions/0030). It has a record of
-// its own, behind that of what it is about, so that what waits for a decision waits for no fact. A partition asks for one with a refusal
-// ([Outcome.Note]); who refuses without asking the partition gives it one.
+// Note puts a fact into the log: an event that changes nothing and says what nobody could find out later (docs/decisions/0030). It has a record of its own,
+// behind that of what it is about, so that what waits for a decision waits for no fact. A partition asks for one with a refusal ([Outcome.Note]); a caller that
+// refuses without asking the partition gives it one.
 //
-// A [event.SettlementRefused] is left out where there are too many of them, so is a link that is opened with its end, and the [event.SendsRefused] of a
-// second are added up, whoever they are from: whoever drives the partition fills in what they say of that. A receiver's link need not be noted:
-// [Attach] and [Detach] say enough. A sender's is known to no partition. A [event.BackupMarked], a [event.BodyErased] and a [event.HistoryCut] alone are durable
-// before the reply.
+// Where there are too many, a [event.SettlementRefused] is left out, and so are the opening and the end of a link; the [event.SendsRefused] of a second are
+// added up, whoever they are from. How many there were is filled in by the driver of the partition. A receiver's link need not be noted: [Attach] and [Detach]
+// say enough. A sender's is known to no partition. A [event.BackupMarked], a [event.BodyErased] and a [event.HistoryCut] are durable before the reply; no other
+// fact is.
 type Note struct {
-	Fact   event.Event // the partition's from now on. Its origin is filled in, with the number it has if that is there already
+	Fact   event.Event // belongs to the partition from now on. Its origin is filled in; a number that it has already stays
 	Origin *Origin     // nil: none
-	// Why is what is said of it where it is somebody's act, a [event.PartitionFenced], [event.PartitionRestarted], [event.BackupMarked] or
-	// [event.BodyErased], which is durable.
+	// Why is the reason given for a fact that is somebody's act: a [event.PartitionFenced], [event.PartitionRestarted],
+	// [event.BackupMarked] or [event.BodyErased]. It is as durable as the fact.
 	Why event.ReasonGiven
 }
 
@@ -53,7 +53,7 @@ func note(d *decision, cmd *Note) {
 	}
 }
 
-// complete panics for a fact that could be written and not read.
+// complete panics for a fact that could be written but not read back.
 func complete(is bool, fact event.Event) {
 	if !is {
 		panic(fmt.Sprintf("engine: a fact says too little: %+v", fact))

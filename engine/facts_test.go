@@ -29,7 +29,7 @@ func TestFactsInTheLogsWords(t *testing.T) {
 	}
 }
 
-// A settlement that is refused is noted with the message as long as it is known, and with the token of several that is wrong.
+// The refusal of a settlement is noted with the message, as long as that is known, and, where there are several tokens, with the wrong one.
 func TestRefusalIsAboutOneToken(t *testing.T) {
 	t.Parallel()
 	s := newScript()
@@ -62,7 +62,7 @@ func TestRefusalIsAboutOneToken(t *testing.T) {
 	}
 }
 
-// The first fact of an origin defines it, and what comes after knows it.
+// The first fact of an origin defines it; later ones use the number.
 func TestFactsDefineTheirOrigin(t *testing.T) {
 	t.Parallel()
 	p := NewPartition(0, 1, index.New())

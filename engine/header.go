@@ -5,7 +5,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// token is that of message i of a settlement.
+// token is the lock token of message i of a settlement.
 func (cmd *Settle) token(i int) event.LockToken {
 	if i == 0 {
 		return cmd.Token
@@ -24,7 +24,7 @@ func (cmd *Settle) header(i int) int {
 	return 0
 }
 
-// written is how many bytes a settlement writes of each message, beside what it always does.
+// written is how many bytes a settlement writes for each message beyond what every settlement writes.
 func (cmd *Settle) written() int { return cmd.Changes.Size() + len(cmd.Reason) + len(cmd.Description) }
 
 // stored is changes as they stand in the log; nil: none.
@@ -73,7 +73,7 @@ func (s *settling) tooMuch(messages []index.Message) *Error {
 	return nil
 }
 
-// What a message is told whose header became too large (semantics.md 9.2).
+// The dead-letter reason and description of a message whose header became too large (semantics.md 9.2).
 const (
 	headerReason = "HeaderSizeExceeded"
 	headerText   = "The size quota for this stream has been exceeded."
@@ -96,7 +96,7 @@ func (cmd *Settle) fitting(changes []byte, m *index.Message, header int) (_ []by
 }
 
 // explained is why the broker dead-letters a message, with the stored changes that say so, which are cut to what fits beside its header.
-// Where nothing of them fits the reason is that, in full: a message has to be told something.
+// Where they do not fit at all, that becomes the reason, and is written in full: a dead letter has to have one.
 func explained(header int, cause event.Cause, reason, description string) (event.Cause, string, string, []byte) {
 	if changes, ok := shortened(deadLetterChanges(reason, description), maxChanges-header); ok {
 		return cause, reason, description, stored(changes)

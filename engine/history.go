@@ -9,23 +9,23 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Histories is the engine as whoever decides sees it how long history is kept (docs/decisions/0049).
+// Histories is the engine for an operator who decides how long history is kept (docs/decisions/0049).
 type Histories interface {
-	// HistoryPolicies is what is said of it now; nil: nothing. It is not to be changed.
+	// HistoryPolicies are the policies as they are now; nil: none was ever set. The caller must not change them.
 	HistoryPolicies() *HistoryPolicies
-	// PutHistoryPolicy says something else. It is durable and an event when the call returns without an error; where it is said already there is
-	// no event. Refusals are [*Error]: [NotFound] for the removal of what is not there.
+	// PutHistoryPolicy changes a policy. The change is durable, and an event, when the call returns without an error; where nothing changes
+	// there is no event. Refusals are [*Error]: [NotFound] for the removal of what is not there.
 	PutHistoryPolicy(ctx context.Context, cmd PutHistoryPolicy) error
 }
 
-// HistoryPolicies is what the catalogue says of how long history is kept.
+// HistoryPolicies are the policies of the catalogue: how long history is kept.
 type HistoryPolicies = index.History
 
-// PutHistoryPolicy says how long history of the entities that a pattern matches is kept, in the place of what was said of the pattern before; or, of
-// the namespace as a whole, what is given: the rest stays.
+// PutHistoryPolicy says how long history of the entities that a pattern matches is kept, and replaces the pattern's policy. Without a pattern it
+// changes the policy of the namespace: only the fields that are given, the others stay.
 type PutHistoryPolicy struct {
 	Pattern string // see [CheckHistoryPattern]; "": the namespace
-	Remove  bool   // of a pattern: nothing is said of it any more
+	Remove  bool   // the pattern's policy is removed
 	Policy  event.HistoryPolicy
 	// Of the namespace alone.
 	Share       uint32 // percent of the disk; 0: not given
@@ -45,11 +45,11 @@ const (
 	BeforeSendsYes
 )
 
-// maxHistoryPolicies is how many patterns may have one; a choice.
+// maxHistoryPolicies is how many patterns may have a policy; a choice.
 const maxHistoryPolicies = 1000
 
-// Event is the event that carries a command out, without its origin; nil: that is said already. The first that is said of the namespace is an event even
-// if it says nothing: from its time on the defaults hold (docs/decisions/0061).
+// Event is the event that carries a command out, without its origin; nil: it would change nothing. The first policy of the namespace is an event even if
+// it sets nothing: from its time on the defaults hold (docs/decisions/0061).
 func (cmd *PutHistoryPolicy) Event(now *HistoryPolicies) (*event.HistoryPolicySet, *Error) {
 	if cmd.Pattern == "" {
 		return cmd.ofNamespace(now), nil
@@ -88,7 +88,7 @@ func (cmd *PutHistoryPolicy) ofNamespace(now *HistoryPolicies) *event.HistoryPol
 	return &event.HistoryPolicySet{Policy: is.Policy, Share: is.Share, BeforeSends: is.BeforeSends}
 }
 
-// HistoryPolicies is what the catalogue of partition 0 says of history; nil: nothing.
+// HistoryPolicies are the policies in the catalogue, which partition 0 has; nil: none was ever set.
 func (p *Partition) HistoryPolicies() *HistoryPolicies {
 	p.onlyCatalogue()
 	return p.index.Catalogue.History()

@@ -10,7 +10,7 @@ import (
 // idleGrace is how long after a start nothing is deleted for idleness (semantics.md 7.7): clients come back first.
 const idleGrace = time.Minute
 
-// notedEvery is how far apart the notes of the last use of an entity that stays are.
+// notedEvery is the time between two notes of the last use of an entity that is not deleted.
 const notedEvery = 10 * time.Minute
 
 // idleness tells which entities have not been used for too long, and which last uses the log should know of (semantics.md 7.7).
@@ -20,7 +20,7 @@ type idleness struct {
 	subscriptions map[event.EntityID][]*Entity // subscriptions, by topic
 }
 
-// NewIdleness is told when the broker was started, what there is, and what is in use without anything being asked of it.
+// NewIdleness takes when the broker was started, all entities, and the ids of those that are in use although nothing is asked of them.
 func NewIdleness(started event.Time, entities []*Entity, busy []event.EntityID) *idleness {
 	i := &idleness{started: started, busy: make(map[event.EntityID]bool, len(busy)), subscriptions: map[event.EntityID][]*Entity{}}
 	for _, id := range busy {
@@ -56,7 +56,7 @@ func (i *idleness) Over(now event.Time, e *Entity) bool {
 	return idle != event.Forever && i.Quiet(now, e) >= idle && now.Sub(i.started) >= idleGrace
 }
 
-// Note is the command that notes the last use of an entity that stays, for partition 0; nil when the log knows enough.
+// Note is the command, for partition 0, that notes the last use of an entity that is not deleted; nil when the log has a note that is recent enough.
 func (i *idleness) Note(now event.Time, e *Entity) Command {
 	every := notedEvery
 	if idle := e.Properties.AutoDeleteOnIdle; idle != event.Forever {

@@ -6,13 +6,13 @@ import (
 )
 
 const (
-	// maxImport is from how many bytes on an [Import] takes no more: others have their turn.
+	// maxImport is the number of bytes from which on an [Import] takes no more messages, so that other commands get their turn.
 	maxImport = 256 << 10
 	// maxArrivals is how many arrivals are allocated at once.
 	maxArrivals = 256
 )
 
-// importing is messages at the door of an entity that come from another.
+// importing is an [Import] being decided: messages from another entity that one is asked to take.
 type importing struct {
 	slice
 	cmd *Import

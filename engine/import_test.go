@@ -10,8 +10,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// SM-267: what rules make of messages that arrive together is bounded for each of them, as if it were sent alone: those behind the first do not find
-// the room used up, and what would be too much at once is taken the next time.
+// SM-267: what rules make of messages that arrive together is bounded for each message, as if it were sent alone: the first does not use up the room
+// of those behind it, and messages that would be too much at once are taken the next time.
 func TestImportToManyRules(t *testing.T) {
 	t.Parallel()
 	const messages, subscriptions = 256, 70
@@ -51,7 +51,7 @@ func TestImportToManyRules(t *testing.T) {
 	}
 }
 
-// Decision 35: to forget where nothing came from is nothing to write, be it that nothing ever came or that it is forgotten already.
+// Decision 35: to forget a source from which nothing is known writes nothing, whether nothing ever came or it was forgotten already.
 func TestForgetSource(t *testing.T) {
 	t.Parallel()
 	p := NewPartition(0, 1, index.New())

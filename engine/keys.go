@@ -1,7 +1,7 @@
 package engine
 
-// key is what the partition of a message is chosen by, the first that it has (docs/decisions/0051); ok is false where it has none of them. Of one that is only
-// handed over it is the key that is for that.
+// key is what the partition of a message is chosen by: the first key that it has, in the order of docs/decisions/0051; ok is false where it has none. A
+// message that is only handed over has a key of its own for that, the via partition key.
 func (e *Entity) key(m *Message, handedOver bool) (key []byte, ok bool) {
 	via := len(m.ViaPartitionKey) > 0
 	switch {
@@ -19,8 +19,8 @@ func (e *Entity) key(m *Message, handedOver bool) (key []byte, ok bool) {
 	return nil, false
 }
 
-// keyed reports whether duplicates of a message are those with its key alone: it is one of an entity with several partitions, and has a key
-// beside its id.
+// keyed reports whether only messages with the same key are duplicates of a message: the entity has several partitions, and the message has
+// a key beside its id.
 func (e *Entity) keyed(m *Message) bool {
 	return len(e.Hosts) > 1 && e.Properties.RequiresDuplicateDetection && (m.HasSession || len(m.PartitionKey) > 0)
 }
@@ -48,8 +48,8 @@ func keyHash(key []byte) uint64 {
 	return h ^ h>>33
 }
 
-// nextInTurn is the entity partition of what may be stored in any: each has its turn. It need not survive a restart. Safe for use by
-// several goroutines.
+// nextInTurn is the entity partition for a message that may be stored in any: they take turns. It need not survive a restart. Safe
+// for use by several goroutines.
 func (e *Entity) nextInTurn() uint8 {
 	if len(e.Hosts) <= 1 || e.activity == nil {
 		return onlyPartition

@@ -44,7 +44,7 @@ type Forward struct {
 	Destination event.EntityID // 0: there is none; the transfers will fail
 	Count       int            // at most
 	Bytes       int            // until that many are in transfer; one message is always
-	TooOften    event.SubQueue // where messages go that have moved too often: to the dead-letter queue, or that for transfers
+	TooOften    event.SubQueue // where messages go that have moved too often: the dead-letter queue or the transfer dead-letter queue
 }
 
 // Queue is the sub-queue that the messages leave.
@@ -55,14 +55,14 @@ func (f *Forward) Queue() event.SubQueue {
 	return event.Main
 }
 
-// Import offers messages to a slice that come from another. The answer is the [Arrivals].
+// Import offers to a slice messages that come from another one. The answer is the [Arrivals].
 type Import struct {
 	Entity *Entity
 	Slice  event.Slice
 	Source event.Slice
 	Floor  event.TransferNumber // all transfers from the source to here with smaller numbers are over, durably
 	Items  []Arriving
-	// Waits tells that messages wait for room in the entity: the first for which there is none ends it.
+	// Waits says that messages wait for room in the entity: the first for which there is none ends the import.
 	Waits bool
 }
 
@@ -77,8 +77,8 @@ type Arriving struct {
 	Changes          []byte // property changes that it comes with, in one
 }
 
-// Arrivals are what became of the messages of an [Import], in order: nil where it is there, or was known already; else why it is refused. Those it
-// does not get to have to be offered again. It ends behind a refusal that may pass.
+// Arrivals are what became of the messages of an [Import], in order: nil for one that was taken, now or before; else why it is refused. The list
+// ends behind a refusal that may pass: messages that it does not reach have to be offered again.
 type Arrivals []*Error
 
 // FinishTransfers removes messages that have arrived. What is not in transfer any more is left alone.
@@ -107,7 +107,7 @@ func (*FailTransfer) command()    {}
 func (*ForgetSource) command()    {}
 func (Arrivals) answer()          {}
 
-// What a message is told that has moved too often.
+// The dead-letter reason and description of a message that has moved too often.
 const (
 	hopsReason = "MaxTransferHopCountExceeded"
 	hopsText   = "The maximum number of allowed hops when forwarding between queues has been exceeded."
@@ -165,14 +165,14 @@ func forward(d *decision, cmd *Forward) *Error {
 	return nil
 }
 
-// tooOften ends the way of a message that has moved as often as one may.
+// tooOften dead-letters a message that has moved as often as one may.
 func (s *slice) tooOften(m *index.Message, cmd *Forward) {
 	ev := add[*event.MessageDeadLettered](s.decision, event.KindMessageDeadLettered)
 	ev.Envelope, ev.Sequence, ev.SubQueue = s.envelope(0), m.Sequence, cmd.TooOften
 	ev.Cause, ev.Reason, ev.Description, ev.Changes.Data = explained(changed(m), event.CauseHopLimit, hopsReason, hopsText)
 }
 
-// finishTransfers removes messages that have arrived. Nobody waits for that: at the worst they are offered once more, and known.
+// finishTransfers removes messages that have arrived. Nobody waits for that: at worst they are offered once more, and their destination knows them.
 func finishTransfers(d *decision, cmd *FinishTransfers) {
 	over := slices.DeleteFunc(cmd.Numbers, func(n event.TransferNumber) bool {
 		_, _, open := d.index.Transfer(cmd.Slice, n)
@@ -202,7 +202,7 @@ func failTransfer(d *decision, cmd *FailTransfer) {
 		cmd.Refusal.Code.className(), clip(cmd.Refusal.Text))
 }
 
-// className is the reason of a dead letter that an entity refused to take: what the service calls the error.
+// className is the dead-letter reason of a message that its destination refused: the service's name for the error.
 func (c Code) className() string {
 	switch c {
 	case Disabled:

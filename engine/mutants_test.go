@@ -9,7 +9,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/planted"
 )
 
-// TestPlantedBugs are those of rules that the simulation meets too seldom.
+// TestPlantedBugs finds the planted bugs in rules that the simulation exercises too seldom.
 func TestPlantedBugs(t *testing.T) {
 	planted.Find(t, map[mutant.Bug]string{mutant.FirstForgotten: "TestFirstNumberOfWhatWaited", mutant.HandOverUncounted: "TestScripts"})
 }

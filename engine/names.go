@@ -91,7 +91,7 @@ func CheckName(what, name string) *Error {
 }
 
 func checkCharacters(what, whole, segment string) *Error {
-	if segment == "." || segment == ".." { // what handles URLs on the way to us takes them for steps
+	if segment == "." || segment == ".." { // proxies and HTTP clients resolve them as relative paths
 		return Refuse(InvalidArgument, "'%s' contains the segment '%s', which no URL can name. (%s)", whole, segment, what)
 	}
 	for _, c := range segment {
@@ -103,7 +103,7 @@ func checkCharacters(what, whole, segment string) *Error {
 	return nil
 }
 
-// alphanumeric tells ASCII letters and digits: the names of Service Bus know no others.
+// alphanumeric reports whether a character is an ASCII letter or digit: names of Service Bus have no others.
 func alphanumeric(c rune) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
 }

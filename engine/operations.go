@@ -6,16 +6,16 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Operations is the engine as whoever runs the broker sees it: its partitions, one by one. What is done is an event of partition 0, which
-// holds the catalogue, with its origin and the reason given. Refusals are [*Error]: [NotFound] where there is no such partition, [NotAllowed]
-// where its state forbids what is asked, or it is partition 0.
+// Operations is the engine for an operator: its partitions, one by one. Every act is an event of partition 0, which holds the catalogue, with
+// its origin and the reason given. Refusals are [*Error]: [NotFound] where there is no such partition, [NotAllowed] where its state forbids
+// what is asked, or it is partition 0.
 type Operations interface {
 	// Partitions are all of a namespace, by number.
 	Partitions() []PartitionStatus
 	// FencePartition takes a partition out of service: whatever is asked of it is refused with [Busy] until it is restarted. Others go on.
 	FencePartition(ctx context.Context, p PartitionID, by *Origin, why event.ReasonGiven) error
-	// RestartPartition runs the recovery of a partition that does not serve, alone, as a start of the broker does. It returns how the
-	// partition is then; where it serves no better an error says why.
+	// RestartPartition runs the recovery of a partition that does not serve, alone, as a start of the broker does. It returns the
+	// status of the partition afterwards; where the restart did not help, an error says why.
 	RestartPartition(ctx context.Context, p PartitionID, by *Origin, why event.ReasonGiven) (PartitionStatus, error)
 }
 
@@ -29,7 +29,7 @@ const (
 	PartitionRefused                 // its files are not what was written to them
 )
 
-// String is the name that programs know: it is part of what the broker answers.
+// String is the name that programs know: it is part of the broker's API.
 func (s PartitionState) String() string {
 	return [...]string{"serving", "starting", "fenced", "refused"}[s]
 }

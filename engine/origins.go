@@ -31,7 +31,7 @@ func (c *origins) learn(o *Origin, id event.OriginID) {
 	if _, again := c.numbers[o]; !again {
 		size := bytesOf(o)
 		if c.numbers == nil || c.bytes+size > maxOriginBytes {
-			c.numbers, c.bytes = map[*Origin]numbered{}, 0 // a map that is cleared keeps its room
+			c.numbers, c.bytes = map[*Origin]numbered{}, 0 // a map that is cleared keeps its memory
 		}
 		c.bytes += size
 	}

@@ -25,7 +25,7 @@ type Partition struct {
 	transactions transactions
 	decision     decision // the last one
 
-	// turn counts decisions, the taking over of them, and changes: an outcome is good in its own turn only.
+	// turn counts decisions, adoptions and changes: an outcome is valid in its own turn only.
 	turn uint64
 }
 
@@ -37,7 +37,7 @@ func NewPartition(id PartitionID, width int, x *index.Index) *Partition {
 	return p
 }
 
-// Outcome is what a decision leads to. It is good until the partition decides again or changes: see [Partition.Adopt].
+// Outcome is what a decision leads to. It is valid until the partition decides again or changes: see [Partition.Adopt].
 type Outcome struct {
 	Events []event.Event  // one record
 	Level  log.Durability // when the reply may leave
@@ -47,11 +47,11 @@ type Outcome struct {
 	Again bool
 	// Rest is, with Again, the command to decide then: what is left of one that was carried out in part. Nil: the same one.
 	Rest  Command
-	Looks int // entries of the index looked at, of commands that say nothing of how many
-	// Lazy tells that the events are facts: they change nothing, no reply waits for them, and they can wait for company.
+	Looks int // entries of the index looked at, for commands that do not say how many they need
+	// Lazy says that the events are facts: they change nothing, no reply waits for them, and they may wait for other records to share a frame with.
 	Lazy bool
-	// Note is, with a refusal that belongs into the log, the command that puts it there: behind the events, or not at all where there
-	// are too many.
+	// Note is, with a refusal that belongs in the log, the command that puts it there: behind the events, or not at all where there
+	// are too many of them.
 	Note *Note
 
 	turn uint64 // of the partition that decided
@@ -60,22 +60,22 @@ type Outcome struct {
 // lookStep is how many entries of the index one decision looks at; a command that has to see more is decided again.
 const lookStep = 2048
 
-// Configure gives the settings of an entity in force from now on. They decide what follows; what was decided stands in
-// the events (semantics.md 4.3 R5).
+// Configure puts the settings of an entity in force. They decide what follows; what was decided stands in the events
+// (semantics.md 4.3 R5).
 func (p *Partition) Configure(e *Entity) { p.settings.entities[e.ID] = e }
 
-// ConfigureRules gives the rules of a subscription in force from now on, instead of those it had. An error says which of
-// them cannot be compiled; that one is left out.
+// ConfigureRules puts the rules of a subscription in force, instead of those it had. An error says which of them cannot
+// be compiled; that one is left out.
 func (p *Partition) ConfigureRules(sub *Entity, rules []event.Rule) error {
 	return p.settings.replaceRules(sub, rules)
 }
 
-// ConfigureRule gives one rule of a subscription in force, new or changed. An error says why it cannot be compiled.
+// ConfigureRule puts one rule of a subscription in force, new or changed. An error says why it cannot be compiled.
 func (p *Partition) ConfigureRule(sub *Entity, r event.Rule) error {
 	return p.settings.rulesOf(sub.Topic).Put(sub.ID, r)
 }
 
-// ForgetRule takes the rule of a name out of force.
+// ForgetRule takes the rule with a name out of force.
 func (p *Partition) ForgetRule(sub *Entity, name string) {
 	p.settings.rulesOf(sub.Topic).Remove(sub.ID, name)
 }
@@ -93,8 +93,8 @@ func (p *Partition) Split(partitions int) { p.split = min(partitions, event.MaxE
 // SplitAtMost says how many partitioned queues and topics a namespace may have; 0: 100. Only the catalogue's partition is told.
 func (p *Partition) SplitAtMost(entities int) { p.mostSplit = entities }
 
-// DrawIDs gives the source of what newid() is in rules, which is random. What was drawn stands in the events. It is drawn from when a
-// rule asks: as often as it does, and by no other decision.
+// DrawIDs sets the random source of newid() in rules. What was drawn stands in the events. Only a rule that calls newid() draws from
+// it, once for each call.
 func (p *Partition) DrawIDs(from func() [16]byte) { p.settings.newID = from }
 
 // RefuseSends has every send refused from now on; nil: none any more.
@@ -140,10 +140,10 @@ func (p *Partition) Apply(at event.Time, ev event.Event) {
 	p.index.Apply(at, ev)
 }
 
-// Adopt tells that the events of an outcome become the next record of the log: they are written and applied before anything else is.
-// From here on the origins that they define have their numbers. An outcome was found on the state as it was, with numbers that come
-// next, and its events are lent until the next decision. One that was overtaken, by a decision, by an event or by having been
-// adopted, is a bug of the caller, who has to decide again: Adopt panics before anything of it can get into the log.
+// Adopt says that the events of an outcome become the next record of the log: they are written and applied before anything else is.
+// From here on the origins that they define have their numbers. An outcome belongs to the state that it was decided on, and its
+// events are valid until the next decision. To adopt one that was overtaken, by a decision, by an event or by having been adopted,
+// is a bug of the caller, who has to decide again: Adopt panics before anything of it can get into the log.
 func (p *Partition) Adopt(out *Outcome) {
 	if out.turn != p.turn {
 		panic(fmt.Sprintf("engine: partition %d: an outcome of turn %d in turn %d", p.id, out.turn, p.turn))
@@ -160,8 +160,8 @@ func (p *Partition) Adopt(out *Outcome) {
 	}
 }
 
-// BeginChapter tells that what is decided from here on stands in another chapter of the log, which has to define the origins that its
-// events name: those that are known already keep their numbers. An outcome that was not adopted is overtaken by it.
+// BeginChapter says that what is decided from here on stands in another chapter of the log, which has to define the origins that its
+// events name: those that are known already keep their numbers. An outcome that was not adopted before is overtaken.
 func (p *Partition) BeginChapter() {
 	p.turn++
 	p.origins.chapter++

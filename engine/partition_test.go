@@ -59,7 +59,7 @@ func TestOriginsAreBounded(t *testing.T) {
 }
 
 // Two decisions name an origin each, with the number that comes next, before either is applied. One of them can become part of the
-// log, and its origin has the number from then on; the other is not known by it.
+// log, and its origin has the number from then on; the origin of the other has not.
 func TestDecisionsThatNameOrigins(t *testing.T) {
 	t.Parallel()
 	p := oneQueue()
@@ -80,7 +80,7 @@ func TestDecisionsThatNameOrigins(t *testing.T) {
 	}
 }
 
-// An event that no decision of this partition led to teaches it no number, whatever was decided last.
+// From an event that no decision of this partition led to it learns no number, whatever was decided last.
 func TestForeignDefinitions(t *testing.T) {
 	t.Parallel()
 	p := oneQueue()
@@ -92,7 +92,7 @@ func TestForeignDefinitions(t *testing.T) {
 	}
 }
 
-// What was overtaken is not adopted: not by a decision, an event or having been adopted already.
+// An outcome that was overtaken is not adopted, whether by a decision, by an event or by having been adopted already.
 func TestOvertakenOutcomes(t *testing.T) {
 	t.Parallel()
 	for name, overtake := range map[string]func(*Partition, *Outcome){
@@ -115,7 +115,7 @@ func TestOvertakenOutcomes(t *testing.T) {
 	}
 }
 
-// What is asked for most often is decided without memory of its own, but for the deliveries, which are allocated 64 at a time.
+// The most frequent commands are decided without allocating, except for deliveries, which are allocated 64 at a time.
 func TestUsualDecisionsDoNotAllocate(t *testing.T) {
 	p := oneQueue()
 	out, _, _ := sends(t, p, nil)

@@ -8,7 +8,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// passed is what a check has come across whose time is over: one lock, or messages. It ends before anybody is answered, also when the
+// passed is what a check found to be over its time: one lock, or messages. It is ended before anybody is answered, even when the
 // answer is a refusal.
 type passed struct {
 	lock     event.LockToken // of a message or of a session; zero: none

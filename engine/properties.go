@@ -89,7 +89,7 @@ func CheckProperties(kind event.EntityKind, tier Tier, p *event.Properties) []Fa
 	return c.faults
 }
 
-// storable refuses what the log relies on not to be there. Ranges are for those who take properties from outside: see
+// storable refuses properties that the log cannot store. Ranges are for those who take properties from outside: see
 // [CheckProperties].
 func storable(kind event.EntityKind, p *event.Properties) *Error {
 	c := checker{kind: kind}
@@ -110,8 +110,8 @@ func ForwardPath(value string) string {
 	return strings.Trim(strings.ReplaceAll(value, `\`, "/"), "/")
 }
 
-// SameSettings reports whether nothing differs in two versions of an entity's properties but what is shown: one target of forwarding
-// can be spelled in many ways, and access rules have times.
+// SameSettings reports whether two versions of an entity's properties have the same effect. They may still be shown differently: one
+// target of forwarding can be spelled in many ways, and access rules have times.
 func SameSettings(a, b *event.Properties) bool {
 	x, y := *a, *b
 	for _, f := range [...]struct{ x, y *string }{
@@ -182,7 +182,7 @@ func (c *checker) times(p *event.Properties) {
 }
 
 // PartitionedSize gives a queue or topic that is to be partitioned the size that is stored: the cloud has 16 times what is asked for, and shows
-// that from then on. What is asked for is one of the standard sizes; any other is kept, such as one that was read and is given back.
+// that from then on. Only the standard sizes are multiplied: any other is kept, such as one that a client has read and writes back.
 func PartitionedSize(p *event.Properties) {
 	if p.EnablePartitioning && slices.Contains(standardSizes, p.MaxSizeMegabytes) {
 		p.MaxSizeMegabytes *= partitionedFactor
@@ -263,7 +263,7 @@ func (c *checker) rights(property string, r *event.AccessRule) {
 	}
 }
 
-// notPlain tells that a character would have to be encoded in a URL.
+// notPlain reports whether a character would have to be encoded in a URL.
 func notPlain(c rune) bool {
 	return !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("-_.~", c))
 }

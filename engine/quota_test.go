@@ -9,7 +9,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// askCatalogue decides a command of the catalogue and applies what comes of it.
+// askCatalogue decides a command of the catalogue and applies the events.
 func askCatalogue(p *Partition, cmd Command) error {
 	out := p.Decide(1, cmd)
 	for _, ev := range out.Events {
@@ -160,8 +160,8 @@ func TestTooManyCopies(t *testing.T) {
 	}
 }
 
-// What a rule holds is bounded before it comes near the log, whatever its kind uses: a record that cannot be read back must not
-// be asked for (reliability.md S15).
+// All that a rule holds is bounded before it comes near the log, even what its kind does not use: a record that cannot be read
+// back must not be asked for (reliability.md S15).
 func TestSizesOfRules(t *testing.T) {
 	t.Parallel()
 	texts := func(n int) map[string]event.Rule {

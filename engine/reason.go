@@ -8,10 +8,10 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Who changes something by hand may say why. That stands in the record of the change, so whoever reads of the one reads of the other. A
-// command takes it as the event that it becomes, whose envelope is filled in; the zero value says nothing.
+// Whoever changes something by hand may say why. The reason stands in the record of the change, so it is read together with it. A
+// command takes it as the event that it becomes, whose envelope is filled in later; the zero value is no reason.
 
-// CheckReason refuses a reason that cannot be kept: one line of at most [event.MaxReason] bytes of UTF-8 can.
+// CheckReason refuses a reason that is not one line of at most [event.MaxReason] bytes of UTF-8.
 func CheckReason(reason string) *Error {
 	switch {
 	case len(reason) > event.MaxReason:

@@ -22,7 +22,8 @@ func record(events []event.Event) string {
 	return strings.Join(words, ", ")
 }
 
-// What an operator says of a change stands in its record, of the entity that was named, and where nothing changes nowhere.
+// The reason that an operator gives for a change stands in the record of the change, about the entity that was named. Where nothing changes it is not
+// kept.
 func TestReasons(t *testing.T) {
 	t.Parallel()
 	p := NewPartition(0, 1, index.New())
@@ -87,7 +88,7 @@ func TestReasonOfABatchDelete(t *testing.T) {
 	}
 }
 
-// One that goes on in several records says its reason once.
+// A deletion that goes on in several records has its reason once.
 func TestReasonIsSaidOnce(t *testing.T) {
 	t.Parallel()
 	p := oneQueue()

@@ -31,14 +31,14 @@ func receive(d *decision, cmd *Receive) *Error {
 	switch {
 	case way.any():
 		s.end(way)
-		d.again = len(way.messages) > 0 // that a session is lost, whoever writes the event tells the receiver
+		d.again = len(way.messages) > 0 // of a lost session the driver tells the receiver when it writes the event
 	case ok:
 		s.give(&m)
 	}
 	return nil
 }
 
-// next finds the message that the receiver gets. There is none while a lock or messages stand in the way whose time is over.
+// next finds the message that the receiver gets. There is none while a lock or messages whose time is over stand in the way.
 func (s *receiving) next() (m index.Message, way passed, ok bool) {
 	if !s.cmd.HasSession {
 		if m, ok = s.index.First(s.id, s.cmd.SubQueue); ok && expired(&m, s.now) {

@@ -2,12 +2,13 @@ package engine
 
 import "sync"
 
-// What comes once for each message that is received, and is done with at once, is used again: a settlement and the description of a delivery are
-// some hundred bytes each, and new memory for them is most of what receiving costs the collector and the operating system.
+// Memory that each received message needs once, for a short time, is used again: a settlement and the description of a delivery take a few
+// hundred bytes each, and allocating them would be most of what receiving costs the garbage collector and the operating system.
 
 var settles, deliveries sync.Pool
 
-// Recycled is a copy of the command for somebody who submits it and never looks at it again: the partition that carries it out uses its memory for another one.
+// Recycled is a copy of the command for a caller that submits it and never looks at it again: the partition that carries it out uses its memory for another
+// command.
 func (cmd Settle) Recycled() *Settle {
 	s, _ := settles.Get().(*Settle)
 	if s == nil {
@@ -42,7 +43,7 @@ func (d *decision) newDelivery() *Delivery {
 	return given
 }
 
-// Recycle gives the memory of a delivery back, of which nothing is needed any more. A receiver need not do so.
+// Recycle gives back the memory of a delivery that is not needed any more. A receiver need not call it.
 func (d *Delivery) Recycle() {
 	*d = Delivery{}
 	deliveries.Put(d)

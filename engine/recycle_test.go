@@ -6,7 +6,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Only a command whose sender agreed to it is taken back: another one may be looked at again.
+// Only the memory of a command whose sender agreed to it is used again: the sender of another one may look at it again.
 func TestRecycle(t *testing.T) {
 	t.Parallel()
 	kept := &Settle{Token: event.LockToken{1}, Outcome: Complete}

@@ -7,9 +7,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// The messages of an entity are spread over its partitions (decision 28), each a slice in the log partition that hosts it. Whoever
-// holds a token, a number or a session id is told here which one that is about. What names a partition that the entity does not have is
-// sent to the first one, where it is refused as what is not known. Who sends is told by what its messages have for a key (keys.go).
+// The messages of an entity are spread over its partitions (decision 28), each a slice in the log partition that hosts it. The
+// functions here say which of them a token, a sequence number or a session id is about. One that names a partition the entity does not
+// have goes to the first, which refuses it as unknown. A send goes by the key of its messages (keys.go).
 
 // Slice is the slice of an entity partition.
 func (t Target) Slice(partition uint8) event.Slice {
@@ -19,13 +19,13 @@ func (t Target) Slice(partition uint8) event.Slice {
 // Host is the log partition of an entity partition.
 func (t Target) Host(partition uint8) PartitionID { return t.Entity.Hosts[partition] }
 
-// OfToken is the entity partition of a lock, or of the session that a token is of.
+// OfToken is the entity partition of the lock, of a message or a session, that a token stands for.
 func (t Target) OfToken(token event.LockToken) uint8 { return t.known(token.Partition()) }
 
 // OfSequence is the entity partition of a message, or the one in which a look goes on from there.
 func (t Target) OfSequence(n event.SequenceNumber) uint8 { return t.known(n.Partition()) }
 
-// OfSession is the entity partition that all messages of a session are in, and its state.
+// OfSession is the entity partition that has all messages of a session, and its state.
 func (t Target) OfSession(id []byte) uint8 { return t.Entity.ofKey(id) }
 
 // OfMoved is the entity partition of a message that moves here from another slice: that of its key, else one that follows from the number of its
@@ -63,9 +63,9 @@ func (t Target) Place(cmd *Send) *Error {
 	return nil
 }
 
-// Elsewhere has messages without a key stored in a partition where that was not tried, one that is served; false: there is none, or the messages
-// have a key. It is for a command that nobody has looked at, and nobody will. Of one that a partition was given, and that may have been
-// carried out, it would store the messages twice.
+// Elsewhere sends messages without a key to another partition, one that is served and was not tried before; ok is false where there is none, or
+// the messages have a key. It is only for a command that no partition has looked at or will look at: messages of one that may have been carried
+// out would be stored twice.
 func (cmd *Send) Elsewhere(served func(PartitionID) bool) (to PartitionID, ok bool) {
 	if cmd.Others == 0 {
 		return 0, false
@@ -83,8 +83,8 @@ func (cmd *Send) Elsewhere(served func(PartitionID) bool) (to PartitionID, ok bo
 	return 0, false
 }
 
-// Partitions are the entity partitions in which there may be messages with a number and above it: the first, and the last, which is before the
-// first where no partition has such numbers.
+// Partitions are the first and the last of the entity partitions in which there may be messages with a sequence number or higher ones. The
+// last is before the first where no partition has such numbers.
 func (t Target) Partitions(from event.SequenceNumber) (first, last uint8) {
 	last = uint8(max(1, len(t.Entity.Hosts)) - 1)
 	if last == onlyPartition {
@@ -103,9 +103,9 @@ func (t Target) known(partition uint8) uint8 {
 	return onlyPartition
 }
 
-// Hosts are the log partitions that a receiver's commands go to, each once. The first counts the entity's receivers, this one too if it receives
-// nothing from there: it is the one that hosts the entity's first partition, unless that is away. Who receives from one partition alone needs
-// that, and of several at least one.
+// Hosts are the log partitions that a receiver's commands go to, each once. The first counts the entity's receivers, this one too even if it
+// receives nothing from there: it is the one that hosts the entity's first partition, unless that is away. A receiver of one partition needs
+// that one to serve; a receiver of several needs at least one.
 func (r *Receiver) Hosts() []PartitionID {
 	all := r.Entity.Hosts
 	if len(all) <= 1 {
@@ -119,7 +119,7 @@ func (r *Receiver) Hosts() []PartitionID {
 		}
 	}
 	if hosts == nil {
-		return all[:1] // which says that it is away
+		return all[:1] // whose answer is that it is away
 	}
 	return hosts
 }

@@ -94,7 +94,7 @@ func sameFilter(a, b event.Filter) bool {
 
 func sameList[T any](a, b []T) bool { return len(a) == 0 && len(b) == 0 || reflect.DeepEqual(a, b) }
 
-// checkRule refuses a rule that cannot be.
+// checkRule refuses a rule that no subscription can have.
 func checkRule(r *event.Rule) *Error {
 	if err := CheckName("Rule", r.Name); err != nil {
 		return err
@@ -150,7 +150,8 @@ func (c cataloguing) putRule(cmd *PutRule) *Error {
 	return nil
 }
 
-// noRule begins as the refusal for other entities does: the JavaScript SDK tells by that what was not found.
+// noRule is the refusal of a rule's name. Its text begins as that for entities does: the JavaScript SDK recognises by it that something was not
+// found.
 func noRule(name string, sub *index.Entity) *Error {
 	return Refuse(NotFound, "The messaging entity '%s/Rules/%s' could not be found.", sub.Path, name)
 }

@@ -5,9 +5,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// scratch is what a decision has given out and taken away so far, and the index does not show: nothing is applied before the record is
-// complete. Where one record is made of several operations, each rule asks here what those before it did; else most of it stays empty,
-// and costs nothing. What is added on behalf of an operation that is then refused can be taken back ([decision.mark]).
+// scratch is what a decision has given out and taken away so far, which the index does not show yet: nothing is applied before the
+// record is complete. Where one record is made of several operations, each rule asks here what those before it did; else most of it
+// stays empty, and costs nothing. What is added on behalf of an operation that is then refused can be taken back ([decision.mark]).
 type scratch struct {
 	several bool     // the record is made of several operations
 	before  *scratch // of operations that come before those of this decision, and are not in the index either; nil: there are none
@@ -31,7 +31,7 @@ type sessionID struct {
 	name  string
 }
 
-// maxScratch is how many entries of a kind may have been there for their memory to be used again.
+// maxScratch is the largest number of entries of a kind whose memory is kept for the next decision.
 const maxScratch = 1 << 10
 
 func (s *scratch) reset() {
@@ -86,7 +86,7 @@ func (d *decision) take(id event.Slice) event.SequenceNumber {
 	return seq
 }
 
-// added notes bytes that are stored in a slice, whose quota is that of another where it is a subscription's.
+// added notes bytes that are stored in a slice. Those of a subscription count toward the quota of its topic.
 func (s *slice) added(more int64) {
 	if !s.scratch.several {
 		return

@@ -137,7 +137,7 @@ func showFact(ev event.Event) string {
 	return ev.Kind().String()
 }
 
-// place shows the fields of a stored message that only some entities use.
+// place shows those fields of a stored message that only some entities use.
 func (s *script) place(in bool, session []byte, id event.IDType, until event.Time) (out string) {
 	if in {
 		out += fmt.Sprintf(" session=%q", session)

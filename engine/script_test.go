@@ -92,7 +92,7 @@ type script struct {
 	ids     byte               // values of newid() given so far
 	grants  byte               // session locks given so far
 	slice   event.Slice        // of the queue named last
-	holders map[string]*holder // of sessions, by the name the script gave them
+	holders map[string]*holder // of sessions, by the names the script gave them
 
 	transaction string // that commands are part of; "": of none
 }
@@ -167,7 +167,7 @@ func (s *script) restart(t *testing.T) {
 	}
 }
 
-// ask carries out a command whose events nobody wants to see.
+// ask carries out a command without printing its events.
 func (s *script) ask(cmd Command) Reply {
 	var out strings.Builder
 	o := s.do(&out, cmd)
@@ -303,8 +303,8 @@ func (s *script) noted(out *strings.Builder, cmd Command, o *Outcome) {
 	}
 }
 
-// needed is the level at which the reply to a decision may leave: lock grants and renewals may be lost with the power, all else was
-// told to somebody, or taken for good (reliability.md P6, P8).
+// needed is the level at which the reply to a decision may leave: lock grants and renewals may be lost when the power fails; all
+// else was reported to somebody, or is final (reliability.md P6, P8).
 func needed(events []event.Event) log.Durability {
 	for _, ev := range events {
 		switch ev.Kind() {
@@ -321,7 +321,7 @@ func facts(events []event.Event) bool {
 	return len(events) > 0 && events[0].Kind() == event.KindTransactionAborted
 }
 
-// ends tells the events that end what has passed, the only ones that come with a refusal.
+// ends reports whether an event ends what has passed: only such events come with a refusal.
 func ends(ev event.Event) bool {
 	switch ev := ev.(type) {
 	case *event.LockExpired, *event.SessionReleased, *event.MessageExpired, *event.TransactionAborted:

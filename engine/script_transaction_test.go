@@ -6,7 +6,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-func init() { verbs["stage"] = (*script).stage } // it looks into verbs itself
+func init() { verbs["stage"] = (*script).stage } // not in the table itself: stage looks verbs up in it
 
 // stage has the command that follows the name of a transaction be part of it.
 func (s *script) stage(l *line) {
@@ -24,7 +24,7 @@ func (s *script) stage(l *line) {
 // transactionOf is the id of the transaction that a script calls by a letter.
 func transactionOf(name string) event.TransactionID { return event.TransactionID{15: name[0]} }
 
-// memoryOf is what whoever stages an operation says that it takes.
+// memoryOf is the memory that a caller who stages an operation says it takes.
 func memoryOf(cmd Command) (n int) {
 	if send, ok := cmd.(*Send); ok {
 		for i := range send.Messages {

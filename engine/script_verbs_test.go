@@ -214,7 +214,7 @@ func (s *script) batchDelete(l *line) {
 	fmt.Fprintf(l.out, "deleted %d\n", o.Reply.Deleted())
 }
 
-// settle settles the messages of the tokens given, by whoever has the sessions of the receivers that by names, "-" for none.
+// settle settles the messages of the tokens given, as a caller who holds the sessions of the receivers that by= names; "-": of none.
 func (s *script) settle(l *line) {
 	tokens := l.tokens(l.words)
 	cmd := &Settle{Slice: s.slice, SubQueue: l.subQueue(), Token: tokens[0], More: tokens[1:]}

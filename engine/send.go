@@ -21,7 +21,7 @@ type sending struct {
 	cmd   *Send
 	from  event.OriginID
 	batch uint32 // messages, when they are more than one
-	// arrival is where the messages, which is one then, come from; nil: they were sent here.
+	// arrival is where the message, a single one then, comes from; nil: the messages were sent here.
 	arrival *event.Arrival
 }
 
@@ -113,7 +113,7 @@ func (s *sending) checkMessages() (size int64, _ *Error) {
 	return size, nil
 }
 
-// measure is how many bytes a message takes in an entity, unless it is larger than the entity's may be.
+// measure is how many bytes a message takes in an entity. It refuses one that is larger than the entity's may be.
 func (e *Entity) measure(m *Message) (int64, *Error) {
 	if max(len(m.ID), len(m.SessionID), len(m.PartitionKey)) > maxKey {
 		return 0, Refuse(InvalidArgument, "A message id, session id or partition key is longer than 128 characters.")

@@ -13,9 +13,9 @@ type settings struct {
 	entities map[event.EntityID]*Entity
 	topics   map[event.EntityID]*filter.Set // the rules of their subscriptions
 	noSends  *Error                         // why no message is let in; nil: messages are
-	// noHandOvers is why none is let in that is for another entity; nil: they are.
+	// noHandOvers is why no message for another entity is let in; nil: such messages are.
 	noHandOvers *Error
-	// noSplits is why no entity with several partitions is created; nil: they are.
+	// noSplits is why no entity with several partitions is created; nil: such entities are.
 	noSplits *Error
 	history  int             // ids in the duplicate history of a slice, at most
 	newID    func() [16]byte // the value of newid() in rules: see [Partition.DrawIDs]

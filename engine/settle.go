@@ -80,7 +80,7 @@ func settle(d *decision, cmd *Settle) *Error {
 
 // check appends the messages of all tokens, in their order.
 func (s *settling) check(messages []index.Message) (_ []index.Message, way passed, err *Error) {
-	if s.cmd.Outcome != Release { // giving back is never refused: who drives the partition does it, too
+	if s.cmd.Outcome != Release { // giving back is never refused: the driver of the partition does it, too
 		if err := s.receivable(); err != nil {
 			return nil, way, err
 		}
@@ -122,7 +122,7 @@ func (s *settling) locked(messages []index.Message) (_ []index.Message, way pass
 	return messages, way, true
 }
 
-// refused is what is noted of its refusal, which is about one of its tokens.
+// refused is the fact that notes the refusal of a settlement, about one of its tokens.
 func (cmd *Settle) refused(about event.LockToken) event.SettlementRefused {
 	if mutant.On(mutant.FactMisnamed) {
 		about = cmd.Token
@@ -241,7 +241,7 @@ func (s *slice) checkRenew(cmd *Renew) (rest []event.LockToken, way passed, err 
 	return nil, way, nil
 }
 
-// refused is what is noted of its refusal, which is about the first of the rest of its tokens.
+// refused is the fact that notes the refusal of a renewal, about the first of the rest of its tokens.
 func (cmd *Renew) refused(rest []event.LockToken) event.SettlementRefused {
 	fact := event.SettlementRefused{Envelope: event.Envelope{Slice: cmd.Slice}, SubQueue: cmd.SubQueue, Wanted: event.WantedRenew}
 	if len(rest) > 0 {

@@ -67,8 +67,8 @@ func splitTopic() event.Properties {
 	return p
 }
 
-// SM-219, S4-59: what is not there in part is neither made, changed nor deleted, and no event says otherwise. A plain entity that is somewhere
-// else is.
+// SM-219, S4-59: an entity of which a part is away is neither made, changed nor deleted, and no event says otherwise. A plain entity on
+// another partition is.
 func TestPartOfItIsAway(t *testing.T) {
 	t.Parallel()
 	p := NewPartition(0, 4, index.New())
@@ -106,7 +106,7 @@ func TestPartOfItIsAway(t *testing.T) {
 	}
 }
 
-// Each partition may store its part of what the entity may, and is full alone.
+// Each partition may store an equal part of the entity's quota, and can be full while the others are not.
 func TestQuotaOfAPart(t *testing.T) {
 	t.Parallel()
 	e := wideEntity(sixteen)

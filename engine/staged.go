@@ -30,7 +30,7 @@ func (cmd *Send) found(i int) (m stagedMessage) {
 	return m
 }
 
-// measured is what a command has become part of a transaction.
+// measured is the operation of a command, with the sizes that count toward the bounds of a transaction.
 func measured(cmd *Stage) stagedOperation {
 	op := stagedOperation{cmd: cmd.Operation, size: stagedOverhead + max(0, cmd.Bytes)}
 	switch cmd := cmd.Operation.(type) {
@@ -90,7 +90,7 @@ func (op *stagedOperation) keep() {
 	}
 }
 
-// find notes what holds at the commit of what the decision found out about an operation.
+// find notes those findings of the decision about an operation that still hold at the commit.
 func (op *stagedOperation) find(d *decision) {
 	cmd, ok := op.cmd.(*Send)
 	if !ok {
@@ -98,7 +98,7 @@ func (op *stagedOperation) find(d *decision) {
 	}
 	s, _ := d.slice(cmd.Slice)
 	twice := s.entity.Properties.RequiresDuplicateDetection
-	if cmd.Destination != nil || !twice && !cmd.Numbers { // the history that counts is the one of where it goes
+	if cmd.Destination != nil || !twice && !cmd.Numbers { // the duplicate history that counts is that of the destination
 		return
 	}
 	op.found = make([]stagedMessage, len(cmd.Messages))

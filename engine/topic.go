@@ -79,7 +79,8 @@ type publishing struct {
 	bytes int64 // what the copies add to the topic's size
 	// arrival is where the message comes from; nil: it was sent here.
 	arrival *event.Arrival
-	// earlier is how many copies, and bytes of changes, are those of other messages that arrive: each has the bounds of a send for itself.
+	// earlier is how many of the copies, and bytes of changes, belong to other messages that arrive in the same decision: each message has the bounds
+	// of a send for itself.
 	earlier struct{ copies, changes int }
 }
 
@@ -292,7 +293,7 @@ func (p *publishing) changedCopy(m *published, sub *Entity, r *filter.Rule) erro
 	return nil
 }
 
-// What a copy without session id is told that goes to the dead-letter queue of a subscription with sessions (semantics.md 8.1).
+// The dead-letter reason and description of a copy without a session id for a subscription with sessions (semantics.md 8.1).
 const (
 	noSessionReason = "Session id is null."
 	noSessionText   = "Session enabled entity doesn't allow a message whose session identifier is null."
@@ -331,7 +332,7 @@ func (p *publishing) newCopy(m *published, sub *Entity, changes int) *event.Copy
 	return &p.fan.copies[len(p.fan.copies)-1]
 }
 
-// show fills in what filters see of a message and only the broker knows.
+// show fills in those properties of a message that filters see and only the broker knows.
 func (p *publishing) show(m *published) {
 	number := func(v int64) event.Value { return event.Value{Type: event.Long, Bits: uint64(v)} }
 	if m.see == nil {

@@ -19,8 +19,8 @@ const (
 	maxStagedBytes = 64 << 20
 	// stagedOverhead is what an operation counts beside its bytes.
 	stagedOverhead = 256
-	// maxTransactions is how many transactions of a partition are open, or were not discharged since their time was over; maxEnded
-	// is how many of those that were discharged it remembers, so that what was on its way meanwhile begins nothing anew.
+	// maxTransactions is how many transactions of a partition may be open, or over by time and not discharged; maxEnded is how
+	// many discharged ones it remembers, so that an operation still on its way does not begin a new one.
 	maxTransactions = 1 << 16
 	maxEnded        = 1 << 12
 )
@@ -99,7 +99,7 @@ func (t *transactions) leave(tx *transaction) {
 	tx.before, tx.behind = nil, nil
 }
 
-// reserved is how many bytes commits may add to what counts toward the quota of a slice, that of one transaction apart.
+// reserved is how many bytes commits may add to what counts toward the quota of a slice, leaving out one transaction.
 func (t *transactions) reserved(id event.Slice, but *transaction) int64 {
 	if len(t.bytes) == 0 {
 		return 0
@@ -148,7 +148,7 @@ func (t *transactions) forget(tx *transaction) {
 	t.remember(tx.id)
 }
 
-// remember has nothing begin under an id any more.
+// remember keeps a transaction from beginning under an id again.
 func (t *transactions) remember(id event.TransactionID) {
 	e := &t.ended
 	if e.ids == nil {
@@ -245,8 +245,8 @@ func (p *Partition) try(d *decision, tx *transaction, op *stagedOperation) (done
 	return true, nil
 }
 
-// reserve adds the event that gives out the numbers with which a staged send is answered: nobody else is told them, whatever becomes of
-// the transaction and of this process.
+// reserve adds the event that gives out the numbers with which a staged send is answered: no other message ever gets them, whatever
+// becomes of the transaction and of this process.
 func (d *decision) reserve(cmd *Send, found []stagedMessage) {
 	var given uint32
 	for i := range found {
@@ -301,7 +301,7 @@ func (t *transactions) keep(tx *transaction, op *stagedOperation, done *scratch)
 	op.merge(&tx.done, done)
 }
 
-// awaits notes that a settlement comes again, and arrives that it has: a commit in between would be one without it.
+// awaits notes that a settlement has to come again, and arrives that it has: a commit in between would leave it out.
 func (tx *transaction) awaits(op *stagedOperation) {
 	if token := op.cmd.(*Settle).Token; !slices.Contains(tx.unread, token) {
 		tx.unread = append(tx.unread, token)

@@ -98,7 +98,8 @@ func TestTransactionMessages(t *testing.T) {
 	}
 }
 
-// What one transaction may take is bounded, and so are the transactions there are. What was begun in vain is not begun by what follows.
+// What one transaction may take is bounded, and so are the transactions there are. A transaction that could not begin is not begun by a later
+// operation either.
 func TestTransactionBounds(t *testing.T) {
 	t.Parallel()
 	m := newMachine()
@@ -147,8 +148,8 @@ func TestTransactionBounds(t *testing.T) {
 	}
 }
 
-// A transaction that is committed leaves the state that its operations would have left one after the other at the time of the commit: what a
-// rule finds out about those before it is what it would have found in the index.
+// A transaction that is committed leaves the state that its operations would have left one after the other at the time of the commit: a rule
+// sees of the operations before it what it would have found in the index.
 func TestCommitIsItsOperations(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(300) {

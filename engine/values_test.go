@@ -21,7 +21,7 @@ var allCommands = []Command{
 	Internal{},
 }
 
-// references is what commands hold that is no plain value, by its type, and why.
+// references are the types in commands that are not plain values, each with the reason why it is there.
 var references = map[string]string{
 	"*engine.Entity": "the version that the caller knows: never changed, but that loops note the use of the entity there. No rule looks at it.",
 	"*event.Origin": "texts that are made once for a link and never changed. The address tells links with equal texts apart, in a cache of this " +
@@ -34,8 +34,8 @@ var references = map[string]string{
 	"engine.Buffer":    "the memory of the message's bytes, which the loop gives back. No rule looks at it.",
 }
 
-// What a partition decides follows from the command, the time and its state: commands hold no functions and channels, and nothing that the
-// runtime goes on with, apart from what is listed with a reason.
+// What a partition decides follows from the command, the time and its state: commands hold no functions, no channels and nothing that the
+// runtime changes on its own, except what is listed with a reason.
 func TestCommandsAreValues(t *testing.T) {
 	t.Parallel()
 	met := map[string]bool{}
@@ -57,7 +57,7 @@ func TestCommandsAreValues(t *testing.T) {
 	}
 }
 
-// held is what a type holds that is no plain value, by where it is.
+// held is what a type holds that is not a plain value, by its place in the type.
 func held(of reflect.Type, path string) map[string]string {
 	switch of.Kind() {
 	case reflect.Func, reflect.Chan, reflect.Map, reflect.Interface, reflect.Pointer, reflect.UnsafePointer, reflect.Uintptr:

@@ -5,8 +5,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// handOver stores messages that are sent through an entity to another one. What the other one thinks of them is found out when they get
-// there: its door is not here, and neither is its duplicate history.
+// handOver stores messages that are sent through an entity to another one. Whether that one takes them shows when they get there: its
+// state is not known here, and neither is its duplicate history.
 func handOver(d *decision, of slice, cmd *Send) *Error {
 	s := sending{slice: of, cmd: cmd}
 	if err := s.checkHandOver(); err != nil {
@@ -46,10 +46,10 @@ func handOver(d *decision, of slice, cmd *Send) *Error {
 	return nil
 }
 
-// checkHandOver refuses messages that cannot be stored until they are taken.
+// checkHandOver refuses messages that cannot be stored here until their destination takes them.
 func (s *sending) checkHandOver() *Error {
 	if st := s.entity.Properties.Status; st == event.Disabled {
-		return s.sendable() // one that takes no messages of its own still passes on what the work on the others makes
+		return s.sendable() // one that takes no new messages still hands over those that come of receiving the others
 	}
 	var size int64
 	for i := range s.cmd.Messages {

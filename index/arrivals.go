@@ -10,8 +10,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// arrivals are what has come to a slice from others. A highest number alone would not do: 7 is refused and 8 is stored, and the source
-// dies before it has noted the refusal; when it brings 7 again it must not hear that 7 is here.
+// arrivals are what has come to a slice from others. The highest number alone would not do: say 7 is refused and 8 is stored, and the
+// source dies before it has noted the refusal. When it offers 7 again it must not be told that 7 is here.
 type arrivals struct {
 	made    version
 	sources []source // in order
@@ -48,7 +48,7 @@ func (a *arrivals) has(from event.Slice, n event.TransferNumber) bool {
 // arrivalsOf applies what comes to a slice from others.
 type arrivalsOf struct{ *slice }
 
-// edit is what has come to the slice, to be changed but for the numbers of a source.
+// edit is what has come to the slice, to be changed, except for the numbers of a source: see from.
 func (s arrivalsOf) edit() *arrivals {
 	v := &s.shared.versions
 	switch a := s.arrived; {
@@ -77,7 +77,7 @@ func (s arrivalsOf) from(id event.Slice) *source {
 	return src
 }
 
-// arrive notes that a transfer is here; of an event without an arrival nothing.
+// arrive notes that a transfer is here. An event without an arrival changes nothing.
 func (s arrivalsOf) arrive(a *event.Arrival, ev event.Event) {
 	if a == nil {
 		return
@@ -118,12 +118,12 @@ func (s arrivalsOf) forget(ev *event.SourceForgotten) {
 
 // carried is what a message keeps on its way, beside its row.
 type carried struct {
-	origin  event.SequenceNumber // number where it was sent to; 0: it was sent here
-	source  string               // path of the entity in whose dead-letter queue it was; "": in none
+	origin  event.SequenceNumber // its number in the entity that it was sent to; 0: it was sent here
+	source  string               // path of the entity out of whose dead-letter queue it came; "": of none
 	changes []event.Blob
 }
 
-// brought is what a message has from before it came here.
+// brought is what a message brings from the entities that it was in before.
 func brought(a *event.Arrival) (c carried) {
 	if a == nil {
 		return c

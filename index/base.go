@@ -10,7 +10,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// The events of a base (docs/log-format.md 3.3): all of a state, as an encoding has it, in a form that every later version reads.
+// The events of a base (docs/log-format.md 3.3): a whole state, with all that its encoding has, in a form that every later version reads.
 
 const (
 	baseList  = 1024     // entries of a list in an event, at most
@@ -40,7 +40,7 @@ func (b *baseOf) give(ev event.Event) {
 	b.more, b.bytes = b.more && b.yield(ev), 0
 }
 
-// full books an entry in a list of n, and reports whether the event is long enough.
+// full counts an entry in a list of n, and reports whether the event is long enough.
 func (b *baseOf) full(n, bytes int) bool {
 	b.bytes += bytes
 	return n >= baseList || b.bytes >= baseBytes
@@ -208,7 +208,7 @@ func (b *baseOf) history(of event.Envelope, k *kept) {
 	}
 }
 
-// source adds what has come from a slice to an event, which it gives as often as it is long enough.
+// source adds what has come from a slice to an event, and yields that each time it is long enough.
 func (b *baseOf) source(ev *event.HistoryRestored, src *source) {
 	next := func(numbers []event.TransferNumber) {
 		ev.Sources = append(ev.Sources, event.RestoredSource{Source: src.slice, Floor: src.floor, Numbers: numbers})
@@ -242,7 +242,7 @@ type Restoring struct {
 // Restore begins with the state before the first event.
 func Restore() *Restoring { return &Restoring{x: New()} }
 
-// Apply adds what an event has, of a record of a time. After an error it is of no use.
+// Apply adds what an event of the base has; at is the time of its record. After an error r is of no use.
 func (r *Restoring) Apply(at event.Time, ev event.Event) (err error) {
 	x := r.x
 	x.lastAt = max(x.lastAt, at)

@@ -76,7 +76,7 @@ func BenchmarkSessionLife(b *testing.B) {
 	}
 }
 
-// A message to 1000 subscriptions, which each take their copy.
+// A message to 1000 subscriptions, each of which receives its copy.
 func BenchmarkFanOut(b *testing.B) {
 	const n = 1000
 	x := New()

@@ -10,7 +10,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Entity is a queue, topic or subscription of the catalogue. One that stands there is not changed, a changed one takes its place.
+// Entity is a queue, topic or subscription of the catalogue. An entity in the catalogue is never changed: a changed copy takes its place.
 type Entity struct {
 	ID          event.EntityID
 	Kind        event.EntityKind
@@ -37,7 +37,7 @@ type rules struct {
 	byName map[string]*rule // by lower-cased name
 }
 
-// rule is a rule and what it was made in. Lists of rules point into it.
+// rule is a rule and the version that it was made in. Lists of rules point into it.
 type rule struct {
 	event.Rule
 	made version
@@ -276,7 +276,7 @@ func (c *Catalogue) addRule(e Entity, added event.Rule, ev event.Event) {
 		panic(fmt.Sprintf("index: %T of rule %q of entity %d, which has it or can have none", ev, added.Name, e.ID))
 	}
 	r := &rule{added, c.versions.now}
-	e.added = append(e.added, &r.Rule) // what has the list so far does not see what stands behind its end
+	e.added = append(e.added, &r.Rule) // whoever has the list so far does not see what is behind its end
 	e.rules.sorted = slices.Insert(e.rules.sorted, e.rules.place(name), &r.Rule)
 	e.rules.byName[name] = r
 	c.countFilter(&e, &r.Rule, 1)
@@ -303,7 +303,7 @@ func (e *Entity) ownAdded(v *versions) {
 	}
 }
 
-// setRule lets what a rule says now take the place of what it said.
+// setRule replaces a rule by its new form.
 func (e *Entity) setRule(v *versions, is *event.Rule) {
 	name := strings.ToLower(is.Name)
 	was := e.rules.byName[name]

@@ -269,7 +269,7 @@ func TestDecodeRefusesCatalogue(t *testing.T) {
 	}
 }
 
-// mustPanic says that Apply has no error: an event that cannot be is a bug, and the text says which.
+// mustPanic applies an event that cannot be, which is a bug of its author: Apply has to panic, with a text that says what is wrong.
 func mustPanic(t *testing.T, x *Index, ev event.Event, want string) {
 	t.Helper()
 	defer func() {

@@ -35,7 +35,7 @@ func (x *Index) setClock(ev *event.ClockSet) {
 	x.Catalogue.moveTimes(by)
 }
 
-// moved is an instant that is later by so much. None stays none, and the end of time where it is.
+// moved is an instant, moved by a number of ms. 0, which is none, and the end of time stay as they are.
 func moved(t, by event.Time) event.Time {
 	if t == 0 || t == event.EndOfTime {
 		return t
@@ -66,7 +66,7 @@ func (t *schedule) moveTimes(by event.Time) {
 }
 
 func (s *slice) moveTimes(by event.Time) {
-	s.rows.root.each(0, func(p place) bool { // it goes on in what edit may leave behind
+	s.rows.root.each(0, func(p place) bool { // the walk goes on in the old nodes, even where edit has replaced them by copies
 		r := s.rows.edit(&s.shared.versions, p.sequence())
 		r.enqueuedAt, r.expiresAt = moved(r.enqueuedAt, by), moved(r.expiresAt, by)
 		return true

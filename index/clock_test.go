@@ -73,7 +73,7 @@ func lastAt(t *testing.T, state []byte) event.Time {
 	return x.LastAt()
 }
 
-// Each kind of instant, and what is none.
+// Each kind of instant, and values that look like instants and are none.
 func TestClockSetInstants(t *testing.T) {
 	t.Parallel()
 	const at, by = tenYears, event.Time(-3_600_000)

@@ -104,8 +104,8 @@ func smallMoves() *Index {
 	return x
 }
 
-// Every byte of a state replaced by others, and the state cut off at every byte: no panic, and nothing is taken for
-// a state that is none.
+// Every byte of a state replaced by others, and the state cut off at every byte: no panic, and nothing that is not a
+// state is taken for one.
 func TestDecodeChangedBytes(t *testing.T) {
 	t.Parallel()
 	for _, x := range []*Index{small(), smallMoves()} {
@@ -195,7 +195,7 @@ func TestDecodeRefusesSlices(t *testing.T) {
 	}
 }
 
-// What moves and cannot be so.
+// Transfers and arrivals that cannot be are refused.
 func TestDecodeRefusesMoves(t *testing.T) {
 	t.Parallel()
 	kept := func(x *Index) *slice { return x.slices.of(q1.Slice) }

@@ -11,7 +11,7 @@ import (
 // two of them are taken for one.
 type idKey [16]byte
 
-// keyed is added to the type of an id that counts together with a key, of which the length comes next.
+// keyed is added to the type of an id that counts together with a key; the key's length comes next.
 const keyed = 0x80
 
 func keyOf(of *event.Identity) (k idKey) {
@@ -34,7 +34,7 @@ type seen struct {
 	original event.SequenceNumber
 }
 
-// maxForget is how many entries that are over go with each new one. A few: a long history must not make one send pay for all.
+// maxForget is how many entries that are over are dropped with each new one. Only a few: one send must not pay for a long history.
 const maxForget = 4
 
 // keptHistory is what a snapshot sees of a duplicate history. The owner changes it with the slice's own.
@@ -43,8 +43,8 @@ type keptHistory struct {
 	count int         // of those that no other has replaced
 }
 
-// history is the duplicate history of a slice: which ids were accepted lately (semantics.md 11). Entries that are over go
-// when new ones come.
+// history is the duplicate history of a slice: which ids were accepted lately (semantics.md 11). Entries that are over
+// are dropped when new ones come.
 type history struct {
 	of    *slice
 	byKey map[idKey]int // numbers in the order

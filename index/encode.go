@@ -39,7 +39,7 @@ type encoding struct {
 	written int64 // bytes
 }
 
-// pieceSize is how much is written at once, bytes, and up to a row or an entity more.
+// pieceSize is how many bytes are written at once; up to a row or an entity more.
 const pieceSize = 64 << 10
 
 // piece writes what there is if it is enough.
@@ -73,7 +73,7 @@ func (e *encoding) state() {
 		e.slice(k)
 	}
 	moved := slices.DeleteFunc(all, func(k *kept) bool { return k.given == 0 && (k.arrived == nil || mutant.On(mutant.ForgetArrivals)) })
-	if e.clock.Number != 0 || len(moved) > 0 || e.policies != nil { // a state from before there was such a thing is encoded as it was
+	if e.clock.Number != 0 || len(moved) > 0 || e.policies != nil { // a state without any of these is encoded as it was before they existed
 		e.number(e.clock.Number)
 		e.dst = binary.AppendVarint(e.dst, e.clock.Shift)
 	}
@@ -231,7 +231,7 @@ func Decode(src []byte) (*Index, error) {
 	if d.err == nil && len(d.src) > 0 {
 		moved = d.moves(x)
 	}
-	if d.err == nil && (len(d.src) > 0 || moved == 0) { // what has nothing behind it has something in it
+	if d.err == nil && (len(d.src) > 0 || moved == 0) { // the part may be left out, but it must not be there and empty
 		x.Catalogue.history = d.policies()
 	}
 	d.check(assembly{x}.complete())
@@ -258,7 +258,7 @@ type decoding struct {
 	row event.RestoredRow // being read
 }
 
-// check fails with what is wrong with something that was read, if anything is and nothing was before.
+// check fails with an error about something that was read, unless it is nil or there was an error before.
 func (d *decoding) check(err error) {
 	if err != nil {
 		d.fail("%v", err)

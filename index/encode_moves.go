@@ -9,7 +9,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// moves appends the transfer numbers that slices have given out, and what has come to them. Their open transfers stand with their rows.
+// moves appends the transfer numbers that slices have given out, and what has come to them. Open transfers are encoded with the rows of their
+// messages.
 func (e *encoding) moves(moved []*kept) {
 	e.number(uint64(len(moved)))
 	for _, k := range moved {
@@ -55,7 +56,7 @@ func (t *transfer) append(e *encoding, dst []byte) []byte {
 	return append(e.dst, byte(t.trigger))
 }
 
-// moves reads what the moves of slices were written as: only slices with some are there. It returns how many.
+// moves reads the moves of slices, of which only those with some are written. It returns how many slices that are.
 func (d *decoding) moves(x *Index) (count uint64) {
 	var before event.Slice
 	count = d.number(uint64(len(d.src)))
@@ -117,7 +118,7 @@ func (d *decoding) arrived(before uint64) *roaring64.Bitmap {
 	return numbers
 }
 
-// moved reads what a message has from before it came here.
+// moved reads what a message brought from the entities that it was in before.
 func (d *decoding) moved(w *event.RestoredWay, flags byte) {
 	if flags&flagHops != 0 {
 		if w.Hops = d.byte(); w.Hops == 0 {

@@ -62,7 +62,7 @@ func (e *encoding) history(h *keptHistory) {
 	}
 }
 
-// sessions reads what the sessions were written as: slots are the ordinals.
+// sessions reads the sessions of a slice; their ordinals become their slots.
 func (d *decoding) sessions(s filling) {
 	tickets := d.number(math.MaxUint64)
 	n := d.number(uint64(len(d.src)))

@@ -9,17 +9,17 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// History is what the catalogue says of how long history is kept. One that stands there is not changed, a changed one takes its place.
+// History is what the catalogue says of how long history is kept. A History in the catalogue is never changed: a changed copy takes its place.
 type History struct {
 	// Since is when the log said something of it for the first time; 0: it never did.
 	Since event.Time
-	// Namespace is what holds where no pattern says otherwise; nil: nothing was said.
+	// Namespace is the policy where no pattern says otherwise; nil: none was set.
 	Namespace *NamespaceHistory
 	// Patterns are the policies of entities, the most specific one first.
 	Patterns []PatternPolicy
 }
 
-// NamespaceHistory is what was said of the namespace as a whole.
+// NamespaceHistory is the policy of the namespace as a whole.
 type NamespaceHistory struct {
 	Policy      event.HistoryPolicy
 	Share       uint32 // percent of the disk that all history may take; 0: nothing was said
@@ -34,24 +34,24 @@ type PatternPolicy struct {
 	lower string
 }
 
-// DefaultHistory is what holds where nothing is said (docs/decisions/0061).
+// DefaultHistory is the policy where none was set (docs/decisions/0061).
 var DefaultHistory = NamespaceHistory{
 	Policy: event.HistoryPolicy{Events: event.KeepFor(7 * 24 * time.Hour), Bodies: event.KeepFor(24 * time.Hour), Undo: event.KeepFor(24 * time.Hour)},
 	Share:  20,
 }
 
-// History is what is said of history now; nil: nothing. It is not to be changed.
+// History is the policies of history in force; nil: none was ever set. The caller must not change it.
 func (c *Catalogue) History() *History { return c.history }
 
-// HistoryPolicy is how long history of the entity with a path is kept, in any letter case: what the most specific of the patterns that match it
-// says, of what that says nothing what the next one does, and so on to the namespace and to [DefaultHistory]. A subscription is matched by what
-// matches its topic, too.
+// HistoryPolicy is how long history of the entity with a path, in any letter case, is kept. Each field is that of the most specific pattern
+// that matches the path and sets the field; where none does, that of the namespace, and then that of [DefaultHistory]. A pattern that matches a
+// topic matches its subscriptions, too.
 func (c *Catalogue) HistoryPolicy(path string) event.HistoryPolicy { return c.history.Of(path) }
 
 // Of is [Catalogue.HistoryPolicy].
 func (h *History) Of(path string) event.HistoryPolicy { return h.Said(path).Or(DefaultHistory.Policy) }
 
-// Said is Of without [DefaultHistory]: what nobody has said anything of is left open.
+// Said is Of without [DefaultHistory]: fields that no policy sets stay zero.
 func (h *History) Said(path string) (p event.HistoryPolicy) {
 	if h != nil {
 		path = strings.ToLower(path)
@@ -68,7 +68,7 @@ func (h *History) Said(path string) (p event.HistoryPolicy) {
 	return p
 }
 
-// Whole is what holds for the namespace as a whole, with [DefaultHistory] where nothing is said.
+// Whole is the policy of the namespace as a whole, with [DefaultHistory] where none was set.
 func (h *History) Whole() NamespaceHistory {
 	if h == nil || h.Namespace == nil {
 		return DefaultHistory

@@ -19,8 +19,8 @@ type Index struct {
 	removals   Removals
 }
 
-// shared is what the slices of a partition have in common: a lock is found by its token, a lock's end and a scheduled message by time,
-// whichever slice they are in.
+// shared is what the slices of a partition have in common: locks are found by token, and the ends of locks and scheduled messages by
+// time, whichever slice they are in.
 type shared struct {
 	versions versions
 	kept     slots[*kept] // of each slice
@@ -40,7 +40,7 @@ func New() *Index {
 	return x
 }
 
-// Apply changes the state by one event, decided at the given broker time. Blobs of the event must say where they stand.
+// Apply changes the state by one event, decided at the given broker time. Blobs of the event must have their positions in the log.
 func (x *Index) Apply(at event.Time, ev event.Event) {
 	if len(x.open.list) > 0 {
 		x.open.release(&x.shared.versions)

@@ -17,10 +17,10 @@ type lock struct {
 	until    event.Time           // 0: of a message that is locked as long as its session
 }
 
-// peak is the number of slots from which on an empty table is made anew.
+// peak is the number of slots from which on a table that has become empty is made anew, so that its memory is freed.
 const peak = 1 << 16
 
-// lockTable finds locks by slot, by token, and, those that end by time, by that. A snapshot sees the slots.
+// lockTable finds locks by slot and by token, and those that end by time by when they do. A snapshot sees the slots.
 type lockTable struct {
 	slots[lock]
 	versions *versions
@@ -70,8 +70,8 @@ func (t *lockTable) find(token event.LockToken) uint32 {
 	return t.byToken.others[token]
 }
 
-// tokens finds slots by token: by its first half, for which maps have a faster way than for the whole, and which is as random. The lock in the slot says
-// whether it is the one.
+// tokens finds slots by token. It looks up the token's first half, for which maps are faster and which is as random; the lock in the slot says whether
+// the whole token is the same.
 type tokens struct {
 	halves map[uint64]uint32
 	others map[event.LockToken]uint32 // those that came while there was another one with the same half
@@ -100,7 +100,7 @@ func (t *lockTable) extend(slot uint32, until event.Time) {
 	t.enterEnds(slot)
 }
 
-// enterEnds and leaveEnds book when a lock ends, if it ends by time and is not held.
+// enterEnds and leaveEnds enter and remove the end of a lock, if it ends by time and is not held.
 func (t *lockTable) enterEnds(slot uint32) {
 	if until := t.at(slot).until; until != 0 && t.held[slot] == 0 {
 		t.ends.add(until, slot)
@@ -146,10 +146,10 @@ func (b bucket) Before(o bucket) bool { return b < o }
 // deadlines holds lock slots by the time their locks end.
 type deadlines struct {
 	buckets map[bucket]*ending
-	keys    heapOf[bucket] // of buckets, those of all that are not empty among them; the first one is not
-	idle    []bucket       // those that are in no heap, and some that are again
+	keys    heapOf[bucket] // of all buckets that are not empty, and perhaps of some that are; the first one is not
+	idle    []bucket       // those that are not in the heap, and some that are in it again
 	links   []neighbours   // of the slots in one bucket, by slot
-	last    bucket         // the one that was asked for last: the next lock is likely to end, or to have ended, when that does
+	last    bucket         // the one that was asked for last: the next lock is likely to end in the same one
 	lastIs  *ending        // nil: none was
 }
 
@@ -164,7 +164,7 @@ type ending struct {
 // neighbours are the slots beside one in its list; 0: there is none.
 type neighbours struct{ before, behind uint32 }
 
-// maxIdle is how many empty buckets are kept: the next lock is likely to end when one of them does, too.
+// maxIdle is how many empty buckets are kept: the next lock is likely to end in one of them.
 const maxIdle = 16
 
 func newDeadlines() deadlines { return deadlines{buckets: map[bucket]*ending{}} }

@@ -11,7 +11,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// held is how many bytes what build makes takes, by each of n.
+// held is how many bytes the result of build takes, for each of n parts.
 func held(n int, build func() any) float64 {
 	var before, after runtime.MemStats
 	runtime.GC()
@@ -220,7 +220,7 @@ func TestHistoryGoesLittleByLittle(t *testing.T) {
 	}
 }
 
-// What a subscription takes that has one message, and that had one.
+// The memory of a subscription that has one message, and of one that had one.
 func TestMemoryOfFewMessages(t *testing.T) {
 	const topics, each = 16, 2000 // subscriptions of one topic (semantics.md 16.3)
 	sub := func(topic, i int) event.EntityID { return event.EntityID(100 + topic*each + i) }
@@ -271,7 +271,7 @@ func TestMemoryOfPartitionedSubscriptions(t *testing.T) {
 	}
 }
 
-// What is left of many messages takes little more than it would by itself.
+// Few messages that are left of many take little more than they would by themselves.
 func TestMemoryOfLeftMessages(t *testing.T) {
 	const n = 200_000
 	for _, c := range []struct {

@@ -10,7 +10,7 @@ import (
 
 // Transfer is a message on its way to another entity.
 type Transfer struct {
-	Slice       event.Slice // that it leaves
+	Slice       event.Slice // the one it leaves
 	Number      event.TransferNumber
 	Sequence    event.SequenceNumber
 	Destination event.EntityID
@@ -120,7 +120,7 @@ func (h holds) Hold(token event.LockToken) {
 	}
 }
 
-// Unhold takes one [Index.Hold] of a lock back, if the lock is still there. One whose time has passed meanwhile is due at once.
+// Unhold undoes one [Index.Hold] of a lock, if the lock is still there. One whose time has passed meanwhile is due at once.
 func (h holds) Unhold(token event.LockToken) {
 	if slot := h.shared.locks.find(token); slot != 0 {
 		h.shared.locks.unhold(slot)

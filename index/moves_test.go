@@ -60,7 +60,7 @@ func TestArrivals(t *testing.T) {
 	}
 }
 
-// What nobody can have written panics, and says of what and where.
+// An event that no engine can have written panics, with a text that says which and where.
 func TestMovesThatCannotBe(t *testing.T) {
 	t.Parallel()
 	env := q1

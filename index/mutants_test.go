@@ -9,7 +9,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/planted"
 )
 
-// TestPlantedBugs are the ways to forget something that the state points to.
+// TestPlantedBugs finds the planted ways to forget something that the state points to.
 func TestPlantedBugs(t *testing.T) {
 	const finder = "TestBlobsAreAllThatIsNeeded"
 	planted.Find(t, map[mutant.Bug]string{mutant.ChangesDropped: finder, mutant.StatesDropped: finder, mutant.ScheduledDropped: finder})

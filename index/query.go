@@ -26,10 +26,10 @@ type Message struct {
 	SessionID     string
 	ScheduledFor  event.Time    // of a scheduled message
 	TimeToLive    time.Duration // of a scheduled message: the sender's own, 0 for none
-	// EnqueuedSequence is the number it had where it was sent to first, in a topic or before it moved; 0 for a message that was sent here.
+	// EnqueuedSequence is the number that the message had in the topic or entity that it was sent to first; 0 for a message that was sent here.
 	EnqueuedSequence event.SequenceNumber
 	Hops             uint8  // how many times it has moved
-	DeadLetterSource string // path of the entity in whose dead-letter queue it was before it came here; "": in none
+	DeadLetterSource string // path of the entity out of whose dead-letter queue it came here; "": of none
 	Stays            bool   // it is in the dead-letter queue and is not forwarded from there
 }
 
@@ -204,15 +204,15 @@ func (x *Index) DueScheduled(now event.Time) (ScheduledMessage, bool) {
 }
 
 // Due returns the first locks that have ended at now, of the earliest bucket, at most limit of them, in the order in which they ended.
-// Slots have an order of their own, but that differs between a state that was replayed and one that was read from a
-// checkpoint, and may not be seen (reliability.md P21): neither in the order, nor in which locks are among the first.
+// The order of slots differs between a state that was replayed and one that was read from a checkpoint. It must not show
+// (reliability.md P21), neither in the order of the result, nor in which locks are in it.
 func (x *Index) Due(now event.Time, limit int) []Lock {
 	ends := &x.shared.locks.ends
 	b, at := ends.first()
 	if b == nil || at > now {
 		return nil
 	}
-	out, full := make([]Lock, 0, min(2*limit, b.count)), false // full: the first limit of them are those of all so far
+	out, full := make([]Lock, 0, min(2*limit, b.count)), false // full: out begins with the first limit of all locks seen so far
 	for slot := range ends.of(b) {
 		l := x.slices.lock(slot)
 		if full && compareEnds(l, out[limit-1]) > 0 {
@@ -227,7 +227,7 @@ func (x *Index) Due(now event.Time, limit int) []Lock {
 	return out[:min(len(out), limit)]
 }
 
-// compareEnds orders locks by when they end, and those that end together in one way for every state that has them.
+// compareEnds orders locks by when they end, and those that end together in an order that is the same in every state that has them.
 func compareEnds(a, b Lock) int {
 	return cmp.Or(cmp.Compare(a.Until, b.Until), compareSlices(a.Slice, b.Slice), cmp.Compare(a.Sequence, b.Sequence), cmp.Compare(a.Session, b.Session))
 }
@@ -247,8 +247,8 @@ func (x *Index) BrowseActive(id event.Slice, q event.SubQueue) iter.Seq[Message]
 	}
 }
 
-// Browse yields the messages of a sub-queue in sequence order from a number on, in every state that anybody is shown: those that leave the
-// main queue are not.
+// Browse yields the messages of a sub-queue in sequence order from a number on, in every state that clients are shown. Messages in
+// transfer from the main queue are not shown.
 func (x *Index) Browse(id event.Slice, q event.SubQueue, from event.SequenceNumber) iter.Seq[Message] {
 	return func(yield func(Message) bool) {
 		s := x.slices.find(id)

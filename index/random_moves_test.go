@@ -9,7 +9,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// moved is what must be known of a message that came from elsewhere.
+// movedFrom is what must be known of a message that came from elsewhere.
 type movedFrom struct {
 	hops   uint8
 	source string
@@ -191,7 +191,7 @@ func (m *moveModel) compareArrivals(x *Index) error {
 	return nil
 }
 
-// sources is of how many messages of a slice it is known in which dead-letter queue they were, and how many paths it keeps.
+// sources is how many messages of a slice have a known dead-letter source, and how many paths the slice keeps for them.
 func (s *slice) sources() (n, kept int) {
 	leaf := (*node)(nil)
 	s.rows.root.each(0, func(p place) bool {

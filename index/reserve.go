@@ -6,14 +6,14 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// takeReserved books a sequence number that was given out before, for a message that nobody was sure of yet.
+// takeReserved uses a sequence number that was reserved before it was certain that the message would come.
 func takeReserved(s *slice, seq event.SequenceNumber) {
 	if before, _ := s.id.Numbers(); seq <= before || seq > s.last || s.rows.find(seq).leaf != nil {
 		panic(fmt.Sprintf("index: message %d stored in slice %v, where it was not reserved; the newest is %d", seq, s.id, s.last))
 	}
 }
 
-// reserve books sequence numbers of messages that may yet come.
+// reserve gives out sequence numbers for messages that may come later.
 func reserve(s *slice, ev *event.NumbersReserved) {
 	s.takeNumber(ev.First)
 	if _, end := s.id.Numbers(); ev.Count == 0 || ev.First > end-event.SequenceNumber(ev.Count-1) {

@@ -11,8 +11,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// How a state is put together from its parts, as an encoding or the events of a base have them. What does not fit is an error, and the index of no
-// use then. Nobody has a snapshot of it yet.
+// How a state is put together from its parts, as an encoding or the events of a base have them. A part that does not fit is an error, and leaves
+// the index of no use. Nobody has a snapshot of it yet.
 
 // assembly is an index that is put together, filling a slice of it.
 type (
@@ -244,7 +244,7 @@ func (s filling) fitsTransfer(r *event.RestoredRow) error {
 	return nil
 }
 
-// complete makes what follows from the parts as a whole, and checks that they fit one another.
+// complete derives what follows from all parts together, and checks that they fit one another.
 func (x assembly) complete() error {
 	for _, e := range x.Catalogue.kept.all() {
 		if r := (*e).rules; r != nil {
@@ -270,7 +270,7 @@ func (x assembly) complete() error {
 	return nil
 }
 
-// complete makes the row of the sessions that wait, and checks that they are those that should.
+// complete puts the waiting sessions in order, and checks that exactly those that should wait do.
 func (t *sessions) complete() error {
 	for n, ses := range t.table {
 		if ses == nil {

@@ -20,7 +20,7 @@ type row struct {
 	marks      marks
 }
 
-// marks are in which state and sub-queue a message is, and what is true of it or not. Bits 12 to 15 are free.
+// marks are the state and the sub-queue of a message, and its flags. Bits 12 to 15 are free.
 type marks uint16
 
 const (
@@ -37,8 +37,8 @@ const (
 	hopMask  = 7 << hopShift
 )
 
-// class tells apart the messages of a sub-queue whose sets are kept apart: by state, and of the active ones of the dead-letter queue those that
-// stay there.
+// class says in which set of a sub-queue a message is. There is a set for each state, and one more for the active messages of the dead-letter
+// queue that stay there.
 type class uint8
 
 const (

@@ -20,7 +20,7 @@ type scheduled struct {
 type schedule struct {
 	slots[scheduled]
 	versions *versions
-	byAt     heapOf[due] // every slot in use, and some that are not any more; the first one is
+	byAt     heapOf[due] // every slot in use, and perhaps some that no longer are; the first one is in use
 	live     int
 }
 

@@ -11,8 +11,9 @@ import (
 // maxBlock is how many sessions a block has at most.
 const maxBlock = 512
 
-// sessionOrder is the sessions of a slice by id, in blocks that know how many of theirs are listed: what a page costs depends on
-// the sessions it shows and on the number of blocks in front of it. It follows from the sessions, so nothing of it is encoded.
+// sessionOrder is the sessions of a slice by id, in blocks that know how many of theirs are listed: the cost of a page depends
+// on the sessions it shows and on the number of blocks in front of it. It follows from the sessions, so nothing of it is
+// encoded.
 type sessionOrder struct {
 	blocks []*sessionBlock // none is empty
 }
@@ -54,7 +55,7 @@ func (o *sessionOrder) add(s *session) {
 	s.count()
 }
 
-// split makes room in a full block and returns the one that has it for an id. Ids that come in order leave full blocks behind.
+// split makes room in a full block and returns the block with room for an id. Ids that come in order leave full blocks behind.
 func (o *sessionOrder) split(n int, id string) *sessionBlock {
 	b, next := o.blocks[n], &sessionBlock{}
 	o.blocks = slices.Insert(o.blocks, n+1, next)
@@ -138,7 +139,7 @@ type Listing struct {
 	Slice event.Slice
 	All   bool
 	Since event.Time
-	Skip  int      // how many are left out yet
+	Skip  int      // how many are still to be left out
 	Top   int      // how many are shown at most
 	IDs   []string // shown so far
 

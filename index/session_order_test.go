@@ -145,7 +145,7 @@ func TestPageOfManySessions(t *testing.T) {
 	}
 }
 
-// longSession is an index with one session that is held, and beside it what should be true of its messages.
+// longSession is an index with one session that is held, and a model of what its messages should be.
 type longSession struct {
 	x        *Index
 	rng      *rand.Rand

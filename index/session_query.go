@@ -45,7 +45,7 @@ func (x *Index) Session(id event.Slice, name []byte) (Session, bool) {
 	return Session{}, false
 }
 
-// session finds a session of a slice without making either: nil when there is none.
+// session finds a slice and a session of it, and makes neither; nil where there is none.
 func (t *sliceTable) session(id event.Slice, name []byte) (*slice, *session) {
 	s := t.find(id)
 	if s == nil || s.sessions == nil {
@@ -104,7 +104,7 @@ func (x *Index) LockedOf(id event.Slice, name []byte) iter.Seq[Message] {
 	}
 }
 
-// Walk is where a walk over the messages of a session stands that is made in steps: there may be many of other sub-queues between.
+// Walk is the place of a walk over the messages of a session. It is made in steps: there may be many messages of other sub-queues in between.
 type Walk struct {
 	From event.SequenceNumber // where it goes on
 	Left int                  // how many may still be looked at in this step
@@ -148,7 +148,7 @@ func (x *Index) Sessions(id event.Slice) iter.Seq[Session] {
 	}
 }
 
-// HeldSessions is every session lock there is, in no order that would last.
+// HeldSessions is every session lock there is, in no particular order.
 func (x *Index) HeldSessions() (locks []Lock) {
 	for slot, l := range x.shared.locks.all() {
 		if l.sequence == 0 && l.session != 0 {
@@ -192,7 +192,7 @@ func (x *Index) Remembered(id event.Slice) int {
 	return 0
 }
 
-// Forgettable is how many message-ids make room in the duplicate history when that many are to be remembered.
+// Forgettable is how many message-ids leave the duplicate history when more new ones are entered.
 func (x *Index) Forgettable(id event.Slice, now event.Time, more int) int {
 	if s := x.slices.find(id); s != nil && s.history != nil {
 		return s.history.over(now, more)

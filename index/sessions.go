@@ -67,7 +67,7 @@ type sessions struct {
 	order   sessionOrder
 }
 
-// waiting is an entry of the row of waiting sessions; one whose ticket is not the session's any more has left it.
+// waiting is an entry of the list of waiting sessions. An entry whose ticket is no longer that of the session counts as gone.
 type waiting struct {
 	slot   uint32
 	ticket uint64
@@ -111,7 +111,7 @@ func (t *sessions) find(id []byte) (uint32, *session) {
 	return n, t.table[n]
 }
 
-// reclassify drops a session that is no more, and enters or leaves it in the row of those that wait and among those that are listed.
+// reclassify drops a session that has nothing left, and updates whether it is among those that wait and those that are listed.
 func (t *sessions) reclassify(n uint32) {
 	s, r := t.table[n], t.record(n)
 	waits := r.lock == 0 && s.active > 0
@@ -137,10 +137,10 @@ func (t *sessions) reclassify(n uint32) {
 	t.advance()
 }
 
-// waits reports whether an entry of the row of waiting sessions has not left it.
+// waits reports whether an entry of the list of waiting sessions still counts.
 func (t *sessions) waits(w waiting) bool { return t.record(w.slot).ticket == w.ticket }
 
-// advance takes those out of the front of the row that have left it.
+// advance drops entries that no longer count from the front of the list.
 func (t *sessions) advance() {
 	for ; t.head < len(t.waiting) && !t.waits(t.waiting[t.head]); t.head++ {
 	}
@@ -152,7 +152,7 @@ func (t *sessions) advance() {
 	}
 }
 
-// tidy drops those from the row that have left it: sessions that are accepted by id alone leave it from anywhere.
+// tidy drops all entries that no longer count: sessions that are accepted by id leave the list from anywhere.
 func (t *sessions) tidy() {
 	kept := t.waiting[:0]
 	for _, w := range t.waiting[t.head:] {
@@ -183,8 +183,8 @@ func (s *session) place(seq event.SequenceNumber) int {
 	return i
 }
 
-// manyMembers is from how many messages on a session knows the deliverable ones: those between two of them, deferred ones or dead
-// letters, may be any number, and nobody is to look at them again and again.
+// manyMembers is the number of messages from which on a session has a set of its deliverable ones. Between two of these there may
+// be any number of others, deferred ones or dead letters, which must not be looked at again and again.
 const manyMembers = 1024
 
 // addMessage adds a message. It is younger than all others, but for one with a number that was reserved, which is not deliverable yet.
@@ -207,8 +207,8 @@ func (t *sessions) addMessage(seq event.SequenceNumber, r *row) {
 	}
 }
 
-// dropMessage takes a message out that is gone. Members are cleaned up now and then, so that taking them from the front, the
-// usual way, costs little however many there are.
+// dropMessage removes a message that is gone. Members are cleaned up only now and then, so that removing them from the
+// front, the usual case, costs little however many there are.
 func (t *sessions) dropMessage(n uint32) {
 	ses := t.table[n]
 	if ses.gone++; ses.gone*2 > len(ses.members) {
@@ -254,7 +254,7 @@ func (t *sessions) messageChanged(n uint32, seq event.SequenceNumber, was, is ro
 	t.front(s)
 }
 
-// front finds the first deliverable member of a session from where it was on.
+// front finds the first deliverable member of a session, beginning at the last one found.
 func (t *sessions) front(s *session) {
 	if s.ready != nil || s.active == 0 {
 		return
@@ -263,14 +263,14 @@ func (t *sessions) front(s *session) {
 	}
 }
 
-// tidyLocked drops those from the messages noted as locked under a session that are not any more, when most of them are not.
+// tidyLocked drops messages that are no longer locked from those noted as locked under a session, when they are most of them.
 func (t *sessions) tidyLocked(n uint32) {
 	if s := t.table[n]; len(s.under) > 64 && len(s.under) > 2*s.locked {
 		s.under = t.lockedUnder(s.under)
 	}
 }
 
-// lockedUnder are the messages locked under a session, ascending. What it costs depends on how many those are.
+// lockedUnder are the messages locked under a session, ascending. The cost depends on how many those are.
 func (t *sessions) lockedUnder(under []event.SequenceNumber) []event.SequenceNumber {
 	slices.Sort(under)
 	return slices.DeleteFunc(slices.Compact(under), func(seq event.SequenceNumber) bool {

@@ -49,7 +49,7 @@ func (s *set) add(seq event.SequenceNumber) {
 	s.few = nil
 }
 
-// remove takes a number out and is told how many are left.
+// remove takes a number out. left is how many the set has then.
 func (s *set) remove(seq event.SequenceNumber, left uint32) {
 	if s.many == nil {
 		if i, there := slices.BinarySearch(s.few, seq); there {

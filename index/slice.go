@@ -55,7 +55,7 @@ type slice struct {
 	*kept
 	shared  *shared
 	slot    uint32 // of kept in the table of slices
-	owns    int    // of a topic: slices that have it for owner
+	owns    int    // of a topic: the number of slices that it owns
 	owner   *slice // of a subscription: its topic's, once there was a message
 	owned   int64  // of a topic: bytes of the slices it owns
 	members members
@@ -129,7 +129,7 @@ func (s *slice) must(seq event.SequenceNumber, ev event.Event) *row {
 	return r
 }
 
-// takeNumber books a sequence number that is given out.
+// takeNumber notes that a sequence number is given out.
 func (s *slice) takeNumber(seq event.SequenceNumber) {
 	if seq <= s.last && !mutant.On(mutant.ReuseSequenceNumber) {
 		panic(fmt.Sprintf("index: message %d stored in slice %v after %d", seq, s.id, s.last))
@@ -190,7 +190,7 @@ func (s *slice) store(seq event.SequenceNumber, r row) {
 	s.awaits(&r)
 }
 
-// awaits notes when a message expires that nobody holds.
+// awaits notes when a deliverable message expires.
 func (s *slice) awaits(r *row) {
 	if r.expiresAt != 0 && r.expiresAt < s.since && r.deliverable() {
 		s.since = r.expiresAt
@@ -226,7 +226,7 @@ func (s *slice) change(seq event.SequenceNumber, r *row, b event.Blob) {
 	s.addBytes(int64(b.Size))
 }
 
-// addBytes books stored bytes, with the topic as well.
+// addBytes counts stored bytes, of a subscription with its topic as well.
 func (s *slice) addBytes(n int64) {
 	s.bytes += n
 	if s.owner != nil {

@@ -67,7 +67,7 @@ func (s *Snapshot) Copied() int64 { return s.copied.Load() - s.before }
 // snapshots are those that are open, by age.
 type snapshots struct{ list []*Snapshot }
 
-// release lets the owner change again where it stands what only closed snapshots see.
+// release lets the owner change in place again what only closed snapshots see.
 func (o *snapshots) release(v *versions) {
 	n := len(o.list)
 	o.list = slices.DeleteFunc(o.list, func(s *Snapshot) bool { return s.closed.Load() })

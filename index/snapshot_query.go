@@ -7,7 +7,7 @@ import (
 )
 
 // Questions to a snapshot have the answers that the index had when it was taken. What they cost may depend on how many messages the
-// slice has, since a snapshot has none of what the owner finds by.
+// slice has, since a snapshot has none of the owner's structures for finding things.
 
 // LastAt is the time of the newest record applied.
 func (s *Snapshot) LastAt() event.Time { return s.lastAt }

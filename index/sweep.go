@@ -72,7 +72,7 @@ type Sweep struct {
 }
 
 // Step looks at up to examine messages and returns the expired ones, at most limit. The pass is over when done; then the
-// slice knows when to look again: unlike what else asks, a step writes down what it found.
+// slice knows when to look again: unlike other queries, a step writes down what it found.
 func (x *Index) Step(w *Sweep, now event.Time, examine, limit int) (found []Message, done bool) {
 	s := x.slices.find(w.Slice)
 	if s == nil {
@@ -98,6 +98,6 @@ func (x *Index) Step(w *Sweep, now event.Time, examine, limit int) (found []Mess
 	if c.hasNext() {
 		return found, false
 	}
-	s.soonest = min(s.since, w.soonest) // a pass that is not ended leaves it as it was
+	s.soonest = min(s.since, w.soonest) // a pass that does not come to its end leaves it as it was
 	return found, true
 }

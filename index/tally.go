@@ -2,7 +2,7 @@ package index
 
 import "github.com/ledgerbus/ledgerbus/log/event"
 
-// Tally is what slices count to whoever manages their entity, now or at an instant of the past.
+// Tally is the counts of an entity's slices, as its manager is shown them, now or at an instant of the past.
 type Tally struct {
 	Active             int // in the main queue, locked and deferred ones included
 	DeadLetter         int // those that wait to be forwarded included
@@ -18,7 +18,7 @@ type Counted interface {
 	Bytes(id event.Slice) int64
 }
 
-// Add counts a slice, too.
+// Add adds the counts of a slice.
 func (t *Tally) Add(x Counted, id event.Slice) {
 	count := func(q event.SubQueue) int {
 		return x.Count(id, q, Active) + x.Count(id, q, Locked) + x.Count(id, q, Deferred) + x.Count(id, q, DeferredLocked)

@@ -82,7 +82,7 @@ func (s departures) land(slot uint32, size int64) {
 	}
 }
 
-// take books a transfer number that is given out.
+// take notes that a transfer number is given out.
 func (s departures) take(n event.TransferNumber, ev event.Event) {
 	if n != s.given+1 {
 		panic(fmt.Sprintf("index: %T with transfer %d in slice %v after %d", ev, n, s.id, s.given))
@@ -150,8 +150,8 @@ func (s departures) finish(ev *event.TransfersFinished) {
 	}
 }
 
-// fail puts a message into a dead-letter queue. One that was to leave that queue stays there from now on: nobody would take it
-// the next time either. That the destination was gone says nothing about the next one.
+// fail puts a message into a dead-letter queue. A message that was to leave that queue stays there from now on, since the
+// destination would not take it the next time either; unless the destination was gone, which says nothing about the next one.
 func (s departures) fail(ev *event.TransferFailed) {
 	t, r := s.end(ev.Number, ev)
 	if ev.Sequence != 0 && ev.Sequence != t.sequence {

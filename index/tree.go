@@ -14,10 +14,10 @@ const (
 )
 
 // node is a part of the tree in which the rows of a slice stand by sequence number: a leaf has the rows of up to 64 messages whose
-// numbers differ in the last six bits, a branch has up to 64 nodes that differ in the six bits above theirs. The tree begins where all
-// numbers are the same: the root of few messages is a leaf. Snapshots share nodes; what may be changed where it stands, [versions] says.
+// numbers differ in the last six bits, a branch has up to 64 nodes that differ in the six bits above theirs. The root is the lowest node
+// that has all numbers: with few messages it is a leaf. Snapshots share nodes; [versions] says which may be changed in place.
 type node struct {
-	number uint64  // what all sequence numbers in it begin with: they, without their last span() bits
+	number uint64  // what all sequence numbers in it begin with: each without its last span() bits
 	made   version // the node, and what it points to but for kids
 	level  uint8   // 0: a leaf
 	live   uint64  // of a leaf, the messages there are; of a branch, its kids
@@ -34,15 +34,15 @@ type extra struct {
 	sources []deadIn
 }
 
-// origins are the numbers that messages of a leaf had where they were sent to. Messages that came one behind the other from one entity have numbers
-// that differ from ours by the same, so most leaves need no list.
+// origins are the numbers that messages of a leaf had in the entity that they were sent to. Messages that came one after the other from one entity
+// have numbers that differ from ours by a constant, so most leaves need no list.
 type origins struct {
-	alike  uint64                 // messages whose number there is ours and apart, by the last bits of ours
+	alike  uint64                 // messages whose number there is ours plus apart, by the last bits of ours
 	apart  event.SequenceNumber   // it wraps
 	others []event.SequenceNumber // nil, or for each row the number of one that is not alike; 0: it was sent here
 }
 
-// deadIn is in which entity's dead-letter queue a message was before it came here.
+// deadIn is the entity out of whose dead-letter queue a message came.
 type deadIn struct {
 	at   uint8 // which of the leaf's
 	path string
@@ -96,7 +96,7 @@ func (p place) row() *row {
 	return &p.leaf.rows[p.rank()]
 }
 
-// origin is the number the message had where it was sent to; 0 when that was here.
+// origin is the number that the message had in the entity that it was sent to; 0 when that was this one.
 func (p place) origin() event.SequenceNumber {
 	switch e := p.leaf.extra; {
 	case e == nil:
@@ -109,7 +109,7 @@ func (p place) origin() event.SequenceNumber {
 	return 0
 }
 
-// source is the path of the entity in whose dead-letter queue the message was; "": in none.
+// source is the path of the entity out of whose dead-letter queue the message came; "": of none.
 func (p place) source() string {
 	if e := p.leaf.extra; e != nil {
 		if i := slices.IndexFunc(e.sources, func(s deadIn) bool { return s.at == p.at }); i >= 0 {
@@ -206,7 +206,7 @@ func (n *node) insert(seq event.SequenceNumber) *row {
 	return &n.rows[i]
 }
 
-// pack gives the room of messages that are gone to others.
+// pack removes the rows of messages that are gone, to make room for others.
 func (n *node) pack() {
 	from, to := 0, 0
 	for left := n.used; left != 0; left &= left - 1 {
@@ -371,7 +371,7 @@ func (t *rows) remove(v *versions, seq event.SequenceNumber) {
 	}
 }
 
-// setOrigin notes the number a message had where it was sent to.
+// setOrigin notes the number that a message had in the entity that it was sent to.
 func (p place) setOrigin(origin event.SequenceNumber) {
 	if p.leaf.extra == nil {
 		p.leaf.extra = new(extra)
@@ -392,7 +392,7 @@ func (p place) setOrigin(origin event.SequenceNumber) {
 	o.others[p.rank()] = origin
 }
 
-// setSource notes in which entity's dead-letter queue a message was.
+// setSource notes out of which entity's dead-letter queue a message came.
 func (p place) setSource(path string) {
 	if p.leaf.extra == nil {
 		p.leaf.extra = new(extra)

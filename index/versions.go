@@ -2,8 +2,8 @@ package index
 
 import "sync/atomic"
 
-// version numbers the states between two snapshots. What a snapshot shares with the index says in which version it was made: the owner
-// changes what no open snapshot can see where it stands, and makes a copy of everything else first.
+// version numbers the states between two snapshots. Everything that a snapshot may share with the index has the version in which it
+// was made: the owner changes in place what no open snapshot can see, and copies everything else first.
 type version uint32
 
 // versions tells what may be changed.
@@ -13,5 +13,5 @@ type versions struct {
 	copied atomic.Int64 // how much was copied so far because a snapshot sees it, bytes; others read it
 }
 
-// owned reports whether something that was made in a version may be changed where it stands.
+// owned reports whether something that was made in a version may be changed in place.
 func (v *versions) owned(made version) bool { return made > v.frozen }

@@ -49,7 +49,7 @@ func compileAction(text string, params []event.Property) (*action, *Error) {
 	return &action{c.program, steps}, nil
 }
 
-// Run runs the rule's action on a message and collects in c, of which earlier content goes, what it changes. The message
+// Run runs the rule's action on a message and collects what it changes in c, whose earlier content is dropped. The message
 // stays as it is. An error is an [EvalError]; c is then of no use (semantics.md 15.5). A rule without action changes nothing.
 func (r *Rule) Run(m *Message, newID func() [16]byte, c *Changes) error {
 	c.begin(m, newID)
@@ -107,7 +107,7 @@ func (c *Changes) set(name string, hash uint64, v event.Value) {
 	c.checkSize()
 }
 
-// remove takes an application property away, in all spellings that the message has of it.
+// remove removes an application property, in all spellings of its name that the message has.
 func (c *Changes) remove(name string, hash uint64) {
 	for at := c.machine.view.find(name, hash); at >= 0; at = c.machine.view.find(name, hash) {
 		u := c.change(c.work.User[at].Name, true)

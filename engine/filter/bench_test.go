@@ -30,7 +30,7 @@ func benchMatch(b *testing.B, s *Set, want int) {
 	}
 }
 
-// BenchmarkMatch is the cost of a publish to a topic of that many rules.
+// BenchmarkMatch is the cost of a publish to topics with different numbers of rules.
 func BenchmarkMatch(b *testing.B) {
 	b.Run("sql=100,matching=10", func(b *testing.B) {
 		s := NewSet()

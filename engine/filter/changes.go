@@ -23,7 +23,7 @@ type change struct {
 	sent    bool // the message had it
 }
 
-// Reset takes all changes back and keeps the room.
+// Reset forgets all changes and keeps the memory.
 func (c *Changes) Reset() {
 	c.work.Reset()
 	clear(c.user)
@@ -37,7 +37,7 @@ func (c *Changes) begin(m *Message, newID func() [16]byte) {
 	c.machine.begin(&c.work, newID)
 }
 
-// change returns the entry of a property, by its exact spelling. there says that it is not new in the copy.
+// change returns the entry of a property, by its exact spelling. there says that the message has it already.
 func (c *Changes) change(name string, there bool) *change {
 	for i := range c.user {
 		if c.user[i].name == name {
@@ -53,8 +53,8 @@ func (c *Changes) System(p SystemProperty) (v event.Value, changed bool) {
 	return c.work.System[p], c.system>>p&1 == 1
 }
 
-// Values fills in what the action changed, with further application properties to set, which go before those the action set. Earlier
-// content of into goes, its room is used again.
+// Values fills in what the action changed, with further application properties to set, which take precedence over those that the
+// action set. Earlier content of into is dropped, and its memory used again.
 func (c *Changes) Values(into *event.RuleChanges, extra ...event.Property) {
 	extraHas := func(name string) bool {
 		return slices.ContainsFunc(extra, func(p event.Property) bool { return p.Name == name })

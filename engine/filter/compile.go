@@ -7,7 +7,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// program is a compiled filter, or all values of an action: nodes of which each stands behind those it needs.
+// program is a compiled filter, or all values of an action: nodes, each behind those that it needs.
 type program struct {
 	nodes    []node
 	root     int32
@@ -56,8 +56,8 @@ func (c *compiler) fail(pos int, format string, args ...any) {
 	}
 }
 
-// condition compiles what must be a boolean. What certainly is none is refused (semantics.md 15.4): a constant, a parameter
-// or a calculation of another type. Of a property only the message tells.
+// condition compiles what must be a boolean. What certainly is not one is refused (semantics.md 15.4): a constant, a
+// parameter or a calculation of another type. The type of a property is known only from the message.
 func (c *compiler) condition(e *expr) int32 {
 	i := c.compile(e)
 	switch v := c.nodes[i].value; {
@@ -117,7 +117,7 @@ func (c *compiler) resolve(e *expr, n *node) {
 	case opSystem:
 		var ok bool
 		if n.system, ok = systemNamed(n.name); !ok {
-			n.op = opUnknown // an error, but only of an evaluation
+			n.op = opUnknown // an error when it is evaluated, not before
 		}
 	case opNewID:
 		c.volatile = true

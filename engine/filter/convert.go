@@ -67,7 +67,7 @@ func integer(v event.Value) (int64, bool) {
 	return int64(v.Bits), true
 }
 
-// parseText reads what a string says of a type.
+// parseText reads a string as a value of a type.
 func parseText(text string, to event.ValueType) (event.Value, bool) {
 	switch to {
 	case event.Bool:

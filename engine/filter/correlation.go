@@ -85,7 +85,7 @@ type shape struct {
 	matched uint64
 }
 
-// bucket holds the rules of a shape whose values have the same key. Most often they are equal.
+// bucket holds the rules of a shape whose values have the same key. Most often the values are equal.
 type bucket struct {
 	key   string
 	shape *shape
@@ -96,7 +96,7 @@ func (x *correlations) init() {
 	x.shapes, x.anchors = map[string]*shape{}, map[string]*anchor{}
 }
 
-// add puts a rule in force.
+// add adds the filter of a rule.
 func (x *correlations) add(r *Rule, t *test) {
 	s := x.shape(t.asked)
 	r.values = t.values
@@ -141,7 +141,7 @@ func (x *correlations) shape(asks []asked) *shape {
 	return s
 }
 
-// remove takes a rule out of force.
+// remove removes the filter of a rule.
 func (x *correlations) remove(r *Rule) {
 	b := r.bucket
 	last := len(b.rules) - 1
@@ -229,8 +229,8 @@ func (x *correlations) bucket(s *shape, v *view) *bucket {
 	return s.buckets[string(x.key)]
 }
 
-// appendKey appends bytes that are the same for all values that equal each other. Of numbers that is the double next to
-// them, so values with the same key are compared once more.
+// appendKey appends bytes that are the same for all values that equal each other. For a number that is the nearest
+// double, so values with the same key are compared once more.
 func appendKey(dst []byte, v event.Value) []byte {
 	switch {
 	case isNumber(v.Type):

@@ -25,7 +25,7 @@ func digits(x *big.Int) int { return len(new(big.Int).Abs(x).String()) }
 
 func pow10(n int) *big.Int { return new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(n)), nil) }
 
-// parseDecimal reads a decimal's text. It fails for what [event.Value.Decimal] does not take.
+// parseDecimal reads a decimal's text. It fails for texts that [event.Value.Decimal] does not accept.
 func parseDecimal(s string) (decimal, bool) {
 	coef, exp, ok := event.Value{Type: event.Decimal, Text: s}.Decimal()
 	return decimal{coef, exp}, ok
@@ -88,7 +88,7 @@ func (d decimal) calculate(o op, e decimal) (decimal, bool) {
 	return divide(x, y)
 }
 
-// divide is x / y to maxDigits digits; a quotient that ends before has no zeros behind it.
+// divide is x / y to maxDigits digits; a quotient that ends earlier gets no trailing zeros.
 func divide(x, y *big.Int) (decimal, bool) {
 	scale := max(0, maxDigits+1+digits(y)-digits(x))
 	quotient, rest := new(big.Int).QuoRem(new(big.Int).Mul(x, pow10(scale)), y, new(big.Int))

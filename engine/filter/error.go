@@ -5,7 +5,7 @@ import "fmt"
 // Error says why a rule is refused at its creation (semantics.md 15.6).
 type Error struct {
 	Part     string // of the rule: filter, action
-	Position int    // of the character in the text that is wrong, from 1; 0: it is no single place
+	Position int    // in the text, of the character where the error is, from 1; 0: no single one
 	Text     string
 }
 
@@ -21,5 +21,5 @@ type EvalError struct{ Text string }
 
 func (e *EvalError) Error() string { return e.Text }
 
-// capital makes the beginning of a sentence of a text that begins with a small letter of ASCII.
+// capital capitalizes a text that begins with a small ASCII letter, to begin a sentence with it.
 func capital(s string) string { return string(s[0]-'a'+'A') + s[1:] }

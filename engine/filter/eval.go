@@ -25,7 +25,7 @@ type machine struct {
 	state []uint64
 }
 
-// begin turns the machine to a message, for one rule.
+// begin readies the machine for a message and one rule.
 func (m *machine) begin(msg *Message, newID func() [16]byte) {
 	m.view.look(msg)
 	m.newID = newID
@@ -42,7 +42,7 @@ func (m *machine) fail(format string, args ...any) event.Value {
 	return event.Value{}
 }
 
-// charge takes steps, and reports whether there were as many.
+// charge takes steps, and reports whether that many were left.
 func (m *machine) charge(steps int) bool {
 	if m.err != nil {
 		return false
@@ -187,7 +187,7 @@ func (m *machine) like(p *program, n *node) truth {
 	return truthOf(pat.match(text.Text, m.state[:pat.words]) != n.not)
 }
 
-// pattern prepares a pattern that only the message tells; nil: it is an error.
+// pattern prepares a pattern that depends on the message; nil: it is not valid.
 func (m *machine) pattern(by, escape event.Value, escaped bool) *pattern {
 	if by.Type != event.String || escape.Type != event.String {
 		m.fail("The pattern and the escape character of LIKE are strings, not %s and %s.", typeName(by.Type), typeName(escape.Type))

@@ -14,9 +14,10 @@ type Explanation struct {
 	// Err is an [EvalError] of the filter or of the action (semantics.md 15.6); nil: both could be evaluated.
 	Err error
 
-	// What follows is of a rule that does not match. Part is the first part of its condition that is not true, in the language of filters.
+	// The fields from here on are those of a rule that does not match. Part is the first part of its condition that is not true, in the language of
+	// filters.
 	Part    string
-	Unknown bool       // the part is not false either: something that it is about is not set, or has no such type
+	Unknown bool       // the part is not false but unknown: a property in it is not set, or is of another type
 	Values  []Observed // what the part was evaluated with, in its order
 }
 
@@ -25,10 +26,10 @@ type Observed struct {
 	Name  string // as the condition names it, with sys. in front of a system property
 	Set   bool   // the message has it
 	Type  string // a string, a number and so on; "" if it is not set
-	Value string // as a text; "" of what filters cannot see
+	Value string // as a text; "" where filters cannot see it
 }
 
-// Explain puts a rule alone in force and looks what it makes of a message. An error is that of [Check].
+// Explain says what a rule by itself makes of a message, and why. An error is that of [Check].
 func Explain(r *event.Rule, m *Message, newID func() [16]byte) (x Explanation, err error) {
 	s := NewSet()
 	if err := s.Put(1, *r); err != nil {
@@ -94,7 +95,7 @@ func (e *explaining) truth(x *expr) truth {
 func (e *explaining) first(x *expr) (part string, isUnknown bool, values []Observed) {
 	if x.op == opAnd {
 		left, right := e.truth(x.kids[0]), e.truth(x.kids[1])
-		if left == no || left == unknown && right != no { // what is false decides over what is unknown
+		if left == no || left == unknown && right != no { // false decides, whatever is unknown
 			return e.first(x.kids[0])
 		}
 		return e.first(x.kids[1])
@@ -156,7 +157,7 @@ func Observe(name string, v event.Value) Observed {
 	return o
 }
 
-// user is an application property of the message, and whether it has one of the name.
+// user is an application property of the message, and whether it has one with the name.
 func (e *explaining) user(name string) (event.Value, bool) {
 	at := e.machine.view.find(name, hashName(name))
 	if at < 0 {
@@ -185,7 +186,7 @@ func (e *explaining) correlation(f *event.Filter) (part string, isUnknown bool, 
 	return "", false, nil
 }
 
-// shown is a value of a rule in the language of filters, as far as that has words for it.
+// shown is a value of a rule in the language of filters, as far as that can express it.
 func shown(v event.Value) string {
 	switch v.Type {
 	case event.Bool, event.Long, event.String:

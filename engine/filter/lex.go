@@ -43,7 +43,7 @@ func (t *token) String() string {
 	return t.text
 }
 
-// inBrackets is a name as it stands where it would be something else without brackets.
+// inBrackets is a name in brackets, for where it would mean something else without them.
 func inBrackets(name string) string { return "[" + strings.ReplaceAll(name, "]", "]]") + "]" }
 
 var keywords = []string{"AND", "OR", "NOT", "IN", "LIKE", "ESCAPE", "IS", "NULL", "EXISTS", "TRUE", "FALSE", "SET", "REMOVE"}
@@ -89,7 +89,7 @@ func (l *lexer) skip() {
 	l.pos++
 }
 
-// run skips what is fits and returns it.
+// run skips the characters that fit and returns them.
 func (l *lexer) run(fits func(rune) bool) string {
 	start := l.at
 	for l.at < len(l.src) && fits(l.peek()) {
@@ -142,7 +142,7 @@ func (l *lexer) next() token {
 	return t
 }
 
-// quoted reads what stands between two quotes, of which the text is at the first. The last one doubled is itself.
+// quoted reads what stands between two quotes; the lexer is at the first. The closing quote, doubled, stands for itself.
 func (l *lexer) quoted(last rune) string {
 	start := l.pos
 	var b strings.Builder
@@ -202,7 +202,7 @@ func (l *lexer) number(t *token) {
 	t.value = event.Value{Type: event.Double, Bits: math.Float64bits(f)}
 }
 
-// symbols has the longer before those they begin with.
+// symbols has longer ones before those that they begin with.
 var symbols = []string{"<>", "!=", "<=", ">=", "<", ">", "=", "(", ")", ",", ";", "+", "-", "*", "/", "%", "."}
 
 func (l *lexer) symbol(t *token) {

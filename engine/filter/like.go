@@ -37,7 +37,7 @@ const (
 const (
 	anyOne  = -1 // _
 	anyMany = -2 // %
-	// charactersPerStep is how many characters of a text, or words of a table, LIKE takes for a step.
+	// charactersPerStep is how many characters of a text, or words of a table, LIKE processes for one step.
 	charactersPerStep = 64
 )
 
@@ -63,7 +63,7 @@ func patternItems(text string, escape rune) []rune {
 	return out
 }
 
-// newPattern prepares a pattern; charge is told what it costs, and if it says no there is none.
+// newPattern prepares a pattern. charge is told what that costs; where it returns false the result is nil.
 func newPattern(text string, escape rune, charge func(words int) bool) *pattern {
 	all := patternItems(text, escape)
 	p := &pattern{}
@@ -97,12 +97,12 @@ func newPattern(text string, escape rune, charge func(words int) bool) *pattern 
 		p.masks[row*p.words+at/64] |= 1 << (at % 64)
 	}
 	for i := p.words; i < len(p.masks); i++ {
-		p.masks[i] |= p.masks[i%p.words] // what fits a _ fits it in every row
+		p.masks[i] |= p.masks[i%p.words] // a _ fits the characters of every row
 	}
 	return p
 }
 
-// addRow gives a character a row if it has none, and returns how many rows that made.
+// addRow gives a character the row next if it has none, and returns how many rows it has added.
 func (p *pattern) addRow(r rune, next int) int {
 	switch {
 	case r < 0 || p.row(r) != 0:
@@ -140,7 +140,7 @@ func (p *pattern) plainOf(all []rune) plainness {
 		}
 	}
 	for _, r := range all {
-		if r < 0 || r == utf8.RuneError { // which also stands for bytes that are no character
+		if r < 0 || r == utf8.RuneError { // RuneError also stands for bytes that are no character
 			return notPlain
 		}
 	}

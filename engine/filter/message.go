@@ -12,7 +12,7 @@ type Message struct {
 	User   []event.Property         // application properties in wire order
 }
 
-// Reset empties m and keeps its room.
+// Reset empties m and keeps its memory.
 func (m *Message) Reset() {
 	m.System = [SystemCount]event.Value{}
 	clear(m.User)
@@ -26,7 +26,7 @@ const Opaque event.ValueType = 255
 // SystemProperty is a property that filters name with sys (semantics.md 15.4).
 type SystemProperty uint8
 
-// The types are those that filters expect in a [Message]. Ids that are no strings on the wire are given as text.
+// The types are those that filters expect in a [Message]. Ids that are not strings on the wire are given as text.
 const (
 	ContentType             SystemProperty = iota // String
 	CorrelationID                                 // String

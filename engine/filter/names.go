@@ -60,7 +60,7 @@ func appendFolded(dst []byte, name string) []byte {
 	return dst
 }
 
-// view finds the application properties of one message by name. Of names that differ only in case the first counts.
+// view finds the application properties of one message by name. Where names differ only in case the first property counts.
 type view struct {
 	m      *Message
 	ready  bool
@@ -73,11 +73,11 @@ type hashedAt struct {
 	at   int32
 }
 
-// fewProperties is up to how many are looked through one by one. Above it a sorted table keeps the search short whatever
-// names a sender chooses.
+// fewProperties is the number of properties up to which they are looked through one by one. Above it a sorted table
+// keeps the search short whatever names a sender chooses.
 const fewProperties = 12
 
-// look turns the view to a message. It must be called again when properties were added or removed.
+// look points the view at a message. It must be called again when properties were added or removed.
 func (v *view) look(m *Message) { v.m, v.ready = m, false }
 
 func (v *view) prepare() {

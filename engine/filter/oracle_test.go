@@ -269,7 +269,7 @@ func sign(o op, v any) any {
 	panic(failure("no sign"))
 }
 
-// rat is a finite number exactly, and reports whether v is a number at all.
+// rat is a finite number, exactly; number reports whether v is a number at all.
 func rat(v any) (r *big.Rat, number bool) {
 	switch v := v.(type) {
 	case int64:

@@ -3,13 +3,13 @@ package filter
 import "strings"
 
 const (
-	// maxDepth bounds parentheses within each other, and with them the stack that parsing and evaluating take.
+	// maxDepth bounds how deep parentheses are nested, and with that the stack that parsing and evaluating take.
 	maxDepth = 100
 	// maxStatements is how many an action may have (semantics.md 15.5).
 	maxStatements = 32
 )
 
-// parser reads the grammars of semantics.md 15.4 and 15.5: one method a rule.
+// parser reads the grammars of semantics.md 15.4 and 15.5, with one method for each rule.
 type parser struct {
 	lexer
 	tok   token
@@ -240,7 +240,7 @@ func (p *parser) primary() *expr {
 	return e
 }
 
-// function reads the rest of a call, of which the opening parenthesis was read.
+// function reads the rest of a call, behind the opening parenthesis.
 func (p *parser) function(name token) *expr {
 	e := &expr{pos: name.pos}
 	switch {
@@ -282,7 +282,7 @@ func (p *parser) name() token {
 	return t
 }
 
-// scoped makes a property of a name that was read, or of what follows it if it is sys or user and a point is next.
+// scoped makes a property of a name that was read; of the name behind the point, if the one read is sys or user and a point follows.
 func (p *parser) scoped(t token) *expr {
 	e := &expr{op: opUser, pos: t.pos, name: t.text}
 	if t.kind != tokenName || p.tok.kind != tokenSymbol || p.tok.text != "." {

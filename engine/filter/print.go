@@ -11,7 +11,7 @@ import (
 
 // Trees are printed as texts: parts of a condition for people, and so that what was parsed can be parsed again.
 
-// How tightly nodes bind. A child that binds less than its place asks for stands in parentheses.
+// How tightly nodes bind. A child that binds less tightly than its place requires is printed in parentheses.
 const (
 	levelOr = iota
 	levelAnd
@@ -82,7 +82,7 @@ func (e *expr) print(b *strings.Builder, least int) {
 	default:
 		left := level
 		if level == levelPredicate {
-			left++ // a comparison is no operand of another
+			left++ // a comparison cannot be an operand of another one
 		}
 		e.kids[0].print(b, left)
 		b.WriteString(" " + symbolOf[e.op] + " ")

@@ -10,8 +10,8 @@ import (
 
 // Set holds the rules in force of all subscriptions of one topic. It has one owner.
 //
-// Each rule stands where its filter is found: true filters in a list, correlation filters in an index, SQL filters with
-// those of the same text; a false filter nowhere.
+// Each rule is kept by the kind of its filter: true filters in a list, correlation filters in an index, SQL filters
+// with others of the same text; a rule with a false filter is in none of them.
 type Set struct {
 	subscriptions map[event.EntityID]*subscription
 	always        []*Rule // true filters, by key
@@ -54,7 +54,7 @@ type Rule struct {
 	alone   *program      // of an SQL filter with newid()
 	values  []event.Value // of a correlation filter
 	bucket  *bucket
-	// inBucket is the rule's place there.
+	// inBucket is the rule's place in its bucket.
 	inBucket int
 	always   bool
 }
@@ -62,7 +62,7 @@ type Rule struct {
 // Name is the rule's name as it was given.
 func (r *Rule) Name() string { return r.name }
 
-// Match is what the rules of a subscription say of a message. A subscription of which no rule matches or fails has none.
+// Match is what the rules of a subscription say of a message. A subscription has no Match where none of its rules matches or fails.
 type Match struct {
 	Subscription event.EntityID
 	Plain        bool    // a rule without action matched: the subscription gets one unchanged copy (semantics.md 15.2)
@@ -115,7 +115,7 @@ func (s *Set) Put(sub event.EntityID, r event.Rule) error {
 	return nil
 }
 
-// Remove takes a rule out of force, by its name in any case; one that is not there is none.
+// Remove takes a rule out of force, by its name in any case. Where there is none it does nothing.
 func (s *Set) Remove(sub event.EntityID, name string) {
 	of := s.subscriptions[sub]
 	if of == nil {
@@ -189,7 +189,7 @@ func (s *Set) disable(r *Rule) {
 	}
 }
 
-// share puts a rule to those with the same filter: it is evaluated once for all of them.
+// share adds a rule to those with the same filter, which is evaluated once for all of them.
 func (s *Set) share(r *Rule, p *program, f *event.Filter) {
 	key := append(binary.AppendUvarint(nil, uint64(len(f.Text))), f.Text...)
 	for i := range f.Parameters {
@@ -261,7 +261,7 @@ func (s *Set) Match(m *Message, newID func() [16]byte) []Match {
 func (s *Set) group() {
 	s.matches, s.actions = s.matches[:0], s.actions[:0]
 	hits, always := s.hits, s.always
-	first := 0 // action of the match at hand
+	first := 0 // index of the first action of the current match
 	for len(hits) > 0 || len(always) > 0 {
 		var h hit
 		if len(always) == 0 || len(hits) > 0 && hits[0].key < always[0].key {

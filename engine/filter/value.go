@@ -55,8 +55,8 @@ func doubleValue(f float64) event.Value {
 func isNumber(t event.ValueType) bool  { return t >= event.Int && t <= event.Decimal }
 func isInteger(t event.ValueType) bool { return t == event.Int || t == event.Long }
 
-// known returns a value of a message or rule as an evaluation may rely on it: null if filters cannot see it or it is malformed, a
-// double for a decimal that has no exact place here, an instant whatever the zone it is shown with.
+// known returns a value of a message or rule in a form that evaluation can rely on: null if filters cannot see it or it is
+// malformed, a double for a decimal that cannot be kept exactly, an instant for any time, whatever its zone.
 func known(v event.Value) event.Value {
 	switch v.Type {
 	case event.Bool, event.Int, event.Long, event.Double, event.String, event.Span:
@@ -154,7 +154,7 @@ func order(a, b event.Value) (int, bool) {
 	return 0, false
 }
 
-// typeName is the family of a value as error texts name it.
+// typeName is the name that error texts have for a type's family.
 func typeName(t event.ValueType) string {
 	switch {
 	case t == event.Bool:
@@ -173,8 +173,8 @@ func typeName(t event.ValueType) string {
 	return "null"
 }
 
-// appendText appends a value as concatenating it with a string writes it: numbers and booleans as C# does, timestamps as
-// ISO 8601, time spans as [-][d.]hh:mm:ss[.fffffff].
+// appendText appends a value as text, in the form that it has when it is concatenated with a string: numbers and
+// booleans as C# does, timestamps as ISO 8601, time spans as [-][d.]hh:mm:ss[.fffffff].
 func appendText(dst []byte, v event.Value) []byte {
 	switch v.Type {
 	case event.Bool:

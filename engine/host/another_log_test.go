@@ -122,7 +122,7 @@ func (w *leader) Sync() {
 	}
 }
 
-// A loop works over a log that is not of files: it needs of one what the interfaces of package log say, and nothing else.
+// A loop works over a log that is not made of files: it needs what the interfaces of package log say, and nothing else.
 func TestAnotherLog(t *testing.T) {
 	t.Parallel()
 	plog := &copied{durable: format.FirstLSN}

@@ -21,7 +21,7 @@ import (
 const (
 	// markTime is how long loops stand still at most. When one does not come in time the others go on, and another attempt is made.
 	markTime = 40 * time.Millisecond
-	// markAttempts is how many there are, firstMarkRest how long the first rest between them is; it doubles each time, up to a second.
+	// markAttempts is how many attempts are made, firstMarkRest the first pause between them; it doubles each time, up to a second.
 	markAttempts  = 12
 	firstMarkRest = 50 * time.Millisecond
 )
@@ -33,7 +33,7 @@ type mark struct {
 	by      *engine.Origin
 	why     event.ReasonGiven
 	barrier *barrier
-	end     event.LSN // of its frame: the loop's, and whoever has been answered
+	end     event.LSN // of its frame; set by the loop before it answers
 	missed  bool      // it came too late, and wrote nothing
 }
 
@@ -125,7 +125,8 @@ type backup struct {
 	id    event.BackupID
 	at    event.Time
 	ends  []event.LSN
-	// release lets files of the logs be replaced again. Not before: a file may lose bodies that are in front of its mark.
+	// release lets files of the logs be replaced again. Before that they must not be: a file that is written again may lose bodies in front of its
+	// mark.
 	release func()
 }
 

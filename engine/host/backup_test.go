@@ -110,7 +110,7 @@ func (b *broker) sendOne(q engine.Target, n int) error {
 	return in.wait(1)[0].Err
 }
 
-// all are the messages of a queue that are sent, or have arrived, in all.
+// all receives n messages of a queue, sent there or moved there, and counts them by body.
 func (b *broker) all(t testing.TB, q engine.Target, n int) map[string]int {
 	t.Helper()
 	_, in := b.receiver(q, 1, uint32(n+10))
@@ -132,8 +132,8 @@ func (b *broker) readBlob(p engine.PartitionID, blob event.Blob) ([]byte, error)
 	return dst, err
 }
 
-// TestBackupFits: copies of a running broker under load fit together. What one client saw before it did the next thing is there where the next thing
-// is, whichever logs they are in, and what moves between logs is there once: nothing is lost and nothing doubled, in a copy and in a copy of it.
+// TestBackupFits: copies of a running broker under load fit together. If a copy has what a client did, it has what the client saw before that,
+// whichever logs the two are in. What moves between logs is there once: nothing is lost and nothing doubled, in a copy and in a copy of it.
 func TestBackupFits(t *testing.T) {
 	t.Parallel()
 	b := moving(t, t.TempDir(), 2)
@@ -249,7 +249,8 @@ func TestBackupWaits(t *testing.T) {
 	}
 }
 
-// What cannot be copied is said: while another copy is made, where a partition does not serve, where the log is of another make. Nothing is left behind.
+// A backup that cannot be made is refused with the reason: while another one is made, where a partition does not serve, where the log is of another
+// make. Nothing is left behind.
 func TestBackupRefused(t *testing.T) {
 	t.Parallel()
 	b := moving(t, t.TempDir(), 2)
@@ -291,8 +292,8 @@ func TestBackupRefused(t *testing.T) {
 	}
 }
 
-// A backup has a body that nobody needs any more and history lets go while it is made, also where the chapter of its mark is closed, sealed and written again
-// without the body meanwhile.
+// A backup has a body that nobody needs any more, even where history drops it while the backup is made and the chapter of the mark is closed, sealed and
+// written again without it.
 func TestBackupWhileBodiesGo(t *testing.T) {
 	t.Parallel()
 	b := leanBroker(t, t.TempDir())

@@ -57,8 +57,8 @@ func (b *broker) fill(t *testing.B, q engine.Target, n, sessions int, expires ev
 // maxPause is how long at most one queue's bursts may hold up the sends of another.
 const maxPause = time.Second
 
-// during sends to a queue, one message after the other, until done says so, and reports the longest a send took and what
-// one in a hundred took at least. A longer pause than there may be is a failure.
+// during sends to a queue, one message after the other, until done says so, and reports the longest send and the 99th
+// percentile. A pause longer than maxPause is a failure.
 func (b *broker) during(t *testing.B, q engine.Target, done func() bool) {
 	t.Helper()
 	var took []time.Duration
@@ -91,8 +91,9 @@ func (b *broker) empty(q engine.Target) bool {
 	return len(r.Messages()) == 0
 }
 
-// BenchmarkExpiry: 1,000,000 messages whose time ends at once; meanwhile another queue of the partition is sent to. With a sweep
-// alone the receiver takes its credit back at once: it has asked, so what expired is looked for, and nobody clears the front.
+// BenchmarkExpiry: 1,000,000 messages whose time ends at once; meanwhile another queue of the partition is sent to. In the case
+// with a sweep alone the receiver takes its credit back at once: since it has asked, a sweep looks for expired messages, but
+// nobody clears the front of the queue.
 func BenchmarkExpiry(b *testing.B) {
 	const n = 1_000_000
 	for _, c := range []struct {
@@ -170,7 +171,7 @@ func BenchmarkLocksEnd(b *testing.B) {
 	}
 }
 
-// processor is the CPU time this process has used.
+// processor is the CPU time that this process has used.
 func processor() time.Duration {
 	var u syscall.Rusage
 	syscall.Getrusage(syscall.RUSAGE_SELF, &u)
@@ -226,8 +227,8 @@ func BenchmarkSessions(b *testing.B) {
 	})
 }
 
-// BenchmarkCostly: half a megabyte of requests that look at much, as three connections would pipeline them, on a partition with 100,000
-// sessions and a session of as many messages; meanwhile another queue of the partition is sent to.
+// BenchmarkCostly: half a megabyte of requests that look at many entries, as three connections would pipeline them, on a partition with
+// 100,000 sessions and a session of as many messages; meanwhile another queue of the partition is sent to.
 func BenchmarkCostly(b *testing.B) {
 	const n, many, connections = 100_000, 3000, 3
 	br := one(b)

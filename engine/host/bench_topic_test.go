@@ -21,7 +21,7 @@ func live() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// BenchmarkEntities: what 10,000 queues cost that nobody uses.
+// BenchmarkEntities: the cost of 10,000 queues that nobody uses.
 func BenchmarkEntities(b *testing.B) {
 	const n = 10_000
 	var cmds []engine.PutEntity

@@ -7,15 +7,15 @@ import (
 	"github.com/ledgerbus/ledgerbus/log"
 )
 
-// capabilities are those that the data directory says it has.
+// capabilities are the capabilities that the data directory says it has.
 type capabilities struct {
 	use    func(capability string) error // see [LoopOptions]
 	used   map[string]bool
 	logger *slog.Logger
 }
 
-// beforeFirst makes it durable that the directory may hold what belongs to a capability, before any of it is written. While that cannot be
-// said what needs it is refused. It waits for the disk, once in the life of a directory.
+// beforeFirst makes it durable that the directory may hold what belongs to a capability, before any of it is written. While that fails,
+// whatever needs the capability is refused. It waits for the disk, but only once in the life of a directory.
 func (c *capabilities) beforeFirst(capability string, refuse func(*engine.Error)) {
 	if c.used[capability] {
 		return

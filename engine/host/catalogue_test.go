@@ -84,7 +84,7 @@ func TestSubQueuesGoWithTheirQueue(t *testing.T) {
 }
 
 // S0-50, SM-305, docs/decisions/0020: a queue that forwards keeps its AutoDeleteOnIdle, that of a subscription becomes the longest, and
-// neither is ever idle, nor is the topic of such a subscription. It is again when it no longer forwards.
+// neither is ever idle, nor is the topic of such a subscription. It can be idle again once it no longer forwards.
 func TestForwardingIsNeverIdle(t *testing.T) {
 	t.Parallel()
 	d := &dial{}
@@ -135,8 +135,8 @@ func TestForwardingIsNeverIdle(t *testing.T) {
 	there(map[string]bool{"itself": false, "dead": true})
 }
 
-// An update that changes nothing is noted, and moves UpdatedAt, and nobody is told of it: links and session locks stay. Another
-// spelling of the same is no change, and rules are none of the entity's settings; any change is.
+// An update that changes nothing is noted and moves UpdatedAt, but nobody is told of it: links and session locks stay. Another
+// spelling of the same value is no change, and rules are not among the entity's settings; any other change is told.
 func TestUpdateThatChangesNothing(t *testing.T) {
 	t.Parallel()
 	d := &dial{}

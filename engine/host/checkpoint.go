@@ -15,12 +15,13 @@ import (
 const (
 	// defaultCheckpointBytes is how much log is written at least between two checkpoints.
 	defaultCheckpointBytes = 512 << 20
-	// checkpointRatio is how many times the size of the last checkpoint that must be at least, so that checkpoints of a
-	// large state stay a small part of what is written.
+	// checkpointRatio is how many times the size of the last checkpoint the log behind it must have at least, so that
+	// checkpoints of a large state stay a small part of what is written.
 	checkpointRatio = 16
-	// checkpointEvents is after how many events there is one before that many bytes: a question about the past has to replay no more.
+	// checkpointEvents is the number of events after which a checkpoint is made even if fewer bytes were written: a question about the past has to
+	// replay no more than that.
 	checkpointEvents = 1_000_000
-	// mostPostponed is how many times as much log as otherwise is written before a checkpoint for which there is no memory is made all the same: a
+	// mostPostponed is how many times the usual amount of log is written before a checkpoint is made even though there is no memory for it: a
 	// start that has to read it all takes time, too.
 	mostPostponed = 2
 )
@@ -113,7 +114,7 @@ func (s *checkpointer) save(at event.LSN, state *index.Snapshot) {
 	go func(done chan struct{}) {
 		defer close(done)
 		defer func() {
-			if v := recover(); v != nil { // it only read, what nobody changes
+			if v := recover(); v != nil { // it only read, and nobody changes what it read
 				s.logger.Error("checkpoint writer panicked; the next start replays more", "lsn", at, "panic", v, "stack", string(debug.Stack()))
 			}
 		}()

@@ -14,7 +14,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// heldLog keeps a checkpoint that is written from being over.
+// heldLog keeps the writing of a checkpoint from ending.
 type heldLog struct {
 	log.Partition
 	written, over chan struct{}
@@ -27,8 +27,8 @@ func (h heldLog) SaveCheckpoint(at event.LSN, write func(io.Writer) error) error
 	return err
 }
 
-// stop is how long a turn kept its loop from others: by the clock, among that what the machine gave to other processes meanwhile, and by
-// what its thread worked.
+// stop is how long a turn kept its loop busy: by the clock, which includes what the machine gave to other processes meanwhile, and by
+// the CPU time of its thread.
 type stop struct{ wall, cpu time.Duration }
 
 func (s *stop) include(o stop) { s.wall, s.cpu = max(s.wall, o.wall), max(s.cpu, o.cpu) }
@@ -49,7 +49,7 @@ func (b beginning) end() stop {
 	return s
 }
 
-// threadTime is what the thread has worked, which the kernel may count in ticks of 4 ms.
+// threadTime is the CPU time of the thread, which the kernel may count in ticks of 4 ms.
 func threadTime() time.Duration {
 	const thread = 1 // RUSAGE_THREAD
 	var u syscall.Rusage

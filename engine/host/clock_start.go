@@ -13,9 +13,9 @@ import (
 const (
 	// maxBehind is how far behind the newest record the wall clock may be at a start.
 	maxBehind = time.Hour
-	// maxGap is how far ahead of it, unless settings say otherwise: longer than a broker is usually down.
+	// maxGap is how far ahead of it the clock may be, unless settings say otherwise: longer than a broker is usually down.
 	maxGap = 400 * 24 * time.Hour
-	// notable is from which distance between clock and newest record on something is said, and an operator's word counts.
+	// notable is the distance between clock and newest record from which on it is reported, and an operator's decision counts.
 	notable = event.Time(10 * time.Minute / time.Millisecond)
 )
 
@@ -30,7 +30,7 @@ const (
 
 // ClockRules say with which wall clock a start goes on (reliability.md 1.4).
 type ClockRules struct {
-	Earliest time.Time     // a clock that shows less is wrong: the program was not made yet. Zero: none is
+	Earliest time.Time     // a clock that shows less is wrong: the program was not made yet. Zero: no bound
 	MaxGap   time.Duration // how far the clock may be ahead of the newest record; 0: 400 days
 	Reason   string        // why Accept is given, for the log; see [engine.CheckReason]
 	Accept   AcceptClock   // what is done about a clock that is refused, or over ten minutes from the newest record; no effect on any other
@@ -195,7 +195,7 @@ func (r ClockRules) judge(wall time.Time, newest event.Time) *ClockError {
 	return e
 }
 
-// spanText is a length of time for people; a duration has not room for all of them.
+// spanText is a length of time, ms, for people; a [time.Duration] cannot hold all of them.
 func spanText(ms event.Time) string {
 	const day = 24 * 60 * 60 * 1000
 	if ms >= 2*day {
@@ -204,7 +204,7 @@ func spanText(ms event.Time) string {
 	return ms.Sub(0).Round(time.Second).String()
 }
 
-// tellClock says in the log how broker time begins, and returns what of that is to be told elsewhere, too; nothing as a rule.
+// tellClock says in the log how broker time begins, and returns what has to be reported elsewhere, too: usually nothing.
 func (n *Namespace) tellClock(s ClockStart, r ClockRules, wall time.Time) (notices []string) {
 	to := s.At.Std()
 	switch {

@@ -87,7 +87,7 @@ func TestClockRules(t *testing.T) {
 	}
 }
 
-// A partition that was not there for a decision, or whose log does not have it yet, follows; one that lost nothing is left alone.
+// A partition that was away at a decision, or whose log does not have it yet, follows it; one that misses nothing is left alone.
 func TestClockCatchesUp(t *testing.T) {
 	t.Parallel()
 	wall := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -162,8 +162,8 @@ func clockStart(t *testing.T, disk *faultfs.FS, wall time.Time, accept AcceptClo
 	return states, nil
 }
 
-// A start that dies anywhere on the way of a decision leaves what the next one ends, with the flag or without: every deadline has moved
-// once, in every partition, and the logs agree.
+// Where a start dies at any point of carrying out a decision, the next one completes it, with the flag or without: every deadline has
+// moved once, in every partition, and the logs agree.
 func TestClockSetSurvives(t *testing.T) {
 	t.Parallel()
 	wall := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)

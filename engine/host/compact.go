@@ -139,7 +139,7 @@ func (r *round) chosen() bool {
 	return slices.ContainsFunc(r.live.files, func(f liveFile) bool { return f.known })
 }
 
-// drop writes the files again for which that is worth it.
+// drop writes again those files for which it is worth it.
 func (r *round) drop(ctx context.Context) error {
 	for i := range r.sums {
 		f, s := &r.live.files[i], &r.sums[i]

@@ -179,7 +179,7 @@ func (b *broker) whole(t *testing.T) (n int) {
 	return n
 }
 
-// The bodies of what was settled go, those of what waits stay, whatever history asks for stays too; and all of an entity's go with it.
+// The bodies of settled messages go; those of waiting ones stay, and so does whatever history asks for. When an entity is deleted all its bodies go.
 func TestCompaction(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

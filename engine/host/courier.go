@@ -53,12 +53,12 @@ type CourierOptions struct {
 	Logger  *slog.Logger
 	// FailuresTo is where messages go that a destination refuses: [event.DeadLetter] or [event.TransferDeadLetter].
 	FailuresTo event.SubQueue
-	// Memory is what is taken for messages on their way, before they are read; nil: there is enough.
+	// Memory is where memory is taken for messages on their way, before they are read; nil: there is enough.
 	Memory log.Memory
 }
 
 const (
-	// maxBatch is how many messages are taken to a destination at once, maxFlightBytes from how many bytes on it is fewer.
+	// maxBatch is how many messages are taken to a destination at once, maxBatchBytes the number of bytes at which a batch is full before that.
 	maxBatch      = 256
 	maxBatchBytes = 256 << 10
 	// maxInFlight bounds the bodies that a courier has read and not delivered, bytes; one batch is always on its way, with and without memory.
@@ -74,8 +74,8 @@ type streamKey struct {
 	destination event.EntityID
 }
 
-// stream is the messages in transfer from one slice to one entity, one batch at a time. Of an entity with several partitions it is those that nobody
-// has sorted yet, and each partition has a stream of its own behind it (courier_sort.go).
+// stream is the messages in transfer from one slice to one entity, one batch at a time. For an entity with several partitions it holds the messages
+// that are not sorted yet, and each partition has a stream of its own behind it (courier_sort.go).
 type stream struct {
 	streamKey
 	of        *stream   // the one that sorts for it; nil: none does
@@ -103,7 +103,7 @@ type batch struct {
 	paid      int // what was taken of the process's memory, bytes
 }
 
-// NewCourier is a courier that nobody has told anything.
+// NewCourier makes a courier that knows of no transfers yet.
 func NewCourier(opts CourierOptions) *Courier {
 	if opts.FailuresTo != event.TransferDeadLetter {
 		opts.FailuresTo = event.DeadLetter
@@ -232,7 +232,7 @@ func (c *Courier) wait(now event.Time, l *stream) {
 	c.resting = append(c.resting, l)
 }
 
-// retryNow has all streams that wait try again, and wait a little only.
+// retryNow has all streams that wait try again at once, and begins with short waits anew.
 func (c *Courier) retryNow() {
 	for _, l := range c.resting {
 		l.until, l.rest = 1, 0
@@ -300,7 +300,7 @@ func (c *Courier) leave(now event.Time, l *stream, f *batch) {
 	c.bytes += f.bytes
 }
 
-// putBack puts the messages of a batch from one on before the others of its stream.
+// putBack puts the messages of a batch, from an index on, back in front of the others of its stream.
 func (c *Courier) putBack(l *stream, f *batch, from int) {
 	if from == len(f.transfers) || l.gone {
 		return
@@ -482,7 +482,7 @@ type floor struct {
 	floor       event.TransferNumber // all smaller ones are
 }
 
-// sliceGone tells that a slice is no more.
+// sliceGone tells the courier that a slice is no more.
 type sliceGone struct {
 	engine.Internal
 	source event.Slice

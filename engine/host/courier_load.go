@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// maxBetween is how many bytes between two bodies are read along rather than the second one by itself.
+	// maxBetween is the largest gap between two bodies, bytes, that is read along with them; behind a larger one the second body is read by itself.
 	maxBetween = 8 << 10
-	// maxFree is how many batches' memory is kept for the next ones.
+	// maxFree is how many batches are kept for the next ones to use their memory.
 	maxFree = 16
 	// batchItems is about how much a batch takes besides bodies, bytes.
 	batchItems = 64 << 10
@@ -60,7 +60,8 @@ func (c *Courier) load(l *stream, e *engine.Entity) (*batch, error) {
 // errNoMemory says that there is no memory for a batch now.
 var errNoMemory = errors.New("engine: no memory for messages that move")
 
-// pay takes memory for what a batch will read, before it does: its bodies, and what lies between them. One batch needs no leave.
+// pay takes memory for what a batch will read, before it does: its bodies, and what lies between them. A single batch goes ahead even where there is
+// none.
 func (c *Courier) pay(f *batch) bool {
 	need := f.bytes + min(4*f.bytes, maxBatchBytes+maxBetween) + batchItems
 	more := need - f.paid
@@ -87,8 +88,9 @@ func (c *Courier) spare() {
 	c.free = c.free[:0]
 }
 
-// unloaded is why no entity will ever take a message that was not read; nil: it may be read later. One whose bytes are not those that were stored goes
-// where refused ones go, where it is seen, and leaves its place to others. What only the disk does not give now may still be whole.
+// unloaded is the refusal of a message that could not be read and never will be; nil: it may be read later. A message whose bytes are not those that
+// were stored goes where refused ones go: there somebody sees it, and the others can go on. One that the disk only fails to give now may still be
+// whole.
 func (c *Courier) unloaded(l *stream, t *engine.Transfer, err error) *engine.Error {
 	var refusal *engine.Error
 	if errors.As(err, &refusal) {
@@ -139,7 +141,8 @@ func (c *Courier) recycle(f *batch) {
 	f.paid = 0
 }
 
-// readTogether reads what the bodies of messages lie in, as far as they lie together. What cannot be read is found out later, by itself.
+// readTogether reads the stretch of the log that the bodies of messages lie in, as far as they lie close together. What it cannot read shows when
+// each body is read by itself.
 func (c *Courier) readTogether(f *batch, messages []engine.Transfer) {
 	f.window = f.window[:0]
 	if len(messages) < 2 || messages[0].Body.Size == 0 {

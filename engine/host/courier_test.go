@@ -92,7 +92,8 @@ func (d *courierHarness) answer(reply engine.Reply) event.Time {
 
 func taken(n int) engine.Reply { return engine.Reply{Answer: make(engine.Arrivals, n)} }
 
-// Decision 35: a stream has one batch at a time, of a bounded number of messages and bytes; what was not looked at goes next; what it brings has the floor that it was told.
+// Decision 35: a stream has one batch at a time, of a bounded number of messages and bytes; messages that the destination did not look at go next; each batch has the floor
+// that the courier was told.
 func TestCourierBatches(t *testing.T) {
 	t.Parallel()
 	d := newHarness(t)
@@ -178,8 +179,8 @@ func TestCourierBounds(t *testing.T) {
 	}
 }
 
-// P17: a log that fails before the start of a transfer is durable says so to everybody who waits for that. A courier is one of them, and the other couriers
-// and whoever looks after the process hear of the log's failure, not of one in the courier.
+// P17: a log that fails before the start of a transfer is durable tells everybody who waits for that, its courier too. The other couriers and the owner of
+// the process hear of the log's failure, not of one in the courier.
 func TestCourierOfAFailedLog(t *testing.T) {
 	t.Parallel()
 	d := newHarness(t)

@@ -41,14 +41,15 @@ func (c *credit) state() creditState { return stateOf(c.word.Load()) }
 // nextFlow is the number of the flow behind another.
 func nextFlow(n uint32) uint32 { return (n + 1) & flowMask }
 
-// older reports whether flow a came before flow b: numbers are serial ones.
+// older reports whether flow a came before flow b, in serial number arithmetic.
 func older(a, b uint32) bool { return int32((a-b)<<(32-flowBits)) < 0 }
 
 // left is how many deliveries the link takes now.
 func (c *credit) left() int32 { return c.state().left }
 
-// flow puts a flow in force, with so much more credit than the one before it, or less; nothing when another port has done so. One that
-// drains is to be answered by that many ports. It returns what is left, of this flow or a newer one.
+// flow puts a flow in force, with more credit than the one before it, or less where more is negative. It changes nothing when another
+// port has done so already. One that drains is to be answered by that many ports. It returns what is left, of this flow or a newer
+// one.
 func (c *credit) flow(number uint32, more int32, drain bool, ports int) (left int32) {
 	for {
 		word := c.word.Load()

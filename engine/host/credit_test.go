@@ -213,7 +213,7 @@ func (p *creditPort) flow(limit uint32, drain bool, ports int) int32 {
 	return p.credit.flow(p.flows, change, drain, ports)
 }
 
-// Ports that work at the same time take as much as there is, and no more, and each drain of theirs is over once.
+// Ports that work at the same time take as much credit as there is, and no more, and each of their drains is over once.
 func TestCreditAtOnce(t *testing.T) {
 	t.Parallel()
 	const ports, flows, more = 4, 2000, 3

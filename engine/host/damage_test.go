@@ -67,8 +67,8 @@ func TestDamagedPartitionIsContained(t *testing.T) {
 	b.send(t, made, 1) // the ids that were left out are no gap in the log
 }
 
-// administerBeside checks that all can be administered that needs nothing from partition 1, which is refused (P24), and gives a
-// queue that was made meanwhile.
+// administerBeside checks that everything can be administered that needs nothing from partition 1, which is refused (P24), and
+// returns a queue that it has made.
 func (b *broker) administerBeside(t *testing.T, byHost map[engine.PartitionID]engine.Target) (made engine.Target) {
 	t.Helper()
 	run, err := b.Runtime(t.Context(), []*engine.Entity{byHost[1].Entity, byHost[0].Entity})

@@ -84,8 +84,8 @@ func (d *dispatcher) flow(now event.Time, cmd *engine.Flow) {
 	}
 }
 
-// endDrains tells the receivers that drain a queue which has nothing more to deliver. Where other ports have not answered, what is held back
-// is the answer of this one: it becomes a reply if it is the last when it leaves.
+// endDrains tells the receivers that drain a queue which has nothing more to deliver. Where other ports have not answered, this port's
+// answer is held back in the place of a reply: it becomes one if it is the last answer when it leaves.
 func (d *dispatcher) endDrains(q *receiverQueue) {
 	for _, r := range q.Drained() {
 		said := held{sink: r.Sink, reply: engine.Reply{Kind: engine.ReplyDrained, Tag: r.Tag}}
@@ -256,8 +256,8 @@ func (d *dispatcher) refuseSession(r *receiver, err error) {
 	}
 }
 
-// accept tries to give a session of some slices to one that wants it, and reports whether it is answered, with a session or a refusal.
-// When so many expired messages are in the way that others should have their turn first, it asks to be called again.
+// accept tries to give a session of some slices to a receiver that wants one, and reports whether it is answered, with a session or a
+// refusal. When so many expired messages are in the way that others should have their turn first, it asks to be called again.
 func (d *dispatcher) accept(now event.Time, r *receiver, in parts) (answered, again bool) {
 	if d.halted {
 		return false, true

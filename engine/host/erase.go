@@ -14,13 +14,13 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// erasures are those of a namespace.
+// erasures implements [engine.Erasures] for a namespace.
 type erasures struct{ n *Namespace }
 
 var _ engine.Erasures = erasures{}
 
 // EraseBody implements [engine.Erasures]. The event is durable before the body goes: a process that dies in between has said what was asked for, and
-// whoever got no answer asks again.
+// a caller that got no answer asks again.
 func (v erasures) EraseBody(ctx context.Context, entity string, message event.SequenceNumber, by *engine.Origin, why event.ReasonGiven) (engine.ErasedBody, error) {
 	n, out := v.n, engine.ErasedBody{Sequence: message}
 	if err := engine.CheckReason(why.Reason); err != nil {
@@ -53,7 +53,7 @@ func (v erasures) EraseBody(ctx context.Context, entity string, message event.Se
 	return out, e.erase(ctx, by, why)
 }
 
-// erasure is that of one body.
+// erasure is the erasure of one body.
 type erasure struct {
 	n       *Namespace
 	id      engine.PartitionID
@@ -97,7 +97,7 @@ type numbered struct {
 	number event.SequenceNumber
 }
 
-// stored is the body of the message, if an event has stored that, or where it was before, if that is what the event says.
+// stored is the body of the message, if an event has stored it; or the slice and number that it had before, if the event says that.
 func (p numbered) stored(ev event.Event) (body event.Blob, before numbered) {
 	of := ev.Common().Slice
 	is := func(n event.SequenceNumber) bool { return of == p.slice && n == p.number }
@@ -135,7 +135,7 @@ func (p numbered) among(topic event.Slice, copies []event.Copy) bool {
 	return topic.Partition == p.slice.Partition && slices.ContainsFunc(copies, func(c event.Copy) bool { return c.Subscription == p.slice.Entity && c.Sequence == p.number })
 }
 
-// gone reports whether the log has the body no more.
+// gone reports whether the body is no longer in the log.
 func (e *erasure) gone() (bool, error) {
 	_, err := e.log.ReadInto(e.body, make([]byte, min(e.body.Size, 1)))
 	if errors.Is(err, event.ErrErased) {
@@ -144,7 +144,7 @@ func (e *erasure) gone() (bool, error) {
 	return false, err
 }
 
-// free refuses while the body is needed: who has to get rid of a message that waits has to settle it.
+// free refuses while the body is needed: a message that still waits has to be settled first.
 func (e *erasure) free(ctx context.Context) error {
 	return e.n.durable(ctx, e.id, func(s *index.Snapshot, _ []event.Blob) error {
 		if _, waits := s.Message(e.slice, e.message); waits {
@@ -159,7 +159,7 @@ func (e *erasure) free(ctx context.Context) error {
 	})
 }
 
-// erase writes down who asks for it, and has the file written again.
+// erase puts down in the log who asks for it, and has the file written again.
 func (e *erasure) erase(ctx context.Context, by *engine.Origin, why event.ReasonGiven) error {
 	file, err := e.file()
 	if err != nil {

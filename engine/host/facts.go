@@ -9,10 +9,10 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// A peer decides how often it is refused, so facts of refusals are bounded. An honest client is refused in bursts: what it prefetched has
-// outlived its locks. Of these each is noted, since each explains a repeat; what goes on all the time says nothing new. So a log takes
-// notedBurst refusals of settlements at once and one each notedEvery on average, at most 40 MB a day beside the origins, and the next one says how many it did not
-// take. It is one budget for a log, not one for each link or entity, for a peer makes as many of these as it likes.
+// A peer decides how often it is refused, so facts of refusals are bounded. An honest client is refused in bursts, when what it prefetched has outlived its locks.
+// Each of these refusals is noted, since each explains a repeated delivery; those that go on all the time say nothing new. So a log takes notedBurst refusals of
+// settlements at once and one each notedEvery on average, at most 40 MB a day beside the origins, and the next one that is noted says how many were left out. It
+// is one budget for a log, not one for each link or entity, for a peer makes as many of these as it likes.
 const (
 	notedBurst = 1000
 	notedEvery = 100 * time.Millisecond
@@ -77,7 +77,7 @@ func (f *facts) deadline() event.Time {
 	return f.windows[0].Fact.(*event.SendsRefused).Since.Add(refusedWindow) // all are as long
 }
 
-// Program is what the log says of who writes it.
+// Program is what the log says about the program that writes it.
 type Program struct {
 	Version  string // of the broker
 	Settings string // a fingerprint of what it was started with; equal settings have equal ones

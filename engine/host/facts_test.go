@@ -11,7 +11,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// A log takes so many refusals of settlements at once and so many in the long run, whoever they are from, and says how many it has left out.
+// A log takes a bounded number of refusals of settlements, at once and in the long run, whoever they are from, and says how many it has left out.
 func TestRefusedSettlementsAreBounded(t *testing.T) {
 	t.Parallel()
 	var f facts
@@ -50,7 +50,7 @@ func TestRefusedSettlementsAreBounded(t *testing.T) {
 	}
 }
 
-// Refused sends are counted for a second from the first on, by entity and reason, and only so many at a time.
+// Refused sends are counted for a second from the first on, by entity and reason, in a bounded number of counts at a time.
 func TestRefusedSendsAreCounted(t *testing.T) {
 	t.Parallel()
 	type count struct {
@@ -191,7 +191,7 @@ func TestFactsWaitForCompany(t *testing.T) {
 	}
 }
 
-// Who only sends has a frame and a sync for each group, as ever; the start of the run rides with the first.
+// A client that only sends causes one frame and one sync for each group, as without facts; the start of the run goes with the first.
 func TestSendsCostWhatTheyCost(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, testQueue())

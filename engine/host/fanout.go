@@ -12,8 +12,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// publisher prepares what ends of its own accord: of a scheduled message of a topic, rules have to see the bytes, and those are read
-// back.
+// publisher prepares what is due by itself: rules have to see the bytes of a scheduled message of a topic, so those are read back.
 type publisher struct {
 	part   *engine.Partition
 	stored interface {
@@ -40,7 +39,7 @@ func (p *publisher) tick(now event.Time) (*engine.Tick, error) {
 	if p.seen.see == nil || p.seen.of != s {
 		see, header, err := p.readBack(s)
 		if errors.Is(err, log.ErrDescriptors) {
-			err = errUnwritten // it can be read later, as if it were
+			err = errUnwritten // it can be read later, like what is not written yet
 		}
 		if err != nil {
 			return nil, err
@@ -99,7 +98,7 @@ func (p *publisher) readMoved(m *index.Message, body []byte, see *filter.Message
 	}
 	moved, _, err := p.reread(body, changes, 0, see)
 	var other *engine.Error
-	if errors.As(err, &other) { // of keys that differ: it was let in
+	if errors.As(err, &other) { // about keys that differ: the message was let in all the same
 		err = nil
 	}
 	return moved.Header, err

@@ -11,13 +11,13 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// A partition whose log cannot be written any more is taken out of service, if the namespace was told so: its entities are busy, all others go
-// on (docs/decisions/0044). An operator can do the same to one that works. What brings it back is in restart.go.
+// A partition whose log cannot be written any more is taken out of service, if the options say so: its entities are busy, all others go on
+// (docs/decisions/0044). An operator can do the same to one that works. What brings it back is in restart.go.
 
 var _ engine.Operations = (*Namespace)(nil)
 
-// ended takes the error that an incarnation has stopped with by itself. What is no fault of its disk ends the namespace: so does whatever ends
-// partition 0, which holds the catalogue.
+// ended takes the error that an incarnation has stopped with by itself. An error that is no fault of its disk ends the namespace, and so does
+// any error of partition 0, which holds the catalogue.
 func (n *Namespace) ended(id engine.PartitionID, t *incarnation, err error) {
 	switch {
 	case isInternal(err):
@@ -29,7 +29,7 @@ func (n *Namespace) ended(id engine.PartitionID, t *incarnation, err error) {
 	case n.takeOut(t, engine.PartitionStatus{ID: id, State: engine.PartitionFenced, Since: n.clock.Now(), Cause: oneLine(err)}):
 		n.logger.Error("partition fenced: its entities are busy, all others go on; it can be restarted", "partition", id, "error", err)
 		n.avoid()
-		_ = t.retire() // it is what we were told
+		_ = t.retire() // its error is the one that was given
 		n.tellFenced(id, err)
 		close(t.fenceLogged)
 	}

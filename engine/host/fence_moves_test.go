@@ -45,7 +45,7 @@ func (m *movesBeside) begin(id string, via bool) answer {
 }
 
 // S4, F9, SM-268: partitions of a chain of queues are fenced one after the other, by a sync that fails and by an operator, while messages move and others are
-// sent through; each is restarted. Whoever was told that a message is accepted finds it at the end, once; of whom nobody knows, at most once.
+// sent through; each is restarted. A message that was accepted is at the end once; one whose outcome is unknown, at most once.
 func TestMovesOverFences(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(4) {
@@ -98,7 +98,7 @@ func movesOverFences(t *testing.T, seed uint64) {
 	m.close(t)
 }
 
-// provoke has the log of a partition written to.
+// provoke makes a partition write to its log.
 func (f *fencing) provoke(id engine.PartitionID, i int) {
 	in := make(answer, 1)
 	f.Submit(id, []engine.Request{{Sink: in, Command: &engine.Note{Fact: &event.PartitionRestarted{LogPartition: uint32(i)}}}})

@@ -8,34 +8,35 @@ import (
 	"github.com/ledgerbus/ledgerbus/internal/mutant"
 )
 
-// TestPlantedBugsOfFences are those of partitions that come and go.
+// TestPlantedBugsOfFences finds planted bugs about partitions that come and go.
 func TestPlantedBugsOfFences(t *testing.T) {
 	find(t, map[mutant.Bug]string{
 		mutant.RestartKeeps: "TestFenceAndRestart", mutant.UnknownRefused: "TestMovesOverFences", mutant.ReceiversLeft: "TestFenceAndRestart",
 	})
 }
 
-// TestPlantedBugsOfTransfers are those of messages in transfer that the simulation has none of: it damages no body and looks for no entity in between.
+// TestPlantedBugsOfTransfers finds planted bugs about messages in transfer that the simulation cannot find: it damages no body, and looks up no entity while
+// messages are on their way.
 func TestPlantedBugsOfTransfers(t *testing.T) {
 	find(t, map[mutant.Bug]string{mutant.UnreadableKept: "TestUnreadableInTransfer", mutant.SourceAskedLate: "TestDeadLetterSourceOfDeleted"})
 }
 
-// TestPlantedBugsOfPartitions are those of entities with several.
+// TestPlantedBugsOfPartitions finds planted bugs about entities with several partitions.
 func TestPlantedBugsOfPartitions(t *testing.T) {
 	find(t, map[mutant.Bug]string{mutant.MovedInTurn: "TestMovesToPartitionsSurviveEveryCall", mutant.SpanUnbound: "TestMovesSpan"})
 }
 
-// TestPlantedBugsOfHistory are those of what may go, and when.
+// TestPlantedBugsOfHistory finds planted bugs about what of history may go, and when.
 func TestPlantedBugsOfHistory(t *testing.T) {
 	find(t, map[mutant.Bug]string{mutant.UndoForgotten: "TestHistoryPlan", mutant.GraceForgotten: "TestHistoryGrace"})
 }
 
-// TestPlantedBugsOfBackups is that of loops that do not wait for each other.
+// TestPlantedBugsOfBackups finds the planted bug where loops do not wait for each other.
 func TestPlantedBugsOfBackups(t *testing.T) {
 	find(t, map[mutant.Bug]string{mutant.MarksApart: "TestBackupWaits"})
 }
 
-// TestPlantedBugsOfMemory are those of memory that is taken before it is used.
+// TestPlantedBugsOfMemory finds planted bugs about memory that has to be taken before it is used.
 func TestPlantedBugsOfMemory(t *testing.T) {
 	find(t, map[mutant.Bug]string{mutant.FlownUnpaid: "TestF22CourierTakesMemory", mutant.NeverSaved: "TestF22CheckpointTakesMemory"})
 }

@@ -19,8 +19,8 @@ func isCode(err error, code engine.Code) bool {
 	return errors.As(err, &refusal) && refusal.Code == code
 }
 
-// An operator fences a partition under load: what was taken is answered as it came to be, what comes later is busy; a receiver is told; a lock from
-// before lasts, and a transaction is gone. Who did it is in the log of the catalogue. An orderly end is found as one.
+// An operator fences a partition under load: requests taken before are answered with what became of them, later ones are busy; a receiver is told;
+// a lock from before lasts, and a transaction is gone. Who did it is in the log of the catalogue. An orderly end is found as one.
 func TestFenceByOperator(t *testing.T) {
 	t.Parallel()
 	f := onFencedDisk(t)
@@ -134,8 +134,8 @@ func TestCatalogueIsNotFenced(t *testing.T) {
 	}
 }
 
-// S4-60, SM-185: while a partition is away its entities do not delete themselves for want of use, nor when it is back; no new entity is placed there; what was
-// deleted is gone when it is back.
+// S4-60, SM-185: while a partition is away its entities are not deleted as idle, nor when it is back; no new entity is placed there; what was deleted is gone
+// when it is back.
 func TestCatalogueBesideAFence(t *testing.T) {
 	t.Parallel()
 	d := &dial{}

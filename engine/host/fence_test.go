@@ -180,7 +180,7 @@ func (f *fencing) messages(t *testing.T, q engine.Target) map[string]int {
 	return counts
 }
 
-// told is what the log of partition 0 says of the others.
+// told is what the log of partition 0 says about the others.
 func (f *fencing) told(t *testing.T) string {
 	t.Helper()
 	store, err := log.Open(t.Context(), "/data", log.Options{FS: f.disk, ReadOnly: true})

@@ -11,12 +11,12 @@ import (
 )
 
 const (
-	// maxOpenTransfers and maxOpenBytes bound what is in transfer from a queue to one destination at a time, or through an entity to one has been given
-	// to the courier.
+	// maxOpenTransfers and maxOpenBytes bound what is in transfer from a queue to one destination at a time. Of what is sent through an entity to one
+	// destination they bound what the courier has been given.
 	maxOpenTransfers = 256
 	maxOpenBytes     = 4 << 20
-	// maxOutstanding bounds what a log has given to its courier and not back, of all slices together. Of what goes from one slice to one destination the courier
-	// may have leastLent all the same: else destinations that have no room for a while would keep the others from being reached.
+	// maxOutstanding bounds what a log has given to its courier and not back, of all slices together. The courier may have minOutstanding transfers from one slice to
+	// one destination all the same: else destinations that have no room for a while would keep the others from being reached.
 	maxOutstanding = 16 << 10
 	minOutstanding = 16
 	// maxSpan is how far apart the numbers of transfers may be that go from a slice to an entity with several partitions: while one of them waits for
@@ -26,8 +26,8 @@ const (
 	manyFloors = 64
 )
 
-// forwarder has messages leave the slices of a partition that are for other entities: those of queues with a standing order it puts in
-// transfer, and all that are in transfer and durable it gives to the courier, in order. What comes back ends the transfers.
+// forwarder lets messages leave the slices of a partition for other entities: it puts those of queues with a standing order in
+// transfer, and gives the courier, in order, all that are in transfer and durable. What comes back ends the transfers.
 type forwarder struct {
 	// set once in NewLoop
 	part     *engine.Partition
@@ -61,7 +61,7 @@ type order struct {
 	marked      bool           // it is among the ready ones
 }
 
-// outgoing is what the courier has of a slice, and has not been told yet.
+// outgoing is the transfers of a slice: those that the courier has, and those that it has not been told of yet.
 type outgoing struct {
 	slice     event.Slice
 	byKey     map[transferQueueKey]*transferQueue
@@ -88,7 +88,7 @@ type transferQueue struct {
 
 func (o *transferQueue) full() bool { return o.count >= maxOpenTransfers || o.bytes >= maxOpenBytes }
 
-// transferQueue is that of a kind.
+// transferQueue is the queue of one kind, which it makes when it does not exist.
 func (d *outgoing) transferQueue(trigger event.Trigger, destination event.EntityID) *transferQueue {
 	key := transferQueueKey{trigger, destination}
 	o := d.byKey[key]
@@ -127,7 +127,7 @@ func (f *forwarder) any() bool {
 	return f.ready.len() > 0 || f.unreported.len() > 0
 }
 
-// put gives a standing order, with the destination, changes it or, with nil, takes it back.
+// put gives a queue a standing order or changes the destination of the one that it has; nil takes the order back.
 func (f *forwarder) put(key orderKey, to *event.EntityID) {
 	if f.courier == nil {
 		return // nobody would carry it out
@@ -240,7 +240,7 @@ func (f *forwarder) dropped(id event.Slice) {
 	f.unreported.keep(func(other *outgoing) bool { return other != d })
 	f.throttled.keep(func(other *outgoing) bool { return other != d })
 	f.uncrowd()
-	// Behind what it is told of the slice and does not know yet: that would wait for its destination for ever.
+	// It goes behind what the courier was told of the slice and has not read yet: otherwise that would wait for its destination for ever.
 	gone := engine.Reply{Answer: &sliceGone{source: id}}
 	if mutant.On(mutant.GoneBeforeTold) {
 		f.courier.Post([]engine.Reply{gone})
@@ -333,7 +333,8 @@ func (f *forwarder) spans(id event.Slice, destination event.EntityID, n event.Tr
 	return e != nil && len(e.Hosts) > 1
 }
 
-// open is how many messages are in transfer by an order to where it says now, and their bytes. What it said before does not count: it may wait for long.
+// open is how many messages an order has in transfer to its present destination, and their bytes. Those to an earlier destination do not count: they may
+// wait for long.
 func (f *forwarder) open(o *order) (count, bytes int) {
 	d := f.sources[o.slice]
 	if d == nil {
@@ -385,7 +386,7 @@ func (f *forwarder) over(now event.Time, cmd *transfersOver) {
 	f.uncrowd()
 }
 
-// uncrowd has as many of those that had too much looked at as there is room for.
+// uncrowd has throttled slices looked at again, as many as there is room for.
 func (f *forwarder) uncrowd() {
 	for room := maxOutstanding - f.outstanding; room > 0 && f.throttled.len() > 0; room-- {
 		d := f.throttled.pop()
@@ -394,7 +395,7 @@ func (f *forwarder) uncrowd() {
 	}
 }
 
-// destinations are those of transfers that are about to be over.
+// destinations are the destinations of transfers that are about to be over.
 func (f *forwarder) destinations(cmd *transfersOver) (to []event.EntityID) {
 	note := func(n event.TransferNumber) {
 		if _, t, ok := f.part.Index().Transfer(cmd.source, n); ok && !slices.Contains(to, t.Destination) {
@@ -451,7 +452,7 @@ func (f *forwarder) tell(d *outgoing) {
 	}
 }
 
-// handOver adds to what the courier is told as much as it may have of one kind. The end of some of it tells more.
+// handOver adds to what the courier is told as many transfers of one kind as it may have. When some of those end, it is told of more.
 func (f *forwarder) handOver(d *outgoing, o *transferQueue, told *handed) {
 	for o.untold.len() > 0 && !o.full() && !f.spans(d.slice, o.destination, *o.untold.front()) {
 		if f.outstanding >= maxOutstanding && o.count >= minOutstanding {
@@ -476,7 +477,7 @@ func (f *forwarder) handOver(d *outgoing, o *transferQueue, told *handed) {
 	}
 }
 
-// path is that of the entity of a slice; "": it is no more.
+// path is the path of the entity of a slice; "": it is no more.
 func (f *forwarder) path(id event.Slice) string {
 	if e, err := f.part.Entity(id); err == nil {
 		return e.Path

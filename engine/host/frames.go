@@ -16,8 +16,8 @@ import (
 // maxOpen bounds what is written for the next sync and not synced, in bytes. Beyond it the loop takes no more requests.
 const maxOpen = 4 << 20
 
-// maxAlone is how long facts wait for company in the frame being filled: for something that goes on its way by itself. So they cost a busy
-// loop no frame, an idle one a frame a second at most, and nobody a sync.
+// maxAlone is how long facts wait in the frame being filled for a record that does not wait itself. So they cost a busy loop no frame, an
+// idle one a frame a second at most, and nobody a sync.
 const maxAlone = time.Second
 
 // maxBackground bounds what nobody asked for in one frame: ends of locks, messages that expire or become active. Replies wait
@@ -64,7 +64,7 @@ func (f *frames) append(now event.Time, out engine.Outcome) event.LSN {
 	return f.wrote
 }
 
-// appendedFact has a record wait for company, and nobody for the record.
+// appendedFact notes that a record waits for others to go with, and that nobody waits for the record.
 func (f *frames) appendedFact(now event.Time) {
 	if mutant.On(mutant.FactAwaited) {
 		f.wrote = f.writer.Batch().LSN()
@@ -124,8 +124,8 @@ func (f *frames) patience(awaited bool) time.Duration {
 	return f.pace.wait(f.records+f.writer.Batch().Count(), awaited)
 }
 
-// commit hands the next group on, unless the one before is being synced or it should wait for company. It reports whether that was all
-// because nothing has to be synced.
+// commit hands the next group on, unless the one before is being synced or it should wait for company. It reports true where it has
+// only written the group, because nothing of it has to be synced.
 func (f *frames) commit(awaited bool) (written bool) {
 	b := f.writer.Batch()
 	if f.syncing() || !f.filled() && !f.unsynced() {
@@ -137,7 +137,7 @@ func (f *frames) commit(awaited bool) (written bool) {
 	n := f.records + b.Count()
 	if b.Count() > 0 {
 		how := f.writer.Write
-		if b.Level() == log.Durable { // who syncs it writes it, too, and the loop goes on
+		if b.Level() == log.Durable { // the goroutine that syncs it writes it, too, and the loop goes on
 			how = f.writer.Append
 		}
 		f.put(how)
@@ -165,8 +165,8 @@ func (f *frames) put(how func(*log.Batch) log.Ticket) {
 	f.forgetSynced()
 }
 
-// forgetSynced stops counting frames that nobody waits for a sync of, and what is in them: it is of no group. What is left is in the frame
-// being filled, if anywhere.
+// forgetSynced stops counting frames whose sync nobody waits for, and what is in them: they belong to no group. What is still counted then
+// is in the frame being filled, if anywhere.
 func (f *frames) forgetSynced() {
 	if f.unsynced() {
 		return

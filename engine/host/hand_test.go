@@ -35,7 +35,7 @@ func byHand(t testing.TB, p event.Properties) *hand {
 	return byHandOn(t, p, log.Options{Partitions: 1})
 }
 
-// byHandAlone is one whose log does nothing between turns: it is written and synced when the test lets things land.
+// byHandAlone is a hand whose log does nothing between turns: it is written and synced when the test calls land.
 func byHandAlone(t testing.TB, p event.Properties) *hand {
 	t.Helper()
 	return byHandOn(t, p, log.Options{Partitions: 1, Manual: true})

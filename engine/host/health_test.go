@@ -15,7 +15,8 @@ type stuckSink chan struct{}
 
 func (s stuckSink) Post([]engine.Reply) { <-s }
 
-// MA-003: who asks for health while a partition's mailbox is full is answered in time, and that it is healthy once there is room in time.
+// MA-003: a health check while a partition's mailbox is full is answered in time, and reports the partition healthy if there is room before its time
+// is over.
 func TestHealthOfAFullMailbox(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := open(t, t.TempDir())

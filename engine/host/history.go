@@ -19,39 +19,40 @@ import (
 )
 
 const (
-	// historyEvery is how often it is looked what may go of history.
+	// historyEvery is how often the namespace looks for history that may go.
 	historyEvery = time.Minute
-	// hurryEvery is how often that is while there is a hurry, if there is something new.
+	// hurryEvery is how often it looks while there is a hurry, if there is something new.
 	hurryEvery = time.Second
 )
 
-// shortRetention is how long events have to be kept for history to be in no hurry, and shareNear how near to its share it may come: one in so many.
+// shortRetention is how long events have to be kept for history to be in no hurry, and shareNear how near to its share it may come: one part in
+// shareNear.
 const (
 	shortRetention = event.Retention(600_000)
 	shareNear      = 8
 )
 
-// retention gives the space of history back that nobody keeps (docs/decisions/0049): one goroutine of the namespace, one step after the other. Every step
-// is one of the log's, which can be killed at any point, so it keeps nothing that has to last. Bodies are dropped beside it, by one more goroutine at
-// a time: that waits for readers, which what goes whole need not.
+// retention gives back the space of history that nobody keeps (docs/decisions/0049): one goroutine of the namespace, one step after the other. Every step
+// is one of the log's, which can be killed at any point, so it keeps nothing that has to last. Bodies are dropped beside it, by one more goroutine at a
+// time: that one waits for readers, which the removal of whole files need not.
 type retention struct {
 	// set once in newRetention
 	of  grounds
 	cut func(ctx context.Context, p log.Partition, upTo event.LSN, forced bool) (freed int64, err error)
 
 	files map[string]pastFile           // by name: a sealed file does not change
-	tried map[engine.PartitionID]string // what was as it is now when nothing could be cut
+	tried map[engine.PartitionID]string // what [standing] was when nothing could be cut
 	began bool                          // it was said how much would go
 	hurry bool                          // chapters are sealed at once, and checkpoints follow each other closely
 	seen  string                        // what there was at the last look
 	aside func(func())                  // runs something beside this goroutine, or at once
 
-	undo map[engine.PartitionID]*removals // of whoever drops bodies
+	undo map[engine.PartitionID]*removals // belongs to the goroutine that drops bodies
 
 	mu       sync.Mutex                    // guards what follows
 	later    map[string]event.Time         // by name: when a file of which too little could go may be looked at again
 	said     map[engine.PartitionID]string // what was last said to be in the way, so that it is said once
-	dropping bool                          // somebody drops bodies
+	dropping bool                          // a goroutine drops bodies
 }
 
 // grounds are what it looks at: a namespace, or what a simulation has in the place of one.
@@ -59,7 +60,7 @@ type grounds interface {
 	Now() event.Time
 	HistoryPolicies() *engine.HistoryPolicies
 	Entities() []*engine.Entity
-	// logs are those of the partitions that serve.
+	// logs are the logs of the partitions that serve.
 	logs() map[engine.PartitionID]log.Partition
 	// space is how many bytes the disk has in all, how many are free, and below how many it has little room; all 0: nobody knows.
 	space() (total, free, low int64, err error)
@@ -104,7 +105,7 @@ func (s served) space() (total, free, low int64, err error) {
 	return store.Space()
 }
 
-// hurryBytes is after how much log there is a checkpoint where there is a hurry: with each chapter that ends.
+// hurryBytes is how much log is written between two checkpoints where there is a hurry: one with each chapter that ends.
 const hurryBytes = 64 << 20
 
 func (s served) hurry(id engine.PartitionID, on bool) {
@@ -222,7 +223,7 @@ func (k *retention) look(ctx context.Context) {
 	})
 }
 
-// drops notes that somebody drops bodies, or does no more, and reports whether that is another state.
+// drops notes that a goroutine has begun to drop bodies, or has ended, and reports whether that was news.
 func (k *retention) drops(now bool) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -231,7 +232,7 @@ func (k *retention) drops(now bool) bool {
 	return was != now
 }
 
-// announce says at the start of a run how much goes, by what is said of history, and what does not yet.
+// announce logs at the start of a run how much history goes by the policies, and what stays for now.
 func (k *retention) announce(o *outlook, p *plan) {
 	whole := o.rules.Whole()
 	kept := []any{"events", whole.Policy.Events.String(), "bodies", whole.Policy.Bodies.String(), "undo", whole.Policy.Undo.String(), "share", whole.Share}
@@ -271,7 +272,7 @@ func pending(id engine.PartitionID, p log.Partition) (files []pastFile) {
 	return files
 }
 
-// cutAll has what may go whole removed, in the partition first where that is most.
+// cutAll removes the files that may go whole, first in the partition where that gains most.
 func (k *retention) cutAll(ctx context.Context, logs map[engine.PartitionID]log.Partition, o *outlook, p *plan) {
 	gain := map[engine.PartitionID]int64{}
 	for i := range o.files {
@@ -297,7 +298,7 @@ func because(forced event.CutCause) string {
 	return "policies do not keep it"
 }
 
-// cutOne has what a partition may lose removed, and says what became of that. Forced is why more goes than policies let go; 0: that is not so.
+// cutOne removes what a partition may lose, and logs the outcome. Forced is why more goes than policies let go; 0: no more does.
 func (k *retention) cutOne(ctx context.Context, id engine.PartitionID, p log.Partition, upTo event.LSN, forced event.CutCause) {
 	if forced != event.CutForRoom {
 		upTo = k.unread(ctx, id, p, upTo)
@@ -332,7 +333,7 @@ func (k *retention) cutOne(ctx context.Context, id engine.PartitionID, p log.Par
 	}
 }
 
-// unread is how far history may go at most for the bodies that are still to be read, of messages that are gone: up to the first file with one.
+// unread bounds a cut by the bodies that are still to be read, of messages that are gone: it ends in front of the first file with one.
 func (k *retention) unread(ctx context.Context, id engine.PartitionID, p log.Partition, upTo event.LSN) event.LSN {
 	list, err := k.of.reading(ctx, id)
 	if err != nil {
@@ -348,7 +349,7 @@ func (k *retention) unread(ctx context.Context, id engine.PartitionID, p log.Par
 	return upTo
 }
 
-// standing is all that decides whether a log can be cut, so that what could not is not tried again, which takes long, before something is another.
+// standing is all that decides whether a log can be cut. A cut takes long, so one that failed is not tried again before this has changed.
 func standing(p log.Partition, upTo event.LSN, forced bool) string {
 	var base log.BaseInfo
 	if b, ok := p.(log.Bases); ok {
@@ -448,7 +449,7 @@ func (k *retention) forget(there []pastFile) {
 	maps.DeleteFunc(k.later, func(name string, _ event.Time) bool { _, there := now[name]; return !there })
 }
 
-// policies is what was said of entities, by id. What is gone has no path: what is said of the namespace, and of every path, holds for it.
+// policies is what was said of entities, by id. An entity that is gone has no path: what is said of the namespace, and of every path, holds for it.
 func (k *retention) policies() func(event.EntityID) event.HistoryPolicy {
 	rules, paths := k.of.HistoryPolicies(), map[event.EntityID]string{}
 	for _, e := range k.of.Entities() {

@@ -12,10 +12,10 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// How bodies leave that no policy keeps (docs/decisions/0054): a round of compaction in each partition that has some. What each needs is asked of all of them first, so that
-// they wait for their readers together.
+// How bodies that no policy keeps leave the log (docs/decisions/0054): a round of compaction in each partition that has some. All of them are asked first what they need, so
+// that they wait for their readers together.
 
-// triedAgain is after how long a file is looked at again of which too little could go.
+// triedAgain is how long, ms, a file is left alone of which too little could go.
 const triedAgain = event.Time(3_600_000)
 
 // keptBodies are the bodies of a partition that history keeps.
@@ -121,7 +121,7 @@ func (k *retention) postpone(names []string, until event.Time) {
 	}
 }
 
-// beginDropping begins a round in a partition, and knows then what of it could be wanted back; nil: there is nothing to do.
+// beginDropping begins a round in a partition, and finds out what of it could be wanted back; nil: there is nothing to do.
 func (k *retention) beginDropping(ctx context.Context, id engine.PartitionID, p log.Partition, files []bodyPlan, o *outlook) (*round, error) {
 	undo := k.undo[id]
 	if undo == nil {

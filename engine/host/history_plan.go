@@ -14,10 +14,10 @@ import (
 // What may go of history, as docs/decisions/0049 says: a function of what footers say of sealed files, of the policies, the time and the disk. It opens
 // no file and asks no clock.
 
-// graceTime is how long what is older than an upgrade stays, unless somebody says otherwise.
+// graceTime is how long, ms, history from before an upgrade stays, unless a policy says otherwise.
 const graceTime = 24 * event.Time(3_600_000)
 
-// shareRest is which part of its share history falls below it when it is cut: not each new file costs a base.
+// shareRest says how far history falls below its share when it is cut, one part in shareRest of it: so not each new file costs a base.
 const shareRest = 16
 
 // pastFile is a sealed file, as its ends describe it.
@@ -32,10 +32,10 @@ type pastFile struct {
 	pending    bool       // it is a chapter that has ended and is not sealed yet: it counts, and cannot go
 	cold       bool       // it is there for bodies alone: its events went, and the log begins behind it
 	entities   []event.EntityID
-	withBodies []event.EntityID // those of which it may have bodies that are kept
+	withBodies []event.EntityID // entities of which it may have bodies that are kept
 }
 
-// outlook is what there is, when it is asked what may go.
+// outlook is all that a plan is made from.
 type outlook struct {
 	files     []pastFile // of each partition all of them, oldest first
 	now       event.Time
@@ -49,15 +49,15 @@ type outlook struct {
 
 // plan is what may go now.
 type plan struct {
-	cuts    map[engine.PartitionID]event.LSN      // the events below, by whole files
-	bodies  []bodyPlan                            // what bodies, oldest first
+	cuts    map[engine.PartitionID]event.LSN      // the events below go, by whole files
+	bodies  []bodyPlan                            // which bodies go, oldest first
 	forced  map[engine.PartitionID]event.CutCause // why more goes than retentions let go
 	bytes   int64                                 // of the files that may go whole
 	pending int64                                 // of chapters that would go, and are not sealed yet
 	held    []string                              // what keeps the next file of a partition, one line for each
 }
 
-// bodyPlan is a file, and of which entities bodies may go that nobody needs.
+// bodyPlan is a file, and the entities whose bodies may go from it where nobody needs them.
 type bodyPlan struct {
 	file     pastFile
 	entities []event.EntityID
@@ -104,7 +104,7 @@ func (o *outlook) overBudget() bool {
 	return o.need > 0 || limit > 0 && all > limit
 }
 
-// grace reports whether the upgrade was so lately that only what was said counts for what is older.
+// grace reports whether the upgrade was so recent that only policies which were set, no defaults, hold for what is older.
 func (o *outlook) grace() bool {
 	return !o.graceless && o.rules != nil && o.now < o.rules.Since+graceTime
 }
@@ -185,7 +185,7 @@ func (o *outlook) plan() plan {
 	return p
 }
 
-// planPending counts what of a chapter would go if it were sealed. What entities it is of is not known: what is said of the namespace counts.
+// planPending counts what of a chapter would go if it were sealed. Which entities it is about is not known: the policy of the namespace counts.
 func (o *outlook) planPending(p *plan, f *pastFile) {
 	whole := o.rules.Whole().Policy
 	var said event.HistoryPolicy
@@ -197,7 +197,7 @@ func (o *outlook) planPending(p *plan, f *pastFile) {
 	}
 }
 
-// loses is about how many bytes go: those of files that go whole, and of bodies what they were before they were compressed.
+// loses is about how many bytes go: the sizes of files that go whole, and of bodies the sizes before compression.
 func (p *plan) loses() (bytes int64) {
 	bytes = p.bytes + p.pending
 	for _, b := range p.bodies {
@@ -241,7 +241,7 @@ func (p *plan) cut(f *pastFile) {
 func (f *pastFile) past() int64 { return max(0, f.stored-f.live) }
 
 // planBodies adds what bodies of a file may go whose messages are over. Of what was removed, and could be wanted back, the undo window counts as well;
-// whoever drops bodies knows which those are. A body whose events went with the history before the base is of no use to anybody.
+// the round that drops bodies finds out which those are. A body whose events went with the history in front of the base is of no use to anybody.
 func (o *outlook) planBodies(p *plan, f *pastFile) {
 	b := bodyPlan{file: *f}
 	for _, id := range f.withBodies {

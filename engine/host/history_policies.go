@@ -10,7 +10,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// said is what the catalogue says of how long history is kept, for whoever asks beside partition 0. It is changed as the catalogue is, under [admin.mu].
+// said is the catalogue's policies of history, for those who ask outside the loop of partition 0. It is changed as the catalogue is, under [admin.mu].
 type said struct {
 	now atomic.Pointer[engine.HistoryPolicies]
 }
@@ -46,8 +46,9 @@ func (a *admin) PutHistoryPolicy(ctx context.Context, cmd engine.PutHistoryPolic
 	return errors.Join(replies[0].Err, replies[1].Err)
 }
 
-// keepHistory says what settings do of the history of the namespace, and begins to give back what nobody keeps. At the first start that there is that
-// is an event even if they say nothing: by its time what is older than an upgrade is told from what is not (docs/decisions/0061).
+// keepHistory puts the policy of the settings into the catalogue, as that of the namespace, and begins to give back what nobody keeps. At the very
+// first start that is an event even if the settings have no policy: its time tells what is older than an upgrade from what is not
+// (docs/decisions/0061).
 func keepHistory(ctx context.Context, n *Namespace) error {
 	cmd := n.opts.History
 	given := !cmd.Policy.IsZero() || cmd.Share != 0 || cmd.BeforeSends != engine.BeforeSendsNotGiven
@@ -55,7 +56,7 @@ func keepHistory(ctx context.Context, n *Namespace) error {
 		cmd.Why = event.ReasonGiven{Reason: "settings of the start"}
 	}
 	err := n.PutHistoryPolicy(ctx, cmd)
-	if !given && errors.Is(err, log.ErrNoRoom) { // who starts on a full disk has other cares: until a later start says it nothing goes
+	if !given && errors.Is(err, log.ErrNoRoom) { // a start on a full disk goes on without: nothing is given back until a later start can write it
 		n.logger.Warn("what holds for history by default is not in the log yet, and nothing of it goes", "error", err)
 		err = nil
 	}

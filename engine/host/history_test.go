@@ -122,8 +122,8 @@ func TestHistoryIsGone(t *testing.T) {
 	b.close(t)
 }
 
-// TestHistoryIsCut: what no policy keeps is given back up to the last sealed file, nothing before somebody has said something of history; what is in
-// the way is said once, and it is tried again.
+// TestHistoryIsCut: what no policy keeps is given back up to the last sealed file, but nothing before a policy was set. What is in the way is logged
+// once, and the cut is tried again.
 func TestHistoryIsCut(t *testing.T) {
 	t.Parallel()
 	var said strings.Builder

@@ -29,7 +29,7 @@ type removals struct {
 	runs   int
 }
 
-// removed is what was removed of an entity.
+// removed is the messages that were removed from an entity.
 type removed struct {
 	whole event.Time // when a slice of it went; 0: none did
 	last  event.Time // when anything did
@@ -43,8 +43,8 @@ type removedRun struct {
 	at       event.Time
 }
 
-// follow looks at what was removed since it was last called, up to what a state has seen, which is durable; before is where the log was durable before
-// the state was taken.
+// follow looks at what was removed since it was last called, up to what a durable state has seen; before is the LSN up to which the log was durable
+// before that state was taken.
 func (r *removals) follow(ctx context.Context, p log.Partition, since event.Time, shows index.Removals, before event.LSN) error {
 	if r.next != 0 && r.seen == shows {
 		r.next = max(r.next, before)
@@ -101,7 +101,7 @@ func (r *removals) entity(id event.EntityID, at event.Time) *removed {
 	return d
 }
 
-// join makes one of every two neighbours, of the entity that has most.
+// join joins each run with its neighbour, in the entity that has most runs.
 func (r *removals) join() {
 	var most *removed
 	for _, d := range r.of {
@@ -141,8 +141,8 @@ func (r *removals) forget(over func(id event.EntityID, at event.Time) bool) {
 	}
 }
 
-// wants reports whether a body is of a message that could be put back. Of what was scheduled the number that it has when it becomes active stands in another event, so such bodies
-// are kept as long as anything of the entity could be put back, and those in a topic as long as anything of the partition could.
+// wants reports whether a body is of a message that could be put back. The number that a scheduled message gets when it becomes active stands in another event, so bodies of such
+// messages are kept as long as anything of the entity could be put back, and those in a topic as long as anything of the partition could.
 func (r *removals) wants(b *log.Body, topic func(event.EntityID) bool) (found bool) {
 	if len(r.of) == 0 || mutant.On(mutant.UndoneDropped) {
 		return false

@@ -131,8 +131,8 @@ func (b *broker) sealAll(t *testing.T) {
 	}
 }
 
-// TestRemovals: which bodies could be put back is told by numbers, of copies as well; of what was scheduled by its entity; and when there are too many numbers to know,
-// rather more of them are kept.
+// TestRemovals: which bodies could be put back is known by sequence numbers, those of copies as well, and for scheduled messages by the entity. Where there are too
+// many numbers to remember, more bodies are kept, not fewer.
 func TestRemovals(t *testing.T) {
 	t.Parallel()
 	r := removals{of: map[event.EntityID]*removed{}}

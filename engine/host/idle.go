@@ -118,7 +118,7 @@ func (n *Namespace) CollectIdle(ctx context.Context) error {
 }
 
 // deleteIdle deletes an entity that was not used, if that is still so now that nobody else can change it: it may have gone with
-// its topic, or somebody has updated it, or made another of its name.
+// its topic, been updated, or been made anew under its name.
 func (n *Namespace) deleteIdle(ctx context.Context, found *engine.Entity, busy []event.EntityID) error {
 	ctx, err := n.begin(ctx)
 	if err != nil {

@@ -36,7 +36,7 @@ func openAt(t *testing.T, dir string, d *dial) *broker {
 	return &broker{n, store}
 }
 
-// idleTest asks a broker over a time source for what keeps queues.
+// idleTest finds out what keeps queues from being idle, on a broker with a time source of its own.
 type idleTest struct {
 	*broker
 	t     *testing.T
@@ -94,7 +94,7 @@ func (i *idleTest) receivesNothing(path string) {
 	i.do(path, &engine.Detach{Receiver: r})
 }
 
-// after lets time pass and looks for what is idle. Then those queues are there, and of the others none.
+// after lets time pass, has idle entities deleted, and checks that only the named queues are left.
 func (i *idleTest) after(d time.Duration, there ...string) {
 	i.t.Helper()
 	i.d.turn(d)
@@ -190,7 +190,7 @@ func TestIdleMeanwhile(t *testing.T) {
 	}
 }
 
-// What keeps an entity with several partitions may be at any of its hosts, and one that cannot be asked may have it.
+// What keeps an entity with several partitions in use may be on any of its hosts; a host that cannot be asked counts as having it.
 func TestIdleAsksAllHosts(t *testing.T) {
 	t.Parallel()
 	d := &dial{}

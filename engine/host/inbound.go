@@ -8,8 +8,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// inbound is what couriers, and backups, have for a loop. It stands beside the mailbox, for a courier never waits, and what clients send must not wait
-// behind what moves: how much there is follows from how much may be in transfer.
+// inbound is the requests of couriers and backups to a loop. They do not go through the mailbox: a courier never waits, and what clients send must not
+// wait behind messages that move. How many there are is bounded by how much may be in transfer.
 type inbound struct {
 	// set once in NewLoop
 	wake      chan struct{} // one slot: there is something to take
@@ -61,8 +61,8 @@ func (q *inbound) close() []engine.Request {
 // Offer hands the loop a request of a [Courier]. It does not wait, and reports false when the loop has stopped.
 func (l *Loop) Offer(req engine.Request) bool { return l.inbound.offer(req) }
 
-// turn writes marks of backups, and carries out what couriers want: ends of transfers at once, and as many messages that arrive as one group may have of what nobody here
-// asked for, which is not taken from what ends by itself. So a ring of entities that forward to each other leaves the others their turns.
+// turn writes marks of backups, and carries out what couriers want: ends of transfers at once, and as many arriving messages as one group may have. They have a budget of
+// their own, apart from that of what ends by itself. So a ring of entities that forward to each other leaves the others their turns.
 func (q *inbound) turn(now event.Time) {
 	mail := q.take()
 	for i := range mail {

@@ -5,11 +5,11 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// What most requests cost follows from their bytes. Some cost what there is, and a peer can send thousands of them in a read: a look
-// at what is stored, an enumeration, the end of many messages. All of those that one turn of a loop carries out look at maxLooks
-// entries of the index or a few more; the others are late. They are carried out in the turns that follow, a step for each sink in
-// its turn, and what else the same sink asks for comes behind them, in order. So whoever asks for little waits for one turn's work
-// at most, whatever the others ask for (reliability.md P23).
+// What most requests cost follows from their bytes. What some cost follows from how much is stored, and a peer can send thousands of
+// them in a read: a look at what is stored, an enumeration, the end of many messages. All of those that one turn of a loop carries out
+// look at maxLooks entries of the index or a few more; the others are late. They are carried out in the turns that follow, a step for
+// each sink in its turn, and what else the same sink asks for comes behind them, in order. So whoever asks for little waits for one
+// turn's work at most, whatever the others ask for (reliability.md P23).
 //
 // What is late is decided in its own turn: what has changed meanwhile (an entity is gone or disabled, a lock has ended) counts as if it
 // had been asked for then. Only which messages a deletion means follows from when it came.
@@ -91,7 +91,7 @@ func (w *late) add(req engine.Request) {
 }
 
 // putOff reports whether a request has to wait for a later turn, and notes it then: when this turn has looked at enough, or because
-// one of its sink, or as costly a one, waits already.
+// another request of its sink, or, for a costly one, another costly one, waits already.
 func (w *late) putOff(now event.Time, req *engine.Request) bool {
 	if !w.any() && w.looked < maxLooks || w.of[req.Sink] == nil && !costly(req.Command) {
 		return false

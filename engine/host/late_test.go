@@ -131,7 +131,7 @@ func takesTurns(t *testing.T, cmd func(int) engine.Command) {
 	}
 }
 
-// What is cut into steps finds the same, and what a sink asks for behind it comes behind it.
+// A request that is cut into steps finds the same as in one, and later requests of its sink are answered behind it.
 func TestCutRequests(t *testing.T) {
 	t.Parallel()
 	const n = 3 * lookStep
@@ -245,7 +245,7 @@ func TestStopWithFullFrame(t *testing.T) {
 	}
 }
 
-// What a deletion in steps means is settled by its first one: messages that were there then. When it cannot go on it says how many it
+// The first step of a deletion decides which messages it means: those that were there then. When it cannot go on it says how many it
 // has deleted.
 func TestDeletionInSteps(t *testing.T) {
 	t.Parallel()

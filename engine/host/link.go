@@ -17,7 +17,7 @@ type link struct {
 	spoken  atomic.Bool  // the attach has an answer, or is about to get one
 	pending atomic.Int32 // ports that have not attached
 	closing atomic.Int32 // ports that have not detached
-	looking atomic.Int32 // ports that have not looked for the session it wants: none can be said to be there before all have
+	looking atomic.Int32 // ports that have not looked for the session it wants: only when all have looked is it known that there is none
 	only    [1]*receiver // memory of ports where there is one
 
 	// step, in a test, is called before each look at what is shared: there it says which loop goes on.
@@ -84,8 +84,8 @@ func detaching(r *engine.Receiver) *atomic.Int32 {
 	return nil
 }
 
-// turnedAway reports whether a request that no loop will look at is answered: one that went to several ports of a link may have an answer
-// of another.
+// turnedAway reports whether a request that no loop will look at is answered: one that went to several ports of a link may have its
+// answer from another port.
 func turnedAway(cmd engine.Command) bool {
 	switch cmd := cmd.(type) {
 	case *engine.Attach:
@@ -104,7 +104,7 @@ func (l *link) pause() {
 	}
 }
 
-// over reports whether the attach has an answer of another port: the one that asks has said nothing.
+// over reports whether another port has answered the attach. The port that asks has not.
 func (l *link) over() bool {
 	if !l.shared() {
 		return false

@@ -43,7 +43,7 @@ func newLinkFacts(part *engine.Partition, recorder *recorder) linkFacts {
 	return linkFacts{part: part, recorder: recorder, open: map[*engine.Origin]openLink{}, buckets: map[event.Slice]linkBucket{}, sweep: 64}
 }
 
-// attached notes a receiver that is served from now on. A port that serves none, and is only counted, is no news.
+// attached notes a receiver that is served from now on. A port that receives from no slice, and is only counted, is not noted.
 func (f *linkFacts) attached(now event.Time, r *receiver) {
 	if !r.noted || r.queue == nil {
 		return

@@ -86,7 +86,7 @@ func closes(link *engine.Origin, closed event.LinkClosed) engine.Command {
 	return &engine.Note{Origin: link, Fact: &closed}
 }
 
-// Who sends, receives and looks stands in the log, from when to when and why no longer.
+// The log says who was sending, receiving and browsing, from when to when, and why it ended.
 func TestLinkFacts(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, testQueue())
@@ -105,7 +105,7 @@ func TestLinkFacts(t *testing.T) {
 		"take closed broker amqp:not-found gone", "lock closed stop", "look closed peer", "s closed connection-lost  read: EOF"+strings.Repeat("ä", 507))
 }
 
-// One that wants a session is there when it has it, and one that gets none never was.
+// A link that wants a session is noted when it has the session; one that gets none never is.
 func TestLinkFactsOfSessions(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, sessionQueue())
@@ -130,8 +130,8 @@ func TestLinkFactsOfSessions(t *testing.T) {
 		"waits closed broker com.microsoft:x", "refused closed broker com.microsoft:x")
 }
 
-// A peer that does nothing but open links gets so many of them into the log, and later those that come slowly; the next one says how many are not
-// there. Of other entities, and of sessions, all are.
+// A peer that does nothing but open links gets a bounded number of them into the log, and later those that come slowly; the next one says how
+// many were left out. Links of other entities, and of sessions, are all noted.
 func TestLinkFactsAreBounded(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, sessionQueue())
@@ -162,7 +162,7 @@ func TestLinkFactsAreBounded(t *testing.T) {
 	}
 }
 
-// What is kept to bound them goes when there is nothing to bound.
+// The buckets that bound them are dropped when there is nothing to bound.
 func TestLinkBucketsAreForgotten(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, testQueue())

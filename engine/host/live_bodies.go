@@ -18,14 +18,14 @@ import (
 )
 
 // Which bodies in sealed files are needed (docs/decisions/0050): those that a durable state of the partition points to. No later state points to any
-// other that was in the log then. The loop takes a snapshot in a moment; all else is done beside it.
+// other body that was in the log then. The loop takes a snapshot in a moment; all else is done beside it.
 
 const (
-	// readingTime is how long what was read when the state was taken may go on being read.
+	// readingTime is how long a read that was under way when the state was taken may go on.
 	readingTime = 30 * time.Second
 	// maxLiveSpans is how many stretches of bodies are held at a time, of all files of a partition: 16 MiB.
 	maxLiveSpans = 1 << 20
-	// durableEvery is how often it is looked whether a state is durable.
+	// durableEvery is how often a round looks whether a state has become durable.
 	durableEvery = 10 * time.Millisecond
 )
 
@@ -37,7 +37,7 @@ type snapshotOf struct {
 	state *index.Snapshot
 	read  []event.Blob // what receivers have been given and not read yet
 	over  bool         // nobody wants it any more
-	wrote event.LSN    // of the frame with the newest record that the state shows; 0: that is none of this run
+	wrote event.LSN    // of the frame with the newest record that the state shows; 0: this run has written none
 }
 
 // take takes the state as it is now, in its loop. What it shows may not be durable yet.
@@ -167,7 +167,7 @@ func (n *liveBodies) collect(ctx context.Context, s *index.Snapshot, read []even
 	return err
 }
 
-// shrink joins spans, forgets those of the last files until there are no more than so many, and returns how many are left.
+// shrink joins spans, forgets those of the last files until there are no more than most, and returns how many are left.
 func (n *liveBodies) shrink(most int) (held int) {
 	for i := range n.files {
 		f := &n.files[i]
@@ -194,7 +194,7 @@ func joined(list []span) []span {
 	return slices.Clip(out)
 }
 
-// each calls do with every blob in one of the files that the state points to, or somebody still reads.
+// each calls do with every blob in one of the files that the state points to or that is still being read.
 func (n *liveBodies) each(ctx context.Context, s *index.Snapshot, read []event.Blob, do func(*liveFile, event.Blob)) error {
 	count := 0
 	var f *liveFile
@@ -255,7 +255,7 @@ func (s *sample) add(b event.Blob) {
 	}
 }
 
-// without reports whether the sample does without a place: places are spread evenly, whatever they have in common.
+// without reports whether the sample leaves a place out: places are spread evenly, whatever they have in common.
 func (s *sample) without(at event.Position) bool {
 	return (uint64(at)*0x9e3779b97f4a7c15)>>32%uint64(s.rate) != 0
 }

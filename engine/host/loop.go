@@ -17,7 +17,7 @@ import (
 // Loop gives an [engine.Partition] time, commands and a log, and lets outcomes go when what they stand for is in the log (replies.go). While
 // the disk syncs one group of frames the next one is filled (frames.go).
 //
-// [Loop.Run] drives it in a goroutine. A simulation calls Turn and Landed by hand and so decides every interleaving.
+// [Loop.Run] drives it in a goroutine. A simulation calls Turn and Committed by hand and so decides every interleaving.
 type Loop struct {
 	// set once in NewLoop
 	part       *engine.Partition
@@ -38,12 +38,12 @@ type Loop struct {
 	inbound      inbound          // what couriers want
 	publisher    publisher        // prepares what is due by itself
 	recorder     recorder         // writes and applies what is decided
-	links        linkFacts        // notes who is there
+	links        linkFacts        // notes links that are opened and closed
 	frames       frames           // on their way into the log
 	replies      replies          // that wait for it
 	facts        facts            // of what was refused
 	damaged      error            // a stored body could not be read: sends are refused
-	unfit        bool             // it refuses sends in this turn, for its log alone
+	unfit        bool             // it refuses sends in this turn, only because of its log
 	capabilities capabilities
 	end          event.LSN // of the log after drain
 }
@@ -64,18 +64,18 @@ type LoopOptions struct {
 	// CheckpointBytes is how much log is written between two checkpoints; 0: 512 MiB, negative: none are made.
 	CheckpointBytes int64
 	MaxReceivers    int // see [Options]
-	// StartBytes is how large a frame of what a start ends becomes; 0: 4 MiB.
+	// StartBytes is how large, in bytes, a frame becomes with what a start ends; 0: 4 MiB.
 	StartBytes int
-	// Inline tells that checkpoints are written, and the work of a [log.ManualWriter] is done, in the caller's goroutine (simulation).
+	// Inline says that checkpoints are written, and the work of a [log.ManualWriter] is done, in the caller's goroutine (simulation).
 	Inline bool
 	Pace   bool // small frames wait a moment for company; needs Run
 	// NoMemory says that there is no memory for what lasts; nil: there always is.
 	NoMemory func() bool
-	// Memory is what is taken for checkpoints; nil: there is enough.
+	// Memory is where memory is taken for checkpoints; nil: there is enough.
 	Memory log.Memory
 	// Elsewhere takes requests that this loop has not looked at and never will, and returns those that no other can carry out; nil: none can.
 	Elsewhere func([]engine.Request) []engine.Request
-	// Aside is that without waiting, for sends that this loop refuses because of the state of its log; nil: it refuses them all.
+	// Aside is Elsewhere without waiting, for sends that this loop refuses because of the state of its log; nil: it refuses them all.
 	Aside func([]engine.Request) []engine.Request
 	// Courier is told what is in transfer; nil: nobody is, and nothing moves.
 	Courier *Courier
@@ -125,7 +125,7 @@ func (l *Loop) Run() {
 		clear(batch)
 		mail := l.mail.wake
 		if l.frames.full() || l.late.full() {
-			mail = nil // the disk is behind, or this loop: whoever sends waits
+			mail = nil // the disk is behind, or this loop: senders wait
 		} else if len(l.backlog) > 0 {
 			continue
 		}
@@ -245,7 +245,7 @@ func (l *Loop) NextDeadline() event.Time {
 	return next
 }
 
-// unfinished tells that a turn ended with work left for the next one.
+// unfinished reports whether a turn ended with work left for the next one.
 func (l *Loop) unfinished() bool {
 	return l.waiting.Any() || l.late.any() || l.forwarder.any() || l.inbound.any()
 }

@@ -40,7 +40,7 @@ func (m *mailbox) put(requests []engine.Request) bool {
 	return open
 }
 
-// offer is put for who does not wait: where there is no room nothing is taken either, and the mailbox is open.
+// offer is put for callers that do not wait: where there is no room it takes nothing, and says that the mailbox is open.
 func (m *mailbox) offer(requests []engine.Request) (took, open bool) {
 	m.mu.Lock()
 	open = !m.closed

@@ -8,7 +8,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// TestF22WhatIsRefused: without memory what lasts is refused as busy, in transactions too; what settles, takes and looks goes on, and makes room.
+// TestF22WhatIsRefused: without memory, commands that take memory for good are refused as busy, in transactions too; those that settle, receive and
+// browse go on, and make room.
 func TestF22WhatIsRefused(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, testQueue())

@@ -7,8 +7,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Decision 35: streams do not wait for each other. What one destination has no room for keeps nothing from another one, whether it is sent through the
-// same entity, is forwarded by the same queue to where it says since, or comes from other queues of a log whose courier has all it may have.
+// Decision 35: streams do not wait for each other. Messages that one destination has no room for do not hold up those for another, whether these are
+// sent through the same entity, are forwarded by the same queue since its ForwardTo was changed, or come from other queues of a log whose courier has
+// all it may have.
 func TestFullDestinationKeepsNobodyElse(t *testing.T) {
 	t.Parallel()
 	for name, crowd := range map[string]func(*fleet){

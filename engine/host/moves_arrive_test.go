@@ -71,8 +71,8 @@ func TestMovesOverTopics(t *testing.T) {
 	}
 }
 
-// SM-167, SM-261: duplicates, sessions and schedules are looked at where a message arrives; its time to live starts anew there, cut as it was where it
-// comes from; while a queue forwards its own does not count.
+// SM-167, SM-261: duplicates, sessions and schedules are looked at where a message arrives. Its time to live, as cut by the entity it comes from,
+// starts anew there; a queue that forwards does not apply its own.
 func TestDoorOfTheDestination(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 12, 2)

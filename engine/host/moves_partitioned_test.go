@@ -24,7 +24,7 @@ func rereadsKeys(stored []byte, changes [][]byte, ttl time.Duration, see *filter
 	return m, merged, err
 }
 
-// keyed is such a message, as it is sent.
+// keyed is a message with such a body, as it is sent.
 func keyed(body string) engine.Message {
 	m, _, _ := rereadsKeys([]byte(body), nil, 0, nil)
 	return m
@@ -126,7 +126,7 @@ func TestMovesBetweenPartitionedEntities(t *testing.T) {
 	}
 }
 
-// arrived checks that so many messages are in an entity, once each, and those with a key where it says.
+// arrived checks that n messages are in an entity, once each, and those with a key in the partition of the key.
 func (f *fleet) arrived(to *engine.Entity, n int) {
 	f.t.Helper()
 	got, keyless := f.spread(to.Path, event.Main), map[uint8]int{}

@@ -76,7 +76,8 @@ func (f *fleet) moving(trigger string) event.Properties {
 	return p
 }
 
-// F4: what the disk does not give now may still be whole: the stream waits, and the message is not taken for damaged. What stands for no message is.
+// F4: what the disk does not give now may still be whole: the stream waits, and the message is not taken for damaged. Bytes that are whole but not a
+// message are.
 func TestCourierReadsLater(t *testing.T) {
 	t.Parallel()
 	d := newHarness(t)
@@ -154,7 +155,7 @@ func TestFloorsOfDeleted(t *testing.T) {
 	}
 }
 
-// A loop that nobody carries for has no orders to carry out: it sleeps.
+// A loop without a courier has no orders to carry out: it sleeps.
 func TestOrdersWithoutCourier(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 11, 1)

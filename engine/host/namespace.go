@@ -32,8 +32,8 @@ type Options struct {
 	Clock  ClockRules   // with which clock a start goes on
 	// Program is what the log says of this run.
 	Program Program
-	// Notices is told what whoever looks after the broker should know about its start, when there is something, before anything ends
-	// or expires by it; nil: nobody.
+	// Notices is told what an operator should know about the start, if there is something, before anything ends or expires because
+	// of it; nil: nobody is told.
 	Notices func([]string)
 	// Properties finds what filters see of an encoded message, and how many bytes of it stand beside its body's sections. Needed
 	// for scheduled messages of topics.
@@ -54,14 +54,14 @@ type Options struct {
 	// NoMemory says that there is no memory for what lasts: it is refused as busy, and what settles goes on (docs/decisions/0041). nil: there
 	// always is.
 	NoMemory func() bool
-	// Memory is what is taken for messages that move, and for what is made of snapshots of the state, before that is begun; nil: there is enough.
+	// Memory is where memory is taken, in advance, for messages that move and for what is made of snapshots of the state; nil: there is enough.
 	Memory log.Memory
-	// FailuresTo is the sub-queue of the source that gets what its ForwardTo cannot deliver: [event.TransferDeadLetter], or, as anything
-	// else says, the dead-letter queue.
+	// FailuresTo is the sub-queue of the source that gets what its ForwardTo cannot deliver: [event.TransferDeadLetter], or, with any
+	// other value, the dead-letter queue.
 	FailuresTo event.SubQueue
 	// History is what settings say of how long history of the namespace is kept.
 	History engine.PutHistoryPolicy
-	// ScrubEvery is within what time each byte of the logs is read again and compared, while they are in use (docs/decisions/0053); 0: never.
+	// ScrubEvery is the time within which each byte of the logs is read again and compared, while they are in use (docs/decisions/0053); 0: never.
 	ScrubEvery time.Duration
 	// EntityPartitions is how many partitions a queue or topic gets that is created with EnablePartitioning, up to
 	// [event.MaxEntityPartitions]; 0: one. Those that are there keep what they have (docs/decisions/0051).
@@ -245,7 +245,7 @@ func (n *Namespace) start(ctx context.Context, states []*index.Index) error {
 	return nil
 }
 
-// leadFirst leads a partition at the start of the namespace. One that cannot be is fenced, where partitions are.
+// leadFirst leads a partition at the start of the namespace. One that cannot be led is fenced, where the options say that partitions are.
 func (n *Namespace) leadFirst(ctx context.Context, id engine.PartitionID, x *index.Index) error {
 	t, err := n.lead(ctx, id, *n.slots[id].log.Load(), x)
 	switch {
@@ -266,7 +266,7 @@ func (n *Namespace) leadFirst(ctx context.Context, id engine.PartitionID, x *ind
 // setClocks carries out what was decided about the clock of the start.
 func (n *Namespace) setClocks() error {
 	rules := &n.opts.Clock
-	for i, set := range n.began.Sets { // partition 0 first: what is durable there, a start that dies on the way leaves to the next one
+	for i, set := range n.began.Sets { // partition 0 first: if this start dies on the way, the next one carries out what is durable there
 		l := n.loop(engine.PartitionID(i))
 		if set == nil || l == nil {
 			continue

@@ -21,7 +21,7 @@ import (
 const (
 	// maxManaged is how many commands of [admin.Manage] may wait.
 	maxManaged = 256
-	// manageTimeout bounds one of them: a partition that does not answer for so long is not there.
+	// manageTimeout bounds one of them: a partition that has not answered by then counts as away.
 	manageTimeout = time.Minute
 )
 
@@ -43,7 +43,8 @@ type admin struct {
 }
 
 // begin takes mu for a change and gives the context to make it with. A change that was begun is carried to its end even when
-// whoever asked has gone: what is durable and not in force would be there for some and not for others until the next start.
+// the caller has gone: a change that is durable and not in force would show in some places and not in others until the next
+// start.
 func (a *admin) begin(ctx context.Context) (context.Context, error) {
 	a.mu.Lock()
 	err := ctx.Err()
@@ -78,7 +79,7 @@ func (a *admin) PutEntity(ctx context.Context, cmd engine.PutEntity) (*engine.En
 	return entities[0], errs[0]
 }
 
-// maxAsked is how many entities are put at a time: what loops and mailboxes hold for the answers stays with them.
+// maxAsked is how many entities are put at a time: loops and mailboxes keep the memory that the answers took.
 const maxAsked = 1 << 10
 
 // PutEntities is PutEntity for many: many are asked for at once. Each has its entity or its error; one that is
@@ -107,8 +108,8 @@ func (a *admin) PutEntities(ctx context.Context, cmds []engine.PutEntity) ([]*en
 	return entities, errs
 }
 
-// putEntities fills in the entity or the error of each command. An error of its own is that of all that have none. The caller
-// holds mu.
+// putEntities fills in the entity or the error of each command. An error that it comes to itself is that of all commands that
+// have none. The caller holds mu.
 func (a *admin) putEntities(ctx context.Context, cmds []engine.PutEntity, entities []*engine.Entity, errs []error) error {
 	asks := make([]engine.Command, 0, 2*len(cmds))
 	for i := range cmds {

@@ -12,11 +12,11 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// capable is what a [log.Store] is told before the first byte of a capability is written.
+// capable is the method by which a [log.Store] is told of a capability before the first byte of it is written.
 type capable interface{ Use(capability string) error }
 
-// courier is that of a partition; nil where nobody can say what a stored message asks for, and in a part of another directory: the other end of a move may
-// not be in it, or may be as it was at another time (docs/decisions/0059).
+// courier is the courier of a partition; nil without [Options].Reread, and in an excerpt of another directory: the other end of a move may not be in it,
+// or may be as it was at another time (docs/decisions/0059).
 func (n *Namespace) courier(id engine.PartitionID) *Courier {
 	opts := &n.opts
 	if opts.Reread == nil || slices.Contains(n.store.Namespace().Capabilities, log.Slice) {
@@ -63,7 +63,7 @@ func (a *admin) willMove(entities []*engine.Entity) error {
 	return nil
 }
 
-// reorder gives entities their standing orders, and those that forward to entities that were made, changed or deleted.
+// reorder gives standing orders anew: to the entities that were changed, and to those that forward to one that was made, changed or deleted.
 func (a *admin) reorder(ctx context.Context, changed, own []*engine.Entity) error {
 	orders, seen := make(map[engine.PartitionID][]engine.Command), map[event.EntityID]bool{}
 	give := func(e *engine.Entity) {

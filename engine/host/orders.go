@@ -41,7 +41,7 @@ func forwards(e *engine.Entity) bool {
 	return e.Properties.ForwardTo != "" || e.Properties.ForwardDeadLetteredMessagesTo != ""
 }
 
-// routes knows which entities have messages of others coming.
+// routes knows which entities forward their messages to which paths.
 type routes struct {
 	from map[string]map[event.EntityID]*engine.Entity // by lower-cased path of where they go
 }

@@ -23,8 +23,8 @@ const (
 	growth               // for good
 )
 
-// weightOf says what a command weighs that has not been decided on. For a few that depends on what is decided, see [eventWeight]. Sends, those of
-// transactions among them, the partition refuses by itself, see [bear].
+// weightOf is the weight of a command before it is decided. For a few commands it depends on what is decided, see [eventWeight]. Sends, those of
+// transactions among them, are refused by the partition itself, see [refuseGrowth].
 func weightOf(cmd engine.Command) weight {
 	switch cmd := cmd.(type) {
 	case *engine.SetSessionState:
@@ -100,7 +100,7 @@ func refuseGrowth(l *Loop) {
 	l.part.RefuseSends(refusal)
 }
 
-// scarce tells that the reserve is not for facts.
+// scarce reports whether only the reserve is left, which is not for facts.
 func scarce(on log.Writer) bool { return on.DiskState().Room >= log.RoomCritical }
 
 // withoutNew takes out of requests to a loop what its disk keeps from being carried out, and says why: what is new while the disk hangs, what
@@ -134,7 +134,7 @@ func tooMuch(l *Loop, w weight) *engine.Error {
 	return l.memory.refuses(w)
 }
 
-// isNew tells what is turned away while a disk hangs: it makes the log grow for good.
+// isNew reports whether a command is turned away while a disk hangs: one that makes the log grow for good.
 func isNew(cmd engine.Command) bool {
 	switch cmd := cmd.(type) {
 	case *engine.Send, *engine.PutEntity, *engine.PutRule:
@@ -148,7 +148,7 @@ func isNew(cmd engine.Command) bool {
 	return false
 }
 
-// halted reports that no locks are granted: the disk hangs, and they could end before they are written.
+// halted reports whether no locks are granted, because the disk hangs: they could end before they are written.
 func halted(on log.Writer) bool {
 	return !on.DiskState().Hangs.IsZero() && !mutant.On(mutant.GrantedWhileHung)
 }

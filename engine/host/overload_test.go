@@ -21,8 +21,8 @@ type ailingDisk struct {
 
 func (s *ailingDisk) DiskState() log.DiskState { return log.DiskState{Room: s.room, Hangs: s.hangs} }
 
-// TestF8WhatIsRefused: with little room what grows is refused as busy, with less what can wait, with none what writes; nothing of it has any
-// effect, and all is taken again when there is room.
+// TestF8WhatIsRefused: with little room, commands that make the log grow are refused as busy; with less, those that can wait; with none, all
+// that write. A refused command has no effect, and all are taken again when there is room.
 func TestF8WhatIsRefused(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, testQueue())

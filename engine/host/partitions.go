@@ -13,7 +13,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// partitions are those of a namespace, by number, and how one asks them.
+// partitions are the partitions of a namespace, by number, and the way to ask them.
 type partitions struct {
 	slots  []slot     // as many as there are; set once in Open
 	memory log.Memory // see [Options]; likewise
@@ -164,7 +164,7 @@ func (ps *partitions) Health(ctx context.Context) error {
 	look := time.NewTicker(lookEvery) // the disk may begin to hang while we wait for it
 	defer look.Stop()
 	asked := make(answer, len(ps.slots))
-	var full []engine.PartitionID // their mailboxes are: who puts something in waits for longer than whoever asks for health may
+	var full []engine.PartitionID // partitions whose mailboxes are full: to put something in may take longer than a health check may wait
 	for i := range ps.slots {
 		if id := engine.PartitionID(i); ps.absent(id) {
 			s := ps.status(id)

@@ -8,7 +8,7 @@ import (
 // parts is a set of partitions of an entity, a bit for each.
 type parts uint16
 
-// after is the first of them behind another, and behind the last one comes the first; false: there is none.
+// after is the next of them behind a partition; behind the last one the first comes again. False: the set is empty.
 func (p parts) after(partition uint8) (next uint8, ok bool) {
 	if p == 0 {
 		return 0, false

@@ -21,7 +21,7 @@ type receiver struct {
 	queued  int32                              // of its credit, what waits in the queue: no less than what is left
 	drain   drainState                         // of the newest flow
 	saying  int                                // answers to drains that have not left
-	noted   bool                               // the log is told of it
+	noted   bool                               // it is to be noted in the log
 	active  bool                               // it has asked for messages of a main queue: expired ones are looked for
 	next    []event.SequenceNumber             // by entity partition, where a receiver that browses goes on
 	numbers *[event.MaxEntityPartitions]uint64 // by entity partition, how many deliveries without a lock there were; nil: none
@@ -87,8 +87,8 @@ type grant struct {
 	credit   int32
 }
 
-// setCredit notes that a receiver's credit was changed by so much, and so much is left: more of it waits behind the others, less is taken
-// from its newest grants. What other ports have used was the oldest.
+// setCredit notes that a receiver's credit has changed, and how much is left: new credit waits behind that of the others, and what was
+// withdrawn is taken from its newest grants. What other ports have used was its oldest.
 func (q *receiverQueue) setCredit(r *receiver, change, left int32) {
 	if change < 0 {
 		q.revoke(r, min(-change, r.queued))
@@ -121,7 +121,7 @@ func (q *receiverQueue) used(r *receiver, credit int32) {
 	q.grants.keep(func(g grant) bool { return g.credit > 0 })
 }
 
-// take takes up to so much credit from a grant, if it is the receiver's, and returns how much.
+// take takes up to that much credit from a grant, if it is the receiver's, and returns how much it took.
 func (g *grant) take(r *receiver, credit int32) int32 {
 	if g.receiver != r {
 		return 0
@@ -154,7 +154,7 @@ func (q *receiverQueue) slice() event.Slice {
 	return event.Slice{Entity: q.entity, Partition: q.holder.session.Partition()}
 }
 
-// Look begins to serve the queue: who was told of nothing looks at everything.
+// Look begins to serve the queue: where no slice is known to have something, all of them are looked at.
 func (q *receiverQueue) Look() {
 	if q.look == 0 {
 		q.look = q.local
@@ -195,8 +195,9 @@ func (q *receiverQueue) Assigned(seq event.SequenceNumber) bool {
 	return true
 }
 
-// Drained is called when the queue has nothing more to deliver. It returns the receivers that say so for a drain, until the next call. The
-// drain is over where no other port owes an answer, and the rest of the credit is given up; else the receiver is left with drainSaid.
+// Drained is called when the queue has nothing more to deliver. It returns the receivers that have to say so for a drain; the list is
+// valid until the next call. The drain is over where no other port owes an answer, and the rest of the credit is given up; else the
+// receiver is left with drainSaid.
 func (q *receiverQueue) Drained() []*receiver {
 	said := q.draining[:0]
 	for _, r := range q.draining {

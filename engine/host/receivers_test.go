@@ -9,7 +9,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// attaches asks for a receiver of an entity, with what follows in the receiver, and returns it with the answer's code.
+// attaches asks for a receiver of a sub-queue, with or without a session, and returns it with the code of the answer.
 func (h *hand) attaches(path string, q event.SubQueue, session *engine.SessionRequest) (*engine.Receiver, engine.Code) {
 	h.t.Helper()
 	e, ok := h.loop.part.Index().Catalogue.Find(path)

@@ -5,9 +5,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// recents knows where in the log the newest event of a message stands that may not be durable yet; locks and renewals do not count. Most
-// messages are sent, locked and completed: their newest event is the one that their body is part of, and nothing is
-// remembered. Only what has happened to others is, and to sessions, until it is durable.
+// recents knows where in the log the newest event of each message stands, as long as that may not be durable; locks and renewals do not
+// count. Most messages are sent, locked and completed: their newest event is the one that their body is part of, and nothing is
+// remembered. Only what has happened to other messages, and to sessions, is remembered, until it is durable.
 type recents struct {
 	at    map[subject]event.LSN // of the frame
 	order []recent              // oldest first
@@ -26,7 +26,7 @@ type subjectKind uint8
 const (
 	ofMessage subjectKind = iota
 	ofSession             // its lock has ended
-	ofFront               // messages of the slice have gone that nobody need have had: those behind them are the next
+	ofFront               // messages at the front of the slice are gone without having been received: those behind them come next
 )
 
 type recent struct {

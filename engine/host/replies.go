@@ -105,7 +105,7 @@ func (p *replies) hold(h held) {
 	p.acks.push(h)
 }
 
-// atOnce lets the reply to a request go that tells of nothing that is in the log, nor is to be.
+// atOnce lets the reply to a request go without waiting: it tells of nothing that is in the log or will be.
 func (p *replies) atOnce(req *engine.Request, reply engine.Reply) {
 	if req.Sink == nil {
 		return
@@ -144,7 +144,7 @@ func (p *replies) grant(h held, shows event.LSN) {
 }
 
 // tell is grant for what concerns a receiver. What it is told leaves in the order in which it was decided: deliveries in the order of
-// the messages, what was there before an end before that.
+// the messages, and an end behind everything that came before it.
 func (p *replies) tell(r *receiver, h held, shows event.LSN) {
 	r.shown = max(r.shown, shows)
 	p.grant(h, r.shown)

@@ -155,8 +155,8 @@ func TestDeliveryTakesOneSync(t *testing.T) {
 	s.hears("the settlement", "3")
 }
 
-// What else is not shown before it is durable: a message that became active, one whose lock has ended, one that is taken for good,
-// what is given in the wrong order to one receiver.
+// More that is not shown before it is durable: a message that became active, one whose lock has ended, one that is received and
+// deleted, and a delivery that would reach a receiver out of order.
 func TestDeliveryWaitsForTheLastEvent(t *testing.T) {
 	t.Parallel()
 	s := onSlowDisk(t, testQueue())

@@ -12,8 +12,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// RestartPartition implements [engine.Operations]. It is carried out to its end even when ctx ends, but for the wait for a disk that keeps the
-// partition from ending.
+// RestartPartition implements [engine.Operations]. It is carried out to its end even when ctx ends; only the wait for a disk that keeps the
+// partition from ending is given up.
 func (n *Namespace) RestartPartition(ctx context.Context, id engine.PartitionID, by *engine.Origin, why event.ReasonGiven) (engine.PartitionStatus, error) {
 	if err := n.mayChange(id, why); err != nil {
 		return engine.PartitionStatus{}, err
@@ -132,8 +132,8 @@ func (n *Namespace) install(id engine.PartitionID, t *incarnation, x *index.Inde
 	return nil
 }
 
-// reconfigure puts the entities of a partition in force before it runs, with their rules and orders. That it was away is no idleness of theirs.
-// The caller holds the mutex of the catalogue.
+// reconfigure puts the entities of a partition in force before it runs, with their rules and orders. The time that it was away does not count
+// as idleness of theirs. The caller holds the mutex of the catalogue.
 func (n *Namespace) reconfigure(id engine.PartitionID, l *Loop) error {
 	var here []*engine.Entity
 	var asks []engine.Command

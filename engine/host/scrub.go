@@ -26,9 +26,9 @@ type scrubbed interface {
 }
 
 const (
-	// scrubEvery is how often it is looked whether it is time for a pass.
+	// scrubEvery is how often it checks whether it is time for a pass.
 	scrubEvery = time.Minute
-	// leastScrub and mostScrub are how many bytes are read in a second: what is slower than the least one spares nobody anything.
+	// leastScrub and mostScrub bound how many bytes are read in a second: to read more slowly than the least would spare nobody anything.
 	leastScrub, mostScrub = 1 << 20, 32 << 20
 	// scrubNames is how many messages a line of the log names.
 	scrubNames = 10
@@ -83,7 +83,7 @@ func (v *scrubs) due(s log.Scrubbed) bool {
 	return s.Again || !s.Began.IsZero() || s.Ended.IsZero() || v.of.Now().Std().Sub(s.Ended) >= v.every/2 || s.Ended.After(v.of.Now().Std().Add(time.Hour))
 }
 
-// pace is how many bytes a second all logs are read with.
+// pace is how many bytes a second are read, of all logs together.
 func (v *scrubs) pace(logs map[engine.PartitionID]log.Partition) int64 {
 	all := int64(0)
 	for _, p := range logs {
@@ -144,7 +144,7 @@ func (v *scrubs) messages(list []log.Message) string {
 	return strings.Join(names, ", ")
 }
 
-// rotten is that stored data of a partition cannot be read, as far as is known.
+// rotten is what is known of a partition's stored data that cannot be read.
 type rotten struct {
 	since event.Time
 	files int    // of which a scrub knows; 0: a reader found it
@@ -174,7 +174,7 @@ func rot(n *Namespace, p engine.PartitionID, files int, err error) {
 	n.Submit(p, []engine.Request{{Command: &damage{err: err}}})
 }
 
-// scrubState adds to how a partition is what is known of its files.
+// scrubState adds what is known of a partition's files to its status.
 func (s *slot) scrubState(status engine.PartitionStatus) engine.PartitionStatus {
 	if r := s.rotten.Load(); r != nil && status.State == engine.PartitionServing {
 		status.Cause = "stored data is damaged, and no messages are taken: " + r.what

@@ -73,7 +73,7 @@ func TestScrub(t *testing.T) {
 	b.complete(t, q, 10)
 }
 
-// wantsRot checks what is said and done of a damaged file.
+// wantsRot checks what the broker reports of a damaged file, and what it refuses.
 func (b *broker) wantsRot(t *testing.T, q engine.Target, file, said string) {
 	t.Helper()
 	if !strings.Contains(said, file) || !strings.Contains(said, "orders#") || !strings.Contains(said, "byte=") {

@@ -67,8 +67,8 @@ func (h waitDeadlines) first() event.Time {
 	return h[0].until
 }
 
-// Wait puts a receiver behind the others that wait for a session. When it gives up is the affair of one port: of the last to come here, so that
-// however short the wait is no session is said to be there before each port has looked for one (semantics.md 10.4).
+// Wait puts a receiver behind the others that wait for a session. One port alone decides when it gives up, the last one to come here. So,
+// however short the wait, nobody says that there is no session before each port has looked for one (semantics.md 10.4).
 func (w *waiting) Wait(r *receiver) {
 	r.place, r.index = r.at.sessions.waiters.PushBack(r), -1
 	if last := r.link.lastLook(); last && !mutant.On(mutant.NoneTooSoon) || r.home && mutant.On(mutant.NoneTooSoon) {
@@ -87,7 +87,7 @@ func (w *waiting) stopWaiting(r *receiver) {
 	}
 }
 
-// Granted gives a receiver the session it got, which is in a slice that its token tells.
+// Granted gives a receiver the session it got; the token says in which slice that is.
 func (w *waiting) Granted(r *receiver, id string, token event.LockToken) {
 	w.stopWaiting(r)
 	s := &r.at.sessions
@@ -118,7 +118,7 @@ func (w *waiting) NoSession() {
 }
 
 // Overdue is a receiver that has waited for a session for as long as it would; nil: there is none, or it comes after those that
-// NextWaiter gives. While nobody is served, halted, those wait for nothing, and give up in time.
+// NextWaiter gives. While the dispatcher is halted nobody is served, so those give up in time as well.
 func (w *waiting) Overdue(now event.Time, halted bool) *receiver {
 	if len(w.deadlines) == 0 || w.deadlines[0].until > now || !halted && w.deadlines[0].at.sessions.open {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// SM-181, 8.3: who waits for the next available session gets one in the order in which they came, or a time-out and no lock.
+// SM-181, 8.3: receivers that wait for the next available session get one in the order in which they came, or a time-out and no lock.
 func TestWaitForSession(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, sessionQueue())

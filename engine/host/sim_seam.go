@@ -60,8 +60,8 @@ func GiveOrder(l *Loop, e *engine.Entity, find func(lower string) *engine.Entity
 	l.forwarder.order(Order(e, find).(*ordered))
 }
 
-// Follow is what a partition that was not there when the broker started, as its state is, has to be told of clocks; nil: nothing. [Namespace] asks
-// when such a one comes back.
+// Follow is the event that tells a partition which was not there when the broker started of the decisions about clocks that its state lacks; nil:
+// it lacks none. [Namespace] asks when such a one comes back.
 func Follow(s *ClockStart, x *index.Index, now event.Time, wall time.Time) *event.ClockSet {
 	return s.follow(x, now, wall)
 }
@@ -69,8 +69,8 @@ func Follow(s *ClockStart, x *index.Index, now event.Time, wall time.Time) *even
 // RetryNow has a courier not wait for destinations any longer. [Namespace] does so when a partition is back.
 func RetryNow(c *Courier) { c.Post([]engine.Reply{{Answer: &retryNow{}}}) }
 
-// Carried says what a courier has of a loop's transfers, as the loop counts it and as it is; "" for nothing. That must be so when nothing is in
-// transfer: what was counted once too often is never handed over again, and less and less moves.
+// Carried says how many of a loop's transfers a courier has, by the loop's count and in fact; "" when both are none, as they must be when
+// nothing is in transfer. A transfer that was counted once too often is never handed over again, and less and less moves.
 func Carried(l *Loop, c *Courier) string {
 	f, kinds := &l.forwarder, 0
 	for _, d := range f.sources {
@@ -85,7 +85,8 @@ func Carried(l *Loop, c *Courier) string {
 		f.outstanding, kinds, len(c.streams), len(c.inFlight), c.bytes)
 }
 
-// Admitted is what of requests to a loop gets into its mailbox: what its disk keeps from being carried out is turned away before. [Loop.Submit] asks.
+// Admitted is those of some requests to a loop that get into its mailbox: those that its disk keeps from being carried out are turned away before.
+// [Loop.Submit] asks.
 func Admitted(on log.Writer, requests []engine.Request) []engine.Request {
 	kept, refused, why := withoutNew(on, requests)
 	turnAway(refused, why)

@@ -94,14 +94,14 @@ func (ps *partitions) Partitions() []engine.PartitionStatus {
 	return list
 }
 
-// status is how a partition is.
+// status is the status of a partition.
 func (ps *partitions) status(id engine.PartitionID) engine.PartitionStatus {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	return ps.slots[id].scrubState(ps.slots[id].status)
 }
 
-// is notes how a partition is from a time on.
+// is notes the status of a partition.
 func (ps *partitions) is(s engine.PartitionStatus) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()

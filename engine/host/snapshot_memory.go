@@ -11,7 +11,7 @@ import (
 const (
 	// checkpointMemory is what is taken to encode and compress a checkpoint, bytes: two windows of the compression, and a piece of the state.
 	checkpointMemory = 10 << 20
-	// liveBodiesMemory is what is taken to find out which bodies are needed, bytes: [maxNeeds] spans and a sample of [maxSample] bodies.
+	// liveBodiesMemory is what is taken to find out which bodies are needed, bytes: [maxLiveSpans] spans and a sample of [maxSample] bodies.
 	liveBodiesMemory = 16*maxLiveSpans + 8<<20
 )
 

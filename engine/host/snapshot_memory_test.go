@@ -9,7 +9,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// fakeMemory is memory of which there is so much. What is given back must have been taken.
+// fakeMemory is memory of a limited size. What is given back must have been taken.
 type fakeMemory struct {
 	t     *testing.T
 	all   int

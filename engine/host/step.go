@@ -113,7 +113,8 @@ func asked(cmd engine.Command) bool {
 	return false
 }
 
-// aside reports that a send goes to another partition, because this one refuses it for the state of its log. It was not decided, and never will be here.
+// aside reports whether a send goes to another partition, because this one refuses it for the state of its log. It was not decided, and never will be
+// here.
 func aside(l *Loop, req *engine.Request, cmd *engine.Send) bool {
 	return l.unfit && cmd.Others > 0 && l.aside != nil && len(l.aside([]engine.Request{*req})) == 0
 }

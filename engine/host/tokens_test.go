@@ -7,8 +7,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Whoever has nothing but a token is told by it where the lock is (decision 28), so every token that leaves carries its entity
-// partition: of a message, of a deferred one, of a session.
+// A token alone must say where its lock is (decision 28), so every token that leaves carries its entity partition: of a
+// message, of a deferred one, of a session.
 func TestTokensCarryTheirPartition(t *testing.T) {
 	t.Parallel()
 	for _, partition := range []uint8{0, 3, 15} {

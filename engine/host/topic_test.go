@@ -171,7 +171,7 @@ func TestScheduledAtOnce(t *testing.T) {
 	t.Error("not all messages became active")
 }
 
-// What cannot be is refused, and what was refused has no effect (MA-113).
+// Entities and rules that cannot be are refused, and a refused change has no effect (MA-113).
 func TestCatalogueRefusals(t *testing.T) {
 	t.Parallel()
 	b := openAt(t, t.TempDir(), &dial{})

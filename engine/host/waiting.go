@@ -278,7 +278,7 @@ func (w *waiting) mark(q *receiverQueue) {
 	}
 }
 
-// Next is the queue to serve next, until it was said with Served what came of it; nil: none.
+// Next is the queue to serve next, the same one until Served says what came of it; nil: none.
 func (w *waiting) Next() *receiverQueue {
 	if w.ready.len() == 0 {
 		return nil

@@ -316,7 +316,7 @@ var waitingScripts = []struct{ name, script string }{
 		attach e 1`},
 }
 
-// waitingTest stands for whoever serves receivers: it knows how many messages there are, and nothing of locks or logs.
+// waitingTest stands for the dispatcher: it knows how many messages there are, and nothing of locks or logs.
 type waitingTest struct {
 	t    *testing.T
 	w    waiting

@@ -93,7 +93,7 @@ func readBase(ctx context.Context, r io.Reader, see func(event.Event)) (x *index
 	}
 }
 
-// take reads n bytes, and believes in that many only as they come.
+// take reads n bytes. It allocates memory only as they come, since n may be damaged.
 func take(r io.Reader, buf []byte, n int) ([]byte, error) {
 	for n > len(buf) {
 		at, piece := len(buf), min(n-len(buf), 1<<20)

@@ -9,7 +9,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log"
 )
 
-// maxAhead is how much memory the size that a checkpoint gives is believed for, bytes. A larger state grows as it is read.
+// maxAhead is how many bytes are allocated at most on the word of a checkpoint's size. For a larger state the buffer grows as it is read.
 const maxAhead = 256 << 20
 
 // load reads and decodes the state of a checkpoint.

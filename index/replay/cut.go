@@ -13,13 +13,13 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// worthRatio is how many times its size a base must free, as checkpoints must be worth theirs (decision 48).
+// worthRatio is how many times its own size a base must free (decision 48), as checkpoints, too, must be worth their size.
 const worthRatio = 16
 
-// Cut gives the space of history back: whole sealed files that end before a base at or before an LSN, but for those that have a body that is
-// still needed. It makes the base, of the newest checkpoint there, when the log has none or would give back much more with another one: 16 times
-// its size, or anything at all when that is forced. It takes long, works beside the partition, which may be read and written
-// meanwhile, and can be tried again after an error and after the process died. An error that wraps [log.ErrHeld] or [log.ErrTooLittle] says what stands in the way, and nothing is wrong.
+// Cut gives the space of history back: it removes whole sealed files that end in front of a base, which is at or before upTo, except for those with a body that is still needed.
+// It makes the base from the newest usable checkpoint, when the log has none or when another one would free much more: 16 times the size of the base, or anything at all when
+// forced. It takes long, works beside the partition, which may be read and written meanwhile, and can be tried again after an error and after the process died. It returns how
+// many bytes were freed. An error that wraps [log.ErrHeld] or [log.ErrTooLittle] only says what stands in the way: nothing is wrong.
 func Cut(ctx context.Context, p log.Partition, upTo event.LSN, forced bool) (freed int64, err error) {
 	b, ok := p.(log.Bases)
 	if !ok {
@@ -103,7 +103,7 @@ func (c *cut) make(ctx context.Context, of log.CheckpointInfo) error {
 		state := s.Index.Snapshot()
 		err := WriteBase(ctx, state.Base(), s.Index.LastAt(), w)
 		state.Close()
-		s.Index = nil // what is read back takes its place in memory
+		s.Index = nil // makes room in memory for the state that is read back
 		return err
 	}
 	return c.bases.SaveBase(ctx, info, write, func(r io.Reader) error {
@@ -115,7 +115,7 @@ func (c *cut) make(ctx context.Context, of log.CheckpointInfo) error {
 	})
 }
 
-// look finds out what the base that is there needs.
+// look finds out which bodies the base of the log needs.
 func (c *cut) look(ctx context.Context) error {
 	has, ok := c.bases.Base()
 	if !ok {
@@ -169,8 +169,8 @@ func (c *cut) need(b event.BodyRef) {
 	}
 }
 
-// wanted reports whether the base needs a body of a sealed file, which may have been several segments when that was looked for. One that was not
-// there then is wanted.
+// wanted reports whether the base needs a body of a sealed file. When the base was looked at the file may still have been several segments; one
+// that was not there yet counts as wanted.
 func (c *cut) wanted(first, end event.LSN) bool {
 	i, there := slices.BinarySearch(c.starts, first)
 	for ; there && i < len(c.starts) && c.starts[i] < end; i++ {

@@ -358,7 +358,7 @@ func TestCutCopied(t *testing.T) {
 	}
 }
 
-// A base that is missing or another one is refused, and so is one with other records as soon as it is needed.
+// A missing base and one of another log are refused, and so is one with other records as soon as it is needed.
 func TestBaseDamage(t *testing.T) {
 	t.Parallel()
 	c := newCutting(t, "", 2)
@@ -456,7 +456,7 @@ func (c *cutting) must(errs ...error) {
 	}
 }
 
-// A body that went with a file is said to be no longer kept, and one that never was is not.
+// Reading a body that went with a file says that it is no longer kept; reading one that never was does not.
 func TestCutBodiesAreErased(t *testing.T) {
 	t.Parallel()
 	c := newCutting(t, "", 1)
@@ -479,7 +479,7 @@ func TestCutBodiesAreErased(t *testing.T) {
 	}
 }
 
-// What is in front of a base stays as long as it is to be kept, also where the base was made when less was.
+// What is in front of a base stays as long as it is to be kept, even where the base was made when less was to be kept.
 func TestCutKeepsWhatIsKeptNow(t *testing.T) {
 	t.Parallel()
 	c := newCutting(t, "", 7)

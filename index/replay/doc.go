@@ -1,6 +1,6 @@
-// Package replay rebuilds the state of a partition from its log. It is where log and index meet: a start of the broker, log verify,
-// log dump, the simulation, and whatever looks at the history of a partition have this one way from stored bytes to records and to a
-// state. What it reads it never changes, and it knows no rule, clock or goroutine.
+// Package replay rebuilds the state of a partition from its log. It is where log and index meet: a start of the broker, log verify, log
+// dump, the simulation, and all that looks at the history of a partition use it to get from stored bytes to records and to a state. It
+// never changes what it reads, and knows no rule, clock or goroutine.
 //
 // [Records] yields the records of a log, decoded. A [State] is an index with the place in the log that it stands at. It begins at the
 // first byte ([Begin]) or at a checkpoint ([Newest]), and [State.Run] takes it to the end of the log:
@@ -22,7 +22,8 @@
 //	}
 //
 // For an instant, take the newest checkpoint whose newest record, [index.Index.LastAt], is not later, and stop in front of the first record
-// that is. Where a clock was set back ([event.ClockSet]), the log has an instant twice: that is for whoever asks to decide.
+// that is. Where a clock was set back ([event.ClockSet]), the log has an instant twice, and the caller has to decide which of the two is
+// meant.
 //
 // A record is decided whole, so between its events there is no state that a client ever saw; [State.Step] shows those, too.
 //

@@ -9,7 +9,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/planted"
 )
 
-// TestPlantedBugs are those of the base, and of what it stands for.
+// TestPlantedBugs finds planted bugs about the base and the history that it replaces.
 func TestPlantedBugs(t *testing.T) {
 	planted.Find(t, map[mutant.Bug]string{
 		mutant.BaseTooSoon:  "TestCutCrashAtEveryCall",

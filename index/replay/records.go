@@ -45,7 +45,7 @@ func Records(ctx context.Context, r log.Reader, from event.LSN) iter.Seq2[*Recor
 }
 
 // Found yields the records of the frames in the stretches that a search of a log comes to, as [Records] does; of all frames, where the log is no
-// [log.Finder]. Most of them may be others than those that were searched for.
+// [log.Finder]. They include records that the search did not look for, which may be most of them.
 func Found(ctx context.Context, r log.Reader, s log.Search) iter.Seq2[*Record, error] {
 	finder, ok := r.(log.Finder)
 	if !ok {
@@ -73,7 +73,7 @@ func Found(ctx context.Context, r log.Reader, s log.Search) iter.Seq2[*Record, e
 	}
 }
 
-// FoundAny is Found for several searches: what any of them comes to, each frame once, from the first one at or after an LSN on.
+// FoundAny is Found for several searches: the frames that any of them comes to, each frame once, from the first one at or after an LSN on.
 func FoundAny(ctx context.Context, r log.Reader, from event.LSN, searches []log.Search) iter.Seq2[*Record, error] {
 	if len(searches) == 1 && from == 0 {
 		return Found(ctx, r, searches[0])
@@ -81,7 +81,7 @@ func FoundAny(ctx context.Context, r log.Reader, from event.LSN, searches []log.
 	return (&State{log: r, next: from}).Found(ctx, searches)
 }
 
-// count is how many events are still to come.
+// count is the number of events that are still to come.
 type count uint64
 
 // without counts those of a record, and reports whether any are left.
@@ -134,7 +134,7 @@ func (rd *recordReader) frame(f *log.Frame, skip int) (more bool, err error) {
 		if rec.Record, rest, err = rd.dec.Record(f.Base, f.Bodies, rest); err != nil {
 			return false, rec.wrong(rd.log, err)
 		}
-		if rec.Last && len(rest) > 0 { // before the last one is yielded
+		if rec.Last && len(rest) > 0 { // before the last record is yielded
 			break
 		}
 		if rec.Number > skip && !rd.yield(rec, nil) {

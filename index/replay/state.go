@@ -23,14 +23,14 @@ type State struct {
 
 	log     log.Reader
 	next    event.LSN // all frames below are in the state
-	applied int       // records of the frame at next that are
-	stepped int       // events of the record behind those that are
+	applied int       // records of the frame at next that are in the state
+	stepped int       // events of the record behind those that are in the state
 	encoded []byte    // by the last Hash, to be used again
 	broken  error     // why there is no state to begin with
 }
 
-// Begin is the state that a log begins with: that of its base, or the empty one at the first byte. A base that cannot be read is an error of what
-// follows: [State.Records] or [State.Run].
+// Begin is the state that a log begins with: that of its base, or the empty one at the first byte. A base that cannot be read makes the next call
+// of [State.Records] or [State.Run] fail.
 func Begin(r log.Reader) *State {
 	s := &State{log: r}
 	if s.Index, s.From, s.broken = loadBase(context.Background(), r, nil); s.broken != nil {
@@ -40,8 +40,8 @@ func Begin(r log.Reader) *State {
 	return s
 }
 
-// Newest is the state of the newest checkpoint that can be used and holds nothing behind an LSN, which 0 leaves out; where there is none,
-// the empty one. Unusable, unless nil, is told of each that had to be passed over, and why.
+// Newest is the state of the newest checkpoint that can be used and holds nothing from limit on, an LSN; 0: no limit. Where there is no
+// such checkpoint it is that of [Begin]. Unusable, unless nil, is told of each that had to be passed over, and why.
 func Newest(p log.Partition, limit event.LSN, unusable func(log.CheckpointInfo, error)) *State {
 	for _, c := range p.Checkpoints() {
 		if limit != 0 && c.LSN > limit {
@@ -58,8 +58,8 @@ func Newest(p log.Partition, limit event.LSN, unusable func(log.CheckpointInfo, 
 	return Begin(p)
 }
 
-// At is where the state stands: all frames below are in it, none from there on, unless it stopped between records of a frame, when the
-// first ones of the frame at this LSN are.
+// At is where the state stands: all frames below it are in the state, and none from there on; only if the state stopped between two
+// records of a frame are the first records of the frame at this LSN in it.
 func (s *State) At() event.LSN { return s.next }
 
 // Hash is the SHA-256 of the state's encoding, which a checkpoint of it has as its hash. It costs encoding the whole state.
@@ -78,7 +78,7 @@ type Saved struct {
 	events           int
 }
 
-// Save puts the state away as it stands, also between the events of a record. It costs encoding the whole state.
+// Save puts the state away as it stands, even between two events of a record. It costs encoding the whole state.
 func (s *State) Save() Saved {
 	return Saved{s.Index.Encode(nil), s.From, s.next, s.applied, s.stepped, s.Events}
 }
@@ -107,8 +107,8 @@ func (s *State) Records(ctx context.Context) iter.Seq2[*Record, error] {
 	}
 }
 
-// Found yields what follows in the stretches that any of some searches comes to, as Records does of all that follows. Applied is then a part of the
-// log: it is for whoever knows that the rest does not matter to what is asked of the state.
+// Found yields what follows in the stretches that any of some searches comes to, as Records does of all that follows. A caller that applies them
+// applies a part of the log only, and has to know that the rest does not matter to what it asks of the state.
 func (s *State) Found(ctx context.Context, searches []log.Search) iter.Seq2[*Record, error] {
 	return func(yield func(*Record, error) bool) {
 		if s.broken != nil {
@@ -232,8 +232,9 @@ func (s *State) misfit(rec *Record, v any) *Error {
 
 // Watch is what is to be seen of a replay while it runs. The zero value is nothing.
 type Watch struct {
-	// Checkpoints are to be compared with the state where it comes past them. Differs, which must be there then, is told of each whose
-	// state hash is another; its error ends the replay. Those below the place where the state stands at first are not looked at.
+	// Checkpoints are to be compared with the state where it comes past them. Differs, which must be set then, is called for each
+	// whose state hash is not the same; its error ends the replay. Those below the place where the state stands at first are not
+	// looked at.
 	Checkpoints []log.CheckpointInfo
 	Differs     func(log.CheckpointInfo) error
 	// Look, unless nil, is shown each record before it is applied. Its error ends the replay.
