@@ -16,7 +16,7 @@ const (
 
 // Failures counts the failed logins of addresses, over every way in (reliability.md S13). It may be used concurrently.
 type Failures struct {
-	free, most int // within a minute: before each costs a second; before the address is refused
+	free, most int // failures within a minute: those that cost nothing; those before the address is refused
 
 	mu     sync.Mutex // guards byHost
 	byHost map[string]failed
@@ -41,8 +41,8 @@ func (f *Failures) Refused(host string, now time.Time) bool {
 	return h.count >= f.most && now.Sub(h.since) < failureWindow
 }
 
-// Failed counts a failure. It says how long whoever failed has to wait for the answer, and whether the address is refused from
-// now on: then the minute begins anew.
+// Failed counts a failure. It returns how long the answer has to be held back, and whether the address is refused from now on: then the minute
+// begins anew.
 func (f *Failures) Failed(host string, now time.Time) (wait time.Duration, refused bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -19,11 +19,12 @@ const (
 	bearerPrefix = "Bearer "
 	maxJWT       = 16 << 10
 	maxPrincipal = 128 // bytes of a subject that go into the audit
-	// notBeforeSlack is how far an issuer's clock may be ahead of ours. There is none for the end.
+	// notBeforeSlack is how far an issuer's clock may be ahead of ours. The end of a token has no slack.
 	notBeforeSlack = 5 * time.Minute
 )
 
-// algorithms are those with a key pair: with a shared key, or with none, whoever knows the public key could sign.
+// algorithms are the signature algorithms that are accepted, all with a key pair: with a shared key, or with none, anyone who knows the public
+// key could sign.
 var algorithms = []jose.SignatureAlgorithm{jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512,
 	jose.ES256, jose.ES384, jose.ES512, jose.EdDSA}
 
@@ -43,7 +44,7 @@ type JWT struct {
 	keys      *keySet
 }
 
-// NewJWT finds the issuer's keys, within the context's time and ten seconds. From then on they are fetched again now and then,
+// NewJWT finds the issuer's keys, within ten seconds and the context's deadline. From then on they are fetched again now and then,
 // from the place found here and no other: what a token says decides neither whether nor where (reliability.md S4).
 func NewJWT(ctx context.Context, o JWTOptions) (*JWT, error) {
 	if o.Issuer == "" || len(o.Audiences) == 0 || slices.Contains(o.Audiences, "") {
@@ -155,7 +156,7 @@ var roles = map[string]Rights{
 	"Azure Service Bus Data Owner": Manage, "Azure Service Bus Data Sender": Send, "Azure Service Bus Data Receiver": Listen,
 }
 
-// rightsOfRoles reads a claim with roles: a list of them, one, or several with spaces between. What is not known gives nothing.
+// rightsOfRoles reads a claim with roles: a list of them, one, or several with spaces between. Unknown names give no rights.
 func rightsOfRoles(claim json.RawMessage) Rights {
 	var list []string
 	var one string

@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	keysLife  = 5 * time.Minute // after which keys are asked for again: how long a new one is unknown, and a withdrawn one good
-	keysPause = time.Minute     // after a failure
-	keysTime  = 3 * time.Second // for one request
+	keysLife  = 5 * time.Minute // after which keys are fetched again: for that long a new key may be unknown, and a withdrawn one still good
+	keysPause = time.Minute     // until the next try after a failure
+	keysTime  = 3 * time.Second // of one request to the issuer
 	maxKeys   = 1 << 20         // bytes of an answer of the issuer
 )
 
@@ -32,8 +32,8 @@ type keySet struct {
 	next time.Time  // when they are fetched again
 }
 
-// refresh fetches the keys again when they are old, whatever the token is that has come. One caller does and waits; the others
-// go on with what there is, and so do all when the issuer does not answer.
+// refresh fetches the keys again when they are old; the token that is being checked has no say in it. One caller fetches and waits; the others
+// go on with the keys there are, and so do all when the issuer does not answer.
 func (k *keySet) refresh(now time.Time) {
 	if !k.mu.TryLock() {
 		return
@@ -50,7 +50,7 @@ func (k *keySet) refresh(now time.Time) {
 	}
 }
 
-// fetch is the first time.
+// fetch fetches the keys for the first time.
 func (k *keySet) fetch(ctx context.Context, now time.Time) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -103,7 +103,7 @@ func (k *keySet) VerifySignature(_ context.Context, token string) ([]byte, error
 	return nil, errors.New("no key of the issuer fits")
 }
 
-// cautious is a client that goes where it is told and nowhere else, and reads no more than keys can be.
+// cautious is a client that follows no redirect and reads at most maxKeys bytes of an answer.
 func cautious(base *http.Client) *http.Client {
 	c := &http.Client{}
 	if base != nil {

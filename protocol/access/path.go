@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Resource is what an audience, or the resource of a token, names, in the words of whoever wrote it.
+// Resource is what an audience, or the resource of a token, names, as its writer spelled it.
 type Resource struct {
 	Host string // with its port; "" when none is named
 	Text string // the path, neither decoded nor in lower case, without outer slashes
@@ -55,8 +55,8 @@ func cutScheme(s string) (rest string, ok bool) {
 	return rest, true
 }
 
-// CleanPath is a decoded resource path as grants hold it: in lower case, without outer slashes. It refuses dots that climb, and
-// what no name holds but a second reader could take for an escape or a scheme.
+// CleanPath is a decoded resource path as grants hold it: in lower case, without outer slashes. It refuses the segments . and .., and the
+// characters % and :, which no name has but a second reader could take for an escape or a scheme.
 func CleanPath(path string) (string, bool) {
 	path = strings.ToLower(strings.Trim(strings.ReplaceAll(path, `\`, "/"), "/"))
 	if strings.ContainsAny(path, "%:") {
@@ -117,8 +117,8 @@ func (v *Verifier) isOurs(name string) bool {
 }
 
 // looksLikeHost tells a host from the first segment of an entity path where there is no scheme. Entity names may hold
-// dots, so only forms that cannot be meant otherwise count, and names of ours with a dot: else a token for one entity would be
-// read as one for the namespace.
+// dots, so only forms that can be nothing else count, and our own host names that have a dot: otherwise a token for one entity would be read
+// as one for the namespace.
 func (v *Verifier) looksLikeHost(s string) bool {
 	h := hostName(s)
 	return h == "localhost" || h == "127.0.0.1" || strings.HasPrefix(h, "[") || strings.HasSuffix(h, ".servicebus.windows.net") ||

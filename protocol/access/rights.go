@@ -11,7 +11,7 @@ const (
 	Send
 	manageOnly
 	ReadHistory // to ask what happened, without bodies of messages
-	ReadBodies  // to see them with it
+	ReadBodies  // to see the bodies as well
 	Manage      = manageOnly | Listen | Send | ReadHistory | ReadBodies
 )
 

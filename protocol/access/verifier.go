@@ -13,8 +13,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// What is wrong with a token. A peer that holds no key can tell the last two from the others only by what it knows anyway: they
-// are answers to those who signed with a key.
+// What is wrong with a token. The last two are answers only to a token that was signed with a key, so that a peer without one learns nothing
+// from them.
 var (
 	// ErrMalformed: the token cannot be read.
 	ErrMalformed = errors.New("access: token malformed")
@@ -30,8 +30,8 @@ var (
 
 // Options says what a [Verifier] accepts. The zero value accepts nothing.
 type Options struct {
-	// Rules are the access rules of the namespace. Whoever wires adds the well-known development key, and only in development
-	// mode (reliability.md S2).
+	// Rules are the access rules of the namespace. The caller adds the well-known development key to them, and only in development mode
+	// (reliability.md S2).
 	Rules []event.AccessRule
 	// EntityRules returns the access rules of the queue or topic that a resource path lies in, nil when it lies in none. The path
 	// is clean: lower-case, decoded, without outer slashes. Called for every token and every use of one that such a rule signed,
@@ -41,7 +41,7 @@ type Options struct {
 	Hosts []string
 	// Development accepts tokens made for any host name.
 	Development bool
-	// JWT accepts the identity tokens of an issuer. nil: none are.
+	// JWT accepts the identity tokens of an issuer. nil: none are accepted.
 	JWT *JWT
 	// AnyBearer lets everything that looks like a bearer token have all rights (management-api.md 1.7). Without Development, or
 	// with JWT, it has no effect.
@@ -74,7 +74,7 @@ func New(o Options) *Verifier {
 }
 
 // SetRules replaces the rules of the namespace. Tokens of rules or keys that are gone are refused from now on, and grants made
-// for them hold no longer; who acts on grants has to look at them again (reliability.md S10).
+// for them hold no longer; whoever holds a grant has to ask again (reliability.md S10).
 func (v *Verifier) SetRules(rules []event.AccessRule) {
 	rules = slices.Clone(rules)
 	v.rules.Store(&rules)
@@ -91,7 +91,7 @@ type Grant struct {
 	key   *event.Secret // that signed; a pointer, so that no formatter shows it
 }
 
-// level is where the rule stands that a grant comes from.
+// level says where the rule that a grant comes from is defined.
 type level uint8
 
 const (
@@ -101,8 +101,9 @@ const (
 )
 
 // Verify checks a token for an audience: a URL, or a bare path (wire-protocol.md 2.4, 2.5; reliability.md S5 to S9). The token is a
-// shared access signature, or an identity token with or without "Bearer " before it. Signature before expiry before scope, so a
-// peer without a key learns nothing.
+// shared access signature, or an identity token with or without "Bearer " before it. The signature is checked before the expiry, and the
+// expiry before the scope, so a peer without a key learns nothing. An error wraps one of those above; with [ErrExpired] the grant's Expires
+// says until when the token was valid.
 func (v *Verifier) Verify(token, audience string, now time.Time) (Grant, error) {
 	r, ok := v.Resource(audience)
 	return v.verify(token, r.path, ok, now)
@@ -160,7 +161,7 @@ func (v *Verifier) verifySAS(token, path string, known bool, now time.Time) (Gra
 	return g, nil
 }
 
-// signer finds the rule whose key made the signature, that of the entity before that of the namespace. Always four keys are
+// signer finds the rule whose key made the signature, that of the entity before that of the namespace. Four keys are always
 // tried: an unknown name costs as much as a wrong key (reliability.md S6).
 func (v *Verifier) signer(t *sasToken, path string) (Grant, bool) {
 	var g Grant
@@ -223,8 +224,8 @@ func (g Grant) Expired(now time.Time) bool { return !g.Expires.IsZero() && !now.
 // OfNamespace reports whether the grant comes from the namespace, not from the rule of one entity.
 func (g Grant) OfNamespace() bool { return g.level != ofEntity }
 
-// inForce looks the rule up again, an entity's rule where it is to be used: below one entity there may be another, with rules of
-// its own (management-api.md 5.1).
+// inForce looks up again the rule that a grant comes from; that of an entity, at the path where the grant is used: below one entity there may
+// be another, with rules of its own (management-api.md 5.1).
 func (v *Verifier) inForce(g Grant, path string) bool {
 	var rules []event.AccessRule
 	switch g.level {

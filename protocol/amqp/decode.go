@@ -5,9 +5,8 @@ import (
 	"math"
 )
 
-// SkipValue checks the value at the start of src and returns what follows it. It accepts and refuses exactly what
-// DecodeValue does and allocates nothing, except for a map of more than 16 keys a scratch buffer that is used again. An
-// error is a *DecodeError.
+// SkipValue checks the value at the start of src and returns what follows it. It accepts and refuses exactly what DecodeValue does. It
+// allocates nothing but a scratch buffer, which is reused, for a map of more than 16 keys. An error is a *DecodeError.
 func SkipValue(src []byte, lim Limits) (rest []byte, err error) {
 	r := newReader(src, lim)
 	r.skip()

@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// sourceField reads a source, which may be null, and empty in any way.
+// sourceField reads a source, which may be null, or a list of any encoding with no fields.
 func (r *fields) sourceField() *Source {
 	if !r.next() {
 		return nil
@@ -36,7 +36,7 @@ func (c *Source) decode(r *fields) {
 	r.closeFields(s)
 }
 
-// targetField reads a target or coordinator, which may be null, and empty in any way.
+// targetField reads a target or coordinator, which may be null, or a list of any encoding with no fields.
 func (r *fields) targetField() Terminus {
 	if !r.next() {
 		return nil
@@ -91,7 +91,7 @@ func (r *fields) errorField() *Error {
 	return nil
 }
 
-// decode reads one to three fields (wire-protocol 9.1).
+// decode reads the one to three fields of an error (wire-protocol 9.1).
 func (e *Error) decode(r *fields) {
 	s := r.openFields()
 	if r.require("error without condition") {
@@ -119,15 +119,15 @@ func (r *fields) stateField() DeliveryState {
 	return nil
 }
 
-// lastState is the last transactional state that transfers had. All of those in a transaction have the same one, and nothing but that is
-// in it.
+// lastState is the transactional state that was decoded last. All transfers of a transaction carry the same one, which holds nothing but the
+// transaction's id, so it is decoded once for all of them.
 type lastState struct {
 	encoded []byte
 	state   DeliveryState
 	limits  Limits // under which it was decoded
 }
 
-// maxLastState is how many bytes a state has that is remembered, at most.
+// maxLastState is the size in bytes of the largest encoded state that is remembered.
 const maxLastState = 64
 
 // transferState is stateField of a transfer.

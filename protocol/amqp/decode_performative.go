@@ -12,10 +12,10 @@ func DecodePerformative(body []byte, lim Limits) (p Performative, payload []byte
 	return r.finish(p)
 }
 
-// Decoder is DecodePerformative for a busy connection: transfers, dispositions and flows are decoded into the Decoder's own
-// structs, without allocating. The performative returned, its DeliveryTag and the payload are valid until the next call and
-// as long as body does not change; delivery states and maps are the caller's to keep, and not to be changed: transfers one after
-// the other in the same transaction have the same state. A Decoder belongs to one goroutine.
+// Decoder is DecodePerformative for a busy connection: transfers, dispositions and flows are decoded into the Decoder's own structs, without
+// allocating. The performative returned, its DeliveryTag and the payload are valid until the next call and as long as body does not change.
+// Delivery states and maps may be kept, but must not be changed: successive transfers of one transaction share their state. A Decoder belongs
+// to one goroutine.
 type Decoder struct {
 	Limits Limits // the zero Limits means DefaultLimits
 
@@ -216,7 +216,7 @@ func (p *Detach) decode(r *fields) {
 	r.closeFields(s)
 }
 
-// lonelyError reads the fields of a composite whose only one is an error.
+// lonelyError reads the fields of a composite whose only field is an error.
 func (r *fields) lonelyError() *Error {
 	s := r.openFields()
 	e := r.errorField()

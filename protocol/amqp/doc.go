@@ -3,8 +3,8 @@
 // them writes (docs: wire-protocol 9).
 //
 // It does not know that a broker exists. It opens no socket, starts no goroutine, reads no clock and holds no state but what
-// a Decoder keeps for the one goroutine that owns it. Everything else is a function of its arguments. Where frames begin and
-// end in a stream is the business of whoever reads it: the limits there depend on the peer and on whether it has logged in.
+// a Decoder keeps for the one goroutine that owns it. Everything else is a function of its arguments. Finding where frames begin and end in a
+// stream is left to the stream's reader: the limits there depend on the peer and on whether it has logged in.
 //
 // Invariants:
 //
@@ -17,7 +17,7 @@
 //     AppendDisposition and AppendFlow, ScanMessage, MapEntries and PropertiesField.
 //  5. A message's bytes are looked at and not rebuilt: ScanMessage finds the sections, and Sections.Tail stays as sent.
 //
-// The way in of a frame that has arrived whole, with the decoder of its connection:
+// Decoding a frame that has arrived whole, with the decoder of its connection:
 //
 //	h, err := amqp.ParseFrameHeader(frame)                    // *FramingError: close with CondFramingError
 //	p, payload, err := decoder.Decode(frame[4*int(h.DOFF):]) // *DecodeError: close with CondDecodeError
@@ -27,7 +27,7 @@
 //		id, ok := amqp.PropertiesField(s.Properties.Of(payload), amqp.FieldMessageID)
 //	…
 //
-// and a delivery's way out:
+// and encoding a delivery:
 //
 //	room := int(maxFrameSize) - amqp.TransferHeaderSize(&t)
 //	out = amqp.AppendTransferHeader(out, channel, &t, len(part))

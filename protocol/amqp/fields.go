@@ -6,7 +6,7 @@ import (
 )
 
 // Fields of composites. A composite arrives as a list that may be cut after its last set field; its fields may be null
-// (wire-protocol 9.1). So every function below first asks next whether there is a value, and has a zero result if not.
+// (wire-protocol 9.1). So every function below first calls next, and returns zero if there is no value.
 // Fields behind the last one known are checked and ignored, as the real service's decoder does.
 
 // fields reads the fields of composites.
@@ -18,7 +18,7 @@ type fields struct {
 
 func newFields(src []byte, lim Limits) fields { return fields{reader: newReader(src, lim)} }
 
-// scope is what the fields of an outer composite continue with.
+// scope is where reading the outer composite goes on once the inner one has been read.
 type scope struct{ end, left int }
 
 // openFields starts reading the list of a composite whose descriptor has been read.

@@ -79,7 +79,7 @@ func AppendTransferHeader(dst []byte, channel uint16, t *Transfer, payloadSize i
 // TransferHeaderSize returns how many bytes AppendTransferHeader appends for t, to know how much payload fits in a frame. It
 // allocates only for states other than Accepted and Released.
 func TransferHeaderSize(t *Transfer) int {
-	const flags, tag, mode = 5, 1, 1 // fields of a byte, be they null or not, and the constructors of two more
+	const flags, tag, mode = 5, 1, 1 // fields that take one byte even when null, and the constructors of two more
 	fields := uintSize(t.Handle) + optUintSize(t.DeliveryID) + optUintSize(t.MessageFormat) + flags + tag + mode
 	if t.DeliveryTag != nil {
 		fields += 1 + len(t.DeliveryTag)

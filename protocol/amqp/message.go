@@ -84,11 +84,11 @@ type Sections struct {
 	BodyKind              BodyKind
 	BodyCount             int    // sections the body is made of
 	TTL                   uint32 // the header's, milliseconds; 0: none
-	// LongDescriptors tells that some section's descriptor is not the small 00 53 7x: AppendNormalized has a use.
+	// LongDescriptors reports that the descriptor of some section is not in the small form 00 53 7x, so AppendNormalized has work to do.
 	LongDescriptors bool
-	// Unordered tells that the sections are not in the order of the specification (AMQP 3.2).
+	// Unordered reports that the sections are not in the order of the specification (AMQP 3.2).
 	Unordered bool
 }
 
-// Regular tells that the message can be stored as it is.
+// Regular reports whether the message can be stored as it is: its descriptors are small and its sections in order.
 func (s *Sections) Regular() bool { return !s.LongDescriptors && !s.Unordered }

@@ -79,7 +79,7 @@ type Attach struct {
 	Unsettled            Map
 	IncompleteUnsettled  bool
 	InitialDeliveryCount Opt[uint32] // null from a sender is written as 0
-	MaxMessageSize       Opt[uint64] // bytes; to a client that sends it must be 1 to 2^31-1 (wire-protocol 0.2)
+	MaxMessageSize       Opt[uint64] // bytes; in the answer to a sending client it must be 1 to 2^31-1 (wire-protocol 0.2)
 	OfferedCapabilities  []Symbol
 	DesiredCapabilities  []Symbol
 	Properties           Map

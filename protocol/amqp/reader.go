@@ -161,8 +161,8 @@ func isASCII(b []byte) bool {
 	return true
 }
 
-// enter reads the size and count of a compound whose constructor stands before pos, and makes its end the end. ok is false
-// after an error; otherwise leave must follow.
+// enter reads the size and count of a compound whose constructor stands before pos, and lets the reader go no further than the compound's end.
+// ok is false after an error; otherwise leave must follow.
 func (r *reader) enter(code byte) (count, outer int, ok bool) {
 	at, wide := r.pos-1, code&0x10 != 0
 	n, ok := r.size(wide)
@@ -274,7 +274,7 @@ func (r *reader) skipArray(code byte) {
 	r.leave(outer)
 }
 
-// skipElements reads count elements behind their constructor elem, of the array at at.
+// skipElements reads count elements behind their constructor elem, of the array that begins at at.
 func (r *reader) skipElements(at int, elem byte, count int) {
 	width := elementWidth(elem)
 	switch {

@@ -4,9 +4,10 @@ import "iter"
 
 // ScanMessage finds the sections of the encoded message b and checks everything in it that could hurt a consumer
 // (reliability S15-S17, F20): the number of sections, sizes, counts, depth, texts, keys, and the types of the
-// fields of header and properties. It builds no value and allocates nothing, except for a map of more than 16 keys a scratch
-// buffer that is used again. The limits hold for each section, ZeroWidth for all of them together. A message without any
-// section is well-formed. An error is a *DecodeError.
+// fields of header and properties. It builds no value and allocates nothing but a scratch buffer, which is reused, for a map of more than 16
+// keys.
+// The limits hold for each section, ZeroWidth for all of them together. A message without any section is well-formed. An error is a
+// *DecodeError.
 func ScanMessage(b []byte, lim Limits) (Sections, error) {
 	r := newFields(b, lim)
 	var s Sections
@@ -199,8 +200,8 @@ func DataSections(body []byte) iter.Seq[[]byte] {
 }
 
 // AppendNormalized appends the message b, of sections s, with the sections in their order and every section's descriptor in
-// its small form; the values stay as they are. It is for messages that are not Regular: clients that look for 00 53 7x could
-// not read the ones (wire-protocol 5.1), and some SDKs write the footer before the body or the delivery annotations last.
+// its small form; the values stay as they are. It is for messages that are not Regular: some clients look for 00 53 7x and cannot read longer
+// descriptors (wire-protocol 5.1), and some SDKs write the footer before the body or the delivery annotations last.
 func AppendNormalized(dst, b []byte, s *Sections) []byte {
 	if s.Regular() {
 		return append(dst, b...)

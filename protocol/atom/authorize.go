@@ -58,8 +58,8 @@ var operations = map[routeKind]map[string]string{
 	rulePath:          {http.MethodGet: "GetRule", http.MethodPut: "CreateOrUpdateRule", http.MethodDelete: "DeleteRule"},
 }
 
-// authorize checks that the token gives the right to do what is asked (management-api.md 5.1). The answers do not depend on what
-// there is, but for one that clients test: that there is no queue or topic is told to whoever has a token for its path.
+// authorize checks that the token gives the right to do what is asked (management-api.md 5.1). The answers do not depend on what exists, with
+// one exception that clients test for: any token for a path is enough to be told that no queue or topic is there.
 func (r *request) authorize() error {
 	rights := r.grant.Rights
 	switch r.route.kind {

@@ -77,13 +77,13 @@ func (r *request) putEntity(w http.ResponseWriter) error {
 	if err != nil {
 		return r.refused(err, r.missingForPut())
 	}
-	if mode == engine.UpdateOnly && e.Kind != event.Subscription { // of a new one there is none (management-api.md 1.5)
+	if mode == engine.UpdateOnly && e.Kind != event.Subscription { // a new entity has none yet (management-api.md 1.5)
 		w.Header().Set("ETag", etag(e))
 	}
 	return r.writeEntry(w, status, r.route.address(e), r.entityEntry(e, nil))
 }
 
-// mayPut refuses a put for what is there, or is not.
+// mayPut refuses to create what exists and to update what does not.
 func (r *request) mayPut(mode engine.PutMode, kind event.EntityKind, old *engine.Entity, path string) error {
 	if kind == event.Subscription && (r.entity == nil || r.entity.Kind != event.Topic) {
 		return r.missingForPut()
@@ -115,7 +115,7 @@ func (r *request) missingForPut() *refusal {
 	return refuse(http.StatusNotFound, 0, "The incoming request is not recognized as a namespace policy put request.")
 }
 
-// deleteEntity ends whatever a path names.
+// deleteEntity deletes the queue, topic or subscription that the path names.
 func (r *request) deleteEntity(w http.ResponseWriter) error {
 	e, _ := r.target()
 	missing := noService()

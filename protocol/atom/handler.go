@@ -94,8 +94,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	}
 }
 
-// answer answers a request, or says why not and has written nothing. Who asks is found out first: without a token nothing is
-// told, not even what paths there are (reliability.md S21).
+// answer answers a request, or returns why not and has written nothing. The token is checked first: without one nothing is told, not even what
+// paths there are (reliability.md S21).
 func (r *request) answer(w http.ResponseWriter) error {
 	if !r.h.knownHost(r.Host) {
 		return refuse(http.StatusMisdirectedRequest, 0, "The host name is not known here: the setting hosts has those that are.")
@@ -119,7 +119,7 @@ func (r *request) answer(w http.ResponseWriter) error {
 	}
 	if r.entity != nil {
 		w.Header().Set("ETag", etag(r.entity))
-		if r.entity.Properties.EnablePartitioning { // one that an older version has made has one
+		if r.entity.Properties.EnablePartitioning { // an entity made by an older version has one partition
 			w.Header().Set("Ledgerbus-Partitions", strconv.Itoa(len(r.entity.Hosts)))
 		}
 	}

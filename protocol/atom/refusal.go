@@ -73,12 +73,12 @@ func (r *request) alreadyExists() *refusal {
 	return refuse(http.StatusConflict, 0, "The messaging entity '%s' already exists.", r.messagingEntity())
 }
 
-// ruleNotFound is what is said of a rule that is not there to whoever reads or changes it.
+// ruleNotFound is the answer to a read or change of a rule that does not exist.
 func (r *request) ruleNotFound() *refusal {
 	return refuse(http.StatusNotFound, 0, "Entity '%s' was not found.", r.messagingEntity())
 }
 
-// refused turns an error of the engine into an answer; missing is the one when the thing is not there.
+// refused turns an error of the engine into an answer; missing is the answer when the thing does not exist.
 func (r *request) refused(err error, missing *refusal) error {
 	var e *engine.Error
 	switch {

@@ -89,9 +89,9 @@ func parseRoute(path string) route {
 	return r
 }
 
-// isClean reports whether a path says the same to whoever reads it: no segment is empty, none is made of dots, nothing looks like
-// an escape or a scheme or a slash that is none, all of it can be seen, and what names a queue or topic does not end in a dot.
-// Nothing has another path.
+// isClean reports whether every reader takes the path for the same one: no segment is empty, none is made of dots, nothing looks like an
+// escape, a scheme or a slash without being one, every character is visible, and what names a queue or topic does not end in a dot. Nothing
+// has a path that is not clean.
 func (r *route) isClean() bool {
 	switch {
 	case r.path != "" && strings.Contains("/"+r.path+"/", "//"), strings.Contains(r.path, `\`), strings.HasSuffix(r.entity, "."),

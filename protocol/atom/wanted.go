@@ -64,7 +64,7 @@ func (w *wanted) properties() (event.Properties, error) {
 	return p, nil
 }
 
-// unchanged tells that a size is what it was: the operator's file may give sizes that the tier does not have, and a client that
+// unchanged reports whether a size is what it was: the operator's file may give sizes that the tier does not have, and a client that
 // sends back what it has read changes nothing.
 func unchanged(property string, p, old *event.Properties) bool {
 	switch property {

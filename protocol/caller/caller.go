@@ -12,7 +12,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/access"
 )
 
-// What keeps a request from being looked at, beside what is wrong with a token.
+// Reasons why a request is refused before it is looked at, beside a bad token.
 var (
 	// ErrNoToken: the request has no Authorization.
 	ErrNoToken = errors.New("caller: no token")
@@ -30,8 +30,8 @@ const (
 // firstConnection keeps the numbers of requests apart from those of AMQP connections in the audit.
 const firstConnection = 1 << 40
 
-// Authenticator is where a request shows its token. It is safe for concurrent use; one is enough for a broker, so that no two requests have the same
-// number.
+// Authenticator checks the tokens of requests. It is safe for concurrent use. One is enough for a broker, so that no two requests have the
+// same number.
 type Authenticator struct {
 	Access   *access.Verifier
 	Failures *access.Failures // counts bad tokens by address; nil: nobody does
@@ -40,8 +40,8 @@ type Authenticator struct {
 	requests atomic.Uint64
 }
 
-// Login checks the token of a request for a decoded path. The error is [ErrNoToken], [ErrAddress] or what package access has for a token. A
-// caller whose tokens were bad often waits for it.
+// Login checks the token of a request for a decoded path. The error is [ErrNoToken], [ErrAddress] or an error of [access.Verifier.VerifyPath].
+// After many bad tokens from the caller's address the answer is held back for a while.
 func (d *Authenticator) Login(r *http.Request, path string, now time.Time) (access.Grant, error) {
 	token := r.Header.Get("Authorization")
 	if token == "" {
@@ -66,7 +66,7 @@ func peer(r *http.Request) string {
 	return host
 }
 
-// failed counts a token that nobody signed, and lets its sender wait when there have been many. One that has expired, or is for another
+// failed counts a token without a valid signature, and delays the answer when there have been many. One that has expired, or is for another
 // resource, was signed with a key.
 func (d *Authenticator) failed(r *http.Request, err error, now time.Time) {
 	if d.Failures == nil || errors.Is(err, access.ErrExpired) || errors.Is(err, access.ErrScope) {
@@ -94,7 +94,7 @@ func (d *Authenticator) logger() *slog.Logger {
 	return d.Logger
 }
 
-// Origin says where a change comes from. The link is what the audit calls the way in.
+// Origin says who makes a change, and from where. link is the name that the audit has for the way it came, such as the API.
 func (d *Authenticator) Origin(r *http.Request, g access.Grant, link, path string) *engine.Origin {
 	return &engine.Origin{
 		Connection: firstConnection + d.requests.Add(1), RemoteAddress: Clip(r.RemoteAddr, maxAddress), Product: Clip(r.UserAgent(), maxName),
@@ -102,7 +102,7 @@ func (d *Authenticator) Origin(r *http.Request, g access.Grant, link, path strin
 	}
 }
 
-// Clip cuts a text to that many bytes, at the end of a character.
+// Clip cuts a text to at most most bytes, at the end of a character.
 func Clip(s string, most int) string {
 	if len(s) <= most {
 		return s

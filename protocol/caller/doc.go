@@ -3,7 +3,7 @@
 //
 //	authenticator := &caller.Authenticator{Access: verifier, Failures: failures}
 //	grant, err := authenticator.Login(r, "orders", now)
-//	if err == nil && grant.Rights.Has(access.Manage) { … authenticator.Origin(r, grant, "orders") … }
+//	if err == nil && grant.Rights.Has(access.Manage) { … authenticator.Origin(r, grant, "management", "orders") … }
 //
-// It decides nothing: what a token allows is known to package access, what is answered to whoever has none to those who ask.
+// It decides nothing: package access knows what a token allows, and the caller of this package what to answer to a request without one.
 package caller

@@ -16,7 +16,7 @@ const (
 
 const maxRequestID = 256 // bytes
 
-// Why is what a request says of the change that it asks for. A refusal is an [*engine.Error].
+// Why returns the reason that a request gives for the change it asks for. An error is an [*engine.Error], which refuses the request.
 func Why(r *http.Request) (why event.ReasonGiven, err error) {
 	given := r.Header.Values(ReasonHeader)
 	if len(given) > 1 {

@@ -70,7 +70,7 @@ func (b backup) send(c *call) {
 	}
 }
 
-// patient writes to a client that may take as long as it likes in all, and not forever over one piece.
+// patient writes to a client that may take any time in all, but not more than stallTime over one piece.
 type patient struct{ c *call }
 
 func (p patient) Write(b []byte) (int, error) {

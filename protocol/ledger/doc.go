@@ -4,6 +4,6 @@
 //	h := ledger.New(ledger.Options{Operations: namespace, Callers: authenticator, Now: namespace.Now})
 //	if ledger.Owns(r.URL.Path) { h.ServeHTTP(w, r) }
 //
-// Every request is a row of one table (routes.go): method, path, the right that it takes, and what answers it. Whoever has no token is told
-// nothing, not even what paths there are; whoever has one without the right, only that. It holds no state of its own.
+// Every request is a row of one table (routes.go): method, path, the right that it takes, and what answers it. A caller without a token is
+// told nothing, not even what paths there are; one whose token lacks the right, only that. The package holds no state of its own.
 package ledger

@@ -92,7 +92,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.write(http.StatusOK, answer)
 }
 
-// answer answers a request, or says why not and has done nothing. Who asks is found out first: without a token nothing is told, not even what
+// answer answers a request, or returns why not and has done nothing. The token is checked first: without one nothing is told, not even what
 // paths there are.
 func (c *call) answer() (any, error) {
 	var err error
@@ -100,7 +100,7 @@ func (c *call) answer() (any, error) {
 		return nil, unverified(err)
 	}
 	r, vars, methods := find(c.Method, c.URL.Path)
-	needed := access.Manage // to be told that there is nothing
+	needed := access.Manage // it takes Manage to be told that there is no such path
 	if r != nil {
 		needed = r.right
 	}

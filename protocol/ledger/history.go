@@ -53,7 +53,7 @@ func (c *call) deleteHistoryPolicy() (any, error) {
 	return c.sayOfHistory(engine.PutHistoryPolicy{Pattern: args.Pattern, Remove: true})
 }
 
-// sayOfHistory carries out what concerns a pattern, and answers with all policies. What is said of the namespace, settings say.
+// sayOfHistory sets or removes the policy of a pattern, and answers with all policies. That of the namespace stands in the settings.
 func (c *call) sayOfHistory(cmd engine.PutHistoryPolicy) (any, error) {
 	if err := engine.CheckHistoryPattern(cmd.Pattern); err != nil {
 		return nil, err

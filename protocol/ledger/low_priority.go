@@ -10,13 +10,13 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// stateFactor is how many bytes of memory a byte of a stored state takes about, with what is read of it before it is decoded.
+// stateFactor is about how many bytes of memory one byte of a stored state takes, including what is read before it is decoded.
 const stateFactor = 3
 
-// lookEvery is after how many frames it is looked whether there is memory.
+// lookEvery is the number of frames after which the memory is looked at again.
 const lookEvery = 256
 
-// lowPriorityLog is a log that is read only while nobody else needs what that takes.
+// lowPriorityLog is a log that is read only while nobody else needs the memory and the processor.
 type lowPriorityLog struct {
 	log.Partition
 	log.Finder
@@ -27,7 +27,7 @@ type lowPriorityLog struct {
 	refused bool
 }
 
-// everything is what a log has where there are no indexes, or no base.
+// everything stands in for the indexes or the base that a log does not have: a search finds all of the log.
 type everything struct {
 	log.Partition
 	log.Bases

@@ -19,10 +19,10 @@ const (
 	mostPaceRest = 20 * time.Millisecond
 )
 
-// pace has one question rest while the logs of its broker grow.
+// pace makes one question rest now and then while the logs of its broker grow.
 type pace struct {
 	logs  []log.Partition
-	ends  event.LSN // of all logs, together, when it was looked last
+	ends  event.LSN // of all logs, added up, at the last look
 	began time.Time // of the work since the last rest
 	now   func() time.Time
 	give  func()
@@ -32,7 +32,7 @@ type pace struct {
 func newPace(ctx context.Context, of past.Source) *pace {
 	p := &pace{now: time.Now, give: runtime.Gosched, sleep: sleep}
 	for _, id := range of.Partitions() {
-		if l, err := of.Open(ctx, id); err == nil { // of one that does not serve nobody has to wait
+		if l, err := of.Open(ctx, id); err == nil { // nobody waits for a partition that does not serve
 			p.logs = append(p.logs, l)
 		}
 	}
@@ -53,7 +53,7 @@ func (p *pace) grown() bool {
 	return changed
 }
 
-// yield gives the processor to whoever waits for it. What that takes is no work of ours.
+// yield gives the processor to whoever waits for it. That time does not count as work.
 func (p *pace) yield() {
 	before := p.now()
 	p.give()

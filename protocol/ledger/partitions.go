@@ -49,7 +49,7 @@ func (c *call) restartPartition() (any, error) {
 	return partitionShown(status), nil
 }
 
-// partition is the one that the path names. Beside it such a request has no arguments.
+// partition is the one that the path names. A request about one has no other arguments.
 func (c *call) partition() (engine.PartitionID, error) {
 	if err := c.arguments(&struct{}{}); err != nil {
 		return 0, err

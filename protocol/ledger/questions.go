@@ -24,10 +24,11 @@ const (
 	mostQuestions = 4
 	// questionTime is how long an answer may take.
 	questionTime = 10 * time.Minute
-	// tellAfter is how long a line may wait for others that go with it, and waitAfter when whoever asked is told that there is none yet.
+	// tellAfter is how long a line may wait to be sent together with others, and waitAfter how long nothing may be found before the client is told
+	// so.
 	tellAfter = 50 * time.Millisecond
 	waitAfter = 10 * time.Second
-	// linesKept is how many bytes of lines may wait.
+	// linesKept is how many bytes of lines may wait to be sent.
 	linesKept = 32 << 10
 )
 
@@ -37,7 +38,7 @@ var (
 	errLong          = refuse(http.StatusServiceUnavailable, "The answer takes longer than %v: ask about less, or ask a backup.", questionTime)
 )
 
-// question is the row of a verb.
+// question is the route of a question, which its verb names.
 func question(verb string) route {
 	return route{http.MethodGet, "v1/" + verb, access.ReadHistory, func(c *call) (any, error) {
 		q, err := past.ParseQuestion(verb, c.URL.Query(), c.now.Std().UTC())
@@ -47,7 +48,7 @@ func question(verb string) route {
 		if q.Bodies && !c.grant.Rights.Has(access.ReadBodies) {
 			return nil, refuse(http.StatusForbidden, "The token does not give the right %v, which bodies take.", access.ReadBodies)
 		}
-		if h, ok := c.h.Past.(log.RemoteLeaser); ok && q.Verb == "log" { // whoever reads a log goes on where it ends
+		if h, ok := c.h.Past.(log.RemoteLeaser); ok && q.Verb == "log" { // a reader of a log comes back for what follows
 			h.Lease(c.grant.Rule+" "+c.RemoteAddr[:max(0, strings.LastIndexByte(c.RemoteAddr, ':'))], q.Partition, q.From)
 		}
 		return c.readHistory(func(ctx context.Context, from past.Source, a *answering) error {
@@ -238,7 +239,7 @@ type source struct {
 	pace  *pace
 }
 
-// Namespace says which one the logs are of.
+// Namespace returns the namespace that the logs are of.
 func (s *source) Namespace() format.Namespace {
 	if n, ok := s.Source.(interface{ Namespace() format.Namespace }); ok {
 		return n.Namespace()

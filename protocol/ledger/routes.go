@@ -35,7 +35,7 @@ func Owns(path string) bool {
 	return strings.EqualFold(path[:len(path)-len(rest)], wire.Prefix) && (rest == "" || rest[0] == '/')
 }
 
-// find is the row of a request, with what stands for the segments in braces. Without one: the methods that the path has, none if there is no
+// find is the route of a request, with what stands for the segments in braces. Without one: the methods that the path has, none if there is no
 // such path. Letter case matters, as in all of a URL.
 func find(method, path string) (r *route, vars map[string]string, methods []string) {
 	rest, ok := strings.CutPrefix(path, wire.Prefix+"/")
@@ -54,7 +54,7 @@ func find(method, path string) (r *route, vars map[string]string, methods []stri
 	return nil, nil, methods
 }
 
-// match compares a path with a pattern, segment by segment. Nothing stands for an empty one.
+// match compares a path with a pattern, segment by segment. An empty segment matches nothing.
 func match(pattern, path string) (vars map[string]string, ok bool) {
 	want, given := strings.Split(pattern, "/"), strings.Split(path, "/")
 	if len(want) != len(given) {

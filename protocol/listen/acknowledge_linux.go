@@ -5,8 +5,8 @@ import (
 	"syscall"
 )
 
-// acknowledge sends the acknowledgement that the kernel would keep back for up to 40 ms, to save a packet. That it is to be quick
-// does not stay with the socket: the next thing written takes it away, so this is called each time (tcp(7), TCP_QUICKACK).
+// acknowledge sends the acknowledgement that the kernel would keep back for up to 40 ms, to save a packet. The socket option does not last:
+// the next write undoes it, so this is called each time (tcp(7), TCP_QUICKACK).
 func acknowledge(nc net.Conn) {
 	sc, ok := nc.(syscall.Conn)
 	if !ok {

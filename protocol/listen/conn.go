@@ -33,7 +33,7 @@ func (c *plain) SyscallConn() (syscall.RawConn, error) {
 	return nil, errors.ErrUnsupported
 }
 
-// WakeReader ends a read that waits, with [os.ErrDeadlineExceeded]. Who reads calls Awake and may read on.
+// WakeReader ends a read that waits, with [os.ErrDeadlineExceeded]. The reader then calls Awake and may read on.
 func (c *plain) WakeReader() error { return c.SetReadDeadline(past) }
 
 // Awake lets reads wait again.
@@ -45,7 +45,7 @@ var past = time.Unix(1, 0)
 // Acknowledge makes the kernel acknowledge now what it has received, where it can.
 func (c *plain) Acknowledge() { acknowledge(c.Conn) }
 
-// CloseWrite ends what is sent, not what is read.
+// CloseWrite closes the sending direction only.
 func (c *plain) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -106,9 +106,9 @@ func (c *encrypted) Write(p []byte) (int, error) {
 	})
 }
 
-// patience is how long a write may stand still: the time from a call of SetWriteDeadline to the deadline. Each piece of a
-// write gets it anew, so that a peer that reads slowly is kept and one that does not read is not (reliability.md 8, write
-// without progress), on connections that cannot go on after a deadline.
+// patience is how long a write may make no progress: the time from a call of SetWriteDeadline to the deadline. It is for connections that
+// cannot go on after a missed deadline: each piece of a write gets it anew, so that a peer that reads slowly is kept and one that does not
+// read is not (reliability.md 8, write without progress).
 type patience struct{ d atomic.Int64 } // nanoseconds; 0: without end
 
 func (p *patience) until(t time.Time) {
@@ -135,7 +135,7 @@ func inPieces(p []byte, write func([]byte) error) (n int, err error) {
 	}
 }
 
-// pendingConn is a connection that has not been handed to the AMQP server: it counts until it leaves.
+// pendingConn is a connection that has not been handed to the AMQP server: it is counted until leave is called.
 type pendingConn struct {
 	net.Conn        // as it came from the listener
 	host     string // of the peer

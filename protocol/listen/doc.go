@@ -5,11 +5,11 @@
 //	go s.Serve(ctx, listener, listen.Any)
 //	defer s.Close()
 //
-// It knows bytes, not brokers: who speaks AMQP is handed to [Options.AMQP] as a connection, what else is asked over HTTP goes to
-// [Options.Handler]. What it hands on can be asked for what lies beneath: a plain connection has SyscallConn, one inside TLS has
-// ConnectionState. The Handler gets requests of our own pages and of no page, with TLS set and never without a Host; their paths are
-// as they came.
+// It knows bytes, not brokers: a connection that speaks AMQP is handed to [Options.AMQP], and other requests over HTTP go to
+// [Options.Handler]. A connection that is handed on shows what lies beneath: a plain one has SyscallConn, one inside TLS has ConnectionState.
+// The Handler never gets a request that the page of another origin made. Its requests have TLS set if they came inside TLS, are never without
+// a Host, and have their paths as they came.
 //
-// A connection has one goroutine until it is handed on, which becomes the AMQP server's; HTTP has net/http's. Until then it is
-// pending: counted, together and per address, and cut when it does not say in time what it wants (reliability.md 8).
+// A connection has one goroutine, which becomes the AMQP server's when it is handed on; HTTP has net/http's. Until then it is pending:
+// counted, in total and per address, and cut when it does not say in time what it wants (reliability.md 8).
 package listen

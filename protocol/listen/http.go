@@ -51,7 +51,7 @@ func (s *Server) newHTTP() *http.Server {
 	})))
 	// Not a ServeMux, which redirects unclean paths before anybody has looked at the token (reliability.md S21).
 	all := complete(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == healthPath && !r.URL.Query().Has("api-version") { // with one it is a queue of that name
+		if r.URL.Path == healthPath && !r.URL.Query().Has("api-version") { // with an api-version it is about a queue of that name
 			s.serveHealth(w, r)
 			return
 		}
@@ -67,7 +67,8 @@ func (s *Server) newHTTP() *http.Server {
 	}
 }
 
-// lingers is for how long Close waits for connections of HTTP that are over. net/http gives a peer half a second to read its answer before it closes.
+// lingers is how long Close waits for HTTP connections that are about to end: net/http gives a peer half a second to read its answer before it
+// closes.
 const lingers = time.Second
 
 // answering counts the connections that net/http has.
@@ -77,7 +78,7 @@ type answering struct {
 	none chan struct{} // closed when there is none any more; nil: nobody waits for that
 }
 
-// state is told what becomes of a connection. One that carries AMQP is not net/http's any more.
+// state counts connections; net/http calls it. One that carries AMQP is no longer net/http's.
 func (a *answering) state(_ net.Conn, now http.ConnState) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -92,7 +93,7 @@ func (a *answering) state(_ net.Conn, now http.ConnState) {
 	}
 }
 
-// wait returns when nobody answers any more, or after a time: who answers may wait for the disk. It is called once.
+// wait returns when net/http has no connection left, or after lingers: an answer may be waiting for the disk. It is called once.
 func (a *answering) wait() {
 	none := make(chan struct{})
 	a.mu.Lock()
@@ -107,8 +108,8 @@ func (a *answering) wait() {
 	}
 }
 
-// complete adds what net/http does not know of a request, for the links in answers: that it came inside TLS, which ends in
-// our own connections, and the address it came to, for a client of HTTP/1.0 that named no host.
+// complete adds what net/http does not know of a request and links in answers need: that it came inside TLS, which ends in our own
+// connections, and the address it came to, for a client of HTTP/1.0 that named no host.
 func complete(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c, ok := r.Context().Value(requestKey{}).(*request); ok {
@@ -137,16 +138,16 @@ func (s *Server) serveHealth(w http.ResponseWriter, r *http.Request) {
 	answer := s.report(healthy, conditions)
 	w.Header().Set("Content-Type", "application/json")
 	if err != nil {
-		if r.Context().Err() == nil && len(conditions) == 0 { // a condition is in the log already, once. // whoever asked is still there: it is not their leaving that failed
+		if r.Context().Err() == nil && len(conditions) == 0 { // the client has not gone, which would be the error; and no condition is there, which would be in the log already
 			s.logger.Warn("not healthy", "error", err)
 		}
 		w.WriteHeader(http.StatusServiceUnavailable)
 		answer = s.report(unhealthy, conditions)
 	}
-	_, _ = io.WriteString(w, answer) // whoever asked may have gone
+	_, _ = io.WriteString(w, answer) // the client may have gone
 }
 
-// health asks whether messages can be accepted. What is wrong is for the log alone: whoever asks needs no token.
+// health asks whether messages can be accepted. What is wrong is said in the log alone, because /health takes no token.
 func (s *Server) health(ctx context.Context) error {
 	if s.options.Health == nil {
 		return nil
@@ -164,7 +165,7 @@ func (s *Server) conditions() []Condition {
 	return s.options.Conditions()
 }
 
-// report is an answer about health with the conditions and notices, if there are any, behind what the emulator answers.
+// report is an answer about health: that of the emulator with the conditions and notices, if there are any, behind it.
 func (s *Server) report(answer string, conditions []Condition) string {
 	if len(conditions) > 0 {
 		answer = withList(answer, "conditions", conditions)
@@ -175,7 +176,7 @@ func (s *Server) report(answer string, conditions []Condition) string {
 	return answer
 }
 
-// withList puts a list into an object, behind what is there.
+// withList adds a member with a list at the end of a JSON object.
 func withList(object, name string, list any) string {
 	text, err := json.Marshal(list)
 	if err != nil {

@@ -2,10 +2,10 @@ package listen
 
 import "time"
 
-// pace allows that many of something at once, and as many in every second (reliability.md 8, accepts). Its owner locks it.
+// pace allows most of something at once, and as many more in every second (reliability.md 8, accepts). Its owner locks it.
 type pace struct {
 	most int
-	paid time.Time // when all that was taken is made up for
+	paid time.Time // when what was taken so far no longer counts
 }
 
 // take counts one and returns how long it is until the next one may be taken.

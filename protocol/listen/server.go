@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Mode says whom a listener takes.
+// Mode says which connections a listener takes.
 type Mode uint8
 
 const (
@@ -32,11 +32,11 @@ type Options struct {
 	TLS *tls.Config
 	// Handler answers what is asked over HTTP, apart from /health and the WebSocket; nil: 404. Bodies are cut at 64 KiB.
 	Handler http.Handler
-	// Health says why messages cannot be accepted and stored now; nil, and a nil error: they can.
+	// Health returns why messages cannot be accepted and stored now, nil if they can. A nil Health: they always can.
 	Health func(context.Context) error
-	// Notices are what whoever watches the broker should know although it works. /health shows them.
+	// Notices are what an operator should know although the broker works. /health shows them.
 	Notices []string
-	// Conditions are the states that keep the broker from doing all of its work now; nil: nobody knows. /health shows them, to everybody: they
+	// Conditions are the states that keep the broker from doing all of its work now; nil: none are known. /health shows them to everybody: they
 	// say nothing of what is stored.
 	Conditions func() []Condition
 	// Hosts are names by which this machine is known, beside localhost: see the check of S24.
@@ -71,7 +71,7 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// Server hands the connections of its listeners to who understands them.
+// Server hands the connections of its listeners to the server of the protocol that each speaks.
 type Server struct {
 	// set once in New
 	options Options
@@ -173,8 +173,8 @@ func (s *Server) pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// admit enters a connection in the books, or closes it and returns nil; wait is how long not to accept another one. Those that are
-// closed do not count: an address over its limit takes nothing from the others.
+// admit counts a connection as pending, or closes it and returns nil; wait is how long to wait before the next accept. Closed ones do not
+// count: an address over its limit takes nothing from the others.
 func (s *Server) admit(nc net.Conn) (v *pendingConn, wait time.Duration) {
 	v = &pendingConn{Conn: nc, host: hostOf(nc.RemoteAddr())}
 	s.mu.Lock()
@@ -206,8 +206,8 @@ func (s *Server) admit(nc net.Conn) (v *pendingConn, wait time.Duration) {
 	return v, wait
 }
 
-// toTell counts a refusal and is how many there have been since the last that was reported, 0 when this one is not: one in a second is
-// enough, for refusals come as fast as peers connect.
+// toTell counts a refusal. It returns how many there have been since the last one that was reported, or 0 when this one is not to be reported:
+// one report a second is enough, for refusals come as fast as peers connect.
 func (s *Server) toTell(why string) (n int) {
 	if why == "" {
 		return 0
@@ -244,7 +244,7 @@ func (s *Server) forget(v *pendingConn) {
 	s.strike(v)
 }
 
-// strike takes a pending connection out of the books, if it stands there. Its caller holds the mutex.
+// strike no longer counts a pending connection, if it was counted. The caller holds the mutex.
 func (s *Server) strike(v *pendingConn) {
 	if _, ok := s.pending[v]; !ok {
 		return
@@ -342,7 +342,7 @@ func (s *Server) meetInside(outer net.Conn, deadline time.Time) (net.Conn, kind,
 	return &encrypted{Conn: tc, unread: first}, k, outer.SetDeadline(time.Time{})
 }
 
-// refusePlain tells a peer without TLS, in the language it speaks, that it is needed.
+// refusePlain tells a peer without TLS, in the protocol it speaks, that TLS is needed.
 func refusePlain(nc net.Conn, k kind) error {
 	switch k {
 	case amqpPlain, amqpToTLS: // the header that would be welcome (wire-protocol.md 1.1)
@@ -388,7 +388,7 @@ func newHandover() *handover {
 	return &handover{conns: make(chan net.Conn), quit: make(chan struct{})}
 }
 
-// over gives a connection to whoever accepts; false: nobody does any more.
+// over gives a connection to Accept; false: the listener is closed.
 func (h *handover) over(c net.Conn) bool {
 	select {
 	case h.conns <- c:

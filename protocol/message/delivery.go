@@ -16,13 +16,13 @@ import (
 type View struct {
 	Peek      bool // it is looked at and not received
 	OmitBody  bool // body and footer are left out
-	LockToken bool // it is locked: the delivery annotations say the token
-	Taken     bool // it is on a transfer without a lock: there are delivery annotations, if only an empty map
+	LockToken bool // it is locked: the delivery annotations hold the lock token
+	Taken     bool // it is delivered without a lock: there are delivery annotations, if only an empty map
 }
 
-// AppendDelivery appends a stored message as it is delivered: the broker's sections around the sender's (5.1, 5.2). stored is the
-// bytes of d.Body, changes are those of d.Changes, the oldest first. It sets d.Header. An error says that the bytes are not what the
-// broker stores; what it returns is then of no use.
+// AppendDelivery appends a stored message as it is delivered: the broker's sections around the sender's (5.1, 5.2). stored is the content of
+// d.Body, changes that of d.Changes, the oldest first. It sets d.Header. An error means that stored or changes are damaged; the bytes returned
+// are then of no use.
 func AppendDelivery(dst, stored []byte, d *engine.Delivery, changes [][]byte, v View) ([]byte, error) {
 	s, err := splitSections(stored)
 	if err != nil {
@@ -57,7 +57,7 @@ func AppendDelivery(dst, stored []byte, d *engine.Delivery, changes [][]byte, v 
 	return append(dst, s.tail...), nil
 }
 
-// parts is the sections of a stored message. It was checked when it came, so only the borders are looked for.
+// parts is the sections of a stored message. It was checked when it came, so only where each section begins and ends is looked for.
 type parts struct {
 	header, deliveryAnnotations, messageAnnotations, properties, applicationProperties []byte
 	tail                                                                               []byte // body and footer
@@ -65,8 +65,8 @@ type parts struct {
 
 var errStored = errors.New("message: stored bytes are no message")
 
-// HeaderSize is how many bytes of a stored message stand beside its body and footer. stored may end anywhere behind where they
-// begin; an error says that it ends before, or is no stored message.
+// HeaderSize returns how many bytes of a stored message are not body or footer. stored may be cut anywhere after the body begins; an error
+// means that it is cut before that, or is no stored message.
 func HeaderSize(stored []byte) (int, error) {
 	s, err := splitSections(stored)
 	return len(stored) - len(s.tail), err
@@ -106,8 +106,8 @@ func splitSections(b []byte) (p parts, err error) {
 	return p, nil
 }
 
-// appendHeader writes the header every delivery has (0.12): the sender's, with the time to live and count of now (5.1). A negative time to
-// live is that of the sender.
+// appendHeader writes the header that every delivery has (0.12): the sender's, with the time to live and delivery count of now (5.1). A
+// negative ttl stands for the sender's.
 func appendHeader(dst, sent []byte, count uint32, ttl time.Duration) ([]byte, error) {
 	var h amqp.Header
 	if sent != nil {
@@ -126,7 +126,8 @@ func appendHeader(dst, sent []byte, count uint32, ttl time.Duration) ([]byte, er
 	return amqp.AppendHeader(dst, &h), nil
 }
 
-// appendDeliveryAnnotations passes the sender's on, without a lock token of its invention, behind the one there is (5.2).
+// appendDeliveryAnnotations writes the lock token, if there is one, and then the sender's delivery annotations without any lock token that the
+// sender set (5.2).
 func appendDeliveryAnnotations(dst, sent []byte, d *engine.Delivery, v View) []byte {
 	start := len(dst)
 	switch {
@@ -145,7 +146,7 @@ func appendDeliveryAnnotations(dst, sent []byte, d *engine.Delivery, v View) []b
 	return dst
 }
 
-// What nearly all transfers have for delivery annotations: a map of the lock token, whose 16 bytes follow, or of nothing.
+// The delivery annotations of nearly all transfers: a map that holds only the lock token, whose 16 bytes follow, or an empty map.
 const (
 	onlyLockToken         = "\x00\x53\x71\xc1\x24\x02\xa3\x10" + keyLockToken + "\x98"
 	noDeliveryAnnotations = "\x00\x53\x71\xc1\x01\x00"
@@ -153,7 +154,7 @@ const (
 
 func isLockToken(key []byte) bool { return string(key) == keyLockToken }
 
-// appendMessageAnnotations replaces the broker's annotations and keeps the user's, those left out that an action changed.
+// appendMessageAnnotations replaces the broker's annotations and keeps the sender's others, except those that a rule action changed.
 func appendMessageAnnotations(dst, sent []byte, d *engine.Delivery, v View, o *overlay) []byte {
 	drop := o.replaces
 	if d.DeadLetterSource != "" {
@@ -177,7 +178,7 @@ func appendMessageAnnotations(dst, sent []byte, d *engine.Delivery, v View, o *o
 			n++
 		}
 		state := d.State
-		if state == engine.MessageActive && d.WasScheduled && !v.Peek { // to who receives it, it is what it was (semantics.md 2.1)
+		if state == engine.MessageActive && d.WasScheduled && !v.Peek { // a receiver is still shown that it was scheduled (semantics.md 2.1)
 			state = engine.MessageScheduled
 		}
 		if state != engine.MessageActive || v.Peek {
@@ -191,7 +192,7 @@ func appendMessageAnnotations(dst, sent []byte, d *engine.Delivery, v View, o *o
 // stateOnWire is x-opt-message-state (5.2).
 var stateOnWire = [...]int32{engine.MessageActive: 0, engine.MessageDeferred: 1, engine.MessageScheduled: 2}
 
-// brokers names the annotations that are the broker's to set (5.2).
+// brokers reports whether an annotation is the broker's to set (5.2).
 func brokers(key []byte) bool {
 	switch string(key) {
 	case keyEnqueuedTime, keySequence, keyEnqueueSequence, keyLockedUntil, keyState, keyPartitionID, keyLockToken:
@@ -205,8 +206,8 @@ func appendLong(dst []byte, v int64) []byte {
 	return binary.BigEndian.AppendUint64(append(dst, amqp.CodeLong), uint64(v))
 }
 
-// appendMapSection writes a map section of the entries of sent that drop does not name, behind what first appends. A map
-// that would be empty is left out.
+// appendMapSection writes a map section: what first appends, then the entries of sent for which drop is false. A map that would be empty is
+// left out.
 func appendMapSection(dst []byte, code byte, sent []byte, drop func([]byte) bool, first func([]byte) ([]byte, int)) []byte {
 	start := len(dst)
 	dst = amqp.AppendDescriptor(dst, code)
@@ -254,7 +255,7 @@ func mapEntries(section []byte) func(yield func(entry, key []byte) bool) {
 }
 
 // appendProperties passes the properties on as they are, unless the times in them have to say when the message expires
-// (semantics.md 7.3) or an action has changed some. The creation time then is the enqueue time: one SDK takes the difference
+// (semantics.md 7.3) or an action has changed some. The creation time is then the enqueue time: one SDK takes the difference
 // for the time to live.
 func appendProperties(dst, sent []byte, expires, enqueued event.Time, o *overlay) []byte {
 	_, had := amqp.PropertiesField(sent, amqp.FieldAbsoluteExpiryTime)

@@ -33,7 +33,7 @@ func sessionIDOf(v any) (string, bool) {
 	return Text(v)
 }
 
-// Integer reads an entry of a map that is a number of any integer type (6.2). A ulong above the largest long is that.
+// Integer reads an entry of a map that is a number of any integer type (6.2). A ulong above the largest long becomes the largest long.
 func Integer(m amqp.Map, key string) (n int64, ok bool) {
 	v, _ := m.Get(key)
 	return integerOf(v)
@@ -96,7 +96,7 @@ func SequenceNumbers(body amqp.Map) (numbers []event.SequenceNumber, ok bool) {
 		if !ok {
 			return nil, false
 		}
-		numbers = append(numbers, event.SequenceNumber(max(n, 0))) // 0 is nobody's
+		numbers = append(numbers, event.SequenceNumber(max(n, 0))) // no message has number 0
 	}
 	return numbers, len(numbers) > 0
 }

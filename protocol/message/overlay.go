@@ -82,7 +82,7 @@ func readOverlay(changes [][]byte) (*overlay, error) {
 	return o, nil
 }
 
-// change reads change number i. What stands in it must be what a message can carry: it is passed on to whoever receives it.
+// change reads change number i. Its values must be ones that a message can carry, for they are passed on to receivers.
 func (o *overlay) change(b []byte, i int) error {
 	c, err := event.ReadChanges(b)
 	if err != nil {
@@ -200,7 +200,7 @@ func (o *overlay) removeAll(e encoded) error {
 	return nil
 }
 
-// fewProperties is up to how many are looked through one by one.
+// fewProperties is the most properties that are searched one by one; more of them get an index.
 const fewProperties = 16
 
 // put replaces what was said of the property, or adds it.
@@ -316,7 +316,7 @@ func (c *systemChange) read(p filter.SystemProperty, v encoded) (ok bool) {
 	return ok
 }
 
-// spanOf is the duration of a span, 0 of a negative one, and at most as long as one can be.
+// spanOf is the duration of a span: 0 for a negative one, and the longest duration for one that is longer.
 func spanOf(v event.Value) time.Duration {
 	ms := min(max(int64(v.Bits), 0)/event.TicksPerMillisecond, math.MaxInt64/int64(time.Millisecond))
 	return time.Duration(ms) * time.Millisecond
@@ -330,8 +330,8 @@ func (o *overlay) changed(p filter.SystemProperty) (systemChange, bool) {
 	return o.system[p], o.system[p].set
 }
 
-// appendApplication appends the application properties: those that were sent, in their order, with what became of them,
-// and behind them the others.
+// appendApplication appends the application properties: those that were sent, in their order and with their changes, and then those that were
+// added.
 func (o *overlay) appendApplication(dst, sent []byte) []byte {
 	if o == nil || len(o.application) == 0 {
 		return append(dst, sent...)

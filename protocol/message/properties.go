@@ -9,8 +9,8 @@ import (
 )
 
 // Properties fills in what filters see of an encoded message (semantics.md 15.4): the system properties a sender sets and
-// the application properties. Memory of into is used again; its texts do not alias message. What only the broker knows
-// stays null. The header is how many bytes stand beside body and footer. An error says that the bytes are no message.
+// the application properties. The memory of into is reused; its texts do not alias message. What only the broker knows stays null. header is
+// how many bytes are not body or footer. An error says that the bytes are no message.
 func Properties(message []byte, into *filter.Message) (header int, err error) {
 	s, err := amqp.ScanMessage(message, amqp.DefaultLimits)
 	if err == nil && !s.Regular() {
@@ -83,7 +83,8 @@ func readAnnotations(entries encoded, into *filter.Message) {
 	}
 }
 
-// systemFields says as what filters see the fields of the properties section; those with SystemCount they do not see.
+// systemFields maps each field of the properties section to the system property that filters see it as; SystemCount marks those that they do
+// not see.
 var systemFields = [...]filter.SystemProperty{
 	amqp.FieldMessageID:          filter.MessageID,
 	amqp.FieldUserID:             filter.SystemCount,

@@ -31,7 +31,7 @@ const (
 	keyLockToken        = "x-opt-lock-token"
 )
 
-// Application properties in which SDKs say which trace a message belongs to (W3C Trace Context), the first of them where both are there.
+// Application properties in which SDKs say which trace a message belongs to (W3C Trace Context), the first one counts where a message has both.
 const (
 	keyDiagnosticID = "Diagnostic-Id"
 	keyTraceParent  = "traceparent"
@@ -42,10 +42,10 @@ type Limits struct {
 	Decode       amqp.Limits // of the decoder
 	IDLength     int         // characters of message-id, session id and partition key
 	PropertySize int         // bytes of one property
-	HeaderSize   int         // bytes of all that stands beside body and footer
+	HeaderSize   int         // bytes of everything but body and footer
 }
 
-// otherKey refuses a session id with another partition key: both say the partition.
+// otherKey refuses a session id and a partition key that differ: either one chooses the partition.
 const otherKey = "The partition key must equal the session id when both are set."
 
 func keysDiffer(m *engine.Message) bool {
@@ -72,8 +72,8 @@ func DecodeError(err error) *amqp.Error {
 	return &amqp.Error{Condition: amqp.CondDecodeError, Description: "The message cannot be decoded: " + err.Error() + "."}
 }
 
-// Inspect checks a message and finds the fields the rules need (semantics.md 2.1, 16.3). What it returns aliases b, in which annotations
-// that are texts become strings. An error is what the peer is told; the message is then not sent.
+// Inspect checks a message and finds the fields the rules need (semantics.md 2.1, 16.3). The result aliases b; texts in b's annotations are
+// made strings in place. An error is what the peer is told; the message is then not sent.
 func Inspect(b []byte, limits *Limits) (in Sent, e *amqp.Error) {
 	if e = in.inspect(b, limits); e == nil && keysDiffer(&in.Message) {
 		e = &amqp.Error{Condition: amqp.CondNotAllowed, Description: otherKey}
@@ -81,7 +81,7 @@ func Inspect(b []byte, limits *Limits) (in Sent, e *amqp.Error) {
 	return in, e
 }
 
-// inspect is Inspect of each field by itself.
+// inspect is Inspect without the check that compares two fields.
 func (in *Sent) inspect(b []byte, limits *Limits) *amqp.Error {
 	s, err := amqp.ScanMessage(b, limits.Decode)
 	if err != nil {
@@ -112,7 +112,7 @@ func (in *Sent) inspect(b []byte, limits *Limits) *amqp.Error {
 	return e
 }
 
-// inspectProperties looks at each field once; what it returns is what the time to live may follow from.
+// inspectProperties looks at each field once; it returns the two times from which the time to live may have to be worked out.
 func inspectProperties(section []byte, limits *Limits, in *Sent) (between times, _ *amqp.Error) {
 	if section == nil {
 		return between, nil
@@ -157,8 +157,8 @@ func inspectProperties(section []byte, limits *Limits, in *Sent) (between times,
 	return between, nil
 }
 
-// detail is a text as history keeps it: the value of an encoded string or symbol, cut to [event.MaxDetail] bytes at a character. It
-// aliases raw, and is nil where that is neither, or no UTF-8.
+// detail is a text as history keeps it: the value of an encoded string or symbol, cut to [event.MaxDetail] bytes at a character. It aliases
+// raw, and is nil if raw is neither or is not UTF-8.
 func detail(raw []byte) []byte {
 	text, ok := amqp.RawText(raw)
 	if !ok {
@@ -248,7 +248,7 @@ func inspectAnnotations(section []byte, limits *Limits, m *engine.Message) *amqp
 				m.ViaPartitionKey = text
 			}
 		case keyDeadLetterSource:
-			makeString(value) // where it is no text it stays what it is: it means nothing here
+			makeString(value) // a value that is no text stays as it is: it means nothing here
 		}
 	}
 	return nil
@@ -327,7 +327,7 @@ func timesOf(properties []byte) (t times) {
 }
 
 // timeToLive is the sender's own time to live, 0 for none (semantics.md 2.1, D-16). ttl is the header's, milliseconds. Where it is longer
-// than 32 bits hold, the difference of the two times says it.
+// than 32 bits of milliseconds hold, the difference of the two times is the time to live.
 func timeToLive(ttl uint32, between *times) (time.Duration, *amqp.Error) {
 	end, ok1 := amqp.RawTimestamp(between.expiry)
 	start, ok2 := amqp.RawTimestamp(between.creation)
@@ -349,20 +349,20 @@ func timeToLive(ttl uint32, between *times) (time.Duration, *amqp.Error) {
 // HasID reports whether the sender gave the message an id, or [Sent.Splice] has.
 func (in *Sent) HasID() bool { return in.hasID }
 
-// Properties lets filters see the message: it fills in into, of which earlier content goes, and which the message keeps.
-// Its texts do not alias the message's bytes.
+// Properties lets filters see the message: it fills in into, overwriting what was there, and the message keeps it. Its texts do not alias the
+// message's bytes.
 func (in *Sent) Properties(into *filter.Message) {
 	readProperties(in.Message.Body, &in.sections, in.Message.TimeToLive, into)
 	in.Message.Properties = into
 }
 
-// idRoom is how much longer a message gets by a message-id that is spliced in, at most.
+// idRoom is the most bytes that a message grows by when a message-id is spliced in.
 const idRoom = 64
 
 // SpliceSize bounds what [Sent.Splice] writes, in bytes.
 func (in *Sent) SpliceSize() int { return in.spliceAt() + in.sections.Properties.Len() + idRoom }
 
-// spliceAt is where the properties begin, or would.
+// spliceAt is the offset at which the properties begin, or would begin.
 func (in *Sent) spliceAt() int {
 	s := &in.sections
 	if !s.Properties.Empty() {

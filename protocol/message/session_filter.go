@@ -22,9 +22,9 @@ type SessionFilter struct {
 	any bool
 }
 
-// ReadFilters reads the filters of a receiver's source. The broker knows that for message sessions, in all its shapes, where messages
-// are received, which messages says; any other is refused by its name, for without it the client would get what it did not ask for. The
-// filter is nil where none is for sessions. idLength is how many characters the id of a session may have.
+// ReadFilters reads the filters of a receiver's source. The only filter the broker has is the one for message sessions, in all its shapes, and
+// only where messages are received, which the argument messages says. Any other is refused by its name: without it the client would get
+// messages that it did not ask for. f is nil when no filter is for sessions. idLength is the most characters that a session id may have.
 func ReadFilters(filters amqp.Map, messages bool, idLength int) (f *SessionFilter, e *amqp.Error) {
 	for _, p := range filters {
 		kind, value := filterKind(p)
@@ -50,11 +50,11 @@ func ReadFilters(filters amqp.Map, messages bool, idLength int) (f *SessionFilte
 	return f, nil
 }
 
-// maxFilterName is how many bytes of a filter's name a refusal shows.
+// maxFilterName is the most bytes of a filter's name that a refusal shows.
 const maxFilterName = 256
 
-// filterKind is what kind of filter an entry of a filter map is, which its descriptor says, where it has one, else its key; and the
-// filter's value without that.
+// filterKind returns what kind of filter an entry of a filter map is, which is its descriptor or, without one, its key; and the value without
+// the descriptor.
 func filterKind(p amqp.Pair) (kind string, value any) {
 	if d, ok := p.Value.(amqp.Described); ok {
 		return filterName(d.Descriptor), d.Value
@@ -63,13 +63,13 @@ func filterKind(p amqp.Pair) (kind string, value any) {
 	return kind, p.Value
 }
 
-// filterNames are the descriptors of filters whose names say more than they do (4.2; Apache's AMQP filters for JMS).
+// filterNames names the filters that clients identify by a number, because a name says more in a refusal (4.2; Apache's AMQP filters for JMS).
 var filterNames = map[int64]string{
 	0x137000000C: keySessionFilter, 0x137000000E: keyNonExclusiveFilter,
 	0x468C00000003: "apache.org:no-local-filter:list", 0x468C00000004: "apache.org:selector-filter:string",
 }
 
-// filterName is how the type of a described filter is called.
+// filterName is the name of a described filter's type.
 func filterName(descriptor any) string {
 	if text, ok := Text(descriptor); ok {
 		if strings.TrimSuffix(text, ":string") == keySessionFilter {
@@ -121,7 +121,7 @@ func (f *SessionFilter) Request(properties amqp.Map) *engine.SessionRequest {
 // DefaultSessionWait is how long a receiver that does not say it waits for the next available session.
 const DefaultSessionWait = time.Minute
 
-// sessionWait is how long to look for an available session: a little less than the client waits, so that it hears of it.
+// sessionWait is how long to look for an available session: a little less than the client waits, so that it still gets the refusal.
 func sessionWait(properties amqp.Map) time.Duration {
 	wait, ok := ClientTimeout(properties)
 	if !ok {
@@ -136,5 +136,5 @@ func ClientTimeout(properties amqp.Map) (wait time.Duration, given bool) {
 	return time.Duration(min(max(ms, 0), MaxTimeout.Milliseconds())) * time.Millisecond, given
 }
 
-// MaxTimeout bounds what a client asks for, so that the arithmetic is safe; its links do not last as long.
+// MaxTimeout bounds what a client asks for, so that sums of times cannot overflow; no link waits that long anyway.
 const MaxTimeout = 30 * 24 * time.Hour

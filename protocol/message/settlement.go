@@ -126,7 +126,7 @@ func twice(m amqp.Map) (name string, found bool) {
 	return "", false
 }
 
-// carried is a value of a property for the rules.
+// carried is a property's value as the rules read it; see changesOf.
 func carried(v any) event.Value {
 	if text, ok := v.(string); ok {
 		return event.Value{Type: event.String, Text: text}

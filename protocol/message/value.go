@@ -157,7 +157,7 @@ func span(ms int64) event.Value {
 
 // appendValue appends a value that settlements and rules have given a property, as a message carries it: an Int as int, or as long if it
 // has more than 32 bits; an Instant as timestamp, cut to the millisecond; a Span as .NET writes it; a Decimal as ulong if it is an integer
-// that only a ulong holds, as messages bring them, and as decimal128 otherwise. What has no form is null.
+// that only a ulong holds, as messages bring them, and as decimal128 otherwise. A value without such a form becomes null.
 func appendValue(dst []byte, v event.Value) []byte {
 	switch v.Type {
 	case event.Encoded:

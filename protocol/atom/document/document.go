@@ -8,7 +8,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Version is an api-version: what descriptions show (management-api.md 1.3). Requests are read alike in all of them.
+// Version is an api-version, which decides what descriptions show (management-api.md 1.3). Requests are read alike in all of them.
 type Version uint8
 
 const (
@@ -81,7 +81,7 @@ type Feed struct {
 	Entries []Entry
 }
 
-// notFoundTitle is what clients know the feed by that says that nothing is there (management-api.md 2.5).
+// notFoundTitle is the title of the feed that says that nothing is there; clients look for it (management-api.md 2.5).
 const notFoundTitle = "Publicly Listed Services"
 
 // NotFound reports whether a feed is the answer of an address where nothing is.
@@ -129,7 +129,7 @@ type Runtime struct {
 	CorrelationFilters int
 	// Unknown: the broker cannot tell the counts of messages and the size, which are 0 here. They are written as -1.
 	Unknown bool
-	// Limited: of several partitions some are not there, and not counted.
+	// Limited: some partitions of the entity do not serve, and are not counted.
 	Limited bool
 }
 
@@ -155,7 +155,7 @@ var (
 // Options says how documents are read.
 type Options struct {
 	Limits Limits
-	// Defaults are the properties of which those in the document replace some; nil: zero ones.
+	// Defaults returns the properties of a kind of entity that hold where a document does not say otherwise; nil: zero values.
 	Defaults func(event.EntityKind) event.Properties
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// From that many ticks on a duration has no limit (management-api.md 3.1).
+// unlimited is the number of ticks from which on a duration has no limit (management-api.md 3.1).
 const unlimited = 10675199 * 86400 * event.TicksPerSecond
 
 // ParseDuration reads an ISO 8601 duration without years and months: weeks, days, hours, minutes, seconds, a fraction

@@ -86,7 +86,7 @@ func readTree(data []byte, limits Limits) (*node, error) {
 	return root, nil
 }
 
-// localName is an element's name without its prefix. A missing namespace and the one of an element around are taken, too:
+// localName is an element's name without its prefix. A missing namespace and that of an enclosing element are accepted, too:
 // writers mix them up.
 func localName(n xml.Name) string {
 	switch n.Space {
@@ -106,7 +106,7 @@ func (n *node) child(name string) *node {
 	return nil
 }
 
-// isNil tells an element that stands for an absent one.
+// isNil reports whether an element stands for an absent one.
 func (n *node) isNil() bool {
 	v, _ := n.instance("nil")
 	isNil, ok := parseBool(strings.TrimSpace(v))

@@ -45,7 +45,7 @@ type Line struct {
 	Code   string          `json:"code,omitempty"`   // of Failed: that of an [Error]
 }
 
-// What lines are beside those of an answer. One that ends with neither End nor Failed broke off.
+// The parts of lines that are not part of the answer itself. One that ends with neither End nor Failed broke off.
 const (
 	Waiting = "wait"   // nothing was found for some seconds; more comes
 	End     = "end"    // this was all
