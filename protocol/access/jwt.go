@@ -44,8 +44,8 @@ type JWT struct {
 	keys      *keySet
 }
 
-// NewJWT finds the issuer's keys, within ten seconds and the context's deadline. From then on they are fetched again now and then,
-// from the place found here and no other: what a token says decides neither whether nor where (reliability.md S4).
+// NewJWT finds the issuer's keys, within ten seconds and the context's deadline. From then on they are fetched again now and then, from the
+// place found here and no other: what a token says decides neither whether nor where (reliability.md S4).
 func NewJWT(ctx context.Context, o JWTOptions) (*JWT, error) {
 	if o.Issuer == "" || len(o.Audiences) == 0 || slices.Contains(o.Audiences, "") {
 		return nil, errors.New("access: an issuer and at least one audience are needed")

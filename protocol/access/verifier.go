@@ -161,8 +161,8 @@ func (v *Verifier) verifySAS(token, path string, known bool, now time.Time) (Gra
 	return g, nil
 }
 
-// signer finds the rule whose key made the signature, that of the entity before that of the namespace. Four keys are always
-// tried: an unknown name costs as much as a wrong key (reliability.md S6).
+// signer finds the rule whose key made the signature, that of the entity before that of the namespace. Four keys are always tried: an unknown
+// name costs as much as a wrong key (reliability.md S6).
 func (v *Verifier) signer(t *sasToken, path string) (Grant, bool) {
 	var g Grant
 	found := false

@@ -5,8 +5,7 @@ import "iter"
 // ScanMessage finds the sections of the encoded message b and checks everything in it that could hurt a consumer
 // (reliability S15-S17, F20): the number of sections, sizes, counts, depth, texts, keys, and the types of the
 // fields of header and properties. It builds no value and allocates nothing but a scratch buffer, which is reused, for a map of more than 16
-// keys.
-// The limits hold for each section, ZeroWidth for all of them together. A message without any section is well-formed. An error is a
+// keys. The limits hold for each section, ZeroWidth for all of them together. A message without any section is well-formed. An error is a
 // *DecodeError.
 func ScanMessage(b []byte, lim Limits) (Sections, error) {
 	r := newFields(b, lim)

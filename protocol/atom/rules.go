@@ -29,8 +29,8 @@ func (r *request) getRule(w http.ResponseWriter) error {
 	return r.writeEntry(w, http.StatusOK, r.ruleAddress(sub, rule.Name), ruleEntry(&rule))
 }
 
-// putRule creates a rule or replaces filter and action of one. Where the path has no name, the name in the body counts
-// (management-api.md 2.9).
+// putRule creates a rule or replaces filter and action of one. Where the path has no name, the name in the body counts (management-api.md
+// 2.9).
 func (r *request) putRule(w http.ResponseWriter) error {
 	entry, err := r.body(w)
 	if err != nil {

@@ -64,8 +64,8 @@ func (w *wanted) properties() (event.Properties, error) {
 	return p, nil
 }
 
-// unchanged reports whether a size is what it was: the operator's file may give sizes that the tier does not have, and a client that
-// sends back what it has read changes nothing.
+// unchanged reports whether a size is what it was: the operator's file may give sizes that the tier does not have, and a client that sends
+// back what it has read changes nothing.
 func unchanged(property string, p, old *event.Properties) bool {
 	switch property {
 	case document.MaxSizeInMegabytes.String():

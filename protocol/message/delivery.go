@@ -255,8 +255,8 @@ func mapEntries(section []byte) func(yield func(entry, key []byte) bool) {
 }
 
 // appendProperties passes the properties on as they are, unless the times in them have to say when the message expires
-// (semantics.md 7.3) or an action has changed some. The creation time is then the enqueue time: one SDK takes the difference
-// for the time to live.
+// (semantics.md 7.3) or an action has changed some. The creation time is then the enqueue time: one SDK takes the difference for the time to
+// live.
 func appendProperties(dst, sent []byte, expires, enqueued event.Time, o *overlay) []byte {
 	_, had := amqp.PropertiesField(sent, amqp.FieldAbsoluteExpiryTime)
 	if expires == 0 && !had && sent != nil && (o == nil || !o.properties) {

@@ -69,8 +69,8 @@ func (l *link) messageSession() messageSession {
 	return messageSession{l.target.Entity.ID, l.receiver.grant.ID}
 }
 
-// messageSessionLost ends the link because its message session is no longer held. Settlements under way were decided after that,
-// so all of them fail; they are answered first, because nothing may follow the detach.
+// messageSessionLost ends the link because its message session is no longer held. Settlements that are still under way will be decided after
+// the loss, so all of them fail; they are answered first, because nothing may follow the detach.
 func (l *link) messageSessionLost(err error) {
 	if l.detached {
 		return
@@ -103,9 +103,9 @@ func (req *request) messageSessionLock(id string, hasID bool) (event.LockToken, 
 	return l.receiver.grant.Token, true
 }
 
-// messageSessionLocks is what a settlement by token may end messages under (semantics.md 8.4): the lock of the session that the request
-// names, by id or by link, or, when it names none, those of all sessions of its entity that the connection holds. It is nil when
-// there is none.
+// messageSessionLocks returns the session locks under which a settlement by token may act (semantics.md 8.4): that of the session that the
+// request names, by id or by link, or, when it names none, those of all sessions of its entity that the connection holds. It is nil when there
+// is none.
 func (req *request) messageSessionLocks(id string, hasID bool) (held []event.LockToken) {
 	if hasID || req.text(keyAssociatedLink) != "" {
 		if token, ok := req.messageSessionLock(id, hasID); ok {

@@ -56,11 +56,10 @@ func (a address) claimPath() string {
 	return p
 }
 
-// node reports that the address is of no entity: what is sent there are requests.
+// node reports whether the address is that of a node, which takes requests, and not of an entity.
 func (a address) node() bool { return a.cbs || a.management || a.coordinator }
 
-// counts reports whether links to the address are what a peer has a connection for: those to $cbs and to coordinators are for the sake of
-// others.
+// counts reports whether links to the address are what a peer has a connection for: links to $cbs and to coordinators only serve other links.
 func (a address) counts() bool { return !a.cbs && !a.coordinator }
 
 // loggable keeps a peer's text in the log short.

@@ -23,8 +23,7 @@ const aheadSize = 128 << 10
 
 var aheadBuffers = sync.Pool{New: func() any { b := make([]byte, aheadSize); return &b }}
 
-// blob returns the bytes of a blob, which were compared with its checksum. They are good until the next call. far allows to read more
-// than asked for.
+// blob returns the bytes of a blob, whose checksum was compared. They are good until the next call. far allows reading more than asked for.
 func (r *readAhead) blob(broker engine.Broker, host engine.PartitionID, b *event.Blob, far bool) ([]byte, error) {
 	size := int(b.Size)
 	if size == 0 {

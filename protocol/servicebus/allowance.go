@@ -36,7 +36,7 @@ func (a *allowance) held() int {
 	return min(a.limits.BufferedLogin, a.limits.Held)
 }
 
-// window is the incoming window that sessions are told. One that began before the login learns of more with its next flow.
+// window is the incoming window that sessions are told. A session that began before the login is told the larger one with its next flow.
 func (a *allowance) window() uint32 {
 	if a.shut {
 		return 0
@@ -61,8 +61,8 @@ func (a *allowance) links() int {
 	return 2 * a.limits.SessionsLogin
 }
 
-// detached is how many links may wait for the peer's detach: as many as there may be, once over again for those that all go at
-// once and are attached anew before that.
+// detached is how many links may wait for the peer's detach: twice as many as there may be links, for a peer may lose all of them at once and
+// attach them anew before it has detached the old ones.
 func (a *allowance) detached() int {
 	if a.loggedIn {
 		return 2 * a.limits.Links
@@ -70,7 +70,7 @@ func (a *allowance) detached() int {
 	return 2 * a.limits.SessionsLogin
 }
 
-// silence is for how long nothing need come from the peer.
+// silence is how long the peer may send nothing.
 func (a *allowance) silence() time.Duration {
 	if a.loggedIn {
 		return a.limits.IdleTimeout
@@ -78,7 +78,7 @@ func (a *allowance) silence() time.Duration {
 	return a.limits.IdleBeforeLogin
 }
 
-// spareOutput is up to how many bytes of memory are kept for what goes out next.
+// spareOutput is the most bytes of memory that are kept for what goes out next.
 func (a *allowance) spareOutput() int {
 	if a.loggedIn {
 		return 4 * highWater

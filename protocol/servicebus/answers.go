@@ -50,8 +50,8 @@ func (a *answers) settle(s *session, role amqp.Role, id uint32, v verdict) {
 	a.settleIn(event.TransactionID{}, s, role, id, v)
 }
 
-// settleIn is settle for a delivery that came as a part of a transaction. A peer that did not speak of one cannot read that it did
-// (7.3).
+// settleIn is settle for a delivery that came as part of a transaction. To one that came without a transaction the answer must not name one:
+// the peer could not read it (7.3).
 func (a *answers) settleIn(in event.TransactionID, s *session, role amqp.Role, id uint32, v verdict) {
 	if a.verdict == v && a.in == in && a.s == s && a.role == role && id == a.last+1 && (role == amqp.RoleReceiver || id-a.first < maxConfirmed) {
 		a.last = id

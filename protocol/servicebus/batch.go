@@ -43,8 +43,8 @@ func (b *batch) submit() {
 	}
 }
 
-// newSend hands out a part of a slab: one allocation for many. A send of which the engine releases the bytes has its place beside them,
-// and takes none.
+// newSend hands out a part of a slab: one allocation for many. A send whose bytes the engine releases is kept beside those bytes and takes
+// none.
 func (b *batch) newSend(bytes *chunk) *singleSend {
 	if s := bytes.newSend(); s != nil {
 		return s

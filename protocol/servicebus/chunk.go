@@ -8,16 +8,16 @@ import (
 	"github.com/ledgerbus/ledgerbus/internal/budget"
 )
 
-// chunk is memory that frames are read into and message bodies stay in until the engine has copied them. Whoever keeps
-// bytes of it holds a reference.
+// chunk is memory that frames are read into and message bodies stay in until the engine has copied them. Who keeps bytes of it holds a
+// reference.
 type chunk struct {
 	buf  []byte
 	refs atomic.Int32
 	pool *sync.Pool    // nil: left to the garbage collector
 	paid *budget.Share // what its memory was taken from; nil: it is part of what every connection has
 
-	// carved by the one who handles its frames, while he has a reference
-	space []*chunk     // go when it goes; the last one has room
+	// carved by the goroutine that handles its frames, while that has a reference
+	space []*chunk     // released together with this chunk; the last one has room
 	used  int          // bytes of the last one
 	sends []singleSend // commands with its bytes: kept for those who use it next
 	sent  int          // of sends in use
@@ -29,7 +29,7 @@ type singleSend struct {
 	message [1]engine.Message
 }
 
-// perSingle is for how many bytes of a chunk it has room for a send. Smaller messages get the rest elsewhere.
+// perSingle is the number of bytes of a chunk for each of which it has room for one singleSend; where messages are smaller, the others are allocated elsewhere.
 const perSingle = 1 << 10
 
 const (
@@ -59,7 +59,7 @@ func newChunk(size int) *chunk {
 	return c
 }
 
-// paidChunk is newChunk for memory that is taken from a share; nil: there is not as much.
+// paidChunk is newChunk for memory that is taken from a share; nil: the share has not as much.
 func paidChunk(size int, share *budget.Share) *chunk {
 	if !share.Take(chunkCost(size)) {
 		return nil

@@ -14,8 +14,8 @@ type claims struct {
 	verifier *access.Verifier
 }
 
-// verify asks for the verdict on a token of the type the client gives it. The token says itself whether it is a shared access
-// signature: azure-servicebus for Python sends one as a "jwt".
+// verify asks for the verdict on a token. The type that the client gives is no help: azure-servicebus for Python sends a shared access
+// signature as a "jwt", and the token shows by itself what it is.
 func (c *claims) verify(token, kind, audience string, now time.Time) (access.Grant, error) {
 	switch signature := strings.HasPrefix(token, access.SASPrefix); {
 	case signature, kind == "jwt", kind == "amqp:jwt":

@@ -71,7 +71,7 @@ func conditionOf(err error) (condition, string) {
 	return c, refusal.Text + c.more
 }
 
-// describe is what the peer of a link is told. When there is no entity, that is the one that its messages are for.
+// describe is what the peer of a link is told. Where an entity is missing, it is named: the one that the messages of the link are for.
 func (l *link) describe(err error) (condition, string) {
 	if l.transfer.destination != nil {
 		return l.c.describeAt(err, l.transfer.to)
@@ -79,7 +79,7 @@ func (l *link) describe(err error) (condition, string) {
 	return l.c.describeAt(err, l.at)
 }
 
-// describeAt is what the peer is told of an address. When there is no entity, that is in the words that SDKs look for (8.4).
+// describeAt is what the peer is told of an address. That there is no entity is said in the words that SDKs look for (8.4).
 func (c *conn) describeAt(err error, at address) (condition, string) {
 	cond, text := conditionOf(err)
 	if cond.symbol == amqp.CondNotFound {
@@ -88,7 +88,8 @@ func (c *conn) describeAt(err error, at address) (condition, string) {
 	return cond, text
 }
 
-// missing tells that there is no entity at an address, which it names in the peer's words, as far as its frames have room for them.
+// missing is the text that says that there is no entity at an address. It names the address in the peer's words, as far as the peer's frames
+// have room for them.
 func (c *conn) missing(at address) string {
 	room, _ := c.texts.room()
 	return fmt.Sprintf(notFoundText, message.Short("sb://"+c.hostOf(at)+"/"+at.text, max(room-len(notFoundText), 16)))

@@ -28,7 +28,7 @@ const (
 	over    // nothing more is read; what is buffered is written
 )
 
-// conn is one connection: it hands on what the peer and the engine say. What it has to remember and count for that is in types of their
+// conn is one connection: it passes on what the peer and the engine say. What has to be remembered and counted for that is in types of their
 // own, each in its file.
 type conn struct {
 	// set once in newConn
@@ -47,7 +47,7 @@ type conn struct {
 	onLogin func()               // there has been a valid token
 	onFail  func() time.Duration // a login failed; how long the next one has to wait
 
-	turn sync.Mutex // held by who has the connection's turn: run, or the reader (turns.go). Guards what is said to be owned by it
+	turn sync.Mutex // held by the goroutine that has the connection's turn: run, or the reader (turns.go). Guards what is said to be owned by it
 	done bool       // run has had its last turn, and so has the reader; guarded by turn
 
 	anonymous bool        // no valid token so far; guarded by the server's mutex
@@ -59,7 +59,7 @@ type conn struct {
 	phase    phase     // how far it has come
 	failed   error     // the socket is gone, or there was a bug
 	timers   timers    // what happens because time passes
-	turns    turns     // when other goroutines had theirs
+	turns    turns     // when this one last let other goroutines run
 	teardown teardown  // what waits for the engine's answers, to take links or the connection away
 
 	// owned by the turn: the peer
@@ -133,9 +133,9 @@ func newConn(env *environment, nc net.Conn, number uint64) *conn {
 // askToStop makes run close the connection in order. Safe from any goroutine.
 func (c *conn) askToStop() { c.stopped.Do(func() { close(c.stop) }) }
 
-// run serves the connection until it is over: all state belongs to who has the turn.
+// run serves the connection until it is over: all state belongs to the goroutine that has the turn.
 func (c *conn) run() {
-	c.turn.Lock() // loop's first one begins here
+	c.turn.Lock() // the first turn of loop begins here
 	readerDone, writerDone := make(chan struct{}), make(chan struct{})
 	go func() { c.reader.run(); close(readerDone) }()
 	go func() { c.out.writer.run(); close(writerDone) }()
@@ -158,7 +158,7 @@ func (c *conn) run() {
 	c.log.Debug("servicebus: connection closed", "error", c.failed)
 }
 
-// guard runs f and survives a bug in it: this connection ends, nobody else notices (reliability.md F21).
+// guard runs f and recovers from a panic in it: this connection ends, nobody else notices (reliability.md F21).
 func (c *conn) guard(f func()) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -172,7 +172,7 @@ func (c *conn) guard(f func()) {
 
 var errPanic = errors.New("servicebus: internal error")
 
-// loop has its turn when it is called.
+// loop handles events until the connection is over. The caller has taken its first turn.
 func (c *conn) loop() {
 	defer func() {
 		c.done = true
@@ -256,8 +256,8 @@ func (c *conn) receive(in inbound) {
 	c.handle(in)
 }
 
-// handle handles the frames of one read. Their requests are submitted as one run per partition. When they ask for more than the
-// connection may have at a time the rest waits: thousands of requests fit into one read.
+// handle handles the frames of one read. Their requests are submitted as one run per partition. When they ask for more than the connection may
+// have at a time, the remaining frames wait: thousands of requests fit into one read.
 func (c *conn) handle(in inbound) {
 	c.in.begin(in.chunk)
 	c.in.cut = in.cut
@@ -438,8 +438,8 @@ func (c *conn) peerClosed(p *amqp.Close) {
 	c.phase = over
 }
 
-// protocolFault ends a connection that broke the protocol. Who sends no header that is welcome is told of one that is (1.1);
-// within the login layer there is nobody to tell.
+// protocolFault ends a connection that broke the protocol. A peer whose protocol header is not welcome is sent one that is (1.1); within the
+// login layer nothing can be said.
 func (c *conn) protocolFault(symbol amqp.Symbol, text string) {
 	c.log.Info("servicebus: protocol fault", "condition", symbol, "text", text)
 	early := c.phase < opened
@@ -460,7 +460,7 @@ func (c *conn) protocolFault(symbol amqp.Symbol, text string) {
 	}
 }
 
-// closeFor closes the connection with an error, which the log has of its links, too.
+// closeFor closes the connection with an error, and has the log say so of its links, too.
 func (c *conn) closeFor(cause event.CloseCause, symbol amqp.Symbol, text string) {
 	e := &amqp.Error{Condition: symbol, Description: c.texts.suffixed(text, "", c.now)}
 	c.closeWith(e, closedBy(cause, e))
@@ -493,11 +493,11 @@ func (c *conn) shutdown() {
 		Condition:   amqp.CondConnectionForced,
 		Description: c.texts.suffixed("The connection is closed because the server is stopping.", "", c.now),
 	}
-	c.closeWith(e, event.LinkClosed{Cause: event.ClosedStop}) // that says all, and there may be many
+	c.closeWith(e, event.LinkClosed{Cause: event.ClosedStop}) // the cause says all, and there may be many connections
 }
 
-// leave gives back what the engine still holds for this connection, transactions among it, and waits until no delivery can come any
-// more: one that never reached the wire is released (4.7).
+// leave gives back what the engine still holds for this connection, transactions among it, and waits until no delivery can come any more: one
+// that comes by then, and so never reached the wire, is released (4.7).
 func (c *conn) leave() {
 	c.phase = over
 	c.out.shut()

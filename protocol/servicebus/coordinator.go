@@ -25,7 +25,7 @@ func coordinates(a *amqp.Attach) bool {
 	return ok && a.Role == amqp.RoleSender
 }
 
-// resolveCoordinator lets anybody have a coordinator who may have a link: it leads to no entity, and all that can be part of a transaction
+// resolveCoordinator lets every peer that may have a link have a coordinator: it leads to no entity, and whatever can be part of a transaction
 // comes on links that need a claim. One SDK attaches it, and declares, before it puts its first token.
 func (l *link) resolveCoordinator(a *amqp.Attach) *amqp.Error {
 	l.at = address{coordinator: true}
@@ -35,7 +35,7 @@ func (l *link) resolveCoordinator(a *amqp.Attach) *amqp.Error {
 	return l.room(a)
 }
 
-// coordination is what the broker can do of what a coordinator is asked for (AMQP 4.5.10).
+// coordination lists the capabilities of a coordinator that the broker has (AMQP 4.5.10).
 var coordination = []amqp.Symbol{"amqp:local-transactions", "amqp:multi-txns-per-ssn", "amqp:multi-ssns-per-txn"}
 
 // coordinatorOf is the target of the answer to the attach of a coordinator.
@@ -100,7 +100,7 @@ func (s *sender) answer(state amqp.DeliveryState) {
 	s.grant()
 }
 
-// discharge ends a transaction. What it comes to is said when the partition has said it.
+// discharge ends a transaction. The peer is answered when the partition has.
 func (s *sender) discharge(asked *amqp.Discharge) {
 	c := s.l.c
 	x := c.transactions.find(asked.TxnID)
@@ -150,8 +150,8 @@ const (
 	rollsBackInstead        // its client wants it committed, and it has failed
 )
 
-// discharged handles what the partition has said of the end of a transaction. Of a commit of which nobody knows whether it was done nothing
-// is said, and the link ends: 'rejected' would claim that it was not. A rollback has happened, whatever is said of it.
+// discharged handles what the partition has said of the end of a transaction. When it is unknown whether a commit was done, the peer gets no
+// outcome and the link ends: 'rejected' would claim that it was not done. A rollback has happened, whatever the partition says.
 func (s *sender) discharged(p *pending, err error) {
 	c := s.l.c
 	c.transactions.over(p.in, p.ends == commits && err == nil, err)

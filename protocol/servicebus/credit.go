@@ -7,8 +7,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// credit is how many deliveries a receiving peer takes (4.3), and how many of them the engine was asked for. Deliveries that were assigned
-// and have not been begun on the wire are counted by who has them.
+// credit is how many deliveries a receiving peer takes (4.3), and how many of them the engine was asked for. Deliveries that were assigned and
+// have not been begun on the wire are counted by the caller, who passes their number as unsent.
 type credit struct {
 	// as the peer counts
 	count   uint32 // delivery-count: deliveries begun on the wire
@@ -29,11 +29,12 @@ type credit struct {
 // left is how many deliveries the peer takes now.
 func (c *credit) left() int32 { return int32(c.limit - c.count) }
 
-// take takes the peer's credit. Only the sum of its delivery-count and link-credit matters: what is on its way is accounted for by that.
+// take takes the peer's credit. Only the sum of its delivery-count and link-credit matters, which already accounts for deliveries that are on
+// their way.
 func (c *credit) take(f *amqp.Flow) {
 	if f.LinkCredit.Set {
-		// What was taken away may be on its way already. Counts are serial numbers: more than half of them cannot be told from
-		// less than nothing.
+		// The peer may take away credit that deliveries on their way have used already. Counts are serial numbers: a difference of more than half
+		// their range cannot be told from a negative one.
 		left := int64(f.LinkCredit.Value) - int64(int32(c.count-f.DeliveryCount.Or(0)))
 		c.limit = c.count + uint32(min(max(left, 0), math.MaxInt32))
 	}
@@ -41,7 +42,7 @@ func (c *credit) take(f *amqp.Flow) {
 	c.drainTo = c.limit
 }
 
-// noMore ends a drain of a link that has nothing but what waits already.
+// noMore ends a drain of a link that will get nothing but what waits already.
 func (c *credit) noMore() { c.dry = c.drain }
 
 // assign counts a delivery that the engine has assigned.
@@ -50,11 +51,11 @@ func (c *credit) assign() { c.assigned++ }
 // begin counts a delivery that begins on the wire.
 func (c *credit) begin() { c.count++ }
 
-// grant says what flow the engine is to get, if any: with as much of the credit as there is room for, of at most most deliveries. unsent
-// deliveries have not been begun on the wire.
+// grant returns the flow that the engine is to get, if any: as much of the peer's credit as there is room for, and at most most deliveries.
+// unsent deliveries have not been begun on the wire.
 func (c *credit) grant(most, room int64, unsent int) (limit uint32, drain, ok bool) {
 	if c.draining {
-		return 0, false, false // a flow would end the drain without an answer: it is looked at again when that has come
+		return 0, false, false // a flow would end the drain without an answer: grant is called again when the answer has come
 	}
 	limit = c.limit
 	if int64(c.left()) > room {
@@ -84,10 +85,10 @@ func (c *credit) grant(most, room int64, unsent int) (limit uint32, drain, ok bo
 // credit that was used up by a drain the peer does not know of.
 func (c *credit) offset(unsent int) uint32 { return c.assigned - c.count - uint32(unsent) }
 
-// drained is called when the engine has nothing more to deliver for a drain, and has used up the credit it had. It reports whether that
-// is all of the peer's; else more is to be granted.
+// drained is called when the engine has nothing more to deliver for a drain, and has used up the credit it had. It reports whether that was
+// all of the peer's credit; otherwise more has to be granted.
 func (c *credit) drained(unsent int) bool {
-	// It may have more where all it got was used for deliveries and was a part of the peer's.
+	// The engine may have more messages where it got a part of the peer's credit and used all of that for deliveries.
 	more := c.drainGave > 0 && c.assigned == c.drainLimit && int(c.left()) > unsent
 	c.assigned, c.draining = c.drainLimit, false
 	c.dry = c.drain && c.drainAsked == c.drainTo && !more // else the peer changed its mind meanwhile
@@ -151,11 +152,11 @@ func (r *receiver) flow(f *amqp.Flow) {
 	r.makeReady()
 }
 
-// browseAhead is how many messages a link that browses is ahead of the wire.
+// browseAhead is how many messages a browsing link gets from the engine ahead of what is on the wire.
 const browseAhead = 32
 
-// pass gives the engine as much of the credit as the limits of this connection allow: at most that many deliveries ahead,
-// none over the number of unsettled ones (reliability.md 8), and none while the session takes no transfers.
+// pass gives the engine as much of the credit as the limits of this connection allow: deliveries at most Limits.ReceiverCredit ahead, none
+// above the number of unsettled ones (reliability.md 8), and none while the session takes no transfers.
 func (r *receiver) pass() {
 	c := r.l.c
 	if r.l.detached || r.engine == nil {
@@ -165,7 +166,7 @@ func (r *receiver) pass() {
 		c.outstanding.forgetExpired(c.sessions, c.broker, c.now)
 	}
 	most := int64(c.limits.ReceiverCredit)
-	if r.l.browses { // what is ahead is bounded by nothing else
+	if r.l.browses { // nothing else bounds how far it is ahead
 		most = min(most, browseAhead)
 	}
 	free := c.outstanding.free(c.limits.Locked, r)
@@ -191,7 +192,7 @@ func (r *receiver) wait() {
 	s.blocked[r] = struct{}{}
 }
 
-// drained says that the engine has nothing more to deliver for a drain, and has used up the credit it had.
+// drained is called when the engine has nothing more to deliver for a drain, and has used up the credit it had.
 func (r *receiver) drained() {
 	dry := r.credit.drained(r.unsent())
 	switch {

@@ -77,7 +77,7 @@ func (req *request) serverTimeout() time.Duration {
 	return 0
 }
 
-// tooLate gives locks back, without counting, that were taken for a client that has been told of a time-out.
+// tooLate gives back, without counting a delivery, the locks that were taken for a client that has been told of a time-out.
 func (req *request) tooLate(r *engine.Reply) {
 	t := req.l.target
 	messages := r.Messages()
@@ -91,7 +91,7 @@ func (req *request) tooLate(r *engine.Reply) {
 	}
 }
 
-// timedOut answers a request that the engine has not answered in time. What it says later is not passed on.
+// timedOut answers a request that the engine has not answered in time. A later answer of the engine is not passed on.
 func (req *request) timedOut() {
 	req.over = true
 	req.refuse(408, amqp.CondTimeout, fmt.Sprintf("The operation did not complete within the allotted timeout of %s.", hms(req.timeout)))

@@ -5,9 +5,9 @@
 //
 // # Who owns what
 //
-// All AMQP state of a connection, sessions, links, credit, claims, belongs to who has the connection's turn (turns.go): conn.run or, where
-// that has nothing to do, the reader goroutine, which cuts the byte stream into frames. A writer goroutine writes finished buffers. Partitions answer
-// through the connection's outbox, which never blocks them; the connection drains it when it is woken.
+// All AMQP state of a connection, sessions, links, credit, claims, belongs to the goroutine that has the connection's turn (turns.go):
+// conn.run or, where that has nothing to do, the reader goroutine, which cuts the byte stream into frames. A writer goroutine writes finished
+// buffers. Partitions answer through the connection's outbox, which never blocks them; the connection drains it when it is woken.
 //
 // What a connection remembers and counts is cut by subject, into types that own their fields and know little of it: output.go (frames that
 // are to leave), allowance.go and memory.go (what a peer may have, and has), pending.go (what the engine has not answered), links.go,
@@ -28,9 +28,9 @@
 // answer to its attach back until the engine has a session for it, or none in time. Requests to a $management node are
 // parsed in request.go, dispatched in management.go and carried out in manage_*.go, one file a theme.
 //
-// What is part of a transaction says so in its delivery state, on any link. Which transactions there are, and what can be said of an operation
-// without asking its partition, is in transactions.go; coordinator.go has the links on which they begin and end, group.go the sessions and
-// links whose messages go through another entity (docs/decisions/0037).
+// Every operation that is part of a transaction says so in its delivery state, on any link. Which transactions there are, and what can be said
+// of an operation without asking its partition, is in transactions.go; coordinator.go has the links on which they begin and end, group.go the
+// sessions and links whose messages go through another entity (docs/decisions/0037).
 //
 // Section numbers in comments without a file name are those of wire-protocol.md.
 package servicebus

@@ -9,17 +9,18 @@ import (
 	"github.com/ledgerbus/ledgerbus/internal/mutant"
 )
 
-// Who is there first must not keep out whoever comes later. While memory is short every connection gives back what it can, but links, sessions, answers and
-// what is on its way to the peer it cannot. Where what is promised to all is missing for that, the connections that have most are closed.
+// Those who came first must not keep out those who come later. While memory is short every connection gives back what it can; links, sessions,
+// answers and what is on its way to the peer it cannot give back. Where these leave less than what is promised to every connection, the
+// connections that have most are closed.
 
-// overuse is what is known, for the server, of how a connection deals with memory that is short.
+// overuse is what the server knows of a connection that has more memory than it may have.
 type overuse struct {
 	since   time.Time // it has had more than it may have; zero: it has not
 	evicted bool      // it was told to go
 }
 
-// evict closes the connections that have most, until those that are left have as much less as is missing. Each was told first that it has more than
-// it may have, and had its time to let go of it; when there is nothing left for anybody, one second of it. s.mu is held.
+// evict closes the connections that have most, until the others have room for what is promised to them. Each was told first that it has more
+// than it may have, and was given stuckTime to let go of it; or one second, when there is nothing left for anybody. s.mu is held.
 func (s *Server) evict(now time.Time) {
 	type holder struct {
 		*conn

@@ -10,10 +10,10 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/message"
 )
 
-// What is asked of an entity and not of one message is asked of its partitions, one after the other, in the order of their numbers
-// (docs/decisions/0051). Those that do not serve are left out, as long as one does.
+// A request about an entity, and not about one message, is put to the partitions of the entity, one after the other, in the order of their
+// numbers (docs/decisions/0051). Those that do not serve are left out, as long as one does.
 
-// away reports that a request was refused for a partition that does not take any now.
+// away reports that a request was refused because its partition does not take requests now.
 func away(err error) bool {
 	refusal := (*engine.Error)(nil)
 	return errors.As(err, &refusal) && refusal.Code == engine.Busy
@@ -28,7 +28,7 @@ type gathering struct {
 // over reports whether a partition is the last one to be asked.
 func (g *gathering) over(partition uint8) bool { return partition >= g.last }
 
-// peeking is a peek on its way: in the order of the numbers, so that who goes on from the last one it has seen meets every message once.
+// peeking is a peek on its way: in the order of the numbers, so that a client that goes on from the last one it has seen meets every message once.
 type peeking struct {
 	gathering
 	cmd   engine.Peek // asked now
@@ -39,7 +39,7 @@ type peeking struct {
 }
 
 func (p *peeking) ask(req *request) {
-	cmd := p.cmd // of this partition alone: whoever carries it out may change it
+	cmd := p.cmd // of this partition alone: the engine may change it
 	req.onAway = p.away
 	req.ask(p.cmd.Slice.Partition, &cmd, p.answered)
 }
@@ -140,13 +140,13 @@ func (l *listing) goOn(req *request) {
 	req.succeed(amqp.Map{{Key: "skip", Value: int32(min(int64(l.skip)+int64(len(l.ids)), 1<<31-1))}, {Key: "sessions-ids", Value: ids}})
 }
 
-// share is what a request names of one partition.
+// share is those of the things that a request names that are in one partition.
 type share[T any] struct {
 	partition uint8
 	of        []T
 }
 
-// byPartition sorts what a request names by partition, in the order in which it names them.
+// byPartition groups what a request names by partition, in the order in which the request names them.
 func byPartition[T any](all []T, of func(T) uint8) (shares []share[T]) {
 	for _, one := range all {
 		at := slices.IndexFunc(shares, func(s share[T]) bool { return s.partition == of(one) })
@@ -158,8 +158,9 @@ func byPartition[T any](all []T, of func(T) uint8) (shares []share[T]) {
 	return shares
 }
 
-// cancelling is a request to cancel scheduled messages on its way. Where they are in several partitions each is asked whether it could before any does:
-// what is refused cancels nothing. Between the two a message can become active, or a partition go away; then those before it stay cancelled.
+// cancelling is a request to cancel scheduled messages on its way. Where they are in several partitions, each is first asked whether it could
+// cancel its own, so that a request that is refused cancels nothing. Between the two a message can become active, or a partition stop serving;
+// then those of the partitions before it stay cancelled.
 type cancelling struct {
 	cmd   engine.CancelScheduled
 	parts []share[event.SequenceNumber]
@@ -184,7 +185,7 @@ func (p *cancelling) answered(req *request, _ *engine.Reply) {
 	}
 }
 
-// renewing is a request to renew locks on its way. Where a partition refuses, those before it have been renewed, which takes nothing from anybody.
+// renewing is a request to renew locks on its way. Where a partition refuses, the locks in those before it have been renewed, which harms nobody.
 type renewing struct {
 	cmd    engine.Renew
 	tokens []event.LockToken

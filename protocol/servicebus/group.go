@@ -15,8 +15,8 @@ const keyDestination = "com.microsoft:transfer-destination-address"
 
 const badDestinationText = "The property '" + keyDestination + "' of the link must be a string."
 
-// group is a session of a client that wants transactions over several entities, and says so by nothing but the order of its links: a
-// coordinator comes before all that lead to entities. Then the entity of the first of these is the one that everything goes through
+// group is a session of a client that wants transactions over several entities. Such a client says so by nothing but the order of its links: a
+// coordinator comes before all that lead to entities. Then everything goes through the entity of the first of those links
 // (docs/decisions/0037).
 type group struct {
 	begun   bool   // a link has led to an entity
@@ -38,7 +38,7 @@ func (g *group) attached(l *link) {
 	}
 }
 
-// transfer is where the messages of a sender's link go, where its target only hands them over. The zero value: they stay there.
+// transfer says where the messages of a sender's link go when its target only hands them over. The zero value: they stay in the target.
 type transfer struct {
 	destination *engine.Entity
 	to          address // of that
@@ -86,8 +86,8 @@ func (t *transfer) named(l *link, named any) *amqp.Error {
 	return nil
 }
 
-// through has the messages for the entity that a link leads to handed over by another one. The right to send to the first is enough: what
-// the client may do with the other says the link that brought it into the group.
+// through has the messages for the entity that a link leads to handed over by another one, at path. The right to send to the link's entity is
+// enough: what the client may do with the other was checked for the link that brought it into the group.
 func (t *transfer) through(l *link, path string) *amqp.Error {
 	if e := takesMessages(l.target); e != nil {
 		return e
@@ -101,7 +101,7 @@ func (t *transfer) through(l *link, path string) *amqp.Error {
 	return nil
 }
 
-// takesMessages refuses what nobody can send to.
+// takesMessages refuses a target that messages cannot be sent to.
 func takesMessages(t engine.Target) *amqp.Error {
 	switch {
 	case t.SubQueue != event.Main:

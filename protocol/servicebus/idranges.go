@@ -6,7 +6,7 @@ type idRanges []idRange
 // idRange is the delivery-ids first to last.
 type idRange struct{ first, last uint32 }
 
-// maxRanges bounds a set: a range is a run of deliveries without another link's in between.
+// maxRanges bounds a set: a range is a run of deliveries with none of another link between them.
 const maxRanges = 1024
 
 func (r *idRanges) note(id uint32) {
@@ -39,7 +39,7 @@ func (r idRange) run(id, n uint32) (in bool, same uint32) {
 	return false, min(n, r.first-id)
 }
 
-// idOwners tells of which entities the deliveries were that have been settled, for the texts that refuse to settle them again.
+// idOwners knows the entities of deliveries that have been settled, for the texts that refuse to settle them again.
 type idOwners []idOwner
 
 // idOwner is a run of delivery-ids settled in order.
@@ -60,7 +60,7 @@ func (o *idOwners) note(id uint32, path string) {
 	*o = append(s, idOwner{idRange{id, id}, path})
 }
 
-// run is the path of a delivery's entity, empty when it is not known (any more), and for how many deliveries from that on,
+// run returns the path of the entity of a delivery, empty when it is not, or no longer, known, and for how many deliveries from that one on,
 // at most n, it is the same.
 func (o idOwners) run(id, n uint32) (path string, same uint32) {
 	for i := len(o) - 1; i >= 0; i-- {

@@ -9,7 +9,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/message"
 )
 
-// ingestOne makes cmd store one message of which buf holds the bytes, or the staging of its transaction. On refusal cmd holds no buffer.
+// ingestOne makes cmd store one message, whose bytes are in buf, or in kept when the send is staged in a transaction. On refusal cmd holds no
+// buffer.
 func (c *conn) ingestOne(cmd *engine.Send, body []byte, buf *chunk, kept *staging) *amqp.Error {
 	in, e := c.inspect(body)
 	if e != nil {
@@ -28,8 +29,8 @@ func (c *conn) inspect(body []byte) (message.Sent, *amqp.Error) {
 	})
 }
 
-// complete gives a message an id if it has none and lets filters see it, if there are any. The id stands in buf or in kept, or in
-// memory of its own where there are none.
+// complete gives a message an id if it has none, and lets filters see it if there are any. The id is written into buf or kept, or into memory
+// of its own where both are nil.
 func (c *conn) complete(in *message.Sent, buf *chunk, kept *staging, seen *published) {
 	if seen != nil {
 		seen.read(in)
@@ -79,8 +80,8 @@ func (c *conn) ingestBatch(cmd *engine.Send, body []byte, buf *chunk, kept *stag
 
 const withoutKeyText = "Message to a partitioned entity with duplicate detection enabled must have either PartitionKey or MessageId"
 
-// withoutKey reports that a message of a batch has no key where a message-id would be one (S4-35): with one that it is given here each would go its
-// own way.
+// withoutKey reports whether a message of a batch has no key in an entity where a message-id would be one (S4-35): if each message were given
+// an id here, each would go to a partition of its own.
 func withoutKey(cmd *engine.Send, in *message.Sent) bool {
 	e, m := cmd.Entity, &in.Message
 	return len(e.Hosts) > 1 && e.Properties.RequiresDuplicateDetection && cmd.Destination == nil && !in.HasID() && !m.HasSession && len(m.PartitionKey) == 0

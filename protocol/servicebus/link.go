@@ -33,7 +33,7 @@ type link struct {
 	receiver *receiver
 
 	filter    *message.SessionFilter // of a receiver that wants a message session
-	browses   bool                   // a receiver that takes nothing: what it gets has no lock, and what it answers no effect
+	browses   bool                   // a receiver that takes nothing: its deliveries have no lock, and its settlements no effect
 	attaching *attaching             // the attach has no answer yet
 }
 
@@ -156,7 +156,7 @@ func (l *link) resolve(a *amqp.Attach) *amqp.Error {
 	return nil
 }
 
-// filtered reads the filters of a receiver's source. What a sending peer says of its own source is its own affair.
+// filtered reads the filters of a receiver's source. The source of a sending peer is its own and is not looked at.
 func (l *link) filtered(a *amqp.Attach) (e *amqp.Error) {
 	if a.Role == amqp.RoleReceiver {
 		l.filter, e = message.ReadFilters(a.Source.Filter, !l.at.cbs && !l.at.management, l.c.limits.IDLength)
@@ -168,8 +168,8 @@ func refusal(symbol amqp.Symbol, text string) *amqp.Error {
 	return &amqp.Error{Condition: symbol, Description: text}
 }
 
-// enabled checks the entity's status (semantics.md 16.1). That of a topic says nothing about its subscriptions. One that takes no messages
-// still hands them over.
+// enabled checks the entity's status (semantics.md 16.1). That of a topic says nothing about its subscriptions. An entity that takes no
+// messages can still hand them over to another one.
 func (l *link) enabled(a *amqp.Attach) *amqp.Error {
 	sends := a.Role == amqp.RoleSender
 	keeps := sends && l.transfer.destination == nil
@@ -208,7 +208,7 @@ const (
 	toNodeText         = "Messages cannot be transferred to a node of the broker."
 )
 
-// possible checks that messages go this way at all.
+// possible checks that the entity can have messages in the link's direction at all.
 func (l *link) possible(a *amqp.Attach) *amqp.Error {
 	switch {
 	case a.Role == amqp.RoleSender:
@@ -228,7 +228,7 @@ func nothingToReceive(t engine.Target) bool {
 // group of a client of cross-entity transactions begins with.
 const linksBeforeLogin = 3
 
-// room checks the limits on links (reliability.md 8): that of names, which the connection is going to keep, too.
+// room checks the limits on links (reliability.md 8), the length of names among them, because the connection keeps those.
 func (l *link) room(a *amqp.Attach) *amqp.Error {
 	if len(l.name) > maxLinkName {
 		return refusal(amqp.CondResourceLimit, fmt.Sprintf("The name of the link is longer than %d bytes.", maxLinkName))
@@ -243,7 +243,7 @@ func (l *link) room(a *amqp.Attach) *amqp.Error {
 	switch cost := l.c.claims.cost() + l.cost(a) + len(l.c.in.body); {
 	case !l.c.memory.hasRoom(cost):
 		return &amqp.Error{Condition: amqp.CondResourceLimit, Description: "The links take too much memory."}
-	case !l.c.memory.reserve(cost): // it may be there a moment later
+	case !l.c.memory.reserve(cost): // there may be memory a moment later
 		return refusal(amqp.CondServerBusy, noMemoryText)
 	}
 	return nil
@@ -283,8 +283,9 @@ func (l *link) refusalOf(a *amqp.Attach) *amqp.Attach {
 	return reply
 }
 
-// writeAttach answers the attach with our own limits: addresses byte for byte, settle modes mirrored (3.1, 4.1), and of all else what
-// holds. Where the peer's frames have no room for that the attach is refused after all, and it reports false.
+// writeAttach answers the attach with our own limits, with addresses byte for byte and settle modes mirrored (3.1, 4.1), and with those of the
+// other fields that the broker honours. Where the peer's frames are too small for the answer the attach is refused after all, and it reports
+// false.
 func (l *link) writeAttach(a *amqp.Attach) bool {
 	reply := amqp.Attach{
 		Name: a.Name, Handle: a.Handle, Role: !a.Role,
@@ -304,8 +305,8 @@ func (l *link) writeAttach(a *amqp.Attach) bool {
 		}
 	} else {
 		reply.InitialDeliveryCount = amqp.Some(uint32(0))
-		// Not the entity's limit: what the broker adds to a message, and the answer to a peek, are over it, and go-amqp closes a
-		// link that delivers more than was announced.
+		// Not the entity's limit: a message with what the broker adds to it, or the answer to a peek, is larger, and go-amqp closes a link that
+		// delivers more than was announced.
 		reply.MaxMessageSize = amqp.Some(uint64(math.MaxInt32))
 	}
 	if !l.c.out.fits(&reply) {
@@ -382,7 +383,7 @@ func (l *link) answerAttach() {
 	}
 }
 
-// failure is an error that ends the link, with its whole text: the client is told it, and the log.
+// failure is an error that ends the link, with the whole text that the client and the log are told.
 func (l *link) failure(symbol amqp.Symbol, text string) *amqp.Error {
 	return &amqp.Error{Condition: symbol, Description: l.c.texts.suffixed(text, l.at.path, l.c.now)}
 }

@@ -34,7 +34,7 @@ func newLinks() links {
 	return links{names: make(map[linkName]*link), holders: make(map[messageSession]*link)}
 }
 
-// add enters a link that is attached. One that has its name is in its way no more.
+// add enters a link that is attached. One that has the same name no longer has it.
 func (t *links) add(l *link) {
 	t.attached++
 	t.names[linkName{l.name, l.role()}] = l
@@ -65,10 +65,10 @@ func (t *links) token(role amqp.Role) **link {
 	return &t.tokens[1]
 }
 
-// awaitDetach counts a link that was detached, and stays known until the peer's detach.
+// awaitDetach counts a link that was detached by us and stays known until the peer's detach comes.
 func (t *links) awaitDetach() { t.detached++ }
 
-// detachCame is called when the peer's detach has come, or when nothing is waited for any more.
+// detachCame is called when the peer's detach has come, or when it is no longer waited for.
 func (t *links) detachCame() { t.detached-- }
 
 // hold enters a link that was granted a message session.

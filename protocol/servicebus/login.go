@@ -17,7 +17,7 @@ func (l *login) received(bytes int, a *allowance) bool {
 	return l.early <= earlyShare*a.limits.BufferedLogin
 }
 
-// failed counts a failed login against the peer's address and lets it wait when there have been many.
+// failed counts a failed login against the peer's address and makes the peer wait when there have been many.
 func (l *login) failed(c *conn) {
 	wait := c.onFail()
 	if wait == 0 {

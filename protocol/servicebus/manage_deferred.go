@@ -71,8 +71,8 @@ func receiveDeferred(req *request, body amqp.Map) {
 	d.ask(req)
 }
 
-// taking is a request for deferred messages on its way: partition by partition, in the order in which the numbers name them. If one refuses,
-// the locks of the others are given back.
+// taking is a request for deferred messages on its way: partition by partition, in the order of the first number that each has in the request.
+// If one refuses, the locks that the others gave are given back.
 type taking struct {
 	cmd     engine.ReceiveDeferred // asked now
 	numbers []event.SequenceNumber // all that were asked for

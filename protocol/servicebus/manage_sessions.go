@@ -12,7 +12,7 @@ func ofSessions(t engine.Target) bool {
 	return t.Entity.Properties.RequiresSession && t.SubQueue == event.Main
 }
 
-// refuseMessageSession tells that the client does not hold the session that it acts on.
+// refuseMessageSession answers that the client does not hold the session that it acts on.
 func (req *request) refuseMessageSession() {
 	req.refuse(410, amqp.CondSessionLockLost, engine.SessionLostText)
 }

@@ -21,7 +21,7 @@ type operation struct {
 	run   func(*request, amqp.Map)
 }
 
-// role is what becomes of an operation that is asked for as part of a transaction.
+// role is what happens to an operation that is requested as part of a transaction.
 type role uint8
 
 const (
@@ -118,7 +118,7 @@ func (req *request) manage() {
 	op.run(req, body)
 }
 
-// Application properties of a request that say why it was made, and under which name the client has it in its own log.
+// Application properties of a request that say why it was made, and what the client calls it in its own log.
 const (
 	keyReason     = "ledgerbus:reason"
 	keyTrackingID = operationPrefix + "tracking-id"
@@ -127,7 +127,7 @@ const (
 // maxTrackingID bounds the tracking ids that are kept, bytes. Clients send UUIDs.
 const maxTrackingID = 256
 
-// why is what the client says of a change that it asks for; false: it was refused for that.
+// why returns what the client says of the reason for a change; false: that was not valid, and the request has been refused.
 func (req *request) why() (why event.ReasonGiven, ok bool) {
 	v, _ := req.properties.Get(keyReason)
 	if why.Reason, ok = message.Text(v); !ok && v != nil {
@@ -164,7 +164,7 @@ func (req *request) ask(partition uint8, cmd engine.Command, onReply func(*reque
 		switch cmd := cmd.(type) {
 		case *engine.Send:
 			s.key = keyOfSend(cmd)
-			s.messages, cmd.Buffer = len(cmd.Messages), nil // what filters see of the messages is the transaction's, too
+			s.messages, cmd.Buffer = len(cmd.Messages), nil // what filters see of the messages belongs to the transaction, too
 		case *engine.SetSessionState:
 			s.key = keyOfSession(cmd.SessionID)
 		}
@@ -198,9 +198,9 @@ func (req *request) asking(cmd engine.Command, onReply func(*request, *engine.Re
 	return engine.Request{Command: cmd, Sink: c.outbox, Tag: tag}
 }
 
-// expectedSize is how many bytes the engine's answer to a command may take, where that is more than a request does: whoever asks for a
-// thousand messages in a few bytes, and again before the answer comes, waits (reliability.md P23). What makes a partition look at many
-// messages counts as a large answer does: others wait for it, too.
+// expectedSize is how many bytes the engine's answer to a command may take, where that is more than the request itself: a client that asks for
+// a thousand messages in a few bytes, and again before the answer comes, has to wait (reliability.md P23). A command that makes a partition
+// look at many messages counts like one with a large answer, because others wait for it, too.
 func expectedSize(cmd engine.Command) int {
 	switch cmd := cmd.(type) {
 	case *engine.Peek:
@@ -213,7 +213,7 @@ func expectedSize(cmd engine.Command) int {
 	return 0
 }
 
-// keeps is 0 for a command whose answer is small, whatever its size is counted as, and else 1.
+// keeps is 1 for a command whose answer takes memory, and 0 for one whose answer is small, whatever expectedSize says.
 func keeps(cmd engine.Command) uint32 {
 	if _, deletes := cmd.(*engine.BatchDelete); deletes {
 		return 0
@@ -243,7 +243,7 @@ func (req *request) refuseAs(err *engine.Error) {
 	req.refuse(cond.status, cond.symbol, text)
 }
 
-// refuse refuses a request. The transaction it is part of has failed.
+// refuse refuses a request. The transaction that the request is part of is marked as failed.
 func (req *request) refuse(status int32, symbol amqp.Symbol, text string) {
 	c := req.l.c
 	req.part.in.fail()

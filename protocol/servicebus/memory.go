@@ -8,7 +8,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/message"
 )
 
-// What a connection keeps of its peer's for longer than a frame is counted, with the texts in it, and bounded by Limits.Held and,
+// What a connection keeps of what its peer said for longer than a frame is counted, with the texts in it, and bounded by Limits.Held and,
 // before the first valid token, by Limits.BufferedLogin (reliability.md P23, 8). The costs are what was measured, rounded up.
 const (
 	sessionCost  = 1 << 10
@@ -43,7 +43,7 @@ type memory struct {
 	partly   int // of deliveries that are partly written
 
 	share    *budget.Share // of the process's memory
-	kept     func() int    // all of the above that the share has to have, with what others count
+	kept     func() int    // bytes that the share has to cover: of the above and of what is counted elsewhere
 	reserved int           // taken from the share for it
 	short    bool          // memory is short, and the share has more than it may have
 }
@@ -105,12 +105,12 @@ func (l *link) cost(a *amqp.Attach) int {
 	return linkCost + len(l.name) + len(l.at.host) + len(l.at.text) + len(l.at.path) + len(replyAddress(a)) + len(l.transfer.to.host+l.transfer.to.text+l.transfer.to.path)
 }
 
-// bare lets a link that is refused keep nothing of what the peer wrote: it waits for the peer's detach, and is nothing else any more.
+// bare drops all that a refused link has of what the peer wrote: it only waits for the peer's detach.
 func (l *link) bare() {
 	*l = link{s: l.s, c: l.c, handle: l.handle, detached: true, active: l.active, held: l.held}
 }
 
-// replyAddress is the target address by which answers find their way to a receiver (2.3); longer ones than any address may be do not.
+// replyAddress is the target address by which answers find their way to a receiver (2.3); an address longer than any may be is not kept.
 func replyAddress(a *amqp.Attach) string {
 	t, ok := a.Target.(*amqp.Target)
 	if !ok || t == nil {

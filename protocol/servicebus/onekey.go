@@ -9,15 +9,16 @@ const (
 	sessionsText = "A transaction on a partitioned entity cannot have messages of different sessions."
 )
 
-// oneKey is what decides whether operations on a partitioned entity can be in one transaction, beside their partition. Two sessions cannot, though they be in one
-// partition: whether they are is nothing that a client could know (S4-54).
+// oneKey decides, beside the partition, whether operations on a partitioned entity can be in one transaction. Two sessions cannot, even if
+// they are in one partition: a client has no way to know whether they are (S4-54).
 type oneKey struct {
-	none      bool // a send without a key: any partition would do, and the next one another
+	none      bool // a send without a key: it would go to any partition, and the next one to another
 	session   string
 	inSession bool
 }
 
-// keyOfSend is that of the messages of a send, which have one. Of those that are handed over the session is the destination's.
+// keyOfSend is the key of the messages of a send, of which there is at least one. The session of messages that are handed over counts in their
+// destination, not here.
 func keyOfSend(cmd *engine.Send) oneKey {
 	m := &cmd.Messages[0]
 	switch {
@@ -33,7 +34,7 @@ func keyOfSend(cmd *engine.Send) oneKey {
 
 func keyOfSession(id []byte) oneKey { return oneKey{session: string(id), inSession: true} }
 
-// keyOfGrant is that of what was received in a session; nil: in none.
+// keyOfGrant is the key of a message that was received in a session; a nil grant: in none.
 func keyOfGrant(g *engine.SessionGrant) oneKey {
 	if g == nil {
 		return oneKey{}
@@ -41,14 +42,15 @@ func keyOfGrant(g *engine.SessionGrant) oneKey {
 	return oneKey{session: g.ID, inSession: true}
 }
 
-// join notes the session of an operation that goes with those before.
+// join notes the session of an operation that joins those before.
 func (k *oneKey) join(other *oneKey) {
 	if other.inSession {
 		*k = *other
 	}
 }
 
-// spreads is why an operation on a partitioned entity cannot be in one partition, or in one session, with those before it; "": it can.
+// spreads returns why an operation on a partitioned entity cannot share a partition, or a session, with those before it in the transaction;
+// "": it can.
 func (x *transaction) spreads(s *staged) string {
 	switch {
 	case s.key.none:

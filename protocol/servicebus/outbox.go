@@ -66,7 +66,7 @@ func (o *outbox) evict() {
 	o.poke()
 }
 
-// takePress reports whether memory is short, or no longer, since the last call, and whether the connection has to go for that.
+// takePress reports whether press was called since the last takePress, and whether the connection has to go.
 func (o *outbox) takePress() (pressed, evicted bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -46,7 +46,7 @@ func (o *output) prepared() int { return len(o.buf) }
 // full reports whether deliveries have to wait for the writer.
 func (o *output) full() bool { return o.prepared() >= highWater }
 
-// fits reports whether a frame is one that the peer takes. Those that say what the peer said have to be asked.
+// fits reports whether the peer takes a frame of the size of p. It has to be asked for frames that repeat what the peer said.
 func (o *output) fits(p amqp.Performative) bool {
 	start := len(o.buf)
 	o.buf = amqp.AppendFrame(o.buf, 0, p, nil)
@@ -94,8 +94,8 @@ func (o *output) transfer(channel uint16, t *amqp.Transfer, payload []byte) int 
 	return n
 }
 
-// beginTransfer appends the head of a transfer, behind which its payload is appended to the bytes it returns; endTransfer or
-// cancelTransfer has to follow.
+// beginTransfer appends the head of a transfer. The caller appends the payload to the bytes returned, and then calls endTransfer or
+// cancelTransfer.
 func (o *output) beginTransfer(channel uint16, t *amqp.Transfer) (frame transferFrame, head []byte) {
 	frame.start = len(o.buf)
 	o.buf = amqp.AppendTransferHeader(o.buf, channel, t, 0)
@@ -106,8 +106,8 @@ func (o *output) beginTransfer(channel uint16, t *amqp.Transfer) (frame transfer
 // transferFrame is where a transfer stands in the buffer.
 type transferFrame struct{ start, payload int }
 
-// endTransfer takes the bytes with the payload. A frame that the peer takes has been written with that; the payload of a larger one is
-// returned, and has to be written in several.
+// endTransfer takes the bytes with the payload. A frame that is not too large for the peer is complete with that. The payload of a larger one
+// is returned, and has to be written in several frames.
 func (o *output) endTransfer(f transferFrame, buf []byte) (tooLarge []byte) {
 	if size := len(buf) - f.start; size <= int(o.maxFrame) {
 		binary.BigEndian.PutUint32(buf[f.start:], uint32(size))
@@ -118,7 +118,7 @@ func (o *output) endTransfer(f transferFrame, buf []byte) (tooLarge []byte) {
 	return append([]byte(nil), buf[f.payload:]...)
 }
 
-// cancelTransfer takes the head back.
+// cancelTransfer removes the head again.
 func (o *output) cancelTransfer(f transferFrame) { o.buf = o.buf[:f.start] }
 
 func (o *output) header(h amqp.ProtocolHeader) { o.buf = append(o.buf, h[:]...) }

@@ -11,7 +11,7 @@ import (
 // outstanding counts the deliveries that the peer has to settle, of all sessions of a connection, and finds them by lock token.
 type outstanding struct {
 	count   int
-	byToken map[event.LockToken]sentDelivery // nil until somebody settles so
+	byToken map[event.LockToken]sentDelivery // nil until a delivery is settled by its token
 	swept   time.Time                        // when expired ones were last forgotten
 	short   []*receiver                      // receivers that want more than the limit left when they were last looked at, those that waited longest first
 	woken   int                              // of them, how many are to be looked at again, with room for one delivery each
@@ -92,15 +92,15 @@ func (o *outstanding) forgetExpired(in sessionTable, broker engine.Broker, now t
 	before := broker.Now().Add(-expiredFor)
 	for _, s := range in {
 		for d := range s.unsettled.all() {
-			if d.until < before && d.link.filter == nil { // one under a message session ends with it
+			if d.until < before && d.link.filter == nil { // a lock under a message session ends with the session
 				s.forget(d)
 			}
 		}
 	}
 }
 
-// settledByToken forgets deliveries of this connection's links that were settled by their tokens. Few peers settle so what they
-// got over a link; only for them tokens are looked up.
+// settledByToken forgets deliveries of this connection's links that were settled by their tokens. Few peers settle in this way what they got
+// over a link; tokens are indexed for those alone.
 func (o *outstanding) settledByToken(in sessionTable, tokens []event.LockToken) {
 	if o.count == 0 {
 		return

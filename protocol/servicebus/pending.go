@@ -13,7 +13,7 @@ const (
 	pendingDetach
 	pendingRequest   // of a $management node
 	pendingDischarge // the end of a transaction, which the peer waits for
-	pendingRollback  // the same, and nobody does
+	pendingRollback  // the same, and the peer does not wait
 )
 
 // pending is a request the engine has not answered, or an attached receiver.
@@ -24,7 +24,7 @@ type pending struct {
 	next       int32  // in the free list
 	size       uint32 // bytes of the request
 	paid       uint32 // of these, the ones in chunks that are paid for
-	expected   uint32 // bytes that the answer may take, at most; or as many as what it costs otherwise is worth
+	expected   uint32 // bytes that the answer may take, at most; or as many as stand for what else it costs
 	kept       uint32 // of these, memory
 	delivery   uint32 // delivery-id
 	link       *link
@@ -34,14 +34,14 @@ type pending struct {
 	in         *transaction // that the request is part of, or ends; nil: none
 }
 
-// pendings is a table with a stable number for each entry, so that a tag costs no map. It counts what the connection's limits are about.
+// pendings is a table with a stable number for each entry, so that finding an entry by its tag takes no map. It keeps the counts that the connection's limits bound.
 type pendings struct {
 	table      []pending
 	free       int32 // first free entry + 1
 	unanswered int   // entries that one answer is to come for, and that the peer waits for
 	requests   int   // of those, the ones of $management nodes
 	taking     int   // of these, the ones that take messages by number or ask for rules: each answer holds them whole
-	detaches   int   // receivers that are to hear of no delivery any more
+	detaches   int   // receivers that wait until no delivery can come any more
 	ends       int   // of transactions
 	bytes      int   // of all entries
 	paid       int   // of these, the ones in chunks that are paid for

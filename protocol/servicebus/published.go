@@ -13,15 +13,15 @@ import (
 // published is what filters see of the messages of one send to a topic. It is the send's buffer too: the engine lets go of
 // both at once, and the memory is used again.
 type published struct {
-	chunk    *chunk // that holds the bodies; nil: they are nobody's
+	chunk    *chunk // that holds the bodies; nil: they have memory of their own
 	messages []filter.Message
 	user     int // properties in all messages
 }
 
 var publishedPool = sync.Pool{New: func() any { return new(published) }}
 
-// seenBy is room for what filters see of count messages of a send. It is nil when there are none where it goes, or when it goes on from
-// there: then they see it once it has arrived.
+// seenBy returns room for what filters see of count messages of a send. It is nil where the target has no filters, or hands the messages on:
+// filters then see them once they have arrived.
 func seenBy(cmd *engine.Send, count int) *published {
 	if cmd.Entity.Kind != event.Topic || cmd.Destination != nil {
 		return nil
@@ -57,7 +57,7 @@ func (p *published) drop() {
 
 // read adds a message that was inspected.
 func (p *published) read(in *message.Sent) {
-	p.messages = p.messages[:len(p.messages)+1] // never beyond the room: who has a message keeps its address
+	p.messages = p.messages[:len(p.messages)+1] // never beyond the room: the engine keeps the addresses of messages
 	m := &p.messages[len(p.messages)-1]
 	in.Properties(m)
 	p.user += len(m.User)

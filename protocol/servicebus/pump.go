@@ -135,7 +135,7 @@ func (r *receiver) giveBack() {
 	r.finishDrain()
 }
 
-// later lets a message that could not be read now be read in the next turn of the connection. What reads has waited a moment by then.
+// later has a message that could not be read now read in the next turn of the connection. Reading has waited a moment already.
 func (r *receiver) later(d *engine.Delivery) {
 	r.putBack(d)
 	r.l.c.pump.retry(r.l)
@@ -152,9 +152,9 @@ func (r *receiver) putBack(d *engine.Delivery) {
 	}
 }
 
-// tooLate reports that the lock of a delivery has ended before the peer could see it: while a disk hung, or its session took no transfers. The
-// engine ends the lock, and gives the message to whoever is next. The time is looked at once for the few messages of a turn, and again when one of
-// them had to be read from the log: that can take any time.
+// tooLate reports whether the lock of a delivery has ended before the peer could see it: while a disk hung, or its session took no transfers.
+// The engine ends the lock, and gives the message to the next receiver. The time is looked at once for the few messages of a turn, and again
+// after one of them had to be read from the log, which can take any time.
 func (r *receiver) tooLate(d *engine.Delivery) bool {
 	if !r.locks() || r.l.filter != nil || d.LockedUntil == 0 {
 		return false
@@ -200,7 +200,7 @@ func (r *receiver) deliver(d *engine.Delivery) bool {
 	return true
 }
 
-// read says that the body of a delivery without a lock need not be kept for it any longer.
+// read tells the engine that the body of a delivery without a lock is no longer needed for that delivery.
 func (r *receiver) read(d *engine.Delivery) {
 	if !r.locks() && r.engine != nil {
 		r.engine.Read[r.l.target.OfSequence(d.Sequence)].Add(1)
@@ -212,8 +212,8 @@ func (r *receiver) view() message.View {
 	return message.View{Peek: r.l.browses, LockToken: r.locks(), Taken: r.settled && !r.l.browses}
 }
 
-// transferOf is the first frame of a delivery (4.4). Its tag is the lock token; of a look at a message that the peer wants to settle
-// its number; and empty where nothing is to be settled.
+// transferOf is the first frame of a delivery (4.4). Its tag is the lock token; for a message that is only looked at, and that the peer wants
+// to settle, its number; and empty where nothing is to be settled.
 func (r *receiver) transferOf(d *engine.Delivery) amqp.Transfer {
 	tag := message.DeliveryTag(d.Token)
 	if r.l.browses {

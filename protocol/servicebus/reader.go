@@ -95,8 +95,8 @@ func (r *reader) run() {
 	}
 }
 
-// makeRoom sees to it that there is room for a read, and for all of a frame of which the size is known. A frame for which there is no memory is cut.
-// It reports false when nobody takes frames any more.
+// makeRoom makes room for a read, and for all of a frame whose size is known. A frame for which there is no memory is cut. It reports false
+// when nobody takes frames any more.
 func (r *reader) makeRoom() bool {
 	if r.start == r.end && r.chunk.alone() {
 		r.start, r.end = 0, 0
@@ -126,7 +126,7 @@ func (r *reader) makeRoom() bool {
 	if next == nil && pending >= cutSize {
 		return r.cut(need)
 	}
-	if next == nil { // its beginning has to come first
+	if next == nil { // the beginning of the frame has to come first
 		if r.start+cutSize <= len(r.chunk.buf) {
 			return true
 		}
@@ -140,7 +140,7 @@ func (r *reader) makeRoom() bool {
 	return true
 }
 
-// modestChunk is a chunk of no more than that size. In the place of one that takes more it is never refused.
+// modestChunk is a chunk of at most size bytes. In exchange for one that takes more memory it is never refused.
 func (r *reader) modestChunk(size int) *chunk {
 	switch {
 	case size <= smallChunk:
@@ -152,7 +152,7 @@ func (r *reader) modestChunk(size int) *chunk {
 	return ownChunk(size, r.share)
 }
 
-// save has the reader take no more memory than it has to, or no longer, also while it waits.
+// save makes the reader take no more memory than it has to, or ends that; also while the reader waits.
 func (r *reader) save(modest bool) {
 	r.modest.Store(modest)
 	if modest && r.large.Load() && r.waker != nil && !mutant.On(mutant.SleepsOnItsChunk) {
@@ -160,7 +160,8 @@ func (r *reader) save(modest bool) {
 	}
 }
 
-// chunkOf is a chunk of the size that is wanted, or of no more than is needed where there is no memory for that; nil: there is not even that.
+// chunkOf is a chunk of the size that is wanted, or, where there is no memory for that, of the size that is needed; nil: there is no memory
+// for that either.
 func (r *reader) chunkOf(want, need int) *chunk {
 	if want > smallChunk {
 		if c := paidChunk(want, r.share); c != nil {
@@ -173,7 +174,7 @@ func (r *reader) chunkOf(want, need int) *chunk {
 	return newChunk(smallChunk)
 }
 
-// cutSize is how much of a frame is handed on for which there is no memory: enough to tell what a transfer is about.
+// cutSize is how many bytes are handed on of a frame for which there is no memory: enough to see which delivery a transfer belongs to.
 const cutSize = 1 << 10
 
 // cut hands on the beginning of a frame and lets the rest of it go by.
@@ -246,7 +247,7 @@ func (r *reader) send(in inbound) bool {
 	}
 	select {
 	case r.out <- in:
-		runtime.Gosched() // the owner first; meanwhile more arrives, and the next read brings it all
+		runtime.Gosched() // the owner runs first; more arrives meanwhile, and the next read brings it all at once
 		return true
 	case <-r.quit:
 		in.chunk.Release()

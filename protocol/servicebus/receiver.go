@@ -51,7 +51,7 @@ func newReceiver(l *link, a *amqp.Attach) *receiver {
 	}
 	r.engine = &engine.Receiver{Entity: l.target.Entity, SubQueue: l.target.SubQueue, Origin: l.origin, Sink: l.c.outbox}
 	switch {
-	case l.browses: // there is nothing to settle, so deliveries leave settled unless the peer wants to see to it
+	case l.browses: // there is nothing to settle, so deliveries leave settled unless the peer wants to settle them
 		r.engine.Mode = engine.Browse
 		r.settled = a.SenderSettleMode.Or(amqp.SenderMixed) != amqp.SenderUnsettled
 	case r.settled:
@@ -70,7 +70,7 @@ func newReceiver(l *link, a *amqp.Attach) *receiver {
 	return r
 }
 
-// away are the partitions of the log that do not serve, of those that an entity with several partitions is on.
+// away returns those partitions of the log that do not serve, of the ones that hold an entity with several partitions.
 func (r *receiver) away() (away []engine.PartitionID) {
 	hosts := r.l.target.Entity.Hosts
 	for _, h := range hosts {
@@ -81,8 +81,8 @@ func (r *receiver) away() (away []engine.PartitionID) {
 	return away
 }
 
-// lacks reports whether it receives nothing from a partition that it would receive from if it were made now. One that holds a session has all
-// there is of that.
+// lacks reports whether the receiver gets nothing from a partition that it would get messages from if it were made now. One that holds a
+// session lacks nothing: the whole session is in one partition.
 func (r *receiver) lacks(id engine.PartitionID) bool {
 	return r.engine != nil && r.grant == nil && slices.Contains(r.engine.Away, id)
 }
@@ -94,7 +94,7 @@ func (r *receiver) start() {
 	}
 }
 
-// submit hands a command of the receiver to all that host slices of it; they answer it together.
+// submit hands a command of the receiver to all partitions that host slices of its entity; they give one answer together.
 func (r *receiver) submit(cmd engine.Command, tag uint64) {
 	for _, host := range r.hosts {
 		r.l.c.batch.add(host, engine.Request{Command: cmd, Sink: r.l.c.outbox, Tag: tag})
@@ -113,7 +113,7 @@ func (r *receiver) done(reply *engine.Reply) {
 	}
 }
 
-// ended hears that the engine serves it no more: its message session is lost, or its partition has stopped.
+// ended is called when the engine no longer serves the receiver: its message session is lost, or its partition has stopped.
 func (r *receiver) ended(err error) {
 	var refusal *engine.Error
 	if errors.As(err, &refusal) {
@@ -160,8 +160,8 @@ func (r *receiver) makeReady() {
 	r.l.c.pump.add(r.l)
 }
 
-// leave gives back what never reached the wire; all other locks stay, unless the link holds a message session (4.7). What
-// the peer still settles of its deliveries is looked at by [session.settle].
+// leave gives back what never reached the wire; all other locks stay, unless the link holds a message session (4.7). A peer that still settles
+// deliveries of the link is dealt with in [session.settle].
 func (r *receiver) leave(cause event.ReleaseCause, closed event.LinkClosed) {
 	c := r.l.c
 	c.outstanding.forget(r)
@@ -188,8 +188,8 @@ func (r *receiver) leave(cause event.ReleaseCause, closed event.LinkClosed) {
 	r.submit(&engine.Detach{Receiver: r.engine, Unsent: unsent, Cause: cause, Closed: closed}, c.pendings.add(pending{kind: pendingDetach, link: r.l}))
 }
 
-// forget drops the deliveries that the peer has not settled, when its link is gone for good. Nothing is said any more about
-// them: an answer for a delivery of a link that is gone ends the session of one SDK.
+// forget drops the deliveries that the peer has not settled, when its link is gone for good. Nothing more is sent about them: an answer for a
+// delivery of a link that is gone ends the session of one SDK.
 func (r *receiver) forget() {
 	s := r.l.s
 	for d := range s.unsettled.all() {

@@ -46,7 +46,7 @@ func (c *conn) tearDown() {
 	}
 }
 
-// reply hands an answer of the engine to whom it is for.
+// reply hands an answer of the engine to the link or request that it is for.
 func (c *conn) reply(r *engine.Reply) {
 	p := c.pendings.get(r.Tag)
 	if p == nil {

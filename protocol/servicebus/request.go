@@ -18,12 +18,12 @@ type request struct {
 	size       int                           // encoded
 	rule       string                        // that it is about; "": none
 	onReply    func(*request, *engine.Reply) // handles the engine's success
-	onRefused  func(*request)                // before the engine's refusal is passed on, or its answer that comes too late; nil: nothing is to be done
+	onRefused  func(*request)                // called before a refusal of the engine, or an answer that comes too late, is passed on; nil: nothing is to be done
 	onAway     func(*request) bool           // goes on without a partition that does not serve, or reports false; nil: there is no way to
 
 	timeout  time.Duration
 	deadline time.Time // zero: none
-	until    time.Time // what it was, or is
+	until    time.Time // the last deadline, even after that was removed
 	place    int       // in deadlines
 	over     bool      // the client was told that its time is over
 	part     part      // of a transaction
@@ -158,7 +158,7 @@ func (t sessionTable) replyLink(req *request) *receiver {
 		}
 	}
 	look(req.l.s)
-	if bestScore == bestFit { // nearly always: others need not be looked at, of which there may be thousands
+	if bestScore == bestFit { // nearly always: the others, of which there may be thousands, need not be looked at
 		return best
 	}
 	for _, s := range t {
@@ -172,7 +172,7 @@ func (t sessionTable) replyLink(req *request) *receiver {
 	return best
 }
 
-// How well a link fits for an answer. The first four exclude each other, the last two are added.
+// How well a link fits for an answer. The first four exclude each other; either of the last two may be added.
 const (
 	addressScore = 40
 	nameScore    = 30

@@ -27,7 +27,7 @@ func onLoopback(nc net.Conn) bool {
 type sasl struct {
 	verifier *access.Verifier
 	log      *slog.Logger
-	secure   bool // nobody can read a key on its way, or the settings say that this does not matter
+	secure   bool // nobody can read a key on its way, or the settings allow that
 }
 
 // Why a login is refused.

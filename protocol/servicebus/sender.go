@@ -136,7 +136,7 @@ func (s *sender) join(payload []byte) bool {
 	return true
 }
 
-// throwAway keeps nothing of the delivery at hand, and refuses it when all of it has come.
+// throwAway keeps nothing of the current delivery, and refuses it when all of its frames have come.
 func (s *sender) throwAway(more bool) {
 	s.discard()
 	if s.joining, s.skipping = more, more; !more {
@@ -158,8 +158,8 @@ func (s *sender) tooLarge(limit int) {
 		s.delivery.id, limit))
 }
 
-// leave drops what was begun. Sends in the engine go on; their answers find the link gone. Transactions that were declared on the link
-// are rolled back.
+// leave drops a delivery that was begun. Sends that the engine has go on; their answers find the link gone. Transactions that were declared on
+// the link are rolled back.
 func (s *sender) leave(closed event.LinkClosed) {
 	s.delivery.part.goesOn(false)
 	s.joining, s.skipping, s.starved = false, false, false
@@ -249,7 +249,7 @@ func (s *sender) send(body []byte, buf *chunk) {
 	at := cmd.Slice.Partition
 	asked, refused := engine.Command(cmd), (*engine.Error)(nil)
 	if x := s.delivery.part.in; x != nil {
-		cmd.Buffer = nil // what filters see of the messages is the transaction's, too
+		cmd.Buffer = nil // what filters see of the messages belongs to the transaction, too
 		asked, refused = c.transactions.stage(x, cmd, staged{s.l.target, at, len(cmd.Messages), kept.memory(size), keyOfSend(cmd), &kept.stage}, c.now)
 	}
 	if refused != nil {
@@ -263,7 +263,7 @@ func (s *sender) send(body []byte, buf *chunk) {
 	c.batch.add(s.l.target.Host(at), engine.Request{Command: asked, Sink: c.outbox, Tag: tag})
 }
 
-// releaseBuffer gives back the memory of a send that nobody is asked for.
+// releaseBuffer gives back the memory of a send that is not handed to the engine.
 func releaseBuffer(cmd *engine.Send) {
 	if cmd.Buffer != nil {
 		cmd.Buffer.Release()
@@ -311,8 +311,8 @@ func (s *sender) refuse(err *engine.Error) {
 	s.reject(cond.symbol, text)
 }
 
-// reject refuses the delivery at hand; the link goes on. A pre-settled one is dropped in silence (semantics.md 5.1). The transaction it
-// is part of has failed.
+// reject refuses the current delivery; the link goes on. A pre-settled one is dropped in silence (semantics.md 5.1). The transaction that it
+// is part of is marked as failed.
 func (s *sender) reject(symbol amqp.Symbol, text string) {
 	c := s.l.c
 	s.delivery.part.in.fail()

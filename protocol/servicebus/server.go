@@ -119,7 +119,7 @@ func (s *Server) ServeConn(nc net.Conn) {
 	c.run()
 }
 
-// Press tells that memory is short, or no longer: connections give back what they can, and those that have most go (docs/decisions/0041).
+// Press tells the server that memory is short, or no longer: connections give back what they can, and those that have most go (docs/decisions/0041).
 func (s *Server) Press() {
 	s.init()
 	s.mu.Lock()
@@ -136,7 +136,7 @@ const maxTurned = 64
 // Overhang is how many connections a server has at most beyond [Limits.Connections], for a moment.
 const Overhang = maxTurned
 
-// admit enters a connection in the books or says why not.
+// admit counts a connection, or returns why it cannot stay.
 func (s *Server) admit(c *conn) string {
 	limits := &s.env.limits
 	s.mu.Lock()
@@ -233,7 +233,7 @@ func (s *Server) loggedIn(c *conn) {
 	s.welcome(c)
 }
 
-// welcome is loggedIn for who holds the mutex.
+// welcome is loggedIn for a caller that holds the mutex.
 func (s *Server) welcome(c *conn) {
 	if !c.anonymous {
 		return
@@ -245,8 +245,7 @@ func (s *Server) welcome(c *conn) {
 	}
 }
 
-// Close tells every connection that it is over, then waits for them. When the context ends first
-// their sockets are cut.
+// Close tells every connection that it is over, then waits for them. When the context ends first their sockets are closed.
 func (s *Server) Close(ctx context.Context) error {
 	s.init()
 	s.mu.Lock()
@@ -277,8 +276,8 @@ func (s *Server) Close(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// RulesChanged tells that access rules of the namespace were replaced: every connection looks at its claims again and detaches the
-// links that have none any more (reliability.md S10). Rules of entities change with their entities.
+// RulesChanged tells the server that access rules of the namespace were replaced: every connection looks at its claims again and detaches the
+// links that have none any more (reliability.md S10). A change of an entity's own rules is told as a change of the entity.
 func (s *Server) RulesChanged() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -28,7 +28,7 @@ type session struct {
 	group group // of transactions over several entities
 
 	unsettled       deliveries
-	silent          idRanges // sent settled, or on links that are gone: dispositions for them mean nothing
+	silent          idRanges // sent settled, or on links that are gone: dispositions for them are ignored
 	messageSessions idRanges // sent under message sessions
 	settled         idOwners // settled: what comes for them again is refused
 }
@@ -129,8 +129,8 @@ func (s *session) end(symbol amqp.Symbol, text string) {
 	s.ended, s.unasked = true, 0
 }
 
-// mostUnasked is how many transfers may come after the window was closed, or the session ended: what was on its way by then. It is twice the window,
-// for some clients count deliveries and not frames (1.7).
+// mostUnasked is how many transfers may come after the window was closed, or the session ended: those that were on their way by then. It is
+// twice the window, for some clients count deliveries and not frames (1.7).
 func (s *session) mostUnasked() uint32 { return 2 * s.c.limits.Window }
 
 // gone makes room for another session on the channel.
@@ -139,7 +139,7 @@ func (s *session) gone() {
 	delete(s.c.sessions, s.channel)
 }
 
-// leave lets go of all links, which the log is told are closed; nothing is sent.
+// leave lets go of all links and tells the log that they are closed; nothing is sent.
 func (s *session) leave(closed event.LinkClosed) {
 	s.c.answers.flush()
 	for _, l := range s.links {
@@ -244,8 +244,8 @@ func (s *session) writeFlow(f *amqp.Flow) {
 	s.c.out.flow(s.channel, f)
 }
 
-// detach handles the peer's detach. The answer is closed when that is: a peer that only suspends its link would have to attach it
-// again to close it. What the broker keeps is the same, for no link is ever resumed (4.7).
+// detach handles the peer's detach. The answer is closed when the peer's is: a peer that only suspends its link would otherwise have to attach
+// it again to close it. What the broker keeps is the same, for no link is ever resumed (4.7).
 func (s *session) detach(d *amqp.Detach) {
 	l := s.links[d.Handle]
 	if l == nil {

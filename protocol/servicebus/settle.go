@@ -10,7 +10,7 @@ import (
 // maxSpan is how many delivery-ids one disposition may name. What it costs depends on how many of them it settles.
 const maxSpan = 1 << 20
 
-// disposition takes the peer's outcomes (4.6). As sender of transfers it settles nothing we wait for.
+// disposition takes the peer's outcomes (4.6). A disposition in its role as sender settles nothing that we wait for.
 func (s *session) disposition(d *amqp.Disposition) {
 	if d.Role == amqp.RoleSender {
 		return
@@ -114,7 +114,7 @@ type wanted struct {
 	message.Settlement
 	part    part
 	settled bool        // nobody waits for an answer
-	bad     *amqp.Error // why it is refused, whatever it is for
+	bad     *amqp.Error // why it is refused, for every delivery that it names
 	why     engine.Code // the same for the log
 }
 
@@ -148,7 +148,7 @@ func (s *session) settle(of *delivered, w *wanted) {
 	}
 	if l.detached {
 		s.silent.note(id)
-		if !w.settled { // nobody hears the answer, so the client asks again elsewhere: the message has to wait for that
+		if !w.settled { // no answer can reach the client, which will settle again elsewhere: the message has to stay locked for that
 			w.part.in.fail()
 			return
 		}
@@ -192,7 +192,7 @@ func (l *link) settle(id uint32, of *unsettled, w *wanted) {
 		}
 		req.Command = asked
 	}
-	if w.settled { // nobody waits for an answer, we neither: it would wake this connection for nothing
+	if w.settled { // the peer waits for no answer, and neither do we: one would wake this connection for nothing
 		c.in.short = false // the settlement is on its way to the log; see input.acknowledge
 	} else {
 		req.Sink, req.Tag = c.outbox, c.pendings.add(pending{kind: pendingSettle, link: l, delivery: id, outcome: w.Outcome, in: w.part.in})
@@ -220,7 +220,7 @@ func (l *link) refuseSettlement(id uint32, of *unsettled, w *wanted, bad *amqp.E
 	}
 }
 
-// stagedIn notes what a settlement in a transaction came to. A delivery that cannot be settled any more waits no longer for it.
+// stagedIn notes what a settlement in a transaction came to. A delivery that can no longer be settled is no longer kept.
 func (s *session) stagedIn(x *transaction, id uint32, err error) {
 	if err == nil {
 		x.settled = append(x.settled, sentDelivery{s, id})

@@ -10,20 +10,20 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// What a connection does to have no more of the process's memory than it may (docs/decisions/0041). Its owner adds up what it keeps, and takes that
-// from its share in units, so that a message costs no more than a comparison. Chunks of input are taken from the share by who makes them and given
-// back by who lets go of them last. What is new is refused when the share has no more; what settles never asks.
+// How a connection keeps within what it may have of the process's memory (docs/decisions/0041). Its owner adds up what it keeps, and takes
+// that from its share in units, so that a message costs no more than a comparison. A chunk of input is taken from the share by the reader that
+// makes it, and given back by the holder of its last reference. What is new is refused when the share has no more; settlements never ask.
 
 const (
 	// unit is how much is taken from the share at a time, bytes.
 	unit = 16 << 10
-	// spareUnits are not given back at once, or every other message would take them again.
+	// spareUnits is how many units are not given back at once, or every other message would take them again.
 	spareUnits = 2
 	// unsettledCost is what a delivery takes until it is settled, bytes.
 	unsettledCost = 128
 	// smallAnswer is how many bytes of messages an answer to a request may have when there is no memory for more.
 	smallAnswer = 16 << 10
-	// stuckTime is for how long a connection may have more than its share while there is little: what it has is on its way to a peer that does not
+	// stuckTime is how long a connection may have more than its share while memory is short: what it has is on its way to a peer that does not
 	// take it.
 	stuckTime = 10 * time.Second
 )
@@ -57,7 +57,7 @@ func (m *memory) reserve(bytes int) bool {
 	return true
 }
 
-// settle ends a turn: the share has what is kept.
+// settle ends a turn: it makes the share what is kept now.
 func (m *memory) settle() {
 	kept, spare := m.kept(), spareUnits*unit
 	if m.short {
@@ -81,13 +81,13 @@ func (m *memory) close() {
 	m.share.Close()
 }
 
-// pressed is called when there is little memory, once a second, and when there is enough again. Who has more than it may have now lets go of what it
-// can: deliveries that are not complete are thrown away, and refused when their end comes.
+// pressed is called when there is little memory, once a second, and when there is enough again. A connection that has more than it may have
+// now lets go of what it can: deliveries that are not complete are thrown away, and refused when their end comes.
 func pressed(c *conn) {
 	m := &c.memory
 	short := m.share.Level() > budget.Enough
 	c.reader.save(short && m.share.Exceeds(0))
-	m.short = short && m.share.Exceeds(largeChunk) // the reader may have one yet
+	m.short = short && m.share.Exceeds(largeChunk) // the reader may still have one of these
 	if m.short {
 		for l := range c.sessions.links() {
 			if l.sender != nil {
@@ -114,7 +114,7 @@ func moveWindows(c *conn) {
 	}
 }
 
-// shed throws the delivery away of which frames are missing.
+// shed throws away the delivery of which frames are missing.
 func (s *sender) shed() {
 	if s.joined != nil {
 		s.discard()

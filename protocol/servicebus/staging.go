@@ -9,8 +9,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// staging is memory for what is sent in one transaction: it outlives the frames that it came in, by as much as the peer takes for the rest of
-// the transaction. Most messages are small, and there are many of them: they share blocks, which go from one transaction to the next.
+// staging is memory for what is sent in one transaction: it outlives the frames that it came in, for as long as the peer takes over the rest
+// of the transaction. Most messages are small, and there are many of them: they share blocks, which go from one transaction to the next.
 type staging struct {
 	blocks []*stagingBlock // the last one has room
 	unpaid int             // bytes of those that are not counted yet
@@ -33,7 +33,7 @@ type stagedSend struct {
 const (
 	blockBytes = 4 << 10
 	blockSends = 4
-	// maxInBlock is how many bytes are put into a block, at most: of what is larger too much of a block could be left over.
+	// maxInBlock is the most bytes of a message that is put into a block: larger ones could leave too much of a block unused.
 	maxInBlock = blockBytes / 3
 )
 
@@ -82,8 +82,8 @@ type keptSend struct {
 	room *staging // for more; nil: it has memory of its own
 }
 
-// keep begins a send. A large one has memory of its own; so has a batch, which may come to nothing, and what comes behind a refusal: neither
-// is counted then.
+// keep begins a send. A large one has memory of its own; so has a batch, which may be refused as a whole, and what follows a refusal in the
+// transaction: the bytes of such sends are not counted, so they must not be in a block.
 func (x *transaction) keep(body []byte, format uint32) keptSend {
 	if x.failed || format != amqp.MessageFormatPlain || len(body) > maxInBlock {
 		return keptSend{new(stagedSend), bytes.Clone(body), nil}
@@ -107,7 +107,7 @@ func (g *staging) pay() int {
 	return n
 }
 
-// free gives the memory to other transactions: nobody has any of it any more.
+// free gives the memory to other transactions. Nothing may refer to it any more.
 func (g *staging) free() {
 	for _, p := range g.blocks {
 		clear(p.sends[:p.sent])

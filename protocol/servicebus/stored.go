@@ -110,7 +110,7 @@ const (
 	entryRoom  = 64      // what the entry of a message is besides the message
 )
 
-// headerSize is how many bytes of a stored message stand beside its body. Of a large message no more than its beginning is read.
+// headerSize is how many bytes of a stored message are not body or footer. Of a large message no more than its beginning is read.
 func (s *stored) headerSize(t engine.Target, d *engine.Delivery, ahead *readAhead) (int, error) {
 	start := int(min(d.Body.Size, uint32(s.limits.HeaderSize)+headerRoom))
 	host := t.Host(t.OfSequence(d.Sequence))
@@ -122,7 +122,7 @@ func (s *stored) headerSize(t engine.Target, d *engine.Delivery, ahead *readAhea
 	if err == nil {
 		return n, nil
 	}
-	if b, err = ahead.blob(s.broker, host, &d.Body, false); err != nil { // damaged, or from when more was allowed: its sum tells
+	if b, err = ahead.blob(s.broker, host, &d.Body, false); err != nil { // damaged, or stored when more was allowed: its checksum shows which
 		return 0, err
 	}
 	return message.HeaderSize(b)

@@ -16,7 +16,7 @@ const (
 	badAddressText = "The address of the link must be a string."
 )
 
-// addressOf is the address at the broker's end of the link. What has none is something that is not implemented, and is named.
+// addressOf is the address at the broker's end of the link. A terminus without one asks for something that is not implemented, which the error names.
 func addressOf(a *amqp.Attach) (string, *amqp.Error) {
 	var at any
 	var dynamic bool
@@ -50,14 +50,14 @@ const (
 	distributionCopy amqp.Symbol = "copy"
 )
 
-// browsesFor reports that a receiver looks at the messages of a queue without taking them. Subscriptions are for taking: what JMS calls
-// a durable topic consumer asks for copies and means its own.
+// browsesFor reports whether a receiver looks at the messages of a queue without taking them. From a subscription messages are always taken: a
+// durable topic consumer of JMS asks for copies, and means those that its own subscription has.
 func (l *link) browsesFor(a *amqp.Attach) bool {
 	return a.Role == amqp.RoleReceiver && a.Source.DistributionMode == distributionCopy && l.target.Entity.Kind == event.Queue
 }
 
-// sourceOf is the source of the answer to an attach: the address as it came and, of a receiver's, what holds of what it asked for.
-// Nothing of a link outlives it and there is no default outcome, so neither durability, expiry, timeout nor that is among it.
+// sourceOf is the source of the answer to an attach: the address as it came and, for a receiver, what the broker honours of what it asked for.
+// Durability, expiry and timeout are left out, because nothing of a link outlives it, and so is the default outcome, because there is none.
 func (l *link) sourceOf(a *amqp.Attach) *amqp.Source {
 	if a.Source == nil {
 		return &amqp.Source{}

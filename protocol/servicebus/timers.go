@@ -22,7 +22,7 @@ type timers struct {
 	noLinks time.Time // since when there are no links; zero while there are
 	links   int       // attached; those to $cbs are not counted, they would keep a connection that is used for nothing
 	hadLink bool
-	closeBy time.Time // end of the grace after close
+	closeBy time.Time // end of the time that the peer has after our close
 	stuck   time.Time // since when the connection has too much of memory that is short; zero: it has not
 }
 
@@ -103,7 +103,7 @@ func (t *timers) fire(c *conn) {
 	t.rearm(c)
 }
 
-// force closes a connection that its peer makes no use of. Where there are still links the peer has fallen silent: they are lost.
+// force closes a connection that its peer makes no use of. If it still has links, the peer has fallen silent, and they count as lost.
 func (t *timers) force(c *conn, text string) {
 	c.closeFor(event.ClosedConnection, amqp.CondConnectionForced, text)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// ask has the partition end a transaction, and p wait for what it says. Its id is unknown from now on.
+// ask has the partition end a transaction, and books p for its answer. The transaction's id is unknown from now on.
 func (t *transactions) ask(x *transaction, cmd engine.Command, p pending) {
 	t.end(x)
 	if mutant.On(mutant.FreedTooSoon) {
@@ -17,7 +17,7 @@ func (t *transactions) ask(x *transaction, cmd engine.Command, p pending) {
 	t.c.batch.add(x.host, engine.Request{Command: cmd, Sink: t.c.outbox, Tag: t.c.pendings.add(p)})
 }
 
-// askRollback has the partition roll a transaction back, and p wait for that.
+// askRollback has the partition roll a transaction back, and books p for its answer.
 func (t *transactions) askRollback(x *transaction, cause event.AbortCause, p pending) {
 	t.ask(x, &engine.Rollback{Transaction: x.id, Slice: x.slice, Origin: x.coordinator.origin, Cause: cause}, p)
 }
@@ -40,9 +40,9 @@ func (t *transactions) coordinatorGone(l *link) {
 	}
 }
 
-// over lets go of what was kept for a transaction, of which the partition has said something. Where that is an error it may still look at what
-// was staged: a loop that stops turns away what comes, and has not handled all that came before. What the peer has settled in the transaction
-// has gone with the commit, or is locked as before: it may settle it again, as long as the lock holds that it had.
+// over lets go of what was kept for a transaction, once the partition has answered. When the answer is an error the partition may still look
+// at what was staged: a loop that stops refuses new commands before it has handled all that came earlier. What the peer has settled in the
+// transaction went with the commit, or is locked as before: the peer may settle it again, as long as the lock that it had holds.
 func (t *transactions) over(x *transaction, committed bool, said error) {
 	if said == nil {
 		x.memory.free()
@@ -66,8 +66,8 @@ func (t *transactions) over(x *transaction, committed bool, said error) {
 	t.release(x)
 }
 
-// overtime is for how long after its first operation a transaction is open at most. The partition ends it after two minutes, by its own clock,
-// and says so to whoever asks; nobody may ask.
+// overtime is the longest time for which a transaction is open after its first operation. The partition ends it after two minutes, by its own
+// clock, and says so when it is asked next, which may never be.
 const overtime = 2*time.Minute + 10*time.Second
 
 // next is when the first transaction will have been open for too long, zero when none can be.

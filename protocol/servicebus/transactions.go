@@ -40,7 +40,7 @@ type transaction struct {
 	bytes  int     // staged
 	memory staging // of what is sent in it
 
-	// What the peer has settled in it, and was told so. It waits to be settled until the transaction ends: after a rollback it is locked as
+	// What the peer has settled in it, and been told is settled. It stays known until the transaction ends: after a rollback it is locked as
 	// before.
 	settled []sentDelivery
 	tokens  []event.LockToken // by a request
@@ -52,7 +52,7 @@ const (
 	stagedCost      = 512 // an operation
 )
 
-// Texts of operations that a transaction cannot have.
+// Texts that refuse operations in a transaction.
 const (
 	spanText     = "Local transactions cannot span multiple top-level entities such as queue or topic."
 	failedText   = "The transaction has failed, for one of its operations was refused. It can only be rolled back."
@@ -94,8 +94,8 @@ type staged struct {
 	ask       *engine.Stage // room for the command; nil: it takes its own
 }
 
-// stage books an operation in a transaction, and returns the command for its partition. It refuses what the transaction cannot have; that
-// has failed with it.
+// stage books an operation in a transaction, and returns the command for its partition. It refuses what the transaction cannot have, and marks
+// the transaction as failed then.
 func (t *transactions) stage(x *transaction, operation engine.Command, s staged, now time.Time) (engine.Command, *engine.Error) {
 	s.bytes += stagedCost
 	if !t.c.memory.reserve(s.bytes) {
@@ -122,7 +122,7 @@ func (t *transactions) stage(x *transaction, operation engine.Command, s staged,
 	return s.ask, nil
 }
 
-// check refuses an operation. One that it lets pass has its bytes of what all connections may keep.
+// check refuses an operation. One that it lets pass has taken its bytes from the total of all connections.
 func (t *transactions) check(x *transaction, s *staged) *engine.Error {
 	switch {
 	case t.open[x.id] != x: // it was discharged while the operation was not complete

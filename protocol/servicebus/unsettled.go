@@ -39,14 +39,14 @@ func (s *session) forgetAll() {
 	s.unsettled = deliveries{}
 }
 
-// deliveries is those the peer has to settle, by delivery-id, which is the order in which they were sent; and among them some that are
-// settled, until add throws them out. Ids wrap around, and are never further apart than 2^31.
+// deliveries is those that the peer has to settle, by delivery-id, which is the order in which they were sent; among them are some that are
+// settled already, until add removes them. Ids wrap around, and are never further apart than 2^31.
 type deliveries struct {
 	list  []delivered
 	count int // without the settled ones
 }
 
-// delivered is one of them. Of those that are settled gap says how many in a row are, from this one on, as far as was seen.
+// delivered is one of them. In a settled one gap says how many in a row are settled, from this one on, as far as is known.
 type delivered struct {
 	id, gap uint32
 	unsettled
@@ -113,8 +113,7 @@ func (o *deliveries) all() iter.Seq[*delivered] {
 	}
 }
 
-// in appends the ids of those between an id and the n behind it that wait to be settled, in order. What it costs depends on how many
-// those are.
+// in appends the ids, from first to n behind it, of those that wait to be settled, in order. Its cost depends on how many those are.
 func (o *deliveries) in(ids []uint32, first, n uint32) []uint32 {
 	for i := o.next(o.from(first)); i < len(o.list) && o.list[i].id-first <= n; i = o.next(i + 1) {
 		ids = append(ids, o.list[i].id)
@@ -122,8 +121,8 @@ func (o *deliveries) in(ids []uint32, first, n uint32) []uint32 {
 	return ids
 }
 
-// next is the place of the first that waits to be settled, from i on. It notes the gap it went over: nobody goes over it in single
-// steps again.
+// next is the place of the first that waits to be settled, from i on. It notes the length of the gap that it skipped, so that no later call
+// steps through it again.
 func (o *deliveries) next(i int) int {
 	from := i
 	for i < len(o.list) && o.list[i].gap > 0 {

@@ -86,8 +86,8 @@ func readTree(data []byte, limits Limits) (*node, error) {
 	return root, nil
 }
 
-// localName is an element's name without its prefix. A missing namespace and that of an enclosing element are accepted, too:
-// writers mix them up.
+// localName is an element's name without its prefix. A missing namespace and that of an enclosing element are accepted, too: writers mix them
+// up.
 func localName(n xml.Name) string {
 	switch n.Space {
 	case "", atomSpace, serviceSpace, countSpace, arraysSpace:
