@@ -10,8 +10,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/access"
 )
 
-// authorise makes what decides who may do what, on every way in. An issuer of identity tokens that does not answer is a problem of
-// the settings.
+// authorise makes the verifier that decides who may do what, on every way in. An issuer of identity tokens that does not answer is a problem
+// of the settings.
 func (s *Server) authorise(ctx context.Context) error {
 	o := access.Options{
 		Rules:       namespaceRules(s.settings.Access),

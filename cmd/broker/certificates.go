@@ -17,8 +17,8 @@ import (
 // lookAgain is how often, at most, a handshake looks whether the files have changed.
 const lookAgain = 2 * time.Second
 
-// certificates is the operator's certificate, read again when its files have changed (reliability.md 7.2). What cannot be read, or
-// does not fit together, changes nothing: the certificate there was stays.
+// certificates is the operator's certificate, read again when its files have changed (reliability.md 7.2). Files that cannot be read, or do
+// not fit together, change nothing: the certificate that was in use stays.
 type certificates struct {
 	// set once in newCertificates
 	certificateFile, keyFile string
@@ -73,7 +73,7 @@ func (s *Server) loadCertificates() error {
 	return nil
 }
 
-// generateCertificate makes or reads the certificate in the data directory, whose lock has to be ours by then.
+// generateCertificate makes or reads the certificate in the data directory, which has to be locked by then.
 func (s *Server) generateCertificate() error {
 	if s.settings.TLS.From != settings.TLSGenerated {
 		return nil

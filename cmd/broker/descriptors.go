@@ -19,9 +19,11 @@ const (
 	reserveDescriptors = 64
 	// ownDescriptors is for standard streams, the poller, listeners and certificates that are read again.
 	ownDescriptors = 24
-	// fewestSockets is with how many a broker is of any use: as many as are told that there are too many, and a few that are served.
+	// fewestSockets is the fewest with which a broker is of any use: one for each connection that is told that there are too many, and a few for
+	// those that are served.
 	fewestSockets = servicebus.Overhang + 32
-	// readingShare is which part of all descriptors the log may use for segment files that it reads, where they are few.
+	// readingShare is the part of all descriptors, one in readingShare, that the log may use for segment files that it reads, where descriptors
+	// are few.
 	readingShare = 8
 	usualReading = 256
 )
@@ -67,9 +69,9 @@ func (d *descriptors) hold(partitions int) error {
 	return nil
 }
 
-// bound lowers limits of connections, filled in where they are 0, to what there are sockets for. A quarter is for connections that have
-// not said what they want and those of HTTP, another for AMQP's before their first valid token: who has logged in finds half of them
-// whatever the others do. Those two quarters and all of AMQP's together never need more than there is.
+// bound lowers limits of connections, filled in where they are 0, to what there are sockets for. A quarter of the sockets is for HTTP and for
+// connections that have not said what they want, another for AMQP before the first valid token: those who have logged in find half of the
+// sockets, whatever the others do. The first quarter and all connections of AMQP together never need more than there are.
 func (d *descriptors) bound(l settings.Limits) settings.Limits {
 	asked := settings.Limits{Connections: cmp.Or(l.Connections, 5000), Unauthenticated: cmp.Or(l.Unauthenticated, 1000)}
 	share := d.sockets() / 4

@@ -12,9 +12,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/listen"
 )
 
-// gate is what connections come to. It is closed while the broker starts: who speaks AMQP waits, a request gets 503, and /health says that
-// messages cannot be accepted yet. Most starts serve nobody before it is open; one that has something to say about itself does, so
-// that it is heard before anything follows from it (reliability.md 1.4).
+// gate is what connections come to. While the broker starts it is closed: a connection that speaks AMQP waits, a request gets 503, and /health
+// says that messages cannot be accepted yet. Most starts accept no connections before it is open; one that has notices does, so that they are
+// seen before anything follows from them (reliability.md 1.4).
 type gate struct {
 	most    int64           // connections that wait
 	closing <-chan struct{} // nobody waits any longer

@@ -16,16 +16,16 @@ const (
 
 var errMemory = errors.New("there is no memory for messages")
 
-// noMemory tells that what takes memory for good is refused.
+// noMemory reports whether whatever takes memory for good is refused.
 func (s *Server) noMemory() bool { return s.memory.Level() == budget.Critical }
 
-// keepBudget has the account of memory kept, and connections told of it.
+// keepBudget starts the account of memory, and has connections told when memory is short.
 func (s *Server) keepBudget() {
 	s.memory.Press(func(budget.Level) { s.amqp.Press() })
 	s.serving.Go(func() { s.memory.Watch(s.closing) })
 }
 
-// health says why messages cannot be accepted now. With little memory those are that fit into what is promised to each connection.
+// health says why messages cannot be accepted now. With little memory those still are that fit into what is promised to each connection.
 func (s *Server) health(ctx context.Context) error {
 	if s.noMemory() {
 		return errMemory

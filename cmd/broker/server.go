@@ -122,11 +122,10 @@ type Server struct {
 	closed  error // of Close; set in once
 }
 
-// Start binds the addresses, opens the data directory, recovers it, makes the queues of the settings and serves. Whoever connects
-// before that waits; where the start has something to say about itself, /health is answered and says so meanwhile. A start that fails
-// because of an address or a certificate writes nothing to a log that is there, for each chapter of it is kept for ever. The context
-// bounds the start alone: a broker that runs is ended by Close. After an error nothing is left open; when the context has ended it is,
-// or wraps, that of the context.
+// Start binds the addresses, opens the data directory, recovers it, makes the entities of the settings and serves. Connections that come
+// earlier wait; where the start has notices, /health is answered meanwhile and shows them. A start that fails because of an address or a
+// certificate writes nothing to an existing log: each start that does adds a chapter to it. The context bounds the start alone: a running
+// broker is ended by Close. After an error nothing is left open; when the context has ended the error is, or wraps, the context's.
 func Start(ctx context.Context, s settings.Settings) (*Server, error) {
 	if s.Clock.Accept != host.AcceptLog { // else the log has to be looked at
 		if err := checkClock(time.Now()); err != nil {
@@ -157,7 +156,7 @@ func newServer(s settings.Settings) *Server {
 	return srv
 }
 
-// open recovers the data directory. The engine is what writes to it, so whatever else can fail comes first.
+// open recovers the data directory. Only the engine writes to it, so whatever else can fail comes first.
 func (s *Server) open(ctx context.Context) error {
 	began := time.Now()
 	limit, err := raiseDescriptors()
@@ -216,8 +215,8 @@ func (s *Server) watch() {
 // ofSettings are the refusals of an entity that only other settings can put right.
 var ofSettings = []engine.Code{engine.InvalidArgument, engine.AlreadyExists, engine.QuotaExceeded, engine.NotFound}
 
-// putEntities makes the entities of the settings. What cannot be, such as a queue with sessions that was made without, is a
-// problem of the settings (semantics.md 1.3).
+// putEntities makes the entities of the settings. What is impossible, such as sessions for a queue that was made without, is a problem of the
+// settings (semantics.md 1.3).
 func (s *Server) putEntities(ctx context.Context) error {
 	var problems settings.Problems
 	for _, warning := range s.settings.Entities.Warnings {
@@ -233,7 +232,7 @@ func (s *Server) putEntities(ctx context.Context) error {
 		case err == nil:
 		case errors.As(err, &refusal) && slices.Contains(ofSettings, refusal.Code):
 			problems = append(problems, settings.Problem{Where: s.settings.Entities.Where(s.settings.Entities.Put[i].Path), Text: refusal.Text})
-		case errors.As(err, &refusal) && refusal.Code == engine.Busy && len(s.engine.Conditions()) > 0: // what is there can be settled all the same
+		case errors.As(err, &refusal) && refusal.Code == engine.Busy && len(s.engine.Conditions()) > 0: // messages that are there can be settled all the same
 			slog.Error("an entity of the settings is not made or changed", "path", s.settings.Entities.Put[i].Path, "error", err)
 		default:
 			return err
@@ -246,7 +245,7 @@ func (s *Server) putEntities(ctx context.Context) error {
 	return nil
 }
 
-// putPolicies says how long history is kept of the entities that the patterns of the settings match. What is said of other patterns stays.
+// putPolicies says how long history is kept of the entities that the patterns of the settings match. Policies of other patterns stay.
 func (s *Server) putPolicies(ctx context.Context) error {
 	var problems settings.Problems
 	for _, p := range s.settings.History.Patterns {
@@ -263,8 +262,7 @@ func (s *Server) putPolicies(ctx context.Context) error {
 	return nil
 }
 
-// bind takes every address before it serves any: a broker is there on all of them or not at all. Whoever connects waits in the
-// kernel's queue.
+// bind takes every address before it serves any: a broker listens on all of them or on none. Meanwhile connections wait in the kernel's queue.
 func (s *Server) bind(ctx context.Context) error {
 	for _, entry := range s.settings.Listening.Addresses {
 		address, mode, err := s.settings.Listener(entry)
@@ -287,7 +285,8 @@ func (s *Server) bind(ctx context.Context) error {
 	return nil
 }
 
-// whyTaken is why an address cannot be had. Where a broker runs on the data directory already, that says more than its address does.
+// whyTaken returns why an address cannot be bound: that a broker runs on the data directory already, if one does, for that says more than the
+// address.
 func (s *Server) whyTaken(err *ListenError) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel() // the lock alone is asked for; nothing is read
@@ -301,7 +300,7 @@ func (s *Server) whyTaken(err *ListenError) error {
 	return err
 }
 
-// serve lets everybody in.
+// serve opens the gate, and listens unless the start does so already.
 func (s *Server) serve() error {
 	s.failures = access.NewFailures(freeFailures, mostFailures)
 	options := s.options()
@@ -315,7 +314,7 @@ func (s *Server) serve() error {
 	return nil
 }
 
-// listen takes connections to the gate.
+// listen serves the endpoints; their connections come to the gate.
 func (s *Server) listen() {
 	s.front = listen.New(listen.Options{
 		AMQP: s.gate, TLS: s.tls, Handler: s.gate, Health: s.gate.Health, Conditions: s.gate.Conditions, Notices: s.notices, Hosts: s.hosts(), Logger: slog.Default(),
@@ -450,7 +449,7 @@ func (s *Server) close() error {
 		errs = append(errs, s.front.Close())
 	}
 	for _, e := range s.endpoints {
-		_ = e.listener.Close() // that of a start that failed; who served has closed it
+		_ = e.listener.Close() // of a start that failed; one that served is closed already
 	}
 	if s.amqp != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), closeGrace)

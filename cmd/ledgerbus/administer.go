@@ -25,7 +25,7 @@ type administration struct {
 	ctx context.Context // ends with a signal
 }
 
-// administer finds the namespace and does something there. Nothing is sent to it before.
+// administer finds the namespace and calls do. Nothing is sent to the namespace before.
 func administer(c *cli.Context, do func(a *administration) error) error {
 	reason := c.String("reason")
 	if err := engine.CheckReason(reason); err != nil {
@@ -103,7 +103,7 @@ func confirmFlag() cli.Flag {
 	return &cli.StringFlag{Name: "confirm", Usage: "the name of what is deleted, in place of typing it when asked"}
 }
 
-// confirm lets nothing be destroyed before its name was typed, or given with --confirm. What says what will be lost.
+// confirm refuses to go on unless name was typed, or given with --confirm. what says what will be lost.
 func confirm(c *cli.Context, name, what string) error {
 	if c.IsSet("confirm") {
 		return sameName(c.String("confirm"), name, what)

@@ -58,7 +58,7 @@ func (t *answerPrinter) tell(l ledger.Line) error {
 	})
 }
 
-// heard prints a line that a broker has told: what a directory would have told is printed in the same way.
+// heard prints a line of a broker's answer, in the same way as tell prints one of an answer from a directory.
 func (t *answerPrinter) heard(l *wire.Line) error {
 	if len(l.Fields) == 0 {
 		l.Fields = json.RawMessage("{}")

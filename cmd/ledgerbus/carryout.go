@@ -13,10 +13,10 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools/client/admin"
 )
 
-// rulesOfField is how fields begin that are rules of a subscription.
+// rulesOfField begins the name of a field that is a rule of a subscription.
 const rulesOfField = "Rules."
 
-// refuse finds out before anything is done whether something cannot be done.
+// refuse returns an error if a change is impossible, before any is made.
 func (p *plan) refuse() error {
 	var names []string
 	for _, c := range p.changes {
@@ -61,11 +61,11 @@ func (p *plan) losses(a *administration) string {
 	return fmt.Sprintf("at %s this deletes %s", a.Hostname(), strings.Join(parts, " and "))
 }
 
-// carryOut does it. When something fails the rest is left: applying the file again goes on from there.
+// carryOut makes the changes. After one that fails the rest is left: applying the file again goes on from there.
 func (p *plan) carryOut(a *administration) error {
 	bar := newEntityProgress(len(p.changes), "applying")
 	defer bar.finish()
-	var later []*admin.Entity // are to forward to what is not there yet
+	var later []*admin.Entity // entities that are to forward to one that is not there yet
 	for i, c := range p.changes {
 		postponed, err := p.change(a, c)
 		if err != nil {
@@ -93,7 +93,7 @@ func (p *plan) change(a *administration, c settings.Change) (postponed *admin.En
 	path := strings.ToLower(c.Entity.Path)
 	switch c.Action {
 	case settings.Delete:
-		// With its topic a subscription is gone already, should somebody have been faster.
+		// A subscription is gone already when its topic was deleted, and any entity when somebody else was faster.
 		if err := a.Delete(a.ctx, c.Entity.Kind, c.Entity.Path); err != nil && !admin.IsNotFound(err) {
 			return nil, err
 		}
@@ -148,7 +148,8 @@ func onlyRules(fields []settings.Field) bool {
 	return !slices.ContainsFunc(fields, func(f settings.Field) bool { return !strings.HasPrefix(f.Name, rulesOfField) })
 }
 
-// forwardable is the entity without forwarding to what is not there, and with it for later; nil when that is the same.
+// forwardable returns the entity without forwarding to entities that are not there, for now, and with it, for later; later is nil when the two
+// are the same.
 func (p *plan) forwardable(e admin.Entity) (now, later *admin.Entity) {
 	whole := e
 	for _, f := range [...]*string{&e.Properties.ForwardTo, &e.Properties.ForwardDeadLetteredMessagesTo} {
@@ -184,7 +185,7 @@ func (a *administration) createWithRules(e *admin.Entity, want *engine.PutEntity
 	return made, nil
 }
 
-// changeRules makes the rules of a subscription as they are wanted. Those that go go last: in between more is let through, not less.
+// changeRules makes the rules of a subscription as they are wanted. Rules that are not wanted go last: meanwhile more messages match, not fewer.
 func (a *administration) changeRules(c *settings.Change) error {
 	var gone []string
 	for _, f := range c.Fields {

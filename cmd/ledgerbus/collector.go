@@ -14,8 +14,8 @@ import (
 // buffers of the next frames would come from.
 const heapRoom = 64 << 20
 
-// calmTime is how long after a collection there must not have been another for what is free to be given back: peers may have gone, and
-// with little traffic the next collection would be minutes away.
+// calmTime is how long there must have been no garbage collection after the last one before free memory is given back to the system: peers may
+// have gone, and with little traffic the next collection would be minutes away.
 const calmTime = 10 * time.Second
 
 const (
@@ -23,8 +23,8 @@ const (
 	mostPercent  = 400
 )
 
-// keepRoom sets the collector's growth to what the live heap leaves of heapRoom, after each collection until ctx ends: a heap that grows
-// fast would reach five times its size within a second of a small one's growth. GOGC in the environment turns it off.
+// keepRoom sets the collector's growth to what the live heap leaves of heapRoom, after each collection until ctx ends: with the growth that
+// suits a small heap, one that grows fast would reach five times its size within a second. GOGC in the environment turns it off.
 func keepRoom(ctx context.Context) {
 	if os.Getenv("GOGC") != "" {
 		return
@@ -40,7 +40,7 @@ func keepRoom(ctx context.Context) {
 		select {
 		case <-collected:
 			if !forced {
-				calm.Reset(calmTime) // once after each that was not, or a large heap would be collected for ever
+				calm.Reset(calmTime) // once after each collection that was not asked for here, or a large heap would be collected for ever
 			}
 			forced = false
 		case <-calm.C:
@@ -61,7 +61,8 @@ func keepRoom(ctx context.Context) {
 	}
 }
 
-// collections is what gets a value after each garbage collection, until ctx ends; one that nobody took yet stands for all.
+// collections returns a channel that gets a value after each garbage collection, until ctx ends. A value that has not been taken yet stands
+// for all later ones.
 func collections(ctx context.Context) <-chan struct{} {
 	c := make(chan struct{}, 1)
 	type marker struct{ _ *int } // is garbage in every collection

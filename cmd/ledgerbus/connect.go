@@ -165,7 +165,7 @@ func connect(c *cli.Context) (*session, error) {
 	return &session{Client: conn, entity: at.Path(), number: at.Number, ctx: ctx, stop: stop}, nil
 }
 
-// close ends the connection. What mattered has been answered by now, so errors say nothing.
+// close ends the connection. What mattered has been answered by now, so errors are ignored.
 func (s *session) close() {
 	_ = s.Client.Close()
 	s.stop()

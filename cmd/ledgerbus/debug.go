@@ -79,7 +79,7 @@ func stepThrough(c *cli.Context) (err error) {
 	return debugFrom(ctx, d, c.App.Reader, c.App.ErrWriter, term.IsTerminal(int(os.Stdin.Fd())) && c.App.Reader == os.Stdin)
 }
 
-// commandsIn are the commands with semicolons between, but for those in quotes.
+// commandsIn splits a text into commands at its semicolons, except those in quotes.
 func commandsIn(text string) (list []string) {
 	from, quoted := 0, false
 	for i, r := range text {
@@ -93,7 +93,7 @@ func commandsIn(text string) (list []string) {
 	return append(list, text[from:])
 }
 
-// debugAll carries out commands one after the other, up to the first that cannot be.
+// debugAll carries out commands one after the other, up to the first that fails.
 func debugAll(ctx context.Context, d *ledger.Debugger, commands func(func(string) bool)) error {
 	for command := range commands {
 		if err := d.Do(ctx, command); errors.Is(err, ledger.ErrQuit) {
@@ -105,7 +105,8 @@ func debugAll(ctx context.Context, d *ledger.Debugger, commands func(func(string
 	return nil
 }
 
-// debugFrom reads commands, line by line. A person may mistype one, and an empty line is the one before again; a script ends there.
+// debugFrom reads commands, line by line. For a person a command that makes no sense is only reported, and an empty line repeats the one
+// before; a script ends at the first command that fails.
 func debugFrom(ctx context.Context, d *ledger.Debugger, in io.Reader, out io.Writer, person bool) error {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, maxCommand)

@@ -18,13 +18,13 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools/doctor"
 )
 
-// syncTime is how long each way of syncing is measured, and clockApart how far a broker's clock may be from ours: it is told to a second.
+// syncTime is how long each way of syncing is measured, and clockApart how far a broker's clock may be from ours: a broker tells its own in whole seconds.
 const (
 	syncTime   = 400 * time.Millisecond
 	clockApart = 5 * time.Second
 )
 
-// errUnwell: a check found what a broker does not work with.
+// errUnwell says that a check found something with which a broker does not work.
 var errUnwell = errors.New("something is bad; the lines above say what")
 
 var findingColumns = []string{"Check", "Verdict", "Finding", "Remedy"}
@@ -73,7 +73,7 @@ func (d *consultation) found(f doctor.Finding) error {
 		print.Named("Finding", print.Text([]byte(f.Text))), print.Named("Remedy", f.Remedy)}})
 }
 
-// end says what it comes to.
+// end prints how many checks there were and what they found. It returns errUnwell when something is bad.
 func (d *consultation) end() error {
 	if err := d.tell(ledger.Line{Part: ledger.Answer, Text: fmt.Sprintf("%s, %s, %d bad", plural(d.good+d.warnings+d.bad, "check"), plural(d.warnings, "warning"), d.bad),
 		Fields: print.Object{print.Named("Good", uint64(d.good)), print.Named("Warnings", uint64(d.warnings)), print.Named("Bad", uint64(d.bad))}}); err != nil {
@@ -118,7 +118,7 @@ func examine(c *cli.Context) error {
 	return d.end()
 }
 
-// settings looks whether serve would take those there are.
+// settings checks whether serve would accept the settings there are.
 func (d *consultation) settings(c *cli.Context) error {
 	s, err := settings.Load(settings.Sources{File: configFile(c), Env: os.LookupEnv, Flags: map[string][]string{"data": {c.String("data")}}})
 	if err != nil {
@@ -135,7 +135,7 @@ func (d *consultation) settings(c *cli.Context) error {
 	return d.found(f)
 }
 
-// broker asks one that runs.
+// broker examines a running broker.
 func (d *consultation) broker(a *administration) error {
 	asked := time.Now()
 	h, err := a.Health(a.ctx)

@@ -91,7 +91,7 @@ func exportEntities(c *cli.Context) error {
 	})
 }
 
-// snapshot is all entities there are, one after another: no more consistent than those who change them leave it.
+// snapshot is all entities there are, read one after another: changes that others make meanwhile may be in it or not.
 type snapshot struct {
 	put    []engine.PutEntity
 	byPath map[string]*admin.Entity // by lower-case path
@@ -230,7 +230,8 @@ const (
 	partitionedFactor       = 16   // a partitioned entity has this many times the size that was asked for
 )
 
-// adapt replaces two wishes that a namespace fulfils in its own way (management-api.md 3.2), or a file would never be done.
+// adapt changes two kinds of values that a namespace stores in its own way (management-api.md 3.2): otherwise a file would differ from the
+// namespace for ever.
 func (a *administration) adapt(want []engine.PutEntity, there *snapshot) error {
 	ns, err := a.Namespace(a.ctx)
 	if refused := (*admin.Error)(nil); errors.As(err, &refused) && refused.Status == 0 {

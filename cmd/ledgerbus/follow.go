@@ -24,16 +24,16 @@ import (
 const (
 	// followEvery is how long there is between two looks: a broker says once a second how far its log is durable.
 	followEvery = time.Second
-	// leastRest is between two looks at a broker, which sees by itself to it that they do not take its time.
+	// leastRest is the shortest rest between two looks at a broker, which limits by itself how much of its time they take.
 	leastRest = followEvery / 5
-	// followShare bounds how much of the time looks at a directory take: a rest is at least so many times as long as the look before it.
+	// followShare bounds how much of the time looks at a directory take: a rest is at least followShare times as long as the look before it.
 	followShare = 4
-	// mostRest is how long there is at most before a broker is asked again that does not answer.
+	// mostRest is the longest rest before a broker that does not answer is asked again.
 	mostRest = 30 * time.Second
 )
 
-// followEvents prints what happens, until it is told to stop. Each look goes on where the one before ended, in each log, so that nothing is there twice
-// and nothing is left out; in the order of their times are the events of one look.
+// followEvents prints what happens, until it is told to stop. Each look goes on where the one before ended, in each log, so that no event is
+// printed twice and none is left out. Only the events of one look are sorted by their times.
 func followEvents(c *cli.Context, q *ledger.Question) error {
 	if q.Until != nil {
 		return usageError{errors.New("give either --follow or --until")}
@@ -93,11 +93,11 @@ func followDirectory(ctx context.Context, c *cli.Context, q *ledger.Question, m 
 	return known(l.Put(ctx, q))
 }
 
-// followed is what has been told of what is followed.
+// followed is how far events have been printed.
 type followed struct {
 	*answerPrinter
 	q     *ledger.Question
-	notes []string // of the look before: what still holds is not said again and again
+	notes []string // of the look before: those that still hold are not printed again
 	// told is how far each partition has been told by looks that broke off, which the next one begins again; nil: none has.
 	told map[uint16]told
 }
@@ -108,7 +108,7 @@ type told struct {
 	rows int
 }
 
-// look puts the question once more and prints what is new. What stands behind it is where the next look begins.
+// look puts the question once more and prints what is new. The next look begins where this one ended.
 func (f *followed) look(ask func(heard func(*wire.Line) error) error) error {
 	var notes []string
 	next, passed := "", make(map[uint16]told)
@@ -141,7 +141,7 @@ func (f *followed) look(ask func(heard func(*wire.Line) error) error) error {
 	return err
 }
 
-// before reports whether a row was told by a look that broke off. passed is what this one has come to.
+// before reports whether a row was told by a look that broke off. passed is how far this look has come.
 func (f *followed) before(l *wire.Line, passed map[uint16]told) (bool, error) {
 	var row struct{ Place string }
 	if err := json.Unmarshal(l.Fields, &row); err != nil {
@@ -166,11 +166,11 @@ func (f *followed) before(l *wire.Line, passed map[uint16]told) (bool, error) {
 	return false, nil
 }
 
-// repeated is something that is done again and again.
+// repeated says how often something is done.
 type repeated struct {
 	every time.Duration
-	share int           // at least so many times as long as it takes is the rest behind it; 0: that does not matter
-	least time.Duration // 0: every round is followed by a whole rest; else rounds begin at most once in every, and so long is between them
+	share int           // a round is followed by a rest of at least share times its length; 0: its length does not matter
+	least time.Duration // 0: every round is followed by a rest of every; else rounds begin at most once in every, with a rest of at least least
 	once  bool
 	what  string // in front of what is said about a broker that does not answer
 	notes interface{ Write([]byte) (int, error) }

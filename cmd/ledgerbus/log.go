@@ -72,7 +72,7 @@ func liveFlag() cli.Flag {
 	return &cli.BoolFlag{Name: "live", Usage: "read so even if no broker uses the directory, and let one start meanwhile"}
 }
 
-// beside is how a command takes a directory that a broker may be using.
+// beside is how a command reads a directory that a broker may be using.
 func beside(c *cli.Context) tools.Beside {
 	return tools.Beside{Live: c.Bool("live"), Notes: c.App.ErrWriter}
 }

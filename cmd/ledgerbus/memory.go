@@ -17,9 +17,9 @@ import (
 // for what the collector does not see, and for the page cache.
 const memoryPercent = 90
 
-// boundMemory gives the runtime a soft limit (reliability.md F22): that of the settings, of GOMEMLIMIT in the environment, or by how much memory there
-// is. It returns the limit, 0 for none, which the broker's account of memory follows, and a function that says so in the log, when there is a broker
-// that it holds for.
+// boundMemory gives the runtime a soft limit (reliability.md F22): that of the settings, that of GOMEMLIMIT in the environment, or
+// memoryPercent of the memory there is. It returns the limit, 0 for none, which the broker's account of memory follows, and a function that
+// logs the limit, for when a broker runs under it.
 func boundMemory(setting int64) (bytes int64, tell func()) {
 	said := func(limit int64, of string, more ...any) (int64, func()) {
 		return limit, func() { slog.Info("memory limit", append([]any{"bytes", limit, "of", of}, more...)...) }
@@ -91,7 +91,7 @@ func lower(a, b uint64) uint64 {
 	return min(a, b)
 }
 
-// noLimit is from where on a limit of version 1 means that there is none.
+// noLimit is the number from which on a limit of version 1 means that there is none.
 const noLimit = 1 << 60
 
 // numberIn is the number in a file; 0: there is no file, or what it says is no limit.

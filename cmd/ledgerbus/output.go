@@ -21,7 +21,7 @@ func outputFlag() cli.Flag {
 	return &cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "text, or json for one object per line"}
 }
 
-// asJSON tells which form was asked for.
+// asJSON reports whether JSON was asked for.
 func asJSON(c *cli.Context) (bool, error) {
 	switch format := c.String("output"); format {
 	case "text":
@@ -131,10 +131,10 @@ func theAudience() audience {
 	return audience{out: term.IsTerminal(int(os.Stdout.Fd())), err: term.IsTerminal(int(os.Stderr.Fd()))}
 }
 
-// seesEntities reports whether work on that many entities has a bar.
+// seesEntities reports whether work on that many entities has a progress bar.
 func (a audience) seesEntities(total int) bool { return a.err && total >= longWorkEntities }
 
-// sees reports whether work on that many messages has a bar; 0 means that nobody knows how many there are.
+// sees reports whether work on that many messages has a progress bar; a total of 0 is not known.
 func (a audience) sees(total int, messagesPrinted bool) bool {
 	return a.err && (total <= 0 || total >= longWork) && !(messagesPrinted && a.out)
 }

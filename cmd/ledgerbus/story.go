@@ -108,7 +108,7 @@ func askDirectory(ctx context.Context, c *cli.Context, q *ledger.Question, t *an
 	return known(ledger.New(s, t.tell).Put(ctx, q))
 }
 
-// senseOf is the error of a broker that was asked, as the exit code is to have it.
+// senseOf turns an error of a broker that was asked into one that has the right exit code.
 func senseOf(err error) error {
 	if e := (*admin.Error)(nil); errors.As(err, &e) && e.Code == "invalid" {
 		return usageError{err}
@@ -116,7 +116,8 @@ func senseOf(err error) error {
 	return err
 }
 
-// known is the error of a question as the exit code is to have it: what makes no sense is usage, and what history does not have is refused.
+// known turns an error of a question into one that has the right exit code: usage for a question that makes no sense, refused for what history
+// does not have.
 func known(err error) error {
 	if errors.Is(err, ledger.ErrQuestion) {
 		return usageError{err}

@@ -174,7 +174,7 @@ func ruleText(rule *event.Rule) string {
 	return line.String()
 }
 
-// named compares two lists of things by their names, which letter case does not tell apart.
+// named compares two lists of things by their names, in any letter case.
 type named struct{ list []Field }
 
 func (d *named) old(name, text string) { d.list = append(d.list, Field{Name: name, Old: text}) }

@@ -10,7 +10,7 @@ import (
 )
 
 // Variables of the emulator's container that mean something here; CONFIG_PATH is another name of LEDGERBUS_ENTITIES. The rest of
-// them (ACCEPT_EULA, SQL_SERVER, MSSQL_SA_PASSWORD, SQL_WAIT_INTERVAL) is about a database that is not needed: nobody reads them.
+// them (ACCEPT_EULA, SQL_SERVER, MSSQL_SA_PASSWORD, SQL_WAIT_INTERVAL) is about a database that is not needed, and is not read.
 const (
 	inlineVariable  = "LEDGERBUS_ENTITIES_JSON" // an entity file's content
 	inlineAlias     = "CONFIG_JSON"
@@ -61,8 +61,8 @@ func (l *loader) moveHTTPPort() {
 }
 
 // entityFile reads what the settings name as entity file, nil when there is none. An inline one counts as part of the
-// environment: a flag wins over it, and it over the config file. Where none is named, one that only has to be read when it is
-// there takes its turn.
+// environment: a flag wins over it, and it over the config file. Where none is named, the one of LEDGERBUS_ENTITIES_IF_PRESENT is read if it
+// exists.
 func (l *loader) entityFile() (*entityFile, error) {
 	file, where := l.settings.Entities.File, l.origin["entities"]
 	w, _ := word("entities")

@@ -61,7 +61,7 @@ func gather(from Sources) *loader {
 	return l
 }
 
-// loader collects values and problems. A later assignment wins; what an earlier, lower source got wrong is still told.
+// loader collects values and problems. A later assignment wins; what is wrong in an earlier, lower source is still reported.
 type loader struct {
 	settings Settings
 	origin   map[string]string // by word: where its value came from
@@ -208,7 +208,7 @@ func (f *configFile) value(w Word, n *yaml.Node) {
 	f.assign(w, values, where)
 }
 
-// onceOnly complains about a decision about one start that would be in force at all of them.
+// onceOnly complains about a decision about one start that is given where it would hold for every start.
 func (l *loader) onceOnly(w Word, where string) {
 	l.problems.add(where, "is a decision about one start, which here would be in force at every one: give it as the flag --%s", w.Flag())
 }

@@ -225,7 +225,7 @@ func (r *entityReader) accessRules(n *node, into *[]event.AccessRule) {
 			r.complain(&node{line: item.line, path: join(item.path, "PrimaryKey")}, "missing; an export leaves keys out unless asked for them, and openssl rand -base64 32 makes one")
 		}
 		if rule.Secondary == "" {
-			rule.Secondary = rule.Primary // one made up would be another at every start
+			rule.Secondary = rule.Primary // a random one would be another at every start
 		}
 		*into = append(*into, rule)
 	}

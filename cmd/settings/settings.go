@@ -30,9 +30,9 @@ type Settings struct {
 	Limits     Limits
 	// MemoryLimit is how much memory the process may take, in bytes; 0: GOMEMLIMIT, or 90 % of what the control group or the machine has.
 	MemoryLimit int64
-	// MemoryBudget is what that comes to on this machine; 0: nothing bounds it. It is no setting: whoever starts a broker says it.
+	// MemoryBudget is what that comes to on this machine; 0: nothing bounds it. It is no setting: the caller of broker.Start fills it in.
 	MemoryBudget int64
-	// Version is that of the program, which the log of each run names. It is no setting: whoever starts a broker says it.
+	// Version is that of the program, which the log of each run names. It is no setting: the caller of broker.Start fills it in.
 	Version string
 }
 
@@ -79,7 +79,7 @@ type History struct {
 type Clock struct {
 	MaxGap time.Duration    // how far it may be ahead of the newest event in the log; 0: 400 days
 	Accept host.AcceptClock // which of the two is believed where they are apart; a decision about one start
-	Reason string           // why; "": nobody says
+	Reason string           // why; "": none was given
 }
 
 // Listening says where clients connect.
@@ -99,7 +99,7 @@ type Identity struct {
 	AnyBearer  bool     // everything that looks like a bearer token has all rights; development mode only
 }
 
-// ListenMode says whom an address takes.
+// ListenMode says which connections an address takes.
 type ListenMode string
 
 const (
@@ -190,7 +190,7 @@ type Limits struct {
 	NoLinks               time.Duration // a connection that has no links any more is closed; 5 min
 }
 
-// OpenToAll reports whether everybody can log in: the emulator's key is known, and any bearer token is good where it is taken.
+// OpenToAll reports whether everybody can log in: with the emulator's key, which is known, or with any bearer token.
 func (s Settings) OpenToAll() bool { return s.DevelopmentKey() || s.Identity.AnyBearer }
 
 // Names and keys of the emulator's well-known connection string.

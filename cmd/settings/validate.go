@@ -211,8 +211,8 @@ func (l *loader) checkReach(where, address string, mode ListenMode, who reach) {
 	}
 }
 
-// Listener splits one of the addresses into what to bind and whom to take there. Without a mode behind a slash loopback takes
-// everybody in development mode, and other addresses take TLS alone where there is a certificate; --insecure-no-tls opens them.
+// Listener splits one of the addresses into what to bind and which connections to take there. Without a mode behind a slash, loopback takes
+// all in development mode, and other addresses take TLS alone where there is a certificate; --insecure-no-tls opens them.
 func (s *Settings) Listener(entry string) (address string, mode ListenMode, err error) {
 	address, name, chosen := strings.Cut(entry, "/")
 	host, port, err := net.SplitHostPort(address)

@@ -94,7 +94,7 @@ func yamlScalar(y *yaml.Node) (any, error) {
 	case "!!int":
 		var i int64
 		if err := y.Decode(&i); err != nil {
-			return json.Number(y.Value), nil // too large, which whoever wants it as a number finds out
+			return json.Number(y.Value), nil // too large for a number, which is reported where a number is wanted
 		}
 		return json.Number(strconv.FormatInt(i, 10)), nil
 	case "!!float":

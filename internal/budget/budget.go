@@ -24,15 +24,15 @@ const (
 	Idle = 32 << 10
 	// Promised is how much a connection may take at any time, bytes.
 	Promised = 64 << 10
-	// part is how much of what is left a share may have beyond that: one in so many.
+	// part bounds what a share may have beyond that: what is left, divided by part.
 	part = 4
-	// toCome is for which part of what may be in use shares have to make room when there is none: one in so many.
+	// toCome sets how much shares have to leave for connections to come when there is no room for them: what may be in use, divided by toCome.
 	toCome = 16
 	// leastGarbage is how much of the limit is for garbage at least, bytes: with less the collector is at work all the time. It is not more than half.
 	leastGarbage = 64 << 20
-	// calm is for how long a level must not have been come to before it is left: it would come and go all the time otherwise.
+	// calm is how long a level must not have been reached before it is left: otherwise it would come and go all the time.
 	calm = 3 * time.Second
-	// stale is for how long what the collector has found is believed while there is too little.
+	// stale is how long the collector's last finding is trusted while memory is short.
 	stale = 5 * time.Second
 	// lookEvery is how often the account is looked at.
 	lookEvery = 100 * time.Millisecond
@@ -54,9 +54,9 @@ type Budget struct {
 
 	level   atomic.Uint32
 	since   atomic.Int64 // of the level, nanoseconds; 0: of the beginning
-	refused atomic.Bool  // something was, since it was last looked
+	refused atomic.Bool  // something was refused since the last look
 
-	// owned by who calls look
+	// owned by the caller of Look
 	recent  [2]int64  // what was found to be in use beside shares by the last collections
 	found   time.Time // when
 	seen    time.Time // when the level was last come to
@@ -65,7 +65,7 @@ type Budget struct {
 	collect func()
 }
 
-// New is an account of that many bytes; with 0 or less there is none.
+// New returns an account of limit bytes, nil for a limit of 0 or less: then nothing bounds memory.
 func New(limit int64, logger *slog.Logger) *Budget {
 	if limit <= 0 {
 		return nil
@@ -75,7 +75,7 @@ func New(limit int64, logger *slog.Logger) *Budget {
 		press: func(Level) {}, measure: inUse(), collect: runtime.GC}
 }
 
-// Press has f called when connections have to take less, as long as they have to, and once when it is over. It has to be called before Watch.
+// Press has f called once a second while connections have to take less, and once when that is over. It has to be called before Watch.
 func (b *Budget) Press(f func(Level)) {
 	if b != nil {
 		b.press = f
@@ -90,7 +90,7 @@ func (b *Budget) Level() Level {
 	return Level(b.level.Load())
 }
 
-// Since is when the level was come to.
+// Since is when the level was reached; zero: it has been the same from the beginning.
 func (b *Budget) Since() time.Time {
 	if b == nil || b.since.Load() == 0 {
 		return time.Time{}
@@ -106,7 +106,8 @@ func (b *Budget) free() int64 {
 	return b.usable - b.shares.Load()*(Idle+Promised) - b.over.Load() - b.other.Load()
 }
 
-// Missing is how much shares would have to give back beyond what is promised to them, in bytes, for all to have that, and who comes next; 0: all have.
+// Missing is how many bytes shares have to give back of what they have beyond what is promised to them, so that there is room for what is
+// promised to all of them and to connections to come; 0: there is.
 func (b *Budget) Missing() int64 {
 	if b == nil {
 		return 0
@@ -141,18 +142,18 @@ func (b *Budget) Watch(ctx context.Context) {
 	}
 }
 
-// shared is what shares have, and take idle.
+// shared is what shares have taken, with what their connections take when idle.
 func (b *Budget) shared() int64 { return b.taken.Load() + b.shares.Load()*Idle }
 
-// collected takes in what a collection has found when shares had so much. It finds too much where something was let go of meanwhile: the smaller of
-// two counts.
+// collected notes what a collection has found in use, and that shares had had bytes then. A finding is too high where something was released
+// meanwhile, so the smaller of the last two counts.
 func (b *Budget) collected(now time.Time, had int64) {
 	b.recent[0], b.recent[1] = max(0, b.measure()-had), b.recent[0]
 	b.other.Store(min(b.recent[0], b.recent[1]))
 	b.found = now
 }
 
-// Look judges, and has connections told. Watch does so ten times a second.
+// Look decides what the level is, and has connections told. Watch does so ten times a second.
 func (b *Budget) Look(now time.Time) {
 	if b.Level() > Enough && now.Sub(b.found) > stale {
 		b.found = now

@@ -3,7 +3,8 @@
 //
 // The runtime's soft limit is what the account follows. Three quarters of it are for what is in use; the rest is for garbage, so that the collector is
 // not at work all the time. A [Share] is one connection's: a part is promised to it when it comes, and never refused. Beyond that it may have
-// a quarter as much as is left afterwards. Couriers, snapshots and caches have an [Budget.Account], to which nothing is promised. So nobody takes the last of it, whoever comes finds something, and the more there are the less each may take.
+// a quarter as much as is left afterwards. Couriers, snapshots and caches have a share from [Budget.Account], to which nothing is promised. So
+// nobody takes the last of it, a new connection always finds some, and the more connections there are, the less each may take.
 //
 //	b := budget.New(512<<20, logger)
 //	share, ok := b.Open()        // a connection came

@@ -6,7 +6,7 @@ import (
 	"runtime/metrics"
 )
 
-// inUse is a function that tells what the last collection found to be in use, in bytes, with what is not the collector's.
+// inUse returns a function that returns how many bytes the last collection found in use, together with memory that is not the collector's.
 func inUse() func() int64 {
 	samples := []metrics.Sample{
 		{Name: "/gc/heap/live:bytes"},
@@ -26,7 +26,8 @@ func inUse() func() int64 {
 	}
 }
 
-// collections gets, after each garbage collection until ctx ends, what shares had then. One that nobody took yet stands for all.
+// collections returns a channel that gets, after each garbage collection until ctx ends, what shares had then. A value that has not been taken
+// yet is replaced by the next.
 func (b *Budget) collections(ctx context.Context) <-chan int64 {
 	c := make(chan int64, 1)
 	type marker struct{ _ *int } // is garbage in every collection

@@ -83,8 +83,8 @@ func (s *Share) Level() Level {
 	return s.of.Level()
 }
 
-// Exceeds reports whether the share has more than it could take now, not counting that many bytes that cannot be given back: it should give some
-// back. It does nothing wrong otherwise, for there was more when it took that.
+// Exceeds reports whether the share has more than it could take now, not counting fixed bytes that cannot be given back: it should give some
+// back. It has done nothing wrong, for there was more memory when it took them.
 func (s *Share) Exceeds(fixed int) bool {
 	if s == nil {
 		return false

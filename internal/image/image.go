@@ -16,8 +16,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// user is whom the broker runs as in the container: nobody who is anybody on the host. A number, so that a platform that refuses
-// root can see that it is none.
+// user is the user that the broker runs as in the container, which is no user of the host. A number, so that a platform that refuses root can
+// see that it is none.
 const user = 65532
 
 // Places in the image.
@@ -28,8 +28,7 @@ const (
 )
 
 // environment makes the broker what the emulator's container is: reachable from other containers, without TLS, with the key that
-// everybody knows. Outside the image none of it is the default. It is environment, not flags, so that whoever runs the image can
-// change it.
+// everybody knows. Outside the image none of it is the default. It is environment, not flags, so that those who run the image can change it.
 var environment = []string{
 	"LEDGERBUS_DATA=" + dataFolder,
 	"LEDGERBUS_LISTEN=0.0.0.0:5672,0.0.0.0:5300",

@@ -35,15 +35,15 @@ const (
 	ManyTokens    Bug = "X7" // a settlement of several tokens is answered when it is written
 	LookFirst     Bug = "X8" // what is only looked at is shown before the frame that it follows from is durable
 
-	// Of what a delivery waits for; neither are these.
+	// Of what a delivery waits for; these are not in reliability.md either.
 
 	DeliverBeforeWritten Bug = "X9"  // a delivery leaves before its lock is written
 	DeliverBeforeDurable Bug = "X10" // a delivery leaves before what it shows is durable
-	ReturnBeforeDurable  Bug = "X11" // … where that is not what stored the message: it was abandoned, for one, or became active
+	ReturnBeforeDurable  Bug = "X11" // the same, where what it shows is not that the message was stored but, for example, that it was abandoned or became active
 	WrittenTooSoon       Bug = "X12" // a frame counts as written before it is
 	NumbersTooSoon       Bug = "X18" // numbers that a transaction's client is told are not durable
 
-	// Of facts; nor are these.
+	// Of facts; these are not in reliability.md.
 
 	FactAwaited  Bug = "X13" // a reply waits for the facts before it to be written
 	FactSynced   Bug = "X14" // a fact has its frame synced
@@ -123,14 +123,14 @@ const (
 	StagedWhileHung  Bug = "Y4"  // a send in a transaction is taken while the disk hangs
 	GrantedWhileHung Bug = "Y5"  // locks are granted while the disk hangs
 	SleepsOnItsChunk Bug = "Y6"  // a reader that waits keeps its memory when that is short
-	NobodyGoes       Bug = "Y7"  // who has most stays, and keeps out whoever comes
+	NobodyGoes       Bug = "Y7"  // the connection that has most stays, and keeps out new ones
 	DrainUnanswered  Bug = "Y8"  // a receiver without credit that drains while the disk hangs is never answered
 	SendsInNeed      Bug = "Y9"  // sends are taken although there is little room
 	RefusedIsAdopted Bug = "Y10" // what an administrator is refused for want of room defines origins that the log does not have
 	CachedUnpaid     Bug = "Y11" // blocks of sealed files are kept without asking for memory
 	FlownUnpaid      Bug = "Y12" // a courier takes messages on their way for which there is no memory
 	NeverSaved       Bug = "Y13" // a checkpoint waits for memory for ever
-	WindowIgnored    Bug = "Y14" // who goes on while its session's window is closed is read for ever
+	WindowIgnored    Bug = "Y14" // a peer that goes on sending while its session's window is closed is read for ever
 
 	// Of readers beside a broker (docs/decisions/0047).
 
