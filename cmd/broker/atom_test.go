@@ -104,7 +104,7 @@ func fill(t *testing.T, b *harness.Broker) (lost map[string]bool) {
 	return lost
 }
 
-// shown is how a count reads: -1 of what is lost.
+// shown is how a count is shown: -1 for an entity on the partition that is lost.
 func shown(lost bool, count int64) int64 {
 	if lost {
 		return -1
@@ -193,7 +193,7 @@ func damage(t *testing.T, data string, partition int) {
 	}
 }
 
-// ask sends a request to a broker as text: what no client would send, too.
+// ask sends a request to a broker as text, so that it can be one that no client would send.
 func ask(t *testing.T, b *harness.Broker, scheme, method, path, body string, headers ...string) (int, string) {
 	t.Helper()
 	_, port, _ := net.SplitHostPort(b.Server().Addrs()[0].String())
@@ -297,7 +297,7 @@ func TestWhatWasGivenStays(t *testing.T) {
 	}
 }
 
-// MA-123: a file that was loaded before changes nothing: no event, at a start of any kind.
+// MA-123: an entity file that was loaded before changes nothing: a start of any kind writes no event for it.
 func TestTheSameFileAgain(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "entities.json")

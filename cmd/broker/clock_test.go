@@ -105,8 +105,8 @@ func TestClockOfAStart(t *testing.T) {
 	}
 }
 
-// Who says which clock is to be believed can say why: it stands in the log beside what that changes, of every partition, and nowhere when
-// nothing had to be believed.
+// With the decision about which clock to believe a reason can be given: it stands in the log of every partition beside what the decision
+// changes, and nowhere when no decision was needed.
 func TestReasonOfAClock(t *testing.T) {
 	t.Parallel()
 	for ahead, want := range map[time.Duration]int{2 * time.Hour: 4, -time.Second: 0} {
@@ -199,7 +199,7 @@ func TestGate(t *testing.T) {
 	}
 }
 
-// What a start has to say is heard at once, while everybody else waits.
+// The notices of a start are shown at once, while all other requests wait.
 func TestHealthBeforeTheGateOpens(t *testing.T) {
 	t.Parallel()
 	srv := newServer(load(t, t.TempDir(), nil))

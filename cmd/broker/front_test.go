@@ -37,7 +37,7 @@ func trusting(t *testing.T, srv *Server) *tls.Config {
 	return &tls.Config{RootCAs: roots, ServerName: "localhost"} // the Go SDK would take localhost:PORT for the name
 }
 
-// overTLS is the connection string of the broker's first endpoint for those who speak TLS there.
+// overTLS is the connection string of the broker's first endpoint for clients that speak TLS there.
 func overTLS(srv *Server) string {
 	return strings.Replace(srv.ConnectionString(), "UseDevelopmentEmulator=true;", "", 1)
 }

@@ -110,7 +110,7 @@ MessageCompleted (client)
 	}
 }
 
-// What was refused stands in the log with whom and why, be it that the engine was asked or not, and so does what ran, and with what settings.
+// The log says what was refused, to whom and why, whether the engine was asked or not, and which program ran, with which settings.
 func TestRefusalsAreInTheLog(t *testing.T) {
 	t.Parallel()
 	s := load(t, t.TempDir(), nil)
@@ -176,7 +176,7 @@ func TestRefusalsAreInTheLog(t *testing.T) {
 	}
 }
 
-// Who was there stands in the log, from when to when and why no longer: what is asked on the links stands between.
+// The log says which links there were, from when to when, and why they ended; what was asked on a link stands between.
 func TestHistoryOfLinks(t *testing.T) {
 	t.Parallel()
 	s := load(t, t.TempDir(), nil)
@@ -210,7 +210,7 @@ func TestHistoryOfLinks(t *testing.T) {
 	}
 }
 
-// reliability.md S14, semantics.md 17: who asked stands in the log as the Go SDK, unmodified, told it: over one connection with its
+// reliability.md S14, semantics.md 17: the log names the client as the Go SDK, unmodified, named itself: over one connection with its
 // container, product and version, by three links - a sender, a receiver, and one for the renewal - under the rule that signed.
 func TestProvenanceOfAnSDK(t *testing.T) {
 	t.Parallel()

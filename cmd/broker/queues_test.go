@@ -84,7 +84,7 @@ func TestTenThousandQueues(t *testing.T) {
 	}
 }
 
-// A change of settings reaches those who watch, a start with the same settings does not.
+// A change of settings reaches those who watch entities; a start with the same settings tells them nothing.
 func TestPutEntitiesTellsOfChanges(t *testing.T) {
 	t.Parallel()
 	srv := start(t, load(t, t.TempDir(), map[string][]string{"queue": {"a", "b", "c"}}))
@@ -111,7 +111,7 @@ func TestPutEntitiesTellsOfChanges(t *testing.T) {
 	}
 }
 
-// SM-203, S4-09: a partitioned queue has 16 times the size that it was asked for, whichever door it came through, and the same file changes
+// SM-203, S4-09: a partitioned queue has 16 times the size that it was asked for, whichever way it was made, and the same file changes
 // nothing at the next start.
 func TestOneSizeOfPartitioned(t *testing.T) {
 	t.Parallel()

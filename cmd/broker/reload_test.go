@@ -20,7 +20,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools/client"
 )
 
-// pair is a certificate with its key, and who vouches for it.
+// pair is a certificate with its key, and the authority that signed it.
 type pair struct {
 	text  []byte
 	roots *x509.CertPool

@@ -113,7 +113,7 @@ func TestDamagedKeyWritesNothing(t *testing.T) {
 	}
 }
 
-// F13: who starts a second broker with the same settings hears of the directory, as before, not of the address.
+// F13: a second broker with the same settings fails because of the directory, as before, not because of the address.
 func TestSecondBrokerOnTheSameAddress(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -124,7 +124,7 @@ func TestSecondBrokerOnTheSameAddress(t *testing.T) {
 	}
 }
 
-// Whoever connects before the broker is ready is served when it is, and cut when it does not come to that.
+// A connection that comes before the broker is ready is served once it is, and closed if it never is.
 func TestConnectionBeforeReady(t *testing.T) {
 	t.Parallel()
 	for name, ready := range map[string]bool{"served": true, "cut": false} {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What answers name a thing by, commands take.
+// The names that answers have for things can be given to commands.
 func TestAddresses(t *testing.T) {
 	broker := startBroker(t)
 	for range 3 {

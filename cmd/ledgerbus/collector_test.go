@@ -14,7 +14,7 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
-// Every collection is told of, also the second one.
+// Every collection is reported, also the second one.
 func TestCollections(t *testing.T) {
 	told := collections(t.Context())
 	for range 3 {

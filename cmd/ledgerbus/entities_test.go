@@ -13,7 +13,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/atom/document"
 )
 
-// namespaces are what the commands must work at alike.
+// namespaces are those with which the commands must work in the same way.
 func namespaces(t *testing.T, run func(t *testing.T, connection string)) {
 	t.Run("other", func(t *testing.T) {
 		_, connection := startOther(t, "Standard")

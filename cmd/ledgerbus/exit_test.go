@@ -213,7 +213,7 @@ func TestServeLosesItsDirectory(t *testing.T) {
 	if err := os.Rename(filepath.Join(data, "partitions"), filepath.Join(data, "gone")); err != nil {
 		t.Fatal(err)
 	}
-	// Its files are open, so this succeeds unless it comes late; within a second it is to be noted how far the log is durable.
+	// Its files are open, so this succeeds unless it comes late; within a second the broker has to note how far the log is durable.
 	execute(t, p.connection, "", "send", "orders", "--body", "x")
 	err := p.Wait()
 	if text := p.errOut.String(); p.ProcessState.ExitCode() != exitIO || !strings.Contains(text, "\nledgerbus: engine: partition ") || !strings.Contains(text, "progress note: ") {

@@ -15,7 +15,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/ledger/wire"
 )
 
-// What a broker does is printed while it happens; whoever follows its directory sees the same.
+// What a broker does is printed while it happens; a command that follows its directory prints the same.
 func TestFollow(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	broker, stop := startStoppable(t, data)

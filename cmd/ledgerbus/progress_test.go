@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A bar is for a person who waits: on a terminal, for long work, and not between messages that are printed there.
+// A progress bar is shown to a person who waits: on a terminal, for long work, and not between messages that are printed there.
 func TestWhoSeesABar(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -34,7 +34,7 @@ func TestWhoSeesABar(t *testing.T) {
 	}
 }
 
-// A bar says what is done, how far it is and how fast, with no control character of a name, and leaves nothing behind.
+// A progress bar says what is done, how far it is and how fast, with no control character of a name, and leaves nothing behind.
 func TestBar(t *testing.T) {
 	t.Parallel()
 	for total, want := range map[int]string{1000: "(600/1000", 0: "(600/-"} {

@@ -114,7 +114,7 @@ func TestDebug(t *testing.T) {
 	}
 }
 
-// A slice that is killed while it is made is not there, whatever it has come to, and one that is there is whole.
+// A slice that is killed while it is made is not there, however far it had come, and one that is there is whole.
 func TestSliceKilled(t *testing.T) {
 	dir := t.TempDir()
 	data := filepath.Join(dir, "data")
@@ -122,7 +122,7 @@ func TestSliceKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	killed := 0
-	for files := 1; files < 24; files += 3 { // it dies when so many are there
+	for files := 1; files < 24; files += 3 { // it is killed when that many are there
 		out := filepath.Join(dir, fmt.Sprint("slice-", files))
 		cmd := command(t, "", "slice", data, "--into", out, "--bodies", "keep")
 		if err := cmd.Start(); err != nil {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Reliability.md S1, S2: whoever can be reached from elsewhere needs TLS and a key of their own; each is waived by a flag of its own,
+// Reliability.md S1, S2: a broker that can be reached from other machines needs TLS and a key of its own; each is waived by a flag of its own,
 // and on a public address only with another one.
 func TestReach(t *testing.T) {
 	t.Parallel()

@@ -317,7 +317,7 @@ func TestForwarding(t *testing.T) {
 	}
 }
 
-// What is kept and not carried out is told with its place.
+// What is kept but not carried out is reported with its place.
 func TestWarnings(t *testing.T) {
 	t.Parallel()
 	file := write(t, "e.json", `{"Queues":[{"Name":"a","Properties":{"EnablePartitioning":true}},

@@ -16,7 +16,7 @@ func account(said *bytes.Buffer) *Budget {
 	return b
 }
 
-// F22: what is promised is never refused, what goes beyond only while three times as much is left, so that whoever comes finds something.
+// F22: what is promised is never refused, what goes beyond only while three times as much is left, so that those who come later find something.
 func TestTake(t *testing.T) {
 	t.Parallel()
 	b := account(new(bytes.Buffer))
@@ -60,7 +60,7 @@ func TestTake(t *testing.T) {
 	}
 }
 
-// Sums are right whoever takes and gives at the same time.
+// Sums are right when many goroutines take and give at the same time.
 func TestTakeTogether(t *testing.T) {
 	t.Parallel()
 	b := account(new(bytes.Buffer))
@@ -81,7 +81,7 @@ func TestTakeTogether(t *testing.T) {
 	}
 }
 
-// A level is come to at once and left after a while, and is said once when it begins and once when it ends.
+// A level is reached at once and left after a while, and is logged once when it begins and once when it ends.
 func TestLevels(t *testing.T) {
 	t.Parallel()
 	var said bytes.Buffer

@@ -179,7 +179,7 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// S9: what is no host stands for none, not even in development, where any host is ours.
+// S9: a text that is no host is not taken for one, not even in development, where any host is ours.
 func TestMalformedHosts(t *testing.T) {
 	t.Parallel()
 	for host, ok := range map[string]bool{"h": true, "h:5671": true, "service_bus": true, "127.0.0.1:5672": true, "[::1]": true, "[::1]:5672": true,

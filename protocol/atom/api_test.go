@@ -312,7 +312,7 @@ func TestPanic(t *testing.T) {
 	a.get("/q").is(200)
 }
 
-// What the engine cannot do now is told as what clients try again; what it does not know is not told to have happened.
+// What the engine cannot do now is answered so that clients try again; an unknown outcome is not called a success.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
@@ -348,7 +348,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// reliability.md S13: bad tokens cost time, and after many the address is refused; a good token helps nobody then.
+// reliability.md S13: bad tokens cost time, and after many the address is refused; then even a good token is refused.
 func TestManyBadTokens(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, func(o *Options) { o.Callers.Failures = access.NewFailures(100, 3) })

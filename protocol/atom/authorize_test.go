@@ -61,7 +61,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// MA-008, MA-010: what is no good, and why.
+// MA-008, MA-010: tokens that are refused, and why.
 func TestBadTokens(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
@@ -90,7 +90,7 @@ func TestBadTokens(t *testing.T) {
 	a.get("/t/Subscriptions/x", "Authorization", sign("sb://"+host+"/t", root, rootKey)).is(200)
 }
 
-// MA-014 to MA-018: rights are asked for before it is told what there is, with one exception; never 403.
+// MA-014 to MA-018: rights are checked before an answer shows what exists, with one exception; never 403.
 func TestRights(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)

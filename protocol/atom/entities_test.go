@@ -44,7 +44,7 @@ func TestCreateDefaults(t *testing.T) {
 	a.get("/t").is(200, "<SubscriptionCount>0<")
 }
 
-// MA-032 to MA-034, MA-088: what is there is there, in any letter case and whatever its kind.
+// MA-032 to MA-034, MA-088: a name that is taken cannot be created, in any letter case and for any kind.
 func TestCreateExisting(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
@@ -164,7 +164,7 @@ func TestDocumentsOfSDKs(t *testing.T) {
 	}
 }
 
-// MA-043 to MA-046: what a path names is what is there, and after a DELETE nothing is.
+// MA-043 to MA-046: a path is answered by what is there, and after a DELETE nothing is.
 func TestGetAndDelete(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
@@ -418,7 +418,7 @@ func TestNames(t *testing.T) {
 	a.put("/a%20b", queue("")).is(400, "can contain only letters, numbers, periods (.), hyphens (-), and underscores (_)")
 }
 
-// What is in a body that is none (S27, S28; management-api.md 1.8).
+// Bodies that are not valid (S27, S28; management-api.md 1.8).
 func TestBodies(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)

@@ -9,7 +9,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/caller"
 )
 
-// Who changes something says why in a header, and every change takes that along with the client's id of the request.
+// A header says why something is changed, and every change keeps that, with the client's id of the request.
 func TestReasons(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)

@@ -81,7 +81,7 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// The root is where tools look first whether somebody is there: any token and no version will do.
+// Tools ask for the root to see whether a service is there: any token and no version will do.
 func TestRoot(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
@@ -124,7 +124,7 @@ func TestUncleanPaths(t *testing.T) {
 	}
 }
 
-// S23: a body of another type than XML is refused, once it is known who sends it.
+// S23: a body of another type than XML is refused, after the token was checked.
 func TestContentTypes(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)

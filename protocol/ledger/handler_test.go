@@ -255,7 +255,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// S21: every row of the table refuses whoever has no token, and whoever has one without the right.
+// S21: every row of the table refuses a caller without a token, and one whose token lacks the right.
 func TestEveryRouteTakesItsRight(t *testing.T) {
 	t.Parallel()
 	for _, r := range routes {
@@ -285,7 +285,7 @@ func TestEveryRouteTakesItsRight(t *testing.T) {
 	}
 }
 
-// Paths that are none say nothing to whoever may not ask.
+// A path that does not exist tells nothing to a caller without the right.
 func TestUnknownPaths(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
@@ -373,7 +373,7 @@ func TestCodes(t *testing.T) {
 	}
 }
 
-// Whatever the path of a request: it is the door's or not, it has a row, other methods or nothing, and never two of them.
+// Whatever the path of a request: this package owns it or not, and it has one route, other methods or nothing, and never two routes.
 func FuzzPath(f *testing.F) {
 	for _, r := range routes {
 		f.Add(r.method, wire.Prefix+"/"+r.path)

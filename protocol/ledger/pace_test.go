@@ -17,7 +17,7 @@ type growing struct {
 
 func (g *growing) Bounds() (first, end event.LSN) { return 8, g.end }
 
-// While a log grows a question works for a fifth of the time, and not in pieces that anybody would notice; else it does not rest.
+// While a log grows a question works for a fifth of the time, in pieces too short to be noticed; otherwise it does not rest.
 func TestPace(t *testing.T) {
 	t.Parallel()
 	busy, idle := &growing{end: 8}, &growing{end: 8}
@@ -47,7 +47,7 @@ func TestPace(t *testing.T) {
 	if share := work(1000, 50*time.Microsecond, 0); share > 0.01 { // what came before the first look may count once
 		t.Errorf("it rests %.2f of the time while none come", share)
 	}
-	waits = time.Second // for the processor: nobody rests for that
+	waits = time.Second // for the processor, which is no reason to rest
 	if work(10, time.Microsecond, 400); rested > 0 {
 		t.Errorf("it rests for %v since it waited", rested)
 	}

@@ -48,7 +48,7 @@ func (a *api) lines(w *httptest.ResponseRecorder) (list []wire.Line) {
 	return list
 }
 
-// What is told of a directory is told here, line by line, with the same fields to the byte.
+// The answer is the same as that of a directory, line by line, with the same fields to the byte.
 func TestQuestions(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
@@ -146,7 +146,7 @@ func (p heldPartition) Read(ctx context.Context, from event.LSN) iter.Seq2[log.F
 	return p.Partition.Read(ctx, from)
 }
 
-// No more are answered at a time than there is room for, and whose client has gone gives its room back.
+// No more questions are answered at a time than there are slots, and one whose client has gone gives its slot back.
 func TestQuestionsAtOnce(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
@@ -192,7 +192,7 @@ func TestQuestionsAtOnce(t *testing.T) {
 	}
 }
 
-// Where there is little memory questions are what is refused, and those that are being answered end.
+// While memory is short questions are refused, and those that are being answered end.
 func TestQuestionsWithoutMemory(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)

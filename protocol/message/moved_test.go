@@ -97,7 +97,7 @@ func TestReread(t *testing.T) {
 	}
 }
 
-// An action can give a message a session that is not its partition's. Nobody would take it.
+// An action can give a message a session that belongs to another partition, where no receiver would get it.
 func TestRereadOtherKey(t *testing.T) {
 	t.Parallel()
 	c := event.RuleChanges{System: event.Changes{{Name: "SessionId", Value: event.Value{Type: event.String, Text: "other"}}}}

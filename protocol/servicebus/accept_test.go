@@ -479,7 +479,7 @@ func TestAbandonedSessionAttach(t *testing.T) {
 				other := b.root()
 				other.attachSender(1, "s")
 				other.send(1, 0, inSession("a", "1", "x"))
-				other.acceptSession(2, "s", nil) // the one who waited before does not get it
+				other.acceptSession(2, "s", nil) // the receiver that waited before does not get it
 				if !test.closed {
 					p.quiet(2 * time.Minute)
 				}

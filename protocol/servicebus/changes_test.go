@@ -151,8 +151,8 @@ func TestEntityDeleted(t *testing.T) {
 	})
 }
 
-// SM-002, SM-054: what the peer has asked for is answered before its link or its connection is taken away, or it would ask again:
-// a message would come twice, a settlement seem lost.
+// SM-002, SM-054: what the peer has asked for is answered before its link or its connection is taken away. Otherwise it would ask again: a
+// message would come twice, a settlement seem lost.
 func TestAnswersBeforeParting(t *testing.T) {
 	for name, part := range map[string]func(b *bench){
 		"update": func(b *bench) { b.queue("q", func(p *event.Properties) { p.MaxDeliveryCount = 9 }) },

@@ -6,7 +6,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/engine"
 )
 
-// What is carved out of a chunk is nobody else's while the chunk is in use, and empty when it is used again.
+// What is carved out of a chunk has one user while the chunk is in use, and is empty when the chunk is used again.
 func TestChunkSends(t *testing.T) {
 	t.Parallel()
 	c := newChunk(largeChunk)

@@ -11,7 +11,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// WP-006: what is no header the broker knows is answered with the wanted one, and the end.
+// WP-006: a header that the broker does not know is answered with the one it wants, and the connection ends.
 func TestUnknownHeader(t *testing.T) {
 	login := amqp.AppendSASLFrame(slices.Clone(amqp.ProtocolSASL[:]), &amqp.SASLInit{Mechanism: "ANONYMOUS"})
 	for name, test := range map[string]struct {

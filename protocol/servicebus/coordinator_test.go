@@ -182,7 +182,7 @@ func TestCoordinatorIdle(t *testing.T) {
 	})
 }
 
-// Who has no token can begin few transactions, and fewer when they do not fit into the little memory that it may use.
+// A peer without a token can begin few transactions, and fewer when they do not fit into the little memory that it may use.
 func TestDeclareBeforeLogin(t *testing.T) {
 	for most, memory := range map[uint32]int{16: 0, 12: 10_500} {
 		declareBeforeLogin(t, memory, most)

@@ -48,8 +48,8 @@ func TestMemoryOfReadersThatWait(t *testing.T) {
 	}
 }
 
-// F22: connections that have more than what is promised to them, and do not let go of it, keep nobody out: the one that has most goes when it had its time,
-// the others stay.
+// F22: connections that have more than what is promised to them, and do not let go of it, do not keep others out: the one that has most is
+// closed after its time to let go, and the others stay.
 func TestMemoryIsForWhoeverComes(t *testing.T) {
 	scarce(t, func(b *bench, memory *budget.Budget, others *budget.Share) {
 		hog, modest, honest := b.root(), b.root(), b.root()

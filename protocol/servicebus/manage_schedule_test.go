@@ -82,7 +82,7 @@ func TestSchedule(t *testing.T) {
 }
 
 // semantics.md 2.1: a message that was scheduled is delivered with state 2, however often and from wherever; one with a time that
-// had passed is not. A peek shows the state it is in, and so does who takes a deferred one.
+// had passed is not. A peek shows the state it is in, and so does the answer that gives a deferred one.
 func TestScheduledState(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		b.topic("t", nil)

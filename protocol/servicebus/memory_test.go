@@ -130,7 +130,7 @@ func TestLinksTakeNoMoreThanTheyMay(t *testing.T) {
 	})
 }
 
-// Who asks for many messages in a few bytes, again and again, is not read from until the answers have come.
+// A peer that asks for many messages in a few bytes, again and again, is not read from until the answers have come.
 func TestAskedForIsBounded(t *testing.T) {
 	if size := unsafe.Sizeof(engine.Delivery{}); size > deliveryCost {
 		t.Errorf("a delivery takes %d bytes", size)

@@ -23,7 +23,7 @@ func TestLockedLimit(t *testing.T) {
 	})
 }
 
-// What a link that is gone had not settled counts no more.
+// Deliveries of a link that is gone no longer count as unsettled.
 func TestLockedOfAGoneLink(t *testing.T) {
 	bubble(t, func(o *Options) { o.Limits.Locked = 2; o.Limits.ReceiverCredit = 2 }, func(b *bench) {
 		p := b.loaded(6)

@@ -95,8 +95,8 @@ func TestMemoryForLargeAttach(t *testing.T) {
 	})
 }
 
-// F22: who has more than its share when memory becomes short lets go of what it holds of a message that is not complete; that is refused as busy when its
-// end comes.
+// F22: a connection that has more than its share when memory becomes short lets go of what it holds of an incomplete message; the message is
+// refused as busy when its end comes.
 func TestMemoryIsShed(t *testing.T) {
 	scarce(t, func(b *bench, memory *budget.Budget, others *budget.Share) {
 		p := b.root()
@@ -120,8 +120,8 @@ func TestMemoryIsShed(t *testing.T) {
 	})
 }
 
-// F22: the windows of a connection that cannot let go of what it has more than its share are closed while memory is short, and opened again. What it settles
-// is settled.
+// F22: when a connection cannot let go of what it has beyond its share, its windows are closed while memory is short, and opened again. Its
+// settlements are taken meanwhile.
 func TestMemoryClosesWindows(t *testing.T) {
 	scarce(t, func(b *bench, memory *budget.Budget, others *budget.Share) {
 		p := b.root()

@@ -101,8 +101,8 @@ func TestRefusedByName(t *testing.T) {
 	})
 }
 
-// 4.1, WP-152: a filter that the broker does not know is refused by its name, on links of every kind, never left out; what kind a filter is says
-// its descriptor, where it has one.
+// 4.1, WP-152: a filter that the broker does not know is refused by its name, on links of every kind, never left out. The kind of a filter is
+// its descriptor or, without one, its key.
 func TestUnknownFilters(t *testing.T) {
 	const selector, noLocal = "apache.org:selector-filter:string", "apache.org:no-local-filter:list"
 	sessions(t, func(b *bench, p *peerConn) {

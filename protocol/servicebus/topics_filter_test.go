@@ -80,7 +80,7 @@ func TestTopicFilterErrors(t *testing.T) {
 	})
 }
 
-// SM-294: a topic that filters before publishing takes no message that nobody gets.
+// SM-294: a topic that filters before publishing refuses a message that no subscription gets.
 func TestTopicFilteringBeforePublishing(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		b.topic("t", func(p *event.Properties) { p.FilteringBeforePublishing = true })

@@ -99,8 +99,8 @@ func TestTransactionalSettlements(t *testing.T) {
 	}
 }
 
-// A range is settled delivery by delivery, and answered as a range; with settled deliveries among it the transaction has failed. Who settles by
-// itself gets no answer.
+// A range is settled delivery by delivery, and answered as a range; if some of its deliveries are settled already the transaction has failed.
+// A peer that sends a settled disposition gets no answer.
 func TestTransactionalRanges(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		b.put("q", newMessage("0", "x"), newMessage("1", "x"), newMessage("2", "x"), newMessage("3", "x"), newMessage("4", "x"), newMessage("5", "x"))
@@ -367,7 +367,7 @@ func TestTransactionLost(t *testing.T) {
 	}
 }
 
-// Of a commit of which nobody knows whether it was done nothing is said: the coordinator ends. A rollback has happened in any case.
+// When it is unknown whether a commit was done, no outcome is sent: the coordinator ends. A rollback has happened in any case.
 func TestCommitUnknown(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		stopped := false
@@ -534,8 +534,8 @@ func TestTransactionsInTheLog(t *testing.T) {
 	}
 }
 
-// SM-231: a settlement for which a stored message has to be read first is staged once that was done. A commit that does not wait for the answer comes before that: nothing
-// of the transaction is done.
+// SM-231: a settlement for which a stored message has to be read first is staged after that. A commit that does not wait for its answer
+// overtakes it: nothing of the transaction is done.
 func TestDischargeBeforeSettlementIsRead(t *testing.T) {
 	sessions(t, func(b *bench, _ *peerConn) {
 		b.put("q", newMessage("1", strings.Repeat("x", 100<<10)))

@@ -73,7 +73,7 @@ func FuzzArguments(f *testing.F) {
 	})
 }
 
-// An answer of whoever is there does no harm.
+// Reading any answer, whoever sent it, does no harm.
 func FuzzAnswer(f *testing.F) {
 	f.Add([]byte(`{"partitions":[{"id":1,"state":"fenced","since":"2030-01-02T03:04:05Z","cause":"x","by":"y"}]}`))
 	f.Add([]byte(`{"error":{"code":"busy","message":"x"}}`))
