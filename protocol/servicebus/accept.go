@@ -69,8 +69,8 @@ func (l *link) messageSession() messageSession {
 	return messageSession{l.target.Entity.ID, l.receiver.grant.ID}
 }
 
-// messageSessionLost ends the link because its message session is no longer held. Settlements that are still under way will be decided after
-// the loss, so all of them fail; they are answered first, because nothing may follow the detach.
+// messageSessionLost ends the link because its message session is no longer held. Settlements that are still under way come after the loss,
+// so all of them fail; they are answered first, because nothing may follow the detach.
 func (l *link) messageSessionLost(err error) {
 	if l.detached {
 		return

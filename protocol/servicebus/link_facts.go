@@ -42,7 +42,7 @@ func (c *conn) lost() event.LinkClosed {
 	return closed
 }
 
-// note tells the log of a fact about the link, once in each partition that hosts its entity: in that of the first slice there.
+// note tells the log of a fact about the link, once in each partition that hosts its entity, under the first slice there.
 func (s *sender) note(fact func() event.Event) {
 	t := s.l.target
 	for i, host := range t.Entity.Hosts {

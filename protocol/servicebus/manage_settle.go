@@ -69,7 +69,7 @@ func updateDisposition(req *request, body amqp.Map) {
 	req.ask(at, cmd, func(req *request, r *engine.Reply) { settledByToken(req, cmd, r) })
 }
 
-// settledByToken answers a settlement, or asks for it once more after reading what the engine needed to know first.
+// settledByToken answers a settlement, or asks for it once more with the header sizes of the stored messages, if the engine needs them.
 func settledByToken(req *request, cmd *engine.Settle, r *engine.Reply) {
 	c := req.l.c
 	unread := r.Messages()
