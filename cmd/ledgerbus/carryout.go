@@ -25,7 +25,7 @@ func (p *plan) refuse() error {
 		}
 	}
 	if len(names) > 0 {
-		return fmt.Errorf("nothing was done: of %s something is to change that cannot be changed; delete it first", strings.Join(names, ", "))
+		return fmt.Errorf("nothing was done: the file changes properties of %s that are fixed once an entity exists; delete it first", strings.Join(names, ", "))
 	}
 	return nil
 }

@@ -222,7 +222,7 @@ func (f *entityFile) change() {
 func (f *entityFile) prune() {
 	t := f.t
 	f.write(strings.Replace(changedEntities, "RequiresSession: true", "RequiresSession: false", 1))
-	if got := f.run(1, "…", "entities", "apply", f.name); !strings.HasSuffix(got, "ledgerbus: nothing was done: of events/Subscriptions/some something is to change that cannot be changed; delete it first") {
+	if got := f.run(1, "…", "entities", "apply", f.name); !strings.HasSuffix(got, "ledgerbus: nothing was done: the file changes properties of events/Subscriptions/some that are fixed once an entity exists; delete it first") {
 		t.Errorf("immutable:\n%s", got)
 	}
 	f.write("Queues: [{Name: sink}]\nTopics: []\n")

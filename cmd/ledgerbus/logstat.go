@@ -15,7 +15,7 @@ func censusFlags() []cli.Flag {
 	return []cli.Flag{&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "text, csv, or json for one object per line"}, liveFlag()}
 }
 
-const censusHelp = "Of sealed files the ends are read, of what is not sealed yet the records. What is live is known from the newest checkpoints and the\n" +
+const censusHelp = "Of a sealed file only the index at its end is read, of other files every record. What is live comes from the newest checkpoints and the\n" +
 	"log behind them, as at a start of the broker: bodies that messages still have, their changed properties, and states of sessions.\n"
 
 func listCommand() *cli.Command {

@@ -10,8 +10,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/caller"
 )
 
-// startDoor is a broker of which partition 2 is fenced, and partition 3 refused: whatever is done to it fails.
-func startDoor(t *testing.T) (connection string, reasons *[]string) {
+// startWithLedger is a broker of which partition 2 is fenced, and partition 3 refused: whatever is done to it fails.
+func startWithLedger(t *testing.T) (connection string, reasons *[]string) {
 	t.Helper()
 	const (
 		serving = `{"id":1,"state":"serving"}`
@@ -43,7 +43,7 @@ func startDoor(t *testing.T) (connection string, reasons *[]string) {
 }
 
 func TestPartitionCommands(t *testing.T) {
-	connection, reasons := startDoor(t)
+	connection, reasons := startWithLedger(t)
 	s := steps{t, connection}
 	s.run(0, `ID  STATE    SINCE                     CAUSE                               BY   SCRUBBED
  0  serving

@@ -210,7 +210,7 @@ func (f *configFile) value(w Word, n *yaml.Node) {
 
 // onceOnly complains about a decision about one start that is given where it would hold for every start.
 func (l *loader) onceOnly(w Word, where string) {
-	l.problems.add(where, "is a decision about one start, which here would be in force at every one: give it as the flag --%s", w.Flag())
+	l.problems.add(where, "holds for one start only, and here it would apply to every start: give it as the flag --%s", w.Flag())
 }
 
 // access reads a list of access rules. Messages never quote a value: it may be a key in the wrong place.

@@ -65,13 +65,13 @@ var words = []Word{
 		set: count(func(s *Settings) *int { return &s.Storage.Partitions }, 1, 64)},
 	{Name: "forwarding.failures-to", Usage: "sub-queue of an entity with ForwardTo that gets a message which cannot be forwarded: dead-letter, as in the cloud today, or transfer-dead-letter, as older documents have it",
 		Default: "dead-letter", set: setFailuresTo},
-	{Name: "disk.reserve", Usage: "bytes of the disk that are kept for the time when it is full: what is settled then is written with them; at most an eighth of the disk is taken", Default: "67108864",
+	{Name: "disk.reserve", Usage: "bytes of disk kept free so that messages can still be settled when the disk is full; at most an eighth of the disk", Default: "67108864",
 		set: count(func(s *Settings) *int { return &s.Storage.Reserve }, 0, 1<<40)},
 	{Name: "disk.low", Usage: "bytes that are to be free on the disk: with less, sends are refused as busy until there is more", Default: "the smaller of 5 % of the disk and 1 GiB",
 		set: count(func(s *Settings) *int { return &s.Storage.Low }, 0, 1<<50)},
 	{Name: "on-io-error", Usage: "what happens when a partition's log cannot be written: exit ends the broker, with exit code 5; fence takes the partition out of service until somebody restarts it (ledgerbus partition restart), while the others go on",
 		Default: "exit", set: setOnIOError},
-	{Name: "memory.limit", Usage: "bytes of memory that the process may take: before there is no more, what is new is refused as busy", Default: "GOMEMLIMIT, or 90 % of the memory of the control group or the machine",
+	{Name: "memory.limit", Usage: "bytes of memory that the process may take: when it runs short, new messages and connections are refused as busy", Default: "GOMEMLIMIT, or 90 % of the memory of the control group or the machine",
 		set: func(s *Settings, values []string) error {
 			var limit int
 			err := count(func(*Settings) *int { return &limit }, 64<<20, 1<<50)(s, values)
@@ -80,9 +80,9 @@ var words = []Word{
 		}},
 	{Name: "seal-after", Usage: "how long after its end a chapter of the log becomes a sealed file, compressed and indexed, such as 10m, or 0s: at once; or never. What is sealed no older version of the broker can open",
 		Default: "10m", set: setSealAfter},
-	{Name: "scrub-every", Usage: "within what time each byte of the log is read again and compared while the broker runs, such as 7d or 36h: damage is named before anybody needs what is damaged; or never",
+	{Name: "scrub-every", Usage: "within what time the whole log is read again and its checksums compared while the broker runs, such as 7d or 36h, so that damage is found before the data is needed; or never",
 		Default: "7d", set: setScrubEvery},
-	{Name: "history-events", Usage: "how long events are kept whose effects are over: a time such as 7d or 36h, none: not at all, or unlimited. What is given of history is kept in the log: a start without it changes nothing", Default: "7d",
+	{Name: "history-events", Usage: "how long events are kept that no longer affect any message: a time such as 7d or 36h, none: not at all, or unlimited. The value is stored in the log, as those of the other settings of history are: a later start without it keeps it", Default: "7d",
 		set: retention(func(s *Settings) *event.Retention { return &s.History.Policy.Events })},
 	{Name: "history-bodies", Usage: "how long bodies of messages that are over are kept: a time, none or unlimited", Default: "24h",
 		set: retention(func(s *Settings) *event.Retention { return &s.History.Policy.Bodies })},

@@ -150,7 +150,7 @@ const (
 
 	// Of checkpoints that are kept with history (docs/decisions/0054).
 
-	CheckpointsPile Bug = "K4" // all checkpoints are kept
+	CheckpointsPile Bug = "K6" // all checkpoints are kept
 
 	// Of bodies that are dropped (docs/decisions/0050).
 

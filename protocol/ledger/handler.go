@@ -106,10 +106,10 @@ func (c *call) answer() (any, error) {
 	}
 	switch {
 	case !c.grant.Rights.Has(needed):
-		return nil, refuse(http.StatusForbidden, "The token does not give the right %v, which this takes.", needed)
+		return nil, refuse(http.StatusForbidden, "This request needs the right %v, which the token does not give.", needed)
 	case methods != nil:
 		c.w.Header().Set("Allow", strings.Join(methods, ", "))
-		return nil, refuse(http.StatusMethodNotAllowed, "What can be done there is %s, not %.20q.", strings.Join(methods, ", "), c.Method)
+		return nil, refuse(http.StatusMethodNotAllowed, "This path allows %s, not %.20q.", strings.Join(methods, ", "), c.Method)
 	case r == nil:
 		return nil, refuse(http.StatusNotFound, "There is no such request; docs/guide/ledger-api.md lists those of this version.")
 	}

@@ -307,7 +307,7 @@ func TestUnknownPaths(t *testing.T) {
 	if w.Header().Get("Allow") != "POST" {
 		t.Errorf("Allow is %q", w.Header().Get("Allow"))
 	}
-	a.refused(w, 405, "method-not-allowed", `What can be done there is POST, not "GET".`)
+	a.refused(w, 405, "method-not-allowed", `This path allows POST, not "GET".`)
 	a.refused(a.do("DELETE", "/$ledger/v1/partitions", ""), 405, "method-not-allowed", "GET")
 	a.refused(a.do("HEAD", "/$ledger/v1/partitions", ""), 405, "method-not-allowed", "GET")
 }

@@ -33,9 +33,9 @@ const (
 )
 
 var (
-	errManyQuestions = refuse(http.StatusServiceUnavailable, "%d questions about the past are being answered, which is as many as are at a time.", mostQuestions)
+	errManyQuestions = refuse(http.StatusServiceUnavailable, "%d questions about the past are being answered already, which is the limit; try again later.", mostQuestions)
 	errMemory        = refuse(http.StatusServiceUnavailable, "There is too little memory for a question about the past; messages come first.")
-	errLong          = refuse(http.StatusServiceUnavailable, "The answer takes longer than %v: ask about less, or ask a backup.", questionTime)
+	errLong          = refuse(http.StatusServiceUnavailable, "The answer takes longer than %v: ask about a shorter time or fewer entities, or put the question to a backup with --data.", questionTime)
 )
 
 // question is the route of a question, which its verb names.
@@ -46,7 +46,7 @@ func question(verb string) route {
 			return nil, refuse(http.StatusBadRequest, "%s.", sentence(err))
 		}
 		if q.Bodies && !c.grant.Rights.Has(access.ReadBodies) {
-			return nil, refuse(http.StatusForbidden, "The token does not give the right %v, which bodies take.", access.ReadBodies)
+			return nil, refuse(http.StatusForbidden, "Bodies need the right %v, which the token does not give.", access.ReadBodies)
 		}
 		if h, ok := c.h.Past.(log.RemoteLeaser); ok && q.Verb == "log" { // a reader of a log comes back for what follows
 			h.Lease(c.grant.Rule+" "+c.RemoteAddr[:max(0, strings.LastIndexByte(c.RemoteAddr, ':'))], q.Partition, q.From)
@@ -223,11 +223,11 @@ func (a *answering) unanswered(err error) *refusal {
 	case errors.Is(err, past.ErrNothing):
 		return refuse(http.StatusNotFound, "%s.", sentence(err))
 	case errors.Is(err, log.ErrGone):
-		return refuse(http.StatusServiceUnavailable, "History was given back while it was read: %s.", strings.TrimPrefix(err.Error(), "log: "))
+		return refuse(http.StatusServiceUnavailable, "The history that was asked about was removed while it was being read: %s.", strings.TrimPrefix(err.Error(), "log: "))
 	case errors.As(err, &damage):
 		return refuse(http.StatusServiceUnavailable, "Partition %d cannot be read: ledgerbus partition list says why.", damage.Partition)
 	case errors.Is(err, context.Canceled):
-		return refuse(http.StatusServiceUnavailable, "Whoever asked has gone.")
+		return refuse(http.StatusServiceUnavailable, "The client closed the request.")
 	}
 	return a.refused(err)
 }

@@ -60,7 +60,7 @@ var changeable = [...]filter.SystemProperty{
 	filter.ReplyToSessionID, filter.ScheduledEnqueueTimeUtc, filter.SessionID, filter.TimeToLive, filter.To,
 }
 
-var errChanges = errors.New("message: stored property changes are none that a message can have")
+var errChanges = errors.New("message: the stored property changes are not valid")
 
 // readOverlay reads the changes of a delivery. It is nil when there are none. What is not well-formed is damage.
 func readOverlay(changes [][]byte) (*overlay, error) {
