@@ -175,9 +175,9 @@ func TestQuestionsAtOnce(t *testing.T) {
 	if w.Header().Get("Retry-After") == "" {
 		t.Error("no Retry-After")
 	}
-	a.refused(w, 503, "busy", "as many as are at a time")
+	a.refused(w, 503, "busy", "which is the limit")
 	goes()
-	a.refused(<-answers, 503, "busy", "has gone")
+	a.refused(<-answers, 503, "busy", "closed the request")
 	go func() { answers <- ask(t.Context()) }()
 	<-h.in // there is room again
 	go func() {
