@@ -219,8 +219,8 @@ func TestQuestionBreaksOff(t *testing.T) {
 	a.fake.past = failing{a.written()}
 	lines := a.lines(a.do("GET", "/$ledger/v1/events", ""))
 	last := lines[len(lines)-1]
-	if len(lines) < 2 || last.Part != wire.Failed || last.Code != "busy" || !strings.Contains(last.Text, "given back while it was read") {
-		t.Errorf(`%+v; want len(lines) >= 2 && last.Part == wire.Failed && last.Code == "busy" && strings.Contains(last.Text, "given back while it was read")`, lines)
+	if len(lines) < 2 || last.Part != wire.Failed || last.Code != "busy" || !strings.Contains(last.Text, "removed while it was being read") {
+		t.Errorf(`%+v; want len(lines) >= 2 && last.Part == wire.Failed && last.Code == "busy" && strings.Contains(last.Text, "removed while it was being read")`, lines)
 	}
 	var fields map[string]any
 	if err := json.Unmarshal(lines[0].Fields, &fields); err != nil || fields["Type"] != "created" {
