@@ -12,19 +12,26 @@ func emptyOf(k Kind) Event {
 	if ev == nil {
 		return nil
 	}
-	v := reflect.ValueOf(ev).Elem()
-	for i := range v.NumField() {
-		n := 0
-		switch f := v.Field(i); f.Addr().Interface().(type) {
-		case *Cause, *EntityKind:
-			fill(f, &n)
-		default:
-			if f.Kind() == reflect.Uint8 {
-				among(f)
-			}
+	onlyClosedSets(reflect.ValueOf(ev).Elem())
+	return ev
+}
+
+// onlyClosedSets fills in what has no zero value.
+func onlyClosedSets(v reflect.Value) {
+	n := 0
+	switch v.Addr().Interface().(type) {
+	case *Cause, *EntityKind, *FilterKind:
+		fill(v, &n)
+		return
+	}
+	switch v.Kind() {
+	case reflect.Uint8:
+		among(v)
+	case reflect.Struct:
+		for i := range v.NumField() {
+			onlyClosedSets(v.Field(i))
 		}
 	}
-	return ev
 }
 
 // TestEmptyEvents: two events of a kind that have nothing in them stand in one record, and come back. A field of a later version that is written though the
