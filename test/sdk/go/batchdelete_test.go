@@ -47,7 +47,7 @@ func batchDelete(b *bus) {
 	b.sendAll(texts(250))
 	deleted := 0
 	for {
-		n := b.deleteBatch(queue, map[string]any{"message-count": int32(100)})
+		n := b.deleteBatch(queue, map[string]any{"message-count": int32(100), "enqueued-time-utc": soon(time.Hour)}) // without a time what came in this millisecond stays
 		if n == 0 {
 			break
 		}
