@@ -29,7 +29,7 @@ func TestFactsInTheLogsWords(t *testing.T) {
 	}
 }
 
-// The refusal of a settlement is noted with the message, as long as that is known, and, where there are several tokens, with the wrong one.
+// The refusal of a settlement is noted with the message, as long as the message is known, and, where there are several tokens, with the one that was wrong.
 func TestRefusalIsAboutOneToken(t *testing.T) {
 	t.Parallel()
 	s := newScript()

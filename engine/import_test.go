@@ -11,7 +11,7 @@ import (
 )
 
 // SM-267: what rules make of messages that arrive together is bounded for each message, as if it were sent alone: the first does not use up the room
-// of those behind it, and messages that would be too much at once are taken the next time.
+// of those behind it, and those that would be too much for one decision are taken with the next.
 func TestImportToManyRules(t *testing.T) {
 	t.Parallel()
 	const messages, subscriptions = 256, 70
@@ -51,7 +51,7 @@ func TestImportToManyRules(t *testing.T) {
 	}
 }
 
-// Decision 35: to forget a source from which nothing is known writes nothing, whether nothing ever came or it was forgotten already.
+// Decision 35: forgetting a source from which nothing is known writes nothing, whether nothing ever came or it was forgotten already.
 func TestForgetSource(t *testing.T) {
 	t.Parallel()
 	p := NewPartition(0, 1, index.New())

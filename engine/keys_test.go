@@ -43,7 +43,7 @@ func TestKeyVectors(t *testing.T) {
 	}
 }
 
-// S4-14: a million keys of a fixed list are spread evenly, each partition within 3 % of the mean, whatever varies in them.
+// S4-14: a million keys of a fixed list are spread evenly, each partition within 3 % of the mean, whatever part of the keys varies.
 func TestKeysAreSpread(t *testing.T) {
 	t.Parallel()
 	const keys = 1_000_000
@@ -86,7 +86,7 @@ func TestPlace(t *testing.T) {
 		name     string
 		entity   *Entity
 		messages []Message
-		through  bool // it is for another entity
+		through  bool // the message is sent through the entity to another
 		want     int  // -1: any; -2: refused
 	}{
 		{"a session id", plain, []Message{session("mySession")}, false, mine},

@@ -58,8 +58,8 @@ func TestOriginsAreBounded(t *testing.T) {
 	}
 }
 
-// Two decisions name an origin each, with the number that comes next, before either is applied. One of them can become part of the
-// log, and its origin has the number from then on; the origin of the other has not.
+// Two decisions each name an origin, both with the number that comes next, before either is applied. Only one of them can become part of the
+// log; its origin has the number from then on, and the origin of the other does not.
 func TestDecisionsThatNameOrigins(t *testing.T) {
 	t.Parallel()
 	p := oneQueue()
@@ -80,7 +80,7 @@ func TestDecisionsThatNameOrigins(t *testing.T) {
 	}
 }
 
-// From an event that no decision of this partition led to it learns no number, whatever was decided last.
+// A partition learns no number from an event that none of its decisions led to, whatever it decided last.
 func TestForeignDefinitions(t *testing.T) {
 	t.Parallel()
 	p := oneQueue()
@@ -92,7 +92,7 @@ func TestForeignDefinitions(t *testing.T) {
 	}
 }
 
-// An outcome that was overtaken is not adopted, whether by a decision, by an event or by having been adopted already.
+// An outcome that was overtaken, be it by a decision, by an event or by having been adopted already, is not adopted.
 func TestOvertakenOutcomes(t *testing.T) {
 	t.Parallel()
 	for name, overtake := range map[string]func(*Partition, *Outcome){

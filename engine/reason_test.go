@@ -9,7 +9,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// record is the kinds of events of a record, and what its reason says of which entity.
+// record is the kinds of events of a record, with the reason in it and the entity that the reason is about.
 func record(events []event.Event) string {
 	var words []string
 	for _, ev := range events {
@@ -22,7 +22,7 @@ func record(events []event.Event) string {
 	return strings.Join(words, ", ")
 }
 
-// The reason that an operator gives for a change stands in the record of the change, about the entity that was named. Where nothing changes it is not
+// The reason that an operator gives for a change stands in the record of the change, about the entity that was named. Where nothing changes, no reason is
 // kept.
 func TestReasons(t *testing.T) {
 	t.Parallel()

@@ -6,7 +6,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Only the memory of a command whose sender agreed to it is used again: the sender of another one may look at it again.
+// The memory of a command is used again only if its sender agreed to that: any other sender may look at its command again.
 func TestRecycle(t *testing.T) {
 	t.Parallel()
 	kept := &Settle{Token: event.LockToken{1}, Outcome: Complete}

@@ -8,7 +8,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// What a decision notes of slices is what a map would hold, however many slices there are, and nothing of it is left for the next decision.
+// What a decision notes about slices is what a map would hold, however many slices there are, and the next decision finds nothing of it.
 func TestBySlice(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))

@@ -21,7 +21,7 @@ var rewrite = flag.Bool("rewrite", false, "write what the scripts print back int
 
 // TestScripts runs testdata/*.txt: blocks of commands, below a ---- line what they print. The partition decides and
 // applies with no log and no loop. After every block the state is rebuilt from the records alone and must be the same
-// (invariant I24), and so must one that went through a checkpoint. Durations of at=, before= and since= count from the
+// (invariant I24), and so must a state that went through a checkpoint. Durations of at=, before= and since= count from the
 // start of the script, as printed times do.
 func TestScripts(t *testing.T) {
 	t.Parallel()
@@ -279,7 +279,7 @@ func (s *script) do(out *strings.Builder, cmd Command) Outcome {
 	return o
 }
 
-// noted writes the fact of a refusal, as a loop does; of sends it writes those of a second as one.
+// noted writes the fact of a refusal, as a loop does; refused sends of one second are written as one fact.
 func (s *script) noted(out *strings.Builder, cmd Command, o *Outcome) {
 	note := o.Note
 	if stage, ok := cmd.(*Stage); ok {
@@ -303,7 +303,7 @@ func (s *script) noted(out *strings.Builder, cmd Command, o *Outcome) {
 	}
 }
 
-// needed is the level at which the reply to a decision may leave: lock grants and renewals may be lost when the power fails; all
+// needed is the level at which the reply to a decision may leave: lock grants and renewals may be lost when the power fails; everything
 // else was reported to somebody, or is final (reliability.md P6, P8).
 func needed(events []event.Event) log.Durability {
 	for _, ev := range events {
@@ -321,7 +321,7 @@ func facts(events []event.Event) bool {
 	return len(events) > 0 && events[0].Kind() == event.KindTransactionAborted
 }
 
-// ends reports whether an event ends what has passed: only such events come with a refusal.
+// ends reports whether an event ends something whose time is over: only such events come with a refusal.
 func ends(ev event.Event) bool {
 	switch ev := ev.(type) {
 	case *event.LockExpired, *event.SessionReleased, *event.MessageExpired, *event.TransactionAborted:

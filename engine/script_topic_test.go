@@ -20,7 +20,7 @@ import (
 //	unrule NAME
 //	rules
 //
-// and is one of the subscription named last, as everything is. Messages have the application properties that are given as
+// and belongs to the subscription named last, as everything else does. Messages have the application properties that are given as
 // p:name=value, integers where the value is one.
 
 // adjust changes properties by the words of a line.
@@ -159,7 +159,7 @@ type seenBody struct {
 	Header int
 }
 
-// packed is a body from which a tick finds that out.
+// packed is a body from which a tick finds out what seenBody says.
 func packed(m *filter.Message, header int) []byte {
 	b, err := json.Marshal(seenBody{*m, header})
 	if err != nil {
@@ -192,7 +192,7 @@ func (s *script) tick(t *testing.T) *Tick {
 	return cmd
 }
 
-// start makes a partition of a state.
+// start makes a partition from a state.
 func (s *script) start(x *index.Index) {
 	s.part = NewPartition(0, 1, x)
 	s.part.DrawIDs(s.newID)

@@ -8,7 +8,7 @@ import (
 
 func init() { verbs["stage"] = (*script).stage } // not in the table itself: stage looks verbs up in it
 
-// stage has the command that follows the name of a transaction be part of it.
+// stage makes the command that follows the name of a transaction a part of it.
 func (s *script) stage(l *line) {
 	name, verb := l.words[0], l.words[1]
 	carryOut, ok := verbs[verb]

@@ -76,7 +76,7 @@ var verbs = map[string]func(*script, *line){
 	"size":   func(s *script, l *line) { fmt.Fprintf(l.out, "%d bytes\n", s.part.Index().Bytes(s.slice)) },
 }
 
-// subQueue is the one that a command is about: the dead-letter queue with dlq.
+// subQueue is the sub-queue that a command is about: with dlq the dead-letter queue.
 func (l *line) subQueue() event.SubQueue {
 	if _, dead := l.opts["dlq"]; dead {
 		return event.DeadLetter
@@ -171,7 +171,7 @@ func (s *script) message(l *line, id string) Message {
 	return m
 }
 
-// receiveOne receives a message, in the session of the receiver that in names.
+// receiveOne receives a message, in the session of the receiver that in= names.
 func (s *script) receiveOne(l *line) {
 	cmd := &Receive{Slice: s.slice, SubQueue: l.subQueue(), Mode: l.mode()}
 	if name, ok := l.opts["in"]; ok {
@@ -214,7 +214,7 @@ func (s *script) batchDelete(l *line) {
 	fmt.Fprintf(l.out, "deleted %d\n", o.Reply.Deleted())
 }
 
-// settle settles the messages of the tokens given, as a caller who holds the sessions of the receivers that by= names; "-": of none.
+// settle settles the messages of the tokens given, as a caller who holds the sessions of the receivers that by= names; with "-" those of no receiver.
 func (s *script) settle(l *line) {
 	tokens := l.tokens(l.words)
 	cmd := &Settle{Slice: s.slice, SubQueue: l.subQueue(), Token: tokens[0], More: tokens[1:]}
@@ -302,7 +302,7 @@ func (s *script) sweep(l *line) {
 	}
 }
 
-// setClock does what a start does that was told --accept-clock=wall, the clock being so far from the newest record.
+// setClock does what a start with --accept-clock=wall does where the clock is that far from the newest record.
 func (s *script) setClock(l *line) {
 	set := &event.ClockSet{Number: s.part.index.Clock().Number + 1, Basis: event.BasisWall, From: s.now, To: s.now.Add(span(l.t, l.words[0]))}
 	s.now, set.Wall = set.To, set.To

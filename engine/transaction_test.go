@@ -62,7 +62,7 @@ func refusal(r Reply) Code {
 	return 0
 }
 
-// SM-236: 100 messages can be sent in a transaction, alone or in batches; one more is refused with the service's words, and with it the
+// SM-236: 100 messages can be sent in a transaction, one by one or in batches; one more is refused with the service's words, and then so is the
 // commit.
 func TestTransactionMessages(t *testing.T) {
 	t.Parallel()
@@ -98,7 +98,7 @@ func TestTransactionMessages(t *testing.T) {
 	}
 }
 
-// What one transaction may take is bounded, and so are the transactions there are. A transaction that could not begin is not begun by a later
+// What one transaction may take is bounded, and so is the number of transactions. A transaction that could not begin is not begun by a later
 // operation either.
 func TestTransactionBounds(t *testing.T) {
 	t.Parallel()
@@ -148,8 +148,8 @@ func TestTransactionBounds(t *testing.T) {
 	}
 }
 
-// A transaction that is committed leaves the state that its operations would have left one after the other at the time of the commit: a rule
-// sees of the operations before it what it would have found in the index.
+// A transaction that is committed leaves the state that its operations would have left, had they been carried out one after the other at the time of the commit: a rule
+// sees of the operations before it what it would then have found in the index.
 func TestCommitIsItsOperations(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(300) {
@@ -182,7 +182,7 @@ func TestCommitIsItsOperations(t *testing.T) {
 	}
 }
 
-// setTheScene makes a queue, one with sessions, and a topic with two subscriptions.
+// setTheScene makes a queue, a queue with sessions, and a topic with two subscriptions.
 func setTheScene(m *machine, rng *rand.Rand) {
 	p := testQueue()
 	p.RequiresDuplicateDetection, p.DuplicateDetectionWindow = true, time.Hour

@@ -57,7 +57,7 @@ func TestCommandsAreValues(t *testing.T) {
 	}
 }
 
-// held is what a type holds that is not a plain value, by its place in the type.
+// held lists what a type holds that is not a plain value, by its place in the type.
 func held(of reflect.Type, path string) map[string]string {
 	switch of.Kind() {
 	case reflect.Func, reflect.Chan, reflect.Map, reflect.Interface, reflect.Pointer, reflect.UnsafePointer, reflect.Uintptr:

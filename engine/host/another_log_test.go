@@ -16,7 +16,7 @@ import (
 )
 
 // copied is a log of another make: what is sealed counts as written, and as durable once a majority has it, which is when the test says so.
-// It has nothing of package log but the batches.
+// Of package log it uses the batches alone.
 type copied struct {
 	bytes   []byte // from LSN 8 on
 	durable event.LSN
@@ -79,7 +79,7 @@ func (c *copied) Read(_ context.Context, from event.LSN) iter.Seq2[log.Frame, er
 	}
 }
 
-// LastStop implements [log.Partition]: nobody keeps the bytes over a stop.
+// LastStop implements [log.Partition]: nobody keeps the bytes when a run ends.
 func (c *copied) LastStop() event.Stop { return event.StopNone }
 
 func (c *copied) Lead(context.Context) (log.Writer, error) {

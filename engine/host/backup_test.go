@@ -55,7 +55,7 @@ func (b *broker) backUp(t testing.TB) (dir string, id event.BackupID) {
 	return dir, copied.ID()
 }
 
-// marks checks that each log of a copy ends with the mark of a backup, and returns how many messages were sent to each queue, not moved there.
+// marks checks that each log of a copy ends with the mark of a backup, and returns how many messages were sent to each queue; those moved there do not count.
 func marks(t testing.TB, dir string, id event.BackupID) map[event.EntityID]int {
 	t.Helper()
 	store, err := log.Open(t.Context(), dir, log.Options{ReadOnly: true})
@@ -132,8 +132,8 @@ func (b *broker) readBlob(p engine.PartitionID, blob event.Blob) ([]byte, error)
 	return dst, err
 }
 
-// TestBackupFits: copies of a running broker under load fit together. If a copy has what a client did, it has what the client saw before that,
-// whichever logs the two are in. What moves between logs is there once: nothing is lost and nothing doubled, in a copy and in a copy of it.
+// TestBackupFits: copies of a running broker under load are consistent. If a copy has what a client did, it has what the client had seen before that,
+// whichever logs the two are in. What moves between logs is there once: nothing is lost and nothing doubled, in a copy or in a copy of the copy.
 func TestBackupFits(t *testing.T) {
 	t.Parallel()
 	b := moving(t, t.TempDir(), 2)
@@ -201,8 +201,8 @@ func (s *slowSink) Post([]engine.Reply) {
 	<-s.leave
 }
 
-// TestBackupWaits: no loop goes on from its mark before all have theirs. Here one is held up, a client sees its message stored in the other's log, and
-// only then sends to the one that is late: the copy has the second message only with the first (planted bug D2).
+// TestBackupWaits: no loop goes on from its mark before all have theirs. Here one loop is held up; a client sees its message stored in the log of the other, and
+// only then sends to the late one: the copy has the second message only with the first (planted bug D2).
 func TestBackupWaits(t *testing.T) {
 	t.Parallel()
 	b := moving(t, t.TempDir(), 2)
@@ -249,7 +249,7 @@ func TestBackupWaits(t *testing.T) {
 	}
 }
 
-// A backup that cannot be made is refused with the reason: while another one is made, where a partition does not serve, where the log is of another
+// A backup that cannot be made is refused with the reason: while another one is made, where a partition is not in service, or where the log is of another
 // make. Nothing is left behind.
 func TestBackupRefused(t *testing.T) {
 	t.Parallel()

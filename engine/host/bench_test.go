@@ -27,7 +27,7 @@ func one(b *testing.B) *broker {
 	return &broker{n, store}
 }
 
-// fill stores n messages that expire at a time, 1,000 a send; 0 is never. Of a session queue each has a session in turn.
+// fill stores n messages, 1,000 a send, that expire at the time given; 0 is never. In a session queue the sessions take turns.
 func (b *broker) fill(t *testing.B, q engine.Target, n, sessions int, expires event.Time) {
 	t.Helper()
 	in := newInbox()
@@ -80,7 +80,7 @@ func (b *broker) during(t *testing.B, q engine.Target, done func() bool) {
 	t.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "ms-p99")
 }
 
-// waitFor lets time pass until a broker's time.
+// waitFor lets time pass until the broker's clock has come to an instant.
 func (b *broker) waitFor(at event.Time) { time.Sleep(at.Sub(b.Now())) }
 
 // empty reports whether there is nothing in a sub-queue.
@@ -91,8 +91,8 @@ func (b *broker) empty(q engine.Target) bool {
 	return len(r.Messages()) == 0
 }
 
-// BenchmarkExpiry: 1,000,000 messages whose time ends at once; meanwhile another queue of the partition is sent to. In the case
-// with a sweep alone the receiver takes its credit back at once: since it has asked, a sweep looks for expired messages, but
+// BenchmarkExpiry: 1,000,000 messages that all expire together; meanwhile messages are sent to another queue of the partition. In the case
+// with only a sweep the receiver takes its credit back at once: since it has asked, a sweep looks for expired messages, but
 // nobody clears the front of the queue.
 func BenchmarkExpiry(b *testing.B) {
 	const n = 1_000_000
@@ -134,7 +134,7 @@ func BenchmarkExpiry(b *testing.B) {
 	}
 }
 
-// BenchmarkLocksEnd: 100,000 locks that end within a second; meanwhile another queue of the partition is sent to.
+// BenchmarkLocksEnd: 100,000 locks that end within a second; meanwhile messages are sent to another queue of the partition.
 func BenchmarkLocksEnd(b *testing.B) {
 	const n = 100_000
 	for _, dead := range []bool{false, true} {
@@ -228,7 +228,7 @@ func BenchmarkSessions(b *testing.B) {
 }
 
 // BenchmarkCostly: half a megabyte of requests that look at many entries, as three connections would pipeline them, on a partition with
-// 100,000 sessions and a session of as many messages; meanwhile another queue of the partition is sent to.
+// 100,000 sessions and a session of as many messages; meanwhile messages are sent to another queue of the partition.
 func BenchmarkCostly(b *testing.B) {
 	const n, many, connections = 100_000, 3000, 3
 	br := one(b)

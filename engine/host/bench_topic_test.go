@@ -78,7 +78,7 @@ func BenchmarkEntities(b *testing.B) {
 	}
 }
 
-// A send allocates nothing by itself; rows of the index and room in the frame are for many.
+// A send allocates nothing of its own; rows of the index and room in the frame are allocated for many sends at a time.
 func TestSendsAllocateNothing(t *testing.T) {
 	h := byHand(t, testQueue())
 	in := newInbox()

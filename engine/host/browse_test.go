@@ -49,7 +49,7 @@ func TestBrowser(t *testing.T) {
 		t.Errorf("a look wrote from %d to %d", end, at)
 	}
 	h.turn(&engine.Flow{Receiver: r, Limit: 3*maxShown + 12})
-	h.fill(1, 0) // a look goes on with what is added
+	h.fill(1, 0) // browsing goes on with what is added
 	h.hears("1:3074")
 	h.turn(&engine.Detach{Receiver: r})
 	h.fill(1, 0)

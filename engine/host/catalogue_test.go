@@ -152,7 +152,7 @@ func TestUpdateThatChangesNothing(t *testing.T) {
 	spelled, changed, idle, rules := queue, queue, sub, queue
 	spelled.ForwardTo = "sb://Host/events"
 	changed.UserMetadata = "x"
-	idle.AutoDeleteOnIdle = 2 * time.Hour // reads the longest in any case
+	idle.AutoDeleteOnIdle = 2 * time.Hour // reads as the longest in any case
 	rules.AccessRules = []event.AccessRule{{Name: "r", Rights: event.Rights{event.Send}, Primary: "p", Secondary: "new"}}
 	one := []event.Rule{sql("one", "1=1")}
 	times := queue

@@ -10,7 +10,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// A chapter of the log can be read alone: the origins that its events name are defined in it, in front of them, whether it begins with a
+// A chapter of the log can be read alone: the origins that its events name are defined in it, ahead of those events, whether it begins with a
 // start or in the middle of a run. An origin keeps its number for the run.
 func TestChaptersDefineTheirOrigins(t *testing.T) {
 	t.Parallel()
@@ -94,7 +94,7 @@ func byChapter(t *testing.T, p log.Partition) (chapters [][]event.Event) {
 			continue
 		}
 		for rest := f.Records; len(rest) > 0; {
-			var dec event.Decoder // it uses its events again
+			var dec event.Decoder // it reuses the events that it returns
 			var rec event.Record
 			if rec, rest, err = dec.Record(f.Base, f.Bodies, rest); err != nil {
 				t.Fatal(err)

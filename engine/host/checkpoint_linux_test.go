@@ -59,7 +59,7 @@ func threadTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// busy works beside others until its end is called, as a goroutine does that encodes.
+// busy works beside the others, as a goroutine that encodes does, until the function that it returns is called.
 func busy() (end func()) {
 	over := make(chan struct{})
 	go func() {

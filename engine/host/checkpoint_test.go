@@ -21,7 +21,7 @@ func (panickingLog) SaveCheckpoint(event.LSN, func(io.Writer) error) error {
 	panic("no checkpoint today")
 }
 
-// A checkpoint is never the truth: whatever becomes of one, the broker goes on (F21).
+// The broker never depends on a checkpoint: whatever becomes of one, it goes on (F21).
 func TestCheckpointPanics(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
@@ -33,7 +33,7 @@ func TestCheckpointPanics(t *testing.T) {
 	}
 }
 
-// What is applied while a group is synced, and while the checkpoint of it is written, is not in the checkpoint.
+// What is applied while a group is synced, and while the group's checkpoint is written, is not in that checkpoint.
 func TestCheckpointIsOfItsMoment(t *testing.T) {
 	t.Parallel()
 	plog := leading(t)
@@ -74,7 +74,7 @@ func TestCheckpointIsOfItsMoment(t *testing.T) {
 	}
 }
 
-// leading is a partition of a new log that can be written.
+// leading is a partition of a new log, ready to be written to.
 func leading(b testing.TB) log.Partition {
 	store, err := log.Open(context.Background(), b.TempDir(), log.Options{Partitions: 1})
 	if err != nil {

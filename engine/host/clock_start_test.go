@@ -18,7 +18,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/logdir"
 )
 
-// at is an index whose newest record has the time, and that knows of a decision about the clock.
+// at is an index whose newest record has the time given, and that knows of a decision about the clock.
 func at(t event.Time, c index.Clock) *index.Index {
 	x := index.New()
 	if c.Number != 0 {
@@ -162,7 +162,7 @@ func clockStart(t *testing.T, disk *faultfs.FS, wall time.Time, accept AcceptClo
 	return states, nil
 }
 
-// Where a start dies at any point of carrying out a decision, the next one completes it, with the flag or without: every deadline has
+// At whatever point of carrying out a decision a start dies, the next start completes it, with the flag or without: every deadline has
 // moved once, in every partition, and the logs agree.
 func TestClockSetSurvives(t *testing.T) {
 	t.Parallel()
@@ -222,7 +222,7 @@ func TestClockSetSurvives(t *testing.T) {
 	}
 }
 
-// A downtime of two hours is told before anything is written, let alone ended by it.
+// A downtime of two hours is reported before anything is written, let alone before the downtime ends a lock or anything else.
 func TestDowntimeIsToldFirst(t *testing.T) {
 	t.Parallel()
 	disk := faultfs.New()

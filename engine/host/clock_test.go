@@ -39,7 +39,7 @@ func TestBrokerTime(t *testing.T) {
 		h := &hands{wall: start, elapsed: time.Hour}
 		c := NewClock(h, event.TimeOf(start.Add(2*time.Second)), quiet)
 		last := c.Now()
-		for range 100 { // the wall is two seconds behind: broker time goes slower until they meet
+		for range 100 { // the wall is two seconds behind: broker time runs slower until they meet
 			h.pass(time.Second)
 			now := c.Now()
 			if step := now.Sub(last); step < 950*time.Millisecond || step > 1050*time.Millisecond {
@@ -80,7 +80,7 @@ func TestBrokerTime(t *testing.T) {
 	})
 }
 
-// The machine's clocks go on, also over a sleep.
+// The machine's clocks go on, even while it sleeps.
 func TestSystemTime(t *testing.T) {
 	t.Parallel()
 	s := newSystemTime()
@@ -109,7 +109,7 @@ func TestClockSetBack(t *testing.T) {
 		h.now = clock.Now()
 		h.turn()
 	}
-	const blur = 100 * time.Millisecond // ends of locks are looked for every so often
+	const blur = 100 * time.Millisecond // ended locks are looked for only now and then
 	setBack := func() { clocks.wall = clocks.wall.Add(-time.Hour) }
 	h.fill(1, 10*time.Second)
 	h.fill(2, 0)

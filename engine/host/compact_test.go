@@ -16,8 +16,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/faultfs"
 )
 
-// compact seals what is closed in a log, drops the bodies that a state of it does not need which was taken some time before, and is durable by
-// now, and takes another one.
+// compact seals what is closed in a log and drops the bodies that are not needed by a state of it which was taken some time before and is durable by
+// now; then it takes another state.
 func (f *fleet) compact(i int) error {
 	for more := true; more; {
 		var err error
@@ -61,7 +61,7 @@ func (f *fleet) compact(i int) error {
 	return nil
 }
 
-// C3: queues that forward and forward their dead letters, sends through others, over logs that die in the middle of a call, and drop all the time what nobody needs: every
+// C3: queues that forward, and forward their dead letters, and sends through other queues, over logs that die in the middle of a call and all the time drop what nobody needs: every
 // message that was accepted is in one place, whole.
 func TestRandomMovesWithoutBodies(t *testing.T) {
 	t.Parallel()
@@ -92,7 +92,7 @@ func leanBroker(t *testing.T, dir string) *broker {
 	return &broker{n, store}
 }
 
-// compact seals what is closed and runs a round, and returns what all sealed files take then.
+// compact seals what is closed and runs a round, and returns how much all sealed files take afterwards.
 func (b *broker) compact(t *testing.T, keep keeps) (out compacted, size int64) {
 	t.Helper()
 	p := b.slots[0].serves.Load().log
@@ -143,7 +143,7 @@ func (b *broker) sendMany(t *testing.T, q engine.Target, n int) {
 	}
 }
 
-// complete receives some messages and completes them, which is durable then.
+// complete receives some messages, completes them, and waits until that is durable.
 func (b *broker) complete(t *testing.T, q engine.Target, n int) {
 	t.Helper()
 	in := newInbox()

@@ -18,7 +18,7 @@ type courierHarness struct {
 	now     event.Time
 	offered []engine.Request // imports that nobody has answered
 	over    []*transfersOver
-	closed  map[engine.PartitionID]bool // takes nothing
+	closed  map[engine.PartitionID]bool // these take nothing
 	busy    bool                        // nothing can be read now
 }
 
@@ -92,8 +92,8 @@ func (d *courierHarness) answer(reply engine.Reply) event.Time {
 
 func taken(n int) engine.Reply { return engine.Reply{Answer: make(engine.Arrivals, n)} }
 
-// Decision 35: a stream has one batch at a time, of a bounded number of messages and bytes; messages that the destination did not look at go next; each batch has the floor
-// that the courier was told.
+// Decision 35: a stream has one batch at a time, of a bounded number of messages and bytes; messages that the destination did not look at go in the next one; each batch carries the
+// floor that the courier was told.
 func TestCourierBatches(t *testing.T) {
 	t.Parallel()
 	d := newHarness(t)
@@ -118,8 +118,8 @@ func TestCourierBatches(t *testing.T) {
 	}
 }
 
-// Decision 35: where a destination cannot take anything now, a stream waits, 100 ms doubling to 5 s, and the others go on; once something arrives it
-// begins anew. A partition that has stopped is no refusal.
+// Decision 35: where a destination cannot take anything now, its stream waits, 100 ms doubling to 5 s, and the others go on; once something arrives, the wait
+// begins at 100 ms again. A partition that has stopped is no refusal.
 func TestCourierWaits(t *testing.T) {
 	t.Parallel()
 	d := newHarness(t)
@@ -158,7 +158,7 @@ func TestCourierWaits(t *testing.T) {
 	d.expect("2: 2-2 floor 0")
 }
 
-// Decision 35: what a courier holds in memory is bounded, however many streams there are; a source that is no more is forgotten, with what is on
+// Decision 35: what a courier holds in memory is bounded, however many streams there are; a source that no longer exists is forgotten, with what is on
 // its way.
 func TestCourierBounds(t *testing.T) {
 	t.Parallel()
@@ -179,8 +179,8 @@ func TestCourierBounds(t *testing.T) {
 	}
 }
 
-// P17: a log that fails before the start of a transfer is durable tells everybody who waits for that, its courier too. The other couriers and the owner of
-// the process hear of the log's failure, not of one in the courier.
+// P17: a log that fails before the start of a transfer is durable tells everybody who waits for that, its courier included. The other couriers and the owner of
+// the process hear that the log failed, not that the courier did.
 func TestCourierOfAFailedLog(t *testing.T) {
 	t.Parallel()
 	d := newHarness(t)

@@ -13,8 +13,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/index"
 )
 
-// Every step of a credit, by ports that take it at any time. A line is what a port does, and behind the equals sign what comes of it: what
-// is left after a flow, whether there was one to take ("again": the port has to answer the drain once more), and how far the drain is.
+// Every step of a credit that ports take from at any time. A line is what a port does, and behind the equals sign what comes of it: what
+// is left after a flow, whether there was credit to take ("again": the port has to answer the drain once more), and how far the drain is.
 func TestCreditSteps(t *testing.T) {
 	t.Parallel()
 	for _, c := range creditScripts {
@@ -170,7 +170,7 @@ var creditScripts = []struct{ name, script string }{
 			b flow 1 = 0`, math.MaxInt32, 1<<31)},
 }
 
-// creditPort is what a port knows of a credit that two share.
+// creditPort is what a port knows of a credit that two ports share.
 type creditPort struct {
 	credit *credit
 	flows  uint32
@@ -253,7 +253,7 @@ func TestCreditAtOnce(t *testing.T) {
 	}
 }
 
-// Credit is served in the order in which it came, in each loop: what other ports have used of it was what had waited longest.
+// In each loop credit is served in the order in which it came: what other ports used up counts as the part that had waited longest.
 func TestCreditOfOtherPorts(t *testing.T) {
 	t.Parallel()
 	entity := &engine.Entity{ID: 1, Hosts: []engine.PartitionID{0, 1}}

@@ -64,7 +64,7 @@ func TestDamagedPartitionIsContained(t *testing.T) {
 	}
 	b = open(t, dir)
 	defer b.close(t)
-	b.send(t, made, 1) // the ids that were left out are no gap in the log
+	b.send(t, made, 1) // ids that were skipped leave no gap in the log
 }
 
 // administerBeside checks that everything can be administered that needs nothing from partition 1, which is refused (P24), and

@@ -16,7 +16,7 @@ type erased struct{ log.Partition }
 func (erased) ReadInto(event.Blob, []byte) (int, error)          { return 0, event.ErrErased }
 func (erased) ReadBlob(_ event.Blob, dst []byte) ([]byte, error) { return dst, event.ErrErased }
 
-// History erases no body that is still needed: one that is gone when it is to be delivered is an internal fault, and called that.
+// History erases no body that is still needed: if a body is gone when it is to be delivered, that is an internal fault, and is reported as one.
 func TestErasedBodyOfADelivery(t *testing.T) {
 	t.Parallel()
 	ps := partitions{slots: make([]slot, 1)}

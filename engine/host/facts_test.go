@@ -11,7 +11,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// A log takes a bounded number of refusals of settlements, at once and in the long run, whoever they are from, and says how many it has left out.
+// A log takes a bounded number of refusals of settlements, at once and in the long run, whoever they are from, and says how many were left out.
 func TestRefusedSettlementsAreBounded(t *testing.T) {
 	t.Parallel()
 	var f facts
@@ -21,7 +21,7 @@ func TestRefusedSettlementsAreBounded(t *testing.T) {
 		after  time.Duration
 		asked  int
 		noted  int
-		missed uint64 // that the first one says
+		missed uint64 // how many were left out, as the first one says
 	}{
 		{"a burst", 0, notedBurst + 40, notedBurst, 0},
 		{"at once behind it", notedEvery - time.Millisecond, 10, 0, 0},
@@ -50,7 +50,7 @@ func TestRefusedSettlementsAreBounded(t *testing.T) {
 	}
 }
 
-// Refused sends are counted for a second from the first on, by entity and reason, in a bounded number of counts at a time.
+// Refused sends are counted by entity and reason, for a second from the first one on; the number of counts at a time is bounded.
 func TestRefusedSendsAreCounted(t *testing.T) {
 	t.Parallel()
 	type count struct {
@@ -108,7 +108,7 @@ func TestRefusedSendsAreCounted(t *testing.T) {
 	}
 }
 
-// refusedSends is a refusal of that many messages.
+// refusedSends is a refusal of a send of that many messages.
 func refusedSends(id event.EntityID, why event.Refusal, n uint64) event.SendsRefused {
 	return event.SendsRefused{Envelope: event.Envelope{Slice: event.Slice{Entity: id}}, Why: why, Count: n}
 }
@@ -191,7 +191,7 @@ func TestFactsWaitForCompany(t *testing.T) {
 	}
 }
 
-// A client that only sends causes one frame and one sync for each group, as without facts; the start of the run goes with the first.
+// A client that only sends causes one frame and one sync for each group, as without facts; the fact that the run began goes with the first.
 func TestSendsCostWhatTheyCost(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, testQueue())
@@ -221,7 +221,7 @@ func (h *hand) sync() {
 	}
 }
 
-// Sends over the quota are one event, when the second is over or at the end, of whoever they are from.
+// Refused sends over the quota become one event for all senders together, when the second is over or at the end of the run.
 func TestRefusedSendsAreOneEvent(t *testing.T) {
 	t.Parallel()
 	p := testQueue()
@@ -288,7 +288,7 @@ func TestEachRunIsNoted(t *testing.T) {
 	}
 }
 
-// A peer with many links and long names makes no frame too large: what waits for company goes when it is much.
+// A peer with many links and long names makes no frame too large: what waits for company goes early when there is much of it.
 func TestFactsOfManyOrigins(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, testQueue())

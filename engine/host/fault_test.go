@@ -15,7 +15,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/logdir"
 )
 
-// SM-377, F9, F12: an I/O error while nobody asks for anything stops the loop as one with a frame under way does, with its cause.
+// SM-377, F9, F12: an I/O error while nobody asks for anything stops the loop, with its cause, as an error with a frame under way does.
 func TestFaultWhileIdle(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -55,11 +55,11 @@ func TestFaultWhileIdle(t *testing.T) {
 	}
 }
 
-// F21: a panic of what looks after the catalogue is told as one of a partition is, and the others still end in order.
+// F21: a panic in what looks after the catalogue is reported as a panic in a partition is, and the others still end in order.
 func TestPanicBesideThePartitions(t *testing.T) {
 	t.Parallel()
 	b := open(t, t.TempDir())
-	b.manage <- engine.Request{Command: &ping{}} // which is none of its commands
+	b.manage <- engine.Request{Command: &ping{}} // which it does not know
 	if err := <-b.Failed(); !errors.Is(err, ErrInternal) {
 		t.Errorf("failed with %v", err)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/faultfs"
 )
 
-// movesBeside is a chain of queues in three partitions, the dead letters of the second of which go back to the partition of the first, and one that is sent
+// movesBeside is a chain of queues in three partitions, where the dead letters of the second go back to the partition of the first, and a queue that messages are sent
 // through.
 type movesBeside struct {
 	*fencing
@@ -105,7 +105,7 @@ func (f *fencing) provoke(id engine.PartitionID, i int) {
 	<-in
 }
 
-// arrive waits until nothing is under way, and looks that what was accepted is at the end of the chain once, and what is unknown at most once.
+// arrive waits until nothing is under way, and checks that what was accepted is at the end of the chain once, and what is unknown at most once.
 func (m *movesBeside) arrive(t *testing.T, n int, accepted, unknown map[string]bool) {
 	t.Helper()
 	for end := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
@@ -143,7 +143,7 @@ func (m *movesBeside) arrive(t *testing.T, n int, accepted, unknown map[string]b
 	}
 }
 
-// F14: the process dies at any call of the file system while one partition is restarted and messages wait for it, or the power goes: the next start finds
+// F14: the process dies, or the power fails, at any call of the file system while one partition is restarted and messages wait for it: the next start finds
 // everything that was accepted, and what waited arrives, once.
 func TestRestartDiesAtEveryCall(t *testing.T) {
 	t.Parallel()

@@ -26,7 +26,7 @@ func TestPlantedBugsOfPartitions(t *testing.T) {
 	find(t, map[mutant.Bug]string{mutant.MovedInTurn: "TestMovesToPartitionsSurviveEveryCall", mutant.SpanUnbound: "TestMovesSpan"})
 }
 
-// TestPlantedBugsOfHistory finds planted bugs about what of history may go, and when.
+// TestPlantedBugsOfHistory finds planted bugs about which history may be dropped, and when.
 func TestPlantedBugsOfHistory(t *testing.T) {
 	find(t, map[mutant.Bug]string{mutant.UndoForgotten: "TestHistoryPlan", mutant.GraceForgotten: "TestHistoryGrace"})
 }

@@ -19,8 +19,8 @@ func isCode(err error, code engine.Code) bool {
 	return errors.As(err, &refusal) && refusal.Code == code
 }
 
-// An operator fences a partition under load: requests taken before are answered with what became of them, later ones are busy; a receiver is told;
-// a lock from before lasts, and a transaction is gone. Who did it is in the log of the catalogue. An orderly end is found as one.
+// An operator fences a partition under load: requests taken before are answered with what became of them, later ones are refused as busy; a receiver is told;
+// a lock from before lasts, and a transaction is gone. Who did it is in the log of the catalogue. The next start finds that the run ended in order.
 func TestFenceByOperator(t *testing.T) {
 	t.Parallel()
 	f := onFencedDisk(t)
@@ -81,7 +81,7 @@ func TestFenceByOperator(t *testing.T) {
 	}
 }
 
-// What an operator cannot do to a partition is refused, and changes nothing.
+// What an operator may not do to a partition is refused, and changes nothing.
 func TestFenceIsRefused(t *testing.T) {
 	t.Parallel()
 	f := onFencedDisk(t)
@@ -134,8 +134,8 @@ func TestCatalogueIsNotFenced(t *testing.T) {
 	}
 }
 
-// S4-60, SM-185: while a partition is away its entities are not deleted as idle, nor when it is back; no new entity is placed there; what was deleted is gone
-// when it is back.
+// S4-60, SM-185: entities of a partition that is away are not deleted as idle, neither meanwhile nor once it is back; no new entity is placed there; what was deleted
+// meanwhile is gone when it is back.
 func TestCatalogueBesideAFence(t *testing.T) {
 	t.Parallel()
 	d := &dial{}

@@ -15,7 +15,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/faultfs"
 )
 
-// fencing is a namespace of four partitions that are fenced when they fail, over a disk that can.
+// fencing is a namespace of four partitions that are fenced when they fail, over a disk that can fail.
 type fencing struct {
 	*broker
 	disk *faultfs.FS
@@ -56,7 +56,7 @@ func (f *fencing) failWith(id engine.PartitionID, fault faultfs.Fault) (heal fun
 	return func() { f.disk.Hook(nil) }
 }
 
-// one sends a message.
+// one sends one message.
 func (f *fencing) one(t *testing.T, q engine.Target, id string) error {
 	t.Helper()
 	_, err := f.ask(t.Context(), q.Host(0), &engine.Send{Entity: q.Entity, Slice: q.Slice(0), Messages: []engine.Message{{ID: []byte(id), Body: []byte(id)}}})
@@ -82,7 +82,7 @@ func isBusy(err error) bool {
 	return errors.As(err, &refusal) && refusal.Code == engine.Busy
 }
 
-// F9, P24, S4: of four partitions one fails. Its entities are busy, those of the others go on; it is recovered by itself while they do, and then
+// F9, P24, S4: of four partitions one fails. Its entities are busy, those of the others go on; it is recovered alone, while the others run, and then
 // everything that was acknowledged is there, once.
 func TestFenceAndRestart(t *testing.T) {
 	t.Parallel()
@@ -162,7 +162,7 @@ func fenceAndRestart(t *testing.T, fault faultfs.Fault) {
 	}
 }
 
-// messages counts those of a queue, by number and body.
+// messages counts the messages of a queue, by number and body.
 func (f *fencing) messages(t *testing.T, q engine.Target) map[string]int {
 	t.Helper()
 	reply, err := f.ask(t.Context(), q.Host(0), &engine.Peek{Slice: q.Slice(0), From: 1, Count: 1000, MaxBytes: 1 << 20})

@@ -36,7 +36,7 @@ type fleet struct {
 	parts     []log.Partition
 	loops     []*Loop
 	couriers  []*Courier
-	marks     []event.LSN // by loop, what it has heard of
+	marks     []event.LSN // by loop: how much it has heard of
 	directory directory
 	posts     posts
 	err       error // that the process died of
@@ -108,7 +108,7 @@ func (f *fleet) start() (err error) {
 	return f.err
 }
 
-// enforce puts the catalogue and its orders in force.
+// enforce puts the catalogue, and what it orders, in force.
 func (f *fleet) enforce() {
 	c := &f.loops[0].part.Index().Catalogue
 	f.directory = directory{}
@@ -130,7 +130,7 @@ func (f *fleet) enforce() {
 	}
 }
 
-// killed is an error that the process dies of; nil: it is another.
+// killed is the error if the process dies of it, and nil if it is another.
 func (f *fleet) killed(err error) error {
 	if errors.Is(err, faultfs.ErrCrashed) {
 		return err
@@ -191,7 +191,7 @@ func (f *fleet) dead() error {
 	return f.err
 }
 
-// step lets one of those that may do something do it.
+// step picks one of those that have something to do and lets it.
 func (f *fleet) step() {
 	i := f.rng.IntN(f.logs)
 	if f.lean && f.rng.IntN(8) == 0 {
@@ -346,7 +346,7 @@ func (f *fleet) first(path string, q event.SubQueue) (m index.Message, reason, t
 	return
 }
 
-// SM-112, SM-262, T5, T6, T7: whatever call of the file system is the last one, of either log, and whether the process died or the power went: what was
+// SM-112, SM-262, T5, T6, T7: whatever call of the file system is the last one, of either log, and whether the process died or the power failed: what was
 // accepted is in exactly one place at the end, and what was not, in one at most.
 func TestMovesSurviveEveryCall(t *testing.T) {
 	t.Parallel()
@@ -366,7 +366,7 @@ func TestMovesSurviveEveryCall(t *testing.T) {
 }
 
 // movesUntil sends messages to a chain of queues whose last takes only some of them, dies at call number k of the file system, if k is not 0, starts again and
-// looks where they are. It returns how many calls there were.
+// looks where the messages are. It returns how many calls there were.
 func movesUntil(t *testing.T, seed uint64, logs int, mode faultfs.Mode, k int) int {
 	f := newFleet(t, seed, logs)
 	small := testQueue()

@@ -35,7 +35,7 @@ func byHand(t testing.TB, p event.Properties) *hand {
 	return byHandOn(t, p, log.Options{Partitions: 1})
 }
 
-// byHandAlone is a hand whose log does nothing between turns: it is written and synced when the test calls land.
+// byHandAlone is a loop driven by hand whose log does nothing between turns: it is written and synced when the test calls land.
 func byHandAlone(t testing.TB, p event.Properties) *hand {
 	t.Helper()
 	return byHandOn(t, p, log.Options{Partitions: 1, Manual: true})
@@ -64,7 +64,7 @@ func byHandOn(t testing.TB, p event.Properties, opts log.Options) *hand {
 	return h
 }
 
-// lead begins to write with a loop over a state.
+// lead gives the hand a loop over a state, which begins to write.
 func (h *hand) lead(x *index.Index) {
 	h.t.Helper()
 	writer, err := h.plog.Lead(h.t.Context())
@@ -106,7 +106,7 @@ func replayed(t testing.TB, p log.Partition) *replay.State {
 // Post implements [engine.Sink].
 func (h *hand) Post(rs []engine.Reply) { h.got = append(h.got, rs...) }
 
-// turn hands requests to the loop and lets everything land that follows, in as many turns as the loop wants.
+// turn hands requests to the loop and lets everything that follows from them get into the log, in as many turns as the loop wants.
 func (h *hand) turn(cmds ...engine.Command) {
 	h.t.Helper()
 	var requests []engine.Request
@@ -130,14 +130,14 @@ func (h *hand) requests(requests []engine.Request) {
 	}
 }
 
-// land lets everything into the log that is decided.
+// land lets everything that is decided get into the log.
 func (h *hand) land() {
 	for h.loop.Busy() && h.loop.recorder.err == nil {
 		h.loop.await()
 	}
 }
 
-// activate makes a receiver an active one that has no credit left.
+// activate makes a receiver active, with no credit left.
 func (h *hand) activate(r *engine.Receiver) {
 	h.t.Helper()
 	h.loop.waiting.activate(h.loop.waiting.receiver(r), 1)
@@ -208,7 +208,7 @@ func (h *hand) after(d time.Duration) {
 	h.turn()
 }
 
-// send stores messages: as many as sessions are named, or n without one.
+// send stores messages: one for each session named, or n without a session.
 func (h *hand) send(ttl time.Duration, sessions ...string) {
 	h.t.Helper()
 	cmd := &engine.Send{Slice: handEntity}
@@ -234,7 +234,7 @@ func (h *hand) fill(n int, ttl time.Duration) {
 	}
 }
 
-// receiver is one that is not attached yet; tag says whose deliveries they are.
+// receiver makes a receiver that is not attached yet; its deliveries have the tag.
 func (h *hand) receiver(tag uint64, q event.SubQueue) *engine.Receiver {
 	return &engine.Receiver{Entity: &engine.Entity{ID: 1, Path: "orders"}, Slice: handEntity, SubQueue: q, Sink: h, Tag: tag}
 }

@@ -15,8 +15,8 @@ import (
 
 const planHour = event.Time(3_600_000)
 
-// pasts are files of 100 bytes: of partition 0 five, whose newest records are from hour 10, 20 … 50, of partition 1 two, of hour 15 and 45. All have
-// events and bodies of entity 1, the third of partition 0 of entity 2 as well.
+// pasts are files of 100 bytes: five of partition 0, whose newest records are from the hours 10, 20 … 50, and two of partition 1, from the hours 15 and 45. All have
+// events and bodies of entity 1, and the third of partition 0 those of entity 2 as well.
 func pasts() (files []pastFile) {
 	add := func(p engine.PartitionID, hours ...int) {
 		for i, h := range hours {
@@ -105,7 +105,7 @@ func TestHistoryPlan(t *testing.T) {
 	}
 }
 
-// After an upgrade what is older than that stays for a day where defaults alone say that it goes.
+// What is older than an upgrade stays for a day after it, where only the defaults say that it goes.
 func TestHistoryGrace(t *testing.T) {
 	t.Parallel()
 	const since = 40 * planHour

@@ -13,7 +13,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// sealing is a namespace on a log of small chapters, of which all that are closed have been sealed, with the queue "orders".
+// sealing is a namespace with the queue "orders", on a log of small chapters; all closed chapters have been sealed.
 func openSealing(t *testing.T, said *strings.Builder) (*broker, engine.Target) {
 	t.Helper()
 	b := openSmall(t, t.TempDir(), said)
@@ -75,8 +75,8 @@ func (b *broker) waiting(t *testing.T, q engine.Target) (numbers []event.Sequenc
 	return numbers
 }
 
-// TestHistoryIsGone: what a policy does not keep is removed from the log, behind a base. What waits is there all the same, the broker goes on, and so does the one
-// after it, which begins with the base. When nothing is left in the queue, numbers go on all the same (SM-367, SM-368).
+// TestHistoryIsGone: what a policy does not keep is removed from the log, behind a base. What waits is there all the same, and the broker goes on; so does the broker
+// started next, which begins with the base. When nothing is left in the queue, numbers go on all the same (SM-367, SM-368).
 func TestHistoryIsGone(t *testing.T) {
 	t.Parallel()
 	var said strings.Builder
@@ -122,7 +122,7 @@ func TestHistoryIsGone(t *testing.T) {
 	b.close(t)
 }
 
-// TestHistoryIsCut: what no policy keeps is given back up to the last sealed file, but nothing before a policy was set. What is in the way is logged
+// TestHistoryIsCut: what no policy keeps is given back up to the last sealed file, but nothing is given back until a policy has been set. What is in the way of a cut is logged
 // once, and the cut is tried again.
 func TestHistoryIsCut(t *testing.T) {
 	t.Parallel()

@@ -26,7 +26,7 @@ func (h hasty) compaction(id engine.PartitionID, keep keeps) (*compaction, error
 	return c, err
 }
 
-// stored counts the messages of a queue, from one number to another, whose bodies the log has still.
+// stored counts the messages of a queue, from one number to another, whose bodies the log still has.
 func (b *broker) stored(t *testing.T, of event.EntityID, from, to event.SequenceNumber) (n int) {
 	t.Helper()
 	p := *b.slots[0].log.Load()
@@ -50,7 +50,7 @@ func (b *broker) stored(t *testing.T, of event.EntityID, from, to event.Sequence
 	return n
 }
 
-// retain says how long history of the namespace is kept.
+// retain sets how long history of the namespace is kept.
 func (b *broker) retain(t *testing.T, events, bodies, undo event.Retention) {
 	t.Helper()
 	if err := b.PutHistoryPolicy(t.Context(), engine.PutHistoryPolicy{Policy: event.HistoryPolicy{Events: events, Bodies: bodies, Undo: undo}}); err != nil {
@@ -58,8 +58,8 @@ func (b *broker) retain(t *testing.T, events, bodies, undo event.Retention) {
 	}
 }
 
-// TestUndoKeepsBodies: bodies of settled messages go as their policy says, and those of what was purged or went with its entity stay for as long as the undo window,
-// whoever looks: also a process that has not seen the purge, when it is in sealed files and when it is not yet.
+// TestUndoKeepsBodies: bodies of settled messages go as their policy says; those of messages that were purged or went with their entity stay for as long as the undo window,
+// whoever looks: also if the process that looks has not seen the purge, whether the purge is in sealed files already or not.
 func TestUndoKeepsBodies(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -131,7 +131,7 @@ func (b *broker) sealAll(t *testing.T) {
 	}
 }
 
-// TestRemovals: which bodies could be put back is known by sequence numbers, those of copies as well, and for scheduled messages by the entity. Where there are too
+// TestRemovals: which bodies could be put back is known by sequence numbers, also for copies, and for scheduled messages by the entity. Where there are too
 // many numbers to remember, more bodies are kept, not fewer.
 func TestRemovals(t *testing.T) {
 	t.Parallel()

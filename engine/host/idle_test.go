@@ -112,7 +112,7 @@ func (i *idleTest) after(d time.Duration, there ...string) {
 
 // TestIdle: SM-300, SM-302, SM-306, SM-315. Every use keeps a queue: a send, a peek, a receive that ends empty, a receiver that
 // waits, a change of its properties, a schedule that waits. Waiting messages do not. What was noted outlives a restart; in the
-// first minute after a start nothing goes.
+// first minute after a start nothing is deleted.
 func TestIdle(t *testing.T) {
 	t.Parallel()
 	i := newIdleTest(t)
@@ -136,13 +136,13 @@ func TestIdle(t *testing.T) {
 	i.after(90*time.Second, "sent", "peeked", "received", "updated", "waited", "scheduled", "kept")
 	i.close(t)
 
-	i.broker = openAt(t, i.dir, i.d) // the receiver is gone; when it was there last had been noted
+	i.broker = openAt(t, i.dir, i.d) // the receiver is gone; its last use had been noted
 	i.after(50*time.Second, "sent", "peeked", "received", "updated", "waited", "scheduled", "kept")
 	i.after(6*time.Minute, "scheduled", "kept")
 	i.close(t)
 }
 
-// TestIdleMeanwhile: SM-300. What was found idle is looked at again before it goes: it may have been used, updated, or deleted and made anew
+// TestIdleMeanwhile: SM-300. What was found idle is looked at again before it is deleted: it may have been used, updated, or deleted and made anew
 // meanwhile. The note of a last use may come too late as well.
 func TestIdleMeanwhile(t *testing.T) {
 	t.Parallel()

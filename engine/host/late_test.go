@@ -97,7 +97,7 @@ func sendOne(int) engine.Command {
 	return &engine.Send{Slice: handEntity, Messages: []engine.Message{{ID: []byte("x"), Body: []byte("x"), HasSession: true}}}
 }
 
-// takesTurns has two peers ask for a hundred times the same, and another one, in each turn, for little.
+// takesTurns has two peers ask for the same thing a hundred times, and another peer, in each turn, for little.
 func takesTurns(t *testing.T, cmd func(int) engine.Command) {
 	h := crowd(t, manySessions)
 	flooding, other, honest := &posts{}, &posts{}, &posts{}
@@ -131,7 +131,7 @@ func takesTurns(t *testing.T, cmd func(int) engine.Command) {
 	}
 }
 
-// A request that is cut into steps finds the same as in one, and later requests of its sink are answered behind it.
+// A request that is cut into steps finds what it would find in one step, and later requests of its sink are answered after it.
 func TestCutRequests(t *testing.T) {
 	t.Parallel()
 	const n = 3 * lookStep
@@ -184,7 +184,7 @@ func TestCutRequests(t *testing.T) {
 	}
 }
 
-// A stop carries out what changes something and is late, and answers everybody.
+// A stop carries out the late requests that change something, and answers everybody.
 func TestStopWithLateRequests(t *testing.T) {
 	t.Parallel()
 	h := crowd(t, 5000)
@@ -284,7 +284,7 @@ func TestDeletionInSteps(t *testing.T) {
 	}
 }
 
-// Requests that find nothing to look at cost their decision: a turn takes a bounded number of those, too.
+// Even requests that find nothing to look at cost a decision each: a turn takes a bounded number of those, too.
 func TestManyIdleRequests(t *testing.T) {
 	t.Parallel()
 	h := crowd(t, 10)

@@ -36,7 +36,7 @@ func TestBatchDeleteLimit(t *testing.T) {
 }
 
 // SM-022: what was received and deleted is not delivered again, however often the broker is stopped in the middle of it. What was
-// decided and had not left is lost (5.2). (The simulation cuts the power there, too: see its planted bug M20.)
+// decided and had not left the broker is lost (5.2). (The simulation cuts the power there, too: see its planted bug M20.)
 func TestReceiveAndDeleteOverRestarts(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, testQueue())

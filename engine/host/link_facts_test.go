@@ -15,7 +15,7 @@ import (
 func (h *hand) linkFacts() (lines []string) {
 	h.t.Helper()
 	h.tag++
-	h.ask(&engine.PutEntity{Kind: event.Queue, Path: fmt.Sprint("synced", h.tag), Properties: testQueue()}) // and all in front of it
+	h.ask(&engine.PutEntity{Kind: event.Queue, Path: fmt.Sprint("synced", h.tag), Properties: testQueue()}) // which syncs all in front of it, too
 	names := map[event.OriginID]string{}
 	var dec event.Decoder
 	for f, err := range h.plog.Read(h.t.Context(), 0) {
@@ -61,7 +61,7 @@ func (h *hand) noted(want ...string) {
 	}
 }
 
-// opens attaches a receiver that the log is told of under a name.
+// opens attaches a receiver that the log notes under a name.
 func (h *hand) opens(name string, change func(*engine.Receiver)) *engine.Receiver {
 	h.t.Helper()
 	h.tag++
@@ -74,7 +74,7 @@ func (h *hand) opens(name string, change func(*engine.Receiver)) *engine.Receive
 	return r
 }
 
-// sender is a sender's link of a name, and what notes that it is open.
+// sender is a sender's link with a name, and the fact that notes that it is open.
 func sender(name string) (*engine.Origin, engine.Command) {
 	link := &engine.Origin{Link: name}
 	return link, &engine.Note{Origin: link, Fact: &event.LinkOpened{Envelope: event.Envelope{Slice: handEntity}, Role: event.Sender}}
@@ -130,7 +130,7 @@ func TestLinkFactsOfSessions(t *testing.T) {
 		"waits closed broker com.microsoft:x", "refused closed broker com.microsoft:x")
 }
 
-// A peer that does nothing but open links gets a bounded number of them into the log, and later those that come slowly; the next one says how
+// A peer that does nothing but open links gets a bounded number of them into the log, and afterwards only as many as a slow rate allows; the next one noted says how
 // many were left out. Links of other entities, and of sessions, are all noted.
 func TestLinkFactsAreBounded(t *testing.T) {
 	t.Parallel()
@@ -162,7 +162,7 @@ func TestLinkFactsAreBounded(t *testing.T) {
 	}
 }
 
-// The buckets that bound them are dropped when there is nothing to bound.
+// The buckets that bound how many links are noted are dropped when there is nothing to bound.
 func TestLinkBucketsAreForgotten(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, testQueue())
@@ -195,7 +195,7 @@ func TestLinkKeepsItsNumber(t *testing.T) {
 	h.noted("kept opened sender", "kept closed peer")
 }
 
-// What is answered does not wait for the facts in front of it, and their frame is not written for its sake.
+// An answer does not wait for the facts in front of it, and their frame is not written for its sake.
 func TestNobodyWaitsForLinkFacts(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, testQueue())

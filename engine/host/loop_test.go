@@ -33,8 +33,8 @@ func (b *broker) receiver(q engine.Target, tag uint64, credit uint32) (*engine.R
 	return r, in
 }
 
-// What was taken for a link but never reached the wire goes to the next receiver in its old place, not counted; what did
-// reach it stays locked (wire-protocol.md 4.7).
+// What was taken for a link but never reached the wire goes to the next receiver, in its old place and not counted; what did
+// reach the wire stays locked (wire-protocol.md 4.7).
 func TestDetachReturnsUnsent(t *testing.T) {
 	t.Parallel()
 	b := open(t, t.TempDir())
@@ -81,7 +81,7 @@ func TestCreditIsTakenBack(t *testing.T) {
 	}
 }
 
-// F5: after a damaged body was reported the partition refuses sends and goes on with everything else.
+// F5: once a damaged body has been reported, the partition refuses sends and goes on with everything else.
 func TestDamageStopsSends(t *testing.T) {
 	t.Parallel()
 	b := open(t, t.TempDir())
@@ -144,7 +144,7 @@ func TestLargeMailIsSpreadOverFrames(t *testing.T) {
 	}
 }
 
-// What is only looked at waits for the frame before it, too: what it shows must not be taken back by a crash (reliability.md P1).
+// A reply that only shows something waits for the frame before it, too: what it shows must not be taken back by a crash (reliability.md P1).
 func TestLooksWaitForTheFrameBefore(t *testing.T) {
 	t.Parallel()
 	s := onSlowDisk(t, testQueue())

@@ -66,7 +66,7 @@ func TestF22WhatIsRefused(t *testing.T) {
 	}
 }
 
-// TestF11WhatIsRefused: while a disk hangs new sends are turned away in front of the mailbox, those of transactions too, and what takes locks by number;
+// TestF11WhatIsRefused: while a disk hangs, new sends, those of transactions included, and requests that lock messages by number are turned away in front of the mailbox;
 // settlements wait for the disk.
 func TestF11WhatIsRefused(t *testing.T) {
 	t.Parallel()
@@ -108,7 +108,7 @@ func TestF11WhatIsRefused(t *testing.T) {
 	}
 }
 
-// TestF11NoLocks: while a disk hangs no lock of a message or of a session is granted: it could end before it is written. Whoever waits has it when the
+// TestF11NoLocks: while a disk hangs no lock of a message or of a session is granted: it could end before it is written. Whoever waits gets the lock when the
 // disk answers, and a drain is answered then.
 func TestF11NoLocks(t *testing.T) {
 	t.Parallel()

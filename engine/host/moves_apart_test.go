@@ -8,8 +8,8 @@ import (
 )
 
 // Decision 35: streams do not wait for each other. Messages that one destination has no room for do not hold up those for another, whether these are
-// sent through the same entity, are forwarded by the same queue since its ForwardTo was changed, or come from other queues of a log whose courier has
-// all it may have.
+// sent through the same entity, are forwarded by the same queue since its ForwardTo was changed, or come from other queues of a log whose courier holds
+// all that it may.
 func TestFullDestinationKeepsNobodyElse(t *testing.T) {
 	t.Parallel()
 	for name, crowd := range map[string]func(*fleet){

@@ -15,7 +15,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/message"
 )
 
-// subscription makes one with one rule.
+// subscription makes a subscription with one rule.
 func (f *fleet) subscription(path, condition, action, forwardTo string) {
 	f.t.Helper()
 	p := testQueue()
@@ -36,7 +36,7 @@ func encodedMessage(id, session string) []byte {
 	return amqp.AppendData(b, []byte("body"))
 }
 
-// SM-267, SM-261: a topic is a destination as a queue is, its rules see what the message was changed to, and a subscription forwards its copies. Numbers, moves
+// SM-267, SM-261: a topic is a destination as a queue is, its rules see the message as it was changed on the way, and a subscription forwards its copies. Numbers, moves
 // and changes go along; a scheduled one is published with them when its time comes.
 func TestMovesOverTopics(t *testing.T) {
 	t.Parallel()
@@ -118,8 +118,8 @@ func TestDoorOfTheDestination(t *testing.T) {
 	}
 }
 
-// A message that was handed over in a batch and one by one arrives in order, whatever waits through another entity; scheduled ones of the source
-// follow when they are active, and those that somebody has locked when they come back.
+// Messages that were handed over in a batch and one by one arrive in order, whatever waits to go through another entity; scheduled ones of the source
+// follow when they become active, and locked ones when they come back.
 func TestMovesFollowWhenTheyCan(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 13, 2)

@@ -25,7 +25,7 @@ func liveHeap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// takenCount counts deliveries, which are read when they come.
+// takenCount counts deliveries and reads them as they come.
 type takenCount struct {
 	n  atomic.Int64
 	of *engine.Receiver
@@ -40,7 +40,7 @@ func (s *takenCount) Post(rs []engine.Reply) {
 	}
 }
 
-// measureMove moves messages that are there when ForwardTo is set, and looks at the live heap again and again meanwhile. Drained, a receiver at
+// measureMove moves messages that are there when ForwardTo is set, and looks at the live heap again and again meanwhile. With drained, a receiver at
 // the destination takes what has come.
 func measureMove(t testing.TB, messages, bodySize int, drained bool) (m moveMemory) {
 	t.Helper()

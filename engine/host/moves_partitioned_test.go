@@ -24,7 +24,7 @@ func rereadsKeys(stored []byte, changes [][]byte, ttl time.Duration, see *filter
 	return m, merged, err
 }
 
-// keyed is a message with such a body, as it is sent.
+// keyed is a message, as it is sent, with its partition key in front of its body.
 func keyed(body string) engine.Message {
 	m, _, _ := rereadsKeys([]byte(body), nil, 0, nil)
 	return m
@@ -60,7 +60,7 @@ func asError(err *engine.Error) error {
 	return err
 }
 
-// spread is which messages there are in the partitions of an entity, by body.
+// spread says which messages are in each partition of an entity, by body.
 func (f *fleet) spread(path string, q event.SubQueue) map[string][]uint8 {
 	f.t.Helper()
 	e, found := f.directory.find(strings.ToLower(path)), map[string][]uint8{}
@@ -77,7 +77,7 @@ func (f *fleet) spread(path string, q event.SubQueue) map[string][]uint8 {
 }
 
 // SM-218, SM-261, S4-56, S4-57: messages move to partitioned entities, from them and between them, however they are told to: forwarded, as dead letters, as copies of a
-// topic, and sent through another entity. Each arrives once, with its key, in the partition of that; those without a key come to all partitions.
+// topic, and sent through another entity. Each arrives once, with its key, in the key's partition; those without a key are spread over all partitions.
 func TestMovesBetweenPartitionedEntities(t *testing.T) {
 	t.Parallel()
 	plain := func(p event.Properties) event.Properties { return p }
@@ -150,7 +150,7 @@ func (f *fleet) arrived(to *engine.Entity, n int) {
 }
 
 // SM-218, SM-262, P5: whatever call of the file system is the last one, what was accepted by a queue that forwards to a partitioned one is there once: what is offered
-// again meets the slice that knows it.
+// again goes to the slice that knows it already.
 func TestMovesToPartitionsSurviveEveryCall(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []faultfs.Mode{faultfs.Kill, faultfs.PowerLoss} {
@@ -206,8 +206,8 @@ func movesToPartitions(t *testing.T, seed uint64, mode faultfs.Mode, k int) int 
 	return calls
 }
 
-// SM-210, S4-58: a partition of the destination that takes nothing holds back what is for it, in order, and nothing else; and not much more than that is remembered
-// of what arrives meanwhile: when too many numbers lie behind the oldest, the others wait as well (P6).
+// SM-210, S4-58: a partition of the destination that takes nothing holds back what is for it, in order, and nothing else. Of what arrives meanwhile little is
+// remembered: when too many numbers lie behind the oldest that waits, the other partitions wait as well (P6).
 func TestMovesPastAPartitionThatIsAway(t *testing.T) {
 	t.Parallel()
 	d := newHarness(t)

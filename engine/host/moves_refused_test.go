@@ -27,7 +27,7 @@ func (f *fleet) deadLetters(path string) {
 	}
 }
 
-// via hands a message over to an entity through another.
+// via sends a message to an entity through another.
 func (f *fleet) via(through, to, id string) engine.Reply {
 	e := f.directory.find(through)
 	d := f.directory.find(to)
@@ -38,7 +38,7 @@ func (f *fleet) via(through, to, id string) engine.Reply {
 		Messages: []engine.Message{{ID: []byte(id[:min(len(id), 16)]), Body: []byte(id)}}})
 }
 
-// SM-117, SM-118, SM-119, SM-270, SM-271, S2-33 to S2-35: what becomes of a message whose destination does not take it, by what moves it, and with both
+// SM-117, SM-118, SM-119, SM-270, SM-271, S2-33 to S2-35: what becomes of a message whose destination does not take it, for each way of moving it, and with both
 // settings of where failures go. A "+" behind the source says that it waits.
 func TestRefusedMoves(t *testing.T) {
 	t.Parallel()
@@ -105,7 +105,7 @@ func TestRefusedMoves(t *testing.T) {
 	}
 }
 
-// sets has a message move from a to b, which need not be there.
+// sets makes a message move from a to b, which need not exist.
 func (f *fleet) sets(trigger, body string) {
 	f.t.Helper()
 	switch trigger {
@@ -125,7 +125,7 @@ func (f *fleet) sets(trigger, body string) {
 	}
 }
 
-// says checks why the message is in a dead-letter queue of a.
+// says checks the reason that the message in a dead-letter queue of a has.
 func (f *fleet) says(where, trigger, why string) {
 	f.t.Helper()
 	q := event.DeadLetter
@@ -184,7 +184,7 @@ func TestWaitingMovesGoOn(t *testing.T) {
 	}
 }
 
-// SM-116, SM-266, SM-269, S2-23: the fifth move is not made: the message is in the dead-letter queue where it stands, and is not forwarded
+// SM-116, SM-266, SM-269, S2-23: the fifth move is not made: the message goes to the dead-letter queue of the entity that it has reached, and is not forwarded
 // from there.
 func TestTooManyMoves(t *testing.T) {
 	t.Parallel()
@@ -265,7 +265,7 @@ func TestForwardOfExpiredAndDisabled(t *testing.T) {
 	f.are(map[string]string{"2": "b"})
 }
 
-// The deletion of either end on the way: what was in transfer from a source that is no more is gone or has arrived, once; the destination forgets
+// The deletion of either end on the way: what was in transfer from a source that no longer exists is gone or has arrived, once; the destination forgets
 // the source at the next start.
 func TestDeletionOnTheWay(t *testing.T) {
 	t.Parallel()

@@ -64,7 +64,7 @@ func TestUnreadableInTransfer(t *testing.T) {
 	}
 }
 
-// moving are the properties of a queue whose messages go to b for a reason.
+// moving is the properties of a queue whose messages go to b for the reason given.
 func (f *fleet) moving(trigger string) event.Properties {
 	p := testQueue()
 	switch trigger {
@@ -76,8 +76,8 @@ func (f *fleet) moving(trigger string) event.Properties {
 	return p
 }
 
-// F4: what the disk does not give now may still be whole: the stream waits, and the message is not taken for damaged. Bytes that are whole but not a
-// message are.
+// F4: what the disk cannot read now may still be whole: the stream waits, and the message is not taken for damaged. Bytes that are whole but are no
+// message are taken for damaged.
 func TestCourierReadsLater(t *testing.T) {
 	t.Parallel()
 	d := newHarness(t)
@@ -121,7 +121,7 @@ func TestDeadLetterSourceOfDeleted(t *testing.T) {
 	f.put(event.Queue, "filler", testQueue())
 	f.put(event.Queue, "b", testQueue())
 	f.sets("dead", "1")
-	for len(f.couriers[0].mail.letters)+len(f.couriers[1].mail.letters) == 0 { // it is durable that it is in transfer, and no courier has looked
+	for len(f.couriers[0].mail.letters)+len(f.couriers[1].mail.letters) == 0 { // until it is durable that the message is in transfer; no courier has looked
 		for _, l := range f.loops {
 			l.Turn(nil)
 			l.frames.writer.(log.ManualWriter).Work()
@@ -135,7 +135,7 @@ func TestDeadLetterSourceOfDeleted(t *testing.T) {
 	}
 }
 
-// Decision 35: of destinations that are no more a slice remembers no floors for long, however many there have been.
+// Decision 35: a slice does not remember the floors of destinations that no longer exist for long, however many there have been.
 func TestFloorsOfDeleted(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 9, 1)

@@ -15,7 +15,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
-// Decision 43: what an older version only kept begins to act at the first start of one that moves messages, which says so, once.
+// Decision 43: a ForwardTo that an older version only kept begins to act at the first start of a version that moves messages, which says so, once.
 func TestForwardOfOlderVersion(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -66,7 +66,7 @@ func TestForwardOfOlderVersion(t *testing.T) {
 	}
 }
 
-// asOlder makes a data directory say that no version has been here that moves messages.
+// asOlder makes a data directory say that no version that moves messages has opened it yet.
 func asOlder(t *testing.T, dir string) {
 	t.Helper()
 	file := filepath.Join(dir, format.NamespaceName)

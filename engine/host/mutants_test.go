@@ -9,7 +9,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/planted"
 )
 
-// find demands of each test that it finds its bug. Some of these bugs leave a test waiting, so a child has little time.
+// find demands that each test finds its bug. Some of these bugs leave a test waiting for ever, so a child process has little time.
 func find(t *testing.T, finders map[mutant.Bug]string) {
 	t.Helper()
 	planted.Find(t, finders, "-test.count", "3", "-test.failfast", "-test.timeout", "10s")

@@ -143,7 +143,7 @@ func TestSendRestartReceive(t *testing.T) {
 	}
 }
 
-// WP-126, SM-029: credit is served in the order it arrived.
+// WP-126, SM-029: credit is served in the order in which it arrived.
 func TestCreditOrder(t *testing.T) {
 	t.Parallel()
 	b := open(t, t.TempDir())

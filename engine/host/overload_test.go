@@ -21,8 +21,8 @@ type ailingDisk struct {
 
 func (s *ailingDisk) DiskState() log.DiskState { return log.DiskState{Room: s.room, Hangs: s.hangs} }
 
-// TestF8WhatIsRefused: with little room, commands that make the log grow are refused as busy; with less, those that can wait; with none, all
-// that write. A refused command has no effect, and all are taken again when there is room.
+// TestF8WhatIsRefused: with little room, commands that make the log grow are refused as busy; with less, also those that can wait; with none, all
+// that write. A refused command has no effect, and all commands are taken again when there is room.
 func TestF8WhatIsRefused(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, testQueue())
@@ -35,7 +35,7 @@ func TestF8WhatIsRefused(t *testing.T) {
 	path := "orders"
 	commands := []struct {
 		name  string
-		taken log.Room // the least room with which it is
+		taken log.Room // the least room with which the command is taken
 		cmd   func() engine.Command
 	}{
 		{"send", log.RoomEnough, func() engine.Command {
@@ -82,8 +82,8 @@ func TestF8WhatIsRefused(t *testing.T) {
 	}
 }
 
-// TestF8StopWithoutRoom: what waits for room is not answered while it does, what is new is refused at once; a stop does not wait for room that may never be
-// there, and says so.
+// TestF8StopWithoutRoom: what waits for room is not answered while it waits, and what is new is refused at once; a stop does not wait for room that may never
+// come, and says so.
 func TestF8StopWithoutRoom(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

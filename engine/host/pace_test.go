@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// docs/decisions/0003: a small frame behind a large one waits at most half of what that took; equal frames and lone ones go at
+// docs/decisions/0003: a small frame behind a large one waits at most half as long as the large one took; equal frames and lone ones go at
 // once.
 func TestPacer(t *testing.T) {
 	t.Parallel()

@@ -6,7 +6,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// check looks at what must hold when everything is at rest.
+// check checks what must hold when everything is at rest.
 func (w *ports) check() {
 	for _, l := range w.gone {
 		if l.farewells != 1 || l.answers != 1 {
@@ -47,7 +47,7 @@ func (w *ports) available() bool {
 	return false
 }
 
-// checkCredit compares what is left with what the client knows, and begins to count anew.
+// checkCredit compares the credit that is left with what the client knows, and begins to count anew.
 func (w *ports) checkCredit(l *portLink) {
 	s := attachedLink(l.r).credit.state()
 	left := int32(l.limit - l.base - l.got)
@@ -66,7 +66,7 @@ func (w *ports) checkCredit(l *portLink) {
 	w.stats.superseded += l.drains - l.drained
 	l.base = l.limit - uint32(s.left)
 	l.limits, l.drains, l.drained, l.got = append(l.limits[:0], l.limit), 0, 0, 0
-	if l.last { // nothing is left of it
+	if l.last { // the drain leaves no credit
 		l.limits = l.limits[:0]
 	}
 	l.last, l.there = false, -1
@@ -91,7 +91,7 @@ func (w *ports) forIt(l *portLink) bool {
 	return false
 }
 
-// finish detaches everybody and takes what is left, which is all that was not completed.
+// finish detaches everybody and takes what is left, which must be all that was not completed.
 func (w *ports) finish() {
 	for len(w.links) > 0 {
 		w.detach(w.links[0])

@@ -10,7 +10,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/planted"
 )
 
-// TestPlantedBugs runs TestPorts in a child process for each planted bug that is its to find, and demands that it finds it as what it is.
+// TestPlantedBugs runs TestPorts in a child process for each planted bug that TestPorts has to find, and demands that it reports the bug as what it is.
 // Where nothing is planted it must find nothing.
 func TestPlantedBugs(t *testing.T) {
 	for _, m := range []struct {
@@ -36,7 +36,7 @@ func TestPlantedBugs(t *testing.T) {
 	}
 }
 
-// TestPlantedBugsOfFaults does so with the tests of what is refused while the disk hangs or there is no memory.
+// TestPlantedBugsOfFaults does the same with the tests of what is refused while the disk hangs or there is no memory.
 func TestPlantedBugsOfFaults(t *testing.T) {
 	for _, m := range []struct {
 		bug   mutant.Bug

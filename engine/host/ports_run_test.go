@@ -11,8 +11,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Links to a queue with its slices on three running loops: what TestPorts shows step by step holds where the loops are goroutines, too. Each
-// client gives credit in small pieces, drains now and then, and goes; together they get every message once.
+// Links to a queue with its slices on three running loops: what TestPorts shows step by step also holds where the loops are goroutines. Each
+// client gives credit in small pieces, drains now and then, and goes away; together they get every message once.
 func TestPortsAtOnce(t *testing.T) {
 	t.Parallel()
 	const clients, each = 3, 400
@@ -60,7 +60,7 @@ func wideQueue(t *testing.T) (*broker, *engine.Entity) {
 	return b, wide
 }
 
-// sendWide stores messages, in each slice as many.
+// sendWide stores messages, the same number in each slice.
 func sendWide(b *broker, wide *engine.Entity, messages int) {
 	for i := range messages {
 		p := i % len(wide.Hosts)
@@ -69,7 +69,7 @@ func sendWide(b *broker, wide *engine.Entity, messages int) {
 	}
 }
 
-// A receiver that browses is shown every message of every slice once, those of a slice in order.
+// A receiver that browses is shown every message of every slice once, and those of one slice in order.
 func TestPortsBrowse(t *testing.T) {
 	t.Parallel()
 	b, wide := wideQueue(t)

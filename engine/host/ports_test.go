@@ -26,7 +26,7 @@ var (
 )
 
 // Receiver links with ports in several loops, which go on in an order that a seed decides, one step of what the ports share at a time: never
-// more deliveries than credit, no message left where there is credit for it, each drain over once and with nothing left behind, one session
+// more deliveries than credit, no message left where there is credit for it, each drain ends once and leaves nothing behind, one session
 // for whoever waits for one, each request answered once, and nothing locked when everybody is gone.
 func TestPorts(t *testing.T) {
 	t.Parallel()
@@ -53,7 +53,7 @@ func TestPorts(t *testing.T) {
 	all.met(t)
 }
 
-// portStats is what the seeds came across.
+// portStats counts what the seeds came across.
 type portStats struct {
 	deliveries, late, drains, superseded, reopened, grants, waitsOver, lost, tooMany, evicted int
 }
@@ -71,7 +71,7 @@ func (s *portStats) add(o portStats) {
 	s.evicted += o.evicted
 }
 
-// met fails where the seeds did not come across what they are for.
+// met fails if the seeds never came across what they are meant to exercise.
 func (s *portStats) met(t *testing.T) {
 	if min(s.deliveries, s.late, s.drains, s.superseded, s.reopened, s.grants, s.waitsOver, s.lost, s.tooMany, s.evicted) == 0 {
 		t.Errorf("something was never met: %+v", *s)
@@ -88,7 +88,7 @@ type ports struct {
 	store    log.Store
 	members  []*portMember
 	current  *portMember // whose coroutine runs
-	links    []*portLink // those that live
+	links    []*portLink // those that are not gone
 	gone     []*portLink
 	tag      uint64
 	sent     int
@@ -98,7 +98,7 @@ type ports struct {
 	bad      string // the first violation
 }
 
-// portMember is a loop, and what is on its way to it. What it does goes on step by step with what others do.
+// portMember is a loop, and what is on its way to it. What it does alternates, step by step, with what others do.
 type portMember struct {
 	loop   *Loop
 	writer log.ManualWriter
@@ -121,7 +121,7 @@ type portLink struct {
 	seen      creditState
 
 	// since everything was at rest
-	base    uint32   // deliveries and what was given up, before
+	base    uint32   // deliveries, and credit that was given up, before that
 	limit   uint32   // of the last flow
 	limits  []uint32 // of the flows
 	drains  int      // of them
@@ -222,7 +222,7 @@ func (w *ports) broken(format string, args ...any) {
 
 func (w *ports) chance(percent int) bool { return w.rng.IntN(100) < percent }
 
-// act lets the client ask for something, or a loop go on.
+// act lets the client ask for something, or lets a loop go on.
 func (w *ports) act() {
 	if w.chance(30) {
 		w.ask()
@@ -279,7 +279,7 @@ func (w *ports) step(l *portLink) {
 	}
 }
 
-// rest lets everything happen that was begun, until nobody has anything to do.
+// rest lets everything that was begun take its course, until nobody has anything to do.
 func (w *ports) rest() {
 	for range 10_000 {
 		busy := w.members[:0:0]
@@ -399,7 +399,7 @@ func (w *ports) deliverable() (n int) {
 	return n
 }
 
-// settle ends a lock of a message that the client has.
+// settle ends the lock of a message that the client has.
 func (w *ports) settle(l *portLink) {
 	if len(l.hand) == 0 {
 		return
@@ -529,7 +529,7 @@ func (w *ports) attached(l *portLink, r *engine.Reply) {
 	}
 }
 
-// allHaveLooked holds that no loop has still to hear that a link wants a session when it is told that there is none (semantics.md 10.4).
+// allHaveLooked checks that, when a link is told that there is no session, every loop has heard that it wants one (semantics.md 10.4).
 func (w *ports) allHaveLooked(l *portLink) {
 	for i, m := range w.members {
 		for _, req := range m.inbox {

@@ -10,7 +10,7 @@ import (
 )
 
 // TestUnreadDeliveriesKeepBodies: a message that was received and deleted has no row any more, and its body is read when the peer has room for it. Whatever policies
-// say, it is there until then, with its file and alone; then it goes, and it goes with a receiver that is gone.
+// say, the body is there until then, with its file and alone; then it goes; it also goes when the receiver does.
 func TestUnreadDeliveriesKeepBodies(t *testing.T) {
 	t.Parallel()
 	for name, detached := range map[string]bool{"read": false, "detached": true} {

@@ -6,7 +6,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/engine"
 )
 
-// An origin is defined in the log once, with the first command that comes from it, as long as its link lives.
+// As long as its link lives, an origin is defined in the log only once, with the first command that comes from it.
 func TestOriginIsDefinedOnce(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, testQueue())

@@ -17,7 +17,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/logdir"
 )
 
-// SM-370, SM-197, SM-053, R3: a start ends sessions and locks that have passed before it looks at the first request; other
+// SM-370, SM-197, SM-053, R3: before a start looks at the first request it ends the sessions and locks whose time is over; other
 // locks are kept.
 func TestRecover(t *testing.T) {
 	t.Parallel()
@@ -44,15 +44,15 @@ func TestRecover(t *testing.T) {
 	}
 }
 
-// SM-370, SM-197: many sessions at once, some of whose locks have passed.
+// SM-370, SM-197: many sessions at once, for some of which the time of the lock is over.
 func TestRecoverSessions(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, sessionQueue())
-	const n = 1200 // more than one decision ends
+	const n = 1200 // more than one decision can end
 	for i := range n {
 		id := fmt.Sprint(i)
 		h.send(0, id, id)
-		if i == n/2 { // the first ones have passed when it starts
+		if i == n/2 { // the time of the first ones is over when the loop starts
 			h.after(20 * time.Second)
 		}
 		r := h.accepts(uint64(i), id)
@@ -95,7 +95,7 @@ func TestRecoverSessions(t *testing.T) {
 }
 
 // SM-370, SM-097: however much is due, more than fits into two frames, all of it ends before the first request is looked at; what the
-// first client sends stands behind the schedules that were due.
+// first client sends comes after the schedules that were due.
 func TestRecoverMuch(t *testing.T) {
 	t.Parallel()
 	p := testQueue()
@@ -154,7 +154,7 @@ func TestRecoverSchedules(t *testing.T) {
 	}
 }
 
-// I23, SM-313, SM-055: a queue that is deleted with receivers attached takes everything with it; one of the same name is new.
+// I23, SM-313, SM-055: a queue that is deleted with receivers attached takes everything with it; a queue made later under the same name is new.
 func TestDeleteQueue(t *testing.T) {
 	t.Parallel()
 	b := open(t, t.TempDir())
@@ -266,7 +266,7 @@ func TestForgottenSliceIsDropped(t *testing.T) {
 }
 
 // SM-363, SM-360, SM-366: replays in the years 2000 and 2050 give the same bytes, which are those of the state before, with
-// the same counters; and a loop over it asks for no time and no token before its start is over. So nothing in a replay
+// the same counters; and a loop over that state asks for no time and no token before its start is over. So nothing in a replay
 // comes from a clock or is random. (That index imports no source of randomness is shown by test/layering.)
 func TestReplayReadsNoClock(t *testing.T) {
 	p := testQueue()
@@ -333,7 +333,7 @@ func (strange) Kind() event.Kind { return 200 }
 // SM-375, R11: a log with an event of an unknown kind, as a later version may have written, refuses the start and says so.
 func TestUnknownEventRefusesTheStart(t *testing.T) {
 	t.Parallel()
-	for partition := range log.PartitionID(2) { // with the catalogue, and another
+	for partition := range log.PartitionID(2) { // the one with the catalogue, and another
 		dir := t.TempDir()
 		b := open(t, dir)
 		b.close(t)

@@ -15,7 +15,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/logdir"
 )
 
-// F21: an event that does not fit the state it meets is an internal fault, when a start finds it: the start names the place, and its log
+// F21: when a start finds an event that does not fit the state it meets, that is an internal fault: the start names the place, and its log
 // has the stack, once.
 func TestEventThatDoesNotFit(t *testing.T) {
 	t.Parallel()
@@ -43,7 +43,7 @@ func TestEventThatDoesNotFit(t *testing.T) {
 	}
 }
 
-// A start says how far a replay is when that takes long, not more often than every ten seconds, and looks at the clock seldom.
+// When a replay takes long, the start says how far it is, at most every ten seconds, and seldom looks at the clock.
 func TestTellProgress(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

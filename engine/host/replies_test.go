@@ -100,7 +100,7 @@ func (s *slow) receiver(tag uint64, mode engine.ReceiveMode) *engine.Receiver {
 	return &engine.Receiver{Entity: e, Slice: handEntity, Mode: mode, Sink: s, Tag: tag}
 }
 
-// P6, P16: a delivery waits for its lock to be written and for what it shows to be durable, and for nobody else's sync.
+// P6, P16: a delivery waits until its lock is written and what it shows is durable, and for nobody else's sync.
 func TestDeliveryWaitsForItsOwn(t *testing.T) {
 	t.Parallel()
 	s := onSlowDisk(t, testQueue())
@@ -131,7 +131,7 @@ func TestDeliveryWaitsForItsOwn(t *testing.T) {
 	s.hears("once that is durable", "5", "7:1")
 }
 
-// One that is sent while a receiver waits takes one sync: its own. A settlement in the same frame changes nothing.
+// A message that is sent while a receiver waits takes one sync: its own. A settlement in the same frame changes nothing about that.
 func TestDeliveryTakesOneSync(t *testing.T) {
 	t.Parallel()
 	s := onSlowDisk(t, testQueue())
@@ -155,7 +155,7 @@ func TestDeliveryTakesOneSync(t *testing.T) {
 	s.hears("the settlement", "3")
 }
 
-// More that is not shown before it is durable: a message that became active, one whose lock has ended, one that is received and
+// What else is not shown before it is durable: a message that became active, one whose lock has ended, one that is received and
 // deleted, and a delivery that would reach a receiver out of order.
 func TestDeliveryWaitsForTheLastEvent(t *testing.T) {
 	t.Parallel()
@@ -240,7 +240,7 @@ func TestReceiverHearsInOrder(t *testing.T) {
 	s.hears("in their order", "1", "7:1", "7:2", "7")
 }
 
-// A sync that had more in it than was asked for leaves nothing that the loop would not sleep for.
+// After a sync that made more durable than was asked for, nothing is left that would keep the loop from sleeping.
 func TestLoopRestsAfterALargeSync(t *testing.T) {
 	t.Parallel()
 	s := onSlowDisk(t, testQueue())

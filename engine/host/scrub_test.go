@@ -14,9 +14,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/log"
 )
 
-// F4, F5: a bit that has flipped in a sealed file, of which a start reads the ends alone, is found while the broker runs: the log names file, byte and
-// messages, /health and the list of partitions say so, sends are refused and what is there can be received; and a broker that is started again
-// finds it at once.
+// F4, F5: a bit that has flipped in a sealed file, of which a start reads only the beginning and the end, is found while the broker runs: the log names file, byte and
+// messages, /health and the list of partitions say so, sends are refused and what is there can be received. A broker that is started again
+// finds the damage at once.
 func TestScrub(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -68,7 +68,7 @@ func TestScrub(t *testing.T) {
 	if q, err = b.Resolve("orders"); err != nil {
 		t.Fatal(err)
 	}
-	scrub(1) // what was damaged comes first
+	scrub(1) // the file that was damaged is read first
 	b.wantsRot(t, q, filepath.Base(files[1]), said.String())
 	b.complete(t, q, 10)
 }

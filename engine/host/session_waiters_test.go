@@ -29,7 +29,7 @@ func TestWaitForSession(t *testing.T) {
 	h.hears()
 	h.send(0, "C", "B")
 	h.hears("2:C")
-	h.wants(5, time.Minute) // there is B
+	h.wants(5, time.Minute) // B is available
 	h.hears("5:B")
 	h.after(5 * time.Minute)
 	if got := h.heard(); len(got) != 3 || h.loop.part.Index().Locks() != 0 {
@@ -52,7 +52,7 @@ func TestDetachWhileWaiting(t *testing.T) {
 	h.hears("2:A")
 	h.turn(&engine.Detach{Receiver: r1}, &engine.Flow{Receiver: r1, Limit: 5})
 	h.hears()
-	// It was the last one: nothing is left of it.
+	// It was the last one that waited: nothing is left of it.
 	r3 := h.wants(3, time.Minute)
 	h.turn(&engine.Detach{Receiver: r3})
 	h.hears("3:!14")
@@ -81,7 +81,7 @@ func TestHolderGetsItsSession(t *testing.T) {
 	h.hears("2:4", "2:drained")
 	h.send(0, "B")
 	h.hears() // its credit is used up
-	// SM-185: what it holds is the next one's at once, uncounted, with the messages that came meanwhile.
+	// SM-185: what it holds goes to the next one at once, uncounted, with the messages that came meanwhile.
 	h.wants(5, time.Minute)
 	h.turn(&engine.Detach{Receiver: a})
 	h.hears("5:A")
@@ -96,7 +96,7 @@ func TestHolderGetsItsSession(t *testing.T) {
 	h.hears("7:B", "7:2", "7:4", "7:8")
 }
 
-// SM-186, WP-151: when the session's lock ends its holder is told, the messages count, and whoever waits has it.
+// SM-186, WP-151: when a session's lock ends, its holder is told, its deliveries count, and whoever waits gets the session.
 func TestSessionLockEnds(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, sessionQueue())
@@ -138,7 +138,7 @@ func TestSessionLockEndsOnAccept(t *testing.T) {
 	h.hears("1:ended", "2:A")
 }
 
-// Deliveries decided for a receiver that lost its session meanwhile do not leave; the messages are free.
+// Deliveries decided for a receiver that has lost its session since do not leave; the messages are free again.
 func TestDeliveriesOfALostSessionDoNotLeave(t *testing.T) {
 	t.Parallel()
 	h := byHandAlone(t, sessionQueue())
@@ -157,7 +157,7 @@ func TestDeliveriesOfALostSessionDoNotLeave(t *testing.T) {
 	}
 }
 
-// 8.3: sessions full of expired messages do not hold up whoever waits for one, nor others for long.
+// 8.3: sessions full of expired messages do not hold up receivers that wait for a session, nor others for long.
 func TestNextAvailableSkipsExpired(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, sessionQueue())
@@ -170,7 +170,7 @@ func TestNextAvailableSkipsExpired(t *testing.T) {
 	h.send(0, "good")
 	h.now = h.now.Add(2 * time.Second)
 	h.turns = 0
-	h.wants(1, 0) // who does not want to wait gets it, too
+	h.wants(1, 0) // a receiver that does not want to wait gets it, too
 	h.hears("1:good")
 	if h.turns < 2 {
 		t.Errorf("%d sessions were cleared in %d turns", n, h.turns)

@@ -9,7 +9,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// sized are changes that take that many bytes of log.
+// sized makes changes that take that many bytes of log.
 func sized(size int) event.Changes {
 	text := string(make([]byte, size))
 	c := event.Changes{{Name: "p", Value: event.Value{Type: event.Encoded, Text: text}}}

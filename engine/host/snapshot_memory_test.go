@@ -34,7 +34,7 @@ func (p *fakeMemory) Give(n int) {
 
 func (p *fakeMemory) Exceeds(int) bool { return p.taken > p.all }
 
-// Decision 41: a courier takes memory for messages before it reads them. Where there is none, what it has not read waits; one batch is always on its
+// Decision 41: a courier takes memory for messages before it reads them. Where there is none, what it has not read waits; even then one batch is on its
 // way, and all that was taken is given back.
 func TestF22CourierTakesMemory(t *testing.T) {
 	t.Parallel()
@@ -70,8 +70,8 @@ func TestF22CourierTakesMemory(t *testing.T) {
 	}
 }
 
-// Decision 41: memory for a checkpoint is taken before the state is kept for it, and what is kept twice is counted. Without memory it waits, until the
-// log is twice as long as it should be, and no longer. It is given back when the checkpoint is written, and when it never is.
+// Decision 41: memory for a checkpoint is taken before the state is kept for it, and what is kept twice is counted. Without memory the checkpoint waits, until the
+// log is twice as long as it should be, and no longer. The memory is given back when the checkpoint is written, and also when it never is.
 func TestF22CheckpointTakesMemory(t *testing.T) {
 	t.Parallel()
 	plog := leading(t)

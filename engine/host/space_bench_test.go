@@ -24,7 +24,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// What it costs to give space back, on a disk, without AMQP in front of it: messages of about 1 KiB of JSON that are a fifth random. Each benchmark is to run once
+// What it costs to give space back, on a disk, without AMQP in front of it: messages of about 1 KiB of JSON, of which a fifth is random. Each benchmark is to run once
 // (-benchtime 1x); figures stand in docs/performance.md.
 
 var (
@@ -33,7 +33,7 @@ var (
 	spaceCold  = flag.Int("space-cold", 1_000_000, "messages that wait in BenchmarkSpaceCold")
 )
 
-// logger tells what is given back, where -v is given.
+// logger logs what is given back, with -v.
 func logger() *slog.Logger {
 	if testing.Verbose() {
 		return slog.New(slog.NewTextHandler(os.Stderr, nil))
@@ -41,10 +41,10 @@ func logger() *slog.Logger {
 	return slog.New(slog.DiscardHandler)
 }
 
-// keepNothing is the policy of who wants no history.
+// keepNothing is the policy of somebody who wants no history.
 var keepNothing = event.HistoryPolicy{Events: event.KeepNone, Bodies: event.KeepNone, Undo: event.KeepNone}
 
-// roomy is a broker on a disk of which each byte written is counted.
+// roomy is a broker on a disk that counts each byte written.
 type roomy struct {
 	*broker
 	tb      testing.TB
@@ -128,7 +128,7 @@ func (r *roomy) settle(q engine.Target, to *engine.Receiver, limit *uint32, in *
 	r.waits.Add(-int64(size))
 }
 
-// pass sends messages through all queues and completes them, so many at a time, until it is over.
+// pass sends messages through all queues and completes them, 100 at a time, until over says that it is enough.
 func (r *roomy) pass(over func(bytes int64) bool) (messages int64) {
 	var bytes, count atomic.Int64
 	var wg sync.WaitGroup
@@ -167,7 +167,7 @@ func (r *roomy) takes() (bytes int64) {
 	return bytes
 }
 
-// bound is what it may take.
+// bound is how much of the disk the directory may take.
 func (r *roomy) bound() int64 { return 2*r.waits.Load() + int64(len(r.queues))*128<<20 + 512<<20 }
 
 // logged is how many bytes of frames there ever were.
@@ -179,7 +179,7 @@ func (r *roomy) logged() (bytes int64) {
 	return bytes
 }
 
-// watch looks each second how much it takes, until its end is called, which returns the most, and the most of the bound.
+// watch looks each second how much the directory takes, until the function it returns is called; that returns the most it took, and the highest bound.
 func (r *roomy) watch() (end func() (most int64, of float64)) {
 	over, told := make(chan struct{}), make(chan struct{})
 	var most int64
@@ -223,7 +223,7 @@ func BenchmarkSpaceSteady(b *testing.B) {
 	}
 }
 
-// BenchmarkSpaceBurst: that many bytes are sent, then all are completed; how long it takes until the disk has the room again.
+// BenchmarkSpaceBurst: spaceBytes of messages are sent, then all messages are completed; it measures how long it takes until the disk has the room again.
 func BenchmarkSpaceBurst(b *testing.B) {
 	for range b.N {
 		r := openRoomy(b, 4, 10*time.Minute, keepNothing)
@@ -264,7 +264,7 @@ func BenchmarkSpaceBurst(b *testing.B) {
 	}
 }
 
-// BenchmarkSpaceWritten: bytes written by bytes of frames, while chapters are sealed at once, with events kept and bodies not, and with both; with checkpoints and bases.
+// BenchmarkSpaceWritten: bytes written for each byte of frames, while chapters are sealed at once, with events kept and bodies not, and with both kept; checkpoints and bases included.
 func BenchmarkSpaceWritten(b *testing.B) {
 	for name, c := range map[string]struct {
 		policy event.HistoryPolicy
@@ -291,7 +291,7 @@ func BenchmarkSpaceWritten(b *testing.B) {
 	}
 }
 
-// sends is 5,000 a second, each by itself, and how long those took, from when they were due.
+// sends makes 5,000 sends a second, each by itself, and notes how long they took from when they were due.
 func (r *roomy) sends(q engine.Target, long time.Duration) (took []time.Duration) {
 	const rate, at = 5000, 5
 	in, rng := newInbox(), rand.New(rand.NewPCG(5, 5))
@@ -314,7 +314,7 @@ func (r *roomy) sends(q engine.Target, long time.Duration) (took []time.Duration
 	return took
 }
 
-// BenchmarkSpaceSends: 5,000 sends a second, all completed, without sealing and giving back, with it, and beside a reader of the live log.
+// BenchmarkSpaceSends: 5,000 sends a second, all completed: without sealing and giving back, with both, and beside a reader of the live log.
 func BenchmarkSpaceSends(b *testing.B) {
 	for _, c := range []struct {
 		name   string
@@ -393,7 +393,7 @@ func (r *roomy) readLive(ctx context.Context) {
 	}
 }
 
-// BenchmarkSpaceCold: messages that wait in one queue while others pass through another one of the same log: how often the bodies that wait are written, and memory.
+// BenchmarkSpaceCold: messages that wait in one queue while others pass through another one of the same log: it measures how often the bodies that wait are written, and memory.
 func BenchmarkSpaceCold(b *testing.B) {
 	for range b.N {
 		r := openRoomy(b, 1, -1, keepNothing)

@@ -72,7 +72,7 @@ func BenchmarkStart100GB(b *testing.B) {
 	}
 }
 
-// history makes a directory with much of it.
+// history makes a directory with much history.
 type history struct {
 	b   *testing.B
 	dir string
@@ -80,7 +80,7 @@ type history struct {
 	tag uint32
 }
 
-// wait makes the directory, with messages that wait and a checkpoint of them.
+// wait makes the directory, with waiting messages and a checkpoint of them.
 func (h *history) wait(messages int) {
 	store, err := log.Open(context.Background(), h.dir, log.Options{Partitions: 1})
 	if err != nil {
@@ -152,7 +152,7 @@ func (h *history) seal() {
 	}
 }
 
-// grow puts sealed files of that many bytes in all in the place of the last chapter: copies of a whole one that is there, each at its own addresses. The checkpoint
+// grow puts sealed files of that many bytes in all in the place of the last chapter: copies of a whole sealed file of the log, each at its own addresses. The checkpoint
 // moves behind them, and so does the end of the log.
 func (h *history) grow(bytes int64) {
 	dir := filepath.Join(h.dir, format.PartitionDir(0))
@@ -211,7 +211,7 @@ type pattern struct {
 	h    *history
 	head sealed.Header
 	foot sealed.Footer
-	rest []byte // what stands behind its blocks, but for the footer
+	rest []byte // what stands behind its blocks, except the footer
 	size int64
 }
 

@@ -24,7 +24,7 @@ func TestSweepNeedsAReceiver(t *testing.T) {
 		t.Fatalf("%d messages with a receiver of the dead-letter queue alone", got)
 	}
 	r := h.receiver(2, event.Main)
-	h.turn(&engine.Attach{Receiver: r}) // it has not asked for anything, as an SDK before it peeks
+	h.turn(&engine.Attach{Receiver: r}) // it has not asked for anything, like an SDK that is about to peek
 	if got := h.count(event.Main, index.Active); got != 7 {
 		t.Fatalf("%d messages with a receiver that never had credit", got)
 	}
@@ -52,7 +52,7 @@ func TestSweepNeedsAReceiver(t *testing.T) {
 	h.hears()
 }
 
-// Passes over a queue are a second apart at least, and farther the longer it is.
+// Passes over a queue are at least a second apart; the longer the queue, the farther apart.
 func TestSweepRate(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, testQueue())
@@ -85,7 +85,7 @@ func TestSweepRate(t *testing.T) {
 	}
 }
 
-// A pass that its receiver does not stay for is made again for the next one.
+// A pass whose receiver goes away before its end is made again for the next receiver.
 func TestSweepIsInterrupted(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, testQueue())
@@ -109,7 +109,7 @@ func TestSweepIsInterrupted(t *testing.T) {
 	}
 }
 
-// SM-184, 7.4: who holds a session is a receiver of its queue, who waits for one is not.
+// SM-184, 7.4: whoever holds a session is a receiver of its queue; whoever waits for one is not.
 func TestSweepOfASessionQueue(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, sessionQueue())
@@ -155,7 +155,7 @@ func TestDrainOverExpired(t *testing.T) {
 	if got := h.count(event.DeadLetter, index.Active); got != n {
 		t.Errorf("%d dead-lettered", got)
 	}
-	// Who gives up the drain keeps the credit.
+	// Whoever gives up the drain keeps the credit.
 	h.fill(15_000, time.Second)
 	h.now = h.now.Add(2 * time.Second)
 	h.loop.Turn([]engine.Request{{Command: &engine.Flow{Receiver: r, Limit: 20, Drain: true}}})
@@ -164,7 +164,7 @@ func TestDrainOverExpired(t *testing.T) {
 	h.hears()
 	h.fill(3, 0)
 	h.hears("1:45002", "1:45003")
-	// Who goes away is not told.
+	// Whoever goes away is not told.
 	h.fill(15_000, time.Second)
 	h.now = h.now.Add(2 * time.Second)
 	h.loop.Turn([]engine.Request{{Command: &engine.Flow{Receiver: r, Limit: 20, Drain: true}}})

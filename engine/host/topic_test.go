@@ -45,7 +45,7 @@ func packed(see *filter.Message) []byte {
 	return b
 }
 
-// readPacked finds that out.
+// readPacked finds out what filters see of a body made by packed.
 func readPacked(message []byte, into *filter.Message) (int, error) {
 	return 0, json.Unmarshal(message, into)
 }
@@ -60,7 +60,7 @@ func (b *broker) publish(t testing.TB, topic *engine.Entity, id string, at event
 	}
 }
 
-// holds is the ids of what is active in a subscription, by what it was sent with.
+// holds returns the ids, as they were sent, of the messages that are active in a subscription.
 func (b *broker) holds(t testing.TB, sub *engine.Entity) (ids []string) {
 	t.Helper()
 	reply, err := b.ask(t.Context(), sub.Hosts[0], &engine.Peek{Slice: event.Slice{Entity: sub.ID}, From: 1, Count: 100, MaxBytes: 1 << 20})
@@ -85,7 +85,7 @@ func sql(name, text string) event.Rule {
 	return event.Rule{Name: name, Filter: event.Filter{Kind: event.SQLFilter, Text: text}}
 }
 
-// SM-280, SM-290, SM-292, MA-086: rules work as soon as they are answered, and after a start, for what was scheduled, too.
+// SM-280, SM-290, SM-292, MA-086: rules are in force as soon as the command is answered, and after a start, for scheduled messages, too.
 func TestTopicOverRestarts(t *testing.T) {
 	t.Parallel()
 	dir, d := t.TempDir(), &dial{}
@@ -145,7 +145,7 @@ func TestScheduledAtOnce(t *testing.T) {
 	all := b.entity(t, event.Subscription, "events/Subscriptions/all")
 	a := make(answer, 200)
 	var requests []engine.Request
-	for i := range 100 { // one turn: scheduled, and by the next one it is time
+	for i := range 100 { // one turn: scheduled, and due by the next turn
 		see := visible(fmt.Sprint(i), nil)
 		requests = append(requests, engine.Request{Sink: a, Command: &engine.Send{Entity: topic, Slice: event.Slice{Entity: topic.ID},
 			Messages: []engine.Message{{ID: fmt.Append(nil, i), Body: packed(see), Properties: see, ScheduledFor: b.Now() + 1}}}})
@@ -171,7 +171,7 @@ func TestScheduledAtOnce(t *testing.T) {
 	t.Error("not all messages became active")
 }
 
-// Entities and rules that cannot be are refused, and a refused change has no effect (MA-113).
+// Entities and rules that are not allowed are refused, and a refused change has no effect (MA-113).
 func TestCatalogueRefusals(t *testing.T) {
 	t.Parallel()
 	b := openAt(t, t.TempDir(), &dial{})
@@ -218,7 +218,7 @@ func TestCatalogueRefusals(t *testing.T) {
 	b.close(t)
 }
 
-// List goes by lower-cased path, page by page (MA-070).
+// List is in the order of lower-cased paths, page by page (MA-070).
 func TestList(t *testing.T) {
 	t.Parallel()
 	b := openAt(t, t.TempDir(), &dial{})
@@ -262,8 +262,8 @@ func (b *broker) must(t testing.TB, path string) *engine.Entity {
 	return e
 }
 
-// Whoever asks for a change may go away at any instant (MA-110, MA-113): what was begun is carried to its end, so that nothing is
-// durable and not to be found.
+// Whoever asks for a change may go away at any instant (MA-110, MA-113): what was begun is completed, so that nothing is
+// durable but cannot be found.
 func TestWhoAsksGoesAway(t *testing.T) {
 	t.Parallel()
 	b := openAt(t, t.TempDir(), &dial{})

@@ -32,7 +32,7 @@ func sendOf(ids ...string) *engine.Send {
 	return cmd
 }
 
-// staged makes an operation part of the transaction, which it may be.
+// staged makes an operation part of the transaction, and fails the test if it is refused.
 func (h *hand) staged(op engine.Command) {
 	h.t.Helper()
 	if r := h.ask(stage(op)); r.Err != nil {
@@ -40,7 +40,7 @@ func (h *hand) staged(op engine.Command) {
 	}
 }
 
-// locked is the token of the next message.
+// locked locks the next message and returns its token.
 func (h *hand) locked() event.LockToken {
 	h.t.Helper()
 	r := h.receiver(1000+h.tag, event.Main)
@@ -71,8 +71,8 @@ func (h *hand) commits(id event.TransactionID) engine.Code {
 	return e.Code
 }
 
-// SM-235: on the loop's clock a transaction may take two minutes, to the tenth of a second. The loop wakes when they are over, notes it, and
-// the locks that were relied on end by their times.
+// SM-235: by the loop's clock a transaction may take two minutes, to the tenth of a second. The loop wakes when they are over and notes that;
+// the locks that the transaction relied on end when their own times are over.
 func TestTransactionTimeLimit(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, testQueue())
@@ -113,7 +113,7 @@ func TestTransactionTimeLimit(t *testing.T) {
 	}
 }
 
-// SM-370: a start knows of no transaction. What was staged is nowhere, and locks that were relied on end if their time is over.
+// SM-370: a start knows of no transaction. Nothing of what was staged is left, and the locks that the transaction relied on end if their time is over.
 func TestTransactionsVanishWithTheProcess(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, testQueue())
@@ -167,7 +167,7 @@ func TestLinksAndTransactions(t *testing.T) {
 	}
 }
 
-// A commit takes messages only where the partition does: stored data that turned out to be damaged refuses those that are staged.
+// A commit takes messages only where the partition does: once stored data has turned out to be damaged, staged messages are refused.
 func TestDamageStopsCommits(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, testQueue())
@@ -184,7 +184,7 @@ func TestDamageStopsCommits(t *testing.T) {
 	}
 }
 
-// The directory says that it may have transactions before anything is staged. Where that cannot be said none is begun, and none by a
+// The directory says that it may have transactions before anything is staged. Where it cannot say so, no transaction is begun, not even by a
 // later operation of the same transaction.
 func TestTransactionsAreMarkedFirst(t *testing.T) {
 	t.Parallel()
@@ -226,7 +226,7 @@ func TestTransactionsAreMarkedFirst(t *testing.T) {
 }
 
 // SM-230, SM-231, SM-244: whatever call of the file system a process dies in, between the first operation and the answer to the commit, a start finds
-// all of the transaction or nothing of it; all, if the commit was answered. Numbers that were told are nobody else's.
+// all of the transaction or nothing of it; all, if the commit was answered. Numbers that a client was told are given to nobody else.
 func TestCommitIsAllOrNothing(t *testing.T) {
 	t.Parallel()
 	found := map[string]int{}
@@ -239,7 +239,7 @@ func TestCommitIsAllOrNothing(t *testing.T) {
 			if c.committed && what != "all" {
 				t.Fatalf("call %d, %v: committed, and a start finds %s", k, mode, what)
 			}
-			if c.committed && c.disk.Calls()-c.before < k { // it lived
+			if c.committed && c.disk.Calls()-c.before < k { // the process survived
 				if found["nothing, answered false"] == 0 || found["all, answered false"] == 0 {
 					t.Errorf("not every case was met: %v", found)
 				}
@@ -259,7 +259,7 @@ type crash struct {
 	loop      *Loop
 	got       []engine.Reply
 	token     event.LockToken
-	number    event.SequenceNumber // that was told; 0: none was
+	number    event.SequenceNumber // that the client was told; 0: none
 	committed bool
 }
 
@@ -267,7 +267,7 @@ func (c *crash) Post(rs []engine.Reply) { c.got = append(c.got, rs...) }
 
 const crashTime = event.Time(1_000_000)
 
-// newCrash is a broker with a queue of two messages, one of them locked, that dies in call k from now on.
+// newCrash is a broker with a queue of two messages, one of them locked, that dies in the k-th call of the disk from now on.
 func newCrash(t *testing.T, k int) *crash {
 	t.Helper()
 	c := &crash{t: t, k: k, disk: faultfs.New(), token: event.LockToken{15: 9}}
@@ -308,7 +308,7 @@ func (c *crash) open() log.Partition {
 	return plog
 }
 
-// ask takes a command as far as the disk lets it; nil: there is no answer.
+// ask takes a command as far as the disk lets it get; nil: there is no answer.
 func (c *crash) ask(cmd engine.Command) *engine.Reply {
 	c.loop.Turn([]engine.Request{{Command: cmd, Sink: c, Tag: 77}})
 	for c.loop.Busy() && c.loop.recorder.err == nil {

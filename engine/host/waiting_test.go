@@ -13,7 +13,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Who has something to do, and in which order, follows from what was attached, asked for and observed. A line is a call, and behind the
+// Which receivers have something to do, and in which order, follows from what was attached, asked for and observed. A line is a call, and behind the
 // equals sign what comes of it; see waitingTest.call.
 func TestWaiting(t *testing.T) {
 	t.Parallel()
@@ -365,7 +365,7 @@ func (w *waitingTest) call(words []string) string {
 	return ""
 }
 
-// session is call for what happens to those that wait for one.
+// session carries out the lines about receivers that wait for a session.
 func (w *waitingTest) session(verb, word string) string {
 	switch verb {
 	case "waiter":
@@ -426,7 +426,7 @@ func (w *waitingTest) stored(slice event.Slice, what string, expires event.Time)
 	}
 }
 
-// receiver is call for what one asks for. One that drains is served at once.
+// receiver carries out the lines that say what a receiver asks for. One that drains is served at once.
 func (w *waitingTest) receiver(verb string, r *receiver, limit uint32, most int) string {
 	switch {
 	case w.w.receiver(r.Receiver) == nil: // it is gone
@@ -445,7 +445,7 @@ func (w *waitingTest) receiver(verb string, r *receiver, limit uint32, most int)
 	return ""
 }
 
-// turn serves whom Next gives, each queue with that many messages at most, and returns who got one.
+// turn serves the receivers that Next gives, with at most that many messages of each queue, and returns which of them got one.
 func (w *waitingTest) turn(most int) string {
 	var names []string
 	for q := w.w.Next(); q != nil; q = w.w.Next() {
@@ -510,7 +510,7 @@ func (w *waitingTest) number(word string) int {
 
 const thousands = 30_000
 
-// However many slices wake at once, they are served in order, and nothing is shifted for each that is: the one that is next stands where it
+// However many slices wake at once, they are served in order, and nothing is shifted when one is served: the next one stands where it
 // was put.
 func TestThousandsOfSlices(t *testing.T) {
 	t.Parallel()
@@ -534,7 +534,7 @@ func TestThousandsOfSlices(t *testing.T) {
 	}
 }
 
-// So are receivers of one queue with credit for one message each.
+// Receivers of one queue with credit for one message each are served in order, too, and nothing is shifted.
 func TestThousandsWithCredit(t *testing.T) {
 	t.Parallel()
 	w := newWaitingTest(t, thousands)
@@ -554,7 +554,7 @@ func TestThousandsWithCredit(t *testing.T) {
 	}
 }
 
-// Receivers that wait for a session leave in any order, and the others keep theirs.
+// Receivers that wait for a session leave in any order, and the others keep their order.
 func TestThousandsOfWaiters(t *testing.T) {
 	t.Parallel()
 	w := newWaitingTest(t, thousands)
@@ -582,7 +582,7 @@ func TestThousandsOfWaiters(t *testing.T) {
 	}
 }
 
-// attached is a receiver of an entity that is attached, and one that waits for a session until a time when that is not 0.
+// attached attaches a receiver to an entity; where the time is not 0, the receiver waits for a session until then.
 func attached(w *waitingTest, entity int, until event.Time) *receiver {
 	r := &receiver{until: until, Receiver: &engine.Receiver{Slice: event.Slice{Entity: event.EntityID(entity)}, Mode: engine.PeekLock,
 		Entity: &engine.Entity{ID: event.EntityID(entity)}}}
