@@ -14,6 +14,19 @@
 //
 // Decide and Apply use no clock, randomness, goroutine, I/O or map order, so a seed reproduces a run.
 //
+// # How a rule is written
+//
+// A rule first checks, which may refuse and adds nothing, and then enacts, which cannot refuse. What a check finds whose time is over
+// ends also when the command is refused (passed.go). The caller adopts an outcome before anything else happens to the partition, or asks
+// again (decision 25). What commands hold beside plain values is listed, with reasons, in values_test.go (decision 34).
+//
+// A publish is one event with all copies. What the rules in force said stands in it, so a replay needs no filter language. Rules are
+// compiled once, when they come into force; a message's properties are parsed once, by its connection.
+//
+// A message that belongs to a session is locked as long as the session is: its lock has no time of its own, and one event,
+// SessionReleased, gives all of them back. An expired message is not looked for by time: a pass over the queue is cheaper than an index
+// that every message with a time to live would have to be in, and it runs only when something has expired and somebody receives.
+//
 // # What the protocol side does
 //
 //	target, err := broker.Resolve("orders/$DeadLetterQueue")

@@ -22,6 +22,12 @@ func TestForwarding(t *testing.T) {
 	follow(t, "../../docs/guide/forwarding.md", newDirectory(t))
 }
 
+// A reader who looks for what a delivery waits for as the guide does sees what it shows.
+func TestWaiting(t *testing.T) {
+	t.Parallel()
+	follow(t, "../../docs/guide/waiting.md", newDirectory(t))
+}
+
 // A reader who fences a partition as the guide does sees what it shows of partitions that do not serve.
 func TestPartitions(t *testing.T) {
 	t.Parallel()
