@@ -42,7 +42,10 @@ func TestMain(m *testing.M) {
 func command(t *testing.T, connection string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
-	cmd.Env = []string{asCommand + "=1", "LEDGERBUS_CONNECTION_STRING=" + connection, "PATH=" + os.Getenv("PATH"), "GOCOVERDIR=" + t.TempDir()}
+	cmd.Env = []string{
+		asCommand + "=1", "LEDGERBUS_CONNECTION_STRING=" + connection, "PATH=" + os.Getenv("PATH"), "GOCOVERDIR=" + t.TempDir(),
+		"GORACE=atexit_sleep_ms=10", // built with -race, a process sleeps for a second before it ends, and there are hundreds
+	}
 	return cmd
 }
 
