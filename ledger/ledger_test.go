@@ -259,7 +259,7 @@ func TestSentenceOfLostLocks(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !strings.Contains(text.String(), c.want) {
-			t.Errorf("%s:\n%s", of, text.String())
+			t.Errorf("%s:\n%s; want strings.Contains(text.String(), c.want)", of, text.String())
 		}
 	}
 }
@@ -277,7 +277,7 @@ func TestParseInstant(t *testing.T) {
 	}
 	for _, text := range []string{"", "noon", "25:00", "-2 hours", "-99999999999d", "tomorrow 10:00"} {
 		if got, err := ParseInstant(text, now); !errors.Is(err, ErrQuestion) {
-			t.Errorf("%q: %s, %v", text, got, err)
+			t.Errorf("%q: %s, %v; want errors.Is(err, ErrQuestion)", text, got, err)
 		}
 	}
 }

@@ -259,6 +259,6 @@ func TestDumpGolden(t *testing.T) {
 	}
 	var out bytes.Buffer
 	if r, err := tools.Verify(&out, dir, tools.VerifyOptions{}); err != nil || len(r.Damaged) > 0 || r.Records != uint64(len(records)) {
-		t.Errorf("%v %+v\n%s", err, r, out.String())
+		t.Errorf("%v %+v\n%s; want len(r.Damaged) <= 0 && r.Records == uint64(len(records))", err, r, out.String())
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/index/replay"
 	"github.com/ledgerbus/ledgerbus/log"
@@ -261,7 +262,7 @@ func TestVerifyShowsNoKeys(t *testing.T) {
 		var out bytes.Buffer
 		r, err := tools.Verify(&out, dir, tools.VerifyOptions{})
 		if err != nil || (len(r.Damaged) > 0) != c.damaged {
-			t.Errorf("%s: %v, %v", name, err, r.Damaged)
+			t.Errorf("%s: %v, %v; want (len(r.Damaged) > 0) == c.damaged", name, err, r.Damaged)
 		}
 		clean(t, out.String())
 		found := false
@@ -292,7 +293,7 @@ func TestVerifySharedBodies(t *testing.T) {
 	dir := write(t, records(), true)
 	var out bytes.Buffer
 	if r, err := tools.Verify(&out, dir, tools.VerifyOptions{}); err != nil || len(r.Damaged) > 0 || len(r.Discarded) > 0 {
-		t.Fatalf("%v, %+v\n%s", err, r, out.String())
+		t.Fatalf("%v, %+v\n%s; want len(r.Damaged) <= 0 && len(r.Discarded) <= 0", err, r, out.String())
 	}
 	readable(t, dir, map[event.EntityID][]string{3: {"published", string(body), string(body) + "changes"}, 4: {"published", string(body) + "reason"}})
 
@@ -309,7 +310,7 @@ func TestVerifySharedBodies(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r, err := tools.Verify(io.Discard, dir, tools.VerifyOptions{}); err != nil || len(r.Damaged) != 1 {
-		t.Errorf("%v, %+v", err, r)
+		t.Errorf("%v, %+v; want len(r.Damaged) == 1", err, r)
 	}
 }
 
@@ -349,7 +350,7 @@ func readable(t *testing.T, dir string, want map[event.EntityID][]string) {
 			}
 		}
 	}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("%v, want %v", got, want)
+	if !cmp.Equal(got, want) {
+		t.Errorf("%v, want %v (-want +got):\n%s", got, want, cmp.Diff(want, got))
 	}
 }
