@@ -53,17 +53,17 @@ func write(t *testing.T, records [][]event.Event, checkpoint bool) string {
 	return dir
 }
 
-// fill sets every field of an event.
-func fill(v reflect.Value, n *int) {
+// fill sets every field of an event. Texts begin with text, and no two values that could be equal are.
+func fill(v reflect.Value, text string, n *int) {
 	*n++
 	switch x := v.Addr().Interface().(type) {
 	case *event.Arrival:
 		type fields event.Arrival
-		fill(reflect.ValueOf((*fields)(x)).Elem(), n)
+		fill(reflect.ValueOf((*fields)(x)).Elem(), text, n)
 		x.Hops = event.MaxHops
 		return
 	case *event.Blob:
-		x.Data = []byte("blob " + evil)
+		x.Data = []byte("blob " + text)
 	case *event.Slice:
 		*x = event.Slice{Entity: 4}
 	case *event.OriginID:
@@ -75,7 +75,7 @@ func fill(v reflect.Value, n *int) {
 	case *time.Duration:
 		*x = time.Duration(*n) * time.Second
 	case *[]byte:
-		*x = fmt.Append(nil, evil, *n)
+		*x = fmt.Append(nil, text, *n)
 	case *event.Secret:
 		*x = marker
 	case *event.EntityKind:
@@ -98,28 +98,44 @@ func fill(v reflect.Value, n *int) {
 		switch v.Kind() {
 		case reflect.Struct:
 			for i := range v.NumField() {
-				fill(v.Field(i), n)
+				fill(v.Field(i), text, n)
 			}
 		case reflect.Array:
 			for i := range v.Len() {
-				fill(v.Index(i), n)
+				fill(v.Index(i), text, n)
 			}
 		case reflect.Slice:
 			v.Set(reflect.MakeSlice(v.Type(), 2, 2))
 			for i := range v.Len() {
-				fill(v.Index(i), n)
+				fill(v.Index(i), text, n)
 			}
 		case reflect.String:
-			v.SetString(fmt.Sprint(evil, *n)) // what is equal before and after is not printed twice
+			v.SetString(fmt.Sprint(text, *n)) // what is equal before and after is not printed twice
 		case reflect.Pointer:
 			v.Set(reflect.New(v.Type().Elem()))
-			fill(v.Elem(), n)
+			fill(v.Elem(), text, n)
 		case reflect.Bool:
 			v.SetBool(true)
 		default:
 			v.SetUint(uint64(1 + *n%100))
 		}
 	}
+}
+
+// filled is an event of every kind with something in each of its fields.
+func filled(text string) (events []event.Event) {
+	var pool event.Pool
+	n := 0
+	for k := range 256 {
+		if ev := pool.New(event.Kind(k)); ev != nil && !ofBase(ev.Kind()) {
+			fill(reflect.ValueOf(ev).Elem(), text, &n)
+			if made, ok := ev.(*event.EntityCreated); ok {
+				made.KeyHash, made.Hosts, made.Slice.Entity = event.KeyHash, []byte{0, 0}, 11
+			}
+			events = append(events, ev)
+		}
+	}
+	return events
 }
 
 // names are the fields that must be printed of a struct; before an update booleans were the same.
@@ -186,18 +202,7 @@ func missing(path string, got any, t reflect.Type) (list []string) {
 // SM-372, S31, S33: of every event, with the worst values in all fields, every field is printed, but no control character and no key.
 func TestDumpEverything(t *testing.T) {
 	t.Parallel()
-	var pool event.Pool
-	var events []event.Event
-	n := 0
-	for k := range 256 {
-		if ev := pool.New(event.Kind(k)); ev != nil && !ofBase(ev.Kind()) {
-			fill(reflect.ValueOf(ev).Elem(), &n)
-			if made, ok := ev.(*event.EntityCreated); ok {
-				made.KeyHash, made.Hosts = event.KeyHash, []byte{0, 0}
-			}
-			events = append(events, ev)
-		}
-	}
+	events := filled(evil)
 	dir := write(t, [][]event.Event{events}, false)
 	var text, lines bytes.Buffer
 	for out, opts := range map[*bytes.Buffer]tools.DumpOptions{&text: {Bodies: true}, &lines: {JSON: true, Bodies: true}} {
