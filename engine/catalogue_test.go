@@ -33,7 +33,7 @@ func TestPaths(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := put(p, path); code(err) != want {
-			t.Errorf("%q: %v", path, err)
+			t.Errorf("%q: %v; want code(err) == want", path, err)
 		}
 		if n := p.index.Catalogue.Roots(); (n == 2) != (want == 0) {
 			t.Errorf("%q: %d entities", path, n)

@@ -75,7 +75,7 @@ func TestShortened(t *testing.T) {
 		before := slices.Clone(c.changes)
 		got, ok := shortened(c.changes, c.room)
 		if ok == c.not || !slices.Equal(before, c.changes) {
-			t.Errorf("%s: %t", c.name, ok)
+			t.Errorf("%s: %t; want ok != c.not && slices.Equal(before, c.changes)", c.name, ok)
 			continue
 		}
 		if !ok {

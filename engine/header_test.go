@@ -75,7 +75,7 @@ func TestSettlementFitsARecord(t *testing.T) {
 	} {
 		cmd.Slice, cmd.More = q, make([]event.LockToken, maxPublish>>16)
 		if r := m.ask(&cmd); refusal(r) != LockLost {
-			t.Errorf("%s: %v", name, r.Err)
+			t.Errorf("%s: %v; want refusal(r) == LockLost", name, r.Err)
 		}
 		cmd.More = make([]event.LockToken, maxPublish/(60<<10))
 		if r := m.ask(&cmd); refusal(r) != InvalidArgument {

@@ -40,7 +40,7 @@ func TestPutHistoryPolicy(t *testing.T) {
 		out := p.Decide(event.Time(i+1), &step.cmd)
 		var refusal *Error
 		if got := record(out.Events); got != step.want || errors.As(out.Reply.Err, &refusal) != (step.refused != 0) || refusal != nil && refusal.Code != step.refused {
-			t.Errorf("%d: %s, %v", i, got, out.Reply.Err)
+			t.Errorf("%d: %s, %v; want got == step.want && errors.As(out.Reply.Err, &refusal) == (step.refused != 0) && (refusal == nil || refusal.Code == step.refused)", i, got, out.Reply.Err)
 		}
 		if len(out.Events) > 0 {
 			adopt(p, &out)
@@ -48,7 +48,7 @@ func TestPutHistoryPolicy(t *testing.T) {
 	}
 	whole := p.HistoryPolicies().Whole()
 	if whole.Policy != (event.HistoryPolicy{Events: week.Events, Bodies: event.KeepNone, Undo: index.DefaultHistory.Policy.Undo}) || whole.Share != 20 || !whole.BeforeSends {
-		t.Errorf("%+v", whole)
+		t.Errorf("%+v; want whole.Policy == (event.HistoryPolicy{Events: week.Events, Bodies: event.KeepNone, Undo: index.DefaultHistory.Policy.Undo}) && whole.Share == 20 && whole.BeforeSends", whole)
 	}
 	for i := range maxHistoryPolicies + 1 {
 		out := p.Decide(100, &PutHistoryPolicy{Pattern: "q" + string(rune('a'+i%26)) + string(rune('a'+i/26%26)) + string(rune('a'+i/676)), Policy: week})

@@ -117,7 +117,7 @@ func TestPlace(t *testing.T) {
 		switch {
 		case c.want == -2:
 			if err == nil || err.Code != NotAllowed {
-				t.Errorf("%s: %v", c.name, err)
+				t.Errorf("%s: %v; want err != nil && err.Code == NotAllowed", c.name, err)
 			}
 		case err != nil:
 			t.Errorf("%s: %v", c.name, err)

@@ -109,7 +109,7 @@ func TestReasonIsSaidOnce(t *testing.T) {
 		adopt(p, &out)
 	}
 	if got := strings.Join(records, "; "); got != `MessagesBatchDeleted, because "x" "" of 1 by 0; MessagesBatchDeleted` {
-		t.Error(got)
+		t.Errorf("%+v, want `MessagesBatchDeleted, because \"x\" \"\" of 1 by 0; MessagesBatchDeleted`", got)
 	}
 }
 
@@ -120,7 +120,7 @@ func TestCheckReason(t *testing.T) {
 		strings.Repeat("x", event.MaxReason+1): false, "two\nlines": false, "a\x00b": false, "\xff": false,
 	} {
 		if err := CheckReason(reason); (err == nil) != ok {
-			t.Errorf("%.20q: %v", reason, err)
+			t.Errorf("%.20q: %v; want (err == nil) == ok", reason, err)
 		}
 	}
 }

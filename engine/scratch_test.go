@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -23,8 +24,8 @@ func TestBySlice(t *testing.T) {
 			want[id] = 1 + random.IntN(1000)
 			noted.set(id, want[id])
 		}
-		if got := maps.Collect(noted.each); !maps.Equal(got, want) {
-			t.Fatalf("%d slices: they are %v, want %v", slices, got, want)
+		if got := maps.Collect(noted.each); !cmp.Equal(got, want) {
+			t.Fatalf("%d slices: they are %v, want %v (-want +got):\n%s", slices, got, want, cmp.Diff(want, got))
 		}
 		noted.reset()
 		if len(maps.Collect(noted.each)) > 0 {

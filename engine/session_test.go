@@ -16,7 +16,7 @@ func TestMessageLimit(t *testing.T) {
 	for _, e := range []*Entity{topic, {ID: 2, Kind: event.Subscription, Topic: 1}} {
 		s := slice{decision: &p.decision, entity: e}
 		if limit := s.messageLimit(); limit != 256<<10 {
-			t.Errorf("%s: %d", e.Kind, limit)
+			t.Errorf("%s: %d, want %d", e.Kind, limit, 256<<10)
 		}
 	}
 }

@@ -261,7 +261,7 @@ func TestDecodeRefusesCatalogue(t *testing.T) {
 		src = append(src, 0) // no slices
 		x, err := Decode(src)
 		if ok := err == nil; ok != c.ok {
-			t.Errorf("%s: %v", c.name, err)
+			t.Errorf("%s: %v; want ok == c.ok", c.name, err)
 		}
 		if err == nil && !bytes.Equal(x.Encode(nil), src) {
 			t.Errorf("%s: encodings differ", c.name)
@@ -364,6 +364,6 @@ func BenchmarkManyRules(b *testing.B) {
 		}
 	}
 	if names := slices.Collect(maps.Keys(x.Catalogue.entities)); len(names) != 2 {
-		b.Fatal(names)
+		b.Fatalf("%+v; want len(names) == 2", names)
 	}
 }

@@ -187,7 +187,7 @@ func TestDecodeRefusesSlices(t *testing.T) {
 		}
 		_, err := Decode(src)
 		if ok := err == nil; ok != c.ok || !ok && !errors.Is(err, errEncoding) {
-			t.Errorf("%s: %v", c.name, err)
+			t.Errorf("%s: %v; want ok == c.ok && (ok || errors.Is(err, errEncoding))", c.name, err)
 		}
 		if err := tryDecode(src); err != nil {
 			t.Errorf("%s: %v", c.name, err)
@@ -241,7 +241,7 @@ func TestDecodeRefusesMoves(t *testing.T) {
 		src := x.Encode(nil)
 		_, err := Decode(src)
 		if ok := err == nil; ok != c.ok || !ok && !errors.Is(err, errEncoding) {
-			t.Errorf("%s: %v", c.name, err)
+			t.Errorf("%s: %v; want ok == c.ok && (ok || errors.Is(err, errEncoding))", c.name, err)
 		}
 		if err := tryDecode(src); err != nil {
 			t.Errorf("%s: %v", c.name, err)
@@ -250,7 +250,7 @@ func TestDecodeRefusesMoves(t *testing.T) {
 	nothing := append(New().Encode(nil), 0, 0)
 	for name, src := range map[string][]byte{"a clock that is none": nothing, "moves of no slice": append(nothing, 0), "moves of a slice that is not there": append(nothing, 1, 1, 0, 1, 0)} {
 		if _, err := Decode(src); !errors.Is(err, errEncoding) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: %v; want errors.Is(err, errEncoding)", name, err)
 		}
 	}
 }

@@ -45,7 +45,7 @@ func TestHistoryPolicy(t *testing.T) {
 		}
 	}
 	if h := c.History(); h.Since != 1000 || len(h.Patterns) != 5 {
-		t.Errorf("%+v", h)
+		t.Errorf("%+v; want h.Since == 1000 && len(h.Patterns) == 5", h)
 	}
 	x.Apply(7000, &event.HistoryPolicySet{Pattern: "orders/eu", Removed: true})
 	x.Apply(7000, &event.HistoryPolicySet{Pattern: "*", Removed: true})
@@ -82,7 +82,7 @@ func TestHistoryInTheState(t *testing.T) {
 		}
 		h := y.Catalogue.History()
 		if whole := h.Whole(); h.Since != 1 || whole.Share != 30 || !whole.BeforeSends || len(h.Patterns) != 2 || h.Patterns[1].Pattern != "A*" {
-			t.Errorf("%+v", h)
+			t.Errorf(`%+v; want h.Since == 1 && whole.Share == 30 && whole.BeforeSends && len(h.Patterns) == 2 && h.Patterns[1].Pattern == "A*"`, h)
 		}
 	}
 	var b bytes.Buffer

@@ -101,7 +101,7 @@ func TestMovesThatCannotBe(t *testing.T) {
 		func() {
 			defer func() {
 				if r := recover(); r == nil || !strings.HasPrefix(fmt.Sprint(r), "index: ") {
-					t.Errorf("%s: %v", c.name, r)
+					t.Errorf(`%s: %v; want r != nil && strings.HasPrefix(fmt.Sprint(r), "index: ")`, c.name, r)
 				}
 			}()
 			x.Apply(2, c.bad)

@@ -430,7 +430,7 @@ func rebased(t *testing.T, x *Index) *Index {
 	for ev := range snap.Base() {
 		rec, rest, err := dec.Record(0, [2]uint32{}, event.AppendRecord(nil, nil, x.LastAt(), []event.Event{ev}))
 		if err != nil || len(rest) > 0 {
-			t.Fatal(err, rest)
+			t.Fatalf("%+v %+v; want len(rest) <= 0", err, rest)
 		}
 		if err := r.Apply(rec.At, rec.Events[0]); err != nil {
 			t.Fatal(err)

@@ -193,7 +193,7 @@ func TestSnapshotEncodesInPieces(t *testing.T) {
 	defer s.Close()
 	var all pieces
 	if size, err := s.Encode(&all); err != nil || size != int64(all.buf.Len()) {
-		t.Fatal(size, err)
+		t.Fatalf("%+v %+v; want size == int64(all.buf.Len())", size, err)
 	}
 	if all.largest > pieceSize+1000 {
 		t.Errorf("a piece has %d bytes", all.largest)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -106,7 +107,7 @@ func TestTree(t *testing.T) {
 				v.frozen, v.now = v.now, v.now+1
 			default:
 				if got := asRows(kept[0].rows.root); !maps.Equal(got, kept[0].want) {
-					t.Fatalf("seed %d, step %d: a frozen tree has changed", seed, step)
+					t.Fatalf("seed %d, step %d: a frozen tree has changed (-want +got):\n%s", seed, step, cmp.Diff(kept[0].want, got))
 				}
 				if kept = kept[1:]; len(kept) == 0 {
 					v.frozen = 0
@@ -117,7 +118,7 @@ func TestTree(t *testing.T) {
 			}
 			if step%50 == 0 {
 				if got := asRows(tree.root); !maps.Equal(got, model) {
-					t.Fatalf("seed %d, step %d: %d rows, not %d", seed, step, len(got), len(model))
+					t.Fatalf("seed %d, step %d: %d rows, not %d (-want +got):\n%s", seed, step, len(got), len(model), cmp.Diff(model, got))
 				}
 				if tree.root != nil && tree.root.check(t, true) != len(model) {
 					t.Fatalf("seed %d, step %d: another number of rows", seed, step)

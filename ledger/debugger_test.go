@@ -101,7 +101,7 @@ func (m *model) debugger(from *Instant, l limits) *Debugger {
 	}
 	if from != nil {
 		if err := d.leap(m.t.Context(), *from); err != nil && !errors.Is(err, errBeginning) {
-			m.t.Fatal(err)
+			m.t.Fatalf("%+v; want (err == nil || errors.Is(err, errBeginning))", err)
 		}
 	}
 	m.t.Cleanup(d.Close)
@@ -192,7 +192,7 @@ func TestDebuggerBreaks(t *testing.T) {
 			all.compare(t, d, n)
 		}
 		if err := d.ahead(t.Context()); !errors.Is(err, errEnd) {
-			t.Fatal(err)
+			t.Fatalf("%+v; want errors.Is(err, errEnd)", err)
 		}
 		all.compare(t, d, len(all.events))
 		slices.Reverse(want)
@@ -206,7 +206,7 @@ func TestDebuggerBreaks(t *testing.T) {
 			all.compare(t, d, n)
 		}
 		if err := d.behind(t.Context()); !errors.Is(err, errBeginning) {
-			t.Fatal(err)
+			t.Fatalf("%+v; want errors.Is(err, errBeginning)", err)
 		}
 		all.compare(t, d, 0)
 	}
@@ -259,7 +259,7 @@ func TestDebuggerPrints(t *testing.T) {
 	for range 20 {
 		at := all.events[m.rng.IntN(len(all.events))].at
 		if err := d.leap(t.Context(), Instant{At: at}); err != nil && !errors.Is(err, errBeginning) {
-			t.Fatal(err)
+			t.Fatalf("%+v; want (err == nil || errors.Is(err, errBeginning))", err)
 		}
 		lines = nil
 		if err := d.Do(t.Context(), "print orders"); err != nil {
@@ -314,7 +314,7 @@ func TestDebuggerShows(t *testing.T) {
 		return strings.Join(texts, "\n")
 	}
 	if got := do("where"); got != "in front of the first event" {
-		t.Errorf("%q", got)
+		t.Errorf(`%q, want "in front of the first event"`, got)
 	}
 	do("break type = 'sent' AND entity = 'orders'")
 	got := do("c")
@@ -324,30 +324,30 @@ func TestDebuggerShows(t *testing.T) {
 		}
 	}
 	if got := do("b 1000"); got != "history begins here\nin front of the first event" {
-		t.Errorf("%q", got)
+		t.Errorf(`%q, want "history begins here\nin front of the first event"`, got)
 	}
 	if got := do("n 100000"); !strings.HasPrefix(got, "history ends here\n") || !strings.Contains(got, "@") {
-		t.Errorf("%q", got)
+		t.Errorf(`%q; want strings.HasPrefix(got, "history ends here\n") && strings.Contains(got, "@")`, got)
 	}
 	if got := do("help"); !strings.Contains(got, "no rule is run again") || strings.Count(got, "\n") != len(debugCommands()) {
-		t.Errorf("%q", got)
+		t.Errorf(`%q; want strings.Contains(got, "no rule is run again") && strings.Count(got, "\n") == len(debugCommands())`, got)
 	}
 	if got := do("l 3"); strings.Count(got, "\n") != 3 { // at the end: three before it, and itself
-		t.Errorf("%q", got)
+		t.Errorf(`%q; want strings.Count(got, "\n") == 3`, got)
 	}
 	if got := do("delete 1"); got != "breakpoint 1 is removed" {
-		t.Errorf("%q", got)
+		t.Errorf(`%q, want "breakpoint 1 is removed"`, got)
 	}
 	for _, bad := range []string{"nix", "n -1", "n 1x", "break", "break type IN", "break when orders", "break when nobody.active > 1", "delete 9", "go nowhere", "p @0/8", "p nobody", "p orders#999999",
 		"go @1/17", "break \x1b[31m"} {
 		if err := d.Do(t.Context(), bad); !errors.Is(err, ErrQuestion) && !errors.Is(err, ErrNothing) {
-			t.Errorf("%q: %v", bad, err)
+			t.Errorf("%q: %v; want (errors.Is(err, ErrQuestion) || errors.Is(err, ErrNothing))", bad, err)
 		} else if strings.Contains(err.Error(), "\x1b") {
 			t.Errorf("%q steers a terminal", err)
 		}
 	}
 	if err := d.Do(t.Context(), "q"); !errors.Is(err, ErrQuit) {
-		t.Error(err)
+		t.Errorf("%+v; want errors.Is(err, ErrQuit)", err)
 	}
 }
 
@@ -357,7 +357,7 @@ func TestDebuggerMarks(t *testing.T) {
 	m := newModel(t, 5)
 	d := m.debugger(nil, limits{trail: 4, trailBytes: 1 << 20, marks: 100, markBytes: 3000, markDistance: 4})
 	if err := d.seek(t.Context(), 1<<40); !errors.Is(err, errEnd) {
-		t.Fatal(err)
+		t.Fatalf("%+v; want errors.Is(err, errEnd)", err)
 	}
 	if n := d.kept(); n > 3000 || len(d.list) < 3 {
 		t.Errorf("%d marks of %d bytes", len(d.list), n)

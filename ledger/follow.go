@@ -136,8 +136,10 @@ func (v *visit) event(rec *replay.Record, i int, ev event.Event) {
 	m := v.note(rec, i, ev)
 	switch ev := ev.(type) {
 	case *event.MessageEnqueued:
+		m.session = sessionOf(ev.InSession, ev.SessionID)
 		m.about = v.stored(rec.At, ev.MessageID, &ev.Details, ev.Body.Size, ev.Arrival)
 	case *event.MessageScheduled:
+		m.session = sessionOf(ev.InSession, ev.SessionID)
 		m.about = v.stored(rec.At, ev.MessageID, &ev.Details, ev.Body.Size, ev.Arrival)
 	case *event.MessagePublished:
 		m.about = v.stored(rec.At, ev.MessageID, &ev.Details, ev.Body.Size, ev.Arrival)
@@ -180,6 +182,7 @@ func (v *visit) published(rec *replay.Record, i int, topic event.Slice, number e
 	m.verb, m.detail = "copied", "from "+v.n.message(topic, number)
 	for k := range copies {
 		if c := &copies[k]; c.Subscription == v.slice.Entity && c.Sequence == v.number {
+			m.session = sessionOf(c.InSession, c.SessionID)
 			if c.Rule != "" {
 				m.detail += ", by rule " + word(c.Rule)
 			}
@@ -190,6 +193,15 @@ func (v *visit) published(rec *replay.Record, i int, topic event.Slice, number e
 		}
 	}
 	v.add(node{topic, number})
+}
+
+// sessionOf returns a message's session, if it is in one.
+func sessionOf(in bool, id []byte) *string {
+	if !in {
+		return nil
+	}
+	s := string(id)
+	return &s
 }
 
 // addCopies follows the copies of a topic's message, unless one copy alone was asked for.

@@ -259,9 +259,50 @@ func TestSentenceOfLostLocks(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !strings.Contains(text.String(), c.want) {
-			t.Errorf("%s:\n%s", of, text.String())
+			t.Errorf("%s:\n%s; want strings.Contains(text.String(), c.want)", of, text.String())
 		}
 	}
+}
+
+// The sentence of a waiting message names the session that it waits for, and whether a receiver has that session.
+func TestSentenceOfSession(t *testing.T) {
+	t.Parallel()
+	dir := logdir.Open(t, t.TempDir(), log.Options{Partitions: 1})
+	defer dir.Close()
+	_, w := dir.Lead(0)
+	own := event.Envelope{Slice: event.Slice{Entity: 1}}
+	properties := event.Properties{LockDuration: time.Minute, MaxDeliveryCount: 10, RequiresSession: true}
+	dir.Append(w, 1000, &event.EntityCreated{Envelope: own, EntityKind: event.Queue, Path: "orders", HashVersion: 1, Hosts: []byte{0}, Properties: properties})
+	dir.Append(w, 2000, &event.MessageEnqueued{Envelope: own, Sequence: 1, MessageID: []byte("a"), EnqueuedAt: 2000, HasSession: true, InSession: true, SessionID: []byte("cart-7")})
+	dir.Append(w, 3000, &event.SessionAccepted{Envelope: own, SessionID: []byte("cart-8"), Token: event.LockToken{8}, LockedUntil: 90_000})
+	dir.Append(w, 4000, &event.MessageScheduled{Envelope: own, Sequence: 2, MessageID: []byte("b"), ScheduledFor: 5000, HasSession: true, InSession: true, SessionID: []byte("cart 9")})
+	dir.Append(w, 5000, &event.ScheduledActivated{Envelope: own, Sequence: 2, NewSequence: 3, EnqueuedAt: 5000})
+	story := func(of string) string {
+		t.Helper()
+		a, err := address.Parse(of)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var text strings.Builder
+		if err := New(dir, func(l Line) error { fmt.Fprintln(&text, l.Text); return nil }).Story(t.Context(), a, ""); err != nil {
+			t.Fatal(err)
+		}
+		return text.String()
+	}
+	wants := func(of, want string) {
+		t.Helper()
+		if got := story(of); !strings.Contains(got, want) {
+			t.Errorf("%s:\n%s\nwant %s", of, got, want)
+		}
+	}
+	wants("orders#1", "in a sentence: nobody has received it: it is in session cart-7, which nobody has accepted; history knows of no links")
+	wants("orders#2", `nobody has received it: it is in session "cart 9", which nobody has accepted;`)
+	token := event.LockToken{7}
+	dir.Append(w, 6000, &event.SessionAccepted{Envelope: own, SessionID: []byte("cart-7"), Token: token, LockedUntil: 66_000})
+	wants("orders#1", "it is in session cart-7, which a receiver has held since 1970-01-01T00:00:06.000Z;")
+	dir.Append(w, 7000, &event.MessageLocked{Envelope: own, Sequence: 1, Token: token})
+	dir.Append(w, 8000, &event.SessionReleased{Envelope: own, SessionID: []byte("cart-7"), Cause: event.ReleaseClosed, Returned: []event.Returned{{Sequence: 1, DeliveryCount: 1}}})
+	wants("orders#1", "in a sentence: it is waiting, after 1 attempt: it is in session cart-7, which nobody has held since 1970-01-01T00:00:08.000Z\n")
 }
 
 func TestParseInstant(t *testing.T) {
@@ -277,7 +318,7 @@ func TestParseInstant(t *testing.T) {
 	}
 	for _, text := range []string{"", "noon", "25:00", "-2 hours", "-99999999999d", "tomorrow 10:00"} {
 		if got, err := ParseInstant(text, now); !errors.Is(err, ErrQuestion) {
-			t.Errorf("%q: %s, %v", text, got, err)
+			t.Errorf("%q: %s, %v; want errors.Is(err, ErrQuestion)", text, got, err)
 		}
 	}
 }

@@ -103,7 +103,7 @@ func TestNewerBegins(t *testing.T) {
 		t.Fatalf("%d, %d rows, %q, %v", len(rows[0]), len(rows[1]), next, err)
 	}
 	if _, notes, next, err := m.asked(nil, Question{Verb: "events", After: FromNow, Entity: "later"}); err != nil || next == "" || len(notes) != 1 || !strings.Contains(notes[0], "later") {
-		t.Errorf("%q, %q, %v", notes, next, err)
+		t.Errorf(`%q, %q, %v; want next != "" && len(notes) == 1 && strings.Contains(notes[0], "later")`, notes, next, err)
 	}
 	for _, c := range []struct {
 		q    Question
@@ -119,11 +119,11 @@ func TestNewerBegins(t *testing.T) {
 	} {
 		c.q.Verb = "events"
 		if _, _, _, err := m.asked(nil, c.q); !errors.Is(err, c.kind) {
-			t.Errorf("%+v: %v", c.q, err)
+			t.Errorf("%+v: %v; want errors.Is(err, c.kind)", c.q, err)
 		}
 	}
 	var ends map[log.PartitionID]event.LSN
 	if ends, err = parsePlaces(next, 2); err != nil || places(ends) != next {
-		t.Errorf("%v, %v", ends, err)
+		t.Errorf("%v, %v; want places(ends) == next", ends, err)
 	}
 }

@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/ledgerbus/ledgerbus/index/replay"
 	"github.com/ledgerbus/ledgerbus/log"
@@ -59,6 +60,73 @@ func (l *Ledger) receivers(ctx context.Context, of event.Slice) (string, error) 
 		return fmt.Sprintf("history knows no receiver of %s", path), nil
 	}
 	return "history knows of no links", nil
+}
+
+// waitsFor says what keeps a waiting message from a receiver: the session that it is in, and while nobody has received it, who is there.
+func (l *Ledger) waitsFor(ctx context.Context, s *story, f fate) (string, error) {
+	var parts []string
+	if id := s.session(f.number); id != nil {
+		holder, err := l.session(ctx, f.number.slice, *id)
+		if err != nil {
+			return "", err
+		}
+		parts = append(parts, "it is in session "+word(*id)+", "+holder)
+	}
+	if f.tries == 0 {
+		receivers, err := l.receivers(ctx, f.number.slice)
+		if err != nil {
+			return "", err
+		}
+		parts = append(parts, receivers)
+	}
+	if len(parts) == 0 {
+		return "", nil
+	}
+	return ": " + strings.Join(parts, "; "), nil
+}
+
+// session is the one that a message is in under a number; nil: none, or history has no longer how it was sent. A scheduled message keeps it
+// when it is enqueued under another number.
+func (s *story) session(of node) (id *string) {
+	for i := range s.moments {
+		m := &s.moments[i]
+		if m.session != nil && (m.node == of || m.slice == of.slice && m.verb == "scheduled") {
+			id = m.session
+		}
+	}
+	return id
+}
+
+// session says who has a session of a slice, or since when nobody does.
+func (l *Ledger) session(ctx context.Context, of event.Slice, id string) (string, error) {
+	host, ok := l.names.host(of)
+	if !ok {
+		return "of an entity that is not known", nil
+	}
+	b, err := l.book(ctx, host)
+	if err != nil {
+		return "", err
+	}
+	said := "which nobody has accepted"
+	for rec, err := range replay.Found(ctx, b, log.Search{Kinds: []event.Kind{event.KindSessionAccepted, event.KindSessionReleased}}) {
+		if err != nil {
+			return "", err
+		}
+		for _, ev := range rec.Events {
+			b.see(ev)
+			switch ev := ev.(type) {
+			case *event.SessionAccepted:
+				if ev.Slice == of && string(ev.SessionID) == id {
+					said = fmt.Sprintf("which a receiver has held since %s", rec.At)
+				}
+			case *event.SessionReleased:
+				if ev.Slice == of && string(ev.SessionID) == id {
+					said = fmt.Sprintf("which nobody has held since %s", rec.At)
+				}
+			}
+		}
+	}
+	return said, nil
 }
 
 // repeats is how often the id of the message came again and was dropped.

@@ -25,21 +25,22 @@ type node struct {
 // moment is one thing that happened to a message.
 type moment struct {
 	node
-	book   *book
-	lsn    event.LSN
-	seq    int // in the order of its log
-	at     event.Time
-	origin event.OriginID
-	kind   event.Kind
-	verb   string
-	detail string
-	token  event.LockToken
-	until  event.Time // of a lock
-	count  uint32     // failed attempts
-	cause  event.Cause
-	wanted event.Wanted
-	reason string // with description, as it is shown
-	about  string // id, subject and size, as shown
+	book    *book
+	lsn     event.LSN
+	seq     int // in the order of its log
+	at      event.Time
+	origin  event.OriginID
+	kind    event.Kind
+	verb    string
+	detail  string
+	token   event.LockToken
+	until   event.Time // of a lock
+	count   uint32     // failed attempts
+	cause   event.Cause
+	wanted  event.Wanted
+	reason  string  // with description, as it is shown
+	about   string  // id, subject and size, as shown
+	session *string // message session that it is put into; nil: none
 }
 
 // Story tells the life of a message: under one number, or of all messages with an id.
@@ -57,12 +58,12 @@ func (l *Ledger) Story(ctx context.Context, of address.Address, messageID string
 		}
 	}
 	sentence := s.sentence()
-	if f := s.fate(); f.words == "WAITING" && f.tries == 0 {
-		receivers, err := l.receivers(ctx, f.number.slice)
+	if f := s.fate(); f.words == "WAITING" {
+		waits, err := l.waitsFor(ctx, s, f)
 		if err != nil {
 			return err
 		}
-		sentence += ": " + receivers
+		sentence += waits
 	}
 	if n := s.repeats(); n > 0 {
 		sentence = strings.TrimPrefix(sentence+"; ", "; ") + many(n, "message with its id came later and was dropped as a duplicate", "messages with its id came later and were dropped as duplicates")

@@ -7,6 +7,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/log/sealed"
+	"github.com/ledgerbus/ledgerbus/test/fixed"
 )
 
 // blockOf is a block with one stretch of that many bytes, decompressed.
@@ -26,46 +27,21 @@ func blockOf(t *testing.T, bytes int) *sealed.Data {
 	return d
 }
 
-// fakeMemory is memory of a fixed size. It must not be owed more than it has, and gets back no more than was taken.
-type fakeMemory struct {
-	t     *testing.T
-	all   int
-	taken int
-}
-
-func (p *fakeMemory) Take(n int) bool {
-	if p.taken+n > p.all {
-		return false
-	}
-	p.taken += n
-	return true
-}
-
-func (p *fakeMemory) Owe(n int) { p.taken += n }
-
-func (p *fakeMemory) Give(n int) {
-	if p.taken -= n; p.taken < 0 {
-		p.t.Errorf("%d bytes more are given back than were taken", -p.taken)
-	}
-}
-
-func (p *fakeMemory) Exceeds(int) bool { return p.taken > p.all }
-
 // Decision 41: blocks beyond the least are taken from memory before they are decompressed; without memory a new one takes the place of another, and when
 // there is less memory than was taken blocks are dropped.
 func TestF22BlockCacheTakesMemory(t *testing.T) {
 	t.Parallel()
 	data := blockOf(t, 60<<10)
 	block := data.Size()
-	memory := &fakeMemory{t: t, all: 16 * block}
-	c := newBlockCache(sealedCacheBytes, memory)
+	budget := &fixed.Memory{T: t, All: 16 * block}
+	c := newBlockCache(sealedCacheBytes, budget)
 	reads := 0
 	load := func(n int) {
 		t.Helper()
 		_, err := c.load(blockKey{block: n}, block, func() (*sealed.Data, error) {
 			reads++
-			if len(c.blocks)*block+block != c.size || c.size-leastCacheBytes > memory.taken {
-				t.Fatalf("block %d is read when %d bytes are counted and %d taken", n, c.size, memory.taken)
+			if len(c.blocks)*block+block != c.size || c.size-leastCacheBytes > budget.Taken {
+				t.Fatalf("block %d is read when %d bytes are counted and %d taken", n, c.size, budget.Taken)
 			}
 			return data, nil
 		})
@@ -75,8 +51,8 @@ func TestF22BlockCacheTakesMemory(t *testing.T) {
 	}
 	expect := func(when string, blocks, taken int) {
 		t.Helper()
-		if len(c.blocks) != blocks || c.size != blocks*block || memory.taken != taken {
-			t.Fatalf("%s: %d blocks of %d bytes are kept, want %d; %d bytes are taken, want %d", when, len(c.blocks), c.size, blocks, memory.taken, taken)
+		if len(c.blocks) != blocks || c.size != blocks*block || budget.Taken != taken {
+			t.Fatalf("%s: %d blocks of %d bytes are kept, want %d; %d bytes are taken, want %d", when, len(c.blocks), c.size, blocks, budget.Taken, taken)
 		}
 	}
 	for n := range leastCacheBytes / block {
@@ -91,17 +67,17 @@ func TestF22BlockCacheTakesMemory(t *testing.T) {
 	if reads != 100 {
 		t.Errorf("%d blocks were read, want 100", reads)
 	}
-	memory.all = 8 * block
+	budget.All = 8 * block
 	c.spare()
 	expect("there is half of it", leastCacheBytes/block+8, (leastCacheBytes/block+8)*block-leastCacheBytes)
-	memory.all = 0
+	budget.All = 0
 	c.spare()
 	expect("there is none", leastCacheBytes/block, 0)
 	load(100)
 	expect("there is none, and one is read", leastCacheBytes/block, 0)
 	c.clear()
 	expect("it is closed", 0, 0)
-	memory.all = 1 << 30
+	budget.All = 1 << 30
 	for n := range 200 {
 		load(n)
 	}

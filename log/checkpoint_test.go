@@ -352,7 +352,7 @@ func TestF6Checkpoints(t *testing.T) {
 		old, _ := quiet(t, -1)
 		old.fs.WriteFile(future, p)
 		if err := old.open(); err != nil || len(old.part.Checkpoints()) != 1 || len(old.part.Recovery().Discarded) != 1 {
-			t.Fatal(err, old.part.Recovery().Discarded)
+			t.Fatalf("%+v %+v; want len(old.part.Checkpoints()) == 1 && len(old.part.Recovery().Discarded) == 1", err, old.part.Recovery().Discarded)
 		}
 	})
 }
@@ -387,7 +387,7 @@ func TestSaveCheckpoint(t *testing.T) {
 	}
 	boom := errors.New("boom")
 	if err := w.part.SaveCheckpoint(at, func(io.Writer) error { return boom }); !errors.Is(err, boom) {
-		t.Fatal(err)
+		t.Fatalf("%+v; want errors.Is(err, boom)", err)
 	}
 	if err := errors.Join(w.stop(), w.open()); err != nil {
 		t.Fatal(err)

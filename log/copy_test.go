@@ -127,7 +127,7 @@ func (w *world) refusesToCopy(at event.LSN) {
 		return err
 	})
 	if !errors.Is(err, context.Canceled) {
-		t.Error(err)
+		t.Errorf("%+v; want errors.Is(err, context.Canceled)", err)
 	}
 }
 

@@ -349,7 +349,7 @@ func TestCleanMarker(t *testing.T) {
 	})
 	w.on(w.fs, func(w *world) {
 		if err := w.open(); err != nil || !w.part.Recovery().Clean {
-			t.Fatal(err)
+			t.Fatalf("%+v; want w.part.Recovery().Clean", err)
 		}
 	})
 }
@@ -372,7 +372,7 @@ func TestF9FaultNote(t *testing.T) {
 		w.w.Work()
 		w.fs.FailAt(1, faultfs.Fault{Err: errors.New("EIO"), DropPages: true}, false)
 		if err := w.work(); !errors.Is(err, log.ErrPoisoned) || !errors.Is(err, log.ErrUnknown) {
-			t.Fatal(err)
+			t.Fatalf("%+v; want errors.Is(err, log.ErrPoisoned) && errors.Is(err, log.ErrUnknown)", err)
 		}
 		w.fs.Hook(nil)
 		w.crash(faultfs.Kill)
@@ -415,10 +415,10 @@ func TestF13InUse(t *testing.T) {
 		dir := t.TempDir()
 		s := must(log.Open(ctx, dir, opts))(t)
 		if _, err := log.Open(ctx, dir, opts); !errors.Is(err, log.ErrInUse) {
-			t.Fatal(err)
+			t.Fatalf("%+v; want errors.Is(err, log.ErrInUse)", err)
 		}
 		if _, err := log.Open(ctx, dir, log.Options{FS: opts.FS, ReadOnly: true}); !errors.Is(err, log.ErrInUse) {
-			t.Fatal(err)
+			t.Fatalf("%+v; want errors.Is(err, log.ErrInUse)", err)
 		}
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
@@ -462,7 +462,7 @@ func TestP24Contained(t *testing.T) {
 		_, err := s.Open(ctx, 1)
 		var c *log.CorruptError
 		if !errors.As(err, &c) || c.Partition != 1 {
-			t.Fatal(err)
+			t.Fatalf("%+v; want errors.As(err, &c) && c.Partition == 1", err)
 		}
 		w := must(must(s.Open(ctx, 0))(t).Lead(ctx))(t)
 		if err := errors.Join(w.Close(), s.Close()); err != nil {
@@ -472,7 +472,7 @@ func TestP24Contained(t *testing.T) {
 	disk.Flip(names[0], 30, 1)
 	var c *log.CorruptError
 	if _, err := log.Open(ctx, simDir, opts); !errors.As(err, &c) || c.Partition != 0 {
-		t.Fatal(err)
+		t.Fatalf("%+v; want errors.As(err, &c) && c.Partition == 0", err)
 	}
 }
 
@@ -493,7 +493,7 @@ func TestCutIsKept(t *testing.T) {
 		for seed := range uint64(4) {
 			w.on(w.fs, func(w *world) {
 				if err := w.open(); err != nil || w.part.Recovery().CutBytes != int64(len(tail)) {
-					t.Fatal(err, w.part.Recovery().CutBytes)
+					t.Fatalf("%+v %+v; want w.part.Recovery().CutBytes == int64(len(tail))", err, w.part.Recovery().CutBytes)
 				}
 				kept := w.part.Recovery().CutFile
 				w.fs.CrashAt(k)

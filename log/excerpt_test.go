@@ -89,7 +89,7 @@ func TestExcerptOfFarBodies(t *testing.T) {
 			if f.Kind == Events {
 				records++
 				if f.LSN != frame || f.Next != frame+208 || !bytes.Equal(f.Records, record) {
-					t.Errorf("%+v", f)
+					t.Errorf("%+v; want f.LSN == frame && f.Next == frame+208 && bytes.Equal(f.Records, record)", f)
 				}
 			}
 		}

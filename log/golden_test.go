@@ -80,7 +80,7 @@ func TestGoldenHeader(t *testing.T) {
 	golden(t, "frame", entry)
 	var back format.Header
 	if ok, err := back.Decode(entry); !ok || err != nil || back != h {
-		t.Fatalf("%v %v\n%+v\n%+v", ok, err, back, h)
+		t.Fatalf("%v %v\n%+v\n%+v; want ok && back == h", ok, err, back, h)
 	}
 }
 
@@ -92,7 +92,7 @@ func TestGoldenNotes(t *testing.T) {
 	golden(t, "checkpoint", append(append([]byte(nil), head...), trailer...))
 	back, err := format.DecodeCheckpoint(head, trailer, format.CheckpointHead+100+format.CheckpointTrailer, 3, 0xabcd)
 	if err != nil || back != c {
-		t.Fatalf("%v %+v", err, back)
+		t.Fatalf("%v %+v; want back == c", err, back)
 	}
 }
 

@@ -73,7 +73,7 @@ func moveDown(t *testing.T, p *partition, i int, bodies []event.Blob, keep func(
 	for at := int64(0); s.base+event.LSN(at) < s.end; {
 		var h format.Header
 		if ok, err := h.Decode(file[at:]); !ok || err != nil {
-			t.Fatal(err)
+			t.Fatalf("%+v; want ok", err)
 		}
 		middle := part{at: at + format.BodiesAt, bytes: file[at+format.BodiesAt : at+h.RecordsAt()]}
 		for _, b := range bodies {

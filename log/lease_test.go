@@ -86,7 +86,7 @@ func TestLease(t *testing.T) {
 		t.Fatalf("%q, %d held", names, held())
 	}
 	if st, err := os.Stat(names[0]); err != nil || st.Mode().Perm() != 0o600 || st.Size() > format.MaxLease {
-		t.Errorf("%v %v", st, err)
+		t.Errorf("%v %v; want st.Mode().Perm() == 0o600 && st.Size() <= format.MaxLease", st, err)
 	}
 	now = now.Add(leaseEnds + time.Second)
 	if held() != 0 {

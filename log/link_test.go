@@ -115,7 +115,7 @@ func TestLinkToDirectory(t *testing.T) {
 	defer s.Close()
 	for how, open := range openers {
 		if err := open(itself); !errors.Is(err, log.ErrInUse) || err.Error() != "log: directory is in use by another process: "+dir {
-			t.Errorf("%s: %v", how, err)
+			t.Errorf(`%s: %v; want errors.Is(err, log.ErrInUse) && err.Error() == "log: directory is in use by another process: "+dir`, how, err)
 		}
 	}
 }
@@ -156,7 +156,7 @@ func TestDamageOfAll(t *testing.T) {
 			defer s.Close()
 			for _, id := range s.Partitions() {
 				if out, err := s.Partition(ctx, id, func(c *log.CorruptError) error { return c }); err != nil || out.Frames == 0 {
-					t.Errorf("%v, %+v", err, out)
+					t.Errorf("%v, %+v; want out.Frames != 0", err, out)
 				}
 			}
 		})

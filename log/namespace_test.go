@@ -142,10 +142,10 @@ func TestRaise(t *testing.T) {
 	w.old()
 	w.opts.ReadOnly = true
 	if err := w.open(); err != nil || w.store.Namespace().Format != 1 {
-		t.Fatal(err, w.store.Namespace())
+		t.Fatalf("%+v %+v; want w.store.Namespace().Format == 1", err, w.store.Namespace())
 	}
 	if _, err := w.part.Lead(ctx); !errors.Is(err, log.ErrReadOnly) {
-		t.Fatal(err)
+		t.Fatalf("%+v; want errors.Is(err, log.ErrReadOnly)", err)
 	}
 	if err := w.store.Close(); err != nil {
 		t.Fatal(err)
@@ -339,7 +339,7 @@ func TestUseAtOnce(t *testing.T) {
 	}
 	wg.Wait()
 	if text := must(w.fs.ReadFile(namespaceFile))(t); string(text) != namespaceText(2, `["base","marks","moves"]`) {
-		t.Errorf("%s", text)
+		t.Errorf("%s; want string(text) == namespaceText(2, `[\"base\",\"marks\",\"moves\"]`)", text)
 	}
 	calls := w.fs.Calls()
 	if err := w.store.Use("marks"); err != nil || w.fs.Calls() != calls {
@@ -367,7 +367,7 @@ func TestUseRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := w.store.Use("marks"); err == nil || !strings.Contains(err.Error(), `no capability "marks"`) {
-		t.Error(err)
+		t.Errorf("%+v; want err != nil && strings.Contains(err.Error(), `no capability \"marks\"`)", err)
 	}
 	if err := w.store.Close(); err != nil {
 		t.Fatal(err)
@@ -377,7 +377,7 @@ func TestUseRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := w.store.Use("moves"); !errors.Is(err, log.ErrReadOnly) {
-		t.Error(err)
+		t.Errorf("%+v; want errors.Is(err, log.ErrReadOnly)", err)
 	}
 	w.opts.Capabilities = []string{"moves", "Base"}
 	w.store.Close()

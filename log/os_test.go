@@ -242,7 +242,7 @@ func TestF5RotFoundByRead(t *testing.T) {
 	}
 	got, err := p.ReadBlob(b, []byte("kept"))
 	if !errors.Is(err, log.ErrChecksum) || !strings.Contains(err.Error(), fmt.Sprint(b.Position)) || string(got) != "kept" {
-		t.Fatal(err)
+		t.Fatalf(`%+v; want errors.Is(err, log.ErrChecksum) && strings.Contains(err.Error(), fmt.Sprint(b.Position)) && string(got) == "kept"`, err)
 	}
 	if _, err := p.ReadBlob(blobs[99], nil); err != nil {
 		t.Fatal(err)
@@ -288,10 +288,10 @@ func TestHuge(t *testing.T) {
 	<-tk.Done()
 	<-w.Lost()
 	if !errors.Is(tk.Err(), log.ErrPoisoned) {
-		t.Fatal(tk.Err())
+		t.Fatalf("%+v; want errors.Is(tk.Err(), log.ErrPoisoned)", tk.Err())
 	}
 	if err := w.Close(); !errors.Is(err, log.ErrPoisoned) {
-		t.Fatal(err)
+		t.Fatalf("%+v; want errors.Is(err, log.ErrPoisoned)", err)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
@@ -313,18 +313,18 @@ func TestReadOnly(t *testing.T) {
 	s := must(log.Open(ctx, dir, opts))(t)
 	p := must(s.Open(ctx, 0))(t)
 	if _, err := p.Lead(ctx); !errors.Is(err, log.ErrReadOnly) {
-		t.Fatal(err)
+		t.Fatalf("%+v; want errors.Is(err, log.ErrReadOnly)", err)
 	}
 	if err := p.SaveCheckpoint(8, nil); !errors.Is(err, log.ErrReadOnly) {
-		t.Fatal(err)
+		t.Fatalf("%+v; want errors.Is(err, log.ErrReadOnly)", err)
 	}
 	must(log.Open(ctx, dir, opts))(t).Close() // several may look
 	if _, err := log.Open(ctx, dir, log.Options{}); !errors.Is(err, log.ErrInUse) {
-		t.Fatal(err)
+		t.Fatalf("%+v; want errors.Is(err, log.ErrInUse)", err)
 	}
 	s.Close()
 	if after := names(); strings.Join(before, " ") != strings.Join(after, " ") {
-		t.Fatal(before, after)
+		t.Fatalf(`%+v %+v; want strings.Join(before, " ") == strings.Join(after, " ")`, before, after)
 	}
 	seg := filepath.Join(dir, p.Segments()[0].File)
 	os.Rename(seg, seg+".real")
@@ -333,10 +333,10 @@ func TestReadOnly(t *testing.T) {
 	defer s.Close()
 	var c *log.CorruptError
 	if _, err := s.Open(ctx, 0); !errors.As(err, &c) {
-		t.Fatal(err)
+		t.Fatalf("%+v; want errors.As(err, &c)", err)
 	}
 	if _, err := log.Open(ctx, filepath.Join(dir, "nothing"), opts); !errors.Is(err, os.ErrNotExist) {
-		t.Fatal(err)
+		t.Fatalf("%+v; want errors.Is(err, os.ErrNotExist)", err)
 	}
 }
 
@@ -347,7 +347,7 @@ func TestCancelled(t *testing.T) {
 	c, cancel := context.WithCancel(ctx)
 	cancel()
 	if _, err := log.Open(c, dir, log.Options{}); !errors.Is(err, context.Canceled) {
-		t.Fatal(err)
+		t.Fatalf("%+v; want errors.Is(err, context.Canceled)", err)
 	}
 	must(log.Open(ctx, dir, log.Options{}))(t).Close()
 }
@@ -373,11 +373,11 @@ func TestNewRunInOneProcess(t *testing.T) {
 		}
 		tk := w.Append(w.Batch())
 		if <-tk.Done(); !errors.Is(tk.Err(), log.ErrClosed) {
-			t.Fatal(tk.Err())
+			t.Fatalf("%+v; want errors.Is(tk.Err(), log.ErrClosed)", tk.Err())
 		}
 	}
 	if got := replay(t, p, 0); len(got) != 3 {
-		t.Fatal(got)
+		t.Fatalf("%+v; want len(got) == 3", got)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)

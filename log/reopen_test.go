@@ -290,10 +290,10 @@ func TestClosedPartitionHasNoFileOpen(t *testing.T) {
 		mu.Unlock()
 		w.send(1, 10, log.Durable)
 		if err := w.work(); (err != nil) != (fault.Err != nil) {
-			t.Fatal(err)
+			t.Fatalf("%+v; want (err != nil) == (fault.Err != nil)", err)
 		}
 		if err := w.w.Close(); (err != nil) != (fault.Err != nil) {
-			t.Fatal(err)
+			t.Fatalf("%+v; want (err != nil) == (fault.Err != nil)", err)
 		}
 		if open != 0 {
 			t.Errorf("%s: %d files are open", how, open)

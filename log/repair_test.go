@@ -265,7 +265,7 @@ func TestTailIsKeptAsItWas(t *testing.T) {
 		for w.Work() {
 		}
 		if <-k.Done(); !errors.Is(k.Err(), syscall.EIO) {
-			t.Fatal(k.Err())
+			t.Fatalf("%+v; want errors.Is(k.Err(), syscall.EIO)", k.Err())
 		}
 		disk = disk.Crash(rand.New(rand.NewPCG(1, 1)), faultfs.Kill)
 		opts.FS = disk

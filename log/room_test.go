@@ -90,7 +90,7 @@ func TestRoomAfterKill(t *testing.T) {
 			t.Fatal(err)
 		}
 		if r := w.part.Recovery(); r.CutBytes != 0 || r.CutFile != "" || r.Clean {
-			t.Fatalf("%+v", r)
+			t.Fatalf(`%+v; want r.CutBytes == 0 && r.CutFile == "" && !r.Clean`, r)
 		}
 		if err := w.life2(); err != nil {
 			t.Fatal(err)

@@ -117,7 +117,7 @@ func TestBlocksAreChecked(t *testing.T) {
 	dir := t.TempDir()
 	p, m, body, end := twoChapters(t, dir, -1)
 	if more, err := p.(log.Sealer).Seal(t.Context()); !more || err != nil {
-		t.Fatal(more, err)
+		t.Fatalf("%+v %+v; want more", more, err)
 	}
 	name := filepath.Join(dir, p.Segments()[0].File)
 	if err := end(); err != nil {

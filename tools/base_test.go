@@ -45,7 +45,7 @@ func cutLog(t *testing.T) (dir string, base log.BaseInfo, first event.LSN) {
 		}
 	}
 	if freed, err := replay.Cut(t.Context(), p, end, true); err != nil || freed == 0 {
-		t.Fatal(freed, err)
+		t.Fatalf("%+v %+v; want freed != 0", freed, err)
 	}
 	base, _ = p.(log.Bases).Base()
 	first, _ = p.Bounds()

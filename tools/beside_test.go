@@ -73,10 +73,10 @@ func TestBeside(t *testing.T) {
 	same()
 	var live bytes.Buffer // nobody uses the copy, and a broker may take it while it is read
 	if err := tools.Dump(&live, stopped, tools.DumpOptions{Beside: tools.Beside{Live: true, Notes: stopper{t, stopped}}}); err != nil || strings.Count(live.String(), "\n") < 26 {
-		t.Errorf("%v\n%.1000s", err, live.String())
+		t.Errorf("%v\n%.1000s; want strings.Count(live.String(), \"\\n\") >= 26", err, live.String())
 	}
 	if err := tools.Dump(&live, dir, tools.DumpOptions{Partition: 7}); !errors.Is(err, tools.ErrNoPartition) {
-		t.Error(err)
+		t.Errorf("%+v; want errors.Is(err, tools.ErrNoPartition)", err)
 	}
 }
 
@@ -125,7 +125,7 @@ func TestBesideDamage(t *testing.T) {
 	var want, got bytes.Buffer
 	stopped, err := tools.Verify(&want, dir, tools.VerifyOptions{})
 	if err != nil || stopped.Places != 2 {
-		t.Fatal(err, want.String())
+		t.Fatalf("%+v %+v; want stopped.Places == 2", err, want.String())
 	}
 	beside, err := tools.Verify(&got, dir, tools.VerifyOptions{Beside: tools.Beside{Live: true}})
 	if err != nil || beside.Places != 2 || got.String() != want.String() {

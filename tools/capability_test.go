@@ -47,7 +47,7 @@ func TestUnlistedCapability(t *testing.T) {
 			var out bytes.Buffer
 			r, err := tools.Verify(&out, dir, tools.VerifyOptions{})
 			if err != nil || len(r.Damaged) != len(c.want) || r.Records != uint64(len(records)) {
-				t.Fatalf("%v %+v\n%s", err, r, out.String())
+				t.Fatalf("%v %+v\n%s; want len(r.Damaged) == len(c.want) && r.Records == uint64(len(records))", err, r, out.String())
 			}
 			for i, want := range c.want {
 				if line := strings.Split(out.String(), "\n")[i]; !strings.HasPrefix(line, "DAMAGED ") || !strings.Contains(line, want) {

@@ -51,7 +51,7 @@ func TestReceive(t *testing.T) {
 	var said bytes.Buffer
 	found, err := in.Finish(&said)
 	if err != nil || found.Frames != 21 || said.Len() > 0 || in.Bytes < 20*300 {
-		t.Fatalf("%v %+v %s", err, found, said.String())
+		t.Fatalf("%v %+v %s; want found.Frames == 21 && said.Len() <= 0 && in.Bytes >= 20*300", err, found, said.String())
 	}
 	err = filepath.Walk(dir, func(path string, info os.FileInfo, err error) error {
 		if err == nil && info.Mode().Perm()&0o077 != 0 {
@@ -63,7 +63,7 @@ func TestReceive(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := os.Stat(dir + tools.PartialSuffix); !errors.Is(err, os.ErrNotExist) {
-		t.Error(err)
+		t.Errorf("%+v; want errors.Is(err, os.ErrNotExist)", err)
 	}
 	s, err := log.Open(t.Context(), dir, log.Options{})
 	if err != nil {

@@ -91,7 +91,7 @@ func TestDump(t *testing.T) {
 			t.Fatal(err, sc.Text())
 		}
 		if n == 1 && (v["Body"] != "secret \x1b]0;x\x07 body" || v["TimeToLive"] != "forever" || v["Event"] != "MessageEnqueued" || v["LSN"] == nil) {
-			t.Errorf("%v", v)
+			t.Errorf(`%v; want (n != 1 || v["Body"] == "secret \x1b]0;x\x07 body" && v["TimeToLive"] == "forever" && v["Event"] == "MessageEnqueued" && v["LSN"] != nil)`, v)
 		}
 	}
 	if n != 3 {
@@ -113,7 +113,7 @@ func TestVerify(t *testing.T) {
 	var out bytes.Buffer
 	r, err := tools.Verify(&out, dir, tools.VerifyOptions{})
 	if err != nil || len(r.Damaged) != 0 || r.Records != 4 {
-		t.Fatal(err, r, out.String())
+		t.Fatalf("%+v %+v %+v; want len(r.Damaged) == 0 && r.Records == 4", err, r, out.String())
 	}
 	for _, part := range []string{"00", "01"} { // both are reported
 		flip(t, dir, filepath.Join("partitions", part, "wal", "0000000001", "00000000000000000001"), 250)
@@ -121,7 +121,7 @@ func TestVerify(t *testing.T) {
 	out.Reset()
 	r, err = tools.Verify(&out, dir, tools.VerifyOptions{})
 	if err != nil || len(r.Damaged) != 2 || r.Damaged[1].Partition != 1 || strings.Count(out.String(), "DAMAGED") != 2 {
-		t.Fatal(err, r, out.String())
+		t.Fatalf(`%+v %+v %+v; want len(r.Damaged) == 2 && r.Damaged[1].Partition == 1 && strings.Count(out.String(), "DAMAGED") == 2`, err, r, out.String())
 	}
 	if err := tools.Dump(&out, dir, tools.DumpOptions{Partition: -1}); err == nil {
 		t.Fatal("dump of a damaged directory says nothing")
@@ -207,7 +207,7 @@ func TestRecordsThatNoStartTakes(t *testing.T) {
 	}
 	var out bytes.Buffer
 	if err := tools.Dump(&out, dir, tools.DumpOptions{Partition: -1}); err != nil || strings.Count(out.String(), "\n") != 3 {
-		t.Errorf("%v\n%s", err, out.String())
+		t.Errorf("%v\n%s; want strings.Count(out.String(), \"\\n\") == 3", err, out.String())
 	}
 
 	dir, at = made(strange{&event.MessageExpired{Envelope: env, Sequence: 1}})
@@ -264,10 +264,10 @@ func TestCopy(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := tools.Dump(&out, copied, tools.DumpOptions{Partition: 64}); !errors.Is(err, tools.ErrNoPartition) || out.Len() > 0 {
-		t.Fatal(err, out.String())
+		t.Fatalf("%+v %+v; want errors.Is(err, tools.ErrNoPartition) && out.Len() <= 0", err, out.String())
 	}
 	if r, err := tools.Verify(&out, copied, tools.VerifyOptions{}); err != nil || len(r.Damaged) > 0 {
-		t.Fatal(err)
+		t.Fatalf("%+v; want len(r.Damaged) <= 0", err)
 	}
 }
 
@@ -286,7 +286,7 @@ func FuzzVerify(f *testing.F) {
 		}
 		var out bytes.Buffer
 		if _, err := tools.Verify(&out, dir, tools.VerifyOptions{}); err != nil && !errors.Is(err, log.ErrFormat) {
-			t.Fatal(err)
+			t.Fatalf("%+v; want (err == nil || errors.Is(err, log.ErrFormat))", err)
 		}
 		tools.Dump(&out, dir, tools.DumpOptions{Bodies: true})
 		for _, r := range out.String() {

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/index/replay"
 	"github.com/ledgerbus/ledgerbus/log"
@@ -52,17 +53,17 @@ func write(t *testing.T, records [][]event.Event, checkpoint bool) string {
 	return dir
 }
 
-// fill sets every field of an event.
-func fill(v reflect.Value, n *int) {
+// fill sets every field of an event. Texts begin with text, and no two values that could be equal are.
+func fill(v reflect.Value, text string, n *int) {
 	*n++
 	switch x := v.Addr().Interface().(type) {
 	case *event.Arrival:
 		type fields event.Arrival
-		fill(reflect.ValueOf((*fields)(x)).Elem(), n)
+		fill(reflect.ValueOf((*fields)(x)).Elem(), text, n)
 		x.Hops = event.MaxHops
 		return
 	case *event.Blob:
-		x.Data = []byte("blob " + evil)
+		x.Data = []byte("blob " + text)
 	case *event.Slice:
 		*x = event.Slice{Entity: 4}
 	case *event.OriginID:
@@ -74,7 +75,7 @@ func fill(v reflect.Value, n *int) {
 	case *time.Duration:
 		*x = time.Duration(*n) * time.Second
 	case *[]byte:
-		*x = fmt.Append(nil, evil, *n)
+		*x = fmt.Append(nil, text, *n)
 	case *event.Secret:
 		*x = marker
 	case *event.EntityKind:
@@ -97,28 +98,44 @@ func fill(v reflect.Value, n *int) {
 		switch v.Kind() {
 		case reflect.Struct:
 			for i := range v.NumField() {
-				fill(v.Field(i), n)
+				fill(v.Field(i), text, n)
 			}
 		case reflect.Array:
 			for i := range v.Len() {
-				fill(v.Index(i), n)
+				fill(v.Index(i), text, n)
 			}
 		case reflect.Slice:
 			v.Set(reflect.MakeSlice(v.Type(), 2, 2))
 			for i := range v.Len() {
-				fill(v.Index(i), n)
+				fill(v.Index(i), text, n)
 			}
 		case reflect.String:
-			v.SetString(fmt.Sprint(evil, *n)) // what is equal before and after is not printed twice
+			v.SetString(fmt.Sprint(text, *n)) // what is equal before and after is not printed twice
 		case reflect.Pointer:
 			v.Set(reflect.New(v.Type().Elem()))
-			fill(v.Elem(), n)
+			fill(v.Elem(), text, n)
 		case reflect.Bool:
 			v.SetBool(true)
 		default:
 			v.SetUint(uint64(1 + *n%100))
 		}
 	}
+}
+
+// filled is an event of every kind with something in each of its fields.
+func filled(text string) (events []event.Event) {
+	var pool event.Pool
+	n := 0
+	for k := range 256 {
+		if ev := pool.New(event.Kind(k)); ev != nil && !ofBase(ev.Kind()) {
+			fill(reflect.ValueOf(ev).Elem(), text, &n)
+			if made, ok := ev.(*event.EntityCreated); ok {
+				made.KeyHash, made.Hosts, made.Slice.Entity = event.KeyHash, []byte{0, 0}, 11
+			}
+			events = append(events, ev)
+		}
+	}
+	return events
 }
 
 // names are the fields that must be printed of a struct; before an update booleans were the same.
@@ -185,18 +202,7 @@ func missing(path string, got any, t reflect.Type) (list []string) {
 // SM-372, S31, S33: of every event, with the worst values in all fields, every field is printed, but no control character and no key.
 func TestDumpEverything(t *testing.T) {
 	t.Parallel()
-	var pool event.Pool
-	var events []event.Event
-	n := 0
-	for k := range 256 {
-		if ev := pool.New(event.Kind(k)); ev != nil && !ofBase(ev.Kind()) {
-			fill(reflect.ValueOf(ev).Elem(), &n)
-			if made, ok := ev.(*event.EntityCreated); ok {
-				made.KeyHash, made.Hosts = event.KeyHash, []byte{0, 0}
-			}
-			events = append(events, ev)
-		}
-	}
+	events := filled(evil)
 	dir := write(t, [][]event.Event{events}, false)
 	var text, lines bytes.Buffer
 	for out, opts := range map[*bytes.Buffer]tools.DumpOptions{&text: {Bodies: true}, &lines: {JSON: true, Bodies: true}} {
@@ -261,7 +267,7 @@ func TestVerifyShowsNoKeys(t *testing.T) {
 		var out bytes.Buffer
 		r, err := tools.Verify(&out, dir, tools.VerifyOptions{})
 		if err != nil || (len(r.Damaged) > 0) != c.damaged {
-			t.Errorf("%s: %v, %v", name, err, r.Damaged)
+			t.Errorf("%s: %v, %v; want (len(r.Damaged) > 0) == c.damaged", name, err, r.Damaged)
 		}
 		clean(t, out.String())
 		found := false
@@ -292,7 +298,7 @@ func TestVerifySharedBodies(t *testing.T) {
 	dir := write(t, records(), true)
 	var out bytes.Buffer
 	if r, err := tools.Verify(&out, dir, tools.VerifyOptions{}); err != nil || len(r.Damaged) > 0 || len(r.Discarded) > 0 {
-		t.Fatalf("%v, %+v\n%s", err, r, out.String())
+		t.Fatalf("%v, %+v\n%s; want len(r.Damaged) <= 0 && len(r.Discarded) <= 0", err, r, out.String())
 	}
 	readable(t, dir, map[event.EntityID][]string{3: {"published", string(body), string(body) + "changes"}, 4: {"published", string(body) + "reason"}})
 
@@ -309,7 +315,7 @@ func TestVerifySharedBodies(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r, err := tools.Verify(io.Discard, dir, tools.VerifyOptions{}); err != nil || len(r.Damaged) != 1 {
-		t.Errorf("%v, %+v", err, r)
+		t.Errorf("%v, %+v; want len(r.Damaged) == 1", err, r)
 	}
 }
 
@@ -349,7 +355,7 @@ func readable(t *testing.T, dir string, want map[event.EntityID][]string) {
 			}
 		}
 	}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("%v, want %v", got, want)
+	if !cmp.Equal(got, want) {
+		t.Errorf("%v, want %v (-want +got):\n%s", got, want, cmp.Diff(want, got))
 	}
 }

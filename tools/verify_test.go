@@ -122,7 +122,7 @@ func TestVerifyNamesEveryPlace(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	if r.Places != 7 || len(r.Damaged) != 7 || r.All || len(r.Refused) != 2 {
-		t.Errorf("%+v", r)
+		t.Errorf("%+v; want r.Places == 7 && len(r.Damaged) == 7 && !r.All && len(r.Refused) == 2", r)
 	}
 
 	_, lines := verify(t, dir, tools.VerifyOptions{JSON: true})
@@ -172,7 +172,7 @@ func TestVerifyLines(t *testing.T) {
 	}
 	_, lines := verify(t, dir, tools.VerifyOptions{JSON: true})
 	if !strings.HasPrefix(lines[0], `{"Found":"damage","Partition":null,"File":"clean","Byte":0,"LSN":0,"Reason":"nobody `) {
-		t.Error(lines[0])
+		t.Errorf("%+v; want strings.HasPrefix(lines[0], `{\"Found\":\"damage\",\"Partition\":null,\"File\":\"clean\",\"Byte\":0,\"LSN\":0,\"Reason\":\"nobody `)", lines[0])
 	}
 	if err := os.Remove(filepath.Join(dir, "namespace.json")); err != nil {
 		t.Fatal(err)
@@ -196,10 +196,10 @@ func TestVerifyUnusedOfDamaged(t *testing.T) {
 	flip(t, dir, all[1].File, all[1].Offset+30)
 	saved, err := filepath.Glob(filepath.Join(dir, "partitions", "00", "checkpoints", "*.ckpt"))
 	if err != nil || len(saved) != 1 {
-		t.Fatal(saved, err)
+		t.Fatalf("%+v %+v; want len(saved) == 1", saved, err)
 	}
 	if r, got := verify(t, dir, tools.VerifyOptions{}); len(r.Discarded) != 0 {
-		t.Errorf("%+v\n%s", r, strings.Join(got, "\n"))
+		t.Errorf("%+v\n%s; want len(r.Discarded) == 0", r, strings.Join(got, "\n"))
 	}
 	for _, at := range []int64{2, 60} { // its header, its state
 		name, err := filepath.Rel(dir, saved[0])
@@ -209,7 +209,7 @@ func TestVerifyUnusedOfDamaged(t *testing.T) {
 		flip(t, dir, name, at)
 		r, got := verify(t, dir, tools.VerifyOptions{})
 		if r.Places != 1 || len(r.Discarded) != 1 || len(got) != 3 || !strings.HasPrefix(got[2], `unused file "`+name+`": "`) {
-			t.Errorf("%+v\n%s", r, strings.Join(got, "\n"))
+			t.Errorf("%+v\n%s; want r.Places == 1 && len(r.Discarded) == 1 && len(got) == 3 && strings.HasPrefix(got[2], `unused file \"`+name+`\": \"`)", r, strings.Join(got, "\n"))
 		}
 		flip(t, dir, name, at)
 	}
@@ -244,11 +244,11 @@ func TestVerifyAfterKill(t *testing.T) {
 	before := contents(t, copied)
 	r, got := verify(t, copied, tools.VerifyOptions{})
 	if r.Places != 0 || r.Tail != 0 || len(r.Discarded) != 0 || r.Records != 20 || len(got) != 1 || !strings.HasPrefix(got[0], "ok partition 0 LSN 8 to ") {
-		t.Errorf("%+v\n%s", r, strings.Join(got, "\n"))
+		t.Errorf("%+v\n%s; want r.Places == 0 && r.Tail == 0 && len(r.Discarded) == 0 && r.Records == 20 && len(got) == 1 && strings.HasPrefix(got[0], \"ok partition 0 LSN 8 to \")", r, strings.Join(got, "\n"))
 	}
 	var out bytes.Buffer
 	if err := tools.Dump(&out, copied, tools.DumpOptions{Partition: -1}); err != nil || strings.Count(out.String(), "\n") != 20 {
-		t.Errorf("%v\n%s", err, out.String())
+		t.Errorf("%v\n%s; want strings.Count(out.String(), \"\\n\") == 20", err, out.String())
 	}
 	if diff := cmp.Diff(before, contents(t, copied)); diff != "" {
 		t.Error("the copy was changed")
@@ -328,10 +328,10 @@ func TestVerifyClockSetBack(t *testing.T) {
 	var out bytes.Buffer
 	r, err := tools.Verify(&out, dir, tools.VerifyOptions{})
 	if err != nil || len(r.Damaged) != 0 || len(r.Discarded) != 0 || !strings.Contains(out.String(), "newest 2030-03-17T17:46:40.000Z") {
-		t.Errorf("%v, %+v\n%s", err, r, out.String())
+		t.Errorf("%v, %+v\n%s; want len(r.Damaged) == 0 && len(r.Discarded) == 0 && strings.Contains(out.String(), \"newest 2030-03-17T17:46:40.000Z\")", err, r, out.String())
 	}
 	out.Reset()
 	if err := tools.Dump(&out, dir, tools.DumpOptions{Partition: -1}); err != nil || !strings.Contains(out.String(), "2030-03-17T17:46:40.000Z 0/0 ClockSet  Number=1 Basis=\"wall\" From=\"2033-") {
-		t.Errorf("%v\n%s", err, out.String())
+		t.Errorf("%v\n%s; want strings.Contains(out.String(), \"2030-03-17T17:46:40.000Z 0/0 ClockSet  Number=1 Basis=\\\"wall\\\" From=\\\"2033-\")", err, out.String())
 	}
 }

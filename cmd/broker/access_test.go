@@ -61,7 +61,7 @@ func TestKeysOfAnEntity(t *testing.T) {
 		err = sender.Send(t.Context(), client.NewMessage([]byte("x")))
 	}
 	if client.Condition(err) != "amqp:link:detach-forced" {
-		t.Error(err)
+		t.Errorf(`%+v; want client.Condition(err) == "amqp:link:detach-forced"`, err)
 	}
 	if _, err := dialWith(t, srv, "app", "first", "orders"); err == nil {
 		t.Error("the old key is good")

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	sdk "github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/ledgerbus/ledgerbus/cmd/broker"
 	"github.com/ledgerbus/ledgerbus/cmd/settings"
@@ -117,18 +117,18 @@ func checkQueues(t *testing.T, c *sdk.Client, lost map[string]bool) {
 	t.Helper()
 	page, err := c.NewListQueuesRuntimePropertiesPager(nil).NextPage(t.Context())
 	if err != nil || len(page.QueueRuntimeProperties) != 9 {
-		t.Fatalf("%+v, %v", page, err)
+		t.Fatalf("%+v, %v; want len(page.QueueRuntimeProperties) == 9", page, err)
 	}
 	for _, q := range page.QueueRuntimeProperties {
 		if q.QueueName == "orders" { // of the harness
 			continue
 		}
 		if want := shown(lost[q.QueueName], 1); int64(q.ActiveMessageCount) != want || q.TotalMessageCount != want || (q.SizeInBytes > 0) == lost[q.QueueName] {
-			t.Errorf("%s: %+v", q.QueueName, q)
+			t.Errorf("%s: %+v; want int64(q.ActiveMessageCount) == want && q.TotalMessageCount == want && (q.SizeInBytes > 0) != lost[q.QueueName]", q.QueueName, q)
 		}
 		one, err := c.GetQueueRuntimeProperties(t.Context(), q.QueueName, nil)
 		if err != nil || one.ActiveMessageCount != q.ActiveMessageCount || one.SizeInBytes != q.SizeInBytes {
-			t.Errorf("%s: %+v, %v", q.QueueName, one, err)
+			t.Errorf("%s: %+v, %v; want one.ActiveMessageCount == q.ActiveMessageCount && one.SizeInBytes == q.SizeInBytes", q.QueueName, one, err)
 		}
 	}
 }
@@ -138,19 +138,19 @@ func checkTopics(t *testing.T, c *sdk.Client, lost map[string]bool) {
 	t.Helper()
 	page, err := c.NewListTopicsRuntimePropertiesPager(nil).NextPage(t.Context())
 	if err != nil || len(page.TopicRuntimeProperties) != 8 {
-		t.Fatalf("%+v, %v", page, err)
+		t.Fatalf("%+v, %v; want len(page.TopicRuntimeProperties) == 8", page, err)
 	}
 	for _, topic := range page.TopicRuntimeProperties {
 		if int64(topic.ScheduledMessageCount) != shown(lost[topic.TopicName], 0) || topic.SubscriptionCount != 1 {
-			t.Errorf("%s: %+v", topic.TopicName, topic)
+			t.Errorf("%s: %+v; want int64(topic.ScheduledMessageCount) == shown(lost[topic.TopicName], 0) && topic.SubscriptionCount == 1", topic.TopicName, topic)
 		}
 		subscriptions, err := c.NewListSubscriptionsRuntimePropertiesPager(topic.TopicName, nil).NextPage(t.Context())
 		if err != nil || len(subscriptions.SubscriptionRuntimeProperties) != 1 {
-			t.Fatalf("%s: %v", topic.TopicName, err)
+			t.Fatalf("%s: %v; want len(subscriptions.SubscriptionRuntimeProperties) == 1", topic.TopicName, err)
 		}
 		want := shown(lost[topic.TopicName], 1)
 		if s := subscriptions.SubscriptionRuntimeProperties[0]; int64(s.ActiveMessageCount) != want || s.TotalMessageCount != want {
-			t.Errorf("%s: %+v", topic.TopicName, s)
+			t.Errorf("%s: %+v; want int64(s.ActiveMessageCount) == want && s.TotalMessageCount == want", topic.TopicName, s)
 		}
 	}
 }
@@ -168,7 +168,7 @@ func checkOurs(t *testing.T, c *admin.Client, lost map[string]bool) {
 			unknown++
 		}
 		if q.Path != "orders" && (q.Runtime.Unknown != lost[q.Path] || q.Runtime.Active < 0 || q.Runtime.SizeBytes < 0) {
-			t.Errorf("%s: %+v", q.Path, q.Runtime)
+			t.Errorf(`%s: %+v; want (q.Path == "orders" || q.Runtime.Unknown == lost[q.Path] && q.Runtime.Active >= 0 && q.Runtime.SizeBytes >= 0)`, q.Path, q.Runtime)
 		}
 	}
 	if unknown == 0 || unknown == len(all) {
@@ -248,7 +248,7 @@ func TestManagementFromTheSocket(t *testing.T) {
 			{"GET", "/orders" + version, "", nil, 200, "<QueueDescription"},
 		} {
 			if status, text := ask(t, b, scheme, c.method, c.path, c.body, c.headers...); status != c.status || !strings.Contains(text, c.fragment) {
-				t.Errorf("%s %s %s %v: %d %s", scheme, c.method, c.path, c.headers, status, text)
+				t.Errorf("%s %s %s %v: %d %s; want status == c.status && strings.Contains(text, c.fragment)", scheme, c.method, c.path, c.headers, status, text)
 			}
 		}
 	}
@@ -285,10 +285,10 @@ func TestWhatWasGivenStays(t *testing.T) {
 		again()
 		rules, err := c.Rules(t.Context(), "events/Subscriptions/s")
 		if err != nil || len(rules) != 1 || !slices.Equal(rules[0].Filter.Parameters, times) || !slices.Equal(rules[0].Action.Parameters, times) {
-			t.Errorf("%+v, %v", rules, err)
+			t.Errorf("%+v, %v; want len(rules) == 1 && slices.Equal(rules[0].Filter.Parameters, times) && slices.Equal(rules[0].Action.Parameters, times)", rules, err)
 		}
-		if got := counts(t, c, event.Queue, "guarded").Properties.AccessRules; !reflect.DeepEqual(got, q.Properties.AccessRules) {
-			t.Errorf("%+v; want reflect.DeepEqual(got, q.Properties.AccessRules)", got)
+		if got := counts(t, c, event.Queue, "guarded").Properties.AccessRules; !cmp.Equal(got, q.Properties.AccessRules) {
+			t.Errorf("%+v (-want +got):\n%s", got, cmp.Diff(q.Properties.AccessRules, got))
 		}
 		sub := counts(t, c, event.Subscription, "events/Subscriptions/s")
 		if topic := counts(t, c, event.Topic, "events"); sub.AccessedAt != sub.CreatedAt || topic.AccessedAt != 0 {

@@ -119,7 +119,7 @@ func TestReasonOfAClock(t *testing.T) {
 			if strings.Contains(line, " ReasonGiven ") {
 				said++
 				if !strings.Contains(before, " ClockSet ") || !strings.Contains(line, `Reason="the battery was flat"`) {
-					t.Errorf("%s%s", before, line)
+					t.Errorf("%s%s; want strings.Contains(before, \" ClockSet \") && strings.Contains(line, `Reason=\"the battery was flat\"`)", before, line)
 				}
 			}
 			before = line
@@ -143,7 +143,7 @@ func healthOf(t *testing.T, srv *Server) []string {
 		Notices []string
 	}
 	if err := json.NewDecoder(answer.Body).Decode(&said); err != nil || said.Status != "healthy" {
-		t.Fatalf("%+v, %v", said, err)
+		t.Fatalf(`%+v, %v; want said.Status == "healthy"`, said, err)
 	}
 	return said.Notices
 }
@@ -176,7 +176,7 @@ func TestGate(t *testing.T) {
 	defer cancel()
 	g := newGate(1, ctx.Done())
 	if err := g.Health(ctx); !errors.Is(err, errStarting) {
-		t.Error(err)
+		t.Errorf("%+v; want errors.Is(err, errStarting)", err)
 	}
 	first := make(chan bool)
 	go func() { first <- g.wait() }()
@@ -217,7 +217,7 @@ func TestHealthBeforeTheGateOpens(t *testing.T) {
 		text, err := io.ReadAll(answer.Body)
 		answer.Body.Close()
 		if err != nil || answer.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(text), want) {
-			t.Errorf("%s: %d %s, %v", path, answer.StatusCode, text, err)
+			t.Errorf("%s: %d %s, %v; want answer.StatusCode == http.StatusServiceUnavailable && strings.Contains(string(text), want)", path, answer.StatusCode, text, err)
 		}
 	}
 }

@@ -30,13 +30,13 @@ func TestShareDescriptors(t *testing.T) {
 		d := shareDescriptors(test.limit)
 		if err := d.hold(test.partitions); err != nil {
 			if problems := (settings.Problems)(nil); test.wantConnections != 0 || !errors.As(err, &problems) {
-				t.Errorf("%+v: %v", test, err)
+				t.Errorf("%+v: %v; want test.wantConnections == 0 && errors.As(err, &problems)", test, err)
 			}
 			continue
 		}
 		l := d.bound(settings.Limits{Connections: test.connections, Unauthenticated: test.anonymous})
 		if l.Connections != test.wantConnections || l.Unauthenticated != test.wantNew {
-			t.Errorf("%+v: %+v", test, l)
+			t.Errorf("%+v: %+v; want l.Connections == test.wantConnections && l.Unauthenticated == test.wantNew", test, l)
 		}
 		if all := l.Connections + servicebus.Overhang + l.Unauthenticated + d.log + reserveDescriptors + ownDescriptors; all > test.limit {
 			t.Errorf("%+v: %d descriptors", test, all)

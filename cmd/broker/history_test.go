@@ -200,7 +200,7 @@ func TestHistoryOfLinks(t *testing.T) {
 		if strings.HasPrefix(history[0], "LinkOpened ") && len(history) > 2 && last == "LinkClosed stop" {
 			links[history[0]] = true
 		} else if slices.Contains(history, "LinkClosed stop") || strings.HasPrefix(history[0], "LinkOpened ") {
-			t.Errorf("%s: %q", by, history)
+			t.Errorf(`%s: %q; want !slices.Contains(history, "LinkClosed stop") && !strings.HasPrefix(history[0], "LinkOpened ")`, by, history)
 		}
 	}
 	for _, want := range []string{"LinkOpened sender", "LinkOpened receiver", "LinkOpened receiver dead-letter"} {
@@ -255,7 +255,7 @@ func TestProvenanceOfAnSDK(t *testing.T) {
 			t.Errorf("%s: product %q", e.Event, o.Product)
 		}
 		if o.Connection == 0 || o.Principal != "RootManageSharedAccessKey" || !strings.HasPrefix(o.RemoteAddress, "127.0.0.1:") || o.Entity != "orders" {
-			t.Errorf("%s: %+v", e.Event, o)
+			t.Errorf(`%s: %+v; want o.Connection != 0 && o.Principal == "RootManageSharedAccessKey" && strings.HasPrefix(o.RemoteAddress, "127.0.0.1:") && o.Entity == "orders"`, e.Event, o)
 		}
 		by[e.Event] = o
 	}

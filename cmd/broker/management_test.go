@@ -7,11 +7,11 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/ledgerbus/ledgerbus/cmd/settings"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/test/harness"
@@ -128,7 +128,7 @@ func TestManagementOverCrashes(t *testing.T) {
 	must(t, c.DeleteRule(ctx, "events/Subscriptions/none", "$Default"))
 	b.Crash()
 	if rules, err := c.Rules(ctx, "events/Subscriptions/none"); err != nil || len(rules) != 0 {
-		t.Fatalf("%v %v", rules, err)
+		t.Fatalf("%v %v; want len(rules) == 0", rules, err)
 	}
 	fresh := counts(t, c, event.Queue, "orders")
 	if fresh.AccessedAt != 0 {
@@ -156,8 +156,8 @@ func TestManagementOverCrashes(t *testing.T) {
 	}
 	b.Crash()
 	for path, kind := range managed {
-		if after := counts(t, c, kind, path).Runtime; !reflect.DeepEqual(any(after), holds[path]) {
-			t.Errorf("MA-106: %s had %+v, has %+v", path, holds[path], after)
+		if after := counts(t, c, kind, path).Runtime; !cmp.Equal(any(after), holds[path]) {
+			t.Errorf("MA-106: %s had %+v, has %+v (-want +got):\n%s", path, holds[path], after, cmp.Diff(holds[path], any(after)))
 		}
 	}
 	must(t, c.Delete(ctx, event.Topic, "events"))

@@ -22,11 +22,11 @@ func TestHistoryPolicies(t *testing.T) {
 		t.Helper()
 		got, err := connect(t, b.ConnectionString(), admin.Options{}).HistoryPolicies(t.Context())
 		if err != nil || got.Namespace != want.Namespace || len(got.Policies) != len(want.Policies) {
-			t.Fatalf("%+v, %v", got, err)
+			t.Fatalf("%+v, %v; want got.Namespace == want.Namespace && len(got.Policies) == len(want.Policies)", got, err)
 		}
 		for i := range want.Policies {
 			if got.Policies[i] != want.Policies[i] {
-				t.Errorf("%+v", got.Policies[i])
+				t.Errorf("%+v, want %+v", got.Policies[i], want.Policies[i])
 			}
 		}
 	}
@@ -39,7 +39,7 @@ func TestHistoryPolicies(t *testing.T) {
 		must(t, err)
 	}
 	if all, err := c.DeleteHistoryPolicy(t.Context(), "gone"); err != nil || len(all.Policies) != 1 {
-		t.Errorf("%+v, %v", all, err)
+		t.Errorf("%+v, %v; want len(all.Policies) == 1", all, err)
 	}
 	if _, err := c.DeleteHistoryPolicy(t.Context(), "gone"); err == nil || !strings.Contains(err.Error(), "Nothing is said") {
 		t.Errorf("deleted twice: %v", err)
@@ -71,7 +71,7 @@ func TestHistoryPoliciesOfSettings(t *testing.T) {
 	b.Crash()
 	all, err := connect(t, b.ConnectionString(), admin.Options{}).HistoryPolicies(t.Context())
 	if err != nil || len(all.Policies) != 2 || all.Policies[0].Pattern != "orders/*" || all.Policies[0].Bodies != "none" || all.Policies[1].Pattern != "audit" {
-		t.Errorf("%+v, %v", all, err)
+		t.Errorf(`%+v, %v; want len(all.Policies) == 2 && all.Policies[0].Pattern == "orders/*" && all.Policies[0].Bodies == "none" && all.Policies[1].Pattern == "audit"`, all, err)
 	}
 	b.Stop()
 	var dump strings.Builder

@@ -68,6 +68,6 @@ func TestNewDataDirectoryIsPrivate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if info, err := os.Stat(dir); err != nil || info.Mode() != 0o700|fs.ModeDir || strings.Contains(said.String(), "level=WARN") {
-		t.Errorf("%v, %v\n%s", info.Mode(), err, said)
+		t.Errorf("%v, %v\n%s; want info.Mode() == 0o700|fs.ModeDir && !strings.Contains(said.String(), \"level=WARN\")", info.Mode(), err, said)
 	}
 }

@@ -107,7 +107,7 @@ func TestPutEntitiesTellsOfChanges(t *testing.T) {
 		}
 	}
 	if target, err := srv.Engine().Resolve("d"); err != nil || target.Entity != entities[3] {
-		t.Errorf("%v, %v", target, err)
+		t.Errorf("%v, %v; want target.Entity == entities[3]", target, err)
 	}
 }
 

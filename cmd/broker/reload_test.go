@@ -36,7 +36,7 @@ func newPair(t *testing.T) pair {
 	p := pair{roots: x509.NewCertPool()}
 	text, err := os.ReadFile(authority)
 	if err != nil || !p.roots.AppendCertsFromPEM(text) {
-		t.Fatal(err)
+		t.Fatalf("%+v; want p.roots.AppendCertsFromPEM(text)", err)
 	}
 	if p.text, err = os.ReadFile(filepath.Join(folder, "server-with-key.pem")); err != nil {
 		t.Fatal(err)
@@ -50,7 +50,7 @@ func (p pair) handshake(t *testing.T, srv *Server) bool {
 	c, err := tls.Dial("tcp", srv.Addrs()[0].String(), &tls.Config{RootCAs: p.roots, ServerName: "localhost"})
 	if err != nil {
 		if unknown := (*tls.CertificateVerificationError)(nil); !errors.As(err, &unknown) {
-			t.Error(err)
+			t.Errorf("%+v; want errors.As(err, &unknown)", err)
 		}
 		return false
 	}
@@ -105,7 +105,7 @@ func TestCertificateReplaced(t *testing.T) {
 		srv.certificates.lookNow()
 		shown(name, second, first)
 		if err := srv.Reload(s); err == nil || !strings.Contains(err.Error(), file) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: %v; want err != nil && strings.Contains(err.Error(), file)", name, err)
 		}
 		shown(name+", again", second, first)
 	}
@@ -263,12 +263,12 @@ func TestAuthority(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	if _, err := Authority(dir); !errors.Is(err, fs.ErrNotExist) {
-		t.Error(err)
+		t.Errorf("%+v; want errors.Is(err, fs.ErrNotExist)", err)
 	}
 	srv := start(t, load(t, dir, nil))
 	text, err := Authority(dir)
 	if err != nil || strings.Contains(string(text), "PRIVATE") {
-		t.Fatal(err)
+		t.Fatalf(`%+v; want !strings.Contains(string(text), "PRIVATE")`, err)
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(text)

@@ -90,7 +90,7 @@ func TestMessagesSurviveARestart(t *testing.T) {
 	c := dial(t, second)
 	peeked, err := c.Peek(t.Context(), "orders", 1, 10)
 	if err != nil || len(peeked) != 1 || string(peeked[0].GetData()) != "kept" {
-		t.Fatalf("%v, %v", peeked, err)
+		t.Fatalf(`%v, %v; want len(peeked) == 1 && string(peeked[0].GetData()) == "kept"`, peeked, err)
 	}
 	r, err := c.NewReceiver(t.Context(), "orders", client.PeekLock)
 	if err != nil {
@@ -207,7 +207,7 @@ func TestHealth(t *testing.T) {
 	t.Parallel()
 	srv := start(t, load(t, t.TempDir(), map[string][]string{"listen": {"127.0.0.1:0", "127.0.0.1:0"}}))
 	if len(srv.Addrs()) != 2 {
-		t.Fatal(srv.Addrs())
+		t.Fatalf("%+v; want len(srv.Addrs()) == 2", srv.Addrs())
 	}
 	for _, addr := range srv.Addrs() {
 		for path, want := range map[string]string{"/health": `200 {"status":"healthy","message":"Service is healthy."}`, "/x": "401 <Error><Code>401</Code><Detail>MissingToken:"} {
@@ -227,7 +227,7 @@ func TestHealth(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := response.Status[:4] + string(body); !strings.HasPrefix(got, want) {
-				t.Errorf("%s: %q", path, got)
+				t.Errorf("%s: %q; want strings.HasPrefix(got, want)", path, got)
 			}
 		}
 	}
@@ -264,7 +264,7 @@ func TestRefusedClocks(t *testing.T) {
 	} {
 		err := checkClock(at)
 		if problems := (settings.Problems)(nil); good != (err == nil) || !good && (!errors.As(err, &problems) || problems[0].Where != "clock") {
-			t.Errorf("%v: %v", at, err)
+			t.Errorf(`%v: %v; want good == (err == nil) && (good || errors.As(err, &problems) && problems[0].Where == "clock")`, at, err)
 		}
 	}
 }

@@ -120,7 +120,7 @@ func TestSecondBrokerOnTheSameAddress(t *testing.T) {
 	srv := start(t, load(t, dir, nil))
 	second := load(t, dir, map[string][]string{"listen": {srv.Addrs()[0].String()}})
 	if _, err := Start(t.Context(), second); !errors.Is(err, log.ErrInUse) {
-		t.Error(err)
+		t.Errorf("%+v; want errors.Is(err, log.ErrInUse)", err)
 	}
 }
 
@@ -149,7 +149,7 @@ func TestConnectionBeforeReady(t *testing.T) {
 				t.Fatal(err)
 			}
 			if answer, err := io.ReadAll(c); err != nil || !strings.Contains(string(answer), `"status":"healthy"`) {
-				t.Errorf("%s: %q, %v", name, answer, err)
+				t.Errorf("%s: %q, %v; want strings.Contains(string(answer), `\"status\":\"healthy\"`)", name, answer, err)
 			}
 		}
 		if err := srv.Close(); err != nil {
@@ -174,7 +174,7 @@ func TestStopWhileReadingTheLog(t *testing.T) {
 	cancel()
 	srv := newServer(s)
 	if err := srv.open(ctx); !errors.Is(err, context.Canceled) || strings.Contains(said.String(), "refused") {
-		t.Errorf("%v\n%s", err, said)
+		t.Errorf("%v\n%s; want errors.Is(err, context.Canceled) && !strings.Contains(said.String(), \"refused\")", err, said)
 	}
 	if err := srv.Close(); err != nil {
 		t.Error(err)

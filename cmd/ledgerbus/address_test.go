@@ -10,11 +10,11 @@ func TestAddresses(t *testing.T) {
 	broker := startBroker(t)
 	for range 3 {
 		if r := execute(t, broker, "", "send", "orders", "--body", "x"); r.code != 0 {
-			t.Fatal(r)
+			t.Fatalf("%+v; want r.code == 0", r)
 		}
 	}
 	if r := execute(t, broker, "", "receive", "orders", "--dead-letter"); r.code != 0 {
-		t.Fatal(r)
+		t.Fatalf("%+v; want r.code == 0", r)
 	}
 	for _, c := range []struct {
 		args []string
@@ -36,7 +36,7 @@ func TestAddresses(t *testing.T) {
 	} {
 		r := execute(t, broker, "", c.args...)
 		if r.code != c.code || !strings.Contains(r.out+r.errOut, c.text) || strings.Count(r.out, "#") != c.n {
-			t.Errorf("%q: %+v", c.args, r)
+			t.Errorf(`%q: %+v; want r.code == c.code && strings.Contains(r.out+r.errOut, c.text) && strings.Count(r.out, "#") == c.n`, c.args, r)
 		}
 	}
 }

@@ -28,7 +28,7 @@ func executeWith(t *testing.T, env []string, stdin string, args ...string) resul
 	var out, errOut bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &out, &errOut
 	if err := cmd.Run(); err != nil && !errors.As(err, new(*exec.ExitError)) {
-		t.Fatal(err)
+		t.Fatalf("%+v; want (err == nil || errors.As(err, new(*exec.ExitError)))", err)
 	}
 	return result{cmd.ProcessState.ExitCode(), out.String(), errOut.String()}
 }
@@ -164,7 +164,7 @@ func TestContexts(t *testing.T) {
 
 	info, err := os.Stat(file)
 	if err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("%v, %v", info.Mode(), err)
+		t.Errorf("%v, %v; want info.Mode().Perm() == 0o600", info.Mode(), err)
 	}
 	for _, name := range []string{file, secret} {
 		if err := os.Chmod(name, 0o640); err != nil {
@@ -173,7 +173,7 @@ func TestContexts(t *testing.T) {
 	}
 	run(2, "ledgerbus: contexts: "+file+" holds keys and others may read it (mode 0640); chmod 600 it", "", "queue", "list")
 	if err := os.WriteFile(file, []byte("contexts: topsecret"), 0o600); err != nil || os.Chmod(file, 0o600) != nil {
-		t.Fatal(err)
+		t.Fatalf("%+v; want os.Chmod(file, 0o600) == nil", err)
 	}
 	run(2, "ledgerbus: contexts: "+file+" is not what ledgerbus context set writes", "", "queue", "list")
 	if err := os.Remove(file); err != nil {
@@ -195,7 +195,7 @@ func TestAskName(t *testing.T) {
 			t.Errorf("asked %q", asked.String())
 		}
 		if got := fmt.Sprint(err); (err == nil) != (want == "") || err != nil && (got != want || exitCode(err) != exitUsage) {
-			t.Errorf("%q: %v", typed, err)
+			t.Errorf(`%q: %v; want (err == nil) == (want == "") && (err == nil || got == want && exitCode(err) == exitUsage)`, typed, err)
 		}
 	}
 }
@@ -207,7 +207,7 @@ func TestSpans(t *testing.T) {
 	} {
 		d, err := parseSpan(in)
 		if err != nil || d != want {
-			t.Errorf("%s: %s, %v", in, d, err)
+			t.Errorf("%s: %s, %v; want d == want", in, d, err)
 		}
 		if back, err := parseSpan(spanText(d)); err != nil || back != d {
 			t.Errorf("%s: %s is read back as %s, %v", in, spanText(d), back, err)
@@ -217,12 +217,12 @@ func TestSpans(t *testing.T) {
 		time.Minute: "1m", 90 * time.Minute: "1h30m", time.Hour: "1h", 10 * time.Second: "10s", 24 * time.Hour: "1d", 36*time.Hour + time.Second: "1d12h0m1s", 100 * time.Minute: "1h40m", 0: "0s",
 	} {
 		if got := spanText(d); got != want {
-			t.Errorf("%d: %s", d, got)
+			t.Errorf("%d: %s, want %s", d, got, want)
 		}
 	}
 	for _, bad := range []string{"", "d", "5", "-1s", "soon", "P1Y", "1x", "99999d9999999h", "xd", "-1d", "110000d"} {
 		if d, err := parseSpan(bad); err == nil {
-			t.Errorf("%q: %s", bad, d)
+			t.Errorf("%q: %s; want err != nil", bad, d)
 		}
 	}
 }
@@ -238,11 +238,11 @@ func TestValues(t *testing.T) {
 		}
 	}
 	if v, err := parseValue("time:2026-01-31T08:00:00.1234567Z"); err != nil || v.Bits != 639054432001234567 {
-		t.Errorf("%+v, %v", v, err) // ticks as .NET counts them
+		t.Errorf("%+v, %v; want v.Bits == 639054432001234567", v, err) // ticks as .NET counts them
 	}
 	for _, bad := range []string{"int:", "int:1.5", "bool:maybe", "double:x", "decimal:1e5", "decimal:1.2.3", "uuid:5", "time:noon", "duration:soon", "null:x"} {
 		if v, err := parseValue(bad); err == nil {
-			t.Errorf("%s: %+v", bad, v)
+			t.Errorf("%s: %+v; want err != nil", bad, v)
 		}
 	}
 }
@@ -258,11 +258,11 @@ func TestFilters(t *testing.T) {
 	}
 	for i, c := range f.Conditions {
 		if c.Field != event.Field(i+1) {
-			t.Errorf("%d: %s", i, c.Field)
+			t.Errorf("%d: %s, want %s", i, c.Field, event.Field(i+1))
 		}
 	}
 	if g, err := parseCorrelation([]string{"ReplyToSessionId=x", "subject=y"}); err != nil || g.Conditions[0].Field != event.FieldReplyToSessionID || g.Conditions[1].Field != event.FieldLabel {
-		t.Errorf("%+v, %v", g, err)
+		t.Errorf("%+v, %v; want g.Conditions[0].Field == event.FieldReplyToSessionID && g.Conditions[1].Field == event.FieldLabel", g, err)
 	}
 }
 

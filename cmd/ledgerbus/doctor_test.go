@@ -65,7 +65,7 @@ func TestDoctor(t *testing.T) {
 		}
 	}
 	if sound.code != 0 {
-		t.Fatalf("%+v", sound)
+		t.Fatalf("%+v; want sound.code == 0", sound)
 	}
 	wants(t, sound.out, `warning  settings     serve takes them: no file, .*development mode`, `ok +permissions  all of \d+ files and directories are their owner's alone\n`, `ok +disk +\d+ \wiB of \d+ \wiB are free\n|warning +disk `,
 		`sync +4 KiB are durable after \d\S* \(median\), \d\S* \(p99\); 2 at once: \d+\.\d times as many a second, 4 at once: .*, 8 at once: `,
@@ -93,7 +93,7 @@ func TestDoctor(t *testing.T) {
 		c.harm(dir)
 		r := execute(t, "", "", "doctor", "--data", dir, "-o", "json")
 		if got := verdicts(t, r); r.code != c.code || !slices.Contains(got[c.check], c.verdict) {
-			t.Errorf("%s: %v\n%+v", c.name, got, r)
+			t.Errorf("%s: %v\n%+v; want r.code == c.code && slices.Contains(got[c.check], c.verdict)", c.name, got, r)
 		}
 	}
 	config := filepath.Join(t.TempDir(), "bus.yaml")
@@ -101,11 +101,11 @@ func TestDoctor(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r := execute(t, "", "", "doctor", "--data", data, "--config", config); r.code != 1 || !strings.Contains(r.out, "bad      settings") || !strings.Contains(r.out, "colour") {
-		t.Errorf("%+v", r)
+		t.Errorf(`%+v; want r.code == 1 && strings.Contains(r.out, "bad      settings") && strings.Contains(r.out, "colour")`, r)
 	}
 	for _, args := range [][]string{{"x"}, {"--live"}, {"--config", "x"}, {"--data", filepath.Join(data, "nothing")}, {"--data", data, "--context", "x"}} {
 		if r := execute(t, "", "", append([]string{"doctor"}, args...)...); r.code != 2 {
-			t.Errorf("%q: %+v", args, r)
+			t.Errorf("%q: %+v; want r.code == 2", args, r)
 		}
 	}
 }
@@ -137,7 +137,7 @@ func flip(t *testing.T, dir string) {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(dir, "partitions", "*", "sealed", "*"))
 	if err != nil || len(names) == 0 {
-		t.Fatalf("%v, %v", names, err)
+		t.Fatalf("%v, %v; want len(names) != 0", names, err)
 	}
 	text, err := os.ReadFile(names[0])
 	if err != nil {
@@ -157,27 +157,27 @@ func TestDoctorOfBroker(t *testing.T) {
 	troubled(t, broker)
 	asked := execute(t, broker, "", "doctor")
 	if asked.code != 0 {
-		t.Fatalf("%+v", asked)
+		t.Fatalf("%+v; want asked.code == 0", asked)
 	}
 	wants(t, asked.out, `ok +health +it takes messages, and answers after `, `ok +clock +`, `ok +partitions +4 partitions, each serves, and no damage is known\n`, `3 checks, 0 warnings, 0 bad\n$`)
 	if r := execute(t, "", "", "doctor", "--data", data); r.code != 0 || !strings.Contains(r.out, "each checksum is right") {
-		t.Errorf("%+v", r)
+		t.Errorf(`%+v; want r.code == 0 && strings.Contains(r.out, "each checksum is right")`, r)
 	}
 	if left, err := filepath.Glob(filepath.Join(data, "doctor-*")); err != nil || left != nil {
-		t.Errorf("%v, %v", left, err)
+		t.Errorf("%v, %v; want left == nil", left, err)
 	}
 	if r := execute(t, broker, "", "partition", "fence", "2", "--reason", "a test"); r.code != 0 {
-		t.Fatalf("%+v", r)
+		t.Fatalf("%+v; want r.code == 0", r)
 	}
 	if r := execute(t, broker, "", "doctor"); r.code != 1 || !strings.Contains(r.out, "partition 2 is fenced") {
-		t.Errorf("%+v", r)
+		t.Errorf(`%+v; want r.code == 1 && strings.Contains(r.out, "partition 2 is fenced")`, r)
 	}
 	nobody := "Endpoint=sb://127.0.0.1:1;SharedAccessKeyName=a;SharedAccessKey=b;UseDevelopmentEmulator=true"
 	if r := execute(t, nobody, "", "doctor"); r.code != 1 || !strings.Contains(r.errOut, "is the broker running") {
-		t.Errorf("%+v", r)
+		t.Errorf(`%+v; want r.code == 1 && strings.Contains(r.errOut, "is the broker running")`, r)
 	}
 	wrong := strings.Replace(broker, "SAS_KEY_VALUE", "d3Jvbmc=", 1)
 	if r := execute(t, wrong, "", "doctor"); r.code != 1 || !strings.Contains(r.out, "bad      partitions") {
-		t.Errorf("%+v", r)
+		t.Errorf(`%+v; want r.code == 1 && strings.Contains(r.out, "bad      partitions")`, r)
 	}
 }

@@ -195,7 +195,7 @@ func (f *entityFile) export() {
 		out := filepath.Join(filepath.Dir(f.name), name)
 		f.run(0, "", "entities", "export", "--file", out)
 		if info, err := os.Stat(out); err != nil || info.Mode().Perm() != 0o600 { // reliability.md S34
-			t.Errorf("%s: %v, %v", name, info.Mode(), err)
+			t.Errorf("%s: %v, %v; want info.Mode().Perm() == 0o600", name, info.Mode(), err)
 		}
 		f.run(0, "nothing to be done", "entities", "apply", out, "--prune")
 	}
@@ -246,7 +246,7 @@ func TestEntitiesElsewhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := s.run(0, "…", "entities", "apply", file, "-o", "json"); !strings.Contains(got, `{"action":"create","kind":"Queue","path":"source","fields":[{"name":"MaxDeliveryCount","new":"7"},`) {
-		t.Errorf("%s", got)
+		t.Errorf("%s; want strings.Contains(got, `{\"action\":\"create\",\"kind\":\"Queue\",\"path\":\"source\",\"fields\":[{\"name\":\"MaxDeliveryCount\",\"new\":\"7\"},`)", got)
 	}
 	before := ns.written()
 	s.run(0, "nothing to be done", "entities", "apply", file)
@@ -283,13 +283,13 @@ func TestCountsThatAreUnknown(t *testing.T) {
 		t.Errorf(`%s; want got[slices.Index(got, "messages")+1] == "?"`, got)
 	}
 	if got := s.run(0, "…", "queue", "show", "lost", "-o", "json"); !strings.HasPrefix(got, `{"name":"lost",`) || strings.Contains(got, "active") || strings.Contains(got, "sizeBytes") {
-		t.Errorf("%s", got)
+		t.Errorf("%s; want strings.HasPrefix(got, `{\"name\":\"lost\",`) && !strings.Contains(got, \"active\") && !strings.Contains(got, \"sizeBytes\")", got)
 	}
 	if got := s.run(0, "…", "queue", "list", "-o", "csv"); !strings.Contains(got, ",true,false"+strings.Repeat(",", 12)+"\n") || !strings.Contains(got, ",2,2,0,0,0,0,7,") {
 		t.Errorf(`%s; want strings.Contains(got, ",true,false"+strings.Repeat(",", 12)+"\n") && strings.Contains(got, ",2,2,0,0,0,0,7,")`, got)
 	}
 	if got := s.run(0, "…", "entities", "export"); !strings.Contains(got, `"lost"`) || !strings.Contains(got, `"sound"`) {
-		t.Errorf("%s", got)
+		t.Errorf("%s; want strings.Contains(got, `\"lost\"`) && strings.Contains(got, `\"sound\"`)", got)
 	}
 	const undone = ": nothing was done; add --confirm "
 	s.run(2, "ledgerbus: deleting queue lost at "+host+" loses an unknown number of messages"+undone+"lost if that is meant", "queue", "delete", "lost")

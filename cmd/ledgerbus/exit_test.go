@@ -143,10 +143,10 @@ func TestServeIsStoppedWhileStarting(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := serve(ctx, s, nil, &out); err != nil || out.Len() > 0 {
-		t.Errorf("%v, %q", err, &out)
+		t.Errorf("%v, %q; want out.Len() <= 0", err, &out)
 	}
 	if text := said.String(); !strings.Contains(text, `level=INFO msg="stopped while starting"`) || strings.Contains(text, "level=ERROR") {
-		t.Error(text)
+		t.Errorf("%+v; want strings.Contains(text, `level=INFO msg=\"stopped while starting\"`) && !strings.Contains(text, \"level=ERROR\")", text)
 	}
 	for err, want := range map[error]bool{
 		context.Canceled: true, fmt.Errorf("engine: %w", context.Canceled): true, errors.New("x"): false, nil: false,
@@ -217,7 +217,7 @@ func TestServeLosesItsDirectory(t *testing.T) {
 	execute(t, p.connection, "", "send", "orders", "--body", "x")
 	err := p.Wait()
 	if text := p.errOut.String(); p.ProcessState.ExitCode() != exitIO || !strings.Contains(text, "\nledgerbus: engine: partition ") || !strings.Contains(text, "progress note: ") {
-		t.Errorf("%v\n%s", err, text)
+		t.Errorf("%v\n%s; want p.ProcessState.ExitCode() == exitIO && strings.Contains(text, \"\\nledgerbus: engine: partition \") && strings.Contains(text, \"progress note: \")", err, text)
 	}
 }
 
@@ -237,7 +237,7 @@ func TestServeAfterAKill(t *testing.T) {
 	_ = p.Wait() // it was killed
 	segments, err := filepath.Glob(filepath.Join(data, "partitions", "00", "wal", "*", "*"))
 	if err != nil || len(segments) != 1 {
-		t.Fatalf("%v, %v", segments, err)
+		t.Fatalf("%v, %v; want len(segments) == 1", segments, err)
 	}
 	log, err := os.ReadFile(segments[0])
 	if err != nil {

@@ -45,7 +45,7 @@ func TestFollow(t *testing.T) {
 		}
 		want := []string{"Type Entity Number", "sent orders 1", "dead orders 1", "sent orders 2", "sent orders 3", "sent orders 4", "dead orders 2", "dead orders 3"}
 		if strings.Join(got, "\n") != strings.Join(want, "\n") {
-			t.Errorf("%q: %q\n%s", source, got, errOut.String())
+			t.Errorf("%q: %q\n%s; want strings.Join(got, \"\\n\") == strings.Join(want, \"\\n\")", source, got, errOut.String())
 		}
 		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 			t.Error(err)
@@ -63,7 +63,7 @@ func TestFollow(t *testing.T) {
 		{[]string{"events", "-f", "--where", "type IN"}, "--where"},
 	} {
 		if r := execute(t, broker, "", c.args...); r.code != 2 || !strings.Contains(r.errOut, c.text) {
-			t.Errorf("%q: %+v", c.args, r)
+			t.Errorf("%q: %+v; want r.code == 2 && strings.Contains(r.errOut, c.text)", c.args, r)
 		}
 	}
 }
@@ -94,7 +94,7 @@ func TestFollowBreaksOff(t *testing.T) {
 			return end
 		})
 		if !errors.Is(err, end) {
-			t.Fatal(err)
+			t.Fatalf("%+v; want errors.Is(err, end)", err)
 		}
 	}
 	next := func(at string) wire.Line { return line("answer", "up to", print.Named(ledger.NextField, at)) }
@@ -106,12 +106,12 @@ func TestFollowBreaksOff(t *testing.T) {
 	}
 	look(nil, note, row("@0/24", "g"), next("@0/32,@1/16"))
 	if got := strings.Join(strings.Fields(out.String()), " "); got != "a b c partition 2 is away d e f g" {
-		t.Errorf("%q", got)
+		t.Errorf(`%q, want "a b c partition 2 is away d e f g"`, got)
 	}
 	if err := f.look(func(func(*wire.Line) error) error { return nil }); err == nil || !strings.Contains(err.Error(), "where to go on") {
-		t.Error(err)
+		t.Errorf(`%+v; want err != nil && strings.Contains(err.Error(), "where to go on")`, err)
 	}
 	if err := f.look(func(heard func(*wire.Line) error) error { l := row("nowhere", "h"); return heard(&l) }); err == nil || !strings.Contains(fmt.Sprint(err), "place") {
-		t.Error(err)
+		t.Errorf(`%+v; want err != nil && strings.Contains(fmt.Sprint(err), "place")`, err)
 	}
 }

@@ -14,7 +14,7 @@ func TestPartOfTheLog(t *testing.T) {
 		t.Helper()
 		r := execute(t, "", "", append(append([]string{"log", "dump"}, args...), data)...)
 		if r.code != 0 {
-			t.Fatalf("%q: %+v", args, r)
+			t.Fatalf("%q: %+v; want r.code == 0", args, r)
 		}
 		return strings.Split(strings.TrimSuffix(r.out, "\n"), "\n")
 	}
@@ -68,7 +68,7 @@ func TestPartOfTheLog(t *testing.T) {
 		{[]string{"log", "dump", data, "--where", "type IN"}, 2, "--where"},
 	} {
 		if r := execute(t, "", "", c.args...); r.code != c.code || !strings.Contains(r.errOut, c.text) {
-			t.Errorf("%q: %+v", c.args, r)
+			t.Errorf("%q: %+v; want r.code == c.code && strings.Contains(r.errOut, c.text)", c.args, r)
 		}
 	}
 }

@@ -61,7 +61,7 @@ func execute(t *testing.T, connection, stdin string, args ...string) result {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &out, &errOut
 	err := cmd.Run()
 	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
-		t.Fatal(err)
+		t.Fatalf("%+v; want (err == nil || errors.As(err, &exit))", err)
 	}
 	return result{cmd.ProcessState.ExitCode(), out.String(), errOut.String()}
 }
@@ -208,7 +208,7 @@ func TestSendPeekReceive(t *testing.T) {
 		t.Fatalf(`%+v; want sent.code == 0 && strings.HasPrefix(sent.out, "1 message to orders, acknowledged in ")`, sent)
 	}
 	if r := execute(t, broker, "second\nthird \x1b[31m\n", "send", "orders", "--batch", "10", "-o", "json"); r.code != 0 || !strings.Contains(r.out, `"acknowledged":2`) {
-		t.Fatalf("%+v", r)
+		t.Fatalf("%+v; want r.code == 0 && strings.Contains(r.out, `\"acknowledged\":2`)", r)
 	}
 
 	peeked := messages(t, execute(t, broker, "", "peek", "orders", "-o", "json"))

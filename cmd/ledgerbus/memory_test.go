@@ -51,7 +51,7 @@ func TestBoundMemory(t *testing.T) {
 	debug.SetMemoryLimit(123 << 20)
 	limit, tell := boundMemory(0)
 	if tell(); limit != 123<<20 || debug.SetMemoryLimit(-1) != 123<<20 || !strings.Contains(said.String(), "GOMEMLIMIT") {
-		t.Errorf("%d, %s", debug.SetMemoryLimit(-1), &said)
+		t.Errorf(`%d, %s; want limit == 123<<20 && debug.SetMemoryLimit(-1) == 123<<20 && strings.Contains(said.String(), "GOMEMLIMIT")`, debug.SetMemoryLimit(-1), &said)
 	}
 	t.Setenv("GOMEMLIMIT", "")
 	said.Reset()

@@ -31,7 +31,7 @@ func troubled(t *testing.T, broker string) {
 		{"receive", "orders", "--complete"},
 	} {
 		if r := execute(t, broker, "", args...); r.code != 0 {
-			t.Fatalf("%q: %+v", args, r)
+			t.Fatalf("%q: %+v; want r.code == 0", args, r)
 		}
 	}
 }
@@ -66,10 +66,10 @@ func TestPastOfBroker(t *testing.T) {
 		}
 	}
 	if r := execute(t, broker, "", "at", "now", "--live"); r.code != 2 || !strings.Contains(r.errOut, "--live") {
-		t.Errorf("%+v", r)
+		t.Errorf(`%+v; want r.code == 2 && strings.Contains(r.errOut, "--live")`, r)
 	}
 	if r := execute(t, "", "", "at", "now", "--data", data, "-c", broker); r.code != 2 || !strings.Contains(r.errOut, "either --data or") {
-		t.Errorf("%+v", r)
+		t.Errorf(`%+v; want r.code == 2 && strings.Contains(r.errOut, "either --data or")`, r)
 	}
 	stop()
 	if len(all) < 40 {
@@ -126,7 +126,7 @@ func TestAt(t *testing.T) {
 		{[]string{"audit", "orders#1"}, 2, "ledgerbus story orders#1"},
 	} {
 		if r := execute(t, "", "", append(c.args, "--data", data)...); r.code != c.code || !strings.Contains(r.errOut, c.text) {
-			t.Errorf("%q: %+v", c.args, r)
+			t.Errorf("%q: %+v; want r.code == c.code && strings.Contains(r.errOut, c.text)", c.args, r)
 		}
 	}
 }
@@ -149,7 +149,7 @@ func TestPastHelp(t *testing.T) {
 	for _, name := range []string{"story", "why", "at", "diff", "when", "audit", "events", "trace", "doctor"} {
 		r := execute(t, "", "", name, "--help")
 		if r.code != 0 || !strings.Contains(r.out, "   ledgerbus "+name+" ") || !strings.Contains(r.out, "--data value") || !strings.Contains(r.out, "text, json for one object per line, or csv") {
-			t.Errorf("%s: %+v", name, r)
+			t.Errorf(`%s: %+v; want r.code == 0 && strings.Contains(r.out, "   ledgerbus "+name+" ") && strings.Contains(r.out, "--data value") && strings.Contains(r.out, "text, json for one object per line, or csv")`, name, r)
 		}
 	}
 }

@@ -21,7 +21,7 @@ func TestWhoSeesABar(t *testing.T) {
 		{true, false, 1_000_000, false, false}, {false, false, 1_000_000, true, false}, {true, false, 0, false, false},
 	} {
 		if got := (audience{c.out, c.err}).sees(c.total, c.printed); got != c.want {
-			t.Errorf("%+v: %v", c, got)
+			t.Errorf("%+v: %v, want %v", c, got, c.want)
 		}
 	}
 	for total, want := range map[int]bool{0: false, 49: false, 50: true, 51: true} {
@@ -44,7 +44,7 @@ func TestBar(t *testing.T) {
 		_ = bar.bar.RenderBlank()
 		text := drawn.String()
 		if !strings.Contains(text, want) || !strings.Contains(text, `sending to a\u001bb`) || !strings.Contains(text, "messages/s") {
-			t.Errorf("%q", text)
+			t.Errorf("%q; want strings.Contains(text, want) && strings.Contains(text, `sending to a\\u001bb`) && strings.Contains(text, \"messages/s\")", text)
 		}
 		bar.finish()
 		text = drawn.String()

@@ -46,7 +46,7 @@ func TestReason(t *testing.T) {
 		if e.Event == "ReasonGiven" {
 			got = append(got, before+" because "+e.Reason)
 			if e.TrackingID != "" || !strings.Contains(e.By, " ledgerbus-cli ") {
-				t.Error(line)
+				t.Errorf(`%+v; want e.TrackingID == "" && strings.Contains(e.By, " ledgerbus-cli ")`, line)
 			}
 		}
 		before = e.Event + " " + e.Entity

@@ -23,7 +23,7 @@ func TestInit(t *testing.T) {
 	}
 	info, err := os.Stat(file)
 	if err != nil || info.Mode().Perm() != 0o600 {
-		t.Fatalf("%v, %v", info.Mode(), err)
+		t.Fatalf("%v, %v; want info.Mode().Perm() == 0o600", info.Mode(), err)
 	}
 	before, err := os.ReadFile(file)
 	if err != nil {
@@ -138,7 +138,7 @@ func TestExportAuthority(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r := execute(t, "", "", "tls", "export-ca", "--data", data); r.code != 0 || r.out != string(want) {
-		t.Errorf("%+v", r)
+		t.Errorf("%+v; want r.code == 0 && r.out == string(want)", r)
 	}
 	if r := execute(t, "", "", "tls", "export-ca", "x"); r.code != 2 {
 		t.Errorf("%+v; want r.code == 2", r)

@@ -18,10 +18,10 @@ func TestSlice(t *testing.T) {
 	whole := filepath.Join(dir, "whole")
 	r := execute(t, "", "", "slice", data, "--into", whole, "--bodies", "keep")
 	if r.code != 0 || !strings.Contains(r.out, "is a slice of ") || !strings.Contains(r.out, "all entities") {
-		t.Fatalf("%+v", r)
+		t.Fatalf(`%+v; want r.code == 0 && strings.Contains(r.out, "is a slice of ") && strings.Contains(r.out, "all entities")`, r)
 	}
 	if v := execute(t, "", "", "log", "verify", whole); v.code != 0 || strings.Contains(v.out, "erased") {
-		t.Errorf("%+v", v)
+		t.Errorf(`%+v; want v.code == 0 && !strings.Contains(v.out, "erased")`, v)
 	}
 	same(t, data, whole, [][]string{{"story", "orders#1"}, {"story", "--message-id", "poison"}, {"why", "orders/$dlq"}, {"at", "now"}, {"at", "now", "orders", "--messages"},
 		{"when", "orders.dead > 1"}, {"audit"}, {"events"}, {"events", "orders", "--where", "type = 'dead'"}})
@@ -31,18 +31,18 @@ func TestSlice(t *testing.T) {
 
 	one := filepath.Join(dir, "one")
 	if r := execute(t, "", "", "slice", data, "--into", one, "--entity", "orders", "--bodies", "hash", "-o", "json"); r.code != 0 || !strings.Contains(r.out, `"entities":"orders"`) {
-		t.Fatalf("%+v", r)
+		t.Fatalf("%+v; want r.code == 0 && strings.Contains(r.out, `\"entities\":\"orders\"`)", r)
 	}
 	same(t, data, one, [][]string{{"story", "orders#1"}, {"why", "orders/$dlq"}, {"at", "now", "orders", "--messages"}, {"events", "orders"}})
 
 	for _, bad := range [][]string{{"slice", data, "--into", one}, {"slice", data}, {"slice", data, "--into", filepath.Join(dir, "x"), "--bodies", "some"},
 		{"slice", data, "--into", filepath.Join(dir, "x"), "--entity", "@0/8"}, {"slice", data, "--into", filepath.Join(dir, "x"), "--since", "nowhere"}} {
 		if r := execute(t, "", "", bad...); r.code != exitUsage {
-			t.Errorf("%q: %+v", bad, r)
+			t.Errorf("%q: %+v; want r.code == exitUsage", bad, r)
 		}
 	}
 	if r := execute(t, "", "", "slice", data, "--into", filepath.Join(dir, "x"), "--entity", "nobody"); r.code != exitRefused || !strings.Contains(r.errOut, "nobody") {
-		t.Errorf("%+v", r)
+		t.Errorf(`%+v; want r.code == exitRefused && strings.Contains(r.errOut, "nobody")`, r)
 	}
 	if list, err := os.ReadDir(dir); err != nil || len(list) != 2 {
 		t.Errorf("%v, %v: something is left of what was refused", list, err)
@@ -52,16 +52,16 @@ func TestSlice(t *testing.T) {
 	defer stop()
 	r = execute(t, broker, "", "peek", "orders/$dlq", "--count", "5")
 	if r.code != 0 || !strings.Contains(r.out, "sha256:") {
-		t.Errorf("%+v", r)
+		t.Errorf(`%+v; want r.code == 0 && strings.Contains(r.out, "sha256:")`, r)
 	}
 	if r := execute(t, broker, "", "send", "orders", "--body", "another"); r.code != 0 {
-		t.Errorf("%+v", r)
+		t.Errorf("%+v; want r.code == 0", r)
 	}
 	if r := execute(t, broker, "", "receive", "orders", "--complete"); r.code != 0 || !strings.Contains(r.out, "another") {
-		t.Errorf("%+v", r)
+		t.Errorf(`%+v; want r.code == 0 && strings.Contains(r.out, "another")`, r)
 	}
 	if r := execute(t, broker, "", "receive", "orders/$dlq", "--complete"); r.code != 0 || !strings.Contains(r.out, "sha256:") {
-		t.Errorf("%+v", r)
+		t.Errorf(`%+v; want r.code == 0 && strings.Contains(r.out, "sha256:")`, r)
 	}
 }
 
@@ -101,13 +101,13 @@ func TestDebug(t *testing.T) {
 	}
 	r = execute(t, "", "n\nbreak when orders.dead > 1\nc\nwhere\nquit\nnonsense\n", "debug", data, "-o", "json")
 	if r.code != 0 || strings.Count(r.out, `"Type":"dead"`) != 2 || !strings.Contains(r.out, `"Before":{"Entity":"orders"`) {
-		t.Errorf("%+v", r)
+		t.Errorf("%+v; want r.code == 0 && strings.Count(r.out, `\"Type\":\"dead\"`) == 2 && strings.Contains(r.out, `\"Before\":{\"Entity\":\"orders\"`)", r)
 	}
 	if r := execute(t, "", "n\nnonsense\nn\n", "debug", data); r.code != exitUsage || !strings.Contains(r.errOut, "nonsense") {
-		t.Errorf("%+v", r)
+		t.Errorf(`%+v; want r.code == exitUsage && strings.Contains(r.errOut, "nonsense")`, r)
 	}
 	if r := execute(t, "", "", "debug", data, "-o", "csv"); r.code != exitUsage {
-		t.Errorf("%+v", r)
+		t.Errorf("%+v; want r.code == exitUsage", r)
 	}
 	if after := execute(t, "", "", "log", "dump", data).out; after != before {
 		t.Error("the directory has changed")
@@ -144,13 +144,13 @@ func TestSliceKilled(t *testing.T) {
 		}
 		if _, err := os.Stat(out); err == nil {
 			if r := execute(t, "", "", "log", "verify", out); r.code != 0 {
-				t.Errorf("%+v", r)
+				t.Errorf("%+v; want r.code == 0", r)
 			}
 			continue
 		}
 		killed++
 		if r := execute(t, "", "", "slice", data, "--into", out); r.code != exitUsage || !strings.Contains(r.errOut, "remove it") {
-			t.Errorf("%+v", r)
+			t.Errorf(`%+v; want r.code == exitUsage && strings.Contains(r.errOut, "remove it")`, r)
 		}
 		if r := execute(t, "", "", "log", "verify", out+tools.PartialSuffix); r.code == 0 {
 			t.Errorf("what is half there is verified: %+v", r)

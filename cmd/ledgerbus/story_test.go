@@ -12,7 +12,7 @@ func types(t *testing.T, data string, args ...string) string {
 	t.Helper()
 	r := execute(t, "", "", append(args, "--data", data)...)
 	if r.code != 0 {
-		t.Fatalf("%q: %+v", args, r)
+		t.Fatalf("%q: %+v; want r.code == 0", args, r)
 	}
 	return r.out
 }
@@ -41,7 +41,7 @@ func TestStory(t *testing.T) {
 		{"receive", "orders/$dlq", "--complete"},
 	} {
 		if r := execute(t, broker, "", args...); r.code != 0 {
-			t.Fatalf("%q: %+v", args, r)
+			t.Fatalf("%q: %+v; want r.code == 0", args, r)
 		}
 	}
 	settle(t, data, "COMPLETED", "story", "orders#1")
@@ -69,7 +69,7 @@ func TestStory(t *testing.T) {
 		{[]string{"story", "orders#1", "-o", "xml"}, 2, "none of text, json, csv"},
 	} {
 		if r := execute(t, "", "", append(c.args, "--data", data)...); r.code != c.code || !strings.Contains(r.errOut, c.text) {
-			t.Errorf("%q: %+v", c.args, r)
+			t.Errorf("%q: %+v; want r.code == c.code && strings.Contains(r.errOut, c.text)", c.args, r)
 		}
 	}
 }

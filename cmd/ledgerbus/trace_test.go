@@ -20,7 +20,7 @@ func weather(t *testing.T, broker string) {
 		{"subscription", "create", "weather", "broken", "--rule", "sum", "--sql", "region > 5"},
 	} {
 		if r := execute(t, broker, "", args...); r.code != 0 {
-			t.Fatalf("%q: %+v", args, r)
+			t.Fatalf("%q: %+v; want r.code == 0", args, r)
 		}
 	}
 }
@@ -47,29 +47,29 @@ func TestTrace(t *testing.T) {
 	}
 	asked := execute(t, broker, "", "trace", "weather", "--message", file)
 	if asked.code != 0 {
-		t.Fatalf("%+v", asked)
+		t.Fatalf("%+v; want asked.code == 0", asked)
 	}
 	wants(t, asked.out, want...)
 	if r := execute(t, broker, message, "trace", "WEATHER", "--message", "-", "-o", "csv"); r.code != 0 || !strings.HasPrefix(r.out, "Subscription,Rule,Verdict,Part,Had,Changes,Filter\n") || strings.Count(r.out, "\n") != 7 {
-		t.Errorf("%+v", r)
+		t.Errorf(`%+v; want r.code == 0 && strings.HasPrefix(r.out, "Subscription,Rule,Verdict,Part,Had,Changes,Filter\n") && strings.Count(r.out, "\n") == 7`, r)
 	}
 	for _, subscription := range []string{"all", "storms", "odd"} {
 		if r := execute(t, broker, "", "peek", "weather/Subscriptions/"+subscription); r.code != 0 || r.out != "" {
-			t.Errorf("%s: %+v", subscription, r)
+			t.Errorf(`%s: %+v; want r.code == 0 && r.out == ""`, subscription, r)
 		}
 	}
 	// And that is what happens.
 	if r := execute(t, broker, "", "send", "weather", "--body", "x", "--subject", "forecast", "--property", "wind:int=17", "--property", "region=coast"); r.code != 0 {
-		t.Fatalf("%+v", r)
+		t.Fatalf("%+v; want r.code == 0", r)
 	}
 	for subscription, gets := range map[string]bool{"all": true, "storms": true, "odd": false, "calm": false, "inland": false, "broken": false} {
 		if r := execute(t, broker, "", "peek", "weather/Subscriptions/"+subscription); r.code != 0 || (r.out != "") != gets {
-			t.Errorf("%s: %+v", subscription, r)
+			t.Errorf(`%s: %+v; want r.code == 0 && (r.out != "") == gets`, subscription, r)
 		}
 	}
 	peeked := execute(t, broker, "", "peek", "weather/Subscriptions/all", "-o", "json") // what peek prints can be traced
 	if r := execute(t, broker, peeked.out, "trace", "weather", "--message", "-"); r.code != 0 || !strings.Contains(r.out, "2 of 6 subscriptions") {
-		t.Errorf("%+v\n%+v", r, peeked)
+		t.Errorf("%+v\n%+v; want r.code == 0 && strings.Contains(r.out, \"2 of 6 subscriptions\")", r, peeked)
 	}
 	stop()
 	if r := execute(t, "", "", "trace", "weather", "--message", file, "--data", data); r.code != 0 || r.out != asked.out {
@@ -99,7 +99,7 @@ func TestTraceRefused(t *testing.T) {
 		{`{}`, "no such file", 2, []string{"weather", "--message", filepath.Join(t.TempDir(), "nothing")}},
 	} {
 		if r := execute(t, broker, c.stdin, append([]string{"trace"}, c.args...)...); r.code != c.code || !strings.Contains(r.errOut, c.text) {
-			t.Errorf("%s %q: %+v", c.stdin, c.args, r)
+			t.Errorf("%s %q: %+v; want r.code == c.code && strings.Contains(r.errOut, c.text)", c.stdin, c.args, r)
 		}
 	}
 }

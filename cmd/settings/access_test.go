@@ -47,7 +47,7 @@ func TestReach(t *testing.T) {
 		_, err := Load(Sources{Env: c.env, Flags: flags})
 		var problems Problems
 		if err != nil && !errors.As(err, &problems) || len(problems) != len(c.want) {
-			t.Errorf("%s: %v", c.name, err)
+			t.Errorf("%s: %v; want (err == nil || errors.As(err, &problems)) && len(problems) == len(c.want)", c.name, err)
 			continue
 		}
 		for i, p := range problems {
@@ -64,10 +64,10 @@ func TestIdentity(t *testing.T) {
 	s, err := Load(Sources{File: write(t, "c.yaml", "jwt:\n  issuer: https://login.example/t/\n  audience: [a, b]\n  roles-claim: bus\n", 0o644),
 		Flags: map[string][]string{"jwt.audience": {"c"}}})
 	if err != nil || s.Identity.Issuer != "https://login.example/t/" || strings.Join(s.Identity.Audiences, " ") != "c" || s.Identity.RolesClaim != "bus" || s.OpenToAll() != s.DevelopmentKey() {
-		t.Errorf("%+v, %v", s.Identity, err)
+		t.Errorf(`%+v, %v; want s.Identity.Issuer == "https://login.example/t/" && strings.Join(s.Identity.Audiences, " ") == "c" && s.Identity.RolesClaim == "bus" && s.OpenToAll() == s.DevelopmentKey()`, s.Identity, err)
 	}
 	if s, err := Load(Sources{Flags: map[string][]string{"jwt.issuer": {"http://localhost:8080/realm"}, "jwt.audience": {"a"}}}); err != nil || s.Identity.AnyBearer {
-		t.Errorf("%+v, %v", s.Identity, err)
+		t.Errorf("%+v, %v; want !s.Identity.AnyBearer", s.Identity, err)
 	}
 	own := environment("LEDGERBUS_ACCESS_RULES", `[{name: a, rights: [Manage], primary-key: k}]`)
 	for _, c := range []struct {
@@ -95,7 +95,7 @@ func TestRuleNamesIgnoreCase(t *testing.T) {
 	t.Parallel()
 	_, err := Load(Sources{Env: environment("LEDGERBUS_ACCESS_RULES", `[{name: a, rights: [Manage], primary-key: k}, {name: A, rights: [Send], primary-key: l}]`)})
 	if err == nil || !strings.Contains(err.Error(), `two rules are named "A"`) {
-		t.Error(err)
+		t.Errorf("%+v; want err != nil && strings.Contains(err.Error(), `two rules are named \"A\"`)", err)
 	}
 }
 
@@ -112,7 +112,7 @@ func TestInitial(t *testing.T) {
 		rewrite := write(t, "c.yaml", string(text), 0o600)
 		s, err := Load(Sources{File: rewrite})
 		if err != nil || s.Mode != Production || len(s.Access) != 1 || s.Access[0].Name != developmentRule || s.DevelopmentKey() || len(s.Access[0].Rights) != 3 {
-			t.Fatalf("%+v, %v", s, err)
+			t.Fatalf("%+v, %v; want s.Mode == Production && len(s.Access) == 1 && s.Access[0].Name == developmentRule && !s.DevelopmentKey() && len(s.Access[0].Rights) == 3", s, err)
 		}
 		for _, key := range []string{s.Access[0].Primary.Reveal(), s.Access[0].Secondary.Reveal()} {
 			if len(key) != 44 || keys[key] {

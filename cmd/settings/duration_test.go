@@ -68,7 +68,7 @@ func FuzzParseDuration(f *testing.F) {
 			return
 		}
 		if d < 0 || (d != event.Forever && d%time.Millisecond != 0) {
-			t.Fatalf("%q: %d", s, d)
+			t.Fatalf("%q: %d; want d >= 0 && (d == event.Forever || d%%time.Millisecond == 0)", s, d)
 		}
 		if again, err := ParseDuration(FormatDuration(d)); err != nil || again != d {
 			t.Fatalf("%q: %v printed and read again is %v, %v", s, d, again, err)

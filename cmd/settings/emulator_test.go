@@ -107,7 +107,7 @@ func TestQueueThatIsATopic(t *testing.T) {
 	t.Parallel()
 	_, err := Load(Sources{Flags: map[string][]string{"entities": {"testdata/sample.json"}, "queue": {"TOPIC.1"}}})
 	if err == nil || !strings.HasPrefix(err.Error(), `--queue: "TOPIC.1" is a topic: testdata/sample.json:`) {
-		t.Error(err)
+		t.Errorf("%+v; want err != nil && strings.HasPrefix(err.Error(), `--queue: \"TOPIC.1\" is a topic: testdata/sample.json:`)", err)
 	}
 }
 

@@ -125,7 +125,7 @@ func TestExampleInYAML(t *testing.T) {
 	t.Parallel()
 	f, err := readEntities("../../docs/examples/entities.yaml")
 	if err != nil || len(f.put) != 6 || len(f.put[5].Rules) != 2 || f.warnings != nil {
-		t.Errorf("%+v, %v", f, err)
+		t.Errorf("%+v, %v; want len(f.put) == 6 && len(f.put[5].Rules) == 2 && f.warnings == nil", f, err)
 	}
 }
 
@@ -306,13 +306,13 @@ func TestForwarding(t *testing.T) {
 		f, err := parseEntities("q.json", fmt.Appendf(nil, file, c.to, c.dead, c.subscription), nil)
 		if err != nil {
 			if !strings.Contains(err.Error(), c.want) {
-				t.Errorf("%v: %v", c, err)
+				t.Errorf("%v: %v; want strings.Contains(err.Error(), c.want)", c, err)
 			}
 			continue
 		}
 		p, s := f.put[2].Properties, f.put[4].Properties
 		if got := p.ForwardTo + " " + p.ForwardDeadLetteredMessagesTo + " " + s.ForwardTo; got != c.want {
-			t.Errorf("%v: %s", c, got)
+			t.Errorf("%v: %s, want %s", c, got, c.want)
 		}
 	}
 }
@@ -452,7 +452,7 @@ func FuzzEntities(f *testing.F) {
 				t.Fatalf("%q is no path: %v", e.Path, err)
 			}
 			if faults := engine.CheckProperties(e.Kind, engine.Unbound, &e.Properties); faults != nil {
-				t.Fatalf("%q: %v", e.Path, faults)
+				t.Fatalf("%q: %v, want nil", e.Path, faults)
 			}
 		}
 		again(t, got)

@@ -20,7 +20,7 @@ func TestOnIOError(t *testing.T) {
 		"flag":        {Sources{File: file, Env: environment(variable, "exit"), Flags: map[string][]string{word: {"fence"}}}, true},
 	} {
 		if s, err := Load(test.from); err != nil || s.Storage.Fence != test.fence {
-			t.Errorf("%s: %v, %v", name, s.Storage.Fence, err)
+			t.Errorf("%s: %v, %v; want s.Storage.Fence == test.fence", name, s.Storage.Fence, err)
 		}
 	}
 	_, err := Load(Sources{Flags: map[string][]string{word: {"retry"}}})

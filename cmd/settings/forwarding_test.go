@@ -22,11 +22,11 @@ func TestFailuresTo(t *testing.T) {
 		"flag":        {Sources{Env: environment(variable, "dead-letter"), Flags: map[string][]string{word: {"transfer-dead-letter"}}}, event.TransferDeadLetter},
 	} {
 		if s, err := Load(test.from); err != nil || s.FailuresTo != test.want {
-			t.Errorf("%s: %v, %v", name, s.FailuresTo, err)
+			t.Errorf("%s: %v, %v; want s.FailuresTo == test.want", name, s.FailuresTo, err)
 		}
 	}
 	_, err := Load(Sources{Flags: map[string][]string{word: {"nowhere"}}})
 	if err == nil || !strings.Contains(err.Error(), `--forwarding-failures-to: "nowhere" is neither dead-letter nor transfer-dead-letter`) {
-		t.Error(err)
+		t.Errorf("%+v; want err != nil && strings.Contains(err.Error(), `--forwarding-failures-to: \"nowhere\" is neither dead-letter nor transfer-dead-letter`)", err)
 	}
 }

@@ -19,7 +19,7 @@ func TestHistoryPatterns(t *testing.T) {
 	want := []PatternPolicy{{Pattern: "Orders/*", Policy: event.HistoryPolicy{Bodies: event.KeepNone}, Where: file + ":3: history-policies[0]"},
 		{Pattern: "audit", Policy: event.HistoryPolicy{Events: event.KeepForever, Bodies: 365 * 86_400_000, Undo: 36 * 3_600_000}, Where: file + ":5: history-policies[1]"}}
 	if !slices.Equal(s.History.Patterns, want) || s.History.Policy.Events != 30*86_400_000 {
-		t.Errorf("%+v", s.History)
+		t.Errorf("%+v; want slices.Equal(s.History.Patterns, want) && s.History.Policy.Events == 30*86_400_000", s.History)
 	}
 	file = write(t, "wrong.yaml", "history-policies:\n- {pattern: a, bodies: soon}\n- {pattern: a b, bodies: 1h}\n- {pattern: A, undo: none, undo: 1d}\n- {pattern: c}\n- {pattern: d, share: 3, events: 1d}\n- 7\n", 0o600)
 	_, err = Load(Sources{File: file})
@@ -30,6 +30,6 @@ func TestHistoryPatterns(t *testing.T) {
 		}
 	}
 	if _, err = Load(Sources{File: write(t, "no.yaml", "history-policies: none\n", 0o600)}); err == nil || !strings.Contains(err.Error(), "must be a list of policies") {
-		t.Error(err)
+		t.Errorf(`%+v; want err != nil && strings.Contains(err.Error(), "must be a list of policies")`, err)
 	}
 }

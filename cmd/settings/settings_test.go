@@ -86,7 +86,8 @@ func TestEmulatorVariableNamesTheEntityFile(t *testing.T) {
 	}
 	if got := strings.Join(names, ", "); got != "queue.1 3, orders/eu 3, states 3, big 2147483647, topic.1 0, Team/Events~1 0, topic.1/Subscriptions/plain 3, "+
 		"topic.1/Subscriptions/picky 5, topic.1/Subscriptions/deaf 3, Team/Events~1/Subscriptions/plain 3, extra 10" {
-		t.Error(got)
+		t.Errorf("%+v, want %+v", got, "queue.1 3, orders/eu 3, states 3, big 2147483647, topic.1 0, Team/Events~1 0, topic.1/Subscriptions/plain 3, "+
+			"topic.1/Subscriptions/picky 5, topic.1/Subscriptions/deaf 3, Team/Events~1/Subscriptions/plain 3, extra 10")
 	}
 }
 
@@ -101,7 +102,7 @@ func TestWhereAQueueWasAskedFor(t *testing.T) {
 		"big": "testdata/sample.json:25: UserConfig.Namespaces[0].Queues[3].Name",
 	} {
 		if got := s.Entities.Where(path); got != want {
-			t.Errorf("%s: %s", path, got)
+			t.Errorf("%s: %s, want %s", path, got, want)
 		}
 	}
 }
@@ -261,7 +262,7 @@ func TestAccessRules(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r := s.Access[0]; len(s.Access) != 1 || r.Name != "app" || len(r.Rights) != 2 || r.Primary.Reveal() != "from-a-file" || r.Secondary.Reveal() != "from-a-file" || s.DevelopmentKey() {
-		t.Errorf("%+v", r)
+		t.Errorf(`%+v; want len(s.Access) == 1 && r.Name == "app" && len(r.Rights) == 2 && r.Primary.Reveal() == "from-a-file" && r.Secondary.Reveal() == "from-a-file" && !s.DevelopmentKey()`, r)
 	}
 	if got := strings.Join(s.Listening.Addresses, " "); got != "127.0.0.1:5672" {
 		t.Errorf("production listens on %s", got)
@@ -336,11 +337,11 @@ func TestAcceptClockIsAFlag(t *testing.T) {
 		"not one line":           {Flags: map[string][]string{"accept-clock": {"log"}, "reason": {"two\nlines"}}},
 	} {
 		if _, err := Load(from); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", want, err)
+			t.Errorf("%s: %v; want err != nil && strings.Contains(err.Error(), want)", want, err)
 		}
 	}
 	s, err := Load(Sources{Flags: map[string][]string{"accept-clock": {"log"}, "reason": {"no time server"}}, Env: environment("LEDGERBUS_CLOCK_MAX_GAP", "48h")})
 	if err != nil || s.Clock != (Clock{MaxGap: 48 * time.Hour, Accept: host.AcceptLog, Reason: "no time server"}) {
-		t.Errorf("%+v, %v", s.Clock, err)
+		t.Errorf(`%+v, %v; want s.Clock == (Clock{MaxGap: 48 * time.Hour, Accept: host.AcceptLog, Reason: "no time server"})`, s.Clock, err)
 	}
 }

@@ -30,7 +30,7 @@ func again(t *testing.T, entities []engine.PutEntity) {
 			t.Fatalf("%s (-written +read):\n%s\n%s", format, diff, first.Bytes())
 		}
 		if changes := Diff(entities, got); changes != nil {
-			t.Fatalf("%s: %v", format, changes)
+			t.Fatalf("%s: %v, want nil", format, changes)
 		}
 		if err := WriteEntities(&second, got, format, true); err != nil || first.String() != second.String() {
 			t.Fatalf("%s: written again it is another: %v\n%s", format, err, cmp.Diff(first.String(), second.String()))
@@ -187,7 +187,7 @@ func TestWrittenEntities(t *testing.T) {
 		golden(t, c.file, b.String())
 		_, err := ParseEntities(c.file, []byte(b.String()))
 		if c.withKeys != (err == nil) || strings.Contains(b.String(), "MARKER") != c.withKeys {
-			t.Errorf("%s: %v", c.file, err)
+			t.Errorf(`%s: %v; want c.withKeys == (err == nil) && strings.Contains(b.String(), "MARKER") == c.withKeys`, c.file, err)
 		}
 	}
 	if err := WriteEntities(&strings.Builder{}, entities[:1], EntityJSON, false); err == nil {

@@ -17,7 +17,7 @@ func run(t testing.TB, action string, m *Message, params ...event.Property) stri
 	if err := compiledAction(t, action, params).Run(m, ids(), &c); err != nil {
 		var e *EvalError
 		if !errors.As(err, &e) {
-			t.Errorf("%s: %T", action, err)
+			t.Errorf("%s: %T; want errors.As(err, &e)", action, err)
 		}
 		return "error: " + err.Error()
 	}
@@ -188,10 +188,10 @@ func TestActionSizes(t *testing.T) {
 	long := func(n int) event.Property { return event.Property{Name: "@x", Value: text(strings.Repeat("ü", n))} }
 	for _, target := range []string{"MessageId", "SessionId", "PartitionKey", "ReplyToSessionId"} {
 		if got := run(t, "SET sys."+target+" = @x", typed(), long(128)); strings.HasPrefix(got, "error") {
-			t.Error(got)
+			t.Errorf(`%+v; want !strings.HasPrefix(got, "error")`, got)
 		}
 		if got := run(t, "SET sys."+target+" = @x", typed(), long(129)); got != "error: sys."+target+" gets longer than 128 characters." {
-			t.Error(got)
+			t.Errorf("%+v, want %+v", got, "error: sys."+target+" gets longer than 128 characters.")
 		}
 	}
 	for action, want := range map[string]bool{
@@ -205,10 +205,10 @@ func TestActionSizes(t *testing.T) {
 	// The steps are those of the whole action.
 	m := &Message{User: []event.Property{{Name: "x", Value: text(strings.Repeat("a", 32<<10))}}}
 	if got := run(t, strings.Repeat("SET y=(x LIKE '%b')", 19), m); got != "set y=bool:False" {
-		t.Error(got)
+		t.Errorf(`%+v, want "set y=bool:False"`, got)
 	}
 	if got := run(t, strings.Repeat("SET y=(x LIKE '%b')", 20), m); !strings.Contains(got, "10000 steps") {
-		t.Error(got)
+		t.Errorf(`%+v; want strings.Contains(got, "10000 steps")`, got)
 	}
 }
 
@@ -220,20 +220,20 @@ func TestChangesReuse(t *testing.T) {
 	second := compiledAction(t, "SET b = 2", nil)
 	for range 2 {
 		if err := first.Run(typed(), ids(), &c); err != nil || describe(&c) != "set a=long:1; remove id; sys Label=string:x" {
-			t.Errorf("%s, %v", describe(&c), err)
+			t.Errorf(`%s, %v; want describe(&c) == "set a=long:1; remove id; sys Label=string:x"`, describe(&c), err)
 		}
 		if v, changed := c.System(Label); v.Text != "x" || !changed {
-			t.Errorf("%+v, %v", v, changed)
+			t.Errorf(`%+v, %v; want v.Text == "x" && changed`, v, changed)
 		}
 		if err := second.Run(typed(), ids(), &c); err != nil || describe(&c) != "set b=long:2" {
-			t.Errorf("%s, %v", describe(&c), err)
+			t.Errorf(`%s, %v; want describe(&c) == "set b=long:2"`, describe(&c), err)
 		}
 		if v, changed := c.System(Label); v.Text != "orders" || changed {
-			t.Errorf("%+v, %v", v, changed)
+			t.Errorf(`%+v, %v; want v.Text == "orders" && !changed`, v, changed)
 		}
 	}
 	c.Reset()
 	if describe(&c) != "" {
-		t.Error(describe(&c))
+		t.Errorf(`%+v, want ""`, describe(&c))
 	}
 }

@@ -116,7 +116,7 @@ func BenchmarkFilter(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				if got, err := m.filter(p); got != yes || err != nil {
-					b.Fatal(got, err)
+					b.Fatalf("%+v %+v; want got == yes", got, err)
 				}
 			}
 		})

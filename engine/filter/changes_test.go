@@ -1,9 +1,9 @@
 package filter
 
 import (
-	"reflect"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -24,8 +24,8 @@ func TestChangesAsValues(t *testing.T) {
 		Removed: []string{"X"},
 		System:  event.Changes{{Name: "Label", Value: text("l")}, {Name: "SessionId"}},
 	}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("%+v\nwant %+v", got, want)
+	if !cmp.Equal(got, want) {
+		t.Errorf("%+v\nwant %+v (-want +got):\n%s", got, want, cmp.Diff(want, got))
 	}
 	var none Changes
 	if none.Values(&got); len(got.Set)+len(got.Removed)+len(got.System) > 0 {

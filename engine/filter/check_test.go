@@ -95,7 +95,7 @@ func TestRefusedActions(t *testing.T) {
 	}
 	r := sqlRule("r", "1=1", "SET a = 1 x")
 	if err := Check(&r); err == nil || err.Error() != "action: character 11: SET or REMOVE is expected, not x" {
-		t.Error(err)
+		t.Errorf(`%+v; want err != nil && err.Error() == "action: character 11: SET or REMOVE is expected, not x"`, err)
 	}
 }
 
@@ -149,7 +149,7 @@ func TestRefusedCorrelation(t *testing.T) {
 	var e *Error
 	r = event.Rule{}
 	if err := Check(&r); !errors.As(err, &e) || err.Error() != "filter: it is of no kind that there is" {
-		t.Error(err)
+		t.Errorf(`%+v; want errors.As(err, &e) && err.Error() == "filter: it is of no kind that there is"`, err)
 	}
 }
 

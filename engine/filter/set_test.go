@@ -136,7 +136,7 @@ func TestZonesOfTimes(t *testing.T) {
 		put(t, s, 7, event.Rule{Name: "equal", Filter: event.Filter{Kind: event.CorrelationFilter, Properties: []event.Property{at}}})
 		put(t, s, 7, event.Rule{Name: "set", Filter: event.Filter{Kind: event.TrueFilter}, Action: event.Action{Text: "SET [start] = @at", Parameters: []event.Property{parameter}}})
 		if got := matches(s.Match(typed(), ids())); got != "7 plain set" {
-			t.Errorf("%q: %s", zone, got)
+			t.Errorf(`%q: %s, want "7 plain set"`, zone, got)
 		}
 	}
 }
@@ -152,12 +152,12 @@ func TestFailed(t *testing.T) {
 	put(t, s, 3, sqlRule("bad", "sys.NoSuchProp = 1", ""))
 	want := "1 good failed bad: There is no system property 'NoSuchProp'.; 2 plain; 3 failed bad: There is no system property 'NoSuchProp'."
 	if got := matches(s.Match(typed(), nil)); got != want {
-		t.Error(got)
+		t.Errorf("%+v, want %+v", got, want)
 	}
 	for _, m := range s.Match(typed(), nil) {
 		if m.Failed != nil {
 			if _, ok := m.Err.(*EvalError); !ok {
-				t.Errorf("%T", m.Err)
+				t.Errorf("%T; want ok", m.Err)
 			}
 		} else if m.Err != nil {
 			t.Error(m.Err)
@@ -242,7 +242,7 @@ func TestManyProperties(t *testing.T) {
 		m.User = append(m.User, event.Property{Name: fmt.Sprintf("P%d", i), Value: whole(-1)})
 	}
 	if got := matches(s.Match(m, nil)); got != "1 plain; 2 plain" {
-		t.Error(got)
+		t.Errorf(`%+v, want "1 plain; 2 plain"`, got)
 	}
 }
 
@@ -262,7 +262,7 @@ func TestNewID(t *testing.T) {
 			want = got
 		}
 		if got != want || got != "1 plain; 2 plain; 3 plain; 4 plain" {
-			t.Errorf("%v: %s", rules, got)
+			t.Errorf(`%v: %s; want got == want && got == "1 plain; 2 plain; 3 plain; 4 plain"`, rules, got)
 		}
 	}
 }

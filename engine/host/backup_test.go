@@ -50,7 +50,7 @@ func (b *broker) backUp(t testing.TB) (dir string, id event.BackupID) {
 		return errors.Join(err, os.WriteFile(path, p, 0o600))
 	})
 	if err != nil || last != "namespace.json" {
-		t.Fatal(err, last)
+		t.Fatalf(`%+v %+v; want last == "namespace.json"`, err, last)
 	}
 	return dir, copied.ID()
 }
@@ -264,19 +264,19 @@ func TestBackupRefused(t *testing.T) {
 		_, err := b.Backup(t.Context(), nil, event.ReasonGiven{})
 		var refusal *engine.Error
 		if !errors.As(err, &refusal) || refusal.Code != engine.Busy || !strings.Contains(refusal.Text, want) {
-			t.Errorf("%v", err)
+			t.Errorf("%v; want errors.As(err, &refusal) && refusal.Code == engine.Busy && strings.Contains(refusal.Text, want)", err)
 		}
 	}
 	says("Another backup is being made.")
 	broken := errors.New("the client has gone")
 	if err := first.Files(t.Context(), func(string, int64, io.Reader) error { return broken }); !errors.Is(err, broken) {
-		t.Error(err)
+		t.Errorf("%+v; want errors.Is(err, broken)", err)
 	}
 	first.Close()
 	ended, stop := context.WithCancel(t.Context())
 	stop()
 	if _, err := b.Backup(ended, nil, event.ReasonGiven{}); !errors.Is(err, context.Canceled) {
-		t.Error(err)
+		t.Errorf("%+v; want errors.Is(err, context.Canceled)", err)
 	}
 	if err := b.FencePartition(t.Context(), 1, &engine.Origin{}, event.ReasonGiven{}); err != nil {
 		t.Fatal(err)

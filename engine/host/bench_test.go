@@ -203,7 +203,7 @@ func BenchmarkSessions(b *testing.B) {
 				br.Submit(q.Host(0), reqs)
 				for _, r := range in.wait(k) {
 					if r.Err != nil || r.SessionGrant() == nil {
-						b.Fatal(r.Err)
+						b.Fatalf("%+v; want r.Err == nil && r.SessionGrant() != nil", r.Err)
 					}
 				}
 				for i := range rs {

@@ -66,7 +66,7 @@ func BenchmarkEntities(b *testing.B) {
 		b.ReportMetric(ms(began), "ms-put-again")
 		began = time.Now()
 		if page := br.List(event.Queue, "", n-100, 100); len(page) != 100 {
-			b.Fatal(len(page))
+			b.Fatalf("%+v, want 100", len(page))
 		}
 		b.ReportMetric(ms(began), "ms-first-list")
 		began = time.Now()

@@ -32,7 +32,7 @@ func TestBrowser(t *testing.T) {
 	h.turn(&engine.Flow{Receiver: r, Limit: 3*maxShown - 1})
 	for i := range h.got {
 		if d := h.got[i].Delivery(); d == nil || d.Sequence != event.SequenceNumber(i+1) || d.Token != (event.LockToken{}) || d.LockedUntil != 0 {
-			t.Fatalf("%d: %+v", i, d)
+			t.Fatalf("%d: %+v; want d != nil && d.Sequence == event.SequenceNumber(i+1) && d.Token == (event.LockToken{}) && d.LockedUntil == 0", i, d)
 		}
 	}
 	if n := len(h.got); n != 3*maxShown-1 || h.turns-turns < 3 {

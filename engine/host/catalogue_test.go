@@ -26,7 +26,7 @@ func TestLetterCaseOfPaths(t *testing.T) {
 	changed := testQueue()
 	changed.LockDuration = time.Minute
 	if e, err := b.PutEntity(t.Context(), engine.PutEntity{Kind: event.Queue, Path: "ORDERS/EU", Properties: changed}); err != nil || e.Path != "Orders/EU" {
-		t.Errorf("%+v, %v", e, err)
+		t.Errorf(`%+v, %v; want e.Path == "Orders/EU"`, e, err)
 	}
 	shown("ORDERS/eu/$DEADLETTERQUEUE")
 	b.close(t)

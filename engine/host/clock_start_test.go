@@ -77,7 +77,7 @@ func TestClockRules(t *testing.T) {
 			continue
 		}
 		if err != nil || s.At != c.at || s.Gap != c.gap || s.Decided != c.decided {
-			t.Errorf("%s: %+v, %v", name, s, err)
+			t.Errorf("%s: %+v, %v; want s.At == c.at && s.Gap == c.gap && s.Decided == c.decided", name, s, err)
 		}
 		for i, set := range s.Sets {
 			if want := c.decided != AcceptNone && states[i] != nil; want != (set != nil) {
@@ -97,7 +97,7 @@ func TestClockCatchesUp(t *testing.T) {
 	states := []*index.Index{at(now-1000, ahead), at(now+tenYears-2000, index.Clock{}), at(now-5, ahead), at(now-9, index.Clock{Number: 1, Shift: 7})}
 	s, err := ClockRules{}.Begin(wall, states)
 	if err != nil || s.At != now || s.Decided != AcceptNone {
-		t.Fatalf("%+v, %v", s, err)
+		t.Fatalf("%+v, %v; want s.At == now && s.Decided == AcceptNone", s, err)
 	}
 	for i, by := range []event.Time{0, -tenYears, 0, -tenYears - 7} {
 		switch set := s.Sets[i]; {
@@ -110,7 +110,7 @@ func TestClockCatchesUp(t *testing.T) {
 	states[3] = at(now+1000*day, ahead) // and a decision of its own: both at once
 	s, err = ClockRules{Accept: AcceptWall}.Begin(wall, states)
 	if err != nil || s.At != now {
-		t.Fatalf("%+v, %v", s, err)
+		t.Fatalf("%+v, %v; want s.At == now", s, err)
 	}
 	for i, by := range []event.Time{-1000 * day, -tenYears - 1000*day, -1000 * day, -1000 * day} {
 		if set := s.Sets[i]; set.To-set.From != by || set.Number != 3 || set.To != now || set.From < states[i].LastAt() {

@@ -141,7 +141,7 @@ func TestCourierWaits(t *testing.T) {
 		d.expect("2: 1-2 floor 0")
 	}
 	if got := fmt.Sprint(waits); got != "[100ms 200ms 400ms 800ms 1.6s 3.2s 5s 5s]" {
-		t.Error(got)
+		t.Errorf(`%+v, want "[100ms 200ms 400ms 800ms 1.6s 3.2s 5s 5s]"`, got)
 	}
 	d.closed[2] = true
 	next := d.answer(taken(1))

@@ -73,7 +73,7 @@ func (b *broker) administerBeside(t *testing.T, byHost map[engine.PartitionID]en
 	t.Helper()
 	run, err := b.Runtime(t.Context(), []*engine.Entity{byHost[1].Entity, byHost[0].Entity})
 	if err != nil || !run[0].Unknown || run[0].Total() != 0 || run[1].Unknown || run[1].Active != 4 {
-		t.Errorf("%+v, %v", run, err)
+		t.Errorf("%+v, %v; want run[0].Unknown && run[0].Total() == 0 && !run[1].Unknown && run[1].Active == 4", run, err)
 	}
 	last := max(byHost[0].Entity.ID, byHost[1].Entity.ID)
 	for i := range 8 { // some of the next ids would be on partition 1

@@ -53,7 +53,7 @@ func TestPutManyEntities(t *testing.T) {
 	entities, errs := b.PutEntities(t.Context(), cmds)
 	for i := range cmds {
 		if refused := i%maxAsked == 7; refused != (errs[i] != nil) || refused != (entities[i] == nil) {
-			t.Fatalf("%s: %v, %v", cmds[i].Path, entities[i], errs[i])
+			t.Fatalf("%s: %v, %v; want refused == (errs[i] != nil) && refused == (entities[i] == nil)", cmds[i].Path, entities[i], errs[i])
 		}
 		if entities[i] != nil && entities[i].Path != cmds[i].Path {
 			t.Fatalf("%s in the place of %s", entities[i].Path, cmds[i].Path)

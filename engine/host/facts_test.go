@@ -166,7 +166,7 @@ func TestFactsWaitForCompany(t *testing.T) {
 		var refusal *engine.Error
 		r := h.ask(&engine.Settle{Slice: handEntity, Token: event.LockToken{1}, Outcome: engine.Complete, Origin: &engine.Origin{Link: "w"}})
 		if !errors.As(r.Err, &refusal) || refusal.Code != engine.LockLost {
-			t.Fatal(r.Err)
+			t.Fatalf("%+v; want errors.As(r.Err, &refusal) && refusal.Code == engine.LockLost", r.Err)
 		}
 	}
 	lost()

@@ -57,7 +57,7 @@ func TestFenceByOperator(t *testing.T) {
 		if r := <-answers; r.Err == nil {
 			accepted++
 		} else if !isBusy(r.Err) {
-			t.Fatalf("%d: %v", r.Tag, r.Err)
+			t.Fatalf("%d: %v; want isBusy(r.Err)", r.Tag, r.Err)
 		}
 	}
 	if r := in.wait(1)[0]; r.Kind != engine.ReplyEnded {
@@ -105,7 +105,7 @@ func TestFenceIsRefused(t *testing.T) {
 		"one that serves restarts":   {restart(1), engine.NotAllowed},
 	} {
 		if !isCode(c.err, c.code) {
-			t.Errorf("%s: %v", what, c.err)
+			t.Errorf("%s: %v; want isCode(c.err, c.code)", what, c.err)
 		}
 	}
 	for _, s := range f.Namespace.Partitions() {
@@ -199,7 +199,7 @@ func TestRestartOfARefusedPartition(t *testing.T) {
 	}
 	repair()
 	if s, err := b.RestartPartition(t.Context(), 1, nil, event.ReasonGiven{}); err != nil || s.State != engine.PartitionServing {
-		t.Fatalf("%+v, %v", s, err)
+		t.Fatalf("%+v, %v; want s.State == engine.PartitionServing", s, err)
 	}
 	b.comesToHold(t, q, 3, 0)
 	if e, _ := b.loop(1).part.Entity(q.Slice(0)); e.Properties.MaxDeliveryCount != 4 {

@@ -3,12 +3,12 @@ package host
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -150,8 +150,8 @@ func fenceAndRestart(t *testing.T, fault faultfs.Fault) {
 	counts := f.messages(t, sick)
 	lost := counts["5 lost?"] // nobody was told what became of it
 	delete(counts, "5 lost?")
-	if want := map[string]int{"2 x": 1, "3 x": 1, "4 synced": 1, fmt.Sprint(5+lost, " after"): 1}; !maps.Equal(counts, want) {
-		t.Errorf("it has %v, want %v", counts, want)
+	if want := map[string]int{"2 x": 1, "3 x": 1, "4 synced": 1, fmt.Sprint(5+lost, " after"): 1}; !cmp.Equal(counts, want) {
+		t.Errorf("it has %v, want %v (-want +got):\n%s", counts, want, cmp.Diff(want, counts))
 	}
 	if e, _ := f.loop(2).part.Entity(sick.Slice(0)); e.Properties.MaxDeliveryCount != 3 {
 		t.Errorf("it has %d for its settings", e.Properties.MaxDeliveryCount)

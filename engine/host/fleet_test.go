@@ -141,7 +141,7 @@ func (f *fleet) killed(err error) error {
 // damaged takes a message that could not be read.
 func (f *fleet) damaged(err error) {
 	if f.err = cmp.Or(f.err, f.killed(err)); f.err == nil {
-		f.t.Error(err)
+		f.t.Errorf("%+v; want f.err != nil", err)
 	}
 }
 

@@ -120,7 +120,7 @@ func TestHistoryGrace(t *testing.T) {
 	} {
 		o := outlook{now: c.now, rules: rules}
 		if got := o.may(c.said, event.KeepNone, &pastFile{newest: c.newest}); got != c.want {
-			t.Errorf("%+v: %v", c, got)
+			t.Errorf("%+v: %v, want %v", c, got, c.want)
 		}
 	}
 }

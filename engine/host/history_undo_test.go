@@ -170,7 +170,7 @@ func TestRemovals(t *testing.T) {
 		{&event.SessionStateSet{Envelope: of(2)}, true},
 	} {
 		if got := wants(c.ev); got != c.want {
-			t.Errorf("%d: %T: %v", i, c.ev, got)
+			t.Errorf("%d: %T: %v, want %v", i, c.ev, got, c.want)
 		}
 	}
 	r.forget(func(_ event.EntityID, at event.Time) bool { return at <= 10 })

@@ -155,7 +155,7 @@ func TestCutRequests(t *testing.T) {
 	h.send(0, "s000001") // what comes while the deletion waits is not meant by it
 	h.turn()
 	if !slices.Equal(p.tags(), []uint64{1, 2, 3, 4, 5, 6}) {
-		t.Fatal(p.tags())
+		t.Fatalf("%+v; want slices.Equal(p.tags(), []uint64{1, 2, 3, 4, 5, 6})", p.tags())
 	}
 	ids := p.got[0].SessionIDs().IDs
 	if len(ids) != n || ids[0] != "s000000" || ids[n-1] != fmt.Sprintf("s%06d", n-1) || !slices.IsSorted(ids) {

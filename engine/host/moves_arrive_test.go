@@ -110,7 +110,7 @@ func TestDoorOfTheDestination(t *testing.T) {
 		got = append(got, fmt.Sprintf("%v %v %v", m.State, m.InSession, ttl))
 	}
 	if want := []string{"active true 1m0s", "active true 0s", "scheduled true 0s", "active true 1h0m0s"}; !slices.Equal(got, want) {
-		t.Errorf("%q", got)
+		t.Errorf("%q; want slices.Equal(got, want)", got)
 	}
 	f.pass(31 * time.Second)
 	if n := x.Count(event.Slice{Entity: b.ID}, event.Main, index.Scheduled); n != 0 {

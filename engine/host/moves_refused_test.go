@@ -20,7 +20,7 @@ func (f *fleet) deadLetters(path string) {
 		for f.loops[h].part.Index().Count(id, event.Main, index.Active) > 0 {
 			token := event.LockToken{1, byte(f.rng.IntN(256)), byte(f.rng.IntN(256))}.In(id.Partition)
 			if r := f.ask(h, &engine.Receive{Slice: id, Token: token}); r.Delivery() == nil {
-				f.t.Fatal(r.Err)
+				f.t.Fatalf("%+v; want r.Delivery() != nil", r.Err)
 			}
 			f.must(f.ask(h, &engine.Settle{Entity: e, Slice: id, Token: token, Outcome: engine.MoveToDeadLetter}).Err)
 		}
@@ -210,7 +210,7 @@ func TestTooManyMoves(t *testing.T) {
 		f.are(map[string]string{"1": want, "2": "q6"})
 		_, reason, text := f.first("q5", failures)
 		if reason != "MaxTransferHopCountExceeded" || text != "The maximum number of allowed hops when forwarding between queues has been exceeded." {
-			t.Errorf("%s: %s", reason, text)
+			t.Errorf(`%s: %s; want reason == "MaxTransferHopCountExceeded" && text == "The maximum number of allowed hops when forwarding between queues has been exceeded."`, reason, text)
 		}
 		for _, ring := range []string{"x", "y"} {
 			f.put(event.Queue, ring, testQueue())

@@ -50,7 +50,7 @@ func TestPlantedBugsOfFaults(t *testing.T) {
 		t.Run("bug "+string(m.bug), func(t *testing.T) {
 			out, failed := planted.Run(t, m.bug, "-test.run", "^(TestF22|TestF11)")
 			if failed != (m.bug != "") || !regexp.MustCompile("(?m)"+m.finds).Match(out) {
-				t.Errorf("%s", out)
+				t.Errorf(`%s; want failed == (m.bug != "") && regexp.MustCompile("(?m)"+m.finds).Match(out)`, out)
 			}
 		})
 	}

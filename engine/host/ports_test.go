@@ -33,7 +33,7 @@ func TestPorts(t *testing.T) {
 	if *portSeed != 0 {
 		w, bad := runPorts(t, *portSeed)
 		if t.Log(strings.Join(w.trace, "\n")); bad != "" {
-			t.Error(bad)
+			t.Errorf(`%+v, want ""`, bad)
 		}
 		return
 	}
@@ -156,11 +156,11 @@ func runPorts(t *testing.T, seed uint64) (*ports, string) {
 			m.stop()
 		}
 		if err := m.writer.Close(); err != nil && w.bad == "" {
-			t.Fatal(err)
+			t.Fatalf(`%+v; want (err == nil || w.bad != "")`, err)
 		}
 	}
 	if err := w.store.Close(); err != nil && w.bad == "" {
-		t.Fatal(err)
+		t.Fatalf(`%+v; want (err == nil || w.bad != "")`, err)
 	}
 	return w, w.bad
 }

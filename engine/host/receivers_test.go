@@ -146,7 +146,7 @@ func TestMostReceivers(t *testing.T) {
 	more := h.receiver(5001, event.Main)
 	r := h.ask(&engine.Attach{Receiver: more})
 	if code(r.Err) != engine.QuotaExceeded || r.Err.Error() != "The maximum of 5000 concurrent receivers of 'orders' is reached." {
-		t.Fatal(r.Err)
+		t.Fatalf(`%+v; want code(r.Err) == engine.QuotaExceeded && r.Err.Error() == "The maximum of 5000 concurrent receivers of 'orders' is reached."`, r.Err)
 	}
 	h.turn(&engine.Detach{Receiver: all[7].(*engine.Attach).Receiver})
 	if r := h.ask(&engine.Attach{Receiver: more}); r.Err != nil {

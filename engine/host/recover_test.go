@@ -37,7 +37,7 @@ func TestRecover(t *testing.T) {
 	h.turn(&engine.Attach{Receiver: r}, &engine.Flow{Receiver: r, Limit: 9, Drain: true})
 	h.hears("2:1+1", "2:3", "2:drained")
 	if got := h.ask(&engine.Settle{Slice: handEntity, Token: tokens[0], Outcome: engine.Complete}); code(got.Err) != engine.LockLost {
-		t.Error(got.Err)
+		t.Errorf("%+v; want code(got.Err) == engine.LockLost", got.Err)
 	}
 	if got := h.ask(&engine.Settle{Slice: handEntity, Token: tokens[1], Outcome: engine.Complete}); got.Err != nil {
 		t.Error(got.Err)
@@ -187,7 +187,7 @@ func TestDeleteQueue(t *testing.T) {
 		&engine.Peek{Slice: old.Slice(0), Count: 9}, &engine.ListSessions{Slice: old.Slice(0), All: true, Top: 9}, &engine.BatchDelete{Slice: old.Slice(0), Count: 9}} {
 		b.Submit(old.Host(0), []engine.Request{{Command: cmd, Sink: in}})
 		if r := in.wait(1)[0]; code(r.Err) != engine.NotFound {
-			t.Errorf("%T: %v", cmd, r.Err)
+			t.Errorf("%T: %v; want code(r.Err) == engine.NotFound", cmd, r.Err)
 		}
 	}
 

@@ -42,7 +42,7 @@ func TestScrub(t *testing.T) {
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "partitions/00/sealed/*"))
 	if err != nil || len(files) < 2 {
-		t.Fatal(files, err)
+		t.Fatalf("%+v %+v; want len(files) >= 2", files, err)
 	}
 	p, err := os.ReadFile(files[1])
 	if err != nil {

@@ -107,7 +107,7 @@ func TestSessionLockEnds(t *testing.T) {
 	held, _ := h.loop.part.Index().Session(handEntity, []byte("A"))
 	h.after(20 * time.Second)
 	if r := h.ask(&engine.RenewSession{Slice: handEntity, SessionID: []byte("A"), Session: held.Token}); r.Err != nil || r.Times()[0] != h.now.Add(30*time.Second) {
-		t.Fatal(r.Err, r.Times())
+		t.Fatalf("%+v %+v; want r.Err == nil && r.Times()[0] == h.now.Add(30*time.Second)", r.Err, r.Times())
 	}
 	h.wants(2, time.Minute)
 	h.after(29 * time.Second)
@@ -117,7 +117,7 @@ func TestSessionLockEnds(t *testing.T) {
 	h.turn(&engine.Flow{Receiver: a, Limit: 20}, &engine.Detach{Receiver: a}) // too late, and harmless
 	h.hears()
 	if r := h.ask(&engine.Settle{Slice: handEntity, Token: held.Token, Outcome: engine.Complete}); code(r.Err) != engine.SessionLockLost {
-		t.Fatal(r.Err)
+		t.Fatalf("%+v; want code(r.Err) == engine.SessionLockLost", r.Err)
 	}
 	if s, _ := h.loop.part.Index().Session(handEntity, []byte("A")); !s.Held || s.Token == held.Token {
 		t.Fatalf("%+v; want s.Held && s.Token != held.Token", s)

@@ -7,32 +7,8 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/test/fixed"
 )
-
-// fakeMemory is memory of a limited size. What is given back must have been taken.
-type fakeMemory struct {
-	t     *testing.T
-	all   int
-	taken int
-}
-
-func (p *fakeMemory) Take(n int) bool {
-	if p.taken+n > p.all {
-		return false
-	}
-	p.taken += n
-	return true
-}
-
-func (p *fakeMemory) Owe(n int) { p.taken += n }
-
-func (p *fakeMemory) Give(n int) {
-	if p.taken -= n; p.taken < 0 {
-		p.t.Errorf("%d bytes more are given back than were taken", -p.taken)
-	}
-}
-
-func (p *fakeMemory) Exceeds(int) bool { return p.taken > p.all }
 
 // Decision 41: a courier takes memory for messages before it reads them. Where there is none, what it has not read waits; even then one batch is on its
 // way, and all that was taken is given back.
@@ -40,33 +16,33 @@ func TestF22CourierTakesMemory(t *testing.T) {
 	t.Parallel()
 	d := newHarness(t)
 	const batch = 200<<10 + maxBatchBytes + maxBetween + batchItems
-	memory := &fakeMemory{t: t, all: 2 * batch}
-	d.courier.Memory = memory
+	budget := &fixed.Memory{T: t, All: 2 * batch}
+	d.courier.Memory = budget
 	for to := event.EntityID(2); to < 6; to++ {
 		d.hand(event.TriggerForward, to, 1, 1, 200<<10)
 	}
 	d.expect("2: 1-1 floor 0", "3: 1-1 floor 0")
-	if next := d.courier.Turn(d.now); memory.taken != 2*batch || next != d.now.Add(firstRest) {
-		t.Fatalf("%d bytes are taken, want %d; it tries again after %v, want %v", memory.taken, 2*batch, next.Sub(d.now), firstRest)
+	if next := d.courier.Turn(d.now); budget.Taken != 2*batch || next != d.now.Add(firstRest) {
+		t.Fatalf("%d bytes are taken, want %d; it tries again after %v, want %v", budget.Taken, 2*batch, next.Sub(d.now), firstRest)
 	}
 	d.answer(taken(1))
 	d.expect("3: 1-1 floor 0", "4: 1-1 floor 0")
-	memory.all = 0
+	budget.All = 0
 	d.answer(taken(1))
 	d.expect("4: 1-1 floor 0")
-	if memory.taken != batch {
-		t.Errorf("%d bytes are taken for one batch, want %d", memory.taken, batch)
+	if budget.Taken != batch {
+		t.Errorf("%d bytes are taken for one batch, want %d", budget.Taken, batch)
 	}
 	d.answer(taken(1))
 	d.expect("5: 1-1 floor 0") // without any
-	if d.answer(taken(1)); memory.taken != 0 {
-		t.Errorf("nothing is on its way, and %d bytes are taken", memory.taken)
+	if d.answer(taken(1)); budget.Taken != 0 {
+		t.Errorf("nothing is on its way, and %d bytes are taken", budget.Taken)
 	}
-	memory.all = 2 * batch
+	budget.All = 2 * batch
 	d.hand(event.TriggerForward, 2, 2, 1, 200<<10)
 	d.hand(event.TriggerForward, 3, 2, 1, 10)
-	if d.courier.Close(); memory.taken != 0 {
-		t.Errorf("it is closed, and %d bytes are taken", memory.taken)
+	if d.courier.Close(); budget.Taken != 0 {
+		t.Errorf("it is closed, and %d bytes are taken", budget.Taken)
 	}
 }
 
@@ -83,12 +59,12 @@ func TestF22CheckpointTakesMemory(t *testing.T) {
 	for n := event.SequenceNumber(1); n <= 10_000; n++ {
 		send(n)
 	}
-	memory := &fakeMemory{t: t, all: checkpointMemory}
-	s := newCheckpointer(plog, x, LoopOptions{Logger: slog.New(slog.DiscardHandler), CheckpointBytes: int64(end), Memory: memory, Inline: true})
+	budget := &fixed.Memory{T: t, All: checkpointMemory}
+	s := newCheckpointer(plog, x, LoopOptions{Logger: slog.New(slog.DiscardHandler), CheckpointBytes: int64(end), Memory: budget, Inline: true})
 	expect := func(when string, begun bool, taken int) {
 		t.Helper()
-		if (s.state != nil) != begun || memory.taken != taken {
-			t.Fatalf("%s: begun: %v, want %v; %d bytes are taken, want %d", when, s.state != nil, begun, memory.taken, taken)
+		if (s.state != nil) != begun || budget.Taken != taken {
+			t.Fatalf("%s: begun: %v, want %v; %d bytes are taken, want %d", when, s.state != nil, begun, budget.Taken, taken)
 		}
 	}
 	s.sealed(end)
@@ -110,7 +86,7 @@ func TestF22CheckpointTakesMemory(t *testing.T) {
 	expect("it has waited long enough", true, checkpointMemory+s.copies)
 	s.wait()
 	expect("its log stops first", false, 0)
-	memory.all = 1 << 30
+	budget.All = 1 << 30
 	s.sealed(end + enough)
 	expect("there is plenty", true, checkpointMemory+s.copies)
 }
@@ -119,21 +95,21 @@ func TestF22CheckpointTakesMemory(t *testing.T) {
 func TestF22NeedsTakeMemory(t *testing.T) {
 	t.Parallel()
 	x := index.New()
-	memory := &fakeMemory{t: t}
+	budget := &fixed.Memory{T: t}
 	state := func(_ context.Context, look func(*index.Snapshot, []event.Blob) error) error {
 		s := x.Snapshot()
 		defer s.Close()
 		return look(s, nil)
 	}
-	if _, err := liveBodiesOf(t.Context(), memory, state, nil, nil); err != noMemory || memory.taken != 0 {
-		t.Errorf("there is none: %v, %d bytes are taken", err, memory.taken)
+	if _, err := liveBodiesOf(t.Context(), budget, state, nil, nil); err != noMemory || budget.Taken != 0 {
+		t.Errorf("there is none: %v, %d bytes are taken", err, budget.Taken)
 	}
-	memory.all = 1 << 20
-	n, err := liveBodiesOf(t.Context(), memory, state, nil, nil)
-	if err != nil || memory.taken != 1<<20 {
-		t.Errorf("there is enough: %v, %d bytes are taken", err, memory.taken)
+	budget.All = 1 << 20
+	n, err := liveBodiesOf(t.Context(), budget, state, nil, nil)
+	if err != nil || budget.Taken != 1<<20 {
+		t.Errorf("there is enough: %v, %d bytes are taken", err, budget.Taken)
 	}
-	if n.memory.give(); memory.taken != 0 {
-		t.Errorf("%d bytes are not given back", memory.taken)
+	if n.memory.give(); budget.Taken != 0 {
+		t.Errorf("%d bytes are not given back", budget.Taken)
 	}
 }

@@ -181,7 +181,7 @@ func (h *history) grow(bytes int64) {
 	h.write(filepath.Join(h.dir, "clean"), format.EncodeClean(h.tag, []format.Mark{at}))
 	files, err := filepath.Glob(filepath.Join(dir, "checkpoints", "*.ckpt"))
 	if err != nil || len(files) != 1 {
-		h.b.Fatal(files, err)
+		h.b.Fatalf("%+v %+v; want len(files) == 1", files, err)
 	}
 	p := h.read(files[0])
 	c, err := format.DecodeCheckpoint(p[:format.CheckpointHead], p[len(p)-format.CheckpointTrailer:], int64(len(p)), 0, h.tag)

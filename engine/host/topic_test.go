@@ -70,7 +70,7 @@ func (b *broker) holds(t testing.TB, sub *engine.Entity) (ids []string) {
 	for _, m := range reply.Messages() {
 		body := make([]byte, m.Body.Size)
 		if _, err := b.ReadInto(sub.Hosts[0], m.Body, body); err != nil || event.Sum(body) != m.Body.Sum {
-			t.Fatal(err)
+			t.Fatalf("%+v; want event.Sum(body) == m.Body.Sum", err)
 		}
 		var see filter.Message
 		if _, err := readPacked(body, &see); err != nil {
@@ -127,11 +127,11 @@ func TestTopicOverRestarts(t *testing.T) {
 
 	rules, err := b.Rules(t.Context(), red.Path, 0, 10)
 	if err != nil || len(rules) != 1 || rules[0].Name != "blue" || rules[0].Filter.Text != "color = 'green'" || rules[0].CreatedAt == 0 {
-		t.Errorf("%v %+v", err, rules)
+		t.Errorf(`%v %+v; want len(rules) == 1 && rules[0].Name == "blue" && rules[0].Filter.Text == "color = 'green'" && rules[0].CreatedAt != 0`, err, rules)
 	}
 	run, err := b.Runtime(t.Context(), []*engine.Entity{topic, red})
 	if err != nil || run[0].Subscriptions != 2 || run[0].SQLFilters != 2 || run[0].Scheduled != 0 || run[1].Active != 4 || run[0].SizeBytes <= run[1].SizeBytes {
-		t.Errorf("%v %+v", err, run)
+		t.Errorf("%v %+v; want run[0].Subscriptions == 2 && run[0].SQLFilters == 2 && run[0].Scheduled == 0 && run[1].Active == 4 && run[0].SizeBytes > run[1].SizeBytes", err, run)
 	}
 	b.close(t)
 }
@@ -200,7 +200,7 @@ func TestCatalogueRefusals(t *testing.T) {
 		c.cmd.Properties = engine.DefaultProperties(c.cmd.Kind)
 		_, err := b.PutEntity(t.Context(), c.cmd)
 		if refusal := (*engine.Error)(nil); !errors.As(err, &refusal) || refusal.Code != c.want {
-			t.Errorf("%s: %v", c.name, err)
+			t.Errorf("%s: %v; want errors.As(err, &refusal) && refusal.Code == c.want", c.name, err)
 		}
 	}
 	changed := engine.DefaultProperties(event.Subscription)
@@ -241,14 +241,14 @@ func TestList(t *testing.T) {
 		}
 	}
 	if fmt.Sprint(got[:4], len(got)) != "[Q0 Q1 Q10 Q11] 25" {
-		t.Error(got)
+		t.Errorf(`%+v; want fmt.Sprint(got[:4], len(got)) == "[Q0 Q1 Q10 Q11] 25"`, got)
 	}
 	got = nil
 	for _, e := range b.List(event.Subscription, "A", 0, 100) {
 		got = append(got, e.Name())
 	}
 	if fmt.Sprint(got, len(b.List(event.Topic, "", 0, 100)), len(b.List(event.Subscription, "none", 0, 9))) != "[x Y] 2 0" {
-		t.Error(got)
+		t.Errorf(`%+v; want fmt.Sprint(got, len(b.List(event.Topic, "", 0, 100)), len(b.List(event.Subscription, "none", 0, 9))) == "[x Y] 2 0"`, got)
 	}
 	b.close(t)
 }

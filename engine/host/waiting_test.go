@@ -24,7 +24,7 @@ func TestWaiting(t *testing.T) {
 			for _, line := range strings.Split(strings.TrimSpace(c.script), "\n") {
 				call, want, _ := strings.Cut(line, "=")
 				if got := w.call(strings.Fields(call)); got != strings.TrimSpace(want) {
-					t.Fatalf("%s: %q", strings.TrimSpace(line), got)
+					t.Fatalf("%s: %q, want %q", strings.TrimSpace(line), got, strings.TrimSpace(want))
 				}
 			}
 		})

@@ -25,7 +25,7 @@ func TestExamples(t *testing.T) {
 	}
 	files, err := filepath.Glob("../../docs/examples/containers/*")
 	if err != nil || len(files) == 0 {
-		t.Fatalf("%v, %v", files, err)
+		t.Fatalf("%v, %v; want len(files) != 0", files, err)
 	}
 	files = append(files, "../../docs/examples/ledgerbus.service", "../../docs/guide/containers.md")
 	variable := regexp.MustCompile(`LEDGERBUS_[A-Z_]+[A-Z]`)

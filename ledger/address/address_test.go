@@ -27,7 +27,7 @@ func TestParse(t *testing.T) {
 	} {
 		got, err := Parse(c.text)
 		if err != nil || got != c.want {
-			t.Errorf("%q: %+v, %v", c.text, got, err)
+			t.Errorf("%q: %+v, %v; want got == c.want", c.text, got, err)
 		}
 		if c.show == "" {
 			c.show = c.text

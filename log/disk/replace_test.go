@@ -25,7 +25,7 @@ func contents(t *testing.T, fsys disk.FS, name string) string {
 	}
 	p := make([]byte, size)
 	if n, err := f.ReadAt(p, 0); n < len(p) && !errors.Is(err, io.EOF) {
-		t.Fatal(err)
+		t.Fatalf("%+v; want (n >= len(p) || errors.Is(err, io.EOF))", err)
 	}
 	return string(p)
 }

@@ -3,9 +3,10 @@ package event
 import (
 	"encoding/hex"
 	"math"
-	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func textValue(s string) Value { return Value{Type: String, Text: s} }
@@ -73,8 +74,8 @@ func TestReadChanges(t *testing.T) {
 	whole := RuleChanges{Removed: []string{"x", ""}, Set: Changes{{"a", textValue("b")}, {"n", Value{Type: Encoded, Text: "\x40"}}, {Name: "none"}},
 		System: Changes{{"TimeToLive", Value{Type: Span, Bits: 1 << 40}}}}
 	b := whole.Append(nil)
-	if got, err := ReadChanges(b); err != nil || !reflect.DeepEqual(got, whole) {
-		t.Errorf("%+v, %v", got, err)
+	if got, err := ReadChanges(b); err != nil || !cmp.Equal(got, whole) {
+		t.Errorf("%+v, %v (-want +got):\n%s", got, err, cmp.Diff(whole, got))
 	}
 	for n := range b {
 		if c, err := ReadChanges(b[:n]); err == nil {
@@ -125,8 +126,8 @@ func FuzzReadChanges(f *testing.F) {
 			return
 		}
 		again := c.Append(nil)
-		if got, err := ReadChanges(again); err != nil || !reflect.DeepEqual(got, c) {
-			t.Errorf("%x: %+v became %+v, %v", b, c, got, err)
+		if got, err := ReadChanges(again); err != nil || !cmp.Equal(got, c) {
+			t.Errorf("%x: %+v became %+v, %v (-want +got):\n%s", b, c, got, err, cmp.Diff(c, got))
 		}
 		if len(again) > len(b) {
 			t.Errorf("%d bytes became %d", len(b), len(again))

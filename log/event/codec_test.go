@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -280,7 +282,7 @@ func TestRoundTrip(t *testing.T) {
 	for range 2 { // the pool is clean again
 		rec, rest, err := d.Record(4096, frame.bounds(), append(bytes.Clone(data), "after"...))
 		if err != nil || string(rest) != "after" || rec.At != 77 || len(rec.Events) != len(events) {
-			t.Fatal(err, string(rest), rec.At, len(rec.Events))
+			t.Fatalf(`%+v %+v %+v %+v; want string(rest) == "after" && rec.At == 77 && len(rec.Events) == len(events)`, err, string(rest), rec.At, len(rec.Events))
 		}
 		for i, ev := range rec.Events {
 			for _, b := range blobs(reflect.ValueOf(ev)) {
@@ -292,8 +294,8 @@ func TestRoundTrip(t *testing.T) {
 					t.Errorf("%T: blob %q", ev, b.Data)
 				}
 			}
-			if !reflect.DeepEqual(ev, events[i]) {
-				t.Errorf("%T:\n%+v\n%+v", ev, ev, events[i])
+			if !cmp.Equal(ev, events[i]) {
+				t.Errorf("%T:\n%+v\n%+v (-want +got):\n%s", ev, ev, events[i], cmp.Diff(events[i], ev))
 			}
 		}
 	}
@@ -342,8 +344,8 @@ func TestOldVersions(t *testing.T) {
 		for i, b := range blobs(reflect.ValueOf(want)) {
 			*b = *stored[i]
 		}
-		if !reflect.DeepEqual(got, want) {
-			t.Errorf("version %d:\n%+v\n%+v", old.version, got, want)
+		if !cmp.Equal(got, want) {
+			t.Errorf("version %d:\n%+v\n%+v (-want +got):\n%s", old.version, got, want, cmp.Diff(want, got))
 		}
 	}
 }
@@ -381,7 +383,7 @@ func oldGolden(t *testing.T, file string) Event {
 	var d Decoder
 	rec, rest, err := d.Record(4096, [2]uint32{96, 1096}, data)
 	if err != nil || len(rest) > 0 {
-		t.Fatal(file, err, len(rest))
+		t.Fatalf("%+v %+v %+v; want len(rest) <= 0", file, err, len(rest))
 	}
 	return rec.Events[0]
 }

@@ -50,6 +50,6 @@ func TestAppendDuration(t *testing.T) {
 		}
 	}
 	if got := string(AppendTicks(nil, math.MinInt64)); got != "-P10675199DT2H48M5.4775808S" {
-		t.Error(got)
+		t.Errorf(`%+v, want "-P10675199DT2H48M5.4775808S"`, got)
 	}
 }

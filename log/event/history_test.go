@@ -14,7 +14,7 @@ func TestRetention(t *testing.T) {
 	} {
 		got, err := ParseRetention(text)
 		if err != nil || got != want {
-			t.Errorf("%q: %d, %v", text, got, err)
+			t.Errorf("%q: %d, %v; want got == want", text, got, err)
 		}
 		again, err := ParseRetention(got.String())
 		if err != nil || again != got {

@@ -10,7 +10,7 @@ func TestUUIDText(t *testing.T) {
 		t.Errorf("%s, want %s", got, want)
 	}
 	if got := string(AppendUUID([]byte("id "), string(token[:]))); got != "id "+want {
-		t.Error(got)
+		t.Errorf("%+v, want %+v", got, "id "+want)
 	}
 	room := make([]byte, 0, 36)
 	if n := testing.AllocsPerRun(100, func() { AppendUUID(room, token[:]) }); n != 0 {

@@ -22,7 +22,7 @@ func TestInstant(t *testing.T) {
 	} {
 		v, ok := ParseInstant(text)
 		if v != (Value{Type: Instant, Bits: want.ticks, Text: want.zone}) || !ok {
-			t.Errorf("%s: %+v %t", text, v, ok)
+			t.Errorf("%s: %+v %t; want v == (Value{Type: Instant, Bits: want.ticks, Text: want.zone}) && ok", text, v, ok)
 		}
 		if want.shown == "" {
 			want.shown = text
@@ -41,7 +41,7 @@ func TestInstant(t *testing.T) {
 	}
 	for _, zone := range []string{"?", "+2", "none "} { // none of our writers writes these
 		if got := string(AppendInstant(nil, Value{Type: Instant, Bits: 1<<64 - 1, Text: zone})); got != "9999-12-31T23:59:59.9999999Z" {
-			t.Errorf("%q: %s", zone, got)
+			t.Errorf(`%q: %s, want "9999-12-31T23:59:59.9999999Z"`, zone, got)
 		}
 	}
 }

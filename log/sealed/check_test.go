@@ -80,7 +80,7 @@ func TestCheck(t *testing.T) {
 	} {
 		at, err := result(c.file)
 		if err == nil || !strings.Contains(err.Error(), c.reason) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: %v; want err != nil && strings.Contains(err.Error(), c.reason)", name, err)
 			continue
 		}
 		size := int64(len(c.file))

@@ -330,7 +330,7 @@ func TestUnlisted(t *testing.T) {
 	}
 	c.Slices = c.Slices[:10]
 	if back, err = DecodeContents(c.encode(), 100_000); err != nil || back.Unlisted || !slices.Equal(back.Slices[9].Blocks, c.Slices[9].Blocks) {
-		t.Fatal(err)
+		t.Fatalf("%+v; want !back.Unlisted && slices.Equal(back.Slices[9].Blocks, c.Slices[9].Blocks)", err)
 	}
 }
 
@@ -451,7 +451,7 @@ func FuzzIndexes(f *testing.F) {
 				again = list[i].append(again, part)
 			}
 			if !bytes.Equal(again, p) {
-				t.Fatal(part)
+				t.Fatalf("%+v; want bytes.Equal(again, p)", part)
 			}
 		}
 		if table, err := DecodeIDs(p, 100); err == nil && table.Len() > 0 {
@@ -460,7 +460,7 @@ func FuzzIndexes(f *testing.F) {
 		if c, err := DecodeContents(p, 100); err == nil {
 			back, err := DecodeContents(c.append(nil), 100)
 			if err != nil || len(back.Slices) != len(c.Slices) || len(back.Origins) != len(c.Origins) {
-				t.Fatal(err)
+				t.Fatalf("%+v; want len(back.Slices) == len(c.Slices) && len(back.Origins) == len(c.Origins)", err)
 			}
 		}
 		if len(p) >= 4 {

@@ -209,14 +209,14 @@ func TestJWT(t *testing.T) {
 	} {
 		g, err := v.Verify(c.token, "sb://h/Orders", now)
 		if !errors.Is(err, c.want) || (err == nil) != (c.want == nil) || g.Rights != c.rights {
-			t.Errorf("%s: %+v, %v", name, g, err)
+			t.Errorf("%s: %+v, %v; want errors.Is(err, c.want) && (err == nil) == (c.want == nil) && g.Rights == c.rights", name, g, err)
 		}
 		if err == nil && (g.Path != "orders" || g.Rule != "app-1" || g.Expires.Unix() != now.Add(time.Hour).Unix() || !v.current(g) || !g.OfNamespace()) {
-			t.Errorf("%s: %+v", name, g)
+			t.Errorf(`%s: %+v; want (err != nil || g.Path == "orders" && g.Rule == "app-1" && g.Expires.Unix() == now.Add(time.Hour).Unix() && v.current(g) && g.OfNamespace())`, name, g)
 		}
 	}
 	if g, err := v.Verify(known.sign(t, claims("sub", nil, "name", "Ada")), "q", now); err != nil || g.Rule != "Ada" {
-		t.Errorf("%+v, %v", g, err)
+		t.Errorf(`%+v, %v; want g.Rule == "Ada"`, g, err)
 	}
 	if g, err := v.Verify(signed("sb://h/q", "9999999999", "root", "key+/="), "sb://h/q", now); err != nil || g.Rule != "root" {
 		t.Errorf("a signature beside JWTs: %+v, %v", g, err)
@@ -278,7 +278,7 @@ func TestDiscoveryFails(t *testing.T) {
 		_, err := NewJWT(ctx, JWTOptions{Issuer: url, Audiences: []string{"a"}})
 		cancel()
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", url, err)
+			t.Errorf("%s: %v; want err != nil && strings.Contains(err.Error(), want)", url, err)
 		}
 	}
 	if _, err := NewJWT(t.Context(), JWTOptions{Issuer: gone.URL}); err == nil {
@@ -307,7 +307,7 @@ func TestAnyBearer(t *testing.T) {
 		v := New(c.options)
 		g, err := v.Verify(c.token, "sb://h/q", testNow)
 		if !errors.Is(err, c.want) || (err == nil) != (c.want == nil) || (err == nil) != v.Allows(g, "q", Manage, testNow) {
-			t.Errorf("%+v %q: %+v, %v", c.options, c.token, g, err)
+			t.Errorf(`%+v %q: %+v, %v; want errors.Is(err, c.want) && (err == nil) == (c.want == nil) && (err == nil) == v.Allows(g, "q", Manage, testNow)`, c.options, c.token, g, err)
 		}
 	}
 	i := newIssuer(t, newSigner(t, "k").public())
@@ -334,7 +334,7 @@ func FuzzJWT(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, token string) {
 		if g, err := v.Verify("Bearer "+token, "q", testNow); err == nil || g.Rights != 0 {
-			t.Errorf("%q: %+v, %v", token, g, err)
+			t.Errorf("%q: %+v, %v; want err != nil && g.Rights == 0", token, g, err)
 		}
 	})
 }

@@ -128,7 +128,7 @@ func TestVerify(t *testing.T) {
 		t.Errorf("literal +: %v", err)
 	}
 	if g, err := testVerifier.VerifyPath(rootToken("sb://h/q"), "/Q/Messages/", testNow); err != nil || g.Path != "q/messages" || g.Rule != "root" || g.Expires.Unix() != 1700003600 {
-		t.Errorf("%+v, %v", g, err)
+		t.Errorf(`%+v, %v; want g.Path == "q/messages" && g.Rule == "root" && g.Expires.Unix() == 1700003600`, g, err)
 	}
 	for _, path := range []string{"%71", "q%2f..%2fq", "q2/..%2fq"} { // decoded already: what still looks escaped names nothing
 		if g, err := testVerifier.VerifyPath(rootToken("sb://h/q"), path, testNow); !errors.Is(err, ErrScope) {
@@ -160,7 +160,7 @@ func TestOrderOfFields(t *testing.T) {
 	}
 	try(nil, fields)
 	if tried != 24 {
-		t.Error(tried)
+		t.Errorf("%+v, want 24", tried)
 	}
 }
 
@@ -171,7 +171,7 @@ func TestHosts(t *testing.T) {
 	for sr, ok := range map[string]bool{"sb://ns:5671/q": true, "https://ns.EXAMPLE/q": true, "ns.example%2fq": true, "ns.example:443": true,
 		"sb://foreign/q": false, "foreign:5671": false, "localhost": false, "foreign.servicebus.windows.net": false} {
 		if _, err := v.Verify(signed(sr, later, "root", "second"), "sb://NS/q", testNow); (err == nil) != ok {
-			t.Errorf("%s: %v", sr, err)
+			t.Errorf("%s: %v; want (err == nil) == ok", sr, err)
 		}
 	}
 	if _, err := v.Verify(signed("sb://ns/q", later, "root", "second"), "sb://foreign/q", testNow); !errors.Is(err, ErrScope) {
@@ -185,7 +185,7 @@ func TestMalformedHosts(t *testing.T) {
 	for host, ok := range map[string]bool{"h": true, "h:5671": true, "service_bus": true, "127.0.0.1:5672": true, "[::1]": true, "[::1]:5672": true,
 		"h:": false, "h:x": false, "h:70000": false, "a:b:": false, "a:b:1": false, "user@h": false, "[::1": false, "[h]": false, "::1": false, "h%2f": false, "": false} {
 		if _, got := testVerifier.Resource("sb://" + host + "/q"); got != ok {
-			t.Errorf("%q: %t", host, got)
+			t.Errorf("%q: %t, want %t", host, got, ok)
 		}
 	}
 }
@@ -275,7 +275,7 @@ func TestGrantHidesItsKey(t *testing.T) {
 	}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x"} {
 		if text := fmt.Sprintf(verb, g) + fmt.Sprintf(verb, struct{ g Grant }{g}); strings.Contains(text, "MARKER") {
-			t.Error(text)
+			t.Errorf(`%+v; want !strings.Contains(text, "MARKER")`, text)
 		}
 	}
 }
@@ -290,7 +290,7 @@ func TestResource(t *testing.T) {
 		"h:5672/Q?x#y":                      {"h:5672", "Q", "q"},
 	} {
 		if got, ok := testVerifier.Resource(text); !ok || got != want {
-			t.Errorf("%s: %+v", text, got)
+			t.Errorf("%s: %+v; want ok && got == want", text, got)
 		}
 	}
 }

@@ -86,11 +86,11 @@ func TestRotation(t *testing.T) {
 	token := signed("sb://h", later, "r", "one")
 	g, err := v.Verify(token, "sb://h", testNow)
 	if err != nil || !v.current(g) {
-		t.Fatal(err)
+		t.Fatalf("%+v; want v.current(g)", err)
 	}
 	plain, err := v.Plain("R", "one")
 	if err != nil || plain.Path != "" || !v.Allows(plain, "q", Send, testNow) || v.Allows(plain, "q", Manage, testNow) {
-		t.Fatalf("%+v, %v", plain, err)
+		t.Fatalf(`%+v, %v; want plain.Path == "" && v.Allows(plain, "q", Send, testNow) && !v.Allows(plain, "q", Manage, testNow)`, plain, err)
 	}
 	for _, step := range []struct {
 		rules []event.AccessRule
@@ -105,11 +105,11 @@ func TestRotation(t *testing.T) {
 	} {
 		v.SetRules(step.rules)
 		if v.current(g) != step.good || v.current(plain) != step.good || v.Allows(g, "q", Send, testNow) != step.good || v.Allows(g, "q", Manage, testNow) {
-			t.Errorf("%v: %t", step.rules, v.current(g))
+			t.Errorf(`%v: %t; want v.current(g) == step.good && v.current(plain) == step.good && v.Allows(g, "q", Send, testNow) == step.good && !v.Allows(g, "q", Manage, testNow)`, step.rules, v.current(g))
 		}
 	}
 	if _, err := v.Verify(token, "sb://h", testNow); !errors.Is(err, ErrSignature) {
-		t.Error(err)
+		t.Errorf("%+v; want errors.Is(err, ErrSignature)", err)
 	}
 }
 
@@ -155,7 +155,7 @@ func TestRights(t *testing.T) {
 		want Rights
 	}{{nil, 0}, {event.Rights{event.Manage}, Manage}, {event.Rights{event.Listen, event.Send}, Listen | Send}, {event.Rights{9}, 0}} {
 		if got := rightsOf(c.list); got != c.want {
-			t.Errorf("%v: %d", c.list, got)
+			t.Errorf("%v: %d, want %d", c.list, got, c.want)
 		}
 	}
 	if !Manage.Has(Send) || !Manage.Has(Listen) || (Listen | Send).Has(Manage) || Send.Has(Listen) {

@@ -2,8 +2,9 @@ package amqp
 
 import (
 	"errors"
-	"reflect"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // WP-191, WP-216: what a coordinator is asked can be spelled in many ways, cut behind the last field that is set among them.
@@ -26,8 +27,8 @@ func TestDecodeControl(t *testing.T) {
 	} {
 		spelled := map[byte]string{descDeclare: "declare", descDischarge: "discharge"}[c.code]
 		for how, b := range encodings(c.code, spelled, c.fields) {
-			if got, err := DecodeControl(b, DefaultLimits); err != nil || !reflect.DeepEqual(got, c.want) {
-				t.Errorf("%s as %s: %#v, %v", name, how, got, err)
+			if got, err := DecodeControl(b, DefaultLimits); err != nil || !cmp.Equal(got, c.want) {
+				t.Errorf("%s as %s: %#v, %v (-want +got):\n%s", name, how, got, err, cmp.Diff(c.want, got))
 			}
 		}
 	}
@@ -45,7 +46,7 @@ func TestDecodeControl(t *testing.T) {
 	} {
 		var bad *DecodeError
 		if got, err := DecodeControl(b, DefaultLimits); !errors.As(err, &bad) || got != nil {
-			t.Errorf("%s: %#v, %v", name, got, err)
+			t.Errorf("%s: %#v, %v; want errors.As(err, &bad) && got == nil", name, got, err)
 		}
 	}
 }

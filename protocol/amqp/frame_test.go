@@ -4,8 +4,9 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"reflect"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func header(size uint32, doff, frameType uint8, channel uint16) []byte {
@@ -62,7 +63,7 @@ func TestTransferHeaderSize(t *testing.T) {
 		}
 		if h, err := ParseFrameHeader(b[6:]); err != nil || h.Size != 512 || h.Channel != 5 {
 			if len(b) < 512 {
-				t.Errorf("%v: %+v %v", tr, h, err)
+				t.Errorf("%v: %+v %v; want len(b) >= 512", tr, h, err)
 			}
 		}
 	}
@@ -103,13 +104,13 @@ func TestDecoderAliasing(t *testing.T) {
 	if txn := got.State.(TransactionalState).TxnID; string(txn) != "txn" {
 		t.Errorf("transaction id %q", txn)
 	}
-	if !reflect.DeepEqual(copied, tr) {
-		t.Errorf("%v; want reflect.DeepEqual(copied, tr)", copied)
+	if !cmp.Equal(copied, tr) {
+		t.Errorf("%v (-want +got):\n%s", copied, cmp.Diff(tr, copied))
 	}
 	// The struct is used again and holds nothing of the call before.
 	q, _, err := d.Decode(AppendFrame(nil, 0, &Transfer{Handle: 9}, nil)[FrameHeaderSize:])
-	if err != nil || q != p || !reflect.DeepEqual(q, &Transfer{Handle: 9}) {
-		t.Errorf("%v %v", q, err)
+	if err != nil || q != p || !cmp.Equal(q, &Transfer{Handle: 9}) {
+		t.Errorf("%v %v (-want +got):\n%s", q, err, cmp.Diff(&Transfer{Handle: 9}, q))
 	}
 }
 

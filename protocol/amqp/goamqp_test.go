@@ -5,11 +5,11 @@ import (
 	"context"
 	"io"
 	"net"
-	"reflect"
 	"testing"
 	"time"
 
 	client "github.com/Azure/go-amqp"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
@@ -313,7 +313,7 @@ func checkSent(t *testing.T, b []byte) {
 		t.Fatal(err)
 	}
 	if s.BodyKind != amqp.BodyData || s.BodyCount != 2 || s.LongDescriptors || s.TTL != 60000 {
-		t.Errorf("%+v", s)
+		t.Errorf("%+v; want s.BodyKind == amqp.BodyData && s.BodyCount == 2 && !s.LongDescriptors && s.TTL == 60000", s)
 	}
 	header, err := amqp.DecodeHeader(s.Header.Of(b))
 	if err != nil || header.TTL != amqp.Some(uint32(60000)) || !header.Durable.Value {
@@ -375,8 +375,8 @@ func checkDelivered(t *testing.T, m *client.Message) {
 	if enqueued.UnixMilli() != 1700000000000 || m.Annotations["x-opt-sequence-number"] != int64(1) {
 		t.Errorf("annotations %#v", m.Annotations)
 	}
-	if !reflect.DeepEqual(m.ApplicationProperties, map[string]any{"k": uint16(3)}) || string(m.GetData()) != "body" {
-		t.Errorf("application-properties %v, body %q", m.ApplicationProperties, m.GetData())
+	if !cmp.Equal(m.ApplicationProperties, map[string]any{"k": uint16(3)}) || string(m.GetData()) != "body" {
+		t.Errorf("application-properties %v, body %q (-want +got):\n%s", m.ApplicationProperties, m.GetData(), cmp.Diff(map[string]any{"k": uint16(3)}, m.ApplicationProperties))
 	}
 }
 

@@ -2,8 +2,9 @@ package amqp
 
 import (
 	"bytes"
-	"reflect"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // goldenFrame is a frame as it stands in the specification, with what it says.
@@ -92,8 +93,8 @@ func (c *goldenFrame) check(t *testing.T) {
 	if c.want == nil {
 		return
 	}
-	if p, _, err := DecodePerformative(want[8:], HandshakeLimits); err != nil || !reflect.DeepEqual(p, c.want) {
-		t.Fatalf("decoded %v, err %v", p, err)
+	if p, _, err := DecodePerformative(want[8:], HandshakeLimits); err != nil || !cmp.Equal(p, c.want) {
+		t.Fatalf("decoded %v, err %v (-want +got):\n%s", p, err, cmp.Diff(c.want, p))
 	}
 }
 
@@ -119,7 +120,7 @@ func TestGoldenTransfersWP104(t *testing.T) {
 func TestGoldenSource(t *testing.T) {
 	want := unhex(t, "005328 c00c0b 4040404040404040404040")
 	if got := appendComposite(nil, &Source{}); !bytes.Equal(got, want) {
-		t.Errorf("%x", got)
+		t.Errorf("%x; want bytes.Equal(got, want)", got)
 	}
 	want = unhex(t, "005329 c00e07 a1057175657565 404040404040")
 	if got := appendComposite(nil, &Target{Address: "queue"}); !bytes.Equal(got, want) {
@@ -134,8 +135,8 @@ func TestSessionFilterShapes(t *testing.T) {
 	} {
 		want := &Source{Address: "q", Filter: Map{{Symbol("com.microsoft:session-filter"), filter}}}
 		got, _, err := decodeComposite(appendComposite(nil, want), DefaultLimits)
-		if err != nil || !reflect.DeepEqual(got, want) {
-			t.Errorf("%v: %v, %v", filter, got, err)
+		if err != nil || !cmp.Equal(got, want) {
+			t.Errorf("%v: %v, %v (-want +got):\n%s", filter, got, err, cmp.Diff(want, got))
 		}
 	}
 }

@@ -269,11 +269,11 @@ func TestMalformed(t *testing.T) {
 func TestErrorTexts(t *testing.T) {
 	_, err := SkipValue([]byte{CodeUbyte}, DefaultLimits)
 	if got := err.Error(); got != "amqp: byte 1: value cut short" {
-		t.Error(got)
+		t.Errorf(`%+v, want "amqp: byte 1: value cut short"`, got)
 	}
 	_, err = ParseFrameHeader(nil)
 	if got := err.Error(); got != "amqp: stream byte 0: frame header cut short" {
-		t.Error(got)
+		t.Errorf(`%+v, want "amqp: stream byte 0: frame header cut short"`, got)
 	}
 }
 

@@ -233,7 +233,7 @@ func TestScanMessage(t *testing.T) {
 				t.Fatal(err)
 			}
 			if s.BodyKind != m.kind || s.BodyCount != m.count || s.LongDescriptors {
-				t.Errorf("%+v", s)
+				t.Errorf("%+v; want s.BodyKind == m.kind && s.BodyCount == m.count && !s.LongDescriptors", s)
 			}
 			checkSections(t, m.bytes, s)
 			long := longDescriptors(t, m.bytes) // WP-216
@@ -341,7 +341,7 @@ func TestHeaderAndProperties(t *testing.T) {
 	}
 	h, err := DecodeHeader(AppendHeader(nil, &sampleHeader))
 	if err != nil || h != sampleHeader {
-		t.Errorf("%+v, %v", h, err)
+		t.Errorf("%+v, %v; want h == sampleHeader", h, err)
 	}
 	p, err := DecodeProperties(AppendProperties(nil, &sampleProperties))
 	if err != nil || !reflect.DeepEqual(p, sampleProperties) {
@@ -398,7 +398,7 @@ func TestMapEntries(t *testing.T) {
 			v, _, err := DecodeValue(raw, DefaultLimits)
 			want, _ := m.Get(string(k))
 			if err != nil || !reflect.DeepEqual(v, want) {
-				t.Errorf("%s: %s: %v, %v", name, k, v, err)
+				t.Errorf("%s: %s: %v, %v; want reflect.DeepEqual(v, want)", name, k, v, err)
 			}
 		}
 		if got := strings.Join(keys, ""); got != "abc" {
@@ -440,7 +440,7 @@ func TestRaw(t *testing.T) {
 	for want, values := range ints {
 		for _, v := range values {
 			if got, ok := RawInt(AppendValue(nil, v)); !ok || got != want {
-				t.Errorf("%T %v: %d %v", v, v, got, ok)
+				t.Errorf("%T %v: %d %v; want ok && got == want", v, v, got, ok)
 			}
 		}
 	}
@@ -459,7 +459,7 @@ func TestRaw(t *testing.T) {
 	}
 	for _, b := range [][]byte{{CodeTrue}, {CodeBool, 1}} {
 		if v, ok := RawBool(b); !ok || !v {
-			t.Errorf("%x", b)
+			t.Errorf("%x; want ok && v", b)
 		}
 	}
 	if v, ok := RawBool([]byte{CodeFalse}); !ok || v {
@@ -468,11 +468,11 @@ func TestRaw(t *testing.T) {
 	for _, s := range []string{"", "short", strings.Repeat("x", 300)} {
 		for _, v := range []any{s, Symbol(s)} {
 			if got, ok := RawText(AppendValue(nil, v)); !ok || string(got) != s {
-				t.Errorf("%T %q: %q %v", v, s, got, ok)
+				t.Errorf("%T %q: %q %v; want ok && string(got) == s", v, s, got, ok)
 			}
 		}
 		if got, ok := RawBinary(AppendValue(nil, []byte(s))); !ok || string(got) != s {
-			t.Errorf("%q: %q %v", s, got, ok)
+			t.Errorf("%q: %q %v; want ok && string(got) == s", s, got, ok)
 		}
 	}
 	// Nothing, and values of other types or cut short, are not ok and do not panic.

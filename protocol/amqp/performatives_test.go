@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 var sampleError = &Error{Condition: CondNotFound, Description: "gone", Info: Map{{Symbol("k"), "v"}}}
@@ -129,7 +131,7 @@ func TestFieldCountsWP210(t *testing.T) {
 	}
 	for _, s := range []DeliveryState{StateAccepted, StateReleased} {
 		if b := appendComposite(nil, s); len(b) != 4 || b[3] != CodeList0 {
-			t.Errorf("%v: %x", s, b)
+			t.Errorf("%v: %x; want len(b) == 4 && b[3] == CodeList0", s, b)
 		}
 	}
 }
@@ -196,8 +198,8 @@ func TestCompositeRoundTrip(t *testing.T) {
 			if err != nil || !bytes.Equal(rest, []byte{0xEE}) {
 				t.Fatalf("rest %x, err %v", rest, err)
 			}
-			if !reflect.DeepEqual(got, s.value) {
-				t.Fatalf("got %#v\nwant %#v", got, s.value)
+			if !cmp.Equal(got, s.value) {
+				t.Fatalf("got %#v\nwant %#v (-want +got):\n%s", got, s.value, cmp.Diff(s.value, got))
 			}
 			p, ok := s.value.(Performative)
 			if !ok {
@@ -213,12 +215,12 @@ func TestCompositeRoundTrip(t *testing.T) {
 				t.Fatalf("header %+v, err %v", h, err)
 			}
 			decoded, rest, err := DecodePerformative(frame[FrameHeaderSize:], DefaultLimits)
-			if err != nil || !bytes.Equal(rest, payload) || !reflect.DeepEqual(decoded, p) {
-				t.Fatalf("performative %v, payload %q, err %v", decoded, rest, err)
+			if err != nil || !bytes.Equal(rest, payload) || !cmp.Equal(decoded, p) {
+				t.Fatalf("performative %v, payload %q, err %v (-want +got):\n%s", decoded, rest, err, cmp.Diff(p, decoded))
 			}
 			decoded, rest, err = new(Decoder).Decode(frame[FrameHeaderSize:])
-			if err != nil || !bytes.Equal(rest, payload) || !reflect.DeepEqual(decoded, p) {
-				t.Fatalf("decoder: performative %v, payload %q, err %v", decoded, rest, err)
+			if err != nil || !bytes.Equal(rest, payload) || !cmp.Equal(decoded, p) {
+				t.Fatalf("decoder: performative %v, payload %q, err %v (-want +got):\n%s", decoded, rest, err, cmp.Diff(p, decoded))
 			}
 		})
 	}
@@ -278,8 +280,8 @@ func TestLenientWP216(t *testing.T) {
 				if (err == nil) != (n >= s.required) || len(rest) > 0 {
 					t.Errorf("%s with %d fields as %s: rest %x, err %v", s.name(), n, encoding, rest, err)
 				}
-				if err == nil && !reflect.DeepEqual(got, want) {
-					t.Errorf("%s with %d fields as %s: %v, want %v", s.name(), n, encoding, got, want)
+				if err == nil && !cmp.Equal(got, want) {
+					t.Errorf("%s with %d fields as %s: %v, want %v (-want +got):\n%s", s.name(), n, encoding, got, want, cmp.Diff(want, got))
 				}
 			}
 		}
@@ -291,8 +293,8 @@ func TestUnknownFields(t *testing.T) {
 	for _, s := range samples() {
 		fields := append(fieldsOf(t, appendComposite(nil, s.value)), "more", List{nil})
 		b := append(AppendDescriptor(nil, s.value.descriptor()), appendList(nil, fields)...)
-		if got, _, err := decodeComposite(b, DefaultLimits); err != nil || !reflect.DeepEqual(got, s.value) {
-			t.Errorf("%s: %v, %v", s.name(), got, err)
+		if got, _, err := decodeComposite(b, DefaultLimits); err != nil || !cmp.Equal(got, s.value) {
+			t.Errorf("%s: %v, %v (-want +got):\n%s", s.name(), got, err, cmp.Diff(s.value, got))
 		}
 		b = append(AppendDescriptor(nil, s.value.descriptor()), appendList(nil, append(fields, Symbol("\xff")))...)
 		if _, _, err := decodeComposite(b, DefaultLimits); err == nil {
@@ -325,12 +327,12 @@ func TestEmptyTerminusWP216(t *testing.T) {
 	} {
 		a := decode(c.source, c.target)
 		if a.Source == nil || a.Target == nil {
-			t.Fatalf("%s: %v", c.source, a)
+			t.Fatalf("%s: %v; want a.Source != nil && a.Target != nil", c.source, a)
 		}
 		f := fieldsOf(t, appendComposite(nil, a))
 		source, target := f[5].(Described).Value.(List), f[6].(Described).Value.(List)
-		if !reflect.DeepEqual(source, make(List, 11)) || !reflect.DeepEqual(target, make(List, 7)) {
-			t.Errorf("echoed %v and %v", source, target)
+		if !cmp.Equal(source, make(List, 11)) || !cmp.Equal(target, make(List, 7)) {
+			t.Errorf("echoed %v and %v (-want +got):\n%s", source, target, cmp.Diff(make(List, 11), source))
 		}
 	}
 }
@@ -355,11 +357,11 @@ func TestMultipleSymbols(t *testing.T) {
 			}
 		case "null", "empty":
 			if err != nil || c.(*Coordinator).Capabilities != nil {
-				t.Errorf("%s: %v %v", name, c, err)
+				t.Errorf("%s: %v %v; want c.(*Coordinator).Capabilities == nil", name, c, err)
 			}
 		default:
-			if err != nil || !reflect.DeepEqual(c, &Coordinator{Capabilities: []Symbol{"a"}}) {
-				t.Errorf("%s: %v %v", name, c, err)
+			if err != nil || !cmp.Equal(c, &Coordinator{Capabilities: []Symbol{"a"}}) {
+				t.Errorf("%s: %v %v (-want +got):\n%s", name, c, err, cmp.Diff(&Coordinator{Capabilities: []Symbol{"a"}}, c))
 			}
 		}
 	}
@@ -470,9 +472,9 @@ func TestDamagedPerformatives(t *testing.T) {
 
 func TestErrorIsAGoError(t *testing.T) {
 	if got := sampleError.Error(); got != "amqp:not-found: gone" {
-		t.Error(got)
+		t.Errorf(`%+v, want "amqp:not-found: gone"`, got)
 	}
 	if got := (&Error{Condition: CondTimeout}).Error(); got != "com.microsoft:timeout" {
-		t.Error(got)
+		t.Errorf(`%+v, want "com.microsoft:timeout"`, got)
 	}
 }

@@ -4,10 +4,11 @@ import (
 	"bytes"
 	"encoding/hex"
 	"math"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // unhex turns hexadecimal digits, with spaces where they help, into bytes.
@@ -107,8 +108,8 @@ func TestValueBytes(t *testing.T) {
 			if err != nil || !bytes.Equal(rest, []byte{0xEE}) {
 				t.Fatalf("decode: rest %x, err %v", rest, err)
 			}
-			if !reflect.DeepEqual(v, c.value) {
-				t.Fatalf("decoded %#v, want %#v", v, c.value)
+			if !cmp.Equal(v, c.value) {
+				t.Fatalf("decoded %#v, want %#v (-want +got):\n%s", v, c.value, cmp.Diff(c.value, v))
 			}
 			rest, err = SkipValue(append(want, 0xEE), DefaultLimits)
 			if err != nil || !bytes.Equal(rest, []byte{0xEE}) {
@@ -152,8 +153,8 @@ func TestOtherEncodings(t *testing.T) {
 		{"730000d800", Char(0xD800)}, // one half of a surrogate pair: clients with 16-bit chars send it
 	} {
 		got, rest, err := DecodeValue(unhex(t, c.bytes), DefaultLimits)
-		if err != nil || len(rest) > 0 || !reflect.DeepEqual(got, c.want) {
-			t.Errorf("%s: %#v, rest %x, err %v; want %#v", c.bytes, got, rest, err, c.want)
+		if err != nil || len(rest) > 0 || !cmp.Equal(got, c.want) {
+			t.Errorf("%s: %#v, rest %x, err %v; want %#v (-want +got):\n%s", c.bytes, got, rest, err, c.want, cmp.Diff(c.want, got))
 		}
 	}
 }
@@ -191,8 +192,8 @@ func TestArraysOfEveryType(t *testing.T) {
 	} {
 		want := Array{Elem: code, Values: []any{v, v}}
 		got, rest, err := DecodeValue(AppendValue(nil, want), DefaultLimits)
-		if err != nil || len(rest) > 0 || !reflect.DeepEqual(got, want) {
-			t.Errorf("%#02x: %#v, rest %x, err %v", code, got, rest, err)
+		if err != nil || len(rest) > 0 || !cmp.Equal(got, want) {
+			t.Errorf("%#02x: %#v, rest %x, err %v (-want +got):\n%s", code, got, rest, err, cmp.Diff(want, got))
 		}
 	}
 }
@@ -223,8 +224,8 @@ func TestArrayWidens(t *testing.T) {
 			continue
 		}
 		got := v.(Array)
-		if got.Elem != c.elem || !reflect.DeepEqual(got.Values, c.array.Values) {
-			t.Errorf("%#02x became %#02x, want %#02x", c.array.Elem, got.Elem, c.elem)
+		if got.Elem != c.elem || !cmp.Equal(got.Values, c.array.Values) {
+			t.Errorf("%#02x became %#02x, want %#02x (-want +got):\n%s", c.array.Elem, got.Elem, c.elem, cmp.Diff(c.array.Values, got.Values))
 		}
 	}
 }
@@ -270,8 +271,8 @@ func TestLargeCompounds(t *testing.T) {
 	for _, v := range []any{list, m, Array{Elem: CodeUint, Values: []any(list)}, strings.Repeat("ö", 200)} {
 		b := AppendValue(nil, v)
 		got, rest, err := DecodeValue(b, DefaultLimits)
-		if err != nil || len(rest) > 0 || !reflect.DeepEqual(got, v) {
-			t.Errorf("%T: rest %d bytes, err %v", v, len(rest), err)
+		if err != nil || len(rest) > 0 || !cmp.Equal(got, v) {
+			t.Errorf("%T: rest %d bytes, err %v (-want +got):\n%s", v, len(rest), err, cmp.Diff(v, got))
 		}
 	}
 	// 255 nulls are 255 bytes: one too many for a list8, whose size counts its count too.
@@ -292,8 +293,8 @@ func TestBuilders(t *testing.T) {
 	b = AppendInt(AppendString(b, "b"), -1)
 	b = EndMap(b, outer, 2)
 	want := Map{{Symbol("a"), List{uint32(7), nil}}, {"b", int32(-1)}}
-	if got, _, err := DecodeValue(b, DefaultLimits); err != nil || !reflect.DeepEqual(got, want) {
-		t.Fatalf("%#v, %v", got, err)
+	if got, _, err := DecodeValue(b, DefaultLimits); err != nil || !cmp.Equal(got, want) {
+		t.Fatalf("%#v, %v (-want +got):\n%s", got, err, cmp.Diff(want, got))
 	}
 }
 
@@ -331,7 +332,7 @@ func TestDecodeValueCopies(t *testing.T) {
 	}
 	clear(b)
 	want := List{[]byte("abc"), "def", Symbol("ghi"), Opaque{CodeDecimal32, []byte("jklm")}}
-	if !reflect.DeepEqual(v, want) {
-		t.Fatalf("%#v", v)
+	if !cmp.Equal(v, want) {
+		t.Fatalf("%#v (-want +got):\n%s", v, cmp.Diff(want, v))
 	}
 }

@@ -208,7 +208,7 @@ func (w answer) notFound() {
 	w.t.Helper()
 	w.is(200, `<title type="text">Publicly Listed Services</title>`, `<id>uuid:`).lacks("<entry")
 	if got := w.header.Get("Content-Type"); got != "application/atom+xml;type=feed;charset=utf-8" {
-		w.t.Errorf("%s: %s", w.what, got)
+		w.t.Errorf(`%s: %s, want "application/atom+xml;type=feed;charset=utf-8"`, w.what, got)
 	}
 }
 
@@ -307,7 +307,7 @@ func TestPanic(t *testing.T) {
 	a.fake.panics = true
 	a.get("/q").is(500, "<Code>500</Code>", "SubCode=50002").lacks("a bug", "goroutine")
 	if !strings.Contains(a.log.String(), "a bug") {
-		t.Error(a.log.String())
+		t.Errorf(`%+v; want strings.Contains(a.log.String(), "a bug")`, a.log.String())
 	}
 	a.get("/q").is(200)
 }

@@ -81,7 +81,7 @@ func TestBadTokens(t *testing.T) {
 	} {
 		w := a.get(c.path, "Authorization", c.token)
 		if w.is(401, c.fragment); !strings.HasPrefix(w.body, "<Error><Code>401</Code><Detail>SubCode=") {
-			t.Errorf("%s: %s", name, w.body)
+			t.Errorf(`%s: %s; want strings.HasPrefix(w.body, "<Error><Code>401</Code><Detail>SubCode=")`, name, w.body)
 		}
 		if strings.Contains(w.body, "sig=") {
 			t.Errorf("%s: the token comes back", name)
@@ -157,7 +157,7 @@ func TestForwardTokens(t *testing.T) {
 		"net": join(signed(url.QueryEscape("http://"+host+"/target"), "sender", sendKey), "sr,sig,se,skn"),
 	} {
 		if w := a.update("/source", queue(to), "Authorization", own, "ServiceBusSupplementaryAuthorization", token); w.status != 200 {
-			t.Errorf("%s: %d %s", name, w.status, w.body)
+			t.Errorf("%s: %d %s; want w.status == 200", name, w.status, w.body)
 		}
 		a.update("/source", queue(dead), "Authorization", own, "Servicebusdlqsupplementaryauthorization", token).is(200)
 		a.update("/source", queue(dead), "Authorization", own, "ServiceBusSupplementaryAuthorization", token).is(401)
@@ -167,7 +167,7 @@ func TestForwardTokens(t *testing.T) {
 	} {
 		w := a.update("/source", queue(to), "Authorization", own, "ServiceBusSupplementaryAuthorization", token)
 		if w.status != 401 || !strings.Contains(w.body, "SubCode=40100") {
-			t.Errorf("%s: %d %s", name, w.status, w.body)
+			t.Errorf(`%s: %d %s; want w.status == 401 && strings.Contains(w.body, "SubCode=40100")`, name, w.status, w.body)
 		}
 	}
 	sends := sign("sb://"+host+"/target", "sender", sendKey)
@@ -187,12 +187,12 @@ func TestOrigin(t *testing.T) {
 	a.delete("/t/Subscriptions/s/Rules/r").is(200)
 	a.delete("/t").is(200)
 	if len(a.fake.origins) != 6 {
-		t.Fatal(len(a.fake.origins))
+		t.Fatalf("%+v, want 6", len(a.fake.origins))
 	}
 	seen := map[uint64]bool{}
 	for _, o := range a.fake.origins {
 		if o.Principal != "RootManageSharedAccessKey" || o.Link != "management" || o.RemoteAddress == "" || o.Product == "" || seen[o.Connection] {
-			t.Errorf("%+v", o)
+			t.Errorf(`%+v; want o.Principal == "RootManageSharedAccessKey" && o.Link == "management" && o.RemoteAddress != "" && o.Product != "" && !seen[o.Connection]`, o)
 		}
 		seen[o.Connection] = true
 	}

@@ -22,7 +22,7 @@ func TestCreateDefaults(t *testing.T) {
 	w := a.put("/orders/eu", queue("")).is(201, `<entry xmlns="http://www.w3.org/2005/Atom"><id>http://bus.example:5300/orders/eu?api-version=2021-05</id><title type="text">orders/eu</title><published>2026-01-01T00:00:00Z</published><updated>2026-01-01T00:00:00Z</updated><author><name>ns</name></author><link rel="self" href="http://bus.example:5300/orders/eu?api-version=2021-05"/><content type="application/xml"><QueueDescription`+spaces+
 		`<LockDuration>PT1M</LockDuration><MaxSizeInMegabytes>1024</MaxSizeInMegabytes><RequiresDuplicateDetection>false</RequiresDuplicateDetection><RequiresSession>false</RequiresSession><DefaultMessageTimeToLive>P10675199DT2H48M5.4775807S</DefaultMessageTimeToLive><DeadLetteringOnMessageExpiration>false</DeadLetteringOnMessageExpiration><DuplicateDetectionHistoryTimeWindow>PT10M</DuplicateDetectionHistoryTimeWindow><MaxDeliveryCount>10</MaxDeliveryCount><EnableBatchedOperations>true</EnableBatchedOperations><SizeInBytes>0</SizeInBytes><MessageCount>0</MessageCount><IsAnonymousAccessible>false</IsAnonymousAccessible><AuthorizationRules/><Status>Active</Status><CreatedAt>2026-01-01T00:00:00.001Z</CreatedAt><UpdatedAt>2026-01-01T00:00:00.001Z</UpdatedAt><SupportOrdering>true</SupportOrdering><AutoDeleteOnIdle>P10675199DT2H48M5.4775807S</AutoDeleteOnIdle><EnablePartitioning>false</EnablePartitioning><EntityAvailabilityStatus>Available</EntityAvailabilityStatus><EnableExpress>false</EnableExpress><MaxMessageSizeInKilobytes>256</MaxMessageSizeInKilobytes></QueueDescription></content></entry>`)
 	if w.header.Get("Content-Type") != "application/atom+xml;type=entry;charset=utf-8" || w.header.Get("ETag") != "" || w.header.Get("X-Content-Type-Options") != "nosniff" {
-		t.Errorf("%v", w.header)
+		t.Errorf(`%v; want w.header.Get("Content-Type") == "application/atom+xml;type=entry;charset=utf-8" && w.header.Get("ETag") == "" && w.header.Get("X-Content-Type-Options") == "nosniff"`, w.header)
 	}
 	if w := a.get("/orders/eu").is(200, "<AccessedAt>0001-01-01T00:00:00Z</AccessedAt>", "<CountDetails "); w.header.Get("ETag") != "639028224000010000" { // MA-104
 		t.Errorf(`%v; want w.header.Get("ETag") == "639028224000010000"`, w.header)
@@ -52,7 +52,7 @@ func TestCreateExisting(t *testing.T) {
 	conflict := func(w answer, fragments ...string) {
 		t.Helper()
 		if w.is(409, fragments...).lacks("40901"); !strings.Contains(w.body, "<Detail>SubCode") && !strings.Contains(w.body, "<Detail>The messaging entity") {
-			t.Error(w.body)
+			t.Errorf(`%+v; want (strings.Contains(w.body, "<Detail>SubCode") || strings.Contains(w.body, "<Detail>The messaging entity"))`, w.body)
 		}
 	}
 	conflict(a.put("/q", queue("")), "<Code>409</Code>", "SubCode=40900. Conflict.")
@@ -159,7 +159,7 @@ func TestDocumentsOfSDKs(t *testing.T) {
 		want.LockDuration, want.MaxSizeMegabytes, want.RequiresDuplicateDetection = 30*time.Second, 2048, true
 		want.ForwardTo, want.UserMetadata = "https://bus.example:5300/target", "meta"
 		if got := w.entity().Properties; !got.Equal(&want) {
-			t.Errorf("%s: %+v", name, got)
+			t.Errorf("%s: %+v; want got.Equal(&want)", name, got)
 		}
 	}
 }
@@ -176,7 +176,7 @@ func TestGetAndDelete(t *testing.T) {
 	a.get("/q").is(200, "<QueueDescription")
 	w := a.delete("/t").is(200)
 	if w.body != "" || w.header.Get("Content-Length") != "0" || w.header.Get("Content-Type") != "" || w.header.Get("ETag") == "" {
-		t.Errorf("%q %v", w.body, w.header)
+		t.Errorf(`%q %v; want w.body == "" && w.header.Get("Content-Length") == "0" && w.header.Get("Content-Type") == "" && w.header.Get("ETag") != ""`, w.body, w.header)
 	}
 	a.delete("/t").is(404, "<Detail>No service is hosted at the specified address.")
 	a.get("/t/Subscriptions/s").notFound()
@@ -363,7 +363,7 @@ func TestAccessRules(t *testing.T) {
 	a.get("/q").is(200).lacks("CreatedTime", "ModifiedTime")
 	got := w.entity().Properties.AccessRules
 	if len(got) != 2 || got[0].Name != "z" || got[1].Name != "a" || fmt.Sprint(got[0].Rights) != "[Send Manage Listen]" || got[0].Primary != key || got[0].Secondary != "second" {
-		t.Errorf("%+v", got)
+		t.Errorf(`%+v; want len(got) == 2 && got[0].Name == "z" && got[1].Name == "a" && fmt.Sprint(got[0].Rights) == "[Send Manage Listen]" && got[0].Primary == key && got[0].Secondary == "second"`, got)
 	}
 	if raw, err := base64.StdEncoding.DecodeString(got[1].Primary.Reveal()); err != nil || len(raw) != 32 || got[1].Primary == got[1].Secondary {
 		t.Error("no key was made")
@@ -444,7 +444,7 @@ func TestBodies(t *testing.T) {
 	} {
 		w := a.put(c.path, c.body)
 		if w.status != c.status {
-			t.Errorf("%s: %d %s", name, w.status, w.body)
+			t.Errorf("%s: %d %s; want w.status == c.status", name, w.status, w.body)
 		}
 		if c.status >= 400 {
 			w.is(c.status, fmt.Sprintf("<Error><Code>%d</Code><Detail>SubCode=40000. ", c.status), "TrackingId:", "SystemTracker:", "Timestamp:2026-01-01T00:00:00</Detail></Error>")

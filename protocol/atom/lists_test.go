@@ -126,7 +126,7 @@ func TestListEdges(t *testing.T) {
 	} {
 		w := a.get(path).is(200, `<title type="text">`+title+`</title>`, `rel="self"`).lacks("<entry", `rel="next"`)
 		if !strings.HasSuffix(w.body, "</feed>") {
-			t.Error(w.body)
+			t.Errorf(`%+v; want strings.HasSuffix(w.body, "</feed>")`, w.body)
 		}
 	}
 	for query, name := range map[string]string{

@@ -29,7 +29,7 @@ func TestParseRoute(t *testing.T) {
 		"/q/$Transfer/$deadletterqueue": {kind: subQueue, path: "q/$Transfer/$deadletterqueue", entity: "q/$Transfer/$deadletterqueue"},
 	} {
 		if got := parseRoute(path); got != want {
-			t.Errorf("%s: %+v", path, got)
+			t.Errorf("%s: %+v, want %+v", path, got, want)
 		}
 	}
 }
@@ -164,7 +164,7 @@ func TestMethods(t *testing.T) {
 			}
 			w := a.do(method, path, "").is(405)
 			if w.header.Get("Allow") != allowed || w.header.Get("Content-Type") != "application/xml; charset=utf-8" {
-				t.Errorf("%s: %v", w.what, w.header)
+				t.Errorf(`%s: %v; want w.header.Get("Allow") == allowed && w.header.Get("Content-Type") == "application/xml; charset=utf-8"`, w.what, w.header)
 			}
 			if method != "HEAD" {
 				w.is(405, "<Error><Code>405</Code><Detail>The specified HTTP verb ("+method+") is not valid.")

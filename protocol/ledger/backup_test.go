@@ -74,7 +74,7 @@ func TestBackup(t *testing.T) {
 		t.Errorf("%d %v", res.StatusCode, res.Header)
 	}
 	if a.fake.why.Reason != "INC-4711" || a.fake.by.Principal != "ops" {
-		t.Errorf("%+v %+v", a.fake.why, a.fake.by)
+		t.Errorf(`%+v %+v; want a.fake.why.Reason == "INC-4711" && a.fake.by.Principal == "ops"`, a.fake.why, a.fake.by)
 	}
 	in := tar.NewReader(res.Body)
 	var got []string

@@ -342,7 +342,7 @@ func TestBodies(t *testing.T) {
 		w := a.do("POST", path, c.body, c.headers...)
 		if c.status == 200 {
 			if w.Code != 200 {
-				t.Errorf("%.20q %.40q: %d, %s", c.body, c.headers, w.Code, w.Body)
+				t.Errorf("%.20q %.40q: %d, %s; want w.Code == 200", c.body, c.headers, w.Code, w.Body)
 			}
 			continue
 		}
@@ -367,7 +367,7 @@ func TestCodes(t *testing.T) {
 	seen := map[string]bool{}
 	for status, code := range codes {
 		if code == "" || seen[code] || http.StatusText(status) == "" {
-			t.Errorf("%d: %q", status, code)
+			t.Errorf(`%d: %q; want code != "" && !seen[code] && http.StatusText(status) != ""`, status, code)
 		}
 		seen[code] = true
 	}

@@ -36,7 +36,7 @@ func TestHistoryPolicies(t *testing.T) {
 	a.is(a.do("GET", path, ""), namespace+`]}`)
 	a.is(a.do("POST", path, `{"pattern":"Orders/*","bodies":"none","events":"36h"}`, caller.ReasonHeader, "INC-4711"), namespace+`{"pattern":"Orders/*","events":"36h","bodies":"none"}]}`)
 	if a.fake.by.Principal != "ops" || a.fake.why != (event.ReasonGiven{Reason: "INC-4711"}) {
-		t.Errorf("%+v, %+v", a.fake.by, a.fake.why)
+		t.Errorf(`%+v, %+v; want a.fake.by.Principal == "ops" && a.fake.why == (event.ReasonGiven{Reason: "INC-4711"})`, a.fake.by, a.fake.why)
 	}
 	a.is(a.do("POST", path, `{"pattern":"orders/eu","undo":"7d"}`), namespace+`{"pattern":"orders/eu","undo":"7d"},{"pattern":"Orders/*","events":"36h","bodies":"none"}]}`)
 	a.is(a.do("POST", gone, `{"pattern":"orders/EU"}`), namespace+`{"pattern":"Orders/*","events":"36h","bodies":"none"}]}`)

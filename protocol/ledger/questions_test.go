@@ -70,7 +70,7 @@ func TestQuestions(t *testing.T) {
 			return err
 		}).Put(t.Context(), question)
 		if err != nil || len(want) == 0 {
-			t.Fatalf("%s: %v", q, err)
+			t.Fatalf("%s: %v; want len(want) != 0", q, err)
 		}
 		got := a.lines(a.do("GET", "/$ledger/v1/"+q, ""))
 		if len(got) != len(want)+1 || got[len(want)].Part != wire.End {
@@ -78,12 +78,12 @@ func TestQuestions(t *testing.T) {
 		}
 		for i := range want {
 			if got[i].Part != want[i].Part || got[i].Text != want[i].Text || string(got[i].Fields) != string(want[i].Fields) {
-				t.Errorf("%s:\n%+v\n%+v", q, got[i], want[i])
+				t.Errorf("%s:\n%+v\n%+v; want got[i].Part == want[i].Part && got[i].Text == want[i].Text && string(got[i].Fields) == string(want[i].Fields)", q, got[i], want[i])
 			}
 		}
 		again, err := past.ParseQuestion(u.Path, question.Values(), time.Time{}) // nothing in it is of now any more
 		if err != nil || again.Values().Encode() != question.Values().Encode() {
-			t.Errorf("%s: %v, %v, %v", q, again, question, err)
+			t.Errorf("%s: %v, %v, %v; want again.Values().Encode() == question.Values().Encode()", q, again, question, err)
 		}
 	}
 }
@@ -224,7 +224,7 @@ func TestQuestionBreaksOff(t *testing.T) {
 	}
 	var fields map[string]any
 	if err := json.Unmarshal(lines[0].Fields, &fields); err != nil || fields["Type"] != "created" {
-		t.Errorf("%v, %v", fields, err)
+		t.Errorf(`%v, %v; want fields["Type"] == "created"`, fields, err)
 	}
 }
 

@@ -82,7 +82,7 @@ func TestGenerated(t *testing.T) {
 		t.Fatal(err)
 	}
 	if files, err := os.ReadDir(folder); err != nil || len(files) != 3 {
-		t.Errorf("%v, %v", files, err)
+		t.Errorf("%v, %v; want len(files) == 3", files, err)
 	}
 }
 
@@ -119,7 +119,7 @@ func TestGeneratedCannotBeRead(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, _, err := Generated(folder, []string{"localhost"}, time.Now()); err == nil || !strings.HasPrefix(err.Error(), file+": ") || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf(`%s: %v; want err != nil && strings.HasPrefix(err.Error(), file+": ") && !strings.Contains(err.Error(), "\n")`, name, err)
 		}
 	}
 	file := filepath.Join(t.TempDir(), "file")

@@ -245,7 +245,7 @@ func TestWebSocketPathsAndProtocols(t *testing.T) {
 		}
 		nc := websocket.NetConn(t.Context(), ws, websocket.MessageBinary)
 		if got := exchange(nc, saslHeader); got != saslHeader {
-			t.Errorf("%s: %q", c.url, got)
+			t.Errorf("%s: %q, want %q", c.url, got, saslHeader)
 		}
 		if err := ws.Close(websocket.StatusNormalClosure, ""); err != nil {
 			t.Errorf("%s: close: %v", c.url, err)
@@ -281,7 +281,7 @@ func upgraded(t *testing.T, addr string) (net.Conn, *bufio.Reader) {
 	r := bufio.NewReader(nc)
 	response, err := http.ReadResponse(r, nil)
 	if err != nil || response.StatusCode != http.StatusSwitchingProtocols {
-		t.Fatalf("%v, %v", response, err)
+		t.Fatalf("%v, %v; want response.StatusCode == http.StatusSwitchingProtocols", response, err)
 	}
 	return nc, r
 }

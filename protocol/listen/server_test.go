@@ -454,7 +454,7 @@ func TestCloseCutsPending(t *testing.T) {
 		t.Fatal(err)
 	}
 	if response, err := http.ReadResponse(bufio.NewReader(idle), nil); err != nil || response.StatusCode != 200 {
-		t.Fatalf("%v, %v", response, err)
+		t.Fatalf("%v, %v; want response.StatusCode == 200", response, err)
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)
@@ -484,7 +484,7 @@ func TestServeEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := s.Serve(ctx, l, Any); !errors.Is(err, context.Canceled) {
-		t.Error(err)
+		t.Errorf("%+v; want errors.Is(err, context.Canceled)", err)
 	}
 }
 

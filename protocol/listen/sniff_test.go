@@ -92,7 +92,7 @@ func TestPatience(t *testing.T) {
 	}
 	p.until(time.Now().Add(time.Minute))
 	if d := p.each(); d > time.Minute || d < 50*time.Second {
-		t.Error(d)
+		t.Errorf("%+v; want d <= time.Minute && d >= 50*time.Second", d)
 	}
 	p.until(time.Now().Add(-time.Minute))
 	if p.each() != 1 {
@@ -111,6 +111,6 @@ func TestPatience(t *testing.T) {
 		return nil
 	})
 	if n != 2*pieceSize || err == nil || len(pieces) != 3 {
-		t.Error(n, err, pieces)
+		t.Errorf("%+v %+v %+v; want n == 2*pieceSize && err != nil && len(pieces) == 3", n, err, pieces)
 	}
 }

@@ -107,7 +107,7 @@ func TestDetailOfNoText(t *testing.T) {
 		"long, no UTF-8": append([]byte{amqp.CodeStr32, 0, 0, 2, 0}, strings.Repeat("\x80", 512)...),
 	} {
 		if got := detail(raw); len(got) > 0 {
-			t.Errorf("%s: %q", name, got)
+			t.Errorf("%s: %q; want len(got) <= 0", name, got)
 		}
 	}
 	if got := idDetail([]byte{amqp.CodeStr8, 1, 0xff}); got != nil {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/engine/filter"
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -132,7 +133,7 @@ func TestOverlayApplication(t *testing.T) {
 			got = append(got, fmt.Sprintf("%v=%v", p.Key, p.Value))
 		}
 		if strings.Join(got, " ") != test.want || m.body != "body" {
-			t.Errorf("%s: %v", test.name, got)
+			t.Errorf(`%s: %v; want strings.Join(got, " ") == test.want && m.body == "body"`, test.name, got)
 		}
 	}
 	if m := rendered(t, message("m", "x"), &engine.Delivery{}, View{}, ruled(pair("a", "b"), nil, nil)); len(m.application) != 1 {
@@ -180,12 +181,12 @@ func TestOverlaySystem(t *testing.T) {
 			}
 		}
 		if _, there := m.annotations.Get(keyScheduled); there || m.header.TTL.Set {
-			t.Errorf("%+v", m)
+			t.Errorf("%+v; want !there && !m.header.TTL.Set", m)
 		}
 	}
 	m := rendered(t, fullMessage(), &engine.Delivery{}, View{}, ruled(nil, nil, amqp.Map{{Key: "ContentType", Value: "größe"}}))
-	if m.properties.ContentType.Set || m.properties.Subject != amqp.Some("label") || !reflect.DeepEqual(m.properties.UserID, []byte("me")) { // a symbol cannot hold that
-		t.Errorf("%+v", m.properties)
+	if m.properties.ContentType.Set || m.properties.Subject != amqp.Some("label") || !cmp.Equal(m.properties.UserID, []byte("me")) { // a symbol cannot hold that
+		t.Errorf("%+v (-want +got):\n%s", m.properties, cmp.Diff([]byte("me"), m.properties.UserID))
 	}
 	if _, there := m.annotations.Get(keyEnqueueSequence); there {
 		t.Errorf("%+v; want !there", m.annotations)
@@ -224,11 +225,11 @@ func TestOverlayOfRule(t *testing.T) {
 	m := decoded(t, b)
 	at, _ := m.annotations.Get(keyScheduled)
 	if m.properties.Subject.Value != "other" || m.properties.GroupID.Value != "12" || m.properties.To.Set || m.header.TTL.Value != 90_000 || at != amqp.Timestamp(1000) {
-		t.Errorf("%+v", m)
+		t.Errorf(`%+v; want m.properties.Subject.Value == "other" && m.properties.GroupID.Value == "12" && !m.properties.To.Set && m.header.TTL.Value == 90_000 && at == amqp.Timestamp(1000)`, m)
 	}
 	for key, want := range map[string]any{"color": "red", "big": int64(9223372036854775807), "half": 0.5, "RuleName": "r", "bytes": []byte("z")} {
-		if got, _ := m.application.Get(key); !reflect.DeepEqual(got, want) {
-			t.Errorf("%s is %#v", key, got)
+		if got, _ := m.application.Get(key); !cmp.Equal(got, want) {
+			t.Errorf("%s is %#v (-want +got):\n%s", key, got, cmp.Diff(want, got))
 		}
 	}
 	if _, there := m.application.Get("n"); there {
@@ -264,7 +265,7 @@ func TestOverlayDamaged(t *testing.T) {
 		"described in list": ruled(amqp.Described{Descriptor: uint64(1), Value: amqp.Map{}}, nil, nil),
 	} {
 		if out, err := AppendDelivery(nil, message("m", "x"), &engine.Delivery{}, [][]byte{b}, View{}); err == nil {
-			t.Errorf("%s: % x", name, out)
+			t.Errorf("%s: % x; want err != nil", name, out)
 		}
 	}
 }
@@ -304,7 +305,7 @@ func TestOwnChangesDamaged(t *testing.T) {
 		"a system name twice": {System: event.Changes{{Name: "To"}, {Name: "To"}}},
 	} {
 		if out, err := AppendDelivery(nil, message("m", "x"), &engine.Delivery{}, [][]byte{c.Append(nil)}, View{}); err == nil {
-			t.Errorf("%s: % x", name, out)
+			t.Errorf("%s: % x; want err != nil", name, out)
 		}
 	}
 	whole := set("a", value(event.String, "b"))

@@ -3,10 +3,10 @@ package message
 import (
 	"fmt"
 	"math"
-	"reflect"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/ledgerbus/ledgerbus/engine/filter"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
@@ -75,12 +75,12 @@ func TestValues(t *testing.T) {
 		if got != test.want {
 			t.Errorf("%#v is seen as %+v", test.in, got)
 		}
-		if out := OnWire(got); !reflect.DeepEqual(out, test.out) {
-			t.Errorf("%#v comes back as %#v", test.in, out)
+		if out := OnWire(got); !cmp.Equal(out, test.out) {
+			t.Errorf("%#v comes back as %#v (-want +got):\n%s", test.in, out, cmp.Diff(test.out, out))
 		}
 	}
 	if got := OnWire(event.Value{Type: event.Decimal, Text: "1.5"}); got != 1.5 {
-		t.Errorf("%#v", got)
+		t.Errorf("%#v, want 1.5", got)
 	}
 }
 
@@ -125,17 +125,17 @@ func TestProperties(t *testing.T) {
 	}
 	for p, v := range m.System {
 		if v != want[filter.SystemProperty(p)] {
-			t.Errorf("%v: %+v", filter.SystemProperty(p), v)
+			t.Errorf("%v: %+v, want %+v", filter.SystemProperty(p), v, want[filter.SystemProperty(p)])
 		}
 	}
 	user := []event.Property{{Name: "color", Value: event.Value{Type: event.String, Text: "blue"}},
 		{Name: "n", Value: event.Value{Type: event.Int, Bits: 1}}, {Name: "bytes", Value: opaque}, {Name: ""}}
-	if !reflect.DeepEqual(m.User, user) {
-		t.Errorf("%+v; want reflect.DeepEqual(m.User, user)", m.User)
+	if !cmp.Equal(m.User, user) {
+		t.Errorf("%+v (-want +got):\n%s", m.User, cmp.Diff(user, m.User))
 	}
 	for _, bare := range [][]byte{nil, amqp.AppendData(nil, []byte("x")), amqp.AppendSection(nil, amqp.SectionValue, "x")} { // nothing of the one before stays
 		if _, err := Properties(bare, &m); err != nil || m.System != [filter.SystemCount]event.Value{} || len(m.User) > 0 {
-			t.Errorf("%v %+v", err, m)
+			t.Errorf("%v %+v; want m.System == [filter.SystemCount]event.Value{} && len(m.User) <= 0", err, m)
 		}
 	}
 	if _, err := Properties([]byte("no message"), &m); err == nil {
@@ -152,7 +152,7 @@ func TestPropertiesIrregular(t *testing.T) {
 	for _, b := range [][]byte{append(long, ids...), append(properties, ids...)} {
 		var m filter.Message
 		if _, err := Properties(b, &m); err != nil || m.System[filter.MessageID].Text != "id" || len(m.User) != 1 || m.User[0].Value.Text != "b" {
-			t.Errorf("%v %+v", err, m)
+			t.Errorf(`%v %+v; want m.System[filter.MessageID].Text == "id" && len(m.User) == 1 && m.User[0].Value.Text == "b"`, err, m)
 		}
 	}
 }

@@ -1,11 +1,11 @@
 package message
 
 import (
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
@@ -28,13 +28,13 @@ func TestSplice(t *testing.T) {
 	} {
 		in, e := Inspect(m, &testLimits)
 		if e != nil || in.HasID() {
-			t.Fatal(name, e)
+			t.Fatalf("%+v %+v; want e == nil && !in.HasID()", name, e)
 		}
 		in.Splice(make([]byte, 0, in.SpliceSize()), [16]byte{0xAB})
 		stored := slices.Concat(in.Message.Body, in.Message.Tail)
 		got, e := Inspect(stored, &testLimits)
 		if e != nil || !got.HasID() || string(got.Message.ID) != "ab000000-0000-0000-0000-000000000000" || string(in.Message.ID) != string(got.Message.ID) {
-			t.Errorf("%s: %v % x", name, e, stored)
+			t.Errorf(`%s: %v % x; want e == nil && got.HasID() && string(got.Message.ID) == "ab000000-0000-0000-0000-000000000000" && string(in.Message.ID) == string(got.Message.ID)`, name, e, stored)
 			continue
 		}
 		if len(stored) > len(m)+idRoom {
@@ -56,8 +56,8 @@ func TestSplice(t *testing.T) {
 			old, _ := amqp.DecodeProperties(before.Properties.Of(m))
 			now, _ := amqp.DecodeProperties(after.Properties.Of(stored))
 			now.MessageID = nil
-			if !reflect.DeepEqual(old, now) {
-				t.Errorf("%s: %+v became %+v", name, old, now)
+			if !cmp.Equal(old, now) {
+				t.Errorf("%s: %+v became %+v (-want +got):\n%s", name, old, now, cmp.Diff(now, old))
 			}
 		}
 	}

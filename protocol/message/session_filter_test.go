@@ -76,7 +76,7 @@ func TestSessionFilterAnswers(t *testing.T) {
 		{uint64(1 << 63), MaxTimeout - 500*time.Millisecond},
 	} {
 		if got := (&SessionFilter{any: true}).Request(amqp.Map{{Key: keyTimeout, Value: c.timeout}}); got.Wait != c.want || !got.Any {
-			t.Errorf("%v: %+v", c.timeout, got)
+			t.Errorf("%v: %+v; want got.Wait == c.want && got.Any", c.timeout, got)
 		}
 	}
 }

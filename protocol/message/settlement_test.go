@@ -2,10 +2,10 @@ package message
 
 import (
 	"bytes"
-	"reflect"
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
@@ -36,7 +36,7 @@ func TestSettlementOf(t *testing.T) {
 	} {
 		w, e := SettlementOf(c.state)
 		if w.Outcome != c.want || (e != nil) != (c.refused != "") || e != nil && e.Condition != c.refused {
-			t.Errorf("%s: %+v, %v", c.name, w, e)
+			t.Errorf(`%s: %+v, %v; want w.Outcome == c.want && (e != nil) == (c.refused != "") && (e == nil || e.Condition == c.refused)`, c.name, w, e)
 		}
 		if c.refused != "" && w.Changes != nil {
 			t.Errorf("%s: refused, and %+v", c.name, w.Changes)
@@ -67,12 +67,12 @@ func TestDispositionOf(t *testing.T) {
 				Changes: event.Changes{number, text("DeadLetterReason", "why"), text("DeadLetterErrorDescription", "because")}}},
 	} {
 		got, e := DispositionOf(append(amqp.Map{{Key: "disposition-status", Value: c.status}, {Key: "properties-to-modify", Value: properties}}, c.more...))
-		if e != nil || !reflect.DeepEqual(got, c.want) {
-			t.Errorf("%s: %+v, %v, want %+v", c.status, got, e, c.want)
+		if e != nil || !cmp.Equal(got, c.want) {
+			t.Errorf("%s: %+v, %v, want %+v (-want +got):\n%s", c.status, got, e, c.want, cmp.Diff(c.want, got))
 		}
 	}
 	if _, e := DispositionOf(amqp.Map{{Key: "disposition-status", Value: "unheard"}}); e == nil || e.Description != "The disposition status 'unheard' is not known." {
-		t.Error(e)
+		t.Errorf(`%+v; want e != nil && e.Description == "The disposition status 'unheard' is not known."`, e)
 	}
 }
 

@@ -2,12 +2,12 @@ package servicebus
 
 import (
 	"fmt"
-	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
@@ -95,15 +95,15 @@ func TestAcceptSession(t *testing.T) {
 			sessions(t, func(b *bench, p *peerConn) {
 				p.send(1, 0, inSession("next", "1", "x"))
 				a := p.acceptSession(2, "S", test.value)
-				if want := (amqp.Map{{Key: amqp.Symbol(keySessionFilter), Value: test.answer}}); !reflect.DeepEqual(a.Source.Filter, want) {
-					t.Errorf("%+v", a.Source.Filter)
+				if want := (amqp.Map{{Key: amqp.Symbol(keySessionFilter), Value: test.answer}}); !cmp.Equal(a.Source.Filter, want) {
+					t.Errorf("%+v (-want +got):\n%s", a.Source.Filter, cmp.Diff(want, a.Source.Filter))
 				}
 				until, _ := a.Properties.Get(keyLockedUntilUTC)
 				if want := time.Now().Add(30*time.Second).UnixMilli()*10000 + 621355968000000000; until != want {
 					t.Errorf("locked until %v, not %d", until, want)
 				}
 				if a.Source.Address != "S" || a.Target.(*amqp.Target).Address != "t" || a.InitialDeliveryCount != amqp.Some(uint32(0)) || a.ReceiverSettleMode != amqp.Some(amqp.ReceiverSecond) {
-					t.Errorf("%+v", a)
+					t.Errorf(`%+v; want a.Source.Address == "S" && a.Target.(*amqp.Target).Address == "t" && a.InitialDeliveryCount == amqp.Some(uint32(0)) && a.ReceiverSettleMode == amqp.Some(amqp.ReceiverSecond)`, a)
 				}
 				p.credit(2, 0, 10, false)
 				if test.id == "next" {
@@ -122,10 +122,10 @@ func TestAcceptSession(t *testing.T) {
 func TestTicks(t *testing.T) {
 	ticks := event.TimeOf(time.Date(2024, 5, 6, 7, 8, 9, 10e6, time.UTC)).Ticks()
 	if ticks != 638505760890100000 {
-		t.Error(ticks)
+		t.Errorf("%+v, want 638505760890100000", ticks)
 	}
 	if b := amqp.AppendValue(nil, ticks); len(b) != 9 || b[0] != amqp.CodeLong {
-		t.Errorf("% x", b)
+		t.Errorf("% x; want len(b) == 9 && b[0] == amqp.CodeLong", b)
 	}
 }
 
@@ -265,7 +265,7 @@ func TestSessionLockEnds(t *testing.T) {
 		status, _, answer := p.manage("com.microsoft:renew-session-lock", body, named)
 		until, _ := answer.(amqp.Map).Get("expiration")
 		if status != 200 || until != timestampOf(time.Now().Add(30*time.Second)) {
-			t.Errorf("%d %+v", status, answer)
+			t.Errorf("%d %+v; want status == 200 && until == timestampOf(time.Now().Add(30*time.Second))", status, answer)
 		}
 		start := time.Now()
 		d := expect[*amqp.Detach](p)
@@ -278,7 +278,7 @@ func TestSessionLockEnds(t *testing.T) {
 		for _, operation := range []string{"renew-session-lock", "get-session-state", "set-session-state"} {
 			status, properties, _ := p.manage("com.microsoft:"+operation, append(body, amqp.Pair{Key: "session-state", Value: nil}), named)
 			if c, _ := properties.Get("errorCondition"); status != 410 || c != amqp.CondSessionLockLost {
-				t.Errorf("%s: %+v", operation, properties)
+				t.Errorf("%s: %+v; want status == 410 && c == amqp.CondSessionLockLost", operation, properties)
 			}
 		}
 		other := b.root()
@@ -383,8 +383,8 @@ func TestManySessions(t *testing.T) {
 			p.send(1, i, inSession(fmt.Sprint("s", i), fmt.Sprint(i), "x"))
 		}
 		for i := range uint32(n) {
-			if a := p.acceptSession(10+i, "s", nil); !reflect.DeepEqual(a.Source.Filter, amqp.Map{{Key: amqp.Symbol(keySessionFilter), Value: fmt.Sprint("s", i)}}) {
-				t.Fatalf(`%+v; want reflect.DeepEqual(a.Source.Filter, amqp.Map{{Key: amqp.Symbol(keySessionFilter), Value: fmt.Sprint("s", i)}})`, a.Source.Filter)
+			if a := p.acceptSession(10+i, "s", nil); !cmp.Equal(a.Source.Filter, amqp.Map{{Key: amqp.Symbol(keySessionFilter), Value: fmt.Sprint("s", i)}}) {
+				t.Fatalf("%+v (-want +got):\n%s", a.Source.Filter, cmp.Diff(amqp.Map{{Key: amqp.Symbol(keySessionFilter), Value: fmt.Sprint("s", i)}}, a.Source.Filter))
 			}
 			p.credit(10+i, 0, 2, false)
 			if m := p.receive(); m.properties.MessageID != fmt.Sprint(i) {
@@ -417,7 +417,7 @@ func TestPipelinedSessionAttach(t *testing.T) {
 			}
 			if f.Handle == amqp.Some(uint32(4)) {
 				if f.LinkCredit.Value != 0 || !f.LinkCredit.Set || !f.Drain || f.Echo || f.DeliveryCount.Value != 5 {
-					t.Errorf("%+v", f)
+					t.Errorf("%+v; want f.LinkCredit.Value == 0 && f.LinkCredit.Set && f.Drain && !f.Echo && f.DeliveryCount.Value == 5", f)
 				}
 				break
 			}
@@ -460,7 +460,7 @@ func TestAbandonedSessionAttach(t *testing.T) {
 				switch f := p.next().p.(type) {
 				case *amqp.Attach:
 					if d := expect[*amqp.Detach](p); f.Source != nil || d.Handle != 2 || d.Error.Condition != amqp.CondDetachForced {
-						p.Errorf("%+v %+v", f, d)
+						p.Errorf("%+v %+v; want f.Source == nil && d.Handle == 2 && d.Error.Condition == amqp.CondDetachForced", f, d)
 					}
 				case *amqp.Detach:
 					if f.Handle != 1 {
@@ -504,7 +504,7 @@ func TestSessionAttachLimits(t *testing.T) {
 		for range 3 {
 			a := expect[*amqp.Attach](p)
 			if d := expect[*amqp.Detach](p); a.Source != nil || d.Error.Condition != amqp.CondTimeout {
-				t.Errorf("%+v %+v", a, d)
+				t.Errorf("%+v %+v; want a.Source == nil && d.Error.Condition == amqp.CondTimeout", a, d)
 			}
 			p.write(0, &amqp.Detach{Handle: a.Handle, Closed: true}, nil)
 		}

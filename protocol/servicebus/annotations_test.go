@@ -2,10 +2,10 @@ package servicebus
 
 import (
 	"fmt"
-	"reflect"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
@@ -77,8 +77,8 @@ func TestTextAnnotations(t *testing.T) {
 							t.Errorf("%T %q: %s is %#v", v, text, key, got)
 						}
 					}
-					if got, _ := m.annotations.Get("user"); !reflect.DeepEqual(got, v) {
-						t.Errorf("%T: the sender's own annotation is %#v", v, got)
+					if got, _ := m.annotations.Get("user"); !cmp.Equal(got, v) {
+						t.Errorf("%T: the sender's own annotation is %#v (-want +got):\n%s", v, got, cmp.Diff(v, got))
 					}
 				}
 				if got := b.node("t/Subscriptions/s").peekAll(); len(got) != i+1 {
@@ -133,7 +133,7 @@ func TestPartitionKeyAndSession(t *testing.T) {
 				if !test.good {
 					p.rejected(handle, amqp.CondNotAllowed)
 				} else if d := expect[*amqp.Disposition](p); d.State != amqp.StateAccepted {
-					t.Errorf("%+v: %+v", test, d.State)
+					t.Errorf("%+v: %+v, want %+v", test, d.State, amqp.StateAccepted)
 				}
 			}
 		})
@@ -151,7 +151,7 @@ func TestSessionIDForms(t *testing.T) {
 			body := p.managedWith(200, "", "peek-message", amqp.Map{{Key: "from-sequence-number", Value: int64(1)},
 				{Key: "message-count", Value: int32(9)}, {Key: "session-id", Value: id}})
 			if got := openedMessages(t, body); len(got) != 1 {
-				t.Errorf("%T: %+v", id, got)
+				t.Errorf("%T: %+v; want len(got) == 1", id, got)
 			}
 			p.write(0, &amqp.Attach{Name: "r", Handle: 2, Role: amqp.RoleReceiver, Source: &amqp.Source{Address: "sessions",
 				Filter: amqp.Map{{Key: amqp.Symbol(keySessionFilter), Value: id}}}, Target: &amqp.Target{}}, nil)

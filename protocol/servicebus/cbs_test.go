@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 	"github.com/ledgerbus/ledgerbus/test/faultfs"
 )
@@ -87,7 +88,7 @@ func TestClaimScope(t *testing.T) {
 				a = p.attachReceiver(handle, at, amqp.SenderUnsettled)
 			}
 			if granted := a.Source != nil; granted != ok {
-				t.Errorf("%s: %v", at, granted)
+				t.Errorf("%s: %v, want %v", at, granted, ok)
 			}
 			if !ok {
 				if d := expect[*amqp.Detach](p); d.Error.Condition != amqp.CondUnauthorizedAccess || !strings.Contains(d.Error.Description, text) {
@@ -126,7 +127,7 @@ func TestTokenExpiry(t *testing.T) {
 			}
 		}
 		if d := time.Since(start); d < 59*time.Second || d > time.Minute {
-			t.Error(d)
+			t.Errorf("%+v; want d >= 59*time.Second && d <= time.Minute", d)
 		}
 		p.send(3, 0, newMessage("a", "x")) // the connection stays
 	})
@@ -170,8 +171,8 @@ func TestReplyRouting(t *testing.T) {
 				}
 				got[reflect.TypeOf(r.p).String()] = r.channel
 			}
-			if !reflect.DeepEqual(got, map[string]uint16{"*amqp.Disposition": 1, "*amqp.Transfer": 1}) {
-				t.Errorf("%v: %v", replyTo, got)
+			if !cmp.Equal(got, map[string]uint16{"*amqp.Disposition": 1, "*amqp.Transfer": 1}) {
+				t.Errorf("%v: %v (-want +got):\n%s", replyTo, got, cmp.Diff(map[string]uint16{"*amqp.Disposition": 1, "*amqp.Transfer": 1}, got))
 			}
 			p.net.Close()
 		}
@@ -259,13 +260,13 @@ func TestOnePairForTokens(t *testing.T) {
 			}
 			p.write(channel, a, nil)
 			if got := expect[*amqp.Attach](p); (got.Source != nil) != good {
-				t.Fatalf("%s: %+v", name, got)
+				t.Fatalf("%s: %+v; want (got.Source != nil) == good", name, got)
 			}
 			if good {
 				return
 			}
 			if d := expect[*amqp.Detach](p); d.Error.Condition != amqp.CondNotAllowed || !strings.HasPrefix(d.Error.Description, want) || !d.Closed {
-				t.Errorf("%+v", d.Error)
+				t.Errorf("%+v; want d.Error.Condition == amqp.CondNotAllowed && strings.HasPrefix(d.Error.Description, want) && d.Closed", d.Error)
 			}
 			p.write(channel, &amqp.Detach{Handle: handle, Closed: true}, nil)
 		}

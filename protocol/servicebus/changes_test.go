@@ -65,7 +65,7 @@ func TestEntityUpdated(t *testing.T) {
 		status, _, renewed := p.manage("com.microsoft:renew-lock", amqp.Map{{Key: "lock-tokens", Value: uuids(uuidOf(next.tag))}}) // over the link of before
 		times, _ := renewed.(amqp.Map).Get("expirations")
 		if status != 200 || times.(amqp.Array).Values[0] != timestampOf(time.Now().Add(10*time.Second)) {
-			t.Errorf("%d %+v", status, renewed)
+			t.Errorf("%d %+v; want status == 200 && times.(amqp.Array).Values[0] == timestampOf(time.Now().Add(10*time.Second))", status, renewed)
 		}
 		p.managedWith(200, "", "update-disposition", amqp.Map{{Key: "disposition-status", Value: "completed"}, {Key: "lock-tokens", Value: uuids(uuidOf(m.tag))}})
 	})
@@ -86,7 +86,7 @@ func TestSettledAcrossDetach(t *testing.T) {
 		p.quiet(40 * time.Second)
 		p.attachManagement("q")
 		if got := p.peekIDs(); got != nil {
-			t.Error(got)
+			t.Errorf("%+v, want nil", got)
 		}
 	})
 }

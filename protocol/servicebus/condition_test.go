@@ -51,7 +51,7 @@ func TestConditions(t *testing.T) {
 		}
 	}
 	if c, text := conditionOf(engine.SessionLost()); c.symbol != "com.microsoft:session-lock-lost" || text != engine.SessionLostText {
-		t.Errorf("%+v %q", c, text)
+		t.Errorf(`%+v %q; want c.symbol == "com.microsoft:session-lock-lost" && text == engine.SessionLostText`, c, text)
 	}
 	if engine.LockLostText+" TrackingId:" != lockLost || engine.SessionLostText != "The session lock was lost. Request a new session receiver." {
 		t.Error("clients look for other texts")
@@ -61,7 +61,7 @@ func TestConditions(t *testing.T) {
 	}
 	for _, err := range []error{engine.ErrUnknown, &engine.Error{Code: engine.TransactionFailed + 1}, io.EOF} { // nobody knows what came of it
 		if c, text := conditionOf(err); c.symbol != "amqp:link:detach-forced" || c.status != 503 || c.ends != endsLink || text == "" {
-			t.Errorf("%v: %+v %q", err, c, text)
+			t.Errorf(`%v: %+v %q; want c.symbol == "amqp:link:detach-forced" && c.status == 503 && c.ends == endsLink && text != ""`, err, c, text)
 		}
 	}
 }
@@ -107,7 +107,7 @@ func TestStatus(t *testing.T) {
 			check := func(what string, want bool, refused amqp.Symbol) {
 				t.Helper()
 				if want == (refused == amqp.CondEntityDisabled) {
-					t.Errorf("%v: %s: %q", status, what, refused)
+					t.Errorf("%v: %s: %q; want want != (refused == amqp.CondEntityDisabled)", status, what, refused)
 				}
 			}
 			for name, test := range map[string]struct {
@@ -124,7 +124,7 @@ func TestStatus(t *testing.T) {
 				symbol, _ := c.(amqp.Symbol)
 				check(name, test.may, symbol)
 				if text, _ := properties.Get("statusDescription"); !test.may && (code != 400 || !strings.HasPrefix(fmt.Sprint(text), "The messaging entity 'q' is disabled for ")) {
-					t.Errorf("%v: %s: %+v", status, name, properties)
+					t.Errorf(`%v: %s: %+v; want (test.may || code == 400 && strings.HasPrefix(fmt.Sprint(text), "The messaging entity 'q' is disabled for "))`, status, name, properties)
 				}
 			}
 			symbol := func(a *amqp.Attach) amqp.Symbol {

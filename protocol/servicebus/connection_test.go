@@ -42,7 +42,7 @@ func TestUnknownHeader(t *testing.T) {
 				start := time.Now()
 				go p.raw(test.sent) // the broker does not read all of it
 				if r := p.next(); string(r.header) != string(test.want[:]) {
-					p.Fatalf("%+v", r)
+					p.Fatalf("%+v; want string(r.header) == string(test.want[:])", r)
 				}
 				if r := p.next(); r.err == nil || time.Since(start) > 0 {
 					p.Errorf("%+v after %v", r, time.Since(start))
@@ -127,12 +127,12 @@ func TestChannelMax(t *testing.T) {
 			p.next()
 			p.write(0, &amqp.Open{ContainerID: "c", ChannelMax: amqp.Some(most)}, nil)
 			if o := expect[*amqp.Open](p); o.ChannelMax.Value != want {
-				t.Errorf("%d: %+v", most, o)
+				t.Errorf("%d: %+v; want o.ChannelMax.Value == want", most, o)
 			}
 			p.begin(want)
 			p.write(want+1, &amqp.Begin{}, nil)
 			if c := expect[*amqp.Close](p); c.Error.Condition != amqp.CondFramingError {
-				t.Errorf("%d: %+v", most, c.Error)
+				t.Errorf("%d: %+v; want c.Error.Condition == amqp.CondFramingError", most, c.Error)
 			}
 		})
 	}
@@ -144,7 +144,7 @@ func TestSlowStart(t *testing.T) {
 		start := time.Now()
 		b.dial().closed()
 		if d := time.Since(start); d != 10*time.Second {
-			t.Error(d)
+			t.Errorf("%+v, want %+v", d, 10*time.Second)
 		}
 		p := b.dial().open()
 		if e := p.attachSender(1, "q"); e.Target != nil || e.Source != nil {
@@ -157,7 +157,7 @@ func TestSlowStart(t *testing.T) {
 			t.Errorf("%+v; want c.Error.Condition == amqp.CondConnectionForced", c)
 		}
 		if d := time.Since(start); d != 30*time.Second {
-			t.Error(d)
+			t.Errorf("%+v, want %+v", d, 30*time.Second)
 		}
 	})
 }
@@ -168,7 +168,7 @@ func TestEchoAndClose(t *testing.T) {
 		p := b.root()
 		p.write(0, &amqp.Flow{IncomingWindow: 5000, OutgoingWindow: 5000, Echo: true}, nil)
 		if f := expect[*amqp.Flow](p); f.Handle.Set || f.IncomingWindow == 0 {
-			t.Errorf("%+v", f)
+			t.Errorf("%+v; want !f.Handle.Set && f.IncomingWindow != 0", f)
 		}
 		p.write(0, &amqp.Close{}, nil)
 		expect[*amqp.Close](p)
@@ -260,7 +260,7 @@ func TestHostnames(t *testing.T) {
 			p.next()
 			p.write(0, &amqp.Open{ContainerID: "c", Hostname: host}, nil)
 			if o := expect[*amqp.Open](p); o.MaxFrameSize.Value != 65536 {
-				t.Errorf("%q: %+v", host, o)
+				t.Errorf("%q: %+v; want o.MaxFrameSize.Value == 65536", host, o)
 			}
 			p.begin(0)
 			p.tokenAnswer(p.putToken("sb://ns/q", token("sb://ns/q", "root", "root-key", time.Hour), "1"), 202, "")

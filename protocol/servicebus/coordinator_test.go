@@ -2,11 +2,11 @@ package servicebus
 
 import (
 	"bytes"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
@@ -71,7 +71,7 @@ func (p *peerConn) rejectedText(id uint32, symbol amqp.Symbol, text string) {
 	d := expect[*amqp.Disposition](p)
 	r, ok := d.State.(amqp.Rejected)
 	if !ok || r.Error == nil || r.Error.Condition != symbol || d.First != id || !d.Settled || !strings.HasPrefix(r.Error.Description, text) {
-		p.Fatalf("%+v %+v", d, r.Error)
+		p.Fatalf("%+v %+v; want ok && r.Error != nil && r.Error.Condition == symbol && d.First == id && d.Settled && strings.HasPrefix(r.Error.Description, text)", d, r.Error)
 	}
 	p.suffix(r.Error.Description)
 }
@@ -81,8 +81,8 @@ func (p *peerConn) rejectedText(id uint32, symbol amqp.Symbol, text string) {
 func TestCoordinator(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		p := b.dial().open() // one SDK asks for it before its first token
-		if c := p.attachCoordinator(coordinatorHandle); !reflect.DeepEqual(c.Capabilities, []amqp.Symbol{"amqp:local-transactions"}) {
-			t.Errorf(`%+v; want reflect.DeepEqual(c.Capabilities, []amqp.Symbol{"amqp:local-transactions"})`, c)
+		if c := p.attachCoordinator(coordinatorHandle); !cmp.Equal(c.Capabilities, []amqp.Symbol{"amqp:local-transactions"}) {
+			t.Errorf("%+v (-want +got):\n%s", c, cmp.Diff([]amqp.Symbol{"amqp:local-transactions"}, c.Capabilities))
 		}
 		first, second := p.declare(coordinatorHandle, 0), p.declare(coordinatorHandle, 1)
 		if bytes.Equal(first, second) {
@@ -95,8 +95,8 @@ func TestCoordinator(t *testing.T) {
 			p.rejectedText(4+uint32(i), amqp.CondTransactionUnknownID, "Transaction hasn't been declared yet, or has already been discharged TrackingId:")
 		}
 		p.write(0, &amqp.Attach{Name: "no capabilities", Handle: 51, Role: amqp.RoleSender, Target: &amqp.Coordinator{}}, nil)
-		if a := expect[*amqp.Attach](p); !reflect.DeepEqual(a.Target, &amqp.Coordinator{}) {
-			t.Errorf("%+v; want reflect.DeepEqual(a.Target, &amqp.Coordinator{})", a)
+		if a := expect[*amqp.Attach](p); !cmp.Equal(a.Target, &amqp.Coordinator{}) {
+			t.Errorf("%+v (-want +got):\n%s", a, cmp.Diff(&amqp.Coordinator{}, a.Target))
 		}
 	})
 }

@@ -106,7 +106,7 @@ func TestDrainTwice(t *testing.T) {
 			}
 			p.net.Write(frames)
 			if f := expect[*amqp.Flow](p); f.DeliveryCount.Value != credits[len(credits)-1] || f.LinkCredit != amqp.Some(uint32(0)) || !f.Drain {
-				t.Errorf("%v: %+v", credits, f)
+				t.Errorf("%v: %+v; want f.DeliveryCount.Value == credits[len(credits)-1] && f.LinkCredit == amqp.Some(uint32(0)) && f.Drain", credits, f)
 			}
 			p.quiet(time.Second)
 		})
@@ -126,14 +126,14 @@ func TestDrain(t *testing.T) {
 			t.Helper()
 			f := expect[*amqp.Flow](p)
 			if f.Handle != amqp.Some(uint32(2)) || f.LinkCredit != amqp.Some(uint32(0)) || !f.Drain || f.Echo || f.DeliveryCount != amqp.Some(count) {
-				t.Errorf("%+v", f)
+				t.Errorf("%+v; want f.Handle == amqp.Some(uint32(2)) && f.LinkCredit == amqp.Some(uint32(0)) && f.Drain && !f.Echo && f.DeliveryCount == amqp.Some(count)", f)
 			}
 		}
 		drained(10)
 		p.credit(2, 10, 5, true) // nothing is there any more
 		drained(15)
 		if d := time.Since(start); d > 200*time.Millisecond {
-			t.Error(d)
+			t.Errorf("%+v, want at most %+v", d, 200*time.Millisecond)
 		}
 		p.attachReceiver(3, "q", amqp.SenderUnsettled)
 		p.send(1, 100, newMessage("x", "x"))

@@ -52,7 +52,7 @@ func TestNoServerTimeout(t *testing.T) {
 				p.quiet(70 * time.Second)
 			})
 			if status, _, _ := p.managed("m"); status != 200 {
-				t.Error(status)
+				t.Errorf("%+v, want 200", status)
 			}
 		}
 	})
@@ -68,11 +68,11 @@ func TestTwoRequests(t *testing.T) {
 			p.request("slow", "com.microsoft:peek-message", amqp.Map{{Key: "from-sequence-number", Value: int64(1)}, {Key: "message-count", Value: int32(1)}})
 			p.request("fast", "com.microsoft:what", nil)
 			if status, _, _ := p.managed("fast"); status != 501 {
-				t.Error(status)
+				t.Errorf("%+v, want 501", status)
 			}
 		})
 		if status, _, _ := p.managed("slow"); status != 200 {
-			t.Error(status)
+			t.Errorf("%+v, want 200", status)
 		}
 	})
 }

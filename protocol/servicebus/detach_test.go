@@ -11,7 +11,7 @@ func (p *peerConn) suspend(handle uint32) {
 	p.Helper()
 	p.write(0, &amqp.Detach{Handle: handle}, nil)
 	if d := expect[*amqp.Detach](p); d.Handle != handle || d.Closed || d.Error != nil {
-		p.Fatalf("%+v", d)
+		p.Fatalf("%+v; want d.Handle == handle && !d.Closed && d.Error == nil", d)
 	}
 }
 
@@ -38,7 +38,7 @@ func TestDetachMirrorsClosed(t *testing.T) {
 		}
 		for i := range 2 {
 			if a := durable(); a.Source == nil || a.Unsettled != nil || a.IncompleteUnsettled {
-				t.Fatalf("%+v", a)
+				t.Fatalf("%+v; want a.Source != nil && a.Unsettled == nil && !a.IncompleteUnsettled", a)
 			}
 			p.credit(7, 0, 1, false)
 			if m := p.receive(); m.header.DeliveryCount.Value != 0 || m.properties.MessageID != []any{"1", "2"}[i] {
@@ -49,7 +49,7 @@ func TestDetachMirrorsClosed(t *testing.T) {
 		durable()
 		p.write(0, &amqp.Detach{Handle: 7, Error: &amqp.Error{Condition: "some:condition", Description: "x"}}, nil)
 		if d := expect[*amqp.Detach](p); d.Closed || d.Error != nil {
-			t.Errorf("%+v", d)
+			t.Errorf("%+v; want !d.Closed && d.Error == nil", d)
 		}
 		durable()
 		p.detach(7)
@@ -59,7 +59,7 @@ func TestDetachMirrorsClosed(t *testing.T) {
 			t.Errorf("%+v; want a.Source == nil", a)
 		}
 		if d := expect[*amqp.Detach](p); d.Closed {
-			t.Errorf("%+v", d)
+			t.Errorf("%+v; want !d.Closed", d)
 		}
 		if a := p.attachSender(9, "none"); a.Target != nil {
 			t.Errorf("%+v; want a.Target == nil", a)

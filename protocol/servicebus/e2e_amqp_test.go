@@ -41,7 +41,7 @@ func TestPlainAMQPClient(t *testing.T) {
 	}
 	m, err := durable.Receive(ctx, nil)
 	if err != nil || string(m.GetData()) != "x" {
-		t.Fatalf("%+v, %v", m, err)
+		t.Fatalf(`%+v, %v; want string(m.GetData()) == "x"`, m, err)
 	}
 	if err := errors.Join(durable.AcceptMessage(ctx, m), durable.Close(ctx)); err != nil {
 		t.Error(err)
@@ -58,7 +58,7 @@ func TestPlainAMQPClient(t *testing.T) {
 		_, err := session.NewReceiver(context.WithoutCancel(ctx), address, o)
 		var refused *amqp.Error
 		if !errors.As(err, &refused) || refused.Condition != amqp.ErrCondNotImplemented {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: %v; want errors.As(err, &refused) && refused.Condition == amqp.ErrCondNotImplemented", name, err)
 		}
 	}
 }

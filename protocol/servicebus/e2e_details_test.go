@@ -3,13 +3,13 @@ package servicebus_test
 import (
 	"context"
 	"fmt"
-	"reflect"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 	"github.com/Azure/go-amqp"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -72,8 +72,8 @@ func TestDetailsInHistory(t *testing.T) {
 	for kind, list := range want {
 		slices.SortFunc(list, bySubject)
 		slices.SortFunc(got[kind], bySubject)
-		if !reflect.DeepEqual(got[kind], list) {
-			t.Errorf("%s:\ngot  %+v\nwant %+v", kind, got[kind], list)
+		if !cmp.Equal(got[kind], list) {
+			t.Errorf("%s:\ngot  %+v\nwant %+v (-want +got):\n%s", kind, got[kind], list, cmp.Diff(list, got[kind]))
 		}
 	}
 }

@@ -97,7 +97,7 @@ func TestSDKPartitionedKeyless(t *testing.T) {
 				}
 			}
 			if got := drainAll(t, r, 160); len(got) != 16 || slices.Max(slices.Collect(maps.Values(got))) != 10 {
-				t.Errorf("%v", got)
+				t.Errorf("%v; want len(got) == 16 && slices.Max(slices.Collect(maps.Values(got))) == 10", got)
 			}
 		})
 	}
@@ -271,7 +271,7 @@ func TestSDKPartitionedSchedule(t *testing.T) {
 		at := time.Now().Add(time.Duration(1+i%2*3599) * time.Second)
 		ns := must(s.ScheduleMessages(ctx, []*azservicebus.Message{{Body: []byte("later")}}, at, nil))(t)
 		if numbers = append(numbers, ns...); len(ns) != 1 {
-			t.Fatal(ns)
+			t.Fatalf("%+v; want len(ns) == 1", ns)
 		}
 	}
 	var later []int64 // in eight partitions
@@ -360,7 +360,7 @@ func TestSDKPartitionedSessions(t *testing.T) {
 	for id := range seen {
 		r := must(c.AcceptSessionForQueue(ctx, "wide", id, nil))(t)
 		if state := must(r.GetSessionState(ctx, nil))(t); string(state) != "state of "+id {
-			t.Errorf("%s: %q", id, state)
+			t.Errorf(`%s: %q; want string(state) == "state of "+id`, id, state)
 		}
 		if err := r.Close(ctx); err != nil {
 			t.Fatal(err)
@@ -384,7 +384,7 @@ func TestSDKPartitionedDuplicates(t *testing.T) {
 		}
 	}
 	if got := drainAll(t, must(c.NewReceiverForQueue("wide", nil))(t), 40); len(got) < 12 {
-		t.Errorf("%v", got)
+		t.Errorf("%v; want len(got) >= 12", got)
 	}
 	short, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
 	defer cancel()
@@ -410,11 +410,11 @@ func TestSDKPartitionedTopic(t *testing.T) {
 	}
 	all := must(c.NewReceiverForSubscription("news", "all", nil))(t)
 	if got := drainAll(t, all, 64); len(got) != 16 {
-		t.Errorf("%v", got)
+		t.Errorf("%v; want len(got) == 16", got)
 	}
 	odd := must(c.NewReceiverForSubscription("news", "odd", nil))(t)
 	if got := drainAll(t, odd, 32); len(got) != 8 || rules != nil {
-		t.Errorf("%v, %v", got, rules)
+		t.Errorf("%v, %v; want len(got) == 8 && rules == nil", got, rules)
 	}
 	for _, r := range []*azservicebus.Receiver{all, odd} {
 		if left := peekAll(t, r, 10); len(left) > 0 {
@@ -459,7 +459,7 @@ func TestSDKPartitionedFence(t *testing.T) {
 		key := fmt.Sprint("key", i)
 		if err := s.SendMessage(ctx, &azservicebus.Message{PartitionKey: &key}, nil); err != nil {
 			if busy++; !strings.Contains(err.Error(), "server-busy") {
-				t.Errorf("%s: %v", key, err)
+				t.Errorf(`%s: %v; want strings.Contains(err.Error(), "server-busy")`, key, err)
 			}
 		}
 	}

@@ -48,7 +48,7 @@ func TestSDKSessions(t *testing.T) {
 	_, err := b.root(t).AcceptSessionForQueue(ctx, "sessions", "a", nil)
 	var e *amqp.Error
 	if !errors.As(err, &e) || e.Condition != "com.microsoft:session-cannot-be-locked" {
-		t.Error(err)
+		t.Errorf(`%+v; want errors.As(err, &e) && e.Condition == "com.microsoft:session-cannot-be-locked"`, err)
 	}
 	if state := must(r.GetSessionState(ctx, nil))(t); state != nil {
 		t.Errorf("state %q", state)
@@ -72,7 +72,7 @@ func TestSDKSessions(t *testing.T) {
 		}
 	}
 	if fmt.Sprint(got) != "[0 2]" {
-		t.Error(got)
+		t.Errorf(`%+v; want fmt.Sprint(got) == "[0 2]"`, got)
 	}
 	if peeked := must(r.PeekMessages(ctx, 10, nil))(t); len(peeked) != 1 {
 		t.Errorf("%d messages", len(peeked))
@@ -106,7 +106,7 @@ func TestSDKScheduleAndDefer(t *testing.T) {
 	later := time.Now().Add(time.Hour)
 	numbers := must(s.ScheduleMessages(ctx, []*azservicebus.Message{{Body: []byte("never")}, {Body: []byte("later")}}, later, nil))(t)
 	if len(numbers) != 2 || numbers[0] != 1 || numbers[1] != 2 {
-		t.Fatal(numbers)
+		t.Fatalf("%+v; want len(numbers) == 2 && numbers[0] == 1 && numbers[1] == 2", numbers)
 	}
 	if err := s.CancelScheduledMessages(ctx, numbers[:1], nil); err != nil {
 		t.Fatal(err)

@@ -180,7 +180,7 @@ func TestSDKSendReceiveComplete(t *testing.T) {
 	r := must(c.NewReceiverForQueue("orders", nil))(t)
 	m := receiveOne(t, r)
 	if string(m.Body) != "hello" || m.MessageID == "" || m.DeliveryCount != 1 || m.LockedUntil == nil || *m.SequenceNumber != 1 || m.ApplicationProperties["n"] != int64(7) {
-		t.Fatalf("%+v", m)
+		t.Fatalf(`%+v; want string(m.Body) == "hello" && m.MessageID != "" && m.DeliveryCount == 1 && m.LockedUntil != nil && *m.SequenceNumber == 1 && m.ApplicationProperties["n"] == int64(7)`, m)
 	}
 	if err := r.RenewMessageLock(ctx, m, nil); err != nil {
 		t.Fatal(err)
@@ -272,7 +272,7 @@ func TestSDKBatchAndLarge(t *testing.T) {
 	err := s.SendMessage(ctx, &azservicebus.Message{Body: tooLarge}, nil)
 	var e *azservicebus.Error
 	if !errors.Is(err, azservicebus.ErrMessageTooLarge) && !errors.As(err, &e) {
-		t.Fatal(err)
+		t.Fatalf("%+v; want (errors.Is(err, azservicebus.ErrMessageTooLarge) || errors.As(err, &e))", err)
 	}
 }
 
@@ -293,18 +293,18 @@ func TestSDKRefusals(t *testing.T) {
 		return s.SendMessage(ctx, &azservicebus.Message{Body: []byte("x")}, nil)
 	}
 	if got := code(send(b.root(t), "nothing")); got != azservicebus.CodeNotFound {
-		t.Error(got)
+		t.Errorf("%+v, want %+v", got, azservicebus.CodeNotFound)
 	}
 	if got := code(send(b.client(t, "RootManageSharedAccessKey", "wrong"), "orders")); got != azservicebus.CodeUnauthorizedAccess {
-		t.Error(got)
+		t.Errorf("%+v, want %+v", got, azservicebus.CodeUnauthorizedAccess)
 	}
 	if got := code(send(b.client(t, "listen", "listen-key"), "orders")); got != azservicebus.CodeUnauthorizedAccess {
-		t.Error(got)
+		t.Errorf("%+v, want %+v", got, azservicebus.CodeUnauthorizedAccess)
 	}
 	r := must(b.client(t, "send", "send-key").NewReceiverForQueue("orders", nil))(t)
 	_, err := r.ReceiveMessages(ctx, 1, nil)
 	if got := code(err); got != azservicebus.CodeUnauthorizedAccess || !strings.Contains(err.Error(), "'Listen' claim(s) are required") {
-		t.Error(got, err)
+		t.Errorf(`%+v %+v; want got == azservicebus.CodeUnauthorizedAccess && strings.Contains(err.Error(), "'Listen' claim(s) are required")`, got, err)
 	}
 }
 

@@ -1,13 +1,13 @@
 package servicebus_test
 
 import (
-	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 	"github.com/Azure/go-amqp"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/servicebus"
@@ -85,7 +85,7 @@ func TestSDKTopicSchedule(t *testing.T) {
 	s := must(c.NewSender("orders", nil))(t)
 	numbers := must(s.ScheduleMessages(ctx, []*azservicebus.Message{{Body: []byte("gone")}, {Body: []byte("later")}}, time.Now().Add(time.Hour), nil))(t)
 	if err := s.CancelScheduledMessages(ctx, numbers[:1], nil); err != nil || len(numbers) != 2 {
-		t.Fatal(err, numbers)
+		t.Fatalf("%+v %+v; want len(numbers) == 2", err, numbers)
 	}
 	wantCode(t, s.CancelScheduledMessages(ctx, numbers[:1], nil), azservicebus.CodeNotFound)
 	r := must(c.NewReceiverForSubscription("orders", "all", nil))(t)
@@ -136,7 +136,7 @@ func (n *ruleNode) ask(status int32, operation string, body map[string]any) any 
 		n.t.Fatal(err)
 	}
 	if answer.ApplicationProperties["statusCode"] != status {
-		n.t.Fatalf("%s: %+v", operation, answer.ApplicationProperties)
+		n.t.Fatalf(`%s: %+v; want answer.ApplicationProperties["statusCode"] == status`, operation, answer.ApplicationProperties)
 	}
 	return answer.Value
 }
@@ -169,8 +169,8 @@ func TestAMQPRules(t *testing.T) {
 	before := node.rules()
 	b.stop()
 	b = startBrokerIn(t, dir, servicebus.Limits{})
-	if after := b.ruleNode(t).rules(); len(before) != 1 || !reflect.DeepEqual(after, before) {
-		t.Errorf("%+v became %+v", before, after)
+	if after := b.ruleNode(t).rules(); len(before) != 1 || !cmp.Equal(after, before) {
+		t.Errorf("%+v became %+v (-want +got):\n%s", before, after, cmp.Diff(before, after))
 	}
 	client, ctx := b.root(t), timeout(t)
 	s := must(client.NewSender("orders", nil))(t)

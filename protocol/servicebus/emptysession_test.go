@@ -31,7 +31,7 @@ func TestEmptySession(t *testing.T) {
 				}
 				a := p.acceptSession(2, "s", filter)
 				if got, ok := a.Source.Filter.Get(keySessionFilter); !ok || got != "" && got != described("") {
-					t.Errorf("%+v", a.Source.Filter)
+					t.Errorf(`%+v; want ok && (got == "" || got == described(""))`, a.Source.Filter)
 				}
 				p.credit(2, 0, 10, false)
 				for _, id := range []string{"sent", "scheduled"} {

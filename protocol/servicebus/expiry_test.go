@@ -63,7 +63,7 @@ func millisecondsToLive(b *bench, ttl uint32, dead bool) {
 	p.credit(2, 0, 9, false)
 	m := p.receive()
 	if m.header.TTL != amqp.Some(ttl) || m.properties.AbsoluteExpiryTime != amqp.Some(sent+amqp.Timestamp(ttl)) {
-		b.Errorf("%+v %+v", m.header, m.properties)
+		b.Errorf("%+v %+v; want m.header.TTL == amqp.Some(ttl) && m.properties.AbsoluteExpiryTime == amqp.Some(sent+amqp.Timestamp(ttl))", m.header, m.properties)
 	}
 	time.Sleep(time.Second) // under its lock it does not expire
 	p.settle(m.id, amqp.Modified{}, true)
@@ -99,7 +99,7 @@ func (d *deadLetters) expired(entity, what string) {
 	}
 	for _, m := range found {
 		if reason, _ := m.application.Get(deadLetterReason); reason != "TTLExpiredException" {
-			d.Errorf("%s: %+v", what, m.application)
+			d.Errorf(`%s: %+v; want reason == "TTLExpiredException"`, what, m.application)
 		}
 	}
 }
@@ -142,7 +142,7 @@ func TestOversizedSettledSend(t *testing.T) {
 				synctest.Wait()
 				for len(p.in) > 0 {
 					if r := p.next(); r.err != nil || fmt.Sprintf("%T", r.p) != "*amqp.Flow" {
-						t.Fatalf("%T %+v %v", r.p, r.p, r.err)
+						t.Fatalf(`%T %+v %v; want r.fmt.Sprintf("%%T", r.p) == "*amqp.Flow"`, r.p, r.p, r.err)
 					}
 				}
 			}

@@ -83,7 +83,7 @@ func TestTransactionGroup(t *testing.T) {
 			}
 			for i, at := range []string{map[string]string{"q": "q/$deadletterqueue", "t": "t/subscriptions/u/$deadletterqueue"}[via], via + "/$management"} {
 				if a := p.attachReceiver(30+uint32(i), at, amqp.SenderUnsettled); a.Source == nil {
-					t.Errorf("%s: %+v", at, a)
+					t.Errorf("%s: %+v; want a.Source != nil", at, a)
 				}
 			}
 			p.refusedSender(40, "q2/$deadletterqueue", amqp.CondNotAllowed, toSubQueueText)

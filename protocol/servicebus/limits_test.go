@@ -28,7 +28,7 @@ func TestPeersFrameSize(t *testing.T) {
 			if good {
 				p.begin(0)
 			} else if c := expect[*amqp.Close](p); c.Error == nil || c.Error.Condition != amqp.CondFramingError {
-				t.Errorf("%d: %+v", size, c.Error)
+				t.Errorf("%d: %+v; want c.Error != nil && c.Error.Condition == amqp.CondFramingError", size, c.Error)
 			}
 		})
 	}
@@ -238,7 +238,7 @@ func TestPeerThatDoesNotRead(t *testing.T) {
 				}
 				<-served
 				if d := time.Since(start); d != test.cut {
-					t.Error(d)
+					t.Errorf("%+v, want %+v", d, test.cut)
 				}
 			})
 		})
@@ -256,7 +256,7 @@ func TestSilenceBeforeLogin(t *testing.T) {
 			t.Errorf(`%+v; want c.Error.Condition == amqp.CondConnectionForced && strings.Contains(c.Error.Description, "allowed 20000 milliseconds")`, c.Error)
 		}
 		if d := time.Since(start); d != 40*time.Second-1 {
-			t.Error(d)
+			t.Errorf("%+v, want %+v", d, 40*time.Second-1)
 		}
 	})
 }
@@ -275,7 +275,7 @@ func TestTokenRequestSize(t *testing.T) {
 		for i, size := range []int{65535, 65536, 65537, 100_000, 65536} {
 			m := request(size)
 			if len(m) != size {
-				t.Fatal(len(m))
+				t.Fatalf("%+v, want %+v", len(m), size)
 			}
 			p.transfer(100, uint32(i), m)
 			if size > 65536 {
@@ -388,7 +388,7 @@ func TestAnswersBeforeLogin(t *testing.T) {
 				}
 			}
 			if d != nil && (d.Handle != 101 || d.Error.Condition != amqp.CondResourceLimit) {
-				t.Fatalf("%+v", d)
+				t.Fatalf("%+v; want (d == nil || d.Handle == 101 && d.Error.Condition == amqp.CondResourceLimit)", d)
 			}
 		}
 		if sent < 90 || sent > 128 { // an answer is a little larger than its message-id

@@ -327,7 +327,7 @@ func TestLostConnectionTexts(t *testing.T) {
 	} {
 		c := &conn{failed: err}
 		if got := c.lost(); got.Description != want || got.Cause != event.ClosedConnection {
-			t.Errorf("%v: %+v", err, got)
+			t.Errorf("%v: %+v; want got.Description == want && got.Cause == event.ClosedConnection", err, got)
 		}
 	}
 }

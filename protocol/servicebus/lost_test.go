@@ -86,7 +86,7 @@ func TestIDRangesRun(t *testing.T) {
 			}
 			for range run {
 				if in[id] != has {
-					t.Fatalf("%d: %v", id, has)
+					t.Fatalf("%d: %v; want in[id] == has", id, has)
 				}
 				id++
 			}

@@ -27,7 +27,7 @@ func TestPeekStates(t *testing.T) {
 				seq, _ := peeked[i].annotations.Get(keySequence)
 				_, locked := peeked[i].annotations.Get(keyLockedUntil)
 				if state != want || seq != int64(i+1) || locked || (peeked[i].body == "") != (omit == true) {
-					t.Errorf("%d: %+v", i, peeked[i])
+					t.Errorf(`%d: %+v; want state == want && seq == int64(i+1) && !locked && (peeked[i].body == "") == (omit == true)`, i, peeked[i])
 				}
 			}
 		}
@@ -51,7 +51,7 @@ func TestPeekSize(t *testing.T) {
 			expect[*amqp.Attach](p)
 			p.credit(201, 0, 10, false)
 			if got := p.peekIDs(); fmt.Sprint(got) != test.want {
-				t.Errorf("%d: %v", test.limit, got)
+				t.Errorf("%d: %v; want fmt.Sprint(got) == test.want", test.limit, got)
 			}
 		})
 	}
@@ -85,17 +85,17 @@ func TestBatchDelete(t *testing.T) {
 			}
 		}
 		if n := remove(int32(5), amqp.Pair{Key: "enqueued-time-utc", Value: amqp.Timestamp(0)}); n != int32(0) {
-			t.Error(n)
+			t.Errorf("%+v, want %+v", n, int32(0))
 		}
 		time.Sleep(time.Second)
 		if n := remove(int64(1<<40), amqp.Pair{Key: "session-id", Value: "a"}); n != int32(0) { // messages of a plain queue are in no session
-			t.Error(n)
+			t.Errorf("%+v, want %+v", n, int32(0))
 		}
 		if n := remove(uint32(500), amqp.Pair{Key: "enqueued-time-utc", Value: amqp.Timestamp(253402300800000)}); n != int32(2) {
-			t.Error(n)
+			t.Errorf("%+v, want %+v", n, int32(2))
 		}
 		if got := p.peekIDs(); fmt.Sprint(got) != "[0 1 later]" {
-			t.Error(got)
+			t.Errorf(`%+v; want fmt.Sprint(got) == "[0 1 later]"`, got)
 		}
 		for _, bad := range []amqp.Map{nil, {{Key: "message-count", Value: int32(0)}}, {{Key: "message-count", Value: int32(1)}, {Key: "enqueued-time-utc", Value: "now"}}} {
 			p.managedWith(400, amqp.CondArgumentError, "batch-delete-messages", bad)
@@ -107,7 +107,7 @@ func TestBatchDelete(t *testing.T) {
 		p.attachManagement("s")
 		p.managedWith(200, "", "batch-delete-messages", amqp.Map{{Key: "message-count", Value: int32(9)}, {Key: "session-id", Value: "a"}})
 		if got := p.peekIDs(); fmt.Sprint(got) != "[2]" {
-			t.Error(got)
+			t.Errorf(`%+v; want fmt.Sprint(got) == "[2]"`, got)
 		}
 	})
 }

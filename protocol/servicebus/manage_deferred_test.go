@@ -43,7 +43,7 @@ func TestReceiveDeferred(t *testing.T) {
 			until, _ := m.annotations.Get(keyLockedUntil)
 			if m.properties.MessageID != []string{"2", "0"}[i] || inside != token || state != int32(1) || m.header.DeliveryCount.Value != 1 ||
 				until != timestampOf(time.Now().Add(30*time.Second)) || m.body == "" {
-				t.Errorf("%+v", m)
+				t.Errorf(`%+v; want m.properties.MessageID == []string{"2", "0"}[i] && inside == token && state == int32(1) && m.header.DeliveryCount.Value == 1 && until == timestampOf(time.Now().Add(30*time.Second)) && m.body != ""`, m)
 			}
 			tokens = append(tokens, token.(amqp.UUID))
 		}
@@ -60,7 +60,7 @@ func TestReceiveDeferred(t *testing.T) {
 			t.Errorf(`%+v; want len(got) == 2 && got[0].header.DeliveryCount.Value == 2 && got[1].properties.MessageID == "3" && got[0].delivery == nil`, got)
 		}
 		if ids := p.peekIDs(); fmt.Sprint(ids) != "[1 4]" {
-			t.Error(ids)
+			t.Errorf(`%+v; want fmt.Sprint(ids) == "[1 4]"`, ids)
 		}
 		for _, bad := range []amqp.Map{nil, byNumber(uint32(2), int64(2)), byNumber(uint32(1)), {{Key: "sequence-numbers", Value: make(amqp.List, maxDeferred+1)}}} {
 			p.managedWith(400, amqp.CondArgumentError, "receive-by-sequence-number", bad)

@@ -3,11 +3,11 @@ package servicebus
 import (
 	"context"
 	"fmt"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
@@ -56,8 +56,8 @@ func TestRules(t *testing.T) {
 		start := timestampOf(time.Now())
 		none := amqp.Described{Descriptor: uint64(0x13700000005), Value: amqp.List{}}
 		want := []amqp.List{{amqp.Described{Descriptor: uint64(0x1370000007), Value: amqp.List{}}, none, "$Default", start}}
-		if got := p.rules(int32(0), int32(100)); !reflect.DeepEqual(got, want) {
-			t.Errorf("%+v", got)
+		if got := p.rules(int32(0), int32(100)); !cmp.Equal(got, want) {
+			t.Errorf("%+v (-want +got):\n%s", got, cmp.Diff(want, got))
 		}
 		p.managedWith(200, "", "remove-rule", amqp.Map{{Key: "rule-name", Value: "$default"}})
 		if got := p.rules(int32(0), int32(100)); got != nil {
@@ -93,8 +93,8 @@ func TestRules(t *testing.T) {
 			{"g", amqp.Map{{Key: "sql-filter", Value: expression("1=0")}, {Key: "sql-rule-action", Value: expression("")}}, amqp.List{sql("1=0"), none, "g", at}},
 		} {
 			p.managedWith(200, "", "add-rule", ruleBody(test.name, test.description))
-			if got := p.rules(uint32(i), int64(1)); !reflect.DeepEqual(got, []amqp.List{test.shown}) {
-				t.Errorf("%v: %+v", test.name, got)
+			if got := p.rules(uint32(i), int64(1)); !cmp.Equal(got, []amqp.List{test.shown}) {
+				t.Errorf("%v: %+v (-want +got):\n%s", test.name, got, cmp.Diff([]amqp.List{test.shown}, got))
 			}
 		}
 		p.managedWith(409, amqp.CondEntityAlreadyExists, "add-rule", ruleBody("A", amqp.Map{{Key: "sql-filter", Value: expression("1=1")}}))
@@ -103,17 +103,17 @@ func TestRules(t *testing.T) {
 		}
 		rules, err := b.ns.Rules(context.Background(), "T/subscriptions/U", 0, 100) // what the HTTP plane shows
 		if err != nil || len(rules) != 7 || rules[3].Filter.Conditions[0] != (event.Condition{Field: event.FieldLabel, Text: "label"}) {
-			t.Errorf("%v %+v", err, rules)
+			t.Errorf(`%v %+v; want len(rules) == 7 && rules[3].Filter.Conditions[0] == (event.Condition{Field: event.FieldLabel, Text: "label"})`, err, rules)
 		}
 		b.put("t", with("x", amqp.Pair{Key: "color", Value: "red"}), with("y"))
 		if got := b.held("t/Subscriptions/u"); got != "x x y y" { // rules a and d plain, rule b with its action
-			t.Error(got)
+			t.Errorf(`%+v, want "x x y y"`, got)
 		}
 		p.managedWith(200, "", "remove-rule", amqp.Map{{Key: "rule-name", Value: "B"}})
 		p.managedWith(404, amqp.CondNotFound, "remove-rule", amqp.Map{{Key: "rule-name", Value: "b"}})
 		b.put("t", with("z"))
 		if got := b.held("t/Subscriptions/u"); got != "x x y y z" { // SM-285
-			t.Error(got)
+			t.Errorf(`%+v, want "x x y y z"`, got)
 		}
 	})
 }
@@ -148,7 +148,7 @@ func TestRulesRefused(t *testing.T) {
 		} {
 			status, properties, _ := p.manage("com.microsoft:add-rule", body)
 			if condition, _ := properties.Get("errorCondition"); status != 400 || condition != amqp.CondArgumentError {
-				t.Errorf("%s: %+v", name, properties)
+				t.Errorf("%s: %+v; want status == 400 && condition == amqp.CondArgumentError", name, properties)
 			}
 		}
 		for _, body := range []amqp.Map{nil, {{Key: "rule-name", Value: int32(1)}}} {
@@ -192,7 +192,7 @@ func TestRulesPages(t *testing.T) {
 				skip += int32(len(page))
 			}
 			if len(names) != 90 || names[:6] != "r00r01" || names[87:] != "r29" {
-				t.Errorf("%d: %s", limit, names)
+				t.Errorf(`%d: %s; want len(names) == 90 && names[:6] == "r00r01" && names[87:] == "r29"`, limit, names)
 			}
 		})
 	}
@@ -208,12 +208,12 @@ func TestRulesInFlight(t *testing.T) {
 				p.request(fmt.Sprint(i), "com.microsoft:enumerate-rules", amqp.Map{{Key: "top", Value: int32(1)}, {Key: "skip", Value: int32(0)}})
 			}
 			if status, _, _ := p.managed(fmt.Sprint(maxTaking)); status != 503 {
-				t.Error(status)
+				t.Errorf("%+v, want 503", status)
 			}
 		})
 		for i := range maxTaking {
 			if status, _, _ := p.managed(fmt.Sprint(i)); status != 200 {
-				t.Error(status)
+				t.Errorf("%+v, want 200", status)
 			}
 		}
 		p.send(1, 0, newMessage("a", "x"))

@@ -2,10 +2,10 @@ package servicebus
 
 import (
 	"fmt"
-	"reflect"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
@@ -38,8 +38,8 @@ func TestSchedule(t *testing.T) {
 		p.attachManagement("q")
 		later := time.Now().Add(30 * time.Second)
 		answer := p.managedWith(200, "", "schedule-message", scheduleBody(scheduled("a", later), scheduled(nil, later)))
-		if want := numbers(int64(1), int64(2)); !reflect.DeepEqual(answer, want) {
-			t.Errorf("%+v", answer)
+		if want := numbers(int64(1), int64(2)); !cmp.Equal(answer, want) {
+			t.Errorf("%+v (-want +got):\n%s", answer, cmp.Diff(want, answer))
 		}
 		b.put("q", scheduled("b", later.Add(time.Second)), scheduled("past", time.Now()))
 		p.attachReceiver(2, "q", amqp.SenderUnsettled)
@@ -54,7 +54,7 @@ func TestSchedule(t *testing.T) {
 			got, _ := peeked[i].annotations.Get(keyState)
 			at, _ := peeked[i].annotations.Get(keyScheduled)
 			if got != state || state == 2 && i < 2 && at != timestampOf(later) {
-				t.Errorf("%d: %+v", i, peeked[i].annotations)
+				t.Errorf("%d: %+v; want got == state && ((state != 2 || i >= 2) || at == timestampOf(later))", i, peeked[i].annotations)
 			}
 		}
 		p.managedWith(404, amqp.CondMessageNotFound, "cancel-scheduled-message", numbers(int64(2), int64(99)))
@@ -169,7 +169,7 @@ func TestScheduleRefusals(t *testing.T) {
 			p.managedWith(400, amqp.CondArgumentError, "cancel-scheduled-message", bad)
 		}
 		if got := p.peekIDs(); got != nil {
-			t.Error(got)
+			t.Errorf("%+v, want nil", got)
 		}
 		p.managedWith(200, "", "schedule-message", scheduleBody(append(scheduled("a", later), amqp.AppendData(nil, make([]byte, 255<<10))...))) // the entity's limit is the only one
 		dead := b.root()
@@ -197,13 +197,13 @@ func TestDuplicates(t *testing.T) {
 			}
 		}
 		b.put("d", newMessage(nil, "x"), newMessage(nil, "x"))
-		if got := p.peekIDs(); len(got) != len(ids)+2 || !reflect.DeepEqual(got[:len(ids)], ids) {
-			t.Error(got)
+		if got := p.peekIDs(); len(got) != len(ids)+2 || !cmp.Equal(got[:len(ids)], ids) {
+			t.Errorf("%+v (-want +got):\n%s", got, cmp.Diff(ids, got[:len(ids)]))
 		}
 		later := time.Now().Add(time.Hour)
 		answer := p.managedWith(200, "", "schedule-message", scheduleBody(scheduled("12", later), scheduled("new", later), scheduled("new", later)))
-		if want := numbers(int64(0), int64(9), int64(9)); !reflect.DeepEqual(answer, want) {
-			t.Errorf("%+v", answer)
+		if want := numbers(int64(0), int64(9), int64(9)); !cmp.Equal(answer, want) {
+			t.Errorf("%+v (-want +got):\n%s", answer, cmp.Diff(want, answer))
 		}
 		b.put("d", newMessage("new", "other")) // SM-164
 		batch := amqp.AppendData(amqp.AppendData(nil, newMessage("twice", "x")), newMessage("twice", "y"))
@@ -214,12 +214,12 @@ func TestDuplicates(t *testing.T) {
 			t.Errorf("%+v; want d.State == amqp.StateAccepted", d)
 		}
 		if got := p.peekIDs(); len(got) != len(ids)+4 {
-			t.Error(got)
+			t.Errorf("%+v; want len(got) == len(ids)+4", got)
 		}
 		time.Sleep(time.Minute)
 		b.put("d", newMessage("12", "x")) // SM-162
 		if got := p.peekIDs(); len(got) != len(ids)+5 {
-			t.Error(got)
+			t.Errorf("%+v; want len(got) == len(ids)+5", got)
 		}
 	})
 }

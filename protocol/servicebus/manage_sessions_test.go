@@ -3,11 +3,11 @@ package servicebus
 import (
 	"bytes"
 	"fmt"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 	"github.com/ledgerbus/ledgerbus/protocol/message"
@@ -52,16 +52,16 @@ func TestSessionState(t *testing.T) {
 			{nil, nil}, {[]byte{}, nil}, {[]byte("end"), []byte("end")},
 		} {
 			set(c.state, linked("r2"))
-			if got := get(p); !reflect.DeepEqual(got, c.want) || listed() != (c.want != nil) {
-				t.Errorf("%T of %d bytes for %T, listed: %t", got, len(fmt.Sprint(got)), c.state, listed())
+			if got := get(p); !cmp.Equal(got, c.want) || listed() != (c.want != nil) {
+				t.Errorf("%T of %d bytes for %T, listed: %t (-want +got):\n%s", got, len(fmt.Sprint(got)), c.state, listed(), cmp.Diff(c.want, got))
 			}
 		}
 		set([]byte("mine")) // the holder is found by the session too
 		p.detach(2)
 		other := b.root()
 		other.attachManagement("s")
-		if state := get(other); !reflect.DeepEqual(state, []byte("mine")) { // anybody may look
-			t.Errorf(`%v; want reflect.DeepEqual(state, []byte("mine"))`, state)
+		if state := get(other); !cmp.Equal(state, []byte("mine")) { // anybody may look
+			t.Errorf("%v (-want +got):\n%s", state, cmp.Diff([]byte("mine"), state))
 		}
 		other.acceptSession(3, "s", "b")
 		null := amqp.Pair{Key: "session-state", Value: nil}
@@ -94,8 +94,8 @@ func TestRenewSessionLock(t *testing.T) {
 		for range 5 {
 			time.Sleep(20 * time.Second)
 			answer := p.managedWith(200, "", "renew-session-lock", sessionBody("")).(amqp.Map)
-			if !reflect.DeepEqual(answer, amqp.Map{{Key: "expiration", Value: timestampOf(time.Now().Add(30 * time.Second))}}) {
-				t.Errorf(`%+v; want reflect.DeepEqual(answer, amqp.Map{{Key: "expiration", Value: timestampOf(time.Now().Add(30 * time.Second))}})`, answer)
+			if !cmp.Equal(answer, amqp.Map{{Key: "expiration", Value: timestampOf(time.Now().Add(30 * time.Second))}}) {
+				t.Errorf("%+v (-want +got):\n%s", answer, cmp.Diff(amqp.Map{{Key: "expiration", Value: timestampOf(time.Now().Add(30 * time.Second))}}, answer))
 			}
 		}
 		p.managedWith(400, amqp.CondNotAllowed, "renew-lock", amqp.Map{{Key: "lock-tokens", Value: uuids(amqp.UUID{1})}}) // 6.2: not singly
@@ -128,7 +128,7 @@ func TestListSessions(t *testing.T) {
 			return ids.(amqp.Array).Values
 		}
 		if got := list(time.Time{}, int32(0), int32(100)); got != nil {
-			t.Error(got)
+			t.Errorf("%+v, want nil", got)
 		}
 		const n = 120
 		var want []any
@@ -142,17 +142,17 @@ func TestListSessions(t *testing.T) {
 		p.managedWith(200, "", "set-session-state", sessionBody("state only", amqp.Pair{Key: "session-state", Value: []byte("x")}))
 		p.detach(2)
 		want = append(want, "state only")
-		if got := append(list(time.Time{}, int32(0), int32(100)), list(time.Time{}, uint32(100), int64(100))...); !reflect.DeepEqual(got, want) {
-			t.Error(len(got), got)
+		if got := append(list(time.Time{}, int32(0), int32(100)), list(time.Time{}, uint32(100), int64(100))...); !cmp.Equal(got, want) {
+			t.Errorf("%+v %+v (-want +got):\n%s", len(got), got, cmp.Diff(want, got))
 		}
 		if got := list(time.Time{}, int32(121), int32(100)); got != nil {
-			t.Error(got)
+			t.Errorf("%+v, want nil", got)
 		}
-		if got := list(before, int32(0), int32(1<<31-1)); !reflect.DeepEqual(got, []any{"state only"}) {
-			t.Error(got)
+		if got := list(before, int32(0), int32(1<<31-1)); !cmp.Equal(got, []any{"state only"}) {
+			t.Errorf("%+v (-want +got):\n%s", got, cmp.Diff([]any{"state only"}, got))
 		}
 		if got := list(time.Now(), int32(0), int32(100)); got != nil {
-			t.Error(got)
+			t.Errorf("%+v, want nil", got)
 		}
 		for _, bad := range []amqp.Map{nil, {{Key: "last-updated-time", Value: amqp.Timestamp(0)}, {Key: "skip", Value: int32(-1)}, {Key: "top", Value: int32(1)}},
 			{{Key: "last-updated-time", Value: amqp.Timestamp(0)}, {Key: "skip", Value: int32(0)}, {Key: "top", Value: int32(0)}}} {
@@ -171,7 +171,7 @@ func TestPeekSession(t *testing.T) {
 		p.attachManagement("s")
 		for id, want := range map[any]string{nil: "[1 2 3]", "a": "[1 3]", "": "[2]"} {
 			if got := p.peekIDs(amqp.Pair{Key: "session-id", Value: id}); fmt.Sprint(got) != want {
-				t.Errorf("%v: %v", id, got)
+				t.Errorf("%v: %v; want fmt.Sprint(got) == want", id, got)
 			}
 		}
 		p.managedWith(204, "", "peek-message", amqp.Map{{Key: "from-sequence-number", Value: int64(1)}, {Key: "message-count", Value: int32(9)}, {Key: "session-id", Value: "b"}})
@@ -186,14 +186,14 @@ func TestSessionIDsAreNotDecoded(t *testing.T) {
 		for i, id := range []string{"a%62", "ab", "a+b"} {
 			link := uint32(2 + i)
 			if got := p.acceptSession(link, "s", id); !strings.Contains(fmt.Sprint(got.Source), id) {
-				t.Errorf("%q: %+v", id, got.Source)
+				t.Errorf("%q: %+v; want strings.Contains(fmt.Sprint(got.Source), id)", id, got.Source)
 			}
 			state := amqp.Pair{Key: "session-state", Value: []byte(id)}
 			p.managedWith(200, "", "set-session-state", sessionBody(id, state), linked(fmt.Sprint("r", link)))
 		}
 		for id, want := range map[string]string{"a%62": "[escaped]", "ab": "[plain]", "a+b": "[plus]"} {
 			if got := p.peekIDs(amqp.Pair{Key: "session-id", Value: id}); fmt.Sprint(got) != want {
-				t.Errorf("%q: %v", id, got)
+				t.Errorf("%q: %v; want fmt.Sprint(got) == want", id, got)
 			}
 			answer := p.managedWith(200, "", "get-session-state", sessionBody(id)).(amqp.Map)
 			if state, _ := answer.Get("session-state"); string(state.([]byte)) != id {

@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
@@ -72,7 +72,7 @@ func TestHeaderSizeExceededByToken(t *testing.T) {
 				}
 			}
 			if !slices.Equal(exceeded, []string{"alone", "large"}) {
-				t.Errorf("%s: %v", disposition, exceeded)
+				t.Errorf(`%s: %v; want slices.Equal(exceeded, []string{"alone", "large"})`, disposition, exceeded)
 			}
 			p.credit(2, 4, 10, false)
 			var again []any
@@ -109,8 +109,8 @@ func TestReasonsOfAnyType(t *testing.T) {
 			p.disposed(200, "", "suspended", []amqp.UUID{token}, amqp.Pair{Key: "deadletter-reason", Value: test.reason},
 				amqp.Pair{Key: "deadletter-description", Value: test.description})
 			deferred := p.peekAll()[0].application
-			if v, ok := deferred.Get("DeadLetterReason2"); !ok || !reflect.DeepEqual(v, test.reason) {
-				t.Errorf("%v: %+v", test, deferred)
+			if v, ok := deferred.Get("DeadLetterReason2"); !ok || !cmp.Equal(v, test.reason) {
+				t.Errorf("%v: %+v (-want +got):\n%s", test, deferred, cmp.Diff(test.reason, v))
 			}
 			dead := b.root()
 			dead.attachManagement("q/$DeadLetterQueue")
@@ -120,8 +120,8 @@ func TestReasonsOfAnyType(t *testing.T) {
 			}
 			for _, m := range letters {
 				for key, want := range map[string]any{deadLetterReason: test.reason, deadLetterDescription: test.description} {
-					if v, ok := m.application.Get(key); ok != (want != nil) || !reflect.DeepEqual(v, want) {
-						t.Errorf("%v: %s: %+v", test, m.properties.MessageID, m.application)
+					if v, ok := m.application.Get(key); ok != (want != nil) || !cmp.Equal(v, want) {
+						t.Errorf("%v: %s: %+v (-want +got):\n%s", test, m.properties.MessageID, m.application, cmp.Diff(want, v))
 					}
 				}
 			}
@@ -145,7 +145,7 @@ func TestLockedCountsAsActive(t *testing.T) {
 		}
 		counts, err := b.ns.Runtime(context.Background(), []*engine.Entity{target.Entity})
 		if err != nil || counts[0].Active != 3 || counts[0].DeadLetter != 1 || counts[0].Total() != 4 {
-			t.Errorf("%+v %v", counts, err)
+			t.Errorf("%+v %v; want counts[0].Active == 3 && counts[0].DeadLetter == 1 && counts[0].Total() == 4", counts, err)
 		}
 	})
 }

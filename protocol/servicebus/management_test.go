@@ -38,7 +38,7 @@ func TestRenewLock(t *testing.T) {
 		times, ok := v.(amqp.Array)
 		want := timestampOf(time.Now().Add(30 * time.Second))
 		if status != 200 || !ok || len(times.Values) != 2 || times.Values[0] != want || times.Values[1] != want {
-			t.Errorf("%d %+v", status, body)
+			t.Errorf("%d %+v; want status == 200 && ok && len(times.Values) == 2 && times.Values[0] == want && times.Values[1] == want", status, body)
 		}
 		status, properties, _ := other.manage("com.microsoft:renew-lock", amqp.Map{{Key: "lock-tokens", Value: amqp.List{amqp.UUID{}}}},
 			amqp.Pair{Key: "com.microsoft:tracking-id", Value: "mine"})
@@ -46,19 +46,19 @@ func TestRenewLock(t *testing.T) {
 		condition, _ := properties.Get("errorCondition")
 		tracking, _ := properties.Get("com.microsoft:tracking-id")
 		if status != 410 || condition != amqp.CondMessageLockLost || !strings.HasPrefix(text.(string), lockLost) || tracking != "mine" {
-			t.Errorf("%d %+v", status, properties)
+			t.Errorf(`%d %+v; want status == 410 && condition == amqp.CondMessageLockLost && strings.HasPrefix(text.(string), lockLost) && tracking == "mine"`, status, properties)
 		}
 		time.Sleep(20 * time.Second)
 		p.settle(0, amqp.StateAccepted, false) // alive through the renewal
 		p.outcome(0, amqp.StateAccepted)
 		for _, bad := range []amqp.Map{nil, {{Key: "lock-tokens", Value: "x"}}, {{Key: "lock-tokens", Value: amqp.List{}}}, {{Key: "lock-tokens", Value: amqp.List{"x"}}}} {
 			if status, _, _ := other.manage("com.microsoft:renew-lock", bad); status != 400 {
-				t.Error(status)
+				t.Errorf("%+v, want 400", status)
 			}
 		}
 		for _, operation := range []string{"com.microsoft:update-rule", "com.microsoft:get-message-count", "renew-lock", "what", ""} {
 			if status, properties, _ := other.manage(operation, amqp.Map{}); status != 501 {
-				t.Errorf("%s: %+v", operation, properties)
+				t.Errorf("%s: %+v; want status == 501", operation, properties)
 			}
 		}
 	})
@@ -90,35 +90,35 @@ func TestPeek(t *testing.T) {
 		}
 		status, found := peek(int64(1), int32(10))
 		if status != 200 || len(found) != 4 {
-			t.Fatal(status, len(found))
+			t.Fatalf("%+v %+v; want status == 200 && len(found) == 4", status, len(found))
 		}
 		for i, m := range found {
 			state, _ := m.annotations.Get(keyState)
 			seq, _ := m.annotations.Get(keySequence)
 			_, locked := m.annotations.Get(keyLockedUntil)
 			if want := map[bool]int32{true: 1}[i == 1]; state != want || seq != int64(i+1) || locked {
-				t.Errorf("%d: %+v", i, m.annotations)
+				t.Errorf("%d: %+v; want state == want && seq == int64(i+1) && !locked", i, m.annotations)
 			}
 		}
 		for _, from := range []any{int32(3), uint32(3), uint64(3), uint8(3), int8(3), int16(3), uint16(3)} {
 			if status, found := peek(from, uint8(1)); status != 200 || len(found) != 1 || found[0].properties.MessageID != "2" {
-				t.Errorf("%T: %d %+v", from, status, found)
+				t.Errorf(`%T: %d %+v; want status == 200 && len(found) == 1 && found[0].properties.MessageID == "2"`, from, status, found)
 			}
 		}
 		if _, found := peek(int64(0), int64(1), amqp.Pair{Key: "omit-message-body", Value: true}); found[0].body != "" || found[0].properties.MessageID != "0" {
 			t.Errorf(`%+v; want found[0].body == "" && found[0].properties.MessageID == "0"`, found)
 		}
 		if status, found := peek(int64(99), int32(1)); status != 204 || found != nil {
-			t.Error(status, found)
+			t.Errorf("%+v %+v; want status == 204 && found == nil", status, found)
 		}
 		if status, _ := peek(int64(1), int32(0)); status != 400 {
-			t.Error(status)
+			t.Errorf("%+v, want 400", status)
 		}
 		if status, _ := peek(int64(1), int32(1), amqp.Pair{Key: "session-id", Value: "s"}); status != 204 {
-			t.Error(status)
+			t.Errorf("%+v, want 204", status)
 		}
 		if status, _ := peek(int64(1), int32(1), amqp.Pair{Key: "session-id", Value: int32(1)}); status != 400 {
-			t.Error(status)
+			t.Errorf("%+v, want 400", status)
 		}
 	})
 }
@@ -140,26 +140,26 @@ func TestUpdateDisposition(t *testing.T) {
 			return code
 		}
 		if code := update("completed", []amqp.UUID{tokens[0], {9}}); code != 410 {
-			t.Error(code)
+			t.Errorf("%+v, want 410", code)
 		}
 		if code := update("completed", tokens[:1]); code != 200 { // none was applied above
-			t.Error(code)
+			t.Errorf("%+v, want 200", code)
 		}
 		if code := update("suspended", tokens[1:2], amqp.Pair{Key: "deadletter-reason", Value: "r"}, amqp.Pair{Key: "deadletter-description", Value: nil},
 			amqp.Pair{Key: "properties-to-modify", Value: amqp.Map{{Key: "k", Value: int64(1)}}}); code != 200 {
-			t.Error(code)
+			t.Errorf("%+v, want 200", code)
 		}
 		if code := update("defered", tokens[2:3]); code != 200 {
-			t.Error(code)
+			t.Errorf("%+v, want 200", code)
 		}
 		if code := update("abandoned", tokens[3:4], amqp.Pair{Key: "properties-to-modify", Value: amqp.Map{{Key: "k", Value: "v"}}}); code != 200 {
-			t.Error(code)
+			t.Errorf("%+v, want 200", code)
 		}
 		if code := update("lost", tokens[3:4]); code != 400 {
-			t.Error(code)
+			t.Errorf("%+v, want 400", code)
 		}
 		if code := update("completed", tokens[3:4]); code != 410 {
-			t.Error(code)
+			t.Errorf("%+v, want 410", code)
 		}
 		p.credit(2, 4, 10, false)
 		if d := p.receive(); d.header.DeliveryCount.Value != 1 || d.properties.MessageID != "3" {
@@ -225,10 +225,10 @@ func TestOperationRights(t *testing.T) {
 			}
 			without.managedWith(401, amqp.CondUnauthorizedAccess, name, amqp.Map{})
 			if status, _, _ := with.manage(operationPrefix+name, amqp.Map{}); status == 401 || status == 501 {
-				t.Errorf("%s: %d", name, status)
+				t.Errorf("%s: %d; want status != 401 && status != 501", name, status)
 			}
 			if (op.about == ofSent) != (op.right == access.Send) || (op.about == ofRules) != (op.right == access.Manage) {
-				t.Errorf("%s: %v", name, op.right)
+				t.Errorf("%s: %v; want (op.about == ofSent) == (op.right == access.Send) && (op.about == ofRules) == (op.right == access.Manage)", name, op.right)
 			}
 		}
 	})

@@ -58,7 +58,7 @@ func TestLinkNames(t *testing.T) {
 				continue
 			}
 			if d := expect[*amqp.Detach](p); d.Error.Condition != amqp.CondResourceLimit {
-				t.Errorf("%+v: %+v", test, d.Error)
+				t.Errorf("%+v: %+v; want d.Error.Condition == amqp.CondResourceLimit", test, d.Error)
 			}
 		}
 		p.attachSender(99, "q")

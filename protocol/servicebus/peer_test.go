@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"reflect"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 	"github.com/ledgerbus/ledgerbus/test/sas"
 )
@@ -340,8 +340,8 @@ func (p *peerConn) settle(id uint32, state amqp.DeliveryState, settled bool) {
 func (p *peerConn) outcome(id uint32, state amqp.DeliveryState) {
 	p.Helper()
 	d := expect[*amqp.Disposition](p)
-	if d.Role != amqp.RoleSender || d.First != id || !d.Settled || !reflect.DeepEqual(d.State, state) {
-		p.Fatalf("%+v; want d.Role == amqp.RoleSender && d.First == id && d.Settled && reflect.DeepEqual(d.State, state)", d)
+	if d.Role != amqp.RoleSender || d.First != id || !d.Settled || !cmp.Equal(d.State, state) {
+		p.Fatalf("%+v (-want +got):\n%s", d, cmp.Diff(state, d.State))
 	}
 }
 
@@ -470,8 +470,8 @@ func (p *peerConn) replyWithBody(id any) (amqp.Map, any) {
 		p.Fatal(err)
 	}
 	props, _ := amqp.DecodeProperties(s.Properties.Of(b))
-	if !reflect.DeepEqual(props.CorrelationID, id) {
-		p.Fatalf("correlation-id %#v, not %#v", props.CorrelationID, id)
+	if !cmp.Equal(props.CorrelationID, id) {
+		p.Fatalf("correlation-id %#v, not %#v (-want +got):\n%s", props.CorrelationID, id, cmp.Diff(id, props.CorrelationID))
 	}
 	application := mapOf(s.ApplicationProperties.Of(b))
 	_, raw, _ := amqp.SectionContent(s.Body.Of(b))
@@ -555,7 +555,7 @@ func (p *peerConn) managedWith(status int32, symbol amqp.Symbol, operation strin
 	got, properties, answer := p.manage(operationPrefix+operation, body, more...)
 	c, _ := properties.Get("errorCondition")
 	if condition, _ := c.(amqp.Symbol); got != status || condition != symbol {
-		p.Fatalf("%s: %+v", operation, properties)
+		p.Fatalf("%s: %+v; want got == status && condition == symbol", operation, properties)
 	}
 	if status >= 300 {
 		text, _ := properties.Get("statusDescription")

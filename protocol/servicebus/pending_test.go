@@ -1,8 +1,9 @@
 package servicebus
 
 import (
-	"reflect"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // A tag is that of one request: an answer that comes late does not find the next one in its place.
@@ -32,6 +33,7 @@ func TestTagsAreNotUsedAgain(t *testing.T) {
 // What is counted goes up with each entry and down with it, whatever it is.
 func TestPendingCounts(t *testing.T) {
 	var table pendings
+	fields := cmp.AllowUnexported(pendings{}, pending{})
 	for _, test := range []struct {
 		entry pending
 		want  pendings
@@ -47,8 +49,8 @@ func TestPendingCounts(t *testing.T) {
 		for _, want := range []pendings{test.want, {}} {
 			got := table
 			got.table, got.free = nil, 0
-			if !reflect.DeepEqual(got, want) {
-				t.Errorf("kind %d counts %+v, not %+v", test.entry.kind, got, want)
+			if !cmp.Equal(got, want, fields) {
+				t.Errorf("kind %d counts %+v, not %+v (-want +got):\n%s", test.entry.kind, got, want, cmp.Diff(want, got, fields))
 			}
 			table.remove(tag)
 		}

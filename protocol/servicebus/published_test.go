@@ -36,7 +36,7 @@ func TestPublishedAgain(t *testing.T) {
 				}
 			}
 			if seen.size() < 2*messageSize {
-				t.Error(seen.size())
+				t.Errorf("%+v, want at least %+v", seen.size(), 2*messageSize)
 			}
 			seen.with(newChunk(1)).Release()
 		}

@@ -39,7 +39,7 @@ func TestReceive(t *testing.T) {
 		p.credit(3, 0, 1, false)
 		for i := range uint32(3) {
 			if m := p.receive(); m.id != i || m.header.DeliveryCount.Value != 0 || m.settled || m.properties.MessageID != fmt.Sprint(i) {
-				t.Errorf("%+v", m)
+				t.Errorf("%+v; want m.id == i && m.header.DeliveryCount.Value == 0 && !m.settled && m.properties.MessageID == fmt.Sprint(i)", m)
 			}
 		}
 		p.quiet(time.Second) // credit is used up
@@ -93,7 +93,7 @@ func TestUnsentGoesBack(t *testing.T) {
 		p.net.Close()
 		for _, want := range []string{"1", "2"} {
 			if m := other.receive(); m.properties.MessageID != want || m.header.DeliveryCount.Value != 0 {
-				t.Errorf("%+v", m)
+				t.Errorf("%+v; want m.properties.MessageID == want && m.header.DeliveryCount.Value == 0", m)
 			}
 		}
 		other.quiet(10 * time.Second)
@@ -113,7 +113,7 @@ func TestUnsentGoesBack(t *testing.T) {
 		window(100, 3)
 		for _, want := range []string{"1", "2"} {
 			if m := p.receive(); m.properties.MessageID != want || m.header.DeliveryCount.Value != 0 {
-				t.Errorf("%+v", m)
+				t.Errorf("%+v; want m.properties.MessageID == want && m.header.DeliveryCount.Value == 0", m)
 			}
 		}
 	})
@@ -166,7 +166,7 @@ func TestBodyNotReadableNow(t *testing.T) {
 		b.broker.starved.Store(false)
 		for i := range 3 {
 			if m := p.receive(); m.body != fmt.Sprintf("body %d", i) || m.header.DeliveryCount.Value != 0 {
-				t.Errorf("%d: %+v", i, m)
+				t.Errorf(`%d: %+v; want m.body == fmt.Sprintf("body %%d", i) && m.header.DeliveryCount.Value == 0`, i, m)
 			}
 		}
 		if n := b.broker.damage.Load(); n != 0 {
@@ -259,11 +259,11 @@ func TestIdleLink(t *testing.T) {
 			detached[d.Handle] = d.Error.Description
 		}
 		if d := time.Since(start); d != 37*time.Minute {
-			t.Error(d)
+			t.Errorf("%+v, want %+v", d, 37*time.Minute)
 		}
 		if !strings.Contains(detached[2], "AmqpMessageConsumer.IdleTimerExpired: Idle timeout: 00:10:00.") ||
 			!strings.Contains(detached[200], "AmqpMessagePublisher.IdleTimerExpired: Idle timeout: 00:10:00.") {
-			t.Errorf("%v", detached)
+			t.Errorf(`%v; want strings.Contains(detached[2], "AmqpMessageConsumer.IdleTimerExpired: Idle timeout: 00:10:00.") && strings.Contains(detached[200], "AmqpMessagePublisher.IdleTimerExpired: Idle timeout: 00:10:00.")`, detached)
 		}
 	})
 }

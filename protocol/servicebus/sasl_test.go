@@ -35,7 +35,7 @@ func TestSASL(t *testing.T) {
 			}
 			p.raw(amqp.AppendSASLFrame(nil, &amqp.SASLInit{Mechanism: test.mechanism, InitialResponse: []byte(test.response)}))
 			if o := expect[*amqp.SASLOutcome](p); o.Code != test.code || o.AdditionalData == nil {
-				t.Errorf("%s %q: %+v", test.mechanism, test.response, o)
+				t.Errorf("%s %q: %+v; want o.Code == test.code && o.AdditionalData != nil", test.mechanism, test.response, o)
 			}
 			if test.code != 0 {
 				p.closed()
@@ -108,12 +108,12 @@ func TestPlainIsOfferedWhereItSucceeds(t *testing.T) {
 						want = []amqp.Symbol{"MSSBCBS", "PLAIN", "ANONYMOUS"}
 					}
 					if m := expect[*amqp.SASLMechanisms](p); !slices.Equal(m.Mechanisms, want) {
-						t.Errorf("%v", m.Mechanisms)
+						t.Errorf("%v; want slices.Equal(m.Mechanisms, want)", m.Mechanisms)
 					}
 					p.raw(amqp.AppendSASLFrame(nil, &amqp.SASLInit{Mechanism: mechanism, InitialResponse: []byte("\x00root\x00root-key")}))
 					good := mechanism == "ANONYMOUS" || test.offered
 					if o := expect[*amqp.SASLOutcome](p); (o.Code == amqp.SASLOK) != good {
-						t.Fatalf("%s: %+v", mechanism, o)
+						t.Fatalf("%s: %+v; want (o.Code == amqp.SASLOK) == good", mechanism, o)
 					}
 					if !good {
 						p.closed()
@@ -145,7 +145,7 @@ func TestPlainResponses(t *testing.T) {
 			expect[*amqp.SASLMechanisms](p)
 			p.raw(amqp.AppendSASLFrame(nil, &amqp.SASLInit{Mechanism: "PLAIN", InitialResponse: []byte(response)}))
 			if o := expect[*amqp.SASLOutcome](p); (o.Code == amqp.SASLOK) != good {
-				t.Errorf("%q: %+v", response, o)
+				t.Errorf("%q: %+v; want (o.Code == amqp.SASLOK) == good", response, o)
 			}
 			if good {
 				b.root().attachSender(1, "q")
@@ -195,18 +195,18 @@ func TestFailedLoginsWait(t *testing.T) {
 			p.raw(amqp.AppendSASLFrame(nil, &amqp.SASLInit{Mechanism: "PLAIN", InitialResponse: []byte("\x00root\x00wrong")}))
 			p.closed()
 			if d := time.Since(start); i < 2 && d != 0 || i >= 2 && d != time.Second {
-				t.Errorf("%d: %v", i, d)
+				t.Errorf("%d: %v; want (i >= 2 || d == 0) && (i < 2 || d == time.Second)", i, d)
 			}
 		}
 		p := b.dial().open()
 		start := time.Now()
 		p.tokenAnswer(p.putToken("sb://ns/q", token("sb://ns/q", "root", "wrong", time.Hour), "1"), 401, "InvalidSignature")
 		if d := time.Since(start); d != time.Second {
-			t.Error(d)
+			t.Errorf("%+v, want %+v", d, time.Second)
 		}
 		p.tokenAnswer(p.putToken("sb://ns/q", token("sb://ns/q", "root", "root-key", time.Hour), "2"), 202, "")
 		if d := time.Since(start); d != time.Second {
-			t.Error(d)
+			t.Errorf("%+v, want %+v", d, time.Second)
 		}
 		p.tokenAnswer(p.putToken("sb://ns/q", token("sb://ns/q", "root", "wrong", time.Hour), "3"), 401, "InvalidSignature")
 		if r := b.dial().next(); r.err == nil {

@@ -39,7 +39,7 @@ func TestSessionErrors(t *testing.T) {
 				p.write(3, test.frame, nil)
 				p.write(3, test.frame, nil) // the peer does not know yet
 				if e := expect[*amqp.End](p); e.Error.Condition != test.want {
-					t.Errorf("%+v", e)
+					t.Errorf("%+v; want e.Error.Condition == test.want", e)
 				}
 				p.write(3, &amqp.End{}, nil)
 				p.begin(3)

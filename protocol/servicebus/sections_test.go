@@ -90,7 +90,7 @@ func TestHeaderAsSent(t *testing.T) {
 				t.Helper()
 				want.DeliveryCount = amqp.Some(count)
 				if got.header != want {
-					t.Errorf("%+v: %s: %+v", sent, what, got.header)
+					t.Errorf("%+v: %s: %+v, want %+v", sent, what, got.header, want)
 				}
 			}
 			b.put("q", m)
@@ -138,7 +138,7 @@ func TestDeliveryTag(t *testing.T) {
 		p.credit(2, 0, 2, false)
 		for range 2 {
 			if m := p.receive(); len(m.tag) != 16 || m.settled {
-				t.Errorf("%+v", m)
+				t.Errorf("%+v; want len(m.tag) == 16 && !m.settled", m)
 			}
 		}
 	})

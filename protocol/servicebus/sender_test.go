@@ -21,23 +21,23 @@ func TestAddresses(t *testing.T) {
 		for _, at := range []string{"q", "/q", "Q", "q/", "amqps://any:1/q", "sb://h/q", "%71", "a/b-1", "/A/B-1", "a%2Fb-1"} {
 			handle++
 			if a := p.attachSender(handle, at); a.Target == nil || a.Target.(*amqp.Target).Address != at {
-				t.Errorf("%q: %+v", at, a)
+				t.Errorf("%q: %+v; want a.Target != nil && a.Target.(*amqp.Target).Address == at", at, a)
 			}
 		}
 		for _, at := range []string{"q/$DeadLetterQueue", "/q/$deadletterqueue", "q/$Transfer/$DeadLetterQueue", "q/$management", "q/$DeadLetterQueue/$management"} {
 			handle++
 			if a := p.attachReceiver(handle, at, amqp.SenderUnsettled); a.Source == nil || a.Source.Address != at {
-				t.Errorf("%q: %+v", at, a)
+				t.Errorf("%q: %+v; want a.Source != nil && a.Source.Address == at", at, a)
 			}
 		}
 		for _, at := range []string{"%2571", "sb://h/%2571", "a%252Fb-1", "%252Fq"} { // decoded once, they name nothing
 			handle++
 			if a := p.attachSender(handle, at); a.Target != nil {
-				t.Errorf("%q: %+v", at, a)
+				t.Errorf("%q: %+v; want a.Target == nil", at, a)
 				continue
 			}
 			if d := expect[*amqp.Detach](p); d.Error.Condition != amqp.CondNotFound {
-				t.Errorf("%q: %+v", at, d.Error)
+				t.Errorf("%q: %+v; want d.Error.Condition == amqp.CondNotFound", at, d.Error)
 			}
 		}
 	})
@@ -65,7 +65,7 @@ func TestManagementAddresses(t *testing.T) {
 				p := b.root()
 				for _, a := range []*amqp.Attach{p.attachSender(200, at+suffix), p.attachReceiver(201, at+suffix, amqp.SenderSettled)} {
 					if a.Target == nil || a.Source == nil {
-						t.Fatalf("%s%s: %+v, %+v", at, suffix, a, p.next().p)
+						t.Fatalf("%s%s: %+v, %+v; want a.Target != nil && a.Source != nil", at, suffix, a, p.next().p)
 					}
 				}
 				p.credit(201, 0, 10, false)
@@ -100,7 +100,7 @@ func TestSenderAttach(t *testing.T) {
 			d := expect[*amqp.Detach](p)
 			if reply.Source != nil || reply.Target != nil || reply.Role == a.Role || reply.Name != a.Name || !d.Closed ||
 				d.Error.Condition != symbol || !strings.Contains(d.Error.Description, text) {
-				t.Errorf("%+v %+v", reply, d.Error)
+				t.Errorf("%+v %+v; want reply.Source == nil && reply.Target == nil && reply.Role != a.Role && reply.Name == a.Name && d.Closed && d.Error.Condition == symbol && strings.Contains(d.Error.Description, text)", reply, d.Error)
 			}
 			if t, ok := a.Target.(*amqp.Target); a.Role == amqp.RoleSender && (!ok || t.Address == nil) {
 				p.suffix(d.Error.Description) // of no entity
@@ -187,7 +187,7 @@ func TestTransfers(t *testing.T) {
 		p.credit(2, 0, 10, false)
 		for _, want := range []string{"settled", "kept"} {
 			if m := p.receive(); m.properties.MessageID != want {
-				t.Errorf("%+v", m)
+				t.Errorf("%+v; want m.properties.MessageID == want", m)
 			}
 		}
 		p.quiet(time.Second)
@@ -228,7 +228,7 @@ func TestMessageSize(t *testing.T) {
 		p.attachSender(2, "q2")
 		big := newMessage("big", strings.Repeat("x", 256<<10-len(newMessage("big", ""))-3)) // exactly at the limit
 		if len(big) != 256<<10 {
-			t.Fatal(len(big))
+			t.Fatalf("%+v, want %+v", len(big), 256<<10)
 		}
 		send := func(handle uint32, m []byte) {
 			for i := 0; i < len(m); i += 60000 {
@@ -279,7 +279,7 @@ func TestBatch(t *testing.T) {
 		for i, want := range []string{"a", "no id", "c"} {
 			m := p.receive()
 			if seq, _ := m.annotations.Get(keySequence); m.body != want || seq != int64(i+1) {
-				t.Errorf("%+v", m)
+				t.Errorf("%+v; want m.body == want && seq == int64(i+1)", m)
 			}
 			if id, ok := m.properties.MessageID.(string); !ok || id == "" {
 				t.Errorf("id %v", m.properties.MessageID)
@@ -397,7 +397,7 @@ func TestFidelity(t *testing.T) {
 				t.Errorf(`%+v; want seq == int64(i + 1) && at == now && until == now + 30000 && user == "u" && key == nil && ok && source == nil && there && numbered && len(d.annotations) == 7`, d.annotations)
 			}
 			if d.header.Priority.Value != 9 || d.header.DeliveryCount != amqp.Some(uint32(0)) || d.header.TTL.Set || d.properties.Subject.Value != "subject" {
-				t.Errorf("%+v %+v", d.header, d.properties)
+				t.Errorf(`%+v %+v; want d.header.Priority.Value == 9 && d.header.DeliveryCount == amqp.Some(uint32(0)) && !d.header.TTL.Set && d.properties.Subject.Value == "subject"`, d.header, d.properties)
 			}
 			if id, ok := d.properties.MessageID.(string); !ok || len(id) != 36 {
 				t.Errorf("id %v", d.properties.MessageID)
@@ -433,7 +433,7 @@ func TestEngineRefusals(t *testing.T) {
 			p.transfer(handle, 1, newMessage("a", "x"))
 			want := []amqp.Symbol{amqp.CondDetachForced, amqp.CondNotFound}[i]
 			if d := expect[*amqp.Detach](p); d.Error.Condition != want || d.Handle != handle {
-				t.Errorf("%+v", d.Error)
+				t.Errorf("%+v; want d.Error.Condition == want && d.Handle == handle", d.Error)
 			}
 		}
 		p.quiet(time.Second)

@@ -20,7 +20,7 @@ func (p *peerConn) outcomeLost(id uint32) {
 	r, ok := d.State.(amqp.Rejected)
 	if !ok || d.Role != amqp.RoleSender || d.First != id || !d.Settled || r.Error == nil || r.Error.Condition != amqp.CondMessageLockLost ||
 		!strings.HasPrefix(r.Error.Description, lockLost) {
-		p.Fatalf("%+v", d)
+		p.Fatalf("%+v; want ok && d.Role == amqp.RoleSender && d.First == id && d.Settled && r.Error != nil && r.Error.Condition == amqp.CondMessageLockLost && strings.HasPrefix(r.Error.Description, lockLost)", d)
 	}
 	p.tracked(r.Error.Description)
 }
@@ -236,7 +236,7 @@ func TestDetachKeepsLocks(t *testing.T) {
 		m := p.receive()
 		p.write(0, &amqp.Detach{Handle: 2, Closed: false}, nil)
 		if d := expect[*amqp.Detach](p); d.Handle != 2 || d.Closed || d.Error != nil {
-			t.Errorf("%+v", d)
+			t.Errorf("%+v; want d.Handle == 2 && !d.Closed && d.Error == nil", d)
 		}
 		p.quiet(time.Second)
 		p.net.Close()
@@ -245,7 +245,7 @@ func TestDetachKeepsLocks(t *testing.T) {
 		p.attachManagement("q")
 		tokens := amqp.Array{Elem: amqp.CodeUUID, Values: []any{uuidOf(m.tag)}}
 		if status, _, _ := p.manage("com.microsoft:update-disposition", amqp.Map{{Key: "lock-tokens", Value: tokens}, {Key: "disposition-status", Value: "completed"}}); status != 200 {
-			t.Error(status)
+			t.Errorf("%+v, want 200", status)
 		}
 		p.attachReceiver(2, "q", amqp.SenderSettled)
 		p.credit(2, 0, 10, false)

@@ -2,12 +2,12 @@ package servicebus
 
 import (
 	"fmt"
-	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
@@ -46,9 +46,9 @@ func TestAnswerHasWhatHolds(t *testing.T) {
 			if test.want != "copy" && !strings.Contains(test.address, "$management") {
 				want.Outcomes = []amqp.Symbol{"amqp:accepted:list", "amqp:modified:list"}
 			}
-			if !reflect.DeepEqual(a.Source, want) || !reflect.DeepEqual(a.Target, &amqp.Target{Address: "mine"}) ||
+			if !cmp.Equal(a.Source, want) || !cmp.Equal(a.Target, &amqp.Target{Address: "mine"}) ||
 				a.OfferedCapabilities != nil || a.DesiredCapabilities != nil || a.Unsettled != nil || a.Properties != nil {
-				t.Errorf("%s %q: %+v %+v %+v", test.address, test.mode, a.Source, a.Target, a)
+				t.Errorf("%s %q: %+v %+v %+v (-want +got):\n%s", test.address, test.mode, a.Source, a.Target, a, cmp.Diff(want, a.Source))
 			}
 			p.net.Close()
 		}
@@ -59,8 +59,8 @@ func TestAnswerHasWhatHolds(t *testing.T) {
 			Target:              &amqp.Target{Address: "q", Durable: amqp.Some(uint32(2)), ExpiryPolicy: "never", Timeout: amqp.Some(uint32(9)), Capabilities: capable},
 			DesiredCapabilities: []amqp.Symbol{"DELAYED_DELIVERY"}, OfferedCapabilities: capable}, nil)
 		a := expect[*amqp.Attach](p)
-		if !reflect.DeepEqual(a.Source, &amqp.Source{Address: "mine"}) || !reflect.DeepEqual(a.Target, &amqp.Target{Address: "q"}) || a.OfferedCapabilities != nil || a.DesiredCapabilities != nil {
-			t.Errorf("%+v %+v %+v", a.Source, a.Target, a)
+		if !cmp.Equal(a.Source, &amqp.Source{Address: "mine"}) || !cmp.Equal(a.Target, &amqp.Target{Address: "q"}) || a.OfferedCapabilities != nil || a.DesiredCapabilities != nil {
+			t.Errorf("%+v %+v %+v (-want +got):\n%s", a.Source, a.Target, a, cmp.Diff(&amqp.Source{Address: "mine"}, a.Source))
 		}
 	})
 }
@@ -86,16 +86,16 @@ func TestRefusedByName(t *testing.T) {
 			test.attach.Name = "x"
 			p.write(0, &test.attach, nil)
 			if a := expect[*amqp.Attach](p); a.Source != nil || a.Target != nil {
-				t.Errorf("%s: %+v", name, a)
+				t.Errorf("%s: %+v; want a.Source == nil && a.Target == nil", name, a)
 			}
 			if d := expect[*amqp.Detach](p); d.Error == nil || d.Error.Condition != test.symbol || !strings.HasPrefix(d.Error.Description, test.text+" TrackingId:") || !d.Closed {
-				t.Errorf("%s: %+v", name, d.Error)
+				t.Errorf(`%s: %+v; want d.Error != nil && d.Error.Condition == test.symbol && strings.HasPrefix(d.Error.Description, test.text+" TrackingId:") && d.Closed`, name, d.Error)
 			}
 			p.net.Close()
 		}
 		for _, text := range []string{noDynamicText, noRelayText} {
 			if !strings.Contains(text, "not implemented") {
-				t.Error(text)
+				t.Errorf(`%+v; want strings.Contains(text, "not implemented")`, text)
 			}
 		}
 	})
@@ -133,16 +133,16 @@ func TestUnknownFilters(t *testing.T) {
 				}
 				a := p.receiverOf(&amqp.Source{Address: address, Filter: filter}, nil, amqp.Some(amqp.SenderSettled))
 				if refused := a.Source == nil; refused != (test.names != nil) {
-					t.Errorf("%s, %v: %+v", address, test.key, a)
+					t.Errorf("%s, %v: %+v; want refused == (test.names != nil)", address, test.key, a)
 				}
 				if a.Source != nil && i < 5 && a.Source.Filter != nil || a.Source != nil && address == "s" && len(a.Source.Filter) != 1 {
-					t.Errorf("%s, %v: %+v", address, test.key, a.Source.Filter)
+					t.Errorf(`%s, %v: %+v; want ((a.Source == nil || i >= 5) || a.Source.Filter == nil) && ((a.Source == nil || address != "s") || len(a.Source.Filter) == 1)`, address, test.key, a.Source.Filter)
 				}
 				if test.names != nil {
 					d := expect[*amqp.Detach](p)
 					for _, name := range append(test.names, "not implemented") {
 						if d.Error == nil || d.Error.Condition != amqp.CondNotImplemented || !strings.Contains(d.Error.Description, name) {
-							t.Errorf("%s, %v: %+v", address, test.key, d.Error)
+							t.Errorf("%s, %v: %+v; want d.Error != nil && d.Error.Condition == amqp.CondNotImplemented && strings.Contains(d.Error.Description, name)", address, test.key, d.Error)
 						}
 					}
 				}
@@ -157,8 +157,8 @@ func TestUnknownFilters(t *testing.T) {
 		}
 		other := b.root() // a session filter under another name is one
 		a := other.receiverOf(&amqp.Source{Address: "s", Filter: amqp.Map{{Key: amqp.Symbol("k"), Value: described("a")}}}, nil, amqp.Some(amqp.SenderUnsettled))
-		if want := (amqp.Map{{Key: amqp.Symbol("k"), Value: described("a")}}); !reflect.DeepEqual(a.Source.Filter, want) {
-			t.Errorf("%+v", a)
+		if want := (amqp.Map{{Key: amqp.Symbol("k"), Value: described("a")}}); !cmp.Equal(a.Source.Filter, want) {
+			t.Errorf("%+v (-want +got):\n%s", a, cmp.Diff(want, a.Source.Filter))
 		}
 	})
 }
@@ -275,10 +275,10 @@ func TestBrowseElsewhere(t *testing.T) {
 		refused := func(address string, filter amqp.Map, symbol amqp.Symbol) {
 			t.Helper()
 			if a := p.receiverOf(&amqp.Source{Address: address, DistributionMode: "copy", Filter: filter}, nil, amqp.Some(amqp.SenderSettled)); a.Source != nil {
-				t.Errorf("%s: %+v", address, a)
+				t.Errorf("%s: %+v; want a.Source == nil", address, a)
 			}
 			if d := expect[*amqp.Detach](p); d.Error.Condition != symbol {
-				t.Errorf("%s: %+v", address, d.Error)
+				t.Errorf("%s: %+v; want d.Error.Condition == symbol", address, d.Error)
 			}
 			p.write(0, &amqp.Detach{Handle: 2, Closed: true}, nil)
 		}
@@ -316,7 +316,7 @@ func TestCopyOnSubscriptionMoves(t *testing.T) {
 		p.settle(m.id, amqp.StateAccepted, false)
 		p.outcome(m.id, amqp.StateAccepted)
 		if got := b.held("t/Subscriptions/u"); got != "" {
-			t.Error(got)
+			t.Errorf(`%+v, want ""`, got)
 		}
 	})
 }

@@ -2,10 +2,10 @@ package servicebus
 
 import (
 	"fmt"
-	"reflect"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
@@ -31,8 +31,8 @@ func TestTopicActions(t *testing.T) {
 				{"a", "label", "", uint32(0), nil, int32(1), nil, true, int64(1), "body"},
 				{"a", "label", "", uint32(0), "one", int32(2), "label", false, int64(1), "body"},
 				{"fixed", "changed", "back", uint32(5000), "two", int32(1), nil, true, int64(1), "body"},
-			}; !reflect.DeepEqual(got, all[i]) {
-				t.Errorf("%d: %v", i, got)
+			}; !cmp.Equal(got, all[i]) {
+				t.Errorf("%d: %v (-want +got):\n%s", i, got, cmp.Diff(all[i], got))
 			}
 		}
 		p := b.node("t/Subscriptions/u")
@@ -55,7 +55,7 @@ func TestTopicActions(t *testing.T) {
 		}
 		b.put("t", with("fixed"), with("fixed")) // one of them: no duplicate of the id that the rule has set, but of each other
 		if got := b.held("t/Subscriptions/u"); got != "a a fixed fixed" {
-			t.Error(got)
+			t.Errorf(`%+v, want "a a fixed fixed"`, got)
 		}
 	})
 }
@@ -68,7 +68,7 @@ func TestTopicFilterErrors(t *testing.T) {
 		b.put("t", with("a", amqp.Pair{Key: "n", Value: int32(0)}))
 		for entity, want := range map[string]string{"t/Subscriptions/u": "a", "t/Subscriptions/dead": "a", "t/Subscriptions/dead/$DeadLetterQueue": "a", "t/Subscriptions/quiet": ""} {
 			if got := b.held(entity); got != want {
-				t.Errorf("%s: %s", entity, got)
+				t.Errorf("%s: %s, want %s", entity, got, want)
 			}
 		}
 		m := b.node("t/Subscriptions/dead/$DeadLetterQueue").peekAll()[0]
@@ -91,7 +91,7 @@ func TestTopicFilteringBeforePublishing(t *testing.T) {
 		p.rejected(0, amqp.CondNoMatchingSubscription)
 		p.send(1, 1, with("b", amqp.Pair{Key: "n", Value: int64(1)}))
 		if got := b.held("t/Subscriptions/u"); got != "b" {
-			t.Error(got)
+			t.Errorf(`%+v, want "b"`, got)
 		}
 	})
 }

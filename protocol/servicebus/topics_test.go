@@ -3,12 +3,12 @@ package servicebus
 import (
 	"context"
 	"fmt"
-	"reflect"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
@@ -74,7 +74,7 @@ func TestTopicAddresses(t *testing.T) {
 		p := b.root()
 		for i, address := range []string{"a/T", "/A/t", "amqps://any:1/a/t", "sb://h/a/T/", "a%2Ft"} {
 			if a := p.attachSender(uint32(i), address); a.Target == nil || a.Target.(*amqp.Target).Address != address {
-				t.Errorf("%s: %+v", address, a)
+				t.Errorf("%s: %+v; want a.Target != nil && a.Target.(*amqp.Target).Address == address", address, a)
 			}
 		}
 		for i, address := range []string{
@@ -83,13 +83,13 @@ func TestTopicAddresses(t *testing.T) {
 			"a/T/$management", "a/t/subscriptions/sub/$management", "a/t/subscriptions/sub/$DeadLetterQueue/$management",
 		} {
 			if a := p.attachReceiver(uint32(100+i), address, amqp.SenderUnsettled); a.Source == nil || a.Source.Address != address {
-				t.Errorf("%s: %+v", address, a)
+				t.Errorf("%s: %+v; want a.Source != nil && a.Source.Address == address", address, a)
 			}
 		}
 		for i, address := range []string{"a/T/Subscriptions/other", "a/T/Subscriptions", "Subscriptions/Sub", "t", "a/T/Sub"} {
 			p.attachReceiver(uint32(200+i), address, amqp.SenderUnsettled)
 			if d := expect[*amqp.Detach](p); d.Error.Condition != amqp.CondNotFound || !strings.HasPrefix(d.Error.Description, "The messaging entity 'sb://ns/"+address) {
-				t.Errorf("%s: %+v", address, d)
+				t.Errorf(`%s: %+v; want d.Error.Condition == amqp.CondNotFound && strings.HasPrefix(d.Error.Description, "The messaging entity 'sb://ns/"+address)`, address, d)
 			}
 		}
 	})
@@ -191,7 +191,7 @@ func TestTopicCopies(t *testing.T) {
 			number, _ := m.annotations.Get(keySequence)
 			from, _ := m.annotations.Get(keyEnqueueSequence)
 			if m.body != body || number != int64(i+1) || from != int64(i+2) || m.properties.MessageID == nil || m.settled {
-				t.Errorf("%+v", m)
+				t.Errorf("%+v; want m.body == body && number == int64(i+1) && from == int64(i+2) && m.properties.MessageID != nil && !m.settled", m)
 			}
 			p.settle(m.id, []amqp.DeliveryState{amqp.StateAccepted, amqp.Rejected{}, amqp.Modified{UndeliverableHere: true}}[i], true)
 		}
@@ -200,7 +200,7 @@ func TestTopicCopies(t *testing.T) {
 			t.Errorf(`%+v; want m.body == "two" && m.settled`, m)
 		}
 		if got := b.held("t/Subscriptions/u/$DeadLetterQueue"); got != "2" {
-			t.Error(got)
+			t.Errorf(`%+v, want "2"`, got)
 		}
 		peeked := b.node("t/Subscriptions/u2").peekAll()
 		from, _ := peeked[0].annotations.Get(keyEnqueueSequence)
@@ -242,10 +242,10 @@ func TestTopicBatch(t *testing.T) {
 			t.Errorf("%+v; want d.State == amqp.StateAccepted", d)
 		}
 		if got := b.held("t/Subscriptions/u"); got != "1 2 3 5" {
-			t.Error(got)
+			t.Errorf(`%+v, want "1 2 3 5"`, got)
 		}
 		if got := b.held("t/Subscriptions/red"); got != "1 3 5" {
-			t.Error(got)
+			t.Errorf(`%+v, want "1 3 5"`, got)
 		}
 	})
 }
@@ -266,7 +266,7 @@ func TestTopicStatus(t *testing.T) {
 			b.topic("t", status(s))
 			b.root().refusedSender(1, "t", amqp.CondEntityDisabled, "The messaging entity is currently disabled.")
 			if got := b.held("t/Subscriptions/u"); got != "0 1" {
-				t.Error(got)
+				t.Errorf(`%+v, want "0 1"`, got)
 			}
 		}
 		p := b.root()
@@ -289,24 +289,24 @@ func TestTopicSchedule(t *testing.T) {
 		one := append(amqp.AppendSection(nil, amqp.SectionMessageAnnotations, amqp.Map{{Key: amqp.Symbol(keyScheduled), Value: timestampOf(later)}}),
 			with("one", amqp.Pair{Key: "n", Value: int32(1)})...)
 		answer := p.managedWith(200, "", "schedule-message", scheduleBody(one, scheduled("two", later), scheduled(nil, later)))
-		if want := numbers(int64(1), int64(2), int64(3)); !reflect.DeepEqual(answer, want) {
-			t.Errorf("%+v", answer)
+		if want := numbers(int64(1), int64(2), int64(3)); !cmp.Equal(answer, want) {
+			t.Errorf("%+v (-want +got):\n%s", answer, cmp.Diff(want, answer))
 		}
 		answer = p.managedWith(200, "", "schedule-message", scheduleBody(newMessage("now", "x"))) // its time is not in the future
-		if want := numbers(int64(4)); !reflect.DeepEqual(answer, want) {
-			t.Errorf("%+v", answer)
+		if want := numbers(int64(4)); !cmp.Equal(answer, want) {
+			t.Errorf("%+v (-want +got):\n%s", answer, cmp.Diff(want, answer))
 		}
 		b.put("t", scheduled("sent", later)) // WP-170
 		p.managedWith(404, amqp.CondMessageNotFound, "cancel-scheduled-message", numbers(int64(3), int64(4)))
 		p.managedWith(200, "", "cancel-scheduled-message", numbers(int64(3)))
 		if got := b.held("t/Subscriptions/u"); got != "now" {
-			t.Error(got)
+			t.Errorf(`%+v, want "now"`, got)
 		}
 		rules.managedWith(200, "", "remove-rule", amqp.Map{{Key: "rule-name", Value: "$Default"}})
 		rules.managedWith(200, "", "add-rule", ruleBody("r", amqp.Map{{Key: "sql-filter", Value: expression("n = 1 OR sys.MessageId = 'sent'")}}))
 		time.Sleep(31 * time.Second)
 		if got := b.held("t/Subscriptions/u"); got != "now one sent" {
-			t.Error(got)
+			t.Errorf(`%+v, want "now one sent"`, got)
 		}
 		m := b.node("t/Subscriptions/u").peekAll()[1]
 		at, _ := m.annotations.Get(keyEnqueuedTime)
@@ -337,7 +337,7 @@ func TestTopicOperationsRefused(t *testing.T) {
 				condition, _ := properties.Get("errorCondition")
 				text, _ := properties.Get("statusDescription")
 				if status != 400 || condition != amqp.CondNotAllowed || !strings.HasPrefix(fmt.Sprint(text), test.text) {
-					t.Errorf("%s: %+v", name, properties)
+					t.Errorf("%s: %+v; want status == 400 && condition == amqp.CondNotAllowed && strings.HasPrefix(fmt.Sprint(text), test.text)", name, properties)
 				}
 			}
 		}
@@ -354,18 +354,18 @@ func TestTopicDuplicates(t *testing.T) {
 		b.put("t", newMessage("a", "x"), newMessage("a", "y"), newMessage("b", "x"))
 		p := b.node("t")
 		answer := p.managedWith(200, "", "schedule-message", scheduleBody(scheduled("b", time.Now().Add(time.Hour))))
-		if want := numbers(int64(0)); !reflect.DeepEqual(answer, want) {
-			t.Errorf("%+v", answer)
+		if want := numbers(int64(0)); !cmp.Equal(answer, want) {
+			t.Errorf("%+v (-want +got):\n%s", answer, cmp.Diff(want, answer))
 		}
 		b.subscription("t", "later", nil)
 		b.put("t", newMessage("b", "z"))
 		if one, two := b.held("t/Subscriptions/u"), b.held("t/Subscriptions/later"); one != "a b" || two != "" {
-			t.Error(one, two)
+			t.Errorf(`%+v %+v; want one == "a b" && two == ""`, one, two)
 		}
 		time.Sleep(time.Minute)
 		b.put("t", newMessage("b", "z"))
 		if got := b.held("t/Subscriptions/later"); got != "b" {
-			t.Error(got)
+			t.Errorf(`%+v, want "b"`, got)
 		}
 	})
 }
@@ -384,7 +384,7 @@ func TestTopicFull(t *testing.T) {
 		}
 		p.transfer(1, 2, newMessage("over", body))
 		if e := p.rejected(2, amqp.CondResourceLimit); !strings.HasPrefix(e.Description, "The maximum entity size has been reached or exceeded for Topic: '") || !strings.Contains(e.Description, "QuotaType: EntitySize") {
-			t.Error(e.Description)
+			t.Errorf(`%+v; want strings.HasPrefix(e.Description, "The maximum entity size has been reached or exceeded for Topic: '") && strings.Contains(e.Description, "QuotaType: EntitySize")`, e.Description)
 		}
 	})
 }
@@ -426,7 +426,7 @@ func TestTopicSessions(t *testing.T) {
 		}
 		p.quiet(time.Second)
 		if one, dead := b.held("t/Subscriptions/u"), b.held("t/Subscriptions/s/$DeadLetterQueue"); one != "1 2" || dead != "2" {
-			t.Error(one, dead)
+			t.Errorf(`%+v %+v; want one == "1 2" && dead == "2"`, one, dead)
 		}
 	})
 }

@@ -2,8 +2,8 @@ package servicebus
 
 import (
 	"fmt"
-	"reflect"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
@@ -81,8 +81,8 @@ func (p *transactor) notSent(txn []byte, handle uint32, message []byte, symbol a
 func (p *transactor) staged(role amqp.Role, first, last uint32, txn []byte, outcome amqp.DeliveryState) {
 	p.Helper()
 	d := expect[*amqp.Disposition](p.peerConn)
-	if d.Role != role || d.First != first || d.Last.Or(first) != last || !d.Settled || !reflect.DeepEqual(d.State, in(txn, outcome)) {
-		p.Fatalf("%+v; want d.Role == role && d.First == first && d.Last.Or(first) == last && d.Settled && reflect.DeepEqual(d.State, in(txn, outcome))", d)
+	if d.Role != role || d.First != first || d.Last.Or(first) != last || !d.Settled || !cmp.Equal(d.State, in(txn, outcome)) {
+		p.Fatalf("%+v (-want +got):\n%s", d, cmp.Diff(in(txn, outcome), d.State))
 	}
 }
 
@@ -99,7 +99,7 @@ func (p *transactor) manage(txn []byte, status int32, symbol amqp.Symbol, operat
 	p.ask(in(txn, nil), true, operation, body)
 	got, properties, answer := p.managed("m")
 	if c, _ := properties.Get("errorCondition"); got != status || status != 200 && c != symbol {
-		p.Fatalf("%s: %+v", operation, properties)
+		p.Fatalf("%s: %+v; want got == status && (status == 200 || c == symbol)", operation, properties)
 	}
 	return answer
 }

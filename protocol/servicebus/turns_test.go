@@ -88,7 +88,7 @@ func TestReaderMustWait(t *testing.T) {
 			next := c.in.taken + 1 + test.behind
 			c.turn.Unlock()
 			if got := c.readTurn(in, next); got != test.want {
-				t.Errorf("%s: %t", test.name, got)
+				t.Errorf("%s: %t, want %t", test.name, got, test.want)
 			} else if !got {
 				in.chunk.Release()
 			}

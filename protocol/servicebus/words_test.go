@@ -51,7 +51,7 @@ func TestNotFoundInTheClientsWords(t *testing.T) {
 					p.attachReceiver(handle, test.address, amqp.SenderUnsettled)
 				}
 				if d := expect[*amqp.Detach](p); d.Error.Condition != amqp.CondNotFound || !strings.HasPrefix(d.Error.Description, want) {
-					t.Errorf("%s: %q", test.address, d.Error.Description)
+					t.Errorf("%s: %q; want d.Error.Condition == amqp.CondNotFound && strings.HasPrefix(d.Error.Description, want)", test.address, d.Error.Description)
 				}
 			}
 			if !strings.Contains(test.address, "secret") {
@@ -92,7 +92,7 @@ func TestRulesInTheClientsWords(t *testing.T) {
 		} {
 			status, properties, _ := p.manage(operationPrefix+test.operation, ruleBody(test.name, amqp.Map{{Key: "sql-filter", Value: expression("1=1")}}))
 			if text, _ := properties.Get("statusDescription"); status != test.status || !strings.HasPrefix(fmt.Sprint(text), test.want) {
-				t.Errorf("%s %s: %+v", test.operation, test.name, properties)
+				t.Errorf("%s %s: %+v; want status == test.status && strings.HasPrefix(fmt.Sprint(text), test.want)", test.operation, test.name, properties)
 			}
 		}
 	})

@@ -61,7 +61,7 @@ func (m machine) run(stdin *os.File, env ...string) (said string, code int, call
 	out, _ := cmd.CombinedOutput()
 	text, err := os.ReadFile(noted)
 	if err != nil && !os.IsNotExist(err) {
-		m.t.Fatal(err)
+		m.t.Fatalf("%+v; want (err == nil || os.IsNotExist(err))", err)
 	}
 	return string(out), cmd.ProcessState.ExitCode(), strings.Split(strings.TrimSpace(string(text)), "\n")
 }
@@ -126,7 +126,7 @@ func TestPersonIsToldWhatIsMissing(t *testing.T) {
 		}
 		for _, call := range calls {
 			if strings.Contains(call, "apt-get") || strings.Contains(call, " make ") {
-				t.Errorf("%s: %s", name, call)
+				t.Errorf(`%s: %s; want !strings.Contains(call, "apt-get") && !strings.Contains(call, " make ")`, name, call)
 			}
 		}
 	}

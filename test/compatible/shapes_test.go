@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/engine/host"
 	"github.com/ledgerbus/ledgerbus/index"
@@ -95,7 +96,7 @@ func look(t *testing.T, dir string) view {
 	var said, events bytes.Buffer
 	r, err := tools.Verify(&said, dir, tools.VerifyOptions{})
 	if err != nil || r.Places != 0 || len(r.Refused) != 0 {
-		t.Fatalf("%v\n%s", err, &said)
+		t.Fatalf("%v\n%s; want r.Places == 0 && len(r.Refused) == 0", err, &said)
 	}
 	if err := tools.Dump(&events, dir, tools.DumpOptions{Partition: -1, JSON: true, Bodies: true}); err != nil {
 		t.Fatal(err)
@@ -304,8 +305,8 @@ func (b *broker) wantPeeked(want map[string]int) {
 			got[place] = 0
 		}
 	}
-	if !maps.Equal(got, want) {
-		b.t.Errorf("messages: %v, want %v", got, want)
+	if !cmp.Equal(got, want) {
+		b.t.Errorf("messages: %v, want %v (-want +got):\n%s", got, want, cmp.Diff(want, got))
 	}
 }
 

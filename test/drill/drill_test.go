@@ -156,6 +156,16 @@ var incidents = []incident{
 		},
 	},
 	{
+		name:    "a session that nobody accepts",
+		options: []harness.Option{harness.Queue("carts", func(p *event.Properties) { p.RequiresSession = true })},
+		plant: func(s *scene) {
+			s.script("ledgerbus send carts --body x --session-id cart-7", "ledgerbus send carts --body y --session-id cart-8", "ledgerbus receive carts --session cart-8 --complete")
+		},
+		finds: []found{
+			{"ledgerbus story 'carts#1'", []string{`sentence: nobody has received it: it is in session cart-7, which nobody has accepted; the last receiver of carts left at ` + instant}},
+		},
+	},
+	{
 		name:    "a wrong rule",
 		options: []harness.Option{harness.Queue("orders")},
 		plant: func(s *scene) {

@@ -82,13 +82,13 @@ func TestKill(t *testing.T) {
 	f := scene(t)
 	c := f.Crash(nil, Kill)
 	if p, err := c.ReadFile("/d/kept"); err != nil || len(p) != 2000 {
-		t.Fatal(err, len(p))
+		t.Fatalf("%+v %+v; want len(p) == 2000", err, len(p))
 	}
 	if got := fmt.Sprint(c.Files("/")); got != "[/d/kept /d/new /d/renamed]" {
-		t.Fatal(got)
+		t.Fatalf(`%+v, want "[/d/kept /d/new /d/renamed]"`, got)
 	}
 	if _, err := f.Stat("/d"); !errors.Is(err, ErrCrashed) {
-		t.Fatal(err)
+		t.Fatalf("%+v; want errors.Is(err, ErrCrashed)", err)
 	}
 }
 
@@ -103,11 +103,11 @@ func TestFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n, err := w.Write([]byte("12345")); n != 3 || !errors.Is(err, boom) {
-		t.Fatal(n, err)
+		t.Fatalf("%+v %+v; want n == 3 && errors.Is(err, boom)", n, err)
 	}
 	f.FailAt(1, Fault{Err: boom, DropPages: true}, false)
 	if err := w.Sync(); !errors.Is(err, boom) {
-		t.Fatal(err)
+		t.Fatalf("%+v; want errors.Is(err, boom)", err)
 	}
 	if p, _ := f.ReadFile("/d/x"); !bytes.Equal(p, []byte{0, 0, 0}) {
 		t.Fatalf("%q; want bytes.Equal(p, []byte{0, 0, 0})", p)

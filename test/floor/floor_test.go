@@ -83,7 +83,7 @@ func TestSendersNeverRunOutOfCredit(t *testing.T) {
 			for _, receipt := range receipts {
 				state, err := receipt.Wait(t.Context())
 				if _, ok := state.(*amqp.StateAccepted); !ok || err != nil {
-					t.Errorf("%v, %v", state, err)
+					t.Errorf("%v, %v; want ok", state, err)
 					return
 				}
 			}

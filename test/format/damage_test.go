@@ -39,7 +39,7 @@ func TestDamage(t *testing.T) {
 			for _, pattern := range c.missing {
 				files, err := filepath.Glob(filepath.Join(dir, pattern))
 				if err != nil || len(files) == 0 {
-					t.Fatal(pattern, err)
+					t.Fatalf("%+v %+v; want len(files) != 0", pattern, err)
 				}
 				for _, file := range files {
 					remove(t, file)
@@ -129,7 +129,7 @@ func compare(t *testing.T, dir string, times int, change func(*rand.Rand, []byte
 		found++
 		first := report.Damaged[0]
 		if want := fmt.Sprintf("%s: offset %d", filepath.Join(into, first.File), first.Offset); !strings.Contains(got, want+",") {
-			t.Errorf("%s (%s): %s", want, first.Reason, lines(got, into))
+			t.Errorf(`%s (%s): %s; want strings.Contains(got, want+",")`, want, first.Reason, lines(got, into))
 		}
 	}
 	return found

@@ -18,7 +18,7 @@ func read(t *testing.T, arguments ...string) (stdout, stderr string, code int) {
 	python, err := exec.LookPath("python3")
 	if err != nil {
 		if os.Getenv("CI") == "true" {
-			t.Fatal(err)
+			t.Fatalf(`%+v; want os.Getenv("CI") != "true"`, err)
 		}
 		t.Skip(err)
 	}
@@ -32,7 +32,7 @@ func read(t *testing.T, arguments ...string) (stdout, stderr string, code int) {
 	c.Stdout, c.Stderr = &out, &errs
 	err = c.Run()
 	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
-		t.Fatal(err)
+		t.Fatalf("%+v; want (err == nil || errors.As(err, &exit))", err)
 	}
 	return out.String(), errs.String(), c.ProcessState.ExitCode()
 }

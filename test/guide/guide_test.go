@@ -131,7 +131,7 @@ func TestFirstSteps(t *testing.T) {
 		if missing := lacking(sdk.needs...); missing == nil {
 			sdk.prepare()
 		} else if os.Getenv("CI") == "true" {
-			t.Fatal(missing)
+			t.Fatalf(`%+v; want os.Getenv("CI") != "true"`, missing)
 		} else {
 			t.Logf("without %s: %v", sdk.command, missing)
 			without = append(without, sdk.command)
@@ -192,7 +192,7 @@ func TestTransactions(t *testing.T) {
 	t.Parallel()
 	if err := lacking("java", "javac", "mvn"); err != nil {
 		if os.Getenv("CI") == "true" {
-			t.Fatal(err)
+			t.Fatalf(`%+v; want os.Getenv("CI") != "true"`, err)
 		}
 		t.Skip(err)
 	}
@@ -327,7 +327,7 @@ func TestRead(t *testing.T) {
 		got = append(got, fmt.Sprint(s.line, s.command, s.prints))
 	}
 	if all := strings.Join(got, " "); all != "6one^$ 7two^#1  .*ms \\(x\\)\n  y$" {
-		t.Errorf("%q", all)
+		t.Errorf(`%q, want "6one^$ 7two^#1  .*ms \\(x\\)\n  y$"`, all)
 	}
 }
 

@@ -1,10 +1,10 @@
 package layering
 
 import (
-	"maps"
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/ledgerbus/ledgerbus/test/source"
 )
 
@@ -65,7 +65,7 @@ func TestCompareLibraries(t *testing.T) {
 func TestRequirements(t *testing.T) {
 	t.Parallel()
 	got := requirements("module a.org/us\n\ngo 1.26.0\n\nrequire a.org/wal v1.2.1\n\nrequire (\n\ta.org/deep v1.0.0 // indirect\n)\n")
-	if want := map[string]bool{"a.org/wal": true, "a.org/deep": false}; !maps.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
+	if want := map[string]bool{"a.org/wal": true, "a.org/deep": false}; !cmp.Equal(got, want) {
+		t.Errorf("got %v, want %v (-want +got):\n%s", got, want, cmp.Diff(want, got))
 	}
 }

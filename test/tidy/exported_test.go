@@ -3,9 +3,9 @@ package tidy
 import (
 	"go/ast"
 	"go/token"
-	"maps"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/ledgerbus/ledgerbus/test/source"
 )
 
@@ -116,7 +116,7 @@ func TestExported(t *testing.T) {
 		parse(t, "log/f_linux.go", "package log\nfunc F() {}\n"),
 		parse(t, "log/f_other.go", "//go:build !linux\n\npackage log\nfunc F() {}\n"),
 	})
-	if want := map[string]int{"engine": 5, "types of engine": 1, "log": 1}; !maps.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
+	if want := map[string]int{"engine": 5, "types of engine": 1, "log": 1}; !cmp.Equal(got, want) {
+		t.Errorf("got %v, want %v (-want +got):\n%s", got, want, cmp.Diff(want, got))
 	}
 }

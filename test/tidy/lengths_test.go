@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/ledgerbus/ledgerbus/test/source"
 )
 
@@ -63,8 +64,8 @@ func functionsOver(limit int, f *source.File) map[string]int {
 func TestFunctionsOver(t *testing.T) {
 	t.Parallel()
 	f := parse(t, "a/b.go", "package a\n\n// A comment does not count.\nfunc (r *ring[T]) fill() {\n"+strings.Repeat("\tg()\n", 9)+"}\n\nfunc g() {\n}\n")
-	if got, want := functionsOver(10, f), map[string]int{"a/b.go ring.fill": 11}; !maps.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
+	if got, want := functionsOver(10, f), map[string]int{"a/b.go ring.fill": 11}; !cmp.Equal(got, want) {
+		t.Errorf("got %v, want %v (-want +got):\n%s", got, want, cmp.Diff(want, got))
 	}
 	if got := functionsOver(11, f); len(got) != 0 {
 		t.Errorf("11 lines are not more than 11: %v", got)

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/ledgerbus/ledgerbus/test/source"
 )
 
@@ -47,7 +48,7 @@ func TestMethods(t *testing.T) {
 		parse(t, "a/c_linux.go", "package a\nfunc (r *Ring) Three() {}\n"),
 		parse(t, "d/b.go", "package d\nfunc (r *Ring) Four() {}\n"),
 	})
-	if want := map[string]int{"a.Ring": 2, "d.Ring": 1}; !maps.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
+	if want := map[string]int{"a.Ring": 2, "d.Ring": 1}; !cmp.Equal(got, want) {
+		t.Errorf("got %v, want %v (-want +got):\n%s", got, want, cmp.Diff(want, got))
 	}
 }

@@ -214,13 +214,13 @@ func (r *rig) round() {
 		}()
 		_, err := r.process.Start()
 		if killed := <-dead; killed != nil {
-			r.Fatal(killed)
+			r.Fatalf("%+v, want nil", killed)
 		}
 		if err := r.process.Kill(); err != nil { // when it came before the start
 			r.Fatal(err)
 		}
 		if err != nil && !errors.Is(err, harness.ErrKilledEarly) {
-			r.Fatal(err)
+			r.Fatalf("%+v; want (err == nil || errors.Is(err, harness.ErrKilledEarly))", err)
 		}
 		r.figures.kills++
 		r.figures.early++

@@ -110,7 +110,7 @@ func TestBrokenTargets(t *testing.T) {
 	} {
 		_, err := Send(t.Context(), target, Load{Count: 1})
 		if err == nil || strings.Contains(err.Error(), "secret") {
-			t.Errorf("%+v: %v", target, err)
+			t.Errorf(`%+v: %v; want err != nil && !strings.Contains(err.Error(), "secret")`, target, err)
 		}
 	}
 }
@@ -154,7 +154,7 @@ func TestCommandPrintsJSON(t *testing.T) {
 	}
 	var r Result
 	if err := json.Unmarshal(out.Bytes(), &r); err != nil || r.Messages != 100 {
-		t.Errorf("%v: %s", err, out.String())
+		t.Errorf("%v: %s; want r.Messages == 100", err, out.String())
 	}
 }
 

@@ -126,6 +126,6 @@ func TestLogBytes(t *testing.T) {
 
 func TestStagesAreKnown(t *testing.T) {
 	if _, err := Suite(t.Context(), SuiteOptions{Stages: []string{"publish", "nothing"}}); err == nil || !strings.Contains(err.Error(), `"nothing"`) {
-		t.Error(err)
+		t.Errorf("%+v; want err != nil && strings.Contains(err.Error(), `\"nothing\"`)", err)
 	}
 }

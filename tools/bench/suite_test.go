@@ -61,10 +61,10 @@ func TestRowArithmetic(t *testing.T) {
 	r.add(floorSide, "x", 40)
 	row := r.Rows[0]
 	if got := row.cell(brokerSide); got != "20.0 (10.0–30.0)" {
-		t.Error(got)
+		t.Errorf(`%+v, want "20.0 (10.0–30.0)"`, got)
 	}
 	if row.ratio(floorSide) != "0.50" || row.ratio(diskSide) != "" || row.cell(diskSide) != "" {
-		t.Error(row.ratio(floorSide), row.ratio(diskSide), row.cell(diskSide))
+		t.Errorf(`%+v %+v %+v; want row.ratio(floorSide) == "0.50" && row.ratio(diskSide) == "" && row.cell(diskSide) == ""`, row.ratio(floorSide), row.ratio(diskSide), row.cell(diskSide))
 	}
 	for v, want := range map[float64]string{0: "0.00", 9.994: "9.99", 12.34: "12.3", 999: "999", 1000: "1,000", 1234567: "1,234,567", -1234: "-1,234"} {
 		if got := figure(v); got != want {
@@ -81,7 +81,7 @@ func TestChildOutputFindsTheLiveHeap(t *testing.T) {
 		}
 	}
 	if o.liveHeap() != 27<<20 || o.tail() != "\nbad thing\n" {
-		t.Errorf("%d, %q", o.liveHeap(), o.tail())
+		t.Errorf(`%d, %q; want o.liveHeap() == 27<<20 && o.tail() == "\nbad thing\n"`, o.liveHeap(), o.tail())
 	}
 }
 
@@ -100,10 +100,10 @@ func TestProcessFigures(t *testing.T) {
 		t.Skip("no /proc")
 	}
 	if cpu, err := processCPU(os.Getpid()); err != nil || cpu < 0 {
-		t.Errorf("%v, %v", cpu, err)
+		t.Errorf("%v, %v; want cpu >= 0", cpu, err)
 	}
 	if n, err := residentAnonymous(os.Getpid()); err != nil || n < 1<<20 {
-		t.Errorf("%d, %v", n, err)
+		t.Errorf("%d, %v; want n >= 1<<20", n, err)
 	}
 	if _, err := processCPU(-1); err == nil {
 		t.Error("a process that does not exist has CPU time")
@@ -131,7 +131,7 @@ func TestDeliveriesAtAFloorThatKeeps(t *testing.T) {
 	}
 	for _, row := range s.report.Rows {
 		if m, ok := row.Median(keptSide); !ok || m <= 0 && !strings.Contains(row.Name, "backlog") {
-			t.Errorf("%s: %v", row.Name, m)
+			t.Errorf(`%s: %v; want ok && (m > 0 || strings.Contains(row.Name, "backlog"))`, row.Name, m)
 		}
 	}
 }

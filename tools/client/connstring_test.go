@@ -25,7 +25,7 @@ func TestParseConnectionString(t *testing.T) {
 			continue
 		}
 		if cs.Address() != c.address || cs.String() != c.shown || cs.EntityPath != c.entity {
-			t.Errorf("%s: %s, %s, %q", c.in, cs.Address(), cs, cs.EntityPath)
+			t.Errorf("%s: %s, %s, %q; want cs.Address() == c.address && cs.String() == c.shown && cs.EntityPath == c.entity", c.in, cs.Address(), cs, cs.EntityPath)
 		}
 	}
 }
@@ -52,7 +52,7 @@ func TestBadConnectionStrings(t *testing.T) {
 	} {
 		_, err := ParseConnectionString(in)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), marker) {
-			t.Errorf("%.60s: %v", in, err)
+			t.Errorf("%.60s: %v; want err != nil && strings.Contains(err.Error(), want) && !strings.Contains(err.Error(), marker)", in, err)
 		}
 	}
 }

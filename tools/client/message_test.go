@@ -18,10 +18,10 @@ func TestLockToken(t *testing.T) {
 	t.Parallel()
 	tag := []byte{0x33, 0x22, 0x11, 0x00, 0x55, 0x44, 0x77, 0x66, 0x88, 0x99, 0xaa, 0xbb, 0xcc, 0xdd, 0xee, 0xff}
 	if got := LockToken(&amqp.Message{DeliveryTag: tag}).String(); got != "00112233-4455-6677-8899-aabbccddeeff" {
-		t.Error(got)
+		t.Errorf(`%+v, want "00112233-4455-6677-8899-aabbccddeeff"`, got)
 	}
 	if got := LockToken(&amqp.Message{DeliveryTag: []byte{1}}); got != uuid.Nil {
-		t.Error(got)
+		t.Errorf("%+v, want %+v", got, uuid.Nil)
 	}
 }
 
@@ -89,7 +89,7 @@ func TestBatch(t *testing.T) {
 		t.Errorf("%d sections, id %v", len(envelope.Data), envelope.Properties.MessageID)
 	}
 	if err := inner.UnmarshalBinary(envelope.Data[1]); err != nil || string(inner.GetData()) != string(m.GetData()) {
-		t.Errorf("%q, %v", inner.GetData(), err)
+		t.Errorf("%q, %v; want string(inner.GetData()) == string(m.GetData())", inner.GetData(), err)
 	}
 	if m.Format != 0 || len(m.Data) != 1 {
 		t.Error("the message itself was changed")
@@ -133,7 +133,7 @@ func TestStatusOfAnswers(t *testing.T) {
 	} {
 		err := statusError("op", &amqp.Message{ApplicationProperties: c.properties})
 		if (err == nil) != (c.want == "") || (err != nil && err.Error() != c.want) {
-			t.Errorf("%v: %v", c.properties, err)
+			t.Errorf(`%v: %v; want (err == nil) == (c.want == "") && (err == nil || err.Error() == c.want)`, c.properties, err)
 		}
 	}
 }

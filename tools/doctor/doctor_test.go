@@ -27,7 +27,7 @@ func TestClock(t *testing.T) {
 		var found []Finding
 		e := examination{Options: Options{Now: func() time.Time { return now }}, tell: func(f Finding) error { found = append(found, f); return nil }}
 		if err := e.clock(c.newest); err != nil || len(found) != 1 || found[0].Verdict != c.verdict || !strings.Contains(found[0].Text, c.text) || (found[0].Remedy == "") != (c.verdict == Good) {
-			t.Errorf("%v: %+v, %v", c.newest, found, err)
+			t.Errorf(`%v: %+v, %v; want len(found) == 1 && found[0].Verdict == c.verdict && strings.Contains(found[0].Text, c.text) && (found[0].Remedy == "") == (c.verdict == Good)`, c.newest, found, err)
 		}
 	}
 }
@@ -44,11 +44,11 @@ func TestSync(t *testing.T) {
 		var found []Finding
 		e := examination{dir: dir, Options: Options{Sync: 5 * time.Millisecond}, tell: func(f Finding) error { found = append(found, f); return nil }}
 		if err := e.sync(ctx); err != nil || len(found) != 1 || found[0].Check != "sync" || ended != (found[0].Verdict == Bad) {
-			t.Errorf("%+v, %v", found, err)
+			t.Errorf(`%+v, %v; want len(found) == 1 && found[0].Check == "sync" && ended == (found[0].Verdict == Bad)`, found, err)
 		}
 		cancel()
 		if left, err := filepath.Glob(filepath.Join(dir, "*")); err != nil || left != nil {
-			t.Errorf("%v, %v", left, err)
+			t.Errorf("%v, %v; want left == nil", left, err)
 		}
 	}
 }

@@ -465,7 +465,7 @@ func TestSliceGoesOn(t *testing.T) {
 	}
 	again.Store.Close()
 	if found, err := tools.Verify(io.Discard, dir, tools.VerifyOptions{}); err != nil || found.Places > 0 {
-		t.Errorf("%+v, %v", found, err)
+		t.Errorf("%+v, %v; want found.Places <= 0", found, err)
 	}
 }
 
@@ -486,7 +486,7 @@ func TestSliceIsWhole(t *testing.T) {
 		}
 	}}
 	if _, err := excerpt.Cut(ctx, m.dir.Store, func(ledger.Line) error { return nil }, in, o); !errors.Is(err, context.Canceled) {
-		t.Fatal(err)
+		t.Fatalf("%+v; want errors.Is(err, context.Canceled)", err)
 	}
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
 		t.Error("something is there")

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/ledgerbus/ledgerbus/index/replay"
@@ -82,8 +83,8 @@ func TestFormsAgree(t *testing.T) {
 	parquetDir, sum := export(t, data, Options{Format: Parquet, Bodies: true})
 	jsonDir, _ := export(t, data, Options{Format: JSONLines, Bodies: true})
 	csvDir, _ := export(t, data, Options{Format: CSV, Bodies: true})
-	if want := map[string]int64{"events": 16, "messages": 6, "locks": 3, "sessions": 1, "origins": 1}; !reflect.DeepEqual(sum.Rows, want) {
-		t.Errorf("%v, want %v", sum.Rows, want)
+	if want := map[string]int64{"events": 16, "messages": 6, "locks": 3, "sessions": 1, "origins": 1}; !cmp.Equal(sum.Rows, want) {
+		t.Errorf("%v, want %v (-want +got):\n%s", sum.Rows, want, cmp.Diff(want, sum.Rows))
 	}
 	agree[eventRow](t, "events", parquetDir, jsonDir, csvDir)
 	agree[messageRow](t, "messages", parquetDir, jsonDir, csvDir)
@@ -102,7 +103,7 @@ func TestFormsAgree(t *testing.T) {
 		for _, f := range files {
 			p, err := os.ReadFile(f)
 			if err != nil || len(files) != 6 {
-				t.Fatal(files, err)
+				t.Fatalf("%+v %+v; want len(files) == 6", files, err)
 			}
 			for _, c := range p {
 				if c != '\n' && (c < ' ' || c >= 0x7f) {
@@ -226,7 +227,7 @@ func TestExportIsWholeOrNot(t *testing.T) {
 	_, err = Export(t.Context(), brokenOff{s, stop}, discard, Options{Dir: broken, Format: Parquet})
 	files, _ := filepath.Glob(filepath.Join(broken, "*"))
 	if !errors.Is(err, stop) || len(files) != 5 {
-		t.Fatal(err, files)
+		t.Fatalf("%+v %+v; want errors.Is(err, stop) && len(files) == 5", err, files)
 	}
 	for _, f := range files {
 		if !strings.HasSuffix(f, partName) {

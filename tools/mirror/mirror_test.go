@@ -168,7 +168,7 @@ func TestSourceBreaksOff(t *testing.T) {
 	for i := range 40 {
 		b.breaks = i%4 + 1 // 3 of a frame need 3 at a time at least: what is there comes again
 		if err := mirrored(dir, b, Options{}); err != nil && !errors.Is(err, errBroken) {
-			t.Fatal(err)
+			t.Fatalf("%+v; want (err == nil || errors.Is(err, errBroken))", err)
 		}
 		if i%10 == 0 {
 			b.grow(1)
@@ -211,7 +211,7 @@ func TestGap(t *testing.T) {
 	kept := b.all[0][len(b.all[0])-3:]
 	want := append(slices.Clone(b.all[0][:had]), fmt.Sprintf(`{"Partition":0,"LSN":%d,"Time":"2026-11-09T00:00:00.000Z","Event":"MirrorGap","From":%d,"To":%d}`, upTo, upTo, b.first))
 	if got := entries(t, dir, 0); !slices.Equal(got, append(want, kept...)) {
-		t.Errorf("%q", got[had:])
+		t.Errorf("%q; want slices.Equal(got, append(want, kept...))", got[had:])
 	}
 	if strings.Count(said.String(), "was given back before it was mirrored") != 2 { // of two partitions
 		t.Errorf(`%q; want strings.Count(said.String(), "was given back before it was mirrored") == 2`, said.String())

@@ -4,11 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -57,7 +57,7 @@ func TestQueueOfEachSDK(t *testing.T) {
 		}
 		d := doc.Entry.Entity
 		if d.Kind != event.Queue || !d.Properties.Equal(&want) || d.Present&^readOnly != present {
-			t.Errorf("%s: %v %+v %b", name, d.Kind, d.Properties, d.Present)
+			t.Errorf("%s: %v %+v %b; want d.Kind == event.Queue && d.Properties.Equal(&want) && d.Present&^readOnly == present", name, d.Kind, d.Properties, d.Present)
 		}
 	}
 }
@@ -94,12 +94,12 @@ func TestRuleOfEachSDK(t *testing.T) {
 			event.Rule{Filter: event.Filter{Kind: event.SQLFilter, Text: "a=@a", Parameters: []event.Property{{Name: "@a", Value: number(event.Int, 4294967296)}}}}},
 	} {
 		got := parse(t, in(c.text)).Entry.Rule
-		if !reflect.DeepEqual(*got, c.want) {
-			t.Errorf("%s: %+v", name, *got)
+		if !cmp.Equal(*got, c.want) {
+			t.Errorf("%s: %+v (-want +got):\n%s", name, *got, cmp.Diff(c.want, *got))
 		}
 		again := parse(t, string(AppendEntry(nil, &Entry{Rule: got}, Format{}))).Entry.Rule
-		if !reflect.DeepEqual(again, got) {
-			t.Errorf("%s: written and read %+v", name, again)
+		if !cmp.Equal(again, got) {
+			t.Errorf("%s: written and read %+v (-want +got):\n%s", name, again, cmp.Diff(got, again))
 		}
 	}
 }
@@ -140,7 +140,7 @@ func TestValues(t *testing.T) {
 		{"guid", "00112233-4455-6677-8899-AABBCCDDEEFF", `i:type="d6p1:guid" xmlns:d6p1="http://schemas.microsoft.com/2003/10/Serialization/">00112233-4455-6677-8899-aabbccddeeff`},
 	} {
 		if got, err := value(t, c.typ, c.text); err != nil || got != c.want {
-			t.Errorf("%s %q: %q %v", c.typ, c.text, got, err)
+			t.Errorf("%s %q: %q %v; want got == c.want", c.typ, c.text, got, err)
 		}
 	}
 	for _, c := range [][2]string{
@@ -150,7 +150,7 @@ func TestValues(t *testing.T) {
 	} {
 		var v *ValueError
 		if got, err := value(t, c[0], c[1]); !errors.As(err, &v) {
-			t.Errorf("%s %q: %q %v", c[0], c[1], got, err)
+			t.Errorf("%s %q: %q %v; want errors.As(err, &v)", c[0], c[1], got, err)
 		}
 	}
 }
@@ -226,7 +226,7 @@ func TestOrder(t *testing.T) {
 		d := &Description{Kind: c.kind, DefaultRule: &event.Rule{}, Properties: event.Properties{ForwardTo: "x", ForwardDeadLetteredMessagesTo: "y", UserMetadata: "z"}}
 		text := string(AppendEntry(nil, &Entry{Entity: d}, c.format))
 		if got := order(text); got != c.want {
-			t.Errorf("%s: %s", name, got)
+			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
 		if c.kind == event.Subscription {
 			zero := `<AccessedAt>0001-01-01T00:00:00Z</AccessedAt>`
@@ -234,7 +234,7 @@ func TestOrder(t *testing.T) {
 				zero = `<AccessedAt>0001-01-01T00:00:00</AccessedAt>`
 			}
 			if !strings.Contains(text, zero) {
-				t.Errorf("%s: %s", name, text)
+				t.Errorf("%s: %s; want strings.Contains(text, zero)", name, text)
 			}
 		}
 	}
@@ -272,15 +272,15 @@ func TestAccessRules(t *testing.T) {
 		{Name: "a", Rights: event.Rights{event.Listen}},
 	}
 	d := parse(t, in(text+`</QueueDescription>`)).Entry.Entity
-	if !reflect.DeepEqual(d.Properties.AccessRules, want) {
-		t.Errorf("%+v", d.Properties.AccessRules)
+	if !cmp.Equal(d.Properties.AccessRules, want) {
+		t.Errorf("%+v (-want +got):\n%s", d.Properties.AccessRules, cmp.Diff(want, d.Properties.AccessRules))
 	}
 	_, rules, _ := strings.Cut(text, open)
 	if got := string(AppendEntry(nil, &Entry{Entity: d}, Format{})); !strings.Contains(got, rules) {
-		t.Error(got)
+		t.Errorf("%+v; want strings.Contains(got, rules)", got)
 	}
 	if got := string(AppendEntry(nil, &Entry{Entity: d}, Format{Form: Request})); strings.Count(got, "CreatedTime>") != 2 || strings.Contains(got, "<PrimaryKey></PrimaryKey>") {
-		t.Error(got)
+		t.Errorf(`%+v; want strings.Count(got, "CreatedTime>") == 2 && !strings.Contains(got, "<PrimaryKey></PrimaryKey>")`, got)
 	}
 }
 
@@ -291,7 +291,7 @@ func TestRequestForm(t *testing.T) {
 	d.Present.Add(RequiresSession, DefaultRuleDescription, MessageCount)
 	want := in(`<SubscriptionDescription` + open + `<RequiresSession>true</RequiresSession><DefaultRuleDescription><Filter i:type="FalseFilter"><SqlExpression>1=0</SqlExpression><CompatibilityLevel>20</CompatibilityLevel></Filter><Action i:type="EmptyRuleAction"/><Name>r</Name></DefaultRuleDescription></SubscriptionDescription>`)
 	if got := string(AppendEntry(nil, &Entry{Entity: d}, Format{Form: Request})); got != want {
-		t.Error(got)
+		t.Errorf("%+v, want %+v", got, want)
 	}
 }
 
@@ -306,7 +306,7 @@ func TestFeed(t *testing.T) {
 	text := string(AppendFeed(nil, feed, Format{Version: V2021}))
 	const want = `<feed xmlns="http://www.w3.org/2005/Atom"><title type="text">Queues</title><id>https://h/$Resources/queues?a=b&amp;c</id><updated>2026-01-01T00:00:00Z</updated><link rel="self" href="https://h/$Resources/queues?a=b&amp;c"/><link rel="next" href="https://h/next?%24skip=1&amp;%24top=1"/><entry xml:base="https://h/$Resources/queues?a=b&amp;c"><id>https://h/q0</id><title type="text">q0</title>`
 	if !strings.HasPrefix(text, want) {
-		t.Error(text)
+		t.Errorf("%+v; want strings.HasPrefix(text, want)", text)
 	}
 	got := parse(t, text).Feed
 	if got.NotFound() || got.Title != "Queues" || got.Next != feed.Next || got.Self != feed.Self || got.ID != feed.ID || len(got.Entries) != 2 {
@@ -318,7 +318,7 @@ func TestFeed(t *testing.T) {
 	}
 	feed.Next, feed.Entries = "", nil
 	if text := string(AppendFeed(nil, feed, Format{})); strings.Count(text, "<link") != 1 || !strings.HasSuffix(text, "/></feed>") || parse(t, text).Feed.NotFound() {
-		t.Error(text)
+		t.Errorf(`%+v; want strings.Count(text, "<link") == 1 && strings.HasSuffix(text, "/></feed>") && !parse(t, text).Feed.NotFound()`, text)
 	}
 }
 
@@ -328,7 +328,7 @@ func TestNotFound(t *testing.T) {
 	text := string(AppendNotFound(nil, "uuid:x;id=1", 1767225600000))
 	const want = `<feed xmlns="http://www.w3.org/2005/Atom"><title type="text">Publicly Listed Services</title><subtitle type="text">This is the list of publicly-listed services currently available.</subtitle><id>uuid:x;id=1</id><updated>2026-01-01T00:00:00Z</updated><generator>Service Bus 1.1</generator></feed>`
 	if text != want || !parse(t, text).Feed.NotFound() {
-		t.Error(text)
+		t.Errorf("%+v; want text == want && parse(t, text).Feed.NotFound()", text)
 	}
 }
 
@@ -336,16 +336,16 @@ func TestErrorAndNamespace(t *testing.T) {
 	t.Parallel()
 	text := string(AppendError(nil, &Error{Code: 409, Detail: "SubCode=40900. <x>"}))
 	if text != `<Error><Code>409</Code><Detail>SubCode=40900. &lt;x&gt;</Detail></Error>` {
-		t.Error(text)
+		t.Errorf("%+v, want `<Error><Code>409</Code><Detail>SubCode=40900. &lt;x&gt;</Detail></Error>`", text)
 	}
 	if e := parse(t, text).Error; e.Code != 409 || e.Detail != "SubCode=40900. <x>" {
-		t.Error(e)
+		t.Errorf(`%+v; want e.Code == 409 && e.Detail == "SubCode=40900. <x>"`, e)
 	}
 	n := &Namespace{Name: "ns", Tier: "Standard", CreatedAt: 1767225600000, ModifiedAt: 1767225601000}
 	text = string(AppendEntry(nil, &Entry{Title: "ns", Namespace: n}, Format{}))
 	const want = `<NamespaceInfo` + open + `<CreatedTime>2026-01-01T00:00:00Z</CreatedTime><MessagingSKU>Standard</MessagingSKU><ModifiedTime>2026-01-01T00:00:01Z</ModifiedTime><Name>ns</Name><NamespaceType>Messaging</NamespaceType></NamespaceInfo>`
 	if !strings.Contains(text, want) {
-		t.Error(text)
+		t.Errorf("%+v; want strings.Contains(text, want)", text)
 	}
 	if got := parse(t, text).Entry.Namespace; *got != *n {
 		t.Errorf("%+v; want *got == *n", got)
@@ -353,6 +353,6 @@ func TestErrorAndNamespace(t *testing.T) {
 	n.Tier = "Premium"
 	text = string(AppendEntry(nil, &Entry{Namespace: n}, Format{}))
 	if !strings.Contains(text, "<MessagingUnits>1</MessagingUnits>") {
-		t.Error(text)
+		t.Errorf(`%+v; want strings.Contains(text, "<MessagingUnits>1</MessagingUnits>")`, text)
 	}
 }

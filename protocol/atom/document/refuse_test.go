@@ -47,7 +47,7 @@ func TestHostile(t *testing.T) {
 	} {
 		doc, err := Parse([]byte(c.text), Options{Limits: RequestLimits})
 		if !errors.Is(err, c.want) || err == nil && doc.Entry.Entity == nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: %v; want errors.Is(err, c.want) && (err != nil || doc.Entry.Entity != nil)", name, err)
 		}
 	}
 }
@@ -83,7 +83,7 @@ func TestInvalid(t *testing.T) {
 		_, err := Parse([]byte(text), Options{Limits: RequestLimits})
 		var v *ValueError
 		if !errors.As(err, &v) || v.Element != element {
-			t.Errorf("%s: %v", text, err)
+			t.Errorf("%s: %v; want errors.As(err, &v) && v.Element == element", text, err)
 		}
 	}
 	long := strings.Repeat("é", 5000)
@@ -113,10 +113,10 @@ func FuzzDescription(f *testing.F) {
 		}
 		e := again.Entry.Entity
 		if e.Kind != d.Kind || e.Present != d.Present&^readOnly || e.ClientAffine != d.ClientAffine {
-			t.Fatalf("%+v\n%+v", d, e)
+			t.Fatalf("%+v\n%+v; want e.Kind == d.Kind && e.Present == d.Present&^readOnly && e.ClientAffine == d.ClientAffine", d, e)
 		}
 		if second := AppendEntry(nil, &Entry{Entity: e}, Format{Form: Request}); string(second) != string(first) {
-			t.Fatalf("%s\n%s", first, second)
+			t.Fatalf("%s\n%s; want string(second) == string(first)", first, second)
 		}
 		shown := AppendEntry(nil, doc.Entry, Format{Version: V2024})
 		if _, err := Parse(shown, Options{Limits: ResponseLimits}); err != nil {
@@ -139,10 +139,10 @@ func FuzzRule(f *testing.F) {
 			t.Fatalf("%v\n%s", err, first)
 		}
 		if !sameRule(again.Entry.Rule, doc.Entry.Rule) {
-			t.Fatalf("%+v\n%+v", doc.Entry.Rule, again.Entry.Rule)
+			t.Fatalf("%+v\n%+v; want sameRule(again.Entry.Rule, doc.Entry.Rule)", doc.Entry.Rule, again.Entry.Rule)
 		}
 		if second := AppendEntry(nil, &Entry{Rule: again.Entry.Rule}, Format{}); string(second) != string(first) {
-			t.Fatalf("%s\n%s", first, second)
+			t.Fatalf("%s\n%s; want string(second) == string(first)", first, second)
 		}
 	})
 }

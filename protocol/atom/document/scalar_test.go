@@ -62,16 +62,16 @@ func TestDuration(t *testing.T) {
 func TestTime(t *testing.T) {
 	t.Parallel()
 	if s := string(appendTime(nil, 0)); s != "0001-01-01T00:00:00Z" {
-		t.Error(s)
+		t.Errorf(`%+v, want "0001-01-01T00:00:00Z"`, s)
 	}
 	if s := string(appendTime(nil, 1767225600123)); s != "2026-01-01T00:00:00.123Z" {
-		t.Error(s)
+		t.Errorf(`%+v, want "2026-01-01T00:00:00.123Z"`, s)
 	}
 	if at, ok := parseTime("2026-01-01T00:00:00.123Z"); !ok || at != 1767225600123 {
-		t.Error(at, ok)
+		t.Errorf("%+v %+v; want ok && at == 1767225600123", at, ok)
 	}
 	if at, ok := parseTime("0001-01-01T00:00:00"); !ok || at != 0 {
-		t.Error(at, ok)
+		t.Errorf("%+v %+v; want ok && at == 0", at, ok)
 	}
 }
 
@@ -81,12 +81,12 @@ func TestVersion(t *testing.T) {
 		"2013-07": V2017, "2017-04": V2017, "2021-04": V2017, "2021-05": V2021, "2022-12": V2021, "2024-04": V2021, "2024-05": V2024, "2031-01": V2024,
 	} {
 		if v, ok := ParseVersion(s); !ok || v != want {
-			t.Errorf("%s: %d %t", s, v, ok)
+			t.Errorf("%s: %d %t; want ok && v == want", s, v, ok)
 		}
 	}
 	for _, s := range []string{"", "2013-06", "2021-5", "2021-13", "2021-00", "latest", "2021-05-01", "2o21-05", "202105", "-021-05"} {
 		if v, ok := ParseVersion(s); ok {
-			t.Errorf("%q: %d", s, v)
+			t.Errorf("%q: %d; want !ok", s, v)
 		}
 	}
 }

@@ -2,9 +2,10 @@ package wire
 
 import (
 	"encoding/json"
-	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // what stands for the arguments of a request that has some.
@@ -32,7 +33,7 @@ func TestArguments(t *testing.T) {
 	} {
 		err := Arguments([]byte(body), &arguments{})
 		if (err == nil) != (want == "") || err != nil && !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("%.40q: %v", body, err)
+			t.Errorf(`%.40q: %v; want (err == nil) == (want == "") && (err == nil || strings.HasPrefix(err.Error(), want))`, body, err)
 		}
 	}
 }
@@ -67,8 +68,8 @@ func FuzzArguments(f *testing.F) {
 		if len(text) > MaxBody { // escapes may be longer
 			return
 		}
-		if err := Arguments(text, &again); err != nil || !reflect.DeepEqual(got, again) {
-			t.Fatalf("%q is %+v, and %q is %+v, %v", body, got, text, again, err)
+		if err := Arguments(text, &again); err != nil || !cmp.Equal(got, again) {
+			t.Fatalf("%q is %+v, and %q is %+v, %v (-want +got):\n%s", body, got, text, again, err, cmp.Diff(again, got))
 		}
 	})
 }
@@ -81,7 +82,7 @@ func FuzzAnswer(f *testing.F) {
 		for _, into := range []any{new(Partitions), new(Partition), new(Failure)} {
 			if Answer(body, into) == nil {
 				if _, err := json.Marshal(into); err != nil && !strings.Contains(err.Error(), "year outside") {
-					t.Fatal(err)
+					t.Fatalf(`%+v; want (err == nil || strings.Contains(err.Error(), "year outside"))`, err)
 				}
 			}
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
+	"github.com/google/go-cmp/cmp"
 )
 
 // Administration of each kind of entity: properties, counters and times.
@@ -30,8 +31,8 @@ func wantFields[T any](b *bus, what string, got, want T) {
 		if w.Field(i).IsZero() {
 			continue
 		}
-		if !reflect.DeepEqual(g.Field(i).Interface(), w.Field(i).Interface()) {
-			b.Errorf("%s: %s is %v, want %v", what, w.Type().Field(i).Name, reflect.Indirect(g.Field(i)), reflect.Indirect(w.Field(i)))
+		if !cmp.Equal(g.Field(i).Interface(), w.Field(i).Interface()) {
+			b.Errorf("%s: %s is %v, want %v (-want +got):\n%s", what, w.Type().Field(i).Name, reflect.Indirect(g.Field(i)), reflect.Indirect(w.Field(i)), cmp.Diff(w.Field(i).Interface(), g.Field(i).Interface()))
 		}
 	}
 }

@@ -114,7 +114,7 @@ func quotaIDs(b *bus) {
 		"message id": to.Ptr(a.MessageID), "session id": a.SessionID, "partition key": a.PartitionKey, "reply-to session id": a.ReplyToSessionID,
 	} {
 		if deref(got) != right {
-			b.Errorf("%s %q", name, deref(got))
+			b.Errorf("%s %q, want %q", name, deref(got), right)
 		}
 	}
 	b.nothing(r)
@@ -140,7 +140,7 @@ func quotaHeader(b *bus) {
 	}
 	for name, value := range three {
 		if a.ApplicationProperties[name] != value {
-			b.Errorf("%s: %.20v", name, a.ApplicationProperties[name])
+			b.Errorf("%s: %.20v, want %.20v", name, a.ApplicationProperties[name], value)
 		}
 	}
 	b.nothing(r)

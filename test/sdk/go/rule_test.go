@@ -3,13 +3,13 @@ package sdkgo
 import (
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
+	"github.com/google/go-cmp/cmp"
 )
 
 var rules = group{
@@ -46,8 +46,8 @@ func (b *bus) wantRules(topic, subscription string, want ...rule) {
 
 func (b *bus) wantRule(got, want rule) {
 	b.Helper()
-	if !reflect.DeepEqual(got, want) {
-		b.Errorf("rule %s: filter %+v, action %+v; want %+v, %+v", got.Name, got.Filter, got.Action, want.Filter, want.Action)
+	if !cmp.Equal(got, want) {
+		b.Errorf("rule %s: filter %+v, action %+v; want %+v, %+v (-want +got):\n%s", got.Name, got.Filter, got.Action, want.Filter, want.Action, cmp.Diff(want, got))
 	}
 }
 
@@ -157,9 +157,8 @@ func ruleActions(b *bus) {
 		{"order", map[string]any{"RuleName": "count", "colour": "red", "priority": "low", "qty": int64(6), "note": "was red"}},
 	} {
 		one.wantCount(got[i], 0)
-		if m := got[i]; m.MessageID != "id" || deref(m.Subject) != want.subject || !maps.Equal(m.ApplicationProperties, want.properties) {
-			b.Errorf("copy %d: id %q, subject %q, properties %v; want subject %q, properties %v", i+1, m.MessageID, deref(m.Subject),
-				m.ApplicationProperties, want.subject, want.properties)
+		if m := got[i]; m.MessageID != "id" || deref(m.Subject) != want.subject || !cmp.Equal(m.ApplicationProperties, want.properties) {
+			b.Errorf("copy %d: id %q, subject %q, properties %v; want subject %q, properties %v (-want +got):\n%s", i+1, m.MessageID, deref(m.Subject), m.ApplicationProperties, want.subject, want.properties, cmp.Diff(want.properties, m.ApplicationProperties))
 		}
 	}
 	one.complete(r, got[0])
@@ -168,8 +167,8 @@ func ruleActions(b *bus) {
 	one.wantTexts(peeked, "A", "A")
 	one.wantProperties(peeked[0], map[string]any{"RuleName": "mark"})
 	one.wantProperties(peeked[1], map[string]any{"RuleName": "count"})
-	if m := other.removes(other.receiver(), "A")[0]; !maps.Equal(m.ApplicationProperties, sent) {
-		b.Errorf("properties %v, want %v", m.ApplicationProperties, sent)
+	if m := other.removes(other.receiver(), "A")[0]; !cmp.Equal(m.ApplicationProperties, sent) {
+		b.Errorf("properties %v, want %v (-want +got):\n%s", m.ApplicationProperties, sent, cmp.Diff(sent, m.ApplicationProperties))
 	}
 }
 

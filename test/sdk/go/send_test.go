@@ -17,6 +17,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 	"github.com/Azure/go-amqp"
+	"github.com/google/go-cmp/cmp"
 )
 
 var sending = group{
@@ -65,8 +66,8 @@ func sendAllProperties(b *bus) {
 	}
 	asSent := func(m *received) {
 		b.Helper()
-		if got := m.Message(); !reflect.DeepEqual(got, sent) {
-			b.Errorf("received %+v, sent %+v", got, sent)
+		if got := m.Message(); !cmp.Equal(got, sent) {
+			b.Errorf("received %+v, sent %+v (-want +got):\n%s", got, sent, cmp.Diff(sent, got))
 		}
 	}
 	b.post(sent, sent)
@@ -127,8 +128,8 @@ func sendPropertyTypes(b *bus) {
 		if at, ok := value.(time.Time); ok {
 			got[name] = at.UTC()
 		}
-		if w, known := want[name]; !known || !reflect.DeepEqual(got[name], w) {
-			b.Errorf("%s: %T %.40v, sent %T %.40v", name, got[name], got[name], w, w)
+		if w, known := want[name]; !known || !cmp.Equal(got[name], w) {
+			b.Errorf("%s: %T %.40v, sent %T %.40v (-want +got):\n%s", name, got[name], got[name], w, w, cmp.Diff(w, got[name]))
 		}
 	}
 	if len(got) != len(want) {

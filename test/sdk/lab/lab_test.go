@@ -98,11 +98,11 @@ func TestKill(t *testing.T) {
 	t.Parallel()
 	l, p := startLab(t)
 	if status, text := ask(t, l, "POST", "/kill", ""); status != http.StatusOK || !strings.Contains(text, `"milliseconds":`) {
-		t.Errorf("%d %s", status, text)
+		t.Errorf("%d %s; want status == http.StatusOK && strings.Contains(text, `\"milliseconds\":`)", status, text)
 	}
 	for _, body := range []string{`{"lock-one": {"Status": "Disabled"}}`, `{"lock-one": {"MaxDeliveryCount": 3}}`} { // the second keeps the first
 		if status, text := ask(t, l, "POST", "/kill", body); status != http.StatusOK {
-			t.Errorf("%d %s", status, text)
+			t.Errorf("%d %s; want status == http.StatusOK", status, text)
 		}
 	}
 	text, err := os.ReadFile(filepath.Join(l.dir, entitiesFile))
@@ -141,7 +141,7 @@ func TestRestart(t *testing.T) {
 		{"/kill", "", "{}"},
 	} {
 		if status, text := ask(t, l, "POST", step.path, step.body); status != http.StatusOK || !strings.Contains(text, `"milliseconds":`) {
-			t.Errorf("%s %s: %d %s", step.path, step.body, status, text)
+			t.Errorf("%s %s: %d %s; want status == http.StatusOK && strings.Contains(text, `\"milliseconds\":`)", step.path, step.body, status, text)
 		}
 		text, err := os.ReadFile(filepath.Join(l.dir, settingsFile))
 		if got := strings.Join(strings.Fields(string(text)), ""); err != nil || got != step.settings {
@@ -161,7 +161,7 @@ func TestCutAndNow(t *testing.T) {
 	l, _ := startLab(t)
 	c := dial(t, l.proxy.Addr())
 	if status, text := ask(t, l, "POST", "/cut", ""); status != http.StatusOK || strings.TrimSpace(text) != `{"connections":1}` {
-		t.Errorf("%d %s", status, text)
+		t.Errorf("%d %s; want status == http.StatusOK && strings.TrimSpace(text) == `{\"connections\":1}`", status, text)
 	}
 	if _, err := c.Read(make([]byte, 1)); err == nil {
 		t.Error("the connection is alive")
@@ -172,10 +172,10 @@ func TestCutAndNow(t *testing.T) {
 		UnixMilliseconds int64
 	}
 	if err := json.Unmarshal([]byte(text), &now); status != http.StatusOK || err != nil {
-		t.Fatalf("%d %s: %v", status, text, err)
+		t.Fatalf("%d %s: %v; want status == http.StatusOK", status, text, err)
 	}
 	if now.Now.UnixMilli() != now.UnixMilliseconds || time.Since(now.Now) > time.Minute {
-		t.Errorf("%s", text)
+		t.Errorf("%s; want now.Now.UnixMilli() == now.UnixMilliseconds && time.Since(now.Now) <= time.Minute", text)
 	}
 	if status, _ := ask(t, l, "GET", "/kill", ""); status != http.StatusMethodNotAllowed {
 		t.Errorf("GET /kill: %d", status)
@@ -186,7 +186,7 @@ func TestLabThatDoesNotOpen(t *testing.T) {
 	t.Parallel()
 	p := &fakeProcess{echo: startEcho(t), refuse: errors.New("a bad entity file")}
 	if _, err := New(exampleList(t), t.TempDir(), p); !errors.Is(err, p.refuse) {
-		t.Errorf("%v", err)
+		t.Errorf("%v; want errors.Is(err, p.refuse)", err)
 	}
 	if want := []string{"start", "stop"}; !slices.Equal(p.done, want) {
 		t.Errorf("%v, want %v", p.done, want)

@@ -121,7 +121,7 @@ func TestProxyWithoutBroker(t *testing.T) {
 		_ = c.Close()
 	}
 	if !errors.Is(err, syscall.ECONNRESET) {
-		t.Errorf("%v", err)
+		t.Errorf("%v; want errors.Is(err, syscall.ECONNRESET)", err)
 	}
 }
 
@@ -163,7 +163,7 @@ func TestProxyCutCountsWhatIsWhole(t *testing.T) {
 	}
 	_ = server.Close()
 	if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-		t.Fatal(err)
+		t.Fatalf("%+v; want errors.Is(err, io.EOF)", err)
 	}
 	whole := func() bool { // until the end is noted, which is after it was passed on
 		p.mu.Lock()

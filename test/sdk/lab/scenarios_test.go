@@ -2,9 +2,10 @@ package lab
 
 import (
 	"encoding/json"
-	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // example is a list of two queues, the second only for those that can, a topic, and a scenario that has neither.
@@ -121,8 +122,8 @@ func TestWrittenListIsTheSame(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := ParseScenarios(text); err != nil || !reflect.DeepEqual(again, list) {
-		t.Errorf("another list: %v", err)
+	if again, err := ParseScenarios(text); err != nil || !cmp.Equal(again, list) {
+		t.Errorf("another list: %v (-want +got):\n%s", err, cmp.Diff(list, again))
 	}
 	for _, part := range []string{`"topic":null`, `"queue":null`} { // a suite may ask only whether there is one
 		if strings.Contains(string(text), part) {
@@ -165,23 +166,23 @@ func TestEntities(t *testing.T) {
 	}
 	namespace := file.UserConfig.Namespaces[0]
 	if len(namespace.Queues) != 2 || len(namespace.Topics) != 1 || len(namespace.Topics[0].Subscriptions) != 3 {
-		t.Fatalf("%s", text)
+		t.Fatalf("%s; want len(namespace.Queues) == 2 && len(namespace.Topics) == 1 && len(namespace.Topics[0].Subscriptions) == 3", text)
 	}
 	if q := namespace.Queues[0]; q.Name != "send-one" || q.Properties["LockDuration"] != "PT1M" || q.Properties["Status"] != "Disabled" {
-		t.Errorf("%+v", q)
+		t.Errorf(`%+v; want q.Name == "send-one" && q.Properties["LockDuration"] == "PT1M" && q.Properties["Status"] == "Disabled"`, q)
 	}
 	if q := namespace.Queues[1]; q.Name != "lock-one" || q.Properties["LockDuration"] != "PT5S" || q.Properties["MaxDeliveryCount"] != 10.0 || q.Properties["Status"] != nil {
-		t.Errorf("%+v", q)
+		t.Errorf(`%+v; want q.Name == "lock-one" && q.Properties["LockDuration"] == "PT5S" && q.Properties["MaxDeliveryCount"] == 10.0 && q.Properties["Status"] == nil`, q)
 	}
 	topic := namespace.Topics[0]
 	if topic.Name != "topic-one" || topic.Properties["DefaultMessageTimeToLive"] != "PT1H" || topic.Properties["LockDuration"] != nil {
-		t.Errorf("%+v", topic)
+		t.Errorf(`%+v; want topic.Name == "topic-one" && topic.Properties["DefaultMessageTimeToLive"] == "PT1H" && topic.Properties["LockDuration"] == nil`, topic)
 	}
 	if s := topic.Subscriptions[0]; s.Name != "all" || s.Rules != nil || s.Properties["MaxDeliveryCount"] != 10.0 {
-		t.Errorf("%+v", s)
+		t.Errorf(`%+v; want s.Name == "all" && s.Rules == nil && s.Properties["MaxDeliveryCount"] == 10.0`, s)
 	}
 	if s := topic.Subscriptions[1]; s.Properties["LockDuration"] != "PT5S" || s.Rules == nil || (*s.Rules)[0].Properties["FilterType"] != "Sql" {
-		t.Errorf("%+v", s)
+		t.Errorf(`%+v; want s.Properties["LockDuration"] == "PT5S" && s.Rules != nil && (*s.Rules)[0].Properties["FilterType"] == "Sql"`, s)
 	}
 	if s := topic.Subscriptions[2]; s.Rules == nil || len(*s.Rules) != 0 {
 		t.Errorf("no rules are some other rules: %+v", s)

@@ -31,7 +31,7 @@ func TestProgramProblem(t *testing.T) {
 		}
 	}
 	if got := (Program{Name: "no-such-program"}).problem(t.Context()); got != "no-such-program is not installed" {
-		t.Errorf("%q", got)
+		t.Errorf(`%q, want "no-such-program is not installed"`, got)
 	}
 }
 

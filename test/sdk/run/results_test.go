@@ -50,7 +50,7 @@ func TestReportTakes(t *testing.T) {
 		`not "ok"`:                           {ID: "lock-one", Result: "ok"},
 	} {
 		if err := r.Add(result, list); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%+v: %v", result, err)
+			t.Errorf("%+v: %v; want err != nil && strings.Contains(err.Error(), want)", result, err)
 		}
 	}
 }

@@ -159,7 +159,7 @@ func TestGoodSuite(t *testing.T) {
 	}
 	for _, report := range r.reports {
 		if len(report.Results) != 2 || len(report.Problems) != 0 || report.Took == 0 {
-			t.Errorf("%+v", report)
+			t.Errorf("%+v; want len(report.Results) == 2 && len(report.Problems) == 0 && report.Took != 0", report)
 		}
 	}
 	for _, want := range []string{"go     ✓   send-one", "round 2 of 2", "✓ 0.5 s"} {
@@ -201,7 +201,7 @@ func TestSuiteThatDoesNotEnd(t *testing.T) {
 	results := filepath.Join(t.TempDir(), "results.jsonl")
 	report, err := r.suites[0].run(ctx, l, nil, results, out, func(Result) { cancel(fmt.Errorf("not ended after a while")) })
 	if err == nil || !strings.Contains(err.Error(), "not ended after a while") || len(report.Results) != 1 {
-		t.Errorf("%+v, %v", report, err)
+		t.Errorf(`%+v, %v; want err != nil && strings.Contains(err.Error(), "not ended after a while") && len(report.Results) == 1`, report, err)
 	}
 }
 
@@ -308,7 +308,7 @@ func TestFailingPreparation(t *testing.T) {
 	r, _ := fake(t, "good")
 	r.suites[0].Prepare = [][]string{{"go", "no-such-command"}}
 	if _, err := r.rounds(t.Context()); err == nil || !strings.Contains(err.Error(), "no-such-command") {
-		t.Errorf("%v", err)
+		t.Errorf(`%v; want err != nil && strings.Contains(err.Error(), "no-such-command")`, err)
 	}
 }
 
@@ -323,10 +323,10 @@ func TestChoose(t *testing.T) {
 		t.Errorf("suites of %v, columns of %v", names, lab.Clients)
 	}
 	if some, err := choose(all, []string{"java", "go"}); err != nil || len(some) != 2 || some[0].SDK != "java" {
-		t.Errorf("%+v, %v", some, err)
+		t.Errorf(`%+v, %v; want len(some) == 2 && some[0].SDK == "java"`, some, err)
 	}
 	if _, err := choose(all, []string{"ruby"}); err == nil || !strings.Contains(err.Error(), `"ruby"`) {
-		t.Errorf("%v", err)
+		t.Errorf("%v; want err != nil && strings.Contains(err.Error(), `\"ruby\"`)", err)
 	}
 }
 
@@ -344,11 +344,11 @@ func TestKinds(t *testing.T) {
 			names = append(names, s.report().name())
 		}
 		if err != nil || strings.Join(names, ", ") != want {
-			t.Errorf("%s: %q, %v", entities, names, err)
+			t.Errorf(`%s: %q, %v; want strings.Join(names, ", ") == want`, entities, names, err)
 		}
 	}
 	if _, err := kinds(nil, "split"); err == nil || !strings.Contains(err.Error(), `"split"`) {
-		t.Errorf("%v", err)
+		t.Errorf("%v; want err != nil && strings.Contains(err.Error(), `\"split\"`)", err)
 	}
 }
 
@@ -367,7 +367,7 @@ func TestBothKinds(t *testing.T) {
 		t.Fatalf("%d failures, %v, %+v\n%s", failures, err, r.reports, out)
 	}
 	if strings.Count(out.String(), "preparing") != 1 || !strings.Contains(out.String(), "go partitioned ✓   send-one") {
-		t.Error(out)
+		t.Errorf(`%+v; want strings.Count(out.String(), "preparing") == 1 && strings.Contains(out.String(), "go partitioned ✓   send-one")`, out)
 	}
 }
 
@@ -378,10 +378,10 @@ func TestVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	if v, err := (Version{"azure-servicebus", file, `(?m)^azure-servicebus==(\S+)`}).Read(); err != nil || v != "7.15.0" {
-		t.Errorf("%q, %v", v, err)
+		t.Errorf(`%q, %v; want v == "7.15.0"`, v, err)
 	}
 	if _, err := (Version{"other", file, `other==(\S+)`}).Read(); err == nil || !strings.Contains(err.Error(), "pins no version of other") {
-		t.Errorf("%v", err)
+		t.Errorf(`%v; want err != nil && strings.Contains(err.Error(), "pins no version of other")`, err)
 	}
 }
 

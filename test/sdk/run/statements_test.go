@@ -47,13 +47,13 @@ func TestNamedByTests(t *testing.T) {
 	write("docs/rules/statements.md", "| S4-01 | One. | Try. | x |\n| S4-02 | Two. | Try. | x |\n")
 	named, err := namedByTests(root)
 	if err != nil || len(named) != 4 || named["S4-04"][0] != "a.TestOne" {
-		t.Errorf("%v, %v", named, err)
+		t.Errorf(`%v, %v; want len(named) == 4 && named["S4-04"][0] == "a.TestOne"`, named, err)
 	}
 	if _, err := partitioned(root, lab.List{}); err == nil || !strings.Contains(err.Error(), "S4-02 has the tests []") {
 		t.Errorf("one that nothing shows: %v", err)
 	}
 	all, err := partitioned(root, lab.List{Scenarios: []lab.Scenario{{ID: "two", Refs: []string{"S4-02"}}}})
 	if err != nil || len(all) != 2 || all[1].By[0] != "two" {
-		t.Errorf("%+v, %v", all, err)
+		t.Errorf(`%+v, %v; want len(all) == 2 && all[1].By[0] == "two"`, all, err)
 	}
 }

@@ -67,7 +67,7 @@ func TestDiskMeasuresAndTidiesUp(t *testing.T) {
 	for range 2 { // a file left behind would be in the way
 		r, err := Disk(t.Context(), dir, 1024, 1)
 		if err != nil || r.Writes < 1 || r.Median <= 0 || r.PerSecond <= 0 {
-			t.Fatalf("%+v, %v", r, err)
+			t.Fatalf("%+v, %v; want r.Writes >= 1 && r.Median > 0 && r.PerSecond > 0", r, err)
 		}
 	}
 }

@@ -173,7 +173,7 @@ func TestBodies(t *testing.T) {
 	}
 	for header, target := range map[string]string{supplementary[0]: want.Properties.ForwardTo, supplementary[1]: want.Properties.ForwardDeadLetteredMessagesTo} {
 		if got := ns.headers[0].Get(header); !strings.HasPrefix(got, "SharedAccessSignature sr="+url.QueryEscape(target)+"&") {
-			t.Errorf("%s: %q", header, got)
+			t.Errorf(`%s: %q; want strings.HasPrefix(got, "SharedAccessSignature sr="+url.QueryEscape(target)+"&")`, header, got)
 		}
 	}
 	if e.Properties.ForwardTo != "archive/eu" || !e.Present.Has(document.UserMetadata) {
@@ -348,7 +348,7 @@ func TestWhere(t *testing.T) {
 	} {
 		c, err := New(in, Options{})
 		if err != nil || c.base.String() != want {
-			t.Errorf("%s: %s, %v", in, c.base.String(), err)
+			t.Errorf("%s: %s, %v; want c.base.String() == want", in, c.base.String(), err)
 		}
 	}
 	if _, err := New("Endpoint=sb://h", Options{}); err == nil {
@@ -387,7 +387,7 @@ func TestSplitSubscription(t *testing.T) {
 	} {
 		topic, name, ok := SplitSubscription(path)
 		if topic != want[0] || name != want[1] || ok != (want[0] != "") {
-			t.Errorf("%s: %q %q %t", path, topic, name, ok)
+			t.Errorf(`%s: %q %q %t; want topic == want[0] && name == want[1] && ok == (want[0] != "")`, path, topic, name, ok)
 		}
 	}
 }

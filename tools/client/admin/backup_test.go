@@ -101,10 +101,10 @@ func TestBackup(t *testing.T) {
 			ns := serve(t, c.answer)
 			got, err := receive(t.Context(), ns)
 			if c.says == "" && (err != nil || got != c.got) || c.says != "" && (err == nil || !strings.HasPrefix(err.Error(), c.says)) {
-				t.Errorf("%s, %v", got, err)
+				t.Errorf(`%s, %v; want (c.says != "" || got == c.got) && (c.says == "" || err != nil && strings.HasPrefix(err.Error(), c.says))`, got, err)
 			}
 			if name == "another" && !strings.HasSuffix(err.Error(), others) {
-				t.Errorf("%v", err)
+				t.Errorf(`%v; want (name != "another" || strings.HasSuffix(err.Error(), others))`, err)
 			}
 			if asked := strings.Join(ns.asked, " "); asked != "POST /$ledger/v1/backup" {
 				t.Errorf("asked %s", asked)
@@ -114,6 +114,6 @@ func TestBackup(t *testing.T) {
 	ended, stop := context.WithCancel(t.Context())
 	stop()
 	if _, err := receive(ended, serve(t)); err == nil || !strings.Contains(err.Error(), "given up") {
-		t.Error(err)
+		t.Errorf(`%+v; want err != nil && strings.Contains(err.Error(), "given up")`, err)
 	}
 }

@@ -90,7 +90,7 @@ func TestRulesOfTheBroker(t *testing.T) {
 	}
 	one, err := c.Rule(t.Context(), subscription, "C")
 	if err != nil || !cmp.Equal(*one, rules[2], same) {
-		t.Errorf("%+v, %v", one, err)
+		t.Errorf("%+v, %v; want cmp.Equal(*one, rules[2], same)", one, err)
 	}
 	if err := c.DeleteRule(t.Context(), subscription, "b"); err != nil {
 		t.Error(err)
@@ -131,14 +131,14 @@ func TestEntitiesOfTheBroker(t *testing.T) {
 	got.Properties.MaxDeliveryCount, got.Properties.ForwardDeadLetteredMessagesTo = 3, ""
 	want := got.Properties
 	if got, err = c.Update(t.Context(), got); err != nil || !cmp.Equal(got.Properties, want) {
-		t.Errorf("%+v, %v", got, err)
+		t.Errorf("%+v, %v; want cmp.Equal(got.Properties, want)", got, err)
 	}
 	plain, err := c.Update(t.Context(), admin.NewEntity(event.Queue, "invoices"))
 	if err != nil || plain.Properties.LockDuration != time.Minute || plain.Properties.UserMetadata != "" {
-		t.Errorf("%+v, %v", plain, err)
+		t.Errorf(`%+v, %v; want plain.Properties.LockDuration == time.Minute && plain.Properties.UserMetadata == ""`, plain, err)
 	}
 	if ns, err := c.Namespace(t.Context()); err != nil || ns.Tier != "Standard" {
-		t.Errorf("%+v, %v", ns, err)
+		t.Errorf(`%+v, %v; want ns.Tier == "Standard"`, ns, err)
 	}
 	if err := c.Delete(t.Context(), event.Queue, "invoices"); err != nil {
 		t.Error(err)
