@@ -313,95 +313,191 @@ func (v *basing) removed(at event.LSN) bool {
 	return at < v.p.first
 }
 
-// DropSealed implements [Bases].
-func (v *basing) DropSealed(ctx context.Context, wanted func(first, end event.LSN) bool) (freed int64, err error) {
+// DropFiles implements [Bases].
+func (v *basing) DropFiles(ctx context.Context, wanted func(first, end event.LSN) bool) (freed int64, err error) {
 	p := v.p
 	if p.store.opts.ReadOnly {
 		return 0, ErrReadOnly
 	}
 	v.doing.Lock()
 	defer v.doing.Unlock()
+	p.sealing.mu.Lock() // no chapter is sealed that is about to go
+	defer p.sealing.mu.Unlock()
 	if !p.copying.TryLock() {
 		return 0, fmt.Errorf("%w: partition %d: a copy is being made", ErrHeld, p.id)
 	}
 	defer p.copying.Unlock()
-	gone, removed := v.unwanted(wanted)
-	if len(gone) == 0 {
-		return 0, fmt.Errorf("%w: partition %d: no sealed file before its base at LSN %d can go", ErrTooLittle, p.id, v.named().LSN)
+	r, err := v.unwanted(wanted)
+	if err != nil {
+		return 0, err
+	}
+	if len(r.sealed) == 0 && len(r.chapters) == 0 {
+		return 0, fmt.Errorf("%w: partition %d: no file before its base at LSN %d can go", ErrTooLittle, p.id, v.named().LSN)
 	}
 	held, _ := p.store.leases()
 	for _, l := range held {
-		if l.Lowest[p.id] < removed {
+		if l.Lowest[p.id] < r.removed {
 			return 0, fmt.Errorf("%w: partition %d: a reader, process %d, needs it from LSN %d on", ErrHeld, p.id, l.PID, l.Lowest[p.id])
 		}
 	}
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	return v.drop(gone, removed)
+	if len(r.chapters) > 0 {
+		if err := p.store.Use(Unsealed); err != nil {
+			return 0, err
+		}
+	}
+	return v.drop(&r)
 }
 
-// unwanted returns the sealed files that may go, and the LSN from which on the log has no gaps then. The newest sealed file always stays: it says what the
-// chapter behind it goes on from.
-func (v *basing) unwanted(wanted func(first, end event.LSN) bool) (gone []format.SealedFile, removed event.LSN) {
+// removal is what of a log goes.
+type removal struct {
+	sealed   []format.SealedFile
+	chapters []format.Chapter // the first ones, unsealed
+	bytes    int64            // of these
+	removed  event.LSN        // from which on the log has no gaps then
+	before   format.Run       // under way where the first chapter begins then
+}
+
+func (r *removal) has(s *segment) bool {
+	if k, ok := s.kind.(*sealedKind); ok {
+		return r.hasSealed(k.named)
+	}
+	return slices.ContainsFunc(r.chapters, func(c format.Chapter) bool { return c.ID == s.chapter })
+}
+
+func (r *removal) hasSealed(s format.SealedFile) bool {
+	return slices.ContainsFunc(r.sealed, func(g format.SealedFile) bool { return g.Chapter == s.Chapter })
+}
+
+// unwanted returns what may go. A chapter in front of which another one stays is left, too: the manifest says only of the first one which run it goes on with. For the same
+// reason the newest sealed file stays if no chapter goes and it stands in front of them without a gap.
+func (v *basing) unwanted(wanted func(first, end event.LSN) bool) (r removal, err error) {
 	v.p.listing.Lock()
 	m := v.p.manifest
 	v.p.listing.Unlock()
-	for i, s := range m.Sealed[:max(0, len(m.Sealed)-1)] {
-		if s.End > m.Base.LSN || wanted(s.First, s.End) && !mutant.On(mutant.CutBodies) {
-			continue
-		}
-		gone, removed = append(gone, s), m.Sealed[i+1].First
+	r.before, r.removed = v.p.sealing.tip, m.Removed
+	stays := func(first, end event.LSN) bool {
+		return end > m.Base.LSN || wanted(first, end) && !mutant.On(mutant.CutBodies)
 	}
-	return gone, max(removed, m.Removed)
+	for i := 0; i+1 < len(m.Chapters) && !stays(m.Chapters[i].First, m.Chapters[i+1].First); i++ {
+		if err := v.passes(&r.before, m.Chapters[i], m.Chapters[i+1].First); err != nil {
+			return r, err
+		}
+		r.chapters, r.removed = append(r.chapters, m.Chapters[i]), m.Chapters[i+1].First
+		r.bytes += int64(m.Chapters[i+1].First - m.Chapters[i].First)
+	}
+	if r.before.Epoch == 0 { // they are empty, as all before them
+		r.chapters, r.removed = nil, m.Removed
+	}
+	for i, s := range m.Sealed {
+		switch last := i == len(m.Sealed)-1; {
+		case stays(s.First, s.End), last && m.Before.Epoch == 0 && len(r.chapters) == 0:
+			continue
+		case last:
+			r.removed = max(r.removed, m.Chapters[0].First)
+		default:
+			r.removed = max(r.removed, m.Sealed[i+1].First)
+		}
+		r.sealed = append(r.sealed, s)
+	}
+	return r, nil
+}
+
+// passes goes on behind a chapter with the run that is under way: an epoch starts in a chapter's first frame only.
+func (v *basing) passes(at *format.Run, c format.Chapter, end event.LSN) error {
+	if c.First == end {
+		return nil
+	}
+	p := v.p
+	s, e := p.locate(c.First)
+	if s == nil || s.base != c.First {
+		return fmt.Errorf("%w: chapter %d has no segment", ErrInternal, c.ID)
+	}
+	f, err := p.files.get(p.store.opts.FS, p.dir, s)
+	if err != nil {
+		return err
+	}
+	defer p.files.done(f)
+	buf := readWindows.Get().(*[readWindow]byte)
+	defer readWindows.Put(buf)
+	r := frameReader{p: p, win: format.Window{Buf: buf[:]}}
+	r.win.Reset(f, int64(e-s.base))
+	h, err := r.header(s, c.First)
+	if err != nil {
+		return err
+	}
+	if at.Epoch = h.Epoch; h.Kind != EpochStart {
+		return nil
+	}
+	if h.Records > format.MaxBoot {
+		return fmt.Errorf("%w: frame %d: boot id of %d bytes", ErrInternal, h.LSN, h.Records)
+	}
+	boot, err := r.win.Bytes(h.RecordsAt(), int(h.Records))
+	at.Boot = string(boot)
+	return err
 }
 
 // drop removes files, once a manifest without them is durable, and the checkpoints from before the base.
-func (v *basing) drop(gone []format.SealedFile, removed event.LSN) (freed int64, err error) {
+func (v *basing) drop(r *removal) (freed int64, err error) {
 	p := v.p
-	goes := func(s format.SealedFile) bool {
-		return slices.ContainsFunc(gone, func(g format.SealedFile) bool { return g.Chapter == s.Chapter })
-	}
-	remove := func() error {
-		for _, s := range gone {
-			if err := p.remove(filepath.Join("sealed", format.SealedName(s.Chapter, s.Revision))); err != nil {
-				return err
-			}
-			freed += s.Size
-		}
-		return p.store.fs.SyncDir(filepath.Join(p.dir, "sealed"))
-	}
 	if mutant.On(mutant.CutTooSoon) {
-		if err := remove(); err != nil {
+		if _, err := v.remove(r); err != nil {
 			return 0, err
 		}
 	}
 	err = p.sealing.relist(func(m *format.Manifest) {
-		m.Sealed, m.Removed = slices.DeleteFunc(slices.Clone(m.Sealed), goes), removed
+		m.Sealed, m.Removed = slices.DeleteFunc(slices.Clone(m.Sealed), r.hasSealed), r.removed
+		if n := len(r.chapters); n > 0 {
+			m.Before, m.Chapters = r.before, slices.Clone(m.Chapters[n:])
+		}
 	})
 	if err != nil {
 		return 0, err
 	}
+	p.sealing.tip = r.before
 	p.mu.Lock()
 	var old []*segment
 	p.segments = slices.DeleteFunc(slices.Clone(p.segments), func(s *segment) bool {
-		k, ok := s.kind.(*sealedKind)
-		if ok = ok && goes(k.named); ok {
+		gone := r.has(s)
+		if gone {
 			old = append(old, s)
 		}
-		return ok
+		return gone
 	})
-	p.first = removed
+	p.first = r.removed
 	base := p.base.LSN
 	p.ckpts = slices.DeleteFunc(slices.Clone(p.ckpts), func(c format.Checkpoint) bool { return c.LSN < base })
 	keep := p.ckpts
 	p.mu.Unlock()
 	p.files.drop(old)
-	freed = 0
-	if err := remove(); err != nil {
+	if freed, err = v.remove(r); err != nil {
 		return freed, err
 	}
 	p.saving.Lock()
 	defer p.saving.Unlock()
 	return freed, p.pruneCheckpoints(keep)
+}
+
+// remove removes the files themselves.
+func (v *basing) remove(r *removal) (freed int64, err error) {
+	p := v.p
+	for _, s := range r.sealed {
+		if err := p.remove(filepath.Join("sealed", format.SealedName(s.Chapter, s.Revision))); err != nil {
+			return freed, err
+		}
+		freed += s.Size
+	}
+	if len(r.sealed) > 0 {
+		if err := p.store.fs.SyncDir(filepath.Join(p.dir, "sealed")); err != nil {
+			return freed, err
+		}
+	}
+	for _, c := range r.chapters {
+		if err := p.sealing.removeChapter(filepath.Join("wal", format.ChapterName(c.ID))); err != nil {
+			return freed, err
+		}
+	}
+	return freed + r.bytes, nil
 }

@@ -176,6 +176,9 @@ func (c *copying) segments(ctx context.Context) error {
 func (c *copying) limit(m *format.Manifest) error {
 	m.Chapters = slices.DeleteFunc(m.Chapters, func(h format.Chapter) bool { return h.First >= c.end })
 	m.Sealed = slices.DeleteFunc(m.Sealed, func(s format.SealedFile) bool { return s.First >= c.end })
+	if m.Before.Epoch != 0 && len(m.Chapters) == 0 {
+		return fmt.Errorf("%w: nothing of it is left in front of LSN %d", ErrGone, c.end)
+	}
 	if n := len(m.Sealed); n > 0 && len(m.Chapters) == 0 {
 		last, opts := m.Sealed[n-1], &c.p.store.opts
 		m.Sealed, c.raw = m.Sealed[:n-1], last.Chapter

@@ -114,6 +114,7 @@ const (
 	Slice        = format.Slice        // a part of another directory ([Excerpt]), in which nothing moves
 	Moves        = format.Moves        // kinds 45 to 49 of events, arrivals, MessageDeadLettered of version 2
 	Transactions = format.Transactions // kinds 43, 44 and 66, MessageScheduled with a reserved number
+	Unsealed     = format.Unsealed     // chapters were removed without having been sealed
 )
 
 // CorruptError says that a partition's files are not what was written, and where (F4, F7). Nothing was changed.
@@ -271,8 +272,8 @@ type Sealer interface {
 	// called while the partition is written and read, and needs a writer. After an error that wraps [ErrNoRoom], comes from ctx or is for want of descriptors
 	// nothing has changed, and Seal can be called again; after any other it does nothing more.
 	Seal(ctx context.Context) (bool, error)
-	// Hurry says whether chapters are sealed as soon as they have ended, instead of after [Options.SealAfter]. Where that is 0, none is sealed even then.
-	Hurry(on bool)
+	// Hurry says that chapters which end at upTo or before are sealed as soon as they have ended, instead of after [Options.SealAfter]. Where that is 0, none is sealed even then.
+	Hurry(upTo event.LSN)
 }
 
 // Scrubber is implemented by the partitions of a store.
@@ -340,9 +341,10 @@ type Bases interface {
 	// begins there or before. prove reads what was stored: the base is named only if prove has found it to be that state. The log's older base is removed,
 	// nothing else.
 	SaveBase(ctx context.Context, info BaseInfo, write func(io.Writer) error, prove func(io.Reader) error) error
-	// DropSealed removes the sealed files that end at the base or before it, except those of which wanted reports that a body is still needed, and the
-	// checkpoints from before the base. It returns how many bytes that freed, and does nothing while the log is held ([ErrHeld]).
-	DropSealed(ctx context.Context, wanted func(first, end event.LSN) bool) (freed int64, err error)
+	// DropFiles removes the sealed files that end at the base or before it, except those of which wanted reports that a body is still needed, the chapters
+	// behind them up to the first that is wanted, and the checkpoints from before the base. It returns how many bytes that freed, and does nothing while the
+	// log is held ([ErrHeld]).
+	DropFiles(ctx context.Context, wanted func(first, end event.LSN) bool) (freed int64, err error)
 }
 
 // BaseInfo describes a base.

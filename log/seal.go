@@ -28,9 +28,9 @@ type sealing struct {
 	ended atomic.Bool // another recovery of the partition begins: what is under way is given up
 
 	mu      sync.Mutex // held while a chapter is sealed; guards what follows
-	tip     tip
-	made    bool  // the directory is there, durably
-	stopped error // why nothing is sealed any more
+	tip     format.Run // under way where the first chapter begins: what has to be known to seal it
+	made    bool       // the directory is there, durably
+	stopped error      // why nothing is sealed any more
 }
 
 // errCopied: the log is being copied, and a copy takes what the manifest named when it began.
@@ -48,11 +48,11 @@ func useBlocks(list []*segment, blocks *blockCache) {
 // Seal implements [Sealer].
 func (p *partition) Seal(ctx context.Context) (bool, error) { return p.sealing.next(ctx) }
 
-// hurry says whether chapters are sealed as soon as they have ended.
-type hurry struct{ on atomic.Bool }
+// hurry says which chapters are sealed as soon as they have ended: those that end there or before.
+type hurry struct{ upTo atomic.Uint64 }
 
 // Hurry implements [Sealer].
-func (v *hurry) Hurry(on bool) { v.on.Store(on) }
+func (v *hurry) Hurry(upTo event.LSN) { v.upTo.Store(uint64(upTo)) }
 
 // next seals the oldest chapter, if it is time.
 func (v *sealing) next(ctx context.Context) (bool, error) {
@@ -92,7 +92,7 @@ func (v *sealing) due() (c format.Chapter, end format.Mark, ok bool) {
 	p.mu.RLock()
 	leads := p.writer != nil && p.poison == nil
 	p.mu.RUnlock()
-	if age := opts.Now().Sub(time.UnixMilli(list[1].Created)); !leads || opts.SealAfter > 0 && !p.hurry.on.Load() && age < opts.SealAfter {
+	if age := opts.Now().Sub(time.UnixMilli(list[1].Created)); !leads || opts.SealAfter > 0 && list[1].First > event.LSN(p.hurry.upTo.Load()) && age < opts.SealAfter {
 		return c, end, false
 	}
 	return list[0], format.Mark{LSN: list[1].First, Chain: list[1].Chain}, true
@@ -137,11 +137,11 @@ func (v *sealing) seal(ctx context.Context, c format.Chapter, end format.Mark) e
 		_ = v.removeChapter(filepath.Join("wal", format.ChapterName(c.ID)))
 	}
 	if err := v.relist(func(m *format.Manifest) {
-		m.Sealed, m.Chapters = append(slices.Clip(m.Sealed), k.named), slices.Clone(m.Chapters[1:])
+		m.Sealed, m.Before, m.Chapters = append(slices.Clip(m.Sealed), k.named), format.Run{}, slices.Clone(m.Chapters[1:])
 	}); err != nil {
 		return err
 	}
-	v.tip = tip{k.named.Epoch, boot}
+	v.tip = format.Run{Epoch: k.named.Epoch, Boot: boot}
 	v.replaceSegments(r.segments, []*segment{{chapter: c.ID, base: c.First, end: end.LSN, kind: k}})
 	raw := int64(end.LSN - c.First)
 	p.store.opts.Logger.Info("chapter sealed", "partition", p.id, "chapter", c.ID, "file", k.path(), "bytes", raw, "sealed", k.named.Size,
@@ -332,11 +332,11 @@ type chapterReader struct {
 }
 
 // write writes the sealed file.
-func (r *chapterReader) write(ctx context.Context, to *pacedWriter, k *sealedKind, from tip) (sealed.Footer, error) {
+func (r *chapterReader) write(ctx context.Context, to *pacedWriter, k *sealedKind, from format.Run) (sealed.Footer, error) {
 	head := sealed.Header{
 		Partition: k.partition, Tag: k.tag, Chapter: k.named.Chapter, Revision: k.named.Revision, First: k.named.First, End: k.named.End, Chain: k.named.Chain,
 	}
-	w, err := sealed.NewWriter(to, head, from.epoch, from.boot)
+	w, err := sealed.NewWriter(to, head, from.Epoch, from.Boot)
 	if err != nil {
 		return sealed.Footer{}, err
 	}
@@ -390,13 +390,13 @@ func (r *chapterReader) records(s *format.Scanner, off int64, h *format.Header) 
 }
 
 // frames calls each with every frame of the chapter, judged as a start judges it.
-func (r *chapterReader) frames(ctx context.Context, from tip, each func(s *format.Scanner, off int64, h *format.Header) error) error {
+func (r *chapterReader) frames(ctx context.Context, from format.Run, each func(s *format.Scanner, off int64, h *format.Header) error) error {
 	buf := windows.Get().(*[windowBytes]byte)
 	defer windows.Put(buf)
 	c := r.chapter
 	s := format.Scanner{
 		Win: format.Window{Buf: buf[:]}, Partition: r.p.id, Tag: r.p.store.tag, Chapter: c.ID, Fresh: true, LSN: c.First, Chain: c.Chain,
-		Epoch: from.epoch, Boot: from.boot, Index: 1,
+		Epoch: from.Epoch, Boot: from.Boot, Index: 1,
 	}
 	s.Each = func(off int64, h *format.Header) error { return each(&s, off, h) }
 	for _, seg := range r.segments {

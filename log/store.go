@@ -74,7 +74,7 @@ func (o Options) withDefaults(dir string) (Options, error) {
 	if !format.AreCapabilities(o.Capabilities) {
 		return o, fmt.Errorf("log: capabilities %q", o.Capabilities)
 	}
-	if len(o.BootID) > 64 {
+	if len(o.BootID) > format.MaxBoot {
 		return o, errors.New("log: boot id is too long")
 	}
 	return o, nil

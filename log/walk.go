@@ -55,8 +55,8 @@ type found struct {
 	cut      int64 // bytes behind the end in the last segment's file
 	stray    []string
 	temps    []string
-	remains  []string // what an interrupted sealing left: chapters and sealed files that are not the log
-	tip      tip
+	remains  []string   // what an interrupted sealing left: chapters and sealed files that are not the log
+	tip      format.Run // under way where the first chapter begins
 	fault    bool
 	report   Recovery
 	stop     event.Stop          // of the last run

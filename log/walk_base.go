@@ -77,7 +77,21 @@ func (w baseWalk) jump(named *format.SealedFile) bool {
 	return true
 }
 
-// removed reports whether a sealed file of a chapter has been removed, or is about to be: the manifest does not name it, and names later ones that
+// jumpUnsealed goes to where the first chapter begins, when those in front of it were removed unsealed.
+func (w baseWalk) jumpUnsealed() {
+	s, m := &w.scan, &w.out.manifest
+	if m.Before.Epoch == 0 {
+		return
+	}
+	c := m.Chapters[0]
+	s.LSN, s.Chain, s.Epoch, s.Boot, w.sure, w.chained, w.reigned = c.First, c.Chain, m.Before.Epoch, m.Before.Boot, true, true, true
+	if _, asked := s.Watch[s.LSN]; asked {
+		s.Watch[s.LSN] = format.Passed{There: true, Chain: s.Chain}
+	}
+	w.out.tip = m.Before
+}
+
+// removed reports whether a chapter, or the sealed file of one, has been removed, or is about to be: the manifest does not name it, and names later ones that
 // nothing need be in front of.
 func (w baseWalk) removed(chapter uint32) bool {
 	m := &w.out.manifest
@@ -86,5 +100,5 @@ func (w baseWalk) removed(chapter uint32) bool {
 			return m.Removed != 0 && chapter < s.Chapter
 		}
 	}
-	return false
+	return m.Before.Epoch != 0 && chapter < m.Chapters[0].ID
 }

@@ -26,6 +26,9 @@ func (w *walk) chapters(ctx context.Context, good bool) error {
 	if err != nil {
 		return err
 	}
+	if good {
+		(baseWalk{w}).jumpUnsealed()
+	}
 	for i, c := range list {
 		if w.bound.passed(c.First, good) {
 			break
@@ -82,7 +85,7 @@ func (w *walk) compare(list []format.Chapter, entries []disk.Entry, good bool) (
 		name := filepath.Join("wal", e.Name)
 		if id, ok := chapterID(e); ok && w.bound != nil && id > last {
 			continue // begun since
-		} else if ok && in.stands(id) {
+		} else if ok && (in.stands(id) || good && baseWalk(in).removed(id)) {
 			err = in.remainder(name)
 		} else if good && ok && id <= last && in.isEmpty(name) {
 			w.out.stray = append(w.out.stray, name)

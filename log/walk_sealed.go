@@ -17,12 +17,6 @@ import (
 // How a walk goes through the sealed files (log-format.md 5.3). A start believes them by their ends; a survey, and a walk that is to be
 // thorough, reads all of them as it reads chapters.
 
-// tip is where the sealed files end: what has to be known there to seal the chapter behind them.
-type tip struct {
-	epoch Epoch
-	boot  string
-}
-
 // sealedWalk is the part of a walk that does that.
 type sealedWalk struct{ *walk }
 
@@ -58,7 +52,7 @@ func (w sealedWalk) files(ctx context.Context, good bool) error {
 			return err
 		}
 	}
-	w.out.tip = tip{w.scan.Epoch, w.scan.Boot}
+	w.out.tip = format.Run{Epoch: w.scan.Epoch, Boot: w.scan.Boot}
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -22,7 +23,7 @@ const (
 	// historyEvery is how often the namespace looks for history that may go.
 	historyEvery = time.Minute
 	// hurryEvery is how often it looks while there is a hurry, if there is something new.
-	hurryEvery = time.Second
+	hurryEvery = 250 * time.Millisecond
 )
 
 // shortRetention is how long events have to be kept for history to be in no hurry, and shareNear how near to its share it may come: one part in
@@ -67,8 +68,9 @@ type grounds interface {
 	log() *slog.Logger
 	// compaction is a round in a partition.
 	compaction(id engine.PartitionID, keep keeps) (*compaction, error)
-	// hurry has a partition's chapters sealed as soon as they have ended, and a checkpoint for each of them, or not any more.
-	hurry(id engine.PartitionID, on bool)
+	// hurry has checkpoints of a partition follow each other closely, or not any more, and those of its chapters sealed as soon as they have ended that end at an LSN
+	// or before.
+	hurry(id engine.PartitionID, on bool, upTo event.LSN)
 	// reading are the bodies of a partition that receivers have been given and not read yet.
 	reading(ctx context.Context, id engine.PartitionID) ([]event.Blob, error)
 	// note puts down a fact of history in the catalogue's log.
@@ -105,10 +107,11 @@ func (s served) space() (total, free, low int64, err error) {
 	return store.Space()
 }
 
-// hurryBytes is how much log is written between two checkpoints where there is a hurry: one with each chapter that ends.
-const hurryBytes = 64 << 20
+// hurryBytes is how much log is written between two checkpoints where there is a hurry: a chapter that has ended goes when there is one from a moment later, when
+// messages of its last frames are over, too.
+const hurryBytes = 16 << 20
 
-func (s served) hurry(id engine.PartitionID, on bool) {
+func (s served) hurry(id engine.PartitionID, on bool, upTo event.LSN) {
 	t := s.slots[id].serves.Load()
 	if t == nil {
 		return
@@ -119,7 +122,7 @@ func (s served) hurry(id engine.PartitionID, on bool) {
 	}
 	t.loop.frames.checkpointer.wish.Store(wish)
 	if sealer, ok := t.log.(log.Sealer); ok {
-		sealer.Hurry(on)
+		sealer.Hurry(upTo)
 	}
 }
 
@@ -249,12 +252,35 @@ func (k *retention) announce(o *outlook, p *plan) {
 }
 
 // hurryUp has chapters sealed and checkpoints made without delay where history is kept for hardly any time, is near to its share, or the disk has
-// little room: what is to go has to be in sealed files, in front of a checkpoint.
+// little room: what is to go has to be in sealed files, in front of a checkpoint. Where nothing is kept of any chapter, only those are sealed that a
+// base from behind them did not let go: they have bodies that are needed.
 func (k *retention) hurryUp(logs map[engine.PartitionID]log.Partition, o *outlook) {
 	k.hurry = o.hasty()
-	for id := range logs {
-		k.of.hurry(id, k.hurry)
+	for id, p := range logs {
+		upTo := event.LSN(0)
+		switch {
+		case k.hurry && o.keepsNothing():
+			upTo = neededUpTo(id, p)
+		case k.hurry:
+			upTo = math.MaxUint64
+		}
+		k.of.hurry(id, k.hurry, upTo)
 	}
+}
+
+// neededUpTo is where the chapters end that are in front of the base and were not removed.
+func neededUpTo(id engine.PartitionID, p log.Partition) (upTo event.LSN) {
+	b, ok := p.(log.Bases)
+	if !ok {
+		return math.MaxUint64
+	}
+	base, _ := b.Base()
+	for _, f := range pending(id, p) {
+		if f.end < base.LSN {
+			upTo = f.end
+		}
+	}
+	return upTo
 }
 
 // pending are the chapters of a log that have ended and are not sealed yet.

@@ -29,7 +29,7 @@ type pastFile struct {
 	stored     int64      // bytes on the disk
 	bodies     int64      // bytes of bodies that it has
 	live       int64      // about how many of the bytes on the disk the state needs, which are no history
-	pending    bool       // it is a chapter that has ended and is not sealed yet: it counts, and cannot go
+	pending    bool       // it is of a chapter that has ended and is not sealed yet: it counts, and cannot go, unless nothing is kept
 	cold       bool       // it is there for bodies alone: its events went, and the log begins behind it
 	entities   []event.EntityID
 	withBodies []event.EntityID // entities of which it may have bodies that are kept
@@ -161,11 +161,15 @@ func (o *outlook) undoable(f *pastFile) bool {
 // plan says what may go.
 func (o *outlook) plan() plan {
 	p := plan{cuts: map[engine.PartitionID]event.LSN{}, forced: map[engine.PartitionID]event.CutCause{}}
-	stopped := map[engine.PartitionID]bool{}
+	stopped, whole := map[engine.PartitionID]bool{}, o.keepsNothing()
 	for i := range o.files {
 		f := &o.files[i]
 		if f.pending {
-			o.planPending(&p, f)
+			if whole && !stopped[f.partition] {
+				p.cut(f)
+			} else {
+				o.planPending(&p, f)
+			}
 			continue
 		}
 		if !stopped[f.partition] && !f.cold {
@@ -183,6 +187,19 @@ func (o *outlook) plan() plan {
 	p.bodies = slices.DeleteFunc(p.bodies, func(b bodyPlan) bool { return b.file.end <= p.cuts[b.file.partition] })
 	slices.SortStableFunc(p.bodies, func(a, b bodyPlan) int { return cmp.Compare(a.file.newest, b.file.newest) })
 	return p
+}
+
+// keepsNothing reports whether nothing that is over is kept, of whatever entity. Then chapters go as they are: which entities they are about does not matter, nor
+// how old they are.
+func (o *outlook) keepsNothing() bool {
+	if o.rules == nil {
+		return false
+	}
+	none := func(r event.Retention) bool { return r == event.KeepNone }
+	whole := o.rules.Whole().Policy
+	return none(whole.Events) && none(whole.Undo) && !slices.ContainsFunc(o.rules.Patterns, func(p index.PatternPolicy) bool {
+		return p.Policy.Events != 0 && !none(p.Policy.Events) || p.Policy.Undo != 0 && !none(p.Policy.Undo)
+	})
 }
 
 // planPending counts what of a chapter would go if it were sealed. Which entities it is about is not known: the policy of the namespace counts.

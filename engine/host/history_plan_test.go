@@ -105,6 +105,37 @@ func TestHistoryPlan(t *testing.T) {
 	}
 }
 
+// TestHistoryPlanOfChapters: chapters that are not sealed go only where nothing is kept of any entity: nobody knows which they are about. Behind a file that stays they stay.
+func TestHistoryPlanOfChapters(t *testing.T) {
+	t.Parallel()
+	for said, want := range map[string]string{
+		"none/unlimited/none":         "0:52 1:45",
+		"none/none/none two=-/-/none": "0:52 1:45",
+		"1ms/none/none":               "0:50 1:45",
+		"none/none/1ms":               "0:50 1:45",
+		"none/none/none two=1ms/-/-":  "0:50 1:45",
+		"none/none/none two=-/-/1ms":  "0:50 1:45",
+		"none/none/none two=-/1h/-":   "0:52 1:45",
+		"unlimited/none/none":         "",
+	} {
+		o := outlook{files: pasts(), now: 60 * planHour, rules: saidOf(t, said, planHour)}
+		for _, hour := range []event.Time{51, 52} {
+			o.files = slices.Insert(o.files, 5+int(hour-51), pastFile{partition: 0, first: event.LSN(508 + (hour-51)*100), end: event.LSN(608 + (hour-51)*100), newest: hour * planHour, stored: 100, pending: true})
+		}
+		o.said = func(id event.EntityID) event.HistoryPolicy { return o.rules.Said([]string{"", "one", "two"}[id]) }
+		p := o.plan()
+		if got := shownCuts(&o, &p); got != want {
+			t.Errorf("%s: cuts %q, not %q", said, got, want)
+		}
+	}
+	o := outlook{files: pasts(), now: 60 * planHour, need: 1 << 40, rules: saidOf(t, "unlimited/unlimited/unlimited", planHour)}
+	o.said = func(event.EntityID) event.HistoryPolicy { return o.rules.Whole().Policy }
+	o.files = slices.Insert(o.files, 5, pastFile{partition: 0, first: 508, end: 608, newest: 51 * planHour, stored: 100, pending: true})
+	if p := o.plan(); shownCuts(&o, &p) != "0:50 1:45" {
+		t.Errorf("low: cuts %q", shownCuts(&o, &p))
+	}
+}
+
 // What is older than an upgrade stays for a day after it, where only the defaults say that it goes.
 func TestHistoryGrace(t *testing.T) {
 	t.Parallel()

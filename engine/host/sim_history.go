@@ -71,7 +71,7 @@ func (s simGrounds) reading(_ context.Context, id engine.PartitionID) ([]event.B
 }
 
 // hurry does nothing: a simulation seals and saves when its seed says so.
-func (s simGrounds) hurry(engine.PartitionID, bool) {}
+func (s simGrounds) hurry(engine.PartitionID, bool, event.LSN) {}
 
 // note does nothing: the catalogue of a simulation is not told of its history.
 func (s simGrounds) note(context.Context, *event.HistoryCut) error { return nil }

@@ -16,7 +16,8 @@ import (
 // worthRatio is how many times its own size a base must free (decision 48), as checkpoints, too, must be worth their size.
 const worthRatio = 16
 
-// Cut gives the space of history back: it removes whole sealed files that end in front of a base, which is at or before upTo, except for those with a body that is still needed.
+// Cut gives the space of history back: it removes whole sealed files and chapters that end in front of a base, which is at or before upTo, except for those with a body that is still
+// needed, and for chapters behind such a one.
 // It makes the base from the newest usable checkpoint, when the log has none or when another one would free much more: 16 times the size of the base, or anything at all when
 // forced. It takes long, works beside the partition, which may be read and written meanwhile, and can be tried again after an error and after the process died. It returns how
 // many bytes were freed. An error that wraps [log.ErrHeld] or [log.ErrTooLittle] only says what stands in the way: nothing is wrong.
@@ -34,7 +35,7 @@ func Cut(ctx context.Context, p log.Partition, upTo event.LSN, forced bool) (fre
 	if err != nil {
 		return 0, err
 	}
-	return b.DropSealed(ctx, func(first, end event.LSN) bool {
+	return b.DropFiles(ctx, func(first, end event.LSN) bool {
 		return end > upTo && !mutant.On(mutant.CutBeyond) || c.wanted(first, end) // the base may be of a time when less was to be kept
 	})
 }
@@ -68,9 +69,21 @@ func (c *cut) next(upTo event.LSN, forced bool) (log.CheckpointInfo, bool) {
 // gain is how many bytes a base at an LSN would give back: of files that are not only there for their bodies.
 func (c *cut) gain(at event.LSN) (bytes int64) {
 	first, _ := c.log.Bounds()
-	for _, s := range c.log.Segments() {
-		if s.First >= first && s.End <= at {
+	list := c.log.Segments()
+	chapter := int64(0) // bytes of the one that is not sealed, as far as the loop has come
+	for i, s := range list {
+		switch {
+		case s.First < first:
+		case s.Sealed > 0 && s.End <= at:
 			bytes += s.Sealed
+		case s.Sealed == 0:
+			chapter += int64(s.End - s.First)
+			if i+1 < len(list) && list[i+1].Chapter != s.Chapter {
+				if s.End <= at {
+					bytes += chapter
+				}
+				chapter = 0
+			}
 		}
 	}
 	return bytes

@@ -26,10 +26,11 @@ func TestCutErrorAtEveryCall(t *testing.T) {
 		"dropped pages": {Err: syscall.EIO, DropPages: true},
 	}
 	for _, kind := range slices.Sorted(maps.Keys(faults)) {
-		for _, cuts := range []int{0, 1, 2} { // that went well before: the first base, another one, files that were kept
-			t.Run(fmt.Sprintf("%s/cut %d", kind, cuts+1), func(t *testing.T) {
+		for i := range 6 {
+			cuts, raw := i/2, i%2 == 1 // cuts that went well before: the first base, another one, files that were kept
+			t.Run(fmt.Sprintf("%s/cut %d/unsealed %v", kind, cuts+1, raw), func(t *testing.T) {
 				t.Parallel()
-				e := faultyCut{t: t, kind: kind, fault: faults[kind], cuts: cuts}
+				e := faultyCut{t: t, kind: kind, fault: faults[kind], cuts: cuts, raw: raw}
 				for k := 1; e.at(k); k++ {
 				}
 				t.Logf("%d calls, %d named, %d of them ended the log", e.failed, e.named, e.ended)
@@ -47,6 +48,7 @@ type faultyCut struct {
 	kind  string
 	fault faultfs.Fault
 	cuts  int
+	raw   bool
 
 	failed, named, ended int
 }
@@ -54,6 +56,7 @@ type faultyCut struct {
 // at has the k-th call fail, and reports whether there was one.
 func (e *faultyCut) at(k int) bool {
 	c := newCutting(e.t, fmt.Sprintf("%s at call %d of cut %d", e.kind, k, e.cuts+1), 1)
+	c.raw = e.raw
 	c.must(c.open())
 	w, err := c.part.Lead(e.t.Context())
 	c.must(err)

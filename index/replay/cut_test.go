@@ -39,6 +39,8 @@ type cutting struct {
 	acked  int    // records that last
 	bodies map[event.Position]string
 	freed  int64
+	raw    bool // chapters are mostly not sealed when history is cut
+	rounds int
 
 	store log.Store
 	part  log.Partition
@@ -189,11 +191,14 @@ func (c *cutting) round() error {
 		_, err := w.Write(c.x.Encode(nil))
 		return err
 	})
-	if err != nil {
+	if c.rounds++; err != nil || c.raw && c.rounds%3 != 0 {
 		return err
 	}
 	return c.seal()
 }
+
+// kinds are the ways in which chapters go: sealed, and as they are.
+var kinds = map[string]bool{"sealed": false, "unsealed": true}
 
 func (c *cutting) seal() error {
 	for more := true; more; {
@@ -250,8 +255,9 @@ func (c *cutting) tidy() {
 // Cut gives back what is before a base, keeps bodies that are needed, and all is as it was.
 func TestCut(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(6) {
+	for seed := range uint64(12) {
 		c := newCutting(t, fmt.Sprint("seed ", seed), seed)
+		c.raw = seed%2 == 1
 		if err := c.lives(); err != nil {
 			c.failf("%v", err)
 		}
@@ -276,7 +282,18 @@ func TestCut(t *testing.T) {
 // state that a log gives whose history was never cut.
 func TestCutCrashAtEveryCall(t *testing.T) {
 	t.Parallel()
+	for name, raw := range kinds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			crashAtEveryCall(t, raw)
+		})
+	}
+}
+
+func crashAtEveryCall(t *testing.T, raw bool) {
+	t.Helper()
 	c := newCutting(t, "", 1)
+	c.raw = raw
 	if err := c.lives(); err != nil {
 		c.failf("%v", err)
 	}
@@ -293,6 +310,7 @@ func TestCutCrashAtEveryCall(t *testing.T) {
 				mode = faultfs.Kill
 			}
 			c := newCutting(t, fmt.Sprintf("%v at call %d, variant %d", mode, k, v), 1)
+			c.raw = raw
 			c.fs.CrashAt(k)
 			if err := c.lives(); err == nil {
 				break
@@ -476,6 +494,41 @@ func TestCutBodiesAreErased(t *testing.T) {
 	}
 	if gone == 0 {
 		t.Error("none is gone")
+	}
+}
+
+// The frame that says in which boot a run began may be in a chapter that went unsealed; a start knows it all the same, and so does the sealed file of the next chapter.
+func TestCutKnowsTheBoot(t *testing.T) {
+	t.Parallel()
+	for _, sealed := range []bool{false, true} {
+		c := newCutting(t, fmt.Sprint("sealed ", sealed), 9)
+		c.raw, c.boot = true, 7
+		c.must(c.open())
+		w, err := c.part.Lead(t.Context())
+		c.must(err)
+		c.w = w.(log.ManualWriter)
+		for c.freed == 0 {
+			c.must(c.round())
+			n, err := replay.Cut(t.Context(), c.part, c.w.Durable(), true)
+			if c.freed += n; err != nil && !errors.Is(err, log.ErrTooLittle) {
+				t.Fatal(err)
+			}
+		}
+		if first, _ := c.part.Bounds(); first <= 8 || slices.ContainsFunc(c.part.Segments(), func(s log.SegmentInfo) bool { return s.Sealed > 0 }) {
+			t.Fatalf("log begins at %d: %v", first, c.part.Segments())
+		}
+		if sealed {
+			c.must(c.write(25), c.seal())
+		}
+		fs := c.fs
+		for boot, want := range map[int]event.Stop{7: event.StopKilled, 8: event.StopCrash} {
+			c.fs, c.boot = fs.Crash(rand.New(rand.NewPCG(1, 1)), faultfs.Kill), boot
+			c.must(c.open())
+			if got := c.part.LastStop(); got != want {
+				t.Errorf("sealed %v, boot %d: the last run ended by %v, not %v", sealed, boot, got, want)
+			}
+			c.must(c.store.Close())
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package format
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"fmt"
 
@@ -34,7 +35,17 @@ type Manifest struct {
 	Removed    event.LSN // from here on there are no gaps; 0: nothing has been removed
 	Base       BaseFile
 	Sealed     []SealedFile
+	Before     Run // that was under way where the first chapter begins, if those in front of it were removed unsealed; else zero: a sealed file or a frame says it
 	Chapters   []Chapter
+}
+
+// MaxBoot is how long a boot id may be, bytes.
+const MaxBoot = 64
+
+// Run is what has to be known of the run that is under way at a place, to go on there.
+type Run struct {
+	Epoch Epoch
+	Boot  string // id of the boot in which it began
 }
 
 // Begin is the LSN from which on nothing is missing from the log.
@@ -58,8 +69,10 @@ func (m *Manifest) First() (event.LSN, uint32) {
 const (
 	plainManifest  = 1
 	sealedManifest = 2
+	gapManifest    = 3  // chapters in front of those that are there were removed unsealed
 	manifestHead   = 72 // bytes of fields in front of the sealed files
 	sealedRow      = 80
+	runRow         = 16 + MaxBoot
 )
 
 // Encode returns the contents of the file.
@@ -67,7 +80,9 @@ func (m *Manifest) Encode(part PartitionID, tag uint32) []byte {
 	p := le.AppendUint64(nil, m.Generation)
 	version := uint16(plainManifest)
 	if len(m.Sealed) > 0 || m.Removed != 0 || m.Base.LSN != 0 {
-		version = sealedManifest
+		if version = sealedManifest; m.Before.Epoch != 0 {
+			version = gapManifest
+		}
 		p = le.AppendUint64(p, uint64(m.Removed))
 		p = le.AppendUint64(p, uint64(m.Base.LSN))
 		p = le.AppendUint64(p, uint64(m.Base.Size))
@@ -86,6 +101,13 @@ func (m *Manifest) Encode(part PartitionID, tag uint32) []byte {
 		p = le.AppendUint64(p, uint64(s.Size))
 		p = append(p, s.Footer[:]...)
 	}
+	if version == gapManifest {
+		p = le.AppendUint64(p, uint64(m.Before.Epoch))
+		p = le.AppendUint32(p, uint32(len(m.Before.Boot)))
+		p = le.AppendUint32(p, 0)
+		p = append(p, m.Before.Boot...)
+		p = append(p, make([]byte, MaxBoot-len(m.Before.Boot))...)
+	}
 	for _, c := range m.Chapters {
 		p = le.AppendUint32(p, c.ID)
 		p = le.AppendUint32(p, c.Chain)
@@ -99,7 +121,7 @@ func (m *Manifest) Encode(part PartitionID, tag uint32) []byte {
 
 // DecodeManifest reads the contents of the file.
 func DecodeManifest(file []byte, part PartitionID, tag uint32) (Manifest, error) {
-	p, err := openUpTo(file, "LBMF", sealedManifest, part, tag)
+	p, err := openUpTo(file, "LBMF", gapManifest, part, tag)
 	if err != nil {
 		return Manifest{}, err
 	}
@@ -108,10 +130,15 @@ func DecodeManifest(file []byte, part PartitionID, tag uint32) (Manifest, error)
 	}
 	m := Manifest{Generation: le.Uint64(p)}
 	p = p[8:]
-	if le.Uint16(file[4:]) == sealedManifest {
-		if p, err = m.decodeSealed(p); err != nil {
-			return Manifest{}, err
-		}
+	version := le.Uint16(file[4:])
+	if version >= sealedManifest {
+		p, err = m.decodeSealed(p)
+	}
+	if err == nil && version == gapManifest {
+		p, err = m.decodeBefore(p)
+	}
+	if err != nil {
+		return Manifest{}, err
 	}
 	if len(p)%chapterRow != 0 {
 		return Manifest{}, fmt.Errorf("%w: length", ErrDamaged)
@@ -126,16 +153,46 @@ func DecodeManifest(file []byte, part PartitionID, tag uint32) (Manifest, error)
 		}
 		m.Chapters = append(m.Chapters, c)
 	}
-	if n := len(m.Sealed); n > 0 {
-		last := m.Sealed[n-1]
-		if len(m.Chapters) == 0 || m.Chapters[0].ID <= last.Chapter || m.Chapters[0].First != last.End || m.Chapters[0].Chain != last.Last {
-			return Manifest{}, fmt.Errorf("%w: the chapters do not follow the sealed files", ErrDamaged)
-		}
+	if !m.continues() {
+		return Manifest{}, fmt.Errorf("%w: the chapters do not follow the sealed files", ErrDamaged)
 	}
 	if b := m.Base; b.LSN != 0 && b.LSN < m.Begin() || b.LSN == 0 && (m.Removed != 0 || b != BaseFile{}) || b.Size < 0 || b.LSN%8 != 0 {
 		return Manifest{}, fmt.Errorf("%w: the base does not fit what was removed", ErrDamaged)
 	}
 	return m, nil
+}
+
+// continues reports whether the chapters can stand behind the sealed files.
+func (m *Manifest) continues() bool {
+	n, gap := len(m.Sealed), m.Before.Epoch != 0
+	if n == 0 && !gap {
+		return true
+	}
+	if len(m.Chapters) == 0 {
+		return false
+	}
+	c := m.Chapters[0]
+	if gap && c.First != m.Removed {
+		return false
+	}
+	if n == 0 {
+		return true
+	}
+	last := m.Sealed[n-1]
+	return c.ID > last.Chapter && (c.First == last.End && c.Chain == last.Last || gap && c.First > last.End && m.Before.Epoch >= last.Epoch)
+}
+
+// decodeBefore reads what version 3 has between the sealed files and the chapters.
+func (m *Manifest) decodeBefore(p []byte) (chapters []byte, err error) {
+	if len(p) < runRow {
+		return nil, fmt.Errorf("%w: length", ErrDamaged)
+	}
+	boot, n := p[16:runRow], le.Uint32(p[8:])
+	if n > MaxBoot || le.Uint32(p[12:]) != 0 || le.Uint64(p) == 0 || len(bytes.Trim(boot[n:], "\x00")) > 0 {
+		return nil, fmt.Errorf("%w: the run before the first chapter", ErrDamaged)
+	}
+	m.Before = Run{Epoch(le.Uint64(p)), string(boot[:n])}
+	return p[runRow:], nil
 }
 
 // decodeSealed reads what version 2 has in front of the chapters.

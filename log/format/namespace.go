@@ -57,10 +57,11 @@ const (
 	Sealed       = "sealed"
 	Slice        = "slice"
 	Transactions = "transactions"
+	Unsealed     = "unsealed"
 )
 
 // Capabilities are the words that this version knows, in ascending order.
-var Capabilities = []string{Backups, Bases, Cuts, Erasures, Fences, Moves, Partitioned, Policies, Sealed, Slice, Transactions}
+var Capabilities = []string{Backups, Bases, Cuts, Erasures, Fences, Moves, Partitioned, Policies, Sealed, Slice, Transactions, Unsealed}
 
 // namespaceFile is namespace.json. The first five members are those of every format.
 type namespaceFile struct {

@@ -19,7 +19,7 @@ const (
 	partSize   = 48
 	partsAt    = 224
 	bootAt     = 152
-	maxBoot    = 64
+	maxBoot    = format.MaxBoot
 )
 
 var le = binary.LittleEndian

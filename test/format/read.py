@@ -21,7 +21,7 @@ import sealed
 from records import Unknown, crc, events, uvarint
 
 KNOWN_FORMATS = (1, 2)
-KNOWN_CAPABILITIES = ("backups", "base", "cuts", "erasures", "fences", "moves", "partitioned", "policies", "sealed", "slice", "transactions")
+KNOWN_CAPABILITIES = ("backups", "base", "cuts", "erasures", "fences", "moves", "partitioned", "policies", "sealed", "slice", "transactions", "unsealed")
 EVENTS, EPOCH_START, SKIP = 1, 2, 3
 
 
@@ -195,8 +195,9 @@ class Partition:
     def frames(self):
         """Yields (frame, file, offset) up to the end of the log, or raises Damage."""
         manifest = os.path.join(self.directory, "manifest")
-        version, fields = small(manifest, b"LBMF", self.number, self.tag, (1, 2))
-        removed, base, files, rest = (read_sealed_list(fields, manifest) if version == 2 else (0, None, [], fields[8:]))
+        version, fields = small(manifest, b"LBMF", self.number, self.tag, (1, 2, 3))
+        removed, base, files, rest = (read_sealed_list(fields, manifest) if version > 1 else (0, None, [], fields[8:]))
+        run, rest = (rest[:80], rest[80:]) if version == 3 else (None, rest)
         chapters = list(struct.iter_unpack("<IIQQII", rest))
         self.read_notes()
         if base:
@@ -207,11 +208,15 @@ class Partition:
             else:  # it is kept for bodies alone, and may have gaps around it
                 self.sealed_bytes(named)
                 self.lsn, self.chain, self.epoch = named.end, named.last, named.epoch
+        if run:  # chapters in front of the first one were removed as they were
+            self.lsn, self.chain = chapters[0][2], chapters[0][1]
+            self.epoch, length = struct.unpack_from("<QI", run)
+            self.boot = run[16:16 + length]
         self.pass_boundary()
         wal = os.path.join(self.directory, "wal")
         listed = {f"{chapter[0]:010d}" for chapter in chapters} | {f"{named.chapter:010d}" for named in files}  # of these remains may be there
         for name in entries(wal):
-            if name not in listed and any(os.path.getsize(os.path.join(wal, name, f)) for f in entries(os.path.join(wal, name))):
+            if name not in listed and not (run and name < f"{chapters[0][0]:010d}") and any(os.path.getsize(os.path.join(wal, name, f)) for f in entries(os.path.join(wal, name))):
                 raise Damage("the manifest does not list it", os.path.join(wal, name))
         for i, (number, chain, first, *_) in enumerate(chapters):
             directory = os.path.join(wal, f"{number:010d}")
