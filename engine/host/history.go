@@ -69,7 +69,7 @@ type grounds interface {
 	compaction(id engine.PartitionID, keep keeps) (*compaction, error)
 	// hurry has a partition's chapters sealed as soon as they have ended, and a checkpoint for each of them, or not any more.
 	hurry(id engine.PartitionID, on bool)
-	// reading are the bodies of a partition that receivers have been given and not read yet.
+	// reading are the bodies of a partition that are still to be read.
 	reading(ctx context.Context, id engine.PartitionID) ([]event.Blob, error)
 	// note puts down a fact of history in the catalogue's log.
 	note(ctx context.Context, fact *event.HistoryCut) error

@@ -156,6 +156,7 @@ const (
 
 	RevisionBefore   Bug = "K1" // a sealed file is removed before the manifest names what takes its place
 	ReadingForgotten Bug = "K5" // what was given without a lock and is not read yet keeps no body
+	AnswerForgotten  Bug = "K7" // what a reply points to and is not read yet keeps no body
 	NeedsWritten     Bug = "K2" // what is needed is taken from a state that may not last
 	ChangesDropped   Bug = "C3" // property changes count as needed by nobody
 	StatesDropped    Bug = "K3" // states of sessions count as needed by nobody

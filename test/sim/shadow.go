@@ -20,7 +20,8 @@ type ask struct {
 	tokens []model.Token // to settle or renew, or never sent (opDetach)
 	how    model.Outcome
 	change model.Change
-	read   []int // bytes of the messages beside their bodies; nil: not looked at
+	read   []int        // bytes of the messages beside their bodies; nil: not looked at
+	done   *atomic.Bool // its client has read what the answer points to
 	sent   []*sent
 	to     *queue // that what is sent is for, through q; nil: it stays
 	limit  uint32

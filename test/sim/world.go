@@ -459,7 +459,8 @@ func (w *world) turn(p *part, asks []*ask) {
 func (w *world) beginTurn(p *part, asks []*ask) {
 	requests := make([]engine.Request, len(asks))
 	for i, a := range asks {
-		requests[i] = engine.Request{Command: a.cmd, Sink: p, Tag: a.tag}
+		a.done = new(atomic.Bool)
+		requests[i] = engine.Request{Command: a.cmd, Sink: p, Tag: a.tag, Read: a.done}
 	}
 	now := w.now(p)
 	w.note("turn", int64(p.id), int64(len(asks)), now)
