@@ -205,6 +205,7 @@ func (w *world) cut(ctx context.Context, l log.Partition, upTo event.LSN, forced
 	if !forced {
 		w.mayGo(p, upTo)
 	}
+	w.spaces.forRoom = w.spaces.forRoom || forced && w.spaces.need
 	was, _ := p.plog.(log.Bases).Base()
 	freed, err = replay.Cut(ctx, l, upTo, forced || w.o.eager)
 	if is, _ := p.plog.(log.Bases).Base(); is.LSN != was.LSN {
