@@ -17,6 +17,8 @@ type Request struct {
 	Command Command
 	Sink    Sink   // gets the reply; nil: nobody does
 	Tag     uint64 // given back with the reply
+	// Read is set by the sender when it has read the bodies that the reply points to, or never will. The log keeps them until then; nil: it does not.
+	Read *atomic.Bool
 }
 
 // Sink takes replies. Post is called by a partition's goroutine: it must not block and must not keep the slice.

@@ -50,8 +50,11 @@ func newCheckpointer(plog log.Checkpoints, x *index.Index, opts LoopOptions) che
 	if s.every == 0 {
 		s.every = defaultCheckpointBytes
 	}
-	if cs := plog.Checkpoints(); len(cs) > 0 {
-		s.newest = cs[0].LSN
+	for _, c := range plog.Checkpoints() {
+		if ofToday(plog, c.LSN) { // one of another version is of no use to a start, and no base can be made of it
+			s.newest = c.LSN
+			break
+		}
 	}
 	return s
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"math"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/index/replay"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -41,12 +43,13 @@ type retention struct {
 	of  grounds
 	cut func(ctx context.Context, p log.Partition, upTo event.LSN, forced bool) (freed int64, err error)
 
-	files map[string]pastFile           // by name: a sealed file does not change
-	tried map[engine.PartitionID]string // what [standing] was when nothing could be cut
-	began bool                          // it was said how much would go
-	hurry bool                          // chapters are sealed at once, and checkpoints follow each other closely
-	seen  string                        // what there was at the last look
-	aside func(func())                  // runs something beside this goroutine, or at once
+	files  map[string]pastFile                       // by name: a sealed file does not change
+	usable map[engine.PartitionID]map[event.LSN]bool // whether a base can be made of a checkpoint
+	tried  map[engine.PartitionID]string             // what [standing] was when nothing could be cut
+	began  bool                                      // it was said how much would go
+	hurry  bool                                      // chapters are sealed at once, and checkpoints follow each other closely
+	seen   string                                    // what there was at the last look
+	aside  func(func())                              // runs something beside this goroutine, or at once
 
 	undo map[engine.PartitionID]*removals // belongs to the goroutine that drops bodies
 
@@ -71,7 +74,7 @@ type grounds interface {
 	// hurry has checkpoints of a partition follow each other closely, or not any more, and those of its chapters sealed as soon as they have ended that end at an LSN
 	// or before.
 	hurry(id engine.PartitionID, on bool, upTo event.LSN)
-	// reading are the bodies of a partition that receivers have been given and not read yet.
+	// reading are the bodies of a partition that are still to be read.
 	reading(ctx context.Context, id engine.PartitionID) ([]event.Blob, error)
 	// note puts down a fact of history in the catalogue's log.
 	note(ctx context.Context, fact *event.HistoryCut) error
@@ -79,7 +82,8 @@ type grounds interface {
 
 func newRetention(of grounds) *retention {
 	return &retention{of: of, cut: replay.Cut, files: map[string]pastFile{}, said: map[engine.PartitionID]string{}, tried: map[engine.PartitionID]string{},
-		undo: map[engine.PartitionID]*removals{}, later: map[string]event.Time{}, aside: func(do func()) { do() }}
+		usable: map[engine.PartitionID]map[event.LSN]bool{},
+		undo:   map[engine.PartitionID]*removals{}, later: map[string]event.Time{}, aside: func(do func()) { do() }}
 }
 
 // served are the grounds of a namespace.
@@ -144,7 +148,7 @@ func (k *retention) run(ctx context.Context) {
 	var next time.Time
 	for ctx.Err() == nil {
 		now := time.Now()
-		if _, need := k.room(); !now.Before(next) || (need > 0 || k.hurry) && k.news() {
+		if _, need := k.room(); !now.Before(next) || need > 0 && !k.hurry || k.hurry && k.news() {
 			k.look(ctx)
 			next = now.Add(historyEvery)
 		}
@@ -169,14 +173,20 @@ func (k *retention) there(logs map[engine.PartitionID]log.Partition) string {
 		if c := logs[id].Checkpoints(); len(c) > 0 {
 			newest = c[0].LSN
 		}
-		fmt.Fprint(&b, id, " ", len(list), " ", list[0].First, " ", list[len(list)-1].First, " ", newest, "; ")
+		sealed := 0
+		for _, s := range list {
+			if s.Sealed > 0 {
+				sealed++
+			}
+		}
+		fmt.Fprint(&b, id, " ", len(list), " ", sealed, " ", list[0].First, " ", list[len(list)-1].First, " ", newest, "; ")
 	}
 	return b.String()
 }
 
 // look has what may go given back, what gains most first.
 func (k *retention) look(ctx context.Context) {
-	o := outlook{now: k.of.Now(), rules: k.of.HistoryPolicies(), said: k.policies()}
+	o := outlook{now: k.of.Now(), rules: k.of.HistoryPolicies(), said: k.policies(), bases: map[engine.PartitionID][]event.LSN{}}
 	if o.rules == nil {
 		return
 	}
@@ -202,6 +212,7 @@ func (k *retention) look(ctx context.Context) {
 		for _, c := range p.Checkpoints() {
 			o.saved += c.Stored
 		}
+		o.bases[id] = k.bases(id, p)
 	}
 	k.forget(o.files)
 	k.hurryUp(logs, &o)
@@ -217,6 +228,11 @@ func (k *retention) look(ctx context.Context) {
 		k.announce(&o, &p)
 	}
 	k.cutAll(ctx, logs, &o, &p)
+	for _, b := range p.uncut {
+		if k.tried[b.file.partition] != "" { // no checkpoint there is worth a base
+			p.bodies = append(p.bodies, b)
+		}
+	}
 	if len(p.bodies) == 0 || !k.drops(true) {
 		return
 	}
@@ -224,6 +240,36 @@ func (k *retention) look(ctx context.Context) {
 		defer k.drops(false)
 		k.dropAll(ctx, logs, &o, &p)
 	})
+}
+
+// bases are where a log has checkpoints that a base can be made of: states in the encoding of this version.
+func (k *retention) bases(id engine.PartitionID, p log.Partition) (list []event.LSN) {
+	was := k.usable[id]
+	now := map[event.LSN]bool{}
+	for _, c := range p.Checkpoints() {
+		usable, known := was[c.LSN]
+		if !known {
+			usable = ofToday(p, c.LSN)
+		}
+		if now[c.LSN] = usable; usable {
+			list = append(list, c.LSN)
+		}
+	}
+	k.usable[id] = now
+	slices.Sort(list)
+	return list
+}
+
+// ofToday reports whether a checkpoint is in the encoding of this version.
+func ofToday(p log.Checkpoints, at event.LSN) bool {
+	r, err := p.OpenCheckpoint(at)
+	if err != nil {
+		return false
+	}
+	defer r.Close()
+	var first [1]byte
+	_, err = io.ReadFull(r, first[:])
+	return err == nil && first[0] == index.EncodingVersion
 }
 
 // drops notes that a goroutine has begun to drop bodies, or has ended, and reports whether that was news.

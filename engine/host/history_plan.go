@@ -43,6 +43,7 @@ type outlook struct {
 	rules     *engine.HistoryPolicies                  // nil: nothing was said
 	disk      int64                                    // bytes that it has in all; 0: nobody knows
 	saved     int64                                    // bytes of checkpoints, which are part of history
+	bases     map[engine.PartitionID][]event.LSN       // where there are checkpoints that a base can be made of, ascending
 	graceless bool                                     // as if there had been no upgrade
 	need      int64                                    // bytes that are to be given back since it has little room; 0: it has enough
 }
@@ -51,6 +52,7 @@ type outlook struct {
 type plan struct {
 	cuts    map[engine.PartitionID]event.LSN      // the events below go, by whole files
 	bodies  []bodyPlan                            // which bodies go, oldest first
+	uncut   []bodyPlan                            // and which do from files that may go whole, where those cannot be cut yet
 	forced  map[engine.PartitionID]event.CutCause // why more goes than retentions let go
 	bytes   int64                                 // of the files that may go whole
 	pending int64                                 // of chapters that would go, and are not sealed yet
@@ -120,17 +122,28 @@ func (o *outlook) may(said, byDefault event.Retention, f *pastFile) bool {
 
 // keeps says what keeps the events of a file: the entity and its retention; "": nothing does.
 func (o *outlook) keeps(f *pastFile) string {
-	byDefault := index.DefaultHistory.Policy
-	for _, id := range f.entities {
+	byDefault, entities := index.DefaultHistory.Policy, f.entities
+	if len(entities) == 0 { // it has no events, and what is kept of nobody is the namespace's
+		entities = []event.EntityID{0}
+	}
+	for _, id := range entities {
 		p := o.said(id)
 		if !o.may(p.Events, byDefault.Events, f) {
-			return fmt.Sprintf("events of entity %d, kept %v", id, cmp.Or(p.Events, byDefault.Events))
+			return fmt.Sprintf("events of entity %d, kept %s", id, o.kept(p.Events, byDefault.Events, f))
 		}
 		if !o.may(p.Undo, byDefault.Undo, f) && !mutant.On(mutant.UndoForgotten) {
-			return fmt.Sprintf("undo of entity %d, kept %v", id, cmp.Or(p.Undo, byDefault.Undo))
+			return fmt.Sprintf("undo of entity %d, kept %s", id, o.kept(p.Undo, byDefault.Undo, f))
 		}
 	}
 	return ""
+}
+
+// kept says for how long something of a file is kept that may not go.
+func (o *outlook) kept(said, byDefault event.Retention, f *pastFile) string {
+	if r := cmp.Or(said, byDefault); !r.Over(f.newest, o.now) {
+		return r.String()
+	}
+	return "for a day after the upgrade"
 }
 
 // undo is how long what was removed of an entity may be wanted back.
@@ -173,18 +186,23 @@ func (o *outlook) plan() plan {
 			continue
 		}
 		if !stopped[f.partition] && !f.cold {
-			why := o.keeps(f)
-			if why == "" {
+			if why := o.keeps(f); why == "" {
 				p.cut(f)
-				continue
+			} else {
+				stopped[f.partition] = true
+				p.held = append(p.held, fmt.Sprintf("partition %d: %s: %s", f.partition, f.name, why))
 			}
-			stopped[f.partition] = true
-			p.held = append(p.held, fmt.Sprintf("partition %d: %s: %s", f.partition, f.name, why))
 		}
 		o.planBodies(&p, f)
 	}
 	o.makeRoom(&p)
-	p.bodies = slices.DeleteFunc(p.bodies, func(b bodyPlan) bool { return b.file.end <= p.cuts[b.file.partition] })
+	p.bodies = slices.DeleteFunc(p.bodies, func(b bodyPlan) bool {
+		whole := !b.file.cold && b.file.end <= p.cuts[b.file.partition]
+		if whole && !mutant.On(mutant.CutAloneFrees) {
+			p.uncut = append(p.uncut, b)
+		}
+		return whole || mutant.On(mutant.CutAloneFrees) && b.file.end <= p.cuts[b.file.partition]
+	})
 	slices.SortStableFunc(p.bodies, func(a, b bodyPlan) int { return cmp.Compare(a.file.newest, b.file.newest) })
 	return p
 }
@@ -298,12 +316,41 @@ func (o *outlook) makeRoom(p *plan) {
 			case !undone && o.undoable(f), low <= 0 && o.spared(f):
 				stopped[f.partition] = true
 			default:
-				p.cut(f)
+				with := o.upToBase(rest[i:])
+				if !undone && slices.ContainsFunc(with, func(f pastFile) bool { return o.undoable(&f) }) ||
+					low <= 0 && slices.ContainsFunc(with, func(f pastFile) bool { return o.spared(&f) }) {
+					stopped[f.partition] = true
+					continue
+				}
 				if p.forced[f.partition] = event.CutForShare; low > 0 {
 					p.forced[f.partition] = event.CutForRoom
 				}
-				low, over = low-f.past(), over-f.past()
+				for j := range with {
+					p.cut(&with[j])
+					low, over = low-with[j].past(), over-with[j].past()
+				}
 			}
 		}
 	}
+}
+
+// upToBase is the first of some files, with those behind it in its partition that have to go as well: up to the next place where a base can be made. Without them nothing
+// would go. Where there is no such place yet, it is the one file.
+func (o *outlook) upToBase(files []pastFile) []pastFile {
+	id := files[0].partition
+	at, _ := slices.BinarySearch(o.bases[id], files[0].end)
+	if at == len(o.bases[id]) || mutant.On(mutant.CutNoFurther) {
+		return files[:1]
+	}
+	base := o.bases[id][at]
+	var with []pastFile
+	for _, f := range files {
+		if f.partition != id {
+			continue
+		}
+		if with = append(with, f); f.end >= base {
+			return with
+		}
+	}
+	return files[:1]
 }

@@ -47,6 +47,7 @@ func TestHistoryPlan(t *testing.T) {
 		cause  event.CutCause // of one of the cuts
 		now    int            // hour; 0: 60
 		held   string         // in one of the lines
+		bases  []event.LSN    // of partition 0
 	}{
 		"nothing is said":                       {bodies: "0-10:1 1-15:1 0-20:1 0-30:1,2", held: "events of entity 1, kept 7d"},
 		"nothing is said, small disk":           {disk: 1000, cuts: "0:40 1:45", bodies: "", forced: true, cause: event.CutForShare},
@@ -69,6 +70,10 @@ func TestHistoryPlan(t *testing.T) {
 		"a share after what may go anyway":      {said: "35h/unlimited/none share=43", disk: 1000, cuts: "0:20 1:15", held: "kept 35h"},
 		"a share, more than may go":             {said: "35h/unlimited/none share=20", disk: 1000, cuts: "0:40 1:45", forced: true},
 		"low":                                   {said: "unlimited/unlimited/unlimited", need: 250, disk: 10_000, cuts: "0:20 1:15", forced: true, cause: event.CutForRoom},
+		"low, and a base behind what is needed": {said: "unlimited/unlimited/unlimited", need: 50, disk: 10_000, bases: []event.LSN{300}, cuts: "0:30", forced: true, cause: event.CutForRoom},
+		"low, and a base in front of it":        {said: "unlimited/unlimited/unlimited", need: 50, disk: 10_000, bases: []event.LSN{50}, cuts: "0:10", forced: true, cause: event.CutForRoom},
+		"low, a base only with undo":            {said: "unlimited/unlimited/31h", need: 250, disk: 10_000, bases: []event.LSN{300}, cuts: "0:30 1:15", forced: true},
+		"a share, and a base behind it":         {said: "unlimited/unlimited/unlimited share=20", disk: 2500, bases: []event.LSN{400}, cuts: "0:40", forced: true, cause: event.CutForShare},
 		"low, history before sends":             {need: 250, disk: 10_000, said: "unlimited/unlimited/unlimited before-sends"},
 		"low, with a share, before sends":       {need: 250, disk: 1000, said: "unlimited/unlimited/unlimited before-sends share=60", cuts: "0:10 1:15", forced: true},
 		"low, undo goes last":                   {need: 250, said: "unlimited/unlimited/42h", cuts: "0:20 1:15", forced: true},
@@ -83,7 +88,8 @@ func TestHistoryPlan(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o := outlook{files: pasts(), now: event.Time(cmp.Or(c.now, 60)) * planHour, disk: c.disk, need: c.need, rules: saidOf(t, c.said, max(c.since, 1)*planHour)}
+			o := outlook{files: pasts(), now: event.Time(cmp.Or(c.now, 60)) * planHour, disk: c.disk, need: c.need, rules: saidOf(t, c.said, max(c.since, 1)*planHour),
+				bases: map[engine.PartitionID][]event.LSN{0: c.bases}}
 			o.said = func(id event.EntityID) event.HistoryPolicy { return o.rules.Said([]string{"", "one", "two"}[id]) }
 			p := o.plan()
 			if got := shownCuts(&o, &p); got != c.cuts {

@@ -35,7 +35,7 @@ type snapshotOf struct {
 
 	mu    sync.Mutex // guards what follows
 	state *index.Snapshot
-	read  []event.Blob // what receivers have been given and not read yet
+	read  []event.Blob // what is still to be read
 	over  bool         // nobody wants it any more
 	wrote event.LSN    // of the frame with the newest record that the state shows; 0: this run has written none
 }
@@ -45,7 +45,7 @@ func (cmd *snapshotOf) take(l *Loop) (reply engine.Reply) {
 	cmd.mu.Lock()
 	defer cmd.mu.Unlock()
 	if !cmd.over {
-		cmd.state, cmd.wrote, cmd.read = l.part.Index().Snapshot(), l.frames.wrote, l.waiting.reading()
+		cmd.state, cmd.wrote, cmd.read = l.part.Index().Snapshot(), l.frames.wrote, l.reading()
 	}
 	return reply
 }

@@ -2,14 +2,16 @@ package host
 
 import (
 	"context"
+	"maps"
+	"sync/atomic"
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// What was given to a receiver without a lock has no row any more, and its body is read when there is room for it on the wire, which may be much later. Until then
-// history keeps it (docs/decisions/0050).
+// What was given to a receiver without a lock has no row any more, and its body is read when there is room for it on the wire, which may be much later. What a reply points
+// to may be settled, or may expire, before its bodies are read. Until then history keeps them (docs/decisions/0050, 0065).
 
 // given is a body that a port has given to a receiver that takes no locks, or only looks.
 type given struct {
@@ -54,6 +56,71 @@ func (w *waiting) reading() (list []event.Blob) {
 	return list
 }
 
+// unread is the bodies that replies point to.
+type unread struct {
+	of    map[unreadReply][]event.Blob
+	limit int // how many there may be before those that were read are looked for
+}
+
+// unreadReply is a request: one sender may ask several things before it reads.
+type unreadReply struct {
+	over *atomic.Bool // the bodies are read
+	tag  uint64
+}
+
+// note has the bodies of a reply kept.
+func (u *unread) note(r unreadReply, bodies []event.Blob) {
+	if u.of == nil {
+		u.of = map[unreadReply][]event.Blob{}
+	}
+	if u.of[r] = bodies; len(u.of) > u.limit {
+		u.tidy()
+		u.limit = 16 + 2*len(u.of)
+	}
+}
+
+// tidy lets go of what was read.
+func (u *unread) tidy() {
+	maps.DeleteFunc(u.of, func(r unreadReply, _ []event.Blob) bool { return r.over.Load() })
+}
+
+// shows notes the bodies that a reply to a request points to. Of a request that is carried out in parts the reply of each part has all that was found.
+func (p *replies) shows(req *engine.Request, reply *engine.Reply) {
+	if req.Read == nil || reply.Answer == nil || mutant.On(mutant.AnswerForgotten) {
+		return
+	}
+	var bodies []event.Blob
+	note := func(b event.Blob) {
+		if b.Size > 0 {
+			bodies = append(bodies, b)
+		}
+	}
+	messages := reply.Messages()
+	for i := range messages {
+		note(messages[i].Body)
+		for _, b := range messages[i].Changes {
+			note(b)
+		}
+	}
+	if state := reply.SessionState(); state != nil {
+		note(*state)
+	}
+	if len(bodies) == 0 {
+		return
+	}
+	p.unread.note(unreadReply{req.Read, req.Tag}, bodies)
+}
+
+// reading are the bodies that are still to be read of what receivers were given and of what replies point to.
+func (l *Loop) reading() []event.Blob {
+	list := l.waiting.reading()
+	l.replies.unread.tidy()
+	for _, bodies := range l.replies.unread.of {
+		list = append(list, bodies...)
+	}
+	return list
+}
+
 // readingNow asks a loop for the bodies that are still to be read.
 type readingNow struct{ engine.Internal }
 
@@ -62,7 +129,7 @@ type stillRead struct {
 	list []event.Blob
 }
 
-// reading are the bodies of a partition that receivers have been given and not read yet.
+// reading are the bodies of a partition that are still to be read, although its state may no longer need them.
 func (ps *partitions) reading(ctx context.Context, id engine.PartitionID) ([]event.Blob, error) {
 	reply, err := ps.ask(ctx, id, &readingNow{})
 	if err != nil {

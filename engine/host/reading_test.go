@@ -1,7 +1,9 @@
 package host
 
 import (
+	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/ledgerbus/ledgerbus/engine"
@@ -16,19 +18,9 @@ func TestUnreadDeliveriesKeepBodies(t *testing.T) {
 	for name, detached := range map[string]bool{"read": false, "detached": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			store, err := log.Open(t.Context(), t.TempDir(), log.Options{Partitions: 1, SegmentBytes: 8 << 10, ChapterBytes: 16 << 10, SealAfter: -1})
-			if err != nil {
-				t.Fatal(err)
-			}
-			n, err := Open(t.Context(), store, Options{CheckpointBytes: 4 << 10, keepsAll: true})
-			if err != nil {
-				t.Fatal(err)
-			}
-			b := &broker{n, store}
+			b, q := openReading(t)
 			defer b.close(t)
-			q, in := b.queue(t, "orders", testQueue()), newInbox()
-			b.sendMany(t, q, 1000)
-			b.complete(t, q, 1000)
+			in := newInbox()
 			b.sendMany(t, q, 100)
 			r := &engine.Receiver{Entity: q.Entity, Slice: q.Slice(0), Sink: in, Tag: 7, Mode: engine.ReceiveAndDelete}
 			b.Submit(0, []engine.Request{{Command: &engine.Attach{Receiver: r}}, {Command: &engine.Flow{Receiver: r, Limit: 100}}})
@@ -36,23 +28,8 @@ func TestUnreadDeliveriesKeepBodies(t *testing.T) {
 			for _, d := range in.wait(100) {
 				bodies = append(bodies, d.Delivery().Body)
 			}
-			b.retain(t, event.KeepNone, event.KeepNone, event.KeepNone)
 			k := newRetention(hasty{served{b.Namespace}})
-			look := func() (there int) {
-				t.Helper()
-				for range 3 { // a checkpoint behind all of it
-					b.sendMany(t, q, 100)
-					b.complete(t, q, 100)
-				}
-				b.seal(t)
-				k.look(t.Context())
-				for _, body := range bodies {
-					if got, err := b.readBlob(0, body); err == nil && strings.HasPrefix(string(got), "000") {
-						there++
-					}
-				}
-				return there
-			}
+			look := func() int { return b.lookReading(t, k, q, bodies) }
 			if there := look(); there != 100 {
 				t.Fatalf("%d of 100 bodies are there that are still to be read", there)
 			}
@@ -71,4 +48,121 @@ func TestUnreadDeliveriesKeepBodies(t *testing.T) {
 			}
 		})
 	}
+}
+
+// openReading is a broker that keeps nothing, with a queue that much has passed through.
+func openReading(t *testing.T) (*broker, engine.Target) {
+	t.Helper()
+	store, err := log.Open(t.Context(), t.TempDir(), log.Options{Partitions: 1, SegmentBytes: 8 << 10, ChapterBytes: 16 << 10, SealAfter: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := Open(t.Context(), store, Options{CheckpointBytes: 4 << 10, keepsAll: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &broker{n, store}
+	b.retain(t, event.KeepNone, event.KeepNone, event.KeepNone)
+	q := b.queue(t, "orders", testQueue())
+	b.sendMany(t, q, 1000)
+	b.complete(t, q, 1000)
+	return b, q
+}
+
+// lookReading has history given back up to now, and returns how many of the bodies are still there.
+func (b *broker) lookReading(t *testing.T, k *retention, q engine.Target, bodies []event.Blob) (there int) {
+	t.Helper()
+	for range 3 { // a checkpoint behind all of it
+		b.sendMany(t, q, 100)
+		b.complete(t, q, 100)
+	}
+	b.seal(t)
+	k.look(t.Context())
+	for _, body := range bodies {
+		if got, err := b.readBlob(0, body); err == nil && strings.HasPrefix(string(got), "000") {
+			there++
+		}
+	}
+	return there
+}
+
+// TestUnreadAnswersKeepBodies: what was received and deleted by its number, or seen by a look and completed by somebody else, is there, with its file and alone, until whoever
+// asked has read it. Then it goes.
+func TestUnreadAnswersKeepBodies(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"received by number", "peeked", "peeked in parts"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			b, q := openReading(t)
+			defer b.close(t)
+			b.sendMany(t, q, 100)
+			read := new(atomic.Bool)
+			bodies := b.answered(t, q, how, read)
+			if len(bodies) != 100 {
+				t.Fatalf("%d messages in the answer", len(bodies))
+			}
+			k := newRetention(hasty{served{b.Namespace}})
+			if there := b.lookReading(t, k, q, bodies); there != 100 {
+				t.Fatalf("%d of 100 bodies are there that are still to be read", there)
+			}
+			read.Store(true)
+			if there := b.lookReading(t, k, q, bodies); there != 0 {
+				t.Errorf("%d bodies are there that nobody reads any more", there)
+			}
+			if n := len(b.slots[0].serves.Load().loop.replies.unread.of); n != 0 {
+				t.Errorf("%d answers are kept", n)
+			}
+		})
+	}
+}
+
+// answered asks for all messages of a queue and has them settled, and returns the bodies that the answer names.
+func (b *broker) answered(t *testing.T, q engine.Target, how string, read *atomic.Bool) (bodies []event.Blob) {
+	t.Helper()
+	in := newInbox()
+	ask := func(tag uint64, cmd engine.Command) {
+		t.Helper()
+		b.Submit(0, []engine.Request{{Command: cmd, Sink: in, Tag: tag, Read: read}})
+		r := in.wait(1)[0]
+		if r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		for _, d := range r.Messages() {
+			bodies = append(bodies, d.Body)
+		}
+	}
+	switch how {
+	case "peeked":
+		ask(1, &engine.Peek{Slice: q.Slice(0), Count: 100, MaxBytes: 1 << 20})
+	case "peeked in parts": // as of an entity with several partitions in one log: one sender, two answers
+		ask(1, &engine.Peek{Slice: q.Slice(0), Count: 40, MaxBytes: 1 << 20})
+		ask(2, &engine.Peek{Slice: q.Slice(0), From: 1041, Count: 100, MaxBytes: 1 << 20})
+	default:
+		numbers := b.deferAll(t, q, 100)
+		ask(1, &engine.ReceiveDeferred{Entity: q.Entity, Slice: q.Slice(0), Mode: engine.ReceiveAndDelete, Sequences: numbers})
+		return bodies
+	}
+	b.complete(t, q, 100)
+	return bodies
+}
+
+// deferAll defers that many messages and returns their numbers.
+func (b *broker) deferAll(t *testing.T, q engine.Target, n int) (numbers []event.SequenceNumber) {
+	t.Helper()
+	in := newInbox()
+	r := &engine.Receiver{Entity: q.Entity, Slice: q.Slice(0), Sink: in, Tag: 9}
+	b.Submit(0, []engine.Request{{Command: &engine.Attach{Receiver: r}}, {Command: &engine.Flow{Receiver: r, Limit: uint32(n)}}})
+	for _, reply := range in.wait(n) {
+		d := reply.Delivery()
+		numbers = append(numbers, d.Sequence)
+		b.Submit(0, []engine.Request{{Command: &engine.Settle{Entity: q.Entity, Slice: q.Slice(0), Token: d.Token, Outcome: engine.Defer}, Sink: in}})
+	}
+	for _, reply := range in.wait(n) {
+		if reply.Err != nil {
+			t.Fatal(fmt.Errorf("deferred: %w", reply.Err))
+		}
+	}
+	b.Submit(0, []engine.Request{{Command: &engine.Detach{Receiver: r}, Sink: in}})
+	in.wait(1)
+	return numbers
 }

@@ -63,6 +63,7 @@ type replies struct {
 	count    uint64                               // so far
 	looked   struct{ written, durable event.LSN } // when grants were looked at
 	recent   recents
+	unread   unread // what has left points to, and what has not
 	leaving  []held // scratch
 	posts    []engine.Reply
 	returned []unsent
@@ -85,6 +86,7 @@ func (p *replies) any() bool { return p.acks.len() > 0 || len(p.grants) > 0 }
 
 // answer holds the reply to a request back until everything decided so far is committed.
 func (p *replies) answer(req *engine.Request, reply engine.Reply) {
+	p.shows(req, &reply)
 	reply.Tag = req.Tag
 	p.hold(held{sink: req.Sink, reply: reply})
 }
@@ -110,6 +112,7 @@ func (p *replies) atOnce(req *engine.Request, reply engine.Reply) {
 	if req.Sink == nil {
 		return
 	}
+	p.shows(req, &reply)
 	reply.Tag = req.Tag
 	p.count++
 	p.grants = append(p.grants, held{sink: req.Sink, reply: reply, number: p.count})

@@ -67,7 +67,7 @@ func (s simGrounds) logs() map[engine.PartitionID]log.Partition { return s.h.of.
 func (s simGrounds) space() (total, free, low int64, err error) { return s.h.of.Space() }
 
 func (s simGrounds) reading(_ context.Context, id engine.PartitionID) ([]event.Blob, error) {
-	return s.h.of.Loop(id).waiting.reading(), nil
+	return s.h.of.Loop(id).reading(), nil
 }
 
 // hurry does nothing: a simulation seals and saves when its seed says so.

@@ -87,6 +87,7 @@ func (l *Loop) decide(now event.Time, req *engine.Request) bool {
 		if out.Rest != nil {
 			req.Command = out.Rest
 		}
+		l.replies.shows(req, &out.Reply) // of what it has found so far, the rows may be gone when it ends
 		return false
 	}
 	if out.Note != nil {
@@ -171,6 +172,7 @@ func (l *Loop) receiveDeferred(now event.Time, cmd *engine.ReceiveDeferred, req 
 		return
 	}
 	out.Reply.Tag = req.Tag
+	l.replies.shows(req, &out.Reply)
 	l.replies.grant(held{sink: req.Sink, reply: out.Reply}, l.replies.showsAll(cmd.Slice, out.Reply.Messages()))
 }
 

@@ -147,6 +147,8 @@ const (
 	UndoForgotten  Bug = "H1" // what could still be undone is cut with the events before it
 	UndoneDropped  Bug = "H3" // bodies of what was purged count as those of settled messages
 	GraceForgotten Bug = "H2" // after an upgrade what is older goes at once
+	CutNoFurther   Bug = "H5" // where room is needed only as much is planned to go as is needed, although no base can be made there
+	CutAloneFrees  Bug = "H4" // bodies stay in files that no base can be made for yet
 
 	// Of checkpoints that are kept with history (docs/decisions/0054).
 
@@ -156,6 +158,7 @@ const (
 
 	RevisionBefore   Bug = "K1" // a sealed file is removed before the manifest names what takes its place
 	ReadingForgotten Bug = "K5" // what was given without a lock and is not read yet keeps no body
+	AnswerForgotten  Bug = "K7" // what a reply points to and is not read yet keeps no body
 	NeedsWritten     Bug = "K2" // what is needed is taken from a state that may not last
 	ChangesDropped   Bug = "C3" // property changes count as needed by nobody
 	StatesDropped    Bug = "K3" // states of sessions count as needed by nobody

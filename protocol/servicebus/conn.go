@@ -507,6 +507,7 @@ func (c *conn) leave() {
 	}
 	clear(c.sessions)
 	c.batch.submit()
+	c.pendings.unread()
 	for c.pendings.detaches+c.pendings.ends > 0 {
 		<-c.outbox.wake
 		c.drain()

@@ -192,10 +192,11 @@ func (req *request) askCatalogue(cmd engine.Command, onReply func(*request, *eng
 func (req *request) asking(cmd engine.Command, onReply func(*request, *engine.Reply)) engine.Request {
 	c := req.l.c
 	req.onReply = onReply
+	req.asked++
 	req.limitTime()
 	expected := uint32(expectedSize(cmd))
 	tag := c.pendings.add(pending{kind: pendingRequest, link: req.l, request: req, size: uint32(req.size), expected: expected, kept: expected * keeps(cmd)})
-	return engine.Request{Command: cmd, Sink: c.outbox, Tag: tag}
+	return engine.Request{Command: cmd, Sink: c.outbox, Tag: tag, Read: req.read}
 }
 
 // expectedSize is how many bytes the engine's answer to a command may take, where that is more than the request itself: a client that asks for

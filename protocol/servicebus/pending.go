@@ -102,6 +102,15 @@ func (t *pendings) get(tag uint64) *pending {
 	return e
 }
 
+// unread tells the engine that nobody reads what its answers to requests point to.
+func (t *pendings) unread() {
+	for i := range t.table {
+		if p := &t.table[i]; p.kind == pendingRequest {
+			p.request.read.Store(true)
+		}
+	}
+}
+
 func (t *pendings) remove(tag uint64) {
 	e := t.get(tag)
 	if e == nil {

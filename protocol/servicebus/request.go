@@ -1,6 +1,7 @@
 package servicebus
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
@@ -31,6 +32,9 @@ type request struct {
 	stages   bool      // what it asks for takes effect with its transaction, if it is part of one
 	takes    bool      // it is counted in pendings.taking
 	deletes  bool      // it takes messages for good: there is no giving back
+
+	asked int          // how many answers of the engine are to come
+	read  *atomic.Bool // the bodies that they point to have been read, or never will be
 }
 
 // request takes a whole request. It is accepted first: what comes of it is said in the answer.
@@ -55,7 +59,7 @@ func parseRequest(l *link, b []byte) (*request, *amqp.Error) {
 	if err != nil {
 		return nil, message.DecodeError(err)
 	}
-	req := &request{l: l, size: len(b)}
+	req := &request{l: l, size: len(b), read: new(atomic.Bool)}
 	if section := s.Properties.Of(b); section != nil {
 		p, err := amqp.DecodeProperties(section)
 		if err != nil {
@@ -82,6 +86,14 @@ func parseRequest(l *link, b []byte) (*request, *amqp.Error) {
 
 // answered is called with the engine's reply.
 func (req *request) answered(r *engine.Reply) {
+	req.asked--
+	req.goesOn(r)
+	if req.asked == 0 { // it was not asked for more
+		req.read.Store(true)
+	}
+}
+
+func (req *request) goesOn(r *engine.Reply) {
 	c := req.l.c
 	c.deadlines.remove(req)
 	if req.onRefused != nil && (r.Err != nil || req.over) {

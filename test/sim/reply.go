@@ -144,6 +144,9 @@ func (p *part) answered(r *engine.Reply, x *want) {
 	if a.op == opEnded || (a.op == opAccept || a.op == opAttach) && !ok {
 		w.forgetReceiver(a.rcv.client())
 	}
+	if a.done != nil {
+		a.done.Store(true)
+	}
 	w.hist.answered(a, x, r)
 }
 

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"slices"
+	"sync/atomic"
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log"
@@ -20,7 +21,8 @@ type ask struct {
 	tokens []model.Token // to settle or renew, or never sent (opDetach)
 	how    model.Outcome
 	change model.Change
-	read   []int // bytes of the messages beside their bodies; nil: not looked at
+	read   []int        // bytes of the messages beside their bodies; nil: not looked at
+	done   *atomic.Bool // its client has read what the answer points to
 	sent   []*sent
 	to     *queue // that what is sent is for, through q; nil: it stays
 	limit  uint32

@@ -34,6 +34,8 @@ type spacing struct {
 	errors int64        // of the file system, before this run
 	died   bool         // the process did, in the middle of it
 	need   bool         // the disk has little room, as the broker sees it
+
+	forRoom bool // history was cut for want of it, in this run
 }
 
 // round is one look at all of history, which waits.
@@ -203,6 +205,7 @@ func (w *world) cut(ctx context.Context, l log.Partition, upTo event.LSN, forced
 	if !forced {
 		w.mayGo(p, upTo)
 	}
+	w.spaces.forRoom = w.spaces.forRoom || forced && w.spaces.need
 	was, _ := p.plog.(log.Bases).Base()
 	freed, err = replay.Cut(ctx, l, upTo, forced || w.o.eager)
 	if is, _ := p.plog.(log.Bases).Base(); is.LSN != was.LSN {
@@ -283,10 +286,9 @@ func (w *world) dropBodies(ctx context.Context, h *host.History, p *part) {
 	w.gaveBack(p, "bodies", err)
 }
 
-// erased reports whether the body of a message that a client is shown may be gone: if the client was given it without a lock, or
-// only peeked at it, nothing may be left by the time it reads.
+// erased reports whether the body of a message that a client is shown may be gone: if history was cut for want of room, nothing that no row points to need be left by the time it reads.
 func (p *part) erased(b event.Blob, err error) bool {
-	if p.w.spaces.rng == nil || !errors.Is(err, event.ErrErased) || p.state == nil {
+	if !p.w.spaces.forRoom || !errors.Is(err, event.ErrErased) || p.state == nil {
 		return false
 	}
 	s := p.state.Index().Snapshot()

@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"runtime/debug"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
@@ -459,7 +460,8 @@ func (w *world) turn(p *part, asks []*ask) {
 func (w *world) beginTurn(p *part, asks []*ask) {
 	requests := make([]engine.Request, len(asks))
 	for i, a := range asks {
-		requests[i] = engine.Request{Command: a.cmd, Sink: p, Tag: a.tag}
+		a.done = new(atomic.Bool)
+		requests[i] = engine.Request{Command: a.cmd, Sink: p, Tag: a.tag, Read: a.done}
 	}
 	now := w.now(p)
 	w.note("turn", int64(p.id), int64(len(asks)), now)

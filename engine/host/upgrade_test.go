@@ -1,0 +1,488 @@
+package host
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/index/replay"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// released are directories of versions that kept everything, of formats 1 and 2 (test/compatible).
+var released = []string{"first", "sessions", "topics", "room", "payload-4", "payload-5", "moves", "sealed"}
+
+// upgraded is a broker of today on a directory of an older version, thirty days after that version was stopped. It runs in a bubble, and removes whatever policies let
+// go, however small it is.
+type upgraded struct {
+	*broker
+	t       *testing.T
+	dir     string
+	began   time.Time    // in the bubble
+	skipped atomic.Int64 // ns, beside the time of the bubble
+	newest  event.Time
+	disk    *sizedDisk
+	said    *words
+	history engine.PutHistoryPolicy // of the settings
+	stop    func()
+	cuts    []engine.PartitionID
+}
+
+// sizedDisk is a store on a disk that has as much room as a test says.
+type sizedDisk struct {
+	log.Store
+	mu   sync.Mutex // guards what follows
+	free int64
+}
+
+const (
+	upgradeDisk = 1 << 40
+	upgradeLow  = 1 << 30
+)
+
+func (s *sizedDisk) Space() (total, free, low int64, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return upgradeDisk, s.free, upgradeLow, nil
+}
+
+func (s *sizedDisk) has(free int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.free = free
+}
+
+// words are what a broker logs.
+type words struct {
+	mu   sync.Mutex // guards text
+	text strings.Builder
+}
+
+func (w *words) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.text.Write(p)
+}
+
+func (w *words) count(part string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return strings.Count(w.text.String(), part)
+}
+
+func (u *upgraded) Wall() time.Time {
+	return u.newest.Std().Add(30*24*time.Hour + u.Elapsed())
+}
+
+func (u *upgraded) Elapsed() time.Duration {
+	return time.Since(u.began) + time.Duration(u.skipped.Load())
+}
+
+// pass lets time pass. Only the last minutes of it pass second by second.
+func (u *upgraded) pass(d time.Duration) {
+	const last = 5 * time.Minute
+	u.skipped.Add(int64(d - last))
+	time.Sleep(last)
+}
+
+// sealOnce seals and reads something outside of bubbles: the compressor has channels, made when it is first used, that one bubble would have for itself.
+var sealOnce sync.Once
+
+func sealOutside(t *testing.T) {
+	sealOnce.Do(func() {
+		var said strings.Builder
+		b, _ := openSealing(t, &said)
+		b.close(t)
+	})
+}
+
+// upgrade prepares a directory.
+func upgrade(t *testing.T, shape string) *upgraded {
+	t.Helper()
+	u := &upgraded{t: t, dir: filepath.Join(t.TempDir(), "data"), began: time.Now(), said: &words{}}
+	unpack(t, filepath.Join("..", "..", "test", "compatible", "testdata", shape+".tar.gz"), u.dir)
+	for _, p := range u.logs(log.Options{ReadOnly: true}) {
+		u.newest = max(u.newest, p.Recovery().Newest)
+	}
+	return u
+}
+
+// logs opens the directory until the test ends, and returns its logs.
+func (u *upgraded) logs(opts log.Options) (list []log.Partition) {
+	u.t.Helper()
+	s, err := log.Open(u.t.Context(), u.dir, opts)
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	defer s.Close()
+	for _, id := range s.Partitions() {
+		p, err := s.Open(u.t.Context(), id)
+		if err != nil {
+			u.t.Fatal(err)
+		}
+		list = append(list, p)
+	}
+	return list
+}
+
+// start starts the broker, and what gives its history back.
+func (u *upgraded) start() {
+	u.t.Helper()
+	store, err := log.Open(u.t.Context(), u.dir, log.Options{Now: u.Wall, SealAfter: 10 * time.Minute})
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	if u.disk == nil {
+		u.disk = &sizedDisk{free: upgradeDisk / 2}
+	}
+	u.disk.Store = store
+	n, err := Open(u.t.Context(), u.disk, Options{Time: u, Logger: slog.New(slog.NewTextHandler(u.said, nil)), History: u.history, keepsAll: true})
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	u.broker = &broker{n, store}
+	k := newRetention(served{n})
+	k.cut = u.cutEagerly
+	ctx, cancel := context.WithCancel(u.t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); k.run(ctx) }()
+	u.stop = func() { cancel(); <-ended }
+}
+
+// cutEagerly cuts also what is hardly worth it, and compares the state before with that after it.
+func (u *upgraded) cutEagerly(ctx context.Context, p log.Partition, upTo event.LSN, forced bool) (int64, error) {
+	before := u.state(engine.PartitionID(p.ID()))
+	freed, err := replay.Cut(ctx, p, upTo, true)
+	if freed > 0 {
+		u.cuts = append(u.cuts, engine.PartitionID(p.ID()))
+		if after := u.state(engine.PartitionID(p.ID())); after != before {
+			u.t.Errorf("partition %d: state %s after a cut, %s before it", p.ID(), after, before)
+		}
+	}
+	return freed, err
+}
+
+// state is the hash of a partition's state. All bodies that it points to can be read.
+func (u *upgraded) state(id engine.PartitionID) (hash string) {
+	u.t.Helper()
+	err := u.durable(context.Background(), id, func(s *index.Snapshot, _ []event.Blob) error {
+		h := sha256.New()
+		if _, err := s.Encode(h); err != nil {
+			return err
+		}
+		hash = hex.EncodeToString(h.Sum(nil))
+		for b := range s.Blobs() {
+			if _, err := u.readBlob(id, b); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		u.t.Error(err)
+	}
+	return hash
+}
+
+// end stops the broker. What is left of each log, replayed from its base on, comes to the state that the broker had.
+func (u *upgraded) end() {
+	u.t.Helper()
+	u.stop()
+	var live [][32]byte
+	stopped := u.slots
+	u.close(u.t)
+	for i := range stopped {
+		live = append(live, sha256.Sum256(stopped[i].serves.Load().loop.part.Index().Encode(nil)))
+	}
+	store, err := log.Open(u.t.Context(), u.dir, log.Options{ReadOnly: true})
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	defer store.Close()
+	for i, id := range store.Partitions() {
+		p, err := store.Open(u.t.Context(), id)
+		if err != nil {
+			u.t.Fatal(err)
+		}
+		s := replay.Begin(p)
+		if err := s.Run(u.t.Context(), replay.Watch{}); err != nil {
+			u.t.Fatal(err)
+		}
+		if s.Hash() != live[i] {
+			u.t.Errorf("partition %d: a replay comes to another state than the broker had", id)
+		}
+	}
+}
+
+// deleteOthers deletes all entities but a queue, so that many bodies are of use to nobody once their undo window is over.
+func (u *upgraded) deleteOthers(than string) {
+	u.t.Helper()
+	for _, e := range u.Entities() {
+		if e.Path == than || e.Kind == event.Subscription {
+			continue
+		}
+		if err := u.DeleteEntity(u.t.Context(), engine.DeleteEntity{Path: e.Path}); err != nil {
+			u.t.Fatal(err)
+		}
+	}
+}
+
+// bodies counts the bodies that the logs have, of messages that wait and of those that are over.
+func (u *upgraded) bodies() (bytes int64) {
+	u.t.Helper()
+	for i := range u.slots {
+		for s, err := range (*u.slots[i].log.Load()).Summaries(u.t.Context()) {
+			if err != nil {
+				u.t.Fatal(err)
+			}
+			bytes += int64(s.BodyBytes - s.ErasedBytes)
+		}
+	}
+	return bytes
+}
+
+// sealed reports whether each chapter that has ended is sealed.
+func (u *upgraded) sealed() bool {
+	for i := range u.slots {
+		list := (*u.slots[i].log.Load()).Segments()
+		for _, s := range list {
+			if s.Chapter != list[len(list)-1].Chapter && !strings.HasSuffix(s.File, sealedSuffix) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// facts counts the events of the catalogue's log that say that history was cut before its time.
+func (u *upgraded) forcedCuts() (list []*event.HistoryCut) {
+	u.t.Helper()
+	for rec, err := range replay.Records(u.t.Context(), *u.slots[0].log.Load(), 0) {
+		if err != nil {
+			u.t.Fatal(err)
+		}
+		for _, ev := range rec.Events {
+			if c, ok := ev.(*event.HistoryCut); ok {
+				copied := *c
+				list = append(list, &copied)
+			}
+		}
+	}
+	return list
+}
+
+const (
+	saysLater = "history from before the upgrade goes in a day"
+	saysNow   = "history that policies do not keep"
+	saysGiven = "history given back"
+	saysDrops = "bodies given back"
+)
+
+// TestUpgrade: a broker of today opens what each released version has left. Sealing begins by itself, a line at each start of the first day says how much the defaults will
+// take, and nothing of it goes on that day, also over a restart; then bodies go, and events once there is a checkpoint of this version that is old enough. The state is the same
+// throughout (docs/decisions/0061).
+func TestUpgrade(t *testing.T) {
+	t.Parallel()
+	sealOutside(t)
+	for _, shape := range released {
+		t.Run(shape, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				u := upgrade(t, shape)
+				u.start()
+				u.deleteOthers("orders")
+				u.pass(30 * time.Minute)
+				if !u.sealed() {
+					t.Error("half an hour after the upgrade not all chapters are sealed that ended before it")
+				}
+				u.wantNothingGone(1)
+				had := u.bodies()
+				u.end()
+				u.start()
+				u.pass(23*time.Hour + 20*time.Minute)
+				u.wantNothingGone(2)
+				if now := u.bodies(); now != had {
+					t.Errorf("%d bytes of bodies are left of %d", now, had)
+				}
+				u.pass(time.Hour)
+				if cut := len(u.cuts) > 0; cut != checkpointsOfToday(shape) {
+					t.Errorf("a day after the upgrade events were cut: %v\n%s", cut, u.said.text.String())
+				}
+				if now := u.bodies(); now >= had || u.said.count(saysDrops) == 0 {
+					t.Errorf("a day after the upgrade %d bytes of bodies are left of %d\n%s", now, had, u.said.text.String())
+				}
+				u.pass(7 * 24 * time.Hour)
+				if len(u.cuts) == 0 || u.said.count(saysGiven) == 0 {
+					t.Errorf("a week after the upgrade all events are there\n%s", u.said.text.String())
+				}
+				if list := u.forcedCuts(); len(list) != 0 {
+					t.Errorf("what policies let go is said to have gone before its time: %+v", list)
+				}
+				u.end()
+				u.start()
+				u.end()
+			})
+		})
+	}
+}
+
+// wantNothingGone checks that all history is there, and that each of some starts has said how much will go.
+func (u *upgraded) wantNothingGone(starts int) {
+	u.t.Helper()
+	if n := u.said.count(saysLater); n != starts || u.said.count("after="+u.upgradedAt().Add(24*time.Hour).UTC().Format("2006-01-02T15:04")) != starts {
+		u.t.Errorf("said %d times in %d starts how much will go:\n%s", n, starts, u.said.text.String())
+	}
+	if len(u.cuts) > 0 || u.said.count(saysGiven)+u.said.count(saysDrops) > 0 {
+		u.t.Errorf("history is gone within a day\n%s", u.said.text.String())
+	}
+}
+
+func (u *upgraded) upgradedAt() time.Time { return u.HistoryPolicies().Since.Std() }
+
+// TestUpgradeNamed: a setting that names how long something is kept applies at once, also to what is older than the upgrade; so does a policy of a pattern. What no setting names
+// stays for the day.
+func TestUpgradeNamed(t *testing.T) {
+	t.Parallel()
+	sealOutside(t)
+	named := event.HistoryPolicy{Events: event.KeepFor(24 * time.Hour), Bodies: event.KeepFor(time.Hour), Undo: event.KeepNone}
+	for _, shape := range released {
+		for _, how := range []string{"setting", "pattern", "bodies alone"} {
+			t.Run(shape+", "+how, func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					u := upgrade(t, shape)
+					switch how {
+					case "setting":
+						u.history = engine.PutHistoryPolicy{Policy: named}
+					case "bodies alone":
+						u.history = engine.PutHistoryPolicy{Policy: event.HistoryPolicy{Bodies: named.Bodies, Undo: named.Undo}}
+					}
+					u.start()
+					had := u.bodies()
+					if how == "pattern" {
+						if err := u.PutHistoryPolicy(t.Context(), engine.PutHistoryPolicy{Pattern: "*", Policy: named}); err != nil {
+							t.Fatal(err)
+						}
+					}
+					u.deleteOthers("orders")
+					u.pass(2 * time.Hour)
+					if now := u.bodies(); now >= had {
+						t.Errorf("%d bytes of bodies are left of %d\n%s", now, had, u.said.text.String())
+					}
+					if how == "setting" && u.said.count(saysLater) > 0 || u.said.count(saysNow) != 1 {
+						t.Errorf("said at the start:\n%s", u.said.text.String())
+					}
+					if old := checkpointsOfToday(shape); how != "bodies alone" && old == (len(u.cuts) == 0) || how == "bodies alone" && len(u.cuts) > 0 {
+						t.Errorf("checkpoints of today: %v; cut: %v\n%s", old, u.cuts, u.said.text.String())
+					}
+					u.end()
+				})
+			})
+		}
+	}
+}
+
+// checkpointsOfToday reports whether the version that wrote a shape had today's encoding of states: of another a base cannot be made.
+func checkpointsOfToday(shape string) bool {
+	return slices.Contains([]string{"payload-5", "moves", "sealed"}, shape)
+}
+
+// TestUpgradeLow: while the disk has little room, history goes before a send is refused, also what is older than the upgrade and in its first day. The log says so with an
+// event for each partition, and why. With history-before-sends nothing goes.
+func TestUpgradeLow(t *testing.T) {
+	t.Parallel()
+	sealOutside(t)
+	for _, shape := range released {
+		for _, before := range []bool{false, true} {
+			t.Run(shape, func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					u := upgrade(t, shape)
+					if before {
+						u.history.BeforeSends = engine.BeforeSendsYes
+					}
+					u.start()
+					time.Sleep(time.Minute)
+					u.end() // with a checkpoint of this version
+					u.start()
+					time.Sleep(time.Minute)
+					u.wantNothingGone(2)
+					u.disk.has(2*upgradeLow - 1)
+					time.Sleep(2 * time.Minute)
+					u.disk.has(upgradeDisk / 2)
+					if before {
+						u.wantNothingGone(2)
+						u.end()
+						return
+					}
+					facts := u.forcedCuts()
+					if len(u.cuts) == 0 || len(facts) != len(u.cuts) {
+						t.Errorf("%d cuts, %d events of them\n%s", len(u.cuts), len(facts), u.said.text.String())
+					}
+					for _, f := range facts {
+						first, _ := (*u.slots[f.LogPartition].log.Load()).Bounds()
+						if f.Cause != event.CutForRoom || f.First > first || f.Bytes == 0 {
+							t.Errorf("%+v", f)
+						}
+					}
+					if u.said.count("the disk has little room") == 0 {
+						t.Errorf("the broker did not say why:\n%s", u.said.text.String())
+					}
+					u.end()
+				})
+			})
+		}
+	}
+}
+
+// unpack extracts a directory.
+func unpack(t *testing.T, archive, dir string) {
+	t.Helper()
+	f, err := os.Open(archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for r := tar.NewReader(z); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := io.ReadAll(r)
+		path := filepath.Join(dir, filepath.FromSlash(h.Name))
+		if err := errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, p, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, id := range []string{"00", "01", "02", "03"} { // directories without a file are not in the archive
+		for _, sub := range []string{"wal", "checkpoints"} {
+			if err := os.MkdirAll(filepath.Join(dir, "partitions", id, sub), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
