@@ -294,6 +294,7 @@ func (l *Loop) Busy() bool { return l.frames.busy() || l.replies.any() }
 // abort answers everybody who still waits.
 func (l *Loop) abort() {
 	unknown := fmt.Errorf("%w: %w", engine.ErrUnknown, l.recorder.err)
+	routeAgain(l)
 	l.replies.abandon(unknown)
 	for _, r := range l.waiting.waiters() {
 		if to := r.asked; to.sink != nil && r.link.speak() {
