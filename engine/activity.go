@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"cmp"
+	"slices"
 	"sync/atomic"
 
 	"github.com/ledgerbus/ledgerbus/index"
@@ -9,10 +11,12 @@ import (
 
 // activity is when an entity was last used. All versions of an entity share one; every log partition that hosts a part of the entity writes to it.
 type activity struct {
-	at    atomic.Int64
-	noted atomic.Int64  // the last use that stands in the log
-	ruled atomic.Int64  // when a rule was last added or changed: that keeps a subscription from being deleted as idle, and does not count as a use
-	turns atomic.Uint32 // sends without a key: see [Entity.nextInTurn]
+	at        atomic.Int64
+	noted     atomic.Int64  // the last use that stands in the log
+	ruled     atomic.Int64  // when a rule was last added or changed: that keeps a subscription from being deleted as idle, and does not count as a use
+	turns     atomic.Uint32 // sends without a key: see [Entity.nextInTurn]
+	elsewhere atomic.Uint32 // sends that went to another partition
+	order     []uint8       // in which partitions take turns; set once in View
 }
 
 // View is an entity of the catalogue in the form that clients get. It shares its activity with the version before; nil: there is none.
@@ -26,10 +30,21 @@ func View(e index.Entity, before *Entity) *Entity {
 		v.activity = before.activity
 		return v
 	}
-	v.activity = new(activity)
+	v.activity = &activity{order: inTurn(v.Hosts)}
 	v.activity.at.Store(int64(e.AccessedAt))
 	v.activity.noted.Store(int64(e.AccessedAt))
 	return v
+}
+
+// inTurn is the order in which the partitions of an entity take turns: those that one log hosts stand together. So what is sent one after the other
+// comes to the same log a few messages at a time, and is answered so.
+func inTurn(hosts []PartitionID) []uint8 {
+	order := make([]uint8, len(hosts))
+	for i := range order {
+		order[i] = uint8(i)
+	}
+	slices.SortStableFunc(order, func(a, b uint8) int { return cmp.Compare(hosts[a], hosts[b]) })
+	return order
 }
 
 // Succeed makes an entity the next version of another: they share their activity.

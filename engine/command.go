@@ -196,6 +196,7 @@ type Settle struct {
 	Unread      bool
 	Reason      string // MoveToDeadLetter: for the audit; Changes must hold the two properties already
 	Description string
+	Try         bool // a trial: refused where the command would be, and settles nothing
 
 	recycled bool // see [Settle.Recycled]
 }

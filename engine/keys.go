@@ -48,11 +48,24 @@ func keyHash(key []byte) uint64 {
 	return h ^ h>>33
 }
 
-// nextInTurn is the entity partition for a message that may be stored in any: they take turns. It need not survive a restart. Safe
+// nextInTurn is the entity partition for a message that may be stored in any: they take turns, those of one log together. It need not survive a restart. Safe
 // for use by several goroutines.
 func (e *Entity) nextInTurn() uint8 {
 	if len(e.Hosts) <= 1 || e.activity == nil {
 		return onlyPartition
 	}
-	return uint8((e.activity.turns.Add(1) - 1) % uint32(len(e.Hosts)))
+	turn := (e.activity.turns.Add(1) - 1) % uint32(len(e.Hosts))
+	if len(e.activity.order) == 0 {
+		return uint8(turn)
+	}
+	return e.activity.order[turn]
+}
+
+// nextElsewhere is how many sends have gone to another partition than the one whose turn it was: what is left of the partitions takes turns, too. Safe
+// for use by several goroutines.
+func (e *Entity) nextElsewhere() uint32 {
+	if e.activity == nil {
+		return 0
+	}
+	return e.activity.elsewhere.Add(1) - 1
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -158,6 +159,31 @@ func TestTurns(t *testing.T) {
 	for p, got := range n {
 		if got != 10 {
 			t.Errorf("partition %d got %d of 160 sends, not 10", p, got)
+		}
+	}
+}
+
+// S4-38, docs/decisions/0066: in the turn the partitions that one log hosts stand together, and each comes once.
+func TestTurnsByLog(t *testing.T) {
+	t.Parallel()
+	hosts := []byte{3, 0, 1, 0, 2, 2, 3, 1, 0, 1, 1, 2, 3, 3, 0, 2}
+	e := View(index.Entity{ID: 7, Kind: event.Queue, Path: "wide", Hosts: hosts}, nil)
+	for range 2 {
+		var seen [sixteen]bool
+		changes := 0
+		for i := range sixteen {
+			p := e.nextInTurn()
+			if seen[p] {
+				t.Errorf("partition %d comes twice in one turn", p)
+			}
+			if seen[p] = true; i > 0 && e.Hosts[p] < e.Hosts[e.activity.order[i-1]] {
+				t.Errorf("partition %d of log %d comes behind those of log %d", p, e.Hosts[p], e.Hosts[e.activity.order[i-1]])
+			} else if i > 0 && e.Hosts[p] != e.Hosts[e.activity.order[i-1]] {
+				changes++
+			}
+		}
+		if changes != 3 {
+			t.Errorf("the log changes %d times in a turn, not 3", changes)
 		}
 	}
 }

@@ -70,17 +70,19 @@ func (cmd *Send) Elsewhere(served func(PartitionID) bool) (to PartitionID, ok bo
 	if cmd.Others == 0 {
 		return 0, false
 	}
-	hosts := cmd.Entity.Hosts
-	at := cmd.Entity.nextInTurn()
-	for range hosts {
-		if cmd.Others>>at&1 == 1 && served(hosts[at]) {
-			cmd.Others &^= 1 << at
-			cmd.Slice.Partition = at
-			return hosts[at], true
+	var left []uint8
+	for at, host := range cmd.Entity.Hosts {
+		if cmd.Others>>at&1 == 1 && served(host) {
+			left = append(left, uint8(at))
 		}
-		at = uint8((int(at) + 1) % len(hosts))
 	}
-	return 0, false
+	if len(left) == 0 {
+		return 0, false
+	}
+	at := left[cmd.Entity.nextElsewhere()%uint32(len(left))]
+	cmd.Others &^= 1 << at
+	cmd.Slice.Partition = at
+	return cmd.Entity.Hosts[at], true
 }
 
 // Partitions are the first and the last of the entity partitions in which there may be messages with a sequence number or higher ones. The

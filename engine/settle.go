@@ -70,6 +70,7 @@ func settle(d *decision, cmd *Settle) *Error {
 		d.refuse(cmd.Origin, cmd.refused(s.about), err)
 		s.end(way)
 		return err
+	case cmd.Try:
 	case s.unread(messages):
 		s.show(messages)
 	default:

@@ -121,7 +121,18 @@ func (f *frames) patience(awaited bool) time.Duration {
 	if f.syncing() || !f.filled() && !f.unsynced() {
 		return asleep
 	}
-	return f.pace.wait(f.records+f.writer.Batch().Count(), awaited)
+	return f.pace.wait(f.waiting(), awaited)
+}
+
+// waiting is how many records wait for the next sync.
+func (f *frames) waiting() int { return f.records + f.writer.Batch().Count() }
+
+// lacks is how many more records the next group waits for where other logs are busy, too; 0: it waits for something else, or goes.
+func (f *frames) lacks() int {
+	if f.syncing() || !f.filled() && !f.unsynced() {
+		return 0
+	}
+	return f.pace.lacks(f.waiting())
 }
 
 // commit hands the next group on, unless the one before is being synced or it should wait for company. It reports true where it has
@@ -180,12 +191,15 @@ func (f *frames) forgetSynced() {
 
 // committed notes that more of the log is written or durable.
 func (f *frames) committed() {
-	if f.asked != 0 && f.asked <= f.writer.Durable() {
-		f.pace.land()
+	synced := f.asked != 0 && f.asked <= f.writer.Durable()
+	if synced {
 		f.checkpointer.committed()
 		f.asked = 0
 	}
 	f.forgetSynced() // the sync may have had more than was asked for
+	if synced {
+		f.pace.land(f.waiting())
+	}
 }
 
 // await waits until more of the log is written or durable, or the writer has failed.

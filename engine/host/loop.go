@@ -68,7 +68,8 @@ type LoopOptions struct {
 	StartBytes int
 	// Inline says that checkpoints are written, and the work of a [log.ManualWriter] is done, in the caller's goroutine (simulation).
 	Inline bool
-	Pace   bool // small frames wait a moment for company; needs Run
+	Pace   bool      // small frames wait a moment for company; needs Run
+	logs   *busyLogs // with Pace: those of the namespace; nil: there is one
 	// NoMemory says that there is no memory for what lasts; nil: there always is.
 	NoMemory func() bool
 	// Memory is where memory is taken for checkpoints; nil: there is enough.
@@ -90,7 +91,7 @@ func NewLoop(part *engine.Partition, plog log.Partition, writer log.Writer, opts
 		part: part, startBytes: cmp.Or(opts.StartBytes, maxOpen), mail: newMailbox(), memory: opts.NoMemory, others: opts.Elsewhere, aside: opts.Aside, stop: make(chan struct{}), done: make(chan struct{}),
 		capabilities: capabilities{opts.Use, map[string]bool{}, opts.Logger},
 		waiting:      newWaiting(part, cmp.Or(opts.MaxReceivers, maxReceivers)),
-		frames: frames{writer: writer, part: part, inline: opts.Inline, budget: maxBackground, pace: pacer{on: opts.Pace},
+		frames: frames{writer: writer, part: part, inline: opts.Inline, budget: maxBackground, pace: pacer{on: opts.Pace, logs: opts.logs},
 			checkpointer: newCheckpointer(plog, part.Index(), opts)},
 	}
 	l.replies.frames = &l.frames
@@ -113,6 +114,7 @@ func NewLoop(part *engine.Partition, plog log.Partition, writer log.Writer, opts
 // Run serves until Close or until the log fails.
 func (l *Loop) Run() {
 	defer close(l.done)
+	defer l.frames.pace.end()
 	timer := time.NewTimer(asleep)
 	defer timer.Stop()
 	var batch []engine.Request
@@ -128,6 +130,9 @@ func (l *Loop) Run() {
 			mail = nil // the disk is behind, or this loop: senders wait
 		} else if len(l.backlog) > 0 {
 			continue
+		}
+		if n := l.frames.lacks(); n > 0 {
+			l.mail.gather(n)
 		}
 		timer.Reset(l.nextWake())
 		select {
@@ -164,7 +169,7 @@ func (l *Loop) nextWake() time.Duration {
 	case l.frames.syncing():
 		return work
 	case l.recorder.unwritten:
-		return l.frames.pace.wait(l.frames.records+l.frames.writer.Batch().Count(), true)
+		return l.frames.pace.wait(l.frames.waiting(), true)
 	}
 	return min(work, l.frames.patience(l.recorder.awaited()))
 }
@@ -289,6 +294,7 @@ func (l *Loop) Busy() bool { return l.frames.busy() || l.replies.any() }
 // abort answers everybody who still waits.
 func (l *Loop) abort() {
 	unknown := fmt.Errorf("%w: %w", engine.ErrUnknown, l.recorder.err)
+	routeAgain(l)
 	l.replies.abandon(unknown)
 	for _, r := range l.waiting.waiters() {
 		if to := r.asked; to.sink != nil && r.link.speak() {
@@ -337,7 +343,7 @@ func (l *Loop) Submit(requests []engine.Request) {
 
 // drain finishes what was asked before the stop.
 func (l *Loop) drain() {
-	l.frames.pace.on = false
+	l.frames.pace.end()
 	l.Turn(l.mail.close())
 	for l.endLate(); l.recorder.err == nil; l.endLate() {
 		if len(l.backlog) > 0 && !l.frames.full() {

@@ -16,6 +16,8 @@ type mailbox struct {
 	mu     sync.Mutex // guards what follows
 	room   sync.Cond  // broadcast when mail is taken, and at the end
 	mail   []engine.Request
+	least  int  // sends that wake the loop; fewer of them wait; 0: one does
+	woken  bool // the loop was told of what is there
 	closed bool
 }
 
@@ -32,9 +34,9 @@ func (m *mailbox) put(requests []engine.Request) bool {
 		m.room.Wait()
 	}
 	open := !m.closed
-	first := open && m.add(requests)
+	wakes := open && m.add(requests)
 	m.mu.Unlock()
-	if first {
+	if wakes {
 		m.poke()
 	}
 	return open
@@ -45,9 +47,9 @@ func (m *mailbox) offer(requests []engine.Request) (took, open bool) {
 	m.mu.Lock()
 	open = !m.closed
 	took = open && !m.full(len(requests))
-	first := took && m.add(requests)
+	wakes := took && m.add(requests)
 	m.mu.Unlock()
-	if first {
+	if wakes {
 		m.poke()
 	}
 	return took, open
@@ -56,11 +58,14 @@ func (m *mailbox) offer(requests []engine.Request) (took, open bool) {
 // full reports whether that many requests have to wait for room. m.mu is held.
 func (m *mailbox) full(n int) bool { return len(m.mail) > 0 && len(m.mail)+n > maxMail }
 
-// add appends, and reports whether there was nothing before. m.mu is held.
-func (m *mailbox) add(requests []engine.Request) (first bool) {
-	first = len(m.mail) == 0
+// add appends, and reports whether the loop has to be told. m.mu is held.
+func (m *mailbox) add(requests []engine.Request) (wakes bool) {
 	m.mail = append(m.mail, requests...)
-	return first
+	if m.woken || len(m.mail) < m.least && onlySends(requests) {
+		return false
+	}
+	m.woken = true
+	return true
 }
 
 func (m *mailbox) poke() {
@@ -74,6 +79,7 @@ func (m *mailbox) poke() {
 func (m *mailbox) take(empty []engine.Request) []engine.Request {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.least, m.woken = 0, false
 	if len(m.mail) == 0 {
 		return empty
 	}
@@ -81,6 +87,23 @@ func (m *mailbox) take(empty []engine.Request) []engine.Request {
 	m.mail = empty
 	m.room.Broadcast()
 	return mail
+}
+
+// gather lets sends wait, until the next take, while there are fewer than that many of them. Any other request wakes the loop.
+func (m *mailbox) gather(least int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.least = min(least, maxMail/4)
+}
+
+// onlySends reports whether requests are sends, all of them.
+func onlySends(requests []engine.Request) bool {
+	for i := range requests {
+		if _, ok := requests[i].Command.(*engine.Send); !ok {
+			return false
+		}
+	}
+	return true
 }
 
 // close refuses further requests and returns those that were waiting.

@@ -78,6 +78,7 @@ type Namespace struct {
 	watchers   // who hears of changes of entities
 	admin      // what makes them, an [engine.Admin]
 	erasures   // what removes bodies that must not stay
+	busyLogs   // how many logs have something on its way to the disk
 
 	// set once in Open
 	opts      Options
@@ -296,7 +297,7 @@ func (n *Namespace) lead(ctx context.Context, id engine.PartitionID, plog log.Pa
 	part.SplitAtMost(opts.MaxPartitioned)
 	l := NewLoop(part, plog, writer, LoopOptions{
 		Clock: n.clock.Now, Tokens: newTokens(), Logger: opts.Logger, Use: n.store.Use,
-		Properties: opts.Properties, Reread: opts.Reread, CheckpointBytes: opts.CheckpointBytes, MaxReceivers: opts.MaxReceivers, NoMemory: opts.NoMemory, Memory: opts.Memory, Pace: true, Courier: c, Elsewhere: n.elsewhere, Aside: n.aside})
+		Properties: opts.Properties, Reread: opts.Reread, CheckpointBytes: opts.CheckpointBytes, MaxReceivers: opts.MaxReceivers, NoMemory: opts.NoMemory, Memory: opts.Memory, Pace: true, Courier: c, Elsewhere: n.elsewhere, Aside: n.aside, logs: &n.busyLogs})
 	return newIncarnation(l, plog, c), nil
 }
 

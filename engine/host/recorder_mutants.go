@@ -4,6 +4,7 @@ package host
 
 import (
 	"slices"
+	"sync"
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/internal/mutant"
@@ -83,5 +84,33 @@ func applyRuleEarly(part *engine.Partition, ev event.Event) {
 		part.ConfigureRule(sub, ev.Rule)
 	case *event.RuleRemoved:
 		part.ForgetRule(sub, ev.Rule.Name)
+	}
+}
+
+// decidedSends are the sends of each loop that another partition could have taken, where mutant.RoutedAgain is planted.
+var decidedSends sync.Map // of *Loop to []engine.Request
+
+func keepDecided(l *Loop, req *engine.Request) {
+	if send, ok := req.Command.(*engine.Send); ok && send.Others > 0 && mutant.On(mutant.RoutedAgain) {
+		all, _ := decidedSends.LoadOrStore(l, []engine.Request(nil))
+		decidedSends.Store(l, append(all.([]engine.Request), *req))
+	}
+}
+
+// routeAgain is a planted bug: sends that were decided, and whose outcome nobody knows when the loop ends, go to other partitions, and are not answered.
+func routeAgain(l *Loop) {
+	all, ok := decidedSends.LoadAndDelete(l)
+	if !ok {
+		return
+	}
+	for _, req := range all.([]engine.Request) {
+		for _, hs := range [][]held{l.replies.acks.front[l.replies.acks.next:], l.replies.acks.back} {
+			for i := range hs {
+				h := &hs[i]
+				if h.reply.Tag == req.Tag && h.sink == req.Sink && h.reply.Err == nil && len(l.others.take([]engine.Request{req})) == 0 {
+					h.receiver = new(receiver) // who gets no answer
+				}
+			}
+		}
 	}
 }

@@ -12,3 +12,7 @@ import (
 func splitRecord(_ *recorder, _ event.Time, out engine.Outcome) engine.Outcome { return out }
 
 func applyRuleEarly(*engine.Partition, event.Event) {}
+
+func keepDecided(*Loop, *engine.Request) {}
+
+func routeAgain(*Loop) {}

@@ -45,6 +45,7 @@ func (l *Loop) step(now event.Time, req *engine.Request) bool {
 	case *engine.Send:
 		if !aside(l, req, cmd) {
 			l.replies.answer(req, l.send(now, cmd))
+			keepDecided(l, req)
 		}
 	case *engine.Stage:
 		l.stage(now, cmd, req)

@@ -167,6 +167,7 @@ const (
 	// Of entities with several partitions (docs/decisions/0051). Of P3 and P4 a test of package host finds what they do to ports, too.
 
 	NumberUnpartitioned Bug = "P1" // a slice that begins with a session gives its messages numbers without the partition
+	RoutedAgain         Bug = "P2" // a send without a key whose outcome nobody knows goes to another partition as well
 	CreditGivenBack     Bug = "P3" // a loop that finds nothing to deliver gives credit back that it did not take
 	TwoSessions         Bug = "P4" // two loops give one receiver a session each
 	NoneTooSoon         Bug = "P7" // a receiver that waits for a session is told that there is none before every loop has looked

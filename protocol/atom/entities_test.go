@@ -551,7 +551,7 @@ func TestRuntimeUnknown(t *testing.T) {
 	if n := strings.Count(queues.body, limited); n != 1 {
 		t.Errorf("%d queues are limited", n)
 	}
-	for i, want := range []document.Runtime{{Unknown: true}, {Active: 1, SizeBytes: 1234}} {
+	for i, want := range []document.Runtime{{Unknown: true, Limited: true}, {Active: 1, SizeBytes: 1234}} {
 		if got := queues.parse().Feed.Entries[i].Entity.Runtime; got != want {
 			t.Errorf("%+v, want %+v", got, want)
 		}

@@ -215,8 +215,8 @@ func (p *renewing) answered(req *request, r *engine.Reply) {
 	req.succeed(amqp.Map{{Key: "expirations", Value: expirations}})
 }
 
-// inOnePartition refuses a request about tokens or numbers of several partitions: what is settled, or received and deleted, cannot be taken back when
-// another partition refuses.
+// inOnePartition refuses a request about tokens or numbers of several partitions: what is received and deleted cannot be taken back when
+// another partition refuses, and a transaction is in one.
 func inOnePartition[T event.LockToken | event.SequenceNumber](req *request, all []T, of func(T) uint8) bool {
 	for _, one := range all[1:] {
 		if of(one) != of(all[0]) {

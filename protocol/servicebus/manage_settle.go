@@ -58,34 +58,67 @@ func updateDisposition(req *request, body amqp.Map) {
 			req.key = keyOfSession([]byte(id))
 		}
 	}
-	if !inOnePartition(req, tokens, t.OfToken) {
+	parts := byPartition(tokens, t.OfToken)
+	if req.part.in != nil && len(parts) > 1 && !inOnePartition(req, tokens, t.OfToken) { // as all of a transaction
 		return
 	}
-	at := t.OfToken(tokens[0])
-	cmd := &engine.Settle{
-		Entity: t.Entity, Slice: t.Slice(at), SubQueue: t.SubQueue, Origin: req.l.origin, Token: tokens[0], More: tokens[1:], Sessions: held,
-		Outcome: w.Outcome, Changes: w.Changes, Unread: len(w.Changes) > 0, Reason: w.Reason, Description: w.Description,
-	}
-	req.ask(at, cmd, func(req *request, r *engine.Reply) { settledByToken(req, cmd, r) })
+	p := &settlingTokens{parts: parts, try: len(parts) > 1, cmd: engine.Settle{
+		Entity: t.Entity, SubQueue: t.SubQueue, Origin: req.l.origin, Sessions: held,
+		Outcome: w.Outcome, Changes: w.Changes, Reason: w.Reason, Description: w.Description,
+	}}
+	p.ask(req)
 }
 
-// settledByToken answers a settlement, or asks for it once more with the header sizes of the stored messages, if the engine needs them.
-func settledByToken(req *request, cmd *engine.Settle, r *engine.Reply) {
-	c := req.l.c
-	unread := r.Messages()
-	if len(unread) == 0 {
-		tokens := append([]event.LockToken{cmd.Token}, cmd.More...)
-		if x := req.part.in; x != nil {
-			x.tokens = append(x.tokens, tokens...)
-		} else {
-			c.outstanding.settledByToken(c.sessions, tokens)
-		}
-		req.succeed(nil)
+// settlingTokens is a settlement by tokens on its way. Where they are in several partitions, each is first asked whether it could settle its own, so
+// that a request that is refused settles nothing. Between the two a lock can end, or a partition stop serving; then the messages of the partitions before it stay
+// settled.
+type settlingTokens struct {
+	cmd   engine.Settle
+	parts []share[event.LockToken]
+	next  int
+	try   bool // they are asked whether they could
+}
+
+func (p *settlingTokens) ask(req *request) {
+	cmd, part := p.cmd, p.parts[p.next]
+	cmd.Slice, cmd.Token, cmd.More = req.l.target.Slice(part.partition), part.of[0], part.of[1:]
+	cmd.Try, cmd.Unread = p.try, len(cmd.Changes) > 0
+	req.ask(part.partition, &cmd, func(req *request, r *engine.Reply) { p.answered(req, &cmd, r) })
+}
+
+// answered goes on to the next partition, or asks the one that has answered once more, with the header sizes of the stored messages, if it needs them.
+func (p *settlingTokens) answered(req *request, cmd *engine.Settle, r *engine.Reply) {
+	if unread := r.Messages(); len(unread) > 0 {
+		p.askAgain(req, *cmd, unread)
 		return
 	}
+	if !p.try {
+		settledByToken(req, p.parts[p.next].of)
+	}
+	switch p.next++; {
+	case p.next < len(p.parts):
+		p.ask(req)
+	case p.try:
+		p.try, p.next = false, 0
+		p.ask(req)
+	default:
+		req.succeed(nil)
+	}
+}
+
+// settledByToken notes that the peer has settled what was delivered to it elsewhere.
+func settledByToken(req *request, tokens []event.LockToken) {
+	if x := req.part.in; x != nil {
+		x.tokens = append(x.tokens, tokens...)
+	} else {
+		req.l.c.outstanding.settledByToken(req.l.c.sessions, tokens)
+	}
+}
+
+func (p *settlingTokens) askAgain(req *request, again engine.Settle, unread []engine.Delivery) {
+	c := req.l.c
 	var ahead readAhead
 	defer ahead.drop()
-	again := *cmd
 	again.Unread = false
 	for i := range unread {
 		d := &unread[i]
@@ -101,5 +134,5 @@ func settledByToken(req *request, cmd *engine.Settle, r *engine.Reply) {
 			again.Headers = append(again.Headers, n)
 		}
 	}
-	req.ask(again.Slice.Partition, &again, func(req *request, r *engine.Reply) { settledByToken(req, &again, r) })
+	req.ask(again.Slice.Partition, &again, func(req *request, r *engine.Reply) { p.answered(req, &again, r) })
 }

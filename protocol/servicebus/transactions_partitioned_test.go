@@ -98,7 +98,7 @@ func TestTransactionalSendsToPartitions(t *testing.T) {
 }
 
 // SM-215, SM-233, 12.1: the settlements of a transaction are in one partition, with its sends; what was in it is locked as before and can be settled by itself. Requests
-// about messages of two partitions are refused, in a transaction too.
+// about messages of two partitions are refused in a transaction.
 func TestTransactionalSettlementsOfPartitions(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		b.queue("wide", partitioned(nil))
@@ -124,7 +124,6 @@ func TestTransactionalSettlementsOfPartitions(t *testing.T) {
 		p.notSent(txn, 1, keyedMessage("4", "", "1"), amqp.CondNotAllowed, spreadText)
 		p.notCommitted(txn, amqp.CondTransactionRollback, rolledBackText)
 		tokens := []amqp.UUID{uuidOf(of["1"].tag), uuidOf(of["3"].tag)}
-		p.disposed(400, amqp.CondNotAllowed, "completed", tokens)
 		txn = p.declare()
 		p.manage(txn, 400, amqp.CondNotAllowed, "update-disposition", amqp.Map{{Key: "lock-tokens", Value: uuids(tokens...)}, {Key: "disposition-status", Value: "completed"}})
 		p.notCommitted(txn, amqp.CondTransactionRollback, rolledBackText)

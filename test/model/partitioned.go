@@ -9,7 +9,9 @@ import (
 type Partitioned struct {
 	Queues     []*Queue // by partition; nil: it is not known yet
 	Duplicates bool     // the entity detects them
+	Turn       []int    // the order in which partitions take turns; nil: by number
 	turns      uint64   // messages without a key, so far
+	elsewhere  uint64   // of these, the ones that went to another partition
 }
 
 // Keys are what the partition of a message is chosen by (10.2).
@@ -52,25 +54,30 @@ func (e *Partitioned) Route(all []Keys) (partition int, any bool, _ Refusal) {
 // next is the partition whose turn it is.
 func (e *Partitioned) next() int {
 	e.turns++
-	return int((e.turns - 1) % uint64(len(e.Queues)))
+	at := int((e.turns - 1) % uint64(len(e.Queues)))
+	if e.Turn != nil {
+		return e.Turn[at]
+	}
+	return at
 }
 
 // Restarted: whose turn it is need not survive.
-func (e *Partitioned) Restarted() { e.turns = 0 }
+func (e *Partitioned) Restarted() { e.turns, e.elsewhere = 0, 0 }
 
-// Elsewhere is another partition, not tried before, for a message that was refused for reasons of health before anybody looked at it; false: there is none.
+// Elsewhere is another partition, not tried before, for a message that was refused for reasons of health before anybody looked at it: those that
+// are left take turns. False: there is none.
 func (e *Partitioned) Elsewhere(tried []int, serves func(partition int) bool) (int, bool) {
-	n := len(e.Queues)
-	if len(tried) >= n {
-		return 0, false
-	}
-	from := e.next()
-	for i := range n {
-		if p := (from + i) % n; !slices.Contains(tried, p) && serves(p) {
-			return p, true
+	var left []int
+	for p := range e.Queues {
+		if !slices.Contains(tried, p) && serves(p) {
+			left = append(left, p)
 		}
 	}
-	return 0, false
+	if len(left) == 0 {
+		return 0, false
+	}
+	e.elsewhere++
+	return left[(e.elsewhere-1)%uint64(len(left))], true
 }
 
 // OfKey is the partition of a key, of a number of partitions.

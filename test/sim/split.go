@@ -101,7 +101,14 @@ func (w *world) spread(q *queue, id event.EntityID, hosts []byte) {
 		q.whole.parts = append(q.whole.parts, part)
 		w.queues = append(w.queues, part)
 	}
-	q.whole.model.Queues = make([]*model.Queue, must)
+	q.whole.model.Queues, q.whole.model.Turn = make([]*model.Queue, must), nil
+	for log := range w.parts { // those of one log together (decision 66)
+		for i, at := range hosts {
+			if int(at) == log {
+				q.whole.model.Turn = append(q.whole.model.Turn, i)
+			}
+		}
+	}
 }
 
 // partitioned reports whether an entity is asked for with several partitions.

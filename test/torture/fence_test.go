@@ -1,10 +1,8 @@
 package torture
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -51,6 +49,8 @@ type stream struct {
 	way          way
 	source, end  string // queues
 	from, to     bool   // they are on the partition that is fenced
+	key          string // partition key of the messages; empty: none
+	left         bool   // to the receivers of another stream of the queue
 	took         []call // of sends, where neither end is on that partition
 	sends, comes int
 }
@@ -79,7 +79,8 @@ type fence struct {
 	admin   *admin.Client
 	load    *load
 	streams []*stream
-	on      map[string]int // the partition of each queue
+	on      map[string]int  // the partition of each queue
+	check   func(away bool) // in each round, while the partition is away and when it is back; nil: nothing
 	rng     *rand.Rand
 
 	mu       sync.Mutex // guards what follows
@@ -88,6 +89,7 @@ type fence struct {
 	back     []time.Duration
 	failing  bool      // it is about to be fenced
 	fenced   time.Time // when that was seen last
+	broken   bool      // it is fenced by its disk: what is under way then may have an unknown outcome
 	late     []call    // how late sleeps end
 	refused  int       // sends that were told busy
 	unproven int       // sends with an unknown outcome, or from when it was fenced
@@ -195,30 +197,14 @@ func (f *fence) layOut() {
 	}
 }
 
-// hosts is the partition of each queue, as the log says.
+// hosts is the partition of each queue that has one, as the log says.
 func (f *fence) hosts() map[string]int {
-	f.Helper()
-	if err := f.process.Stop(); err != nil {
-		f.Fatal(err)
-	}
-	out, err := exec.CommandContext(f.Context(), f.binary, "log", "dump", "--partition", "0", "-o", "json", f.data).Output()
-	if err != nil {
-		f.Fatal(err)
-	}
 	on := map[string]int{}
-	for lines := bufio.NewScanner(bytes.NewReader(out)); lines.Scan(); {
-		var e struct {
-			Event, Path string
-			Hosts       []int
-		}
-		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-			f.Fatal(err)
-		}
-		if e.Event == "EntityCreated" && len(e.Hosts) == 1 {
-			on[e.Path] = e.Hosts[0]
+	for path, hosts := range f.placed() {
+		if len(hosts) == 1 {
+			on[path] = hosts[0]
 		}
 	}
-	f.start()
 	return on
 }
 
@@ -234,7 +220,9 @@ func (f *fence) run(rounds int, fail func() (mend func())) {
 	defer enough()
 	for _, s := range f.streams {
 		producers.Go(func() { f.produce(sending, s) })
-		workers.Go(func() { f.finish(working, s) })
+		if !s.left {
+			workers.Go(func() { f.finish(working, s) })
+		}
 		switch s.way {
 		case buried:
 			workers.Go(func() { f.bury(working, s) })
@@ -271,6 +259,9 @@ func (f *fence) round(fail func() (mend func())) {
 	f.fences(true)
 	mend := fail()
 	f.fences(false)
+	if f.check != nil {
+		f.check(true)
+	}
 	time.Sleep(300*time.Millisecond + time.Duration(f.rng.IntN(500))*time.Millisecond)
 	mend()
 	restarted := time.Now()
@@ -283,6 +274,9 @@ func (f *fence) round(fail func() (mend func())) {
 	back := time.Since(restarted)
 	if back > backWithin {
 		f.Errorf("it was back after %v", back)
+	}
+	if f.check != nil {
+		f.check(false)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -331,7 +325,7 @@ func (f *fence) sendOnce(s *stream, id string) error {
 	defer hangUp(client)
 	sender, err := client.NewSender(s.source, nil)
 	if err == nil {
-		err = f.send(sender, id)
+		err = f.send(sender, id, s.key)
 	}
 	return err
 }
@@ -341,12 +335,16 @@ func (f *fence) client() *azservicebus.Client {
 	return f.load.connect()
 }
 
-// send sends a message and writes down what was said of it.
-func (f *fence) send(sender *azservicebus.Sender, id string) error {
+// send sends a message, with a key if there is one, and writes down what was said of it.
+func (f *fence) send(sender *azservicebus.Sender, id, key string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	began := time.Now()
-	err := sender.SendMessage(ctx, &azservicebus.Message{MessageID: &id, Body: make([]byte, 200)}, nil)
+	m := &azservicebus.Message{MessageID: &id, Body: make([]byte, 200)}
+	if key != "" {
+		m.PartitionKey = &key
+	}
+	err := sender.SendMessage(ctx, m, nil)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	e := f.trail(id)
@@ -380,11 +378,11 @@ func (f *fence) produce(ctx context.Context, s *stream) {
 		for err == nil && ctx.Err() == nil {
 			s.sends++
 			began := time.Now()
-			err = f.send(sender, fmt.Sprint(s.source, "/", s.sends))
+			err = f.send(sender, fmt.Sprint(s.name, "/", s.sends), s.key)
 			took := time.Since(began)
 			if !s.from && !s.to {
 				s.took = append(s.took, call{began, took})
-				if err != nil {
+				if err != nil && !f.brokeUnder(s) {
 					f.Errorf("%s: a send is answered %v", s.name, err)
 				}
 			}

@@ -177,6 +177,8 @@ func (d *Description) readShown(e Element, n *node) {
 		d.Runtime.SQLFilters = number(text)
 	case CorrelationFilterCount:
 		d.Runtime.CorrelationFilters = number(text)
+	case EntityAvailabilityStatus:
+		d.Runtime.Limited = text == "Limited"
 	case CreatedAt:
 		d.CreatedAt = lenientTime(text)
 	case UpdatedAt:
