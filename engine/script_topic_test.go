@@ -74,7 +74,7 @@ func (s *script) configure(t *testing.T, e index.Entity) {
 		rules = append(rules, *r)
 	}
 	if err := s.part.ConfigureRules(v, rules); err != nil && t != nil {
-		t.Fatalf("%+v; want (err == nil || t == nil)", err)
+		t.Fatalf("rules: %v; want no error", err)
 	}
 }
 

@@ -323,7 +323,7 @@ func TestPlainLogin(t *testing.T) {
 						t.Errorf("%s, key %s: %v", way, key, err)
 					}
 					if !test.plain && !want && way != "TLS" && way != "both" && !strings.Contains(err.Error(), "no supported auth mechanism") {
-						t.Errorf(`%s: %v; want ((((test.plain || want) || way == "TLS") || way == "both") || strings.Contains(err.Error(), "no supported auth mechanism"))`, way, err)
+						t.Errorf("%s: %v; want that no auth mechanism is supported", way, err)
 					}
 					cancel()
 				}

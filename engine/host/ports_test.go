@@ -156,11 +156,11 @@ func runPorts(t *testing.T, seed uint64) (*ports, string) {
 			m.stop()
 		}
 		if err := m.writer.Close(); err != nil && w.bad == "" {
-			t.Fatalf(`%+v; want (err == nil || w.bad != "")`, err)
+			t.Fatalf("%v; want no error unless something went wrong before", err)
 		}
 	}
 	if err := w.store.Close(); err != nil && w.bad == "" {
-		t.Fatalf(`%+v; want (err == nil || w.bad != "")`, err)
+		t.Fatalf("%v; want no error unless something went wrong before", err)
 	}
 	return w, w.bad
 }

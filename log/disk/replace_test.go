@@ -25,7 +25,7 @@ func contents(t *testing.T, fsys disk.FS, name string) string {
 	}
 	p := make([]byte, size)
 	if n, err := f.ReadAt(p, 0); n < len(p) && !errors.Is(err, io.EOF) {
-		t.Fatalf("%+v; want (n >= len(p) || errors.Is(err, io.EOF))", err)
+		t.Fatalf("%d of %d bytes, %v; want all of them or io.EOF", n, len(p), err)
 	}
 	return string(p)
 }

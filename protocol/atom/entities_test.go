@@ -52,7 +52,7 @@ func TestCreateExisting(t *testing.T) {
 	conflict := func(w answer, fragments ...string) {
 		t.Helper()
 		if w.is(409, fragments...).lacks("40901"); !strings.Contains(w.body, "<Detail>SubCode") && !strings.Contains(w.body, "<Detail>The messaging entity") {
-			t.Errorf(`%+v; want (strings.Contains(w.body, "<Detail>SubCode") || strings.Contains(w.body, "<Detail>The messaging entity"))`, w.body)
+			t.Errorf("%s; want a SubCode or what holds of the messaging entity in Detail", w.body)
 		}
 	}
 	conflict(a.put("/q", queue("")), "<Code>409</Code>", "SubCode=40900. Conflict.")

@@ -220,7 +220,7 @@ func (r *rig) round() {
 			r.Fatal(err)
 		}
 		if err != nil && !errors.Is(err, harness.ErrKilledEarly) {
-			r.Fatalf("%+v; want (err == nil || errors.Is(err, harness.ErrKilledEarly))", err)
+			r.Fatalf("%v; want no error or harness.ErrKilledEarly", err)
 		}
 		r.figures.kills++
 		r.figures.early++

@@ -133,7 +133,7 @@ func TestStatusOfAnswers(t *testing.T) {
 	} {
 		err := statusError("op", &amqp.Message{ApplicationProperties: c.properties})
 		if (err == nil) != (c.want == "") || (err != nil && err.Error() != c.want) {
-			t.Errorf(`%v: %v; want (err == nil) == (c.want == "") && (err == nil || err.Error() == c.want)`, c.properties, err)
+			t.Errorf("%v: %v; want %q", c.properties, err, c.want)
 		}
 	}
 }
