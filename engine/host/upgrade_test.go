@@ -29,6 +29,9 @@ import (
 // released are directories of versions that kept everything, of formats 1 and 2 (test/compatible).
 var released = []string{"first", "sessions", "topics", "room", "payload-4", "payload-5", "moves", "sealed"}
 
+// someReleased are some of them: of both formats, with and without checkpoints that a base can be made of.
+var someReleased = []string{"first", "room", "payload-5", "moves"}
+
 // upgraded is a broker of today on a directory of an older version, thirty days after that version was stopped. It runs in a bubble, and removes whatever policies let
 // go, however small it is.
 type upgraded struct {
@@ -271,7 +274,7 @@ func (u *upgraded) sealed() bool {
 	return true
 }
 
-// facts counts the events of the catalogue's log that say that history was cut before its time.
+// forcedCuts are the events of the catalogue's log that say that history was cut before its time.
 func (u *upgraded) forcedCuts() (list []*event.HistoryCut) {
 	u.t.Helper()
 	for rec, err := range replay.Records(u.t.Context(), *u.slots[0].log.Load(), 0) {
@@ -362,7 +365,7 @@ func TestUpgradeNamed(t *testing.T) {
 	t.Parallel()
 	sealOutside(t)
 	named := event.HistoryPolicy{Events: event.KeepFor(24 * time.Hour), Bodies: event.KeepFor(time.Hour), Undo: event.KeepNone}
-	for _, shape := range released {
+	for _, shape := range someReleased {
 		for _, how := range []string{"setting", "pattern", "bodies alone"} {
 			t.Run(shape+", "+how, func(t *testing.T) {
 				t.Parallel()
@@ -404,12 +407,12 @@ func checkpointsOfToday(shape string) bool {
 	return slices.Contains([]string{"payload-5", "moves", "sealed"}, shape)
 }
 
-// TestUpgradeLow: while the disk has little room, history goes before a send is refused, also what is older than the upgrade and in its first day. The log says so with an
+// TestUpgradeLow: while the disk has little room, chapters are sealed at once and history goes before a send is refused, also what is older than the upgrade and in its first day. The log says so with an
 // event for each partition, and why. With history-before-sends nothing goes.
 func TestUpgradeLow(t *testing.T) {
 	t.Parallel()
 	sealOutside(t)
-	for _, shape := range released {
+	for _, shape := range someReleased {
 		for _, before := range []bool{false, true} {
 			t.Run(shape, func(t *testing.T) {
 				t.Parallel()
@@ -426,7 +429,10 @@ func TestUpgradeLow(t *testing.T) {
 					u.wantNothingGone(2)
 					u.disk.has(2*upgradeLow - 1)
 					time.Sleep(2 * time.Minute)
+					u.wantHurry(true)
 					u.disk.has(upgradeDisk / 2)
+					time.Sleep(2 * time.Minute)
+					u.wantHurry(false)
 					if before {
 						u.wantNothingGone(2)
 						u.end()
@@ -448,6 +454,19 @@ func TestUpgradeLow(t *testing.T) {
 					u.end()
 				})
 			})
+		}
+	}
+}
+
+// wantHurry checks whether chapters are sealed as soon as they have ended, and a checkpoint is made after each.
+func (u *upgraded) wantHurry(is bool) {
+	u.t.Helper()
+	if is && !u.sealed() {
+		u.t.Error("a chapter that has ended is not sealed, although there is a hurry")
+	}
+	for i := range u.slots {
+		if wish := u.slots[i].serves.Load().loop.frames.checkpointer.wish.Load(); (wish == hurryBytes) != is {
+			u.t.Errorf("partition %d makes a checkpoint every %d bytes; in a hurry: %v", i, wish, is)
 		}
 	}
 }

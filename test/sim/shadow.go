@@ -337,6 +337,9 @@ func (s *shadow) step(now int64, a *ask) {
 		x.refusal = s.admin(now, a)
 	case opEnforce:
 		s.enforced(a)
+	case opCut:
+		s.m.Catalogued(now, true)
+		s.p.facts[s.m.Records] = noted{kind: event.KindHistoryCut}
 	case opOrder:
 		s.order(a.q, a.orders)
 	case opDrop:
