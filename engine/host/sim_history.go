@@ -71,7 +71,7 @@ func (s simGrounds) logs() map[engine.PartitionID]log.Partition { return s.h.of.
 func (s simGrounds) space() (total, free, low int64, err error) { return s.h.of.Space() }
 
 func (s simGrounds) reading(_ context.Context, id engine.PartitionID) ([]event.Blob, error) {
-	return s.h.of.Loop(id).reading(), nil
+	return reading(s.h.of.Loop(id)), nil
 }
 
 func (s simGrounds) hurry(id engine.PartitionID, on bool) { s.h.of.Hurry(id, on) }

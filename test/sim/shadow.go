@@ -312,7 +312,7 @@ func (s *shadow) step(now int64, a *ask) {
 	switch a.op {
 	case opUsage:
 		x.busy = s.inUse()
-	case opTouch:
+	case opTouch, opCut:
 		s.touched(now, a)
 	case opAttach:
 		if !a.q.model.Dropped {
@@ -337,9 +337,6 @@ func (s *shadow) step(now int64, a *ask) {
 		x.refusal = s.admin(now, a)
 	case opEnforce:
 		s.enforced(a)
-	case opCut:
-		s.m.Catalogued(now, true)
-		s.p.facts[s.m.Records] = noted{kind: event.KindHistoryCut}
 	case opOrder:
 		s.order(a.q, a.orders)
 	case opDrop:
