@@ -46,12 +46,13 @@ type planCase struct {
 	now    int            // hour; 0: 60
 	held   string         // in one of the lines
 	bases  []event.LSN    // of partition 0
+	saved  int64          // bytes of checkpoints
 }
 
 func (c *planCase) check(t *testing.T) {
 	t.Helper()
 	o := outlook{files: pasts(), now: event.Time(cmp.Or(c.now, 60)) * planHour, disk: c.disk, need: c.need, rules: saidOf(t, c.said, max(c.since, 1)*planHour),
-		bases: map[engine.PartitionID][]event.LSN{0: c.bases}}
+		bases: map[engine.PartitionID][]event.LSN{0: c.bases}, saved: c.saved}
 	o.said = func(id event.EntityID) event.HistoryPolicy { return o.rules.Said([]string{"", "one", "two"}[id]) }
 	p := o.plan()
 	if got := shownCuts(&o, &p); got != c.cuts {
@@ -92,6 +93,8 @@ func TestHistoryPlan(t *testing.T) {
 		"bodies where events do not go":         {said: "35h/none/none", cuts: "0:20 1:15", bodies: "0-30:1,2 0-40:1 1-45:1 0-50:1", held: "kept 35h"},
 		"a share":                               {said: "unlimited/unlimited/unlimited share=20", disk: 2500, cuts: "0:20 1:15", forced: true, cause: event.CutForShare},
 		"a share that is enough":                {said: "unlimited/unlimited/unlimited share=70", disk: 1000},
+		"a share that is just enough":           {said: "unlimited/unlimited/unlimited share=20", disk: 3500},
+		"a share with checkpoints":              {said: "unlimited/unlimited/unlimited share=20", disk: 3500, saved: 100, cuts: "0:10 1:15", forced: true, cause: event.CutForShare},
 		"a share of a disk nobody knows":        {said: "unlimited/unlimited/unlimited share=1"},
 		"a share after what may go anyway":      {said: "35h/unlimited/none share=43", disk: 1000, cuts: "0:20 1:15", held: "kept 35h"},
 		"a share, more than may go":             {said: "35h/unlimited/none share=20", disk: 1000, cuts: "0:40 1:45", forced: true},
