@@ -33,22 +33,49 @@ func pasts() (files []pastFile) {
 	return files
 }
 
+// planCase is what is said and there, and what may go.
+type planCase struct {
+	said   string // pattern=policy, words; of the namespace without a pattern
+	disk   int64
+	need   int64
+	since  event.Time // hour; 0: 1
+	cuts   string     // partition:newest file that goes
+	bodies string     // file:entities
+	forced bool
+	cause  event.CutCause // of one of the cuts
+	now    int            // hour; 0: 60
+	held   string         // in one of the lines
+	bases  []event.LSN    // of partition 0
+	saved  int64          // bytes of checkpoints
+}
+
+func (c *planCase) check(t *testing.T) {
+	t.Helper()
+	o := outlook{files: pasts(), now: event.Time(cmp.Or(c.now, 60)) * planHour, disk: c.disk, need: c.need, rules: saidOf(t, c.said, max(c.since, 1)*planHour),
+		bases: map[engine.PartitionID][]event.LSN{0: c.bases}, saved: c.saved}
+	o.said = func(id event.EntityID) event.HistoryPolicy { return o.rules.Said([]string{"", "one", "two"}[id]) }
+	p := o.plan()
+	if got := shownCuts(&o, &p); got != c.cuts {
+		t.Errorf("cuts %q, not %q", got, c.cuts)
+	}
+	if got := shownBodies(&p); got != c.bodies {
+		t.Errorf("bodies %q, not %q", got, c.bodies)
+	}
+	if (len(p.forced) > 0) != c.forced || !strings.Contains(strings.Join(p.held, "\n"), c.held) {
+		t.Errorf("forced %v, held %q", p.forced, p.held)
+	}
+	if c.cause != 0 && !slices.Contains(slices.Collect(maps.Values(p.forced)), c.cause) {
+		t.Errorf("forced %v, not for %v", p.forced, c.cause)
+	}
+	if o.idle() && (c.cuts != "" || c.bodies != "") {
+		t.Error("it is taken for idle")
+	}
+}
+
 // TestHistoryPlan: what may go at hour 60. Entity 1 is "one", entity 2 "two"; a policy is events/bodies/undo, a dash where nothing is said.
 func TestHistoryPlan(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		said   string // pattern=policy, words; of the namespace without a pattern
-		disk   int64
-		need   int64
-		since  event.Time // hour; 0: 1
-		cuts   string     // partition:newest file that goes
-		bodies string     // file:entities
-		forced bool
-		cause  event.CutCause // of one of the cuts
-		now    int            // hour; 0: 60
-		held   string         // in one of the lines
-		bases  []event.LSN    // of partition 0
-	}{
+	for name, c := range map[string]planCase{
 		"nothing is said":                       {bodies: "0-10:1 1-15:1 0-20:1 0-30:1,2", held: "events of entity 1, kept 7d"},
 		"nothing is said, small disk":           {disk: 1000, cuts: "0:40 1:45", bodies: "", forced: true, cause: event.CutForShare},
 		"the defaults":                          {said: "-", now: 24*7 + 20, cuts: "0:20 1:15", bodies: "0-30:1,2 0-40:1 1-45:1 0-50:1"},
@@ -66,6 +93,8 @@ func TestHistoryPlan(t *testing.T) {
 		"bodies where events do not go":         {said: "35h/none/none", cuts: "0:20 1:15", bodies: "0-30:1,2 0-40:1 1-45:1 0-50:1", held: "kept 35h"},
 		"a share":                               {said: "unlimited/unlimited/unlimited share=20", disk: 2500, cuts: "0:20 1:15", forced: true, cause: event.CutForShare},
 		"a share that is enough":                {said: "unlimited/unlimited/unlimited share=70", disk: 1000},
+		"a share that is just enough":           {said: "unlimited/unlimited/unlimited share=20", disk: 3500},
+		"a share with checkpoints":              {said: "unlimited/unlimited/unlimited share=20", disk: 3500, saved: 100, cuts: "0:10 1:15", forced: true, cause: event.CutForShare},
 		"a share of a disk nobody knows":        {said: "unlimited/unlimited/unlimited share=1"},
 		"a share after what may go anyway":      {said: "35h/unlimited/none share=43", disk: 1000, cuts: "0:20 1:15", held: "kept 35h"},
 		"a share, more than may go":             {said: "35h/unlimited/none share=20", disk: 1000, cuts: "0:40 1:45", forced: true},
@@ -88,25 +117,7 @@ func TestHistoryPlan(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o := outlook{files: pasts(), now: event.Time(cmp.Or(c.now, 60)) * planHour, disk: c.disk, need: c.need, rules: saidOf(t, c.said, max(c.since, 1)*planHour),
-				bases: map[engine.PartitionID][]event.LSN{0: c.bases}}
-			o.said = func(id event.EntityID) event.HistoryPolicy { return o.rules.Said([]string{"", "one", "two"}[id]) }
-			p := o.plan()
-			if got := shownCuts(&o, &p); got != c.cuts {
-				t.Errorf("cuts %q, not %q", got, c.cuts)
-			}
-			if got := shownBodies(&p); got != c.bodies {
-				t.Errorf("bodies %q, not %q", got, c.bodies)
-			}
-			if (len(p.forced) > 0) != c.forced || !strings.Contains(strings.Join(p.held, "\n"), c.held) {
-				t.Errorf("forced %v, held %q", p.forced, p.held)
-			}
-			if c.cause != 0 && !slices.Contains(slices.Collect(maps.Values(p.forced)), c.cause) {
-				t.Errorf("forced %v, not for %v", p.forced, c.cause)
-			}
-			if o.idle() && (c.cuts != "" || c.bodies != "") {
-				t.Error("it is taken for idle")
-			}
+			c.check(t)
 		})
 	}
 }

@@ -63,7 +63,7 @@ func (l *Loop) carryOut(cmd engine.Command) (reply engine.Reply) {
 	case *snapshotOf:
 		return cmd.take(l)
 	case *readingNow:
-		reply.Answer = stillRead{list: l.reading()}
+		reply.Answer = stillRead{list: reading(l)}
 	}
 	return reply
 }

@@ -45,7 +45,7 @@ func (cmd *snapshotOf) take(l *Loop) (reply engine.Reply) {
 	cmd.mu.Lock()
 	defer cmd.mu.Unlock()
 	if !cmd.over {
-		cmd.state, cmd.wrote, cmd.read = l.part.Index().Snapshot(), l.frames.wrote, l.reading()
+		cmd.state, cmd.wrote, cmd.read = l.part.Index().Snapshot(), l.frames.wrote, reading(l)
 	}
 	return reply
 }

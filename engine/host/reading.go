@@ -112,7 +112,7 @@ func (p *replies) shows(req *engine.Request, reply *engine.Reply) {
 }
 
 // reading are the bodies that are still to be read of what receivers were given and of what replies point to.
-func (l *Loop) reading() []event.Blob {
+func reading(l *Loop) []event.Blob {
 	list := l.waiting.reading()
 	l.replies.unread.tidy()
 	for _, bodies := range l.replies.unread.of {

@@ -28,6 +28,10 @@ type HistoryOf struct {
 	// Cut is replay.Cut, or something around it.
 	Cut    func(ctx context.Context, p log.Partition, upTo event.LSN, forced bool) (freed int64, err error)
 	Logger *slog.Logger
+	// Hurry says whether there is a hurry, and up to where chapters of a partition are to be sealed as soon as they have ended.
+	Hurry func(id engine.PartitionID, on bool, upTo event.LSN)
+	// Note has a fact put into the catalogue's log.
+	Note func(*event.HistoryCut) error
 	// Wait is called where the namespace would wait, for a disk or for readers, and reports whether to go on.
 	Wait func() bool
 }
@@ -67,14 +71,12 @@ func (s simGrounds) logs() map[engine.PartitionID]log.Partition { return s.h.of.
 func (s simGrounds) space() (total, free, low int64, err error) { return s.h.of.Space() }
 
 func (s simGrounds) reading(_ context.Context, id engine.PartitionID) ([]event.Blob, error) {
-	return s.h.of.Loop(id).reading(), nil
+	return reading(s.h.of.Loop(id)), nil
 }
 
-// hurry does nothing: a simulation seals and saves when its seed says so.
-func (s simGrounds) hurry(engine.PartitionID, bool, event.LSN) {}
+func (s simGrounds) hurry(id engine.PartitionID, on bool, upTo event.LSN) { s.h.of.Hurry(id, on, upTo) }
 
-// note does nothing: the catalogue of a simulation is not told of its history.
-func (s simGrounds) note(context.Context, *event.HistoryCut) error { return nil }
+func (s simGrounds) note(_ context.Context, fact *event.HistoryCut) error { return s.h.of.Note(fact) }
 
 // compaction is that of [partitions], with the loop's part done at once.
 func (s simGrounds) compaction(id engine.PartitionID, keep keeps) (*compaction, error) {

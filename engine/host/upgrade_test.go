@@ -10,6 +10,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -24,17 +25,21 @@ import (
 	"github.com/ledgerbus/ledgerbus/index/replay"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/test/faultfs"
 )
 
 // released are directories of versions that kept everything, of formats 1 and 2 (test/compatible).
 var released = []string{"first", "sessions", "topics", "room", "payload-4", "payload-5", "moves", "sealed"}
+
+// someReleased are some of them: of both formats, with and without checkpoints that a base can be made of.
+var someReleased = []string{"first", "room", "payload-5", "moves"}
 
 // upgraded is a broker of today on a directory of an older version, thirty days after that version was stopped. It runs in a bubble, and removes whatever policies let
 // go, however small it is.
 type upgraded struct {
 	*broker
 	t       *testing.T
-	dir     string
+	fs      *faultfs.FS
 	began   time.Time    // in the bubble
 	skipped atomic.Int64 // ns, beside the time of the bubble
 	newest  event.Time
@@ -53,6 +58,7 @@ type sizedDisk struct {
 }
 
 const (
+	upgradeDir  = "/data"
 	upgradeDisk = 1 << 40
 	upgradeLow  = 1 << 30
 )
@@ -116,18 +122,17 @@ func sealOutside(t *testing.T) {
 // upgrade prepares a directory.
 func upgrade(t *testing.T, shape string) *upgraded {
 	t.Helper()
-	u := &upgraded{t: t, dir: filepath.Join(t.TempDir(), "data"), began: time.Now(), said: &words{}}
-	unpack(t, filepath.Join("..", "..", "test", "compatible", "testdata", shape+".tar.gz"), u.dir)
-	for _, p := range u.logs(log.Options{ReadOnly: true}) {
+	u := &upgraded{t: t, fs: unpack(t, filepath.Join("..", "..", "test", "compatible", "testdata", shape+".tar.gz")), began: time.Now(), said: &words{}}
+	for _, p := range u.logs() {
 		u.newest = max(u.newest, p.Recovery().Newest)
 	}
 	return u
 }
 
 // logs opens the directory until the test ends, and returns its logs.
-func (u *upgraded) logs(opts log.Options) (list []log.Partition) {
+func (u *upgraded) logs() (list []log.Partition) {
 	u.t.Helper()
-	s, err := log.Open(u.t.Context(), u.dir, opts)
+	s, err := log.Open(u.t.Context(), upgradeDir, log.Options{FS: u.fs, ReadOnly: true})
 	if err != nil {
 		u.t.Fatal(err)
 	}
@@ -145,7 +150,7 @@ func (u *upgraded) logs(opts log.Options) (list []log.Partition) {
 // start starts the broker, and what gives its history back.
 func (u *upgraded) start() {
 	u.t.Helper()
-	store, err := log.Open(u.t.Context(), u.dir, log.Options{Now: u.Wall, SealAfter: 10 * time.Minute})
+	store, err := log.Open(u.t.Context(), upgradeDir, log.Options{FS: u.fs, Now: u.Wall, SealAfter: 10 * time.Minute})
 	if err != nil {
 		u.t.Fatal(err)
 	}
@@ -168,11 +173,13 @@ func (u *upgraded) start() {
 
 // cutEagerly cuts also what is hardly worth it, and compares the state before with that after it.
 func (u *upgraded) cutEagerly(ctx context.Context, p log.Partition, upTo event.LSN, forced bool) (int64, error) {
+	_, end := p.Bounds()
 	before := u.state(engine.PartitionID(p.ID()))
 	freed, err := replay.Cut(ctx, p, upTo, true)
 	if freed > 0 {
 		u.cuts = append(u.cuts, engine.PartitionID(p.ID()))
-		if after := u.state(engine.PartitionID(p.ID())); after != before {
+		after := u.state(engine.PartitionID(p.ID()))
+		if _, now := p.Bounds(); now == end && after != before { // nothing else went on
 			u.t.Errorf("partition %d: state %s after a cut, %s before it", p.ID(), after, before)
 		}
 	}
@@ -211,7 +218,7 @@ func (u *upgraded) end() {
 	for i := range stopped {
 		live = append(live, sha256.Sum256(stopped[i].serves.Load().loop.part.Index().Encode(nil)))
 	}
-	store, err := log.Open(u.t.Context(), u.dir, log.Options{ReadOnly: true})
+	store, err := log.Open(u.t.Context(), upgradeDir, log.Options{FS: u.fs, ReadOnly: true})
 	if err != nil {
 		u.t.Fatal(err)
 	}
@@ -271,7 +278,7 @@ func (u *upgraded) sealed() bool {
 	return true
 }
 
-// facts counts the events of the catalogue's log that say that history was cut before its time.
+// forcedCuts are the events of the catalogue's log that say that history was cut before its time.
 func (u *upgraded) forcedCuts() (list []*event.HistoryCut) {
 	u.t.Helper()
 	for rec, err := range replay.Records(u.t.Context(), *u.slots[0].log.Load(), 0) {
@@ -362,7 +369,7 @@ func TestUpgradeNamed(t *testing.T) {
 	t.Parallel()
 	sealOutside(t)
 	named := event.HistoryPolicy{Events: event.KeepFor(24 * time.Hour), Bodies: event.KeepFor(time.Hour), Undo: event.KeepNone}
-	for _, shape := range released {
+	for _, shape := range someReleased {
 		for _, how := range []string{"setting", "pattern", "bodies alone"} {
 			t.Run(shape+", "+how, func(t *testing.T) {
 				t.Parallel()
@@ -404,12 +411,12 @@ func checkpointsOfToday(shape string) bool {
 	return slices.Contains([]string{"payload-5", "moves", "sealed"}, shape)
 }
 
-// TestUpgradeLow: while the disk has little room, history goes before a send is refused, also what is older than the upgrade and in its first day. The log says so with an
+// TestUpgradeLow: while the disk has little room, chapters are sealed at once and history goes before a send is refused, also what is older than the upgrade and in its first day. The log says so with an
 // event for each partition, and why. With history-before-sends nothing goes.
 func TestUpgradeLow(t *testing.T) {
 	t.Parallel()
 	sealOutside(t)
-	for _, shape := range released {
+	for _, shape := range someReleased {
 		for _, before := range []bool{false, true} {
 			t.Run(shape, func(t *testing.T) {
 				t.Parallel()
@@ -426,7 +433,10 @@ func TestUpgradeLow(t *testing.T) {
 					u.wantNothingGone(2)
 					u.disk.has(2*upgradeLow - 1)
 					time.Sleep(2 * time.Minute)
+					u.wantHurry(true)
 					u.disk.has(upgradeDisk / 2)
+					time.Sleep(2 * time.Minute)
+					u.wantHurry(false)
 					if before {
 						u.wantNothingGone(2)
 						u.end()
@@ -452,8 +462,21 @@ func TestUpgradeLow(t *testing.T) {
 	}
 }
 
-// unpack extracts a directory.
-func unpack(t *testing.T, archive, dir string) {
+// wantHurry checks whether chapters are sealed as soon as they have ended, and a checkpoint is made after each.
+func (u *upgraded) wantHurry(is bool) {
+	u.t.Helper()
+	if is && !u.sealed() {
+		u.t.Error("a chapter that has ended is not sealed, although there is a hurry")
+	}
+	for i := range u.slots {
+		if wish := u.slots[i].serves.Load().loop.frames.checkpointer.wish.Load(); (wish == hurryBytes) != is {
+			u.t.Errorf("partition %d makes a checkpoint every %d bytes; in a hurry: %v", i, wish, is)
+		}
+	}
+}
+
+// unpack extracts a directory onto a disk in memory.
+func unpack(t *testing.T, archive string) *faultfs.FS {
 	t.Helper()
 	f, err := os.Open(archive)
 	if err != nil {
@@ -464,25 +487,40 @@ func unpack(t *testing.T, archive, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	disk := faultfs.New()
+	for _, id := range []string{"00", "01", "02", "03"} { // directories without a file are not in the archive
+		for _, sub := range []string{"wal", "checkpoints"} {
+			mkdirs(t, disk, path.Join(upgradeDir, "partitions", id, sub))
+		}
+	}
 	for r := tar.NewReader(z); ; {
 		h, err := r.Next()
 		if errors.Is(err, io.EOF) {
-			break
+			return disk
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
 		p, err := io.ReadAll(r)
-		path := filepath.Join(dir, filepath.FromSlash(h.Name))
-		if err := errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, p, 0o600)); err != nil {
+		name := path.Join(upgradeDir, h.Name)
+		mkdirs(t, disk, path.Dir(name))
+		if err := errors.Join(err, disk.WriteFile(name, p)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, id := range []string{"00", "01", "02", "03"} { // directories without a file are not in the archive
-		for _, sub := range []string{"wal", "checkpoints"} {
-			if err := os.MkdirAll(filepath.Join(dir, "partitions", id, sub), 0o700); err != nil {
-				t.Fatal(err)
-			}
-		}
+}
+
+// mkdirs makes a directory, and those above it.
+func mkdirs(t *testing.T, disk *faultfs.FS, dir string) {
+	t.Helper()
+	if dir == "/" {
+		return
+	}
+	mkdirs(t, disk, path.Dir(dir))
+	if _, err := disk.Stat(dir); err == nil {
+		return
+	}
+	if err := errors.Join(disk.Mkdir(dir), disk.SyncDir(path.Dir(dir))); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -147,6 +147,7 @@ const (
 	UndoForgotten  Bug = "H1" // what could still be undone is cut with the events before it
 	UndoneDropped  Bug = "H3" // bodies of what was purged count as those of settled messages
 	GraceForgotten Bug = "H2" // after an upgrade what is older goes at once
+	CutUnsaid      Bug = "H6" // what is cut before its time is no event
 	CutNoFurther   Bug = "H5" // where room is needed only as much is planned to go as is needed, although no base can be made there
 	CutAloneFrees  Bug = "H4" // bodies stay in files that no base can be made for yet
 

@@ -83,6 +83,19 @@ type faultyBroker struct {
 	mu      sync.Mutex
 	holding bool
 	held    []func()
+	read    []*atomic.Bool // of the requests that came, whether what their answers point to has been read
+}
+
+// unread counts the requests whose senders may still read what the answer points to.
+func (b *faultyBroker) unread() (n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, read := range b.read {
+		if !read.Load() {
+			n++
+		}
+	}
+	return n
 }
 
 // refuse has requests answered with what why says, where that is not nil, instead of carried out. It is asked in a turn of the connection, so it
@@ -127,6 +140,11 @@ func (b *faultyBroker) Submit(p engine.PartitionID, rs []engine.Request) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	for _, r := range run {
+		if r.Read != nil {
+			b.read = append(b.read, r.Read)
+		}
+	}
 	if b.holding {
 		b.held = append(b.held, func() { b.Broker.Submit(p, run) })
 	} else {

@@ -3,6 +3,7 @@ package servicebus
 import (
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
@@ -115,5 +116,41 @@ func TestDeferInSession(t *testing.T) {
 		p.managedWith(410, amqp.CondSessionLockLost, "update-disposition", append(settle, amqp.Pair{Key: "session-id", Value: "a"}), linked("r3"))
 		p.managedWith(200, "", "update-disposition", append(settle, amqp.Pair{Key: "session-id", Value: "a"}))
 		p.managedWith(200, "", "receive-by-sequence-number", append(body, amqp.Pair{Key: "session-id", Value: "a"}))
+	})
+}
+
+// The engine keeps the bodies that an answer points to until they have been read: while it has not answered, and no longer than the connection lasts.
+func TestAnswersAreRead(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		p := b.loaded(5)
+		p.deferAll(3)
+		p.attachManagement("q")
+		b.broker.hold(func() {
+			p.request("m", operationPrefix+"receive-by-sequence-number", byNumber(uint32(0), int64(3), int64(1)))
+			synctest.Wait()
+			if n := b.broker.unread(); n != 1 {
+				t.Errorf("%d requests may still read, before there is an answer", n)
+			}
+		})
+		if status, _, _ := p.managed("m"); status != 200 {
+			t.Errorf("status %d", status)
+		}
+		p.managedWith(404, amqp.CondMessageNotFound, "receive-by-sequence-number", byNumber(uint32(0), int64(1)))
+		p.managedWith(200, "", "peek-message", amqp.Map{{Key: "from-sequence-number", Value: int64(1)}, {Key: "message-count", Value: int32(10)}})
+		if n := b.broker.unread(); n != 0 {
+			t.Errorf("%d requests may still read, behind their answers", n)
+		}
+		b.broker.hold(func() {
+			p.request("n", operationPrefix+"receive-by-sequence-number", byNumber(uint32(0), int64(2)))
+			synctest.Wait()
+			if n := b.broker.unread(); n != 1 {
+				t.Errorf("%d requests may still read, before there is an answer", n)
+			}
+			p.net.Close()
+			synctest.Wait()
+			if n := b.broker.unread(); n != 0 {
+				t.Errorf("%d requests may still read, behind the end of their connection", n)
+			}
+		})
 	})
 }

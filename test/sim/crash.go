@@ -138,7 +138,7 @@ func (w *world) image(how stop) {
 		w.disk = w.disk.Crash(w.rng, faultfs.Kill)
 	}
 	w.note("image", int64(how))
-	w.spaces.died, w.spaces.forRoom = false, false
+	w.spaces.died, w.spaces.forRoom, w.spaces.unsaid = false, false, false
 	w.ran(how)
 	w.forget()
 	for _, p := range w.parts {

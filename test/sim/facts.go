@@ -205,7 +205,7 @@ func (p *part) factsOf(record int, events []event.Event) {
 			n.why, n.n, n.since = ev.Why, int(ev.Count), int64(ev.Since)
 		case *event.TransactionAborted:
 			n.transaction, n.cause, n.slice = model.TransactionID(ev.ID), ev.Cause, event.Slice{}
-		case *event.RunStarted:
+		case *event.RunStarted, *event.HistoryCut:
 		default:
 			continue
 		}
@@ -213,7 +213,7 @@ func (p *part) factsOf(record int, events []event.Event) {
 		if len(events) > 2 || len(events) == 2 && events[0].Kind() != event.KindOriginDefined {
 			p.w.broken("facts", "partition %d: record %d has a fact, and %d other events", p.id, record, len(events)-1)
 		}
-		if n.kind != event.KindRunStarted && n.cause != event.AbortTimedOut && ev.Common().Origin == 0 {
+		if n.kind != event.KindRunStarted && n.kind != event.KindHistoryCut && n.cause != event.AbortTimedOut && ev.Common().Origin == 0 {
 			p.w.broken("facts", "partition %d: record %d does not say who was refused", p.id, record)
 		}
 	}

@@ -146,6 +146,11 @@ func (s *shadow) inUse() (all []*queue) {
 
 // touched decides about the note of a last use.
 func (s *shadow) touched(now int64, a *ask) {
+	if a.op == opCut {
+		s.m.Catalogued(now, true)
+		s.p.facts[s.m.Records] = noted{kind: event.KindHistoryCut}
+		return
+	}
 	next, exists := s.w.newestSetting(a.q)
 	if !exists {
 		return

@@ -89,6 +89,8 @@ var bugs = []struct {
 	{mutant.BaseUnproved, 1000, false, []string{"I24", "I1", "space"}},
 	{mutant.CutBodies, 1000, false, []string{"I1"}},
 	{mutant.CutUnasked, 1000, false, []string{"I1"}},
+	{mutant.CutUnsaid, 1000, false, []string{"space"}},
+	{mutant.AnswerForgotten, 2000, false, []string{"I1"}},
 	{mutant.ChangesDropped, 2000, false, []string{"I1"}},
 	{mutant.ScheduledDropped, 2000, false, []string{"I1"}},
 	{canary, 1, false, []string{string(canary)}},

@@ -45,6 +45,7 @@ type options struct {
 	sealing   int           // in how many of a hundred steps a chapter to seal is looked for
 	spacing   int           // how often history is given back, in a hundred steps; 0: never
 	eager     bool          // … also where little is gained
+	untold    bool          // … and nothing in the log says what was cut before its time
 	dying     int           // percent of those steps in which the process dies, inside a call of the file system
 	steady    bool          // what was done is durable after each step, unless a disk hangs
 	forge     bool          // bodies that look like frames of the log
@@ -125,6 +126,7 @@ const (
 	opUsage    // what is in use without anything being asked of it
 	opTouch    // the note of an entity's last use
 	opOrder    // where messages of an entity go
+	opCut      // the note of history that was removed before its time
 	opImport   // messages that arrive
 )
 
@@ -132,7 +134,7 @@ func (o operation) String() string { return operationNames[o] }
 
 var operationNames = [...]string{"send", "batch", "attach", "accept", "flow", "detach", "settle", "settle many", "settle stale", "renew",
 	"peek", "receive deferred", "cancel scheduled", "batch delete", "renew session", "set state", "get state", "list sessions", "update", "delete",
-	"put rule", "delete rule", "commit", "rollback", "", "drop", "enforce", "ended", "usage", "touch", "order", "import"}
+	"put rule", "delete rule", "commit", "rollback", "", "drop", "enforce", "ended", "usage", "touch", "order", "cut", "import"}
 
 func pick[T any](rng *rand.Rand, of ...T) T { return of[rng.IntN(len(of))] }
 

@@ -73,6 +73,14 @@ func (p *part) reply(r *engine.Reply, x *want) {
 		x.ask.drained()
 	default:
 		p.answered(r, x)
+		x.ask.wasRead()
+	}
+}
+
+// wasRead: the client has read what the answer points to.
+func (a *ask) wasRead() {
+	if a.done != nil { // it was asked for by a client
+		a.done.Store(true)
 	}
 }
 
@@ -143,9 +151,6 @@ func (p *part) answered(r *engine.Reply, x *want) {
 	}
 	if a.op == opEnded || (a.op == opAccept || a.op == opAttach) && !ok {
 		w.forgetReceiver(a.rcv.client())
-	}
-	if a.done != nil {
-		a.done.Store(true)
 	}
 	w.hist.answered(a, x, r)
 }

@@ -312,7 +312,7 @@ func (s *shadow) step(now int64, a *ask) {
 	switch a.op {
 	case opUsage:
 		x.busy = s.inUse()
-	case opTouch:
+	case opTouch, opCut:
 		s.touched(now, a)
 	case opAttach:
 		if !a.q.model.Dropped {

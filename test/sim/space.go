@@ -36,6 +36,7 @@ type spacing struct {
 	need   bool         // the disk has little room, as the broker sees it
 
 	forRoom bool // history was cut for want of it, in this run
+	unsaid  bool // history was cut before its time, and the log is not told yet
 }
 
 // round is one look at all of history, which waits.
@@ -118,10 +119,14 @@ func (w *world) newRound() *round {
 			Now:      func() event.Time { return event.Time(w.newest) },
 			Policies: func() *engine.HistoryPolicies { return w.spaces.said.Catalogue.History() },
 			Entities: w.entities, Logs: w.logs, Space: w.room, Cut: w.cut, Logger: w.logger(),
-			Loop: func(id engine.PartitionID) *host.Loop { return w.parts[id].loop },
+			Loop:  func(id engine.PartitionID) *host.Loop { return w.parts[id].loop },
+			Hurry: w.hurryHistory, Note: w.noteCut,
 			Wait: func() bool { return yield(struct{}{}) && !w.gone() },
 		})
 		h.Look(ctx)
+		if w.spaces.unsaid && !w.gone() {
+			w.broken("space", "history was cut before its time, and the log is not told")
+		}
 		for _, p := range w.parts {
 			if w.gone() || !yield(struct{}{}) || w.gone() {
 				return
@@ -193,6 +198,32 @@ func (w *world) room() (total, free, low int64, err error) {
 	return s.total, free, low, nil
 }
 
+// hurryHistory has chapters of a partition that end at an LSN or before sealed as soon as they have ended.
+func (w *world) hurryHistory(id engine.PartitionID, on bool, upTo event.LSN) {
+	p := w.parts[id]
+	if p.plog == nil || w.gone() {
+		return
+	}
+	p.plog.(log.Sealer).Hurry(upTo)
+	w.stats.Hurries += int64(bit(on))
+}
+
+// noteCut has the catalogue's log say that history went before its time, unless the process dies first.
+func (w *world) noteCut(fact *event.HistoryCut) error {
+	if w.gone() {
+		return faultfs.ErrCrashed
+	}
+	if !w.spaces.unsaid || fact.Bytes == 0 || fact.Cause == 0 {
+		w.broken("space", "the log is told of a cut that was none: %+v", fact)
+	}
+	w.spaces.unsaid = false
+	if p := w.parts[0]; !w.o.untold && p.loop != nil {
+		w.stats.CutsTold++
+		p.inbox = append(p.inbox, &ask{op: opCut, tag: w.tag(), cmd: &engine.Note{Fact: fact}})
+	}
+	return nil
+}
+
 // cut has history before an address removed.
 func (w *world) cut(ctx context.Context, l log.Partition, upTo event.LSN, forced bool) (freed int64, err error) {
 	p := w.parts[l.ID()]
@@ -208,6 +239,7 @@ func (w *world) cut(ctx context.Context, l log.Partition, upTo event.LSN, forced
 	w.spaces.forRoom = w.spaces.forRoom || forced && w.spaces.need
 	was, _ := p.plog.(log.Bases).Base()
 	freed, err = replay.Cut(ctx, l, upTo, forced || w.o.eager)
+	w.spaces.unsaid = w.spaces.unsaid || forced && freed > 0
 	if is, _ := p.plog.(log.Bases).Base(); is.LSN != was.LSN {
 		w.stats.Bases++
 		w.note("base", int64(p.id), int64(is.LSN))

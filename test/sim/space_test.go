@@ -119,5 +119,6 @@ func alike(o *options, ends bool) {
 		o.actions[actCrash], o.actions[actStop] = 20, 20 // of about 300
 	}
 	o.checkpointBytes, o.sealAfter, o.spacing = never, 0, 0
-	o.split = 0 // which partition a send without a key goes to depends on what else goes on: not compared yet
+	o.untold = true // what is cut before its time would move the addresses behind it
+	o.split = 0     // which partition a send without a key goes to depends on what else goes on: not compared yet
 }

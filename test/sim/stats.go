@@ -42,6 +42,7 @@ type Stats struct {
 	Sealed, DiedSealing                   int64 // chapters; crashes while one was being sealed
 	Bases, FilesCut, FilesRevised         int64 // bases that were made, cuts that removed files, files that were written again without bodies
 	DiedInSpace, PowerCutsInSpace         int64 // crashes while history was given back; of those with a loss of power
+	Hurries, CutsTold                     int64 // times that a partition was told to hurry; events of cuts before their time
 	LateReads, Tidied                     int64 // bodies that were gone when a client read them; thorough looks
 	ReasonsCut, HeadersTooLarge           int64 // of dead letters
 	Split, RoutedByKey, RoutedInTurn      int64 // worlds with entities of several partitions; sends to them
