@@ -13,7 +13,8 @@ import (
 )
 
 // S4-06, docs/guide/limits.md: a rule that gives copies another session leaves each in the partition of the message, since all copies of a message are one event of one log. None is lost:
-// whoever takes the next session gets it from every partition. Who asks for the new session by its id gets what is in the partition of that id.
+// whoever takes the next session gets it from every partition. Who asks for the new session by its id gets what is in the partition of that id. State and renewals
+// of whoever holds one are about what it holds.
 func TestSDKPartitionedSessionByRule(t *testing.T) {
 	t.Parallel()
 	b := startSplit(t, t.TempDir(), 3)
@@ -38,6 +39,16 @@ func TestSDKPartitionedSessionByRule(t *testing.T) {
 		ms, err := r.ReceiveMessages(ctx, messages, nil)
 		if err != nil {
 			t.Fatal(err)
+		}
+		state := fmt.Append(nil, "state in ", partitionOf(ms[0]))
+		if err := r.SetSessionState(ctx, state, nil); err != nil {
+			t.Error(err)
+		}
+		if got := must(r.GetSessionState(ctx, nil))(t); string(got) != string(state) {
+			t.Errorf("%q instead of %q", got, state)
+		}
+		if err := r.RenewSessionLock(ctx, nil); err != nil {
+			t.Error(err)
 		}
 		for _, m := range ms {
 			partitions[partitionOf(m)]++
