@@ -154,6 +154,7 @@ func (f *frames) commit(awaited bool) (written bool) {
 		f.put(how)
 	}
 	if !f.unsynced() {
+		f.pace.count(false)
 		return true
 	}
 	f.pace.seal(n)
@@ -198,7 +199,7 @@ func (f *frames) committed() {
 	}
 	f.forgetSynced() // the sync may have had more than was asked for
 	if synced {
-		f.pace.land(f.waiting())
+		f.pace.land(f.waiting(), f.filled() || f.unsynced())
 	}
 }
 

@@ -45,12 +45,12 @@ func (p *pacer) seal(records int) {
 	}
 }
 
-// land notes that a group is durable, and how many records wait for the next sync.
-func (p *pacer) land(records int) {
+// land notes that a group is durable, and how many records wait for the next sync. Busy: it will come.
+func (p *pacer) land(records int, busy bool) {
 	if p.on {
 		p.committed = time.Now()
 		p.took, p.kept = p.committed.Sub(p.sealed), records
-		p.count(records > 0)
+		p.count(busy)
 	}
 }
 

@@ -16,7 +16,7 @@ func TestPacer(t *testing.T) {
 		p := pacer{on: true}
 		p.seal(500)
 		time.Sleep(time.Millisecond)
-		p.land(0)
+		p.land(0, false)
 		if got := p.wait(4, true); got != 500*time.Microsecond {
 			t.Errorf("4 records behind 500 wait %v", got)
 		}
@@ -29,13 +29,13 @@ func TestPacer(t *testing.T) {
 		}
 		p.seal(1)
 		time.Sleep(time.Second) // a slow disk
-		p.land(0)
+		p.land(0, false)
 		if p.wait(1, true) != 0 {
 			t.Error("a lone record waits")
 		}
 		p.seal(100)
 		time.Sleep(time.Second)
-		p.land(0)
+		p.land(0, false)
 		if got := p.wait(1, true); got != maxPatience {
 			t.Errorf("behind a slow frame it waits %v", got)
 		}
@@ -62,7 +62,7 @@ func TestPacerBesideOthers(t *testing.T) {
 		lands := func(records, meanwhile int) {
 			p.seal(records)
 			time.Sleep(500 * time.Microsecond)
-			p.land(meanwhile)
+			p.land(meanwhile, meanwhile > 0)
 		}
 		waits := func(what string, records int, want time.Duration) {
 			t.Helper()
@@ -91,7 +91,7 @@ func TestPacerBesideOthers(t *testing.T) {
 		if got := p.lacks(20); got != 80 {
 			t.Errorf("20 records, when those that came during the sync of 100 needed none, lack %d", got)
 		}
-		other.land(0)
+		other.land(0, false)
 		waits("the other has nothing more", 60, 0)
 		if n := logs.n.Load(); n != 1 {
 			t.Errorf("%d logs are busy, not 1", n)

@@ -103,6 +103,15 @@ func (req *request) messageSessionLock(id string, hasID bool) (event.LockToken, 
 	return l.receiver.grant.Token, true
 }
 
+// partitionOfSession is the entity partition in which a link of the connection holds a session, else that of its id. The two differ for a session that
+// the action of a rule has made: copies stay in the partition of their message.
+func (req *request) partitionOfSession(id string) uint8 {
+	if lock, held := req.messageSessionLock(id, true); held {
+		return req.l.target.OfToken(lock)
+	}
+	return req.l.target.OfSession([]byte(id))
+}
+
 // messageSessionLocks returns the session locks under which a settlement by token may act (semantics.md 8.4): that of the session that the
 // request names, by id or by link, or, when it names none, those of all sessions of its entity that the connection holds. It is nil when there
 // is none.

@@ -42,7 +42,7 @@ func peekMessage(req *request, body amqp.Map) {
 		return
 	}
 	if named && first < last {
-		only := t.OfSession([]byte(id))
+		only := req.partitionOfSession(id)
 		if only < first {
 			req.nothing()
 			return

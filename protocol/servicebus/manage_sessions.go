@@ -81,7 +81,7 @@ func getSessionState(req *request, body amqp.Map) {
 		}
 	}
 	t := req.l.target
-	at := t.OfSession([]byte(id))
+	at := req.partitionOfSession(id)
 	cmd := &engine.GetSessionState{Entity: t.Entity, Slice: t.Slice(at), SessionID: []byte(id)}
 	req.ask(at, cmd, func(req *request, r *engine.Reply) { answerState(req, t.Host(at), r) })
 }
