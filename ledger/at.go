@@ -127,7 +127,7 @@ func (l *Ledger) entity(path string, i Instant, at event.Time, in era) (*life, e
 	}
 	switch {
 	case e.deleted == 0 || e.created > at:
-		return nil, fmt.Errorf("%w of %s at %s: it was made at %s", ErrNothing, e.path, at, e.created)
+		return nil, fmt.Errorf("%w of %s at %s: it was created at %s", ErrNothing, e.path, at, e.created)
 	default:
 		return nil, fmt.Errorf("%w of %s at %s: it was deleted at %s", ErrNothing, e.path, at, e.deleted)
 	}

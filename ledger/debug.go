@@ -112,7 +112,7 @@ func countOf(text string, without int64) (int64, error) {
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 1 || n > 1<<40 {
-		return 0, fmt.Errorf("%w: %s is no number of events", ErrQuestion, quote(text))
+		return 0, fmt.Errorf("%w: %s is not a number of events", ErrQuestion, quote(text))
 	}
 	return n, nil
 }
@@ -168,7 +168,7 @@ func (d *Debugger) leapTo(ctx context.Context, text string) error {
 
 func (d *Debugger) setBreak(_ context.Context, text string) error {
 	if text == "" {
-		return fmt.Errorf("%w: at what? break type = 'dead', or break when orders.active > 1000", ErrQuestion)
+		return fmt.Errorf("%w: break at what? Write break type = 'dead', or break when orders.active > 1000", ErrQuestion)
 	}
 	b, err := d.newBreak(text)
 	if err != nil {

@@ -67,7 +67,7 @@ func ParseInstant(s string, now time.Time) (Instant, error) {
 		}
 		return Instant{At: event.TimeOf(t)}, nil
 	}
-	return Instant{}, fmt.Errorf("%w: %q is no instant: 03:12, yesterday 14:00, -2h, 2026-11-03T03:12:00Z or @0/1839977", ErrQuestion, s)
+	return Instant{}, fmt.Errorf("%w: %q is not an instant: write 03:12, yesterday 14:00, -2h, 2026-11-03T03:12:00Z or @0/1839977", ErrQuestion, s)
 }
 
 // eras returns the time of an instant and the eras that have it: more than one, if a clock was set back to before it.

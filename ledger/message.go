@@ -83,7 +83,7 @@ func parseMessage(text string) (*filter.Message, error) {
 	if s.TimeToLive != nil {
 		ticks, err := event.ParseTicks(*s.TimeToLive)
 		if err != nil || ticks <= 0 {
-			return nil, fmt.Errorf("%w: timeToLive: %q is no duration above zero such as PT1H", ErrQuestion, *s.TimeToLive)
+			return nil, fmt.Errorf("%w: timeToLive: %q is not a duration above zero, such as PT1H", ErrQuestion, *s.TimeToLive)
 		}
 		m.System[filter.TimeToLive] = event.Value{Type: event.Span, Bits: uint64(ticks)}
 	}
@@ -101,7 +101,7 @@ func parseProperties(text json.RawMessage) (list []event.Property, err error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
-		return nil, errors.New("they are an object of names and values")
+		return nil, errors.New("must be an object of names and values")
 	}
 	for d.More() {
 		t, err := d.Token()
@@ -118,7 +118,7 @@ func parseProperties(text json.RawMessage) (list []event.Property, err error) {
 			return nil, fmt.Errorf("%q: %w", name, err)
 		}
 		if slices.ContainsFunc(list, func(p event.Property) bool { return p.Name == name }) {
-			return nil, fmt.Errorf("%q stands there twice", name)
+			return nil, fmt.Errorf("%q is given twice", name)
 		}
 		if list = append(list, event.Property{Name: name, Value: v}); len(list) > mostProperties {
 			return nil, fmt.Errorf("there are more than %d", mostProperties)
@@ -148,7 +148,7 @@ func parseValue(raw any) (v event.Value, err error) {
 			return typedValue(kind, text)
 		}
 	}
-	return v, errors.New(`a value is a text, a number, true, false, null, or one such as {"type": "uuid", "value": "…"}`)
+	return v, errors.New(`a value must be a string, a number, true, false, null, or an object such as {"type": "uuid", "value": "…"}`)
 }
 
 // typedValue reads a value whose type has a name.
@@ -188,10 +188,10 @@ func typedValue(kind, text string) (v event.Value, err error) {
 		}
 		v = event.Value{Type: event.Span, Bits: uint64(ticks)}
 	default:
-		return v, fmt.Errorf("there is no type %q; there are string, bool, int, long, double, decimal, uuid, time and duration", kind)
+		return v, fmt.Errorf("there is no type %q; the types are string, bool, int, long, double, decimal, uuid, time and duration", kind)
 	}
 	if err != nil || !ok {
-		return v, fmt.Errorf("%q is no %s", text, kind)
+		return v, fmt.Errorf("%q is not a valid %s", text, kind)
 	}
 	return v, nil
 }

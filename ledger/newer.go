@@ -23,7 +23,7 @@ const (
 // everything exactly once. What can be asked about only later, such as an entity that is not there yet, is no error.
 func (l *Ledger) newer(ctx context.Context, r Range, after string) error {
 	if r.Until != nil {
-		return fmt.Errorf("%w: what is followed has no end: leave until out", ErrQuestion)
+		return fmt.Errorf("%w: following has no end: leave out until", ErrQuestion)
 	}
 	ids := l.src.Partitions()
 	begin, err := parsePlaces(after, len(ids))
@@ -52,7 +52,7 @@ func (l *Ledger) newer(ctx context.Context, r Range, after string) error {
 		case !known:
 			from = end
 		case from > end:
-			return fmt.Errorf("%w behind %s: the log of partition %d ends at LSN %d, and is another one than was followed", ErrNothing, address.At(id, from), id, end)
+			return fmt.Errorf("%w behind %s: the log of partition %d ends at LSN %d, and is not the one that was followed", ErrNothing, address.At(id, from), id, end)
 		case known && from < first:
 			if err := l.note("what partition %d has from %s up to LSN %d was given back before it was told", id, address.At(id, from), first); err != nil {
 				return err
@@ -101,7 +101,7 @@ func parsePlaces(text string, logs int) (map[log.PartitionID]event.LSN, error) {
 	for one := range strings.SplitSeq(text, ",") {
 		a, err := address.Parse(one)
 		if err == nil && (!a.Place || int(a.Partition) >= logs) {
-			err = fmt.Errorf("%s is no place in one of %d logs", a, logs)
+			err = fmt.Errorf("%s is not a place in one of the %d logs", a, logs)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%w: after: %w; or %s, or %s", ErrQuestion, err, FromNow, FromBeginning)

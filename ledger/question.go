@@ -141,7 +141,7 @@ func ParseQuestion(verb string, v url.Values, now time.Time) (*Question, error) 
 		case !slices.Contains(names, name):
 			return nil, fmt.Errorf("%w: %s has no %.20q, it has %v", ErrQuestion, verb, name, names)
 		case len(texts) != 1:
-			return nil, fmt.Errorf("%w: %s stands there %d times", ErrQuestion, name, len(texts))
+			return nil, fmt.Errorf("%w: %s is given %d times", ErrQuestion, name, len(texts))
 		case len(texts[0]) > maxText && name != messageName, len(texts[0]) > maxMessage:
 			return nil, fmt.Errorf("%w: %s has more than %d bytes, or a message more than %d", ErrQuestion, name, maxText, maxMessage)
 		}
@@ -201,7 +201,7 @@ func (r *reading) note(err error) {
 func (r *reading) address(text string) address.Address {
 	a, err := address.Parse(text)
 	if err == nil && a.Place {
-		err = fmt.Errorf("%s is a place in a log, and no entity", a)
+		err = fmt.Errorf("%s is a place in a log, not an entity", a)
 	}
 	r.note(err)
 	return a
@@ -214,7 +214,7 @@ func (r *reading) entity() string {
 	}
 	a := r.address(text)
 	if a.Number != 0 {
-		r.note(fmt.Errorf("%s is a message, and no entity", a))
+		r.note(fmt.Errorf("%s is a message, not an entity", a))
 	}
 	return a.Entity
 }

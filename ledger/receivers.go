@@ -63,17 +63,17 @@ func (l *Ledger) receivers(ctx context.Context, of event.Slice) (string, error) 
 }
 
 // waitsFor says what keeps a waiting message from a receiver: the session that it is in, and while nobody has received it, who is there.
-func (l *Ledger) waitsFor(ctx context.Context, s *story, f fate) (string, error) {
+func (s *story) waitsFor(ctx context.Context, f fate) (string, error) {
 	var parts []string
 	if id := s.session(f.number); id != nil {
-		holder, err := l.session(ctx, f.number.slice, *id)
+		holder, err := s.holder(ctx, f.number.slice, *id)
 		if err != nil {
 			return "", err
 		}
 		parts = append(parts, "it is in session "+word(*id)+", "+holder)
 	}
 	if f.tries == 0 {
-		receivers, err := l.receivers(ctx, f.number.slice)
+		receivers, err := s.l.receivers(ctx, f.number.slice)
 		if err != nil {
 			return "", err
 		}
@@ -97,13 +97,13 @@ func (s *story) session(of node) (id *string) {
 	return id
 }
 
-// session says who has a session of a slice, or since when nobody does.
-func (l *Ledger) session(ctx context.Context, of event.Slice, id string) (string, error) {
-	host, ok := l.names.host(of)
+// holder says who has a session of a slice, or since when nobody does.
+func (s *story) holder(ctx context.Context, of event.Slice, id string) (string, error) {
+	host, ok := s.l.names.host(of)
 	if !ok {
 		return "of an entity that is not known", nil
 	}
-	b, err := l.book(ctx, host)
+	b, err := s.l.book(ctx, host)
 	if err != nil {
 		return "", err
 	}

@@ -91,7 +91,7 @@ func (l *Ledger) Select(ctx context.Context, r Range) (*Selection, error) {
 	}
 	if r.Number != 0 {
 		if s.of == nil {
-			return nil, fmt.Errorf("%w: of which entity is the message %d?", ErrQuestion, r.Number)
+			return nil, fmt.Errorf("%w: which entity has the message %d?", ErrQuestion, r.Number)
 		}
 		s.nodes = map[node]bool{{event.Slice{Entity: s.of.id, Partition: r.Number.Partition()}, r.Number}: true}
 		return s, nil

@@ -59,7 +59,7 @@ func (l *Ledger) Story(ctx context.Context, of address.Address, messageID string
 	}
 	sentence := s.sentence()
 	if f := s.fate(); f.words == "WAITING" {
-		waits, err := l.waitsFor(ctx, s, f)
+		waits, err := s.waitsFor(ctx, f)
 		if err != nil {
 			return err
 		}

@@ -59,7 +59,7 @@ func parseTerms(text string) (terms []term, err error) {
 	for _, part := range and.Split(strings.TrimSpace(text), -1) {
 		m := termText.FindStringSubmatch(strings.TrimSpace(part))
 		if m == nil {
-			return nil, fmt.Errorf("%w: %q is no condition: orders.active > 1000 AND orders.locked = 0", ErrQuestion, part)
+			return nil, fmt.Errorf("%w: %q is not a condition: write one such as orders.active > 1000 AND orders.locked = 0", ErrQuestion, part)
 		}
 		t := term{path: m[1], compare: m[3]}
 		for _, k := range metrics {

@@ -73,7 +73,7 @@ func (s *Server) Access() *access.Verifier { return s.access }
 // links that live on keys that are gone end (management-api.md 5.2). After an error nothing has changed. Other settings need a restart.
 func (s *Server) Reload(next settings.Settings) error {
 	if next.DevelopmentKey() && !s.settings.DevelopmentKey() {
-		return errors.New("access rules: the emulator's well-known key is not taken over while the broker runs")
+		return errors.New("access rules: the emulator's well-known key cannot be added while the broker runs")
 	}
 	if s.certificates != nil { // first, for the rules cannot fail
 		if err := s.certificates.reload(); err != nil {

@@ -15,7 +15,7 @@ func narrow(dir string) {
 	mode := fmt.Sprintf("%04o", wide)
 	switch {
 	case err != nil:
-		slog.Warn("the data directory is open to other users and is not narrowed; make its mode 0700", "path", dir, "mode", mode, "error", err)
+		slog.Warn("the data directory is open to other users, and its mode could not be changed; make it 0700", "path", dir, "mode", mode, "error", err)
 	case wide != 0:
 		slog.Warn("the data directory was open to other users; its mode is 0700 now", "path", dir, "mode", mode)
 	}

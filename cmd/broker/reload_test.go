@@ -186,7 +186,7 @@ func TestKeysReplaced(t *testing.T) {
 	}
 }
 
-// Reliability.md 7.2: settings are taken over whole or not at all, so that "not taken over" is true of the keys as well.
+// Reliability.md 7.2: settings are taken over whole or not at all, so that "not reloaded" is true of the keys as well.
 func TestNothingIsTakenOverWithABadCertificate(t *testing.T) {
 	t.Parallel()
 	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "pair.pem")

@@ -44,11 +44,11 @@ func TestUsageOfAdministration(t *testing.T) {
 		{"queue|show|a|b", 2, "which queue? ledgerbus queue show QUEUE"},
 		{"queue|delete|$Resources/Queues", 2, `"$Resources/Queues" is not the name of a queue: those have no $`},
 		{"queue|list|x", 2, `ledgerbus queue list takes no argument "x"; see ledgerbus queue list --help`},
-		{"queue|list|-o|xml", 2, `--output: "xml" is none of table, json, csv`},
+		{"queue|list|-o|xml", 2, `--output: "xml" is not one of table, json, csv`},
 		{"queue|create|a|--lock-duration|soon", 2, `--lock-duration: "soon" is not a duration such as 90s, 14d, PT1H or unlimited`},
 		{"queue|create|a|--max-delivery-count|-1", 2, `--max-delivery-count: "-1" is not a whole number`},
-		{"queue|create|a|--status|Gone", 2, `--status: "Gone" is none of Active, Disabled, SendDisabled, ReceiveDisabled`},
-		{"queue|create|a|--access-rule|p=Read", 2, `--access-rule: "Read" is none of the rights Send, Listen, Manage`},
+		{"queue|create|a|--status|Gone", 2, `--status: "Gone" is not one of Active, Disabled, SendDisabled, ReceiveDisabled`},
+		{"queue|create|a|--access-rule|p=Read", 2, `--access-rule: "Read" is not one of the rights Send, Listen, Manage`},
 		{"queue|create|a|--dead-lettering-on-filter-error", 2, "flag provided but not defined: -dead-lettering-on-filter-error; see ledgerbus queue create --help"},
 		{"queue|create|a|--reason|two\nlines", 2, "--reason: The reason is not one line of UTF-8."},
 		{"queue|list", 1, "list queues: connect: connection refused; is the broker running at 127.0.0.1:1?"},
@@ -58,13 +58,13 @@ func TestUsageOfAdministration(t *testing.T) {
 		{"subscription|show|events|a/b", 2, "which subscription? ledgerbus subscription show TOPIC SUBSCRIPTION"},
 		{"subscription|create|t|s|--sql|a=1|--match-all", 2, "a rule has one filter: choose one of --sql, --correlation, --match-all, --match-none"},
 		{"rule|create|t|s", 2, "which rule? ledgerbus rule create TOPIC SUBSCRIPTION RULE"},
-		{"rule|create|t|s|r|--correlation|color=blue", 2, `--correlation: "color" is no field; for an application property write property.color=…`},
+		{"rule|create|t|s|r|--correlation|color=blue", 2, `--correlation: "color" is not a field; for an application property write property.color=…`},
 		{"rule|create|t|s|r|--correlation|label=a|--correlation|Subject=b", 2, "--correlation: Subject is given twice"},
 		{"rule|create|t|s|r|--param|@a=int:5", 2, "--param: only an SQL filter has parameters"},
 		{"rule|create|t|s|r|--sql|a=@a|--param|a=5", 2, `--param: "a=5" is not @NAME=VALUE`},
-		{"rule|create|t|s|r|--sql|a=@a|--param|@a=int:x", 2, `--param: @a: "x" is no int`},
+		{"rule|create|t|s|r|--sql|a=@a|--param|@a=int:x", 2, `--param: @a: "x" is not a valid int`},
 		{"partition|list|1", 2, `ledgerbus partition list takes no argument "1"; see ledgerbus partition list --help`},
-		{"partition|list|-o|xml", 2, `--output: "xml" is none of table, json, csv`},
+		{"partition|list|-o|xml", 2, `--output: "xml" is not one of table, json, csv`},
 		{"partition|fence", 2, "which partition? ledgerbus partition fence N, with a number of ledgerbus partition list"},
 		{"partition|fence|1|2", 2, "which partition? ledgerbus partition fence N, with a number of ledgerbus partition list"},
 		{"partition|restart|orders", 2, "which partition? ledgerbus partition restart N, with a number of ledgerbus partition list"},
@@ -146,7 +146,7 @@ func TestContexts(t *testing.T) {
 	run(0, "", "", "context", "set", "of-file", "--connection-string-file", secret, "--use")
 	run(0, "", "", "env", "LEDGERBUS_CONNECTION_STRING="+strings.Replace(text, ":1;", ":2;", 1), "context", "set", "of-env", "--from-environment")
 	run(2, "ledgerbus: LEDGERBUS_CONNECTION_STRING is not set", "", "context", "set", "x", "--from-environment")
-	run(2, `ledgerbus: "a b" is no name for a context: 1 to 64 letters, digits or any of . - _`, text, "context", "set", "a b")
+	run(2, `ledgerbus: "a b" is not a name for a context: use 1 to 64 letters, digits, or . - _`, text, "context", "set", "a b")
 	run(2, "ledgerbus: connection string: every part must be Key=Value", "topsecret", "context", "set", "x")
 	const hidden = "Endpoint=sb://127.0.0.1:1;SharedAccessKeyName=rule;SharedAccessKey=***;UseDevelopmentEmulator=true"
 	run(0, `{"current":true,"name":"of-file","connectionString":"`+hidden+`","caFile":""}`, "", "context", "show", "-o", "json")

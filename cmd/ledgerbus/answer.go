@@ -37,7 +37,7 @@ func newAnswerPrinter(c *cli.Context, columns []string) (*answerPrinter, error) 
 		t.csv = csv.NewWriter(t.out)
 		_ = t.csv.Write(columns) // its Error has it
 	default:
-		return nil, usageError{fmt.Errorf("--output: %q is none of text, json, csv", form)}
+		return nil, usageError{fmt.Errorf("--output: %q is not one of text, json, csv", form)}
 	}
 	return t, nil
 }

@@ -25,7 +25,7 @@ func backupCommand() *cli.Command {
 			"the right Manage. Whoever can read the copy can read all messages, and the keys of entities.\n\n" +
 			"   ledgerbus backup --into /backups/monday\n   ledgerbus backup --into /backups/monday --reason 'before the upgrade'",
 		Flags: connectionFlags(tableFlag(), reasonFlag(),
-			&cli.StringFlag{Name: "into", Usage: "the data directory to make, which must not be there or be empty"}),
+			&cli.StringFlag{Name: "into", Usage: "data directory to make: it must be empty or not exist yet"}),
 		Action: backUp,
 	}
 }

@@ -145,11 +145,11 @@ func connect(c *cli.Context) (*session, error) {
 		return nil, usageError{fmt.Errorf("which entity? ledgerbus %s ENTITY, such as orders or 'orders/$dlq'", c.Command.Name)}
 	}
 	if c.Args().Len() > 1 {
-		return nil, usageError{fmt.Errorf("one entity at a time: %q is too much", c.Args().Get(1))}
+		return nil, usageError{fmt.Errorf("give one entity: %q is one too many", c.Args().Get(1))}
 	}
 	at, err := address.Parse(entity)
 	if err == nil && at.Place {
-		err = fmt.Errorf("%s is a place in a log, and no entity", at)
+		err = fmt.Errorf("%s is a place in a log, not an entity", at)
 	}
 	if err != nil {
 		return nil, usageError{err}

@@ -111,7 +111,7 @@ func checkContextName(name string) error {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.", r)
 	}
 	if name == "" || len(name) > maxContextName || strings.ContainsFunc(name, func(r rune) bool { return !plain(r) }) {
-		return usageError{fmt.Errorf("%q is no name for a context: 1 to %d letters, digits or any of . - _", name, maxContextName)}
+		return usageError{fmt.Errorf("%q is not a name for a context: use 1 to %d letters, digits, or . - _", name, maxContextName)}
 	}
 	return nil
 }

@@ -25,17 +25,17 @@ const maxCommand = 64 << 10
 func debugCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "debug",
-		Usage:     "step through the events of a data directory, forwards and backwards, with the state before and behind each",
+		Usage:     "step through the events of a data directory, forwards and backwards, with the state before and after each",
 		ArgsUsage: "DIR",
-		Description: "Commands come from the terminal, from standard input, or from --command, with semicolons between; help lists them. The state is made in memory: nothing\n" +
-			"in DIR is changed. The log has events, not commands: what an event did is shown, and no rule is run again.\n\n" +
+		Description: "Reads commands from the terminal, from standard input, or from --command, separated by semicolons; the command help lists them. Nothing\n" +
+			"in DIR is changed. The log has events, not commands: you see what each event did, and no rule is evaluated again.\n\n" +
 			"   ledgerbus debug ./data\n" +
 			"   ledgerbus debug ./data --at 03:12 -c \"break type IN ('dead', 'lost'); continue; print orders; back\"" + besideHelp,
 		Flags: []cli.Flag{
 			liveFlag(),
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "text, or json for one object per line"},
-			&cli.StringFlag{Name: "at", Usage: "instant to begin at, or a place", DefaultText: "in front of the first event"},
-			&cli.StringFlag{Name: "command", Aliases: []string{"c"}, Usage: "commands, with semicolons between, in place of a prompt"},
+			&cli.StringFlag{Name: "at", Usage: "instant, or place in the log, to begin at", DefaultText: "in front of the first event"},
+			&cli.StringFlag{Name: "command", Aliases: []string{"c"}, Usage: "commands, separated by semicolons, instead of a prompt"},
 		},
 		Action: stepThrough,
 	}
@@ -52,7 +52,7 @@ func stepThrough(c *cli.Context) (err error) {
 	}
 	t, err := newAnswerPrinter(c, nil)
 	if err == nil && t.csv != nil {
-		err = usageError{errors.New("--output: csv is not for this command: text or json")}
+		err = usageError{errors.New("--output: this command has no csv: give text or json")}
 	}
 	if err != nil {
 		return err

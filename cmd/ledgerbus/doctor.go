@@ -25,7 +25,7 @@ const (
 )
 
 // errUnwell says that a check found something with which a broker does not work.
-var errUnwell = errors.New("something is bad; the lines above say what")
+var errUnwell = errors.New("at least one check is bad: see the lines above")
 
 var findingColumns = []string{"Check", "Verdict", "Finding", "Remedy"}
 
@@ -33,17 +33,17 @@ func doctorCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "doctor",
 		Usage: "examine a data directory and its machine, or a running broker",
-		Description: "A line per check: ok, warning, or bad, with what to do about it. The exit code is 0 unless something is bad.\n\n" +
-			"With --data it looks at the settings that serve would have with the same --config and environment, who may read the directory, how much\n" +
-			"room there is, how long the disk takes to make something durable and how many of that it does at once, the clock, and the log: every\n" +
-			"checksum, and every event replayed, against the hash of each stored state. All of the log is read for that. It can be done beside a\n" +
-			"running broker. Nothing is changed: what the disk is measured with are files in the directory, doctor-PID-N.tmp, that lose their name\n" +
-			"before they are written to.\n\n" +
-			"Without it asks a broker, with a key that gives the right Manage, whether it takes messages, how its partitions are, and its clock.\n\n" +
+		Description: "Prints a line for each check: ok, warning or bad, with what to do about it. The exit code is 0 unless something is bad.\n\n" +
+			"With --data it checks the settings that serve would use with the same --config and environment, who can read the directory, how much\n" +
+			"room there is, how long the disk takes to sync and how many syncs it does at once, the clock, and the log: every\n" +
+			"checksum, and every event replayed, against the hash of each stored state. That reads the whole log. It can be done beside a\n" +
+			"running broker. Nothing is changed: the disk is measured with files in the directory, doctor-PID-N.tmp, that are unlinked\n" +
+			"before they are written.\n\n" +
+			"Without --data it asks a broker whether it takes messages, and for the state of its partitions and of its clock. The key needs the right Manage.\n\n" +
 			"   ledgerbus doctor --data /var/lib/ledgerbus --config /etc/ledgerbus.yaml\n" +
 			"   ledgerbus doctor --context production",
 		Flags: connectionFlags(
-			&cli.StringFlag{Name: "data", Usage: "data directory to examine, in place of a broker that is asked"},
+			&cli.StringFlag{Name: "data", Usage: "data directory to examine, instead of asking a broker"},
 			&cli.StringFlag{Name: "config", Usage: "YAML file with the broker's settings [$LEDGERBUS_CONFIG]"},
 			formFlag(), liveFlag()),
 		Action: examine,
@@ -96,7 +96,7 @@ func examine(c *cli.Context) error {
 	d := &consultation{answerPrinter: t}
 	if !c.IsSet("data") {
 		if c.Bool("live") || c.IsSet("config") {
-			return usageError{errors.New("--live and --config are about a directory: they go with --data")}
+			return usageError{errors.New("--live and --config are for a directory: give --data, too")}
 		}
 		if err := administer(c, func(a *administration) error { return d.broker(a) }); err != nil {
 			return err

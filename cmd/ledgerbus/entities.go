@@ -30,7 +30,7 @@ func entitiesCommand() *cli.Command {
 		Subcommands: []*cli.Command{
 			{
 				Name: "export", Usage: "write all queues, topics, subscriptions and rules into a file",
-				Description: "Keys of access rules are left out unless asked for: to apply a file without them, somebody has to add keys.\n\n" +
+				Description: "Leaves out the keys of access rules unless you ask for them. A file without keys can be applied once keys are added.\n\n" +
 					"   ledgerbus entities export > Config.json\n" +
 					"   ledgerbus entities export --file entities.yaml --with-keys",
 				Flags: connectionFlags(
@@ -43,7 +43,7 @@ func entitiesCommand() *cli.Command {
 			{
 				Name: "apply", Usage: "create and update entities as a file says", ArgsUsage: "FILE",
 				Description: "Prints first what is to be done. Entities that the file does not have stay, unless --prune is given; a subscription for\n" +
-					"which the file has rules gets these and no others. What deletes something asks for the name of the host; a script\n" +
+					"which the file has rules gets these and no others. Before it deletes anything it asks for the name of the host; a script\n" +
 					"gives it with --confirm. Applying a file twice changes nothing.\n\n" +
 					"   ledgerbus entities apply entities.yaml --dry-run --exit-code\n" +
 					"   ledgerbus entities apply Config.json --prune --confirm localhost",

@@ -73,13 +73,13 @@ func entityCommand(kind event.EntityKind) *cli.Command {
 			},
 			{
 				Name: "create", Usage: "create a " + name, ArgsUsage: args,
-				Description: "What is not given is as the broker has it by default. " + forms + example("create"),
+				Description: "A property that is not given is the broker's default. " + forms + example("create"),
 				Flags:       connectionFlags(append(create, settingFlags(kind)...)...),
 				Action:      func(c *cli.Context) error { return createEntity(c, kind) },
 			},
 			{
 				Name: "update", Usage: "change the properties of a " + name, ArgsUsage: args,
-				Description: "What is not given stays as it is. Should somebody else change it at the same time, one of both wins.\n" + forms + example("update"),
+				Description: "A property that is not given stays as it is. If somebody else changes it at the same time, one of the two changes wins.\n" + forms + example("update"),
 				Flags:       connectionFlags(append(update, settingFlags(kind)...)...),
 				Action:      func(c *cli.Context) error { return updateEntity(c, kind) },
 			},

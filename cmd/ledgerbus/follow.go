@@ -43,7 +43,7 @@ func followEvents(c *cli.Context, q *ledger.Question) error {
 			return err
 		}
 	} else if c.Bool("live") {
-		return usageError{errors.New("--live is about a directory: it goes with --data")}
+		return usageError{errors.New("--live is for a directory: give --data, too")}
 	}
 	t, err := newAnswerPrinter(c, q.Columns())
 	if err != nil {
@@ -133,7 +133,7 @@ func (f *followed) look(ask func(heard func(*wire.Line) error) error) error {
 		return f.heard(l)
 	})
 	if err == nil && next == "" {
-		err = errors.New("the answer does not say where to go on: the broker is of a version before events could be followed")
+		err = errors.New("the broker's version cannot follow events: its answer does not say where to go on")
 	}
 	if err == nil {
 		f.notes, f.q.After, f.q.Since, f.told = notes, next, nil, nil
@@ -149,7 +149,7 @@ func (f *followed) before(l *wire.Line, passed map[uint16]told) (bool, error) {
 	}
 	at, err := address.Parse(row.Place)
 	if err != nil || !at.Place {
-		return false, fmt.Errorf("an event without a place: %s", oneLine(l.Text))
+		return false, fmt.Errorf("the broker sent an event without a place: %s", oneLine(l.Text))
 	}
 	now := told{at.LSN, 1}
 	if p := passed[at.Partition]; p.lsn == at.LSN {

@@ -59,7 +59,7 @@ func TestFollow(t *testing.T) {
 		text string
 	}{
 		{[]string{"events", "-f", "--until", "now"}, "--follow or --until"},
-		{[]string{"events", "-f", "--live"}, "--live is about a directory"},
+		{[]string{"events", "-f", "--live"}, "--live is for a directory"},
 		{[]string{"events", "-f", "--where", "type IN"}, "--where"},
 	} {
 		if r := execute(t, broker, "", c.args...); r.code != 2 || !strings.Contains(r.errOut, c.text) {

@@ -23,7 +23,7 @@ func healthCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "health",
 		Usage: "ask a broker on this machine whether it takes messages",
-		Description: "Exit code 0: it does. 1: it does not, or there is no answer. For health checks of containers and service managers: it\n" +
+		Description: "The exit code is 0 if it does, and 1 if it does not or does not answer. For health checks of containers and service managers: it\n" +
 			"finds the broker by the settings in the environment and in the config file, so it needs no argument where both see the same.\n" +
 			"--address is for a broker that got its addresses by flags. The certificate is not checked: no secret is sent.",
 		Flags: []cli.Flag{

@@ -17,8 +17,8 @@ func historyCommand() *cli.Command {
 		Name: "history", Usage: "look at how long history is kept, and change it",
 		Subcommands: []*cli.Command{{
 			Name: "policy", Usage: "how long events and bodies are kept that nobody needs any more",
-			Description: "A policy is for the entities that its pattern matches; a star stands for any characters. The most specific one wins, and what it\n" +
-				"says nothing of is left to the next, at last to the namespace, whose policy the settings of serve are. Works at brokers of\n" +
+			Description: "A policy is for the entities that its pattern matches; a star stands for any characters. The most specific policy wins; what it\n" +
+				"does not set is left to the next one, and finally to the namespace's policy, which the settings of serve give. Works at brokers of\n" +
 				"Ledgerbus alone, with a key that gives the right Manage. docs/guide/history.md says what all of it means.\n\n" +
 				"   ledgerbus history policy list",
 			Subcommands: []*cli.Command{
@@ -29,8 +29,8 @@ func historyCommand() *cli.Command {
 				},
 				{
 					Name: "set", Usage: "say how long history of the entities that a pattern matches is kept", ArgsUsage: args,
-					Description: "In the place of what was said of the pattern before. A retention is a time such as 7d or 36h, none: nothing is kept, or\n" +
-						"unlimited: all is. One that is not given is left to the next policy that matches.\n\n" +
+					Description: "Replaces the policy of the pattern. A retention is a time such as 7d or 36h, none to keep nothing, or\n" +
+						"unlimited to keep everything. One that is not given is left to the next policy that matches.\n\n" +
 						"   ledgerbus history policy set 'orders/*' --bodies none --reason 'personal data'\n" +
 						"   ledgerbus history policy set audit --events unlimited --bodies 365d",
 					Flags: connectionFlags(tableFlag(), reasonFlag(),
@@ -41,7 +41,7 @@ func historyCommand() *cli.Command {
 				},
 				{
 					Name: "delete", Usage: "take what is said of a pattern away", ArgsUsage: args,
-					Description: "What the next policy that matches says holds from then on, which may be shorter: what goes by it does not come back. Asks for the\n" +
+					Description: "From then on the next policy that matches holds. It may keep less, and what it removes does not come back. Asks for the\n" +
 						"pattern; a script gives it with --confirm.\n\n" +
 						"   ledgerbus history policy delete 'orders/*' --confirm 'orders/*'",
 					Flags: connectionFlags(tableFlag(), confirmFlag(), reasonFlag()), Action: deleteHistoryPolicy,

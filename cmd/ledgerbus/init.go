@@ -15,7 +15,7 @@ func initCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "init",
 		Usage: "write a config file for production, with a key of its own",
-		Description: "The file holds an access rule with two random keys of 256 bits, and the words that production most often needs. Only its\n" +
+		Description: "The file holds an access rule with two random keys of 256 bits, and the settings that production most often needs. Only its\n" +
 			"owner can read it. A file that is there already is left alone.",
 		Flags: []cli.Flag{&cli.StringFlag{Name: "config", Value: "ledgerbus.yaml", Usage: "file to write"}},
 		Action: func(c *cli.Context) error {

@@ -39,10 +39,10 @@ func exportLog(c *cli.Context) error {
 	}
 	o := export.Options{Dir: c.String("into"), Format: export.Format(c.String("format")), Bodies: c.Bool("bodies")}
 	if o.Dir == "" {
-		return usageError{errors.New("where to? --into OUT, a directory that is empty or not there yet")}
+		return usageError{errors.New("into which directory? give --into OUT, which must be empty or not exist yet")}
 	}
 	if o.Format != export.JSONLines && o.Format != export.CSV && o.Format != export.Parquet {
-		return usageError{fmt.Errorf("--format: %q is none of jsonl, csv, parquet", o.Format)}
+		return usageError{fmt.Errorf("--format: %q is not one of jsonl, csv, parquet", o.Format)}
 	}
 	within, err := selected(c)
 	if err != nil {

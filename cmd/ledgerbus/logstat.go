@@ -24,7 +24,7 @@ func listCommand() *cli.Command {
 		Usage:     "list the files of the log, what they have and what of it is live",
 		ArgsUsage: "DIR",
 		Description: censusHelp +
-			"A line for each file, oldest first. It is hot as it is written, or sealed, or kept for its bodies alone, or the base that the log\n" +
+			"A line for each file, oldest first. A file is hot (as it was written), sealed, kept for its bodies alone, or the base that the log\n" +
 			"begins with. The line has the addresses in the file, what it takes on the disk and took before it was compressed, its events and\n" +
 			"their times, the bytes of bodies that are kept, and of those what is live. csv and json say more.\n\n" +
 			"   ledgerbus log ls ./data\n" + besideHelp,
@@ -51,7 +51,7 @@ func statCommand() *cli.Command {
 func takeCensus(c *cli.Context, print func(io.Writer, format, tools.Census) error) error {
 	f, ok := map[string]format{"text": formatTable, "json": formatJSON, "csv": formatCSV}[c.String("output")]
 	if !ok {
-		return usageError{fmt.Errorf("--output: %q is none of text, json, csv", c.String("output"))}
+		return usageError{fmt.Errorf("--output: %q is not one of text, json, csv", c.String("output"))}
 	}
 	dir, err := directory(c)
 	if err != nil {

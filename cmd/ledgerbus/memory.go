@@ -41,7 +41,7 @@ func boundMemory(setting int64) (bytes int64, tell func()) {
 	}
 	if limit == 0 {
 		return 0, func() {
-			slog.Warn("no memory limit: it cannot be told how much memory there is; GOMEMLIMIT gives one")
+			slog.Warn("no memory limit: cannot find out how much memory there is; set one with GOMEMLIMIT")
 		}
 	}
 	limit = limit / 100 * memoryPercent

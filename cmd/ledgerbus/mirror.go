@@ -25,15 +25,15 @@ func mirrorCommand() *cli.Command {
 		Usage:     "keep an audit copy of every event in logs of another format, apart from the broker",
 		ArgsUsage: "[DIR]",
 		Description: "Follows a broker, with a key that gives the right ReadHistory or Manage, or a data directory. Every event is an entry, as log dump -o json\n" +
-			"prints it, in a plain log of github.com/tidwall/wal per partition: --into DIR/00, 01 … Entries are added only. What is there says where to go\n" +
-			"on, so it can be ended and killed at any time, and so can the broker: nothing is left out, and nothing is there twice. What the broker gave back\n" +
+			"prints it, in a plain log of github.com/tidwall/wal per partition: --into DIR/00, 01 … Entries are added only. The copy says where to go\n" +
+			"on, so both mirror and broker can be stopped or killed at any time: nothing is left out, and nothing is there twice. What the broker gave back\n" +
 			"before it was mirrored is an entry " + mirror.Gap + ". One mirror at a time can have the directory.\n\n" +
 			"   ledgerbus log mirror --into /audit/orders-bus\n   ledgerbus log mirror data --into /audit/orders-bus --once",
 		Flags: connectionFlags(
 			&cli.StringFlag{Name: "into", Usage: "directory to mirror into"},
 			&cli.BoolFlag{Name: "once", Usage: "take what there is, and end"},
-			&cli.DurationFlag{Name: "every", Value: time.Second, Usage: "how often it is asked what is new"},
-			&cli.DurationFlag{Name: "keep", DefaultText: "for ever", Usage: "let whole files of the mirror go whose entries are older"},
+			&cli.DurationFlag{Name: "every", Value: time.Second, Usage: "how often to ask for what is new"},
+			&cli.DurationFlag{Name: "keep", DefaultText: "for ever", Usage: "delete whole files of the mirror whose entries are all older"},
 			&cli.BoolFlag{Name: "bodies", Usage: "mirror bodies of messages too, which takes the right ReadBodies"},
 		),
 		Action: mirrorLog,

@@ -16,7 +16,7 @@ func partitionCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "partition",
 		Usage: "look at the partitions of a broker's log, fence and restart them",
-		Description: "A partition that does not serve takes its own traffic and nothing else: what is asked of it is refused as busy until it is\n" +
+		Description: "A partition that does not serve stops its own traffic and nothing else: requests to it are refused as busy until it is\n" +
 			"restarted. Works at brokers of Ledgerbus alone, with a key that gives the right Manage.\n\n" +
 			"   ledgerbus partition list",
 		Subcommands: []*cli.Command{
@@ -29,14 +29,14 @@ func partitionCommand() *cli.Command {
 			},
 			{
 				Name: "restart", Usage: "recover a partition that does not serve, and let it serve again", ArgsUsage: args,
-				Description: "Put right first what keeps it from serving. The recovery is that of a start of the broker, of this partition alone, and takes as\n" +
-					"long; it goes on when this command is interrupted. Where it fails the partition stays as it is.\n\n" +
+				Description: "First put right what keeps it from serving. The partition alone is recovered, as at a start of the broker, which takes as\n" +
+					"long, and goes on if this command is interrupted. If it fails, the partition stays as it is.\n\n" +
 					"   ledgerbus partition restart 2 --reason INC-4711",
 				Flags: connectionFlags(tableFlag(), reasonFlag()), Action: restartPartition,
 			},
 			{
 				Name: "fence", Usage: "take a partition out of service", ArgsUsage: args,
-				Description: "What is asked of it is refused as busy; what was under way there is finished or, where its client had no answer, may have happened\n" +
+				Description: "Requests to it are refused as busy. What was under way is finished or, if its client got no answer, may have happened\n" +
 					"or not. Messages on their way into or out of it wait. Nothing is lost. Partition 0 holds the catalogue and cannot be fenced.\n\n" +
 					"   ledgerbus partition fence 2 --reason 'its volume is moved'",
 				Flags: connectionFlags(tableFlag(), reasonFlag()), Action: fencePartition,

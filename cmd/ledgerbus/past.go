@@ -39,7 +39,7 @@ func theAddress(c *cli.Context) (address.Address, error) {
 	}
 	of, err := address.Parse(c.Args().First())
 	if err == nil && of.Place {
-		err = fmt.Errorf("%s is a place in a log, and no entity", of)
+		err = fmt.Errorf("%s is a place in a log, not an entity", of)
 	}
 	if err != nil {
 		return of, usageError{err}
@@ -99,7 +99,7 @@ func instantsAndEntity(c *cli.Context, n int) (instants []ledger.Instant, entity
 	if len(args) > n {
 		of, err := address.Parse(args[n])
 		if err == nil && (of.Place || of.Number != 0) {
-			err = fmt.Errorf("%s is no entity", of)
+			err = fmt.Errorf("%s is not an entity", of)
 		}
 		if err != nil {
 			return nil, "", usageError{err}
@@ -174,7 +174,7 @@ func selected(c *cli.Context) (*ledger.Range, error) {
 	if text := c.String("entity"); text != "" {
 		of, err := address.Parse(text)
 		if err == nil && of.Place {
-			err = fmt.Errorf("%s is a place in a log, and no entity", of)
+			err = fmt.Errorf("%s is a place in a log, not an entity", of)
 		}
 		if err != nil {
 			return nil, usageError{fmt.Errorf("--entity: %w", err)}
@@ -219,7 +219,7 @@ func theRange(c *cli.Context, verb string) (*ledger.Question, error) {
 		q.Entity = of.Entity
 		return q, err
 	default:
-		return nil, usageError{fmt.Errorf("one entity at a time: %q is too much", c.Args().Get(1))}
+		return nil, usageError{fmt.Errorf("give one entity: %q is one too many", c.Args().Get(1))}
 	}
 	return q, nil
 }

@@ -116,12 +116,12 @@ func TestAt(t *testing.T) {
 	}{
 		{[]string{"why"}, 2, "about what?"},
 		{[]string{"at"}, 2, "when?"},
-		{[]string{"at", "noon"}, 2, `"noon" is no instant`},
+		{[]string{"at", "noon"}, 2, `"noon" is not an instant`},
 		{[]string{"at", "1970-01-02", "orders"}, 1, "nothing is known of orders at 1970-01-02"},
 		{[]string{"at", "@0/9"}, 1, "no frame with events begins there"},
 		{[]string{"diff", "now", sent}, 2, "is behind"},
 		{[]string{"when", "orders.colour > 1"}, 2, `there is no count "colour"`},
-		{[]string{"when", "orders"}, 2, "is no condition"},
+		{[]string{"when", "orders"}, 2, "is not a condition"},
 		{[]string{"events", "--where", "type IN"}, 2, "--where"},
 		{[]string{"audit", "orders#1"}, 2, "ledgerbus story orders#1"},
 	} {

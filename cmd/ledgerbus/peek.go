@@ -49,7 +49,7 @@ func peek(c *cli.Context) error {
 	defer s.close()
 	if s.number > 0 {
 		if c.IsSet("from") || c.IsSet("count") || c.IsSet("session") {
-			return usageError{errors.New("one message was named: --from, --count and --session go without its number")}
+			return usageError{errors.New("--from, --count and --session do not go with the number of a message")}
 		}
 		from, count = int64(s.number), 1
 	}

@@ -41,10 +41,10 @@ func receiveCommand() *cli.Command {
 			&cli.BoolFlag{Name: "complete", Usage: "complete each message: it is gone"},
 			&cli.BoolFlag{Name: "abandon", Usage: "give each message back as a failed delivery"},
 			&cli.BoolFlag{Name: "dead-letter", Usage: "move each message to the dead-letter queue"},
-			&cli.BoolFlag{Name: "defer", Usage: "set each message aside: only its sequence number finds it"},
-			&cli.BoolFlag{Name: "delete", Usage: "receive and delete: no lock, each message is gone as it is sent to us"},
-			&cli.StringFlag{Name: "session", Usage: "receive the messages of this session, or with next of any that has some"},
-			&cli.Int64SliceFlag{Name: "deferred", Usage: "sequence number of a message that was set aside; repeatable"},
+			&cli.BoolFlag{Name: "defer", Usage: "defer each message: only its sequence number finds it"},
+			&cli.BoolFlag{Name: "delete", Usage: "receive and delete: no lock, each message is gone once it is sent"},
+			&cli.StringFlag{Name: "session", Usage: "receive the messages of this session; next: of any session that has messages"},
+			&cli.Int64SliceFlag{Name: "deferred", Usage: "sequence number of a deferred message; repeatable"},
 			&cli.StringFlag{Name: "reason", Usage: "with --dead-letter: the reason"},
 			&cli.StringFlag{Name: "description", Usage: "with --dead-letter: its description"},
 			&cli.IntFlag{Name: "in-flight", Value: 100, Usage: "messages on their way or being settled at a time"},
@@ -100,7 +100,7 @@ func receive(c *cli.Context) error {
 		mode = client.ReceiveAndDelete
 	}
 	if c.IsSet("deferred") && (c.IsSet("count") || c.String("session") == nextSession) {
-		return usageError{errors.New("--deferred goes without --count and with a --session that is named")}
+		return usageError{errors.New("--deferred does not go with --count, nor with --session next")}
 	}
 	s, err := connect(c)
 	if err != nil {
@@ -108,7 +108,7 @@ func receive(c *cli.Context) error {
 	}
 	defer s.close()
 	if s.number > 0 {
-		return usageError{fmt.Errorf("nobody receives a message by its number, unless it was set aside: --deferred %d", s.number)}
+		return usageError{fmt.Errorf("only a deferred message is received by its number: give --deferred %d", s.number)}
 	}
 	link, err := openReceiver(c, s, mode)
 	if err != nil {

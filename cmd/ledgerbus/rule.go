@@ -30,7 +30,7 @@ func ruleCommand() *cli.Command {
 				Description: "   ledgerbus rule show events audit big", Flags: connectionFlags(tableFlag()), Action: showRule,
 			},
 			{
-				Name: "create", Usage: "give a subscription a rule", ArgsUsage: args,
+				Name: "create", Usage: "add a rule to a subscription", ArgsUsage: args,
 				Description: "Without a filter it matches everything.\n\n" +
 					"   ledgerbus rule create events audit big --sql 'qty > @min' --param @min=int:5 --action \"SET size = 'big'\"\n" +
 					"   ledgerbus rule create events audit eu --correlation label=eu --correlation property.tier=int:1",
@@ -43,8 +43,8 @@ func ruleCommand() *cli.Command {
 				Flags: connectionFlags(append([]cli.Flag{tableFlag(), reasonFlag()}, filterFlags()...)...), Action: updateRule,
 			},
 			{
-				Name: "delete", Usage: "take a rule away", ArgsUsage: args,
-				Description: "Messages in the subscription stay; those that only this rule matched come no more. Asks for the rule's name; a script\n" +
+				Name: "delete", Usage: "delete a rule", ArgsUsage: args,
+				Description: "Messages in the subscription stay; new ones that only this rule would match no longer come. Asks for the rule's name; a script\n" +
 					"gives it with --confirm.\n\n" +
 					"   ledgerbus rule delete events audit '$Default' --confirm '$Default'",
 				Flags: connectionFlags(confirmFlag(), reasonFlag()), Action: deleteRule,
@@ -163,7 +163,7 @@ func parseCorrelation(pairs []string) (event.Filter, error) {
 		}
 		field, ok := parseField(key)
 		if !ok {
-			return f, fmt.Errorf("%q is no field; for an application property write property.%s=…", key, key)
+			return f, fmt.Errorf("%q is not a field; for an application property write property.%s=…", key, key)
 		}
 		if slices.ContainsFunc(f.Conditions, func(c event.Condition) bool { return c.Field == field }) {
 			return f, fmt.Errorf("%s is given twice", key)

@@ -24,7 +24,7 @@ const maxLine = 100 << 20 // bytes: the largest message any tier takes
 func sendCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "send",
-		Usage:     "send messages to a queue",
+		Usage:     "send messages to a queue or a topic",
 		ArgsUsage: "ENTITY",
 		Description: "Sends what --body or --body-file gives, or every line of standard input as a message. Returns when the broker has\n" +
 			"stored all of them. When it fails, those not acknowledged may be stored or not.\n\n" +
@@ -38,14 +38,14 @@ func sendCommand() *cli.Command {
 			&cli.StringFlag{Name: "body-file", Usage: "file whose bytes are the message"},
 			&cli.IntFlag{Name: "count", Aliases: []string{"n"}, Value: 1, Usage: "how many times to send the body"},
 			&cli.StringSliceFlag{Name: "property", Aliases: []string{"p"}, Usage: "application property NAME=VALUE, a string; NAME:int=, NAME:float= or NAME:bool= for other types; repeatable"},
-			&cli.StringFlag{Name: "message-id", Usage: "the same for all", DefaultText: "random"},
-			&cli.StringFlag{Name: "session-id", Usage: "message session"},
+			&cli.StringFlag{Name: "message-id", Usage: "message id, the same for all messages", DefaultText: "random"},
+			&cli.StringFlag{Name: "session-id", Usage: "session id"},
 			&cli.StringFlag{Name: "subject", Usage: "subject, also called label"},
-			&cli.StringFlag{Name: "content-type", Usage: "such as application/json"},
-			&cli.StringFlag{Name: "correlation-id", Usage: "for whoever answers"},
-			&cli.DurationFlag{Name: "time-to-live", Aliases: []string{"ttl"}, Usage: "such as 90s", DefaultText: "the queue's"},
-			&cli.StringFlag{Name: "schedule-at", Usage: "when the messages shall become active, such as 2027-01-31T08:00:00Z"},
-			&cli.DurationFlag{Name: "schedule-in", Usage: "after how long the messages shall become active, such as 10m"},
+			&cli.StringFlag{Name: "content-type", Usage: "content type, such as application/json"},
+			&cli.StringFlag{Name: "correlation-id", Usage: "correlation id"},
+			&cli.DurationFlag{Name: "time-to-live", Aliases: []string{"ttl"}, Usage: "time to live, such as 90s", DefaultText: "the entity's"},
+			&cli.StringFlag{Name: "schedule-at", Usage: "when the messages become active, such as 2027-01-31T08:00:00Z"},
+			&cli.DurationFlag{Name: "schedule-in", Usage: "how long until the messages become active, such as 10m"},
 			&cli.IntFlag{Name: "batch", Value: 1, Usage: "messages per batch; a batch is stored whole or not at all"},
 			&cli.IntFlag{Name: "in-flight", Value: 100, Usage: "messages or batches on their way at a time"},
 		),
@@ -79,7 +79,7 @@ func send(c *cli.Context) error {
 	}
 	defer s.close()
 	if s.number > 0 {
-		return usageError{errors.New("a message gets its number from the broker: name the entity alone")}
+		return usageError{errors.New("name the entity without a number: the broker gives a message its number")}
 	}
 	sender, err := s.NewSender(s.ctx, s.entity)
 	if err != nil {
@@ -268,7 +268,7 @@ func scheduled(c *cli.Context, now time.Time) (time.Time, error) {
 	case at != "":
 		t, err := time.Parse(time.RFC3339, at)
 		if err != nil {
-			return t, fmt.Errorf("--schedule-at: %q is no time such as 2027-01-31T08:00:00Z", at)
+			return t, fmt.Errorf("--schedule-at: %q is not a time such as 2027-01-31T08:00:00Z", at)
 		}
 		return t.UTC(), nil
 	case c.IsSet("schedule-in"):
@@ -307,7 +307,7 @@ func parseProperties(list []string) (map[string]any, error) {
 			return nil, fmt.Errorf("--property: %q: there is no type %q; choose from string, int, float, bool, uuid", item, kind)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("--property: %q: %q is no %s", item, value, kind)
+			return nil, fmt.Errorf("--property: %q: %q is not a valid %s", item, value, kind)
 		}
 		properties[name] = v
 	}

@@ -175,10 +175,10 @@ func reload(srv *broker.Server, load func() (settings.Settings, error)) {
 		err = srv.Reload(s)
 	}
 	if err != nil {
-		slog.Error("settings were not taken over", "error", err)
+		slog.Error("settings were not reloaded", "error", err)
 		return
 	}
-	slog.Info("access rules and certificate taken over; other settings need a restart", "rules", len(s.Access))
+	slog.Info("access rules and certificate reloaded; other settings need a restart", "rules", len(s.Access))
 }
 
 // announceTLS prints where TLS and WebSockets are spoken.

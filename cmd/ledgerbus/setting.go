@@ -147,7 +147,7 @@ func assign(into any, text string) error {
 				return nil
 			}
 		}
-		return fmt.Errorf("%q is none of Active, Disabled, SendDisabled, ReceiveDisabled", text)
+		return fmt.Errorf("%q is not one of Active, Disabled, SendDisabled, ReceiveDisabled", text)
 	}
 	return nil
 }
@@ -283,7 +283,7 @@ func parseAccessRule(text string) (name string, rights event.Rights, err error) 
 			}
 		}
 		if right == 0 {
-			return "", nil, fmt.Errorf("%q is none of the rights Send, Listen, Manage", word)
+			return "", nil, fmt.Errorf("%q is not one of the rights Send, Listen, Manage", word)
 		}
 		rights = append(rights, right)
 	}

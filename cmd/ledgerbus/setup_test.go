@@ -116,12 +116,12 @@ func TestKeysReplacedBySignal(t *testing.T) {
 		t.Fatal("before")
 	}
 	put(`[{name: app, rights: [Fly], primary-key: second}]`)
-	reload("settings were not taken over")
+	reload("settings were not reloaded")
 	if send("first") != 0 {
 		t.Error("a mistake changed something")
 	}
 	put(`[{name: app, rights: [Manage], primary-key: second}]`)
-	reload("access rules and certificate taken over")
+	reload("access rules and certificate reloaded")
 	if send("first") != 1 || send("second") != 0 {
 		t.Error("after")
 	}

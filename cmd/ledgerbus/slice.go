@@ -22,7 +22,7 @@ import (
 func sliceCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "slice",
-		Usage:     "cut a part out of a data directory, as a small one that all tools and a broker open",
+		Usage:     "cut a part out of a data directory, into a small one that all tools and a broker can open",
 		ArgsUsage: "DIR",
 		Description: "What happened between two instants, and the state before it, of all entities or of one: with a topic its subscriptions, and with one of them the topic\n" +
 			"and the others. Places, numbers and times are those of DIR. OUT is a namespace of its own, in which nothing moves between entities, and says what it\n" +
@@ -48,7 +48,7 @@ func sliceCommand() *cli.Command {
 func sliceOptions(c *cli.Context) (o excerpt.Options, err error) {
 	o = excerpt.Options{Bodies: excerpt.Bodies(c.String("bodies")), Now: time.Now()}
 	if o.Bodies != excerpt.Keep && o.Bodies != excerpt.Drop && o.Bodies != excerpt.Hash {
-		return o, usageError{fmt.Errorf("--bodies: %q is none of keep, drop, hash", o.Bodies)}
+		return o, usageError{fmt.Errorf("--bodies: %q is not one of keep, drop, hash", o.Bodies)}
 	}
 	if o.Since, err = instantFlag(c, "since"); err != nil {
 		return o, err
@@ -59,7 +59,7 @@ func sliceOptions(c *cli.Context) (o excerpt.Options, err error) {
 	if text := c.String("entity"); text != "" {
 		of, err := address.Parse(text)
 		if err == nil && (of.Place || of.Number != 0) {
-			err = fmt.Errorf("%s is no entity", of)
+			err = fmt.Errorf("%s is not an entity", of)
 		}
 		if err != nil {
 			return o, usageError{fmt.Errorf("--entity: %w", err)}
@@ -79,7 +79,7 @@ func slice(c *cli.Context) (err error) {
 		return err
 	}
 	if c.String("into") == "" {
-		return usageError{errors.New("where to? --into OUT, a directory that is empty or not there yet")}
+		return usageError{errors.New("into which directory? give --into OUT, which must be empty or not exist yet")}
 	}
 	f, err := tableFormat(c)
 	if err != nil {

@@ -22,7 +22,7 @@ const dataHelp = "\n\nAsks a broker, with a key that gives the right ReadHistory
 // historyFlags are those of all questions about the past.
 func historyFlags(more ...cli.Flag) []cli.Flag {
 	return connectionFlags(append([]cli.Flag{
-		&cli.StringFlag{Name: "data", Usage: "data directory, of a broker that may be running, or backup, in place of a broker that is asked"},
+		&cli.StringFlag{Name: "data", Usage: "data directory or backup to read, instead of asking a broker; a broker may be running on it"},
 		formFlag(), liveFlag(),
 	}, more...)...)
 }
@@ -49,7 +49,7 @@ func story(c *cli.Context) error {
 	if id == "" {
 		var err error
 		if of, err = address.Parse(c.Args().First()); err == nil && of.Number == 0 {
-			err = fmt.Errorf("%s is no message: one is named as in orders#88114", of)
+			err = fmt.Errorf("%s is not a message: give ENTITY#NUMBER, such as orders#88114", of)
 		}
 		if err != nil {
 			return usageError{err}
@@ -66,7 +66,7 @@ func ask(c *cli.Context, q *ledger.Question) error {
 	}
 	if !c.IsSet("data") {
 		if c.Bool("live") {
-			return usageError{errors.New("--live is about a directory: it goes with --data")}
+			return usageError{errors.New("--live is for a directory: give --data, too")}
 		}
 		return administer(c, func(a *administration) error { return senseOf(a.Ask(a.ctx, q.Verb, q.Values(), t.heard)) })
 	}

@@ -62,11 +62,11 @@ func TestStory(t *testing.T) {
 		text string
 	}{
 		{[]string{"story"}, 2, "which message?"},
-		{[]string{"story", "orders"}, 2, "orders is no message"},
+		{[]string{"story", "orders"}, 2, "orders is not a message"},
 		{[]string{"story", "orders#2"}, 1, "nothing is known of orders#2"},
 		{[]string{"story", "nosuch#2"}, 1, "nothing is known of an entity nosuch; entities that history knows: orders"},
 		{[]string{"story", "--message-id", "x"}, 1, "nothing is known of a message with the id \"x\""},
-		{[]string{"story", "orders#1", "-o", "xml"}, 2, "none of text, json, csv"},
+		{[]string{"story", "orders#1", "-o", "xml"}, 2, "not one of text, json, csv"},
 	} {
 		if r := execute(t, "", "", append(c.args, "--data", data)...); r.code != c.code || !strings.Contains(r.errOut, c.text) {
 			t.Errorf("%q: %+v; want r.code == c.code && strings.Contains(r.errOut, c.text)", c.args, r)

@@ -37,7 +37,7 @@ func tableFormat(c *cli.Context) (format, error) {
 	case "csv":
 		return formatCSV, nil
 	default:
-		return 0, usageError{fmt.Errorf("--output: %q is none of table, json, csv", name)}
+		return 0, usageError{fmt.Errorf("--output: %q is not one of table, json, csv", name)}
 	}
 }
 

@@ -21,7 +21,7 @@ func traceCommand() *cli.Command {
 		Name:      "trace",
 		Usage:     "tell which rules of a topic a message would match, and why not the others; nothing is sent",
 		ArgsUsage: "TOPIC",
-		Description: "The rules are those in force by now, and looked at by the code that looks at them when a message is sent. Of a rule that matches it is said\n" +
+		Description: "The rules are those in force now, evaluated by the code that does so when a message is sent. For a rule that matches it says\n" +
 			"what its action would change, of another one the first part of its condition that is not true, with the values it had.\n\n" +
 			"The message is a JSON object as receive and peek print one with -o json, of which rules see messageId, sessionId, subject, contentType,\n" +
 			"correlationId, to, replyTo, replyToSessionId, partitionKey, timeToLive (PT1H), and properties: texts, numbers, true, false, null, or with\n" +
@@ -35,7 +35,7 @@ func traceCommand() *cli.Command {
 			}
 			topic, err := address.Parse(c.Args().First())
 			if err == nil && (topic.Place || topic.Number != 0 || topic.SubQueue != 0) {
-				err = fmt.Errorf("%s is no topic", topic)
+				err = fmt.Errorf("%s is not a topic", topic)
 			}
 			if err != nil {
 				return usageError{err}

@@ -87,10 +87,10 @@ func TestTraceRefused(t *testing.T) {
 		args        []string
 	}{
 		{message, "which message", 2, []string{"weather"}},
-		{message, "no topic", 2, []string{"weather#1", "--message", "-"}},
+		{message, "is not a topic", 2, []string{"weather#1", "--message", "-"}},
 		{`{"propertys": {}}`, "propertys", 2, []string{"weather", "--message", "-"}},
-		{`{"properties": {"a": [1]}}`, "a value is a text", 2, []string{"weather", "--message", "-"}},
-		{`{"properties": {"a": {"type": "uuid", "value": "1"}}}`, `"1" is no uuid`, 2, []string{"weather", "--message", "-"}},
+		{`{"properties": {"a": [1]}}`, "a value must be a string", 2, []string{"weather", "--message", "-"}},
+		{`{"properties": {"a": {"type": "uuid", "value": "1"}}}`, `"1" is not a valid uuid`, 2, []string{"weather", "--message", "-"}},
 		{`{} {}`, "more than one", 2, []string{"weather", "--message", "-"}},
 		{`{}`, "is a queue", 2, []string{"orders", "--message", "-"}},
 		{`{}`, "is a subscription", 2, []string{"weather/Subscriptions/all", "--message", "-"}},

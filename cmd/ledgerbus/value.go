@@ -67,7 +67,7 @@ func parseValue(s string) (event.Value, error) {
 		v.Bits = uint64(d / event.Tick)
 	}
 	if err != nil {
-		return v, fmt.Errorf("%q is no %s", text, word)
+		return v, fmt.Errorf("%q is not a valid %s", text, word)
 	}
 	return v, nil
 }

@@ -182,7 +182,7 @@ func TestBoundsOfProperties(t *testing.T) {
 		{`"MaxMessageSizeInKilobytes": 102400`, ""},
 		{`"MaxMessageSizeInKilobytes": 102401`, "between 1 and 102400"},
 		{`"Status": "Active"`, ""}, {`"Status": "Disabled"`, ""}, {`"Status": "SendDisabled"`, ""}, {`"Status": "ReceiveDisabled"`, ""},
-		{`"Status": "Deleting"`, "is none of Active, Disabled"},
+		{`"Status": "Deleting"`, "is not one of Active, Disabled"},
 		{`"RequiresSession": true`, ""}, {`"RequiresDuplicateDetection": true`, ""}, {`"EnablePartitioning": true`, ""}, {`"EnableExpress": true`, ""},
 		{`"UserMetadata": "` + strings.Repeat("é", 1024) + `"`, ""},
 		{`"UserMetadata": "` + strings.Repeat("é", 1025) + `"`, "more than 1024 characters"},

@@ -207,7 +207,7 @@ func (r *entityReader) oneOf(n *node, word string, words ...string) {
 	if meant != "" {
 		meant = fmt.Sprintf("; did you mean %q?", meant)
 	}
-	r.complain(n, "%q is none of %s%s", word, strings.Join(words, ", "), meant)
+	r.complain(n, "%q is not one of %s%s", word, strings.Join(words, ", "), meant)
 }
 
 // accessRules reads the access rules of a queue or topic (management-api.md 3.7). No message quotes a key.

@@ -128,7 +128,7 @@ var problematic = []struct {
 	{name: "two documents", file: "data: x\n---\ndata: y\n", want: "%[1]s: more than one YAML document"},
 	{name: "each source is named", file: "partitions: 0\n", env: []string{"LEDGERBUS_LOG_LEVEL", "loud"}, flags: map[string][]string{"limits.link-idle": {"10"}, "limits.max-frame-size": {"511"}, "limits.no-links": {"25h"}, "queue": {"a b"}},
 		want: `%[1]s:1: partitions: "0" is not a whole number from 1 to 64
-LEDGERBUS_LOG_LEVEL: "loud" is none of debug, info, warn, error
+LEDGERBUS_LOG_LEVEL: "loud" is not one of debug, info, warn, error
 --limits-max-frame-size: "511" is not a whole number from 512 to 16777216
 --limits-link-idle: "10" is not a duration from 1s to 24h0m0s, such as 90s
 --limits-no-links: "25h" is not a duration from 1s to 24h0m0s, such as 90s
@@ -148,8 +148,8 @@ LEDGERBUS_LOG_LEVEL: "loud" is none of debug, info, warn, error
 		want: `--listen: "10.0.0.1:5672" can be reached from other machines without TLS: write 10.0.0.1:5672/tls, listen on 127.0.0.1, or add --insecure-no-tls when the network is trusted
 --listen: "10.0.0.1:5673" can be reached from other machines without TLS: write 10.0.0.1:5673/tls, listen on 127.0.0.1, or add --insecure-no-tls when the network is trusted`},
 	{name: "listener modes", flags: map[string][]string{"listen": {"127.0.0.1:1/fax", "127.0.0.1:1/", "127.0.0.1:2/tls", "127.0.0.1:2/plain"}},
-		want: `--listen: "127.0.0.1:1/fax": behind the slash must be any, tls or plain
---listen: "127.0.0.1:1/": behind the slash must be any, tls or plain
+		want: `--listen: "127.0.0.1:1/fax": after the slash there must be any, tls or plain
+--listen: "127.0.0.1:1/": after the slash there must be any, tls or plain
 --listen: "127.0.0.1:2" is listed twice`},
 	{name: "half a certificate", flags: map[string][]string{"tls.certificate-file": {"c.pem"}},
 		want: `--tls-certificate-file: tls.certificate-file and tls.key-file are needed, both`},
@@ -160,7 +160,7 @@ LEDGERBUS_LOG_LEVEL: "loud" is none of debug, info, warn, error
 		want: `--tls: off is given together with a file (LEDGERBUS_TLS_KEY_FILE)`},
 	{name: "generated in production", file: "mode: production\ntls: generated\n", env: []string{"LEDGERBUS_ACCESS_RULES", `[{name: a, rights: [Manage], primary-key: k}]`},
 		want: `%[1]s:2: tls: generated certificates are for development mode; give tls.certificate-file and tls.key-file`},
-	{name: "no such TLS", file: "tls: sometimes\n", want: `%[1]s:1: tls: "sometimes" is none of generated, files, off`},
+	{name: "no such TLS", file: "tls: sometimes\n", want: `%[1]s:1: tls: "sometimes" is not one of generated, files, off`},
 	{name: "public", env: ownKey, flags: map[string][]string{"listen": {":5672", "10.0.0.1:5672"}, "insecure-no-tls": {"true"}},
 		want: `--listen: ":5672" may be reached from the internet without TLS: add --i-accept-the-risk if that is meant`},
 	{name: "production without keys", flags: map[string][]string{"mode": {"production"}},

@@ -227,7 +227,7 @@ func (s *Settings) Listener(entry string) (address string, mode ListenMode, err 
 		case ListenAny, ListenTLS, ListenPlain:
 			return address, mode, nil
 		}
-		return "", "", fmt.Errorf("behind the slash must be %s, %s or %s", ListenAny, ListenTLS, ListenPlain)
+		return "", "", fmt.Errorf("after the slash there must be %s, %s or %s", ListenAny, ListenTLS, ListenPlain)
 	}
 	switch {
 	case s.TLS.From == TLSOff || s.TLS.From == "":

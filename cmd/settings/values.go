@@ -96,7 +96,7 @@ func readTyped(members []member) (event.Value, error) {
 		}
 		names = append(names, t.name)
 	}
-	return event.Value{}, fmt.Errorf("%q is no type; there are %s", name, strings.Join(names, ", "))
+	return event.Value{}, fmt.Errorf("%q is not a type; the types are %s", name, strings.Join(names, ", "))
 }
 
 // plain is the text of a scalar.

@@ -314,7 +314,7 @@ func setTLS(s *Settings, values []string) error {
 	case TLSGenerated, TLSFiles, TLSOff:
 		return nil
 	}
-	return fmt.Errorf("%q is none of %s, %s, %s", values[0], TLSGenerated, TLSFiles, TLSOff)
+	return fmt.Errorf("%q is not one of %s, %s, %s", values[0], TLSGenerated, TLSFiles, TLSOff)
 }
 
 func setLevel(s *Settings, values []string) error {
@@ -322,7 +322,7 @@ func setLevel(s *Settings, values []string) error {
 	case "debug", "info", "warn", "error":
 		return s.Logging.Level.UnmarshalText([]byte(values[0]))
 	}
-	return fmt.Errorf("%q is none of debug, info, warn, error", values[0])
+	return fmt.Errorf("%q is not one of debug, info, warn, error", values[0])
 }
 
 func setFormat(s *Settings, values []string) error {

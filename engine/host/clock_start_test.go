@@ -18,8 +18,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/logdir"
 )
 
-// at is an index whose newest record has the time given, and that knows of a decision about the clock.
-func at(t event.Time, c index.Clock) *index.Index {
+// indexAt is an index whose newest record has the time given, and that knows of a decision about the clock.
+func indexAt(t event.Time, c index.Clock) *index.Index {
 	x := index.New()
 	if c.Number != 0 {
 		x.Apply(t, &event.ClockSet{Number: c.Number, From: t - event.Time(c.Shift), To: t})
@@ -67,7 +67,7 @@ func TestClockRules(t *testing.T) {
 	} {
 		states := []*index.Index{index.New(), nil, index.New()}
 		if c.newest != 0 {
-			states[2] = at(c.newest, index.Clock{})
+			states[2] = indexAt(c.newest, index.Clock{})
 		}
 		s, err := c.rules.Begin(wall, states)
 		if c.refused != "" {
@@ -94,7 +94,7 @@ func TestClockCatchesUp(t *testing.T) {
 	now := event.TimeOf(wall)
 	const tenYears, day = event.Time(315_360_000_000), event.Time(86_400_000)
 	ahead := index.Clock{Number: 2, Shift: -int64(tenYears)}
-	states := []*index.Index{at(now-1000, ahead), at(now+tenYears-2000, index.Clock{}), at(now-5, ahead), at(now-9, index.Clock{Number: 1, Shift: 7})}
+	states := []*index.Index{indexAt(now-1000, ahead), indexAt(now+tenYears-2000, index.Clock{}), indexAt(now-5, ahead), indexAt(now-9, index.Clock{Number: 1, Shift: 7})}
 	s, err := ClockRules{}.Begin(wall, states)
 	if err != nil || s.At != now || s.Decided != AcceptNone {
 		t.Fatalf("%+v, %v; want s.At == now && s.Decided == AcceptNone", s, err)
@@ -107,7 +107,7 @@ func TestClockCatchesUp(t *testing.T) {
 			t.Errorf("partition %d, newest %v, gets %+v", i, states[i].LastAt(), set)
 		}
 	}
-	states[3] = at(now+1000*day, ahead) // and a decision of its own: both at once
+	states[3] = indexAt(now+1000*day, ahead) // and a decision of its own: both at once
 	s, err = ClockRules{Accept: AcceptWall}.Begin(wall, states)
 	if err != nil || s.At != now {
 		t.Fatalf("%+v, %v; want s.At == now", s, err)

@@ -29,7 +29,7 @@ func newFake() *fake {
 	return &fake{now: start, entities: map[string]*engine.Entity{}, rules: map[string][]event.Rule{}, runtimes: map[string]engine.Runtime{}}
 }
 
-func no(code engine.Code, format string, args ...any) *engine.Error {
+func newRefusal(code engine.Code, format string, args ...any) *engine.Error {
 	return &engine.Error{Code: code, Text: fmt.Sprintf(format, args...)}
 }
 
@@ -51,7 +51,7 @@ func (f *fake) PutEntity(_ context.Context, cmd engine.PutEntity) (*engine.Entit
 		return nil, err
 	}
 	if faults := engine.CheckProperties(cmd.Kind, engine.Unbound, &cmd.Properties); len(faults) > 0 {
-		return nil, no(faults[0].Code, "%s", faults[0].Text)
+		return nil, newRefusal(faults[0].Code, "%s", faults[0].Text)
 	}
 	p := &cmd.Properties
 	if cmd.Kind == event.Subscription && p.ForwardTo != "" { // as the engine does
@@ -61,17 +61,17 @@ func (f *fake) PutEntity(_ context.Context, cmd engine.PutEntity) (*engine.Entit
 	old := f.entities[key]
 	switch {
 	case old == nil && cmd.Mode == engine.UpdateOnly:
-		return nil, no(engine.NotFound, "not there")
+		return nil, newRefusal(engine.NotFound, "not there")
 	case old != nil && cmd.Mode == engine.CreateOnly:
-		return nil, no(engine.AlreadyExists, "there")
+		return nil, newRefusal(engine.AlreadyExists, "there")
 	case old == nil:
 		return f.create(cmd, key)
 	case old.Properties.RequiresSession != p.RequiresSession:
-		return nil, no(engine.InvalidArgument, "The value for the RequiresSession property of an existing %s cannot be changed.", old.Kind)
+		return nil, newRefusal(engine.InvalidArgument, "The value for the RequiresSession property of an existing %s cannot be changed.", old.Kind)
 	case old.Properties.RequiresDuplicateDetection != p.RequiresDuplicateDetection:
-		return nil, no(engine.InvalidArgument, "The value for the RequiresDuplicateDetection property of an existing %s cannot be changed.", old.Kind)
+		return nil, newRefusal(engine.InvalidArgument, "The value for the RequiresDuplicateDetection property of an existing %s cannot be changed.", old.Kind)
 	case old.Properties.EnablePartitioning != p.EnablePartitioning:
-		return nil, no(engine.InvalidArgument, "Partitioning cannot be changed for %s. ", old.Kind)
+		return nil, newRefusal(engine.InvalidArgument, "Partitioning cannot be changed for %s. ", old.Kind)
 	}
 	e := *old
 	e.Properties, e.UpdatedAt = *p, f.now
@@ -86,7 +86,7 @@ func (f *fake) create(cmd engine.PutEntity, key string) (*engine.Entity, error) 
 	e := &engine.Entity{Kind: cmd.Kind, Path: cmd.Path, Properties: cmd.Properties, CreatedAt: f.now, UpdatedAt: f.now}
 	if cmd.Kind == event.Subscription {
 		if topic := f.entities[strings.ToLower(e.TopicPath())]; topic == nil || topic.Kind != event.Topic {
-			return nil, no(engine.NotFound, "no topic")
+			return nil, newRefusal(engine.NotFound, "no topic")
 		}
 		rules := cmd.Rules
 		if rules == nil {
@@ -107,11 +107,11 @@ func (f *fake) create(cmd engine.PutEntity, key string) (*engine.Entity, error) 
 func checkRule(r *event.Rule) error {
 	switch {
 	case strings.Contains(r.Filter.Text, "??"):
-		return no(engine.InvalidArgument, "The filter cannot be read at character 3: ? is nothing.")
+		return newRefusal(engine.InvalidArgument, "The filter cannot be read at character 3: ? is nothing.")
 	case len(r.Filter.Text) > 1024 || len(r.Action.Text) > 1024:
-		return no(engine.InvalidArgument, "too long")
+		return newRefusal(engine.InvalidArgument, "too long")
 	case r.Filter.Kind == event.CorrelationFilter && len(r.Filter.Conditions)+len(r.Filter.Properties) == 0:
-		return no(engine.InvalidArgument, "no condition")
+		return newRefusal(engine.InvalidArgument, "no condition")
 	}
 	if err := engine.CheckName("Rule", r.Name); err != nil {
 		return err
@@ -127,7 +127,7 @@ func (f *fake) DeleteEntity(_ context.Context, cmd engine.DeleteEntity) error {
 	}
 	key := strings.ToLower(cmd.Path)
 	if f.entities[key] == nil {
-		return no(engine.NotFound, "not there")
+		return newRefusal(engine.NotFound, "not there")
 	}
 	for k := range f.entities {
 		if k == key || strings.HasPrefix(k, key+"/subscriptions/") {
@@ -142,7 +142,7 @@ func (f *fake) DeleteEntity(_ context.Context, cmd engine.DeleteEntity) error {
 func (f *fake) rule(subscription, name string) (rules []event.Rule, at int, err error) {
 	rules, ok := f.rules[strings.ToLower(subscription)]
 	if !ok {
-		return nil, -1, no(engine.NotFound, "no subscription")
+		return nil, -1, newRefusal(engine.NotFound, "no subscription")
 	}
 	return rules, slices.IndexFunc(rules, func(r event.Rule) bool { return strings.EqualFold(r.Name, name) }), nil
 }
@@ -163,9 +163,9 @@ func (f *fake) PutRule(_ context.Context, cmd engine.PutRule) (event.Rule, error
 	case err != nil:
 		return r, err
 	case at < 0 && cmd.Mode == engine.UpdateOnly:
-		return r, no(engine.NotFound, "no rule")
+		return r, newRefusal(engine.NotFound, "no rule")
 	case at >= 0 && cmd.Mode == engine.CreateOnly:
-		return r, no(engine.AlreadyExists, "there")
+		return r, newRefusal(engine.AlreadyExists, "there")
 	case at >= 0:
 		r.Name, r.CreatedAt = rules[at].Name, rules[at].CreatedAt
 		rules[at] = r
@@ -183,7 +183,7 @@ func (f *fake) DeleteRule(_ context.Context, cmd engine.DeleteRule) error {
 	}
 	rules, at, err := f.rule(cmd.Subscription, cmd.Name)
 	if err != nil || at < 0 {
-		return cmp.Or(err, error(no(engine.NotFound, "no rule")))
+		return cmp.Or(err, error(newRefusal(engine.NotFound, "no rule")))
 	}
 	f.rules[strings.ToLower(cmd.Subscription)] = slices.Delete(slices.Clone(rules), at, at+1)
 	return nil
@@ -208,7 +208,7 @@ func (f *fake) Rule(_ context.Context, subscription, name string) (event.Rule, e
 	defer f.mu.Unlock()
 	rules, at, err := f.rule(subscription, name)
 	if err != nil || at < 0 {
-		return event.Rule{}, cmp.Or(err, error(no(engine.NotFound, "no rule")))
+		return event.Rule{}, cmp.Or(err, error(newRefusal(engine.NotFound, "no rule")))
 	}
 	return rules[at], nil
 }

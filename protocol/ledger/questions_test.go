@@ -111,7 +111,7 @@ func TestQuestionsRefused(t *testing.T) {
 		{"at?at=now&messages=perhaps", 400, "invalid", "perhaps"},
 		{"at?at=now&entity=orders%231", 400, "invalid", "is a message"},
 		{"diff?from=now", 400, "invalid", "when?"},
-		{"when?condition=orders", 400, "invalid", "is no condition"},
+		{"when?condition=orders", 400, "invalid", "is not a condition"},
 		{"events?where=" + strings.Repeat("x", 5000), 400, "invalid", "4096 bytes"},
 		{"events?where=type+IN", 400, "invalid", "--where"},
 	} {

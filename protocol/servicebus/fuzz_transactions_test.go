@@ -26,12 +26,12 @@ func transactionScripts(t testing.TB) (scripts [][]byte) {
 	receiver := func(handle uint32, address string) *amqp.Attach {
 		return &amqp.Attach{Name: address, Handle: handle, Role: amqp.RoleReceiver, Source: &amqp.Source{Address: address}}
 	}
-	part := in(scriptTransaction, nil)
+	part := stateInTransaction(scriptTransaction, nil)
 	send := func(handle, id uint32, more bool) *amqp.Transfer {
 		return &amqp.Transfer{Handle: handle, DeliveryID: amqp.Some(id), State: part, More: more}
 	}
 	settle := func(outcome amqp.DeliveryState, settled bool) *amqp.Disposition {
-		return &amqp.Disposition{Role: true, First: 0, Last: amqp.Some(uint32(1)), Settled: settled, State: in(scriptTransaction, outcome)}
+		return &amqp.Disposition{Role: true, First: 0, Last: amqp.Some(uint32(1)), Settled: settled, State: stateInTransaction(scriptTransaction, outcome)}
 	}
 	alone := bytes.Join([][]byte{script(sender(1, "q"), coordinator), declare}, nil)
 	grouped := bytes.Join([][]byte{script(coordinator, receiver(2, "q"), fuzzCredit()), declare}, nil)

@@ -42,7 +42,7 @@ func (p *transactor) handed(asked *[]string, handle uint32, txn []byte, want str
 	*asked = nil
 	var state amqp.DeliveryState
 	if txn != nil {
-		state = in(txn, nil)
+		state = stateInTransaction(txn, nil)
 	}
 	p.write(0, &amqp.Transfer{Handle: handle, DeliveryID: amqp.Some(p.next()), State: state}, newMessage("m", "x"))
 	p.rejectedText(p.last, amqp.CondServerBusy, "a test")

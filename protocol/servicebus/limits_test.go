@@ -7,6 +7,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -243,6 +244,67 @@ func TestPeerThatDoesNotRead(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A peer that takes deliveries and does not read holds up nobody: while its socket is full, another one's messages are taken from the same queue,
+// delivered and settled, and no time goes by for that.
+func TestPeerThatDoesNotReadHoldsUpNobody(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		deaf := &stoppingConn{}
+		p := b.dialAs(func(nc net.Conn) net.Conn { deaf.Conn = nc; return deaf }).logIn("root", "root-key")
+		p.attachReceiver(2, "q", amqp.SenderUnsettled)
+		deaf.stop()
+		p.credit(2, 0, 100, false)
+		synctest.Wait()
+		start := time.Now()
+		other := b.root()
+		other.attachSender(1, "q")
+		for i := range uint32(300) {
+			other.send(1, i, newMessage(fmt.Sprint(i), strings.Repeat("x", 10_000)))
+		}
+		other.attachReceiver(2, "q", amqp.SenderUnsettled)
+		other.credit(2, 0, 100, false)
+		for i := range uint32(100) {
+			other.receive()
+			other.settle(i, amqp.Accepted{}, true)
+		}
+		if d := time.Since(start); d != 0 {
+			t.Errorf("300 sends and 100 deliveries took %v beside a peer that does not read; want no time", d)
+		}
+		if !deaf.waits.Load() {
+			t.Error("the broker has written nothing to the peer that does not read; want a write that waits")
+		}
+		deaf.Close()
+	})
+}
+
+// stoppingConn is the broker's end of a connection whose peer stops reading.
+type stoppingConn struct {
+	net.Conn
+	stopped atomic.Bool
+	waits   atomic.Bool // a write has found that nothing is read any more
+	closed  chan struct{}
+}
+
+func (c *stoppingConn) stop() {
+	c.closed = make(chan struct{})
+	c.stopped.Store(true)
+}
+
+func (c *stoppingConn) Write(b []byte) (int, error) {
+	if !c.stopped.Load() {
+		return c.Conn.Write(b)
+	}
+	c.waits.Store(true)
+	<-c.closed
+	return 0, net.ErrClosed
+}
+
+func (c *stoppingConn) Close() error {
+	if c.stopped.CompareAndSwap(true, false) {
+		close(c.closed)
+	}
+	return c.Conn.Close()
 }
 
 // Before there is a token a connection may be silent for 20 s.

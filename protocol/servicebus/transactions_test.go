@@ -23,12 +23,12 @@ func TestTransactionalSends(t *testing.T) {
 			p.send(other, 1, newMessage("another", "x"))
 			p.put(txn, 1, amqp.MessageFormatBatch, batchOf(newMessage("2", "x"), newMessage("3", "x")))
 			p.staged(amqp.RoleReceiver, p.last, p.last, txn, amqp.StateAccepted)
-			p.write(0, &amqp.Transfer{Handle: 1, DeliveryID: amqp.Some(p.next()), State: in(txn, nil), More: true}, newMessage("4", "x"))
+			p.write(0, &amqp.Transfer{Handle: 1, DeliveryID: amqp.Some(p.next()), State: stateInTransaction(txn, nil), More: true}, newMessage("4", "x"))
 			p.write(0, &amqp.Transfer{Handle: 1, More: true}, amqp.AppendData(nil, []byte("more")))
-			p.write(0, &amqp.Transfer{Handle: 1, State: in(txn, nil)}, amqp.AppendData(nil, []byte("most")))
+			p.write(0, &amqp.Transfer{Handle: 1, State: stateInTransaction(txn, nil)}, amqp.AppendData(nil, []byte("most")))
 			p.staged(amqp.RoleReceiver, p.last, p.last, txn, amqp.StateAccepted)
-			p.write(0, &amqp.Transfer{Handle: 1, DeliveryID: amqp.Some(p.next()), State: in(txn, nil), Settled: amqp.Some(true)}, newMessage("5", "x"))
-			p.write(0, &amqp.Transfer{Handle: 1, DeliveryID: amqp.Some(p.next()), State: in(txn, nil), More: true}, newMessage("aborted", "x"))
+			p.write(0, &amqp.Transfer{Handle: 1, DeliveryID: amqp.Some(p.next()), State: stateInTransaction(txn, nil), Settled: amqp.Some(true)}, newMessage("5", "x"))
+			p.write(0, &amqp.Transfer{Handle: 1, DeliveryID: amqp.Some(p.next()), State: stateInTransaction(txn, nil), More: true}, newMessage("aborted", "x"))
 			p.write(0, &amqp.Transfer{Handle: 1, Aborted: true}, nil)
 			p.put(txn, 1, amqp.MessageFormatBatch, nil) // an empty batch
 			p.staged(amqp.RoleReceiver, p.last, p.last, txn, amqp.StateAccepted)
@@ -111,13 +111,13 @@ func TestTransactionalRanges(t *testing.T) {
 			p.receive()
 		}
 		txn := p.declare()
-		p.write(0, &amqp.Disposition{Role: amqp.RoleReceiver, First: 0, Last: amqp.Some(uint32(2)), State: in(txn, amqp.StateAccepted)}, nil)
+		p.write(0, &amqp.Disposition{Role: amqp.RoleReceiver, First: 0, Last: amqp.Some(uint32(2)), State: stateInTransaction(txn, amqp.StateAccepted)}, nil)
 		p.staged(amqp.RoleSender, 0, 2, txn, amqp.StateAccepted)
-		p.write(0, &amqp.Disposition{Role: amqp.RoleReceiver, First: 3, Settled: true, State: in(txn, amqp.StateAccepted)}, nil)
+		p.write(0, &amqp.Disposition{Role: amqp.RoleReceiver, First: 3, Settled: true, State: stateInTransaction(txn, amqp.StateAccepted)}, nil)
 		p.commit(txn)
 		b.shows("q", "[4 5]")
 		txn = p.declare()
-		p.write(0, &amqp.Disposition{Role: amqp.RoleReceiver, First: 2, Last: amqp.Some(uint32(4)), State: in(txn, amqp.StateAccepted)}, nil)
+		p.write(0, &amqp.Disposition{Role: amqp.RoleReceiver, First: 2, Last: amqp.Some(uint32(4)), State: stateInTransaction(txn, amqp.StateAccepted)}, nil)
 		d := expect[*amqp.Disposition](p.peerConn)
 		if r, ok := d.State.(amqp.Rejected); !ok || d.First != 2 || d.Last.Value != 3 || r.Error.Condition != amqp.CondMessageLockLost {
 			t.Errorf("%+v; want ok && d.First == 2 && d.Last.Value == 3 && r.Error.Condition == amqp.CondMessageLockLost", d)
@@ -125,13 +125,13 @@ func TestTransactionalRanges(t *testing.T) {
 		p.rejectedBySender(4, amqp.CondTransactionRollback)
 		p.notCommitted(txn, amqp.CondTransactionRollback, "") // SM-248
 		txn = p.declare()
-		p.write(0, &amqp.Disposition{Role: amqp.RoleReceiver, First: 3, Settled: true, State: in(txn, amqp.StateAccepted)}, nil) // of this nobody hears
+		p.write(0, &amqp.Disposition{Role: amqp.RoleReceiver, First: 3, Settled: true, State: stateInTransaction(txn, amqp.StateAccepted)}, nil) // of this nobody hears
 		p.notCommitted(txn, amqp.CondTransactionRollback, "")
 		txn = p.declare()
-		p.peerConn.settle(4, in(txn, nil), false)
+		p.peerConn.settle(4, stateInTransaction(txn, nil), false)
 		p.rejectedBySender(4, amqp.CondInvalidField)
 		p.notCommitted(txn, amqp.CondTransactionRollback, "")
-		p.peerConn.settle(4, in([]byte("another"), amqp.StateAccepted), false)
+		p.peerConn.settle(4, stateInTransaction([]byte("another"), amqp.StateAccepted), false)
 		p.rejectedBySender(4, amqp.CondTransactionUnknownID)
 		p.peerConn.settle(4, amqp.StateAccepted, false) // it waits as before
 		p.outcome(4, amqp.StateAccepted)
@@ -175,7 +175,7 @@ func TestTransactionalRequests(t *testing.T) {
 			}
 			p.manage([]byte("another"), 400, amqp.CondTransactionUnknownID, "renew-lock", amqp.Map{{Key: "lock-tokens", Value: uuids(uuidOf(second.tag))}})
 			txn = p.declare()
-			p.ask(in(txn, nil), false, "update-disposition", amqp.Map{{Key: "lock-tokens", Value: uuids(uuidOf(second.tag))}, {Key: "disposition-status", Value: "completed"}})
+			p.ask(stateInTransaction(txn, nil), false, "update-disposition", amqp.Map{{Key: "lock-tokens", Value: uuids(uuidOf(second.tag))}, {Key: "disposition-status", Value: "completed"}})
 			bringForward[*amqp.Disposition](p.peerConn)
 			p.staged(amqp.RoleReceiver, p.last, p.last, txn, amqp.StateAccepted) // that the request has come
 			p.managed("m")
@@ -238,7 +238,7 @@ func TestTransactionScope(t *testing.T) {
 		txn := p.declare()
 		p.send(txn, 1, newMessage("2", "x"))
 		p.notSent(txn, 2, newMessage("3", "x"), amqp.CondNotAllowed, spanText)
-		p.peerConn.settle(of["published"].id, in(txn, amqp.StateAccepted), false) // refused with it, and still its receiver's to settle
+		p.peerConn.settle(of["published"].id, stateInTransaction(txn, amqp.StateAccepted), false) // refused with it, and still its receiver's to settle
 		p.rejectedBySender(of["published"].id, amqp.CondTransactionRollback)
 		p.notSent(txn, 1, newMessage("4", "x"), amqp.CondTransactionRollback, failedText)
 		p.notCommitted(txn, amqp.CondTransactionRollback, rolledBackText) // SM-248
@@ -453,7 +453,7 @@ func TestDischargeUnfinished(t *testing.T) {
 		p.attachSender(1, "q")
 		txn := p.declare()
 		p.send(txn, 1, newMessage("1", "x"))
-		p.write(0, &amqp.Transfer{Handle: 1, DeliveryID: amqp.Some(p.next()), State: in(txn, nil), More: true}, newMessage("2", "x"))
+		p.write(0, &amqp.Transfer{Handle: 1, DeliveryID: amqp.Some(p.next()), State: stateInTransaction(txn, nil), More: true}, newMessage("2", "x"))
 		p.control(coordinatorHandle, 77, &amqp.Discharge{TxnID: txn})
 		if d := expect[*amqp.Detach](p.peerConn); d.Error == nil || d.Error.Condition != amqp.CondTransactionRollback {
 			t.Errorf("%+v; want d.Error != nil && d.Error.Condition == amqp.CondTransactionRollback", d.Error)
@@ -470,7 +470,7 @@ func TestTransferOfTwoTransactions(t *testing.T) {
 		p := b.transactor()
 		p.attachSender(1, "q")
 		txn, other := p.declare(), p.declare()
-		for i, states := range [][2]amqp.DeliveryState{{in(txn, nil), in(other, nil)}, {nil, in(other, nil)}} {
+		for i, states := range [][2]amqp.DeliveryState{{stateInTransaction(txn, nil), stateInTransaction(other, nil)}, {nil, stateInTransaction(other, nil)}} {
 			p.write(0, &amqp.Transfer{Handle: 1, DeliveryID: amqp.Some(p.next()), State: states[0], More: true}, newMessage(fmt.Sprint(i), "x"))
 			p.write(0, &amqp.Transfer{Handle: 1, State: states[1]}, amqp.AppendData(nil, []byte("x")))
 			p.rejectedText(p.last, amqp.CondTransactionUnknownID, "")
@@ -504,7 +504,7 @@ func TestTransactionsInTheLog(t *testing.T) {
 			t.Errorf(`%+v; want all[2].properties.MessageID == "2" && at == timestampOf(time.Now())`, all[2])
 		}
 		for _, end := range []func(txn []byte){p.rollBack, func(txn []byte) {
-			p.peerConn.settle(m.id, in(txn, amqp.StateAccepted), false) // its lock has ended
+			p.peerConn.settle(m.id, stateInTransaction(txn, amqp.StateAccepted), false) // its lock has ended
 			p.rejectedBySender(m.id, amqp.CondMessageLockLost)
 			p.notCommitted(txn, amqp.CondTransactionRollback, "")
 		}} {
@@ -548,7 +548,7 @@ func TestDischargeBeforeSettlementIsRead(t *testing.T) {
 		txn := p.declare()
 		p.send(txn, 1, newMessage("2", "x"))
 		p.together(func() {
-			p.ask(in(txn, nil), true, "update-disposition", amqp.Map{{Key: "lock-tokens", Value: uuids(uuidOf(m.tag))}, {Key: "disposition-status", Value: "defered"},
+			p.ask(stateInTransaction(txn, nil), true, "update-disposition", amqp.Map{{Key: "lock-tokens", Value: uuids(uuidOf(m.tag))}, {Key: "disposition-status", Value: "defered"},
 				{Key: "properties-to-modify", Value: amqp.Map{{Key: "k", Value: "v"}}}})
 			p.control(coordinatorHandle, p.next(), &amqp.Discharge{TxnID: txn})
 		})

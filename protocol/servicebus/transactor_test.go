@@ -53,14 +53,14 @@ func (p *transactor) notCommitted(txn []byte, symbol amqp.Symbol, text string) {
 	p.rejectedText(p.last, symbol, text)
 }
 
-// in is the delivery state of what is part of a transaction.
-func in(txn []byte, outcome amqp.DeliveryState) amqp.TransactionalState {
+// stateInTransaction is the delivery state of what is part of a transaction.
+func stateInTransaction(txn []byte, outcome amqp.DeliveryState) amqp.TransactionalState {
 	return amqp.TransactionalState{TxnID: txn, Outcome: outcome}
 }
 
 // put sends a message, or a batch, as part of a transaction.
 func (p *transactor) put(txn []byte, handle uint32, format uint32, message []byte) {
-	p.write(0, &amqp.Transfer{Handle: handle, DeliveryID: amqp.Some(p.next()), DeliveryTag: []byte{1}, MessageFormat: amqp.Some(format), State: in(txn, nil)}, message)
+	p.write(0, &amqp.Transfer{Handle: handle, DeliveryID: amqp.Some(p.next()), DeliveryTag: []byte{1}, MessageFormat: amqp.Some(format), State: stateInTransaction(txn, nil)}, message)
 }
 
 // send sends a message as part of a transaction, and wants it accepted (WP-192).
@@ -81,22 +81,22 @@ func (p *transactor) notSent(txn []byte, handle uint32, message []byte, symbol a
 func (p *transactor) staged(role amqp.Role, first, last uint32, txn []byte, outcome amqp.DeliveryState) {
 	p.Helper()
 	d := expect[*amqp.Disposition](p.peerConn)
-	if d.Role != role || d.First != first || d.Last.Or(first) != last || !d.Settled || !cmp.Equal(d.State, in(txn, outcome)) {
-		p.Fatalf("%+v (-want +got):\n%s", d, cmp.Diff(in(txn, outcome), d.State))
+	if d.Role != role || d.First != first || d.Last.Or(first) != last || !d.Settled || !cmp.Equal(d.State, stateInTransaction(txn, outcome)) {
+		p.Fatalf("%+v (-want +got):\n%s", d, cmp.Diff(stateInTransaction(txn, outcome), d.State))
 	}
 }
 
 // settle settles a delivery as part of a transaction, and wants that answered with the same outcome (WP-194).
 func (p *transactor) settle(txn []byte, id uint32, outcome, answer amqp.DeliveryState) {
 	p.Helper()
-	p.peerConn.settle(id, in(txn, outcome), false)
+	p.peerConn.settle(id, stateInTransaction(txn, outcome), false)
 	p.staged(amqp.RoleSender, id, id, txn, answer)
 }
 
 // manage makes a request as part of a transaction, and wants a status.
 func (p *transactor) manage(txn []byte, status int32, symbol amqp.Symbol, operation string, body amqp.Map) any {
 	p.Helper()
-	p.ask(in(txn, nil), true, operation, body)
+	p.ask(stateInTransaction(txn, nil), true, operation, body)
 	got, properties, answer := p.managed("m")
 	if c, _ := properties.Get("errorCondition"); got != status || status != 200 && c != symbol {
 		p.Fatalf("%s: %+v; want got == status && (status == 200 || c == symbol)", operation, properties)

@@ -66,11 +66,11 @@ func newModel(t *testing.T, seed uint64) *model {
 		t.Fatal(err)
 	}
 	for _, e := range []*event.EntityCreated{
-		{Envelope: of(orders, 0), EntityKind: event.Queue, Path: "orders", Hosts: []byte{1}},
-		{Envelope: of(bills, 0), EntityKind: event.Queue, Path: "bills", Hosts: []byte{0, 1}, KeyHash: 1},
-		{Envelope: of(weather, 0), EntityKind: event.Topic, Path: "weather", Hosts: []byte{0}, Properties: event.Properties{AccessRules: []event.AccessRule{{Name: "r", Rights: event.Rights{event.Right(1)}, Primary: key, Secondary: key}}}},
-		{Envelope: of(all, 0), EntityKind: event.Subscription, Path: "weather/Subscriptions/all", Hosts: []byte{0}, Topic: weather},
-		{Envelope: of(some, 0), EntityKind: event.Subscription, Path: "weather/Subscriptions/some", Hosts: []byte{0}, Topic: weather},
+		{Envelope: envelopeOf(orders, 0), EntityKind: event.Queue, Path: "orders", Hosts: []byte{1}},
+		{Envelope: envelopeOf(bills, 0), EntityKind: event.Queue, Path: "bills", Hosts: []byte{0, 1}, KeyHash: 1},
+		{Envelope: envelopeOf(weather, 0), EntityKind: event.Topic, Path: "weather", Hosts: []byte{0}, Properties: event.Properties{AccessRules: []event.AccessRule{{Name: "r", Rights: event.Rights{event.Right(1)}, Primary: key, Secondary: key}}}},
+		{Envelope: envelopeOf(all, 0), EntityKind: event.Subscription, Path: "weather/Subscriptions/all", Hosts: []byte{0}, Topic: weather},
+		{Envelope: envelopeOf(some, 0), EntityKind: event.Subscription, Path: "weather/Subscriptions/some", Hosts: []byte{0}, Topic: weather},
 	} {
 		e.HashVersion = 1
 		m.append(0, e)
@@ -90,7 +90,7 @@ func newModel(t *testing.T, seed uint64) *model {
 	return m
 }
 
-func of(id event.EntityID, part uint8) event.Envelope {
+func envelopeOf(id event.EntityID, part uint8) event.Envelope {
 	return event.Envelope{Slice: event.Slice{Entity: id, Partition: part}}
 }
 
@@ -457,7 +457,7 @@ func TestSliceGoesOn(t *testing.T) {
 	on := logdir.Open(t, dir, log.Options{})
 	_, w := on.Lead(1)
 	on.Lead(0)
-	on.Append(w, 1_400_000, &event.MessageEnqueued{Envelope: of(orders, 0), Sequence: 100_000, MessageID: []byte("new"), EnqueuedAt: 1_400_000, Body: event.Blob{Data: sent("new")}})
+	on.Append(w, 1_400_000, &event.MessageEnqueued{Envelope: envelopeOf(orders, 0), Sequence: 100_000, MessageID: []byte("new"), EnqueuedAt: 1_400_000, Body: event.Blob{Data: sent("new")}})
 	on.Close()
 	again := logdir.Open(t, dir, log.Options{ReadOnly: true})
 	if after := eventsOf(t, again.Store, ledger.Range{}); len(after) != len(before)+1 || !slices.Equal(after[:len(before)], before) {

@@ -21,8 +21,8 @@ func parse(t *testing.T, text string) *Document {
 	return d
 }
 
-// in wraps a description as a request does.
-func in(description string) string {
+// entryWith wraps a description as a request does.
+func entryWith(description string) string {
 	return `<entry xmlns="http://www.w3.org/2005/Atom"><content type="application/xml">` + description + `</content></entry>`
 }
 
@@ -93,7 +93,7 @@ func TestRuleOfEachSDK(t *testing.T) {
 		"wide int": {ruleHead + `<Filter i:type="SqlFilter"><SqlExpression>a=@a</SqlExpression><Parameters><KeyValueOfstringanyType><Key>@a</Key><Value i:type="int">4294967296</Value></KeyValueOfstringanyType></Parameters></Filter>` + ruleTail,
 			event.Rule{Filter: event.Filter{Kind: event.SQLFilter, Text: "a=@a", Parameters: []event.Property{{Name: "@a", Value: number(event.Int, 4294967296)}}}}},
 	} {
-		got := parse(t, in(c.text)).Entry.Rule
+		got := parse(t, entryWith(c.text)).Entry.Rule
 		if !cmp.Equal(*got, c.want) {
 			t.Errorf("%s: %+v (-want +got):\n%s", name, *got, cmp.Diff(c.want, *got))
 		}
@@ -107,7 +107,7 @@ func TestRuleOfEachSDK(t *testing.T) {
 // value reads a value of a type and writes it again.
 func value(t *testing.T, typ, text string) (string, error) {
 	t.Helper()
-	doc, err := Parse([]byte(in(ruleHead+`<Filter i:type="CorrelationFilter"><Properties><KeyValueOfstringanyType><Key>k</Key><Value xmlns:l28="http://www.w3.org/2001/XMLSchema" i:type="`+typ+`">`+text+`</Value></KeyValueOfstringanyType></Properties></Filter>`+ruleTail)), Options{Limits: RequestLimits})
+	doc, err := Parse([]byte(entryWith(ruleHead+`<Filter i:type="CorrelationFilter"><Properties><KeyValueOfstringanyType><Key>k</Key><Value xmlns:l28="http://www.w3.org/2001/XMLSchema" i:type="`+typ+`">`+text+`</Value></KeyValueOfstringanyType></Properties></Filter>`+ruleTail)), Options{Limits: RequestLimits})
 	if err != nil {
 		return "", err
 	}
@@ -271,7 +271,7 @@ func TestAccessRules(t *testing.T) {
 		{Name: "z", Rights: event.Rights{event.Send, event.Manage, event.Listen}, Primary: "p", Secondary: "s", CreatedAt: 1767225600000, ModifiedAt: 1767225601000},
 		{Name: "a", Rights: event.Rights{event.Listen}},
 	}
-	d := parse(t, in(text+`</QueueDescription>`)).Entry.Entity
+	d := parse(t, entryWith(text+`</QueueDescription>`)).Entry.Entity
 	if !cmp.Equal(d.Properties.AccessRules, want) {
 		t.Errorf("%+v (-want +got):\n%s", d.Properties.AccessRules, cmp.Diff(want, d.Properties.AccessRules))
 	}
@@ -289,7 +289,7 @@ func TestRequestForm(t *testing.T) {
 	d := &Description{Kind: event.Subscription, DefaultRule: &event.Rule{Name: "r", Filter: event.Filter{Kind: event.FalseFilter}}}
 	d.Properties.RequiresSession = true
 	d.Present.Add(RequiresSession, DefaultRuleDescription, MessageCount)
-	want := in(`<SubscriptionDescription` + open + `<RequiresSession>true</RequiresSession><DefaultRuleDescription><Filter i:type="FalseFilter"><SqlExpression>1=0</SqlExpression><CompatibilityLevel>20</CompatibilityLevel></Filter><Action i:type="EmptyRuleAction"/><Name>r</Name></DefaultRuleDescription></SubscriptionDescription>`)
+	want := entryWith(`<SubscriptionDescription` + open + `<RequiresSession>true</RequiresSession><DefaultRuleDescription><Filter i:type="FalseFilter"><SqlExpression>1=0</SqlExpression><CompatibilityLevel>20</CompatibilityLevel></Filter><Action i:type="EmptyRuleAction"/><Name>r</Name></DefaultRuleDescription></SubscriptionDescription>`)
 	if got := string(AppendEntry(nil, &Entry{Entity: d}, Format{Form: Request})); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}

@@ -11,7 +11,9 @@ import (
 // S28: what is refused whatever it says, at the limit and one beyond.
 func TestHostile(t *testing.T) {
 	t.Parallel()
-	queue := func(inside string) string { return in(`<QueueDescription` + open + inside + `</QueueDescription>`) }
+	queue := func(inside string) string {
+		return entryWith(`<QueueDescription` + open + inside + `</QueueDescription>`)
+	}
 	deep := func(n int) string { return queue(strings.Repeat("<x>", n-3) + strings.Repeat("</x>", n-3)) }
 	wide := func(n int) string { return queue(strings.Repeat("<x/>", n-3)) }
 	long := func(n int) string {
@@ -55,14 +57,16 @@ func TestHostile(t *testing.T) {
 // What is well-formed and says nothing that can be done.
 func TestInvalid(t *testing.T) {
 	t.Parallel()
-	queue := func(inside string) string { return in(`<QueueDescription` + open + inside + `</QueueDescription>`) }
-	rule := func(inside string) string { return in(ruleHead + inside + ruleTail) }
+	queue := func(inside string) string {
+		return entryWith(`<QueueDescription` + open + inside + `</QueueDescription>`)
+	}
+	rule := func(inside string) string { return entryWith(ruleHead + inside + ruleTail) }
 	for text, element := range map[string]string{
-		`<other/>`:               "entry",
-		`<x:entry xmlns:x="u"/>`: "entry",
-		`<entry/>`:               "content",
-		in(""):                   "content",
-		in("<Something/>"):       "content",
+		`<other/>`:                "entry",
+		`<x:entry xmlns:x="u"/>`:  "entry",
+		`<entry/>`:                "content",
+		entryWith(""):             "content",
+		entryWith("<Something/>"): "content",
 		queue("<LockDuration>1 minute</LockDuration>"):           "LockDuration",
 		queue("<LockDuration/>"):                                 "LockDuration",
 		queue("<MaxDeliveryCount>-1</MaxDeliveryCount>"):         "MaxDeliveryCount",
@@ -97,8 +101,8 @@ func FuzzDescription(f *testing.F) {
 	for _, text := range queueDocuments {
 		f.Add([]byte(text))
 	}
-	f.Add([]byte(in(`<SubscriptionDescription` + open + `<DefaultRuleDescription><Filter i:type="FalseFilter"/><Name>x</Name></DefaultRuleDescription><IsClientAffine>1</IsClientAffine></SubscriptionDescription>`)))
-	f.Add([]byte(in(`<TopicDescription` + open + `<AuthorizationRules><AuthorizationRule><Rights><AccessRights>Send</AccessRights></Rights><KeyName>k</KeyName></AuthorizationRule></AuthorizationRules></TopicDescription>`)))
+	f.Add([]byte(entryWith(`<SubscriptionDescription` + open + `<DefaultRuleDescription><Filter i:type="FalseFilter"/><Name>x</Name></DefaultRuleDescription><IsClientAffine>1</IsClientAffine></SubscriptionDescription>`)))
+	f.Add([]byte(entryWith(`<TopicDescription` + open + `<AuthorizationRules><AuthorizationRule><Rights><AccessRights>Send</AccessRights></Rights><KeyName>k</KeyName></AuthorizationRule></AuthorizationRules></TopicDescription>`)))
 	f.Add([]byte(`<!DOCTYPE a [<!ENTITY b "c">]><entry/>`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		doc, err := Parse(data, Options{Limits: RequestLimits})
@@ -126,8 +130,8 @@ func FuzzDescription(f *testing.F) {
 }
 
 func FuzzRule(f *testing.F) {
-	f.Add([]byte(in(ruleHead + `<Filter i:type="SqlFilter"><SqlExpression>a=@b</SqlExpression><Parameters><KeyValueOfstringanyType><Key>@b</Key><Value i:type="d6p1:int" xmlns:d6p1="http://www.w3.org/2001/XMLSchema">5</Value></KeyValueOfstringanyType></Parameters></Filter><Action i:type="SqlRuleAction"><SqlExpression>SET a=1</SqlExpression></Action><Name>n</Name>` + ruleTail)))
-	f.Add([]byte(in(ruleHead + `<Filter i:type="CorrelationFilter"><Label>x</Label><Properties><KeyValueOfstringanyType><Key>k</Key><Value i:type="dateTime">2026-01-02T03:04:05.1234567+01:00</Value></KeyValueOfstringanyType><KeyValueOfstringanyType><Key>k</Key><Value i:type="guid">00112233-4455-6677-8899-AABBCCDDEEFF</Value></KeyValueOfstringanyType><KeyValueOfstringanyType><Key>k</Key><Value i:nil="true"/></KeyValueOfstringanyType></Properties></Filter>` + ruleTail)))
+	f.Add([]byte(entryWith(ruleHead + `<Filter i:type="SqlFilter"><SqlExpression>a=@b</SqlExpression><Parameters><KeyValueOfstringanyType><Key>@b</Key><Value i:type="d6p1:int" xmlns:d6p1="http://www.w3.org/2001/XMLSchema">5</Value></KeyValueOfstringanyType></Parameters></Filter><Action i:type="SqlRuleAction"><SqlExpression>SET a=1</SqlExpression></Action><Name>n</Name>` + ruleTail)))
+	f.Add([]byte(entryWith(ruleHead + `<Filter i:type="CorrelationFilter"><Label>x</Label><Properties><KeyValueOfstringanyType><Key>k</Key><Value i:type="dateTime">2026-01-02T03:04:05.1234567+01:00</Value></KeyValueOfstringanyType><KeyValueOfstringanyType><Key>k</Key><Value i:type="guid">00112233-4455-6677-8899-AABBCCDDEEFF</Value></KeyValueOfstringanyType><KeyValueOfstringanyType><Key>k</Key><Value i:nil="true"/></KeyValueOfstringanyType></Properties></Filter>` + ruleTail)))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		doc, err := Parse(data, Options{Limits: RequestLimits})
 		if err != nil || doc.Entry == nil || doc.Entry.Rule == nil {

@@ -19,12 +19,12 @@ var kinds = map[string]func(error) bool{
 	"lock-lost":         code(azservicebus.CodeLockLost),
 	"session-lock-lost": either(code(azservicebus.CodeLockLost), condition("com.microsoft:session-cannot-be-locked")),
 	"session-held":      condition("com.microsoft:session-cannot-be-locked"),
-	"no-session":        either(code(azservicebus.CodeTimeout), is(context.DeadlineExceeded)),
+	"no-session":        either(code(azservicebus.CodeTimeout), errorIs(context.DeadlineExceeded)),
 	"message-not-found": code(azservicebus.CodeNotFound),
 	"entity-not-found":  code(azservicebus.CodeNotFound),
 	"disabled":          condition("com.microsoft:entity-disabled"),
 	"queue-full":        condition(amqp.ErrCondResourceLimitExceeded),
-	"too-large":         is(azservicebus.ErrMessageTooLarge),
+	"too-large":         errorIs(azservicebus.ErrMessageTooLarge),
 	"not-allowed":       condition(amqp.ErrCondNotAllowed),
 	"argument":          contains("com.microsoft:argument-error"),
 	"unauthorized":      code(azservicebus.CodeUnauthorizedAccess),
@@ -63,7 +63,7 @@ func status(s int) func(error) bool {
 // lost says that there is no connection, and not that the broker refused.
 var lost = code(azservicebus.CodeConnectionLost)
 
-func is(target error) func(error) bool {
+func errorIs(target error) func(error) bool {
 	return func(err error) bool { return errors.Is(err, target) }
 }
 

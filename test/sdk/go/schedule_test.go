@@ -14,8 +14,8 @@ var scheduling = group{
 	"schedule-survives-kill": scheduleSurvivesKill,
 }
 
-// at is a message with a scheduled time.
-func at(t time.Time, m *message) *message {
+// scheduledAt is a message with a scheduled time.
+func scheduledAt(t time.Time, m *message) *message {
 	m.ScheduledEnqueueTime = &t
 	return m
 }
@@ -24,7 +24,7 @@ func scheduleProperty(b *bus) {
 	r := b.receiver()
 	b.warmUp(r)
 	due, past := soon(4*time.Second), soon(-time.Hour)
-	b.post(at(due, text("A")), at(past, text("B")))
+	b.post(scheduledAt(due, text("A")), scheduledAt(past, text("B")))
 	b.schedule(past, text("C"))
 	asked := time.Now()
 	for _, m := range b.take(r, "B", "C") {
@@ -90,7 +90,7 @@ func scheduleTimeToLive(b *bus) {
 	r := b.receiver()
 	b.warmUp(r)
 	due := soon(4 * time.Second)
-	b.post(at(due, mortal("A", time.Second)))
+	b.post(scheduledAt(due, mortal("A", time.Second)))
 	m := b.one(r, "A")
 	b.wantAfter("enqueued", deref(m.EnqueuedTime), due)
 	b.wantExpiry(m, time.Second)
