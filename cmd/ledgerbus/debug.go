@@ -30,7 +30,7 @@ func debugCommand() *cli.Command {
 		Description: "Commands come from the terminal, from standard input, or from --command, with semicolons between; help lists them. The state is made in memory: nothing\n" +
 			"in DIR is changed. The log has events, not commands: what an event did is shown, and no rule is run again.\n\n" +
 			"   ledgerbus debug ./data\n" +
-			"   ledgerbus debug ./data --at 03:12 -c \"break type IN ('dead', 'lost'); continue; print orders; back\"" + besideHelp,
+			"   ledgerbus debug ./data --at 03:12 -c \"break type IN ('dead', 'lost'); continue; print orders; back\"" + quietBeside,
 		Flags: []cli.Flag{
 			liveFlag(),
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "text, or json for one object per line"},

@@ -26,9 +26,13 @@ const verifyHelp = "Reads all there is and replays it. A line for each partition
 	"\"partition all\", null in JSON, is a file that concerns all partitions; the other lines then tell how each looks without it.\n" +
 	"Needs the memory a broker would for the waiting messages of one partition, and little beside it."
 
-const besideHelp = "While a broker uses the directory, the log is read up to about a second before the command began; stderr says how far. What is printed\n" +
-	"is as if the log ended there, and the broker does not wait for it. If another broker is started meanwhile, the command says so and ends\n" +
-	"with exit code 3."
+const (
+	besideHelp  = "While a broker uses the directory, the log is read up to about a second before the command began; stderr says how far. " + besideEnds
+	quietBeside = "While a broker uses the directory, the log is read up to about a second before the command began. " + besideEnds
+	besideEnds  = "What is printed\n" +
+		"is as if the log ended there, and the broker does not wait for it. If another broker is started meanwhile, the command says so and ends\n" +
+		"with exit code 3."
+)
 
 func logCommand() *cli.Command {
 	return &cli.Command{
