@@ -119,12 +119,12 @@ func (c *sealedContent) about(q *Search) ([]bool, error) {
 	n := len(c.parts[sealed.Records])
 	var found []bool
 	if q.MessageID != nil {
-		ids, err := c.sealed.IDs()
+		list, err := c.sealed.Find(q.MessageID)
 		if err != nil {
 			return nil, err
 		}
 		found = make([]bool, n)
-		for _, i := range ids.Blocks(q.MessageID) {
+		for _, i := range list {
 			found[i] = true
 		}
 	}

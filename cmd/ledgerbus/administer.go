@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -15,6 +16,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/ledger/address"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/tools/client/admin"
 )
@@ -77,21 +79,39 @@ func splitNames(args []string, more int) (subscription string, rest []string, ok
 
 // pathOf reads the arguments that name an entity.
 func pathOf(c *cli.Context, kind event.EntityKind) (string, error) {
-	if kind == event.Subscription {
-		path, _, ok := splitNames(c.Args().Slice(), 0)
-		if !ok {
-			return "", usageError{fmt.Errorf("which subscription? %s TOPIC SUBSCRIPTION", c.Command.HelpName)}
-		}
-		return path, nil
+	of, err := entityOf(c, kind)
+	if err == nil && of.SubQueue != event.Main {
+		err = usageError{fmt.Errorf("%s comes and goes with its entity: name that alone, %s", of, of.Entity)}
 	}
+	return of.Entity, err
+}
+
+// entityOf reads the arguments that name an entity or a sub-queue of one.
+func entityOf(c *cli.Context, kind event.EntityKind) (address.Address, error) {
 	name := strings.ToLower(kind.String())
-	if c.Args().Len() != 1 || c.Args().First() == "" {
-		return "", usageError{fmt.Errorf("which %s? %s %s", name, c.Command.HelpName, argumentsOf(kind))}
+	path, ok := c.Args().First(), c.Args().Len() == 1 && c.Args().First() != ""
+	if kind == event.Subscription && c.Args().Len() == 2 {
+		path, ok = c.Args().Get(1), c.Args().First() != "" && c.Args().Get(1) != ""
 	}
-	if path := c.Args().First(); strings.ContainsRune(path, '$') {
-		return "", usageError{fmt.Errorf("%q is not the name of a %s: those have no $", path, name)}
+	if !ok {
+		return address.Address{}, usageError{fmt.Errorf("which %s? %s %s", name, c.Command.HelpName, argumentsOf(kind))}
 	}
-	return c.Args().First(), nil
+	of, err := address.Parse(path)
+	switch {
+	case err != nil && strings.ContainsRune(path, '$'):
+		return of, usageError{fmt.Errorf("%q is not the name of a %s: those have no $", path, name)}
+	case err != nil:
+		return of, usageError{err}
+	case of.Place:
+		return of, usageError{fmt.Errorf("%s is a place in a log, and no %s", of, name)}
+	case of.Number != 0:
+		return of, usageError{fmt.Errorf("%s is a message, and no %s: ledgerbus story '%s'", of, name, of)}
+	case kind == event.Subscription:
+		if of.Entity, _, ok = splitNames(append(slices.Clone(c.Args().Slice()[:c.Args().Len()-1]), of.Entity), 0); !ok {
+			return of, usageError{fmt.Errorf("which subscription? %s TOPIC SUBSCRIPTION", c.Command.HelpName)}
+		}
+	}
+	return of, nil
 }
 
 // reasonFlag belongs to every command that changes something.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/ledgerbus/ledgerbus/ledger/address"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/atom/document"
 	"github.com/ledgerbus/ledgerbus/tools/client/admin"
@@ -168,6 +169,19 @@ func entityRow(e *admin.Entity, withKeys bool) row {
 	return append(r, moment("createdAt", e.CreatedAt), moment("updatedAt", e.UpdatedAt), moment("accessedAt", e.AccessedAt))
 }
 
+// subQueueRow shows what a sub-queue of an entity holds.
+func subQueueRow(e *admin.Entity, of address.Address) row {
+	n := e.Runtime.DeadLetter
+	if of.SubQueue == event.TransferDeadLetter {
+		n = e.Runtime.TransferDeadLetter
+	}
+	held := number("messages", int64(n))
+	if !counted(e) {
+		held = unknown("messages")
+	}
+	return row{text("name", of.String()), text("entity", e.Path), held}
+}
+
 // runtimeCells show what an entity holds.
 func runtimeCells(e *admin.Entity) (cells []cell) {
 	held := number
@@ -215,12 +229,27 @@ func onEntity(c *cli.Context, kind event.EntityKind, do func(a *administration, 
 	})
 }
 
+// showEntity prints an entity, or of a sub-queue what it holds.
 func showEntity(c *cli.Context, kind event.EntityKind) error {
 	f, err := tableFormat(c)
 	if err != nil {
 		return err
 	}
-	return onEntity(c, kind, func(_ *administration, e *admin.Entity) error {
+	of, err := entityOf(c, kind)
+	if err != nil {
+		return err
+	}
+	if kind == event.Topic && of.SubQueue == event.DeadLetter {
+		return usageError{fmt.Errorf("%s: a topic has no dead-letter queue, its subscriptions have", of)}
+	}
+	return administer(c, func(a *administration) error {
+		e, err := a.Get(a.ctx, kind, of.Entity)
+		if err != nil {
+			return err
+		}
+		if of.SubQueue != event.Main {
+			return printOne(c.App.Writer, f, subQueueRow(e, of))
+		}
 		return printOne(c.App.Writer, f, entityRow(e, c.Bool("with-keys")))
 	})
 }

@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/ledgerbus/ledgerbus/ledger/address"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/tools"
 )
@@ -24,9 +26,13 @@ const verifyHelp = "Reads all there is and replays it. A line for each partition
 	"\"partition all\", null in JSON, is a file that concerns all partitions; the other lines then tell how each looks without it.\n" +
 	"Needs the memory a broker would for the waiting messages of one partition, and little beside it."
 
-const besideHelp = "While a broker uses the directory, the log is read up to about a second before the command began; stderr says how far. What is printed\n" +
-	"is as if the log ended there, and the broker does not wait for it. If another broker is started meanwhile, the command says so and ends\n" +
-	"with exit code 3."
+const (
+	besideHelp  = "While a broker uses the directory, the log is read up to about a second before the command began; stderr says how far. " + besideEnds
+	quietBeside = "While a broker uses the directory, the log is read up to about a second before the command began. " + besideEnds
+	besideEnds  = "What is printed\n" +
+		"is as if the log ended there, and the broker does not wait for it. If another broker is started meanwhile, the command says so and ends\n" +
+		"with exit code 3."
+)
 
 func logCommand() *cli.Command {
 	return &cli.Command{
@@ -47,7 +53,7 @@ func logCommand() *cli.Command {
 					outputFlag(),
 					liveFlag(),
 					&cli.IntFlag{Name: "partition", Value: -1, DefaultText: "all", Usage: "number of the partition to print"},
-					&cli.Uint64Flag{Name: "from", Usage: "LSN of the first frame to print", DefaultText: "the first there is"},
+					&cli.StringFlag{Name: "from", Usage: "first frame to print: its LSN, or its place, as in @0/1839977, which names the partition as well", DefaultText: "the first there is"},
 					&cli.BoolFlag{Name: "bodies", Usage: "print message bodies too, or that they are erased"},
 				}, selectionFlags()...),
 				Action: dumpLog,
@@ -95,12 +101,39 @@ func dumpLog(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	partition, from, err := firstFrame(c)
+	if err != nil {
+		return err
+	}
 	err = tools.Dump(c.App.Writer, dir, tools.DumpOptions{
-		Partition: c.Int("partition"), From: event.LSN(c.Uint64("from")), JSON: inJSON, Bodies: c.Bool("bodies"), Range: within, Beside: beside(c)})
+		Partition: partition, From: from, JSON: inJSON, Bodies: c.Bool("bodies"), Range: within, Beside: beside(c)})
 	if errors.Is(err, tools.ErrNoPartition) {
 		return usageError{err}
 	}
 	return known(err)
+}
+
+// firstFrame is where --from has a dump begin, and in which partition; -1: in all of them.
+func firstFrame(c *cli.Context) (partition int, from event.LSN, err error) {
+	partition = c.Int("partition")
+	text := c.String("from")
+	if text == "" {
+		return partition, 0, nil
+	}
+	if n, err := strconv.ParseUint(text, 10, 64); err == nil {
+		return partition, event.LSN(n), nil
+	}
+	of, err := address.Parse(text)
+	switch {
+	case err == nil && !of.Place:
+		err = fmt.Errorf("%s is no place in a log: one is an LSN, or partition and LSN, as in @0/1839977", of)
+	case err == nil && partition >= 0 && partition != int(of.Partition):
+		err = fmt.Errorf("%s is not in partition %d", of, partition)
+	}
+	if err != nil {
+		return 0, 0, usageError{fmt.Errorf("--from: %w", err)}
+	}
+	return int(of.Partition), of.LSN, nil
 }
 
 func verifyLog(c *cli.Context) error {

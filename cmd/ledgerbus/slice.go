@@ -30,7 +30,7 @@ func sliceCommand() *cli.Command {
 			"has a body, or guesses it, finds it again. Keys of access rules are replaced.\n\n" +
 			"   ledgerbus slice ./data --since 02:40 --until 03:20 --into incident\n" +
 			"   ledgerbus slice ./data --entity orders --bodies keep --into incident\n" +
-			"   ledgerbus why 'orders/$dlq' --data incident" + besideHelp,
+			"   ledgerbus why 'orders/$dlq' --data incident" + quietBeside,
 		Flags: []cli.Flag{
 			liveFlag(),
 			&cli.StringFlag{Name: "into", Usage: "directory to write to: it is made, or is empty"},

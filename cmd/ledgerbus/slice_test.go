@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -170,4 +171,64 @@ func entriesBelow(dir string) (n int) {
 		return nil
 	})
 	return n
+}
+
+// A directory is cut and stepped through while its broker serves: both see what was durable, nothing appears in the directory or is lost from it, and the broker keeps
+// its lease and goes on.
+func TestSliceAndDebugBesideBroker(t *testing.T) {
+	data := t.TempDir()
+	broker, stop := startStoppable(t, data)
+	defer stop()
+	for _, args := range [][]string{{"send", "orders", "--body", "x", "--message-id", "A-1"}, {"send", "orders", "--body", "y", "--message-id", "A-2"}, {"receive", "orders", "--dead-letter"}} {
+		if r := execute(t, broker, "", args...); r.code != 0 {
+			t.Fatalf("%q: %+v", args, r)
+		}
+	}
+	for !strings.Contains(execute(t, "", "", "log", "dump", data).out, "MessageDeadLettered") { // what is not marked as durable yet is not read
+		if t.Context().Err() != nil {
+			t.Fatal("nothing is marked as durable")
+		}
+	}
+	r := execute(t, "", "", "debug", data, "-c", "break type = 'dead'; continue; print orders")
+	if r.code != 0 || !strings.Contains(r.out, "active 2 → 1 · dead 0 → 1 · locked 1 → 0") {
+		t.Errorf("%+v", r)
+	}
+	before := namesIn(t, data)
+	into := filepath.Join(t.TempDir(), "incident")
+	if r := execute(t, "", "", "slice", data, "--into", into, "--bodies", "keep"); r.code != 0 {
+		t.Fatalf("%+v", r)
+	}
+	if after := namesIn(t, data); !slices.Equal(before, after) {
+		t.Errorf("the directory has\n%q\nand had\n%q", after, before)
+	}
+	if r := execute(t, broker, "", "send", "orders", "--body", "z"); r.code != 0 {
+		t.Errorf("the broker does not go on: %+v", r)
+	}
+	if r := execute(t, "", "", "serve", "--data", data, "--listen", "127.0.0.1:0"); r.code != exitInUse {
+		t.Errorf("another broker could start: %+v", r)
+	}
+	if r := execute(t, "", "", "log", "verify", into); r.code != 0 {
+		t.Errorf("%+v", r)
+	}
+	if r := execute(t, "", "", "story", "--message-id", "A-1", "--data", into); r.code != 0 || !strings.Contains(r.out, "dead") {
+		t.Errorf("%+v", r)
+	}
+	cut, end := startStoppable(t, into)
+	defer end()
+	if r := execute(t, cut, "", "receive", "orders", "--complete"); r.code != 0 || !strings.Contains(r.out, "id=A-2") || strings.Contains(r.out, "#3") {
+		t.Errorf("%+v", r)
+	}
+}
+
+// namesIn is the paths of all files of a directory.
+func namesIn(t *testing.T, dir string) (list []string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
+		list = append(list, path)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 )
 
 // File is a sealed file that is read. Its methods may be called concurrently.
@@ -105,6 +106,30 @@ func (f *File) IDs() (IDTable, error) {
 		return nil, err
 	}
 	return DecodeIDs(p, f.RecordBlocks())
+}
+
+// Find returns the record blocks in which an event with a message-id may begin, ascending: what [IDTable.Blocks] does for the whole table. The table has
+// megabytes, so it is read piece by piece through a small buffer, and the digest vouches for the rows that are not looked at.
+func (f *File) Find(id []byte) (list []int, err error) {
+	const piece = 5000 * idRow // bytes: fits a processor's cache
+	s, sum := f.Footer.Parts[IDs], sha256.New()
+	buf := make([]byte, min(piece, s.Length))
+	for at := s.Offset; at < s.end(); {
+		p := buf[:min(int64(len(buf)), s.end()-at)]
+		if err := readFull(f.r, p, at); err != nil {
+			return nil, err
+		}
+		sum.Write(p)
+		list = append(list, IDTable(p).Blocks(id)...)
+		at += int64(len(p))
+	}
+	if [sha256.Size]byte(sum.Sum(nil)) != s.Sum {
+		return nil, damaged("%s: digest", IDs)
+	}
+	if n := f.RecordBlocks(); len(list) > 0 && list[len(list)-1] >= n || s.Length%idRow != 0 || !slices.IsSorted(list) {
+		return nil, damaged("%s: rows do not fit %d blocks", IDs, n)
+	}
+	return list, nil
 }
 
 // Read reads and decompresses the i-th of the blocks of a part.

@@ -3,6 +3,7 @@ package sealed
 import (
 	"bytes"
 	"cmp"
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -283,8 +284,11 @@ func TestIndexes(t *testing.T) {
 			}
 			for i, ev := range rec.Events {
 				count, bytesOf = count+1, bytesOf+uint64(d.Sizes()[i].Record)
-				if id := event.MessageIDOf(ev); id != nil && !slices.Contains(ids.Blocks(id), block) {
-					t.Errorf("message-id %s is in block %d, and the index says %v", id, block, ids.Blocks(id))
+				if id := event.MessageIDOf(ev); id != nil {
+					list, err := f.Find(id)
+					if err != nil || !slices.Contains(list, block) || !slices.Equal(list, ids.Blocks(id)) {
+						t.Errorf("message-id %s is in block %d, the index says %v, and what reads it piece by piece %v, %v", id, block, ids.Blocks(id), list, err)
+					}
 				}
 				event.Named(ev, func(s event.Slice, n event.SequenceNumber) {
 					of, ok := contents.Of(s)
@@ -309,6 +313,47 @@ func TestIndexes(t *testing.T) {
 	}
 	if ids.Blocks([]byte("no such id")) != nil {
 		t.Error("an id that is not there is found")
+	}
+}
+
+// A table of ids that is longer than one piece is searched to its end, an id whose rows stand in two pieces included, and a wrong byte is never a missing id.
+func TestFindReadsAllPieces(t *testing.T) {
+	t.Parallel()
+	const blocks = 6000 // of one id: more rows than a piece has
+	var rows [][idRow]byte
+	for i := range blocks {
+		rows = append(rows, idOf([]byte("often"), i), idOf(fmt.Append(nil, i), i))
+	}
+	rows = sortIDs(rows)
+	var p []byte
+	for _, r := range rows {
+		p = append(p, r[:]...)
+	}
+	f := File{r: bytes.NewReader(p)}
+	f.Footer.Parts[IDs] = Span{0, int64(len(p)), sha256.Sum256(p)}
+	f.Footer.Parts[RecordIndex].Length = blocks * recordRow
+	if list, err := f.Find([]byte("often")); err != nil || len(list) != blocks || !slices.IsSorted(list) {
+		t.Errorf("%d blocks, %v", len(list), err)
+	}
+	for _, i := range []int{0, 17, blocks - 1} {
+		if list, err := f.Find(fmt.Append(nil, i)); err != nil || !slices.Equal(list, []int{i}) {
+			t.Errorf("%d: %v, %v", i, list, err)
+		}
+	}
+	if list, err := f.Find([]byte("never")); err != nil || list != nil {
+		t.Errorf("%v, %v", list, err)
+	}
+	f.Footer.Parts[RecordIndex].Length -= recordRow // so that the last block is not there
+	if _, err := f.Find([]byte("often")); !errors.Is(err, format.ErrDamaged) {
+		t.Errorf("a block that is not there: %v", err)
+	}
+	f.Footer.Parts[RecordIndex].Length += recordRow
+	for _, at := range []int{0, len(p) / 2, len(p) - 1} {
+		p[at] ^= 1
+		if list, err := f.Find([]byte("never")); !errors.Is(err, format.ErrDamaged) {
+			t.Errorf("with a wrong byte at %d: %v, %v", at, list, err)
+		}
+		p[at] ^= 1
 	}
 }
 
