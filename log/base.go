@@ -344,7 +344,7 @@ func (v *basing) DropFiles(ctx context.Context, wanted func(first, end event.LSN
 		return 0, err
 	}
 	if len(r.chapters) > 0 {
-		if err := p.store.Use(Unsealed); err != nil {
+		if err := p.store.Use(format.Unsealed); err != nil {
 			return 0, err
 		}
 	}

@@ -114,7 +114,6 @@ const (
 	Slice        = format.Slice        // a part of another directory ([Excerpt]), in which nothing moves
 	Moves        = format.Moves        // kinds 45 to 49 of events, arrivals, MessageDeadLettered of version 2
 	Transactions = format.Transactions // kinds 43, 44 and 66, MessageScheduled with a reserved number
-	Unsealed     = format.Unsealed     // chapters were removed without having been sealed
 )
 
 // CorruptError says that a partition's files are not what was written, and where (F4, F7). Nothing was changed.

@@ -41,6 +41,7 @@ type checkpointer struct {
 	at     event.LSN       // and where that ends
 	busy   chan struct{}   // closed when the save that runs is over; nil when none was ever started
 	size   int64           // of the last state encoded; of the save that runs, while one does
+	live   int             // messages that it had; likewise
 	copies int             // how much was kept twice meanwhile, bytes; likewise
 	memory snapshotMemory  // taken for state, or for the save that runs
 }
@@ -82,16 +83,27 @@ func (s *checkpointer) due(at event.LSN) (due, late bool) {
 	if s.every <= 0 || s.running() {
 		return false, false
 	}
-	since, every := int64(at-s.newest), s.every
+	since, every, size := int64(at-s.newest), s.every, s.size
 	if wish := s.wish.Load(); wish > 0 {
 		every = min(every, wish)
+		if since >= every {
+			size = s.shrunk()
+		}
 	}
-	if since < checkpointRatio*s.size {
+	if since < checkpointRatio*size {
 		return false, false
 	}
 	due = since >= every || s.events >= checkpointEvents
-	late = since/mostPostponed >= max(every, checkpointRatio*s.size) || s.events/mostPostponed >= checkpointEvents
+	late = since/mostPostponed >= max(every, checkpointRatio*size) || s.events/mostPostponed >= checkpointEvents
 	return due, due && late
+}
+
+// shrunk is about how large the state is now, when messages have gone since it was encoded: what they take on the disk goes with a small checkpoint, and there may
+// be no more log for a long time.
+func (s *checkpointer) shrunk() int64 {
+	const few = 1024 // of which nobody counts how large they are
+	then, now := int64(s.live+few), int64(s.index.Live()+few)
+	return int64(float64(s.size) * min(1, float64(now)/float64(then)))
 }
 
 func (s *checkpointer) running() bool {
@@ -131,7 +143,7 @@ func (s *checkpointer) write(at event.LSN, state *index.Snapshot) {
 	err := s.plog.SaveCheckpoint(at, func(w io.Writer) error {
 		size, err := state.Encode(considerate{w, state, &s.memory})
 		if err == nil {
-			s.size = size
+			s.size, s.live = size, state.Live()
 		}
 		s.copies = s.memory.follow(state)
 		return err

@@ -74,6 +74,36 @@ func TestCheckpointIsOfItsMoment(t *testing.T) {
 	}
 }
 
+// Where history is in a hurry, a state from which messages have gone gets its checkpoint without as much log as the last, large one is worth: what they take on the disk goes with it.
+func TestCheckpointOfAStateThatShrank(t *testing.T) {
+	t.Parallel()
+	plog := leading(t)
+	x, env := index.New(), event.Envelope{Slice: event.Slice{Entity: 1}}
+	const count = 20_000
+	for n := range event.SequenceNumber(count) {
+		x.Apply(1000, &event.MessageEnqueued{Envelope: env, Sequence: n + 1, EnqueuedAt: 1000, Body: event.Blob{Position: event.Position(8 + 100*n), Size: 1}})
+	}
+	s := newCheckpointer(plog, x, LoopOptions{Logger: slog.New(slog.DiscardHandler), CheckpointBytes: 1 << 30, Inline: true})
+	_, end := plog.Bounds()
+	s.save(end, x.Snapshot())
+	s.wish.Store(1000)
+	due := func(want bool, after int64) {
+		t.Helper()
+		if got, _ := s.due(end + event.LSN(after)); got != want {
+			t.Errorf("%d bytes behind one of %d, with %d messages: due %t", after, s.size, x.Live(), got)
+		}
+	}
+	little := checkpointRatio * s.size / 8
+	due(false, little)
+	for n := range event.SequenceNumber(count) {
+		x.Apply(1000, &event.MessageExpired{Envelope: env, Sequence: n + 1})
+	}
+	due(true, little)
+	due(false, 999)
+	s.wish.Store(0)
+	due(false, little)
+}
+
 // leading is a partition of a new log, ready to be written to.
 func leading(b testing.TB) log.Partition {
 	store, err := log.Open(context.Background(), b.TempDir(), log.Options{Partitions: 1})

@@ -222,6 +222,9 @@ func (k *retention) look(ctx context.Context) {
 		if ctx.Err() != nil || !maps.Equal(logs, k.of.logs()) { // that took time
 			return
 		}
+		if o.rules, o.said = k.of.HistoryPolicies(), k.policies(); o.rules == nil { // and policies may be others, or an entity with one of its own be gone
+			return
+		}
 	}
 	p := o.plan()
 	if !k.began {
@@ -354,9 +357,10 @@ func (k *retention) cutAll(ctx context.Context, logs map[engine.PartitionID]log.
 		}
 	}
 	for _, id := range slices.SortedFunc(maps.Keys(p.cuts), func(a, b engine.PartitionID) int { return cmp.Or(cmp.Compare(gain[b], gain[a]), cmp.Compare(a, b)) }) {
-		if ctx.Err() == nil {
-			k.cutOne(ctx, id, logs[id], p.cuts[id], p.forced[id])
+		if ctx.Err() != nil || k.of.HistoryPolicies() != o.rules { // a cut takes time, and what is kept from now on must not go: the next look plans anew
+			return
 		}
+		k.cutOne(ctx, id, logs[id], p.cuts[id], p.forced[id])
 	}
 }
 

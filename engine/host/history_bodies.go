@@ -95,6 +95,9 @@ func (k *retention) dropAll(ctx context.Context, logs map[engine.PartitionID]log
 		if err == nil && k.of.logs()[r.id] != r.log {
 			err = notServing()
 		}
+		if k.of.HistoryPolicies() != o.rules { // what is kept from now on must not go
+			return
+		}
 		if err == nil {
 			err = r.drop(ctx)
 		}
