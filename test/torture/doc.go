@@ -16,7 +16,7 @@
 // TestReadersBeside reads the data directory all the time meanwhile, as `log dump --live` and `log verify --live` do.
 //
 // TestFence and TestFencedDevice fence one of four partitions again and again, by hand and by a file system that fails, while messages move into it, out of it and beside it. TestFencedPartitioned
-// and TestFencedPartitionedDevice do so under a partitioned queue.
+// does so by hand under a partitioned queue.
 //
 // TestMirror kills a mirror of the log, too, and compares it with the log.
 //

@@ -17,40 +17,23 @@ import (
 // journal with it. The broker fences the partition by itself. Its files are closed then, for the file system is unmounted and mounted again while the broker runs, and the partition is restarted.
 func TestFencedDevice(t *testing.T) {
 	f := newFence(t)
-	fail := f.onDevice()
-	f.run(*rounds, fail)
-	f.close()
-}
-
-// TestFencedPartitionedDevice is TestFencedPartitioned with such a file system. What was on its way to it has no outcome: a send without a key is answered so, and is not stored a second time elsewhere (S4-39, S4-42).
-func TestFencedPartitionedDevice(t *testing.T) {
-	f := newFencedPartitioned(t)
-	f.broken = true
-	fail := f.onDevice()
-	f.run(*rounds, fail)
-	f.closeKeyless()
-	f.close()
-}
-
-// onDevice puts the log that is fenced on a file system of its own and starts the broker. A call of fail has that end.
-func (f *fence) onDevice() (fail func() (mend func())) {
-	f.Helper()
-	d := &device{T: f.T, image: filepath.Join(filepath.Dir(f.data), "image"), at: filepath.Join(f.data, "partitions", fmt.Sprintf("%02d", awayPartition))}
+	d := &device{T: t, image: filepath.Join(filepath.Dir(f.data), "image"), at: filepath.Join(f.data, "partitions", fmt.Sprintf("%02d", awayPartition))}
 	if err := d.replace(); err != nil {
-		f.Skipf("no file system of its own can be mounted here, which takes root: %v", err)
+		t.Skipf("no file system of its own can be mounted here, which takes root: %v", err)
 	}
-	f.Cleanup(func() {
+	t.Cleanup(func() {
 		if err := unix.Unmount(d.at, unix.MNT_DETACH); err != nil {
-			f.Error(err)
+			t.Error(err)
 		}
 	})
 	f.start()
-	return func() (mend func()) {
+	f.run(*rounds, func() (mend func()) {
 		d.fail()
 		f.until("fenced")
 		f.busy()
 		return d.mend
-	}
+	})
+	f.close()
 }
 
 // until waits for a state of the partition.

@@ -90,7 +90,6 @@ type fence struct {
 	back     []time.Duration
 	failing  bool      // it is about to be fenced
 	fenced   time.Time // when that was seen last
-	broken   bool      // it is fenced by its disk: what is under way then may have an unknown outcome
 	late     []call    // how late sleeps end
 	refused  int       // sends that were told busy
 	unproven int       // sends with an unknown outcome, or from when it was fenced
@@ -383,7 +382,7 @@ func (f *fence) produce(ctx context.Context, s *stream) {
 			took := time.Since(began)
 			if !s.from && !s.to {
 				s.took = append(s.took, call{began, took})
-				if err != nil && !f.brokeUnder(s) {
+				if err != nil {
 					f.Errorf("%s: a send is answered %v", s.name, err)
 				}
 			}

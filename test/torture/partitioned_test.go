@@ -121,13 +121,6 @@ func (f *fence) placed() map[string][]int {
 	return on
 }
 
-// brokeUnder reports whether a send without a key may have an unknown outcome: the partition that it went to has failed.
-func (f *fence) brokeUnder(s *stream) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.broken && s.key == "" && f.failing
-}
-
 // keyOf is a key of a partition.
 func keyOf(partition int) string {
 	for n := 0; ; n++ {
