@@ -224,7 +224,7 @@ func (m *model) settle(in int, own event.Envelope, n event.SequenceNumber, k int
 // transfer begins a move from orders to bills, which are in two logs, or takes one that is under way a step further.
 func (m *model) transfer() {
 	const source, destination = 1, 0 // logs
-	own := of(orders, 0)
+	own := envelopeOf(orders, 0)
 	waiting := slices.DeleteFunc(slices.Clone(m.live[own.Slice]), func(n event.SequenceNumber) bool { _, locked := m.locked[own.Slice][n]; return locked })
 	if len(waiting) > 0 && (len(m.moves) == 0 || m.rng.IntN(3) == 0) {
 		n := waiting[m.rng.IntN(len(waiting))]
