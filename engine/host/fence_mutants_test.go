@@ -23,7 +23,8 @@ func TestPlantedBugsOfTransfers(t *testing.T) {
 
 // TestPlantedBugsOfPartitions finds planted bugs about entities with several partitions.
 func TestPlantedBugsOfPartitions(t *testing.T) {
-	find(t, map[mutant.Bug]string{mutant.MovedInTurn: "TestMovesToPartitionsSurviveEveryCall", mutant.SpanUnbound: "TestMovesSpan"})
+	find(t, map[mutant.Bug]string{mutant.MovedInTurn: "TestMovesToPartitionsSurviveEveryCall", mutant.SpanUnbound: "TestMovesSpan",
+		mutant.RoutedAgain: "TestUnknownSendsGoNowhereElse"})
 }
 
 // TestPlantedBugsOfHistory finds planted bugs about which history may be dropped, and when.

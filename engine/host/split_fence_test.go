@@ -132,6 +132,32 @@ func (f *fencing) counted(t *testing.T, e *engine.Entity, want int, limited bool
 	}
 }
 
+// SM-210, S4-39: a send without a key that is under way when its partition fails has an unknown outcome: it may be stored there, so no other partition takes it.
+func TestUnknownSendsGoNowhereElse(t *testing.T) {
+	t.Parallel()
+	f, wide := onSplitDisk(t)
+	defer f.close(t)
+	heal := f.fail(2)
+	unknown := 0
+	for range event.MaxEntityPartitions { // to each in turn
+		if _, err := f.sendTo(t, wide, ""); errors.Is(err, engine.ErrUnknown) {
+			unknown++
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if unknown != 1 {
+		t.Errorf("%d sends with an unknown outcome; want one, which was under way when the disk failed", unknown)
+	}
+	f.comesTo(t, 2, engine.PartitionFenced)
+	f.counted(t, wide, event.MaxEntityPartitions-1, true)
+	heal()
+	if _, err := f.RestartPartition(t.Context(), 2, nil, event.ReasonGiven{}); err != nil {
+		t.Fatal(err)
+	}
+	f.counted(t, wide, event.MaxEntityPartitions, false) // it was written before the sync failed
+}
+
 // SM-210, S4-39: a loop that takes no sends because of the state of its log hands those without a key to another loop; it has decided nothing about them. Those with a key
 // of its partition are busy, and where no log takes any, all are.
 func TestSendsGoPastADamagedPartition(t *testing.T) {

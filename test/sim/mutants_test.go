@@ -82,7 +82,6 @@ var bugs = []struct {
 	{mutant.DrainUnanswered, 1000, false, []string{"I26"}},
 	{mutant.SendsInNeed, 1000, false, []string{"I2", "S4 (faults)"}},
 	{mutant.NumberUnpartitioned, 500, false, []string{"I12", "I20", "I24", "P21 (assertion)"}},
-	{mutant.RoutedAgain, 5000, false, []string{"I2", "I3"}},
 	{mutant.CreditGivenBack, 1000, false, []string{"I26", "P19", "I5"}},
 	{mutant.TwoSessions, 2000, false, []string{"I5", "I9", "I26", "P19"}},
 	{mutant.RefusedIsAdopted, 1000, false, []string{"I25"}},
