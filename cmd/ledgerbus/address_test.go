@@ -106,7 +106,7 @@ func TestAddressesOfAllCommands(t *testing.T) {
 	if place == "" {
 		t.Fatal("audit shows no place")
 	}
-	says := regexp.MustCompile(`which \w+\? ledgerbus |name the entity alone`) // in place of the address
+	says := regexp.MustCompile(`which \w+\? ledgerbus |name the entity without a number`) // in place of the address
 	for _, c := range addressed(place) {
 		for i, of := range slices.Concat(c.takes, c.refuses) {
 			args := strings.Fields(c.args)
