@@ -60,11 +60,11 @@ func (cmd *PutHistoryPolicy) Event(now *HistoryPolicies) (*event.HistoryPolicySe
 	old, there := now.Pattern(cmd.Pattern)
 	switch {
 	case cmd.Remove && !there:
-		return nil, Refuse(NotFound, "Nothing is said of the history of '%s'.", cmd.Pattern)
+		return nil, Refuse(NotFound, "There is no history policy for '%s'.", cmd.Pattern)
 	case cmd.Remove:
 		return &event.HistoryPolicySet{Pattern: old.Pattern, Removed: true}, nil
 	case cmd.Policy.IsZero():
-		return nil, Refuse(InvalidArgument, "The policy of '%s' says nothing: neither of events, nor of bodies, nor of undo.", cmd.Pattern)
+		return nil, Refuse(InvalidArgument, "The policy of '%s' is empty: give at least one of events, bodies and undo.", cmd.Pattern)
 	case !there && now != nil && len(now.Patterns) >= maxHistoryPolicies:
 		return nil, Refuse(QuotaExceeded, "There are %d policies, which is the most there may be.", maxHistoryPolicies)
 	case there && old.Policy == cmd.Policy:
@@ -116,17 +116,17 @@ const maxHistoryPattern = 512
 func CheckHistoryPattern(pattern string) *Error {
 	switch {
 	case pattern == "":
-		return Refuse(InvalidArgument, "The pattern is empty; * is every entity.")
+		return Refuse(InvalidArgument, "The pattern is empty; * matches every entity.")
 	case len(pattern) > maxHistoryPattern:
 		return Refuse(InvalidArgument, "The pattern has %d bytes; %d are the most.", len(pattern), maxHistoryPattern)
 	case strings.Contains(pattern, "**"):
-		return Refuse(InvalidArgument, "The pattern has two stars side by side, which mean no more than one.")
+		return Refuse(InvalidArgument, "The pattern has two stars side by side; one means the same.")
 	case strings.HasPrefix(pattern, "/") || strings.HasSuffix(pattern, "/") || strings.Contains(pattern, "//"):
-		return Refuse(InvalidArgument, "The pattern has a slash at an end, or two of them side by side, where no path has.")
+		return Refuse(InvalidArgument, "The pattern begins or ends with a slash, or has two side by side, as no path does.")
 	}
 	for _, c := range pattern {
 		if !alphanumeric(c) && !strings.ContainsRune("*/.-_~", c) {
-			return Refuse(InvalidArgument, "The pattern has %q, which no path has.", c)
+			return Refuse(InvalidArgument, "The pattern contains %q, which no path can.", c)
 		}
 	}
 	return nil

@@ -250,7 +250,7 @@ func (c *checker) rights(property string, r *event.AccessRule) {
 	var has [event.Listen + 1]bool
 	for _, right := range r.Rights {
 		if right < event.Manage || right > event.Listen || has[right] {
-			c.fault(property, "The rights of the authorization rule '%s' are some of Manage, Send and Listen, each once.", r.Name)
+			c.fault(property, "The rights of the authorization rule '%s' must be Manage, Send or Listen, each at most once.", r.Name)
 			return
 		}
 		has[right] = true

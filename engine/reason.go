@@ -15,9 +15,9 @@ import (
 func CheckReason(reason string) *Error {
 	switch {
 	case len(reason) > event.MaxReason:
-		return Refuse(InvalidArgument, "The reason has %d bytes; at most %d are kept.", len(reason), event.MaxReason)
+		return Refuse(InvalidArgument, "The reason has %d bytes; at most %d are allowed.", len(reason), event.MaxReason)
 	case !utf8.ValidString(reason), strings.ContainsFunc(reason, unicode.IsControl):
-		return Refuse(InvalidArgument, "The reason is not one line of UTF-8.")
+		return Refuse(InvalidArgument, "The reason must be one line of UTF-8.")
 	}
 	return nil
 }

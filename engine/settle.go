@@ -90,7 +90,7 @@ func (s *settling) check(messages []index.Message) (_ []index.Message, way passe
 		return nil, way, Refuse(NotAllowed, DeadLetteredText)
 	}
 	if n := (1 + len(s.cmd.More)) * s.cmd.written(); n > maxPublish {
-		return nil, way, Refuse(InvalidArgument, "What is said of %d messages takes more than %d bytes.", 1+len(s.cmd.More), maxPublish)
+		return nil, way, Refuse(InvalidArgument, "The properties, reasons and descriptions given for %d messages take more than %d bytes together.", 1+len(s.cmd.More), maxPublish)
 	}
 	messages, way, ok := s.locked(messages)
 	if !ok {

@@ -270,7 +270,7 @@ func (tx *transaction) room(op *stagedOperation) *Error {
 	case tx.named+op.named > maxStaged:
 		return Refuse(QuotaExceeded, "Can't settle or cancel more than %d messages in a single transaction.", maxStaged)
 	case tx.size+op.size > maxStagedBytes:
-		return Refuse(QuotaExceeded, "Too much is staged in the transaction: it may have %d bytes.", maxStagedBytes)
+		return Refuse(QuotaExceeded, "The transaction has too many bytes; at most %d are allowed.", maxStagedBytes)
 	}
 	return nil
 }
@@ -332,9 +332,9 @@ func (p *Partition) commit(d *decision, cmd *Commit) *Error {
 	}
 	switch {
 	case tx.failed:
-		err = Refuse(TransactionFailed, "The transaction was rolled back: an operation of it was refused.")
+		err = Refuse(TransactionFailed, "The transaction was rolled back: one of its operations was refused.")
 	case len(tx.unread) > 0:
-		err = Refuse(TransactionFailed, "The transaction was rolled back: an operation of it was not finished.")
+		err = Refuse(TransactionFailed, "The transaction was rolled back: one of its operations was not finished.")
 	default:
 		err = p.enact(d, tx, cmd)
 	}

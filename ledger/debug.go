@@ -23,7 +23,7 @@ type Debugger struct {
 	given int              // numbers given to breakpoints
 }
 
-// NewDebugger begins in front of the first event, or behind all events up to an instant. now is the clock for instants that are not absolute.
+// NewDebugger begins before the first event, or behind all events up to an instant. now is the clock for instants that are not absolute.
 func NewDebugger(ctx context.Context, l *Ledger, from *Instant, now func() time.Time) (*Debugger, error) {
 	if _, err := l.catalogue(ctx); err != nil {
 		return nil, err
@@ -64,12 +64,12 @@ func debugCommands() []debugCommand {
 		{[]string{"back", "b"}, "back [N]", "one event backwards, or N", func(d *Debugger, ctx context.Context, s string) error { return d.move(ctx, s, -1) }},
 		{[]string{"continue", "c"}, "continue", "forwards to the next breakpoint, or the end", (*Debugger).goOn},
 		{[]string{"reverse", "r"}, "reverse", "backwards to the breakpoint before, or the beginning", (*Debugger).goBack},
-		{[]string{"go", "g"}, "go INSTANT", "behind all events up to an instant, as in 03:12, -2h, @0/1839977, begin or end", (*Debugger).leapTo},
+		{[]string{"go", "g"}, "go INSTANT", "after all events up to an instant, as in 03:12, -2h, @0/1839977, begin or end", (*Debugger).leapTo},
 		{[]string{"break"}, "break CONDITION", "stop at events that fulfil it: type = 'dead' AND entity = 'orders', or when orders.active > 1000", (*Debugger).setBreak},
 		{[]string{"breaks"}, "breaks", "which breakpoints there are", (*Debugger).listBreaks},
 		{[]string{"delete"}, "delete N", "remove a breakpoint", (*Debugger).deleteBreak},
 		{[]string{"print", "p"}, "print [ENTITY | ENTITY#NUMBER]", "the state here: of all entities, of one with its messages, of a message", (*Debugger).show},
-		{[]string{"list", "l"}, "list [N]", "the events around this one, N before and N behind it", (*Debugger).around},
+		{[]string{"list", "l"}, "list [N]", "the events around this one, N before and N after it", (*Debugger).around},
 		{[]string{"where", "w"}, "where", "this event again, with what it changed", func(d *Debugger, ctx context.Context, _ string) error { return d.here(ctx) }},
 		{[]string{"help", "h", "?"}, "help", "this list", (*Debugger).help},
 		{[]string{"quit", "q", "exit"}, "quit", "end", func(*Debugger, context.Context, string) error { return ErrQuit }},
@@ -102,7 +102,7 @@ func (d *Debugger) help(context.Context, string) error {
 			return err
 		}
 	}
-	return d.l.note("events are shown with the state before and behind them; the log has no commands, so no rule is run again")
+	return d.l.note("events are shown with the state before and after them; the log has no commands, so no rule is run again")
 }
 
 // countOf reads the argument of a command that may have a number; without is the number of a command that has none.
@@ -209,7 +209,7 @@ func (d *Debugger) deleteBreak(_ context.Context, text string) error {
 func (d *Debugger) here(ctx context.Context) error {
 	p, ok := d.current()
 	if !ok {
-		return d.l.answer(print.Object{print.Named("Begin", true)}, "in front of the first event")
+		return d.l.answer(print.Object{print.Named("Begin", true)}, "before the first event")
 	}
 	return p.reread(ctx, func(rec *replay.Record) error {
 		line, err := d.l.row(ctx, &happening{p.book, rec, p.i})

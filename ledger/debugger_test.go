@@ -313,8 +313,8 @@ func TestDebuggerShows(t *testing.T) {
 		}
 		return strings.Join(texts, "\n")
 	}
-	if got := do("where"); got != "in front of the first event" {
-		t.Errorf(`%q, want "in front of the first event"`, got)
+	if got := do("where"); got != "before the first event" {
+		t.Errorf(`%q, want "before the first event"`, got)
 	}
 	do("break type = 'sent' AND entity = 'orders'")
 	got := do("c")
@@ -323,8 +323,8 @@ func TestDebuggerShows(t *testing.T) {
 			t.Errorf("%s\nlacks %q", got, want)
 		}
 	}
-	if got := do("b 1000"); got != "history begins here\nin front of the first event" {
-		t.Errorf(`%q, want "history begins here\nin front of the first event"`, got)
+	if got := do("b 1000"); got != "history begins here\nbefore the first event" {
+		t.Errorf(`%q, want "history begins here\nbefore the first event"`, got)
 	}
 	if got := do("n 100000"); !strings.HasPrefix(got, "history ends here\n") || !strings.Contains(got, "@") {
 		t.Errorf(`%q; want strings.HasPrefix(got, "history ends here\n") && strings.Contains(got, "@")`, got)

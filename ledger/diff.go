@@ -30,7 +30,7 @@ func (l *Ledger) Diff(ctx context.Context, from, to Instant, path string, messag
 		return err
 	}
 	if before.era.number > after.era.number || before.era.number == after.era.number && before.at > after.at {
-		return fmt.Errorf("%w: %s is behind %s", ErrQuestion, from, to)
+		return fmt.Errorf("%w: %s is after %s", ErrQuestion, from, to)
 	}
 	var of *life
 	if path != "" {

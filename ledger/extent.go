@@ -91,7 +91,7 @@ func (x *Extent) beginning(ctx context.Context, l *Ledger, b *book, since *Insta
 		return 0, err
 	}
 	if at > x.Until && eras[0].number >= x.clock {
-		return 0, fmt.Errorf("%w: %s is behind %s", ErrQuestion, at, x.Until)
+		return 0, fmt.Errorf("%w: %s is after %s", ErrQuestion, at, x.Until)
 	}
 	s, err := l.state(ctx, b, *since, at, eras[0], nil)
 	if err != nil {

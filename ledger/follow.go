@@ -286,7 +286,7 @@ func (v *visit) late(ctx context.Context) error {
 func (v *visit) backwards(ctx context.Context, o origin) error {
 	host, ok := v.n.host(o.source)
 	if !ok {
-		return v.l.note("where it came from is not known: entity %d is in no history that is left", o.source.Entity)
+		return v.l.note("where it came from is not known: the history of entity %d is gone", o.source.Entity)
 	}
 	b, err := v.l.book(ctx, host)
 	if err != nil {

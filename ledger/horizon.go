@@ -14,7 +14,7 @@ import (
 func (l *Ledger) horizons(ctx context.Context, books ...*book) error {
 	for _, b := range books {
 		if at, place, gone := horizon(b); gone {
-			if err := l.note("history of partition %d begins at %s, %s: what was before is known as a state alone", b.ID(), at, place); err != nil {
+			if err := l.note("history of partition %d begins at %s, %s: only the state it left is known from before", b.ID(), at, place); err != nil {
 				return err
 			}
 		}

@@ -52,9 +52,9 @@ func (l *Ledger) newer(ctx context.Context, r Range, after string) error {
 		case !known:
 			from = end
 		case from > end:
-			return fmt.Errorf("%w behind %s: the log of partition %d ends at LSN %d, and is not the one that was followed", ErrNothing, address.At(id, from), id, end)
+			return fmt.Errorf("%w after %s: the log of partition %d ends at LSN %d, and is not the one that was followed", ErrNothing, address.At(id, from), id, end)
 		case known && from < first:
-			if err := l.note("what partition %d has from %s up to LSN %d was given back before it was told", id, address.At(id, from), first); err != nil {
+			if err := l.note("what partition %d had from %s up to LSN %d was removed before it could be shown", id, address.At(id, from), first); err != nil {
 				return err
 			}
 			from = first

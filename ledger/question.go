@@ -25,7 +25,7 @@ type Question struct {
 	Instants  []Instant       // at: one; diff: two
 	Entity    string          // at, diff, audit, events: path; "": all. trace: of the topic
 	Message   string          // trace: the message, in JSON
-	Messages  bool            // at, diff: each message, in place of counts
+	Messages  bool            // at, diff: each message, instead of counts
 	Condition string          // when
 	Since     *Instant        // when, audit, events; nil: the beginning
 	Until     *Instant        // audit, events; nil: the end

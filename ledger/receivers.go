@@ -85,7 +85,7 @@ func (s *story) waitsFor(ctx context.Context, f fate) (string, error) {
 	return ": " + strings.Join(parts, "; "), nil
 }
 
-// session is the one that a message is in under a number; nil: none, or history has no longer how it was sent. A scheduled message keeps it
+// session is the one that a message is in under a number; nil: none, or history no longer has how it was sent. A scheduled message keeps it
 // when it is enqueued under another number.
 func (s *story) session(of node) (id *string) {
 	for i := range s.moments {

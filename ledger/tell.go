@@ -103,7 +103,7 @@ func (s *story) tellHead(ctx context.Context) error {
 		}
 	}
 	if about == "" {
-		if err := s.l.note("history has no longer how it was sent"); err != nil {
+		if err := s.l.note("history no longer has how it was sent"); err != nil {
 			return err
 		}
 		if err := s.l.horizons(ctx, s.moments[0].book); err != nil {
@@ -232,7 +232,7 @@ func (s *story) lockSince(f fate) string {
 func tellEnd(l *Ledger, s *story) error {
 	f := s.fate()
 	if s.more {
-		if err := l.note("it became more messages than are followed, which are %d", maxNodes); err != nil {
+		if err := l.note("it became more messages than the %d that are followed", maxNodes); err != nil {
 			return err
 		}
 	}

@@ -17,7 +17,7 @@ func (v *verifier) base(p log.Partition) error {
 	}
 	if !slices.Contains(v.listed, log.Based) {
 		if err := v.damage(&log.CorruptError{Partition: p.ID(), File: b.File, LSN: b.LSN,
-			Reason: fmt.Sprintf("a base is of the capability %q, which namespace.json does not list", log.Based)}); err != nil {
+			Reason: fmt.Sprintf("a base needs the capability %q, which namespace.json does not list", log.Based)}); err != nil {
 			return err
 		}
 	}

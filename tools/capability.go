@@ -21,7 +21,7 @@ func (v *verifier) listing(p log.Partition) func(*replay.Record) error {
 			}
 			reported = append(reported, c)
 			wrong := &replay.Error{Partition: p.ID(), LSN: rec.LSN, Number: rec.Number,
-				Reason: fmt.Errorf("%v is of the capability %q, which namespace.json does not list", ev.Kind(), c)}
+				Reason: fmt.Errorf("%v needs the capability %q, which namespace.json does not list", ev.Kind(), c)}
 			if err := v.damage(located(p, wrong).(*log.CorruptError)); err != nil {
 				return err
 			}

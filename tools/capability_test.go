@@ -16,10 +16,10 @@ import (
 // each capability the first event is reported, and the rest of the log is replayed.
 func TestUnlistedCapability(t *testing.T) {
 	t.Parallel()
-	const fences, moved, transactions = `PartitionFenced is of the capability \"fences\"`, `MessageEnqueued is of the capability \"moves\"`,
-		`NumbersReserved is of the capability \"transactions\"`
-	const policies = `HistoryPolicySet is of the capability \"policies\"`
-	const backups, erasures, cuts = `BackupMarked is of the capability \"backups\"`, `BodyErased is of the capability \"erasures\"`, `HistoryCut is of the capability \"cuts\"`
+	const fences, moved, transactions = `PartitionFenced needs the capability \"fences\"`, `MessageEnqueued needs the capability \"moves\"`,
+		`NumbersReserved needs the capability \"transactions\"`
+	const policies = `HistoryPolicySet needs the capability \"policies\"`
+	const backups, erasures, cuts = `BackupMarked needs the capability \"backups\"`, `BodyErased needs the capability \"erasures\"`, `HistoryCut needs the capability \"cuts\"`
 	for name, c := range map[string]struct {
 		listed []string
 		want   []string

@@ -47,7 +47,7 @@ func Receive(dir string) (*Incoming, error) {
 	in := &Incoming{dir: dir, partial: dir + PartialSuffix, files: map[string]bool{}}
 	err = os.Mkdir(in.partial, 0o700)
 	if errors.Is(err, os.ErrExist) {
-		return nil, fmt.Errorf("%s: an earlier one has not come to its end there; remove it: it %w", in.partial, ErrNotEmpty)
+		return nil, fmt.Errorf("%s: an earlier attempt did not finish there, and it %w; remove it", in.partial, ErrNotEmpty)
 	}
 	if err != nil {
 		return nil, err
@@ -94,9 +94,9 @@ func (c counted) Write(p []byte) (int, error) {
 func (in *Incoming) check(name string, isDir bool) error {
 	switch {
 	case !log.MayBeCopied(name, isDir), in.files[name]:
-		return fmt.Errorf("tools: a data directory has no %+q, or not twice", name)
+		return fmt.Errorf("tools: a data directory has no %+q, or has it only once", name)
 	case len(in.files) == maxReceived:
-		return fmt.Errorf("tools: a data directory of more than %d files", maxReceived)
+		return fmt.Errorf("tools: more than %d files for a data directory", maxReceived)
 	}
 	in.files[name] = true
 	return nil
@@ -150,7 +150,7 @@ func (in *Incoming) Finish(w io.Writer) (Report, error) {
 			return found, err
 		}
 		if len(found.Damaged) == 0 {
-			return found, errors.New("tools: what was received is not all in use")
+			return found, errors.New("tools: the copy has parts that a broker would not use")
 		}
 		return found, fmt.Errorf("tools: what was received is damaged: %w", found.Damaged[0])
 	}

@@ -124,7 +124,7 @@ func TestReceiveRefused(t *testing.T) {
 				c.Name = "partitions/00/manifest"
 			}
 			return c, nil
-		}, "or not twice"},
+		}, "or has it only once"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

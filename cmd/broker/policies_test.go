@@ -41,7 +41,7 @@ func TestHistoryPolicies(t *testing.T) {
 	if all, err := c.DeleteHistoryPolicy(t.Context(), "gone"); err != nil || len(all.Policies) != 1 {
 		t.Errorf("%+v, %v; want len(all.Policies) == 1", all, err)
 	}
-	if _, err := c.DeleteHistoryPolicy(t.Context(), "gone"); err == nil || !strings.Contains(err.Error(), "Nothing is said") {
+	if _, err := c.DeleteHistoryPolicy(t.Context(), "gone"); err == nil || !strings.Contains(err.Error(), "There is no history policy") {
 		t.Errorf("deleted twice: %v", err)
 	}
 	want.Policies = []wire.HistoryPolicy{orders}

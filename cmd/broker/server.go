@@ -219,9 +219,6 @@ var ofSettings = []engine.Code{engine.InvalidArgument, engine.AlreadyExists, eng
 // settings (semantics.md 1.3).
 func (s *Server) putEntities(ctx context.Context) error {
 	var problems settings.Problems
-	for _, warning := range s.settings.Entities.Warnings {
-		slog.Warn(warning)
-	}
 	for i := range s.settings.Entities.Put {
 		engine.PartitionedSize(&s.settings.Entities.Put[i].Properties)
 	}

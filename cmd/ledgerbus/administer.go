@@ -120,7 +120,7 @@ func reasonFlag() cli.Flag {
 }
 
 func confirmFlag() cli.Flag {
-	return &cli.StringFlag{Name: "confirm", Usage: "the name of what is deleted, in place of typing it when asked"}
+	return &cli.StringFlag{Name: "confirm", Usage: "the name of what is deleted, instead of typing it when asked"}
 }
 
 // confirm refuses to go on unless name was typed, or given with --confirm. what says what will be lost.

@@ -18,11 +18,11 @@ const backupEvery = 10 * time.Second
 func backupCommand() *cli.Command {
 	return &cli.Command{
 		Name: "backup", Usage: "copy the data directory of a running broker to this machine",
-		Description: "The copy is the directory as it was at one moment: what is accepted before is in it, and what moves between entities is in it once. It is\n" +
-			"read over the port that the broker is managed on, verified as ledgerbus log verify does, and gets its name when all that is well;\n" +
-			"until then it is DIR" + tools.PartialSuffix + ", which is removed when the backup comes to no end. The broker serves meanwhile. A broker started on the\n" +
-			"copy goes on from that moment: docs/guide/backup.md says what that means. Works at brokers of Ledgerbus alone, with a key that gives\n" +
-			"the right Manage. Whoever can read the copy can read all messages, and the keys of entities.\n\n" +
+		Description: "The copy is the directory as it was at one moment: everything accepted before is in it, and a message on its way between entities is in it\n" +
+			"once. It is read over the port that the broker is managed on and verified as ledgerbus log verify does, and gets its name only when all is\n" +
+			"well; until then it is DIR" + tools.PartialSuffix + ", which is removed if the backup fails. The broker goes on serving meanwhile. A broker started on the\n" +
+			"copy continues from that moment: docs/guide/backup.md says what that means. Works only with Ledgerbus brokers, with a key that has the\n" +
+			"right Manage. Whoever can read the copy can read all messages, and the keys of entities.\n\n" +
 			"   ledgerbus backup --into /backups/monday\n   ledgerbus backup --into /backups/monday --reason 'before the upgrade'",
 		Flags: connectionFlags(tableFlag(), reasonFlag(),
 			&cli.StringFlag{Name: "into", Usage: "data directory to make: it must be empty or not exist yet"}),

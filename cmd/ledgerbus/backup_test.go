@@ -28,7 +28,7 @@ func TestBackupOfTheBroker(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(parent, "third.partial"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if got := s.run(2, "…", "backup", "--into", filepath.Join(parent, "third")); !strings.Contains(got, "third.partial: an earlier one has not come to its end there; remove it") {
+	if got := s.run(2, "…", "backup", "--into", filepath.Join(parent, "third")); !strings.Contains(got, "third.partial: an earlier attempt did not finish there, and it is not empty; remove it") {
 		t.Errorf("beside the rest of one: %q", got)
 	}
 	if got := s.run(5, "…", "backup", "--into", filepath.Join(parent, "no", "copy")); !strings.Contains(got, "no such file") {

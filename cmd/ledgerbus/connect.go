@@ -29,14 +29,14 @@ func connectionFlags(more ...cli.Flag) []cli.Flag {
 	return slices.Concat([]cli.Flag{
 		&cli.StringFlag{
 			Name: "connection-string", Aliases: []string{"c"}, DefaultText: "the emulator's, at localhost",
-			Usage: "of the namespace: this broker's, an emulator's or one in the cloud. It holds a key, which others on this machine " +
-				"can read in the list of processes: prefer a context or the environment [$LEDGERBUS_CONNECTION_STRING]",
+			Usage: "connection string of a Ledgerbus broker, an emulator or a namespace in the cloud. It holds a key, which others on this machine " +
+				"can see in the list of processes: prefer a context or the environment [$LEDGERBUS_CONNECTION_STRING]",
 		},
 		&cli.StringFlag{
 			Name: "context", DefaultText: "the one in use",
-			Usage: "name of a context made with ledgerbus context set, in place of a connection string [$LEDGERBUS_CONTEXT]",
+			Usage: "name of a context made with ledgerbus context set, instead of a connection string [$LEDGERBUS_CONTEXT]",
 		},
-		&cli.StringFlag{Name: "ca-file", Usage: "PEM file of an authority to trust beside the system's, such as data/tls/ca.pem of a broker"},
+		&cli.StringFlag{Name: "ca-file", Usage: "PEM file of an authority to trust in addition to the system's, such as data/tls/ca.pem of a broker"},
 	}, more)
 }
 

@@ -39,7 +39,7 @@ func contextCommand() *cli.Command {
 			},
 			{
 				Name: "set", Usage: "make a context or replace one", ArgsUsage: "NAME",
-				Description: "Asks for the connection string, or reads it from standard input when that is no terminal. It cannot stand on the\n" +
+				Description: "Asks for the connection string, or reads it from standard input when that is no terminal. It cannot be given on the\n" +
 					"command line, where others on this machine could read its key.\n\n" +
 					"   ledgerbus context set staging --connection-string-file staging.txt --ca-file ca.pem --use\n" +
 					"   secret-tool lookup bus staging | ledgerbus context set staging\n" +
@@ -47,7 +47,7 @@ func contextCommand() *cli.Command {
 				Flags: []cli.Flag{
 					&cli.StringFlag{Name: "connection-string-file", Usage: "file with the connection string, which only you may read; - for standard input"},
 					&cli.BoolFlag{Name: "from-environment", Usage: "take what LEDGERBUS_CONNECTION_STRING holds"},
-					&cli.StringFlag{Name: "ca-file", Usage: "PEM file of an authority to trust beside the system's"},
+					&cli.StringFlag{Name: "ca-file", Usage: "PEM file of an authority to trust in addition to the system's"},
 					&cli.BoolFlag{Name: "use", Usage: "use it from now on"},
 				},
 				Action: setContext,
@@ -58,7 +58,7 @@ func contextCommand() *cli.Command {
 			},
 			{
 				Name: "delete", Usage: "forget a context", ArgsUsage: "NAME",
-				Description: "Nothing but the name and the connection string is forgotten.\n\n   ledgerbus context delete staging", Action: deleteContext,
+				Description: "Removes the saved connection string only; nothing changes at the broker.\n\n   ledgerbus context delete staging", Action: deleteContext,
 			},
 		},
 	}

@@ -34,7 +34,7 @@ func debugCommand() *cli.Command {
 		Flags: []cli.Flag{
 			liveFlag(),
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "text, or json for one object per line"},
-			&cli.StringFlag{Name: "at", Usage: "instant, or place in the log, to begin at", DefaultText: "in front of the first event"},
+			&cli.StringFlag{Name: "at", Usage: "instant, or place in the log, to begin at", DefaultText: "before the first event"},
 			&cli.StringFlag{Name: "command", Aliases: []string{"c"}, Usage: "commands, separated by semicolons, instead of a prompt"},
 		},
 		Action: stepThrough,

@@ -124,9 +124,9 @@ func (d *consultation) settings(c *cli.Context) error {
 	if err != nil {
 		return d.found(doctor.Finding{Check: "settings", Verdict: doctor.Bad, Text: oneLine(strings.TrimSpace(err.Error())), Remedy: "ledgerbus serve --help lists the settings"})
 	}
-	f := doctor.Finding{Check: "settings", Verdict: doctor.Good, Text: "serve takes them: no file, the environment and what holds without"}
+	f := doctor.Finding{Check: "settings", Verdict: doctor.Good, Text: "serve accepts them: no file, the environment and defaults"}
 	if name := configFile(c); name != "" {
-		f.Text = "serve takes them: " + name + ", and the environment"
+		f.Text = "serve accepts them: " + name + ", and the environment"
 	}
 	if s.Mode == settings.Development {
 		f.Verdict, f.Text = doctor.Warning, f.Text+"; it is in development mode, whose key everybody knows"
@@ -161,12 +161,12 @@ func (d *consultation) broker(a *administration) error {
 }
 
 func (d *consultation) brokerClock(theirs, ours time.Time) error {
-	f := doctor.Finding{Check: "clock", Verdict: doctor.Good, Text: "the broker's and ours are the same to a second or two"}
+	f := doctor.Finding{Check: "clock", Verdict: doctor.Good, Text: "the broker's and this machine's agree to a second or two"}
 	switch apart := ours.Sub(theirs).Abs(); {
 	case theirs.IsZero():
 		f.Verdict, f.Text = doctor.Warning, "the broker does not say what its clock shows"
 	case apart > clockApart:
-		f.Verdict, f.Text, f.Remedy = doctor.Warning, fmt.Sprintf("the broker's says %s, ours %s", theirs.UTC().Format(time.RFC3339), ours.UTC().Format(time.RFC3339)), "set the one that is wrong"
+		f.Verdict, f.Text, f.Remedy = doctor.Warning, fmt.Sprintf("the broker's says %s, this machine's %s", theirs.UTC().Format(time.RFC3339), ours.UTC().Format(time.RFC3339)), "set the one that is wrong"
 	}
 	return d.found(f)
 }
@@ -175,7 +175,7 @@ func (d *consultation) brokerClock(theirs, ours time.Time) error {
 func (d *consultation) partitions(a *administration) error {
 	all, err := a.Partitions(a.ctx)
 	if err != nil {
-		return d.found(doctor.Finding{Check: "partitions", Verdict: doctor.Bad, Text: oneLine(err.Error()), Remedy: "take a key that gives the right Manage"})
+		return d.found(doctor.Finding{Check: "partitions", Verdict: doctor.Bad, Text: oneLine(err.Error()), Remedy: "use a key with the right Manage"})
 	}
 	serving := 0
 	for _, p := range all {

@@ -67,7 +67,7 @@ func TestDoctor(t *testing.T) {
 	if sound.code != 0 {
 		t.Fatalf("%+v; want sound.code == 0", sound)
 	}
-	wants(t, sound.out, `warning  settings     serve takes them: no file, .*development mode`, `ok +permissions  all of \d+ files and directories are their owner's alone\n`, `ok +disk +\d+ \wiB of \d+ \wiB are free\n|warning +disk `,
+	wants(t, sound.out, `warning  settings     serve accepts them: no file, .*development mode`, `ok +permissions  all of \d+ files and directories are their owner's alone\n`, `ok +disk +\d+ \wiB of \d+ \wiB are free\n|warning +disk `,
 		`sync +4 KiB are durable after \d\S* \(median\), \d\S* \(p99\); 2 at once: \d+\.\d times as many a second, 4 at once: .*, 8 at once: `,
 		`ok +log +\d+ frames, \d+ records, \d+ \w+, each checksum is right\n`, `ok +replay +\d+ records were replayed, and are what the hashes of [1-9]\d* stored states say\n`,
 		`clock +it says \d{4}-.*Z`, `\d checks, \d warnings?, 0 bad\n$`)

@@ -22,14 +22,14 @@ import (
 func entitiesCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "entities",
-		Usage: "write all entities into a file, or make them as a file says",
-		Description: "The file is the emulator's Config.json, with further properties, or the same in YAML. Works at this broker and at any\n" +
-			"other namespace of Service Bus.\n\n" +
+		Usage: "write all entities to a file, or create and update them from one",
+		Description: "The file is the emulator's Config.json, with further properties, or the same in YAML. Works with this broker and with any\n" +
+			"other Service Bus namespace.\n\n" +
 			"   ledgerbus entities export --file entities.yaml\n" +
 			"   ledgerbus entities apply entities.yaml --dry-run",
 		Subcommands: []*cli.Command{
 			{
-				Name: "export", Usage: "write all queues, topics, subscriptions and rules into a file",
+				Name: "export", Usage: "write all queues, topics, subscriptions and rules to a file",
 				Description: "Leaves out the keys of access rules unless you ask for them. A file without keys can be applied once keys are added.\n\n" +
 					"   ledgerbus entities export > Config.json\n" +
 					"   ledgerbus entities export --file entities.yaml --with-keys",
@@ -42,7 +42,7 @@ func entitiesCommand() *cli.Command {
 			},
 			{
 				Name: "apply", Usage: "create and update entities as a file says", ArgsUsage: "FILE",
-				Description: "Prints first what is to be done. Entities that the file does not have stay, unless --prune is given; a subscription for\n" +
+				Description: "First prints what is to be done. Entities that are not in the file stay unless --prune is given; a subscription for\n" +
 					"which the file has rules gets these and no others. Before it deletes anything it asks for the name of the host; a script\n" +
 					"gives it with --confirm. Applying a file twice changes nothing.\n\n" +
 					"   ledgerbus entities apply entities.yaml --dry-run --exit-code\n" +
@@ -52,7 +52,7 @@ func entitiesCommand() *cli.Command {
 					&cli.BoolFlag{Name: "dry-run", Usage: "print what is to be done, and do nothing"},
 					&cli.BoolFlag{Name: "exit-code", Usage: "with --dry-run: exit code 1 when there is something to be done"},
 					&cli.BoolFlag{Name: "prune", Usage: "delete entities that the file does not have, with all they hold"},
-					&cli.StringFlag{Name: "confirm", Usage: "the name of the namespace's host, in place of typing it when asked"},
+					&cli.StringFlag{Name: "confirm", Usage: "the name of the namespace's host, instead of typing it when asked"},
 					reasonFlag(),
 				),
 				Action: applyEntities,

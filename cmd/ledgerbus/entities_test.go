@@ -110,7 +110,7 @@ func TestTopicsAndRules(t *testing.T) {
 			t.Errorf("rule: %s", got)
 		}
 		host := strings.Split(strings.TrimPrefix(connection, "Endpoint=sb://"), ";")[0]
-		s.run(2, "ledgerbus: deleting rule first of events/Subscriptions/eu at "+host+" ends what it lets through (region = @r): nothing was done; add --confirm first if that is meant", "rule", "delete", "events", "eu", "first")
+		s.run(2, "ledgerbus: deleting rule first of events/Subscriptions/eu at "+host+" stops the messages that it lets through (region = @r): nothing was done; add --confirm first if that is meant", "rule", "delete", "events", "eu", "first")
 		s.run(0, "deleted rule first of events/Subscriptions/eu", "rule", "delete", "events/Subscriptions/eu", "first", "--confirm", "first")
 		if got := s.run(0, "…", "subscription", "list"); len(strings.Split(got, "\n")) != 4 || !strings.Contains(got, "\nmore    x     Active ") || !strings.HasSuffix(got, " events") {
 			t.Errorf("subscriptions:\n%s", got)

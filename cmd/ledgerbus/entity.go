@@ -63,7 +63,7 @@ func entityCommand(kind event.EntityKind) *cli.Command {
 	return &cli.Command{
 		Name:  name,
 		Usage: "create, change, look at and delete " + name + "s",
-		Description: "Works at this broker and at any other namespace of Service Bus, by its management interface. An emulator's is at port\n" +
+		Description: "Works with this broker and with any other Service Bus namespace, through its management interface. An emulator's is at port\n" +
 			"5300 unless the connection string says otherwise.\n\n" + example("list"),
 		Subcommands: []*cli.Command{
 			list,
@@ -74,7 +74,7 @@ func entityCommand(kind event.EntityKind) *cli.Command {
 			},
 			{
 				Name: "create", Usage: "create a " + name, ArgsUsage: args,
-				Description: "A property that is not given is the broker's default. " + forms + example("create"),
+				Description: "A property that is not given has the broker's default. " + forms + example("create"),
 				Flags:       connectionFlags(append(create, settingFlags(kind)...)...),
 				Action:      func(c *cli.Context) error { return createEntity(c, kind) },
 			},

@@ -24,11 +24,11 @@ func healthCommand() *cli.Command {
 		Name:  "health",
 		Usage: "ask a broker on this machine whether it takes messages",
 		Description: "The exit code is 0 if it does, and 1 if it does not or does not answer. For health checks of containers and service managers: it\n" +
-			"finds the broker by the settings in the environment and in the config file, so it needs no argument where both see the same.\n" +
-			"--address is for a broker that got its addresses by flags. The certificate is not checked: no secret is sent.",
+			"finds the broker by the settings in the environment and in the config file, so it needs no argument where it sees those of the broker.\n" +
+			"--address is for a broker whose addresses were given as flags. The certificate is not checked: no secret is sent.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "config", Usage: "YAML file with the broker's settings [$LEDGERBUS_CONFIG]"},
-			&cli.StringFlag{Name: "address", Usage: "HOST:PORT of the broker; with /tls behind it over TLS", DefaultText: "one of those that the broker listens on"},
+			&cli.StringFlag{Name: "address", Usage: "HOST:PORT of the broker; add /tls to it for TLS", DefaultText: "one of those that the broker listens on"},
 			&cli.DurationFlag{Name: "timeout", Usage: "how long to wait for the answer", Value: 8 * time.Second},
 		},
 		Action: func(c *cli.Context) error {
@@ -74,7 +74,7 @@ func askHealth(ctx context.Context, address string, secure bool) (answer string,
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxHealthAnswer))
 	if err != nil {
-		return "", &client.Error{Op: "health", Text: fmt.Sprintf("%s breaks off its answer: %v", address, err)}
+		return "", &client.Error{Op: "health", Text: fmt.Sprintf("%s broke off its answer: %v", address, err)}
 	}
 	if response.StatusCode != http.StatusOK {
 		return strings.TrimSpace(string(body)), &client.Error{Op: "health", Text: fmt.Sprintf("%s is not healthy: it answers with status %d", address, response.StatusCode)}

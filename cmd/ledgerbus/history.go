@@ -16,10 +16,10 @@ func historyCommand() *cli.Command {
 	return &cli.Command{
 		Name: "history", Usage: "look at how long history is kept, and change it",
 		Subcommands: []*cli.Command{{
-			Name: "policy", Usage: "how long events and bodies are kept that nobody needs any more",
+			Name: "policy", Usage: "how long events and bodies that are no longer needed are kept",
 			Description: "A policy is for the entities that its pattern matches; a star stands for any characters. The most specific policy wins; what it\n" +
-				"does not set is left to the next one, and finally to the namespace's policy, which the settings of serve give. Works at brokers of\n" +
-				"Ledgerbus alone, with a key that gives the right Manage. docs/guide/history.md says what all of it means.\n\n" +
+				"does not set is left to the next one, and finally to the namespace's policy, which the settings of serve give. Works only with\n" +
+				"Ledgerbus brokers, with a key that has the right Manage. docs/guide/history.md explains it.\n\n" +
 				"   ledgerbus history policy list",
 			Subcommands: []*cli.Command{
 				{
@@ -28,20 +28,20 @@ func historyCommand() *cli.Command {
 					Flags:       connectionFlags(tableFlag()), Action: listHistoryPolicies,
 				},
 				{
-					Name: "set", Usage: "say how long history of the entities that a pattern matches is kept", ArgsUsage: args,
+					Name: "set", Usage: "set how long to keep the history of the entities that a pattern matches", ArgsUsage: args,
 					Description: "Replaces the policy of the pattern. A retention is a time such as 7d or 36h, none to keep nothing, or\n" +
 						"unlimited to keep everything. One that is not given is left to the next policy that matches.\n\n" +
 						"   ledgerbus history policy set 'orders/*' --bodies none --reason 'personal data'\n" +
 						"   ledgerbus history policy set audit --events unlimited --bodies 365d",
 					Flags: connectionFlags(tableFlag(), reasonFlag(),
-						&cli.StringFlag{Name: "events", Usage: "how long events are kept whose effects are over"},
-						&cli.StringFlag{Name: "bodies", Usage: "how long bodies of messages that are over are kept"},
-						&cli.StringFlag{Name: "undo", Usage: "how long what was removed without having been received is kept"}),
+						&cli.StringFlag{Name: "events", Usage: "how long to keep events that no longer affect any message"},
+						&cli.StringFlag{Name: "bodies", Usage: "how long to keep bodies of messages that were completed, received and deleted, expired or cancelled"},
+						&cli.StringFlag{Name: "undo", Usage: "how long to keep messages that were purged, deleted in a batch or deleted with their entity"}),
 					Action: setHistoryPolicy,
 				},
 				{
-					Name: "delete", Usage: "take what is said of a pattern away", ArgsUsage: args,
-					Description: "From then on the next policy that matches holds. It may keep less, and what it removes does not come back. Asks for the\n" +
+					Name: "delete", Usage: "remove the policy of a pattern", ArgsUsage: args,
+					Description: "From then on the next policy that matches applies. It may keep less, and what it removes does not come back. Asks for the\n" +
 						"pattern; a script gives it with --confirm.\n\n" +
 						"   ledgerbus history policy delete 'orders/*' --confirm 'orders/*'",
 					Flags: connectionFlags(tableFlag(), confirmFlag(), reasonFlag()), Action: deleteHistoryPolicy,
@@ -86,7 +86,7 @@ func setHistoryPolicy(c *cli.Context) error {
 
 func deleteHistoryPolicy(c *cli.Context) error {
 	return onPattern(c, func(a *administration, pattern string) (all wire.HistoryPolicies, err error) {
-		if err := confirm(c, pattern, "what is said of the history of "+pattern+" is taken away, and it may become shorter"); err != nil {
+		if err := confirm(c, pattern, "this removes the history policy of "+pattern+", and its history may become shorter"); err != nil {
 			return all, err
 		}
 		return a.DeleteHistoryPolicy(a.ctx, pattern)

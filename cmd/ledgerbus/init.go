@@ -16,7 +16,7 @@ func initCommand() *cli.Command {
 		Name:  "init",
 		Usage: "write a config file for production, with a key of its own",
 		Description: "The file holds an access rule with two random keys of 256 bits, and the settings that production most often needs. Only its\n" +
-			"owner can read it. A file that is there already is left alone.",
+			"owner can read it. An existing file is not overwritten.",
 		Flags: []cli.Flag{&cli.StringFlag{Name: "config", Value: "ledgerbus.yaml", Usage: "file to write"}},
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {
@@ -24,7 +24,7 @@ func initCommand() *cli.Command {
 			}
 			file := c.String("config")
 			if err := writeInitial(file); errors.Is(err, fs.ErrExist) {
-				return usageError{fmt.Errorf("%s is there already: remove it, or name another file with --config", file)}
+				return usageError{fmt.Errorf("%s exists already: remove it, or name another file with --config", file)}
 			} else if err != nil {
 				return err
 			}

@@ -15,16 +15,16 @@ import (
 
 const verifyHelp = "Reads all there is and replays it. A line for each partition, and one for each damaged place:\n\n" +
 	"  ok partition 0 LSN 8 to 4096 ...     the broker would serve it\n" +
-	"  tail partition 0 ...                 what its next start would cut off; nobody was promised it\n" +
+	"  tail partition 0 ...                 what its next start would cut off; it was never acknowledged\n" +
 	"  DAMAGED partition 0 file \"partitions/00/wal/0000000001/00000000000000000001\" byte 1032 LSN 1040: \"why\"\n" +
 	"  refused partition 0: ...             the broker would not serve it: the verdict is that of a start\n" +
 	"  unsound partition 0: ...             every frame is good, but an event, or a checkpoint, does not fit the others\n" +
-	"  unused file ...                      a checkpoint or note that is no good; only a slower start follows\n" +
+	"  unused file ...                      a checkpoint or note that cannot be used; the next start is slower, no more\n" +
 	"  erased file ...                      history no longer keeps all bodies of its frames, which are good\n\n" +
-	"A start stops at the first damage of a partition. This goes on behind it, at the next frame that says it belongs there, in the\n" +
+	"A start stops at the first damage of a partition. This goes on after it, at the next frame that says it belongs there, in the\n" +
 	"same file and in later ones, so that the lines name all damage; a damaged stretch without a good frame in it is one place.\n" +
 	"\"partition all\", null in JSON, is a file that concerns all partitions; the other lines then tell how each looks without it.\n" +
-	"Needs the memory a broker would for the waiting messages of one partition, and little beside it."
+	"Needs the memory that a broker needs for the waiting messages of one partition, and little more."
 
 const (
 	besideHelp  = "While a broker uses the directory, the log is read up to about a second before the command began; stderr says how far. " + besideEnds
@@ -46,7 +46,7 @@ func logCommand() *cli.Command {
 				Name:      "dump",
 				Usage:     "print everything that happened, one event per line",
 				ArgsUsage: "DIR",
-				Description: "Place, time, entity, event and who asked. Bodies of messages are left out unless asked for, and so is what is zero:\n" +
+				Description: "Shows place, time, entity, event and who asked. Bodies of messages are left out unless asked for, and so are zero values:\n" +
 					"docs/guide/log-dump.md says how each field is printed.\n" +
 					"Of a damaged partition nothing is printed. Needs memory for one frame, however long the log.\n" + besideHelp,
 				Flags: append([]cli.Flag{
@@ -75,7 +75,7 @@ func logCommand() *cli.Command {
 }
 
 func liveFlag() cli.Flag {
-	return &cli.BoolFlag{Name: "live", Usage: "read so even if no broker uses the directory, and let one start meanwhile"}
+	return &cli.BoolFlag{Name: "live", Usage: "read as beside a running broker even if none uses the directory, so that one can start meanwhile"}
 }
 
 // beside is how a command reads a directory that a broker may be using.

@@ -16,12 +16,12 @@ func censusFlags() []cli.Flag {
 }
 
 const censusHelp = "Of a sealed file only the index at its end is read, of other files every record. What is live comes from the newest checkpoints and the\n" +
-	"log behind them, as at a start of the broker: bodies that messages still have, their changed properties, and states of sessions.\n"
+	"log after them, as at a start of the broker: bodies that messages still have, their changed properties, and states of sessions.\n"
 
 func listCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "ls",
-		Usage:     "list the files of the log, what they have and what of it is live",
+		Usage:     "list the files of the log, what they hold and how much of it is live",
 		ArgsUsage: "DIR",
 		Description: censusHelp +
 			"A line for each file, oldest first. A file is hot (as it was written), sealed, kept for its bodies alone, or the base that the log\n" +
@@ -36,10 +36,10 @@ func listCommand() *cli.Command {
 func statCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "stat",
-		Usage:     "sum up what the log has, by partition, entity and kind of event",
+		Usage:     "sum up what the log holds, by partition, entity and kind of event",
 		ArgsUsage: "DIR",
 		Description: censusHelp +
-			"Bytes of events are those in records, before compression. An entity that is no longer there has no name; what belongs to none is\n" +
+			"Bytes of events are those in records, before compression. A deleted entity has no name, only a number; what belongs to none is\n" +
 			"that of the namespace. In csv and json the first field says what a line is about: partition, entity or event.\n\n" +
 			"   ledgerbus log stat ./data\n   ledgerbus log stat -o json ./data\n" + besideHelp,
 		Flags:  censusFlags(),

@@ -13,13 +13,13 @@ func messageCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "message",
 		Usage: "erase the body of a message from a broker's log",
-		Description: "Works at brokers of Ledgerbus alone, with a key that gives the right Manage.\n\n" +
+		Description: "Works only with Ledgerbus brokers, with a key that has the right Manage.\n\n" +
 			"   ledgerbus message erase 'orders#17' --reason 'a customer asked'",
 		Subcommands: []*cli.Command{{
 			Name: "erase", Usage: "erase the body of a message that was settled", ArgsUsage: "ENTITY#NUMBER | ENTITY NUMBER",
-			Description: "What happened to the message stays, with the size and the checksum of what it was; the body is gone when the command ends, and who asked\n" +
-				"for it, and why, is an event of the log. A message that waits has to be settled first. Copies elsewhere are not touched: in backups, and\n" +
-				"where the message was forwarded to.\n\n" +
+			Description: "The history of the message stays, with the size and the checksum of the body; the body is gone when the command ends. Who asked for\n" +
+				"that, and why, is an event of the log. A message that is still waiting has to be settled first. Copies elsewhere are not touched:\n" +
+				"those in backups, and where the message was forwarded to.\n\n" +
 				"   ledgerbus message erase 'orders#17' --reason 'a customer asked'",
 			Flags: connectionFlags(tableFlag(), reasonFlag()), Action: eraseMessage,
 		}},

@@ -24,10 +24,10 @@ func mirrorCommand() *cli.Command {
 		Name:      "mirror",
 		Usage:     "keep an audit copy of every event in logs of another format, apart from the broker",
 		ArgsUsage: "[DIR]",
-		Description: "Follows a broker, with a key that gives the right ReadHistory or Manage, or a data directory. Every event is an entry, as log dump -o json\n" +
-			"prints it, in a plain log of github.com/tidwall/wal per partition: --into DIR/00, 01 … Entries are added only. The copy says where to go\n" +
-			"on, so both mirror and broker can be stopped or killed at any time: nothing is left out, and nothing is there twice. What the broker gave back\n" +
-			"before it was mirrored is an entry " + mirror.Gap + ". One mirror at a time can have the directory.\n\n" +
+		Description: "Follows a broker, with a key that has the right ReadHistory or Manage, or a data directory. Every event becomes an entry, as log dump -o\n" +
+			"json prints it, in a plain log of github.com/tidwall/wal per partition: --into DIR/00, 01 … Entries are only ever added. The mirror\n" +
+			"records where to go on, so that both it and the broker can be stopped or killed at any time: nothing is left out, and nothing is there\n" +
+			"twice. Where the broker removed events before they were mirrored there is an entry " + mirror.Gap + ". Only one mirror at a time can use the directory.\n\n" +
 			"   ledgerbus log mirror --into /audit/orders-bus\n   ledgerbus log mirror data --into /audit/orders-bus --once",
 		Flags: connectionFlags(
 			&cli.StringFlag{Name: "into", Usage: "directory to mirror into"},

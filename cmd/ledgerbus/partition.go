@@ -17,19 +17,19 @@ func partitionCommand() *cli.Command {
 		Name:  "partition",
 		Usage: "look at the partitions of a broker's log, fence and restart them",
 		Description: "A partition that does not serve stops its own traffic and nothing else: requests to it are refused as busy until it is\n" +
-			"restarted. Works at brokers of Ledgerbus alone, with a key that gives the right Manage.\n\n" +
+			"restarted. Works only with Ledgerbus brokers, with a key that has the right Manage.\n\n" +
 			"   ledgerbus partition list",
 		Subcommands: []*cli.Command{
 			{
-				Name: "list", Usage: "print the partitions and how they are",
+				Name: "list", Usage: "print the partitions and their state",
 				Description: "serving: all is well. fenced: taken out of service, by a fault of its disk or with fence. refused: its files are damaged or\n" +
-					"missing. starting: it is being restarted. Scrubbed is when all of its log had been read again, for damage (scrub-every).\n\n" +
+					"missing. starting: it is being restarted. Scrubbed is when its whole log was last read again to look for damage (scrub-every).\n\n" +
 					"   ledgerbus partition list\n   ledgerbus partition list -o json",
 				Flags: connectionFlags(tableFlag()), Action: listPartitions,
 			},
 			{
 				Name: "restart", Usage: "recover a partition that does not serve, and let it serve again", ArgsUsage: args,
-				Description: "First put right what keeps it from serving. The partition alone is recovered, as at a start of the broker, which takes as\n" +
+				Description: "First put right what keeps it from serving. Only this partition is recovered, as at a start of the broker; that takes as\n" +
 					"long, and goes on if this command is interrupted. If it fails, the partition stays as it is.\n\n" +
 					"   ledgerbus partition restart 2 --reason INC-4711",
 				Flags: connectionFlags(tableFlag(), reasonFlag()), Action: restartPartition,
@@ -94,7 +94,7 @@ func restartPartition(c *cli.Context) error {
 func fencePartition(c *cli.Context) error {
 	return onPartition(c, func(a *administration, id int) (string, wire.Partition, error) {
 		p, err := a.FencePartition(a.ctx, id)
-		return fmt.Sprintf("partition %d is %s; back: ledgerbus partition restart %d", id, p.State, id), p, err
+		return fmt.Sprintf("partition %d is %s; to undo: ledgerbus partition restart %d", id, p.State, id), p, err
 	})
 }
 
@@ -106,7 +106,7 @@ func onPartition(c *cli.Context, do func(a *administration, id int) (string, wir
 	}
 	id, err := strconv.ParseUint(c.Args().First(), 10, 16)
 	if err != nil || c.Args().Len() != 1 {
-		return usageError{fmt.Errorf("which partition? %s N, with a number of ledgerbus partition list", c.Command.HelpName)}
+		return usageError{fmt.Errorf("which partition? %s N, with a number that ledgerbus partition list shows", c.Command.HelpName)}
 	}
 	return administer(c, func(a *administration) error {
 		said, p, err := do(a, int(id))

@@ -59,7 +59,7 @@ next: put right what the cause says, then ledgerbus partition restart 2`, "parti
 		t.Errorf("list:\n%s", got)
 	}
 	*reasons = nil
-	s.run(0, "partition 1 is fenced; back: ledgerbus partition restart 1", "partition", "fence", "1", "--reason", "its volume is moved")
+	s.run(0, "partition 1 is fenced; to undo: ledgerbus partition restart 1", "partition", "fence", "1", "--reason", "its volume is moved")
 	s.run(0, "partition 2 is serving", "partition", "restart", "--reason", "INC-4711", "2")
 	s.run(0, `{"id":2,"state":"serving","since":"2030-01-02T03:04:05.678Z","cause":"","by":""}`, "partition", "restart", "2", "-o", "json")
 	s.run(1, "ledgerbus: restart partition 1: Partition 1 is serving. (status 409)", "partition", "restart", "1")

@@ -12,7 +12,7 @@ import (
 )
 
 const instantHelp = "\n\nAn instant is 03:12, 'yesterday 14:00', -2h, now, 2026-11-03T03:12:00Z, or a place in a log as answers show it: @0/1839977. One\n" +
-	"that begins with a hyphen stands behind --: ledgerbus at -- -2h orders. Without a zone it is local time; answers are in UTC."
+	"that begins with a hyphen goes after --: ledgerbus at -- -2h orders. Without a zone it is local time; answers are in UTC."
 
 func whyCommand() *cli.Command {
 	return &cli.Command{
@@ -54,7 +54,7 @@ func atCommand() *cli.Command {
 		ArgsUsage: "INSTANT [ENTITY]",
 		Description: "   ledgerbus at 03:12\n" +
 			"   ledgerbus at 'yesterday 14:00' orders --messages" + instantHelp + dataHelp,
-		Flags: historyFlags(&cli.BoolFlag{Name: "messages", Usage: "each message, in place of counts"}),
+		Flags: historyFlags(&cli.BoolFlag{Name: "messages", Usage: "each message, instead of counts"}),
 		Action: func(c *cli.Context) error {
 			instants, entity, err := instantsAndEntity(c, 1)
 			if err != nil {
@@ -72,7 +72,7 @@ func diffCommand() *cli.Command {
 		ArgsUsage: "INSTANT INSTANT [ENTITY]",
 		Description: "   ledgerbus diff 02:45 03:15 orders\n" +
 			"   ledgerbus diff 02:45 now --messages" + instantHelp + dataHelp,
-		Flags: historyFlags(&cli.BoolFlag{Name: "messages", Usage: "each message that is another, in place of counts"}),
+		Flags: historyFlags(&cli.BoolFlag{Name: "messages", Usage: "each message that differs, instead of counts"}),
 		Action: func(c *cli.Context) error {
 			instants, entity, err := instantsAndEntity(c, 2)
 			if err != nil {
@@ -117,7 +117,7 @@ func whenCommand() *cli.Command {
 		Description: "A condition compares counts of entities: messages, active, dead, scheduled, transfer, transferdead, locked, deferred, size.\n\n" +
 			"   ledgerbus when 'orders.active > 1000'\n" +
 			"   ledgerbus when 'orders.active > 0 AND orders.locked = 0' --since 02:00" + dataHelp,
-		Flags: historyFlags(&cli.StringFlag{Name: "since", Usage: "instant from which on it is looked for", DefaultText: "the beginning of history"}),
+		Flags: historyFlags(&cli.StringFlag{Name: "since", Usage: "look only from this instant on", DefaultText: "the beginning of history"}),
 		Action: func(c *cli.Context) error {
 			if c.Args().Len() != 1 {
 				return usageError{errors.New("which condition? ledgerbus when 'orders.active > 1000'")}
@@ -150,7 +150,7 @@ func instantFlag(c *cli.Context, name string) (*ledger.Instant, error) {
 // spanFlags say which events a command is about, but for the entity.
 func spanFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "since", Usage: "only from this instant on; a duration is as long ago", DefaultText: "the beginning of history"},
+		&cli.StringFlag{Name: "since", Usage: "only from this instant on; a duration means that long ago", DefaultText: "the beginning of history"},
 		&cli.StringFlag{Name: "until", Usage: "only up to this instant", DefaultText: "the end"},
 		&cli.StringFlag{Name: "message-id", Usage: "only of messages that were sent with this id"},
 		&cli.StringSliceFlag{Name: "type", Usage: "only events of this type, such as locked or MessageLocked; can be given several times"},
@@ -250,7 +250,7 @@ func eventsCommand() *cli.Command {
 		Description: "   ledgerbus events orders --where \"type IN ('lost', 'dead', 'refused')\"\n" +
 			"   ledgerbus events --since 02:50 --until 02:55 --where \"by LIKE '%10.0.4.17%'\" -o csv\n" +
 			"   ledgerbus events -f --where \"type IN ('lost', 'dead')\"" + dataHelp,
-		Flags: append(rangeFlags(), &cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on with what happens from now on, or with --since from then"}),
+		Flags: append(rangeFlags(), &cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on and print what happens from now on, or with --since from then on"}),
 		Action: func(c *cli.Context) error {
 			q, err := theRange(c, "events")
 			if err != nil {

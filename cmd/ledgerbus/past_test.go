@@ -119,7 +119,7 @@ func TestAt(t *testing.T) {
 		{[]string{"at", "noon"}, 2, `"noon" is not an instant`},
 		{[]string{"at", "1970-01-02", "orders"}, 1, "nothing is known of orders at 1970-01-02"},
 		{[]string{"at", "@0/9"}, 1, "no frame with events begins there"},
-		{[]string{"diff", "now", sent}, 2, "is behind"},
+		{[]string{"diff", "now", sent}, 2, "is after"},
 		{[]string{"when", "orders.colour > 1"}, 2, `there is no count "colour"`},
 		{[]string{"when", "orders"}, 2, "is not a condition"},
 		{[]string{"events", "--where", "type IN"}, 2, "--where"},

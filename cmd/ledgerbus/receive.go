@@ -47,7 +47,7 @@ func receiveCommand() *cli.Command {
 			&cli.Int64SliceFlag{Name: "deferred", Usage: "sequence number of a deferred message; repeatable"},
 			&cli.StringFlag{Name: "reason", Usage: "with --dead-letter: the reason"},
 			&cli.StringFlag{Name: "description", Usage: "with --dead-letter: its description"},
-			&cli.IntFlag{Name: "in-flight", Value: 100, Usage: "messages on their way or being settled at a time"},
+			&cli.IntFlag{Name: "in-flight", Value: 100, Usage: "how many messages may be on their way or being settled at a time"},
 		),
 		Action: receive,
 	}

@@ -356,7 +356,7 @@ func deleteRule(c *cli.Context) error {
 		if err != nil {
 			return err
 		}
-		what := fmt.Sprintf("deleting rule %s of %s at %s ends what it lets through (%s)", r.Name, subscription, a.Host(), filterText(&r.Filter))
+		what := fmt.Sprintf("deleting rule %s of %s at %s stops the messages that it lets through (%s)", r.Name, subscription, a.Host(), filterText(&r.Filter))
 		if err := confirm(c, r.Name, what); err != nil {
 			return err
 		}

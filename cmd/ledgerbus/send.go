@@ -47,7 +47,7 @@ func sendCommand() *cli.Command {
 			&cli.StringFlag{Name: "schedule-at", Usage: "when the messages become active, such as 2027-01-31T08:00:00Z"},
 			&cli.DurationFlag{Name: "schedule-in", Usage: "how long until the messages become active, such as 10m"},
 			&cli.IntFlag{Name: "batch", Value: 1, Usage: "messages per batch; a batch is stored whole or not at all"},
-			&cli.IntFlag{Name: "in-flight", Value: 100, Usage: "messages or batches on their way at a time"},
+			&cli.IntFlag{Name: "in-flight", Value: 100, Usage: "how many messages or batches may be on their way at a time"},
 		),
 		Action: send,
 	}

@@ -25,23 +25,24 @@ func serveCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "serve",
 		Usage: "run the broker",
-		Description: "Runs until it is told to stop (SIGINT or SIGTERM): then it takes no more connections, ends those there are,\n" +
-			"and closes the log. A second signal ends it at once; nothing that was acknowledged is lost by that either. SIGHUP makes\n" +
-			"it read its settings again and take over the access rules and the certificate; all else needs a restart.\n\n" +
+		Description: "Runs until SIGINT or SIGTERM tells it to stop: then it takes no more connections, closes those that are open, and closes\n" +
+			"the log. A second signal ends it at once; even then nothing that was acknowledged is lost. On SIGHUP it reads its settings\n" +
+			"again and applies the access rules and the certificate; everything else needs a restart.\n\n" +
 			"Without flags it is in development mode: it keeps its log in ./data, listens on 127.0.0.1:5672 and 127.0.0.1:5300\n" +
 			"and accepts the connection string of the Service Bus emulator. Both ports speak AMQP, AMQP in a WebSocket and\n" +
 			"HTTP (entity management, GET /health), with TLS and without.\n\n" +
-			"TLS: in development mode the certificate is made in the data directory, signed by an authority made there, which\n" +
-			"clients have to trust: data/tls/ca.pem. Your own is given with --tls-certificate-file and --tls-key-file. An address\n" +
-			"that other machines can reach takes TLS alone and needs access rules with a key of your own (ledgerbus init makes a\n" +
-			"file with one). --insecure-no-tls and --insecure-no-auth waive one of the two on private addresses, with\n" +
-			"--i-accept-the-risk on public ones as well. A certificate whose file has changed is taken over without a restart.\n\n" +
-			"Clock: a start is refused (exit code 2, nothing is written) when the machine's clock is before this program was made, more\n" +
-			"than an hour before the newest event in the log, or further after it than --clock-max-gap; a smaller gap is downtime.\n" +
-			"When setting the clock is not the answer, --accept-clock=log goes on from the log and --accept-clock=wall sets broker\n" +
-			"time to the clock, with all deadlines; it is a word about one start, and no setting.\n\n" +
-			"Every setting can also stand in the environment, under the name shown, or under its name in the file given by\n" +
-			"--config; access rules and their keys can stand only there (access-rules, LEDGERBUS_ACCESS_RULES). A flag wins\n" +
+			"TLS: in development mode the broker makes its certificate in the data directory, signed by an authority that it makes\n" +
+			"there, too; clients have to trust that one: data/tls/ca.pem. Give your own certificate with --tls-certificate-file and\n" +
+			"--tls-key-file. An address that other machines can reach takes TLS only, and needs access rules with a key of your own\n" +
+			"(ledgerbus init makes a file with one). --insecure-no-tls waives the first and --insecure-no-auth the second on private\n" +
+			"addresses; with --i-accept-the-risk, on public ones, too. A certificate whose file has changed is used without a restart.\n\n" +
+			"Clock: a start is refused (exit code 2, nothing is written) when the machine's clock is earlier than the build of this\n" +
+			"program, more than an hour earlier than the newest event in the log, or later than that event by more than\n" +
+			"--clock-max-gap; a smaller gap counts as downtime. Set the clock right; where that is not the answer, --accept-clock=log\n" +
+			"goes on from the newest event, and --accept-clock=wall sets broker time to the clock and moves all deadlines with it.\n" +
+			"The flag decides about one start, and is no setting.\n\n" +
+			"Every setting can also be given in the environment, by the name shown, or by its own name in the file that --config\n" +
+			"names; access rules and their keys can be given only there (access-rules, LEDGERBUS_ACCESS_RULES). A flag wins\n" +
 			"over the environment, the environment over the file.",
 		Flags: serveFlags(),
 		Action: func(c *cli.Context) error {

@@ -49,7 +49,7 @@ var settingsOfEntities = []setting{
 	{"duplicate-detection-window", ofQueue | ofTopic, document.DuplicateDetectionHistoryTimeWindow, "how long ids are remembered, 20s to 7d", func(p *event.Properties) any { return &p.DuplicateDetectionWindow }},
 	{"max-size-megabytes", ofQueue | ofTopic, document.MaxSizeInMegabytes, "1024, 2048, 3072, 4096, 5120, or more in the premium tier", func(p *event.Properties) any { return &p.MaxSizeMegabytes }},
 	{"max-message-size-kilobytes", ofQueue | ofTopic, document.MaxMessageSizeInKilobytes, "largest message; for the premium tier", func(p *event.Properties) any { return &p.MaxMessageSizeKilobytes }},
-	{"auto-delete-on-idle", ofQueue | ofTopic | ofSubscription, document.AutoDeleteOnIdle, "delete it with all it holds after so long without use, 5m at least", func(p *event.Properties) any { return &p.AutoDeleteOnIdle }},
+	{"auto-delete-on-idle", ofQueue | ofTopic | ofSubscription, document.AutoDeleteOnIdle, "delete it with all it holds after this long without use, at least 5m", func(p *event.Properties) any { return &p.AutoDeleteOnIdle }},
 	{"forward-to", ofQueue | ofSubscription, document.ForwardTo, "queue or topic that gets all messages; empty: none", func(p *event.Properties) any { return &p.ForwardTo }},
 	{"forward-dead-lettered-messages-to", ofQueue | ofSubscription, document.ForwardDeadLetteredMessagesTo, "queue or topic that gets dead-lettered messages; empty: none", func(p *event.Properties) any { return &p.ForwardDeadLetteredMessagesTo }},
 	{"enable-batched-operations", ofQueue | ofTopic | ofSubscription, document.EnableBatchedOperations, "let the broker store several operations at once", func(p *event.Properties) any { return &p.EnableBatchedOperations }},
@@ -57,7 +57,7 @@ var settingsOfEntities = []setting{
 	{"support-ordering", ofQueue | ofTopic, document.SupportOrdering, "a hint that order matters", func(p *event.Properties) any { return &p.SupportOrdering }},
 	{"enable-express", ofQueue | ofTopic, document.EnableExpress, "a hint that messages may be held in memory", func(p *event.Properties) any { return &p.EnableExpress }},
 	{"filtering-before-publishing", ofTopic, document.FilteringMessagesBeforePublishing, "refuse messages that no rule matches", func(p *event.Properties) any { return &p.FilteringBeforePublishing }},
-	{"subscription-partitioning", ofTopic, document.EnableSubscriptionPartitioning, "kept and shown", func(p *event.Properties) any { return &p.SubscriptionPartitioning }},
+	{"subscription-partitioning", ofTopic, document.EnableSubscriptionPartitioning, "kept and shown, without effect", func(p *event.Properties) any { return &p.SubscriptionPartitioning }},
 	{"user-metadata", ofQueue | ofTopic | ofSubscription, document.UserMetadata, "text of up to 1024 characters for whoever reads it", func(p *event.Properties) any { return &p.UserMetadata }},
 }
 
@@ -78,7 +78,7 @@ func settingFlags(kind event.EntityKind) []cli.Flag {
 	}
 	if kind != event.Subscription {
 		flags = append(flags,
-			&cli.GenericFlag{Name: "access-rule", Value: new(list), Category: category, Usage: "NAME=RIGHT,… with rights of Send, Listen, Manage: a key pair for this entity alone; new keys are made here, existing ones stay; repeatable"},
+			&cli.GenericFlag{Name: "access-rule", Value: new(list), Category: category, Usage: "NAME=RIGHT,… with the rights Send, Listen or Manage: a rule with a key pair for this entity alone; new keys are made here, existing ones stay; repeatable"},
 			&cli.GenericFlag{Name: "remove-access-rule", Value: new(list), Category: category, Usage: "NAME of an access rule to take away, with its keys; repeatable"})
 	}
 	return flags

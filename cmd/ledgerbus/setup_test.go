@@ -34,8 +34,8 @@ func TestInit(t *testing.T) {
 			t.Error("a key is printed")
 		}
 	}
-	if r := execute(t, "", "", "init", "--config", file); r.code != 2 || strings.TrimSpace(r.errOut) != "ledgerbus: "+file+" is there already: remove it, or name another file with --config" {
-		t.Errorf(`%+v; want r.code == 2 && strings.TrimSpace(r.errOut) == "ledgerbus: " + file + " is there already: remove it, or name another file with --config"`, r)
+	if r := execute(t, "", "", "init", "--config", file); r.code != 2 || strings.TrimSpace(r.errOut) != "ledgerbus: "+file+" exists already: remove it, or name another file with --config" {
+		t.Errorf(`%+v; want r.code == 2 && strings.TrimSpace(r.errOut) == "ledgerbus: " + file + " exists already: remove it, or name another file with --config"`, r)
 	}
 	if after, err := os.ReadFile(file); err != nil || string(after) != string(before) {
 		t.Error("the keys there were are gone")

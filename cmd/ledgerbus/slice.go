@@ -24,17 +24,17 @@ func sliceCommand() *cli.Command {
 		Name:      "slice",
 		Usage:     "cut a part out of a data directory, into a small one that all tools and a broker can open",
 		ArgsUsage: "DIR",
-		Description: "What happened between two instants, and the state before it, of all entities or of one: with a topic its subscriptions, and with one of them the topic\n" +
-			"and the others. Places, numbers and times are those of DIR. OUT is a namespace of its own, in which nothing moves between entities, and says what it\n" +
-			"is in slice.json. Without --bodies keep there is a note in the place of each body; hash has the SHA-256 of its payload there, by which somebody who\n" +
-			"has a body, or guesses it, finds it again. Keys of access rules are replaced.\n\n" +
+		Description: "Keeps what happened between two instants, and the state before it, of all entities or of one: a topic comes with its subscriptions, and a\n" +
+			"subscription with its topic and the others. Places, numbers and times are those of DIR. OUT is a namespace of its own, in which nothing\n" +
+			"moves between entities; its slice.json says what it is. Unless --bodies is keep, a note takes the place of each body. With hash the note\n" +
+			"has the SHA-256 of the payload, so that whoever has a body, or guesses it, can find its message. Keys of access rules are replaced.\n\n" +
 			"   ledgerbus slice ./data --since 02:40 --until 03:20 --into incident\n" +
 			"   ledgerbus slice ./data --entity orders --bodies keep --into incident\n" +
 			"   ledgerbus why 'orders/$dlq' --data incident" + quietBeside,
 		Flags: []cli.Flag{
 			liveFlag(),
 			&cli.StringFlag{Name: "into", Usage: "directory to write to: it is made, or is empty"},
-			&cli.StringFlag{Name: "since", Usage: "only from this instant on; a duration is as long ago", DefaultText: "the beginning of history"},
+			&cli.StringFlag{Name: "since", Usage: "only from this instant on; a duration means that long ago", DefaultText: "the beginning of history"},
 			&cli.StringFlag{Name: "until", Usage: "only up to this instant", DefaultText: "the end"},
 			&cli.StringFlag{Name: "entity", Usage: "only what is about this entity"},
 			&cli.StringFlag{Name: "bodies", Value: string(excerpt.Drop), Usage: "what becomes of bodies, session states and property changes: keep, drop or hash"},

@@ -95,7 +95,7 @@ func TestDebug(t *testing.T) {
 	before := execute(t, "", "", "log", "dump", data).out
 	r := execute(t, "", "", "debug", data, "-c", "break type = 'dead' AND detail LIKE '%; %'; delete 1; break type = 'dead'; continue; back; p orders#1; continue; reverse")
 	for _, want := range []string{"  dead       orders#1  max-delivery", "\n  orders#1: active, 2 failed attempts → active, dead-letter, 2 failed attempts\n  orders: active 1 → 0 · dead 0 → 1 · size ",
-		"abandoned  orders#1  2 failed attempts", "history begins here\nin front of the first event\n"} {
+		"abandoned  orders#1  2 failed attempts", "history begins here\nbefore the first event\n"} {
 		if !strings.Contains(r.out, want) || r.code != 0 {
 			t.Errorf("%d %s\nlacks %q", r.code, r.out, want)
 		}

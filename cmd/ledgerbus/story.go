@@ -16,8 +16,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools/client/admin"
 )
 
-const dataHelp = "\n\nAsks a broker, with a key that gives the right ReadHistory or Manage, or with --data the data directory of one that runs or not, or a\n" +
-	"backup. Nothing is changed, and the broker does not wait for it: beside a running one, what came in the last second may be missing."
+const dataHelp = "\n\nAsks a broker, with a key that has the right ReadHistory or Manage, or with --data reads a backup or a data directory, whether a broker\n" +
+	"runs on it or not. Nothing is changed, and the broker does not wait for it: beside a running one, what came in the last second may be missing."
 
 // historyFlags are those of all questions about the past.
 func historyFlags(more ...cli.Flag) []cli.Flag {
@@ -32,10 +32,11 @@ func storyCommand() *cli.Command {
 		Name:      "story",
 		Usage:     "tell the life of a message, over entities, copies, moves and schedules",
 		ArgsUsage: "ENTITY#NUMBER",
-		Description: "What the message is and what became of it, everything that happened to it, with who and where in the log, and a sentence.\n\n" +
+		Description: "Shows what the message is and what became of it, everything that happened to it, with who did it and where it is in the log, and sums it up\n" +
+			"in a sentence.\n\n" +
 			"   ledgerbus story orders#88114\n" +
 			"   ledgerbus story --message-id A-4711 --data /var/lib/ledgerbus" + dataHelp,
-		Flags:  historyFlags(&cli.StringFlag{Name: "message-id", Usage: "of all messages that were sent with this id, in place of a number"}),
+		Flags:  historyFlags(&cli.StringFlag{Name: "message-id", Usage: "all messages that were sent with this id, instead of a number"}),
 		Action: story,
 	}
 }

@@ -21,8 +21,8 @@ func traceCommand() *cli.Command {
 		Name:      "trace",
 		Usage:     "tell which rules of a topic a message would match, and why not the others; nothing is sent",
 		ArgsUsage: "TOPIC",
-		Description: "The rules are those in force now, evaluated by the code that does so when a message is sent. For a rule that matches it says\n" +
-			"what its action would change, of another one the first part of its condition that is not true, with the values it had.\n\n" +
+		Description: "Takes the rules in force now, and evaluates them as for a message that is sent. For a rule that matches it shows what its action\n" +
+			"would change, for any other the first part of its condition that is not true, with the values it had.\n\n" +
 			"The message is a JSON object as receive and peek print one with -o json, of which rules see messageId, sessionId, subject, contentType,\n" +
 			"correlationId, to, replyTo, replyToSessionId, partitionKey, timeToLive (PT1H), and properties: texts, numbers, true, false, null, or with\n" +
 			"a type, as in {\"type\": \"time\", \"value\": \"2026-11-03T03:12:00Z\"} (string, bool, int, long, double, decimal, uuid, time, duration).\n\n" +

@@ -75,8 +75,8 @@ func TestIdentity(t *testing.T) {
 		want  string
 	}{
 		{map[string][]string{"jwt.audience": {"a"}, "jwt.roles-claim": {"r"}}, "--jwt-audience: jwt.audience is given without jwt.issuer\n--jwt-roles-claim: jwt.roles-claim is given without jwt.issuer"},
-		{map[string][]string{"jwt.issuer": {"https://x"}}, "--jwt-issuer: jwt.issuer needs at least one jwt.audience, else tokens made for others would be good here"},
-		{map[string][]string{"jwt.issuer": {"https://x"}, "jwt.audience": {""}}, "--jwt-audience: jwt.issuer needs at least one jwt.audience, else tokens made for others would be good here"},
+		{map[string][]string{"jwt.issuer": {"https://x"}}, "--jwt-issuer: jwt.issuer needs at least one jwt.audience, else tokens made for other services would be accepted"},
+		{map[string][]string{"jwt.issuer": {"https://x"}, "jwt.audience": {""}}, "--jwt-audience: jwt.issuer needs at least one jwt.audience, else tokens made for other services would be accepted"},
 		{map[string][]string{"jwt.issuer": {"x.example"}, "jwt.audience": {"a"}}, "--jwt-issuer: must be a URL such as https://login.example/tenant"},
 		{map[string][]string{"jwt.issuer": {"https://u:p@x/?q"}, "jwt.audience": {"a"}}, "--jwt-issuer: must be a URL such as https://login.example/tenant"},
 		{map[string][]string{"jwt.issuer": {"http://x.example"}, "jwt.audience": {"a"}}, "--jwt-issuer: must be an https URL: whoever can change what an http one answers can sign tokens"},

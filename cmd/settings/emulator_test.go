@@ -47,7 +47,7 @@ func emulatedStarts(inFile, sample string) []emulated {
 		{name: "under a flag", env: []string{"CONFIG_JSON", oneQueue}, flags: map[string][]string{"entities": {"testdata/sample.json"}}, first: "queue.1"},
 		{name: "with a file", env: []string{"CONFIG_JSON", oneQueue, "CONFIG_PATH", "testdata/sample.json"}, problem: "CONFIG_JSON: given together with CONFIG_PATH; one of them is enough"},
 		{name: "with a file of ours", env: []string{"CONFIG_JSON", oneQueue, "LEDGERBUS_ENTITIES", "x"}, problem: "CONFIG_JSON: given together with LEDGERBUS_ENTITIES; one of them is enough"},
-		{name: "with a mistake", env: []string{"CONFIG_JSON", "{\n\"Queue\": []}"}, problem: "CONFIG_JSON:1: UserConfig: missing; Queues and Topics alone would do as well\nCONFIG_JSON:2: Queue: unknown key; known are $schema, UserConfig"},
+		{name: "with a mistake", env: []string{"CONFIG_JSON", "{\n\"Queue\": []}"}, problem: "CONFIG_JSON:1: UserConfig: missing; without it, Queues and Topics may stand at the top of the file\nCONFIG_JSON:2: Queue: unknown key; known are $schema, UserConfig"},
 		{name: "with keys", env: []string{"CONFIG_JSON", `{"Queues":[{"Name":"one","Properties":{"AuthorizationRules":[{"KeyName":"a","Rights":["Send"],"PrimaryKey":"k"}]}}]}`}, first: "one"},
 	}
 }

@@ -44,9 +44,8 @@ func ParseEntities(file string, src []byte) ([]engine.PutEntity, error) {
 
 // entityFile is what an entity file says.
 type entityFile struct {
-	put      []engine.PutEntity
-	warnings []string          // with file and line: what is kept and not carried out yet
-	where    map[string]string // by lower-case path: file, line and path of what asked for the entity
+	put   []engine.PutEntity
+	where map[string]string // by lower-case path: file, line and path of what asked for the entity
 }
 
 func readEntities(file string) (*entityFile, error) {
@@ -91,7 +90,7 @@ func parseEntities(file string, src []byte, private func(string) error) (*entity
 	if r.problems != nil {
 		return nil, r.sorted()
 	}
-	f := &entityFile{warnings: r.warnings, where: map[string]string{}}
+	f := &entityFile{where: map[string]string{}}
 	for _, e := range r.entries() {
 		f.put = append(f.put, e.put)
 		f.where[strings.ToLower(e.put.Path)] = r.at(e.name)
@@ -103,7 +102,6 @@ func parseEntities(file string, src []byte, private func(string) error) (*entity
 type entityReader struct {
 	file     string
 	problems []complaint
-	warnings []string
 	key      *node             // the first key of an access rule
 	names    map[string]*entry // queues and topics by lower-case path
 
@@ -191,7 +189,7 @@ func (known readers) hint(key string) string {
 		return fmt.Sprintf("; did you mean %q?", meant)
 	}
 	if known["Properties"] != nil && slices.ContainsFunc(properties, func(p property) bool { return p.name == key }) {
-		return `; it belongs into "Properties"`
+		return `; it belongs in "Properties"`
 	}
 	if len(names) <= 9 {
 		return "; known are " + strings.Join(names, ", ")
@@ -217,7 +215,7 @@ func (r *entityReader) document(root *node) {
 		return
 	}
 	if members != nil && !wrapped {
-		r.complain(&node{line: root.line, path: "UserConfig"}, "missing; Queues and Topics alone would do as well")
+		r.complain(&node{line: root.line, path: "UserConfig"}, "missing; without it, Queues and Topics may stand at the top of the file")
 	}
 	r.object(root, readers{
 		"$schema": schema,
@@ -387,10 +385,6 @@ func (r *entityReader) meant(name string) string {
 		return fmt.Sprintf("; did you mean %q?", r.names[name].put.Path)
 	}
 	return ""
-}
-
-func (r *entityReader) warn(n *node, format string, args ...any) {
-	r.warnings = append(r.warnings, Problem{Where: r.at(n), Text: fmt.Sprintf(format, args...)}.String())
 }
 
 // oneLine is a text of the management API without the line breaks some have.

@@ -21,13 +21,13 @@ func Initial() ([]byte, error) {
 }
 
 // initial has three blanks: the rule's name and its keys.
-const initial = `# Settings of a Ledgerbus broker: start it with "ledgerbus serve --config" and this file. "ledgerbus serve --help" lists every word.
-# There are keys in here: only its owner may read this file (mode 0600).
+const initial = `# Settings of a Ledgerbus broker: start it with "ledgerbus serve --config" and this file. "ledgerbus serve --help" lists all settings.
+# This file holds keys: only its owner may read it (mode 0600).
 
 mode: production
 data: data
 
-# Other machines can connect where there is a certificate:
+# To let other machines connect, give a certificate:
 #   listen: [0.0.0.0:5671/tls, 0.0.0.0:443/tls]
 #   hosts: [bus.example]
 #   tls: {certificate-file: bus.crt, key-file: bus.key}

@@ -41,7 +41,7 @@ func (f *configFile) policies(n *yaml.Node) {
 func (f *configFile) policy(n *yaml.Node, path string) (p PatternPolicy) {
 	p.Where = f.at(n) + ": " + path
 	if n.Kind != yaml.MappingNode {
-		f.problems.add(p.Where, "must have the keys pattern, and events, bodies or undo")
+		f.problems.add(p.Where, "must have the key pattern, and at least one of events, bodies and undo")
 		return p
 	}
 	into := map[string]*event.Retention{"events": &p.Policy.Events, "bodies": &p.Policy.Bodies, "undo": &p.Policy.Undo}

@@ -23,8 +23,8 @@ func TestHistoryPatterns(t *testing.T) {
 	}
 	file = write(t, "wrong.yaml", "history-policies:\n- {pattern: a, bodies: soon}\n- {pattern: a b, bodies: 1h}\n- {pattern: A, undo: none, undo: 1d}\n- {pattern: c}\n- {pattern: d, share: 3, events: 1d}\n- 7\n", 0o600)
 	_, err = Load(Sources{File: file})
-	for _, part := range []string{`:2: history-policies[0].bodies: "soon" is no time`, `:3: history-policies[1]: The pattern has ' '`, `:4: history-policies[2].undo: given twice`, `:4: history-policies[2]: two policies are for "A"`,
-		`:5: history-policies[3]: says nothing`, `:6: history-policies[4].share: unknown key`, `:7: history-policies[5]: must have the keys`} {
+	for _, part := range []string{`:2: history-policies[0].bodies: "soon" is no time`, `:3: history-policies[1]: The pattern contains ' '`, `:4: history-policies[2].undo: given twice`, `:4: history-policies[2]: two policies are for "A"`,
+		`:5: history-policies[3]: says nothing`, `:6: history-policies[4].share: unknown key`, `:7: history-policies[5]: must have the key pattern`} {
 		if err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("no %q in %v", part, err)
 		}

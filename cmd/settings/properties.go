@@ -95,7 +95,6 @@ func (r *entityReader) properties(e *entry) func(*node) {
 		}
 		r.object(n, known)
 		if p := &e.put.Properties; p.EnablePartitioning {
-			r.warn(e.keys[partitioning], "kept, but not carried out yet: the entity has one partition")
 			if e.keys["SupportOrdering"] == nil {
 				p.SupportOrdering = false // semantics.md 1.3
 			}
@@ -222,7 +221,7 @@ func (r *entityReader) accessRules(n *node, into *[]event.AccessRule) {
 			"SecondaryKey": func(n *node) { r.secret(n, &rule.Secondary) },
 		}, "KeyName", "Rights")
 		if primary == nil {
-			r.complain(&node{line: item.line, path: join(item.path, "PrimaryKey")}, "missing; an export leaves keys out unless asked for them, and openssl rand -base64 32 makes one")
+			r.complain(&node{line: item.line, path: join(item.path, "PrimaryKey")}, "missing; an export leaves keys out unless --with-keys is given; openssl rand -base64 32 makes one")
 		}
 		if rule.Secondary == "" {
 			rule.Secondary = rule.Primary // a random one would be another at every start

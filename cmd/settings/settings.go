@@ -58,7 +58,7 @@ const (
 
 // Storage says where and how messages are kept.
 type Storage struct {
-	Data       string        // data directory; made when absent
+	Data       string        // data directory; created if it does not exist
 	Partitions int           // number of partition logs, 1 to 64; fixed when the directory is made. 0: 4, or what the directory has
 	Reserve    int           // bytes of the disk that are kept for the time when it is full; 0: none
 	Low        int           // bytes that are to be free before the disk has little room; 0: the smaller of 5 % of it and 1 GiB
@@ -130,8 +130,6 @@ type Entities struct {
 	Queues []string // names of queues that get the cloud's default properties, unless the file describes them
 	// Put is what both come to, in an order in which it can be put: filled in by Load.
 	Put []engine.PutEntity
-	// Warnings say, with file and line, what of it is kept but not carried out yet. For the log at start.
-	Warnings []string
 
 	where map[string]string // by lower-case path: what asked for the entity
 }

@@ -152,8 +152,8 @@ LEDGERBUS_LOG_LEVEL: "loud" is not one of debug, info, warn, error
 --listen: "127.0.0.1:1/": after the slash there must be any, tls or plain
 --listen: "127.0.0.1:2" is listed twice`},
 	{name: "half a certificate", flags: map[string][]string{"tls.certificate-file": {"c.pem"}},
-		want: `--tls-certificate-file: tls.certificate-file and tls.key-file are needed, both`},
-	{name: "files announced", file: "tls: files\n", want: `%[1]s:1: tls: tls.certificate-file and tls.key-file are needed, both`},
+		want: `--tls-certificate-file: both tls.certificate-file and tls.key-file are needed`},
+	{name: "files announced", file: "tls: files\n", want: `%[1]s:1: tls: both tls.certificate-file and tls.key-file are needed`},
 	{name: "key others may read", file: "tls:\n  certificate-file: c.pem\n  key-file: %[2]s\n",
 		want: "%[1]s:3: tls.key-file: %[2]s holds keys and others may read it (mode 0640); chmod 600 it"},
 	{name: "no TLS, but files", flags: map[string][]string{"tls": {"off"}}, env: []string{"LEDGERBUS_TLS_KEY_FILE", "k.pem"},
@@ -166,7 +166,7 @@ LEDGERBUS_LOG_LEVEL: "loud" is not one of debug, info, warn, error
 	{name: "production without keys", flags: map[string][]string{"mode": {"production"}},
 		want: "access-rules: production mode needs at least one rule with a key of its own, in the config file (ledgerbus init makes one) or in LEDGERBUS_ACCESS_RULES"},
 	{name: "production with the known key", flags: map[string][]string{"mode": {"production"}}, env: []string{"LEDGERBUS_ACCESS_RULES", `[{name: a, rights: [Manage], primary-key: SAS_KEY_VALUE}]`},
-		want: "LEDGERBUS_ACCESS_RULES: access-rules: the emulator's well-known key is for development mode only; ledgerbus init makes a file with one of your own"},
+		want: "LEDGERBUS_ACCESS_RULES: access-rules: the emulator's well-known key is for development mode only; ledgerbus init makes a file with a key of your own"},
 	{name: "rules", mode: 0o600, file: "access-rules:\n- name: a\n  rights: [Fly]\n  primary-key: k\n  colour: red\n- rights: []\n- name: a\n  rights: [Send]\n  primary-key-file: /nonexistent\n",
 		want: `%[1]s:3: access-rules[0].rights: each must be one of Manage, Send, Listen, ReadHistory, ReadBodies
 %[1]s:5: access-rules[0].colour: unknown key
@@ -334,7 +334,7 @@ func TestAcceptClockIsAFlag(t *testing.T) {
 		"--clock-max-gap":        {Flags: map[string][]string{"clock-max-gap": {"59m"}}},
 		"LEDGERBUS_REASON":       {Flags: map[string][]string{"accept-clock": {"log"}}, Env: environment("LEDGERBUS_REASON", "x")},
 		"goes with":              {Flags: map[string][]string{"reason": {"x"}}},
-		"not one line":           {Flags: map[string][]string{"accept-clock": {"log"}, "reason": {"two\nlines"}}},
+		"must be one line":       {Flags: map[string][]string{"accept-clock": {"log"}, "reason": {"two\nlines"}}},
 	} {
 		if _, err := Load(from); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v; want err != nil && strings.Contains(err.Error(), want)", want, err)

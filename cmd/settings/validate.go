@@ -54,7 +54,7 @@ func (l *loader) checkAccess() {
 				accessRules, Word{Name: accessRules}.Variable())
 		}
 		if s.DevelopmentKey() {
-			l.problems.add(where, "%s: the emulator's well-known key is for development mode only; ledgerbus init makes a file with one of your own", accessRules)
+			l.problems.add(where, "%s: the emulator's well-known key is for development mode only; ledgerbus init makes a file with a key of your own", accessRules)
 		}
 	}
 	if where != "" && len(s.Access) == 0 {
@@ -92,7 +92,7 @@ func (l *loader) checkIdentity() {
 			l.problems.add(where, "must be an https URL: whoever can change what an http one answers can sign tokens")
 		}
 		if len(id.Audiences) == 0 || slices.Contains(id.Audiences, "") {
-			l.problems.add(cmp.Or(l.origin["jwt.audience"], where), "jwt.issuer needs at least one jwt.audience, else tokens made for others would be good here")
+			l.problems.add(cmp.Or(l.origin["jwt.audience"], where), "jwt.issuer needs at least one jwt.audience, else tokens made for other services would be accepted")
 		}
 	}
 	if id.AnyBearer {
@@ -130,7 +130,7 @@ func (l *loader) checkTLS() {
 	switch t.From {
 	case TLSFiles:
 		if t.CertificateFile == "" || t.KeyFile == "" {
-			l.problems.add(cmp.Or(where, given), "tls.certificate-file and tls.key-file are needed, both")
+			l.problems.add(cmp.Or(where, given), "both tls.certificate-file and tls.key-file are needed")
 			return
 		}
 		if err := CheckPrivate(t.KeyFile); err != nil {
@@ -273,7 +273,7 @@ func (l *loader) checkEntities() {
 	if problems := (Problems)(nil); errors.As(err, &problems) {
 		l.problems = append(l.problems, problems...)
 	} else if file != nil {
-		s.Entities.Put, s.Entities.Warnings, s.Entities.where = file.put, file.warnings, file.where
+		s.Entities.Put, s.Entities.where = file.put, file.where
 	}
 	for _, name := range s.Entities.Queues {
 		path, err := cleanPath(event.Queue, name)

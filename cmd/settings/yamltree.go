@@ -43,7 +43,7 @@ type yamlTree struct{ left int } // values that may still come
 // value turns a node into ours. The line is that of an error.
 func (t *yamlTree) value(y *yaml.Node, path string, depth int) (n *node, line int, err error) {
 	if t.left--; t.left < 0 {
-		return nil, y.Line, fmt.Errorf("more than %d values come from aliases, each counted every time", maxAliased)
+		return nil, y.Line, fmt.Errorf("aliases expand to more than %d values", maxAliased)
 	}
 	if depth > maxJSONDepth {
 		return nil, y.Line, fmt.Errorf("nested deeper than %d levels", maxJSONDepth)

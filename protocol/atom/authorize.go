@@ -20,7 +20,7 @@ func (r *request) authenticate() error {
 	case errors.Is(err, caller.ErrNoToken):
 		return refuse(http.StatusUnauthorized, 0, "MissingToken: The authorization header was not found.")
 	case errors.Is(err, caller.ErrAddress):
-		return refuse(http.StatusTooManyRequests, 0, "Too many tokens of this address were bad; try again in a minute.")
+		return refuse(http.StatusTooManyRequests, 0, "Too many tokens from this address were invalid; try again in a minute.")
 	case err != nil:
 		return unverified(err)
 	}
@@ -45,7 +45,7 @@ func unverified(err error) error {
 	case errors.Is(err, access.ErrMalformed):
 		return refuse(status, 40105, "MalformedToken: The token cannot be read; a claim is empty or missing.")
 	case errors.Is(err, access.ErrSignature):
-		return refuse(status, 40103, "InvalidSignature: The token is of an unknown key or badly signed.")
+		return refuse(status, 40103, "InvalidSignature: The token is signed with an unknown key, or its signature is wrong.")
 	}
 	return refuse(status, 40100, "Unauthorized: Tokens of this kind are not accepted.")
 }

@@ -98,14 +98,14 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 // paths there are (reliability.md S21).
 func (r *request) answer(w http.ResponseWriter) error {
 	if !r.h.knownHost(r.Host) {
-		return refuse(http.StatusMisdirectedRequest, 0, "The host name is not known here: the setting hosts has those that are.")
+		return refuse(http.StatusMisdirectedRequest, 0, "The host name is not one of this broker's; the setting hosts lists those that are.")
 	}
 	r.route = parseRoute(r.URL.Path)
 	if err := r.authenticate(); err != nil {
 		return err
 	}
 	if !r.route.isClean() {
-		return badRequest("The path of the request has an empty segment, dots for a name or at its end, or a character that no name has.")
+		return badRequest("The path of the request has an empty segment, a segment of dots, a dot at its end, or a character that no name can have.")
 	}
 	serve, err := r.method()
 	if err != nil {
@@ -132,7 +132,7 @@ func (r *request) acceptable() error {
 	var ok bool
 	r.version, ok = document.ParseVersion(q.Get("api-version"))
 	if root := r.route.path == "" && r.Method == http.MethodGet && !q.Has("api-version"); !ok && !root { // nothing that a version changes is at the root
-		return badRequest("The api-version in the query of the request is missing or is not a year and a month.")
+		return badRequest("The api-version in the query of the request is missing or is not a year and a month, such as 2021-05.")
 	}
 	if r.Method == http.MethodGet {
 		return nil
@@ -146,7 +146,7 @@ func (r *request) acceptable() error {
 	}
 	for _, text := range r.Header.Values("Content-Type") { // old tools send none
 		if !isXML(text) {
-			return refuse(http.StatusUnsupportedMediaType, 40000, "The Content-Type of the request is not one of XML, such as application/atom+xml.")
+			return refuse(http.StatusUnsupportedMediaType, 40000, "The Content-Type of the request is not an XML type, such as application/atom+xml.")
 		}
 	}
 	return nil
@@ -219,7 +219,7 @@ func (r *request) body(w http.ResponseWriter) (*document.Entry, error) {
 	case errors.As(err, &value):
 		return nil, badRequest("%s", value.Text)
 	case err != nil:
-		return nil, badRequest("The body of the request is not a document that can be read here: %s.", caller.Clip(err.Error(), maxShown))
+		return nil, badRequest("The body of the request cannot be read as a document: %s.", caller.Clip(err.Error(), maxShown))
 	case doc.Entry == nil:
 		return nil, badRequest("The body of the request is not an entry.")
 	}

@@ -44,7 +44,7 @@ func TestReasonsThatCannotBe(t *testing.T) {
 	a := newAPI(t)
 	n := len(a.fake.whys)
 	for reason, text := range map[string]string{
-		strings.Repeat("x", event.MaxReason+1): "The reason has 1025 bytes; at most 1024 are kept.", "\xff": "The reason is not one line of UTF-8.",
+		strings.Repeat("x", event.MaxReason+1): "The reason has 1025 bytes; at most 1024 are allowed.", "\xff": "The reason must be one line of UTF-8.",
 	} {
 		a.put("/q", queue(""), caller.ReasonHeader, reason).is(400, text)
 		a.delete("/q", caller.ReasonHeader, reason).is(400, text)

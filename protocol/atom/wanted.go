@@ -139,7 +139,7 @@ func (w *wanted) maySend(header, target string) error {
 			return nil
 		}
 	}
-	return refuse(http.StatusUnauthorized, 40100, "Unauthorized: The right to send to '%s' is needed in the header %s.", target, header)
+	return refuse(http.StatusUnauthorized, 40100, "Unauthorized: A token with the right to send to '%s' is needed in the header %s.", target, header)
 }
 
 // forwardTarget reads a target of forwarding: how it is shown, which is with scheme and host in lower case and the path as

@@ -139,7 +139,7 @@ func (c *call) read() (err error) {
 	}
 	// A page of another origin can make a browser send a body of other types without asking.
 	if name, _, err := mime.ParseMediaType(c.Header.Get("Content-Type")); err != nil || name != wire.ContentType {
-		return refuse(http.StatusUnsupportedMediaType, "The Content-Type of a body has to be %s.", wire.ContentType)
+		return refuse(http.StatusUnsupportedMediaType, "The Content-Type of a body must be %s.", wire.ContentType)
 	}
 	return nil
 }

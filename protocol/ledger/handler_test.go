@@ -336,7 +336,7 @@ func TestBodies(t *testing.T) {
 		{``, []string{"Content-Type", ""}, 200, "", ""},
 		{``, []string{caller.ReasonHeader, strings.Repeat("x", event.MaxReason)}, 200, "", ""},
 		{``, []string{caller.ReasonHeader, strings.Repeat("x", event.MaxReason+1)}, 400, "invalid", "The reason has 1025 bytes"},
-		{``, []string{caller.ReasonHeader, "a\tb"}, 400, "invalid", "not one line"},
+		{``, []string{caller.ReasonHeader, "a\tb"}, 400, "invalid", "must be one line"},
 	} {
 		a := newAPI(t)
 		w := a.do("POST", path, c.body, c.headers...)

@@ -41,12 +41,12 @@ func TestHistoryPolicies(t *testing.T) {
 	a.is(a.do("POST", path, `{"pattern":"orders/eu","undo":"7d"}`), namespace+`{"pattern":"orders/eu","undo":"7d"},{"pattern":"Orders/*","events":"36h","bodies":"none"}]}`)
 	a.is(a.do("POST", gone, `{"pattern":"orders/EU"}`), namespace+`{"pattern":"Orders/*","events":"36h","bodies":"none"}]}`)
 	for body, fragment := range map[string]string{
-		``: "pattern is empty", `{"pattern":"","events":"7d"}`: "pattern is empty", `{"pattern":"a"}`: "says nothing", `{"pattern":"a","events":"soon"}`: "retention events",
-		`{"pattern":"a b","events":"7d"}`: "no path has", `{"pattern":"a","share":3}`: "unknown field", `{"pattern":"a","undo":"0s"}`: "from 1ms",
+		``: "pattern is empty", `{"pattern":"","events":"7d"}`: "pattern is empty", `{"pattern":"a"}`: "is empty", `{"pattern":"a","events":"soon"}`: "retention events",
+		`{"pattern":"a b","events":"7d"}`: "no path can", `{"pattern":"a","share":3}`: "unknown field", `{"pattern":"a","undo":"0s"}`: "from 1ms",
 	} {
 		a.refused(a.do("POST", path, body), 400, "invalid", fragment)
 	}
-	a.refused(a.do("POST", gone, `{"pattern":"orders/eu"}`), 404, "not-found", "Nothing is said")
+	a.refused(a.do("POST", gone, `{"pattern":"orders/eu"}`), 404, "not-found", "There is no history policy")
 	a.fake.fail = engine.Refuse(engine.Busy, "The server is busy.")
 	a.refused(a.do("POST", path, `{"pattern":"a","undo":"7d"}`), 503, "busy", "busy")
 }

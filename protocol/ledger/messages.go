@@ -17,7 +17,7 @@ func (c *call) eraseMessage() (any, error) {
 		return nil, err
 	}
 	if what.Entity == "" || what.Sequence <= 0 {
-		return nil, refuse(http.StatusBadRequest, "Which message? The body has to have entity and sequence.")
+		return nil, refuse(http.StatusBadRequest, "Which message? The body must have entity and sequence.")
 	}
 	c.takes(eraseTime)
 	out, err := c.h.Erasures.EraseBody(c.Context(), what.Entity, event.SequenceNumber(what.Sequence), c.origin(), c.why)

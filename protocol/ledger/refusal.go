@@ -49,9 +49,9 @@ func unverified(err error) *refusal {
 	const status = http.StatusUnauthorized
 	switch {
 	case errors.Is(err, caller.ErrNoToken):
-		return refuse(status, "The request has no Authorization: a shared access signature of a rule with the right Manage, or a bearer token.")
+		return refuse(status, "The request has no Authorization header: it needs a shared access signature of a rule with the right Manage, or a bearer token.")
 	case errors.Is(err, caller.ErrAddress):
-		return refuse(http.StatusTooManyRequests, "Too many tokens of this address were bad; try again in a minute.")
+		return refuse(http.StatusTooManyRequests, "Too many tokens from this address were invalid; try again in a minute.")
 	case errors.Is(err, access.ErrExpired):
 		return refuse(status, "The token has expired.")
 	case errors.Is(err, access.ErrScope):
@@ -59,7 +59,7 @@ func unverified(err error) *refusal {
 	case errors.Is(err, access.ErrMalformed):
 		return refuse(status, "The token cannot be read.")
 	case errors.Is(err, access.ErrSignature):
-		return refuse(status, "The token is of an unknown key or badly signed.")
+		return refuse(status, "The token is signed with an unknown key, or its signature is wrong.")
 	}
 	return refuse(status, "Tokens of this kind are not accepted.")
 }

@@ -190,7 +190,7 @@ func withList(object, name string, list any) string {
 func (s *Server) checkHost(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c, ok := r.Context().Value(requestKey{}).(*request); ok && isLoopback(c.LocalAddr()) && !s.isOurs(r.Host) {
-			http.Error(w, "The host name is not known here: the setting hosts has those that are.", http.StatusMisdirectedRequest)
+			http.Error(w, "The host name is not one of this broker's; the setting hosts lists those that are.", http.StatusMisdirectedRequest)
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -16,7 +16,7 @@ func (l *link) entityChanged(change *engine.Change) {
 	switch {
 	case !concerns(change, l):
 	case change.Entity == nil:
-		l.end(amqp.CondDetachForced, fmt.Sprintf("The link '%s' is force detached by the broker: a part of the messaging entity that was not available is there again.", l.name))
+		l.end(amqp.CondDetachForced, fmt.Sprintf("The link '%s' is force detached by the broker: a part of the messaging entity that was not available is available again.", l.name))
 	case change.Deleted:
 		at := l.at
 		if l.transfer.endsAt(change.Entity) {

@@ -14,7 +14,7 @@ import (
 const (
 	distributedText = "Distributed transactions (a declare with a global-id) are not implemented."
 	unfinishedText  = "The transaction was discharged while a delivery in it was not finished. It is rolled back."
-	rolledBackText  = "The transaction is rolled back, for one of its operations was refused."
+	rolledBackText  = "The transaction is rolled back because one of its operations was refused."
 	outcomeText     = "It is unknown whether the transaction was committed, because the partition stopped."
 	notDeclaredText = "Transaction hasn't been declared yet, or has already been discharged"
 )

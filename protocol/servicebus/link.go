@@ -49,7 +49,7 @@ func (s *session) attach(a *amqp.Attach) {
 		return
 	}
 	if c.links.detached >= c.allowed.detached() {
-		s.end(amqp.CondResourceLimit, "Too many links that have been detached wait for the peer's detach.")
+		s.end(amqp.CondResourceLimit, "Too many detached links wait for the peer's detach.")
 		return
 	}
 	l := &link{s: s, c: c, name: a.Name, handle: a.Handle, active: c.now}

@@ -71,7 +71,7 @@ func (about concern) absent(t engine.Target) string {
 	return ""
 }
 
-const notInsideText = "The operation cannot be part of a transaction: it is about the entity, or about messages that nobody holds."
+const notInsideText = "The operation cannot be part of a transaction: it concerns the entity, or messages that nobody has locked."
 
 // keyAssociatedLink names, in a request, the link of the connection on whose behalf it is made.
 const keyAssociatedLink = "associated-link-name"

@@ -90,7 +90,7 @@ func (s *session) frame(p amqp.Performative, payload []byte) {
 			s.gone()
 		case *amqp.Transfer:
 			if s.unasked++; s.unasked > s.mostUnasked() {
-				s.c.protocolFault(amqp.CondNotAllowed, "The session has ended, and transfers go on.")
+				s.c.protocolFault(amqp.CondNotAllowed, "Transfers keep coming after the session has ended.")
 			}
 		}
 		return
@@ -164,7 +164,7 @@ func (s *session) transfer(t *amqp.Transfer, payload []byte) {
 	}
 	if s.advertised == 0 && !mutant.On(mutant.WindowIgnored) {
 		if s.unasked++; s.unasked > s.mostUnasked() {
-			s.end(amqp.CondWindowViolation, "The session's incoming window is closed, and transfers go on.")
+			s.end(amqp.CondWindowViolation, "Transfers keep coming although the session's incoming window is closed.")
 			return
 		}
 	}

@@ -55,10 +55,10 @@ const (
 // Texts that refuse operations in a transaction.
 const (
 	spanText     = "Local transactions cannot span multiple top-level entities such as queue or topic."
-	failedText   = "The transaction has failed, for one of its operations was refused. It can only be rolled back."
+	failedText   = "The transaction has failed because one of its operations was refused. It can only be rolled back."
 	tooManyText  = "Too many transactions are open on the connection."
-	tooLargeText = "Too much is staged in transactions that are open."
-	noPartText   = "What is sent here cannot be part of a transaction."
+	tooLargeText = "The open transactions take too many bytes."
+	noPartText   = "Messages sent on this link cannot be part of a transaction."
 )
 
 func newTransactions(c *conn) transactions {

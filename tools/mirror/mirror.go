@@ -278,7 +278,7 @@ func (t *taking) head(h Head) (err error) {
 		return err
 	}
 	text := fmt.Appendf(nil, `{"Partition":%d,"LSN":%d,"Time":%q,"Event":%q,"From":%d,"To":%d}`, p.id, p.next, m.o.Now().UTC().Format("2006-01-02T15:04:05.000Z"), Gap, p.next, h.First)
-	fmt.Fprintf(m.o.Notes, "partition %d: what stood from LSN %d to %d was given back before it was mirrored: the mirror has an entry that says so\n", p.id, p.next, h.First)
+	fmt.Fprintf(m.o.Notes, "partition %d: the log from LSN %d to %d was removed before it was mirrored; an entry in the mirror says so\n", p.id, p.next, h.First)
 	p.skip, t.at = 0, h.First
 	return t.put(text)
 }

@@ -213,8 +213,8 @@ func TestGap(t *testing.T) {
 	if got := entries(t, dir, 0); !slices.Equal(got, append(want, kept...)) {
 		t.Errorf("%q; want slices.Equal(got, append(want, kept...))", got[had:])
 	}
-	if strings.Count(said.String(), "was given back before it was mirrored") != 2 { // of two partitions
-		t.Errorf(`%q; want strings.Count(said.String(), "was given back before it was mirrored") == 2`, said.String())
+	if strings.Count(said.String(), "was removed before it was mirrored") != 2 { // of two partitions
+		t.Errorf(`%q; want strings.Count(said.String(), "was removed before it was mirrored") == 2`, said.String())
 	}
 }
 
