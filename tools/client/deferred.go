@@ -54,7 +54,7 @@ func messagesOf(op string, answer map[string]any) ([]*amqp.Message, error) {
 	for _, item := range items {
 		encoded, ok := entry(item, "message").([]byte)
 		if !ok {
-			return nil, &Error{Op: op, Text: "the answer holds something that is no message"}
+			return nil, &Error{Op: op, Text: "the answer holds something that is not a message"}
 		}
 		m := new(amqp.Message)
 		if err := m.UnmarshalBinary(encoded); err != nil {

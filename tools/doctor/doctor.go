@@ -113,7 +113,7 @@ func (e *examination) permissions(context.Context) error {
 	case err != nil:
 		return e.found("permissions", Bad, "run this as the user that the broker runs as", "%v", err)
 	case links.count > 0:
-		return e.found("permissions", Bad, "put the files themselves in their place: a start refuses the directory", "%s: symbolic links", links.String())
+		return e.found("permissions", Bad, "replace them by the files themselves: a start refuses the directory", "%s: symbolic links", links.String())
 	case open.count > 0:
 		return e.found("permissions", Warning, "a start makes it private; until then: chmod -R go-rwx "+e.dir, "others may read %s", open.String())
 	}
@@ -197,7 +197,7 @@ func (e *examination) log(context.Context) error {
 	case err != nil:
 		return err
 	case report.Places > 0:
-		err = e.found("replay", Bad, "", "what of the log is good was replayed; %d partitions are refused", len(report.Refused))
+		err = e.found("replay", Bad, "", "the good part of the log was replayed; %d partitions are refused", len(report.Refused))
 	case len(report.Discarded) > 0:
 		err = e.found("replay", Warning, "the next start replays more, and makes new ones", "%d records were replayed, and %s; %d stored states or notes cannot be used: %s", report.Records, told(report.States), len(report.Discarded), report.Discarded[0].Reason)
 	default:

@@ -41,7 +41,7 @@ type Part struct {
 const TablesVersion = 1
 
 // ErrNotEmpty: the directory has something in it, perhaps an export that was broken off. Nothing was written.
-var ErrNotEmpty = errors.New("is not empty: an export is not added to another, nor one gone on with that was broken off")
+var ErrNotEmpty = errors.New("is not empty: an export needs an empty directory; remove one that was interrupted, and begin again")
 
 // Export writes the tables of a source. tell gets notes about what is not in them. It fails with [ErrNotEmpty] if the directory has something in it. After
 // any other error the files keep the names that they have while they are written, and there is no export.json.

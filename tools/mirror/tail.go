@@ -32,13 +32,13 @@ type place struct {
 // placeOf reads an entry. One that is cut off, or was not written, such as zeros, is an error.
 func placeOf(entry []byte) (p place, err error) {
 	if len(entry) == 0 || entry[0] != '{' || !json.Valid(entry) {
-		return p, errors.New("no JSON object")
+		return p, errors.New("not a JSON object")
 	}
 	if err := json.Unmarshal(entry, &p); err != nil {
 		return p, err
 	}
 	if p.Partition == nil || p.Event == "" {
-		return p, errors.New("no event of a partition")
+		return p, errors.New("not an event of a partition")
 	}
 	return p, nil
 }
@@ -86,7 +86,7 @@ func repair(dir string, partition int) (cut int64, err error) {
 		return 0, nil
 	}
 	if whole(data[good:], partition) { // nothing that was only begun has whole entries behind it
-		return 0, fmt.Errorf("%s is damaged at byte %d, with entries behind it: keep it for evidence, and mirror into another directory", last, good)
+		return 0, fmt.Errorf("%s is damaged at byte %d, with entries after it: keep it for evidence, and mirror into another directory", last, good)
 	}
 	f, err := os.OpenFile(last, os.O_WRONLY, 0)
 	if err != nil {
