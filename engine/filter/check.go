@@ -47,7 +47,7 @@ func compile(r *event.Rule) (compiled, *Error) {
 	case event.CorrelationFilter:
 		c.test, err = newTest(f)
 	default:
-		err = &Error{Part: "filter", Text: "it is of no kind that there is"}
+		err = &Error{Part: "filter", Text: "its kind is unknown"}
 	}
 	if err == nil && r.Action.Text != "" {
 		if err = checkText("action", r.Action.Text, r.Action.Parameters); err == nil {

@@ -141,15 +141,15 @@ func TestRefusedCorrelation(t *testing.T) {
 	refused(t, rule(event.Filter{Conditions: []event.Condition{{Field: 9}}}), 0, "a field that correlation filters do not have")
 	refused(t, rule(event.Filter{Conditions: []event.Condition{{}}}), 0, "a field that correlation filters do not have")
 	refused(t, rule(event.Filter{Properties: []event.Property{{Name: "a"}}}), 0, "no simple value")
-	refused(t, event.Rule{Name: "r"}, 0, "of no kind")
+	refused(t, event.Rule{Name: "r"}, 0, "its kind is unknown")
 	r := rule(event.Filter{Conditions: []event.Condition{{Field: event.FieldLabel}}})
 	if err := Check(&r); err != nil {
 		t.Error(err)
 	}
 	var e *Error
 	r = event.Rule{}
-	if err := Check(&r); !errors.As(err, &e) || err.Error() != "filter: it is of no kind that there is" {
-		t.Errorf(`%+v; want errors.As(err, &e) && err.Error() == "filter: it is of no kind that there is"`, err)
+	if err := Check(&r); !errors.As(err, &e) || err.Error() != "filter: its kind is unknown" {
+		t.Errorf(`%+v; want errors.As(err, &e) && err.Error() == "filter: its kind is unknown"`, err)
 	}
 }
 

@@ -147,7 +147,7 @@ func (b *backup) mark(ctx context.Context, by *engine.Origin, why event.ReasonGi
 			return engine.ErrUnknown
 		}
 	}
-	return engine.Refuse(engine.Busy, "The partitions did not come together for a mark within %v, %d times. A disk may be slow.", markTime, markAttempts)
+	return engine.Refuse(engine.Busy, "The partitions did not reach a common moment for the backup within %v, in %d attempts. A disk may be slow.", markTime, markAttempts)
 }
 
 // try is one attempt. It reports whether all loops wrote their mark while all stood still.
@@ -185,7 +185,7 @@ func (b *backup) try(ctx context.Context, by *engine.Origin, why event.ReasonGiv
 	}
 	switch {
 	case offered < loops:
-		return false, engine.Refuse(engine.Busy, "Partition %d does not serve: a copy without it would not be whole.", offered)
+		return false, engine.Refuse(engine.Busy, "Partition %d does not serve: a copy without it would be incomplete.", offered)
 	case err != nil:
 		return false, fmt.Errorf("engine: the marks of a backup: %w", err)
 	case !met:
@@ -221,7 +221,7 @@ func (b *backup) Files(ctx context.Context, put func(name string, size int64, co
 		return put(c.Name, c.Size, c.Contents)
 	})
 	if err != nil {
-		b.n.logger.Warn("a backup has come to no end", "id", b.id, "err", err)
+		b.n.logger.Warn("a backup did not finish", "id", b.id, "err", err)
 		return err
 	}
 	b.n.logger.Info("a backup has been read", "id", b.id)

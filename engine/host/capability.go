@@ -22,8 +22,8 @@ func (c *capabilities) beforeFirst(capability string, refuse func(*engine.Error)
 	}
 	if c.use != nil {
 		if err := c.use(capability); err != nil {
-			c.logger.Error("the data directory cannot be marked for what is asked for the first time; it is refused", "capability", capability, "error", err)
-			refuse(engine.Refuse(engine.Busy, "The broker cannot do this now: its data directory cannot be marked for it."))
+			c.logger.Error("a request that needs a new capability is refused: the data directory cannot be marked with it", "capability", capability, "error", err)
+			refuse(engine.Refuse(engine.Busy, "The broker cannot do this now: the data directory cannot be marked as needing it. The broker's log says why."))
 			return
 		}
 	}

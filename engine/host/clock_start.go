@@ -229,7 +229,7 @@ func (n *Namespace) tellClock(s ClockStart, r ClockRules, wall time.Time) (notic
 		}
 	}
 	if !needed {
-		n.logger.Warn("accept-clock is given and the clock needs no accepting: take it away, or it is in force when the clock goes wrong")
+		n.logger.Warn("accept-clock is given although the clock needs no accepting: remove it, or it takes effect when the clock goes wrong")
 		notices = append(notices, "accept-clock is given and was not needed: it would be in force when the clock goes wrong.")
 	}
 	return notices

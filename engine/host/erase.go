@@ -64,7 +64,7 @@ type erasure struct {
 }
 
 func noMessage(entity string, message event.SequenceNumber) error {
-	return engine.Refuse(engine.NotFound, "The log knows no body of a message %d in %s.", message, entity)
+	return engine.Refuse(engine.NotFound, "The log has no body of a message %d in %s.", message, entity)
 }
 
 // find looks for the body in history.
@@ -148,11 +148,11 @@ func (e *erasure) gone() (bool, error) {
 func (e *erasure) free(ctx context.Context) error {
 	return e.n.durable(ctx, e.id, func(s *index.Snapshot, _ []event.Blob) error {
 		if _, waits := s.Message(e.slice, e.message); waits {
-			return engine.Refuse(engine.NotAllowed, "Message %d waits still: receive and complete it, or delete it, first.", e.message)
+			return engine.Refuse(engine.NotAllowed, "Message %d is still waiting: first receive and complete it, or delete it.", e.message)
 		}
 		for b := range s.Blobs() {
 			if b.Position == e.body.Position {
-				return engine.Refuse(engine.NotAllowed, "The body of message %d is that of copies in other subscriptions, which wait still.", e.message)
+				return engine.Refuse(engine.NotAllowed, "The body of message %d is shared with copies in other subscriptions that are still waiting.", e.message)
 			}
 		}
 		return nil
@@ -166,8 +166,8 @@ func (e *erasure) erase(ctx context.Context, by *engine.Origin, why event.Reason
 		return err
 	}
 	if err := e.n.store.Use(log.Erasures); err != nil {
-		e.n.logger.Error("the data directory cannot be marked for what is asked for the first time", "capability", log.Erasures, "error", err)
-		return engine.Refuse(engine.Busy, "The broker cannot do this now: its data directory cannot be marked for it.")
+		e.n.logger.Error("a request that needs a new capability is refused: the data directory cannot be marked with it", "capability", log.Erasures, "error", err)
+		return engine.Refuse(engine.Busy, "The broker cannot do this now: the data directory cannot be marked as needing it. The broker's log says why.")
 	}
 	fact := &event.BodyErased{Envelope: event.Envelope{Slice: e.slice}, Sequence: e.message, Position: e.body.Position, Size: e.body.Size}
 	if _, err := e.n.ask(ctx, e.id, &engine.Note{Fact: fact, Origin: by, Why: why}); err != nil {

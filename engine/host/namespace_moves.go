@@ -115,7 +115,7 @@ func (a *admin) orderAll(logger *slog.Logger) error {
 	}
 	if !a.moved {
 		for _, e := range all {
-			logger.Warn("the entity was told to forward when nothing was carried out: from now on its messages move", "entity", e.Path,
+			logger.Warn("ForwardTo was set when the broker did not forward yet: from now on the messages of the entity move", "entity", e.Path,
 				"ForwardTo", e.Properties.ForwardTo, "ForwardDeadLetteredMessagesTo", e.Properties.ForwardDeadLetteredMessagesTo)
 		}
 	}
