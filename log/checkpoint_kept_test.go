@@ -2,12 +2,13 @@ package log_test
 
 import (
 	"errors"
-	"fmt"
 	"testing"
 
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/test/faultfs"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // Checkpoints are kept with the log (decision 54): no more than a tenth of it, the newest two in any case, the others spread over all of it, and a start
@@ -61,8 +62,8 @@ func TestCheckpointsAreKept(t *testing.T) {
 		if err := w.open(); err != nil {
 			t.Fatal(err)
 		}
-		if now := w.part.Checkpoints(); fmt.Sprint(now) != fmt.Sprint(list) {
-			t.Errorf("a start after %v has %v, not %v", mode, now, list)
+		if now := w.part.Checkpoints(); !cmp.Equal(now, list) {
+			t.Errorf("checkpoints of a start after %v\n%s", mode, cmp.Diff(list, now))
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
@@ -196,7 +197,7 @@ func (h *hand) heard() (out []string) {
 
 func (h *hand) hears(want ...string) {
 	h.t.Helper()
-	if got := h.heard(); fmt.Sprint(got) != fmt.Sprint(want) {
+	if got := h.heard(); !slices.Equal(got, want) {
 		h.t.Fatalf("heard %v, want %v", got, want)
 	}
 }

@@ -2,13 +2,13 @@ package amqp
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"math"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 type sampleMessage struct {
@@ -70,7 +70,7 @@ func checkSections(t *testing.T, b []byte, s Sections) {
 		s.Header, s.DeliveryAnnotations, s.MessageAnnotations, s.Properties, s.ApplicationProperties, s.Body, s.Footer,
 	}
 	as := slices.Clone(spans) // as they were sent
-	slices.SortStableFunc(as, func(p, q Span) int { return cmp.Compare(p.Start, q.Start) })
+	slices.SortStableFunc(as, func(p, q Span) int { return int(p.Start) - int(q.Start) })
 	var all []byte
 	for _, p := range as {
 		all = append(all, p.Of(b)...)
@@ -124,8 +124,8 @@ func checkHeaderAndProperties(t *testing.T, header, properties []byte) {
 	}
 	encoded := AppendProperties(nil, &p)
 	again, err := DecodeProperties(encoded)
-	if err != nil || !reflect.DeepEqual(again, p) {
-		t.Fatalf("properties %+v became %+v, %v", p, again, err)
+	if err != nil || !cmp.Equal(again, p) {
+		t.Fatalf("properties encoded and decoded again: %v\n%s", err, cmp.Diff(p, again))
 	}
 	for i := range 13 {
 		raw, ok := PropertiesField(properties, i)
@@ -344,13 +344,13 @@ func TestHeaderAndProperties(t *testing.T) {
 		t.Errorf("%+v, %v; want h == sampleHeader", h, err)
 	}
 	p, err := DecodeProperties(AppendProperties(nil, &sampleProperties))
-	if err != nil || !reflect.DeepEqual(p, sampleProperties) {
-		t.Errorf("%+v, %v", p, err)
+	if err != nil || !cmp.Equal(p, sampleProperties) {
+		t.Errorf("properties encoded and decoded again: %v\n%s", err, cmp.Diff(sampleProperties, p))
 	}
 	for _, id := range []any{"x", "", uint64(0), uint64(math.MaxUint64), sampleUUID, []byte{}, []byte("b"), nil} {
 		p, err := DecodeProperties(AppendProperties(nil, &Properties{MessageID: id, CorrelationID: id}))
-		if err != nil || !reflect.DeepEqual(p.MessageID, id) || !reflect.DeepEqual(p.CorrelationID, id) {
-			t.Errorf("%T: %+v, %v", id, p, err)
+		if err != nil || !cmp.Equal(p.MessageID, id) || !cmp.Equal(p.CorrelationID, id) {
+			t.Errorf("%T: %+v, %v; want %v as message-id and correlation-id", id, p, err, id)
 		}
 	}
 	all := fieldsOf(t, AppendProperties(nil, &sampleProperties))
@@ -397,8 +397,8 @@ func TestMapEntries(t *testing.T) {
 			keys = append(keys, string(k))
 			v, _, err := DecodeValue(raw, DefaultLimits)
 			want, _ := m.Get(string(k))
-			if err != nil || !reflect.DeepEqual(v, want) {
-				t.Errorf("%s: %s: %v, %v; want reflect.DeepEqual(v, want)", name, k, v, err)
+			if err != nil || !cmp.Equal(v, want) {
+				t.Errorf("%s: %s: %v, %v; want %v", name, k, v, err, want)
 			}
 		}
 		if got := strings.Join(keys, ""); got != "abc" {
@@ -422,8 +422,8 @@ func TestBatchIteration(t *testing.T) {
 	for m := range DataSections(body) {
 		got = append(got, m)
 	}
-	if !reflect.DeepEqual(got, inner) {
-		t.Errorf("%q; want reflect.DeepEqual(got, inner)", got)
+	if !cmp.Equal(got, inner) {
+		t.Errorf("data sections %q; want %q", got, inner)
 	}
 	for range DataSections(AppendSection(nil, SectionValue, "x")) {
 		t.Error("a value is no data")

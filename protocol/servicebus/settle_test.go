@@ -12,6 +12,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 	"github.com/ledgerbus/ledgerbus/protocol/message"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func (p *peerConn) outcomeLost(id uint32) {
@@ -85,8 +87,8 @@ func (test outcomeTest) again(p *peerConn, settled bool) {
 			case *amqp.Transfer:
 				m = decodeMessage(p, r.payload)
 			case *amqp.Disposition:
-				if f.First != 0 || fmt.Sprint(f.State) != fmt.Sprint(test.answer) {
-					p.Errorf("the answer to %v is %+v, not %v", test.state, f, test.answer)
+				if f.First != 0 || !cmp.Equal(f.State, test.answer) {
+					p.Errorf("the answer to %v begins at %d, want 0, and says\n%s", test.state, f.First, cmp.Diff(test.answer, f.State))
 				}
 			default:
 				p.Fatalf("%+v", r)
