@@ -70,7 +70,8 @@ func (cmd *Send) Elsewhere(served func(PartitionID) bool) (to PartitionID, ok bo
 	if cmd.Others == 0 {
 		return 0, false
 	}
-	var left []uint8
+	var room [event.MaxEntityPartitions]uint8
+	left := room[:0]
 	for at, host := range cmd.Entity.Hosts {
 		if cmd.Others>>at&1 == 1 && served(host) {
 			left = append(left, uint8(at))

@@ -22,13 +22,18 @@ func (c *capabilities) beforeFirst(capability string, refuse func(*engine.Error)
 	}
 	if c.use != nil {
 		if err := c.use(capability); err != nil {
-			c.logger.Error("a request that needs a new capability is refused: the data directory cannot be marked with it", "capability", capability, "error", err)
-			refuse(engine.Refuse(engine.Busy, "The broker cannot do this now: the data directory cannot be marked as needing it. The broker's log says why."))
+			refuse(notMarked(c.logger, capability, err))
 			return
 		}
 	}
 	c.used[capability] = true
 	refuse(nil)
+}
+
+// notMarked refuses what needs a capability that the data directory cannot be marked with, and logs why.
+func notMarked(logger *slog.Logger, capability string, err error) *engine.Error {
+	logger.Error("a request that needs a new capability is refused: the data directory cannot be marked with it", "capability", capability, "error", err)
+	return engine.Refuse(engine.Busy, "The broker cannot do this now: the data directory cannot be marked as needing it. The broker's log says why.")
 }
 
 // beforePut is beforeFirst for an entity that may get several partitions.

@@ -166,8 +166,7 @@ func (e *erasure) erase(ctx context.Context, by *engine.Origin, why event.Reason
 		return err
 	}
 	if err := e.n.store.Use(log.Erasures); err != nil {
-		e.n.logger.Error("a request that needs a new capability is refused: the data directory cannot be marked with it", "capability", log.Erasures, "error", err)
-		return engine.Refuse(engine.Busy, "The broker cannot do this now: the data directory cannot be marked as needing it. The broker's log says why.")
+		return notMarked(e.n.logger, log.Erasures, err)
 	}
 	fact := &event.BodyErased{Envelope: event.Envelope{Slice: e.slice}, Sequence: e.message, Position: e.body.Position, Size: e.body.Size}
 	if _, err := e.n.ask(ctx, e.id, &engine.Note{Fact: fact, Origin: by, Why: why}); err != nil {

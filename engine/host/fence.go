@@ -64,8 +64,7 @@ func (n *Namespace) tellFenced(id engine.PartitionID, cause error) {
 // note puts a fact about partitions into the log of the catalogue.
 func (n *Namespace) note(ctx context.Context, cmd *engine.Note) error {
 	if err := n.store.Use(log.Fences); err != nil {
-		n.logger.Error("a request that needs a new capability is refused: the data directory cannot be marked with it", "capability", log.Fences, "error", err)
-		return engine.Refuse(engine.Busy, "The broker cannot do this now: the data directory cannot be marked as needing it. The broker's log says why.")
+		return notMarked(n.logger, log.Fences, err)
 	}
 	_, err := n.ask(ctx, 0, cmd)
 	return err

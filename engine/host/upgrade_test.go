@@ -1,15 +1,11 @@
 package host
 
 import (
-	"archive/tar"
-	"compress/gzip"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"io"
 	"log/slog"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -25,6 +21,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/index/replay"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/test/archive"
 	"github.com/ledgerbus/ledgerbus/test/faultfs"
 )
 
@@ -123,14 +120,12 @@ func sealOutside(t *testing.T) {
 func upgrade(t *testing.T, shape string) *upgraded {
 	t.Helper()
 	u := &upgraded{t: t, fs: unpack(t, filepath.Join("..", "..", "test", "compatible", "testdata", shape+".tar.gz")), began: time.Now(), said: &words{}}
-	for _, p := range u.logs() {
-		u.newest = max(u.newest, p.Recovery().Newest)
-	}
+	u.eachLog(func(p log.Partition) { u.newest = max(u.newest, p.Recovery().Newest) })
 	return u
 }
 
-// logs opens the directory until the test ends, and returns its logs.
-func (u *upgraded) logs() (list []log.Partition) {
+// eachLog reads the logs of the directory, which no broker has.
+func (u *upgraded) eachLog(look func(log.Partition)) {
 	u.t.Helper()
 	s, err := log.Open(u.t.Context(), upgradeDir, log.Options{FS: u.fs, ReadOnly: true})
 	if err != nil {
@@ -142,9 +137,8 @@ func (u *upgraded) logs() (list []log.Partition) {
 		if err != nil {
 			u.t.Fatal(err)
 		}
-		list = append(list, p)
+		look(p)
 	}
-	return list
 }
 
 // start starts the broker, and what gives its history back.
@@ -218,24 +212,15 @@ func (u *upgraded) end() {
 	for i := range stopped {
 		live = append(live, sha256.Sum256(stopped[i].serves.Load().loop.part.Index().Encode(nil)))
 	}
-	store, err := log.Open(u.t.Context(), upgradeDir, log.Options{FS: u.fs, ReadOnly: true})
-	if err != nil {
-		u.t.Fatal(err)
-	}
-	defer store.Close()
-	for i, id := range store.Partitions() {
-		p, err := store.Open(u.t.Context(), id)
-		if err != nil {
-			u.t.Fatal(err)
-		}
+	u.eachLog(func(p log.Partition) {
 		s := replay.Begin(p)
 		if err := s.Run(u.t.Context(), replay.Watch{}); err != nil {
 			u.t.Fatal(err)
 		}
-		if s.Hash() != live[i] {
-			u.t.Errorf("partition %d: a replay comes to another state than the broker had", id)
+		if s.Hash() != live[p.ID()] {
+			u.t.Errorf("partition %d: a replay comes to another state than the broker had", p.ID())
 		}
-	}
+	})
 }
 
 // deleteOthers deletes all entities but a queue, so that many bodies are of use to nobody once their undo window is over.
@@ -476,38 +461,22 @@ func (u *upgraded) wantHurry(is bool) {
 }
 
 // unpack extracts a directory onto a disk in memory.
-func unpack(t *testing.T, archive string) *faultfs.FS {
+func unpack(t *testing.T, file string) *faultfs.FS {
 	t.Helper()
-	f, err := os.Open(archive)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
 	disk := faultfs.New()
 	for _, id := range []string{"00", "01", "02", "03"} { // directories without a file are not in the archive
 		for _, sub := range []string{"wal", "checkpoints"} {
 			mkdirs(t, disk, path.Join(upgradeDir, "partitions", id, sub))
 		}
 	}
-	for r := tar.NewReader(z); ; {
-		h, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return disk
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		p, err := io.ReadAll(r)
-		name := path.Join(upgradeDir, h.Name)
+	for name, p := range archive.Files(t, file) {
+		name = path.Join(upgradeDir, name)
 		mkdirs(t, disk, path.Dir(name))
-		if err := errors.Join(err, disk.WriteFile(name, p)); err != nil {
+		if err := disk.WriteFile(name, p); err != nil {
 			t.Fatal(err)
 		}
 	}
+	return disk
 }
 
 // mkdirs makes a directory, and those above it.

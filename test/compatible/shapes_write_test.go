@@ -8,7 +8,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"os"
@@ -21,6 +20,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 
+	"github.com/ledgerbus/ledgerbus/test/archive"
 	"github.com/ledgerbus/ledgerbus/tools/client"
 )
 
@@ -204,7 +204,7 @@ func TestWrite(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	note := told{Commit: s.commit, Peeked: s.write(t, binary, data)}
 	dump := command(t, "", binary, "log", "dump", "--output", "json", "--bodies", data)
-	if err := os.WriteFile(archiveName(s.name), archive(t, data, dump), 0o644); err != nil {
+	if err := os.WriteFile(archiveName(s.name), pack(t, data, dump), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(t.TempDir(), "data")
@@ -218,9 +218,9 @@ func archiveName(name string) string { return filepath.Join("testdata", name+".t
 // dumpName is the member of an archive with what the build that wrote the directory says is in its log.
 const dumpName = "dump.json"
 
-// archive packs the files of a data directory that belong to its logs, and the dump of them, but nothing of TLS, whose keys stand
+// pack packs the files of a data directory that belong to its logs, and the dump of them, but nothing of TLS, whose keys stand
 // beside them. The same files make the same archive.
-func archive(t *testing.T, dir string, dump []byte) []byte {
+func pack(t *testing.T, dir string, dump []byte) []byte {
 	t.Helper()
 	files := contents(t, dir)
 	files[filepath.Join(dir, dumpName)] = dump
@@ -258,36 +258,13 @@ func archive(t *testing.T, dir string, dump []byte) []byte {
 // extract unpacks a directory of testdata, and returns the dump that was made of it by the build that wrote it.
 func extract(t *testing.T, name, dir string) (dump []byte) {
 	t.Helper()
-	f, err := os.Open(archiveName(name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for r := tar.NewReader(z); ; {
-		h, err := r.Next()
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		p, err := io.ReadAll(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if h.Name == dumpName {
+	for file, p := range archive.Files(t, archiveName(name)) {
+		if file == dumpName {
 			dump = p
 			continue
 		}
-		path := filepath.Join(dir, filepath.FromSlash(h.Name))
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, p, 0o600); err != nil {
+		path := filepath.Join(dir, filepath.FromSlash(file))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, p, 0o600)); err != nil {
 			t.Fatal(err)
 		}
 	}

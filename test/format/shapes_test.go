@@ -1,13 +1,12 @@
 package format
 
 import (
-	"archive/tar"
-	"compress/gzip"
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/ledgerbus/ledgerbus/test/archive"
 )
 
 // TestShapes: the directories that builds of other times wrote are the same to both readers.
@@ -35,32 +34,9 @@ func TestShapes(t *testing.T) {
 // unpack unpacks an archive of files.
 func unpack(t *testing.T, file, dir string) {
 	t.Helper()
-	f, err := os.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for r := tar.NewReader(z); ; {
-		h, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		name := filepath.Join(dir, filepath.FromSlash(h.Name))
-		if h.Typeflag == tar.TypeDir {
-			if err := os.MkdirAll(name, 0o700); err != nil {
-				t.Fatal(err)
-			}
-			continue
-		}
-		content, err := io.ReadAll(r)
-		if err := errors.Join(err, os.MkdirAll(filepath.Dir(name), 0o700), os.WriteFile(name, content, 0o600)); err != nil {
+	for name, p := range archive.Files(t, file) {
+		name = filepath.Join(dir, filepath.FromSlash(name))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o700), os.WriteFile(name, p, 0o600)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -105,8 +105,8 @@ func TestFence(t *testing.T) {
 	f.close()
 }
 
-// newFence makes a data directory with queues on all partitions and the ways between them.
-func newFence(t *testing.T) *fence {
+// onEmptyDirectory starts a broker that fences partitions, on a directory with nothing in it.
+func onEmptyDirectory(t *testing.T) *fence {
 	t.Helper()
 	dir, s := t.TempDir(), firstSeed()
 	f := &fence{T: t, binary: harness.Build(t, dir), data: filepath.Join(dir, "data"), trails: map[string]*trail{}, rng: rand.New(rand.NewPCG(s, 1))}
@@ -114,6 +114,13 @@ func newFence(t *testing.T) *fence {
 	f.process = harness.NewProcess(f.binary, f.data, "--on-io-error", "fence", "--log-level", "warn", "--seal-after", *sealing)
 	t.Cleanup(func() { _ = f.process.Kill() })
 	f.start()
+	return f
+}
+
+// newFence makes a data directory with queues on all partitions and the ways between them.
+func newFence(t *testing.T) *fence {
+	t.Helper()
+	f := onEmptyDirectory(t)
 	for n := range 60 {
 		q := admin.NewEntity(event.Queue, fmt.Sprint("queue-", n))
 		q.Properties.LockDuration, q.Properties.MaxDeliveryCount = lockDuration, 2000

@@ -5,9 +5,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"os/exec"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -15,7 +13,6 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/atom/document"
-	"github.com/ledgerbus/ledgerbus/test/harness"
 	"github.com/ledgerbus/ledgerbus/test/model"
 	"github.com/ledgerbus/ledgerbus/tools/client/admin"
 )
@@ -43,12 +40,7 @@ func TestFencedPartitioned(t *testing.T) {
 // messages are only counted.
 func newFencedPartitioned(t *testing.T) *fence {
 	t.Helper()
-	dir, s := t.TempDir(), firstSeed()
-	f := &fence{T: t, binary: harness.Build(t, dir), data: filepath.Join(dir, "data"), trails: map[string]*trail{}, rng: rand.New(rand.NewPCG(s, 1))}
-	t.Logf("seed %d", s)
-	f.process = harness.NewProcess(f.binary, f.data, "--on-io-error", "fence", "--log-level", "warn", "--seal-after", *sealing)
-	t.Cleanup(func() { _ = f.process.Kill() })
-	f.start()
+	f := onEmptyDirectory(t)
 	for n := range 30 {
 		q := admin.NewEntity(event.Queue, fmt.Sprint("wide-", n))
 		q.Properties.LockDuration, q.Properties.MaxDeliveryCount, q.Properties.EnablePartitioning = lockDuration, 2000, true
