@@ -47,7 +47,7 @@ func (c *Client) lines(ctx context.Context, r request, told func(*wire.Line) err
 		case err != nil:
 			return c.unanswered(r.op, err)
 		case res.StatusCode == http.StatusOK:
-			return foreign(senseless(r.op, fmt.Errorf("it is %q, no lines", kind)), src)
+			return foreign(senseless(r.op, fmt.Errorf("its content type is %q, not that of lines", kind)), src)
 		}
 		return foreign(refusal(r.op, res.StatusCode, src), src)
 	}

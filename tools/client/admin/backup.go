@@ -75,7 +75,7 @@ func (c *Client) openBackup(ctx context.Context, r request) (*Backup, error) {
 	case err != nil:
 		return nil, c.unanswered(r.op, err)
 	case res.StatusCode == http.StatusOK:
-		return nil, foreign(senseless(r.op, fmt.Errorf("it is %q, no archive", kind)), src)
+		return nil, foreign(senseless(r.op, fmt.Errorf("its content type is %q, not that of an archive", kind)), src)
 	}
 	return nil, foreign(refusal(r.op, res.StatusCode, src), src)
 }

@@ -94,7 +94,7 @@ func TestBackup(t *testing.T) {
 		"a link":  {sends(archive(t, "link"), len(archive(t, "link"))), "", `backup: the answer makes no sense: "link" is neither a file nor a directory`},
 		"busy":    {answer(503, `{"error":{"code":"busy","message":"Another backup is being made."}}`), "", "backup: Another backup is being made. (status 503)"},
 		"older":   {answer(404, `{"error":{"code":"not-found","message":"no"}}`), "", "backup: no (status 404)"},
-		"another": {answer(200, "<feed/>"), "", "backup: the answer makes no sense: it is "},
+		"another": {answer(200, "<feed/>"), "", "backup: the answer makes no sense: its content type is "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
