@@ -98,11 +98,17 @@ func (u *upgraded) Elapsed() time.Duration {
 	return time.Since(u.began) + time.Duration(u.skipped.Load())
 }
 
+// sleep lets time pass, and what goes on beside the test come to rest.
+func (u *upgraded) sleep(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
 // pass lets time pass. Only the last minutes of it pass second by second.
 func (u *upgraded) pass(d time.Duration) {
 	const last = 5 * time.Minute
 	u.skipped.Add(int64(d - last))
-	time.Sleep(last)
+	u.sleep(last)
 }
 
 // sealOnce seals and reads something outside of bubbles: the compressor has channels, made when it is first used, that one bubble would have for itself.
@@ -411,16 +417,16 @@ func TestUpgradeLow(t *testing.T) {
 						u.history.BeforeSends = engine.BeforeSendsYes
 					}
 					u.start()
-					time.Sleep(time.Minute)
+					u.sleep(time.Minute)
 					u.end() // with a checkpoint of this version
 					u.start()
-					time.Sleep(time.Minute)
+					u.sleep(time.Minute)
 					u.wantNothingGone(2)
 					u.disk.has(2*upgradeLow - 1)
-					time.Sleep(2 * time.Minute)
+					u.sleep(2 * time.Minute)
 					u.wantHurry(true)
 					u.disk.has(upgradeDisk / 2)
-					time.Sleep(2 * time.Minute)
+					u.sleep(2 * time.Minute)
 					u.wantHurry(false)
 					if before {
 						u.wantNothingGone(2)
