@@ -22,7 +22,7 @@ type Load struct {
 	Acceptors   int           // settlements that wait for an answer, in total; default 64
 	Unanswered  bool          // settlements are not answered: each receiver settles and goes on. Acceptors is then one a link
 	Count       int64         // messages; 0: for Duration
-	Duration    time.Duration // of the measurement; default 10 s, not used with Count
+	Duration    time.Duration // of the measurement, longer if no message came in it; default 10 s, not used with Count
 	Warmup      time.Duration // before it; default a tenth of Duration, none with Count
 	Rate        float64       // sends per second, 0: as many as possible. Latency counts from when a send was due
 	ServerPID   int           // process whose CPU time is reported; 0: none
@@ -237,8 +237,21 @@ func (r *run) watch(ctx context.Context, send, receive bool) (begin, end reading
 	begin = r.read()
 	r.wait(ctx, workers, nil, r.Duration)
 	end = r.read()
+	for r.lacks(begin, end, send, receive) && ctx.Err() == nil {
+		r.wait(ctx, workers, nil, time.Millisecond)
+		end = r.read()
+	}
 	r.recording.Store(false)
 	return begin, end
+}
+
+// lacks says whether a measurement has to go on although its time is over: one without a message has no figures. A run that only receives gives up after
+// [drainPatience]: its queue may be empty.
+func (r *run) lacks(begin, end reading, send, receive bool) bool {
+	if send && end.sent == begin.sent {
+		return true
+	}
+	return receive && end.received == begin.received && end.at.Sub(begin.at) < r.Duration+drainPatience
 }
 
 // wait shows progress until the work is over, the context ends or the duration, if there is one, has passed.
