@@ -30,7 +30,7 @@ func (s *store) Reopen(ctx context.Context, id PartitionID) (Partition, error) {
 	}
 	buf := windows.Get().(*[windowBytes]byte)
 	defer windows.Put(buf)
-	p := s.recoverPartition(ctx, id, clean, old.promised(), buf[:])
+	p := s.recoverPartition(ctx, id, clean, promised(old), buf[:])
 	if p.err != nil {
 		return nil, p.err
 	}
@@ -64,7 +64,7 @@ func (p *partition) left() (*format.Mark, error) {
 }
 
 // promised is how far this process knows the log of a partition to be durable; LSN 0: it knows nothing. What is below may have been acknowledged.
-func (p *partition) promised() format.Mark {
+func promised(p *partition) format.Mark {
 	p.mu.RLock()
 	w, mark := p.writer, p.owed
 	p.mu.RUnlock()

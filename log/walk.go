@@ -307,14 +307,14 @@ func (w *walk) missed(at event.LSN) bool {
 
 // reached checks that the log holds what a note says was durable.
 func (w *walk) reached(n note) error {
-	err := w.holds(n)
+	err := holds(w, n)
 	if c, is := errors.AsType[*CorruptError](err); is && n.name == memory {
 		c.Cause = ErrLost
 	}
 	return err
 }
 
-func (w *walk) holds(n note) error {
+func holds(w *walk, n note) error {
 	file := n.name
 	if file == memory {
 		file, _ = w.endPlace()

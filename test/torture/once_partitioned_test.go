@@ -109,3 +109,31 @@ func (f *fence) finishNext(ctx context.Context, s *stream, r *client.Receiver) e
 	}
 	return r.Credit(1)
 }
+
+// came writes down that a message was delivered, and checks that it may have been.
+func (f *fence) came(s *stream, id string, number int64, attempt uint32, until time.Time) *trail {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	e := f.trail(id)
+	e.numbers[number] = true
+	e.story = append(e.story, fmt.Sprintf("%s number %d came, attempt %d, locked until %s", stamp(), number, attempt, until.Format("05.000")))
+	s.comes++
+	if e.done && until.Add(-lockDuration).After(e.settled) { // what was delivered to another receiver before, under a lock that was lost with the disk, may be seen late
+		f.Errorf("%s: %s was completed and came again: %s", s.name, id, strings.Join(e.story, "; "))
+	}
+	if !e.done {
+		e.settled = time.Now()
+	}
+	if len(e.numbers) > 1 {
+		f.Errorf("%s: %s is there %d times: %s", s.name, id, len(e.numbers), strings.Join(e.story, "; "))
+	}
+	return e
+}
+
+// ended writes down what was said of a completion.
+func (f *fence) ended(e *trail, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	e.done, e.maybe = e.done || err == nil, e.maybe || err != nil
+	e.story = append(e.story, fmt.Sprintf("%s its completion is answered %v", stamp(), err))
+}
