@@ -36,8 +36,8 @@ sim: ## the deterministic simulation, fresh seeds for DURATION
 mutants: ## planted bugs, each of which a suite must catch
 	go test -tags mutants ./test/sim ./engine ./engine/host ./protocol/servicebus ./log ./index ./index/replay -count 1 -timeout 0 -run TestPlantedBugs -v
 
-torture: ## the real binary under load, killed ROUNDS times, and again while messages move and transactions go on; one partition fenced ROUNDS times, by hand and, for root, by a file system that fails; by hand also under a partitioned queue
-	go test ./test/torture -count 1 -timeout 0 -run '^(TestTorture|TestMoves|TestFence|TestFencedDevice|TestFencedPartitioned|TestMirror)$$' -rounds $(ROUNDS) -v
+torture: ## the real binary under load, killed ROUNDS times, and again while messages move and transactions go on; one partition fenced ROUNDS times, by hand and, for root, by a file system that fails; both also under a partitioned queue
+	go test ./test/torture -count 1 -timeout 0 -run '^(TestTorture|TestMoves|TestFence|TestFencedDevice|TestFencedPartitioned|TestFencedPartitionedDevice|TestMirror)$$' -rounds $(ROUNDS) -v
 
 temporary: ## entities that delete themselves, in real time and over two kills: eight minutes, nearly all of it waiting
 	go test ./test/torture -count 1 -timeout 0 -run TestTemporaryEntities -minutes -v

@@ -87,6 +87,8 @@ var (
 	ErrHeld = errors.New("log: held as it is")
 	// ErrTooLittle: what was to be done would not give back enough to be worth it.
 	ErrTooLittle = errors.New("log: gives back too little")
+	// ErrLost: what this process has synced, and acknowledged, is not in the files of a partition that is recovered again (docs/decisions/0069).
+	ErrLost = errors.New("log: acknowledged data is lost")
 	// ErrGone: history that was asked for is not kept any more.
 	ErrGone = errors.New("log: history is not kept any more")
 	// ErrInternal: something that must hold does not. The process should end (F21).
@@ -124,7 +126,7 @@ type CorruptError struct {
 	Offset    int64     // bytes from the start of the file; of a segment that is not hot, from its first address
 	LSN       event.LSN // address of the place; 0 when it has none
 	Reason    string
-	Cause     error // an I/O error, or nil
+	Cause     error // an I/O error, ErrLost, or nil
 }
 
 func (e *CorruptError) Error() string {

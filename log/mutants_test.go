@@ -16,6 +16,7 @@ func TestPlantedBugs(t *testing.T) {
 		mutant.SyncForgiven:    "(TestF8EveryCallWithoutRoom|TestF8F9F10ErrorAtEveryCall)",
 		mutant.SharedWritten:   "TestSharedShowsWhatLasts",
 		mutant.ReopenTrusts:    "TestReopenAfterErrorAtEveryCall",
+		mutant.ReopenForgets:   "TestReopenRefusesWhatASyncLostSilently",
 		mutant.ReadFilesKept:   "TestClosedPartitionHasNoFileOpen",
 		mutant.CheckpointsPile: "TestCheckpointsAreKept",
 		mutant.RevisionBefore:  "TestF1F2F14CrashAtEveryCall/dropping",

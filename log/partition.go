@@ -19,6 +19,8 @@ type partition struct {
 	id    PartitionID
 	dir   string
 	err   error // why it is refused
+	// owed is how far this process knew the log to be durable when it recovered it again; LSN 0: this is the first time.
+	owed format.Mark
 
 	files fileCache // has a mutex of its own
 

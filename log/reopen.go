@@ -9,7 +9,8 @@ import (
 )
 
 // Reopen implements [Store]. It is the recovery of a start, of one partition (docs/decisions/0044): only what stands in the files counts, and nothing that
-// this process remembers of the log, except where it ends if this process has closed it in order.
+// this process remembers of the log, except how far it was synced: if the files hold less than that, or, of a log that this process has closed in order, end
+// elsewhere, the partition is refused (docs/decisions/0069).
 func (s *store) Reopen(ctx context.Context, id PartitionID) (Partition, error) {
 	s.reopening.Lock()
 	defer s.reopening.Unlock()
@@ -29,7 +30,7 @@ func (s *store) Reopen(ctx context.Context, id PartitionID) (Partition, error) {
 	}
 	buf := windows.Get().(*[windowBytes]byte)
 	defer windows.Put(buf)
-	p := s.recoverPartition(ctx, id, clean, buf[:])
+	p := s.recoverPartition(ctx, id, clean, promised(old), buf[:])
 	if p.err != nil {
 		return nil, p.err
 	}
@@ -60,4 +61,20 @@ func (p *partition) left() (*format.Mark, error) {
 		return &end, nil
 	}
 	return nil, nil
+}
+
+// promised is how far this process knows the log of a partition to be durable; LSN 0: it knows nothing. What is below may have been acknowledged.
+func promised(p *partition) format.Mark {
+	p.mu.RLock()
+	w, mark := p.writer, p.owed
+	p.mu.RUnlock()
+	if w != nil {
+		w.mu.Lock()
+		mark = w.synced
+		w.mu.Unlock()
+	}
+	if mutant.On(mutant.ReopenForgets) || mark.LSN <= format.FirstLSN {
+		return format.Mark{}
+	}
+	return mark
 }

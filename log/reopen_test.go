@@ -185,6 +185,77 @@ func TestReopenWhatWasThere(t *testing.T) {
 	w.after()
 }
 
+// F9, F14: a sync says that it is done and is not, and then the disk fails, so that what was acknowledged is gone. The process knows how far it had come: it
+// refuses the log, says both addresses, and goes on refusing it until all is there. A start knows nothing, and takes the log as it ends.
+func TestReopenRefusesWhatASyncLostSilently(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"the sync was true", "a start takes what is left", "the file comes back"} {
+		w, lies := newWorld(t, how, 5), how != "the sync was true"
+		if err := w.life(); err != nil {
+			t.Fatal(err)
+		}
+		sync := func(fault faultfs.Fault) error {
+			w.fs.Hook(func(c faultfs.Call) faultfs.Fault {
+				switch {
+				case c.Op == faultfs.OpDatasync:
+					return fault
+				case fault.Err != nil && c.Op != faultfs.OpWrite: // no note can be left either
+					return faultfs.Fault{Err: fault.Err}
+				}
+				return faultfs.Fault{}
+			})
+			defer w.fs.Hook(nil)
+			w.w.Sync()
+			return w.work()
+		}
+		w.send(1, 10, log.Durable)
+		if err := sync(faultfs.Fault{}); err != nil {
+			t.Fatal(err)
+		}
+		kept, at := w.acked, w.w.Durable()
+		w.send(1, 10, log.Durable)
+		if err := sync(faultfs.Fault{Lies: lies}); err != nil || w.acked != kept+1 {
+			t.Fatalf("%d are acknowledged, %v; want %d", w.acked, err, kept+1)
+		}
+		promised := w.w.Durable()
+		files := w.segments()
+		last := files[len(files)-1]
+		good, err := w.fs.ReadFile(last)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.send(1, 10, log.Durable)
+		if err := sync(faultfs.Fault{Err: syscall.EIO, DropPages: true}); !errors.Is(err, log.ErrPoisoned) {
+			t.Fatalf("the disk fails, and the writer says %v", err)
+		}
+		if w.safe = 0; !lies {
+			if err := w.reopen(); err != nil {
+				w.failf("nothing that was acknowledged is gone: %v", err)
+			}
+			continue
+		}
+		for range 2 { // not even the second time
+			err := w.reopen()
+			c, is := errors.AsType[*log.CorruptError](err)
+			if !is || !errors.Is(err, log.ErrLost) || c.LSN != at || !strings.Contains(err.Error(), fmt.Sprintf("(LSN %d)", at)) || !strings.Contains(err.Error(), fmt.Sprintf("up to LSN %d", promised)) {
+				t.Fatalf("the log ends at %d, was acknowledged up to %d, and is reopened with %v", at, promised, err)
+			}
+		}
+		if how == "the file comes back" {
+			if err := w.fs.WriteFile(last, good); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.reopen(); err != nil {
+				w.failf("all that was acknowledged is there: %v", err)
+			}
+			continue
+		}
+		w.crash(faultfs.Kill)
+		w.acked = kept
+		w.after()
+	}
+}
+
 // P24: one of two partitions is refused at the start. Its files come back while the other one works, and so does it; meanwhile the clean
 // marker is gone, and still counts for it.
 func TestReopenARefusedPartition(t *testing.T) {

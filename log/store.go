@@ -304,7 +304,7 @@ func (s *store) recover(ctx context.Context) error {
 			buf := windows.Get().(*[windowBytes]byte)
 			defer windows.Put(buf)
 			for i := range next {
-				s.parts[i].Store(s.recoverPartition(ctx, PartitionID(i), s.marked(PartitionID(i)), buf[:]))
+				s.parts[i].Store(s.recoverPartition(ctx, PartitionID(i), s.marked(PartitionID(i)), format.Mark{}, buf[:]))
 			}
 		}
 		if workers == 1 {
@@ -378,12 +378,12 @@ func (s *store) run(ctx context.Context, w *walk) (out *found, err error) {
 	return w.run(ctx)
 }
 
-func (s *store) recoverPartition(ctx context.Context, id PartitionID, clean *format.Mark, buf []byte) *partition {
-	w := walk{fs: s.fs, root: s.root, id: id, tag: s.tag, boot: s.opts.BootID, clean: clean, thorough: s.opts.Thorough}
+func (s *store) recoverPartition(ctx context.Context, id PartitionID, clean *format.Mark, owed format.Mark, buf []byte) *partition {
+	w := walk{fs: s.fs, root: s.root, id: id, tag: s.tag, boot: s.opts.BootID, clean: clean, owed: owed, thorough: s.opts.Thorough}
 	w.scan.Win.Buf = buf
 	start := time.Now()
 	out, err := s.verdict(ctx, &w)
-	p := &partition{store: s, id: id, dir: w.dir(), err: err}
+	p := &partition{store: s, id: id, dir: w.dir(), err: err, owed: owed}
 	p.finder.p = p
 	p.files.limit = cachedFiles(s.opts.OpenFiles, len(s.parts))
 	logger := s.opts.Logger.With("partition", id)

@@ -24,6 +24,7 @@ type walk struct {
 	tag   uint32
 	boot  string       // of the running kernel; empty: unknown
 	clean *format.Mark // where the clean marker says the log ends
+	owed  format.Mark  // how far this process has synced it; LSN 0: it is the first to read it
 	bound *bound       // of a walk beside a broker; nil: the log is nobody's, and all of it is read
 	// report is told of a damaged place. An error that it returns ends the walk. Without it the walk stops at the first place, with that
 	// as its error.
@@ -214,6 +215,9 @@ const (
 	faultName    = "fault"
 )
 
+// memory stands for such a file where it is this process that says so: the file of a disk that failed may have failed with it.
+const memory = "the process that wrote it"
+
 // note is what one of these files says.
 type note struct {
 	name string
@@ -241,6 +245,10 @@ func (w *walk) readNotes() (notes []note, err error) {
 			notes = append(notes, note{name, *m})
 			w.scan.Watch[m.LSN] = format.Passed{}
 		}
+	}
+	if w.owed.LSN > 0 {
+		notes = append(notes, note{memory, w.owed})
+		w.scan.Watch[w.owed.LSN] = format.Passed{}
 	}
 	return notes, nil
 }
@@ -299,9 +307,21 @@ func (w *walk) missed(at event.LSN) bool {
 
 // reached checks that the log holds what a note says was durable.
 func (w *walk) reached(n note) error {
+	err := holds(w, n)
+	if c, is := errors.AsType[*CorruptError](err); is && n.name == memory {
+		c.Cause = ErrLost
+	}
+	return err
+}
+
+func holds(w *walk, n note) error {
+	file := n.name
+	if file == memory {
+		file, _ = w.endPlace()
+	}
 	if n.LSN <= w.out.first && len(w.out.segments) == 0 {
 		if n.LSN > format.FirstLSN {
-			return w.corrupt(n.name, 0, n.LSN, "the log was durable up to LSN %d and is empty", n.LSN)
+			return w.corrupt(file, 0, n.LSN, "the log was durable up to LSN %d and is empty", n.LSN)
 		}
 		return nil
 	}
@@ -310,7 +330,7 @@ func (w *walk) reached(n note) error {
 		return w.corrupt(file, off, w.out.end.LSN, "the log ends here, but %s says it was durable up to LSN %d", n.name, n.LSN)
 	}
 	if n.LSN > w.out.first && w.scan.Watch[n.LSN] != (format.Passed{There: true, Chain: n.Chain}) {
-		return w.corrupt(n.name, 0, n.LSN, "%s names a frame at LSN %d that is not in this log", n.name, n.LSN)
+		return w.corrupt(file, 0, n.LSN, "%s names a frame at LSN %d that is not in this log", n.name, n.LSN)
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package host
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"syscall"
 	"testing"
@@ -20,6 +21,8 @@ type fencing struct {
 	*broker
 	disk *faultfs.FS
 	time TimeSource // nil: that of the machine
+
+	logger *slog.Logger // nil: nothing is said
 }
 
 func onFencedDisk(t *testing.T) *fencing {
@@ -35,7 +38,7 @@ func (f *fencing) start(t *testing.T) {
 	if f.store, err = log.Open(t.Context(), "/data", log.Options{FS: f.disk, Partitions: 4}); err != nil {
 		t.Fatal(err)
 	}
-	if f.Namespace, err = Open(t.Context(), f.store, Options{Reread: rereads, Fence: true, Time: f.time}); err != nil {
+	if f.Namespace, err = Open(t.Context(), f.store, Options{Reread: rereads, Fence: true, Time: f.time, Logger: f.logger}); err != nil {
 		t.Fatal(err)
 	}
 }

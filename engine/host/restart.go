@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -35,6 +36,10 @@ func (n *Namespace) RestartPartition(ctx context.Context, id engine.PartitionID,
 		}
 		n.is(was)
 		n.logger.Error("partition cannot be restarted", "partition", id, "error", err)
+		if errors.Is(err, log.ErrLost) {
+			n.logger.Error("DATA IS LOST: the log of a partition came back with less than was acknowledged; it is refused until all is there, and a start of the broker takes it as it is", "partition", id, "error", err)
+			n.tellFenced(id, err)
+		}
 		return was, engine.Refuse(engine.Busy, "Partition %d cannot be restarted: %s", id, was.Cause)
 	}
 	n.avoid()

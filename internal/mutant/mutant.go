@@ -69,6 +69,7 @@ const (
 	UnknownRefused Bug = "R3" // a courier takes an unknown outcome for a refusal
 	ReceiversLeft  Bug = "R4" // receivers are not told that their partition serves them no more
 	ReadFilesKept  Bug = "R5" // files of a partition that is away stay open because they were read
+	ReopenForgets  Bug = "R6" // a log that is recovered again need not hold what was acknowledged
 
 	// Of places of moves that no suite had seen; nor are these in the design.
 

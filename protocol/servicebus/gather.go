@@ -40,7 +40,7 @@ type peeking struct {
 
 func (p *peeking) ask(req *request) {
 	cmd := p.cmd // of this partition alone: the engine may change it
-	req.onAway = p.away
+	req.onFailed = p.failed
 	req.ask(p.cmd.Slice.Partition, &cmd, p.answered)
 }
 
@@ -60,9 +60,9 @@ func (p *peeking) answered(req *request, r *engine.Reply) {
 	p.goOn(req)
 }
 
-// away leaves out a partition that does not serve.
-func (p *peeking) away(req *request) bool {
-	if p.over(p.cmd.Slice.Partition) && !p.served {
+// failed leaves out a partition that does not serve.
+func (p *peeking) failed(req *request, err error) bool {
+	if !away(err) || p.over(p.cmd.Slice.Partition) && !p.served {
 		return false
 	}
 	p.goOn(req)
@@ -100,7 +100,7 @@ type listing struct {
 
 func (l *listing) ask(req *request) {
 	cmd := l.cmd
-	req.onAway = l.away
+	req.onFailed = l.failed
 	req.ask(l.cmd.Slice.Partition, &cmd, l.answered)
 }
 
@@ -113,9 +113,9 @@ func (l *listing) answered(req *request, r *engine.Reply) {
 	l.goOn(req)
 }
 
-// away leaves out a partition that does not serve.
-func (l *listing) away(req *request) bool {
-	if l.over(l.cmd.Slice.Partition) && !l.served {
+// failed leaves out a partition that does not serve.
+func (l *listing) failed(req *request, err error) bool {
+	if !away(err) || l.over(l.cmd.Slice.Partition) && !l.served {
 		return false
 	}
 	l.goOn(req)
@@ -215,8 +215,7 @@ func (p *renewing) answered(req *request, r *engine.Reply) {
 	req.succeed(amqp.Map{{Key: "expirations", Value: expirations}})
 }
 
-// inOnePartition refuses a request about tokens or numbers of several partitions: what is received and deleted cannot be taken back when
-// another partition refuses, and a transaction is in one.
+// inOnePartition refuses a request of a transaction, which is in one partition, about tokens or numbers of several.
 func inOnePartition[T event.LockToken | event.SequenceNumber](req *request, all []T, of func(T) uint8) bool {
 	for _, one := range all[1:] {
 		if of(one) != of(all[0]) {

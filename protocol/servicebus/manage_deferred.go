@@ -2,6 +2,7 @@ package servicebus
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -64,8 +65,8 @@ func receiveDeferred(req *request, body amqp.Map) {
 		req.refuse(503, amqp.CondServerBusy, tooManyTaking)
 		return
 	}
-	if cmd.Mode == engine.ReceiveAndDelete && !inOnePartition(req, numbers, t.OfSequence) { // what was deleted cannot be given back
-		return
+	if cmd.Mode == engine.ReceiveAndDelete && len(byPartition(numbers, t.OfSequence)) > 1 {
+		cmd.Mode, d.removes = engine.PeekLock, true // what was deleted cannot be given back, and a lock can
 	}
 	req.takes, req.deletes = true, cmd.Mode == engine.ReceiveAndDelete
 	d.ask(req)
@@ -78,6 +79,7 @@ type taking struct {
 	numbers []event.SequenceNumber // all that were asked for
 	left    []event.SequenceNumber // of other partitions than were asked
 	found   []engine.Delivery
+	removes bool // they are deleted once all are locked
 }
 
 func (d *taking) ask(req *request) {
@@ -120,11 +122,99 @@ func (d *taking) answered(req *request, r *engine.Reply) {
 		place[n] = i
 	}
 	slices.SortFunc(d.found, func(a, b engine.Delivery) int { return cmp.Compare(place[a.Sequence], place[b.Sequence]) })
-	v := message.View{LockToken: d.cmd.Mode == engine.PeekLock}
-	messages := req.l.c.stored.list(req.l.target, d.found, v, math.MaxInt)
+	if d.removes {
+		removeTaken(req, d)
+		return
+	}
+	answerTaken(req, d.found, message.View{LockToken: d.cmd.Mode == engine.PeekLock})
+}
+
+// answerTaken answers with messages that were taken.
+func answerTaken(req *request, found []engine.Delivery, v message.View) {
+	messages := req.l.c.stored.list(req.l.target, found, v, math.MaxInt)
 	if len(messages) == 0 {
 		req.refuse(503, amqp.CondServerBusy, unreadable)
 		return
 	}
 	req.succeed(amqp.Map{{Key: "messages", Value: messages}})
+}
+
+// removing is the second half of a request to receive and delete deferred messages of several partitions, all of which are locked by now: partition by
+// partition they are completed, and the answer has those of which that is durable. A partition that refuses, since it does not serve any more or a lock has
+// ended, ends the walk: what is not deleted is deferred again, and not in the answer. If nothing was deleted, the refusal is the answer. A partition whose log
+// fails meanwhile leaves an unknown outcome; what is in it is in no answer, and may be gone, as receive and delete has it.
+type removing struct {
+	cmd   engine.Settle
+	found []engine.Delivery // in the order in which they were asked for
+	parts []share[event.LockToken]
+	next  int // partition that is asked; those before it have deleted
+}
+
+// removeTaken deletes what was locked for a request.
+func removeTaken(req *request, d *taking) {
+	r := &removing{
+		cmd:   engine.Settle{Entity: d.cmd.Entity, SubQueue: d.cmd.SubQueue, Origin: d.cmd.Origin, Outcome: engine.Complete},
+		found: d.found,
+	}
+	var tokens []event.LockToken
+	for i := range d.found {
+		tokens = append(tokens, d.found[i].Token)
+	}
+	r.parts = byPartition(tokens, req.l.target.OfToken)
+	req.deletes = true
+	req.onRefused, req.onFailed = r.giveBack, r.failed
+	r.ask(req)
+}
+
+func (r *removing) ask(req *request) {
+	cmd, part := r.cmd, r.parts[r.next]
+	cmd.Slice, cmd.Token, cmd.More = req.l.target.Slice(part.partition), part.of[0], part.of[1:]
+	req.ask(part.partition, &cmd, r.answered)
+}
+
+func (r *removing) answered(req *request, _ *engine.Reply) {
+	if r.next++; r.next < len(r.parts) {
+		r.ask(req)
+		return
+	}
+	r.answer(req)
+}
+
+// failed answers with what is deleted, if anything is.
+func (r *removing) failed(req *request, err error) bool {
+	if !errors.Is(err, engine.ErrUnknown) {
+		r.release(req, r.parts[r.next])
+	}
+	if r.next == 0 {
+		return false
+	}
+	r.answer(req)
+	return true
+}
+
+// giveBack ends the locks of messages that nobody will be asked to delete.
+func (r *removing) giveBack(req *request) {
+	for _, part := range r.parts[r.next+1:] {
+		r.release(req, part)
+	}
+}
+
+func (r *removing) release(req *request, part share[event.LockToken]) {
+	of := make(engine.Messages, len(part.of))
+	for i, token := range part.of {
+		of[i].Token = token
+	}
+	req.tooLate(&engine.Reply{Answer: of})
+}
+
+// answer answers with the messages of the partitions that have deleted theirs. They are nobody's any more: they have no lock to show.
+func (r *removing) answer(req *request) {
+	deleted := slices.DeleteFunc(r.found, func(d engine.Delivery) bool {
+		at := req.l.target.OfToken(d.Token)
+		return slices.ContainsFunc(r.parts[r.next:], func(s share[event.LockToken]) bool { return s.partition == at })
+	})
+	for i := range deleted {
+		deleted[i].Token, deleted[i].LockedUntil = event.LockToken{}, 0
+	}
+	answerTaken(req, deleted, message.View{})
 }

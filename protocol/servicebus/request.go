@@ -20,7 +20,7 @@ type request struct {
 	rule       string                        // that it is about; "": none
 	onReply    func(*request, *engine.Reply) // handles the engine's success
 	onRefused  func(*request)                // called before a refusal of the engine, or an answer that comes too late, is passed on; nil: nothing is to be done
-	onAway     func(*request) bool           // goes on without a partition that does not serve, or reports false; nil: there is no way to
+	onFailed   func(*request, error) bool    // goes on after an error of the engine, without what that is about, or reports false; nil: there is no way to
 
 	timeout  time.Duration
 	deadline time.Time // zero: none
@@ -106,11 +106,13 @@ func (req *request) goesOn(r *engine.Reply) {
 	case c.phase != opened:
 		return
 	case r.Err == nil && len(r.Messages())+len(r.Rules())+len(r.SessionIDs().IDs) > 0 && c.memory.answersWait() && !req.deletes:
-		req.tooLate(r)
+		if req.tooLate(r); req.onRefused != nil {
+			req.onRefused(req)
+		}
 		req.refuse(503, amqp.CondServerBusy, tooManyAnswers)
 		return
 	}
-	if req.onAway != nil && away(r.Err) && req.onAway(req) {
+	if r.Err != nil && req.onFailed != nil && req.onFailed(req, r.Err) {
 		return
 	}
 	if r.Err != nil {

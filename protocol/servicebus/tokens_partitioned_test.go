@@ -16,6 +16,7 @@ type spreadTokens struct {
 	*peerConn
 	b  *bench
 	of map[byte]amqp.UUID // token of each
+	at map[byte]any       // sequence number of each
 	on [2]string          // messages by log
 }
 
@@ -29,7 +30,7 @@ func (b *bench) spreadTokens() *spreadTokens {
 	for id := 'a'; id <= 'l'; id++ {
 		b.put("wide", keyedMessage(string(id), "", ""))
 	}
-	s := &spreadTokens{peerConn: b.root(), b: b, of: map[byte]amqp.UUID{}}
+	s := &spreadTokens{peerConn: b.root(), b: b, of: map[byte]amqp.UUID{}, at: map[byte]any{}}
 	s.attachReceiver(2, "wide", amqp.SenderUnsettled)
 	s.attachManagement("wide")
 	s.credit(2, 0, 12, false)
@@ -39,6 +40,7 @@ func (b *bench) spreadTokens() *spreadTokens {
 		id, token := m.properties.MessageID.(string), uuidOf(m.tag)
 		at := event.LockToken(token).Partition()
 		s.of[id[0]], partitions[at] = token, true
+		s.at[id[0]], _ = m.annotations.Get(keySequence)
 		s.on[e.Hosts[at]] += id
 	}
 	if len(partitions) != 12 || len(s.on[0]) < 3 || len(s.on[1]) < 3 {

@@ -72,6 +72,8 @@ type Fault struct {
 	Err error
 	// Short is how much of a write is done before Err, in bytes.
 	Short int
+	// Lies makes a sync succeed and do nothing.
+	Lies bool
 	// DropPages makes a sync that fails forget what was not synced: the file shows zeroes there from then on.
 	DropPages bool
 	// CleanPages makes a sync that fails take what was not synced for written: the file goes on showing it, and no later sync

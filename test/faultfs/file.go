@@ -127,6 +127,9 @@ func (f *file) sync(op Op) error {
 		}
 		return fault.Err
 	}
+	if fault.Lies {
+		return nil
+	}
 	if len(n.stale) > 0 {
 		n.synced = n.durable()
 		return nil
