@@ -19,29 +19,75 @@ var (
 // flow is what happened to messages of an entity between two instants.
 type flow struct{ arrived, completed, dead, expired, purged, moved, lost, refused int }
 
-// Diff tells how two instants differ: counts, what came and went between them, who changed what; with messages every message that differs as well.
+// Diff tells how two instants differ: counts, what came and went between them, who changed what; with messages every message that differs as well. Of a
+// sub-queue, as in orders/$dlq, it tells that of the sub-queue alone. An instant that came twice, since a clock was set back, is answered for each time.
 func (l *Ledger) Diff(ctx context.Context, from, to Instant, path string, messages bool) error {
-	before, err := l.one(ctx, from, path)
+	entity, queue, err := place(path)
 	if err != nil {
 		return err
 	}
-	after, err := l.one(ctx, to, path)
+	start, froms, err := l.eras(ctx, from)
 	if err != nil {
 		return err
 	}
-	if before.era.number > after.era.number || before.era.number == after.era.number && before.at > after.at {
-		return fmt.Errorf("%w: %s is after %s", ErrQuestion, from, to)
+	end, tos, err := l.eras(ctx, to)
+	if err != nil {
+		return err
+	}
+	if err := l.twice(start, froms); err != nil {
+		return err
+	}
+	if err := l.twice(end, tos); err != nil {
+		return err
 	}
 	var of *life
-	if path != "" {
-		if of, err = l.names.find(path); err != nil {
+	if entity != "" {
+		if of, err = l.names.find(entity); err == nil {
+			err = of.has(queue)
+		}
+		if err != nil {
 			return err
 		}
 	}
-	if err := l.answer(print.Object{print.Named("From", before.at.String()), print.Named("To", after.at.String())}, "from %s to %s", before.at, after.at); err != nil {
+	told := false
+	for _, a := range froms {
+		for _, b := range tos {
+			if !a.before(start, b, end) {
+				continue
+			}
+			told = true
+			before, err := l.one(ctx, from, start, a, len(froms) > 1, of, queue)
+			if err != nil {
+				return err
+			}
+			after, err := l.one(ctx, to, end, b, len(tos) > 1, of, queue)
+			if err != nil {
+				return err
+			}
+			if err := l.tellBetween(ctx, before, after, of, path, messages); err != nil {
+				return err
+			}
+		}
+	}
+	if !told {
+		return fmt.Errorf("%w: %s is after %s", ErrQuestion, from, to)
+	}
+	return horizonsOf(ctx, l, of)
+}
+
+// tellBetween tells how two states differ.
+func (l *Ledger) tellBetween(ctx context.Context, before, after *then, of *life, path string, messages bool) error {
+	fields := print.Object{print.Named("From", before.at.String()), print.Named("To", after.at.String())}
+	if before.named != "" {
+		fields = append(fields, print.Named("FromPlace", before.named))
+	}
+	if after.named != "" {
+		fields = append(fields, print.Named("ToPlace", after.named))
+	}
+	if err := l.answer(fields, "from %s to %s", before.when(), after.when()); err != nil {
 		return err
 	}
-	flows, err := l.flows(ctx, before.at, after.at, of)
+	flows, err := l.flows(ctx, before, after, path)
 	if err != nil {
 		return err
 	}
@@ -60,42 +106,42 @@ func (l *Ledger) Diff(ctx context.Context, from, to Instant, path string, messag
 			return err
 		}
 	}
-	if err := l.acts(ctx, from, to, path); err != nil {
-		return err
-	}
-	return horizonsOf(ctx, l, of)
+	return l.acts(ctx, before, after, path)
 }
 
-// one is the state at an instant, which must be unambiguous: a clock that was set back makes two of one.
-func (l *Ledger) one(ctx context.Context, i Instant, path string) (*then, error) {
-	at, eras, err := l.eras(ctx, i)
+// one is the state at an instant in an era, with its place where the time alone does not say which one is meant.
+func (l *Ledger) one(ctx context.Context, i Instant, at event.Time, e era, named bool, of *life, queue event.SubQueue) (*then, error) {
+	t, err := l.then(ctx, i, at, e, of, queue)
+	if err == nil && named {
+		err = t.address(ctx, l)
+	}
+	return t, err
+}
+
+// between selects what there may be between two states.
+func (l *Ledger) between(ctx context.Context, before, after *then, path string) (*Selection, error) {
+	s, err := l.Select(ctx, Range{Entity: path})
 	if err != nil {
 		return nil, err
 	}
-	if len(eras) > 1 {
-		return nil, fmt.Errorf("%w: broker time was %s %d times, since a clock was set back: say which by a place, as in @0/1839977", ErrQuestion, at, len(eras))
+	if len(l.names.clocks) == 1 {
+		s.search.From, s.search.Until = before.at, after.at
 	}
-	var of *life
-	if path != "" {
-		if of, err = l.names.find(path); err != nil {
+	for _, b := range s.books {
+		if _, err := l.clocksOf(ctx, b); err != nil {
 			return nil, err
 		}
 	}
-	return l.then(ctx, i, at, eras[0], of)
+	return s, nil
 }
 
-// flows counts what happened between two times.
-func (l *Ledger) flows(ctx context.Context, from, to event.Time, of *life) (map[event.EntityID]*flow, error) {
+// flows counts what happened between two states.
+func (l *Ledger) flows(ctx context.Context, before, after *then, path string) (map[event.EntityID]*flow, error) {
 	all := make(map[event.EntityID]*flow)
-	r := Range{}
-	if of != nil {
-		r.Entity = of.path
-	}
-	s, err := l.Select(ctx, r)
+	s, err := l.between(ctx, before, after, path)
 	if err != nil {
 		return nil, err
 	}
-	s.search.From, s.search.Until = from+1, to
 	get := func(id event.EntityID) *flow {
 		if all[id] == nil {
 			all[id] = &flow{}
@@ -107,7 +153,7 @@ func (l *Ledger) flows(ctx context.Context, from, to event.Time, of *life) (map[
 			if err != nil {
 				return nil, err
 			}
-			if h.rec.At <= from || h.rec.At > to {
+			if before.covers(b, h.rec) || !after.covers(b, h.rec) || s.queue != event.Main && !s.touched[b.ID()][h.i] {
 				continue
 			}
 			ev := h.event()
@@ -157,7 +203,7 @@ func (f *flow) copied(c *event.Copy) {
 
 // tellDiff tells how the counts of an entity differ.
 func (l *Ledger) tellDiff(before, after *then, e *life, f *flow) error {
-	a, b := before.count(e), after.count(e)
+	a, b, name := before.counts(e), after.counts(e), after.name(e)
 	var texts []string
 	rows := []Line{}
 	for _, m := range metrics {
@@ -166,8 +212,8 @@ func (l *Ledger) tellDiff(before, after *then, e *life, f *flow) error {
 			continue
 		}
 		texts = append(texts, fmt.Sprintf("%s %s → %s", m.name, grouped(x), grouped(y)))
-		rows = append(rows, Line{Row, fmt.Sprintf("%s  %s %s → %s", e.path, m.name, grouped(x), grouped(y)),
-			print.Object{print.Named("Entity", e.path), print.Named("Count", m.name), print.Named("Before", x), print.Named("After", y)}})
+		rows = append(rows, Line{Row, fmt.Sprintf("%s  %s %s → %s", name, m.name, grouped(x), grouped(y)),
+			print.Object{print.Named("Entity", name), print.Named("Count", m.name), print.Named("Before", x), print.Named("After", y)}})
 	}
 	if f == nil {
 		f = &flow{}
@@ -178,9 +224,9 @@ func (l *Ledger) tellDiff(before, after *then, e *life, f *flow) error {
 	if len(texts) == 0 {
 		texts = []string{"counts as before"}
 	}
-	fields := print.Object{print.Named("Entity", e.path), print.Named("Arrived", f.arrived), print.Named("Completed", f.completed), print.Named("DeadLettered", f.dead),
+	fields := print.Object{print.Named("Entity", name), print.Named("Arrived", f.arrived), print.Named("Completed", f.completed), print.Named("DeadLettered", f.dead),
 		print.Named("Expired", f.expired), print.Named("Purged", f.purged), print.Named("Moved", f.moved), print.Named("LocksLost", f.lost), print.Named("Refused", f.refused)}
-	if err := l.answer(fields, "%s: %s", e.path, strings.Join(texts, " · ")); err != nil {
+	if err := l.answer(fields, "%s: %s", name, strings.Join(texts, " · ")); err != nil {
 		return err
 	}
 	for _, r := range rows {
@@ -200,7 +246,7 @@ func (l *Ledger) tellDiff(before, after *then, e *life, f *flow) error {
 	if len(words) == 0 {
 		return nil
 	}
-	return l.note("%s between: %s", e.path, strings.Join(words, " · "))
+	return l.note("%s between: %s", name, strings.Join(words, " · "))
 }
 
 // tellMessages tells which messages of an entity came, went and changed.
@@ -239,7 +285,7 @@ func (l *Ledger) tellMessages(before, after *then, e *life) error {
 		return nil
 	})
 	if err == nil && stuck > 0 {
-		err = l.note("%s: %s stood there all the time, untouched", e.path, plural(stuck, "message"))
+		err = l.note("%s: %s stood there all the time, untouched", after.name(e), plural(stuck, "message"))
 	}
 	return err
 }
@@ -249,9 +295,9 @@ func standing(m *index.Message) string {
 	return fmt.Sprintf("%s %s, %s", m.SubQueue, m.State, plural(int(m.DeliveryCount), "failed attempt"))
 }
 
-// acts tells what people did between two instants.
-func (l *Ledger) acts(ctx context.Context, from, to Instant, path string) error {
-	s, err := l.Select(ctx, Range{Since: &from, Until: &to, Entity: path})
+// acts tells what people did between two states.
+func (l *Ledger) acts(ctx context.Context, before, after *then, path string) error {
+	s, err := l.between(ctx, before, after, path)
 	if err != nil {
 		return err
 	}
@@ -260,7 +306,7 @@ func (l *Ledger) acts(ctx context.Context, from, to Instant, path string) error 
 		if err != nil {
 			return err
 		}
-		if !s.wants(h.rec.At, h.event()) {
+		if before.covers(h.book, h.rec) || !after.covers(h.book, h.rec) || !s.wants(h.book.ID(), h.rec, h.i) {
 			continue
 		}
 		line, err := l.row(ctx, &h)

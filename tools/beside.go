@@ -35,6 +35,15 @@ func (b *Beside) open(ctx context.Context, dir string, thorough bool) (log.Store
 	return log.Open(ctx, dir, log.Options{Shared: true, Thorough: thorough})
 }
 
+// Tell says of each partition of an open directory how far it is read. Commands that read all of it call it before they answer.
+func (b *Beside) Tell(ctx context.Context, s log.Store) {
+	for _, id := range s.Partitions() {
+		if p, err := s.Open(ctx, id); err == nil { // of one that is refused, whoever reads it says so
+			b.tell(p)
+		}
+	}
+}
+
 // tell says how far a partition is read.
 func (b *Beside) tell(p log.Partition) {
 	if b.Live && b.Notes != nil {

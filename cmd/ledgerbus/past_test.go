@@ -105,6 +105,15 @@ func TestAt(t *testing.T) {
 	wants(t, types(t, data, "at", sent, "orders", "--messages", "-o", "json"), `"Message":"orders#1","State":"active"`)
 	wants(t, types(t, data, "diff", sent, "now", "orders"), `^from `, `orders: messages 1 → 3 · active 1 → 0 · dead 0 → 3`, `orders between: 3 arrived · 1 completed · 3 dead-lettered`)
 	wants(t, types(t, data, "diff", sent, "now", "--messages"), `orders#1 +changed +main active, 0 failed attempts → dead-letter active, 2 failed attempts`, `orders#2 +arrived `)
+	wants(t, types(t, data, "at", "now", "orders/$dlq"), `1 entity with 3 messages\n`, `orders/\$dlq +messages 3 · locked 0 · deferred 0\n`, `next: ledgerbus at .* 'orders/\$dlq' --messages`)
+	wants(t, types(t, data, "at", sent, "orders/$dlq", "--messages"), `^at .*Z: 1 entity with 0 messages\n$`)
+	wants(t, types(t, data, "at", "now", "orders/$transfer/$dlq"), `1 entity with 0 messages\n`)
+	wants(t, types(t, data, "diff", sent, "now", "orders/$dlq"), `\norders/\$dlq: messages 0 → 3 · dead 0 → 3\n`)
+	if got := types(t, data, "diff", sent, "now", "orders/$dlq", "--messages"); strings.Count(got, " arrived ") != 3 || strings.Contains(got, " active, 0 failed attempts → ") {
+		t.Errorf("%s; want three messages that arrived in the sub-queue, and nothing of the main queue", got)
+	}
+	wants(t, types(t, data, "events", "orders/$dlq"), `^\S+  dead +orders#1 .*\n\S+  dead +orders#2 .*\n\S+  dead +orders#3 .*\n$`)
+	wants(t, types(t, data, "audit", "orders/$dlq"), `^nothing of that kind happened\n$`)
 	wants(t, types(t, data, "when", "orders.dead > 1"), `^first at .*Z, @\d/\d+\n`, `sent `, `dead +orders#2 `)
 	wants(t, types(t, data, "when", "orders.dead > 7 AND orders.active = 0"), `^never: `)
 	wants(t, types(t, data, "audit"), `created +orders`, `changed +orders  MaxDeliveryCount 10 → 2 .* because "INC-4711"  @0/\d+\n`)
