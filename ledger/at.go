@@ -81,38 +81,14 @@ func (c *count) messages() int {
 	return c.Active + c.DeadLetter + c.Scheduled + c.Transfer + c.TransferDeadLetter
 }
 
+// count is what an entity had, or the sub-queue of it that is asked about.
 func (t *then) count(e *life) (c count) {
 	for id, s := range t.logs {
 		for _, slice := range t.n.slices(e, id) {
-			add(&c, s.Index, slice)
+			add(&c, s.Index, slice, t.queue)
 		}
 	}
 	return c
-}
-
-// inQueue is what the sub-queue that is asked about had. The bytes are counted for the entity as a whole, so there are none.
-func (t *then) inQueue(e *life) (c count) {
-	whole := t.count(e)
-	if t.queue == event.DeadLetter {
-		c.DeadLetter = whole.DeadLetter
-	} else {
-		c.TransferDeadLetter = whole.TransferDeadLetter
-	}
-	for id, s := range t.logs {
-		for _, slice := range t.n.slices(e, id) {
-			c.Locked += s.Index.Count(slice, t.queue, index.Locked) + s.Index.Count(slice, t.queue, index.DeferredLocked)
-			c.Deferred += s.Index.Count(slice, t.queue, index.Deferred) + s.Index.Count(slice, t.queue, index.DeferredLocked)
-		}
-	}
-	return c
-}
-
-// counts are those of an entity, or of the sub-queue of it that is asked about.
-func (t *then) counts(e *life) count {
-	if t.queue == event.Main {
-		return t.count(e)
-	}
-	return t.inQueue(e)
 }
 
 // name is what an entity, or the sub-queue of it that is asked about, is called.
@@ -120,10 +96,20 @@ func (t *then) name(e *life) string {
 	return address.Address{Entity: e.path, SubQueue: t.queue}.String()
 }
 
-func add(c *count, x index.Counted, slice event.Slice) {
-	c.Tally.Add(x, slice)
-	c.Locked += x.Count(slice, event.Main, index.Locked) + x.Count(slice, event.Main, index.DeferredLocked)
-	c.Deferred += x.Count(slice, event.Main, index.Deferred) + x.Count(slice, event.Main, index.DeferredLocked)
+// add counts what a slice has, or one sub-queue of it. Bytes are counted for a slice as a whole, so a sub-queue has none.
+func add(c *count, x index.Counted, slice event.Slice, q event.SubQueue) {
+	if q == event.Main {
+		c.Tally.Add(x, slice)
+	} else {
+		all := index.Tally{}
+		if all.Add(x, slice); q == event.DeadLetter {
+			c.DeadLetter += all.DeadLetter
+		} else {
+			c.TransferDeadLetter += all.TransferDeadLetter
+		}
+	}
+	c.Locked += x.Count(slice, q, index.Locked) + x.Count(slice, q, index.DeferredLocked)
+	c.Deferred += x.Count(slice, q, index.Deferred) + x.Count(slice, q, index.DeferredLocked)
 }
 
 // each calls do with every message that an entity had, of those that anybody could be shown, in the order of their numbers within each log.
@@ -223,7 +209,7 @@ func (l *Ledger) tellThen(t *then, of *life, messages bool) error {
 	list := t.living(of)
 	total := 0
 	for _, e := range list {
-		c := t.counts(e)
+		c := t.count(e)
 		total += c.messages()
 	}
 	fields := print.Object{print.Named("Time", t.at.String()), print.Named("Entities", uint64(len(list))), print.Named("Messages", uint64(total)), print.Named("ClockNumber", t.era.number)}
@@ -242,7 +228,7 @@ func (l *Ledger) tellThen(t *then, of *life, messages bool) error {
 			continue
 		}
 		if t.queue != event.Main {
-			c := t.inQueue(e)
+			c := t.count(e)
 			if err := l.tell(queueLine(t.name(e), &c)); err != nil {
 				return err
 			}

@@ -3,9 +3,11 @@ package ledger
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/index/replay"
 	"github.com/ledgerbus/ledgerbus/ledger/print"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -64,7 +66,8 @@ func (l *Ledger) Diff(ctx context.Context, from, to Instant, path string, messag
 			if err != nil {
 				return err
 			}
-			if err := l.tellBetween(ctx, before, after, of, path, messages); err != nil {
+			c := comparison{l, before, after, of, path}
+			if err := c.tell(ctx, messages); err != nil {
 				return err
 			}
 		}
@@ -75,8 +78,17 @@ func (l *Ledger) Diff(ctx context.Context, from, to Instant, path string, messag
 	return horizonsOf(ctx, l, of)
 }
 
-// tellBetween tells how two states differ.
-func (l *Ledger) tellBetween(ctx context.Context, before, after *then, of *life, path string, messages bool) error {
+// comparison is of two states of the namespace, or of an entity or sub-queue.
+type comparison struct {
+	l             *Ledger
+	before, after *then
+	of            *life // nil: all entities
+	path          string
+}
+
+// tell tells how the states differ.
+func (c *comparison) tell(ctx context.Context, messages bool) error {
+	before, after := c.before, c.after
 	fields := print.Object{print.Named("From", before.at.String()), print.Named("To", after.at.String())}
 	if before.named != "" {
 		fields = append(fields, print.Named("FromPlace", before.named))
@@ -84,29 +96,29 @@ func (l *Ledger) tellBetween(ctx context.Context, before, after *then, of *life,
 	if after.named != "" {
 		fields = append(fields, print.Named("ToPlace", after.named))
 	}
-	if err := l.answer(fields, "from %s to %s", before.when(), after.when()); err != nil {
+	if err := c.l.answer(fields, "from %s to %s", before.when(), after.when()); err != nil {
 		return err
 	}
-	flows, err := l.flows(ctx, before, after, path)
+	flows, err := c.flows(ctx)
 	if err != nil {
 		return err
 	}
 	seen := make(map[event.EntityID]bool)
-	for _, e := range append(after.living(of), before.living(of)...) {
+	for _, e := range append(after.living(c.of), before.living(c.of)...) {
 		if seen[e.id] {
 			continue
 		}
 		seen[e.id] = true
 		if messages {
-			err = l.tellMessages(before, after, e)
+			err = c.tellMessages(e)
 		} else {
-			err = l.tellDiff(before, after, e, flows[e.id])
+			err = c.tellCounts(e, flows[e.id])
 		}
 		if err != nil {
 			return err
 		}
 	}
-	return l.acts(ctx, before, after, path)
+	return c.acts(ctx)
 }
 
 // one is the state at an instant in an era, with its place where the time alone does not say which one is meant.
@@ -118,27 +130,32 @@ func (l *Ledger) one(ctx context.Context, i Instant, at event.Time, e era, named
 	return t, err
 }
 
-// between selects what there may be between two states.
-func (l *Ledger) between(ctx context.Context, before, after *then, path string) (*Selection, error) {
-	s, err := l.Select(ctx, Range{Entity: path})
+// between selects what there may be between the states.
+func (c *comparison) between(ctx context.Context) (*Selection, error) {
+	s, err := c.l.Select(ctx, Range{Entity: c.path})
 	if err != nil {
 		return nil, err
 	}
-	if len(l.names.clocks) == 1 {
-		s.search.From, s.search.Until = before.at, after.at
+	if len(c.l.names.clocks) == 1 {
+		s.search.From, s.search.Until = c.before.at, c.after.at
 	}
 	for _, b := range s.books {
-		if _, err := l.clocksOf(ctx, b); err != nil {
+		if _, err := b.clockSets(ctx); err != nil {
 			return nil, err
 		}
 	}
 	return s, nil
 }
 
-// flows counts what happened between two states.
-func (l *Ledger) flows(ctx context.Context, before, after *then, path string) (map[event.EntityID]*flow, error) {
+// has reports whether a record came between the states.
+func (c *comparison) has(b *book, rec *replay.Record) bool {
+	return !c.before.covers(b, rec) && c.after.covers(b, rec)
+}
+
+// flows counts what happened between the states.
+func (c *comparison) flows(ctx context.Context) (map[event.EntityID]*flow, error) {
 	all := make(map[event.EntityID]*flow)
-	s, err := l.between(ctx, before, after, path)
+	s, err := c.between(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +170,7 @@ func (l *Ledger) flows(ctx context.Context, before, after *then, path string) (m
 			if err != nil {
 				return nil, err
 			}
-			if before.covers(b, h.rec) || !after.covers(b, h.rec) || s.queue != event.Main && !s.touched[b.ID()][h.i] {
+			if !c.has(b, h.rec) || s.queue != event.Main && !s.touched[b.ID()][h.i] {
 				continue
 			}
 			ev := h.event()
@@ -201,14 +218,15 @@ func (f *flow) copied(c *event.Copy) {
 	}
 }
 
-// tellDiff tells how the counts of an entity differ.
-func (l *Ledger) tellDiff(before, after *then, e *life, f *flow) error {
-	a, b, name := before.counts(e), after.counts(e), after.name(e)
+// tellCounts tells how the counts of an entity differ.
+func (c *comparison) tellCounts(e *life, f *flow) error {
+	l, before, after := c.l, c.before, c.after
+	a, b, name := before.count(e), after.count(e), after.name(e)
 	var texts []string
 	rows := []Line{}
 	for _, m := range metrics {
 		x, y := m.of(&a), m.of(&b)
-		if x == y {
+		if x == y || after.queue != event.Main && !slices.Contains(ofSubQueue, m.name) {
 			continue
 		}
 		texts = append(texts, fmt.Sprintf("%s %s → %s", m.name, grouped(x), grouped(y)))
@@ -250,7 +268,8 @@ func (l *Ledger) tellDiff(before, after *then, e *life, f *flow) error {
 }
 
 // tellMessages tells which messages of an entity came, went and changed.
-func (l *Ledger) tellMessages(before, after *then, e *life) error {
+func (c *comparison) tellMessages(e *life) error {
+	l, before, after := c.l, c.before, c.after
 	was := make(map[node]string)
 	_ = before.each(e, func(s event.Slice, m *index.Message) error {
 		was[node{s, m.Sequence}] = standing(m)
@@ -295,9 +314,10 @@ func standing(m *index.Message) string {
 	return fmt.Sprintf("%s %s, %s", m.SubQueue, m.State, plural(int(m.DeliveryCount), "failed attempt"))
 }
 
-// acts tells what people did between two states.
-func (l *Ledger) acts(ctx context.Context, before, after *then, path string) error {
-	s, err := l.between(ctx, before, after, path)
+// acts tells what people did between the states.
+func (c *comparison) acts(ctx context.Context) error {
+	l := c.l
+	s, err := c.between(ctx)
 	if err != nil {
 		return err
 	}
@@ -306,7 +326,7 @@ func (l *Ledger) acts(ctx context.Context, before, after *then, path string) err
 		if err != nil {
 			return err
 		}
-		if before.covers(h.book, h.rec) || !after.covers(h.book, h.rec) || !s.wants(h.book.ID(), h.rec, h.i) {
+		if !c.has(h.book, h.rec) || !s.wants(h.book.ID(), h.rec, h.i) {
 			continue
 		}
 		line, err := l.row(ctx, &h)

@@ -95,7 +95,7 @@ func (l *Ledger) eras(ctx context.Context, i Instant) (at event.Time, list []era
 	if err != nil {
 		return 0, nil, err
 	}
-	clocks, err := l.clocksOf(ctx, b)
+	clocks, err := b.clockSets(ctx)
 	if err != nil {
 		return 0, nil, err
 	}

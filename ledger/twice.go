@@ -18,8 +18,8 @@ type clockSet struct {
 	number uint64
 }
 
-// clocksOf are the decisions about clocks that a log has, the first one being that which it begins with. They are looked up once.
-func (l *Ledger) clocksOf(ctx context.Context, b *book) ([]clockSet, error) {
+// clockSets are the decisions about clocks that a log has, the first one being that which it begins with. They are looked up once.
+func (b *book) clockSets(ctx context.Context) ([]clockSet, error) {
 	if b.clocks != nil {
 		return b.clocks, nil
 	}
@@ -73,7 +73,7 @@ func (t *then) address(ctx context.Context, l *Ledger) error {
 	newest := event.Time(0)
 	for id := range t.logs {
 		b := l.books[id]
-		lsn, at, err := l.lastFrame(ctx, b, t)
+		lsn, at, err := b.lastFrame(ctx, t)
 		if err != nil {
 			return err
 		}
@@ -85,8 +85,8 @@ func (t *then) address(ctx context.Context, l *Ledger) error {
 }
 
 // lastFrame is the last frame of a log that a state has; 0: it has none. It looks from one checkpoint after another on, backwards.
-func (l *Ledger) lastFrame(ctx context.Context, b *book, t *then) (lsn event.LSN, at event.Time, err error) {
-	if _, err := l.clocksOf(ctx, b); err != nil {
+func (b *book) lastFrame(ctx context.Context, t *then) (lsn event.LSN, at event.Time, err error) {
+	if _, err := b.clockSets(ctx); err != nil {
 		return 0, 0, err
 	}
 	var starts []event.LSN

@@ -65,7 +65,6 @@ func stepThrough(c *cli.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	how.Tell(ctx, s)
 	if err := sayOfSlice(c.App.ErrWriter, dir, s); err != nil {
 		return err
 	}

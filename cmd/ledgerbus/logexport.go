@@ -59,7 +59,6 @@ func exportLog(c *cli.Context) error {
 		return err
 	}
 	defer func() { _ = s.Close() }() // it was only read
-	how.Tell(ctx, s)
 	var bar progress
 	if theAudience().err {
 		bar = newBar(c.App.ErrWriter, 0, "exporting", "events")

@@ -97,7 +97,6 @@ func slice(c *cli.Context) (err error) {
 		return err
 	}
 	defer func() { _ = s.Close() }() // it was only read
-	how.Tell(ctx, s)
 	in, err := tools.Receive(c.String("into"))
 	if errors.Is(err, tools.ErrNotEmpty) {
 		return usageError{err}
