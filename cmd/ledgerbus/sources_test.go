@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -16,12 +17,8 @@ var howFar = regexp.MustCompile(`(?m)^partition \d+ is read up to durable LSN \d
 func TestSameAnswerFromEverySource(t *testing.T) {
 	data, copied := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "copy")
 	broker, stop := startStoppable(t, data)
-	running := true
-	defer func() {
-		if running {
-			stop()
-		}
-	}()
+	end := sync.OnceFunc(stop)
+	defer end()
 	troubled(t, broker)
 	for _, args := range [][]string{{"topic", "create", "weather"}, {"subscription", "create", "weather", "rain", "--rule", "wet", "--sql", "rain > 3"}, {"send", "weather", "--body", "dry", "--message-id", "W-1"},
 		{"receive", "orders/$dlq", "--complete"}, {"send", "orders", "--body", "last", "--message-id", "last"}, {"receive", "orders", "--complete"}} {
@@ -63,8 +60,7 @@ func TestSameAnswerFromEverySource(t *testing.T) {
 	door := ask(broker)
 	beside := ask("", "--data", data)
 	backup := ask("", "--data", copied)
-	stop()
-	running = false
+	end()
 	stopped := ask("", "--data", data)
 	for i, want := range door {
 		q := append(slices.Clone(questions[i/len(forms)]), forms[i%len(forms)])
