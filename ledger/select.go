@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/ledgerbus/ledgerbus/index/replay"
+	"github.com/ledgerbus/ledgerbus/ledger/address"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -38,6 +39,8 @@ type Selection struct {
 	touched map[log.PartitionID][]bool // with a queue: which events of the newest record of a log are about it
 	books   []*book
 	search  log.Search
+	begin   *address.Address // place that the range begins with, and place of its last frame; nil: the times in search are meant
+	end     *address.Address
 	related map[event.EntityID]bool // the entity, and of a topic its subscriptions
 	nodes   map[node]bool           // messages; nil: all, and what is about none
 	types   map[string]bool         // kinds and verbs; nil: all
@@ -122,9 +125,9 @@ func (s *Selection) between(ctx context.Context, r *Range) error {
 			return err
 		}
 		if i == 0 {
-			s.search.From = t
+			s.search.From, s.begin = t, at.Place
 		} else {
-			s.search.Until = t
+			s.search.Until, s.end = t, at.Place
 		}
 	}
 	return nil
@@ -243,7 +246,10 @@ func (s *Selection) records(ctx context.Context, b *book) iter.Seq2[*replay.Reco
 // wants reports whether an event of the newest record of a log is in the range, but for the condition on its columns.
 func (s *Selection) wants(id log.PartitionID, rec *replay.Record, i int) bool {
 	at, ev := rec.At, rec.Events[i]
-	if at < s.search.From || s.search.Until != 0 && at > s.search.Until {
+	if at < s.search.From && !in(s.begin, id) || s.search.Until != 0 && at > s.search.Until {
+		return false
+	}
+	if in(s.begin, id) && rec.LSN < s.begin.LSN || in(s.end, id) && rec.LSN > s.end.LSN { // others have come in the same millisecond
 		return false
 	}
 	if s.types != nil && !s.types[strings.ToLower(ev.Kind().String())] && !s.types[verb(ev)] {
@@ -263,6 +269,11 @@ func (s *Selection) wants(id log.PartitionID, rec *replay.Record, i int) bool {
 		wanted = wanted || (s.related == nil || s.related[slice.Entity]) && (s.nodes == nil || s.nodes[node{slice, number}])
 	})
 	return wanted
+}
+
+// in reports whether a place is in a log.
+func in(place *address.Address, id log.PartitionID) bool {
+	return place != nil && log.PartitionID(place.Partition) == id
 }
 
 // Partitions are the logs that may have an event of the selection.

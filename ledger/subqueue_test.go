@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/index/replay"
+	"github.com/ledgerbus/ledgerbus/ledger/address"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/test/logdir"
@@ -160,5 +161,31 @@ func TestWhatIsOfSubQueue(t *testing.T) {
 	}
 	if strings.Count(text, "act: ") != 1 || strings.Contains(text, "LockDuration") {
 		t.Errorf("%s; want the purge of the sub-queue alone", text)
+	}
+}
+
+// A range that ends at a place has nothing of what came behind it in the same millisecond, and one that begins at a place nothing of what came before.
+func TestRangeOfPlaces(t *testing.T) {
+	t.Parallel()
+	dir := logdir.Open(t, t.TempDir(), log.Options{Partitions: 1})
+	t.Cleanup(dir.Close)
+	_, w := dir.Lead(0)
+	own := event.Envelope{Slice: event.Slice{Entity: 1}}
+	end := dir.Append(w, 1000, &event.EntityCreated{Envelope: own, EntityKind: event.Queue, Path: "orders", HashVersion: 1, Hosts: []byte{0}})
+	var places []Instant
+	for n := range event.SequenceNumber(4) {
+		a := address.At(log.PartitionID(0), end)
+		places = append(places, Instant{Place: &a})
+		end = dir.Append(w, 2000, &event.MessageEnqueued{Envelope: own, Sequence: n + 1, MessageID: []byte("m"), EnqueuedAt: 2000})
+	}
+	for _, c := range []struct {
+		since, until *Instant
+		want         string
+	}{{&places[1], &places[2], "[2 3]"}, {nil, &places[0], "[1]"}, {&places[3], nil, "[4]"}, {&Instant{At: 2000}, &Instant{At: 2000}, "[1 2 3 4]"}} {
+		var lines []Line
+		err := New(dir, func(l Line) error { lines = append(lines, l); return nil }).Events(t.Context(), Range{Since: c.since, Until: c.until, Entity: "orders", Types: []string{"sent"}})
+		if got := fmt.Sprint(column(lines, "Number")); err != nil || got != c.want {
+			t.Errorf("%v to %v: %s, %v, want %s", c.since, c.until, got, err, c.want)
+		}
 	}
 }
