@@ -9,6 +9,7 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/index/replay"
+	"github.com/ledgerbus/ledgerbus/ledger/address"
 	"github.com/ledgerbus/ledgerbus/ledger/print"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -22,15 +23,19 @@ var (
 
 // then is the namespace as it was at an instant.
 type then struct {
-	n    *names
-	at   event.Time
-	era  era
-	logs map[log.PartitionID]*replay.State
+	n     *names
+	at    event.Time
+	era   era
+	place *address.Address // of the instant; nil: the time is meant
+	named string           // place of the last frame, where the time does not tell which instant is meant; "": it does
+	// queue is the only sub-queue that is asked about; Main: all of them, as without one an entity is meant.
+	queue event.SubQueue
+	logs  map[log.PartitionID]*replay.State
 }
 
 // then replays the logs that have something of an entity, or all.
-func (l *Ledger) then(ctx context.Context, i Instant, at event.Time, e era, of *life) (*then, error) {
-	t := &then{n: l.names, at: at, era: e, logs: make(map[log.PartitionID]*replay.State)}
+func (l *Ledger) then(ctx context.Context, i Instant, at event.Time, e era, of *life, queue event.SubQueue) (*then, error) {
+	t := &then{n: l.names, at: at, era: e, place: i.Place, queue: queue, logs: make(map[log.PartitionID]*replay.State)}
 	ids := l.src.Partitions()
 	if of != nil {
 		ids = l.names.logs(of)
@@ -76,19 +81,35 @@ func (c *count) messages() int {
 	return c.Active + c.DeadLetter + c.Scheduled + c.Transfer + c.TransferDeadLetter
 }
 
+// count is what an entity had, or the sub-queue of it that is asked about.
 func (t *then) count(e *life) (c count) {
 	for id, s := range t.logs {
 		for _, slice := range t.n.slices(e, id) {
-			add(&c, s.Index, slice)
+			add(&c, s.Index, slice, t.queue)
 		}
 	}
 	return c
 }
 
-func add(c *count, x index.Counted, slice event.Slice) {
-	c.Tally.Add(x, slice)
-	c.Locked += x.Count(slice, event.Main, index.Locked) + x.Count(slice, event.Main, index.DeferredLocked)
-	c.Deferred += x.Count(slice, event.Main, index.Deferred) + x.Count(slice, event.Main, index.DeferredLocked)
+// name is what an entity, or the sub-queue of it that is asked about, is called.
+func (t *then) name(e *life) string {
+	return address.Address{Entity: e.path, SubQueue: t.queue}.String()
+}
+
+// add counts what a slice has, or one sub-queue of it. Bytes are counted for a slice as a whole, so a sub-queue has none.
+func add(c *count, x index.Counted, slice event.Slice, q event.SubQueue) {
+	if q == event.Main {
+		c.Tally.Add(x, slice)
+	} else {
+		all := index.Tally{}
+		if all.Add(x, slice); q == event.DeadLetter {
+			c.DeadLetter += all.DeadLetter
+		} else {
+			c.TransferDeadLetter += all.TransferDeadLetter
+		}
+	}
+	c.Locked += x.Count(slice, q, index.Locked) + x.Count(slice, q, index.DeferredLocked)
+	c.Deferred += x.Count(slice, q, index.Deferred) + x.Count(slice, q, index.DeferredLocked)
 }
 
 // each calls do with every message that an entity had, of those that anybody could be shown, in the order of their numbers within each log.
@@ -96,6 +117,9 @@ func (t *then) each(e *life, do func(event.Slice, *index.Message) error) error {
 	for _, id := range t.n.logs(e) {
 		for _, slice := range t.n.slices(e, id) {
 			for _, q := range []event.SubQueue{event.Main, event.DeadLetter, event.TransferDeadLetter} {
+				if t.queue != event.Main && t.queue != q {
+					continue
+				}
 				for m := range t.logs[id].Index.Browse(slice, q, 0) {
 					if err := do(slice, &m); err != nil {
 						return err
@@ -133,17 +157,19 @@ func (l *Ledger) entity(path string, i Instant, at event.Time, in era) (*life, e
 	}
 }
 
-// At tells what there was at an instant, in all entities or in one: counts, and with messages every message as well. An error wraps [ErrQuestion] or
+// At tells what there was at an instant, in all entities, in one, or in a sub-queue of it, as in orders/$dlq: counts, and with messages every message as well. An error wraps [ErrQuestion] or
 // [ErrNothing] where the question is at fault or history does not go so far.
 func (l *Ledger) At(ctx context.Context, i Instant, path string, messages bool) error {
+	path, queue, err := place(path)
+	if err != nil {
+		return err
+	}
 	at, eras, err := l.eras(ctx, i)
 	if err != nil {
 		return err
 	}
-	if len(eras) > 1 {
-		if err := l.note("broker time was %s %d times, since a clock was set back: one answer for each", at, len(eras)); err != nil {
-			return err
-		}
+	if err := l.twice(at, eras); err != nil {
+		return err
 	}
 	told := false
 	var about *life
@@ -159,7 +185,16 @@ func (l *Ledger) At(ctx context.Context, i Instant, path string, messages bool) 
 			return err
 		}
 		told, about = true, of
-		t, err := l.then(ctx, i, at, e, of)
+		if of != nil {
+			err = of.has(queue)
+		}
+		if err != nil {
+			return err
+		}
+		t, err := l.then(ctx, i, at, e, of, queue)
+		if err == nil && len(eras) > 1 {
+			err = t.address(ctx, l)
+		}
 		if err == nil {
 			err = l.tellThen(t, of, messages)
 		}
@@ -177,8 +212,12 @@ func (l *Ledger) tellThen(t *then, of *life, messages bool) error {
 		c := t.count(e)
 		total += c.messages()
 	}
-	if err := l.answer(print.Object{print.Named("Time", t.at.String()), print.Named("Entities", uint64(len(list))), print.Named("Messages", uint64(total)), print.Named("ClockNumber", t.era.number)},
-		"at %s: %s with %s", t.at, many(len(list), "entity", "entities"), plural(total, "message")); err != nil {
+	fields := print.Object{print.Named("Time", t.at.String()), print.Named("Entities", uint64(len(list))), print.Named("Messages", uint64(total)), print.Named("ClockNumber", t.era.number)}
+	instant := t.at.String()
+	if t.named != "" {
+		fields, instant = append(fields, print.Named("Place", t.named)), t.named
+	}
+	if err := l.answer(fields, "at %s: %s with %s", t.when(), many(len(list), "entity", "entities"), plural(total, "message")); err != nil {
 		return err
 	}
 	for _, e := range list {
@@ -188,17 +227,30 @@ func (l *Ledger) tellThen(t *then, of *life, messages bool) error {
 			}
 			continue
 		}
+		if t.queue != event.Main {
+			c := t.count(e)
+			if err := l.tell(queueLine(t.name(e), &c)); err != nil {
+				return err
+			}
+			continue
+		}
 		if err := l.tellCount(e, t.count(e)); err != nil {
 			return err
 		}
 	}
 	if of != nil && !messages {
-		return l.next(fmt.Sprintf("ledgerbus at %s '%s' --messages", t.at, of.path), fmt.Sprintf("ledgerbus diff %s now '%s'", t.at, of.path))
+		return l.next(fmt.Sprintf("ledgerbus at %s '%s' --messages", instant, t.name(of)), fmt.Sprintf("ledgerbus diff %s now '%s'", instant, t.name(of)))
 	}
 	return nil
 }
 
 func (l *Ledger) tellCount(e *life, c count) error { return l.tell(countLine(e.path, &c)) }
+
+// queueLine is the row of what a sub-queue had.
+func queueLine(name string, c *count) Line {
+	return Line{Row, fmt.Sprintf("%-30s messages %s · locked %s · deferred %s", name, grouped(c.messages()), grouped(c.Locked), grouped(c.Deferred)), print.Object{
+		print.Named("Entity", name), print.Named("Messages", c.messages()), print.Named("Locked", c.Locked), print.Named("Deferred", c.Deferred)}}
+}
 
 // countLine is the row of what an entity had.
 func countLine(path string, c *count) Line {

@@ -32,7 +32,7 @@ func (d *Debugger) newBreak(text string) (*breakpoint, error) {
 			return nil, err
 		}
 		for i := range b.terms {
-			if b.terms[i].of, err = d.l.names.find(b.terms[i].path); err != nil {
+			if err := b.terms[i].find(d.l.names); err != nil {
 				return nil, err
 			}
 		}
@@ -51,7 +51,7 @@ func (b *breakpoint) holds(n *names, logs []*walking) bool {
 		c := count{}
 		for _, g := range logs {
 			for _, slice := range n.slices(t.of, g.book.ID()) {
-				add(&c, g.state.Index, slice)
+				add(&c, g.state.Index, slice, t.queue)
 			}
 		}
 		if !t.holds(t.metric(&c)) {

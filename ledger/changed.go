@@ -92,11 +92,11 @@ func phrase(m *index.Message) string {
 	return strings.Join(words, ", ")
 }
 
-// countAt is what an entity had at a position of the trail.
-func (d *Debugger) countAt(e *life, at int64) (c count) {
+// countAt is what an entity, or a sub-queue of it, had at a position of the trail.
+func (d *Debugger) countAt(e *life, q event.SubQueue, at int64) (c count) {
 	for i, b := range d.books {
 		for _, slice := range d.l.names.slices(e, b.ID()) {
-			add(&c, d.view(i, at), slice)
+			add(&c, d.view(i, at), slice, q)
 		}
 	}
 	return c
@@ -104,7 +104,7 @@ func (d *Debugger) countAt(e *life, at int64) (c count) {
 
 // changedCounts tells the counts of an entity that are not what they were before.
 func (d *Debugger) changedCounts(e *life) error {
-	was, is := d.countAt(e, d.at-1), d.countAt(e, d.at)
+	was, is := d.countAt(e, event.Main, d.at-1), d.countAt(e, event.Main, d.at)
 	var words []string
 	for _, m := range metrics {
 		if a, b := m.of(&was), m.of(&is); a != b && m.name != "messages" {

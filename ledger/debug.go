@@ -255,7 +255,7 @@ func (d *Debugger) around(ctx context.Context, text string) error {
 func (d *Debugger) show(_ context.Context, text string) error {
 	if text == "" {
 		for _, e := range (&then{n: d.l.names, at: event.EndOfTime, era: d.l.names.clocks[len(d.l.names.clocks)-1]}).living(nil) {
-			c := d.countAt(e, d.at)
+			c := d.countAt(e, event.Main, d.at)
 			if err := d.l.tellCount(e, c); err != nil {
 				return err
 			}
@@ -273,10 +273,18 @@ func (d *Debugger) show(_ context.Context, text string) error {
 	if err != nil {
 		return err
 	}
-	if of.Number == 0 {
-		if err := d.l.tellCount(e, d.countAt(e, d.at)); err != nil {
-			return err
-		}
+	if err := e.has(of.SubQueue); err != nil {
+		return err
+	}
+	switch c := d.countAt(e, of.SubQueue, d.at); {
+	case of.Number != 0:
+	case of.SubQueue != event.Main:
+		err = d.l.tell(queueLine(of.String(), &c))
+	default:
+		err = d.l.tellCount(e, c)
+	}
+	if err != nil {
+		return err
 	}
 	return d.messages(e, of)
 }
@@ -293,6 +301,9 @@ func (d *Debugger) messages(e *life, of address.Address) error {
 				continue
 			}
 			for _, q := range []event.SubQueue{event.Main, event.DeadLetter, event.TransferDeadLetter} {
+				if of.SubQueue != event.Main && of.SubQueue != q {
+					continue
+				}
 				for m := range v.Browse(slice, q, 0) {
 					if err := d.l.tellMessage(slice, &m); err != nil {
 						return err

@@ -219,7 +219,7 @@ func TestDebuggerCounts(t *testing.T) {
 	all := replayLogs(t, m.dir)
 	d := m.debugger(nil, smallLimits)
 	counts := func() int {
-		c := d.countAt(d.l.names.byPath["orders"][0], d.at)
+		c := d.countAt(d.l.names.byPath["orders"][0], event.Main, d.at)
 		return c.Active
 	}
 	var want []int

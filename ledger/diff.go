@@ -3,9 +3,11 @@ package ledger
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/index/replay"
 	"github.com/ledgerbus/ledgerbus/ledger/print"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -19,83 +21,144 @@ var (
 // flow is what happened to messages of an entity between two instants.
 type flow struct{ arrived, completed, dead, expired, purged, moved, lost, refused int }
 
-// Diff tells how two instants differ: counts, what came and went between them, who changed what; with messages every message that differs as well.
+// Diff tells how two instants differ: counts, what came and went between them, who changed what; with messages every message that differs as well. Of a
+// sub-queue, as in orders/$dlq, it tells that of the sub-queue alone. An instant that came twice, since a clock was set back, is answered for each time.
 func (l *Ledger) Diff(ctx context.Context, from, to Instant, path string, messages bool) error {
-	before, err := l.one(ctx, from, path)
+	entity, queue, err := place(path)
 	if err != nil {
 		return err
 	}
-	after, err := l.one(ctx, to, path)
+	start, froms, err := l.eras(ctx, from)
 	if err != nil {
 		return err
 	}
-	if before.era.number > after.era.number || before.era.number == after.era.number && before.at > after.at {
-		return fmt.Errorf("%w: %s is after %s", ErrQuestion, from, to)
+	end, tos, err := l.eras(ctx, to)
+	if err != nil {
+		return err
+	}
+	if err := l.twice(start, froms); err != nil {
+		return err
+	}
+	if err := l.twice(end, tos); err != nil {
+		return err
 	}
 	var of *life
-	if path != "" {
-		if of, err = l.names.find(path); err != nil {
-			return err
-		}
-	}
-	if err := l.answer(print.Object{print.Named("From", before.at.String()), print.Named("To", after.at.String())}, "from %s to %s", before.at, after.at); err != nil {
-		return err
-	}
-	flows, err := l.flows(ctx, before.at, after.at, of)
-	if err != nil {
-		return err
-	}
-	seen := make(map[event.EntityID]bool)
-	for _, e := range append(after.living(of), before.living(of)...) {
-		if seen[e.id] {
-			continue
-		}
-		seen[e.id] = true
-		if messages {
-			err = l.tellMessages(before, after, e)
-		} else {
-			err = l.tellDiff(before, after, e, flows[e.id])
+	if entity != "" {
+		if of, err = l.names.find(entity); err == nil {
+			err = of.has(queue)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	if err := l.acts(ctx, from, to, path); err != nil {
-		return err
+	told := false
+	for _, a := range froms {
+		for _, b := range tos {
+			if !a.before(start, b, end) {
+				continue
+			}
+			told = true
+			before, err := l.one(ctx, from, start, a, len(froms) > 1, of, queue)
+			if err != nil {
+				return err
+			}
+			after, err := l.one(ctx, to, end, b, len(tos) > 1, of, queue)
+			if err != nil {
+				return err
+			}
+			c := comparison{l, before, after, of, path}
+			if err := c.tell(ctx, messages); err != nil {
+				return err
+			}
+		}
+	}
+	if !told {
+		return fmt.Errorf("%w: %s is after %s", ErrQuestion, from, to)
 	}
 	return horizonsOf(ctx, l, of)
 }
 
-// one is the state at an instant, which must be unambiguous: a clock that was set back makes two of one.
-func (l *Ledger) one(ctx context.Context, i Instant, path string) (*then, error) {
-	at, eras, err := l.eras(ctx, i)
+// comparison is of two states of the namespace, or of an entity or sub-queue.
+type comparison struct {
+	l             *Ledger
+	before, after *then
+	of            *life // nil: all entities
+	path          string
+}
+
+// tell tells how the states differ.
+func (c *comparison) tell(ctx context.Context, messages bool) error {
+	before, after := c.before, c.after
+	fields := print.Object{print.Named("From", before.at.String()), print.Named("To", after.at.String())}
+	if before.named != "" {
+		fields = append(fields, print.Named("FromPlace", before.named))
+	}
+	if after.named != "" {
+		fields = append(fields, print.Named("ToPlace", after.named))
+	}
+	if err := c.l.answer(fields, "from %s to %s", before.when(), after.when()); err != nil {
+		return err
+	}
+	flows, err := c.flows(ctx)
+	if err != nil {
+		return err
+	}
+	seen := make(map[event.EntityID]bool)
+	for _, e := range append(after.living(c.of), before.living(c.of)...) {
+		if seen[e.id] {
+			continue
+		}
+		seen[e.id] = true
+		if messages {
+			err = c.tellMessages(e)
+		} else {
+			err = c.tellCounts(e, flows[e.id])
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return c.acts(ctx)
+}
+
+// one is the state at an instant in an era, with its place where the time alone does not say which one is meant.
+func (l *Ledger) one(ctx context.Context, i Instant, at event.Time, e era, named bool, of *life, queue event.SubQueue) (*then, error) {
+	t, err := l.then(ctx, i, at, e, of, queue)
+	if err == nil && named {
+		err = t.address(ctx, l)
+	}
+	return t, err
+}
+
+// between selects what there may be between the states.
+func (c *comparison) between(ctx context.Context) (*Selection, error) {
+	s, err := c.l.Select(ctx, Range{Entity: c.path})
 	if err != nil {
 		return nil, err
 	}
-	if len(eras) > 1 {
-		return nil, fmt.Errorf("%w: broker time was %s %d times, since a clock was set back: say which by a place, as in @0/1839977", ErrQuestion, at, len(eras))
+	if len(c.l.names.clocks) == 1 {
+		s.search.From, s.search.Until = c.before.at, c.after.at
 	}
-	var of *life
-	if path != "" {
-		if of, err = l.names.find(path); err != nil {
+	for _, b := range s.books {
+		if _, err := b.clockSets(ctx); err != nil {
 			return nil, err
 		}
 	}
-	return l.then(ctx, i, at, eras[0], of)
+	return s, nil
 }
 
-// flows counts what happened between two times.
-func (l *Ledger) flows(ctx context.Context, from, to event.Time, of *life) (map[event.EntityID]*flow, error) {
+// has reports whether a record came between the states.
+func (c *comparison) has(b *book, rec *replay.Record) bool {
+	return !c.before.covers(b, rec) && c.after.covers(b, rec)
+}
+
+// flows counts what happened between the states.
+func (c *comparison) flows(ctx context.Context) (map[event.EntityID]*flow, error) {
 	all := make(map[event.EntityID]*flow)
-	r := Range{}
-	if of != nil {
-		r.Entity = of.path
-	}
-	s, err := l.Select(ctx, r)
+	s, err := c.between(ctx)
 	if err != nil {
 		return nil, err
 	}
-	s.search.From, s.search.Until = from+1, to
 	get := func(id event.EntityID) *flow {
 		if all[id] == nil {
 			all[id] = &flow{}
@@ -107,7 +170,7 @@ func (l *Ledger) flows(ctx context.Context, from, to event.Time, of *life) (map[
 			if err != nil {
 				return nil, err
 			}
-			if h.rec.At <= from || h.rec.At > to {
+			if !c.has(b, h.rec) || s.queue != event.Main && !s.touched[b.ID()][h.i] {
 				continue
 			}
 			ev := h.event()
@@ -155,19 +218,20 @@ func (f *flow) copied(c *event.Copy) {
 	}
 }
 
-// tellDiff tells how the counts of an entity differ.
-func (l *Ledger) tellDiff(before, after *then, e *life, f *flow) error {
-	a, b := before.count(e), after.count(e)
+// tellCounts tells how the counts of an entity differ.
+func (c *comparison) tellCounts(e *life, f *flow) error {
+	l, before, after := c.l, c.before, c.after
+	a, b, name := before.count(e), after.count(e), after.name(e)
 	var texts []string
 	rows := []Line{}
 	for _, m := range metrics {
 		x, y := m.of(&a), m.of(&b)
-		if x == y {
+		if x == y || after.queue != event.Main && !slices.Contains(ofSubQueue, m.name) {
 			continue
 		}
 		texts = append(texts, fmt.Sprintf("%s %s → %s", m.name, grouped(x), grouped(y)))
-		rows = append(rows, Line{Row, fmt.Sprintf("%s  %s %s → %s", e.path, m.name, grouped(x), grouped(y)),
-			print.Object{print.Named("Entity", e.path), print.Named("Count", m.name), print.Named("Before", x), print.Named("After", y)}})
+		rows = append(rows, Line{Row, fmt.Sprintf("%s  %s %s → %s", name, m.name, grouped(x), grouped(y)),
+			print.Object{print.Named("Entity", name), print.Named("Count", m.name), print.Named("Before", x), print.Named("After", y)}})
 	}
 	if f == nil {
 		f = &flow{}
@@ -178,9 +242,9 @@ func (l *Ledger) tellDiff(before, after *then, e *life, f *flow) error {
 	if len(texts) == 0 {
 		texts = []string{"counts as before"}
 	}
-	fields := print.Object{print.Named("Entity", e.path), print.Named("Arrived", f.arrived), print.Named("Completed", f.completed), print.Named("DeadLettered", f.dead),
+	fields := print.Object{print.Named("Entity", name), print.Named("Arrived", f.arrived), print.Named("Completed", f.completed), print.Named("DeadLettered", f.dead),
 		print.Named("Expired", f.expired), print.Named("Purged", f.purged), print.Named("Moved", f.moved), print.Named("LocksLost", f.lost), print.Named("Refused", f.refused)}
-	if err := l.answer(fields, "%s: %s", e.path, strings.Join(texts, " · ")); err != nil {
+	if err := l.answer(fields, "%s: %s", name, strings.Join(texts, " · ")); err != nil {
 		return err
 	}
 	for _, r := range rows {
@@ -200,11 +264,12 @@ func (l *Ledger) tellDiff(before, after *then, e *life, f *flow) error {
 	if len(words) == 0 {
 		return nil
 	}
-	return l.note("%s between: %s", e.path, strings.Join(words, " · "))
+	return l.note("%s between: %s", name, strings.Join(words, " · "))
 }
 
 // tellMessages tells which messages of an entity came, went and changed.
-func (l *Ledger) tellMessages(before, after *then, e *life) error {
+func (c *comparison) tellMessages(e *life) error {
+	l, before, after := c.l, c.before, c.after
 	was := make(map[node]string)
 	_ = before.each(e, func(s event.Slice, m *index.Message) error {
 		was[node{s, m.Sequence}] = standing(m)
@@ -239,7 +304,7 @@ func (l *Ledger) tellMessages(before, after *then, e *life) error {
 		return nil
 	})
 	if err == nil && stuck > 0 {
-		err = l.note("%s: %s stood there all the time, untouched", e.path, plural(stuck, "message"))
+		err = l.note("%s: %s stood there all the time, untouched", after.name(e), plural(stuck, "message"))
 	}
 	return err
 }
@@ -249,9 +314,10 @@ func standing(m *index.Message) string {
 	return fmt.Sprintf("%s %s, %s", m.SubQueue, m.State, plural(int(m.DeliveryCount), "failed attempt"))
 }
 
-// acts tells what people did between two instants.
-func (l *Ledger) acts(ctx context.Context, from, to Instant, path string) error {
-	s, err := l.Select(ctx, Range{Since: &from, Until: &to, Entity: path})
+// acts tells what people did between the states.
+func (c *comparison) acts(ctx context.Context) error {
+	l := c.l
+	s, err := c.between(ctx)
 	if err != nil {
 		return err
 	}
@@ -260,7 +326,7 @@ func (l *Ledger) acts(ctx context.Context, from, to Instant, path string) error 
 		if err != nil {
 			return err
 		}
-		if !s.wants(h.rec.At, h.event()) {
+		if !c.has(h.book, h.rec) || !s.wants(h.book.ID(), h.rec, h.i) {
 			continue
 		}
 		line, err := l.row(ctx, &h)

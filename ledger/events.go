@@ -128,7 +128,7 @@ func (l *Ledger) events(ctx context.Context, r Range, kinds []event.Kind) error 
 			return err
 		}
 		ev := h.event()
-		if kinds == nil && r.Types == nil && ev.Kind() == event.KindOriginDefined || !s.wants(h.rec.At, ev) {
+		if kinds == nil && r.Types == nil && ev.Kind() == event.KindOriginDefined || !s.wants(h.book.ID(), h.rec, h.i) {
 			continue
 		}
 		line, err := l.row(ctx, &h)

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/ledgerbus/ledgerbus/index/replay"
 	"github.com/ledgerbus/ledgerbus/ledger/address"
@@ -14,7 +15,11 @@ import (
 func (l *Ledger) horizons(ctx context.Context, books ...*book) error {
 	for _, b := range books {
 		if at, place, gone := horizon(b); gone {
-			if err := l.note("history of partition %d begins at %s, %s: only the state it left is known from before", b.ID(), at, place); err != nil {
+			begins := fmt.Sprintf("%s, %s", at, place)
+			if at == 0 { // nothing had happened before
+				begins = place.String()
+			}
+			if err := l.note("history of partition %d begins at %s: only the state it left is known from before", b.ID(), begins); err != nil {
 				return err
 			}
 		}

@@ -95,17 +95,11 @@ func (l *Ledger) eras(ctx context.Context, i Instant) (at event.Time, list []era
 	if err != nil {
 		return 0, nil, err
 	}
-	number := uint64(0)
-	for rec, err := range replay.Found(ctx, b, log.Search{Kinds: []event.Kind{event.KindClockSet}}) {
-		if err != nil {
-			return 0, nil, err
-		}
-		for _, ev := range rec.Events {
-			if c, ok := ev.(*event.ClockSet); ok && rec.LSN <= i.Place.LSN {
-				number = c.Number
-			}
-		}
+	clocks, err := b.clockSets(ctx)
+	if err != nil {
+		return 0, nil, err
 	}
+	number := clockAt(clocks, i.Place.LSN)
 	found := false
 	for rec, err := range replay.Records(ctx, b, i.Place.LSN) {
 		if err != nil {

@@ -91,6 +91,7 @@ type book struct {
 	origins    print.Origins
 	known      map[event.OriginID]bool // that were looked for, or come across
 	begins     event.Time              // what is there of it; 0: not known, or with the first frame
+	clocks     []clockSet              // nil: not looked up yet
 }
 
 // see notes who is who, if an event says so.

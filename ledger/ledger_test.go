@@ -28,6 +28,14 @@ type model struct {
 	all    []*written
 	tokens uint32
 	past   []counted
+	dead   []ofDead
+}
+
+// ofDead is an event about a message in the dead-letter queue, or about its way there.
+type ofDead struct {
+	at    event.Time
+	queue int
+	text  string // verb and number
 }
 
 // written is a message of the model.
@@ -49,6 +57,7 @@ type counted struct {
 func newModel(t *testing.T, seed uint64) *model {
 	m := &model{t: t, rng: rand.New(rand.NewPCG(seed, 18)), now: 1_000_000}
 	m.dir = logdir.Open(t, t.TempDir(), log.Options{Partitions: 2, ChapterBytes: 20_000, SealAfter: -1})
+	t.Cleanup(m.dir.Close) // before the directory is removed, in which it makes files
 	for i := range m.part {
 		m.part[i], m.writer[i] = m.dir.Lead(log.PartitionID(i))
 	}
@@ -87,7 +96,11 @@ func (m *model) step() {
 	} else {
 		at := m.rng.IntN(len(m.live[q]))
 		w := m.live[q][at]
+		was := strings.HasSuffix(w.state, "dead")
 		events = m.happen(own, w)
+		if was || strings.HasSuffix(w.state, "dead") {
+			m.dead = append(m.dead, ofDead{m.now, q, fmt.Sprintf("%s %d", w.changes[len(w.changes)-1], w.number)})
+		}
 		if w.state == "completed" {
 			m.live[q] = append(m.live[q][:at], m.live[q][at+1:]...)
 		}
@@ -197,7 +210,6 @@ func TestAnswersAreTrue(t *testing.T) {
 			}
 			m.when(t, at)
 		}
-		m.dir.Close()
 	}
 }
 

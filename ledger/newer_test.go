@@ -49,7 +49,8 @@ func TestNewer(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(6) {
 		m := newModel(t, seed)
-		questions := []Question{{Verb: "events"}, {Verb: "events", Entity: "bills"}, {Verb: "events", Where: "type IN ('sent', 'dead')"}, {Verb: "events", Types: []string{"locked"}}}
+		questions := []Question{{Verb: "events"}, {Verb: "events", Entity: "bills"}, {Verb: "events", Where: "type IN ('sent', 'dead')"}, {Verb: "events", Types: []string{"locked"}},
+			{Verb: "events", Entity: "bills/$dlq"}}
 		after := make([]string, len(questions))
 		got := make([][2][]string, len(questions))
 		var memory Memory
@@ -89,7 +90,6 @@ func TestNewer(t *testing.T) {
 				}
 			}
 		}
-		m.dir.Close()
 	}
 }
 
@@ -97,7 +97,6 @@ func TestNewer(t *testing.T) {
 func TestNewerBegins(t *testing.T) {
 	t.Parallel()
 	m := newModel(t, 3)
-	defer m.dir.Close()
 	rows, _, next, err := m.asked(nil, Question{Verb: "events", After: FromNow})
 	if err != nil || len(rows[0])+len(rows[1]) > 0 || !strings.HasPrefix(next, "@0/") || !strings.Contains(next, ",@1/") {
 		t.Fatalf("%d, %d rows, %q, %v", len(rows[0]), len(rows[1]), next, err)

@@ -23,7 +23,7 @@ type Question struct {
 	MessageID string          // story: in place of Of; audit, events: of messages that were sent with it; "": all
 	Types     []string        // audit, events; nil: all
 	Instants  []Instant       // at: one; diff: two
-	Entity    string          // at, diff, audit, events: path; "": all. trace: of the topic
+	Entity    string          // at, diff, audit, events: path, or that of a sub-queue; "": all. trace: of the topic
 	Message   string          // trace: the message, in JSON
 	Messages  bool            // at, diff: each message, instead of counts
 	Condition string          // when
@@ -149,7 +149,7 @@ func ParseQuestion(verb string, v url.Values, now time.Time) (*Question, error) 
 	r := reading{Values: v, now: now}
 	q := &Question{Verb: verb, MessageID: v.Get(idName), Message: v.Get(messageName), Condition: v.Get(conditionName), Where: v.Get(whereName), After: v.Get(afterName), Messages: r.flag(messagesName),
 		Partition: log.PartitionID(r.number(partitionName, 16)), From: event.LSN(r.number(lsnName, 63)), Bodies: r.flag(bodiesName),
-		Since: r.instant(sinceName), Until: r.instant(untilName), Entity: r.entity()}
+		Since: r.instant(sinceName), Until: r.instant(untilName), Entity: r.entity(verb)}
 	if text := v.Get(ofName); text != "" {
 		q.Of = r.address(text)
 	}
@@ -207,7 +207,7 @@ func (r *reading) address(text string) address.Address {
 	return a
 }
 
-func (r *reading) entity() string {
+func (r *reading) entity(verb string) string {
 	text := r.Get(entityName)
 	if text == "" {
 		return ""
@@ -216,7 +216,10 @@ func (r *reading) entity() string {
 	if a.Number != 0 {
 		r.note(fmt.Errorf("%s is a message, not an entity", a))
 	}
-	return a.Entity
+	if verb == "trace" && a.SubQueue != event.Main {
+		r.note(fmt.Errorf("%s is a sub-queue, not a topic", a))
+	}
+	return a.String()
 }
 
 func (r *reading) flag(name string) bool {

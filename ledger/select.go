@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/ledgerbus/ledgerbus/index/replay"
+	"github.com/ledgerbus/ledgerbus/ledger/address"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -16,7 +17,7 @@ import (
 // Range is which events are wanted. The zero value is all of them.
 type Range struct {
 	Since, Until *Instant             // both inclusive
-	Entity       string               // path; "": all
+	Entity       string               // path, or that of a sub-queue, as in orders/$dlq; "": all
 	Number       event.SequenceNumber // of a message of the entity; 0: all
 	MessageID    string               // of messages that were sent with this id, wherever they went in the entities that were sent to; "": all
 	Types        []string             // kinds of events, or what the columns call them: locked, MessageLocked; nil: all
@@ -33,9 +34,13 @@ const maxSelected = 4096
 // Selection is the part of the logs that a [Range] names: where in them to look, and which of the events there are wanted.
 type Selection struct {
 	l       *Ledger
-	of      *life // nil: every entity
+	of      *life                      // nil: every entity
+	queue   event.SubQueue             // of the entity, of which alone something is wanted; Main: all of the entity
+	touched map[log.PartitionID][]bool // with a queue: which events of the newest record of a log are about it
 	books   []*book
 	search  log.Search
+	begin   *address.Address // place that the range begins with, and place of its last frame; nil: the times in search are meant
+	end     *address.Address
 	related map[event.EntityID]bool // the entity, and of a topic its subscriptions
 	nodes   map[node]bool           // messages; nil: all, and what is about none
 	types   map[string]bool         // kinds and verbs; nil: all
@@ -60,13 +65,21 @@ func (l *Ledger) Select(ctx context.Context, r Range) (*Selection, error) {
 	if err := s.ofTypes(r.Types); err != nil {
 		return nil, err
 	}
+	entity, queue, err := place(r.Entity)
+	if err != nil {
+		return nil, err
+	}
 	ids := l.src.Partitions()
-	if r.Entity != "" {
-		if s.of, err = n.find(r.Entity); err != nil {
+	if entity != "" {
+		if s.of, err = n.find(entity); err != nil {
 			return nil, err
 		}
 		ids = n.logs(s.of)
-		if !slices.Contains(ids, catalogue) {
+		if queue != event.Main {
+			if err := s.ofQueue(queue); err != nil {
+				return nil, err
+			}
+		} else if !slices.Contains(ids, catalogue) {
 			ids = append([]log.PartitionID{catalogue}, ids...)
 		}
 		s.related = map[event.EntityID]bool{s.of.id: true}
@@ -112,9 +125,9 @@ func (s *Selection) between(ctx context.Context, r *Range) error {
 			return err
 		}
 		if i == 0 {
-			s.search.From = t
+			s.search.From, s.begin = t, at.Place
 		} else {
-			s.search.Until = t
+			s.search.Until, s.end = t, at.Place
 		}
 	}
 	return nil
@@ -210,6 +223,9 @@ func (s *Selection) searches(b *book) (list []log.Search) {
 
 // records yields the records of a log that have to be looked at.
 func (s *Selection) records(ctx context.Context, b *book) iter.Seq2[*replay.Record, error] {
+	if s.queue != event.Main {
+		return s.queueRecords(ctx, b)
+	}
 	list := s.searches(b)
 	if len(list) == 0 {
 		return func(func(*replay.Record, error) bool) {}
@@ -227,15 +243,22 @@ func (s *Selection) records(ctx context.Context, b *book) iter.Seq2[*replay.Reco
 	}
 }
 
-// wants reports whether an event is in the range, but for the condition on its columns.
-func (s *Selection) wants(at event.Time, ev event.Event) bool {
-	if at < s.search.From || s.search.Until != 0 && at > s.search.Until {
+// wants reports whether an event of the newest record of a log is in the range, but for the condition on its columns.
+func (s *Selection) wants(id log.PartitionID, rec *replay.Record, i int) bool {
+	at, ev := rec.At, rec.Events[i]
+	if at < s.search.From && !in(s.begin, id) || s.search.Until != 0 && at > s.search.Until {
+		return false
+	}
+	if in(s.begin, id) && rec.LSN < s.begin.LSN || in(s.end, id) && rec.LSN > s.end.LSN { // others have come in the same millisecond
 		return false
 	}
 	if s.types != nil && !s.types[strings.ToLower(ev.Kind().String())] && !s.types[verb(ev)] {
 		return false
 	}
 	if s.search.Kinds != nil && !slices.Contains(s.search.Kinds, ev.Kind()) {
+		return false
+	}
+	if s.queue != event.Main && !s.touched[id][i] {
 		return false
 	}
 	if s.of == nil && s.nodes == nil {
@@ -246,6 +269,11 @@ func (s *Selection) wants(at event.Time, ev event.Event) bool {
 		wanted = wanted || (s.related == nil || s.related[slice.Entity]) && (s.nodes == nil || s.nodes[node{slice, number}])
 	})
 	return wanted
+}
+
+// in reports whether a place is in a log.
+func in(place *address.Address, id log.PartitionID) bool {
+	return place != nil && log.PartitionID(place.Partition) == id
 }
 
 // Partitions are the logs that may have an event of the selection.
@@ -275,7 +303,7 @@ func (s *Selection) Records(ctx context.Context, id log.PartitionID) iter.Seq2[*
 
 // Wants reports whether an event of a record is in the range.
 func (s *Selection) Wants(ctx context.Context, id log.PartitionID, rec *replay.Record, i int) (bool, error) {
-	if !s.wants(rec.At, rec.Events[i]) {
+	if !s.wants(id, rec, i) {
 		return false, nil
 	}
 	if s.where.set == nil {

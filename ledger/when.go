@@ -33,9 +33,13 @@ var metrics = []struct {
 	{"size", func(c *count) int { return int(c.Bytes) }},
 }
 
+// ofSubQueue are those that a sub-queue has.
+var ofSubQueue = []string{"messages", "locked", "deferred"}
+
 // term is one comparison of a condition.
 type term struct {
-	path    string
+	path    string         // of the entity
+	queue   event.SubQueue // of which alone the messages are counted; Main: all of the entity's
 	of      *life
 	metric  func(*count) int
 	compare string
@@ -61,7 +65,10 @@ func parseTerms(text string) (terms []term, err error) {
 		if m == nil {
 			return nil, fmt.Errorf("%w: %q is not a condition: write one such as orders.active > 1000 AND orders.locked = 0", ErrQuestion, part)
 		}
-		t := term{path: m[1], compare: m[3]}
+		t := term{compare: m[3]}
+		if t.path, t.queue, err = place(m[1]); err != nil {
+			return nil, err
+		}
 		for _, k := range metrics {
 			if strings.EqualFold(k.name, m[2]) {
 				t.metric = k.of
@@ -74,10 +81,21 @@ func parseTerms(text string) (terms []term, err error) {
 			}
 			return nil, fmt.Errorf("%w: there is no count %q: %s", ErrQuestion, m[2], strings.Join(list, ", "))
 		}
+		if name := strings.ToLower(m[2]); t.queue != event.Main && !slices.Contains(ofSubQueue, name) {
+			return nil, fmt.Errorf("%w: %s has no %s: of a sub-queue there are %s", ErrQuestion, m[1], name, strings.Join(ofSubQueue, ", "))
+		}
 		t.limit, _ = strconv.Atoi(m[4]) // 15 digits
 		terms = append(terms, t)
 	}
 	return terms, nil
+}
+
+// find finds the entity that the term is about.
+func (t *term) find(n *names) (err error) {
+	if t.of, err = n.find(t.path); err != nil {
+		return err
+	}
+	return t.of.has(t.queue)
 }
 
 func (t *term) holds(n int) bool {
@@ -121,7 +139,7 @@ func (l *Ledger) When(ctx context.Context, condition string, since *Instant) err
 	var ids []log.PartitionID
 	var of []*life
 	for i := range terms {
-		if terms[i].of, err = n.find(terms[i].path); err != nil {
+		if err := terms[i].find(n); err != nil {
 			return err
 		}
 		of = append(of, terms[i].of)
@@ -355,7 +373,7 @@ func (w *watching) holds() bool {
 		t := &w.terms[i]
 		c := count{}
 		for _, s := range t.sums {
-			add(&c, s.of, s.slice)
+			add(&c, s.of, s.slice, t.queue)
 		}
 		if !t.holds(t.metric(&c)) {
 			return false

@@ -18,9 +18,30 @@ type Beside struct {
 	Notes io.Writer
 }
 
-// Open takes a directory to read it, beside a broker if one uses it.
+// Open takes a directory to read it, beside a broker if one uses it. Of what is opened of it the notes say how far it is read.
 func (b *Beside) Open(ctx context.Context, dir string) (log.Store, error) {
-	return b.open(ctx, dir, false)
+	s, err := b.open(ctx, dir, false)
+	if err == nil && b.Live {
+		s = &telling{s, b, make(map[log.PartitionID]bool)}
+	}
+	return s, err
+}
+
+// telling is a directory that is read beside a broker.
+type telling struct {
+	log.Store
+	how  *Beside
+	told map[log.PartitionID]bool
+}
+
+// Open implements [log.Store].
+func (t *telling) Open(ctx context.Context, id log.PartitionID) (log.Partition, error) {
+	p, err := t.Store.Open(ctx, id)
+	if err == nil && !t.told[id] {
+		t.told[id] = true
+		t.how.tell(p)
+	}
+	return p, err
 }
 
 // open is Open; thorough reads sealed files whole.

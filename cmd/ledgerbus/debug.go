@@ -30,7 +30,7 @@ func debugCommand() *cli.Command {
 		Description: "Reads commands from the terminal, from standard input, or from --command, separated by semicolons; the command help lists them. Nothing\n" +
 			"in DIR is changed. The log has events, not commands: you see what each event did, and no rule is evaluated again.\n\n" +
 			"   ledgerbus debug ./data\n" +
-			"   ledgerbus debug ./data --at 03:12 -c \"break type IN ('dead', 'lost'); continue; print orders; back\"" + quietBeside,
+			"   ledgerbus debug ./data --at 03:12 -c \"break type IN ('dead', 'lost'); continue; print orders; back\"" + besideHelp,
 		Flags: []cli.Flag{
 			liveFlag(),
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "text, or json for one object per line"},

@@ -27,9 +27,8 @@ const verifyHelp = "Reads all there is and replays it. A line for each partition
 	"Needs the memory that a broker needs for the waiting messages of one partition, and little more."
 
 const (
-	besideHelp  = "While a broker uses the directory, the log is read up to about a second before the command began; stderr says how far. " + besideEnds
-	quietBeside = "While a broker uses the directory, the log is read up to about a second before the command began. " + besideEnds
-	besideEnds  = "What is printed\n" +
+	besideHelp = "While a broker uses the directory, the log is read up to about a second before the command began; stderr says how far. " + besideEnds
+	besideEnds = "What is printed\n" +
 		"is as if the log ended there, and the broker does not wait for it. If another broker is started meanwhile, the command says so and ends\n" +
 		"with exit code 3."
 )

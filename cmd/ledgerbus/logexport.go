@@ -21,7 +21,7 @@ func exportCommand() *cli.Command {
 		Description: "The tables are events, messages, locks, sessions and origins; docs/guide/export.md describes their columns. OUT is made, or is empty. A file has\n" +
 			"its name when it is complete, and export.json is the last of them: an export that was broken off is removed and begun again.\n\n" +
 			"   ledgerbus log export ./data --format parquet --into day\n" +
-			"   ledgerbus log export ./data --format csv --into locks --entity orders --since 24h --type locked --type lost\n" + quietBeside,
+			"   ledgerbus log export ./data --format csv --into locks --entity orders --since 24h --type locked --type lost\n" + besideHelp,
 		Flags: append([]cli.Flag{
 			liveFlag(),
 			&cli.StringFlag{Name: "format", Value: "jsonl", Usage: "jsonl, csv or parquet"},

@@ -71,7 +71,8 @@ func diffCommand() *cli.Command {
 		Usage:     "tell how two instants differ: counts, what came and went, who changed what",
 		ArgsUsage: "INSTANT INSTANT [ENTITY]",
 		Description: "   ledgerbus diff 02:45 03:15 orders\n" +
-			"   ledgerbus diff 02:45 now --messages" + instantHelp + dataHelp,
+			"   ledgerbus diff 02:45 now --messages\n\n" +
+			"If a clock was set back, so that an instant was twice, there is an answer for each of the two, with its place." + instantHelp + dataHelp,
 		Flags: historyFlags(&cli.BoolFlag{Name: "messages", Usage: "each message that differs, instead of counts"}),
 		Action: func(c *cli.Context) error {
 			instants, entity, err := instantsAndEntity(c, 2)
@@ -104,7 +105,7 @@ func instantsAndEntity(c *cli.Context, n int) (instants []ledger.Instant, entity
 		if err != nil {
 			return nil, "", usageError{err}
 		}
-		entity = of.Entity
+		entity = of.String()
 	}
 	return instants, entity, nil
 }
@@ -162,7 +163,7 @@ func rangeFlags() []cli.Flag { return historyFlags(spanFlags()...) }
 
 // selectionFlags are those of commands that have a directory for their argument.
 func selectionFlags() []cli.Flag {
-	return append([]cli.Flag{&cli.StringFlag{Name: "entity", Usage: "only what is about this entity, or with a number, as in orders#88114, about this message"}}, spanFlags()...)
+	return append([]cli.Flag{&cli.StringFlag{Name: "entity", Usage: "only what is about this entity, its sub-queue, as in orders/$dlq, or with a number, as in orders#88114, this message"}}, spanFlags()...)
 }
 
 // selected is which events selectionFlags name; nil: all.
@@ -179,7 +180,9 @@ func selected(c *cli.Context) (*ledger.Range, error) {
 		if err != nil {
 			return nil, usageError{fmt.Errorf("--entity: %w", err)}
 		}
-		r.Entity, r.Number = of.Entity, of.Number
+		if r.Entity, r.Number = of.String(), of.Number; of.Number != 0 { // a message, wherever it lies
+			r.Entity = of.Entity
+		}
 	}
 	if r.Since == nil && r.Until == nil && r.Entity == "" && r.MessageID == "" && r.Types == nil && r.Where == "" {
 		return nil, nil
@@ -216,7 +219,9 @@ func theRange(c *cli.Context, verb string) (*ledger.Question, error) {
 		if err == nil && of.Number != 0 {
 			err = usageError{fmt.Errorf("of one message: ledgerbus story %s", of)}
 		}
-		q.Entity = of.Entity
+		if err == nil {
+			q.Entity = of.String()
+		}
 		return q, err
 	default:
 		return nil, usageError{fmt.Errorf("give one entity: %q is one too many", c.Args().Get(1))}
@@ -249,7 +254,8 @@ func eventsCommand() *cli.Command {
 		ArgsUsage: "[ENTITY]",
 		Description: "   ledgerbus events orders --where \"type IN ('lost', 'dead', 'refused')\"\n" +
 			"   ledgerbus events --since 02:50 --until 02:55 --where \"by LIKE '%10.0.4.17%'\" -o csv\n" +
-			"   ledgerbus events -f --where \"type IN ('lost', 'dead')\"" + dataHelp,
+			"   ledgerbus events -f --where \"type IN ('lost', 'dead')\"\n" +
+			"   ledgerbus events 'orders/$dlq' --since 24h" + dataHelp,
 		Flags: append(rangeFlags(), &cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on and print what happens from now on, or with --since from then on"}),
 		Action: func(c *cli.Context) error {
 			q, err := theRange(c, "events")

@@ -105,7 +105,17 @@ func TestAt(t *testing.T) {
 	wants(t, types(t, data, "at", sent, "orders", "--messages", "-o", "json"), `"Message":"orders#1","State":"active"`)
 	wants(t, types(t, data, "diff", sent, "now", "orders"), `^from `, `orders: messages 1 → 3 · active 1 → 0 · dead 0 → 3`, `orders between: 3 arrived · 1 completed · 3 dead-lettered`)
 	wants(t, types(t, data, "diff", sent, "now", "--messages"), `orders#1 +changed +main active, 0 failed attempts → dead-letter active, 2 failed attempts`, `orders#2 +arrived `)
+	wants(t, types(t, data, "at", "now", "orders/$dlq"), `1 entity with 3 messages\n`, `orders/\$dlq +messages 3 · locked 0 · deferred 0\n`, `next: ledgerbus at .* 'orders/\$dlq' --messages`)
+	wants(t, types(t, data, "at", sent, "orders/$dlq", "--messages"), `^at .*Z: 1 entity with 0 messages\n$`)
+	wants(t, types(t, data, "at", "now", "orders/$transfer/$dlq"), `1 entity with 0 messages\n`)
+	wants(t, types(t, data, "diff", sent, "now", "orders/$dlq"), `\norders/\$dlq: messages 0 → 3\n`, `orders/\$dlq between: 3 dead-lettered\n`)
+	if got := types(t, data, "diff", sent, "now", "orders/$dlq", "--messages"); strings.Count(got, " arrived ") != 3 || strings.Contains(got, " active, 0 failed attempts → ") {
+		t.Errorf("%s; want three messages that arrived in the sub-queue, and nothing of the main queue", got)
+	}
+	wants(t, types(t, data, "events", "orders/$dlq"), `^\S+  dead +orders#1 .*\n\S+  dead +orders#2 .*\n\S+  dead +orders#3 .*\n$`)
+	wants(t, types(t, data, "audit", "orders/$dlq"), `^nothing of that kind happened\n$`)
 	wants(t, types(t, data, "when", "orders.dead > 1"), `^first at .*Z, @\d/\d+\n`, `sent `, `dead +orders#2 `)
+	wants(t, types(t, data, "when", "orders/$dlq.messages > 1"), `^first at .*Z, @\d/\d+\n`, `dead +orders#2 `)
 	wants(t, types(t, data, "when", "orders.dead > 7 AND orders.active = 0"), `^never: `)
 	wants(t, types(t, data, "audit"), `created +orders`, `changed +orders  MaxDeliveryCount 10 → 2 .* because "INC-4711"  @0/\d+\n`)
 	wants(t, types(t, data, "events", "orders", "--where", "type IN ('dead', 'completed')"), `dead +orders#1 `, `dead +orders#2 `, `dead +orders#3 `, `completed +orders#4 `)
@@ -121,6 +131,7 @@ func TestAt(t *testing.T) {
 		{[]string{"at", "@0/9"}, 1, "no frame with events begins there"},
 		{[]string{"diff", "now", sent}, 2, "is after"},
 		{[]string{"when", "orders.colour > 1"}, 2, `there is no count "colour"`},
+		{[]string{"when", "orders/$dlq.active > 1"}, 2, "orders/$dlq has no active: of a sub-queue there are messages, locked, deferred"},
 		{[]string{"when", "orders"}, 2, "is not a condition"},
 		{[]string{"events", "--where", "type IN"}, 2, "--where"},
 		{[]string{"audit", "orders#1"}, 2, "ledgerbus story orders#1"},

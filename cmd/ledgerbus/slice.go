@@ -15,6 +15,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/ledger"
 	"github.com/ledgerbus/ledgerbus/ledger/address"
 	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/tools"
 	"github.com/ledgerbus/ledgerbus/tools/excerpt"
 )
@@ -30,7 +31,7 @@ func sliceCommand() *cli.Command {
 			"has the SHA-256 of the payload, so that whoever has a body, or guesses it, can find its message. Keys of access rules are replaced.\n\n" +
 			"   ledgerbus slice ./data --since 02:40 --until 03:20 --into incident\n" +
 			"   ledgerbus slice ./data --entity orders --bodies keep --into incident\n" +
-			"   ledgerbus why 'orders/$dlq' --data incident" + quietBeside,
+			"   ledgerbus why 'orders/$dlq' --data incident" + besideHelp,
 		Flags: []cli.Flag{
 			liveFlag(),
 			&cli.StringFlag{Name: "into", Usage: "directory to write to: it is made, or is empty"},
@@ -63,6 +64,9 @@ func sliceOptions(c *cli.Context) (o excerpt.Options, err error) {
 		}
 		if err != nil {
 			return o, usageError{fmt.Errorf("--entity: %w", err)}
+		}
+		if of.SubQueue != event.Main {
+			return o, usageError{fmt.Errorf("--entity: %s is a sub-queue, and a slice has whole entities: --entity %s, and then ledgerbus events '%s' --data OUT", of, of.Entity, of)}
 		}
 		o.Entity = of.Entity
 	}

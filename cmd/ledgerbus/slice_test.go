@@ -100,6 +100,12 @@ func TestDebug(t *testing.T) {
 			t.Errorf("%d %s\nlacks %q", r.code, r.out, want)
 		}
 	}
+	r = execute(t, "", "", "debug", data, "-c", "break when orders/$dlq.messages > 1; continue; print orders/$dlq")
+	for _, want := range []string{"  dead       orders#2 ", "\norders/$dlq ", "messages 2 · locked 0 · deferred 0\norders#1 ", "\norders#2 "} {
+		if !strings.Contains(r.out, want) || r.code != 0 || strings.Contains(r.out, "main ") {
+			t.Errorf("%d %s\nlacks %q, or has messages of the main queue", r.code, r.out, want)
+		}
+	}
 	r = execute(t, "", "n\nbreak when orders.dead > 1\nc\nwhere\nquit\nnonsense\n", "debug", data, "-o", "json")
 	if r.code != 0 || strings.Count(r.out, `"Type":"dead"`) != 2 || !strings.Contains(r.out, `"Before":{"Entity":"orders"`) {
 		t.Errorf("%+v; want r.code == 0 && strings.Count(r.out, `\"Type\":\"dead\"`) == 2 && strings.Contains(r.out, `\"Before\":{\"Entity\":\"orders\"`)", r)

@@ -185,6 +185,7 @@ func TestJWT(t *testing.T) {
 		"owner":              {known.sign(t, claims("roles", []string{"Azure Service Bus Data Owner"})), nil, Manage},
 		"one role":           {known.sign(t, claims("roles", "Azure Service Bus Data Owner")), nil, Manage},
 		"roles in a text":    {known.sign(t, claims("roles", "openid Listen Send")), nil, Listen | Send},
+		"history":            {known.sign(t, claims("roles", "ReadHistory ReadBodies")), nil, ReadHistory | ReadBodies},
 		"unknown roles":      {known.sign(t, claims("roles", []string{"Owner", "send", ""})), nil, 0},
 		"no roles":           {known.sign(t, claims("roles", nil)), nil, 0},
 		"roles of no kind":   {known.sign(t, claims("roles", 7)), nil, 0},

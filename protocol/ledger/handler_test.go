@@ -111,6 +111,7 @@ func newAPI(t *testing.T) *api {
 		{Name: "ops", Rights: event.Rights{event.Manage}, Primary: rootKey},
 		{Name: "sender", Rights: event.Rights{event.Send, event.Listen}, Primary: sendKey},
 		{Name: "auditor", Rights: event.Rights{access.HistoryReader}, Primary: readKey},
+		{Name: "reviewer", Rights: event.Rights{access.HistoryReader, access.BodyReader}, Primary: readKey},
 	}})
 	logger := slog.New(slog.NewTextHandler(&a.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	a.h = New(Options{Operations: a.fake, Backups: a.fake, Erasures: a.fake, Histories: a.fake, Past: pastOf{a.fake}, Callers: &caller.Authenticator{Access: verifier, Failures: a.failures, Logger: logger},

@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"iter"
 	"log/slog"
 	"net/http/httptest"
@@ -28,7 +29,7 @@ func (a *api) written() *logdir.Dir {
 	at := start - 10_000
 	dir.Append(w, at, &event.EntityCreated{Envelope: own, EntityKind: event.Queue, Path: "orders", HashVersion: 1, Hosts: []byte{0},
 		Properties: event.Properties{LockDuration: 30 * time.Second, MaxDeliveryCount: 1}})
-	dir.Append(w, at+1000, &event.MessageEnqueued{Envelope: own, Sequence: 1, MessageID: []byte("<b>"), EnqueuedAt: at + 1000})
+	dir.Append(w, at+1000, &event.MessageEnqueued{Envelope: own, Sequence: 1, MessageID: []byte("<b>"), EnqueuedAt: at + 1000, Body: event.Blob{Data: []byte("\x00Su\xa0\x01b")}})
 	dir.Append(w, at+2000, &event.MessageLocked{Envelope: own, Sequence: 1, Token: event.LockToken{1}, LockedUntil: at + 32_000})
 	dir.Append(w, at+3000, &event.MessageDeadLettered{Envelope: own, Sequence: 1, Token: event.LockToken{1}, Cause: event.CauseApplication, Reason: "Bad"})
 	a.fake.past = dir
@@ -119,6 +120,22 @@ func TestQuestionsRefused(t *testing.T) {
 	}
 	a.fake.past = nil
 	a.refused(a.do("GET", "/$ledger/v1/audit", ""), 503, "busy", "Partition 0 cannot be read")
+}
+
+// Who may read history may not read bodies with it: that is a right of its own.
+func TestBodiesNeedTheirRight(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	a.written()
+	const path = "/$ledger/v1/log?partition=0&bodies="
+	auditor, reviewer := sign("sb://"+host, "auditor", readKey), sign("sb://"+host, "reviewer", readKey)
+	a.refused(a.do("GET", path+"true", "", "Authorization", auditor), 403, "forbidden", "Bodies need the right ReadBodies")
+	for token, has := range map[string]bool{auditor: false, reviewer: true} {
+		w := a.do("GET", path+fmt.Sprint(has), "", "Authorization", token)
+		if lines := a.lines(w); w.Code != 200 || lines[len(lines)-1].Part != wire.End || strings.Contains(w.Body.String(), `"Body"`) != has {
+			t.Errorf("bodies=%v: status %d, %s", has, w.Code, w.Body)
+		}
+	}
 }
 
 // held is a log in which a reader stays until it is let go.

@@ -1,0 +1,126 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/ledgerbus/ledgerbus/index/replay"
+	"github.com/ledgerbus/ledgerbus/ledger/address"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// A clock that is set back makes broker time pass an instant twice. Only the place of a frame tells the two apart.
+
+// clockSet is from where on in a log a decision about clocks holds.
+type clockSet struct {
+	lsn    event.LSN
+	number uint64
+}
+
+// clockSets are the decisions about clocks that a log has, the first one being that which it begins with. They are looked up once.
+func (b *book) clockSets(ctx context.Context) ([]clockSet, error) {
+	if b.clocks != nil {
+		return b.clocks, nil
+	}
+	list := []clockSet{{}}
+	if _, has := b.Base(); has {
+		list[0].number = replay.Begin(b).Index.Clock().Number
+	}
+	for rec, err := range replay.Found(ctx, b, log.Search{Kinds: []event.Kind{event.KindClockSet}}) {
+		if err != nil {
+			return nil, err
+		}
+		for _, ev := range rec.Events {
+			if c, ok := ev.(*event.ClockSet); ok {
+				list = append(list, clockSet{rec.LSN, c.Number})
+			}
+		}
+	}
+	b.clocks = list
+	return list, nil
+}
+
+// clockAt is the number of the decision about clocks that holds at a frame.
+func clockAt(list []clockSet, lsn event.LSN) (number uint64) {
+	for _, c := range list {
+		if c.lsn <= lsn {
+			number = c.number
+		}
+	}
+	return number
+}
+
+// covers reports whether a record of a log is in the state.
+func (t *then) covers(b *book, rec *replay.Record) bool {
+	if t.place != nil && log.PartitionID(t.place.Partition) == b.ID() {
+		return rec.LSN <= t.place.LSN
+	}
+	number := clockAt(b.clocks, rec.LSN)
+	return number < t.era.number || number == t.era.number && rec.At <= t.at
+}
+
+// twice says that broker time passed an instant more than once.
+func (l *Ledger) twice(at event.Time, eras []era) error {
+	if len(eras) < 2 {
+		return nil
+	}
+	return l.note("broker time was %s %d times, since a clock was set back: one answer for each", at, len(eras))
+}
+
+// address gives the state the place of the last frame that it has: among those of all its logs the one with the latest time, so that the state there is this one.
+func (t *then) address(ctx context.Context, l *Ledger) error {
+	newest := event.Time(0)
+	for id := range t.logs {
+		b := l.books[id]
+		lsn, at, err := b.lastFrame(ctx, t)
+		if err != nil {
+			return err
+		}
+		if here := address.At(id, lsn); lsn != 0 && (t.named == "" || at > newest || at == newest && here.String() < t.named) {
+			newest, t.named = at, here.String()
+		}
+	}
+	return nil
+}
+
+// lastFrame is the last frame of a log that a state has; 0: it has none. It looks from one checkpoint after another on, backwards.
+func (b *book) lastFrame(ctx context.Context, t *then) (lsn event.LSN, at event.Time, err error) {
+	if _, err := b.clockSets(ctx); err != nil {
+		return 0, 0, err
+	}
+	var starts []event.LSN
+	for _, c := range b.Checkpoints() {
+		if clockAt(b.clocks, c.LSN) <= t.era.number {
+			starts = append(starts, c.LSN)
+		}
+	}
+	for _, from := range append(starts, 0) {
+		for rec, err := range replay.Records(ctx, b, from) {
+			if err != nil {
+				return 0, 0, err
+			}
+			if !t.covers(b, rec) {
+				break
+			}
+			lsn, at = rec.LSN, rec.At
+		}
+		if lsn != 0 {
+			break
+		}
+	}
+	return lsn, at, nil
+}
+
+// when is the instant of the state for people: with its place, where the time alone does not say which one is meant.
+func (t *then) when() string {
+	if t.named == "" {
+		return t.at.String()
+	}
+	return fmt.Sprintf("%s (%s)", t.at, t.named)
+}
+
+// before reports whether an instant of an era comes before another one, or is the same.
+func (e era) before(at event.Time, other era, then event.Time) bool {
+	return e.number < other.number || e.number == other.number && at <= then
+}
