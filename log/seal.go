@@ -227,7 +227,8 @@ func (v *sealing) write(ctx context.Context, r *chapterReader, k *sealedKind, na
 	if !mutant.On(mutant.NotReadBack) {
 		_, wrongIDs := s.IDs()
 		_, wrongContents := s.Contents()
-		err = errors.Join(r.compare(ctx, c), wrongIDs, wrongContents)
+		_, wrongIndex := s.Index(sealed.Bodies)
+		err = errors.Join(r.compare(ctx, c), wrongIDs, wrongContents, wrongIndex)
 	}
 	return foot.Boot, errors.Join(err, c.Close())
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/x509"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
 )
 
@@ -13,6 +14,9 @@ func TestRootsOfOurOwn(t *testing.T) {
 	t.Parallel()
 	const child = "LEDGERBUS_TEST_ROOTS"
 	if os.Getenv(child) != "" {
+		if code := run(t.Context(), []string{"ledgerbus", "serve", "--config", filepath.Join(t.TempDir(), "none.json")}); code != exitUsage {
+			t.Fatalf("exit code %d", code) // having looked for its settings, it has done what comes before
+		}
 		pool, err := x509.SystemCertPool()
 		if err != nil || pool.Equal(x509.NewCertPool()) {
 			t.Fatalf("no root certificates: %v", err)

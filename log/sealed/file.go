@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"slices"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
 // File is a sealed file that is read. Its methods may be called concurrently.
@@ -88,6 +90,28 @@ func (f *File) Contents() (Contents, error) {
 		return Contents{}, err
 	}
 	return DecodeContents(p, f.RecordBlocks())
+}
+
+// About is Contents, with the blocks of one slice alone.
+func (f *File) About(slice event.Slice) (Contents, error) {
+	p, err := f.contents()
+	if err != nil {
+		return Contents{}, err
+	}
+	return decodeContents(p, f.RecordBlocks(), func(s event.Slice) bool { return s == slice })
+}
+
+// Kinds is the kinds of Contents, and nothing else of them.
+func (f *File) Kinds() ([]KindCount, error) {
+	p, err := f.contents()
+	if err != nil {
+		return nil, err
+	}
+	r, c := reader{p: p}, Contents{}
+	if r.kinds(&c); r.bad {
+		return nil, damaged("contents do not fit")
+	}
+	return c.Kinds, nil
 }
 
 // contents is the encoding of them.

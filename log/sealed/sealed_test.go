@@ -267,6 +267,17 @@ func TestIndexes(t *testing.T) {
 	if contents.Unlisted || len(contents.Slices) != 5 || len(contents.Kinds) != 4 || !slices.Equal(contents.Origins, []OriginAt{{44, contents.Origins[0].Block}}) {
 		t.Fatalf("contents are %+v", contents)
 	}
+	if kinds, err := f.Kinds(); err != nil || !slices.Equal(kinds, contents.Kinds) {
+		t.Errorf("kinds are %+v, %v; the contents have %+v", kinds, err, contents.Kinds)
+	}
+	for i := range contents.Slices {
+		of := contents.Slices[i].Slice
+		about, err := f.About(of)
+		one, _ := about.Of(of)
+		if err != nil || !slices.Equal(one.Blocks, contents.Slices[i].Blocks) || len(about.Slices) != len(contents.Slices) {
+			t.Errorf("about %s: %+v, %v", of, one, err)
+		}
+	}
 	var d event.Decoder
 	bytesOf, count := uint64(0), uint64(0)
 	for _, h := range c.heads {
