@@ -6,6 +6,7 @@
 //	go run ./test/history/make --events 3000000 --dead 1000 --lost 50 --queues 1 --partitions 1 /tmp/dead
 //	go build -o /tmp/ledgerbus ./cmd/ledgerbus
 //	go run ./test/history/measure --ledgerbus /tmp/ledgerbus --day /tmp/day --dead /tmp/dead --cold
+//	go run ./test/history/measure --ledgerbus /tmp/ledgerbus --broker CONNECTION-STRING
 package main
 
 import (
@@ -31,12 +32,16 @@ func main() {
 	flag.StringVar(&m.dead, "dead", "", "directory with 1,000,000 dead letters")
 	flag.IntVar(&m.rounds, "rounds", 5, "how often each is asked")
 	flag.BoolVar(&m.cold, "cold", false, "ask with cold caches, too: takes root")
+	broker := flag.String("broker", "", "connection string of a broker that runs on a copy of the day: asks that one")
 	flag.Parse()
-	if m.day == "" || m.dead == "" || flag.NArg() > 0 {
+	measure := m.run
+	if *broker != "" {
+		measure = func(ctx context.Context) error { return m.online(ctx, *broker) }
+	} else if m.day == "" || m.dead == "" {
 		flag.Usage()
 		os.Exit(2)
 	}
-	if err := m.run(context.Background()); err != nil {
+	if err := m.prepared(context.Background(), measure); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -58,18 +63,26 @@ type question struct {
 	until string
 }
 
-func (m *measurement) run(ctx context.Context) (err error) {
+// message is the number of the one that is asked about.
+const message = 800_000
+
+// prepared measures with a directory for what commands write.
+func (m *measurement) prepared(ctx context.Context, measure func(context.Context) error) (err error) {
 	if m.scratch, err = os.MkdirTemp("", "measure"); err != nil {
 		return err
 	}
 	defer os.RemoveAll(m.scratch)
+	return measure(ctx)
+}
+
+func (m *measurement) run(ctx context.Context) error {
 	queue := history.Queue(0)
 	noon := history.Begins.Std().UTC().Add(12 * time.Hour)
 	at := func(t time.Time) string { return t.Format(time.RFC3339) }
-	number := fmt.Sprint(800_000)
+	number := fmt.Sprint(message)
 	questions := []question{
 		{"story of one message, by number", "100 ms cold", []string{"story", queue + "#" + number, "--data", m.day}, ""},
-		{"story of one message, by id", "100 ms cold", []string{"story", "--message-id", history.MessageID(0, 800_000), "--data", m.day}, ""},
+		{"story of one message, by id", "100 ms cold", []string{"story", "--message-id", history.MessageID(0, message), "--data", m.day}, ""},
 		{"why, one message", "", []string{"why", queue + "#" + number, "--data", m.day}, ""},
 		{"at noon, one queue", "2 s", []string{"at", at(noon), queue, "--data", m.day}, ""},
 		{"diff of an hour, one queue", "2 s", []string{"diff", at(noon), at(noon.Add(time.Hour)), queue, "--data", m.day}, ""},
