@@ -78,7 +78,7 @@ func (v finder) find(q *Search) (list []Stretch, missing *segment, err error) {
 // find adds the stretches of a sealed file. The index has an event by the block in which the records of its frame begin, and a time by that in which the
 // frame does, which is the same block or the one before.
 func (c *sealedContent) find(q *Search, add func(from, to event.LSN, events uint64)) error {
-	foot, blocks := &c.sealed.Footer, c.records
+	foot := &c.sealed.Footer
 	if !q.during(foot.Lowest, foot.Highest) {
 		return nil
 	}
@@ -90,6 +90,10 @@ func (c *sealedContent) find(q *Search, add func(from, to event.LSN, events uint
 		return err
 	}
 	about, err := c.about(q)
+	if err != nil || about != nil && !slices.Contains(about, true) {
+		return err
+	}
+	blocks, err := c.part(sealed.Records)
 	if err != nil {
 		return err
 	}
@@ -116,7 +120,7 @@ func (q *Search) during(lowest, highest event.Time) bool {
 
 // about returns which blocks may have what is wanted, whatever its time; nil: all may.
 func (c *sealedContent) about(q *Search) ([]bool, error) {
-	n := len(c.records)
+	n := c.sealed.RecordBlocks()
 	var found []bool
 	if q.MessageID != nil {
 		list, err := c.sealed.Find(q.MessageID)

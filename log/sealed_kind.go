@@ -64,33 +64,25 @@ func (k *sealedKind) open(files opener) (content, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &sealedContent{kind: k, file: f, sealed: s}
-	if c.records, err = s.Index(sealed.Records); err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return c, nil
+	return &sealedContent{kind: k, file: f, sealed: s}, nil
 }
 
 // sealedContent is the bytes of an open sealed file.
 type sealedContent struct {
-	kind    *sealedKind
-	file    disk.File
-	sealed  *sealed.File
-	records []sealed.Block
-	bodies  atomic.Pointer[[]sealed.Block] // read when somebody wants one: most questions do not
+	kind   *sealedKind
+	file   disk.File
+	sealed *sealed.File
+	parts  [2]atomic.Pointer[[]sealed.Block] // of records and of bodies, read when somebody wants them: most questions need nothing of most files
 }
 
-// part is the index of the blocks of a part.
+// part is the index of the blocks of records or bodies.
 func (c *sealedContent) part(of sealed.Part) ([]sealed.Block, error) {
-	if of == sealed.Records {
-		return c.records, nil
-	}
-	if known := c.bodies.Load(); known != nil {
+	if known := c.parts[of].Load(); known != nil {
 		return *known, nil
 	}
-	list, err := c.sealed.Index(sealed.Bodies)
+	list, err := c.sealed.Index(of)
 	if err == nil {
-		c.bodies.Store(&list)
+		c.parts[of].Store(&list)
 	}
 	return list, err
 }
@@ -190,10 +182,10 @@ func (c *sealedContent) block(part sealed.Part, blocks []sealed.Block, i int) (*
 	})
 }
 
-// begins is the LSN of a frame at or before an address, from which a reader can go on.
+// begins is the LSN of a frame at or before an address, from which a reader can go on: without an index, that of the first one.
 func (c *sealedContent) begins(at event.LSN) event.LSN {
-	blocks := c.records
-	for i := sealed.Holding(blocks, at); i >= 0; i-- {
+	blocks, err := c.part(sealed.Records)
+	for i := sealed.Holding(blocks, at); i >= 0 && err == nil; i-- {
 		if f := blocks[i].Frame; f != 0 && f <= at {
 			return f
 		}
