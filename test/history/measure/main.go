@@ -75,6 +75,11 @@ func (m *measurement) prepared(ctx context.Context, measure func(context.Context
 	return measure(ctx)
 }
 
+// once reports whether it is asked once, since it takes long.
+func (q *question) once() bool {
+	return strings.HasPrefix(q.what, "export") || strings.HasPrefix(q.what, "debug") || strings.HasPrefix(q.what, "slice")
+}
+
 func (m *measurement) run(ctx context.Context) error {
 	queue := history.Queue(0)
 	noon := history.Begins.Std().UTC().Add(12 * time.Hour)
@@ -90,6 +95,10 @@ func (m *measurement) run(ctx context.Context) error {
 		{"… refined", "10 s", []string{"why", queue + "/$dlq", "--data", m.dead}, ""},
 		{"when, never true", "5 s", []string{"when", queue + ".dead > 999999999", "--data", m.day}, ""},
 		{"audit", "", []string{"audit", "--data", m.day}, ""},
+		{"debug: state at noon, a step back, a step on", "", []string{"debug", m.day, "--at", at(noon), "-c", "print " + queue + "; back; next; print " + queue}, ""},
+		{"debug: on to where a condition is never true", "", []string{"debug", m.day, "--at", at(noon.Add(11 * time.Hour)), "-c", "break number = 999999999; continue"}, ""},
+		{"slice of an hour", "", []string{"slice", m.day, "--since", at(noon), "--until", at(noon.Add(time.Hour)), "--into", "OUT"}, ""},
+		{"slice of all, with bodies", "", []string{"slice", m.day, "--bodies", "keep", "--into", "OUT"}, ""},
 		{"export, JSON lines", "200,000 events/s a core: 50 s", []string{"log", "export", m.day, "--format", "jsonl", "--into", "OUT"}, ""},
 		{"export, CSV", "50 s", []string{"log", "export", m.day, "--format", "csv", "--into", "OUT"}, ""},
 		{"export, Parquet", "50 s", []string{"log", "export", m.day, "--format", "parquet", "--into", "OUT"}, ""},
@@ -98,7 +107,7 @@ func (m *measurement) run(ctx context.Context) error {
 	fmt.Println("|---|---|---|---:|---:|---:|---:|")
 	for _, q := range questions {
 		for _, cold := range []bool{true, false} {
-			if cold && (!m.cold || strings.HasPrefix(q.what, "export")) {
+			if cold && (!m.cold || q.once()) {
 				continue
 			}
 			if err := m.ask(ctx, &q, cold); err != nil {
@@ -118,7 +127,7 @@ type asked struct {
 // ask asks in rounds and prints the medians.
 func (m *measurement) ask(ctx context.Context, q *question, cold bool) error {
 	rounds, cache := m.rounds, "warm"
-	if strings.HasPrefix(q.what, "export") {
+	if q.once() {
 		rounds = 1
 	}
 	if cold {
