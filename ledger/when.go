@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/index/replay"
@@ -54,14 +55,14 @@ type sum struct {
 }
 
 var (
-	termText = regexp.MustCompile(`^([^\s<>=!]+)\.([A-Za-z]+)\s*(<=|>=|!=|<>|=|<|>)\s*(\d{1,15})$`)
-	and      = regexp.MustCompile(`(?i)\s+and\s+`)
+	termText = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([^\s<>=!]+)\.([A-Za-z]+)\s*(<=|>=|!=|<>|=|<|>)\s*(\d{1,15})$`) })
+	and      = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)\s+and\s+`) })
 )
 
 // parseTerms reads a condition: orders.active > 1000 AND orders.locked = 0.
 func parseTerms(text string) (terms []term, err error) {
-	for _, part := range and.Split(strings.TrimSpace(text), -1) {
-		m := termText.FindStringSubmatch(strings.TrimSpace(part))
+	for _, part := range and().Split(strings.TrimSpace(text), -1) {
+		m := termText().FindStringSubmatch(strings.TrimSpace(part))
 		if m == nil {
 			return nil, fmt.Errorf("%w: %q is not a condition: write one such as orders.active > 1000 AND orders.locked = 0", ErrQuestion, part)
 		}

@@ -271,17 +271,21 @@ func (r reading) Read(p []byte) (int, error) {
 	return r.Reader.Read(p)
 }
 
-// The names that a copy of a data directory has.
+// The names that a copy of a data directory has. Most commands never ask.
 var (
-	copiedFile = regexp.MustCompile(`^(clean|namespace\.json|slice\.json|partitions/[0-6]\d/(manifest|progress|wal/\d{10}/\d{20}|sealed/\d{10}-\d{4}\.lbs|base/\d{20}\.lbb|checkpoints/\d{20}\.ckpt))$`)
-	copiedDir  = regexp.MustCompile(`^partitions(/[0-6]\d(/(base|checkpoints|sealed|wal(/\d{10})?))?)?$`)
+	copiedFile = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^(clean|namespace\.json|slice\.json|partitions/[0-6]\d/(manifest|progress|wal/\d{10}/\d{20}|sealed/\d{10}-\d{4}\.lbs|base/\d{20}\.lbb|checkpoints/\d{20}\.ckpt))$`)
+	})
+	copiedDir = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^partitions(/[0-6]\d(/(base|checkpoints|sealed|wal(/\d{10})?))?)?$`)
+	})
 )
 
 // MayBeCopied reports whether a copy of a data directory may have a directory or a file of that name, with slashes. Who receives a copy refuses all other
 // names.
 func MayBeCopied(name string, dir bool) bool {
 	if dir {
-		return copiedDir.MatchString(name)
+		return copiedDir().MatchString(name)
 	}
-	return copiedFile.MatchString(name)
+	return copiedFile().MatchString(name)
 }

@@ -234,7 +234,11 @@ func (r *revision) there() (stretches, error) {
 	if f.Footer.ErasedBytes == 0 {
 		return stretches{{From: f.Footer.First, To: f.Footer.End}}, nil
 	}
-	return f.Extents(r.content.parts[sealed.Bodies])
+	blocks, err := r.content.part(sealed.Bodies)
+	if err != nil {
+		return nil, err
+	}
+	return f.Extents(blocks)
 }
 
 // bodies calls each for every frame that has bodies, first with a nil body and then with each of its bodies, in the order of their addresses.

@@ -78,18 +78,22 @@ func (v finder) find(q *Search) (list []Stretch, missing *segment, err error) {
 // find adds the stretches of a sealed file. The index has an event by the block in which the records of its frame begin, and a time by that in which the
 // frame does, which is the same block or the one before.
 func (c *sealedContent) find(q *Search, add func(from, to event.LSN, events uint64)) error {
-	foot, blocks := &c.sealed.Footer, c.parts[sealed.Records]
+	foot := &c.sealed.Footer
 	if !q.during(foot.Lowest, foot.Highest) {
 		return nil
 	}
 	if q.onlyKinds() {
-		what, err := c.sealed.Contents()
-		if n := countKinds(&what, q.Kinds); err == nil && n > 0 {
+		have, err := c.sealed.Kinds()
+		if n := countKinds(have, q.Kinds); err == nil && n > 0 {
 			add(foot.First, foot.End, n)
 		}
 		return err
 	}
 	about, err := c.about(q)
+	if err != nil || about != nil && !slices.Contains(about, true) {
+		return err
+	}
+	blocks, err := c.part(sealed.Records)
 	if err != nil {
 		return err
 	}
@@ -116,7 +120,7 @@ func (q *Search) during(lowest, highest event.Time) bool {
 
 // about returns which blocks may have what is wanted, whatever its time; nil: all may.
 func (c *sealedContent) about(q *Search) ([]bool, error) {
-	n := len(c.parts[sealed.Records])
+	n := c.sealed.RecordBlocks()
 	var found []bool
 	if q.MessageID != nil {
 		list, err := c.sealed.Find(q.MessageID)
@@ -131,11 +135,11 @@ func (c *sealedContent) about(q *Search) ([]bool, error) {
 	if !q.Named && q.Kinds == nil && q.Origins == nil {
 		return found, nil
 	}
-	what, err := c.sealed.Contents()
+	what, err := c.sealed.About(q.Slice)
 	if err != nil {
 		return nil, err
 	}
-	if q.Kinds != nil && countKinds(&what, q.Kinds) == 0 {
+	if q.Kinds != nil && countKinds(what.Kinds, q.Kinds) == 0 {
 		return make([]bool, n), nil
 	}
 	if q.Origins != nil {
@@ -162,8 +166,8 @@ func (q *Search) onlyKinds() bool {
 }
 
 // countKinds is how many events of some kinds a file has.
-func countKinds(c *sealed.Contents, kinds []event.Kind) (n uint64) {
-	for _, have := range c.Kinds {
+func countKinds(all []sealed.KindCount, kinds []event.Kind) (n uint64) {
+	for _, have := range all {
 		if slices.Contains(kinds, have.Kind) {
 			n += have.Events
 		}

@@ -227,7 +227,9 @@ func (v *sealing) write(ctx context.Context, r *chapterReader, k *sealedKind, na
 	if !mutant.On(mutant.NotReadBack) {
 		_, wrongIDs := s.IDs()
 		_, wrongContents := s.Contents()
-		err = errors.Join(r.compare(ctx, c), wrongIDs, wrongContents)
+		_, wrongRecords := s.Index(sealed.Records)
+		_, wrongBodies := s.Index(sealed.Bodies)
+		err = errors.Join(r.compare(ctx, c), wrongIDs, wrongContents, wrongRecords, wrongBodies)
 	}
 	return foot.Boot, errors.Join(err, c.Close())
 }

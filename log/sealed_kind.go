@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"sync/atomic"
 
 	"github.com/ledgerbus/ledgerbus/log/disk"
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -63,13 +64,7 @@ func (k *sealedKind) open(files opener) (content, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &sealedContent{kind: k, file: f, sealed: s}
-	for _, part := range []sealed.Part{sealed.Records, sealed.Bodies} {
-		if c.parts[part], err = s.Index(part); err != nil {
-			return nil, errors.Join(err, f.Close())
-		}
-	}
-	return c, nil
+	return &sealedContent{kind: k, file: f, sealed: s}, nil
 }
 
 // sealedContent is the bytes of an open sealed file.
@@ -77,7 +72,19 @@ type sealedContent struct {
 	kind   *sealedKind
 	file   disk.File
 	sealed *sealed.File
-	parts  [2][]sealed.Block // of records and of bodies
+	parts  [2]atomic.Pointer[[]sealed.Block] // of records and of bodies, read when somebody wants them: most questions need nothing of most files
+}
+
+// part is the index of the blocks of records or bodies.
+func (c *sealedContent) part(of sealed.Part) ([]sealed.Block, error) {
+	if known := c.parts[of].Load(); known != nil {
+		return *known, nil
+	}
+	list, err := c.sealed.Index(of)
+	if err == nil {
+		c.parts[of].Store(&list)
+	}
+	return list, err
 }
 
 // Size implements [content].
@@ -119,9 +126,12 @@ func (c *sealedContent) read(dst []byte, off int64, likely, other sealed.Part) (
 
 // readPart reads from a part as far as addresses follow one another. It returns no error where the part does not have the first one.
 func (c *sealedContent) readPart(dst []byte, at event.LSN, part sealed.Part) (n int, err error) {
-	blocks := c.parts[part]
+	blocks, err := c.part(part)
+	if err != nil {
+		return 0, err
+	}
 	for i := sealed.Holding(blocks, at); i >= 0 && i < len(blocks) && n < len(dst) && (n == 0 || blocks[i].First == at); i++ {
-		d, err := c.block(part, i)
+		d, err := c.block(part, blocks, i)
 		if err != nil {
 			return n, err
 		}
@@ -148,19 +158,23 @@ func (c *sealedContent) readPart(dst []byte, at event.LSN, part sealed.Part) (n 
 
 // has reports whether a part has the byte at an address. A part that cannot be read may have it.
 func (c *sealedContent) has(part sealed.Part, at event.LSN) bool {
-	i := sealed.Holding(c.parts[part], at)
+	blocks, err := c.part(part)
+	if err != nil {
+		return true
+	}
+	i := sealed.Holding(blocks, at)
 	if i < 0 {
 		return false
 	}
-	d, err := c.block(part, i)
+	d, err := c.block(part, blocks, i)
 	return err != nil || d.At(at) != nil
 }
 
-// block returns a decompressed block.
-func (c *sealedContent) block(part sealed.Part, i int) (*sealed.Data, error) {
+// block returns a decompressed one of the blocks of a part.
+func (c *sealedContent) block(part sealed.Part, blocks []sealed.Block, i int) (*sealed.Data, error) {
 	k := blockKey{c.kind.partition, c.kind.named.Chapter, c.kind.named.Revision, part, i}
-	return c.kind.blocks.load(k, int(c.parts[part][i].Raw), func() (*sealed.Data, error) {
-		d, err := c.sealed.Read(c.parts[part], i)
+	return c.kind.blocks.load(k, int(blocks[i].Raw), func() (*sealed.Data, error) {
+		d, err := c.sealed.Read(blocks, i)
 		if errors.Is(err, sealed.ErrBlock) {
 			err = fmt.Errorf("%w: %w", ErrChecksum, err)
 		}
@@ -168,10 +182,10 @@ func (c *sealedContent) block(part sealed.Part, i int) (*sealed.Data, error) {
 	})
 }
 
-// begins is the LSN of a frame at or before an address, from which a reader can go on.
+// begins is the LSN of a frame at or before an address, from which a reader can go on: without an index, that of the first one.
 func (c *sealedContent) begins(at event.LSN) event.LSN {
-	blocks := c.parts[sealed.Records]
-	for i := sealed.Holding(blocks, at); i >= 0; i-- {
+	blocks, err := c.part(sealed.Records)
+	for i := sealed.Holding(blocks, at); i >= 0 && err == nil; i-- {
 		if f := blocks[i].Frame; f != 0 && f <= at {
 			return f
 		}

@@ -132,7 +132,7 @@ func hasChapter(m *format.Manifest, id uint32) bool {
 func (w sealedWalk) believe(seg *segment, k *sealedKind) error {
 	file, f, err := k.file(w.opener())
 	if err == nil {
-		err = file.Close()
+		defer file.Close() // read only: nothing can be lost
 	}
 	if err == nil && (baseWalk(w)).jump(&k.named) {
 		w.scan.Epoch = f.Footer.Before
@@ -145,7 +145,7 @@ func (w sealedWalk) believe(seg *segment, k *sealedKind) error {
 	}
 	w.out.segments = append(w.out.segments, seg)
 	seg.end, seg.erased = k.named.End, f.Footer.ErasedFrames
-	if err := w.passIn(seg, k); err != nil {
+	if err := w.passIn(seg, &sealedContent{kind: k, file: file, sealed: f}); err != nil {
 		return err
 	}
 	w.take(&f.Footer)
@@ -177,7 +177,7 @@ func (w sealedWalk) follows(f *sealed.Footer) error {
 }
 
 // passIn answers what stands at the LSNs that notes and checkpoints name in a file that is believed.
-func (w sealedWalk) passIn(seg *segment, k *sealedKind) error {
+func (w sealedWalk) passIn(seg *segment, c *sealedContent) error {
 	var asked []event.LSN
 	for lsn := range w.scan.Watch {
 		if lsn > seg.base && lsn < seg.end {
@@ -188,11 +188,10 @@ func (w sealedWalk) passIn(seg *segment, k *sealedKind) error {
 		return nil
 	}
 	slices.Sort(asked)
-	c, err := k.open(w.opener())
-	if err != nil {
+	k := c.kind
+	if _, err := c.part(sealed.Records); err != nil {
 		return w.wrap(k.path(), 0, seg.base, w.verdict(k, err))
 	}
-	defer c.Close()
 	for _, lsn := range asked {
 		var p [format.BodiesAt]byte
 		var h format.Header

@@ -7,7 +7,6 @@ import (
 	"os"
 
 	"github.com/urfave/cli/v2"
-	_ "golang.org/x/crypto/x509roots/fallback" // for machines without root certificates, such as the container image
 
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/tools/bench"
@@ -45,13 +44,13 @@ func app() *cli.App {
 		ExitErrHandler: func(*cli.Context, error) {}, // run maps errors to exit codes
 		OnUsageError:   usage,
 		Action:         commandOrHelp,
-		Commands: answerUsage([]*cli.Command{
+		Commands: trusting(answerUsage([]*cli.Command{
 			serveCommand(), healthCommand(), initCommand(), tlsCommand(), sendCommand(), receiveCommand(), peekCommand(),
 			entityCommand(event.Queue), entityCommand(event.Topic), entityCommand(event.Subscription), ruleCommand(), entitiesCommand(), contextCommand(),
 			partitionCommand(), messageCommand(), backupCommand(), historyCommand(), storyCommand(), whyCommand(), atCommand(), diffCommand(), whenCommand(), auditCommand(), eventsCommand(),
 			traceCommand(), debugCommand(), sliceCommand(), doctorCommand(),
 			logCommand(), bench.Command(), versionCommand(),
-		}),
+		})),
 	}
 }
 

@@ -71,6 +71,9 @@ func (c *Check) Result() (at int64, err error) {
 	if err != nil || !bytes.Equal(contents, remade.encode()) {
 		return f.Parts[Summary].Offset, cmpOr(err, "contents are not those of the frames")
 	}
+	if err := c.file.checkPages(ids); err != nil {
+		return f.Parts[Summary].Offset, err
+	}
 	t := c.what
 	if f.Frames != c.foot.Frames || f.BodyBytes != c.foot.BodyBytes || f.Durable != c.foot.Durable || f.Records != t.Records || f.Events != t.Events ||
 		f.FirstTime != t.FirstTime || f.Lowest != t.Lowest || f.Highest != t.Highest || f.Newest != t.Newest {

@@ -27,6 +27,11 @@ func forge(t *testing.T, p []byte, part Part, bytes []byte, change func(*Footer)
 	return append(out, foot.Encode()...)
 }
 
+func lastChanged(p []byte) []byte {
+	p[len(p)-1] ^= 1
+	return p
+}
+
 // Indexes that do not fit the frames of their file are found, though every digest in it is right.
 func TestCheck(t *testing.T) {
 	t.Parallel()
@@ -74,6 +79,7 @@ func TestCheck(t *testing.T) {
 		"there are no ids":               {forge(t, whole, IDs, nil, nil), IDs, "ids are not"},
 		"one event more is counted":      {forge(t, whole, Summary, compress(nil, counted), func(f *Footer) { f.ContentsSize = uint64(len(counted)) }), Summary, "contents are not"},
 		"a block of a slice is missing":  {forge(t, whole, Summary, compress(nil, unnamed), func(f *Footer) { f.ContentsSize = uint64(len(unnamed)) }), Summary, "contents are not"},
+		"a page has another checksum":    {forge(t, whole, Summary, lastChanged(part(Summary)), nil), Summary, "pages are not"},
 		"the footer counts otherwise":    {forge(t, whole, parts, nil, func(f *Footer) { f.Events++ }), parts, "its numbers are not"},
 		"the footer has another newest":  {forge(t, whole, parts, nil, func(f *Footer) { f.Newest-- }), parts, "its numbers are not"},
 		"the footer has other durable's": {forge(t, whole, parts, nil, func(f *Footer) { f.Durable -= 8 }), parts, "its numbers are not"},

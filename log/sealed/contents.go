@@ -101,8 +101,9 @@ func (c *Contents) append(p []byte) []byte {
 
 // reader reads uvarints; the first fault sticks.
 type reader struct {
-	p   []byte
-	bad bool
+	p      []byte
+	bad    bool
+	wanted func(event.Slice) bool
 }
 
 func (r *reader) next() uint64 {
@@ -130,15 +131,14 @@ func (r *reader) count(size int) int { return int(r.under(uint64(len(r.p)/size) 
 
 // DecodeContents reads contents of a file with that many record blocks. The error wraps [format.ErrDamaged].
 func DecodeContents(p []byte, blocks int) (Contents, error) {
-	r := reader{p: p}
+	return decodeContents(p, blocks, func(event.Slice) bool { return true })
+}
+
+// decodeContents is DecodeContents that keeps the blocks of some slices alone, which are most of what there is.
+func decodeContents(p []byte, blocks int, wanted func(event.Slice) bool) (Contents, error) {
+	r := reader{p: p, wanted: wanted}
 	var c Contents
-	for range r.count(3) {
-		k := KindCount{event.Kind(r.under(256)), r.next(), r.next()}
-		if n := len(c.Kinds); n > 0 && k.Kind <= c.Kinds[n-1].Kind {
-			r.bad = true
-		}
-		c.Kinds = append(c.Kinds, k)
-	}
+	r.kinds(&c)
 	last := uint64(0)
 	for i := range r.count(2) {
 		d := r.under(1<<32 - last)
@@ -161,6 +161,17 @@ func DecodeContents(p []byte, blocks int) (Contents, error) {
 	return c, nil
 }
 
+// kinds reads what stands in front.
+func (r *reader) kinds(c *Contents) {
+	for range r.count(3) {
+		k := KindCount{event.Kind(r.under(256)), r.next(), r.next()}
+		if n := len(c.Kinds); n > 0 && k.Kind <= c.Kinds[n-1].Kind {
+			r.bad = true
+		}
+		c.Kinds = append(c.Kinds, k)
+	}
+}
+
 // slice reads the next one.
 func (r *reader) slice(c *Contents, blocks int) {
 	var s SliceCount
@@ -178,6 +189,10 @@ func (r *reader) slice(c *Contents, blocks int) {
 	if c.Unlisted && n > 0 {
 		r.bad = true
 	}
+	keep := r.wanted(s.Slice)
+	if keep {
+		s.Blocks = make([]SliceAt, 0, n)
+	}
 	block, low := 0, event.SequenceNumber(0)
 	for i := range n {
 		d := int(r.under(uint64(blocks - block)))
@@ -187,7 +202,9 @@ func (r *reader) slice(c *Contents, blocks int) {
 		if d == 0 && i > 0 || high < low {
 			r.bad = true
 		}
-		s.Blocks = append(s.Blocks, SliceAt{block, low, high})
+		if keep {
+			s.Blocks = append(s.Blocks, SliceAt{block, low, high})
+		}
 	}
 	c.Slices = append(c.Slices, s)
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"slices"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
 // File is a sealed file that is read. Its methods may be called concurrently.
@@ -90,6 +92,28 @@ func (f *File) Contents() (Contents, error) {
 	return DecodeContents(p, f.RecordBlocks())
 }
 
+// About is Contents, with the blocks of one slice alone.
+func (f *File) About(slice event.Slice) (Contents, error) {
+	p, err := f.contents()
+	if err != nil {
+		return Contents{}, err
+	}
+	return decodeContents(p, f.RecordBlocks(), func(s event.Slice) bool { return s == slice })
+}
+
+// Kinds is the kinds of Contents, and nothing else of them.
+func (f *File) Kinds() ([]KindCount, error) {
+	p, err := f.contents()
+	if err != nil {
+		return nil, err
+	}
+	r, c := reader{p: p}, Contents{}
+	if r.kinds(&c); r.bad {
+		return nil, damaged("contents do not fit")
+	}
+	return c.Kinds, nil
+}
+
 // contents is the encoding of them.
 func (f *File) contents() ([]byte, error) {
 	p, err := f.part(Summary)
@@ -109,8 +133,33 @@ func (f *File) IDs() (IDTable, error) {
 }
 
 // Find returns the record blocks in which an event with a message-id may begin, ascending: what [IDTable.Blocks] does for the whole table. The table has
-// megabytes, so it is read piece by piece through a small buffer, and the digest vouches for the rows that are not looked at.
-func (f *File) Find(id []byte) (list []int, err error) {
+// megabytes, of which only the pages are read that may have the id.
+func (f *File) Find(id []byte) ([]int, error) {
+	s := f.Footer.Parts[IDs]
+	contents, err := f.part(Summary)
+	if err != nil {
+		return nil, err
+	}
+	pages, err := decodePages(contents, s.Length)
+	if err != nil {
+		return nil, err
+	}
+	find := f.findInAll
+	if pages != nil {
+		find = func(id []byte) ([]int, error) { return f.findIn(pages, id) }
+	}
+	list, err := find(id)
+	if err != nil {
+		return nil, err
+	}
+	if n := f.RecordBlocks(); len(list) > 0 && list[len(list)-1] >= n || s.Length%idRow != 0 || !slices.IsSorted(list) {
+		return nil, damaged("%s: rows do not fit %d blocks", IDs, n)
+	}
+	return list, nil
+}
+
+// findInAll is Find for a table without pages: it is read piece by piece through a small buffer, and the digest vouches for the rows that are not looked at.
+func (f *File) findInAll(id []byte) (list []int, err error) {
 	const piece = 5000 * idRow // bytes: fits a processor's cache
 	s, sum := f.Footer.Parts[IDs], sha256.New()
 	buf := make([]byte, min(piece, s.Length))
@@ -125,9 +174,6 @@ func (f *File) Find(id []byte) (list []int, err error) {
 	}
 	if [sha256.Size]byte(sum.Sum(nil)) != s.Sum {
 		return nil, damaged("%s: digest", IDs)
-	}
-	if n := f.RecordBlocks(); len(list) > 0 && list[len(list)-1] >= n || s.Length%idRow != 0 || !slices.IsSorted(list) {
-		return nil, damaged("%s: rows do not fit %d blocks", IDs, n)
 	}
 	return list, nil
 }

@@ -3,7 +3,6 @@ package sealed
 import (
 	"bytes"
 	"cmp"
-	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -247,6 +246,22 @@ func TestErased(t *testing.T) {
 }
 
 // The indexes lead to every event, and to blocks that have it.
+// partsOfContents compares what is read of the contents alone with all of them.
+func partsOfContents(t *testing.T, f *File, contents *Contents) {
+	t.Helper()
+	if kinds, err := f.Kinds(); err != nil || !slices.Equal(kinds, contents.Kinds) {
+		t.Errorf("kinds are %+v, %v; the contents have %+v", kinds, err, contents.Kinds)
+	}
+	for i := range contents.Slices {
+		of := contents.Slices[i].Slice
+		about, err := f.About(of)
+		one, _ := about.Of(of)
+		if err != nil || !slices.Equal(one.Blocks, contents.Slices[i].Blocks) || len(about.Slices) != len(contents.Slices) {
+			t.Errorf("about %s: %+v, %v", of, one, err)
+		}
+	}
+}
+
 func TestIndexes(t *testing.T) {
 	t.Parallel()
 	c := chapter(rand.New(rand.NewPCG(4, 16)))
@@ -267,6 +282,7 @@ func TestIndexes(t *testing.T) {
 	if contents.Unlisted || len(contents.Slices) != 5 || len(contents.Kinds) != 4 || !slices.Equal(contents.Origins, []OriginAt{{44, contents.Origins[0].Block}}) {
 		t.Fatalf("contents are %+v", contents)
 	}
+	partsOfContents(t, f, &contents)
 	var d event.Decoder
 	bytesOf, count := uint64(0), uint64(0)
 	for _, h := range c.heads {
@@ -313,47 +329,6 @@ func TestIndexes(t *testing.T) {
 	}
 	if ids.Blocks([]byte("no such id")) != nil {
 		t.Error("an id that is not there is found")
-	}
-}
-
-// A table of ids that is longer than one piece is searched to its end, an id whose rows stand in two pieces included, and a wrong byte is never a missing id.
-func TestFindReadsAllPieces(t *testing.T) {
-	t.Parallel()
-	const blocks = 6000 // of one id: more rows than a piece has
-	var rows [][idRow]byte
-	for i := range blocks {
-		rows = append(rows, idOf([]byte("often"), i), idOf(fmt.Append(nil, i), i))
-	}
-	rows = sortIDs(rows)
-	var p []byte
-	for _, r := range rows {
-		p = append(p, r[:]...)
-	}
-	f := File{r: bytes.NewReader(p)}
-	f.Footer.Parts[IDs] = Span{0, int64(len(p)), sha256.Sum256(p)}
-	f.Footer.Parts[RecordIndex].Length = blocks * recordRow
-	if list, err := f.Find([]byte("often")); err != nil || len(list) != blocks || !slices.IsSorted(list) {
-		t.Errorf("%d blocks, %v", len(list), err)
-	}
-	for _, i := range []int{0, 17, blocks - 1} {
-		if list, err := f.Find(fmt.Append(nil, i)); err != nil || !slices.Equal(list, []int{i}) {
-			t.Errorf("%d: %v, %v", i, list, err)
-		}
-	}
-	if list, err := f.Find([]byte("never")); err != nil || list != nil {
-		t.Errorf("%v, %v", list, err)
-	}
-	f.Footer.Parts[RecordIndex].Length -= recordRow // so that the last block is not there
-	if _, err := f.Find([]byte("often")); !errors.Is(err, format.ErrDamaged) {
-		t.Errorf("a block that is not there: %v", err)
-	}
-	f.Footer.Parts[RecordIndex].Length += recordRow
-	for _, at := range []int{0, len(p) / 2, len(p) - 1} {
-		p[at] ^= 1
-		if list, err := f.Find([]byte("never")); !errors.Is(err, format.ErrDamaged) {
-			t.Errorf("with a wrong byte at %d: %v, %v", at, list, err)
-		}
-		p[at] ^= 1
 	}
 }
 
@@ -498,6 +473,9 @@ func FuzzIndexes(f *testing.F) {
 			if !bytes.Equal(again, p) {
 				t.Fatalf("%+v; want bytes.Equal(again, p)", part)
 			}
+		}
+		if pages, err := decodePages(p, foot.Parts[IDs].Length); err == nil && pages != nil && int64(pages.len()) != (foot.Parts[IDs].Length+pageSize-1)/pageSize {
+			t.Fatalf("%d pages", pages.len())
 		}
 		if table, err := DecodeIDs(p, 100); err == nil && table.Len() > 0 {
 			table.Blocks([]byte("id-1"))

@@ -116,7 +116,7 @@ func (s *Writer) Close() (Footer, error) {
 		Part
 		bytes []byte
 	}{
-		{RecordIndex, rows(&s.records, RecordIndex)}, {BodyIndex, rows(&s.bodies, BodyIndex)}, {IDs, ids}, {Summary, compress(nil, contents)},
+		{RecordIndex, rows(&s.records, RecordIndex)}, {BodyIndex, rows(&s.bodies, BodyIndex)}, {IDs, ids}, {Summary, append(compress(nil, contents), encodePages(ids)...)},
 	} {
 		at := s.out.begin()
 		if err := s.out.write(part.bytes); err != nil {

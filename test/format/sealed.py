@@ -76,6 +76,7 @@ def chapter(data, partition, tag, named):
     place(parts, BODIES, BODY_INDEX, 32, first, end, raw, kept)
     check(kept.count(0) == erased, "another number of bytes is kept than the footer says", at)
     check_ids(*parts[IDS], blocks)
+    check_pages(parts[IDS][1], *parts[CONTENTS])
     check(contents_size <= MAX_CONTENTS and len(unpacked(parts[CONTENTS][1], contents_size, parts[CONTENTS][0])) == contents_size, "contents", parts[CONTENTS][0])
     return bytes(raw), bytes(kept), fields[4]
 
@@ -175,3 +176,15 @@ def check_ids(offset, ids, blocks):
     rows = [ids[i:i + 12] for i in range(0, len(ids), 12)]
     check(len(ids) % 12 == 0 and all(a < b for a, b in zip(rows, rows[1:])), "ids", offset)
     check(all(struct.unpack(">I", row[8:])[0] < blocks for row in rows), "ids name a block that is not there", offset)
+
+
+def check_pages(ids, offset, contents):
+    """The checksums of pages of the ids, behind the contents. A file from before there were pages ends with the contents."""
+    page = 341 * 12
+    pages = [ids[i:i + page] for i in range(0, len(ids), page)]
+    head = struct.pack("<II", 0x184D2A5B, 4 + 12 * len(pages)) + b"LBIP"
+    at = len(contents) - len(head) - 12 * len(pages)
+    if pages and at >= 0 and contents[at:at + len(head)] == head:
+        check(contents[at + len(head):] == b"".join(p[:8] + struct.pack("<I", crc(p)) for p in pages), "the pages are not those of the ids", offset + at)
+        return True
+    return False

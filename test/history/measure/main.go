@@ -6,6 +6,7 @@
 //	go run ./test/history/make --events 3000000 --dead 1000 --lost 50 --queues 1 --partitions 1 /tmp/dead
 //	go build -o /tmp/ledgerbus ./cmd/ledgerbus
 //	go run ./test/history/measure --ledgerbus /tmp/ledgerbus --day /tmp/day --dead /tmp/dead --cold
+//	go run ./test/history/measure --ledgerbus /tmp/ledgerbus --broker CONNECTION-STRING
 package main
 
 import (
@@ -31,12 +32,16 @@ func main() {
 	flag.StringVar(&m.dead, "dead", "", "directory with 1,000,000 dead letters")
 	flag.IntVar(&m.rounds, "rounds", 5, "how often each is asked")
 	flag.BoolVar(&m.cold, "cold", false, "ask with cold caches, too: takes root")
+	broker := flag.String("broker", "", "connection string of a broker that runs on a copy of the day: asks that one")
 	flag.Parse()
-	if m.day == "" || m.dead == "" || flag.NArg() > 0 {
+	measure := m.run
+	if *broker != "" {
+		measure = func(ctx context.Context) error { return m.online(ctx, *broker) }
+	} else if m.day == "" || m.dead == "" {
 		flag.Usage()
 		os.Exit(2)
 	}
-	if err := m.run(context.Background()); err != nil {
+	if err := m.prepared(context.Background(), measure); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -58,18 +63,31 @@ type question struct {
 	until string
 }
 
-func (m *measurement) run(ctx context.Context) (err error) {
+// message is the number of the one that is asked about.
+const message = 800_000
+
+// prepared measures with a directory for what commands write.
+func (m *measurement) prepared(ctx context.Context, measure func(context.Context) error) (err error) {
 	if m.scratch, err = os.MkdirTemp("", "measure"); err != nil {
 		return err
 	}
 	defer os.RemoveAll(m.scratch)
+	return measure(ctx)
+}
+
+// once reports whether it is asked once, since it takes long.
+func (q *question) once() bool {
+	return strings.HasPrefix(q.what, "export") || strings.HasPrefix(q.what, "debug") || strings.HasPrefix(q.what, "slice")
+}
+
+func (m *measurement) run(ctx context.Context) error {
 	queue := history.Queue(0)
 	noon := history.Begins.Std().UTC().Add(12 * time.Hour)
 	at := func(t time.Time) string { return t.Format(time.RFC3339) }
-	number := fmt.Sprint(800_000)
+	number := fmt.Sprint(message)
 	questions := []question{
 		{"story of one message, by number", "100 ms cold", []string{"story", queue + "#" + number, "--data", m.day}, ""},
-		{"story of one message, by id", "100 ms cold", []string{"story", "--message-id", history.MessageID(0, 800_000), "--data", m.day}, ""},
+		{"story of one message, by id", "100 ms cold", []string{"story", "--message-id", history.MessageID(0, message), "--data", m.day}, ""},
 		{"why, one message", "", []string{"why", queue + "#" + number, "--data", m.day}, ""},
 		{"at noon, one queue", "2 s", []string{"at", at(noon), queue, "--data", m.day}, ""},
 		{"diff of an hour, one queue", "2 s", []string{"diff", at(noon), at(noon.Add(time.Hour)), queue, "--data", m.day}, ""},
@@ -77,6 +95,10 @@ func (m *measurement) run(ctx context.Context) (err error) {
 		{"… refined", "10 s", []string{"why", queue + "/$dlq", "--data", m.dead}, ""},
 		{"when, never true", "5 s", []string{"when", queue + ".dead > 999999999", "--data", m.day}, ""},
 		{"audit", "", []string{"audit", "--data", m.day}, ""},
+		{"debug: state at noon, a step back, a step on", "", []string{"debug", m.day, "--at", at(noon), "-c", "print " + queue + "; back; next; print " + queue}, ""},
+		{"debug: on to where a condition is never true", "", []string{"debug", m.day, "--at", at(noon.Add(11 * time.Hour)), "-c", "break number = 999999999; continue"}, ""},
+		{"slice of an hour", "", []string{"slice", m.day, "--since", at(noon), "--until", at(noon.Add(time.Hour)), "--into", "OUT"}, ""},
+		{"slice of all, with bodies", "", []string{"slice", m.day, "--bodies", "keep", "--into", "OUT"}, ""},
 		{"export, JSON lines", "200,000 events/s a core: 50 s", []string{"log", "export", m.day, "--format", "jsonl", "--into", "OUT"}, ""},
 		{"export, CSV", "50 s", []string{"log", "export", m.day, "--format", "csv", "--into", "OUT"}, ""},
 		{"export, Parquet", "50 s", []string{"log", "export", m.day, "--format", "parquet", "--into", "OUT"}, ""},
@@ -85,7 +107,7 @@ func (m *measurement) run(ctx context.Context) (err error) {
 	fmt.Println("|---|---|---|---:|---:|---:|---:|")
 	for _, q := range questions {
 		for _, cold := range []bool{true, false} {
-			if cold && (!m.cold || strings.HasPrefix(q.what, "export")) {
+			if cold && (!m.cold || q.once()) {
 				continue
 			}
 			if err := m.ask(ctx, &q, cold); err != nil {
@@ -105,7 +127,7 @@ type asked struct {
 // ask asks in rounds and prints the medians.
 func (m *measurement) ask(ctx context.Context, q *question, cold bool) error {
 	rounds, cache := m.rounds, "warm"
-	if strings.HasPrefix(q.what, "export") {
+	if q.once() {
 		rounds = 1
 	}
 	if cold {
@@ -124,7 +146,7 @@ func (m *measurement) ask(ctx context.Context, q *question, cold bool) error {
 			if err := os.WriteFile("/proc/sys/vm/drop_caches", []byte("3"), 0); err != nil {
 				return err
 			}
-			if warm, err := os.ReadFile(m.binary); err != nil || len(warm) == 0 { // the program is not what is measured
+			if err := readIn(m.binary); err != nil { // the program is not what is measured
 				return err
 			}
 		}
@@ -146,6 +168,18 @@ func (m *measurement) ask(ctx context.Context, q *question, cold bool) error {
 	fmt.Printf("| %s | %s | %s | %.0f | %.0f | %.0f | %.0f |\n", q.what, q.goal, cache, median(func(a asked) float64 { return ms(a.first) }),
 		median(func(a asked) float64 { return ms(a.answer) }), median(func(a asked) float64 { return ms(a.cpu) }), median(func(a asked) float64 { return float64(a.memory) }))
 	return nil
+}
+
+// readIn has the kernel hold a file, and this process nothing of it: what Linux reports as the most memory of a process is at least what its parent had when it
+// was started, since it begins as that one.
+func readIn(name string) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = io.Copy(io.Discard, f)
+	return err
 }
 
 // once asks in a process.
