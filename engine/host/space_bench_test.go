@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/index/replay"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/disk"
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -31,6 +32,7 @@ var (
 	spaceBytes = flag.Int64("space-bytes", 2<<30, "of messages that pass in a benchmark of space")
 	spaceFor   = flag.Duration("space-for", 30*time.Second, "how long a benchmark of space goes on at a steady rate")
 	spacePairs = flag.Int("space-pairs", 5, "comparisons in a benchmark of space that compares")
+	spaceWait  = flag.Int("space-waiting", 10_000_000, "messages that wait in BenchmarkSpaceStops")
 	spaceCold  = flag.Int("space-cold", 1_000_000, "messages that wait in BenchmarkSpaceCold")
 )
 
@@ -59,33 +61,39 @@ type roomy struct {
 func openRoomy(tb testing.TB, partitions int, sealAfter time.Duration, policy event.HistoryPolicy) *roomy {
 	tb.Helper()
 	r := &roomy{tb: tb, dir: tb.TempDir(), written: new(atomic.Int64)}
+	rng := rand.New(rand.NewPCG(16, 61))
+	for i := range 5000 {
+		r.bodies = append(r.bodies, invoice(rng, i))
+	}
+	r.open(partitions, sealAfter, policy)
+	return r
+}
+
+// open opens the directory, for the first time or again.
+func (r *roomy) open(partitions int, sealAfter time.Duration, policy event.HistoryPolicy) {
+	r.tb.Helper()
 	store, err := log.Open(context.Background(), r.dir, log.Options{FS: counted{disk.OS{}, r.written}, Logger: logger(), Partitions: partitions, SealAfter: sealAfter, ReserveBytes: 64 << 20})
 	if err != nil {
-		tb.Fatal(err)
+		r.tb.Fatal(err)
 	}
 	n, err := Open(context.Background(), store, Options{Logger: logger(), History: engine.PutHistoryPolicy{Policy: policy, Share: 100}})
 	if err != nil {
-		tb.Fatal(err)
+		r.tb.Fatal(err)
 	}
-	r.broker = &broker{n, store}
+	r.broker, r.queues = &broker{n, store}, nil
 	on := map[engine.PartitionID]bool{}
 	for i := 0; len(on) < partitions; i++ { // one in each partition
 		p := testQueue()
 		p.MaxSizeMegabytes = 80 << 10
 		e, err := n.PutEntity(context.Background(), engine.PutEntity{Path: fmt.Sprintf("queue-%d", i), Kind: event.Queue, Properties: p})
 		if err != nil {
-			tb.Fatal(err)
+			r.tb.Fatal(err)
 		}
 		if q := (engine.Target{Entity: e}); !on[q.Host(0)] {
 			on[q.Host(0)] = true
 			r.queues = append(r.queues, q)
 		}
 	}
-	rng := rand.New(rand.NewPCG(16, 61))
-	for i := range 5000 {
-		r.bodies = append(r.bodies, invoice(rng, i))
-	}
-	return r
 }
 
 func (r *roomy) end() {
@@ -452,6 +460,90 @@ func BenchmarkSpaceFull(b *testing.B) {
 		wg.Wait()
 		return float64(n) / took.Seconds()
 	})
+}
+
+// BenchmarkSpaceStops: how long a loop stops at most while spaceWait messages wait, as somebody notices who asks it something each millisecond: while nothing else is at work,
+// while chapters are sealed, and while a base is made of all of it. Ten messages come and go meanwhile every ten milliseconds.
+func BenchmarkSpaceStops(b *testing.B) {
+	for range b.N {
+		r := openRoomy(b, 1, 0, keepAll)
+		rng := rand.New(rand.NewPCG(10, 10))
+		for i := range r.bodies {
+			r.bodies[i] = fmt.Appendf(nil, "%064x", rng.Uint64())
+		}
+		var wg sync.WaitGroup
+		for i := range 4 {
+			wg.Go(func() {
+				rng, in := rand.New(rand.NewPCG(10, uint64(i))), newInbox()
+				for range *spaceWait / 4 / 250 {
+					r.send(r.queues[0], in, 250, rng)
+				}
+			})
+		}
+		wg.Wait()
+		r.end() // which makes a checkpoint
+		r.open(1, 0, keepAll)
+		r.stops(b, "quiet", func() { time.Sleep(min(*spaceFor, 20*time.Second)) })
+		r.end()
+		r.open(1, -1, keepAll)
+		part := r.slots[r.queues[0].Host(0)].serves.Load().log
+		r.stops(b, "sealing", func() { time.Sleep(*spaceFor) })
+		if part.Segments()[0].Sealed == 0 {
+			b.Error("nothing was sealed")
+		}
+		for len(part.Segments()) > 0 && part.Segments()[len(part.Segments())/2].Sealed == 0 {
+			time.Sleep(time.Second)
+		}
+		r.stops(b, "base", func() {
+			if _, err := replay.Cut(context.Background(), part, part.Checkpoints()[0].LSN, true); err != nil && !errors.Is(err, log.ErrTooLittle) {
+				b.Error(err)
+			}
+		})
+		if base, ok := part.(log.Bases).Base(); !ok || base.LSN == 0 {
+			b.Error("no base was made")
+		}
+		r.end()
+	}
+}
+
+// stops asks the loop of the first queue something each millisecond while something is done, and reports the longest time until it answered.
+func (r *roomy) stops(b *testing.B, name string, do func()) {
+	ctx, stop := context.WithCancel(context.Background())
+	q := r.queues[0]
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		in, rng := newInbox(), rand.New(rand.NewPCG(1, 1))
+		to, limit := &engine.Receiver{Entity: q.Entity, Slice: q.Slice(0), Sink: in, Tag: 1}, uint32(0)
+		r.Submit(q.Host(0), []engine.Request{{Command: &engine.Attach{Receiver: to}}})
+		for ctx.Err() == nil {
+			r.send(q, in, 10, rng)
+			r.settle(q, to, &limit, in, 10)
+			time.Sleep(10 * time.Millisecond)
+		}
+		r.Submit(q.Host(0), []engine.Request{{Command: &engine.Detach{Receiver: to}, Sink: in}})
+		in.wait(1)
+	})
+	var took []time.Duration
+	wg.Go(func() {
+		for ctx.Err() == nil {
+			asked := time.Now()
+			if _, err := r.ask(context.Background(), q.Host(0), &ping{}); err != nil {
+				b.Error(err)
+			}
+			took = append(took, time.Since(asked))
+			time.Sleep(time.Millisecond)
+		}
+	})
+	began, busy := time.Now(), othersTime()
+	do()
+	long, others := time.Since(began), othersTime()-busy
+	stop()
+	wg.Wait()
+	slices.Sort(took)
+	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+	b.Logf("%s: %v; asked %d times; answered within %.2f ms in 99 of 100, %.2f in 999 of 1,000, %.2f at most; other processes took %.2f of a processor",
+		name, long.Round(time.Millisecond), len(took), ms(took[len(took)*99/100]), ms(took[len(took)*999/1000]), ms(took[len(took)-1]), others.Seconds()/long.Seconds())
+	b.ReportMetric(ms(took[len(took)-1]), "ms-"+name)
 }
 
 // waitingIn is about how many messages wait in a queue.
