@@ -263,7 +263,7 @@ func (v *basing) write(ctx context.Context, b *format.Base, name string, write f
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	paced := &pacedWriter{ctx: ctx, file: f, pace: &p.store.sealer, ended: &p.sealing.ended}
+	paced := &pacedWriter{ctx: ctx, file: f, p: p}
 	if _, err := paced.Write(b.Head(p.id, p.store.tag)); err != nil {
 		return err
 	}
@@ -334,11 +334,8 @@ func (v *basing) DropFiles(ctx context.Context, wanted func(first, end event.LSN
 	if len(r.sealed) == 0 && len(r.chapters) == 0 {
 		return 0, fmt.Errorf("%w: partition %d: no file before its base at LSN %d can go", ErrTooLittle, p.id, v.named().LSN)
 	}
-	held, _ := p.store.leases()
-	for _, l := range held {
-		if l.Lowest[p.id] < r.removed {
-			return 0, fmt.Errorf("%w: partition %d: a reader, process %d, needs it from LSN %d on", ErrHeld, p.id, l.PID, l.Lowest[p.id])
-		}
+	if err := v.leased(r.removed); err != nil {
+		return 0, err
 	}
 	if err := ctx.Err(); err != nil {
 		return 0, err
@@ -349,6 +346,22 @@ func (v *basing) DropFiles(ctx context.Context, wanted func(first, end event.LSN
 		}
 	}
 	return v.drop(&r)
+}
+
+// leased returns why what is in front of an LSN has to stay for readers beside the broker, else nil. As with bodies leases count only while there is room enough: sends would be
+// refused for a reader that lags.
+func (v *basing) leased(before event.LSN) error {
+	p := v.p
+	if p.store.reserve.room() != RoomEnough {
+		return nil
+	}
+	held, _ := p.store.leases()
+	for _, l := range held {
+		if l.Lowest[p.id] < before {
+			return fmt.Errorf("%w: partition %d: a reader, process %d, needs it from LSN %d on", ErrHeld, p.id, l.PID, l.Lowest[p.id])
+		}
+	}
+	return nil
 }
 
 // removal is what of a log goes.

@@ -310,7 +310,7 @@ func (r *revision) write(ctx context.Context, name string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	to := &pacedWriter{ctx: ctx, file: f, pace: &p.store.sealer, ended: &p.sealing.ended}
+	to := &pacedWriter{ctx: ctx, file: f, p: p}
 	foot, err := r.content.sealed.Revise(to, r.is.named.Revision, r.keep, r.erased)
 	if err == nil {
 		err = to.flush()

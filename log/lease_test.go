@@ -1,6 +1,8 @@
 package log
 
 import (
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -143,5 +145,88 @@ func TestLeaseRemoved(t *testing.T) {
 	}
 	if err := look.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// leasedLog is a log in use with two sealed files at least, each with bodies.
+func leasedLog(t *testing.T, dir string) (*store, *partition, Writer) {
+	t.Helper()
+	s, err := Open(t.Context(), dir, Options{Partitions: 1, Manual: true, SealAfter: -1, SegmentBytes: 8 << 10, ChapterBytes: 8 << 10, RoomBytes: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	part, err := s.Open(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := part.Lead(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range event.SequenceNumber(40) {
+		w.Batch().AppendRecord(event.Time(i), []event.Event{&event.MessageEnqueued{Sequence: i + 1, Body: event.Blob{Data: make([]byte, 1000)}}}, Durable)
+		w.Append(w.Batch())
+		for w.(ManualWriter).Work() {
+		}
+	}
+	p := part.(*partition)
+	for more := true; more; {
+		if more, err = p.Seal(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s.(*store), p, w
+}
+
+// What a reader beside the broker still has to read stays: while it has a lease, no body of a sealed file in front of its end is dropped, and no file is removed. When it has ended
+// both go; so they do where the disk has little room, since a lease is a courtesy.
+func TestLeaseKeepsHistory(t *testing.T) {
+	t.Parallel()
+	for name, low := range map[string]bool{"room enough": false, "little room": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			s, p, w := leasedLog(t, dir)
+			reader := sharing(t, dir, time.Now)
+			if low {
+				s.reserve.state.Store(&roomSince{room: RoomLow})
+			}
+			file := p.Segments()[0].File
+			drop := func() error {
+				_, err := p.DropBodies(t.Context(), file, func(*Body) bool { return false }, 1)
+				return err
+			}
+			if err := drop(); !low && !errors.Is(err, ErrHeld) || low && err != nil {
+				t.Errorf("bodies beside a reader: %v", err)
+			}
+			at := p.Segments()[1].First
+			if err := p.SaveBase(t.Context(), BaseInfo{LSN: at}, func(out io.Writer) error {
+				_, err := out.Write([]byte("what a state is made of"))
+				return err
+			}, func(io.Reader) error { return nil }); err != nil {
+				t.Fatal(err)
+			}
+			remove := func() error {
+				_, err := p.DropFiles(t.Context(), func(event.LSN, event.LSN) bool { return false })
+				return err
+			}
+			if err := remove(); !low && !errors.Is(err, ErrHeld) || low && err != nil {
+				t.Errorf("files beside a reader: %v", err)
+			}
+			if err := reader.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if !low {
+				if err := errors.Join(drop(), remove()); err != nil {
+					t.Errorf("when the reader has ended: %v", err)
+				}
+			}
+			if first := p.Segments()[0].First; first != at {
+				t.Errorf("the log begins at %d, not at %d", first, at)
+			}
+			if err := errors.Join(w.Close(), s.Close()); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }

@@ -344,7 +344,7 @@ type Bases interface {
 	SaveBase(ctx context.Context, info BaseInfo, write func(io.Writer) error, prove func(io.Reader) error) error
 	// DropFiles removes the sealed files that end at the base or before it, except those of which wanted reports that a body is still needed, the chapters
 	// behind them up to the first that is wanted, and the checkpoints from before the base. It returns how many bytes that freed, and does nothing while the
-	// log is held ([ErrHeld]).
+	// log is held ([ErrHeld]): by a copy, or, unless the disk has little room, by a reader.
 	DropFiles(ctx context.Context, wanted func(first, end event.LSN) bool) (freed int64, err error)
 }
 

@@ -198,7 +198,7 @@ func (v *sealing) write(ctx context.Context, r *chapterReader, k *sealedKind, na
 		return "", err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	foot, err := r.write(ctx, &pacedWriter{ctx: ctx, file: f, pace: &p.store.sealer, ended: &v.ended}, k, v.tip)
+	foot, err := r.write(ctx, &pacedWriter{ctx: ctx, file: f, p: p}, k, v.tip)
 	if err != nil {
 		return "", err
 	}

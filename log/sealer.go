@@ -26,6 +26,7 @@ const (
 	sealRate    = 32 << 20              // bytes written in a second, at most
 	sealPatient = 50 * time.Millisecond // how long the disk is left alone when it is slow
 	sealWaits   = 100                   // times at most for a piece: sealing goes on even so
+	sealHurried = 10                    // the same where history is near what it may take
 )
 
 func (v *sealer) begin(s *store) {
@@ -73,13 +74,13 @@ func (v *sealer) run(ctx context.Context) {
 	}
 }
 
-// rest is called between two pieces: it waits as long as the disk is slow for those who write logs.
-func (v *sealer) rest(ctx context.Context, wrote int) {
-	if v.stop == nil {
+// rest is called between two pieces: it waits as long as the disk is slow for those who write logs, but no more often than that. Patience 0: there is no time to rest.
+func (v *sealer) rest(ctx context.Context, wrote, patience int) {
+	if v.stop == nil || patience == 0 {
 		return
 	}
 	sleep(ctx, time.Duration(wrote)*time.Second/sealRate)
-	for range sealWaits {
+	for range patience {
 		if ctx.Err() != nil || !v.store.slow() {
 			return
 		}
@@ -87,26 +88,57 @@ func (v *sealer) rest(ctx context.Context, wrote int) {
 	}
 }
 
+// patience is how often a piece may wait for a slow disk: the nearer history is to what it may take, the less, and where the disk has little room not at all, since
+// sends are refused until there is more.
+func (p *partition) patience() int {
+	switch {
+	case p.store.reserve.room() != RoomEnough:
+		return 0
+	case p.hurry.upTo.Load() > 0:
+		return sealHurried
+	}
+	return sealWaits
+}
+
 // pulse is how long the syncs of a log take. Only one goroutine at a time may call of.
 type pulse struct {
 	recent atomic.Int64 // ns, a mean of the last few
-	usual  atomic.Int64 // ns, of some hundred
+	usual  atomic.Int64 // ns, of the first pulseFirst, and then of about the last minute
+	syncs  int64
+	last   time.Time // when the last one ended
 }
 
-func (p *pulse) took(d time.Duration) {
-	for mean, of := range map[*atomic.Int64]int64{&p.recent: 8, &p.usual: 512} {
-		if was := mean.Load(); was == 0 {
-			mean.Store(int64(d))
-		} else {
-			mean.Store(was + (int64(d)-was)/of)
-		}
+const (
+	pulseRecent = 8
+	pulseFirst  = 512
+	// pulseUsual is after how much time what takes longer has become usual. It is time and not a number of syncs: at a thousand a second, what slows the disk down would be usual
+	// before it is over.
+	pulseUsual = time.Minute
+	pulseGap   = time.Second // a sync stands for no more time than this
+)
+
+func (p *pulse) took(d time.Duration, now time.Time) {
+	gap := min(now.Sub(p.last), pulseGap)
+	p.last = now
+	was := p.recent.Load()
+	if p.syncs++; p.syncs == 1 {
+		p.recent.Store(int64(d))
+		p.usual.Store(int64(d))
+		return
 	}
+	p.recent.Store(was + (int64(d)-was)/pulseRecent)
+	share := gap.Seconds() / pulseUsual.Seconds()
+	if p.syncs <= pulseFirst {
+		share = max(share, 1/float64(p.syncs))
+	}
+	usual := p.usual.Load()
+	p.usual.Store(usual + int64(float64(int64(d)-usual)*share))
 }
 
 // of calls sync, and notes how long that takes.
 func (p *pulse) of(sync func() error) error {
 	began := time.Now()
-	defer func() { p.took(time.Since(began)) }()
+	defer func() { now := time.Now(); p.took(now.Sub(began), now) }()
 	return sync()
 }
 
@@ -115,15 +147,14 @@ func (p *pulse) slow() bool { return p.recent.Load() > 2*p.usual.Load() }
 
 // pacedWriter writes a file in pieces, each of which is synced: one sync of all of it at the end would keep those of the logs waiting.
 type pacedWriter struct {
-	ctx   context.Context
-	file  disk.File
-	pace  *sealer
-	ended *atomic.Bool
-	buf   []byte
+	ctx  context.Context
+	file disk.File
+	p    *partition
+	buf  []byte
 }
 
 func (w *pacedWriter) Write(p []byte) (int, error) {
-	if w.ended.Load() {
+	if w.p.sealing.ended.Load() {
 		return 0, ErrClosed
 	}
 	w.buf = append(w.buf, p...)
@@ -136,7 +167,7 @@ func (w *pacedWriter) Write(p []byte) (int, error) {
 	if err := w.file.Datasync(); err != nil {
 		return 0, err
 	}
-	w.pace.rest(w.ctx, pieceBytes)
+	w.p.store.sealer.rest(w.ctx, pieceBytes, w.p.patience())
 	return len(p), w.ctx.Err()
 }
 

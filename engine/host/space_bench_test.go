@@ -10,7 +10,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"runtime"
+	"runtime/metrics"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/index/replay"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/disk"
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -30,6 +31,8 @@ import (
 var (
 	spaceBytes = flag.Int64("space-bytes", 2<<30, "of messages that pass in a benchmark of space")
 	spaceFor   = flag.Duration("space-for", 30*time.Second, "how long a benchmark of space goes on at a steady rate")
+	spacePairs = flag.Int("space-pairs", 5, "comparisons in a benchmark of space that compares")
+	spaceWait  = flag.Int("space-waiting", 10_000_000, "messages that wait in BenchmarkSpaceStops")
 	spaceCold  = flag.Int("space-cold", 1_000_000, "messages that wait in BenchmarkSpaceCold")
 )
 
@@ -58,33 +61,39 @@ type roomy struct {
 func openRoomy(tb testing.TB, partitions int, sealAfter time.Duration, policy event.HistoryPolicy) *roomy {
 	tb.Helper()
 	r := &roomy{tb: tb, dir: tb.TempDir(), written: new(atomic.Int64)}
+	rng := rand.New(rand.NewPCG(16, 61))
+	for i := range 5000 {
+		r.bodies = append(r.bodies, invoice(rng, i))
+	}
+	r.open(partitions, sealAfter, policy)
+	return r
+}
+
+// open opens the directory, for the first time or again.
+func (r *roomy) open(partitions int, sealAfter time.Duration, policy event.HistoryPolicy) {
+	r.tb.Helper()
 	store, err := log.Open(context.Background(), r.dir, log.Options{FS: counted{disk.OS{}, r.written}, Logger: logger(), Partitions: partitions, SealAfter: sealAfter, ReserveBytes: 64 << 20})
 	if err != nil {
-		tb.Fatal(err)
+		r.tb.Fatal(err)
 	}
 	n, err := Open(context.Background(), store, Options{Logger: logger(), History: engine.PutHistoryPolicy{Policy: policy, Share: 100}})
 	if err != nil {
-		tb.Fatal(err)
+		r.tb.Fatal(err)
 	}
-	r.broker = &broker{n, store}
+	r.broker, r.queues = &broker{n, store}, nil
 	on := map[engine.PartitionID]bool{}
 	for i := 0; len(on) < partitions; i++ { // one in each partition
 		p := testQueue()
 		p.MaxSizeMegabytes = 80 << 10
 		e, err := n.PutEntity(context.Background(), engine.PutEntity{Path: fmt.Sprintf("queue-%d", i), Kind: event.Queue, Properties: p})
 		if err != nil {
-			tb.Fatal(err)
+			r.tb.Fatal(err)
 		}
 		if q := (engine.Target{Entity: e}); !on[q.Host(0)] {
 			on[q.Host(0)] = true
 			r.queues = append(r.queues, q)
 		}
 	}
-	rng := rand.New(rand.NewPCG(16, 61))
-	for i := range 5000 {
-		r.bodies = append(r.bodies, invoice(rng, i))
-	}
-	return r
 }
 
 func (r *roomy) end() {
@@ -317,51 +326,221 @@ func (r *roomy) sends(q engine.Target, long time.Duration) (took []time.Duration
 	return took
 }
 
-// BenchmarkSpaceSends: 5,000 sends a second, all completed: without sealing and giving back, with both, and beside a reader of the live log.
-func BenchmarkSpaceSends(b *testing.B) {
-	for _, c := range []struct {
-		name   string
-		seal   time.Duration
-		policy event.HistoryPolicy
-		reads  bool
-	}{
-		{"kept", 0, event.HistoryPolicy{Events: event.KeepForever, Bodies: event.KeepForever, Undo: event.KeepForever}, false},
-		{"given back", 10 * time.Minute, keepNothing, false},
-		{"kept, read", 0, event.HistoryPolicy{Events: event.KeepForever, Bodies: event.KeepForever, Undo: event.KeepForever}, true},
-	} {
-		b.Run(c.name, func(b *testing.B) {
-			for range b.N {
-				r := openRoomy(b, 1, c.seal, c.policy)
-				q := r.queues[0]
-				ctx, stop := context.WithCancel(context.Background())
-				var wg sync.WaitGroup
-				wg.Go(func() {
-					in := newInbox()
-					to, limit := &engine.Receiver{Entity: q.Entity, Slice: q.Slice(0), Sink: in, Tag: 1}, uint32(0)
-					r.Submit(q.Host(0), []engine.Request{{Command: &engine.Attach{Receiver: to}}})
-					for ctx.Err() == nil {
-						if r.waitingIn(q) >= 100 {
-							r.settle(q, to, &limit, in, 100)
-						} else {
-							time.Sleep(time.Millisecond)
-						}
+// keepAll is the policy of somebody who wants all of history.
+var keepAll = event.HistoryPolicy{Events: event.KeepForever, Bodies: event.KeepForever, Undo: event.KeepForever}
+
+// spaceForms are what becomes of history while a benchmark of pairs measures. Each is compared with that in which all is kept and nothing is done with it.
+var spaceForms = []struct {
+	name   string
+	seal   time.Duration
+	policy event.HistoryPolicy
+	reads  bool
+}{
+	{"given back", 10 * time.Minute, keepNothing, false},
+	{"sealed", -1, keepAll, false},
+	{"bodies dropped", -1, event.HistoryPolicy{Events: event.KeepForever, Bodies: event.KeepNone, Undo: event.KeepNone}, false},
+	{"read", 0, keepAll, true},
+}
+
+// pairs measures each form in turn with the one in which all is kept, spacePairs times, and reports the median of the ratios. The first of a pair is every other time the
+// one, and the other. What other processes took of the processors meanwhile is logged: a stop of 100 ms has been seen to be theirs.
+func pairs(b *testing.B, unit string, partitions int, most float64, measure func(r *roomy, reads bool) float64) {
+	for _, form := range spaceForms {
+		b.Run(form.name, func(b *testing.B) {
+			one := func(seal time.Duration, policy event.HistoryPolicy, reads bool) (is, gone, others float64) {
+				r := openRoomy(b, partitions, seal, policy)
+				r.pass(func(bytes int64) bool { return bytes > int64(partitions)*150<<20 }) // there is something to give back at once
+				began, busy := time.Now(), othersTime()
+				is = measure(r, reads)
+				others = (othersTime() - busy).Seconds() / time.Since(began).Seconds()
+				for i := range r.slots {
+					if s := r.slots[i].serves.Load(); s != nil {
+						first, _ := s.log.Bounds()
+						gone += float64(first) / (1 << 20)
 					}
-				})
-				if c.reads {
-					wg.Go(func() { r.readLive(ctx) })
 				}
-				took := r.sends(q, *spaceFor)
-				stop()
-				wg.Wait()
-				b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "ms-p50")
-				b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "ms-p99")
-				b.ReportMetric(float64(took[len(took)-1].Microseconds())/1000, "ms-most")
-				first, _ := r.slots[q.Host(0)].serves.Load().log.Bounds()
-				b.ReportMetric(float64(first)/(1<<20), "MiB-gone")
 				r.end()
+				if err := os.RemoveAll(r.dir); err != nil {
+					b.Error(err)
+				}
+				syscall.Sync()
+				return is, gone, others
+			}
+			for range b.N {
+				var kept, formed, ratios []float64
+				for i := range *spacePairs {
+					var k, f, gone, by, beside float64
+					if i%2 == 0 {
+						k, _, by = one(0, keepAll, false)
+					}
+					f, gone, beside = one(form.seal, form.policy, form.reads)
+					if i%2 == 1 {
+						k, _, by = one(0, keepAll, false)
+					}
+					kept, formed, ratios = append(kept, k), append(formed, f), append(ratios, f/k)
+					b.Logf("kept %.2f %s, %s %.2f: %.2f; %.0f MiB given back; other processes took %.2f and %.2f of a processor", k, unit, form.name, f, f/k, gone, by, beside)
+				}
+				ratio := median(ratios)
+				b.ReportMetric(median(kept), unit+"-kept")
+				b.ReportMetric(median(formed), unit)
+				b.ReportMetric(ratio, "ratio")
+				b.ReportMetric(slices.Min(ratios), "ratio-least")
+				b.ReportMetric(slices.Max(ratios), "ratio-most")
+				if form.reads {
+					continue
+				}
+				if most > 1 && ratio > most || most < 1 && ratio < most {
+					b.Errorf("%.2f times as when all is kept, and it is to be %.2f", ratio, most)
+				}
 			}
 		})
 	}
+}
+
+// othersTime is how long the processors have worked for other processes, as far as the kernel says.
+func othersTime() time.Duration {
+	stat, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return 0
+	}
+	var user, nice, system, idle, wait, irq, soft, steal int64
+	if _, err := fmt.Sscanf(string(stat), "cpu %d %d %d %d %d %d %d %d", &user, &nice, &system, &idle, &wait, &irq, &soft, &steal); err != nil {
+		return 0
+	}
+	var own syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &own); err != nil {
+		return 0
+	}
+	return time.Duration(user+nice+system+steal)*10*time.Millisecond - time.Duration(own.Utime.Nano()+own.Stime.Nano())
+}
+
+// BenchmarkSpaceSends: the 99th percentile of 5,000 sends a second, all completed, of each form beside that in which all is kept.
+func BenchmarkSpaceSends(b *testing.B) {
+	pairs(b, "ms-p99", 1, 2, func(r *roomy, reads bool) float64 {
+		q := r.queues[0]
+		ctx, stop := context.WithCancel(context.Background())
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			in := newInbox()
+			to, limit := &engine.Receiver{Entity: q.Entity, Slice: q.Slice(0), Sink: in, Tag: 1}, uint32(0)
+			r.Submit(q.Host(0), []engine.Request{{Command: &engine.Attach{Receiver: to}}})
+			for ctx.Err() == nil {
+				if r.waitingIn(q) >= 100 {
+					r.settle(q, to, &limit, in, 100)
+				} else {
+					time.Sleep(time.Millisecond)
+				}
+			}
+		})
+		if reads {
+			wg.Go(func() { r.readLive(ctx) })
+		}
+		took := r.sends(q, *spaceFor)
+		stop()
+		wg.Wait()
+		return float64(took[len(took)*99/100].Microseconds()) / 1000
+	})
+}
+
+// BenchmarkSpaceFull: messages a second, sent and completed as fast as it goes, of each form beside that in which all is kept.
+func BenchmarkSpaceFull(b *testing.B) {
+	pairs(b, "msg/s", 4, 1/1.08, func(r *roomy, reads bool) float64 {
+		ctx, stop := context.WithCancel(context.Background())
+		var wg sync.WaitGroup
+		if reads {
+			wg.Go(func() { r.readLive(ctx) })
+		}
+		began := time.Now()
+		n := r.pass(func(int64) bool { return time.Since(began) > *spaceFor })
+		took := time.Since(began)
+		stop()
+		wg.Wait()
+		return float64(n) / took.Seconds()
+	})
+}
+
+// BenchmarkSpaceStops: how long a loop stops at most while spaceWait messages wait, as somebody notices who asks it something each millisecond: while nothing else is at work,
+// while chapters are sealed, and while a base is made of all of it. Ten messages come and go meanwhile every ten milliseconds.
+func BenchmarkSpaceStops(b *testing.B) {
+	for range b.N {
+		r := openRoomy(b, 1, 0, keepAll)
+		rng := rand.New(rand.NewPCG(10, 10))
+		for i := range r.bodies {
+			r.bodies[i] = fmt.Appendf(nil, "%064x", rng.Uint64())
+		}
+		var wg sync.WaitGroup
+		for i := range 4 {
+			wg.Go(func() {
+				rng, in := rand.New(rand.NewPCG(10, uint64(i))), newInbox()
+				for range *spaceWait / 4 / 250 {
+					r.send(r.queues[0], in, 250, rng)
+				}
+			})
+		}
+		wg.Wait()
+		r.end() // which makes a checkpoint
+		r.open(1, 0, keepAll)
+		r.stops(b, "quiet", func() { time.Sleep(min(*spaceFor, 20*time.Second)) })
+		r.end()
+		r.open(1, -1, keepAll)
+		part := r.slots[r.queues[0].Host(0)].serves.Load().log
+		r.stops(b, "sealing", func() { time.Sleep(*spaceFor) })
+		if part.Segments()[0].Sealed == 0 {
+			b.Error("nothing was sealed")
+		}
+		for len(part.Segments()) > 0 && part.Segments()[len(part.Segments())/2].Sealed == 0 {
+			time.Sleep(time.Second)
+		}
+		r.stops(b, "base", func() {
+			if _, err := replay.Cut(context.Background(), part, part.Checkpoints()[0].LSN, true); err != nil && !errors.Is(err, log.ErrTooLittle) {
+				b.Error(err)
+			}
+		})
+		if base, ok := part.(log.Bases).Base(); !ok || base.LSN == 0 {
+			b.Error("no base was made")
+		}
+		r.end()
+	}
+}
+
+// stops asks the loop of the first queue something each millisecond while something is done, and reports the longest time until it answered.
+func (r *roomy) stops(b *testing.B, name string, do func()) {
+	ctx, stop := context.WithCancel(context.Background())
+	q := r.queues[0]
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		in, rng := newInbox(), rand.New(rand.NewPCG(1, 1))
+		to, limit := &engine.Receiver{Entity: q.Entity, Slice: q.Slice(0), Sink: in, Tag: 1}, uint32(0)
+		r.Submit(q.Host(0), []engine.Request{{Command: &engine.Attach{Receiver: to}}})
+		for ctx.Err() == nil {
+			r.send(q, in, 10, rng)
+			r.settle(q, to, &limit, in, 10)
+			time.Sleep(10 * time.Millisecond)
+		}
+		r.Submit(q.Host(0), []engine.Request{{Command: &engine.Detach{Receiver: to}, Sink: in}})
+		in.wait(1)
+	})
+	var took []time.Duration
+	wg.Go(func() {
+		for ctx.Err() == nil {
+			asked := time.Now()
+			if _, err := r.ask(context.Background(), q.Host(0), &ping{}); err != nil {
+				b.Error(err)
+			}
+			took = append(took, time.Since(asked))
+			time.Sleep(time.Millisecond)
+		}
+	})
+	began, busy := time.Now(), othersTime()
+	do()
+	long, others := time.Since(began), othersTime()-busy
+	stop()
+	wg.Wait()
+	slices.Sort(took)
+	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+	b.Logf("%s: %v; asked %d times; answered within %.2f ms in 99 of 100, %.2f in 999 of 1,000, %.2f at most; other processes took %.2f of a processor",
+		name, long.Round(time.Millisecond), len(took), ms(took[len(took)*99/100]), ms(took[len(took)*999/1000]), ms(took[len(took)-1]), others.Seconds()/long.Seconds())
+	b.ReportMetric(ms(took[len(took)-1]), "ms-"+name)
 }
 
 // waitingIn is about how many messages wait in a queue.
@@ -397,6 +576,7 @@ func (r *roomy) readLive(ctx context.Context) {
 }
 
 // BenchmarkSpaceCold: messages that wait in one queue while others pass through another one of the same log: it measures how often the bodies that wait are written, and memory.
+// The heap is what the collector found alive, sampled each second: the medians of the first and of the last third, and the most.
 func BenchmarkSpaceCold(b *testing.B) {
 	for range b.N {
 		r := openRoomy(b, 1, -1, keepNothing)
@@ -410,23 +590,62 @@ func BenchmarkSpaceCold(b *testing.B) {
 		for range *spaceCold / 100 {
 			r.send(engine.Target{Entity: e}, in, 100, rng)
 		}
+		part := r.slots[0].serves.Load().log
+		_, last := part.Bounds()
 		cold := r.waits.Load()
-		heap := func() float64 {
-			var m runtime.MemStats
-			runtime.GC()
-			runtime.ReadMemStats(&m)
-			return float64(m.HeapAlloc) / (1 << 20)
-		}
-		from, before, was := r.logged(), r.written.Load(), heap()
-		end := r.watch()
+		from, before := r.logged(), r.written.Load()
+		end, heap := r.watch(), watchHeap()
 		r.pass(func(bytes int64) bool { return bytes > *spaceBytes })
 		most, of := end()
+		alive := heap()
 		b.ReportMetric(float64(cold)/(1<<20), "MiB-cold")
 		b.ReportMetric(float64(most)/(1<<20), "MiB-most")
 		b.ReportMetric(of, "of-bound")
 		b.ReportMetric(float64(r.written.Load()-before)/float64(r.logged()-from), "written/logged")
-		b.ReportMetric(was, "MiB-heap-before")
-		b.ReportMetric(heap(), "MiB-heap-after")
+		b.ReportMetric(median(alive[:len(alive)/3]), "MiB-heap-first")
+		b.ReportMetric(median(alive[len(alive)*2/3:]), "MiB-heap-last")
+		b.ReportMetric(slices.Max(alive), "MiB-heap-most")
+		times := 0
+		for _, s := range part.Segments() {
+			var chapter, revision int
+			if _, err := fmt.Sscanf(filepath.Base(s.File), "%d-%d.lbs", &chapter, &revision); err == nil && s.First < last {
+				times = max(times, 1+revision)
+			}
+		}
+		b.ReportMetric(float64(times), "times-written")
+		if times != 2 {
+			b.Errorf("bodies that wait were written %d times", times)
+		}
 		r.end()
 	}
+}
+
+// watchHeap samples the live heap each second, MiB, until the function it returns is called.
+func watchHeap() (end func() []float64) {
+	over, told := make(chan struct{}), make(chan struct{})
+	var alive []float64
+	go func() {
+		defer close(told)
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+		for {
+			metrics.Read(live)
+			alive = append(alive, float64(live[0].Value.Uint64())/(1<<20))
+			select {
+			case <-tick.C:
+			case <-over:
+				return
+			}
+		}
+	}()
+	return func() []float64 { close(over); <-told; return alive }
+}
+
+// median is 0 of nothing.
+func median(of []float64) float64 {
+	if len(of) == 0 {
+		return 0
+	}
+	return slices.Sorted(slices.Values(of))[len(of)/2]
 }
