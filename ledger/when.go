@@ -55,8 +55,10 @@ type sum struct {
 }
 
 var (
-	termText = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([^\s<>=!]+)\.([A-Za-z]+)\s*(<=|>=|!=|<>|=|<|>)\s*(\d{1,15})$`) })
-	and      = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)\s+and\s+`) })
+	termText = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^([^\s<>=!]+)\.([A-Za-z]+)\s*(<=|>=|!=|<>|=|<|>)\s*(\d{1,15})$`)
+	})
+	and = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)\s+and\s+`) })
 )
 
 // parseTerms reads a condition: orders.active > 1000 AND orders.locked = 0.

@@ -87,7 +87,7 @@ func TestFindNeverMissesForDamage(t *testing.T) {
 			switch row := idOf(fmt.Append(nil, i), i); {
 			case err == nil && slices.Equal(list, []int{i}):
 				found++
-				if bytes.Index(p, row[:]) < 0 {
+				if !bytes.Contains(p, row[:]) {
 					t.Fatalf("wrong byte %d is in the row of %d, which is found", at, i)
 				}
 			case errors.Is(err, format.ErrDamaged):

@@ -115,6 +115,7 @@ func (m *measurement) run(ctx context.Context) error {
 			}
 		}
 	}
+	fmt.Printf("\nThis process had %d MiB, and less can not be shown of another.\n", ownMemory())
 	return nil
 }
 

@@ -12,3 +12,12 @@ func memoryOf(p *os.ProcessState) int64 {
 	}
 	return 0
 }
+
+// ownMemory is the most that this process had, MiB.
+func ownMemory() int64 {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		return 0
+	}
+	return usage.Maxrss >> 10
+}
