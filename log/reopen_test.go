@@ -190,7 +190,7 @@ func TestReopenWhatWasThere(t *testing.T) {
 func TestReopenRefusesWhatASyncLostSilently(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"the sync was true", "a start takes what is left", "the file comes back"} {
-		w, lies := newWorld(t, how, 5), how != "the sync was true"
+		w, lies := sealing(t, how, 5), how != "the sync was true"
 		if err := w.life(); err != nil {
 			t.Fatal(err)
 		}
@@ -231,6 +231,13 @@ func TestReopenRefusesWhatASyncLostSilently(t *testing.T) {
 		if w.safe = 0; !lies {
 			if err := w.reopen(); err != nil {
 				w.failf("nothing that was acknowledged is gone: %v", err)
+			}
+			if err := errors.Join(w.lead(), w.live(), w.w.Close(), w.settle()); err != nil { // what was promised before is in a sealed file by now
+				t.Fatal(err)
+			}
+			w.w, w.acked = nil, len(w.sent)
+			if err := w.reopen(); err != nil || !w.part.Recovery().Clean {
+				w.failf("closed in order, and reopened: %v", err)
 			}
 			continue
 		}
