@@ -41,11 +41,18 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// SM-321, S4-68: one queue more than a namespace may have. Those that exist can be changed, and a deleted one makes room.
+// SM-321, S4-68: one entity more than a namespace may have, of which some are partitioned: each counts once. Those that exist can be changed, and a deleted one makes room.
 func TestTooManyEntities(t *testing.T) {
 	t.Parallel()
 	p := NewPartition(0, 1, index.New())
-	for i := range maxEntities {
+	p.Split(sixteen)
+	const wide = 50
+	for i := range wide {
+		if err := askCatalogue(p, &PutEntity{Kind: event.Topic, Path: fmt.Sprint("t", i), Properties: splitTopic()}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range maxEntities - wide {
 		if err := put(p, fmt.Sprint("q", i)); err != nil {
 			t.Fatal(err)
 		}

@@ -44,15 +44,30 @@ func TestKeyVectors(t *testing.T) {
 	}
 }
 
-// S4-14: a million keys of a fixed list are spread evenly, each partition within 3 % of the mean, whatever part of the keys varies.
+// S4-14: a million keys of a fixed list are spread evenly, each partition within 3 % of the mean, whatever part of the keys varies, and to the same partitions on any number of logs.
 func TestKeysAreSpread(t *testing.T) {
 	t.Parallel()
 	const keys = 1_000_000
 	wide := wideEntity(sixteen)
+	var elsewhere []*Entity
+	for _, logs := range []int{1, 3, 4, 64} {
+		e := wideEntity(sixteen)
+		for i := range e.Hosts {
+			e.Hosts[i] = place(e.ID, uint8(i), logs)
+		}
+		elsewhere = append(elsewhere, e)
+	}
 	for _, form := range []string{"%d", "tenant-%06d", "order/%d/line", "%x-0000", "%032b"} {
 		var n [sixteen]int
 		for i := range keys {
-			n[wide.ofKey(fmt.Appendf(nil, form, i))]++
+			key := fmt.Appendf(nil, form, i)
+			at := wide.ofKey(key)
+			for _, e := range elsewhere {
+				if other := e.ofKey(key); other != at {
+					t.Fatalf("%s is in partition %d, and with hosts %v in %d", key, at, e.Hosts, other)
+				}
+			}
+			n[at]++
 		}
 		for p, got := range n {
 			if mean := keys / sixteen; got < mean*97/100 || got > mean*103/100 {

@@ -30,7 +30,7 @@ func (s *store) Reopen(ctx context.Context, id PartitionID) (Partition, error) {
 	}
 	buf := windows.Get().(*[windowBytes]byte)
 	defer windows.Put(buf)
-	p := s.recoverPartition(ctx, id, clean, promised(old), buf[:])
+	p := s.recoverPartition(ctx, id, clean, promised(old, clean), buf[:])
 	if p.err != nil {
 		return nil, p.err
 	}
@@ -63,10 +63,14 @@ func (p *partition) left() (*format.Mark, error) {
 	return nil, nil
 }
 
-// promised is how far this process knows the log of a partition to be durable; LSN 0: it knows nothing. What is below may have been acknowledged.
-func promised(p *partition) format.Mark {
+// promised is how far this process knows the log of a partition to be durable; LSN 0: it knows nothing. What is below may have been acknowledged. It is what the
+// last writer has synced, in files that are no sealed ones yet, or where it has left the log.
+func promised(p *partition, clean *format.Mark) format.Mark {
 	p.mu.RLock()
 	w, mark := p.writer, p.owed
+	if clean != nil && p.err == nil {
+		mark = *clean
+	}
 	p.mu.RUnlock()
 	if w != nil {
 		w.mu.Lock()

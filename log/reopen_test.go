@@ -185,36 +185,38 @@ func TestReopenWhatWasThere(t *testing.T) {
 	w.after()
 }
 
+// syncWith does what is to be done up to a sync, in which the disk has a fault. One that fails has no note left on it either.
+func (w *world) syncWith(fault faultfs.Fault) error {
+	w.fs.Hook(func(c faultfs.Call) faultfs.Fault {
+		switch {
+		case c.Op == faultfs.OpDatasync:
+			return fault
+		case fault.Err != nil && c.Op != faultfs.OpWrite:
+			return faultfs.Fault{Err: fault.Err}
+		}
+		return faultfs.Fault{}
+	})
+	defer w.fs.Hook(nil)
+	w.w.Sync()
+	return w.work()
+}
+
 // F9, F14: a sync says that it is done and is not, and then the disk fails, so that what was acknowledged is gone. The process knows how far it had come: it
 // refuses the log, says both addresses, and goes on refusing it until all is there. A start knows nothing, and takes the log as it ends.
 func TestReopenRefusesWhatASyncLostSilently(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"the sync was true", "a start takes what is left", "the file comes back"} {
-		w, lies := newWorld(t, how, 5), how != "the sync was true"
+		w, lies := sealing(t, how, 5), how != "the sync was true"
 		if err := w.life(); err != nil {
 			t.Fatal(err)
 		}
-		sync := func(fault faultfs.Fault) error {
-			w.fs.Hook(func(c faultfs.Call) faultfs.Fault {
-				switch {
-				case c.Op == faultfs.OpDatasync:
-					return fault
-				case fault.Err != nil && c.Op != faultfs.OpWrite: // no note can be left either
-					return faultfs.Fault{Err: fault.Err}
-				}
-				return faultfs.Fault{}
-			})
-			defer w.fs.Hook(nil)
-			w.w.Sync()
-			return w.work()
-		}
 		w.send(1, 10, log.Durable)
-		if err := sync(faultfs.Fault{}); err != nil {
+		if err := w.syncWith(faultfs.Fault{}); err != nil {
 			t.Fatal(err)
 		}
 		kept, at := w.acked, w.w.Durable()
 		w.send(1, 10, log.Durable)
-		if err := sync(faultfs.Fault{Lies: lies}); err != nil || w.acked != kept+1 {
+		if err := w.syncWith(faultfs.Fault{Lies: lies}); err != nil || w.acked != kept+1 {
 			t.Fatalf("%d are acknowledged, %v; want %d", w.acked, err, kept+1)
 		}
 		promised := w.w.Durable()
@@ -225,12 +227,19 @@ func TestReopenRefusesWhatASyncLostSilently(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.send(1, 10, log.Durable)
-		if err := sync(faultfs.Fault{Err: syscall.EIO, DropPages: true}); !errors.Is(err, log.ErrPoisoned) {
+		if err := w.syncWith(faultfs.Fault{Err: syscall.EIO, DropPages: true}); !errors.Is(err, log.ErrPoisoned) {
 			t.Fatalf("the disk fails, and the writer says %v", err)
 		}
 		if w.safe = 0; !lies {
 			if err := w.reopen(); err != nil {
 				w.failf("nothing that was acknowledged is gone: %v", err)
+			}
+			if err := errors.Join(w.lead(), w.live(), w.w.Close(), w.settle()); err != nil { // what was promised before is in a sealed file by now
+				t.Fatal(err)
+			}
+			w.w, w.acked = nil, len(w.sent)
+			if err := w.reopen(); err != nil || !w.part.Recovery().Clean {
+				w.failf("closed in order, and reopened: %v", err)
 			}
 			continue
 		}

@@ -3,6 +3,7 @@ package servicebus
 import (
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
@@ -170,6 +171,35 @@ func TestTransactionOfTwoSessions(t *testing.T) {
 			{Key: "disposition-status", Value: "completed"}, {Key: "session-id", Value: "mySession"}})
 		p.commit(txn)
 		b.shows("wide", "[2 3]")
+	})
+}
+
+// S4-50, S4-71, SM-215: the examples of the documents. A message with the partition key "myPartitionKey" is sent in a transaction that is committed, and received; so is one of the session "mySession", by who accepts
+// that session.
+func TestTransactionalExamples(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		b.queue("wide", partitioned(nil))
+		b.queue("sessions", partitioned(ofSession))
+		p := b.transactor()
+		p.attachSender(1, "wide")
+		txn := p.declare()
+		p.send(txn, 1, keyedMessage("keyed", "", "myPartitionKey"))
+		p.commit(txn)
+		p = b.transactor() // a transaction is about one entity
+		p.attachSender(1, "sessions")
+		txn = p.declare()
+		p.send(txn, 1, keyedMessage("in session", "mySession", ""))
+		p.commit(txn)
+		r := b.root()
+		r.attachReceiver(1, "wide", amqp.SenderUnsettled)
+		r.acceptSession(2, "sessions", "mySession")
+		for handle, want := range map[uint32]string{1: "keyed", 2: "in session"} {
+			r.credit(handle, 0, 2, false)
+			if m := r.receive(); m.properties.MessageID != want {
+				t.Errorf("%v comes, not %s", m.properties.MessageID, want)
+			}
+			r.quiet(time.Second)
+		}
 	})
 }
 

@@ -16,7 +16,8 @@
 // TestReadersBeside reads the data directory all the time meanwhile, as `log dump --live` and `log verify --live` do.
 //
 // TestFence and TestFencedDevice fence one of four partitions again and again, by hand and by a file system that fails, while messages move into it, out of it and beside it. TestFencedPartitioned
-// does so by hand under a partitioned queue.
+// does so by hand under a partitioned queue, and TestFencedPartitionedDevice by that file system, with clients that do nothing twice by themselves; when the file system has lost what it said it had synced, and the
+// broker says so, that is counted.
 //
 // TestMirror kills a mirror of the log, too, and compares it with the log.
 //
