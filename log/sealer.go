@@ -22,11 +22,11 @@ type sealer struct {
 const (
 	sealEvery   = time.Second           // how often chapters are looked for that are due
 	sealAgain   = time.Minute           // after an error that may pass
-	pieceBytes  = 256 << 10             // written before a sync, and between two looks at the disk
+	pieceBytes  = 1 << 20               // written before a sync, and between two looks at the disk
 	sealRate    = 32 << 20              // bytes written in a second, at most
 	sealPatient = 50 * time.Millisecond // how long the disk is left alone when it is slow
-	sealWaits   = 25                    // times at most for a piece: sealing goes on even so
-	sealHurried = 3                     // the same where history is near what it may take
+	sealWaits   = 100                   // times at most for a piece: sealing goes on even so
+	sealHurried = 10                    // the same where history is near what it may take
 )
 
 func (v *sealer) begin(s *store) {
