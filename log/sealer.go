@@ -90,7 +90,8 @@ func (v *sealer) rest(ctx context.Context, wrote, patience int) {
 
 // patience is how often a piece may wait for a slow disk: the nearer history is to what it may take, the less, and where the disk has little room not at all, since
 // sends are refused until there is more.
-func (p *partition) patience() int {
+func (v *sealing) patience() int {
+	p := v.p
 	switch {
 	case p.store.reserve.room() != RoomEnough:
 		return 0
@@ -167,7 +168,7 @@ func (w *pacedWriter) Write(p []byte) (int, error) {
 	if err := w.file.Datasync(); err != nil {
 		return 0, err
 	}
-	w.p.store.sealer.rest(w.ctx, pieceBytes, w.p.patience())
+	w.p.store.sealer.rest(w.ctx, pieceBytes, w.p.sealing.patience())
 	return len(p), w.ctx.Err()
 }
 

@@ -131,6 +131,7 @@ func (w *world) image(how stop) {
 	if how == stopPower {
 		w.stats.PowerLosses++
 		w.stats.PowerCutsInSpace += int64(bit(w.spaces.died))
+		w.stats.PowerCutsSealing += int64(bit(w.spaces.sealed))
 		w.disk = w.disk.Crash(w.rng, faultfs.PowerLoss)
 		w.boot++
 	} else {
@@ -138,7 +139,7 @@ func (w *world) image(how stop) {
 		w.disk = w.disk.Crash(w.rng, faultfs.Kill)
 	}
 	w.note("image", int64(how))
-	w.spaces.died, w.spaces.forRoom, w.spaces.unsaid = false, false, false
+	w.spaces.died, w.spaces.sealed, w.spaces.forRoom, w.spaces.unsaid = false, false, false, false
 	w.ran(how)
 	w.forget()
 	for _, p := range w.parts {

@@ -31,6 +31,10 @@ func (w *world) seal(p *part) {
 	if w.o.sealAfter == 0 || w.gone() || p.corruption != nil || p.plog == nil || p.loop == nil || w.sealRand.IntN(100) >= w.o.sealing {
 		return
 	}
+	dying := w.o.dying > 0 && w.armed == 0 && w.sealRand.IntN(100) < w.o.dying
+	if dying {
+		w.armed = 1 + w.sealRand.IntN(40)
+	}
 	more, err := p.plog.(log.Sealer).Seal(context.Background())
 	switch {
 	case more:
@@ -38,8 +42,12 @@ func (w *world) seal(p *part) {
 		w.note("sealed", int64(p.id))
 	case errors.Is(err, faultfs.ErrCrashed):
 		w.stats.DiedSealing++
+		w.spaces.sealed = true
 	case err != nil && !p.faulted && !errors.Is(err, log.ErrClosed):
 		w.broken("I27", "partition %d: sealing: %v", p.id, err)
+	}
+	if dying && !w.gone() {
+		w.armed = 0
 	}
 	w.ifStopped()
 }

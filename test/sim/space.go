@@ -33,6 +33,7 @@ type spacing struct {
 	total  int64        // bytes of the disk, as the broker sees it; 0: nobody knows
 	errors int64        // of the file system, before this run
 	died   bool         // the process did, in the middle of it
+	sealed bool         // the process died while it sealed a chapter
 	need   bool         // the disk has little room, as the broker sees it
 
 	forRoom bool // history was cut for want of it, in this run

@@ -14,7 +14,7 @@ func always(o *options) {
 	o.sealAfter, o.sealing, o.spacing, o.eager, o.checkpointBytes = -1, 60, 60, true, 1
 }
 
-// The power is cut a thousand times inside a call of the file system that makes a base, removes files or drops bodies: the state is that of a log that lost nothing.
+// The power is cut a thousand times inside a call of the file system that makes a base, removes files or drops bodies, and a thousand times inside one that seals: the state is that of a log that lost nothing.
 func TestSpacePowerCuts(t *testing.T) {
 	t.Parallel()
 	want := *flagPowerCuts
@@ -25,7 +25,7 @@ func TestSpacePowerCuts(t *testing.T) {
 	}
 	var all Stats
 	seed := uint64(1)
-	for ; all.PowerCutsInSpace < want; seed++ {
+	for ; min(all.PowerCutsInSpace, all.PowerCutsSealing) < want; seed++ {
 		res := run(seed, nil, func(o *options) {
 			always(o)
 			o.crashes, o.power, o.dying = true, 100, 10
@@ -39,7 +39,7 @@ func TestSpacePowerCuts(t *testing.T) {
 			t.Fatalf("%v\n%v", res.Violation, all)
 		}
 	}
-	t.Logf("%d power cuts in %d seeds; bases %d, cuts %d, files without bodies %d", all.PowerCutsInSpace, seed-1, all.Bases, all.FilesCut, all.FilesRevised)
+	t.Logf("%d power cuts, and %d while sealing, in %d seeds; bases %d, cuts %d, files without bodies %d", all.PowerCutsInSpace, all.PowerCutsSealing, seed-1, all.Bases, all.FilesCut, all.FilesRevised)
 	if all.Bases < want/10 || all.FilesCut < want/10 || all.FilesRevised < want/100 {
 		t.Errorf("too little was given back meanwhile")
 	}

@@ -39,7 +39,7 @@ type Stats struct {
 	StartWaits                            int64 // pieces of I/O that a start had to wait for
 	LongSyncs, WritesDuringSync           int64 // syncs during which something else happened; frames written by then
 	DiedInSync                            int64 // crashes while a sync went on
-	Sealed, DiedSealing                   int64 // chapters; crashes while one was being sealed
+	Sealed, DiedSealing, PowerCutsSealing int64 // chapters; crashes while one was being sealed; of those with a loss of power
 	Bases, FilesCut, FilesRevised         int64 // bases that were made, cuts that removed files, files that were written again without bodies
 	DiedInSpace, PowerCutsInSpace         int64 // crashes while history was given back; of those with a loss of power
 	Hurries, CutsTold                     int64 // times that a partition was told to hurry; events of cuts before their time

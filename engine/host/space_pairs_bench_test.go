@@ -1,0 +1,296 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/index/replay"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// How those who send fare while history is sealed, given back or read, beside the same time without: forms in turn, and what other processes took meanwhile.
+
+// sends makes 5,000 sends a second, each by itself, and notes how long they took from when they were due.
+func (r *roomy) sends(q engine.Target, long time.Duration) (took []time.Duration) {
+	const rate, at = 5000, 5
+	in, rng := newInbox(), rand.New(rand.NewPCG(5, 5))
+	began := time.Now()
+	for i := 0; time.Since(began) < long; i += at {
+		due := began.Add(time.Duration(i) * time.Second / rate)
+		time.Sleep(time.Until(due))
+		for range at {
+			body := r.bodies[rng.IntN(len(r.bodies))]
+			r.Submit(q.Host(0), []engine.Request{{Sink: in, Command: &engine.Send{Entity: q.Entity, Slice: q.Slice(0), Messages: []engine.Message{{ID: fmt.Appendf(nil, "%016x", rng.Uint64()), Body: body}}}}})
+		}
+		for _, reply := range in.wait(at) {
+			if reply.Err != nil {
+				r.tb.Error(reply.Err)
+			}
+			took = append(took, time.Since(due))
+		}
+		if late := time.Since(due); late > 50*time.Millisecond {
+			logger().Info("late", "ms", late.Milliseconds(), "at", due)
+		}
+	}
+	slices.Sort(took)
+	return took
+}
+
+// keepAll is the policy of somebody who wants all of history.
+var keepAll = event.HistoryPolicy{Events: event.KeepForever, Bodies: event.KeepForever, Undo: event.KeepForever}
+
+// spaceForms are what becomes of history while a benchmark of pairs measures. Each is compared with that in which all is kept and nothing is done with it.
+var spaceForms = []struct {
+	name   string
+	seal   time.Duration
+	policy event.HistoryPolicy
+	reads  bool
+}{
+	{"given back", 10 * time.Minute, keepNothing, false},
+	{"sealed", -1, keepAll, false},
+	{"bodies dropped", -1, event.HistoryPolicy{Events: event.KeepForever, Bodies: event.KeepNone, Undo: event.KeepNone}, false},
+	{"read", 0, keepAll, true},
+}
+
+// pairs measures each form in turn with the one in which all is kept, spacePairs times, and reports the median of the ratios. The first of a pair is every other time the
+// one, and the other. What other processes took of the processors meanwhile is logged: a stop of 100 ms has been seen to be theirs.
+func pairs(b *testing.B, unit string, partitions int, most float64, measure func(r *roomy, reads bool) float64) {
+	for _, form := range spaceForms {
+		b.Run(form.name, func(b *testing.B) {
+			one := func(seal time.Duration, policy event.HistoryPolicy, reads bool) (is, gone, others float64) {
+				r := openRoomy(b, partitions, seal, policy)
+				r.pass(func(bytes int64) bool { return bytes > int64(partitions)*150<<20 }) // there is something to give back at once
+				began, busy := time.Now(), othersTime()
+				is = measure(r, reads)
+				others = (othersTime() - busy).Seconds() / time.Since(began).Seconds()
+				for i := range r.slots {
+					if s := r.slots[i].serves.Load(); s != nil {
+						first, _ := s.log.Bounds()
+						gone += float64(first) / (1 << 20)
+					}
+				}
+				r.end()
+				if err := os.RemoveAll(r.dir); err != nil {
+					b.Error(err)
+				}
+				syscall.Sync()
+				return is, gone, others
+			}
+			for range b.N {
+				var kept, formed, ratios []float64
+				for i := range *spacePairs {
+					var k, f, gone, by, beside float64
+					if i%2 == 0 {
+						k, _, by = one(0, keepAll, false)
+					}
+					f, gone, beside = one(form.seal, form.policy, form.reads)
+					if i%2 == 1 {
+						k, _, by = one(0, keepAll, false)
+					}
+					kept, formed, ratios = append(kept, k), append(formed, f), append(ratios, f/k)
+					b.Logf("kept %.2f %s, %s %.2f: %.2f; %.0f MiB given back; other processes took %.2f and %.2f of a processor", k, unit, form.name, f, f/k, gone, by, beside)
+				}
+				ratio := median(ratios)
+				b.ReportMetric(median(kept), unit+"-kept")
+				b.ReportMetric(median(formed), unit)
+				b.ReportMetric(ratio, "ratio")
+				b.ReportMetric(slices.Min(ratios), "ratio-least")
+				b.ReportMetric(slices.Max(ratios), "ratio-most")
+				if form.reads {
+					continue
+				}
+				if most > 1 && ratio > most || most < 1 && ratio < most {
+					b.Errorf("%.2f times as when all is kept, and it is to be %.2f", ratio, most)
+				}
+			}
+		})
+	}
+}
+
+// othersTime is how long the processors have worked for other processes, as far as the kernel says.
+func othersTime() time.Duration {
+	stat, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return 0
+	}
+	var user, nice, system, idle, wait, irq, soft, steal int64
+	if _, err := fmt.Sscanf(string(stat), "cpu %d %d %d %d %d %d %d %d", &user, &nice, &system, &idle, &wait, &irq, &soft, &steal); err != nil {
+		return 0
+	}
+	var own syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &own); err != nil {
+		return 0
+	}
+	return time.Duration(user+nice+system+steal)*10*time.Millisecond - time.Duration(own.Utime.Nano()+own.Stime.Nano())
+}
+
+// BenchmarkSpaceSends: the 99th percentile of 5,000 sends a second, all completed, of each form beside that in which all is kept.
+func BenchmarkSpaceSends(b *testing.B) {
+	pairs(b, "ms-p99", 1, 2, func(r *roomy, reads bool) float64 {
+		q := r.queues[0]
+		ctx, stop := context.WithCancel(context.Background())
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			in := newInbox()
+			to, limit := &engine.Receiver{Entity: q.Entity, Slice: q.Slice(0), Sink: in, Tag: 1}, uint32(0)
+			r.Submit(q.Host(0), []engine.Request{{Command: &engine.Attach{Receiver: to}}})
+			for ctx.Err() == nil {
+				if r.waitingIn(q) >= 100 {
+					r.settle(q, to, &limit, in, 100)
+				} else {
+					time.Sleep(time.Millisecond)
+				}
+			}
+		})
+		if reads {
+			wg.Go(func() { r.readLive(ctx) })
+		}
+		took := r.sends(q, *spaceFor)
+		stop()
+		wg.Wait()
+		return float64(took[len(took)*99/100].Microseconds()) / 1000
+	})
+}
+
+// BenchmarkSpaceFull: messages a second, sent and completed as fast as it goes, of each form beside that in which all is kept.
+func BenchmarkSpaceFull(b *testing.B) {
+	pairs(b, "msg/s", 4, 1/1.08, func(r *roomy, reads bool) float64 {
+		ctx, stop := context.WithCancel(context.Background())
+		var wg sync.WaitGroup
+		if reads {
+			wg.Go(func() { r.readLive(ctx) })
+		}
+		began := time.Now()
+		n := r.pass(func(int64) bool { return time.Since(began) > *spaceFor })
+		took := time.Since(began)
+		stop()
+		wg.Wait()
+		return float64(n) / took.Seconds()
+	})
+}
+
+// BenchmarkSpaceStops: how long a loop stops at most while spaceWait messages wait, as somebody notices who asks it something each millisecond: while nothing else is at work,
+// while chapters are sealed, and while a base is made of all of it. Ten messages come and go meanwhile every ten milliseconds.
+func BenchmarkSpaceStops(b *testing.B) {
+	for range b.N {
+		r := openRoomy(b, 1, 0, keepAll)
+		rng := rand.New(rand.NewPCG(10, 10))
+		for i := range r.bodies {
+			r.bodies[i] = fmt.Appendf(nil, "%064x", rng.Uint64())
+		}
+		var wg sync.WaitGroup
+		for i := range 4 {
+			wg.Go(func() {
+				rng, in := rand.New(rand.NewPCG(10, uint64(i))), newInbox()
+				for range *spaceWait / 4 / 250 {
+					r.send(r.queues[0], in, 250, rng)
+				}
+			})
+		}
+		wg.Wait()
+		r.end() // which makes a checkpoint
+		r.open(1, 0, keepAll)
+		r.stops(b, "quiet", func() { time.Sleep(min(*spaceFor, 20*time.Second)) })
+		r.end()
+		r.open(1, -1, keepAll)
+		part := r.slots[r.queues[0].Host(0)].serves.Load().log
+		r.stops(b, "sealing", func() { time.Sleep(*spaceFor) })
+		if part.Segments()[0].Sealed == 0 {
+			b.Error("nothing was sealed")
+		}
+		for len(part.Segments()) > 0 && part.Segments()[len(part.Segments())/2].Sealed == 0 {
+			time.Sleep(time.Second)
+		}
+		r.stops(b, "base", func() {
+			if _, err := replay.Cut(context.Background(), part, part.Checkpoints()[0].LSN, true); err != nil && !errors.Is(err, log.ErrTooLittle) {
+				b.Error(err)
+			}
+		})
+		if base, ok := part.(log.Bases).Base(); !ok || base.LSN == 0 {
+			b.Error("no base was made")
+		}
+		r.end()
+	}
+}
+
+// stops asks the loop of the first queue something each millisecond while something is done, and reports the longest time until it answered.
+func (r *roomy) stops(b *testing.B, name string, do func()) {
+	ctx, stop := context.WithCancel(context.Background())
+	q := r.queues[0]
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		in, rng := newInbox(), rand.New(rand.NewPCG(1, 1))
+		to, limit := &engine.Receiver{Entity: q.Entity, Slice: q.Slice(0), Sink: in, Tag: 1}, uint32(0)
+		r.Submit(q.Host(0), []engine.Request{{Command: &engine.Attach{Receiver: to}}})
+		for ctx.Err() == nil {
+			r.send(q, in, 10, rng)
+			r.settle(q, to, &limit, in, 10)
+			time.Sleep(10 * time.Millisecond)
+		}
+		r.Submit(q.Host(0), []engine.Request{{Command: &engine.Detach{Receiver: to}, Sink: in}})
+		in.wait(1)
+	})
+	var took []time.Duration
+	wg.Go(func() {
+		for ctx.Err() == nil {
+			asked := time.Now()
+			if _, err := r.ask(context.Background(), q.Host(0), &ping{}); err != nil {
+				b.Error(err)
+			}
+			took = append(took, time.Since(asked))
+			time.Sleep(time.Millisecond)
+		}
+	})
+	began, busy := time.Now(), othersTime()
+	do()
+	long, others := time.Since(began), othersTime()-busy
+	stop()
+	wg.Wait()
+	slices.Sort(took)
+	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+	b.Logf("%s: %v; asked %d times; answered within %.2f ms in 99 of 100, %.2f in 999 of 1,000, %.2f at most; other processes took %.2f of a processor",
+		name, long.Round(time.Millisecond), len(took), ms(took[len(took)*99/100]), ms(took[len(took)*999/1000]), ms(took[len(took)-1]), others.Seconds()/long.Seconds())
+	b.ReportMetric(ms(took[len(took)-1]), "ms-"+name)
+}
+
+// waitingIn is about how many messages wait in a queue.
+func (r *roomy) waitingIn(q engine.Target) int64 {
+	all, err := r.Runtime(context.Background(), []*engine.Entity{q.Entity})
+	if err != nil || len(all) == 0 {
+		return 0
+	}
+	return int64(all[0].Active)
+}
+
+// readLive reads all of the log beside the broker, over and over.
+func (r *roomy) readLive(ctx context.Context) {
+	for ctx.Err() == nil {
+		store, err := log.Open(ctx, r.dir, log.Options{ReadOnly: true, Shared: true})
+		if err != nil {
+			continue
+		}
+		for _, id := range store.Partitions() {
+			p, err := store.Open(ctx, id)
+			if err != nil {
+				break
+			}
+			first, _ := p.Bounds()
+			for range p.Read(ctx, first) {
+				if ctx.Err() != nil {
+					break
+				}
+			}
+		}
+		_ = store.Close()
+	}
+}
