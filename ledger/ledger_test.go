@@ -57,7 +57,6 @@ type counted struct {
 func newModel(t *testing.T, seed uint64) *model {
 	m := &model{t: t, rng: rand.New(rand.NewPCG(seed, 18)), now: 1_000_000}
 	m.dir = logdir.Open(t, t.TempDir(), log.Options{Partitions: 2, ChapterBytes: 20_000, SealAfter: -1})
-	t.Cleanup(m.dir.Close) // before the directory is removed, in which it makes files
 	for i := range m.part {
 		m.part[i], m.writer[i] = m.dir.Lead(log.PartitionID(i))
 	}

@@ -14,16 +14,20 @@ type Dir struct {
 	log.Store
 	t       testing.TB
 	writers []log.Writer
+	closed  bool
 }
 
-// Open opens a data directory, or makes one.
+// Open opens a data directory, or makes one. A test that does not close it has it closed at its end, before a temporary directory is removed that was made
+// before: a store at work makes files in it.
 func Open(t testing.TB, dir string, o log.Options) *Dir {
 	t.Helper()
 	s, err := log.Open(t.Context(), dir, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Dir{Store: s, t: t}
+	d := &Dir{Store: s, t: t}
+	t.Cleanup(d.Close)
+	return d
 }
 
 // Lead opens a partition for writing.
@@ -61,9 +65,13 @@ func (d *Dir) Save(p log.Partition, at event.LSN, state []byte) {
 	}
 }
 
-// Close ends the writers, then the store.
+// Close ends the writers, then the store. A second time it does nothing.
 func (d *Dir) Close() {
 	d.t.Helper()
+	if d.closed {
+		return
+	}
+	d.closed = true
 	for _, w := range d.writers {
 		if err := w.Close(); err != nil {
 			d.t.Error(err)

@@ -526,7 +526,7 @@ func TestSliceGoesOn(t *testing.T) {
 	if after := eventsOf(t, again.Store, ledger.Range{}); len(after) != len(before)+1 || !slices.Equal(after[:len(before)], before) {
 		t.Errorf("%d events, there were %d", len(after), len(before))
 	}
-	again.Store.Close()
+	again.Close()
 	if found, err := tools.Verify(io.Discard, dir, tools.VerifyOptions{}); err != nil || found.Places > 0 {
 		t.Errorf("%+v, %v; want found.Places <= 0", found, err)
 	}
