@@ -140,7 +140,7 @@ func (c *comparison) between(ctx context.Context) (*Selection, error) {
 		s.search.From, s.search.Until = c.before.at, c.after.at
 	}
 	for _, b := range s.books {
-		if _, err := b.clockSets(ctx); err != nil {
+		if _, err := b.clockSets(ctx, c.l.names); err != nil {
 			return nil, err
 		}
 	}

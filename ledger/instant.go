@@ -95,7 +95,7 @@ func (l *Ledger) eras(ctx context.Context, i Instant) (at event.Time, list []era
 	if err != nil {
 		return 0, nil, err
 	}
-	clocks, err := b.clockSets(ctx)
+	clocks, err := b.clockSets(ctx, n)
 	if err != nil {
 		return 0, nil, err
 	}

@@ -18,8 +18,12 @@ type clockSet struct {
 	number uint64
 }
 
-// clockSets are the decisions about clocks that a log has, the first one being that which it begins with. They are looked up once.
-func (b *book) clockSets(ctx context.Context) ([]clockSet, error) {
+// clockSets are the decisions about clocks that a log has, the first one being that which it begins with. They are looked up once, and not at all where no
+// clock was ever set.
+func (b *book) clockSets(ctx context.Context, n *names) ([]clockSet, error) {
+	if len(n.clocks) == 1 && n.clocks[0].number == 0 {
+		b.clocks = []clockSet{{}}
+	}
 	if b.clocks != nil {
 		return b.clocks, nil
 	}
@@ -86,7 +90,7 @@ func (t *then) address(ctx context.Context, l *Ledger) error {
 
 // lastFrame is the last frame of a log that a state has; 0: it has none. It looks from one checkpoint after another on, backwards.
 func (b *book) lastFrame(ctx context.Context, t *then) (lsn event.LSN, at event.Time, err error) {
-	if _, err := b.clockSets(ctx); err != nil {
+	if _, err := b.clockSets(ctx, t.n); err != nil {
 		return 0, 0, err
 	}
 	var starts []event.LSN

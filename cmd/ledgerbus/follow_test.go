@@ -25,7 +25,7 @@ func TestFollow(t *testing.T) {
 		if source != nil {
 			connection = ""
 		}
-		cmd := command(t, connection, append([]string{"events", "orders", "-f", "--since", "1m", "--type", "sent", "--type", "dead", "-o", "csv"}, source...)...)
+		cmd := command(t, connection, append([]string{"events", "orders", "-f", "--since", "1m", "--type", "sent", "--type", "dead", "--type", "locked", "--where", "type <> 'locked'", "-o", "csv"}, source...)...)
 		out, err := cmd.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)

@@ -105,7 +105,13 @@ func slice(c *cli.Context) (err error) {
 		return err
 	}
 	tell := func(line ledger.Line) error { _, err := fmt.Fprintln(c.App.ErrWriter, oneLine(line.Text)); return err }
+	var bar progress
+	if theAudience().err {
+		bar = newBar(c.App.ErrWriter, len(s.Partitions()), "cutting", "partitions")
+	}
+	o.Progress = func(int) { bar.add(1) }
 	made, err := excerpt.Cut(ctx, s, tell, in, o)
+	bar.finish()
 	var found tools.Report
 	if err == nil {
 		found, err = in.Finish(c.App.ErrWriter)

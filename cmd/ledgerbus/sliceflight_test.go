@@ -155,3 +155,32 @@ func cutBetween(t *testing.T, data, since, until string, inside []string, end ma
 		t.Errorf("%s to %s: %d messages are under way after a broker was there, want %d", since, until, underWay(after), underWay(end))
 	}
 }
+
+// What was before history begins is not guessed: the question is refused, and says where it begins. What goes on over it says so in a note.
+func TestBeforeTheHorizon(t *testing.T) {
+	data, late := past(t), filepath.Join(t.TempDir(), "late")
+	timeOf := func(where string) string {
+		r := execute(t, "", "", "events", "orders", "--where", where, "--data", data, "-o", "csv")
+		lines := strings.Split(r.out, "\n")
+		if r.code != 0 || len(lines) < 3 {
+			t.Fatalf("%s: %+v", where, r)
+		}
+		at, _, _ := strings.Cut(lines[1], ",")
+		return at
+	}
+	sent, dead := timeOf("type = 'sent' AND number = 1"), timeOf("type = 'dead' AND number = 2")
+	if r := execute(t, "", "", "slice", data, "--since", dead, "--into", late); r.code != 0 {
+		t.Fatalf("%+v", r)
+	}
+	begins := regexp.MustCompile(`nothing is known of partition \d at \S+: its history begins at \d{4}\S+Z, @\d/\d+\n`)
+	for _, args := range [][]string{{"at", sent, "orders"}, {"at", sent}, {"at", sent, "orders/$dlq"}, {"diff", sent, "now", "orders"}, {"when", "orders.dead > 1", "--since", sent}} {
+		if r := execute(t, "", "", append(args, "--data", late)...); r.code != exitRefused || r.out != "" || !begins.MatchString(r.errOut) {
+			t.Errorf("%q: %+v", args, r)
+		}
+	}
+	for _, args := range [][]string{{"events", "orders"}, {"events", "orders/$dlq"}, {"at", "now", "orders"}} {
+		if r := execute(t, "", "", append(args, "--data", late)...); r.code != 0 || !strings.Contains(r.out, "begins at ") {
+			t.Errorf("%q: %+v", args, r)
+		}
+	}
+}
