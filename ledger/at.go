@@ -18,7 +18,8 @@ import (
 // Columns of the rows of [Ledger.At].
 var (
 	CountColumns   = []string{"Entity", "Messages", "Active", "DeadLetter", "Scheduled", "Transfer", "TransferDeadLetter", "SizeBytes", "Locked", "Deferred"}
-	MessageColumns = []string{"Message", "State", "SubQueue", "EnqueuedAt", "ExpiresAt", "ScheduledFor", "DeliveryCount", "Session", "Size"}
+	// MessageColumns are, behind the address, those of peek of which the state knows something, and then those that only history has.
+	MessageColumns = []string{"Message", "SequenceNumber", "State", "SessionID", "EnqueuedSequenceNumber", "EnqueuedTime", "ExpiresAt", "DeliveryCount", "DeadLetterSource", "SubQueue", "ScheduledFor", "Size"}
 )
 
 // then is the namespace as it was at an instant.
@@ -270,7 +271,7 @@ func (l *Ledger) tellMessage(s event.Slice, m *index.Message) error {
 
 // messageLine is the row of a message that was there.
 func messageLine(name string, m *index.Message) Line {
-	fields := print.Object{print.Named("Message", name), print.Named("State", m.State.String()), print.Named("SubQueue", m.SubQueue.String())}
+	fields := print.Object{print.Named("Message", name), print.Named("SequenceNumber", uint64(m.Sequence)), print.Named("State", m.State.String()), print.Named("SubQueue", m.SubQueue.String())}
 	text := fmt.Sprintf("%-24s %-9s %s", name, m.State, m.SubQueue)
 	optional := func(named, words string, t event.Time) {
 		if t != 0 {
@@ -278,13 +279,19 @@ func messageLine(name string, m *index.Message) Line {
 			text += "  " + words + " " + t.String()
 		}
 	}
-	optional("EnqueuedAt", "since", m.EnqueuedAt)
+	optional("EnqueuedTime", "since", m.EnqueuedAt)
 	optional("ExpiresAt", "until", m.ExpiresAt)
 	optional("ScheduledFor", "for", m.ScheduledFor)
 	fields = append(fields, print.Named("DeliveryCount", uint64(m.DeliveryCount)))
 	if m.InSession {
-		fields = append(fields, print.Named("Session", print.Text([]byte(m.SessionID))))
+		fields = append(fields, print.Named("SessionID", print.Text([]byte(m.SessionID))))
 		text += "  session " + word(m.SessionID)
+	}
+	if m.EnqueuedSequence != 0 {
+		fields = append(fields, print.Named("EnqueuedSequenceNumber", uint64(m.EnqueuedSequence)))
+	}
+	if m.DeadLetterSource != "" {
+		fields = append(fields, print.Named("DeadLetterSource", print.Text([]byte(m.DeadLetterSource))))
 	}
 	return Line{Row, fmt.Sprintf("%s  %s, %d bytes", text, plural(int(m.DeliveryCount), "failed attempt"), m.Body.Size), append(fields, print.Named("Size", uint64(m.Body.Size)))}
 }

@@ -91,7 +91,11 @@ func (d *stepper) stops(ctx context.Context) (stop bool, err error) {
 			return false, err
 		}
 	}
+	at := g.rec.At
 	if err := d.step(ctx, false); err != nil {
+		return false, err
+	}
+	if err := d.l.passes(&d.look, 1, at, "looking for a breakpoint"); err != nil {
 		return false, err
 	}
 	for _, b := range d.breaks {

@@ -139,9 +139,15 @@ func (d *Debugger) move(ctx context.Context, text string, way int64) error {
 	return d.moved(ctx, d.seek(ctx, d.at+way*n))
 }
 
-func (d *Debugger) goOn(ctx context.Context, _ string) error { return d.moved(ctx, d.ahead(ctx)) }
+func (d *Debugger) goOn(ctx context.Context, _ string) error {
+	d.look = running{}
+	return d.moved(ctx, d.ahead(ctx))
+}
 
-func (d *Debugger) goBack(ctx context.Context, _ string) error { return d.moved(ctx, d.behind(ctx)) }
+func (d *Debugger) goBack(ctx context.Context, _ string) error {
+	d.look = running{}
+	return d.moved(ctx, d.behind(ctx))
+}
 
 func (d *Debugger) leapTo(ctx context.Context, text string) error {
 	var err error

@@ -159,6 +159,7 @@ func (c *comparison) flows(ctx context.Context) (map[event.EntityID]*flow, error
 	if err != nil {
 		return nil, err
 	}
+	var look running
 	get := func(id event.EntityID) *flow {
 		if all[id] == nil {
 			all[id] = &flow{}
@@ -167,6 +168,9 @@ func (c *comparison) flows(ctx context.Context) (map[event.EntityID]*flow, error
 	}
 	for _, b := range s.books {
 		for h, err := range s.alone(ctx, b) {
+			if err == nil {
+				err = c.l.passes(&look, 1, h.rec.At, "what happened")
+			}
 			if err != nil {
 				return nil, err
 			}

@@ -123,6 +123,8 @@ func (l *Ledger) state(ctx context.Context, b *book, i Instant, at event.Time, e
 	if err != nil {
 		return nil, err
 	}
+	var look running
+	what := fmt.Sprintf("the state of log %d", b.ID())
 	here := i.Place != nil && log.PartitionID(i.Place.Partition) == b.ID()
 	for rec, err := range part.records(ctx, s) {
 		if err != nil {
@@ -134,7 +136,11 @@ func (l *Ledger) state(ctx context.Context, b *book, i Instant, at event.Time, e
 		for _, ev := range rec.Events {
 			b.see(ev)
 		}
-		if err := part.apply(s, rec); err != nil {
+		err := part.apply(s, rec)
+		if err == nil {
+			err = l.passes(&look, len(rec.Events), rec.At, what)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}

@@ -29,6 +29,7 @@ type stepper struct {
 	floor []*index.Snapshot // states at the tail, by log
 	trail []passed          // from the tail to the head
 	at    int64             // events before the place where it stands: between tail and head
+	look  running           // for a breakpoint
 }
 
 // passed is an event of the trail.

@@ -181,8 +181,7 @@ type watching struct {
 	was       bool
 	last      []spot // newest events about entities of the condition
 	rest      int    // events still to be shown behind what was found; -1: nothing was
-	passed    int    // events
-	due       int    // events after which it is told how far the search has come
+	look      running
 }
 
 // spot is where an event stands.
@@ -207,7 +206,7 @@ func (w *watching) run(ctx context.Context) error {
 		heads = append(heads, &replayed{book: w.l.books[id], state: s, part: w.parts[id]})
 	}
 	slices.SortFunc(heads, func(a, b *replayed) int { return int(a.book.ID()) - int(b.book.ID()) })
-	w.rest, w.was, w.due = -1, w.holds(), firstLook
+	w.rest, w.was = -1, w.holds()
 	if w.was { // before anything is seen
 		if err := w.l.answer(print.Object{print.Named("Condition", w.condition), print.Named("Found", true)}, "it is so from the beginning: %s", w.condition); err != nil {
 			return err
@@ -310,10 +309,8 @@ func (w *watching) pass(ctx context.Context, h *replayed) (done bool, err error)
 	if err := h.part.apply(h.state, h.rec); err != nil {
 		return false, err
 	}
-	if w.passed += len(h.rec.Events); w.passed >= w.due && w.rest < 0 {
-		w.due *= 4
-		if err := w.l.tell(Line{Note, fmt.Sprintf("running: not so up to %s, after %s events", h.rec.At, grouped(w.passed)),
-			print.Object{print.Named("Running", true), print.Named("Time", h.rec.At.String()), print.Named("Events", w.passed)}}); err != nil {
+	if w.rest < 0 {
+		if err := w.l.passes(&w.look, len(h.rec.Events), h.rec.At, "not so"); err != nil {
 			return false, err
 		}
 	}

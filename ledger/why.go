@@ -60,7 +60,7 @@ func (l *Ledger) Why(ctx context.Context, of address.Address) error {
 	if err != nil {
 		return err
 	}
-	w := autopsy{l: l, of: e, queue: of.SubQueue, groups: make(map[string]*cause), due: firstLook}
+	w := autopsy{l: l, of: e, queue: of.SubQueue, groups: make(map[string]*cause)}
 	if w.queue == event.Main {
 		w.queue = event.DeadLetter
 	}
@@ -85,8 +85,7 @@ type autopsy struct {
 	queue  event.SubQueue
 	groups map[string]*cause
 	key    []byte // of a group, made again for each dead letter
-	passed int    // events, in all logs
-	due    int    // events after which the groups found so far are told
+	look   running
 
 	// of the slice that is being read:
 
@@ -109,8 +108,7 @@ func (w *autopsy) read(ctx context.Context, b *book, slice event.Slice) error {
 			b.see(ev)
 			w.event(b, rec.At, ev)
 		}
-		if w.passed += len(rec.Events); w.passed >= w.due {
-			w.due *= 4
+		if w.look.pass(len(rec.Events)) {
 			if err := w.tellRunning(); err != nil {
 				return err
 			}
@@ -290,14 +288,11 @@ func (w *autopsy) refused(ev *event.SettlementRefused) {
 	}
 }
 
-// firstLook is after how many events the groups found so far are told for the first time.
-const firstLook = 100_000
-
 // tellRunning tells what is known by now of an answer that takes its time.
 func (w *autopsy) tellRunning() error {
 	list, total, _ := w.sorted()
-	if err := w.l.tell(Line{Note, fmt.Sprintf("running: %s in %s so far, of %s events", plural(total, "dead letter"), plural(len(list), "group"), grouped(w.passed)),
-		print.Object{print.Named("Running", true), print.Named("Messages", total), print.Named("Groups", len(list)), print.Named("Events", w.passed)}}); err != nil {
+	if err := w.l.tell(Line{Note, fmt.Sprintf("running: %s in %s so far, of %s events", plural(total, "dead letter"), plural(len(list), "group"), grouped(w.look.passed)),
+		print.Object{print.Named("Running", true), print.Named("Messages", total), print.Named("Groups", len(list)), print.Named("Events", w.look.passed)}}); err != nil {
 		return err
 	}
 	for _, g := range list[:min(len(list), maxWho)] {

@@ -102,7 +102,7 @@ func TestAt(t *testing.T) {
 	wants(t, types(t, data, "at", place, "orders"), `1 message\n`, `orders +active 0 · dead 1 `, `next: ledgerbus at .* 'orders' --messages`)
 	sent := placeOf(t, data, "sent", "number = 1 AND type = 'sent'")
 	wants(t, types(t, data, "at", sent, "orders", "--messages"), `orders#1 +active +main  since .*Z  0 failed attempts, \d+ bytes`)
-	wants(t, types(t, data, "at", sent, "orders", "--messages", "-o", "json"), `"Message":"orders#1","State":"active"`)
+	wants(t, types(t, data, "at", sent, "orders", "--messages", "-o", "json"), `"Message":"orders#1","SequenceNumber":1,"State":"active"`)
 	wants(t, types(t, data, "diff", sent, "now", "orders"), `^from `, `orders: messages 1 → 3 · active 1 → 0 · dead 0 → 3`, `orders between: 3 arrived · 1 completed · 3 dead-lettered`)
 	wants(t, types(t, data, "diff", sent, "now", "--messages"), `orders#1 +changed +main active, 0 failed attempts → dead-letter active, 2 failed attempts`, `orders#2 +arrived `)
 	wants(t, types(t, data, "at", "now", "orders/$dlq"), `1 entity with 3 messages\n`, `orders/\$dlq +messages 3 · locked 0 · deferred 0\n`, `next: ledgerbus at .* 'orders/\$dlq' --messages`)

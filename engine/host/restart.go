@@ -35,11 +35,12 @@ func (n *Namespace) RestartPartition(ctx context.Context, id engine.PartitionID,
 			was.State = engine.PartitionRefused
 		}
 		n.is(was)
-		n.logger.Error("partition cannot be restarted", "partition", id, "error", err)
+		text := "partition cannot be restarted"
 		if errors.Is(err, log.ErrLost) {
-			n.logger.Error("DATA IS LOST: the log of a partition came back with less than was acknowledged; it is refused until all is there, and a start of the broker takes it as it is", "partition", id, "error", err)
+			text = "DATA IS LOST: the log of a partition came back with less than was acknowledged; it is refused until all is there, and a start of the broker takes it as it is"
 			n.tellFenced(id, err)
 		}
+		n.logger.Error(text, "partition", id, "error", err)
 		return was, engine.Refuse(engine.Busy, "Partition %d cannot be restarted: %s", id, was.Cause)
 	}
 	n.avoid()

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/internal/budget"
@@ -22,8 +23,13 @@ import (
 
 // written gives the broker a log with a message that died.
 func (a *api) written() *logdir.Dir {
+	dir, _ := a.writing()
+	return dir
+}
+
+// writing is written with its writer.
+func (a *api) writing() (*logdir.Dir, log.Writer) {
 	dir := logdir.Open(a.T, a.TempDir(), log.Options{Partitions: 1})
-	a.Cleanup(dir.Close)
 	_, w := dir.Lead(0)
 	own := event.Envelope{Slice: event.Slice{Entity: 1}}
 	at := start - 10_000
@@ -33,7 +39,7 @@ func (a *api) written() *logdir.Dir {
 	dir.Append(w, at+2000, &event.MessageLocked{Envelope: own, Sequence: 1, Token: event.LockToken{1}, LockedUntil: at + 32_000})
 	dir.Append(w, at+3000, &event.MessageDeadLettered{Envelope: own, Sequence: 1, Token: event.LockToken{1}, Cause: event.CauseApplication, Reason: "Bad"})
 	a.fake.past = dir
-	return dir
+	return dir, w
 }
 
 // lines is an answer as it was sent.
@@ -120,6 +126,76 @@ func TestQuestionsRefused(t *testing.T) {
 	}
 	a.fake.past = nil
 	a.refused(a.do("GET", "/$ledger/v1/audit", ""), 503, "busy", "Partition 0 cannot be read")
+}
+
+// An instant that was twice, since a clock was set back, is answered for both times, each with its place.
+func TestQuestionsAboutAnInstantThatWasTwice(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	dir, w := a.writing()
+	own := event.Envelope{Slice: event.Slice{Entity: 1}}
+	dir.Append(w, start-8000, &event.ClockSet{Number: 1, Basis: event.BasisWall, From: start - 7000, To: start - 8000, Wall: start - 8000})
+	dir.Append(w, start-7500, &event.MessageEnqueued{Envelope: own, Sequence: 2, MessageID: []byte("late"), EnqueuedAt: start - 7500})
+	for path, want := range map[string]struct {
+		field string
+		of    []string
+	}{
+		"at?at=-7s&entity=orders":                {"Messages", []string{"1", "2"}},
+		"diff?from=-9500ms&to=-7s&entity=orders": {"ToPlace", []string{"@0/", "@0/"}},
+	} {
+		var said []string
+		places := make(map[string]bool)
+		for _, l := range a.lines(a.do("GET", "/$ledger/v1/"+path, "")) {
+			var fields map[string]any
+			if l.Part == past.Answer.String() {
+				if err := json.Unmarshal(l.Fields, &fields); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if v, is := fields[want.field]; is {
+				said = append(said, fmt.Sprint(v))
+				places[fmt.Sprint(fields["Place"], fields["ToPlace"])] = true
+			}
+		}
+		if len(said) != 2 || len(places) != 2 || !strings.HasPrefix(said[0], want.of[0]) || !strings.HasPrefix(said[1], want.of[1]) {
+			t.Errorf("%s: %s is %q, at %v", path, want.field, said, places)
+		}
+	}
+}
+
+// An answer that is not whole after questionTime ends, and says what to ask instead.
+func TestQuestionThatTakesTooLong(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t)
+		a.fake.past = slow{a.written()}
+		began := time.Now()
+		lines := a.lines(a.do("GET", "/$ledger/v1/audit", ""))
+		if last := lines[len(lines)-1]; last.Part != wire.Failed || last.Code != "busy" || !strings.Contains(last.Text, "takes longer than 10m0s") || lines[0].Part != wire.Waiting {
+			t.Errorf("it begins with %+v and ends with %+v", lines[0], last)
+		}
+		if took := time.Since(began); took != questionTime {
+			t.Errorf("it was asked for %v", took)
+		}
+		if n := len(a.h.(*handler).questions); n != 0 {
+			t.Errorf("%d questions are being answered", n)
+		}
+	})
+}
+
+// slow is a log that is not read before the question is over.
+type slow struct{ past.Source }
+
+func (s slow) Open(ctx context.Context, id log.PartitionID) (log.Partition, error) {
+	p, err := s.Source.Open(ctx, id)
+	return slowPartition{p}, err
+}
+
+type slowPartition struct{ log.Partition }
+
+func (p slowPartition) Read(ctx context.Context, from event.LSN) iter.Seq2[log.Frame, error] {
+	<-ctx.Done()
+	return p.Partition.Read(ctx, from)
 }
 
 // Who may read history may not read bodies with it: that is a right of its own.

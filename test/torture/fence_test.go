@@ -227,12 +227,12 @@ func (f *fence) run(rounds int, fail func() (mend func())) (n int) {
 	defer workers.Wait()
 	defer stop()
 	defer enough()
-	produce, finish := f.produce, f.finish
+	connect, finish := f.sender, f.finish
 	if f.single {
-		produce, finish = f.produceOnce, f.finishOnce
+		connect, finish = f.senderOnce, f.finishOnce
 	}
 	for _, s := range f.streams {
-		producers.Go(func() { produce(sending, s) })
+		producers.Go(func() { f.produce(sending, s, connect) })
 		if !s.left {
 			workers.Go(func() { finish(working, s) })
 		}
@@ -399,26 +399,32 @@ func (f *fence) trail(id string) *trail {
 	return e
 }
 
-// produce sends until the context ends, one client after another.
-func (f *fence) produce(ctx context.Context, s *stream) {
+// produce sends until the context ends, one client after another, each made by connect.
+func (f *fence) produce(ctx context.Context, s *stream, connect func(context.Context, *stream) (send func(id string) error, hangUp func(), err error)) {
 	for ; ctx.Err() == nil; time.Sleep(nextClient) {
-		client := f.client()
-		sender, err := client.NewSender(s.source, nil)
+		send, hangUp, err := connect(ctx, s)
 		for err == nil && ctx.Err() == nil {
 			s.sends++
 			began := time.Now()
-			err = f.send(sender, fmt.Sprint(s.name, "/", s.sends), s.key)
+			err = send(fmt.Sprint(s.name, "/", s.sends))
 			took := time.Since(began)
 			if !s.from && !s.to {
 				s.took = append(s.took, call{began, took})
-				if err != nil {
+				if err != nil && !(f.single && f.open(s, err)) {
 					f.Errorf("%s: a send is answered %v", s.name, err)
 				}
 			}
 			time.Sleep(sendEvery)
 		}
-		hangUp(client)
+		hangUp()
 	}
+}
+
+// sender connects a client of the SDK that sends to a stream.
+func (f *fence) sender(_ context.Context, s *stream) (send func(id string) error, close func(), err error) {
+	client := f.client()
+	sender, err := client.NewSender(s.source, nil)
+	return func(id string) error { return f.send(sender, id, s.key) }, func() { hangUp(client) }, err
 }
 
 // finish completes what has come to its end.

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ledgerbus/ledgerbus/tools/client"
-
 	"github.com/Azure/go-amqp"
+
+	"github.com/ledgerbus/ledgerbus/tools/client"
 )
 
 // Clients that do nothing twice by themselves: what the SDK has sent again after an answer that it did not wait for, or settled on another link, cannot be told from what the broker has doubled.
@@ -24,29 +24,14 @@ func (f *fence) dialOnce(ctx context.Context) (*client.Client, error) {
 	return client.Dial(ctx, cs, client.Options{})
 }
 
-// produceOnce is produce with such clients.
-func (f *fence) produceOnce(ctx context.Context, s *stream) {
-	for ; ctx.Err() == nil; time.Sleep(nextClient) {
-		c, err := f.dialOnce(ctx)
-		if err != nil {
-			continue
-		}
-		sender, err := c.NewSender(ctx, s.source)
-		for err == nil && ctx.Err() == nil {
-			s.sends++
-			began := time.Now()
-			err = f.sendSingle(sender, fmt.Sprint(s.name, "/", s.sends), s.key)
-			took := time.Since(began)
-			if !s.from && !s.to {
-				s.took = append(s.took, call{began, took})
-				if err != nil && !f.open(s, err) {
-					f.Errorf("%s: a send is answered %v", s.name, err)
-				}
-			}
-			time.Sleep(sendEvery)
-		}
-		_ = c.Close()
+// senderOnce connects such a client that sends to a stream.
+func (f *fence) senderOnce(ctx context.Context, s *stream) (send func(id string) error, close func(), err error) {
+	c, err := f.dialOnce(ctx)
+	if err != nil {
+		return nil, func() {}, err
 	}
+	sender, err := c.NewSender(ctx, s.source)
+	return func(id string) error { return f.sendSingle(sender, id, s.key) }, func() { _ = c.Close() }, err
 }
 
 // open reports whether an error leaves the outcome of a send without a key open, which it may when the log fails that the broker had given it to.

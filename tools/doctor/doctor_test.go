@@ -6,6 +6,11 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/test/logdir"
 )
 
 // The clock is judged by the rules of a start (reliability.md 1.4).
@@ -29,6 +34,28 @@ func TestClock(t *testing.T) {
 		if err := e.clock(c.newest); err != nil || len(found) != 1 || found[0].Verdict != c.verdict || !strings.Contains(found[0].Text, c.text) || (found[0].Remedy == "") != (c.verdict == Good) {
 			t.Errorf(`%v: %+v, %v; want len(found) == 1 && found[0].Verdict == c.verdict && strings.Contains(found[0].Text, c.text) && (found[0].Remedy == "") == (c.verdict == Good)`, c.newest, found, err)
 		}
+	}
+}
+
+// A stored state that a replay does not come to is damage: doctor names its file, and what to type for all of it.
+func TestStateThatNoReplayComesTo(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	d := logdir.Open(t, dir, log.Options{Partitions: 1})
+	p, w := d.Lead(0)
+	end := d.Append(w, 2000, &event.MessageEnqueued{Envelope: event.Envelope{Slice: event.Slice{Entity: 4}}, Sequence: 1, EnqueuedAt: 2000})
+	d.Save(p, end, index.New().Encode(nil)) // without the message
+	d.Close()
+	var found []Finding
+	e := examination{dir: dir, Options: Options{Now: time.Now}, tell: func(f Finding) error { found = append(found, f); return nil }}
+	if err := e.log(t.Context()); err != nil || len(found) < 2 {
+		t.Fatalf("%+v, %v", found, err)
+	}
+	if f := found[0]; f.Verdict != Bad || f.Check != "log" || !strings.Contains(f.Text, "partitions/00/checkpoints/") || !strings.Contains(f.Remedy, "ledgerbus log verify "+dir) {
+		t.Errorf("%+v", f)
+	}
+	if f := found[1]; f.Verdict != Bad || f.Check != "replay" {
+		t.Errorf("%+v", f)
 	}
 }
 

@@ -35,11 +35,12 @@ func main() {
 	broker := flag.String("broker", "", "connection string of a broker that runs on a copy of the day: asks that one")
 	flag.Parse()
 	measure := m.run
-	if *broker != "" {
-		measure = func(ctx context.Context) error { return m.online(ctx, *broker) }
-	} else if m.day == "" || m.dead == "" {
+	switch {
+	case flag.NArg() > 0, *broker == "" && (m.day == "" || m.dead == ""):
 		flag.Usage()
 		os.Exit(2)
+	case *broker != "":
+		measure = func(ctx context.Context) error { return m.online(ctx, *broker) }
 	}
 	if err := m.prepared(context.Background(), measure); err != nil {
 		fmt.Fprintln(os.Stderr, err)
