@@ -17,7 +17,7 @@ import (
 
 // Columns of the rows of [Ledger.At].
 var (
-	CountColumns   = []string{"Entity", "Messages", "Active", "DeadLetter", "Scheduled", "Transfer", "TransferDeadLetter", "SizeBytes", "Locked", "Deferred"}
+	CountColumns = []string{"Entity", "Messages", "Active", "DeadLetter", "Scheduled", "Transfer", "TransferDeadLetter", "SizeBytes", "Locked", "Deferred"}
 	// MessageColumns are, behind the address, those of peek of which the state knows something, and then those that only history has.
 	MessageColumns = []string{"Message", "SequenceNumber", "State", "SessionID", "EnqueuedSequenceNumber", "EnqueuedTime", "ExpiresAt", "DeliveryCount", "DeadLetterSource", "SubQueue", "ScheduledFor", "Size"}
 )
@@ -158,7 +158,8 @@ func (l *Ledger) entity(path string, i Instant, at event.Time, in era) (*life, e
 	}
 }
 
-// At tells what there was at an instant, in all entities, in one, or in a sub-queue of it, as in orders/$dlq: counts, and with messages every message as well. An error wraps [ErrQuestion] or
+// At tells what there was at an instant, in all entities, in one, or in a sub-queue of it, as in orders/$dlq: counts, and with messages every message as well. An
+// error wraps [ErrQuestion] or
 // [ErrNothing] where the question is at fault or history does not go so far.
 func (l *Ledger) At(ctx context.Context, i Instant, path string, messages bool) error {
 	path, queue, err := place(path)
