@@ -159,8 +159,7 @@ func (l *Ledger) entity(path string, i Instant, at event.Time, in era) (*life, e
 }
 
 // At tells what there was at an instant, in all entities, in one, or in a sub-queue of it, as in orders/$dlq: counts, and with messages every message as well. An
-// error wraps [ErrQuestion] or
-// [ErrNothing] where the question is at fault or history does not go so far.
+// error wraps [ErrQuestion] or [ErrNothing] where the question is at fault or history does not go so far.
 func (l *Ledger) At(ctx context.Context, i Instant, path string, messages bool) error {
 	path, queue, err := place(path)
 	if err != nil {
