@@ -24,10 +24,11 @@ type Broker interface {
 	// ReadInto reads what a partition has stored: a blob's bytes into the beginning of dst, compared with the blob's checksum, and, as far
 	// as dst goes, the bytes of the log behind them, which are not compared. Where the blob is longer than dst only its beginning is read,
 	// and nothing is compared. A refusal with the code [Busy] says nothing about the bytes: they can be read later. An error that wraps
-	// [event.ErrErased] is a fault of the broker: it keeps the bodies of all messages that are still there.
+	// [event.ErrErased] is a fault of the broker if the message is still there, see ReportDamage.
 	ReadInto(p PartitionID, b event.Blob, dst []byte) (int, error)
-	// ReportDamage tells a partition that a stored body could not be read back: it refuses sends from now on.
-	ReportDamage(p PartitionID, err error)
+	// ReportDamage tells a partition that a stored body could not be read back: it refuses sends from now on. The lock is that under which the body's message was
+	// given; zero: none. Where the message has ended meanwhile, lock and all, as with its entity, a body that was erased is no damage.
+	ReportDamage(p PartitionID, lock event.LockToken, err error)
 	// Now is broker time.
 	Now() event.Time
 	// Manage carries out a command about the catalogue ([PutRule], [DeleteRule], [ListRules]) after those before it and replies

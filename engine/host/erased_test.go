@@ -2,6 +2,8 @@ package host
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -49,5 +51,32 @@ func TestErasedBodyOfAScheduledMessage(t *testing.T) {
 	}
 	if n := h.loop.part.Index().Scheduled(topic); n != 1 {
 		t.Errorf("%d messages are scheduled", n)
+	}
+}
+
+// What a connection finds erased is a fault, and stops sends, if the message is still locked for it; if the message has ended meanwhile it is none: nobody needed the body.
+func TestReportOfAnErasedBody(t *testing.T) {
+	t.Parallel()
+	for _, ended := range []bool{false, true} {
+		b := open(t, t.TempDir())
+		q := b.queue(t, "orders", testQueue())
+		b.send(t, q, 1)
+		_, deliveries := b.receiver(q, 1, 1)
+		token := deliveries.wait(1)[0].Delivery().Token
+		if ended {
+			in := newInbox()
+			b.Submit(q.Host(0), []engine.Request{{Sink: in, Command: &engine.Settle{Entity: q.Entity, Slice: q.Slice(0), Token: token, Outcome: engine.Complete}}})
+			if err := in.wait(1)[0].Err; err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.ReportDamage(q.Host(0), token, fmt.Errorf("message 1 of 'orders': %w", event.ErrErased))
+		if err := b.sendOne(q, 2); isBusy(err) == ended || ended && err != nil {
+			t.Errorf("ended %t: a send is answered %v", ended, err)
+		}
+		if s := b.status(q.Host(0)); (s.Cause == "") != ended || !ended && !strings.Contains(s.Cause, "message 1 of 'orders'") {
+			t.Errorf("ended %t: %+v", ended, s)
+		}
+		b.close(t)
 	}
 }

@@ -48,8 +48,7 @@ func (l *Loop) carryOut(cmd engine.Command) (reply engine.Reply) {
 	case *ping:
 		reply.Err = l.damaged
 	case *damage:
-		l.damaged = cmd.err
-		refuseGrowth(l)
+		l.spoil(cmd)
 	case *usage:
 		reply.Answer = l.waiting.usage()
 	case *count:
@@ -123,5 +122,22 @@ type runtimes struct {
 // damage tells a partition that a stored body could not be read back.
 type damage struct {
 	engine.Internal
-	err error
+	err  error
+	lock event.LockToken // under which the message was given; zero: none, or it does not matter
+	is   func()          // called if it is damage; nil: that is known
+}
+
+// spoil notes damage. With a lock it is none if nobody has that lock any more: then the message has ended while it was on its way, and history was free to
+// give its body back.
+func (l *Loop) spoil(cmd *damage) {
+	if cmd.lock != (event.LockToken{}) {
+		if _, held := l.part.Index().Lock(cmd.lock); !held {
+			l.recorder.logger.Warn("a message was not delivered: it ended, and its body was given back, before its receiver had room for it", "lock", cmd.lock, "error", cmd.err)
+			return
+		}
+	}
+	if l.damaged = cmd.err; cmd.is != nil {
+		cmd.is()
+	}
+	refuseGrowth(l)
 }

@@ -88,7 +88,7 @@ func TestDamageStopsSends(t *testing.T) {
 	defer b.close(t)
 	q := b.queue(t, "orders", testQueue())
 	b.send(t, q, 1)
-	b.ReportDamage(q.Host(0), errors.New("checksum"))
+	b.ReportDamage(q.Host(0), event.LockToken{}, errors.New("checksum"))
 	in := newInbox()
 	b.Submit(q.Host(0), []engine.Request{{Sink: in, Command: &engine.Send{Slice: q.Slice(0), Messages: []engine.Message{{Body: []byte("x")}}}}})
 	var refusal *engine.Error

@@ -375,8 +375,17 @@ func (n *Namespace) Resolve(path string) (engine.Target, error) {
 }
 
 // ReportDamage implements [engine.Broker].
-func (n *Namespace) ReportDamage(p engine.PartitionID, err error) {
-	n.logger.Error("stored data cannot be read; the partition takes no more messages", "partition", p, "error", err)
+func (n *Namespace) ReportDamage(p engine.PartitionID, lock event.LockToken, err error) {
+	const text = "stored data cannot be read; the partition takes no more messages"
+	if lock != (event.LockToken{}) && errors.Is(err, event.ErrErased) { // only the loop knows whether anybody needed it
+		n.Submit(p, []engine.Request{{Command: &damage{err: err, lock: lock, is: func() {
+			err := ofLive(err)
+			n.logger.Error(text, "partition", p, "error", err)
+			n.rots(p, 0, err)
+		}}}})
+		return
+	}
+	n.logger.Error(text, "partition", p, "error", err)
 	rot(n, p, 0, err)
 }
 

@@ -25,7 +25,7 @@ func (n *Namespace) courier(id engine.PartitionID) *Courier {
 	return NewCourier(CourierOptions{Home: id, Reread: opts.Reread, Entity: n.directory.lives, Offer: n.offer, Logger: opts.Logger, Memory: opts.Memory,
 		FailuresTo: opts.FailuresTo,
 		Read:       func(b event.Blob, dst []byte) (int, error) { return n.ReadInto(id, b, dst) },
-		Damaged:    func(err error) { n.ReportDamage(id, err) }})
+		Damaged:    func(err error) { n.ReportDamage(id, event.LockToken{}, err) }})
 }
 
 // offer hands a request of a courier to a loop.

@@ -165,7 +165,7 @@ func TestSendsGoPastADamagedPartition(t *testing.T) {
 	f, wide := onSplitDisk(t)
 	defer f.close(t)
 	const damaged = engine.PartitionID(2)
-	f.ReportDamage(damaged, errors.New("checksum"))
+	f.ReportDamage(damaged, event.LockToken{}, errors.New("checksum"))
 	there := map[uint8]int{}
 	for range 160 {
 		p, err := f.sendTo(t, wide, "")
@@ -184,7 +184,7 @@ func TestSendsGoPastADamagedPartition(t *testing.T) {
 		}
 	}
 	for id := range engine.PartitionID(4) {
-		f.ReportDamage(id, errors.New("checksum"))
+		f.ReportDamage(id, event.LockToken{}, errors.New("checksum"))
 	}
 	if p, err := f.sendTo(t, wide, ""); !isCode(err, engine.Busy) {
 		t.Errorf("partition %d, all are damaged: %v", p, err)

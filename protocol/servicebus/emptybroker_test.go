@@ -196,7 +196,7 @@ func (b *emptyBroker) Manage(r engine.Request) {
 	r.Sink.Post([]engine.Reply{reply})
 }
 
-func (b *emptyBroker) ReportDamage(engine.PartitionID, error) {}
+func (b *emptyBroker) ReportDamage(engine.PartitionID, event.LockToken, error) {}
 
 func (b *emptyBroker) Watch(call func(engine.Change)) func() {
 	b.watchers = append(b.watchers, call)

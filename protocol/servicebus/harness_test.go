@@ -179,7 +179,7 @@ func (b *faultyBroker) ReadInto(p engine.PartitionID, blob event.Blob, dst []byt
 	return b.Broker.ReadInto(p, blob, dst)
 }
 
-func (b *faultyBroker) ReportDamage(engine.PartitionID, error) { b.damage.Add(1) }
+func (b *faultyBroker) ReportDamage(engine.PartitionID, event.LockToken, error) { b.damage.Add(1) }
 
 // bubbleTime is the fake time of a bubble.
 type bubbleTime struct{ start time.Time }

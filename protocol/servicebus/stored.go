@@ -2,6 +2,7 @@ package servicebus
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 
 	"github.com/ledgerbus/ledgerbus/engine"
@@ -55,9 +56,13 @@ func (s *stored) damaged(target engine.Target, d *engine.Delivery, err error) {
 		return
 	}
 	host := target.Host(target.OfSequence(d.Sequence))
+	if errors.Is(err, event.ErrErased) { // the partition knows whether anybody needs it
+		s.broker.ReportDamage(host, d.Token, fmt.Errorf("message %d of '%s': %w", d.Sequence, target.Entity.Path, event.ErrErased))
+		return
+	}
 	s.log.Error("servicebus: message not delivered, "+unreadableBecause(err), "entity", target.Entity.Path,
 		"sequence", uint64(d.Sequence), "partition", host, "position", uint64(d.Body.Position), "error", err)
-	s.broker.ReportDamage(host, err)
+	s.broker.ReportDamage(host, d.Token, err)
 }
 
 // unreadableBecause is what is wrong with stored bytes in words of the operator's log.

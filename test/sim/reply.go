@@ -161,7 +161,9 @@ func (p *part) delivered(d *engine.Delivery, x *want) {
 	w.stats.Deliveries++
 	w.note("delivery", int64(d.Sequence), int64(d.DeliveryCount), int64(d.LockedUntil))
 	p.same(d, m, x.q, x.rcv)
-	p.content(d, m, x.q)
+	if !p.ended(d) {
+		p.content(d, m, x.q)
+	}
 	p.lock(d, m, x.q, x.rcv.delete)
 	r := x.rcv.client()
 	if r.mail.read++; r.mail.early > 0 {

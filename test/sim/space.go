@@ -335,6 +335,24 @@ func (p *part) erased(b event.Blob, err error) bool {
 	return true
 }
 
+// ended reports whether a message ended, lock and all, while it was on its way to its receiver, and history has given its body back since: its entity was deleted. The
+// connection lets go of such a delivery.
+func (p *part) ended(d *engine.Delivery) bool {
+	if d.Token == (event.LockToken{}) || p.state == nil {
+		return false
+	}
+	if _, held := p.state.Index().Lock(d.Token); held {
+		return false
+	}
+	for _, b := range append([]event.Blob{d.Body}, d.Changes...) {
+		if _, err := p.plog.ReadBlob(b, nil); errors.Is(err, event.ErrErased) {
+			p.w.stats.LateReads++
+			return true
+		}
+	}
+	return false
+}
+
 // records is how many records a log that was just recovered has ever had, including those that were cut.
 func (p *part) records() int {
 	if b, ok := p.plog.(log.Bases); ok {
