@@ -160,6 +160,9 @@ func (p *part) agree(after string) {
 	}
 	for _, x := range due {
 		if x != nil && x.joint != nil {
+			if after == itsEnd { // nobody knows whether this port has said its part
+				x.joint.joint.unsure = true
+			}
 			w.joined(x, nil)
 		} else if x != nil {
 			w.broken("I26", "partition %d: no reply of kind %d with tag %d after %s, what it stands for is in the log", p.id, x.kind, x.tag, after)

@@ -483,12 +483,15 @@ func (w *world) beginTurn(p *part, asks []*ask) {
 	})
 }
 
+// itsEnd is the call in which a loop ends.
+const itsEnd = "its end"
+
 // lastly is what came of a call in which the process died: the frame that was being written then may have survived, and what was
 // posted before has been seen. How far the loop came is not known, so not everything that the shadow says need have happened.
 func (p *part) lastly(decide func()) {
 	defer func() { _ = recover(); p.looks = nil }()
 	decide()
-	p.agree("its end")
+	p.agree(itsEnd)
 }
 
 // land lets a loop hear of what has been written or synced, and reports whether there was any.
