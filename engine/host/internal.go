@@ -48,7 +48,7 @@ func (l *Loop) carryOut(cmd engine.Command) (reply engine.Reply) {
 	case *ping:
 		reply.Err = l.damaged
 	case *damage:
-		l.spoil(cmd)
+		spoil(l, cmd)
 	case *usage:
 		reply.Answer = l.waiting.usage()
 	case *count:
@@ -129,7 +129,7 @@ type damage struct {
 
 // spoil notes damage. With a lock it is none if nobody has that lock any more: then the message has ended while it was on its way, and history was free to
 // give its body back.
-func (l *Loop) spoil(cmd *damage) {
+func spoil(l *Loop, cmd *damage) {
 	if cmd.lock != (event.LockToken{}) {
 		if _, held := l.part.Index().Lock(cmd.lock); !held {
 			l.recorder.logger.Warn("a message was not delivered: it ended, and its body was given back, before its receiver had room for it", "lock", cmd.lock, "error", cmd.err)

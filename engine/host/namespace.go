@@ -381,7 +381,7 @@ func (n *Namespace) ReportDamage(p engine.PartitionID, lock event.LockToken, err
 		n.Submit(p, []engine.Request{{Command: &damage{err: err, lock: lock, is: func() {
 			err := ofLive(err)
 			n.logger.Error(text, "partition", p, "error", err)
-			n.rots(p, 0, err)
+			noteRot(n, p, 0, err)
 		}}}})
 		return
 	}

@@ -166,12 +166,12 @@ func (s served) damaged(id engine.PartitionID, files int, err error) {
 
 // rot notes that stored data of a partition cannot be read, and has it take no more messages.
 func rot(n *Namespace, p engine.PartitionID, files int, err error) {
-	n.rots(p, files, err)
+	noteRot(n, p, files, err)
 	n.Submit(p, []engine.Request{{Command: &damage{err: err}}})
 }
 
-// rots notes that stored data of a partition cannot be read.
-func (n *Namespace) rots(p engine.PartitionID, files int, err error) {
+// noteRot notes that stored data of a partition cannot be read.
+func noteRot(n *Namespace, p engine.PartitionID, files int, err error) {
 	now := &rotten{since: n.clock.Now(), files: files, what: oneLine(err)}
 	if was := n.slots[p].rotten.Load(); was != nil {
 		now.since, now.what, now.files = was.since, was.what, max(was.files, files)

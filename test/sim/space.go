@@ -174,7 +174,7 @@ func (w *world) sayHistory() {
 func (w *world) logs() map[engine.PartitionID]log.Partition {
 	logs := map[engine.PartitionID]log.Partition{}
 	for _, p := range w.running() {
-		if p.plog != nil && !p.failed() {
+		if p.loop != nil && !p.failed() {
 			logs[engine.PartitionID(p.id)] = p.plog
 		}
 	}
