@@ -8,7 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -18,6 +17,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/disk"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/log/format"
+	"github.com/ledgerbus/ledgerbus/log/sealed"
 )
 
 // A base is what a log may begin with instead of its first frame (log-format.md 3.3, decision 48). What its records mean is not known here.
@@ -25,7 +25,9 @@ import (
 // basing is the part of a partition that makes its base, and removes the files whose history the base stands for.
 type basing struct {
 	p     *partition
-	doing sync.Mutex // held while a base is made, or files are removed
+	doing sync.Mutex // held while a base is made, or files are removed; guards what follows
+
+	stored map[format.SealedFile]*sealed.Footer // of files that had bodies which the base needs, when files were removed last; nil: one that cannot be read
 }
 
 // end waits until nothing is under way any more. Sealing has been ended before, so what still runs does not succeed.
@@ -311,206 +313,4 @@ func (v *basing) removed(at event.LSN) bool {
 	v.p.mu.RLock()
 	defer v.p.mu.RUnlock()
 	return at < v.p.first
-}
-
-// DropFiles implements [Bases].
-func (v *basing) DropFiles(ctx context.Context, wanted func(first, end event.LSN) bool) (freed int64, err error) {
-	p := v.p
-	if p.store.opts.ReadOnly {
-		return 0, ErrReadOnly
-	}
-	v.doing.Lock()
-	defer v.doing.Unlock()
-	p.sealing.mu.Lock() // no chapter is sealed that is about to go
-	defer p.sealing.mu.Unlock()
-	if !p.copying.TryLock() {
-		return 0, fmt.Errorf("%w: partition %d: a copy is being made", ErrHeld, p.id)
-	}
-	defer p.copying.Unlock()
-	r, err := v.unwanted(wanted)
-	if err != nil {
-		return 0, err
-	}
-	if len(r.sealed) == 0 && len(r.chapters) == 0 {
-		return 0, fmt.Errorf("%w: partition %d: no file before its base at LSN %d can go", ErrTooLittle, p.id, v.named().LSN)
-	}
-	if err := v.leased(r.removed); err != nil {
-		return 0, err
-	}
-	if err := ctx.Err(); err != nil {
-		return 0, err
-	}
-	if len(r.chapters) > 0 {
-		if err := p.store.Use(format.Unsealed); err != nil {
-			return 0, err
-		}
-	}
-	return v.drop(&r)
-}
-
-// leased returns why what is in front of an LSN has to stay for readers beside the broker, else nil. As with bodies leases count only while there is room enough: sends would be
-// refused for a reader that lags.
-func (v *basing) leased(before event.LSN) error {
-	p := v.p
-	if p.store.reserve.room() != RoomEnough {
-		return nil
-	}
-	held, _ := p.store.leases()
-	for _, l := range held {
-		if l.Lowest[p.id] < before {
-			return fmt.Errorf("%w: partition %d: a reader, process %d, needs it from LSN %d on", ErrHeld, p.id, l.PID, l.Lowest[p.id])
-		}
-	}
-	return nil
-}
-
-// removal is what of a log goes.
-type removal struct {
-	sealed   []format.SealedFile
-	chapters []format.Chapter // the first ones, unsealed
-	bytes    int64            // of these
-	removed  event.LSN        // from which on the log has no gaps then
-	before   format.Run       // under way where the first chapter begins then
-}
-
-func (r *removal) has(s *segment) bool {
-	if k, ok := s.kind.(*sealedKind); ok {
-		return r.hasSealed(k.named)
-	}
-	return slices.ContainsFunc(r.chapters, func(c format.Chapter) bool { return c.ID == s.chapter })
-}
-
-func (r *removal) hasSealed(s format.SealedFile) bool {
-	return slices.ContainsFunc(r.sealed, func(g format.SealedFile) bool { return g.Chapter == s.Chapter })
-}
-
-// unwanted returns what may go. A chapter in front of which another one stays is left, too: the manifest says only of the first one which run it goes on with. For the same
-// reason the newest sealed file stays if no chapter goes and it stands in front of them without a gap.
-func (v *basing) unwanted(wanted func(first, end event.LSN) bool) (r removal, err error) {
-	v.p.listing.Lock()
-	m := v.p.manifest
-	v.p.listing.Unlock()
-	r.before, r.removed = v.p.sealing.tip, m.Removed
-	stays := func(first, end event.LSN) bool {
-		return end > m.Base.LSN || wanted(first, end) && !mutant.On(mutant.CutBodies)
-	}
-	for i := 0; i+1 < len(m.Chapters) && !stays(m.Chapters[i].First, m.Chapters[i+1].First); i++ {
-		if err := v.passes(&r.before, m.Chapters[i], m.Chapters[i+1].First); err != nil {
-			return r, err
-		}
-		r.chapters, r.removed = append(r.chapters, m.Chapters[i]), m.Chapters[i+1].First
-		r.bytes += int64(m.Chapters[i+1].First - m.Chapters[i].First)
-	}
-	if r.before.Epoch == 0 { // they are empty, as all before them
-		r.chapters, r.removed = nil, m.Removed
-	}
-	for i, s := range m.Sealed {
-		switch last := i == len(m.Sealed)-1; {
-		case stays(s.First, s.End), last && m.Before.Epoch == 0 && len(r.chapters) == 0:
-			continue
-		case last:
-			r.removed = max(r.removed, m.Chapters[0].First)
-		default:
-			r.removed = max(r.removed, m.Sealed[i+1].First)
-		}
-		r.sealed = append(r.sealed, s)
-	}
-	return r, nil
-}
-
-// passes goes on behind a chapter with the run that is under way: an epoch starts in a chapter's first frame only.
-func (v *basing) passes(at *format.Run, c format.Chapter, end event.LSN) error {
-	if c.First == end {
-		return nil
-	}
-	p := v.p
-	s, e := p.locate(c.First)
-	if s == nil || s.base != c.First {
-		return fmt.Errorf("%w: chapter %d has no segment", ErrInternal, c.ID)
-	}
-	f, err := p.files.get(p.store.opts.FS, p.dir, s)
-	if err != nil {
-		return err
-	}
-	defer p.files.done(f)
-	buf := readWindows.Get().(*[readWindow]byte)
-	defer readWindows.Put(buf)
-	r := frameReader{p: p, win: format.Window{Buf: buf[:]}}
-	r.win.Reset(f, int64(e-s.base))
-	h, err := r.header(s, c.First)
-	if err != nil {
-		return err
-	}
-	if at.Epoch = h.Epoch; h.Kind != EpochStart {
-		return nil
-	}
-	if h.Records > format.MaxBoot {
-		return fmt.Errorf("%w: frame %d: boot id of %d bytes", ErrInternal, h.LSN, h.Records)
-	}
-	boot, err := r.win.Bytes(h.RecordsAt(), int(h.Records))
-	at.Boot = string(boot)
-	return err
-}
-
-// drop removes files, once a manifest without them is durable, and the checkpoints from before the base.
-func (v *basing) drop(r *removal) (freed int64, err error) {
-	p := v.p
-	if mutant.On(mutant.CutTooSoon) {
-		if _, err := v.remove(r); err != nil {
-			return 0, err
-		}
-	}
-	err = p.sealing.relist(func(m *format.Manifest) {
-		m.Sealed, m.Removed = slices.DeleteFunc(slices.Clone(m.Sealed), r.hasSealed), r.removed
-		if n := len(r.chapters); n > 0 {
-			m.Before, m.Chapters = r.before, slices.Clone(m.Chapters[n:])
-		}
-	})
-	if err != nil {
-		return 0, err
-	}
-	p.sealing.tip = r.before
-	p.mu.Lock()
-	var old []*segment
-	p.segments = slices.DeleteFunc(slices.Clone(p.segments), func(s *segment) bool {
-		gone := r.has(s)
-		if gone {
-			old = append(old, s)
-		}
-		return gone
-	})
-	p.first = r.removed
-	base := p.base.LSN
-	p.ckpts = slices.DeleteFunc(slices.Clone(p.ckpts), func(c format.Checkpoint) bool { return c.LSN < base })
-	keep := p.ckpts
-	p.mu.Unlock()
-	p.files.drop(old)
-	if freed, err = v.remove(r); err != nil {
-		return freed, err
-	}
-	p.saving.Lock()
-	defer p.saving.Unlock()
-	return freed, p.pruneCheckpoints(keep)
-}
-
-// remove removes the files themselves.
-func (v *basing) remove(r *removal) (freed int64, err error) {
-	p := v.p
-	for _, s := range r.sealed {
-		if err := p.remove(filepath.Join("sealed", format.SealedName(s.Chapter, s.Revision))); err != nil {
-			return freed, err
-		}
-		freed += s.Size
-	}
-	if len(r.sealed) > 0 {
-		if err := p.store.fs.SyncDir(filepath.Join(p.dir, "sealed")); err != nil {
-			return freed, err
-		}
-	}
-	for _, c := range r.chapters {
-		if err := p.sealing.removeChapter(filepath.Join("wal", format.ChapterName(c.ID))); err != nil {
-			return freed, err
-		}
-	}
-	return freed + r.bytes, nil
 }

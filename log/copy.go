@@ -183,7 +183,7 @@ func (c *copying) limit(m *format.Manifest) error {
 		last, opts := m.Sealed[n-1], &c.p.store.opts
 		m.Sealed, c.raw = m.Sealed[:n-1], last.Chapter
 		m.Chapters = []format.Chapter{{ID: last.Chapter, Chain: last.Chain, First: last.First, Created: opts.Now().UnixMilli(), SegmentBytes: uint32(opts.SegmentBytes)}}
-		if last.First == m.Removed {
+		if last.End <= m.Removed || last.First == m.Removed {
 			return fmt.Errorf("%w: it ends in the only file behind what was removed", ErrHeld)
 		}
 	}

@@ -46,7 +46,9 @@ type revision struct {
 	segment *segment
 	was, is *sealedKind
 	content *sealedContent  // of was
-	keep    []sealed.Extent // of its bodies
+	alone   bool            // nobody reads the records any more: it becomes a file of bodies, if it is none
+	rows    []sealed.Kept   // of its bodies, in that case
+	keep    []sealed.Extent // of its bodies, else
 	erased  uint64          // frames of which not all bodies are kept
 	sum     bodyBytes
 }
@@ -91,7 +93,14 @@ func (r *revision) find(file string) error {
 		return err
 	}
 	r.content = c.(*sealedContent)
-	if most := r.content.sealed.Footer.Parts[sealed.Bodies].Length; most < r.least {
+	p.listing.Lock()
+	r.alone = r.was.named.End <= p.manifest.Removed
+	p.listing.Unlock()
+	most := r.content.sealed.Footer.Parts[sealed.Bodies].Length
+	if r.alone {
+		most = r.was.named.Size
+	}
+	if most < r.least {
 		return errors.Join(tooLittle(most, r.least), r.close())
 	}
 	return nil
@@ -149,7 +158,11 @@ func (r *revision) make(ctx context.Context) error {
 	is.named.Revision++
 	r.is = &is
 	name := filepath.Join(p.dir, is.path())
-	if err := r.write(ctx, name); err != nil {
+	write := r.write
+	if r.alone {
+		write = r.writeBodies
+	}
+	if err := write(ctx, name); err != nil {
 		_ = p.store.fs.Remove(name + disk.TempSuffix) // best effort: the next start removes it too
 		return disk.Later(err)
 	}
@@ -186,7 +199,11 @@ func (r *revision) plan(ctx context.Context) error {
 		switch {
 		case !there.has(b.Blob):
 		case r.wanted(b):
-			r.add(event.LSN(b.Position), event.LSN(b.Position)+event.LSN(size))
+			if r.alone {
+				r.rows = append(r.rows, keptOf(b))
+			} else {
+				r.add(event.LSN(b.Position), event.LSN(b.Position)+event.LSN(size))
+			}
 			r.sum.kept, kept = r.sum.kept+size, kept+size
 		default:
 			r.sum.dropped += size
@@ -199,11 +216,18 @@ func (r *revision) plan(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if r.sum.dropped == 0 {
+	foot := &r.content.sealed.Footer
+	if r.sum.dropped == 0 && (!r.alone || foot.Alone) {
 		return tooLittle(0, max(r.least, 1))
 	}
-	stored := float64(r.content.sealed.Footer.Parts[sealed.Bodies].Length)
-	if freed := int64(stored * float64(r.sum.dropped) / float64(r.sum.dropped+r.sum.kept)); freed < r.least {
+	stored := foot.Parts[sealed.Bodies].Length
+	kept = uint64(float64(stored) * float64(r.sum.kept) / float64(max(1, r.sum.dropped+r.sum.kept)))
+	freed := stored - int64(kept)
+	if r.alone {
+		r.erased = 0
+		freed = r.was.named.Size - int64(kept) - int64(len(r.rows))*keptRow - keptOverhead
+	}
+	if freed < r.least {
 		return tooLittle(freed, r.least)
 	}
 	return nil
@@ -241,8 +265,12 @@ func (r *revision) there() (stretches, error) {
 	return f.Extents(blocks)
 }
 
-// bodies calls each for every frame that has bodies, first with a nil body and then with each of its bodies, in the order of their addresses.
+// bodies calls each for every frame that has bodies, first with a nil body and then with each of its bodies, in the order of their addresses. Of a file of bodies there are these
+// alone, and no frame.
 func (r *revision) bodies(ctx context.Context, each func(*Frame, *Body) error) error {
+	if r.content.sealed.Footer.Alone {
+		return r.keptBodies(each)
+	}
 	buf := readWindows.Get().(*[readWindow]byte)
 	defer readWindows.Put(buf)
 	from := frameReader{p: r.p, win: format.Window{Buf: buf[:]}}
@@ -271,6 +299,21 @@ func (r *revision) bodies(ctx context.Context, each func(*Frame, *Body) error) e
 		}
 		if err := bodiesOf(&d, &f, each); err != nil {
 			return from.corrupt(r.segment, f.LSN, "bodies", err)
+		}
+	}
+	return nil
+}
+
+// keptBodies is bodies for a file without frames.
+func (r *revision) keptBodies(each func(*Frame, *Body) error) error {
+	rows, err := r.content.sealed.Kept()
+	if err != nil {
+		w := sealedWalk{&walk{id: r.p.id}}
+		return w.wrap(r.was.path(), 0, r.segment.base, w.verdict(r.was, err))
+	}
+	for i := range rows {
+		if err := each(nil, &Body{Blob: rows[i].Blob(), Message: Message{rows[i].Slice, rows[i].Number}}); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -334,6 +377,17 @@ func (r *revision) write(ctx context.Context, name string) (err error) {
 		return fmt.Errorf("%w: a revision is not what was written", ErrInternal)
 	}
 	return r.compare(ctx, s, name)
+}
+
+// writeBodies is write for a file of bodies.
+func (r *revision) writeBodies(ctx context.Context, _ string) error {
+	b := bodiesOfSealed(r.p, r.was.named, &r.content.sealed.Footer, r.rows)
+	err := b.write(ctx)
+	if errors.Is(err, errUnread) {
+		err = &CorruptError{Partition: r.p.id, File: filepath.Join(format.PartitionDir(r.p.id), r.was.path()), LSN: r.segment.base, Reason: "bodies", Cause: err}
+	}
+	r.is = &b.is
+	return err
 }
 
 // compare reads the revision back: all of it that has to be as it was, and every body that is wanted.

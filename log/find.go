@@ -79,7 +79,7 @@ func (v finder) find(q *Search) (list []Stretch, missing *segment, err error) {
 // frame does, which is the same block or the one before.
 func (c *sealedContent) find(q *Search, add func(from, to event.LSN, events uint64)) error {
 	foot := &c.sealed.Footer
-	if !q.during(foot.Lowest, foot.Highest) {
+	if foot.Alone || !q.during(foot.Lowest, foot.Highest) {
 		return nil
 	}
 	if q.onlyKinds() {

@@ -207,7 +207,7 @@ func TestLeaseKeepsHistory(t *testing.T) {
 				t.Fatal(err)
 			}
 			remove := func() error {
-				_, err := p.DropFiles(t.Context(), func(event.LSN, event.LSN) bool { return false })
+				_, err := p.DropFiles(t.Context(), func(event.LSN, event.LSN) (bool, []KeptBody) { return false, nil })
 				return err
 			}
 			if err := remove(); !low && !errors.Is(err, ErrHeld) || low && err != nil {

@@ -326,8 +326,9 @@ type Compactor interface {
 // events have come to point to it since.
 type Body struct {
 	event.Blob
-	At    event.Time  // of the record
-	Event event.Event // that stored it; valid during the call
+	At      event.Time  // of the record; this and Event are not known of a body in a file of bodies
+	Event   event.Event // that stored it; valid during the call
+	Message Message     // that has the body in a file of bodies, or one of them; without a number, the body is the state of a session
 }
 
 // Bases is implemented by the partitions of a store: a log may begin with a base, which gives the state at an LSN, instead of its first frame
@@ -342,10 +343,10 @@ type Bases interface {
 	// begins there or before. prove reads what was stored: the base is named only if prove has found it to be that state. The log's older base is removed,
 	// nothing else.
 	SaveBase(ctx context.Context, info BaseInfo, write func(io.Writer) error, prove func(io.Reader) error) error
-	// DropFiles removes the sealed files that end at the base or before it, except those of which wanted reports that a body is still needed, the chapters
-	// behind them up to the first that is wanted, and the checkpoints from before the base. It returns how many bytes that freed, and does nothing while the
-	// log is held ([ErrHeld]): by a copy, or, unless the disk has little room, by a reader.
-	DropFiles(ctx context.Context, wanted func(first, end event.LSN) bool) (freed int64, err error)
+	// DropFiles removes what ends at the base or before it, sealed files and the first chapters, and the checkpoints from before the base. Of each file it asks what is needed of it: all
+	// of it, or bodies, in order. Where those are at most half of it, they alone stay, in a file of bodies; else all of it does, and all chapters behind it. It returns how many bytes
+	// that freed, and does nothing while the log is held ([ErrHeld]): by a copy, or, unless the disk has little room, by a reader.
+	DropFiles(ctx context.Context, needed func(first, end event.LSN) (all bool, bodies []KeptBody)) (freed int64, err error)
 }
 
 // BaseInfo describes a base.

@@ -204,6 +204,12 @@ func (r *frameReader) segment(ctx context.Context, e extent, yield func(Frame, e
 		return false, fmt.Errorf("log: partition %d: %w", r.p.id, err)
 	}
 	defer r.p.files.done(f)
+	if alone(f.content) {
+		if r.begun {
+			err = fmt.Errorf("%w: partition %d: from LSN %d on", ErrGone, r.p.id, r.next)
+		}
+		return true, err
+	}
 	r.win.Reset(f, int64(e.end-e.seg.base))
 	for lsn := begins(f.content, e.seg, r.next); lsn < e.end; {
 		if err := ctx.Err(); err != nil {

@@ -48,7 +48,7 @@ func (k *sealedKind) file(files opener) (disk.File, *sealed.File, error) {
 
 func (k *sealedKind) check(s *sealed.File, size int64) error {
 	h, f, n := &s.Header, &s.Footer, &k.named
-	want := sealed.Header{Partition: k.partition, Tag: k.tag, Chapter: n.Chapter, Revision: n.Revision, First: n.First, End: n.End, Chain: n.Chain}
+	want := sealed.Header{Partition: k.partition, Tag: k.tag, Chapter: n.Chapter, Revision: n.Revision, First: n.First, End: n.End, Chain: n.Chain, Alone: h.Alone}
 	switch {
 	case *h != want || f.Last != n.Last || f.Epoch != n.Epoch:
 		return fmt.Errorf("%w: is of another place than the manifest says", format.ErrDamaged)

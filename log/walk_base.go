@@ -100,5 +100,5 @@ func (w baseWalk) removed(chapter uint32) bool {
 			return m.Removed != 0 && chapter < s.Chapter
 		}
 	}
-	return m.Before.Epoch != 0 && chapter < m.Chapters[0].ID
+	return m.Removed != 0 && len(m.Chapters) > 0 && chapter < m.Chapters[0].ID
 }

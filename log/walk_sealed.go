@@ -140,6 +140,9 @@ func (w sealedWalk) believe(seg *segment, k *sealedKind) error {
 	if err == nil {
 		err = w.follows(&f.Footer)
 	}
+	if err == nil {
+		err = w.mayBeAlone(&f.Footer)
+	}
 	if err != nil {
 		return w.wrap(k.path(), 0, k.named.First, w.verdict(k, err))
 	}
@@ -176,6 +179,14 @@ func (w sealedWalk) follows(f *sealed.Footer) error {
 	return nil
 }
 
+// mayBeAlone checks that no frames are wanted of a file of bodies.
+func (w sealedWalk) mayBeAlone(f *sealed.Footer) error {
+	if m := &w.out.manifest; f.Alone && f.End > m.Removed && len(m.Sealed) > 0 { // else it is not known, or of one file alone
+		return fmt.Errorf("%w: has bodies alone, and the log begins at LSN %d", format.ErrDamaged, m.Begin())
+	}
+	return nil
+}
+
 // passIn answers what stands at the LSNs that notes and checkpoints name in a file that is believed.
 func (w sealedWalk) passIn(seg *segment, c *sealedContent) error {
 	var asked []event.LSN
@@ -184,7 +195,7 @@ func (w sealedWalk) passIn(seg *segment, c *sealedContent) error {
 			asked = append(asked, lsn)
 		}
 	}
-	if len(asked) == 0 {
+	if len(asked) == 0 || c.sealed.Footer.Alone { // of such a file nobody knows any more
 		return nil
 	}
 	slices.Sort(asked)
@@ -241,7 +252,9 @@ func (w sealedWalk) read(ctx context.Context, seg *segment, k *sealedKind) error
 		defer file.Close()
 		at, err = f.Verify(w.scan.Win.Buf)
 	}
-	if err == nil {
+	if err == nil && f.Footer.Alone {
+		at, err = f.CheckBodies()
+	} else if err == nil {
 		check, err = sealed.NewCheck(f)
 	}
 	if err != nil {
@@ -258,6 +271,9 @@ func (w sealedWalk) read(ctx context.Context, seg *segment, k *sealedKind) error
 		if w.reigned = f != nil; w.reigned {
 			s.Epoch = f.Footer.Before
 		}
+	}
+	if f.Footer.Alone {
+		return w.passBodies(seg, f)
 	}
 	frames := s.Frames
 	w.tell(check)
@@ -276,6 +292,26 @@ func (w sealedWalk) read(ctx context.Context, seg *segment, k *sealedKind) error
 		return w.damaged(name, at, k.named.First, w.corrupt(name, at, k.named.First, "%v", err))
 	}
 	return nil
+}
+
+// passBodies goes on behind a file of bodies, all of which was read.
+func (w sealedWalk) passBodies(seg *segment, f *sealed.File) error {
+	s := &w.scan
+	var err error
+	if w.sure && w.chained && w.reigned {
+		err = w.follows(&f.Footer)
+	}
+	if err == nil {
+		err = w.mayBeAlone(&f.Footer)
+	}
+	if err != nil {
+		err = w.damaged(seg.kind.path(), 0, seg.base, w.verdict(seg.kind.(*sealedKind), err))
+	}
+	w.out.segments = append(w.out.segments, seg)
+	seg.end = f.Footer.End
+	w.take(&f.Footer)
+	s.Fresh, w.sure, w.chained, w.reigned = false, true, true, true
+	return err
 }
 
 // tell has the walk give every frame of a file to the check that makes its indexes again.

@@ -1,11 +1,13 @@
 package replay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
+	"sort"
 
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/internal/mutant"
@@ -16,8 +18,8 @@ import (
 // worthRatio is how many times its own size a base must free (decision 48), as checkpoints, too, must be worth their size.
 const worthRatio = 16
 
-// Cut gives the space of history back: it removes whole sealed files and chapters that end in front of a base, which is at or before upTo, except for those with a body that is still
-// needed, and for chapters behind such a one.
+// Cut gives the space of history back: it removes sealed files and chapters that end in front of a base, which is at or before upTo. Of those with bodies that are still needed these
+// alone stay, or all of the file does, and chapters behind it, where they are much of it ([log.Bases]).
 // It makes the base from the newest usable checkpoint, when the log has none or when another one would free much more: 16 times the size of the base, or anything at all when
 // forced. It takes long, works beside the partition, which may be read and written meanwhile, and can be tried again after an error and after the process died. It returns how
 // many bytes were freed. An error that wraps [log.ErrHeld] or [log.ErrTooLittle] only says what stands in the way: nothing is wrong.
@@ -35,17 +37,31 @@ func Cut(ctx context.Context, p log.Partition, upTo event.LSN, forced bool) (fre
 	if err != nil {
 		return 0, err
 	}
-	return b.DropFiles(ctx, func(first, end event.LSN) bool {
-		return end > upTo && !mutant.On(mutant.CutBeyond) || c.wanted(first, end) // the base may be of a time when less was to be kept
+	c.order()
+	return b.DropFiles(ctx, func(first, end event.LSN) (all bool, bodies []log.KeptBody) {
+		if end > upTo && !mutant.On(mutant.CutBeyond) { // the base may be of a time when less was to be kept
+			return true, nil
+		}
+		return c.needs(first, end)
 	})
 }
+
+// maxKept is how many bodies are held at a time that the base needs of files in front of it: 16 MiB.
+const maxKept = 1 << 19
 
 type cut struct {
 	log   log.Partition
 	bases log.Bases
-	// needed are the first addresses of the segments that have a body which the base needs.
-	needed map[event.LSN]struct{}
-	starts []event.LSN // of the segments in front of the base, ascending
+	files []needs // in front of the base, by address
+	held  int     // bodies of all of them
+	most  int     // that may be held
+}
+
+// needs is what the base needs of a file, or of a chapter, which may be several.
+type needs struct {
+	first, end event.LSN
+	bodies     []log.KeptBody
+	all        bool // too much of it for a list
 }
 
 // next is the checkpoint to make a base of, if that is worth it: the newest one that can be used.
@@ -135,20 +151,26 @@ func (c *cut) look(ctx context.Context) error {
 		return fmt.Errorf("%w: partition %d has no checkpoint that a base would be worth to be made of", log.ErrTooLittle, c.log.ID())
 	}
 	c.begin(has.LSN)
-	if len(c.starts) == 0 || len(c.starts) == 1 && mutant.On(mutant.CutUnasked) { // nothing to look for
+	if len(c.files) == 0 || len(c.files) == 1 && mutant.On(mutant.CutUnasked) { // nothing to look for
 		return nil
 	}
 	_, _, err := loadBase(ctx, c.log, c.see)
 	return err
 }
 
-// begin notes which segments there are in front of a base.
+// begin notes which files there are in front of a base.
 func (c *cut) begin(at event.LSN) {
-	c.needed, c.starts = map[event.LSN]struct{}{}, nil
+	c.files, c.held, c.most = nil, 0, cmp.Or(c.most, maxKept)
+	chapter := uint32(0)
 	for _, s := range c.log.Segments() {
-		if s.First < at {
-			c.starts = append(c.starts, s.First)
+		if s.First >= at {
+			break
 		}
+		if n := len(c.files); n > 0 && s.Chapter == chapter {
+			c.files[n-1].end = s.End
+			continue
+		}
+		c.files, chapter = append(c.files, needs{first: s.First, end: s.End}), s.Chapter
 	}
 }
 
@@ -157,41 +179,76 @@ func (c *cut) see(ev event.Event) {
 	switch ev := ev.(type) {
 	case *event.RowsRestored:
 		for i := range ev.Rows {
-			c.need(ev.Rows[i].Body)
-			for _, b := range ev.Rows[i].Changes {
-				c.need(b)
+			row := &ev.Rows[i]
+			c.need(row.Body, ev.Slice, row.Sequence)
+			for _, b := range row.Changes {
+				c.need(b, ev.Slice, row.Sequence)
 			}
 		}
 	case *event.SessionsRestored:
 		for i := range ev.Sessions {
-			c.need(ev.Sessions[i].State)
+			c.need(ev.Sessions[i].State, ev.Slice, 0)
 		}
 	}
 }
 
-func (c *cut) need(b event.BodyRef) {
+func (c *cut) need(b event.BodyRef, of event.Slice, number event.SequenceNumber) {
 	if b.Size == 0 {
 		return
 	}
-	i, exact := slices.BinarySearch(c.starts, event.LSN(b.Position))
-	if !exact {
-		i--
+	at := event.LSN(b.Position)
+	i := sort.Search(len(c.files), func(i int) bool { return c.files[i].end > at })
+	if i == len(c.files) || at < c.files[i].first || c.files[i].all {
+		return
 	}
-	if i >= 0 {
-		c.needed[c.starts[i]] = struct{}{}
+	f := &c.files[i]
+	f.bodies = append(f.bodies, log.KeptBody{Position: b.Position, Size: b.Size, Sum: b.Sum, Slice: of, Number: number})
+	if c.held++; c.held > c.most {
+		c.order()
+		c.shrink(c.most / 2)
 	}
 }
 
-// wanted reports whether the base needs a body of a sealed file. When the base was looked at the file may still have been several segments; one
-// that was not there yet counts as wanted.
-func (c *cut) wanted(first, end event.LSN) bool {
-	i, there := slices.BinarySearch(c.starts, first)
-	for ; there && i < len(c.starts) && c.starts[i] < end; i++ {
-		if _, needed := c.needed[c.starts[i]]; needed {
-			return true
+// order puts the bodies of each file in order, each once. Of a file of which they are more than half nothing else is known.
+func (c *cut) order() {
+	c.held = 0
+	for i := range c.files {
+		f := &c.files[i]
+		slices.SortStableFunc(f.bodies, func(a, b log.KeptBody) int { return cmp.Compare(a.Position, b.Position) })
+		f.bodies = slices.CompactFunc(f.bodies, func(a, b log.KeptBody) bool { return a.Position == b.Position })
+		size := event.LSN(0)
+		for j := range f.bodies {
+			size += event.LSN(f.bodies[j].Size)
+		}
+		if size > (f.end-f.first)/2 {
+			f.all, f.bodies = true, nil
+		}
+		c.held += len(f.bodies)
+	}
+}
+
+// shrink forgets the bodies of the last files until there are no more than most of them all. Those files stay whole this time.
+func (c *cut) shrink(most int) {
+	for i := len(c.files) - 1; i >= 0 && c.held > most; i-- {
+		f := &c.files[i]
+		if n := len(f.bodies); n > 0 {
+			f.all, f.bodies = true, nil
+			c.held -= n
 		}
 	}
-	return !there
+}
+
+// needs is what the base needs of a file. One that was not there when the base was looked at is needed as it is.
+func (c *cut) needs(first, end event.LSN) (all bool, bodies []log.KeptBody) {
+	i := sort.Search(len(c.files), func(i int) bool { return c.files[i].end > first })
+	if i == len(c.files) || c.files[i].first != first || c.files[i].end != end {
+		return true, nil
+	}
+	all, bodies = c.files[i].all, c.files[i].bodies
+	if n := len(bodies); n > 1 && mutant.On(mutant.BodiesForgotten) {
+		bodies = bodies[:n-1]
+	}
+	return all, bodies
 }
 
 // errThere ends a replay where it was to end.

@@ -26,11 +26,11 @@ func TestCutErrorAtEveryCall(t *testing.T) {
 		"dropped pages": {Err: syscall.EIO, DropPages: true},
 	}
 	for _, kind := range slices.Sorted(maps.Keys(faults)) {
-		for i := range 6 {
-			cuts, raw := i/2, i%2 == 1 // cuts that went well before: the first base, another one, files that were kept
-			t.Run(fmt.Sprintf("%s/cut %d/unsealed %v", kind, cuts+1, raw), func(t *testing.T) {
+		for i := range 12 {
+			cuts, as := i/4, cutKind{raw: i%2 == 1, few: i%4 >= 2} // cuts that went well before: the first base, another one, files that were kept
+			t.Run(fmt.Sprintf("%s/cut %d/unsealed %v/few bodies %v", kind, cuts+1, as.raw, as.few), func(t *testing.T) {
 				t.Parallel()
-				e := faultyCut{t: t, kind: kind, fault: faults[kind], cuts: cuts, raw: raw}
+				e := faultyCut{t: t, kind: kind, fault: faults[kind], cuts: cuts, as: as}
 				for k := 1; e.at(k); k++ {
 				}
 				t.Logf("%d calls, %d named, %d of them ended the log", e.failed, e.named, e.ended)
@@ -48,7 +48,7 @@ type faultyCut struct {
 	kind  string
 	fault faultfs.Fault
 	cuts  int
-	raw   bool
+	as    cutKind
 
 	failed, named, ended int
 }
@@ -56,7 +56,7 @@ type faultyCut struct {
 // at has the k-th call fail, and reports whether there was one.
 func (e *faultyCut) at(k int) bool {
 	c := newCutting(e.t, fmt.Sprintf("%s at call %d of cut %d", e.kind, k, e.cuts+1), 1)
-	c.raw = e.raw
+	c.as(e.as)
 	c.must(c.open())
 	w, err := c.part.Lead(e.t.Context())
 	c.must(err)

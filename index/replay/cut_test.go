@@ -40,6 +40,8 @@ type cutting struct {
 	bodies map[event.Position]string
 	freed  int64
 	raw    bool // chapters are mostly not sealed when history is cut
+	few    bool // chapters are long, and few messages stay in each
+	alone  int  // files of bodies that were seen behind cuts
 	rounds int
 
 	store log.Store
@@ -108,6 +110,22 @@ func (c *cutting) check() error {
 
 var plainSlice = event.Slice{Entity: 4}
 
+// as makes it one of the kinds.
+func (c *cutting) as(k cutKind) {
+	if c.raw, c.few = k.raw, k.few; c.few {
+		c.opts.SegmentBytes, c.opts.ChapterBytes = 4000, 9000
+	}
+}
+
+// countAlone counts the files of bodies that there are.
+func (c *cutting) countAlone() {
+	for _, name := range c.fs.Files(filepath.Join(cutDir, "partitions/00/sealed")) {
+		if p, err := c.fs.ReadFile(name); err == nil && len(p) > 5 && p[4] == 2 {
+			c.alone++
+		}
+	}
+}
+
 // write writes records, each in a frame of its own. One message in twenty stays for long.
 func (c *cutting) write(n int) error {
 	for range n {
@@ -170,6 +188,7 @@ func (c *cutting) life(rounds int) error {
 		if c.freed += freed; err == nil && freed == 0 {
 			c.failf("nothing was freed, and nothing said of it")
 		}
+		c.countAlone()
 		x := c.x
 		if err := c.check(); err != nil {
 			return err
@@ -184,7 +203,11 @@ func (c *cutting) life(rounds int) error {
 
 // round writes records and a checkpoint, and seals what is closed.
 func (c *cutting) round() error {
-	if err := c.write(25); err != nil {
+	n := 25
+	if c.few {
+		n = 70
+	}
+	if err := c.write(n); err != nil {
 		return err
 	}
 	err := c.part.SaveCheckpoint(c.w.Durable(), func(w io.Writer) error {
@@ -197,8 +220,11 @@ func (c *cutting) round() error {
 	return c.seal()
 }
 
-// kinds are the ways in which chapters go: sealed, and as they are.
-var kinds = map[string]bool{"sealed": false, "unsealed": true}
+// cutKind is a way in which chapters go.
+type cutKind struct{ raw, few bool }
+
+// kinds are sealed, as they are, and each of the two but for a few bodies.
+var kinds = map[string]cutKind{"sealed": {}, "unsealed": {raw: true}, "sealed, but for bodies": {few: true}, "unsealed, but for bodies": {raw: true, few: true}}
 
 func (c *cutting) seal() error {
 	for more := true; more; {
@@ -255,11 +281,14 @@ func (c *cutting) tidy() {
 // Cut gives back what is before a base, keeps bodies that are needed, and all is as it was.
 func TestCut(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(12) {
+	for seed := range uint64(24) {
 		c := newCutting(t, fmt.Sprint("seed ", seed), seed)
-		c.raw = seed%2 == 1
+		c.as(cutKind{raw: seed%2 == 1, few: seed%4 >= 2})
 		if err := c.lives(); err != nil {
 			c.failf("%v", err)
+		}
+		if c.few && c.alone == 0 {
+			c.failf("there was no file of bodies")
 		}
 		if c.freed == 0 {
 			c.failf("nothing was freed")
@@ -282,23 +311,26 @@ func TestCut(t *testing.T) {
 // state that a log gives whose history was never cut.
 func TestCutCrashAtEveryCall(t *testing.T) {
 	t.Parallel()
-	for name, raw := range kinds {
+	for name, kind := range kinds {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			crashAtEveryCall(t, raw)
+			crashAtEveryCall(t, kind)
 		})
 	}
 }
 
-func crashAtEveryCall(t *testing.T, raw bool) {
+func crashAtEveryCall(t *testing.T, kind cutKind) {
 	t.Helper()
 	c := newCutting(t, "", 1)
-	c.raw = raw
+	c.as(kind)
 	if err := c.lives(); err != nil {
 		c.failf("%v", err)
 	}
 	total := c.fs.Calls()
-	t.Logf("%d calls", total)
+	t.Logf("%d calls, %d files of bodies", total, c.alone)
+	if kind.few && c.alone < 3 {
+		t.Errorf("%d files of bodies", c.alone)
+	}
 	step := 1
 	if testing.Short() {
 		step = 7
@@ -310,7 +342,7 @@ func crashAtEveryCall(t *testing.T, raw bool) {
 				mode = faultfs.Kill
 			}
 			c := newCutting(t, fmt.Sprintf("%v at call %d, variant %d", mode, k, v), 1)
-			c.raw = raw
+			c.as(kind)
 			c.fs.CrashAt(k)
 			if err := c.lives(); err == nil {
 				break

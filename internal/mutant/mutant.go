@@ -97,6 +97,9 @@ const (
 	CutBodies           Bug = "B4" // files go though messages that are there have their bodies in them
 	CutUnasked          Bug = "B5" // the only file in front of a base goes though messages that are there have their bodies in it
 	CutBeyond           Bug = "B6" // files go up to the base, though less was to go this time
+	BodiesUnsynced      Bug = "B7" // the manifest names a file of bodies that is not durable
+	BodiesForgotten     Bug = "B8" // the last of the bodies that are needed is not in a file of bodies
+	BodiesNotReadBack   Bug = "B9" // a file of bodies is taken for what was written
 	BaseUnproved        Bug = "C2" // a base is named without a proof, and has one message less
 
 	// Of a full disk (docs/decisions/0039).

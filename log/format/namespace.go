@@ -50,6 +50,7 @@ const (
 	Cuts         = "cuts"
 	Erasures     = "erasures"
 	Bases        = "base"
+	Bodies       = "bodies"
 	Fences       = "fences"
 	Moves        = "moves"
 	Partitioned  = "partitioned"
@@ -61,7 +62,7 @@ const (
 )
 
 // Capabilities are the words that this version knows, in ascending order.
-var Capabilities = []string{Backups, Bases, Cuts, Erasures, Fences, Moves, Partitioned, Policies, Sealed, Slice, Transactions, Unsealed}
+var Capabilities = []string{Backups, Bases, Bodies, Cuts, Erasures, Fences, Moves, Partitioned, Policies, Sealed, Slice, Transactions, Unsealed}
 
 // namespaceFile is namespace.json. The first five members are those of every format.
 type namespaceFile struct {

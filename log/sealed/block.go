@@ -53,7 +53,10 @@ func (b *Block) append(dst []byte, part Part) []byte {
 
 // DecodeIndex reads the rows for the blocks of a part that stands at a span of the file and has addresses from first up to end. The blocks fill the part, without a gap.
 func DecodeIndex(p []byte, part Part, blocks Span, first, end event.LSN) ([]Block, error) {
-	row := int(rowOf(part))
+	row := bodyRow
+	if part == RecordIndex {
+		row = recordRow
+	}
 	list := make([]Block, 0, len(p)/row)
 	at, after := blocks.Offset, first
 	for ; len(p) >= row; p = p[row:] {

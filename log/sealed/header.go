@@ -9,8 +9,11 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
-// Version is the version of header and footer.
-const Version = 1
+// The versions of header and footer.
+const (
+	wholeVersion  = 1
+	bodiesVersion = 2 // of a file of bodies
+)
 
 // Sizes of what has a fixed one, bytes.
 const (
@@ -49,13 +52,21 @@ type Header struct {
 	Revision   uint32 // from 1; each is a file of its own
 	First, End event.LSN
 	Chain      uint32 // before the first frame
+	Alone      bool   // it is a file of bodies, without records
+}
+
+func versionOf(alone bool) uint16 {
+	if alone {
+		return bodiesVersion
+	}
+	return wholeVersion
 }
 
 // Encode returns the bytes of the header.
 func (h *Header) Encode() []byte {
 	p := make([]byte, HeaderSize)
 	copy(p, "LBSL")
-	le.PutUint16(p[4:], Version)
+	le.PutUint16(p[4:], versionOf(h.Alone))
 	le.PutUint16(p[6:], uint16(h.Partition))
 	le.PutUint32(p[8:], h.Tag)
 	le.PutUint32(p[12:], h.Chapter)
@@ -74,7 +85,7 @@ func DecodeHeader(p []byte) (Header, error) {
 	}
 	h := Header{
 		Partition: format.PartitionID(le.Uint16(p[6:])), Tag: le.Uint32(p[8:]), Chapter: le.Uint32(p[12:]), Revision: le.Uint32(p[36:]),
-		First: event.LSN(le.Uint64(p[16:])), End: event.LSN(le.Uint64(p[24:])), Chain: le.Uint32(p[32:]),
+		First: event.LSN(le.Uint64(p[16:])), End: event.LSN(le.Uint64(p[24:])), Chain: le.Uint32(p[32:]), Alone: le.Uint16(p[4:]) == bodiesVersion,
 	}
 	if h.First < format.FirstLSN || h.First%8 != 0 || h.End%8 != 0 || h.End <= h.First || h.End > maxAddress || h.Revision == 0 || h.Chapter == 0 || !zeroes(p[40:60]) {
 		return Header{}, damaged("header: contents do not agree")
@@ -92,9 +103,9 @@ func enclosed(p []byte, magic string, size int, what string) error {
 		return damaged("%s: is none", what)
 	case le.Uint32(p[size-4:]) != event.Sum(p[:size-4]):
 		return damaged("%s: checksum", what)
-	case le.Uint16(p[4:]) > Version:
+	case le.Uint16(p[4:]) > bodiesVersion:
 		return fmt.Errorf("%w: sealed file version %d", format.ErrNewer, le.Uint16(p[4:]))
-	case le.Uint16(p[4:]) != Version:
+	case le.Uint16(p[4:]) == 0:
 		return damaged("%s: version %d", what, le.Uint16(p[4:]))
 	}
 	return nil
@@ -123,6 +134,7 @@ func (s Span) end() int64 { return s.Offset + s.Length }
 
 // Footer is the end of a file: what a start needs to know of its frames, and where everything is.
 type Footer struct {
+	Alone             bool // it is that of a file of bodies: no number but that of bodies is known, and Durable is End
 	Chapter, Revision uint32
 	First, End        event.LSN
 	Chain             uint32       // before the first frame
@@ -148,7 +160,7 @@ type Footer struct {
 func (f *Footer) Encode() []byte {
 	p := make([]byte, FooterSize)
 	copy(p, "LBSF")
-	le.PutUint16(p[4:], Version)
+	le.PutUint16(p[4:], versionOf(f.Alone))
 	for at, v := range map[int]uint64{
 		8: uint64(f.First), 16: uint64(f.End), 32: uint64(f.Before), 40: uint64(f.Epoch), 48: uint64(f.Durable), 56: f.Frames, 64: f.Records,
 		72: f.Events, 88: uint64(f.FirstTime), 96: uint64(f.Lowest), 104: uint64(f.Highest), 112: uint64(f.Newest), 120: f.BodyBytes,
@@ -182,21 +194,24 @@ func DecodeFooter(p []byte, size int64) (Footer, error) {
 		Chapter: le.Uint32(p[80:]), Revision: le.Uint32(p[84:]), First: event.LSN(u(8)), End: event.LSN(u(16)), Chain: le.Uint32(p[24:]),
 		Last: le.Uint32(p[28:]), Before: format.Epoch(u(32)), Epoch: format.Epoch(u(40)), Durable: event.LSN(u(48)), Frames: u(56), Records: u(64),
 		Events: u(72), FirstTime: event.Time(u(88)), Lowest: event.Time(u(96)), Highest: event.Time(u(104)), Newest: event.Time(u(112)),
-		BodyBytes: u(120), ErasedBytes: u(128), ErasedFrames: u(136), ContentsSize: u(144),
+		BodyBytes: u(120), ErasedBytes: u(128), ErasedFrames: u(136), ContentsSize: u(144), Alone: le.Uint16(p[4:]) == bodiesVersion,
 	}
 	n := le.Uint32(p[bootAt:])
 	boot := p[bootAt+8 : bootAt+8+maxBoot]
 	times := f.FirstTime >= 0 && f.Lowest >= 0 && f.Newest >= 0 && f.Lowest <= f.Highest && f.Highest <= event.EndOfTime && f.Newest <= f.Highest && f.FirstTime <= f.Highest
 	if n > maxBoot || !zeroes(boot[n:]) || !times || le.Uint16(p[6:]) != 0 || !zeroes(p[bootAt+4:bootAt+8]) || !zeroes(p[partsAt+int(parts)*partSize:FooterSize-4]) ||
-		f.Frames == 0 || f.ErasedFrames > f.Frames || f.ErasedBytes > f.BodyBytes || f.BodyBytes > uint64(maxAddress) || f.ContentsSize > MaxContents || f.Epoch < f.Before || f.Durable > f.End {
+		(f.Frames == 0) != f.Alone || f.ErasedFrames > f.Frames || f.ErasedBytes > f.BodyBytes || f.BodyBytes > uint64(maxAddress) || f.ContentsSize > MaxContents || f.Epoch < f.Before || f.Durable > f.End {
 		return Footer{}, damaged("footer: contents do not agree")
+	}
+	if f.Alone && (f.Records != 0 || f.Events != 0 || f.Highest != 0 || f.ErasedBytes != 0 || f.Durable != f.End) {
+		return Footer{}, damaged("footer: a file of bodies has no records")
 	}
 	f.Boot = string(boot[:n])
 	at := int64(HeaderSize)
 	for i := range f.Parts {
 		row := p[partsAt+i*partSize:]
 		s := Span{Offset: int64(le.Uint64(row)), Length: int64(le.Uint64(row[8:])), Sum: [sha256.Size]byte(row[16:])}
-		if s.Offset != at || s.Length < 0 || s.Length > size || s.Length%rowOf(Part(i)) != 0 {
+		if s.Offset != at || s.Length < 0 || s.Length > size || s.Length%f.rowOf(Part(i)) != 0 || f.Alone && s.Length > 0 && (Part(i) == Records || Part(i) == RecordIndex) {
 			return Footer{}, damaged("footer: %s do not fit", Part(i))
 		}
 		f.Parts[i], at = s, s.end()
@@ -208,13 +223,15 @@ func DecodeFooter(p []byte, size int64) (Footer, error) {
 }
 
 // rowOf is the length of each row of a part, bytes.
-func rowOf(p Part) int64 {
-	switch p {
-	case RecordIndex:
+func (f *Footer) rowOf(p Part) int64 {
+	switch {
+	case p == RecordIndex:
 		return recordRow
-	case BodyIndex:
+	case p == BodyIndex:
 		return bodyRow
-	case IDs:
+	case p == keptAt && f.Alone:
+		return keptRow
+	case p == IDs:
 		return idRow
 	}
 	return 1
@@ -222,7 +239,7 @@ func rowOf(p Part) int64 {
 
 // Check compares a footer with the header of its file.
 func (f *Footer) Check(h *Header) error {
-	if f.First != h.First || f.End != h.End || f.Chain != h.Chain || f.Chapter != h.Chapter || f.Revision != h.Revision {
+	if f.First != h.First || f.End != h.End || f.Chain != h.Chain || f.Chapter != h.Chapter || f.Revision != h.Revision || f.Alone != h.Alone {
 		return damaged("header and footer do not agree")
 	}
 	return nil

@@ -1,0 +1,183 @@
+package log
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/ledgerbus/ledgerbus/internal/mutant"
+	"github.com/ledgerbus/ledgerbus/log/disk"
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/log/format"
+	"github.com/ledgerbus/ledgerbus/log/sealed"
+)
+
+// How a file of bodies takes the place of a sealed file or a chapter that no replay reads any more (log-format.md 3.3, decision 71): a few bodies are needed of it, and they are
+// all that is read and written.
+
+// KeptBody is a body that stays when the file with it goes.
+type KeptBody = sealed.Kept
+
+// bodyFile is a file of bodies that is made.
+type bodyFile struct {
+	p    *partition
+	is   sealedKind    // write says of what size it is, and its digest
+	from sealed.Footer // what is known of the frames that it had
+	rows []sealed.Kept
+}
+
+// errUnread: a body cannot be read.
+var errUnread = errors.New("a body that is needed cannot be read")
+
+// bodiesOfChapter is the file of bodies of a chapter, before and behind which runs are under way.
+func bodiesOfChapter(p *partition, c, next format.Chapter, before, behind format.Run, rows []sealed.Kept) *bodyFile {
+	named := format.SealedFile{Chapter: c.ID, Revision: 1, First: c.First, End: next.First, Epoch: behind.Epoch, Chain: c.Chain, Last: next.Chain}
+	return &bodyFile{
+		p: p, is: sealedKind{partition: p.id, tag: p.store.tag, named: named, blocks: p.store.blocks}, rows: rows,
+		from: sealed.Footer{Before: before.Epoch, Epoch: behind.Epoch, Last: next.Chain, Boot: behind.Boot},
+	}
+}
+
+// bodiesOfSealed is the next revision of a sealed file, as a file of bodies.
+func bodiesOfSealed(p *partition, named format.SealedFile, foot *sealed.Footer, rows []sealed.Kept) *bodyFile {
+	named.Revision++
+	return &bodyFile{p: p, is: sealedKind{partition: p.id, tag: p.store.tag, named: named, blocks: p.store.blocks}, from: *foot, rows: rows}
+}
+
+// keptOverhead is about what a file of bodies has beside them, bytes; of each body its row comes to that.
+const keptOverhead, keptRow = 1 << 10, 32
+
+// small reports whether bodies, of which that many bytes are stored, leave at most half of a file.
+func small(stored int64, rows int, of int64) bool {
+	return stored+int64(rows)*keptRow+keptOverhead <= of/2
+}
+
+func bytesOf(rows []sealed.Kept) (n int64) {
+	for i := range rows {
+		n += int64(rows[i].Size)
+	}
+	return n
+}
+
+func (b *bodyFile) name() string { return filepath.Join(b.p.dir, b.is.path()) }
+
+// begin makes durable what has to be on the disk before one is written. The caller holds the mutex of sealing.
+func (b *bodyFile) begin() error {
+	for _, word := range [...]string{Sealed, format.Bodies} {
+		if err := b.p.store.Use(word); err != nil {
+			return err
+		}
+	}
+	return b.p.sealing.makeDir()
+}
+
+// write makes the temp file, durable and read back. An error leaves none.
+func (b *bodyFile) write(ctx context.Context) error {
+	err := b.begin()
+	if err == nil {
+		if err = b.file(ctx); err != nil {
+			b.remove(disk.TempSuffix)
+		}
+	}
+	return disk.Later(err)
+}
+
+// remove removes what was made of it, as well as it can: else the next start does.
+func (b *bodyFile) remove(suffix string) { _ = b.p.store.fs.Remove(b.name() + suffix) }
+
+func (b *bodyFile) file(ctx context.Context) (err error) {
+	p := b.p
+	f, err := p.store.fs.Create(b.name() + disk.TempSuffix)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	n := &b.is.named
+	head := sealed.Header{Partition: p.id, Tag: p.store.tag, Chapter: n.Chapter, Revision: n.Revision, First: n.First, End: n.End, Chain: n.Chain}
+	to := &pacedWriter{ctx: ctx, file: f, p: p}
+	foot, err := sealed.WriteBodies(to, head, b.from, b.rows, b.read())
+	if err == nil {
+		err = to.flush()
+	}
+	if err == nil && !mutant.On(mutant.BodiesUnsynced) {
+		err = f.Sync()
+	}
+	if err != nil {
+		return err
+	}
+	if n.Size, err = f.Size(); err != nil {
+		return err
+	}
+	s, err := sealed.Open(f, n.Size)
+	if err == nil {
+		n.Footer, err = s.Digest, b.compare(s, &foot)
+	}
+	if err != nil {
+		return fmt.Errorf("read back: %w", err)
+	}
+	return nil
+}
+
+// read returns a function that reads bodies, from where the log has them now, and compares them with their checksums.
+func (b *bodyFile) read() func(*sealed.Kept) ([]byte, error) {
+	var buf []byte
+	return func(k *sealed.Kept) (_ []byte, err error) {
+		if buf, err = b.p.ReadBlob(k.Blob(), buf[:0]); err != nil && !errors.Is(err, ErrClosed) {
+			err = fmt.Errorf("%w: %w", errUnread, err)
+		}
+		return buf, err
+	}
+}
+
+// compare reads back what was written.
+func (b *bodyFile) compare(s *sealed.File, foot *sealed.Footer) error {
+	if s.Footer != *foot || foot.BodyBytes != uint64(bytesOf(b.rows)) {
+		return fmt.Errorf("%w: a file of bodies is not what was written", ErrInternal)
+	}
+	if mutant.On(mutant.BodiesNotReadBack) {
+		return nil
+	}
+	buf := windows.Get().(*[windowBytes]byte)
+	defer windows.Put(buf)
+	_, err := s.Verify(buf[:])
+	if err == nil {
+		_, err = s.CheckBodies()
+	}
+	return err
+}
+
+// place gives the file its name. The directory has to be synced.
+func (b *bodyFile) place() error {
+	err := disk.Later(b.p.store.fs.Rename(b.name()+disk.TempSuffix, b.name()))
+	if err != nil {
+		b.remove(disk.TempSuffix)
+	}
+	return err
+}
+
+// segment is the segment that has its bytes.
+func (b *bodyFile) segment() *segment {
+	return &segment{chapter: b.is.named.Chapter, base: b.is.named.First, end: b.is.named.End, kind: &b.is}
+}
+
+// keptOf is a body as a file of bodies has it.
+func keptOf(b *Body) sealed.Kept {
+	k := sealed.Kept{Position: b.Position, Size: b.Size, Sum: b.Sum, Slice: b.Message.Slice, Number: b.Message.Sequence}
+	if b.Event == nil {
+		return k
+	}
+	k.Slice = b.Event.Common().Slice
+	event.Named(b.Event, func(s event.Slice, n event.SequenceNumber) {
+		if k.Number == 0 {
+			k.Slice, k.Number = s, n
+		}
+	})
+	return k
+}
+
+// alone reports whether a segment is a file of bodies, which has no frames, as far as its content is open.
+func alone(c content) bool {
+	s, ok := c.(*sealedContent)
+	return ok && s.sealed.Footer.Alone
+}

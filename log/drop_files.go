@@ -1,0 +1,384 @@
+package log
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/ledgerbus/ledgerbus/internal/mutant"
+	"github.com/ledgerbus/ledgerbus/log/disk"
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/log/format"
+	"github.com/ledgerbus/ledgerbus/log/sealed"
+)
+
+// How what is in front of a base leaves the log (log-format.md 3.3): whole, or but for a few bodies.
+
+// DropFiles implements [Bases].
+func (v *basing) DropFiles(ctx context.Context, needed func(first, end event.LSN) (all bool, bodies []KeptBody)) (freed int64, err error) {
+	p := v.p
+	if p.store.opts.ReadOnly {
+		return 0, ErrReadOnly
+	}
+	v.doing.Lock()
+	defer v.doing.Unlock()
+	p.sealing.mu.Lock() // no chapter is sealed that is about to go
+	defer p.sealing.mu.Unlock()
+	r, err := v.prepare(ctx, needed)
+	if err != nil {
+		return 0, err
+	}
+	freed, err = v.dropPrepared(ctx, r)
+	if err != nil && !errors.Is(err, ErrPoisoned) && !r.listed { // else the manifest may name them
+		for _, b := range r.bodies {
+			b.remove(disk.TempSuffix)
+			b.remove("")
+		}
+	}
+	return freed, err
+}
+
+// prepare finds out what goes, and has files of bodies written of what goes but for those. A file of which that is not possible stays whole.
+func (v *basing) prepare(ctx context.Context, needed func(first, end event.LSN) (bool, []KeptBody)) (*removal, error) {
+	p := v.p
+	whole, made := map[event.LSN]bool{}, map[event.LSN]*bodyFile{}
+	var r removal
+	for again := true; again; {
+		again = false
+		if !p.copying.TryLock() {
+			return nil, errors.Join(fmt.Errorf("%w: partition %d: a copy is being made", ErrHeld, p.id), discard(made))
+		}
+		p.copying.Unlock()
+		var err error
+		if r, err = v.unwanted(func(first, end event.LSN) (bool, []KeptBody) {
+			if whole[first] {
+				return true, nil
+			}
+			return needed(first, end)
+		}); err == nil {
+			err = v.possible(&r)
+		}
+		for i := 0; err == nil && i < len(r.bodies) && !again; i++ {
+			b := r.bodies[i]
+			if old := made[b.is.named.First]; old != nil {
+				r.bodies[i] = old
+				continue
+			}
+			err = b.write(ctx)
+			switch {
+			case err == nil:
+				made[b.is.named.First] = b
+			case errors.Is(err, errUnread), errors.Is(err, ErrNoRoom), disk.OutOfDescriptors(err):
+				p.store.opts.Logger.Warn("a file stays whole, although few bodies of it are needed", "partition", p.id, "chapter", b.is.named.Chapter, "err", err)
+				whole[b.is.named.First], again, err = true, true, nil
+			}
+		}
+		if err != nil {
+			return nil, errors.Join(err, discard(made))
+		}
+	}
+	for _, b := range r.bodies {
+		delete(made, b.is.named.First)
+	}
+	return &r, discard(made)
+}
+
+// discard removes what was made in vain. It returns nil: the next start removes what it cannot.
+func discard(made map[event.LSN]*bodyFile) error {
+	for _, b := range made {
+		b.remove(disk.TempSuffix)
+	}
+	return nil
+}
+
+// possible returns why nothing goes for now, else nil.
+func (v *basing) possible(r *removal) error {
+	if len(r.sealed) == 0 && len(r.chapters) == 0 {
+		return fmt.Errorf("%w: partition %d: no file before its base at LSN %d can go", ErrTooLittle, v.p.id, v.named().LSN)
+	}
+	return v.leased(r.removed)
+}
+
+// dropPrepared lets go of what goes.
+func (v *basing) dropPrepared(ctx context.Context, r *removal) (freed int64, err error) {
+	p := v.p
+	if !p.copying.TryLock() {
+		return 0, fmt.Errorf("%w: partition %d: a copy is being made", ErrHeld, p.id)
+	}
+	defer p.copying.Unlock()
+	if err := v.leased(r.removed); err != nil {
+		return 0, err
+	}
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	if r.gap {
+		if err := p.store.Use(format.Unsealed); err != nil {
+			return 0, err
+		}
+	}
+	for _, b := range r.bodies {
+		if err := b.place(); err != nil {
+			return 0, err
+		}
+	}
+	if len(r.bodies) > 0 {
+		if err := p.store.fs.SyncDir(filepath.Join(p.dir, "sealed")); err != nil {
+			return 0, err
+		}
+	}
+	return v.drop(r)
+}
+
+// leased returns why what is in front of an LSN has to stay for readers beside the broker, else nil. As with bodies leases count only while there is room enough: sends would be
+// refused for a reader that lags.
+func (v *basing) leased(before event.LSN) error {
+	p := v.p
+	if p.store.reserve.room() != RoomEnough {
+		return nil
+	}
+	held, _ := p.store.leases()
+	for _, l := range held {
+		if l.Lowest[p.id] < before {
+			return fmt.Errorf("%w: partition %d: a reader, process %d, needs it from LSN %d on", ErrHeld, p.id, l.PID, l.Lowest[p.id])
+		}
+	}
+	return nil
+}
+
+// removal is what of a log goes.
+type removal struct {
+	sealed   []format.SealedFile // also those in whose place files of bodies come
+	chapters []format.Chapter    // the first ones, unsealed, likewise
+	bodies   []*bodyFile         // that come, by address
+	bytes    int64               // of the chapters
+	removed  event.LSN           // from which on the log has no gaps then
+	before   format.Run          // under way where the first chapter begins then
+	gap      bool                // nothing stands right in front of the first chapter then, and chapters go
+	listed   bool                // the manifest says so
+}
+
+func (r *removal) has(s *segment) bool {
+	if k, ok := s.kind.(*sealedKind); ok {
+		return r.hasSealed(k.named)
+	}
+	return slices.ContainsFunc(r.chapters, func(c format.Chapter) bool { return c.ID == s.chapter })
+}
+
+func (r *removal) hasSealed(s format.SealedFile) bool {
+	return slices.ContainsFunc(r.sealed, func(g format.SealedFile) bool { return g.Chapter == s.Chapter })
+}
+
+// left is the sealed files that there are then.
+func (r *removal) left(now []format.SealedFile) []format.SealedFile {
+	list := slices.DeleteFunc(slices.Clone(now), r.hasSealed)
+	for _, b := range r.bodies {
+		list = append(list, b.is.named)
+	}
+	slices.SortFunc(list, func(a, b format.SealedFile) int { return cmp.Compare(a.First, b.First) })
+	return list
+}
+
+// unwanted returns what may go. A chapter in front of which another one stays is left, too: the manifest says only of the first one which run it goes on with. For the same
+// reason the newest sealed file stays if no chapter goes and it stands in front of them without a gap.
+func (v *basing) unwanted(needed func(first, end event.LSN) (bool, []KeptBody)) (r removal, err error) {
+	p := v.p
+	p.listing.Lock()
+	m := p.manifest
+	p.listing.Unlock()
+	r.before, r.removed = p.sealing.tip, m.Removed
+	stays := func(first, end event.LSN) (bool, []KeptBody) {
+		if end > m.Base.LSN || first == end {
+			return end > m.Base.LSN, nil
+		}
+		all, bodies := needed(first, end)
+		if mutant.On(mutant.CutBodies) {
+			return false, nil
+		}
+		return all, bodies
+	}
+	for i := 0; i+1 < len(m.Chapters); i++ {
+		c, next, before := m.Chapters[i], m.Chapters[i+1], r.before
+		all, rows := stays(c.First, next.First)
+		if all || len(rows) > 0 && !small(bytesOf(rows), len(rows), int64(next.First-c.First)) {
+			break
+		}
+		if err := v.passes(&r.before, c, next.First); err != nil {
+			return r, err
+		}
+		if len(rows) > 0 {
+			r.bodies = append(r.bodies, bodiesOfChapter(p, c, next, before, r.before, rows))
+		}
+		r.chapters, r.removed = append(r.chapters, c), next.First
+		r.bytes += int64(next.First - c.First)
+	}
+	if r.before.Epoch == 0 { // they are empty, as all before them
+		r.chapters, r.removed = nil, m.Removed
+	}
+	v.unwantedSealed(&r, &m, stays)
+	if n := len(r.chapters); n > 0 {
+		left := r.left(m.Sealed)
+		r.gap = len(left) == 0 || left[len(left)-1].End != m.Chapters[n].First
+	}
+	return r, nil
+}
+
+// unwantedSealed adds the sealed files that may go.
+func (v *basing) unwantedSealed(r *removal, m *format.Manifest, stays func(first, end event.LSN) (bool, []KeptBody)) {
+	was := v.stored
+	v.stored = map[format.SealedFile]*sealed.Footer{}
+	for i, s := range m.Sealed {
+		all, rows := stays(s.First, s.End)
+		if all {
+			continue
+		}
+		if len(rows) > 0 {
+			foot := was[s]
+			if foot == nil {
+				foot = v.footer(s)
+			}
+			v.stored[s] = foot
+			if foot == nil || s.Revision >= maxRevision || foot.BodyBytes <= foot.ErasedBytes ||
+				!small(int64(float64(foot.Parts[sealed.Bodies].Length)*float64(bytesOf(rows))/float64(foot.BodyBytes-foot.ErasedBytes)), len(rows), s.Size) {
+				continue
+			}
+			r.bodies = append(r.bodies, bodiesOfSealed(v.p, s, foot, rows))
+			r.removed = max(r.removed, s.End)
+			r.sealed = append(r.sealed, s)
+			continue
+		}
+		switch last := i == len(m.Sealed)-1; {
+		case last && m.Before.Epoch == 0 && len(r.chapters) == 0:
+			continue
+		case last:
+			r.removed = max(r.removed, m.Chapters[0].First)
+		default:
+			r.removed = max(r.removed, m.Sealed[i+1].First)
+		}
+		r.sealed = append(r.sealed, s)
+	}
+}
+
+// footer is that of a sealed file; nil: it cannot be read, and what it says is not known.
+func (v *basing) footer(s format.SealedFile) *sealed.Footer {
+	k := sealedKind{partition: v.p.id, tag: v.p.store.tag, named: s}
+	file, f, err := k.file(opens(v.p.store.opts.FS, v.p.dir))
+	if err != nil {
+		return nil
+	}
+	_ = file.Close() // it was only read
+	return &f.Footer
+}
+
+// passes goes on behind a chapter with the run that is under way: an epoch starts in a chapter's first frame only.
+func (v *basing) passes(at *format.Run, c format.Chapter, end event.LSN) error {
+	if c.First == end {
+		return nil
+	}
+	p := v.p
+	s, e := p.locate(c.First)
+	if s == nil || s.base != c.First {
+		return fmt.Errorf("%w: chapter %d has no segment", ErrInternal, c.ID)
+	}
+	f, err := p.files.get(p.store.opts.FS, p.dir, s)
+	if err != nil {
+		return err
+	}
+	defer p.files.done(f)
+	buf := readWindows.Get().(*[readWindow]byte)
+	defer readWindows.Put(buf)
+	r := frameReader{p: p, win: format.Window{Buf: buf[:]}}
+	r.win.Reset(f, int64(e-s.base))
+	h, err := r.header(s, c.First)
+	if err != nil {
+		return err
+	}
+	if at.Epoch = h.Epoch; h.Kind != EpochStart {
+		return nil
+	}
+	if h.Records > format.MaxBoot {
+		return fmt.Errorf("%w: frame %d: boot id of %d bytes", ErrInternal, h.LSN, h.Records)
+	}
+	boot, err := r.win.Bytes(h.RecordsAt(), int(h.Records))
+	at.Boot = string(boot)
+	return err
+}
+
+// drop removes files, once a manifest without them is durable, and the checkpoints from before the base.
+func (v *basing) drop(r *removal) (freed int64, err error) {
+	p := v.p
+	if mutant.On(mutant.CutTooSoon) {
+		if _, err := v.remove(r); err != nil {
+			return 0, err
+		}
+	}
+	err = p.sealing.relist(func(m *format.Manifest) {
+		m.Sealed, m.Removed = r.left(m.Sealed), r.removed
+		if n := len(r.chapters); n > 0 {
+			m.Before, m.Chapters = format.Run{}, slices.Clone(m.Chapters[n:])
+			if r.gap {
+				m.Before = r.before
+			}
+		}
+	})
+	if err != nil {
+		return 0, err
+	}
+	r.listed = true
+	p.sealing.tip = r.before
+	p.mu.Lock()
+	var old []*segment
+	p.segments = slices.DeleteFunc(slices.Clone(p.segments), func(s *segment) bool {
+		gone := r.has(s)
+		if gone {
+			old = append(old, s)
+		}
+		return gone
+	})
+	for _, b := range r.bodies {
+		p.segments = append(p.segments, b.segment())
+	}
+	slices.SortStableFunc(p.segments, func(a, b *segment) int { return cmp.Compare(a.base, b.base) })
+	p.first = r.removed
+	base := p.base.LSN
+	p.ckpts = slices.DeleteFunc(slices.Clone(p.ckpts), func(c format.Checkpoint) bool { return c.LSN < base })
+	keep := p.ckpts
+	p.mu.Unlock()
+	p.files.drop(old)
+	for _, b := range r.bodies {
+		freed -= b.is.named.Size
+		p.store.opts.Logger.Info("few bodies are kept of a file", "partition", p.id, "chapter", b.is.named.Chapter, "file", b.is.path(), "bytes", b.is.named.Size, "bodies", len(b.rows))
+	}
+	gone, err := v.remove(r)
+	if freed += gone; err != nil {
+		return freed, err
+	}
+	p.saving.Lock()
+	defer p.saving.Unlock()
+	return freed, p.pruneCheckpoints(keep)
+}
+
+// remove removes the files themselves.
+func (v *basing) remove(r *removal) (freed int64, err error) {
+	p := v.p
+	for _, s := range r.sealed {
+		if err := p.remove(filepath.Join("sealed", format.SealedName(s.Chapter, s.Revision))); err != nil {
+			return freed, err
+		}
+		freed += s.Size
+	}
+	if len(r.sealed) > 0 {
+		if err := p.store.fs.SyncDir(filepath.Join(p.dir, "sealed")); err != nil {
+			return freed, err
+		}
+	}
+	for _, c := range r.chapters {
+		if err := p.sealing.removeChapter(filepath.Join("wal", format.ChapterName(c.ID))); err != nil {
+			return freed, err
+		}
+	}
+	return freed + r.bytes, nil
+}
