@@ -50,6 +50,9 @@ func (v *keptBodies) file(s *log.Summary) (bytes int64) {
 
 func (v *keptBodies) body(b *log.Body) bool {
 	p := v.plan(event.LSN(b.Position))
+	if p != nil && b.Event == nil { // of a file of bodies, which are there for states alone
+		return v.undo.some()
+	}
 	return p == nil || !slices.Contains(p.entities, b.Event.Common().Slice.Entity) || v.undo.wants(b, v.topic)
 }
 

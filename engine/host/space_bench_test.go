@@ -55,6 +55,9 @@ type roomy struct {
 	queues  []engine.Target
 	waits   atomic.Int64 // bytes of messages that wait
 	bodies  [][]byte
+	// staying, unless nil, is a queue in each partition to which a message is sent for each stayBytes that pass: it waits for ever.
+	staying   []engine.Target
+	stayBytes int64
 }
 
 func openRoomy(tb testing.TB, partitions int, sealAfter time.Duration, policy event.HistoryPolicy) *roomy {
@@ -79,20 +82,26 @@ func (r *roomy) open(partitions int, sealAfter time.Duration, policy event.Histo
 	if err != nil {
 		r.tb.Fatal(err)
 	}
-	r.broker, r.queues = &broker{n, store}, nil
+	r.broker, r.queues = &broker{n, store}, r.inEach(n, "queue", partitions)
+}
+
+// inEach makes queues until there is one in each partition, and returns those in the order in which they came to be.
+func (r *roomy) inEach(n *Namespace, name string, partitions int) (list []engine.Target) {
+	r.tb.Helper()
 	on := map[engine.PartitionID]bool{}
-	for i := 0; len(on) < partitions; i++ { // one in each partition
+	for i := 0; len(on) < partitions; i++ {
 		p := testQueue()
 		p.MaxSizeMegabytes = 80 << 10
-		e, err := n.PutEntity(context.Background(), engine.PutEntity{Path: fmt.Sprintf("queue-%d", i), Kind: event.Queue, Properties: p})
+		e, err := n.PutEntity(context.Background(), engine.PutEntity{Path: fmt.Sprintf("%s-%d", name, i), Kind: event.Queue, Properties: p})
 		if err != nil {
 			r.tb.Fatal(err)
 		}
 		if q := (engine.Target{Entity: e}); !on[q.Host(0)] {
 			on[q.Host(0)] = true
-			r.queues = append(r.queues, q)
+			list = append(list, q)
 		}
 	}
+	return list
 }
 
 func (r *roomy) end() {
@@ -146,11 +155,16 @@ func (r *roomy) pass(over func(bytes int64) bool) (messages int64) {
 				rng, in := rand.New(rand.NewPCG(uint64(i), uint64(j))), newInbox()
 				to, limit := &engine.Receiver{Entity: q.Entity, Slice: q.Slice(0), Sink: in, Tag: 1}, uint32(0)
 				r.Submit(q.Host(0), []engine.Request{{Command: &engine.Attach{Receiver: to}}})
+				passed := int64(0)
 				for !over(bytes.Load()) {
 					r.send(q, in, 100, rng)
 					r.settle(q, to, &limit, in, 100)
 					bytes.Add(100 * 1100)
 					count.Add(100)
+					if passed += 100 * 1100; r.staying != nil && passed > r.stayBytes/4 { // there are four of us in a partition
+						passed = 0
+						r.stay(q, in, rng)
+					}
 				}
 				r.Submit(q.Host(0), []engine.Request{{Command: &engine.Detach{Receiver: to}, Sink: in}})
 				in.wait(1)
@@ -159,6 +173,15 @@ func (r *roomy) pass(over func(bytes int64) bool) (messages int64) {
 	}
 	wg.Wait()
 	return count.Load()
+}
+
+// stay sends a message to the partition of a queue that waits for ever.
+func (r *roomy) stay(beside engine.Target, in *inbox, rng *rand.Rand) {
+	for _, q := range r.staying {
+		if q.Host(0) == beside.Host(0) {
+			r.send(q, in, 1, rng)
+		}
+	}
 }
 
 // takes is how much of the disk the directory takes.
@@ -210,9 +233,17 @@ func (r *roomy) watch() (end func() (most int64, of float64)) {
 }
 
 // BenchmarkSpaceSteady: messages are sent and completed at full rate, and nothing of them is kept. What the disk takes is sampled each second.
-func BenchmarkSpaceSteady(b *testing.B) {
+func BenchmarkSpaceSteady(b *testing.B) { spaceSteady(b, false) }
+
+// BenchmarkSpaceStaying is BenchmarkSpaceSteady where of each 16 MiB one message stays, so several of each chapter.
+func BenchmarkSpaceStaying(b *testing.B) { spaceSteady(b, true) }
+
+func spaceSteady(b *testing.B, stays bool) {
 	for range b.N {
 		r := openRoomy(b, 4, 10*time.Minute, keepNothing)
+		if stays {
+			r.staying, r.stayBytes = r.inEach(r.Namespace, "staying", 4), 16<<20
+		}
 		from, before, began := r.logged(), r.written.Load(), time.Now()
 		end := r.watch()
 		n := r.pass(func(int64) bool { return time.Since(began) > *spaceFor })

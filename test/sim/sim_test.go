@@ -139,7 +139,7 @@ func checkCoverage(t *testing.T, stats *Stats) {
 		"moves": stats.Moves, "partitions refused": stats.PartitionsRefused, "partitions that come back": stats.Revived, "fences": stats.Fenced, "fences in order": stats.FencedInOrder, "restarts in vain": stats.RestartsInVain, "requests to a refused partition": stats.Busy, "offers turned away": stats.TurnedAway, "commits over two entities": stats.CrossCommits,
 		"changes of faults": stats.Faults, "disks that hang": stats.Hangs, "requests turned away for a fault": stats.AwayByFault, "requests refused for a fault": stats.BusyByFault, "memory that was not there": stats.MemoryRefused,
 		"sealed chapters": stats.Sealed, "crashes while sealing": stats.DiedSealing,
-		"bases": stats.Bases, "cuts of history": stats.FilesCut, "files without bodies": stats.FilesRevised, "crashes while history was given back": stats.DiedInSpace, "thorough looks": stats.Tidied, "events of cuts": stats.CutsTold, "hurries": stats.Hurries,
+		"bases": stats.Bases, "cuts of history": stats.FilesCut, "files without bodies": stats.FilesRevised, "files of bodies": stats.FilesOfBodies, "crashes while history was given back": stats.DiedInSpace, "thorough looks": stats.Tidied, "events of cuts": stats.CutsTold, "hurries": stats.Hurries,
 		"rollbacks": stats.Aborts[event.AbortRolledBack], "transactions out of time": stats.Aborts[event.AbortTimedOut],
 		"transactions lost with their clients": stats.Aborts[event.AbortLost], "commits that failed": stats.Aborts[event.AbortFailed],
 		"reasons cut short": stats.ReasonsCut, "headers too large": stats.HeadersTooLarge, "copies": stats.Copies, "refusals": stats.Refusals} {

@@ -239,6 +239,7 @@ func (w *world) cut(ctx context.Context, l log.Partition, upTo event.LSN, forced
 	}
 	w.spaces.forRoom = w.spaces.forRoom || forced && w.spaces.need
 	was, _ := p.plog.(log.Bases).Base()
+	files := p.plog.Segments()
 	freed, err = replay.Cut(ctx, l, upTo, forced || w.o.eager)
 	w.spaces.unsaid = w.spaces.unsaid || forced && freed > 0
 	if is, _ := p.plog.(log.Bases).Base(); is.LSN != was.LSN {
@@ -246,6 +247,7 @@ func (w *world) cut(ctx context.Context, l log.Partition, upTo event.LSN, forced
 		w.note("base", int64(p.id), int64(is.LSN))
 	}
 	if freed > 0 {
+		w.countOfBodies(p, files)
 		w.stats.FilesCut++
 		w.note("cut", int64(p.id), freed)
 	}
@@ -254,6 +256,19 @@ func (w *world) cut(ctx context.Context, l log.Partition, upTo event.LSN, forced
 	}
 	w.gaveBack(p, "cut", err)
 	return freed, err
+}
+
+// countOfBodies counts the files of bodies that a partition has, and had not before: the others are of the first version.
+func (w *world) countOfBodies(p *part, before []log.SegmentInfo) {
+	for _, s := range p.plog.Segments() {
+		if s.Sealed == 0 || slices.ContainsFunc(before, func(b log.SegmentInfo) bool { return b.File == s.File }) {
+			continue
+		}
+		if is, err := w.disk.ReadFile(filepath.Join(root, s.File)); err == nil && len(is) > 5 && is[4] == 2 {
+			w.stats.FilesOfBodies++
+			w.note("file of bodies", int64(p.id), int64(s.First))
+		}
+	}
 }
 
 // gaveBack checks that a step ends with an error only for a reason.
@@ -306,6 +321,9 @@ func (w *world) policyOf(id event.EntityID) event.HistoryPolicy {
 func (w *world) dropBodies(ctx context.Context, h *host.History, p *part) {
 	now := event.Time(w.newest)
 	files, _, err := h.DropBodies(ctx, engine.PartitionID(p.id), func(b *log.Body) bool {
+		if b.Event == nil { // of a file of bodies: history keeps none of them
+			return false
+		}
 		said := w.policyOf(b.Event.Common().Slice.Entity)
 		return !said.Bodies.Over(b.At, now) || !said.Undo.Over(b.At, now)
 	})

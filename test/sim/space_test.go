@@ -39,8 +39,8 @@ func TestSpacePowerCuts(t *testing.T) {
 			t.Fatalf("%v\n%v", res.Violation, all)
 		}
 	}
-	t.Logf("%d power cuts, and %d while sealing, in %d seeds; bases %d, cuts %d, files without bodies %d", all.PowerCutsInSpace, all.PowerCutsSealing, seed-1, all.Bases, all.FilesCut, all.FilesRevised)
-	if all.Bases < want/10 || all.FilesCut < want/10 || all.FilesRevised < want/100 {
+	t.Logf("%d power cuts, and %d while sealing, in %d seeds; bases %d, cuts %d, files without bodies %d, of bodies %d", all.PowerCutsInSpace, all.PowerCutsSealing, seed-1, all.Bases, all.FilesCut, all.FilesRevised, all.FilesOfBodies)
+	if all.Bases < want/10 || all.FilesCut < want/10 || all.FilesRevised < want/100 || all.FilesOfBodies < want/100 {
 		t.Errorf("too little was given back meanwhile")
 	}
 }
@@ -102,9 +102,9 @@ func TestSpaceChangesNothing(t *testing.T) {
 			}
 		}
 	}
-	text := fmt.Sprintf("%d sealed, %d bases, %d cuts, %d files without bodies, %d starts", all.Sealed, all.Bases, all.FilesCut, all.FilesRevised, all.Recoveries)
+	text := fmt.Sprintf("%d sealed, %d bases, %d cuts, %d files without bodies, %d of bodies, %d starts", all.Sealed, all.Bases, all.FilesCut, all.FilesRevised, all.FilesOfBodies, all.Recoveries)
 	t.Log(text)
-	if all.Sealed == 0 || all.Bases == 0 || all.FilesCut == 0 || all.FilesRevised == 0 {
+	if all.Sealed == 0 || all.Bases == 0 || all.FilesCut == 0 || all.FilesRevised == 0 || all.FilesOfBodies == 0 {
 		t.Errorf("it was not tried: %s", text)
 	}
 }

@@ -41,6 +41,7 @@ type Stats struct {
 	DiedInSync                            int64 // crashes while a sync went on
 	Sealed, DiedSealing, PowerCutsSealing int64 // chapters; crashes while one was being sealed; of those with a loss of power
 	Bases, FilesCut, FilesRevised         int64 // bases that were made, cuts that removed files, files that were written again without bodies
+	FilesOfBodies                         int64 // files and chapters of which a cut left some bodies
 	DiedInSpace, PowerCutsInSpace         int64 // crashes while history was given back; of those with a loss of power
 	Hurries, CutsTold                     int64 // times that a partition was told to hurry; events of cuts before their time
 	LateReads, Tidied                     int64 // bodies that were gone when a client read them; thorough looks
