@@ -395,6 +395,9 @@ func FuzzEnds(f *testing.F) {
 	p, _ := chapter(rand.New(rand.NewPCG(1, 16))).seal(f, 1<<20, nil)
 	f.Add(p[:HeaderSize], int64(0))
 	f.Add(p[len(p)-FooterSize:], int64(len(p)))
+	p, _, _, _ = bodiesFile(f, rand.New(rand.NewPCG(1, 71)), 5)
+	f.Add(p[:HeaderSize], int64(0))
+	f.Add(p[len(p)-FooterSize:], int64(len(p)))
 	f.Fuzz(func(t *testing.T, p []byte, size int64) {
 		for _, n := range []int{HeaderSize, FooterSize} { // checksums are no obstacle
 			if len(p) >= n {

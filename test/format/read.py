@@ -21,7 +21,7 @@ import sealed
 from records import Unknown, crc, events, uvarint
 
 KNOWN_FORMATS = (1, 2)
-KNOWN_CAPABILITIES = ("backups", "base", "cuts", "erasures", "fences", "moves", "partitioned", "policies", "sealed", "slice", "transactions", "unsealed")
+KNOWN_CAPABILITIES = ("backups", "base", "bodies", "cuts", "erasures", "fences", "moves", "partitioned", "policies", "sealed", "slice", "transactions", "unsealed")
 EVENTS, EPOCH_START, SKIP = 1, 2, 3
 
 
@@ -206,7 +206,7 @@ class Partition:
             if named.end > removed:
                 yield from self.read_sealed(named, manifest, named.first <= removed)
             else:  # it is kept for bodies alone, and may have gaps around it
-                self.sealed_bytes(named)
+                self.sealed_bytes(named, True)
                 self.lsn, self.chain, self.epoch = named.end, named.last, named.epoch
         if run:  # chapters in front of the first one were removed as they were
             self.lsn, self.chain = chapters[0][2], chapters[0][1]
@@ -236,11 +236,11 @@ class Partition:
         if lsn > 8:
             self.wanted.append((lsn, chain, "base"))
 
-    def sealed_bytes(self, named):
-        """The bytes of a sealed file, which of them are kept, and the epoch before it."""
+    def sealed_bytes(self, named, may_be_bodies=False):
+        """The bytes of a sealed file, which of them are kept, and the epoch before it. One that is there for bodies alone may have nothing else."""
         self.file, self.offset = os.path.join(self.directory, "sealed", named.name()), 0
         try:
-            return sealed.chapter(content(self.file), self.number, self.tag, named)
+            return sealed.chapter(content(self.file), self.number, self.tag, named, may_be_bodies)
         except sealed.Wrong as e:
             raise Damage(e, self.file, e.offset) from None
 

@@ -43,7 +43,7 @@ class Named:
         return f"{self.chapter:010d}-{self.revision:04d}.lbs"
 
 
-def chapter(data, partition, tag, named):
+def chapter(data, partition, tag, named, may_be_bodies=False):
     """The bytes of the chapter, and as many bytes more, which are 1 where its bytes are kept and 0 where a body is not, and the epoch before it."""
     if zstandard is None:
         raise Unknown("a sealed file, and Python has no module zstandard")
@@ -51,8 +51,9 @@ def chapter(data, partition, tag, named):
     head, foot = data[:HEADER], data[-FOOTER:]
     check(head[:4] == b"LBSL" and crc(head[:60]) == struct.unpack("<I", head[60:])[0], "no header, or its checksum is wrong")
     version, of, namespace, number, first, end, chain, revision = struct.unpack_from("<HH4sIQQII", head, 4)
-    if version != 1:
+    if version not in (1, 2):
         raise Unknown(f"sealed file version {version}")
+    check(version == 1 or may_be_bodies, "it has bodies alone, and the log goes through it")
     check(not any(head[40:60]), "the header's zeroes are none")
     want = (named.chapter, named.first, named.end, named.chain, named.revision)
     check((of, namespace) == (partition, tag) and (number, first, end, chain, revision) == want, "of another place than the manifest says")
@@ -61,6 +62,7 @@ def chapter(data, partition, tag, named):
     check(foot[:4] == b"LBSF" and crc(foot[:-4]) == struct.unpack("<I", foot[-4:])[0], "no footer, or its checksum is wrong", at)
     fields = struct.unpack_from("<QQIIQQQQQQIIQQQQQQQQ", foot, 8)
     check(fields[:4] == (first, end, chain, named.last) and fields[5] == named.epoch and fields[10:12] == (number, revision), "header and footer do not agree", at)
+    check(struct.unpack_from("<H", foot, 4)[0] == version, "header and footer are of two versions", at)
     erased, contents_size = fields[17], fields[19]
     parts, where = [], HEADER
     for i in range(6):
@@ -74,6 +76,11 @@ def chapter(data, partition, tag, named):
     raw, kept = bytearray(end - first), bytearray(end - first)
     blocks = place(parts, RECORDS, RECORD_INDEX, 56, first, end, raw, kept)
     place(parts, BODIES, BODY_INDEX, 32, first, end, raw, kept)
+    if version == 2:
+        check_bodies(*parts[IDS], first, raw, kept, fields[16], at)
+        check(blocks == 0 and not parts[RECORDS][1] and fields[6] == end and not any(fields[7:10] + fields[12:16] + fields[17:19]), "it has bodies alone, and says more", at)
+        check(len(unpacked(parts[CONTENTS][1], contents_size, parts[CONTENTS][0])) == contents_size <= MAX_CONTENTS, "contents", parts[CONTENTS][0])
+        return bytes(raw), bytes(kept), fields[4]
     check(kept.count(0) == erased, "another number of bytes is kept than the footer says", at)
     check_ids(*parts[IDS], blocks)
     check_pages(parts[IDS][1], *parts[CONTENTS])
@@ -169,6 +176,19 @@ def spread(data, address, first, end, raw, kept, offset):
         address, at = address + length, at + length
     check(at == len(data), "a block is longer than its stretches", offset)
     return address
+
+
+def check_bodies(offset, rows, first, raw, kept, size, footer):
+    """The rows of a file of bodies: each is of bytes that are there, with this checksum, and all that is there is of one of them."""
+    check(len(rows) % 32 == 0, "half a row of a body", offset)
+    after, total = first, 0
+    for i in range(0, len(rows), 32):
+        position, length, checksum, _, _, zeroes, _ = struct.unpack_from("<QIIIB3sQ", rows, i)
+        at = position - first
+        check(position >= after and length and at + length <= len(raw) and not any(zeroes) and all(kept[at:at + length]), "the row of a body does not fit", offset + i)
+        check(crc(raw[at:at + length]) == checksum, "the checksum of a body is wrong", offset + i)
+        after, total = position + length, total + length
+    check(kept.count(1) == total == size, "another number of bytes is kept than the footer says, or than rows do", footer)
 
 
 def check_ids(offset, ids, blocks):

@@ -137,7 +137,7 @@ func TestBase(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.(log.Compactor).DropBodies(t.Context(), p.Segments()[0].File, func(b *log.Body) bool { return b.Event.(*event.MessageEnqueued).Sequence == 3 }, 1)
+		p.(log.Compactor).DropBodies(t.Context(), p.Segments()[0].File, func(b *log.Body) bool { return b.Message.Sequence == 3 }, 1) // it is a file of bodies by now
 	})
 	if rest := agree(t, dir); len(rest) == 0 || len(rest) >= len(whole) || strings.Join(rest, "") != strings.Join(whole[len(whole)-len(rest):], "") {
 		t.Errorf("%d of %d events are left, or others", len(rest), len(whole))
@@ -160,4 +160,85 @@ func TestBase(t *testing.T) {
 			t.Errorf("byte %d of the base: exit code %d: %s", at, code, errs)
 		}
 	}
+}
+
+// TestFileOfBodies: of a log that begins with a base, with files in front of it of which a few bodies are left, both readers say the same, and find damage to those.
+func TestFileOfBodies(t *testing.T) {
+	t.Parallel()
+	needsZstd(t)
+	dir := t.TempDir()
+	d := logdir.Open(t, dir, log.Options{Partitions: 1, SegmentBytes: 20 << 10, ChapterBytes: 40 << 10})
+	_, w := d.Lead(0)
+	env := event.Envelope{Slice: event.Slice{Entity: 4}, Origin: 1}
+	at := event.Time(1_900_000_000_000)
+	d.Append(w, at, &event.OriginDefined{ID: 1, Origin: event.Origin{Connection: 1, Principal: "RootManage"}},
+		&event.EntityCreated{Envelope: env, EntityKind: event.Queue, Path: "orders", HashVersion: 1, Hosts: []byte{0}})
+	r := rand.New(rand.NewPCG(71, 71))
+	var left []event.Blob
+	for n := range event.SequenceNumber(120) {
+		body := make([]byte, 1000)
+		for i := range body {
+			body[i] = byte(r.Uint32())
+		}
+		m := &event.MessageEnqueued{Envelope: env, Sequence: n + 1, MessageID: []byte("m"), EnqueuedAt: at, Body: event.Blob{Data: body}}
+		d.Append(w, at, m)
+		if n%30 < 2 {
+			left = append(left, m.Body)
+			continue
+		}
+		d.Append(w, at, &event.MessageReceivedAndDeleted{Envelope: env, Sequence: n + 1})
+	}
+	d.Close()
+	d = logdir.Open(t, dir, log.Options{Manual: true, SealAfter: -1})
+	p, _ := d.Lead(0)
+	if more, err := p.(log.Sealer).Seal(t.Context()); err != nil || !more { // of one chapter; others go as they are
+		t.Fatalf("%v, %v", more, err)
+	}
+	s := replay.Begin(p)
+	if err := s.Run(t.Context(), replay.Watch{}); err != nil {
+		t.Fatal(err)
+	}
+	_, end := p.Bounds()
+	err := p.SaveCheckpoint(end, func(w io.Writer) error { _, err := w.Write(s.Index.Encode(nil)); return err })
+	if err == nil {
+		_, err = replay.Cut(t.Context(), p, end, true)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range left {
+		if got, err := p.ReadBlob(b, nil); err != nil || !b.Matches(got) {
+			t.Errorf("the body at %d: %v", b.Position, err)
+		}
+	}
+	d.Close()
+	agree(t, dir)
+	files, err := filepath.Glob(filepath.Join(dir, "partitions", "*", "sealed", "*.lbs"))
+	if err != nil || len(files) < 2 {
+		t.Fatalf("%v, %v", files, err)
+	}
+	for _, name := range files {
+		whole, err := os.ReadFile(name)
+		if err != nil || whole[4] != 2 {
+			t.Fatalf("%s is no file of bodies; %v", name, err)
+		}
+		for range 20 {
+			changed := append([]byte(nil), whole...)
+			changed[r.IntN(len(changed))] ^= byte(1 + r.IntN(255))
+			if err := os.WriteFile(name, changed, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			report, err := tools.Verify(io.Discard, dir, tools.VerifyOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, errs, code := read(t, dir); code != 1 || !strings.Contains(errs, name+": offset ") || report.Places == 0 {
+				t.Errorf("%s: %d damaged places to verify; exit code %d: %s", filepath.Base(name), report.Places, code, errs)
+			}
+		}
+		if err := os.WriteFile(name, whole, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	agree(t, dir)
 }
