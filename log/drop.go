@@ -223,7 +223,11 @@ func (r *revision) plan(ctx context.Context) error {
 	stored := foot.Parts[sealed.Bodies].Length
 	kept = uint64(float64(stored) * float64(r.sum.kept) / float64(max(1, r.sum.dropped+r.sum.kept)))
 	freed := stored - int64(kept)
-	if r.alone {
+	switch {
+	case foot.Alone:
+		rows := foot.Parts[sealed.IDs].Length/keptRow - int64(len(r.rows))
+		freed += rows * keptRow
+	case r.alone:
 		r.erased = 0
 		freed = r.was.named.Size - int64(kept) - int64(len(r.rows))*keptRow - keptOverhead
 	}
