@@ -28,7 +28,9 @@ func TestPlantedBugs(t *testing.T) {
 		mutant.ScrubBlind:       "TestScrubFindsEveryPart",
 		mutant.ScrubForgets:     "TestScrubGoesOn",
 		mutant.NotReadBack:      "TestSealedIsReadBack",
-		mutant.BlockUnchecked:   "TestBlocksAreChecked",
-		mutant.IndexForgets:     "TestF1F2F14CrashAtEveryCall$/^sealing",
+
+		mutant.BodiesNotReadBack: "TestFileOfBodiesIsReadBack",
+		mutant.BlockUnchecked:    "TestBlocksAreChecked",
+		mutant.IndexForgets:      "TestF1F2F14CrashAtEveryCall$/^sealing",
 	})
 }

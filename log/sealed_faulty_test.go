@@ -3,6 +3,7 @@ package log_test
 import (
 	"bytes"
 	"errors"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -69,7 +70,7 @@ func twoChapters(t *testing.T, dir string, at int64) (log.Partition, *event.Mess
 		if run == 1 {
 			return p, m, body, func() error { return errors.Join(w.Close(), s.Close()) }
 		}
-		w.Batch().AppendRecord(1, []event.Event{m}, log.Durable)
+		w.Batch().AppendRecord(1, []event.Event{m, &event.MessageEnqueued{Sequence: 2, Body: event.Blob{Data: make([]byte, 12_000)}}}, log.Durable)
 		w.Append(w.Batch())
 		for w.(log.ManualWriter).Work() {
 		}
@@ -108,6 +109,52 @@ func TestSealedIsReadBack(t *testing.T) {
 			return
 		}
 		tried++
+	}
+}
+
+// So is a file of bodies: wherever a wrong byte is stored in one, the chapter stays, and what is behind it.
+func TestFileOfBodiesIsReadBack(t *testing.T) {
+	t.Parallel()
+	for at := int64(0); ; at += 53 {
+		dir := t.TempDir()
+		p, m, body, end := twoChapters(t, dir, at)
+		list := p.Segments()
+		first, upTo := list[0], list[len(list)-1].First
+		base := log.BaseInfo{LSN: upTo, Encoding: 1}
+		err := p.(log.Bases).SaveBase(t.Context(), base, func(w io.Writer) error { _, err := w.Write([]byte("base")); return err }, func(io.Reader) error { return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		freed, err := p.(log.Bases).DropFiles(t.Context(), func(from, _ event.LSN) (bool, []log.KeptBody) {
+			if from != first.First {
+				return true, nil
+			}
+			return false, []log.KeptBody{{Position: m.Body.Position, Size: m.Body.Size, Sum: m.Body.Sum, Number: 1}}
+		})
+		now := p.Segments()[0]
+		info, statErr := os.Stat(filepath.Join(dir, now.File))
+		if err == nil && (freed <= 0 || statErr != nil || info.Size() > at || at < 3000) {
+			t.Fatalf("the %d. byte is wrong, and the log begins with %s; %v", at, now.File, statErr)
+		}
+		if err != nil && now.File != first.File {
+			t.Fatalf("the %d. byte is wrong: the log begins with %s, %v", at, now.File, err)
+		}
+		if got, err := p.ReadBlob(m.Body, nil); err != nil || !bytes.Equal(got, body) {
+			t.Fatalf("the %d. byte is wrong: the body is %.20q, %v", at, got, err)
+		}
+		for over := false; !over; {
+			var damage []log.Damage
+			var err error
+			if damage, over, err = p.(log.Scrubber).Scrub(t.Context(), nil); len(damage) > 0 && damage[0].File != first.File && damage[0].LSN != upTo || err != nil {
+				t.Fatalf("scrubbing finds %v, %v", damage, err)
+			}
+		}
+		if err := end(); err != nil {
+			t.Fatal(err)
+		}
+		if err == nil { // the file ends before the place
+			return
+		}
 	}
 }
 
