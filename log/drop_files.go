@@ -182,6 +182,9 @@ func (r *removal) left(now []format.SealedFile) []format.SealedFile {
 	return list
 }
 
+// maxBodyFiles is with how many sealed files no chapter becomes a file of bodies any more: each has a row in the manifest, which every cut writes, and is opened by every start.
+const maxBodyFiles = 1 << 15
+
 // unwanted returns what may go. A chapter in front of which another one stays is left, too: the manifest says only of the first one which run it goes on with. For the same
 // reason the newest sealed file stays if no chapter goes and it stands in front of them without a gap.
 func (v *basing) unwanted(needed func(first, end event.LSN) (bool, []KeptBody)) (r removal, err error) {
@@ -203,7 +206,7 @@ func (v *basing) unwanted(needed func(first, end event.LSN) (bool, []KeptBody)) 
 	for i := 0; i+1 < len(m.Chapters); i++ {
 		c, next, before := m.Chapters[i], m.Chapters[i+1], r.before
 		all, rows := stays(c.First, next.First)
-		if all || len(rows) > 0 && !small(bytesOf(rows), len(rows), int64(next.First-c.First)) {
+		if all || len(rows) > 0 && len(m.Sealed)+len(r.bodies) >= maxBodyFiles || len(rows) > 0 && !small(bytesOf(rows), len(rows), int64(next.First-c.First)) {
 			break
 		}
 		if err := v.passes(&r.before, c, next.First); err != nil {

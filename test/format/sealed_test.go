@@ -125,18 +125,7 @@ func TestBase(t *testing.T) {
 	d.Close()
 	whole := agree(t, dir)
 	seal(t, dir, func(p log.Partition) {
-		s := replay.Begin(p)
-		if err := s.Run(t.Context(), replay.Watch{}); err != nil {
-			t.Fatal(err)
-		}
-		_, end := p.Bounds()
-		err := p.SaveCheckpoint(end, func(w io.Writer) error { _, err := w.Write(s.Index.Encode(nil)); return err })
-		if err == nil {
-			_, err = replay.Cut(t.Context(), p, end, true)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		cutAll(t, p)
 		p.(log.Compactor).DropBodies(t.Context(), p.Segments()[0].File, func(b *log.Body) bool { return b.Message.Sequence == 3 }, 1) // it is a file of bodies by now
 	})
 	if rest := agree(t, dir); len(rest) == 0 || len(rest) >= len(whole) || strings.Join(rest, "") != strings.Join(whole[len(whole)-len(rest):], "") {
@@ -194,18 +183,7 @@ func TestFileOfBodies(t *testing.T) {
 	if more, err := p.(log.Sealer).Seal(t.Context()); err != nil || !more { // of one chapter; others go as they are
 		t.Fatalf("%v, %v", more, err)
 	}
-	s := replay.Begin(p)
-	if err := s.Run(t.Context(), replay.Watch{}); err != nil {
-		t.Fatal(err)
-	}
-	_, end := p.Bounds()
-	err := p.SaveCheckpoint(end, func(w io.Writer) error { _, err := w.Write(s.Index.Encode(nil)); return err })
-	if err == nil {
-		_, err = replay.Cut(t.Context(), p, end, true)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	cutAll(t, p)
 	for _, b := range left {
 		if got, err := p.ReadBlob(b, nil); err != nil || !b.Matches(got) {
 			t.Errorf("the body at %d: %v", b.Position, err)
@@ -241,4 +219,21 @@ func TestFileOfBodies(t *testing.T) {
 		}
 	}
 	agree(t, dir)
+}
+
+// cutAll has a base made of the end of a log, and what is in front of it cut.
+func cutAll(t *testing.T, p log.Partition) {
+	t.Helper()
+	s := replay.Begin(p)
+	if err := s.Run(t.Context(), replay.Watch{}); err != nil {
+		t.Fatal(err)
+	}
+	_, end := p.Bounds()
+	err := p.SaveCheckpoint(end, func(w io.Writer) error { _, err := w.Write(s.Index.Encode(nil)); return err })
+	if err == nil {
+		_, err = replay.Cut(t.Context(), p, end, true)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }
