@@ -190,3 +190,18 @@ func TestRemovals(t *testing.T) {
 		}
 	}
 }
+
+// TestBodiesOfNoEvent: of a file of bodies history keeps none, unless anything of the partition could be put back; of a file without a plan it keeps all.
+func TestBodiesOfNoEvent(t *testing.T) {
+	t.Parallel()
+	v := keptBodies{files: []bodyPlan{{file: pastFile{first: 8, end: 1000}, entities: []event.EntityID{1}}}, undo: &removals{}}
+	in, out := &log.Body{Blob: event.Blob{Position: 16, Size: 5}}, &log.Body{Blob: event.Blob{Position: 2000, Size: 5}}
+	if v.body(in) || !v.body(out) {
+		t.Errorf("kept: %v of the file, %v of another one", v.body(in), v.body(out))
+	}
+	v.undo.of = map[event.EntityID]*removed{}
+	v.undo.see(10, &event.MessagesBatchDeleted{Envelope: event.Envelope{Slice: event.Slice{Entity: 9}}, Sequences: []event.SequenceNumber{5}})
+	if !v.body(in) {
+		t.Error("a body goes while something could be put back")
+	}
+}
