@@ -291,7 +291,7 @@ func (t *taking) entry(text []byte) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("partition %d: an entry that came: %w", t.p.id, err)
-	case *e.Partition != t.p.id || e.LSN < t.at:
+	case e.Partition != t.p.id || e.LSN < t.at:
 		return fmt.Errorf("partition %d: an event of LSN %d came after LSN %d", t.p.id, e.LSN, t.at)
 	case e.LSN != t.at:
 		t.at, t.here = e.LSN, 0
