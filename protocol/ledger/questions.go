@@ -94,8 +94,9 @@ func (s slots) Release() { <-s }
 // answering is an answer that is sent line by line, as it is found.
 type answering struct {
 	*call
-	share *budget.Share
-	read  func(context.Context, past.Source, *answering) error
+	share  *budget.Share
+	read   func(context.Context, past.Source, *answering) error
+	fields []byte // of the line that is being told, as JSON
 
 	mu    sync.Mutex // guards what follows
 	begun bool       // the status has been sent
@@ -135,18 +136,18 @@ func (a *answering) readSafely(ctx context.Context, from past.Source) (err error
 
 // tell sends a line of an answer, with those that come shortly after it.
 func (a *answering) tell(l past.Line) error {
-	fields, err := l.Fields.AppendJSON(nil)
+	fields, err := l.Fields.AppendJSON(a.fields[:0])
 	if err != nil {
 		return err
 	}
+	a.fields = fields
 	return a.put(wire.Line{Part: l.Part.String(), Text: l.Text, Fields: fields})
 }
 
 func (a *answering) put(l wire.Line) error {
-	text := wire.AppendLine(nil, &l)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.lines.Write(text)
+	a.lines.Write(wire.AppendLine(a.lines.AvailableBuffer(), &l))
 	if a.lines.Len() >= linesKept || !a.begun {
 		a.flush()
 	}
