@@ -13,7 +13,8 @@ import (
 // While messages come and go a question works for workTime and rests restShare times as long, so it has a fifth of a core, in pieces that a send hardly
 // notices. A broker that has nothing else to do answers as fast as it can.
 const (
-	workTime  = 250 * time.Microsecond
+	workTime  = 80 * time.Microsecond
+	yieldTime = 20 * time.Microsecond
 	restShare = 4
 	// mostPaceRest bounds one rest: a frame may take long, and its reader is not to be punished for it.
 	mostPaceRest = 20 * time.Millisecond
@@ -21,12 +22,13 @@ const (
 
 // pace makes one question rest now and then while the logs of its broker grow.
 type pace struct {
-	logs  []log.Partition
-	ends  event.LSN // of all logs, added up, at the last look
-	began time.Time // of the work since the last rest
-	now   func() time.Time
-	give  func()
-	sleep func(context.Context, time.Duration)
+	logs    []log.Partition
+	ends    event.LSN // of all logs, added up, at the last look
+	began   time.Time // of the work since the last rest
+	yielded time.Time
+	now     func() time.Time
+	give    func()
+	sleep   func(context.Context, time.Duration)
 }
 
 func newPace(ctx context.Context, of past.Source) *pace {
@@ -53,11 +55,15 @@ func (p *pace) grown() bool {
 	return changed
 }
 
-// yield gives the processor to whoever waits for it. That time does not count as work.
+// yield gives the processor to whoever waits for it, once in yieldTime. That time does not count as work.
 func (p *pace) yield() {
 	before := p.now()
+	if before.Sub(p.yielded) < yieldTime {
+		return
+	}
 	p.give()
-	p.began = p.began.Add(p.now().Sub(before))
+	p.yielded = p.now()
+	p.began = p.began.Add(p.yielded.Sub(before))
 }
 
 // rest rests, if it is time.

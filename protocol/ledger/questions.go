@@ -97,6 +97,8 @@ type answering struct {
 	share  *budget.Share
 	read   func(context.Context, past.Source, *answering) error
 	fields []byte // of the line that is being told, as JSON
+	pace   *pace
+	ctx    context.Context // that the answer ends with
 
 	mu    sync.Mutex // guards what follows
 	begun bool       // the status has been sent
@@ -114,7 +116,8 @@ func (a *answering) send(c *call) {
 	a.last = time.Now()
 	over, told := make(chan struct{}), make(chan struct{})
 	go func() { defer close(told); a.keepTelling(over) }()
-	err := a.readSafely(ctx, &source{Source: c.h.Past, share: a.share, pace: newPace(ctx, c.h.Past)})
+	a.ctx, a.pace = ctx, newPace(ctx, c.h.Past)
+	err := a.readSafely(&source{Source: c.h.Past, share: a.share, pace: a.pace})
 	close(over)
 	<-told
 	if err != nil && errors.Is(err, ctx.Err()) {
@@ -124,14 +127,14 @@ func (a *answering) send(c *call) {
 }
 
 // readSafely makes an error of a panic, for a part of the answer may have been sent.
-func (a *answering) readSafely(ctx context.Context, from past.Source) (err error) {
+func (a *answering) readSafely(from past.Source) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			a.h.Logger.Error("ledger: panic", "method", a.Method, "path", a.URL.Path, "panic", p, "stack", stack())
 			err = internal()
 		}
 	}()
-	return a.read(ctx, from, a)
+	return a.read(a.ctx, from, a)
 }
 
 // tell sends a line of an answer, with those that come shortly after it.
@@ -141,6 +144,7 @@ func (a *answering) tell(l past.Line) error {
 		return err
 	}
 	a.fields = fields
+	defer a.pace.rest(a.ctx) // a frame may have many events
 	return a.put(wire.Line{Part: l.Part.String(), Text: l.Text, Fields: fields})
 }
 
