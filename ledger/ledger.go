@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/index/replay"
+	"github.com/ledgerbus/ledgerbus/ledger/address"
 	"github.com/ledgerbus/ledgerbus/ledger/print"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -93,6 +94,21 @@ type book struct {
 	names      map[event.OriginID]string // that who has given
 	begins     event.Time                // what is there of it; 0: not known, or with the first frame
 	clocks     []clockSet                // nil: not looked up yet
+	// what stamp said last
+	at            event.Time
+	lsn           event.LSN
+	atText, place string
+}
+
+// stamp is when and where the events of a record happened, as text. A record has many, and so has a millisecond.
+func (b *book) stamp(rec *replay.Record) (at, place string) {
+	if b.at != rec.At || b.atText == "" {
+		b.at, b.atText = rec.At, rec.At.String()
+	}
+	if b.lsn != rec.LSN || b.place == "" {
+		b.lsn, b.place = rec.LSN, address.At(b.ID(), rec.LSN).String()
+	}
+	return b.atText, b.place
 }
 
 // see notes who is who, if an event says so.

@@ -171,8 +171,9 @@ func (r *rows) tell(ctx context.Context, rec *replay.Record, ev event.Event) err
 	if err := r.b.learn(ctx, c.Origin); err != nil {
 		return err
 	}
+	at, _ := r.b.stamp(rec)
 	list, err := r.events.Fields(append(make(print.Object, 0, usualFields),
-		print.Named("Partition", uint64(r.b.ID())), print.Named("LSN", uint64(rec.LSN)), print.Named("Time", rec.At.String()),
+		print.Named("Partition", uint64(r.b.ID())), print.Named("LSN", uint64(rec.LSN)), print.Named("Time", at),
 		print.Named("Entity", c.Slice.String()), print.Named("Event", ev.Kind().String()),
 	), ev)
 	if err != nil {

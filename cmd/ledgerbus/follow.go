@@ -50,6 +50,9 @@ func followEvents(c *cli.Context, q *ledger.Question) error {
 	if err != nil {
 		return err
 	}
+	if err := giveWay(c); err != nil {
+		return err
+	}
 	if q.After = ledger.FromNow; q.Since != nil {
 		q.After = ledger.FromBeginning
 	}

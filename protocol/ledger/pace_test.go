@@ -23,7 +23,7 @@ func TestPace(t *testing.T) {
 	busy, idle := &growing{end: 8}, &growing{end: 8}
 	now, rested := time.Unix(0, 0), time.Duration(0)
 	waits := time.Duration(0)
-	p := &pace{give: func() { now = now.Add(waits) }, logs: []log.Partition{idle, busy}, now: func() time.Time { return now }, began: now, sleep: func(_ context.Context, d time.Duration) {
+	p := &pace{share: restShare, give: func() { now = now.Add(waits) }, logs: []log.Partition{idle, busy}, now: func() time.Time { return now }, began: now, sleep: func(_ context.Context, d time.Duration) {
 		if d > mostPaceRest {
 			t.Errorf("a rest of %v", d)
 		}
