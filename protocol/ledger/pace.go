@@ -34,6 +34,14 @@ type pace struct {
 	sleep   func(context.Context, time.Duration)
 }
 
+// shareOf is how many times as long as it works a question rests.
+func shareOf(q *past.Question) time.Duration {
+	if q.Verb == "log" || q.After != "" { // whoever asks comes back for more
+		return followRest
+	}
+	return restShare
+}
+
 func newPace(ctx context.Context, of past.Source) *pace {
 	p := &pace{share: restShare, now: time.Now, give: runtime.Gosched, sleep: sleep}
 	for _, id := range of.Partitions() {

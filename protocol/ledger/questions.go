@@ -52,9 +52,7 @@ func question(verb string) route {
 			h.Lease(c.grant.Rule+" "+c.RemoteAddr[:max(0, strings.LastIndexByte(c.RemoteAddr, ':'))], q.Partition, q.From)
 		}
 		return c.readHistory(func(ctx context.Context, from past.Source, a *answering) error {
-			if q.Verb == "log" || q.After != "" {
-				a.pace.share = followRest
-			}
+			a.pace.share = shareOf(q)
 			l := past.New(from, a.tell)
 			l.Remember(&c.h.memory)
 			return l.Put(ctx, q)

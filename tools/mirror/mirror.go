@@ -42,9 +42,11 @@ type Options struct {
 }
 
 const (
-	// batchBytes is how many bytes of entries are synced together.
-	batchBytes = 1 << 20
-	noteFile   = "mirror.json"
+	// batchBytes is how many bytes of entries are synced together. A sync may hold up those of a broker that uses the same disk.
+	batchBytes = 4 << 20
+	// saveEvery is how old the note may be while entries come.
+	saveEvery = time.Minute
+	noteFile  = "mirror.json"
 )
 
 // note is what the mirror knows besides its entries. It is not needed to go on, and may be older than the entries.
@@ -59,9 +61,10 @@ type Mirror struct {
 	o    Options
 	lock io.Closer
 	note note
-	// saved is the note as the file has it.
-	saved note
-	logs  []*partition
+	// saved is the note as the file has it, since savedAt.
+	saved   note
+	savedAt time.Time
+	logs    []*partition
 }
 
 // partition is the log of one partition.
@@ -110,6 +113,9 @@ func Open(dir string, o Options) (*Mirror, error) {
 // Close gives the directory back.
 func (m *Mirror) Close() error {
 	var errs []error
+	if !m.savedAt.IsZero() {
+		errs = append(errs, m.save())
+	}
 	for _, p := range m.logs {
 		errs = append(errs, p.log.Close())
 	}
@@ -207,8 +213,10 @@ func (m *Mirror) Round(ctx context.Context, src Source) error {
 			more, all = tail.More, t.partitions
 		}
 	}
-	if err := m.save(); err != nil {
-		return err
+	if m.o.Now().Sub(m.savedAt) >= saveEvery {
+		if err := m.save(); err != nil {
+			return err
+		}
 	}
 	return m.retain()
 }
@@ -244,7 +252,7 @@ func (m *Mirror) save() error {
 	if err := os.Rename(name+".tmp", name); err != nil {
 		return err
 	}
-	m.saved = n
+	m.saved, m.savedAt = n, m.o.Now()
 	return (disk.OS{}).SyncDir(m.dir)
 }
 
