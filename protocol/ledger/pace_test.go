@@ -67,7 +67,7 @@ func TestPace(t *testing.T) {
 // Readers that come back for more rest longest.
 func TestShareOf(t *testing.T) {
 	t.Parallel()
-	for query, want := range map[string]time.Duration{"log?partition=0&lsn=8": followRest, "events?after=now": followRest, "events?since=-1h": restShare, "why?entity=orders": restShare} {
+	for query, want := range map[string]time.Duration{"log?partition=0&lsn=8": followRest, "events?after=now": followRest, "events?since=-1h": restShare, "why?of=orders": restShare} {
 		verb, values, _ := strings.Cut(query, "?")
 		v, err := url.ParseQuery(values)
 		if err != nil {

@@ -30,7 +30,7 @@ type Tail struct {
 	More bool   // there is more already
 }
 
-// Source reads a partition of a log: its entries from an LSN on, in order, as they are to be kept.
+// Source reads a partition of a log: its entries from an LSN on, in order, as they are to be kept, each a JSON object.
 type Source func(ctx context.Context, partition int, from uint64, head func(Head) error, entry func([]byte) error) (Tail, error)
 
 // Options are the settings of a mirror. The zero value of each means its default.
@@ -295,7 +295,7 @@ func (t *taking) head(h Head) (err error) {
 const firstLSN = 8
 
 func (t *taking) entry(text []byte) error {
-	e, err := placeOf(text)
+	e, err := placeIn(text)
 	switch {
 	case err != nil:
 		return fmt.Errorf("partition %d: an entry that came: %w", t.p.id, err)

@@ -36,6 +36,11 @@ func placeOf(entry []byte) (p place, err error) {
 	if len(entry) == 0 || entry[0] != '{' || !json.Valid(entry) {
 		return p, errors.New("not a JSON object")
 	}
+	return placeIn(entry)
+}
+
+// placeIn reads an entry that is a JSON object.
+func placeIn(entry []byte) (p place, err error) {
 	partition := false
 	gjson.ParseBytes(entry).ForEach(func(name, value gjson.Result) bool {
 		switch name.Str {
