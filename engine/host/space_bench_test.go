@@ -72,7 +72,11 @@ func openRoomy(tb testing.TB, partitions int, sealAfter time.Duration, policy ev
 // open opens the directory, for the first time or again.
 func (r *roomy) open(partitions int, sealAfter time.Duration, policy event.HistoryPolicy) {
 	r.tb.Helper()
-	store, err := log.Open(context.Background(), r.dir, log.Options{FS: counted{disk.OS{}, r.written}, Logger: logger(), Partitions: partitions, SealAfter: sealAfter, ReserveBytes: 64 << 20})
+	var files disk.FS = counted{disk.OS{}, r.written}
+	if *spaceSlow > 0 {
+		files = newSlowDisk(files, logger())
+	}
+	store, err := log.Open(context.Background(), r.dir, log.Options{FS: files, Logger: logger(), Partitions: partitions, SealAfter: sealAfter, ReserveBytes: 64 << 20})
 	if err != nil {
 		r.tb.Fatal(err)
 	}
