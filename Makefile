@@ -7,7 +7,7 @@ ATTACK ?= 60s
 BASE ?= HEAD
 VULNDB ?= https://vuln.go.dev
 
-.PHONY: build image run test test-js test-python test-java sdk fuzz sim mutants torture temporary compatible attack bench lint vulns portable fmt
+.PHONY: build image run test test-js test-python test-java sdk fuzz sim mutants torture temporary space compatible attack bench lint vulns portable fmt
 
 build: ## the binary: bin/ledgerbus
 	go build -trimpath -o bin/ledgerbus ./cmd/ledgerbus
@@ -41,6 +41,9 @@ torture: ## the real binary under load, killed ROUNDS times, and again while mes
 
 temporary: ## entities that delete themselves, in real time and over two kills: eight minutes, nearly all of it waiting
 	go test ./test/torture -count 1 -timeout 0 -run TestTemporaryEntities -minutes -v
+
+space: ## 2 GiB sent and settled, all of which the disk has back within five minutes; half a minute, and a disk with 8 GiB
+	go test ./engine/host -count 1 -timeout 0 -run '^TestSpaceBurst$$' -space-burst -v
 
 compatible: ## directories that this build and that of the commit BASE write open in the other one, with equal states, or are refused as newer; needs the history
 	go test ./test/compatible -count 1 -run TestCompatible -base $(BASE) -v

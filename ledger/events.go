@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"fmt"
 	"iter"
 	"slices"
 
@@ -166,15 +165,17 @@ func (l *Ledger) row(ctx context.Context, h *happening) (Line, error) {
 	if c.Slice.Entity != 0 {
 		entity = l.names.path(c.Slice.Entity)
 	}
-	fields := print.Object{print.Named("Time", h.rec.At.String()), print.Named("Type", verb(ev)), print.Named("Entity", entity)}
+	act := verb(ev)
+	at, place := h.book.stamp(h.rec)
+	fields := append(make(print.Object, 0, len(EventColumns)), print.Named("Time", at), print.Named("Type", act), print.Named("Entity", entity))
 	name := entity
 	if number != 0 {
 		fields = append(fields, print.Named("Number", uint64(number)))
 		name = address.Of(entity, number).String()
 	}
-	detail, who, place := l.names.detail(h.rec.At, ev), h.book.who(c.Origin), address.At(h.book.ID(), h.rec.LSN)
-	fields = append(fields, print.Named("Detail", detail), print.Named("By", who), print.Named("Place", place.String()), print.Named("Event", ev.Kind().String()))
-	text := fmt.Sprintf("%s  %-10s %s", h.rec.At, verb(ev), name)
+	detail, who := l.names.detail(h.rec.At, ev), h.book.who(c.Origin)
+	fields = append(fields, print.Named("Detail", detail), print.Named("By", who), print.Named("Place", place), print.Named("Event", ev.Kind().String()))
+	text := at + "  " + act + "          "[:max(0, 10-len(act))] + " " + name
 	for _, t := range []string{detail, who} {
 		if t != "" {
 			text += "  " + t
@@ -188,5 +189,5 @@ func (l *Ledger) row(ctx context.Context, h *happening) (Line, error) {
 			}
 		}
 	}
-	return Line{Row, text + "  " + place.String(), fields}, nil
+	return Line{Row, text + "  " + place, fields}, nil
 }

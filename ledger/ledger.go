@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/index/replay"
+	"github.com/ledgerbus/ledgerbus/ledger/address"
 	"github.com/ledgerbus/ledgerbus/ledger/print"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -89,9 +90,25 @@ type book struct {
 	log.Finder // looks at everything where the log has no indexes
 	log.Bases  // without it the state would begin empty where the log begins with a base
 	origins    print.Origins
-	known      map[event.OriginID]bool // that were looked for, or come across
-	begins     event.Time              // what is there of it; 0: not known, or with the first frame
-	clocks     []clockSet              // nil: not looked up yet
+	known      map[event.OriginID]bool   // that were looked for, or come across
+	names      map[event.OriginID]string // that who has given
+	begins     event.Time                // what is there of it; 0: not known, or with the first frame
+	clocks     []clockSet                // nil: not looked up yet
+	// what stamp said last
+	at            event.Time
+	lsn           event.LSN
+	atText, place string
+}
+
+// stamp is when and where the events of a record happened, as text. A record has many, and so has a millisecond.
+func (b *book) stamp(rec *replay.Record) (at, place string) {
+	if b.at != rec.At || b.atText == "" {
+		b.at, b.atText = rec.At, rec.At.String()
+	}
+	if b.lsn != rec.LSN || b.place == "" {
+		b.lsn, b.place = rec.LSN, address.At(b.ID(), rec.LSN).String()
+	}
+	return b.atText, b.place
 }
 
 // see notes who is who, if an event says so.
@@ -99,6 +116,7 @@ func (b *book) see(ev event.Event) {
 	if o, ok := ev.(*event.OriginDefined); ok {
 		b.known[o.ID] = true
 		b.origins.Define(o)
+		delete(b.names, o.ID)
 	}
 }
 
@@ -130,6 +148,15 @@ func (b *book) who(id event.OriginID) string {
 	if id == 0 {
 		return ""
 	}
+	name, ok := b.names[id]
+	if !ok {
+		name = b.describe(id)
+		b.names[id] = name
+	}
+	return name
+}
+
+func (b *book) describe(id event.OriginID) string {
 	o := b.origins.Get(id)
 	var words []string
 	if o.ContainerID != "" {
@@ -159,7 +186,7 @@ func (l *Ledger) book(ctx context.Context, id log.PartitionID) (*book, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &book{Partition: p, Finder: finder(p), Bases: bases(p), known: make(map[event.OriginID]bool)}
+	b := &book{Partition: p, Finder: finder(p), Bases: bases(p), known: make(map[event.OriginID]bool), names: make(map[event.OriginID]string)}
 	l.books[id] = b
 	return b, nil
 }

@@ -136,6 +136,9 @@ func (l *Ledger) Log(ctx context.Context, id log.PartitionID, from event.LSN, bo
 	return l.answer(print.Object{print.Named("Next", uint64(next)), print.Named("More", next < end)}, "up to LSN %d", next)
 }
 
+// usualFields is how many fields most events have at most.
+const usualFields = 24
+
 // rows tells the events of a log.
 type rows struct {
 	l      *Ledger
@@ -168,10 +171,11 @@ func (r *rows) tell(ctx context.Context, rec *replay.Record, ev event.Event) err
 	if err := r.b.learn(ctx, c.Origin); err != nil {
 		return err
 	}
-	list, err := r.events.Fields(print.Object{
-		print.Named("Partition", uint64(r.b.ID())), print.Named("LSN", uint64(rec.LSN)), print.Named("Time", rec.At.String()),
+	at, _ := r.b.stamp(rec)
+	list, err := r.events.Fields(append(make(print.Object, 0, usualFields),
+		print.Named("Partition", uint64(r.b.ID())), print.Named("LSN", uint64(rec.LSN)), print.Named("Time", at),
 		print.Named("Entity", c.Slice.String()), print.Named("Event", ev.Kind().String()),
-	}, ev)
+	), ev)
 	if err != nil {
 		return err
 	}

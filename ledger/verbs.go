@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -79,7 +80,7 @@ func (n *names) detail(at event.Time, ev event.Event) string {
 		if ev.LockedUntil == 0 {
 			return fmt.Sprintf("attempt %d, with its session", ev.DeliveryCount+1)
 		}
-		return fmt.Sprintf("attempt %d, for %s, until %s", ev.DeliveryCount+1, span(ev.LockedUntil.Sub(at)), clock(ev.LockedUntil))
+		return "attempt " + strconv.Itoa(int(ev.DeliveryCount)+1) + ", for " + span(ev.LockedUntil.Sub(at)) + ", until " + clock(ev.LockedUntil)
 	case *event.LockRenewed:
 		return "until " + clock(ev.LockedUntil)
 	case *event.MessageAbandoned:
@@ -199,7 +200,7 @@ func sent(id []byte, d *event.Details, size uint32) string {
 	if len(d.TraceParent) > 0 {
 		s += ", trace " + word(d.TraceParent)
 	}
-	return s + fmt.Sprintf(", %d bytes", size)
+	return s + ", " + strconv.FormatUint(uint64(size), 10) + " bytes"
 }
 
 // from says where a message comes from that moved.

@@ -64,10 +64,12 @@ func (t *answerPrinter) heard(l *wire.Line) error {
 		l.Fields = json.RawMessage("{}")
 	}
 	var fields map[string]any
-	in := json.NewDecoder(bytes.NewReader(l.Fields))
-	in.UseNumber()
-	if err := in.Decode(&fields); err != nil {
-		return err
+	if t.csv != nil {
+		in := json.NewDecoder(bytes.NewReader(l.Fields))
+		in.UseNumber()
+		if err := in.Decode(&fields); err != nil {
+			return err
+		}
 	}
 	return t.print(l.Part, l.Text, l.Fields, func(name string) any { return fields[name] })
 }

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/tidwall/gjson"
 	"github.com/urfave/cli/v2"
 
 	"github.com/ledgerbus/ledgerbus/ledger"
@@ -47,6 +48,9 @@ func followEvents(c *cli.Context, q *ledger.Question) error {
 	}
 	t, err := newAnswerPrinter(c, q.Columns())
 	if err != nil {
+		return err
+	}
+	if err := giveWay(c); err != nil {
 		return err
 	}
 	if q.After = ledger.FromNow; q.Since != nil {
@@ -143,11 +147,7 @@ func (f *followed) look(ask func(heard func(*wire.Line) error) error) error {
 
 // before reports whether a row was told by a look that broke off. passed is how far this look has come.
 func (f *followed) before(l *wire.Line, passed map[uint16]told) (bool, error) {
-	var row struct{ Place string }
-	if err := json.Unmarshal(l.Fields, &row); err != nil {
-		return false, err
-	}
-	at, err := address.Parse(row.Place)
+	at, err := address.Parse(gjson.GetBytes(l.Fields, "Place").Str)
 	if err != nil || !at.Place {
 		return false, fmt.Errorf("the broker sent an event without a place: %s", oneLine(l.Text))
 	}

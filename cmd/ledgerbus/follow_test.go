@@ -59,6 +59,7 @@ func TestFollow(t *testing.T) {
 		text string
 	}{
 		{[]string{"events", "-f", "--until", "now"}, "--follow or --until"},
+		{[]string{"events", "-f", "--priority", "high"}, "not one of low, normal"},
 		{[]string{"events", "-f", "--live"}, "--live is for a directory"},
 		{[]string{"events", "-f", "--where", "type IN"}, "--where"},
 	} {

@@ -34,6 +34,7 @@ func mirrorCommand() *cli.Command {
 			&cli.BoolFlag{Name: "once", Usage: "take what there is, and end"},
 			&cli.DurationFlag{Name: "every", Value: time.Second, Usage: "how often to ask for what is new"},
 			&cli.DurationFlag{Name: "keep", DefaultText: "for ever", Usage: "delete whole files of the mirror whose entries are all older"},
+			priorityFlag(),
 			&cli.BoolFlag{Name: "bodies", Usage: "mirror bodies of messages too, which takes the right ReadBodies"},
 		),
 		Action: mirrorLog,
@@ -49,6 +50,11 @@ func mirrorLog(c *cli.Context) (err error) {
 		return usageError{errors.New("one data directory at a time; see ledgerbus log mirror --help")}
 	case c.Duration("every") <= 0 || c.Duration("keep") < 0:
 		return usageError{errors.New("--every and --keep are durations above zero")}
+	}
+	if !c.Bool("once") {
+		if err := giveWay(c); err != nil {
+			return err
+		}
 	}
 	m, err := mirror.Open(into, mirror.Options{Keep: c.Duration("keep"), Notes: c.App.ErrWriter})
 	if err != nil {

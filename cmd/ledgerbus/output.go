@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/schollz/progressbar/v3"
 	"github.com/urfave/cli/v2"
@@ -94,7 +95,7 @@ func when(t *time.Time) string {
 
 // printable escapes what could steer a terminal (reliability.md S33). New lines and tabs stay.
 func printable(s string) string {
-	if !strings.ContainsFunc(s, steers) && strings.ToValidUTF8(s, "") == s {
+	if utf8.ValidString(s) && !strings.ContainsFunc(s, steers) {
 		return s
 	}
 	var b strings.Builder
@@ -112,7 +113,7 @@ func printable(s string) string {
 }
 
 func steers(r rune) bool {
-	return r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r))
+	return (r < ' ' || r > '~') && r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r))
 }
 
 // progress shows how far long work has come, on standard error, and only to a person: not when it is not a terminal, and

@@ -192,10 +192,10 @@ func render(w io.Writer, t table.Writer) error {
 	return nil
 }
 
+var lineEnds = strings.NewReplacer("\n", `\n`, "\t", `\t`)
+
 // oneLine is [printable] with new lines and tabs escaped as well.
-func oneLine(s string) string {
-	return strings.NewReplacer("\n", `\n`, "\t", `\t`).Replace(printable(s))
-}
+func oneLine(s string) string { return lineEnds.Replace(printable(s)) }
 
 // words takes a name such as maxDeliveryCount apart: "max delivery count".
 func words(name string) string {

@@ -19,7 +19,8 @@ import (
 // to a client and back, goes behind all marks or before all of them (docs/decisions/0047).
 
 const (
-	// markTime is how long loops stand still at most. When one does not come in time the others go on, and another attempt is made.
+	// markTime is how long loops stand still at most, from before the first is told. When one does not come in time the others go on, and another attempt is
+	// made.
 	markTime = 40 * time.Millisecond
 	// markAttempts is how many attempts are made, firstMarkRest the first pause between them; it doubles each time, up to a second.
 	markAttempts  = 12
@@ -39,29 +40,34 @@ type mark struct {
 
 // barrier is where loops wait for each other.
 type barrier struct {
-	here chan struct{} // one for each that has come
-	over chan struct{} // closed when all have, or the time is over
+	here chan time.Time // when each came that has come
+	over chan struct{}  // closed when all have, or the time is over
+	late *time.Timer    // when it is
 }
 
+// newBarrier is one whose time begins.
 func newBarrier(loops int) *barrier {
-	return &barrier{here: make(chan struct{}, loops), over: make(chan struct{})}
+	return &barrier{make(chan time.Time, loops), make(chan struct{}), time.NewTimer(markTime)}
 }
 
-// await waits until that many loops are here, and lets them go. It reports whether they came in time.
-func (m *barrier) await(ctx context.Context, loops int) bool {
+// await waits until that many loops are here, and lets them go. It reports whether they came in time, and how long the first of them stood still.
+func (m *barrier) await(ctx context.Context, loops int) (met bool, stood time.Duration) {
 	defer close(m.over)
-	late := time.NewTimer(markTime)
-	defer late.Stop()
+	defer m.late.Stop()
+	var first time.Time
 	for range loops {
 		select {
-		case <-m.here:
-		case <-late.C:
-			return false
+		case came := <-m.here:
+			if first.IsZero() || came.Before(first) {
+				first = came
+			}
+		case <-m.late.C:
+			return false, 0
 		case <-ctx.Done():
-			return false
+			return false, 0
 		}
 	}
-	return true
+	return true, time.Since(first)
 }
 
 // ended reports whether nobody waits any more.
@@ -87,7 +93,7 @@ func (q *inbound) mark(now event.Time, req *engine.Request) {
 	frames.put(frames.writer.Append)
 	cmd.end = frames.end
 	q.recorder.replies.answer(req, engine.Reply{})
-	cmd.barrier.here <- struct{}{}
+	cmd.barrier.here <- time.Now()
 	if !mutant.On(mutant.MarksApart) {
 		<-cmd.barrier.over
 	}
@@ -114,7 +120,7 @@ func (n *Namespace) Backup(ctx context.Context, by *engine.Origin, why event.Rea
 		b.Close()
 		return nil, err
 	}
-	n.logger.Info("a backup begins", "id", b.id, "bytes", b.Bytes())
+	n.logger.Info("a backup begins", "id", b.id, "bytes", b.Bytes(), "stood", b.stood)
 	return b, nil
 }
 
@@ -125,6 +131,7 @@ type backup struct {
 	id    event.BackupID
 	at    event.Time
 	ends  []event.LSN
+	stood time.Duration // how long loops stood still until all had come and could go on
 	// release lets files of the logs be replaced again. Before that they must not be: a file that is written again may lose bodies in front of its
 	// mark.
 	release func()
@@ -169,8 +176,9 @@ func (b *backup) try(ctx context.Context, by *engine.Origin, why event.ReasonGiv
 		}
 		offered++
 	}
-	met = offered == loops && meet.await(ctx, loops)
-	if offered < loops {
+	if offered == loops {
+		met, b.stood = meet.await(ctx, loops)
+	} else {
 		close(meet.over)
 	}
 	for range offered { // also of an attempt that was given up: its marks are facts without a meaning

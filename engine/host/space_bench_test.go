@@ -32,6 +32,7 @@ var (
 	spaceFor   = flag.Duration("space-for", 30*time.Second, "how long a benchmark of space goes on at a steady rate")
 	spacePairs = flag.Int("space-pairs", 5, "comparisons in a benchmark of space that compares")
 	spaceWait  = flag.Int("space-waiting", 10_000_000, "messages that wait in BenchmarkSpaceStops")
+	spaceBurst = flag.Bool("space-burst", false, "run TestSpaceBurst")
 	spaceCold  = flag.Int("space-cold", 1_000_000, "messages that wait in BenchmarkSpaceCold")
 )
 
@@ -74,7 +75,11 @@ func openRoomy(tb testing.TB, partitions int, sealAfter time.Duration, policy ev
 // open opens the directory, for the first time or again.
 func (r *roomy) open(partitions int, sealAfter time.Duration, policy event.HistoryPolicy) {
 	r.tb.Helper()
-	store, err := log.Open(context.Background(), r.dir, log.Options{FS: counted{disk.OS{}, r.written}, Logger: logger(), Partitions: partitions, SealAfter: sealAfter, ReserveBytes: 64 << 20})
+	var files disk.FS = counted{disk.OS{}, r.written}
+	if *spaceSlow > 0 {
+		files = newSlowDisk(files, logger())
+	}
+	store, err := log.Open(context.Background(), r.dir, log.Options{FS: files, Logger: logger(), Partitions: partitions, SealAfter: sealAfter, ReserveBytes: 64 << 20})
 	if err != nil {
 		r.tb.Fatal(err)
 	}
@@ -265,41 +270,10 @@ func spaceSteady(b *testing.B, stays bool) {
 // BenchmarkSpaceBurst: spaceBytes of messages are sent, then all messages are completed; it measures how long it takes until the disk has the room again.
 func BenchmarkSpaceBurst(b *testing.B) {
 	for range b.N {
-		r := openRoomy(b, 4, 10*time.Minute, keepNothing)
-		var wg sync.WaitGroup
-		n := int(*spaceBytes / 1100 / int64(len(r.queues)) / 100 * 100)
-		for i, q := range r.queues {
-			wg.Go(func() {
-				rng, in := rand.New(rand.NewPCG(uint64(i), 7)), newInbox()
-				for range n / 100 {
-					r.send(q, in, 100, rng)
-				}
-			})
-		}
-		wg.Wait()
-		sent := r.takes()
-		for _, q := range r.queues {
-			wg.Go(func() {
-				in := newInbox()
-				to, limit := &engine.Receiver{Entity: q.Entity, Slice: q.Slice(0), Sink: in, Tag: 1}, uint32(0)
-				r.Submit(q.Host(0), []engine.Request{{Command: &engine.Attach{Receiver: to}}})
-				for range n / 100 {
-					r.settle(q, to, &limit, in, 100)
-				}
-			})
-		}
-		wg.Wait()
-		settled := time.Now()
-		for r.takes() > r.bound() {
-			if time.Since(settled) > 5*time.Minute {
-				b.Fatalf("%d MiB, of %d that it may take", r.takes()>>20, r.bound()>>20)
-			}
-			time.Sleep(time.Second)
-		}
-		b.ReportMetric(float64(sent)/(1<<20), "MiB-sent")
-		b.ReportMetric(float64(r.takes())/(1<<20), "MiB-then")
-		b.ReportMetric(time.Since(settled).Seconds(), "s-until")
-		r.end()
+		is := burst(b, *spaceBytes)
+		b.ReportMetric(float64(is.sent)/(1<<20), "MiB-sent")
+		b.ReportMetric(float64(is.then)/(1<<20), "MiB-then")
+		b.ReportMetric(is.until.Seconds(), "s-until")
 	}
 }
 
@@ -331,7 +305,8 @@ func BenchmarkSpaceWritten(b *testing.B) {
 }
 
 // BenchmarkSpaceCold: messages that wait in one queue while others pass through another one of the same log: it measures how often the bodies that wait are written, and memory.
-// The heap is what the collector found alive, sampled each second: the medians of the first and of the last third, and the most.
+// The heap is what is alive after a collection, before and after they passed, and meanwhile what the collector found alive, sampled each second: the least of the first
+// and of the last third, and the most. It goes up and down by the rows of the state, which the replay that proves a base has once more.
 func BenchmarkSpaceCold(b *testing.B) {
 	for range b.N {
 		r := openRoomy(b, 1, -1, keepNothing)
@@ -349,6 +324,7 @@ func BenchmarkSpaceCold(b *testing.B) {
 		_, last := part.Bounds()
 		cold := r.waits.Load()
 		from, before := r.logged(), r.written.Load()
+		alone := liveHeap()
 		end, heap := r.watch(), watchHeap()
 		r.pass(func(bytes int64) bool { return bytes > *spaceBytes })
 		most, of := end()
@@ -357,9 +333,17 @@ func BenchmarkSpaceCold(b *testing.B) {
 		b.ReportMetric(float64(most)/(1<<20), "MiB-most")
 		b.ReportMetric(of, "of-bound")
 		b.ReportMetric(float64(r.written.Load()-before)/float64(r.logged()-from), "written/logged")
-		b.ReportMetric(median(alive[:len(alive)/3]), "MiB-heap-first")
-		b.ReportMetric(median(alive[len(alive)*2/3:]), "MiB-heap-last")
+		b.ReportMetric(mib(alone), "MiB-heap-before")
+		b.ReportMetric(slices.Min(alive[:1+len(alive)/3]), "MiB-heap-first")
+		b.ReportMetric(slices.Min(alive[len(alive)*2/3:]), "MiB-heap-last")
 		b.ReportMetric(slices.Max(alive), "MiB-heap-most")
+		time.Sleep(10 * time.Second) // a base that was begun is made
+		then := liveHeap()
+		b.ReportMetric(mib(then), "MiB-heap-then")
+		b.Logf("the live heap each second, MiB: %.0f", alive)
+		if then > alone+16<<20 {
+			b.Errorf("%.0f MiB are alive, and %.0f before", mib(then), mib(alone))
+		}
 		times := 0
 		for _, s := range part.Segments() {
 			var chapter, revision int

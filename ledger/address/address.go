@@ -118,7 +118,7 @@ func At[P ~uint16](partition P, lsn event.LSN) Address {
 // String is the address in the form that [Parse] reads.
 func (a Address) String() string {
 	if a.Place {
-		return fmt.Sprintf("@%d/%d", a.Partition, a.LSN)
+		return "@" + strconv.FormatUint(uint64(a.Partition), 10) + "/" + strconv.FormatUint(uint64(a.LSN), 10)
 	}
 	s := a.Entity
 	switch a.SubQueue {

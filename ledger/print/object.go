@@ -5,7 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
-	"strings"
+
+	"github.com/ledgerbus/ledgerbus/internal/jsontext"
 )
 
 // Object is named values in the order in which they are printed. A value is a string, bool or number, something that prints as
@@ -80,7 +81,7 @@ func appendJSON(dst []byte, v any) ([]byte, error) {
 			if i > 0 {
 				dst = append(dst, ',')
 			}
-			dst = append(strconv.AppendQuote(dst, f.Name), ':')
+			dst = append(jsontext.AppendString(dst, f.Name), ':')
 			if dst, err = appendJSON(dst, f.Value); err != nil {
 				return nil, err
 			}
@@ -97,6 +98,12 @@ func appendJSON(dst []byte, v any) ([]byte, error) {
 			}
 		}
 		return append(dst, ']'), nil
+	case string:
+		return jsontext.AppendString(dst, v), nil
+	case uint64:
+		return strconv.AppendUint(dst, v, 10), nil
+	case bool:
+		return strconv.AppendBool(dst, v), nil
 	}
 	var b bytes.Buffer
 	out := json.NewEncoder(&b)
@@ -104,16 +111,5 @@ func appendJSON(dst []byte, v any) ([]byte, error) {
 	if err := out.Encode(v); err != nil {
 		return nil, err
 	}
-	for _, r := range strings.TrimSuffix(b.String(), "\n") {
-		switch {
-		case r < 0x7f:
-			dst = append(dst, byte(r))
-		case r < 0x10000:
-			dst = fmt.Appendf(dst, `\u%04x`, r)
-		default:
-			r -= 0x10000
-			dst = fmt.Appendf(dst, `\u%04x\u%04x`, 0xd800+r>>10, 0xdc00+r&0x3ff)
-		}
-	}
-	return dst, nil
+	return jsontext.AppendASCII(dst, bytes.TrimSuffix(b.Bytes(), []byte("\n"))), nil
 }

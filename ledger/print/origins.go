@@ -14,17 +14,21 @@ const maxOrigins = 1 << 16
 // Origins knows who asked for what in one log, by number. The zero value knows nobody.
 type Origins struct {
 	known map[event.OriginID]event.Origin
-	order []event.OriginID // of the origins, oldest first
+	order []event.OriginID          // of the origins, oldest first
+	names map[event.OriginID]string // that were asked for
 }
 
 // Define notes an origin.
 func (l *Origins) Define(o *event.OriginDefined) {
 	if l.known == nil {
 		l.known = make(map[event.OriginID]event.Origin)
+		l.names = make(map[event.OriginID]string)
 	}
+	delete(l.names, o.ID)
 	if _, ok := l.known[o.ID]; !ok {
 		if l.order = append(l.order, o.ID); len(l.order) > maxOrigins {
 			delete(l.known, l.order[0])
+			delete(l.names, l.order[0])
 			l.order = slices.Delete(l.order, 0, 1)
 		}
 	}
@@ -39,6 +43,9 @@ func (l *Origins) Name(id event.OriginID) string {
 	if id == 0 {
 		return ""
 	}
+	if name := l.names[id]; name != "" {
+		return name
+	}
 	o := l.known[id]
 	var words []string
 	for _, s := range []string{o.Principal, o.RemoteAddress, o.ContainerID, o.Product, o.Link} {
@@ -49,5 +56,7 @@ func (l *Origins) Name(id event.OriginID) string {
 	if len(words) == 0 {
 		return fmt.Sprintf("origin %d", id)
 	}
-	return fmt.Sprintf("origin %d: %s", id, strings.Join(words, " "))
+	name := fmt.Sprintf("origin %d: %s", id, strings.Join(words, " "))
+	l.names[id] = name
+	return name
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
 	"time"
 )
 
@@ -35,7 +36,9 @@ type Slice struct {
 	Partition uint8 // entity partition, 0 to 15; 0 for an entity that is not partitioned
 }
 
-func (s Slice) String() string { return fmt.Sprintf("%d/%d", s.Entity, s.Partition) }
+func (s Slice) String() string {
+	return strconv.FormatUint(uint64(s.Entity), 10) + "/" + strconv.FormatUint(uint64(s.Partition), 10)
+}
 
 // SubQueue tells the parts of a slice apart. All of them share the slice's sequence numbers.
 type SubQueue uint8

@@ -52,6 +52,7 @@ func question(verb string) route {
 			h.Lease(c.grant.Rule+" "+c.RemoteAddr[:max(0, strings.LastIndexByte(c.RemoteAddr, ':'))], q.Partition, q.From)
 		}
 		return c.readHistory(func(ctx context.Context, from past.Source, a *answering) error {
+			a.pace.share = shareOf(q)
 			l := past.New(from, a.tell)
 			l.Remember(&c.h.memory)
 			return l.Put(ctx, q)
@@ -94,8 +95,11 @@ func (s slots) Release() { <-s }
 // answering is an answer that is sent line by line, as it is found.
 type answering struct {
 	*call
-	share *budget.Share
-	read  func(context.Context, past.Source, *answering) error
+	share  *budget.Share
+	read   func(context.Context, past.Source, *answering) error
+	fields []byte // of the line that is being told, as JSON
+	pace   *pace
+	ctx    context.Context // that the answer ends with
 
 	mu    sync.Mutex // guards what follows
 	begun bool       // the status has been sent
@@ -113,7 +117,8 @@ func (a *answering) send(c *call) {
 	a.last = time.Now()
 	over, told := make(chan struct{}), make(chan struct{})
 	go func() { defer close(told); a.keepTelling(over) }()
-	err := a.readSafely(ctx, &source{Source: c.h.Past, share: a.share, pace: newPace(ctx, c.h.Past)})
+	a.ctx, a.pace = ctx, newPace(ctx, c.h.Past)
+	err := a.readSafely(&source{Source: c.h.Past, share: a.share, pace: a.pace})
 	close(over)
 	<-told
 	if err != nil && errors.Is(err, ctx.Err()) {
@@ -123,30 +128,31 @@ func (a *answering) send(c *call) {
 }
 
 // readSafely makes an error of a panic, for a part of the answer may have been sent.
-func (a *answering) readSafely(ctx context.Context, from past.Source) (err error) {
+func (a *answering) readSafely(from past.Source) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			a.h.Logger.Error("ledger: panic", "method", a.Method, "path", a.URL.Path, "panic", p, "stack", stack())
 			err = internal()
 		}
 	}()
-	return a.read(ctx, from, a)
+	return a.read(a.ctx, from, a)
 }
 
 // tell sends a line of an answer, with those that come shortly after it.
 func (a *answering) tell(l past.Line) error {
-	fields, err := l.Fields.AppendJSON(nil)
+	fields, err := l.Fields.AppendJSON(a.fields[:0])
 	if err != nil {
 		return err
 	}
+	a.fields = fields
+	defer a.pace.rest(a.ctx) // a frame may have many events
 	return a.put(wire.Line{Part: l.Part.String(), Text: l.Text, Fields: fields})
 }
 
 func (a *answering) put(l wire.Line) error {
-	text := wire.AppendLine(nil, &l)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.lines.Write(text)
+	a.lines.Write(wire.AppendLine(a.lines.AvailableBuffer(), &l))
 	if a.lines.Len() >= linesKept || !a.begun {
 		a.flush()
 	}

@@ -29,6 +29,8 @@ var elsewhere = map[string]string{
 	"DIR/01":                          "of a mirror",
 	"dist/":                           "made by make image",
 	"dist/oci":                        "made by make image",
+	"tidwall/gjson":                   "a library",
+	"encoding/json":                   "a package of Go",
 	"tidwall/wal":                     "a library",
 	"klauspost/compress":              "a library",
 	"google/go-containerregistry":     "a library",

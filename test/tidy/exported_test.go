@@ -26,6 +26,7 @@ var exportedNames = ratchet{
 		"ledger":                 38, // columns and questions of the verbs; three for where following begins; two for a message to trace; three for the debugger
 		"ledger/address":         4,
 		"ledger/print":           6,
+		"internal/jsontext":      2,
 		"internal/mutant":        116,
 		"internal/private":       2,
 		"log":                    88, // a part of a directory 7, scrubbing 4, memory 2, bases 4, search 3, what a segment has 1, the room of a disk 7 (engine and /health)

@@ -30,7 +30,7 @@ type Tail struct {
 	More bool   // there is more already
 }
 
-// Source reads a partition of a log: its entries from an LSN on, in order, as they are to be kept.
+// Source reads a partition of a log: its entries from an LSN on, in order, as they are to be kept, each a JSON object.
 type Source func(ctx context.Context, partition int, from uint64, head func(Head) error, entry func([]byte) error) (Tail, error)
 
 // Options are the settings of a mirror. The zero value of each means its default.
@@ -42,9 +42,11 @@ type Options struct {
 }
 
 const (
-	// batchBytes is how many bytes of entries are synced together.
-	batchBytes = 1 << 20
-	noteFile   = "mirror.json"
+	// batchBytes is how many bytes of entries are synced together. A sync may hold up those of a broker that uses the same disk.
+	batchBytes = 4 << 20
+	// saveEvery is how old the note may be while entries come.
+	saveEvery = time.Minute
+	noteFile  = "mirror.json"
 )
 
 // note is what the mirror knows besides its entries. It is not needed to go on, and may be older than the entries.
@@ -59,9 +61,10 @@ type Mirror struct {
 	o    Options
 	lock io.Closer
 	note note
-	// saved is the note as the file has it.
-	saved note
-	logs  []*partition
+	// saved is the note as the file has it, since savedAt.
+	saved   note
+	savedAt time.Time
+	logs    []*partition
 }
 
 // partition is the log of one partition.
@@ -110,6 +113,9 @@ func Open(dir string, o Options) (*Mirror, error) {
 // Close gives the directory back.
 func (m *Mirror) Close() error {
 	var errs []error
+	if !m.savedAt.IsZero() {
+		errs = append(errs, m.save())
+	}
 	for _, p := range m.logs {
 		errs = append(errs, p.log.Close())
 	}
@@ -207,8 +213,10 @@ func (m *Mirror) Round(ctx context.Context, src Source) error {
 			more, all = tail.More, t.partitions
 		}
 	}
-	if err := m.save(); err != nil {
-		return err
+	if m.o.Now().Sub(m.savedAt) >= saveEvery {
+		if err := m.save(); err != nil {
+			return err
+		}
 	}
 	return m.retain()
 }
@@ -244,7 +252,7 @@ func (m *Mirror) save() error {
 	if err := os.Rename(name+".tmp", name); err != nil {
 		return err
 	}
-	m.saved = n
+	m.saved, m.savedAt = n, m.o.Now()
 	return (disk.OS{}).SyncDir(m.dir)
 }
 
@@ -287,11 +295,11 @@ func (t *taking) head(h Head) (err error) {
 const firstLSN = 8
 
 func (t *taking) entry(text []byte) error {
-	e, err := placeOf(text)
+	e, err := placeIn(text)
 	switch {
 	case err != nil:
 		return fmt.Errorf("partition %d: an entry that came: %w", t.p.id, err)
-	case *e.Partition != t.p.id || e.LSN < t.at:
+	case e.Partition != t.p.id || e.LSN < t.at:
 		return fmt.Errorf("partition %d: an event of LSN %d came after LSN %d", t.p.id, e.LSN, t.at)
 	case e.LSN != t.at:
 		t.at, t.here = e.LSN, 0

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/tidwall/gjson"
 )
 
 // maxEntry bounds an entry, bytes: the broker sends no line that is longer.
@@ -22,7 +24,7 @@ const Gap = "MirrorGap"
 
 // place says where an entry comes from, as the entry has it.
 type place struct {
-	Partition *int
+	Partition int
 	LSN       uint64
 	Time      time.Time
 	Event     string
@@ -34,13 +36,32 @@ func placeOf(entry []byte) (p place, err error) {
 	if len(entry) == 0 || entry[0] != '{' || !json.Valid(entry) {
 		return p, errors.New("not a JSON object")
 	}
-	if err := json.Unmarshal(entry, &p); err != nil {
-		return p, err
+	return placeIn(entry)
+}
+
+// placeIn reads an entry that is a JSON object.
+func placeIn(entry []byte) (p place, err error) {
+	partition := false
+	gjson.ParseBytes(entry).ForEach(func(name, value gjson.Result) bool {
+		switch name.Str {
+		case "Partition":
+			p.Partition, err = strconv.Atoi(value.Raw)
+			partition = true
+		case "LSN":
+			p.LSN, err = strconv.ParseUint(value.Raw, 10, 64)
+		case "Time":
+			p.Time, err = time.Parse(time.RFC3339, value.Str)
+		case "Event":
+			p.Event = value.Str
+		case "To":
+			p.To, err = strconv.ParseUint(value.Raw, 10, 64)
+		}
+		return err == nil
+	})
+	if err == nil && (!partition || p.Event == "") {
+		err = errors.New("not an event of a partition")
 	}
-	if p.Partition == nil || p.Event == "" {
-		return p, errors.New("not an event of a partition")
-	}
-	return p, nil
+	return p, err
 }
 
 // files are the files of a log, in order.
@@ -77,7 +98,7 @@ func repair(dir string, partition int) (cut int64, err error) {
 			break
 		}
 		p, err := placeOf(rest[n : n+int(size)])
-		if err != nil || *p.Partition != partition || p.LSN < newest {
+		if err != nil || p.Partition != partition || p.LSN < newest {
 			break
 		}
 		good, newest = good+n+int(size), p.LSN

@@ -8,6 +8,10 @@ import (
 	"io"
 	"time"
 	"unicode/utf8"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/ledgerbus/ledgerbus/internal/jsontext"
 )
 
 // Prefix is what the paths of all requests begin with. No entity can have such a name.
@@ -52,27 +56,55 @@ const (
 	Failed  = "failed" // there is more, which cannot be told
 )
 
-// AppendLine appends a line as it is sent, with its end. Fields have to be JSON.
+// AppendLine appends a line as it is sent, with its end. Fields have to be JSON without line ends.
 func AppendLine(dst []byte, l *Line) []byte {
-	var b bytes.Buffer
-	out := json.NewEncoder(&b)
-	out.SetEscapeHTML(false) // fields stay as they are
-	if err := out.Encode(l); err != nil {
-		panic(err)
+	dst = jsontext.AppendString(append(dst, `{"part":`...), l.Part)
+	if l.Text != "" {
+		dst = jsontext.AppendString(append(dst, `,"text":`...), l.Text)
 	}
-	return append(dst, b.Bytes()...)
+	if len(l.Fields) > 0 {
+		dst = append(append(dst, `,"fields":`...), l.Fields...)
+	}
+	if l.Code != "" {
+		dst = jsontext.AppendString(append(dst, `,"code":`...), l.Code)
+	}
+	return append(dst, "}\n"...)
 }
 
-// ReadLine reads a line.
+// ReadLine reads a line. Its fields are checked, and stay JSON. Members that are not known are left out: a newer broker may say more.
 func ReadLine(text []byte, l *Line) error {
 	*l = Line{}
-	if err := Answer(text, l); err != nil {
-		return err
+	if len(text) > MaxLine {
+		return fmt.Errorf("a line has more than %d bytes", MaxLine)
 	}
-	if f := bytes.TrimSpace(l.Fields); len(f) > 0 && f[0] != '{' {
-		return errors.New("the fields of a line are no object")
+	if !json.Valid(text) {
+		return errors.New("a line is not JSON")
 	}
-	return nil
+	all := gjson.ParseBytes(text)
+	if !all.IsObject() {
+		return errors.New("a line is not a JSON object")
+	}
+	var err error
+	all.ForEach(func(name, value gjson.Result) bool {
+		want := gjson.String
+		switch name.Str {
+		case "part":
+			l.Part = value.Str
+		case "text":
+			l.Text = value.Str
+		case "code":
+			l.Code = value.Str
+		case "fields":
+			want, l.Fields = gjson.JSON, json.RawMessage(value.Raw)
+		default:
+			return true
+		}
+		if value.Type != want || want == gjson.JSON && !value.IsObject() {
+			err = fmt.Errorf("member %s of a line is of another type: %.40s", name.Str, value.Raw)
+		}
+		return err == nil
+	})
+	return err
 }
 
 // Partitions is the answer to a list.

@@ -61,6 +61,9 @@ func New(connectionString string, o Options) (*Client, error) {
 	return NewFrom(cs, o), nil
 }
 
+// readBuffer is how many bytes of an answer are read at a time: a broker sends those about the past in pieces of 32 KiB.
+const readBuffer = 64 << 10
+
 // NewFrom is [New] with a connection string that has been parsed.
 func NewFrom(cs client.ConnectionString, o Options) *Client {
 	if o.Timeout == 0 {
@@ -82,6 +85,7 @@ func NewFrom(cs client.ConnectionString, o Options) *Client {
 	}
 	base.Host = authority(cs.Host, port)
 	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.ReadBufferSize = readBuffer
 	transport.TLSClientConfig = o.TLS
 	transport.IdleConnTimeout = idleTimeout
 	return &Client{cs: cs, o: o, base: base, pause: pause, http: &http.Client{
