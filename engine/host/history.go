@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"maps"
 	"math"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -50,7 +51,6 @@ type retention struct {
 	began  bool                                      // it was said how much would go
 	hurry  bool                                      // chapters are sealed at once, and checkpoints follow each other closely
 	seen   string                                    // what there was at the last look
-	made   map[engine.PartitionID]lastBases          // what neededUpTo found
 	aside  func(func())                              // runs something beside this goroutine, or at once
 
 	undo map[engine.PartitionID]*removals // belongs to the goroutine that drops bodies
@@ -84,7 +84,6 @@ type grounds interface {
 
 func newRetention(of grounds) *retention {
 	return &retention{of: of, cut: replay.Cut, files: map[string]pastFile{}, said: map[engine.PartitionID]string{}, tried: map[engine.PartitionID]string{},
-		made:   map[engine.PartitionID]lastBases{},
 		usable: map[engine.PartitionID]map[event.LSN]bool{},
 		undo:   map[engine.PartitionID]*removals{}, later: map[string]event.Time{}, aside: func(do func()) { do() }}
 }
@@ -304,15 +303,15 @@ func (k *retention) announce(o *outlook, p *plan) {
 }
 
 // hurryUp has chapters sealed and checkpoints made without delay where history is kept for hardly any time, is near to its share, or the disk has
-// little room: what is to go has to be in sealed files, in front of a checkpoint. Where nothing is kept of any chapter, only those are sealed that two
-// bases from behind them did not let go: they have bodies that are needed.
+// little room: what is to go has to be in sealed files, in front of a checkpoint. Where nothing is kept of any chapter, only one is sealed that a
+// base from behind it did not let go: it has bodies that are needed.
 func (k *retention) hurryUp(logs map[engine.PartitionID]log.Partition, o *outlook) {
 	k.hurry = o.hasty()
 	for id, p := range logs {
 		upTo := event.LSN(0)
 		switch {
 		case k.hurry && o.keepsNothing():
-			upTo = k.neededUpTo(id, p)
+			upTo = neededUpTo(id, p)
 		case k.hurry:
 			upTo = math.MaxUint64
 		}
@@ -320,26 +319,22 @@ func (k *retention) hurryUp(logs map[engine.PartitionID]log.Partition, o *outloo
 	}
 }
 
-// lastBases are the LSNs of a log's last two bases; 0: not seen.
-type lastBases struct{ before, last event.LSN }
-
-// neededUpTo is where the chapters end that two bases did not let go. One base is not enough: it may have been made while messages of the chapter's last frames were on
-// their way, and a body that stays in such a chapter would be written once for the sealed file and again when they are over.
-func (k *retention) neededUpTo(id engine.PartitionID, p log.Partition) (upTo event.LSN) {
+// neededUpTo is where the log's first chapter ends, if it is in front of the base and was not removed. Those behind it have not been tried: chapters go in
+// order.
+func neededUpTo(id engine.PartitionID, p log.Partition) (upTo event.LSN) {
 	b, ok := p.(log.Bases)
 	if !ok {
 		return math.MaxUint64
 	}
 	base, _ := b.Base()
-	made := k.made[id]
-	if base.LSN != made.last {
-		made = lastBases{made.last, base.LSN}
-		k.made[id] = made
-	}
-	for _, f := range pending(id, p) {
-		if f.end < made.before {
+	list := pending(id, p)
+	for _, f := range list {
+		if path.Dir(f.name) == path.Dir(list[0].name) {
 			upTo = f.end
 		}
+	}
+	if upTo >= base.LSN {
+		return 0
 	}
 	return upTo
 }

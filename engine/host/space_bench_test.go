@@ -309,7 +309,7 @@ func BenchmarkSpaceWritten(b *testing.B) {
 // and of the last third, and the most. It goes up and down by the rows of the state, which the replay that proves a base has once more.
 func BenchmarkSpaceCold(b *testing.B) {
 	for range b.N {
-		r := openRoomy(b, 1, -1, keepNothing)
+		r := openRoomy(b, 1, 10*time.Minute, keepNothing)
 		p := testQueue()
 		p.MaxSizeMegabytes = 80 << 10
 		e, err := r.PutEntity(context.Background(), engine.PutEntity{Path: "cold", Kind: event.Queue, Properties: p})
