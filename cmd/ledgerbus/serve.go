@@ -122,6 +122,7 @@ func serve(ctx context.Context, s settings.Settings, load func() (settings.Setti
 	again := make(chan os.Signal, 1)
 	signal.Notify(again, syscall.SIGHUP)
 	defer signal.Stop(again)
+	allowSlack()
 	spareSlots()
 	limit, tellMemory := boundMemory(s.MemoryLimit)
 	s.MemoryBudget = limit
