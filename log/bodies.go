@@ -45,12 +45,12 @@ func bodiesOfSealed(p *partition, named format.SealedFile, foot *sealed.Footer, 
 	return &bodyFile{p: p, is: sealedKind{partition: p.id, tag: p.store.tag, named: named, blocks: p.store.blocks}, from: *foot, rows: rows}
 }
 
-// keptOverhead is about what a file of bodies has beside them, bytes; of each body its row comes to that.
-const keptOverhead, keptRow = 1 << 10, 32
+// keptOverhead is about what a file of bodies has beside them and their rows, bytes.
+const keptOverhead = 1 << 10
 
 // small reports whether bodies, of which that many bytes are stored, leave at most half of a file.
 func small(stored int64, rows int, of int64) bool {
-	return stored+int64(rows)*keptRow+keptOverhead <= of/2
+	return stored+int64(rows)*sealed.KeptRow+keptOverhead <= of/2
 }
 
 func bytesOf(rows []sealed.Kept) (n int64) {

@@ -225,11 +225,11 @@ func (r *revision) plan(ctx context.Context) error {
 	freed := stored - int64(kept)
 	switch {
 	case foot.Alone:
-		rows := foot.Parts[sealed.IDs].Length/keptRow - int64(len(r.rows))
-		freed += rows * keptRow
+		rows := foot.Parts[sealed.IDs].Length/sealed.KeptRow - int64(len(r.rows))
+		freed += rows * sealed.KeptRow
 	case r.alone:
 		r.erased = 0
-		freed = r.was.named.Size - int64(kept) - int64(len(r.rows))*keptRow - keptOverhead
+		freed = r.was.named.Size - int64(kept) - int64(len(r.rows))*sealed.KeptRow - keptOverhead
 	}
 	if freed < r.least {
 		return tooLittle(freed, r.least)

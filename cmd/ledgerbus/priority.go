@@ -8,7 +8,7 @@ import (
 )
 
 func priorityFlag() cli.Flag {
-	return &cli.StringFlag{Name: "priority", Value: "low", Usage: "low, to run only while nothing else on the machine does (Linux), or normal"}
+	return &cli.StringFlag{Name: "priority", Value: "low", Usage: "while it follows: low, to run only while nothing else on the machine does (Linux), or normal"}
 }
 
 // giveWay has a command that follows a broker run while nothing else wants the processor, on one processor, unless --priority says otherwise. A broker on

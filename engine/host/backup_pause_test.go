@@ -128,15 +128,7 @@ func TestBackupPauseWithoutDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const partitions = 8
 		files := &stillDisk{FS: disk.OS{}}
-		store, err := log.Open(t.Context(), t.TempDir(), log.Options{FS: files, Partitions: partitions, RoomBytes: -1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		n, err := Open(t.Context(), store, Options{Reread: rereads, CheckpointBytes: -1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		b := &broker{n, store}
+		b := openOver(t, files, t.TempDir(), partitions)
 		defer b.close(t)
 		b.queue(t, "to", testQueue())
 		b.send(t, b.queue(t, "from", forwardTo("to")), 1000)
@@ -168,19 +160,25 @@ func TestBackupPauseWithoutDisk(t *testing.T) {
 	})
 }
 
+// openOver opens a broker over a file system, without checkpoints and room.
+func openOver(t *testing.T, files disk.FS, dir string, partitions int) *broker {
+	t.Helper()
+	store, err := log.Open(t.Context(), dir, log.Options{FS: files, Partitions: partitions, RoomBytes: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := Open(t.Context(), store, Options{Reread: rereads, CheckpointBytes: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &broker{n, store}
+}
+
 // When one loop does not come, the others and the couriers go on after 40 ms, at most: messages go on being forwarded meanwhile, each in less than 50 ms.
 func TestBackupPauseEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store, err := log.Open(t.Context(), "/data", log.Options{FS: faultfs.New(), Partitions: 3, RoomBytes: -1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		n, err := Open(t.Context(), store, Options{Reread: rereads, CheckpointBytes: -1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		b := &broker{n, store}
+		b := openOver(t, faultfs.New(), "/data", 3)
 		defer b.close(t)
 		var at [3]engine.Target
 		for i := 0; at[0].Entity == nil || at[1].Entity == nil || at[2].Entity == nil; i++ {

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"maps"
 	"math"
-	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -311,7 +310,7 @@ func (k *retention) hurryUp(logs map[engine.PartitionID]log.Partition, o *outloo
 		upTo := event.LSN(0)
 		switch {
 		case k.hurry && o.keepsNothing():
-			upTo = neededUpTo(id, p)
+			upTo = neededUpTo(p)
 		case k.hurry:
 			upTo = math.MaxUint64
 		}
@@ -321,16 +320,16 @@ func (k *retention) hurryUp(logs map[engine.PartitionID]log.Partition, o *outloo
 
 // neededUpTo is where the log's first chapter ends, if it is in front of the base and was not removed. Those behind it have not been tried: chapters go in
 // order.
-func neededUpTo(id engine.PartitionID, p log.Partition) (upTo event.LSN) {
+func neededUpTo(p log.Partition) (upTo event.LSN) {
 	b, ok := p.(log.Bases)
 	if !ok {
 		return math.MaxUint64
 	}
 	base, _ := b.Base()
-	list := pending(id, p)
-	for _, f := range list {
-		if path.Dir(f.name) == path.Dir(list[0].name) {
-			upTo = f.end
+	first := uint32(0)
+	for _, f := range p.Segments() {
+		if f.Sealed == 0 && (first == 0 || f.Chapter == first) {
+			first, upTo = f.Chapter, f.End
 		}
 	}
 	if upTo >= base.LSN {

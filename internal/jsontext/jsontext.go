@@ -1,5 +1,4 @@
-// Package jsontext writes JSON in ASCII: whoever prints them to a terminal prints nothing that it acts on, and most strings need no escape at all,
-// so they are copied.
+// Package jsontext writes JSON in ASCII: whoever prints it to a terminal prints nothing that the terminal acts on. Most strings need no escape, and are copied.
 package jsontext
 
 import (

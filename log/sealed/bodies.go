@@ -27,13 +27,14 @@ func (k *Kept) Blob() event.Blob {
 
 func (k *Kept) end() event.LSN { return event.LSN(k.Position) + event.LSN(k.Size) }
 
-const keptRow = 32 // bytes
+// KeptRow is what each body takes beside its bytes.
+const KeptRow = 32
 
 // keptAt is where the rows of bodies stand.
 const keptAt = IDs
 
 func encodeKept(rows []Kept) []byte {
-	p := make([]byte, 0, keptRow*len(rows))
+	p := make([]byte, 0, KeptRow*len(rows))
 	for i := range rows {
 		k := &rows[i]
 		p = le.AppendUint64(p, uint64(k.Position))
@@ -48,8 +49,8 @@ func encodeKept(rows []Kept) []byte {
 
 // DecodeKept reads the rows of a file of bodies whose addresses go from first up to end. The error wraps [format.ErrDamaged].
 func DecodeKept(p []byte, first, end event.LSN) ([]Kept, error) {
-	list := make([]Kept, 0, len(p)/keptRow)
-	for after := first; len(p) >= keptRow; p = p[keptRow:] {
+	list := make([]Kept, 0, len(p)/KeptRow)
+	for after := first; len(p) >= KeptRow; p = p[KeptRow:] {
 		k := Kept{
 			Position: event.Position(le.Uint64(p)), Size: le.Uint32(p[8:]), Sum: le.Uint32(p[12:]),
 			Slice: event.Slice{Entity: event.EntityID(le.Uint32(p[16:])), Partition: p[20]}, Number: event.SequenceNumber(le.Uint64(p[24:])),

@@ -230,7 +230,7 @@ func (f *Footer) rowOf(p Part) int64 {
 	case p == BodyIndex:
 		return bodyRow
 	case p == keptAt && f.Alone:
-		return keptRow
+		return KeptRow
 	case p == IDs:
 		return idRow
 	}

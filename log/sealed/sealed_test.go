@@ -3,6 +3,7 @@ package sealed
 import (
 	"bytes"
 	"cmp"
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -368,16 +369,22 @@ func TestFlips(t *testing.T) {
 				at += len(p) - HeaderSize - FooterSize
 			}
 		}
-		p[at] ^= mask
-		f, err := Open(bytes.NewReader(p), int64(len(p)))
-		if err == nil {
-			_, err = f.Verify(make([]byte, 4096))
-			err = cmp.Or(err, differs(f.Digest != digest))
-		}
-		p[at] ^= mask
-		if !errors.Is(err, format.ErrDamaged) && !errors.Is(err, errDiffers) {
-			t.Errorf("byte %d with %#x: %v", at, mask, err)
-		}
+		flip(t, p, digest, at, mask)
+	}
+}
+
+// flip changes a byte of a file for a moment: either that is found, or its digest is another.
+func flip(t *testing.T, p []byte, digest [sha256.Size]byte, at int, mask byte) {
+	t.Helper()
+	p[at] ^= mask
+	f, err := Open(bytes.NewReader(p), int64(len(p)))
+	if err == nil {
+		_, err = f.Verify(make([]byte, 4096))
+		err = cmp.Or(err, differs(f.Digest != digest))
+	}
+	p[at] ^= mask
+	if !errors.Is(err, format.ErrDamaged) && !errors.Is(err, errDiffers) {
+		t.Errorf("byte %d with %#x: %v", at, mask, err)
 	}
 }
 

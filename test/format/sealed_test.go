@@ -63,28 +63,34 @@ func TestSealed(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	for range 40 {
 		name := files[r.IntN(len(files))]
-		whole, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		changed := append([]byte(nil), whole...)
-		at := r.IntN(len(changed))
-		changed[at] ^= byte(1 + r.IntN(255))
-		if err := os.WriteFile(name, changed, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		report, err := tools.Verify(io.Discard, dir, tools.VerifyOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, errs, code := read(t, dir); code != 1 || !strings.Contains(errs, name+": offset ") || report.Places == 0 {
-			t.Errorf("byte %d of %s: %d damaged places to verify; exit code %d: %s", at, filepath.Base(name), report.Places, code, errs)
-		}
-		if err := os.WriteFile(name, whole, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		damage(t, dir, name, r)
 	}
 	agree(t, dir)
+}
+
+// damage changes a byte of a file for a moment: both readers name the file.
+func damage(t *testing.T, dir, name string, r *rand.Rand) {
+	t.Helper()
+	whole, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := append([]byte(nil), whole...)
+	at := r.IntN(len(changed))
+	changed[at] ^= byte(1 + r.IntN(255))
+	if err := os.WriteFile(name, changed, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	report, err := tools.Verify(io.Discard, dir, tools.VerifyOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, errs, code := read(t, dir); code != 1 || !strings.Contains(errs, name+": offset ") || report.Places == 0 {
+		t.Errorf("byte %d of %s: %d damaged places to verify; exit code %d: %s", at, filepath.Base(name), report.Places, code, errs)
+	}
+	if err := os.WriteFile(name, whole, 0o600); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // TestErased: bodies that a sealed file does not keep any more are so to both readers.
@@ -201,21 +207,7 @@ func TestFileOfBodies(t *testing.T) {
 			t.Fatalf("%s is no file of bodies; %v", name, err)
 		}
 		for range 20 {
-			changed := append([]byte(nil), whole...)
-			changed[r.IntN(len(changed))] ^= byte(1 + r.IntN(255))
-			if err := os.WriteFile(name, changed, 0o600); err != nil {
-				t.Fatal(err)
-			}
-			report, err := tools.Verify(io.Discard, dir, tools.VerifyOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, errs, code := read(t, dir); code != 1 || !strings.Contains(errs, name+": offset ") || report.Places == 0 {
-				t.Errorf("%s: %d damaged places to verify; exit code %d: %s", filepath.Base(name), report.Places, code, errs)
-			}
-		}
-		if err := os.WriteFile(name, whole, 0o600); err != nil {
-			t.Fatal(err)
+			damage(t, dir, name, r)
 		}
 	}
 	agree(t, dir)

@@ -32,7 +32,7 @@ var exportedNames = ratchet{
 		"log":                    88, // a part of a directory 7, scrubbing 4, memory 2, bases 4, search 3, what a segment has 1, the room of a disk 7 (engine and /health)
 		"log/disk":               29,
 		"log/format":             88,  // four for how far a log was scrubbed
-		"log/sealed":             41,  // what a footer and the indexes say, which tools print; counting events, which log does for chapters
+		"log/sealed":             42,  // what a footer and the indexes say, which tools print; counting events, which log does for chapters
 		"log/event":              326, // 19 for bases; most are the values of the facts and the kinds of events, which have names for people who read a dump
 		"protocol/access":        25,
 		"protocol/amqp":          227,
