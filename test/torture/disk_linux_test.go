@@ -220,9 +220,17 @@ func (s *small) until(state string, within time.Duration) time.Duration {
 	}
 }
 
-// others makes the file of others so large that only that much stays free.
+// others makes the file of others so large that only that much stays free. The broker is stopped meanwhile: it would give room from its reserve, and
+// they would take that as well.
 func (s *small) others(free int64) {
 	s.Helper()
+	signal := func(n unix.Signal) {
+		if err := unix.Kill(s.process.PID(), n); err != nil {
+			s.Fatal(err)
+		}
+	}
+	signal(unix.SIGSTOP)
+	defer signal(unix.SIGCONT)
 	theirs := filepath.Join(s.disk, "theirs")
 	f, err := os.OpenFile(theirs, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
