@@ -136,14 +136,12 @@ func (l *Ledger) Log(ctx context.Context, id log.PartitionID, from event.LSN, bo
 	return l.answer(print.Object{print.Named("Next", uint64(next)), print.Named("More", next < end)}, "up to LSN %d", next)
 }
 
-// usualFields is how many fields most events have at most.
-const usualFields = 24
-
 // rows tells the events of a log.
 type rows struct {
 	l      *Ledger
 	b      *book
 	events print.Events
+	fields print.Object // of the row told last; its memory is used again
 	shown  int
 }
 
@@ -172,7 +170,7 @@ func (r *rows) tell(ctx context.Context, rec *replay.Record, ev event.Event) err
 		return err
 	}
 	at, _ := r.b.stamp(rec)
-	list, err := r.events.Fields(append(make(print.Object, 0, usualFields),
+	list, err := r.events.Fields(append(r.fields[:0],
 		print.Named("Partition", uint64(r.b.ID())), print.Named("LSN", uint64(rec.LSN)), print.Named("Time", at),
 		print.Named("Entity", c.Slice.String()), print.Named("Event", ev.Kind().String()),
 	), ev)
@@ -182,6 +180,6 @@ func (r *rows) tell(ctx context.Context, rec *replay.Record, ev event.Event) err
 	if by := r.b.origins.Name(c.Origin); by != "" {
 		list = append(list, print.Named("By", by))
 	}
-	r.shown++
+	r.shown, r.fields = r.shown+1, list
 	return r.l.tell(Line{Part: Row, Fields: list})
 }

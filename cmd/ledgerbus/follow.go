@@ -50,7 +50,7 @@ func followEvents(c *cli.Context, q *ledger.Question) error {
 	if err != nil {
 		return err
 	}
-	if err := giveWay(c); err != nil {
+	if err := runsLast.apply(c); err != nil {
 		return err
 	}
 	if q.After = ledger.FromNow; q.Since != nil {

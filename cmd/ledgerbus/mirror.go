@@ -34,7 +34,7 @@ func mirrorCommand() *cli.Command {
 			&cli.BoolFlag{Name: "once", Usage: "take what there is, and end"},
 			&cli.DurationFlag{Name: "every", Value: time.Second, Usage: "how often to ask for what is new"},
 			&cli.DurationFlag{Name: "keep", DefaultText: "for ever", Usage: "delete whole files of the mirror whose entries are all older"},
-			priorityFlag(),
+			isNice.flag(),
 			&cli.BoolFlag{Name: "bodies", Usage: "mirror bodies of messages too, which takes the right ReadBodies"},
 		),
 		Action: mirrorLog,
@@ -52,7 +52,7 @@ func mirrorLog(c *cli.Context) (err error) {
 		return usageError{errors.New("--every and --keep are durations above zero")}
 	}
 	if !c.Bool("once") {
-		if err := giveWay(c); err != nil {
+		if err := isNice.apply(c); err != nil {
 			return err
 		}
 	}

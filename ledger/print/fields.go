@@ -18,6 +18,39 @@ type Events struct {
 	// ReadBlob reads bodies, to be printed; nil: none are printed.
 	ReadBlob func(b event.Blob, dst []byte) ([]byte, error)
 	body     []byte
+	known    map[reflect.Type][]member
+}
+
+// member is a field of a struct: what there is to know of it before a value of it is seen.
+type member struct {
+	name   string
+	number bool // it is printed as the number that it is
+}
+
+// members returns the fields of a struct. Package reflect makes what it says of a field anew each time it is asked.
+func (d *Events) members(t reflect.Type) []member {
+	if list, ok := d.known[t]; ok {
+		return list
+	}
+	list := make([]member, t.NumField())
+	for i := range list {
+		f := t.Field(i)
+		list[i] = member{f.Name, isNumber(f.Type)}
+	}
+	if d.known == nil {
+		d.known = make(map[reflect.Type][]member)
+	}
+	d.known[t] = list
+	return list
+}
+
+// isNumber reports whether values of a type have no words of their own.
+func isNumber(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Uint8, reflect.Uint32, reflect.Uint64:
+		return !t.Implements(reflect.TypeFor[fmt.Stringer]())
+	}
+	return false
 }
 
 // Fields appends the fields of an event that are not zero, except those that every event has. An error is that of ReadBlob, or of a field of an unknown type.
@@ -27,9 +60,13 @@ func (d *Events) Fields(list Object, ev event.Event) (Object, error) {
 
 // fields appends the fields of an event, or of a struct in one, that are not zero.
 func (d *Events) fields(list Object, v reflect.Value) (Object, error) {
-	for i := range v.NumField() {
-		name, value := v.Type().Field(i).Name, v.Field(i)
-		if value.IsZero() || name == "Envelope" {
+	for i, member := range d.members(v.Type()) {
+		name, value := member.name, v.Field(i)
+		if name == "Envelope" || value.IsZero() {
+			continue
+		}
+		if member.number {
+			list = append(list, Field{name, value.Uint()})
 			continue
 		}
 		var err error
@@ -149,11 +186,12 @@ func (d *Events) value(v reflect.Value) (any, error) {
 	case event.Condition:
 		return Object{{"Field", x.Field.String()}, {"Text", Text([]byte(x.Text))}}, nil
 	}
+	if isNumber(v.Type()) {
+		return v.Uint(), nil
+	}
 	switch v.Kind() {
 	case reflect.Bool:
 		return v.Bool(), nil
-	case reflect.Uint8, reflect.Uint32, reflect.Uint64:
-		return v.Uint(), nil
 	case reflect.String:
 		return Text([]byte(v.String())), nil
 	case reflect.Struct:

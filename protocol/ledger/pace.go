@@ -17,7 +17,7 @@ const (
 	workTime   = 80 * time.Microsecond
 	yieldTime  = 20 * time.Microsecond
 	restShare  = 4
-	followRest = 12
+	followRest = 18
 	// mostPaceRest bounds one rest: a frame may take long, and its reader is not to be punished for it.
 	mostPaceRest = 20 * time.Millisecond
 )

@@ -48,7 +48,7 @@ func TestPace(t *testing.T) {
 		t.Errorf("it rests %.2f of the time while messages come", share)
 	}
 	p.share = followRest
-	if share := work(1000, 50*time.Microsecond, 400); share < 0.915 || share > 0.93 {
+	if share := work(1000, 50*time.Microsecond, 400); share < 0.94 || share > 0.955 {
 		t.Errorf("a follower rests %.2f of the time while messages come", share)
 	}
 	p.share = restShare

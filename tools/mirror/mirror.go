@@ -42,8 +42,9 @@ type Options struct {
 }
 
 const (
-	// batchBytes is how many bytes of entries are synced together. A sync may hold up those of a broker that uses the same disk.
-	batchBytes = 4 << 20
+	// batchBytes is how many bytes of entries are synced together: few, since a broker that uses the same disk waits for as long as they take
+	// (docs/decisions/0074).
+	batchBytes = 64 << 10
 	// saveEvery is how old the note may be while entries come.
 	saveEvery = time.Minute
 	noteFile  = "mirror.json"
@@ -65,6 +66,7 @@ type Mirror struct {
 	saved   note
 	savedAt time.Time
 	logs    []*partition
+	batch   wal.Batch // here for its memory alone
 }
 
 // partition is the log of one partition.
@@ -202,7 +204,8 @@ func (m *Mirror) Round(ctx context.Context, src Source) error {
 					return err
 				}
 			}
-			t := taking{m: m, p: m.logs[id], batch: new(wal.Batch)}
+			m.batch.Clear()
+			t := taking{m: m, p: m.logs[id], batch: &m.batch}
 			tail, err := src(ctx, id, t.p.next, t.head, t.entry)
 			if err == nil {
 				err = t.end(tail)
