@@ -30,7 +30,8 @@ type Ledger struct {
 	books  map[log.PartitionID]*book
 }
 
-// Tell is called with each line of an answer. If it returns an error the answer ends, and the error is returned.
+// Tell is called with each line of an answer, whose fields are used again when it has returned. If it returns an error the answer ends, and the error is
+// returned.
 type Tell func(Line) error
 
 // New returns a Ledger that asks a source, and gives its answers to tell.
