@@ -116,12 +116,12 @@ func (l *Ledger) Log(ctx context.Context, id log.PartitionID, from event.LSN, bo
 		namespace = src.Namespace().ID
 	}
 	first, end := b.Bounds()
-	if from > end {
-		return fmt.Errorf("%w from LSN %d on: the log of partition %d ends at %d", ErrNothing, from, id, end)
-	}
 	if err := l.answer(print.Object{print.Named("Namespace", namespace), print.Named("Partitions", uint64(len(ids))), print.Named("First", uint64(first))},
 		"partition %d begins at LSN %d", id, first); err != nil {
 		return err
+	}
+	if from > end { // said when whoever asks knows which log it is: this may be another one than that of which they have so much
+		return fmt.Errorf("%w from LSN %d on: the log of partition %d ends at %d", ErrNothing, from, id, end)
 	}
 	l.memory.recall(b)
 	r := rows{l: l, b: b}

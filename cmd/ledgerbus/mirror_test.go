@@ -1,0 +1,33 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A mirror follows the log that it was begun with, and no other: also not one that ends before what is mirrored.
+func TestMirrorOfAnotherBroker(t *testing.T) {
+	t.Parallel()
+	long, short := startBroker(t, "partitions", "1"), startBroker(t, "partitions", "1")
+	for range 3 {
+		if r := execute(t, long, "", "send", "orders", "--body", strings.Repeat("long ", 1000)); r.code != 0 {
+			t.Fatal(r.errOut)
+		}
+	}
+	for name, order := range map[string][2]string{"that ends before": {long, short}, "that ends behind": {short, long}} {
+		dir := filepath.Join(t.TempDir(), "mirror")
+		if r := execute(t, order[0], "", "log", "mirror", "--into", dir, "--once"); r.code != 0 {
+			t.Fatal(r.errOut)
+		}
+		for _, args := range [][]string{{"--once"}, {}} {
+			r := execute(t, order[1], "", append([]string{"log", "mirror", "--into", dir}, args...)...)
+			if r.code != 1 || !strings.Contains(r.errOut, "the mirror is of another log: that of namespace ") {
+				t.Errorf("a log %s, %q: exit code %d, %s", name, args, r.code, r.errOut)
+			}
+		}
+		if r := execute(t, order[0], "", "log", "mirror", "--into", dir, "--once"); r.code != 0 {
+			t.Errorf("its own log after that: exit code %d, %s", r.code, r.errOut)
+		}
+	}
+}
