@@ -16,9 +16,12 @@ func runLast() error {
 	})
 }
 
-// runNice gives every thread of the process the nice value 10, of 19.
+// runNice gives every thread of the process the nice value 10, of 19. What was started with a higher one keeps it.
 func runNice() error {
 	return eachThread(func(id int) error {
+		if is, err := unix.SchedGetAttr(id, 0); err == nil && is.Nice >= 10 {
+			return nil
+		}
 		if err := unix.Setpriority(unix.PRIO_PROCESS, id, 10); err != nil {
 			return fmt.Errorf("a nice value of 10: %w", err)
 		}
