@@ -99,6 +99,9 @@ func (f *frames) syncing() bool { return f.asked != 0 }
 // unsynced reports whether there is something that has to be durable and is not.
 func (f *frames) unsynced() bool { return f.solid >= f.writer.Durable() }
 
+// idle reports whether there is nothing for the next group.
+func (f *frames) idle() bool { return !f.filled() && !f.unsynced() }
+
 // busy reports whether something is on its way into the log.
 func (f *frames) busy() bool {
 	return f.syncing() || f.filled() || f.writer.Written() < f.end || f.unsynced()
@@ -118,7 +121,7 @@ func (f *frames) group() int { return f.bytes + f.writer.Batch().Len() }
 
 // patience is how long the next group still waits for company. Awaited: somebody waits for more of the log.
 func (f *frames) patience(awaited bool) time.Duration {
-	if f.syncing() || !f.filled() && !f.unsynced() {
+	if f.syncing() || f.idle() {
 		return asleep
 	}
 	return f.pace.wait(f.waiting(), awaited)
@@ -129,7 +132,7 @@ func (f *frames) waiting() int { return f.records + f.writer.Batch().Count() }
 
 // lacks is how many more records the next group waits for where other logs are busy, too; 0: it waits for something else, or goes.
 func (f *frames) lacks() int {
-	if f.syncing() || !f.filled() && !f.unsynced() {
+	if f.syncing() || f.idle() {
 		return 0
 	}
 	return f.pace.lacks(f.waiting())
@@ -139,7 +142,7 @@ func (f *frames) lacks() int {
 // only written the group, because nothing of it has to be synced.
 func (f *frames) commit(awaited bool) (written bool) {
 	b := f.writer.Batch()
-	if f.syncing() || !f.filled() && !f.unsynced() {
+	if f.syncing() || f.idle() {
 		return false
 	}
 	if f.group() <= maxOpen && f.background < maxBackground && f.arrived < maxBackground && f.patience(awaited) > 0 {
@@ -190,9 +193,9 @@ func (f *frames) forgetSynced() {
 	f.records, f.bytes, f.background, f.arrived = 0, 0, min(f.background, n), min(f.arrived, n)
 }
 
-// committed notes that more of the log is written or durable.
-func (f *frames) committed() {
-	synced := f.asked != 0 && f.asked <= f.writer.Durable()
+// committed notes that more of the log is written or durable. It reports whether a sync has ended.
+func (f *frames) committed() (synced bool) {
+	synced = f.asked != 0 && f.asked <= f.writer.Durable()
 	if synced {
 		f.checkpointer.committed()
 		f.asked = 0
@@ -201,6 +204,7 @@ func (f *frames) committed() {
 	if synced {
 		f.pace.land(f.waiting(), f.filled() || f.unsynced())
 	}
+	return synced
 }
 
 // await waits until more of the log is written or durable, or the writer has failed.

@@ -62,7 +62,14 @@ func (r *recorder) background(now event.Time, out engine.Outcome) {
 func (r *recorder) awaited() bool { return r.replies.any() || r.unwritten }
 
 // commit hands the next group on; see [frames.commit].
-func (r *recorder) commit() (written bool) { return r.frames.commit(r.awaited()) }
+func (r *recorder) commit() (written bool) {
+	before := r.frames.syncing()
+	written = r.frames.commit(r.awaited())
+	if !before && r.frames.syncing() {
+		r.waiting.sealed()
+	}
+	return written
+}
 
 // commitLarge lets a large group go, if the disk is free.
 func (r *recorder) commitLarge() {

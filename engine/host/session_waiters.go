@@ -193,7 +193,10 @@ func (w *waiting) atLimit(q *receiverQueue) bool {
 // settled marks the queues of sessions that were at their limit of locks and are below it again.
 func (w *waiting) settled(id event.Slice) {
 	e := w.entities[id.Entity]
-	if e == nil || len(e.sessions.limited) == 0 {
+	if e == nil {
+		return
+	}
+	if w.count(e, 0, 1); len(e.sessions.limited) == 0 {
 		return
 	}
 	e.sessions.limited = slices.DeleteFunc(e.sessions.limited, func(q *receiverQueue) bool {

@@ -31,6 +31,8 @@ type waiting struct {
 	open      fifo[*entityReceivers]              // in which a session may have become available
 	deadlines waitDeadlines                       // of those that wait for a session
 	sweeps    sweeps
+	balances  []*entityReceivers // whose messages came or went lately
+	forced    func() int         // see [LoopOptions].Syncs
 }
 
 // entityReceivers is who is attached to the slices of one entity.
@@ -40,6 +42,7 @@ type entityReceivers struct {
 	queues   []*receiverQueue // of those without session: one for each sub-queue, and for each set of slices that somebody receives from
 	browsers []*receiverQueue
 	sessions entitySessions
+	balance  balance
 	sweepers []*sweeper // of the slices with active receivers of their main queue
 }
 
@@ -195,6 +198,7 @@ func (w *waiting) Observe(ev event.Event) (lost *receiver) {
 	switch ev := ev.(type) {
 	case *event.MessageEnqueued:
 		w.deliverable(ev.Slice, ev.Sequence)
+		w.enqueued(ev.Slice)
 	case *event.MessageScheduled:
 		w.markBrowsers(w.entities[ev.Slice.Entity], ev.Slice.Partition)
 	case *event.MessageReleased:
@@ -207,6 +211,8 @@ func (w *waiting) Observe(ev event.Event) (lost *receiver) {
 		w.deliverable(ev.Slice, ev.Sequence)
 		w.settled(ev.Slice)
 	case *event.MessageCompleted:
+		w.settled(ev.Slice)
+	case *event.MessageReceivedAndDeleted:
 		w.settled(ev.Slice)
 	case *event.MessageDeferred:
 		w.settled(ev.Slice)
@@ -237,6 +243,13 @@ func (w *waiting) deliverable(id event.Slice, seq event.SequenceNumber) {
 	w.markBrowsers(e, id.Partition)
 	for _, q := range e.queues {
 		w.wake(q, id.Partition)
+	}
+}
+
+// enqueued counts a message that came.
+func (w *waiting) enqueued(id event.Slice) {
+	if e := w.entities[id.Entity]; e != nil {
+		w.count(e, 1, 0)
 	}
 }
 

@@ -164,10 +164,18 @@ func (p *part) agree(after string) {
 				x.joint.joint.unsure = true
 			}
 			w.joined(x, nil)
+		} else if p.rests(x) && after != itsEnd {
+			p.shadow.due = append(p.shadow.due, x)
 		} else if x != nil {
 			w.broken("I26", "partition %d: no reply of kind %d with tag %d after %s, what it stands for is in the log", p.id, x.kind, x.tag, after)
 		}
 	}
+}
+
+// rests reports whether a reply may wait for more syncs than its own: it answers a send, and there is something under way. That it does not wait for
+// ever is for settle to see.
+func (p *part) rests(x *want) bool {
+	return p.w.rests != nil && x != nil && x.ask != nil && (x.ask.op == opSend || x.ask.op == opBatch) && p.loop.Busy()
 }
 
 // copied compares how many copies each subscription got with how many its rules called for when the message had its turn (I20).

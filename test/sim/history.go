@@ -554,15 +554,12 @@ func (h *history) duplicates() {
 		if !q.entity.Properties.RequiresDuplicateDetection {
 			continue
 		}
-		var last *life
-		for _, l := range ls { // in the order in which they were answered: that of their decisions
-			if !l.shown {
-				continue
+		ls = slices.DeleteFunc(ls, func(l *life) bool { return !l.shown })
+		slices.SortStableFunc(ls, func(a, b *life) int { return cmp.Compare(a.decidedAt, b.decidedAt) }) // an answer may be late
+		for i := 1; i < len(ls); i++ {
+			if a, b := ls[i-1].decidedAt, ls[i].decidedAt; b < a+q.leastSeen.Milliseconds() {
+				h.w.broken("I18", "%s: id %q was stored at %d and again at %d, the window is %v", q.path, k.id, a, b, q.leastSeen)
 			}
-			if last != nil && l.decidedAt < last.decidedAt+q.leastSeen.Milliseconds() {
-				h.w.broken("I18", "%s: id %q was stored at %d and again at %d, the window is %v", q.path, k.id, last.decidedAt, l.decidedAt, q.leastSeen)
-			}
-			last = l
 		}
 	}
 }

@@ -27,7 +27,7 @@ var exportedNames = ratchet{
 		"ledger/address":         4,
 		"ledger/print":           6,
 		"internal/jsontext":      2,
-		"internal/mutant":        116,
+		"internal/mutant":        117,
 		"internal/private":       2,
 		"log":                    88, // a part of a directory 7, scrubbing 4, memory 2, bases 4, search 3, what a segment has 1, the room of a disk 7 (engine and /health)
 		"log/disk":               29,
