@@ -1,6 +1,7 @@
 package host
 
 import (
+	"maps"
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/index"
@@ -26,7 +27,7 @@ const (
 	smoothing = 4
 )
 
-// balance is how messages of an entity come and go while somebody receives from it, by groups of frames that are synced together.
+// balance is how messages of a queue or subscription come and go while somebody receives from it, by groups of frames that are synced together.
 type balance struct {
 	counted    bool // is among waiting.balances
 	came, gone int  // messages, in the group being filled
@@ -67,6 +68,9 @@ func (w *waiting) count(e *entityReceivers, came, gone int) {
 
 // sealed is called when a group has been handed over.
 func (w *waiting) sealed() {
+	for _, b := range w.topics {
+		b.syncs = 0
+	}
 	kept := w.balances[:0]
 	for _, e := range w.balances {
 		if e.balance.group(e.active(w.part.Index())) {
@@ -74,9 +78,23 @@ func (w *waiting) sealed() {
 		} else {
 			e.balance = balance{}
 		}
+		if e.topic != 0 && e.balance.syncs > 0 {
+			w.publishers(e.topic, e.balance.syncs)
+		}
 	}
 	clear(w.balances[len(kept):])
 	w.balances = kept
+	maps.DeleteFunc(w.topics, func(_ event.EntityID, b *balance) bool { return b.syncs == 0 })
+}
+
+// publishers has answers to sends to a topic wait as one of its subscriptions needs.
+func (w *waiting) publishers(topic event.EntityID, syncs int) {
+	b := w.topics[topic]
+	if b == nil {
+		b = new(balance)
+		w.topics[topic] = b
+	}
+	b.syncs = max(b.syncs, syncs)
 }
 
 // active is how many messages of an entity wait for receivers without a session. Without such receivers it is 0.
@@ -97,6 +115,9 @@ func (w *waiting) syncs(entity event.EntityID) int {
 	}
 	if e := w.entities[entity]; e != nil {
 		return e.balance.next()
+	}
+	if b := w.topics[entity]; b != nil {
+		return b.next()
 	}
 	return 0
 }

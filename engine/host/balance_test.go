@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
 // docs/decisions/0076: an answer to a send waits for as many syncs as there are groups of messages waiting for consumers that nearly keep up; consumers
@@ -169,5 +170,48 @@ func TestNoAnswerIsLeft(t *testing.T) {
 	}
 	if len(s.heard) != 40 {
 		t.Errorf("%d answers to 40 sends", len(s.heard))
+	}
+}
+
+// docs/decisions/0076: producers of a topic wait for its subscription, those of another topic do not.
+func TestProducersOfATopicWait(t *testing.T) {
+	t.Parallel()
+	h := withEntities(t)
+	const credit = 16
+	sub, _ := h.loop.part.Index().Catalogue.Find("events/Subscriptions/a")
+	h.loop.configure(&configure{entity: engine.View(sub, nil), ruled: true, rules: []event.Rule{{Name: "all", Filter: event.Filter{Kind: event.TrueFilter}}}})
+	r := h.attachesTo(place{path: sub.Path}, 0)
+	var topics []event.EntityID
+	for _, path := range []string{"events", "news"} {
+		e, ok := h.loop.part.Index().Catalogue.Find(path)
+		if !ok {
+			t.Fatalf("no topic %s", path)
+		}
+		topics = append(topics, e.ID)
+	}
+	for i := range 40 {
+		n := credit
+		if i == 0 {
+			n *= 5
+		}
+		var ask []engine.Command
+		for range n {
+			ask = append(ask, &engine.Send{Slice: event.Slice{Entity: topics[0]}, Messages: []engine.Message{{ID: []byte("x"), Body: []byte("x")}}})
+		}
+		for _, reply := range h.got {
+			if d := reply.Delivery(); d != nil {
+				ask = append(ask, &engine.Settle{Entity: r.Entity, Slice: r.Slice, Token: d.Token, Outcome: engine.Complete})
+			}
+		}
+		h.got = nil
+		h.turn(append(ask, &engine.Flow{Receiver: r, Limit: uint32(credit * (i + 1))})...)
+	}
+	if a, b := h.loop.waiting.syncs(topics[0]), h.loop.waiting.syncs(topics[1]); a == 0 || b != 0 {
+		t.Errorf("an answer waits for %d syncs, one of another topic for %d", a, b)
+	}
+	h.turn(&engine.Detach{Receiver: r})
+	h.turn(&engine.Send{Slice: event.Slice{Entity: topics[0]}, Messages: []engine.Message{{ID: []byte("x"), Body: []byte("x")}}})
+	if got := h.loop.waiting.syncs(topics[0]); got != 0 {
+		t.Errorf("without consumers an answer waits for %d syncs", got)
 	}
 }

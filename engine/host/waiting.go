@@ -31,13 +31,15 @@ type waiting struct {
 	open      fifo[*entityReceivers]              // in which a session may have become available
 	deadlines waitDeadlines                       // of those that wait for a session
 	sweeps    sweeps
-	balances  []*entityReceivers // whose messages came or went lately
-	forced    func() int         // see [LoopOptions].Syncs
+	balances  []*entityReceivers          // whose messages came or went lately
+	topics    map[event.EntityID]*balance // of those balances, the ones of topics whose producers wait: for how many syncs
+	forced    func() int                  // see [LoopOptions].Syncs
 }
 
 // entityReceivers is who is attached to the slices of one entity.
 type entityReceivers struct {
 	entity   event.EntityID
+	topic    event.EntityID // 0: it is a queue
 	attached int
 	queues   []*receiverQueue // of those without session: one for each sub-queue, and for each set of slices that somebody receives from
 	browsers []*receiverQueue
@@ -47,7 +49,7 @@ type entityReceivers struct {
 }
 
 func newWaiting(part *engine.Partition, limit int) waiting {
-	return waiting{part: part, limit: limit, counts: map[event.EntityID]int{}, entities: map[event.EntityID]*entityReceivers{}}
+	return waiting{part: part, limit: limit, counts: map[event.EntityID]int{}, entities: map[event.EntityID]*entityReceivers{}, topics: map[event.EntityID]*balance{}}
 }
 
 // receiver is the port of a receiver link; nil: it is not attached.
@@ -72,7 +74,7 @@ func (w *waiting) Attach(r *receiver) *engine.Error {
 	}
 	e := w.entities[r.Entity.ID]
 	if e == nil {
-		e = &entityReceivers{entity: r.Entity.ID}
+		e = &entityReceivers{entity: r.Entity.ID, topic: r.Entity.Topic}
 		w.entities[r.Entity.ID] = e
 	}
 	r.number, w.attached = len(w.attached), append(w.attached, r)
@@ -261,7 +263,9 @@ func (w *waiting) returned(ev *event.TransferFailed) {
 // copied is deliverable for the copies that subscriptions got.
 func (w *waiting) copied(partition uint8, copies []event.Copy) {
 	for i := range copies {
-		w.deliverable(event.Slice{Entity: copies[i].Subscription, Partition: partition}, copies[i].Sequence)
+		id := event.Slice{Entity: copies[i].Subscription, Partition: partition}
+		w.deliverable(id, copies[i].Sequence)
+		w.enqueued(id)
 	}
 }
 
