@@ -80,6 +80,35 @@ func everyCallWithoutRoom(t *testing.T, name string, reserve int64, fault faultf
 	}
 }
 
+// F8: a writer that is closed right after a frame found no room, and before the reserve was asked, writes it if there is room by then.
+func TestCloseTriesAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, t.Name(), 1)
+	w.opts.ReserveBytes = -1
+	if err := errors.Join(w.open(), w.lead()); err != nil {
+		t.Fatal(err)
+	}
+	w.send(1, 100, log.Durable)
+	full := true
+	w.fs.Hook(func(c faultfs.Call) faultfs.Fault {
+		if !full || c.Op != faultfs.OpWrite {
+			return faultfs.Fault{}
+		}
+		full = false
+		return faultfs.Fault{Err: syscall.ENOSPC}
+	})
+	for full { // until the frame has found no room
+		if !w.w.Work() {
+			t.Fatal("the frame is not written")
+		}
+	}
+	if err := w.stop(); err != nil {
+		t.Fatalf("the disk has room, and the stop fails: %v", err)
+	}
+	w.acked, w.safe = len(w.sent), len(w.sent)
+	w.after()
+}
+
 // others fills the disk with a file of other programs, so that only that many bytes are free.
 func (w *world) others(free int64) {
 	const theirs = "/theirs"

@@ -111,6 +111,16 @@ func (s *shortage) over() {
 	}
 }
 
+// last has the writer that is being closed do what is left. A frame that has just found no room is written once more, when the reserve has been asked.
+func (s *shortage) last() {
+	for range 2 {
+		s.tryAgain()
+		for s.w.work() {
+		}
+	}
+	s.giveUp()
+}
+
 // giveUp fails the writer that is being closed if there is still no room for what was appended.
 func (s *shortage) giveUp() {
 	w := s.w

@@ -555,10 +555,7 @@ func (w *writer) Close() error {
 	w.mu.Unlock()
 	close(w.stop)
 	w.done.Wait()
-	w.short.tryAgain()
-	for w.work() {
-	}
-	w.short.giveUp()
+	w.short.last()
 	w.io.Lock()
 	defer w.io.Unlock()
 	w.mu.Lock()

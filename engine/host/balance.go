@@ -29,7 +29,7 @@ const (
 
 // balance is how messages of a queue or subscription come and go while somebody receives from it, by groups of frames that are synced together.
 type balance struct {
-	counted    bool // is among waiting.balances
+	counted    bool // is among balances.moved
 	came, gone int  // messages, in the group being filled
 	comes      int  // on average of the groups before, in messageParts
 	goes       int
@@ -56,45 +56,68 @@ func (b *balance) next() int {
 	return n
 }
 
-// count counts messages that came or went, of an entity that somebody receives from.
-func (w *waiting) count(e *entityReceivers, came, gone int) {
+// balances are those of the queues and subscriptions that somebody receives from.
+type balances struct {
+	moved  []*entityReceivers          // whose messages came or went lately
+	topics map[event.EntityID]*balance // of those, the ones whose producers wait: for how many syncs
+	forced func() int                  // see [LoopOptions].Syncs
+}
+
+// count counts messages that came or went; nil: nobody receives them.
+func (b *balances) count(e *entityReceivers, came, gone int) {
+	if e == nil {
+		return
+	}
 	e.balance.came += came
 	e.balance.gone += gone
 	if !e.balance.counted {
 		e.balance.counted = true
-		w.balances = append(w.balances, e)
+		b.moved = append(b.moved, e)
 	}
 }
 
 // sealed is called when a group has been handed over.
-func (w *waiting) sealed() {
-	for _, b := range w.topics {
-		b.syncs = 0
+func (b *balances) sealed(x *index.Index) {
+	for _, t := range b.topics {
+		t.syncs = 0
 	}
-	kept := w.balances[:0]
-	for _, e := range w.balances {
-		if e.balance.group(e.active(w.part.Index())) {
+	kept := b.moved[:0]
+	for _, e := range b.moved {
+		if e.balance.group(e.active(x)) {
 			kept = append(kept, e)
 		} else {
 			e.balance = balance{}
 		}
 		if e.topic != 0 && e.balance.syncs > 0 {
-			w.publishers(e.topic, e.balance.syncs)
+			b.publishers(e.topic, e.balance.syncs)
 		}
 	}
-	clear(w.balances[len(kept):])
-	w.balances = kept
-	maps.DeleteFunc(w.topics, func(_ event.EntityID, b *balance) bool { return b.syncs == 0 })
+	clear(b.moved[len(kept):])
+	b.moved = kept
+	maps.DeleteFunc(b.topics, func(_ event.EntityID, t *balance) bool { return t.syncs == 0 })
 }
 
 // publishers has answers to sends to a topic wait as one of its subscriptions needs.
-func (w *waiting) publishers(topic event.EntityID, syncs int) {
-	b := w.topics[topic]
-	if b == nil {
-		b = new(balance)
-		w.topics[topic] = b
+func (b *balances) publishers(topic event.EntityID, syncs int) {
+	t := b.topics[topic]
+	if t == nil {
+		t = new(balance)
+		b.topics[topic] = t
 	}
-	b.syncs = max(b.syncs, syncs)
+	t.syncs = max(t.syncs, syncs)
+}
+
+// syncs is for how many syncs the answer to a send to an entity waits, besides its own. The entity's receivers are nil where it has none.
+func (b *balances) syncs(entity event.EntityID, receivers *entityReceivers) int {
+	switch t := b.topics[entity]; {
+	case b.forced != nil:
+		return b.forced()
+	case receivers != nil:
+		return receivers.balance.next()
+	case t != nil:
+		return t.next()
+	}
+	return 0
 }
 
 // active is how many messages of an entity wait for receivers without a session. Without such receivers it is 0.
@@ -106,18 +129,4 @@ func (e *entityReceivers) active(x *index.Index) (n int) {
 		n += x.Count(event.Slice{Entity: e.entity, Partition: partition}, event.Main, index.Active)
 	}
 	return n
-}
-
-// syncs is for how many syncs the answer to a send to an entity waits, besides its own.
-func (w *waiting) syncs(entity event.EntityID) int {
-	if w.forced != nil {
-		return w.forced()
-	}
-	if e := w.entities[entity]; e != nil {
-		return e.balance.next()
-	}
-	if b := w.topics[entity]; b != nil {
-		return b.next()
-	}
-	return 0
 }

@@ -8,6 +8,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
+// answersTo is for how many syncs the answer to a send to an entity waits.
+func (w *waiting) answersTo(id event.EntityID) int { return w.balances.syncs(id, w.entities[id]) }
+
 // docs/decisions/0076: an answer to a send waits for as many syncs as there are groups of messages waiting for consumers that nearly keep up; consumers
 // that are few, slow or far behind are not waited for.
 func TestBalance(t *testing.T) {
@@ -51,7 +54,7 @@ func TestAnswersWaitForSyncs(t *testing.T) {
 	t.Parallel()
 	s := onSlowDisk(t, testQueue())
 	wait := 1
-	s.loop.waiting.forced = func() int { return wait }
+	s.loop.waiting.balances.forced = func() int { return wait }
 	s.asks(1, s.send("a"))
 	s.hears("before its sync")
 	s.syncs()
@@ -96,7 +99,7 @@ func TestAnswersWaitForSyncs(t *testing.T) {
 func TestAnswersWhenTheLogFails(t *testing.T) {
 	t.Parallel()
 	s := onSlowDisk(t, testQueue())
-	s.loop.waiting.forced = func() int { return 3 }
+	s.loop.waiting.balances.forced = func() int { return 3 }
 	s.asks(1, s.send("a"))
 	s.asks(2, s.send("b"))
 	s.syncs()
@@ -132,7 +135,7 @@ func TestProducersWaitForConsumers(t *testing.T) {
 		s.syncs()
 		s.syncs()
 	}
-	if got := s.loop.waiting.syncs(handEntity.Entity); got == 0 {
+	if got := s.loop.waiting.answersTo(handEntity.Entity); got == 0 {
 		t.Fatalf("with %d waiting of which %d go at a time an answer waits for no other sync: %+v", s.loop.part.Index().Live(), credit, s.loop.waiting.entities[handEntity.Entity].balance)
 	}
 	s.heard = nil
@@ -145,7 +148,7 @@ func TestProducersWaitForConsumers(t *testing.T) {
 	}
 	s.hears("there is no other one", "1", "2")
 	s.asks(0, &engine.Detach{Receiver: r})
-	if got := s.loop.waiting.syncs(handEntity.Entity); got != 0 {
+	if got := s.loop.waiting.answersTo(handEntity.Entity); got != 0 {
 		t.Errorf("without consumers an answer waits for %d syncs", got)
 	}
 }
@@ -154,7 +157,7 @@ func TestProducersWaitForConsumers(t *testing.T) {
 func TestNoAnswerIsLeft(t *testing.T) {
 	t.Parallel()
 	s := onSlowDisk(t, testQueue())
-	s.loop.waiting.forced = func() int { return 2 }
+	s.loop.waiting.balances.forced = func() int { return 2 }
 	for i := range uint64(40) {
 		s.asks(i+1, s.send("x"))
 		if i%3 == 0 {
@@ -206,12 +209,12 @@ func TestProducersOfATopicWait(t *testing.T) {
 		h.got = nil
 		h.turn(append(ask, &engine.Flow{Receiver: r, Limit: uint32(credit * (i + 1))})...)
 	}
-	if a, b := h.loop.waiting.syncs(topics[0]), h.loop.waiting.syncs(topics[1]); a == 0 || b != 0 {
+	if a, b := h.loop.waiting.answersTo(topics[0]), h.loop.waiting.answersTo(topics[1]); a == 0 || b != 0 {
 		t.Errorf("an answer waits for %d syncs, one of another topic for %d", a, b)
 	}
 	h.turn(&engine.Detach{Receiver: r})
 	h.turn(&engine.Send{Slice: event.Slice{Entity: topics[0]}, Messages: []engine.Message{{ID: []byte("x"), Body: []byte("x")}}})
-	if got := h.loop.waiting.syncs(topics[0]); got != 0 {
+	if got := h.loop.waiting.answersTo(topics[0]); got != 0 {
 		t.Errorf("without consumers an answer waits for %d syncs", got)
 	}
 }

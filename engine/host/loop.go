@@ -99,7 +99,7 @@ func NewLoop(part *engine.Partition, plog log.Partition, writer log.Writer, opts
 	l.replies.frames, l.replies.clock = &l.frames, opts.Clock
 	l.recorder = recorder{part: part, clock: opts.Clock, logger: opts.Logger, waiting: &l.waiting, frames: &l.frames, replies: &l.replies}
 	l.recorder.forwarder = &l.forwarder
-	l.waiting.forced = opts.Syncs
+	l.waiting.balances.forced = opts.Syncs
 	l.links = newLinkFacts(part, &l.recorder)
 	l.forwarder = forwarder{part: part, recorder: &l.recorder, frames: &l.frames, replies: &l.replies}
 	if opts.Courier != nil {

@@ -66,7 +66,7 @@ func (r *recorder) commit() (written bool) {
 	before := r.frames.syncing()
 	written = r.frames.commit(r.awaited())
 	if !before && r.frames.syncing() {
-		r.waiting.sealed()
+		r.waiting.balances.sealed(r.part.Index())
 	}
 	return written
 }

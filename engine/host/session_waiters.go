@@ -196,7 +196,7 @@ func (w *waiting) settled(id event.Slice) {
 	if e == nil {
 		return
 	}
-	if w.count(e, 0, 1); len(e.sessions.limited) == 0 {
+	if w.balances.count(e, 0, 1); len(e.sessions.limited) == 0 {
 		return
 	}
 	e.sessions.limited = slices.DeleteFunc(e.sessions.limited, func(q *receiverQueue) bool {

@@ -44,7 +44,7 @@ func (l *Loop) step(now event.Time, req *engine.Request) bool {
 		l.links.closed(now, cmd.Receiver.Origin, &cmd.Closed)
 	case *engine.Send:
 		if !aside(l, req, cmd) {
-			l.replies.answerSend(req, l.send(now, cmd), l.waiting.syncs(cmd.Slice.Entity))
+			l.replies.answerSend(req, l.send(now, cmd), l.waiting.balances.syncs(cmd.Slice.Entity, l.waiting.entities[cmd.Slice.Entity]))
 			keepDecided(l, req)
 		}
 	case *engine.Stage:

@@ -31,9 +31,7 @@ type waiting struct {
 	open      fifo[*entityReceivers]              // in which a session may have become available
 	deadlines waitDeadlines                       // of those that wait for a session
 	sweeps    sweeps
-	balances  []*entityReceivers          // whose messages came or went lately
-	topics    map[event.EntityID]*balance // of those balances, the ones of topics whose producers wait: for how many syncs
-	forced    func() int                  // see [LoopOptions].Syncs
+	balances  balances
 }
 
 // entityReceivers is who is attached to the slices of one entity.
@@ -49,7 +47,7 @@ type entityReceivers struct {
 }
 
 func newWaiting(part *engine.Partition, limit int) waiting {
-	return waiting{part: part, limit: limit, counts: map[event.EntityID]int{}, entities: map[event.EntityID]*entityReceivers{}, topics: map[event.EntityID]*balance{}}
+	return waiting{part: part, limit: limit, counts: map[event.EntityID]int{}, entities: map[event.EntityID]*entityReceivers{}, balances: balances{topics: map[event.EntityID]*balance{}}}
 }
 
 // receiver is the port of a receiver link; nil: it is not attached.
@@ -200,7 +198,7 @@ func (w *waiting) Observe(ev event.Event) (lost *receiver) {
 	switch ev := ev.(type) {
 	case *event.MessageEnqueued:
 		w.deliverable(ev.Slice, ev.Sequence)
-		w.enqueued(ev.Slice)
+		w.balances.count(w.entities[ev.Slice.Entity], 1, 0)
 	case *event.MessageScheduled:
 		w.markBrowsers(w.entities[ev.Slice.Entity], ev.Slice.Partition)
 	case *event.MessageReleased:
@@ -248,13 +246,6 @@ func (w *waiting) deliverable(id event.Slice, seq event.SequenceNumber) {
 	}
 }
 
-// enqueued counts a message that came.
-func (w *waiting) enqueued(id event.Slice) {
-	if e := w.entities[id.Entity]; e != nil {
-		w.count(e, 1, 0)
-	}
-}
-
 // returned is deliverable for a message that could not be moved, whatever its number is: it is in a dead-letter queue, so that no session has it.
 func (w *waiting) returned(ev *event.TransferFailed) {
 	w.deliverable(ev.Slice, 0)
@@ -265,7 +256,7 @@ func (w *waiting) copied(partition uint8, copies []event.Copy) {
 	for i := range copies {
 		id := event.Slice{Entity: copies[i].Subscription, Partition: partition}
 		w.deliverable(id, copies[i].Sequence)
-		w.enqueued(id)
+		w.balances.count(w.entities[id.Entity], 1, 0)
 	}
 }
 
