@@ -95,6 +95,19 @@ func (s *store) slow() bool {
 	return false
 }
 
+// grown is how far the logs that are written are durable, added up: it changes while any of them grows.
+func (s *store) grown() (sum uint64) {
+	for p := range s.all() {
+		p.mu.RLock()
+		w := p.writer
+		p.mu.RUnlock()
+		if w != nil {
+			sum += w.durable.Load()
+		}
+	}
+	return sum
+}
+
 // sleep waits for d, or until the context ends.
 func sleep(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)

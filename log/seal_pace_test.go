@@ -60,13 +60,19 @@ func newPacing(t *testing.T, opts log.Options) *pacing {
 		}
 	})
 	p.sends(2 * time.Second)
+	p.fills()
+	return p
+}
+
+// fills ends the chapter being written, with what does not compress.
+func (p *pacing) fills() {
+	p.t.Helper()
 	noise := rand.NewChaCha8([32]byte{16})
 	for chapter := p.chapter(); p.chapter() == chapter; {
 		body := make([]byte, 64<<10)
 		noise.Read(body)
 		p.send(body)
 	}
-	return p
 }
 
 // chapter is the one being written.
@@ -130,25 +136,47 @@ func TestSealingWaitsForSlowDisk(t *testing.T) {
 	})
 }
 
-// With a disk as usual sealing keeps to its rate: it leaves the disk to others for a second in 32 MiB.
+// With a disk as usual sealing keeps to its rate: while the log grows it takes a second for 8 MiB, else for 32 MiB; and the more chapters wait the less.
 func TestSealingKeepsToItsRate(t *testing.T) {
 	t.Parallel()
 	sealOutside()
-	synctest.Test(t, func(t *testing.T) {
-		p := newPacing(t, log.Options{SealAfter: -1})
-		var began time.Time
-		sealed := false
-		for tries := 0; !sealed && tries < 10_000; tries++ {
-			p.sends(time.Millisecond)
-			var bytes int
-			if bytes, sealed = p.written(); bytes > 0 && began.IsZero() {
-				began = time.Now()
-			}
-		}
-		if took := time.Since(began); !sealed || took < 90*time.Millisecond || took > 200*time.Millisecond { // three whole pieces, with 31 ms behind each
-			t.Errorf("sealed: %v, in %v", sealed, took)
-		}
-	})
+	for name, c := range map[string]struct {
+		chapters    int // that end before the first of them is to be sealed
+		grows       bool
+		least, most time.Duration
+	}{
+		"while the log grows":   {1, true, 480 * time.Millisecond, 800 * time.Millisecond},
+		"while nothing happens": {1, false, 110 * time.Millisecond, 300 * time.Millisecond},
+		"five chapters":         {5, true, 1300 * time.Millisecond, 2200 * time.Millisecond}, // at 32, 32, 16, 8 and 8 MiB a second
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				p := newPacing(t, log.Options{SealAfter: 10 * time.Second})
+				for range c.chapters - 1 {
+					p.fills()
+				}
+				began := time.Time{}
+				for ended := time.Now(); time.Since(ended) < time.Minute; {
+					if c.grows {
+						p.sends(time.Millisecond)
+					} else {
+						time.Sleep(time.Millisecond)
+					}
+					bytes, _ := p.written()
+					if bytes > 0 && began.IsZero() {
+						began = time.Now()
+					}
+					if p.part.Segments()[c.chapters-1].Sealed > 0 {
+						break
+					}
+				}
+				if took := time.Since(began); took < c.least || took > c.most {
+					t.Errorf("sealed in %v, expected %v to %v", took, c.least, c.most)
+				}
+			})
+		})
+	}
 }
 
 // The nearer history is to what it may take, the less sealing waits for a slow disk: in a hurry half a second for each MiB instead of five, and not at all where the

@@ -17,13 +17,19 @@ type sealer struct {
 	done sync.WaitGroup
 
 	store *store
+	ends  atomic.Uint64 // of all logs that are written, added up, at the last rest
 }
 
 const (
-	sealEvery   = time.Second           // how often chapters are looked for that are due
-	sealAgain   = time.Minute           // after an error that may pass
-	pieceBytes  = 1 << 20               // written before a sync, and between two looks at the disk
-	sealRate    = 32 << 20              // bytes written in a second, at most
+	sealEvery   = time.Second // how often chapters are looked for that are due
+	sealAgain   = time.Minute // after an error that may pass
+	pieceBytes  = 64 << 10    // written before a sync
+	lookBytes   = 1 << 20     // written between two looks at whether the disk is slow
+	readBytes   = 256 << 10   // read before a rest, where little is written
+	readShare   = 4           // how much faster is read than written
+	sealRate    = 32 << 20    // bytes written in a second, at most
+	sealCalm    = 8 << 20     // the same while logs grow, and no more chapters than sealBehind wait to be sealed
+	sealBehind  = 2
 	sealPatient = 50 * time.Millisecond // how long the disk is left alone when it is slow
 	sealWaits   = 100                   // times at most for a piece: sealing goes on even so
 	sealHurried = 10                    // the same where history is near what it may take
@@ -74,18 +80,31 @@ func (v *sealer) run(ctx context.Context) {
 	}
 }
 
-// rest is called between two pieces: it waits as long as the disk is slow for those who write logs, but no more often than that. Patience 0: there is no time to rest.
-func (v *sealer) rest(ctx context.Context, wrote, patience int) {
-	if v.stop == nil || patience == 0 {
-		return
+// rest is called when some bytes were written for a partition: it keeps to the rate. Patience 0: there is no time to rest.
+func (v *sealer) rest(ctx context.Context, p *partition, wrote, patience int) {
+	if v.stop != nil && patience > 0 {
+		sleep(ctx, time.Duration(wrote)*time.Second/time.Duration(v.rate(p)))
 	}
-	sleep(ctx, time.Duration(wrote)*time.Second/sealRate)
+}
+
+// await waits as long as the disk is slow for those who write logs, but no more often than that.
+func (v *sealer) await(ctx context.Context, patience int) {
 	for range patience {
-		if ctx.Err() != nil || !v.store.slow() {
+		if v.stop == nil || ctx.Err() != nil || !v.store.slow() {
 			return
 		}
 		sleep(ctx, sealPatient)
 	}
+}
+
+// rate is how many bytes may be written in a second for a partition. Every byte written, and every moment at work, has some of those who send wait; so there are few while any
+// log grows, and more the more of this one waits to be sealed.
+func (v *sealer) rate(p *partition) int {
+	ends := v.store.grown()
+	if v.ends.Swap(ends) == ends || p.hurry.upTo.Load() > 0 {
+		return sealRate
+	}
+	return min(sealRate, sealCalm<<max(0, p.sealing.behind()-sealBehind))
 }
 
 // patience is how often a piece may wait for a slow disk: the nearer history is to what it may take, the less, and where the disk has little room not at all, since
@@ -152,6 +171,7 @@ type pacedWriter struct {
 	file disk.File
 	p    *partition
 	buf  []byte
+	look int // bytes since the last look at the disk
 }
 
 func (w *pacedWriter) Write(p []byte) (int, error) {
@@ -162,13 +182,19 @@ func (w *pacedWriter) Write(p []byte) (int, error) {
 	if len(w.buf) < pieceBytes {
 		return len(p), nil
 	}
+	n := len(w.buf)
 	if err := w.flush(); err != nil {
 		return 0, err
 	}
 	if err := w.file.Datasync(); err != nil {
 		return 0, err
 	}
-	w.p.store.sealer.rest(w.ctx, pieceBytes, w.p.sealing.patience())
+	rests, patience := &w.p.store.sealer, w.p.sealing.patience()
+	rests.rest(w.ctx, w.p, n, patience)
+	if w.look += n; w.look >= lookBytes {
+		w.look = 0
+		rests.await(w.ctx, patience)
+	}
 	return len(p), w.ctx.Err()
 }
 
