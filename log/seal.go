@@ -358,12 +358,9 @@ func (r *chapterReader) write(ctx context.Context, to *pacedWriter, k *sealedKin
 	if err != nil {
 		return sealed.Footer{}, err
 	}
-	read := 0
+	rests := readRests{p: r.p}
 	err = r.frames(ctx, from, func(s *format.Scanner, off int64, h *format.Header) error {
-		if read += int(h.Entry()); read >= readBytes { // of which hardly anything is written
-			r.p.store.sealer.rest(ctx, r.p, read/readShare, r.p.sealing.patience())
-			read = 0
-		}
+		rests.took(ctx, int(h.Entry()))
 		var entry [format.BodiesAt]byte
 		p, err := s.Win.Bytes(off, format.BodiesAt)
 		if err != nil {
@@ -454,7 +451,8 @@ func (r *chapterReader) open(path string) (disk.File, error) {
 func (r *chapterReader) compare(ctx context.Context, c content) error {
 	buf := windows.Get().(*[windowBytes]byte)
 	defer windows.Put(buf)
-	was, is := buf[:readBytes], buf[windowBytes-readBytes:]
+	was, is := buf[:readShare*calmPiece], buf[windowBytes-readShare*calmPiece:]
+	rests := readRests{p: r.p}
 	at := int64(0) // from the chapter's first address
 	for _, seg := range r.segments {
 		f, err := seg.kind.open(r.open)
@@ -477,7 +475,7 @@ func (r *chapterReader) compare(ctx context.Context, c content) error {
 					return fmt.Errorf("%w: a sealed file does not have the bytes of its chapter, from address %d on", ErrInternal, r.chapter.First+event.LSN(at))
 				}
 				off, at = off+int64(n), at+int64(n)
-				r.p.store.sealer.rest(ctx, r.p, n/readShare, r.p.sealing.patience())
+				rests.took(ctx, n)
 			}
 			return nil
 		}()

@@ -17,22 +17,25 @@ type sealer struct {
 	done sync.WaitGroup
 
 	store *store
-	ends  atomic.Uint64 // of all logs that are written, added up, at the last rest
+
+	mu   sync.Mutex // guards what follows
+	ends uint64     // of all logs that are written, added up
+	grew time.Time  // when it was seen that they had grown
 }
 
 const (
 	sealEvery   = time.Second // how often chapters are looked for that are due
 	sealAgain   = time.Minute // after an error that may pass
-	pieceBytes  = 64 << 10    // written before a sync
-	lookBytes   = 1 << 20     // written between two looks at whether the disk is slow
-	readBytes   = 256 << 10   // read before a rest, where little is written
-	readShare   = 4           // how much faster is read than written
+	pieceBytes  = 1 << 20     // written before a sync, and between two looks at the disk
+	calmPiece   = 64 << 10    // written before a sync, and read before a rest, at less than sealRate
 	sealRate    = 32 << 20    // bytes written in a second, at most
-	sealCalm    = 8 << 20     // the same while logs grow, and no more chapters than sealBehind wait to be sealed
+	calmRate    = 8 << 20     // the same while logs grow, and no more chapters than sealBehind wait to be sealed
 	sealBehind  = 2
-	sealPatient = 50 * time.Millisecond // how long the disk is left alone when it is slow
-	sealWaits   = 100                   // times at most for a piece: sealing goes on even so
-	sealHurried = 10                    // the same where history is near what it may take
+	readShare   = 4                      // how much more may be read than written
+	sealIdle    = 100 * time.Millisecond // after which nothing is said to happen
+	sealPatient = 50 * time.Millisecond  // how long the disk is left alone when it is slow
+	sealWaits   = 100                    // times at most for a piece: sealing goes on even so
+	sealHurried = 10                     // the same where history is near what it may take
 )
 
 func (v *sealer) begin(s *store) {
@@ -80,11 +83,32 @@ func (v *sealer) run(ctx context.Context) {
 	}
 }
 
-// rest is called when some bytes were written for a partition: it keeps to the rate. Patience 0: there is no time to rest.
-func (v *sealer) rest(ctx context.Context, p *partition, wrote, patience int) {
-	if v.stop != nil && patience > 0 {
+// rest is called when some bytes were written for a partition: it keeps to the rate.
+func (v *sealer) rest(ctx context.Context, p *partition, wrote int) {
+	if v.stop != nil && p.sealing.patience() > 0 {
 		sleep(ctx, time.Duration(wrote)*time.Second/time.Duration(v.rate(p)))
 	}
+}
+
+// calm reports whether whoever works for a partition has time: it does little at a time, and rests.
+func (v *sealer) calm(p *partition) bool {
+	return v.stop != nil && p.sealing.patience() > 0 && v.rate(p) < sealRate
+}
+
+// readRests rests now and then where much of a chapter or file is read and hardly anything is written.
+type readRests struct {
+	p    *partition
+	read int // bytes since the last rest
+}
+
+func (r *readRests) took(ctx context.Context, n int) {
+	if r.read += n; r.read < readShare*calmPiece {
+		return
+	}
+	if v := &r.p.store.sealer; v.calm(r.p) {
+		v.rest(ctx, r.p, r.read/readShare)
+	}
+	r.read = 0
 }
 
 // await waits as long as the disk is slow for those who write logs, but no more often than that.
@@ -100,11 +124,21 @@ func (v *sealer) await(ctx context.Context, patience int) {
 // rate is how many bytes may be written in a second for a partition. Every byte written, and every moment at work, has some of those who send wait; so there are few while any
 // log grows, and more the more of this one waits to be sealed.
 func (v *sealer) rate(p *partition) int {
-	ends := v.store.grown()
-	if v.ends.Swap(ends) == ends || p.hurry.upTo.Load() > 0 {
+	if !v.busy() || p.hurry.upTo.Load() > 0 {
 		return sealRate
 	}
-	return min(sealRate, sealCalm<<max(0, p.sealing.behind()-sealBehind))
+	return min(sealRate, calmRate<<max(0, p.sealing.behind()-sealBehind))
+}
+
+// busy reports whether any log grows.
+func (v *sealer) busy() bool {
+	now, ends := time.Now(), v.store.grown()
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.ends != ends {
+		v.ends, v.grew = ends, now
+	}
+	return now.Sub(v.grew) < sealIdle
 }
 
 // patience is how often a piece may wait for a slow disk: the nearer history is to what it may take, the less, and where the disk has little room not at all, since
@@ -179,21 +213,20 @@ func (w *pacedWriter) Write(p []byte) (int, error) {
 		return 0, ErrClosed
 	}
 	w.buf = append(w.buf, p...)
-	if len(w.buf) < pieceBytes {
+	n, rests := len(w.buf), &w.p.store.sealer
+	if n < calmPiece || n < pieceBytes && !rests.calm(w.p) {
 		return len(p), nil
 	}
-	n := len(w.buf)
 	if err := w.flush(); err != nil {
 		return 0, err
 	}
 	if err := w.file.Datasync(); err != nil {
 		return 0, err
 	}
-	rests, patience := &w.p.store.sealer, w.p.sealing.patience()
-	rests.rest(w.ctx, w.p, n, patience)
-	if w.look += n; w.look >= lookBytes {
+	rests.rest(w.ctx, w.p, n)
+	if w.look += n; w.look >= pieceBytes {
 		w.look = 0
-		rests.await(w.ctx, patience)
+		rests.await(w.ctx, w.p.sealing.patience())
 	}
 	return len(p), w.ctx.Err()
 }
