@@ -146,7 +146,7 @@ func TestSealingKeepsToItsRate(t *testing.T) {
 		least, most time.Duration
 	}{
 		"while the log grows":   {1, true, 480 * time.Millisecond, 800 * time.Millisecond},
-		"while nothing happens": {1, false, 90 * time.Millisecond, 300 * time.Millisecond}, // three whole pieces, with 31 ms behind each
+		"while nothing happens": {1, false, 90 * time.Millisecond, 300 * time.Millisecond},   // three whole pieces, with 31 ms behind each
 		"five chapters":         {5, true, 1300 * time.Millisecond, 2200 * time.Millisecond}, // at 32, 32, 16, 8 and 8 MiB a second
 	} {
 		t.Run(name, func(t *testing.T) {

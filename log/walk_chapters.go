@@ -87,9 +87,9 @@ func (w *walk) compare(list []format.Chapter, entries []disk.Entry, good bool) (
 			continue // begun since
 		} else if ok && (in.stands(id) || good && baseWalk(in).removed(id)) {
 			err = in.remainder(name)
-		} else if good && ok && id <= last && in.isEmpty(name) {
-			w.out.stray = append(w.out.stray, name)
-		} else if !good || !ok || id <= last {
+		} else if good && ok && id <= last {
+			err = in.leftOut(name)
+		} else if !good || !ok {
 			err = w.damaged(name, 0, 0, w.corrupt(name, 0, 0, "does not belong to this log"))
 		} else {
 			err = w.stray(name)

@@ -345,11 +345,20 @@ func (w sealedWalk) stands(id uint32) bool {
 	return slices.ContainsFunc(w.out.segments, func(s *segment) bool { return s.chapter == id })
 }
 
-// isEmpty reports whether a chapter has one file without a byte and nothing else, or nothing at all: a start that was interrupted leaves it, and
-// sealing leaves it out.
-func (w sealedWalk) isEmpty(name string) bool {
+// leftOut judges a chapter that the manifest names no more and nothing stands for: it has one file without a byte and nothing else, or nothing at all. A start that was
+// interrupted leaves such a chapter, and sealing leaves it out.
+func (w sealedWalk) leftOut(name string) error {
 	files, err := w.fs.ReadDir(filepath.Join(w.dir(), name))
-	return err == nil && (len(files) == 0 || len(files) == 1 && files[0].Name == format.SegmentName(1) && !files[0].Dir && files[0].Size == 0)
+	switch {
+	case errors.Is(err, fs.ErrNotExist): // a broker was about to remove it
+		return nil
+	case err != nil:
+		return w.damaged(name, 0, 0, err)
+	case len(files) == 0 || len(files) == 1 && files[0].Name == format.SegmentName(1) && !files[0].Dir && files[0].Size == 0:
+		w.out.stray = append(w.out.stray, name)
+		return nil
+	}
+	return w.damaged(name, 0, 0, w.corrupt(name, 0, 0, "does not belong to this log"))
 }
 
 // remainder judges a chapter that a sealed file stands for: an interrupted sealing leaves its files, or some of them, and nothing else.
