@@ -189,5 +189,5 @@ func (l *Ledger) row(ctx context.Context, h *happening) (Line, error) {
 			}
 		}
 	}
-	return Line{Row, text + "  " + place, fields}, nil
+	return Line{Part: Row, Text: text + "  " + place, Fields: fields}, nil
 }

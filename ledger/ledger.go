@@ -42,8 +42,17 @@ func New(src Source, tell Tell) *Ledger {
 // Line is one line of an answer.
 type Line struct {
 	Part   Part
-	Text   string // for people, in one line; not empty
+	Text   string // for people, in one line; "" in rows of [Ledger.Log] alone
 	Fields print.Object
+	json   []byte // what Fields would be as JSON, where a row is told in JSON alone
+}
+
+// AppendJSON appends the fields of the line as one object in ASCII.
+func (l *Line) AppendJSON(dst []byte) ([]byte, error) {
+	if l.json != nil {
+		return append(dst, l.json...), nil
+	}
+	return l.Fields.AppendJSON(dst)
 }
 
 // Part is what a line is of its answer.
@@ -67,18 +76,18 @@ var (
 )
 
 func (l *Ledger) answer(fields print.Object, format string, args ...any) error {
-	return l.tell(Line{Answer, fmt.Sprintf(format, args...), fields})
+	return l.tell(Line{Part: Answer, Text: fmt.Sprintf(format, args...), Fields: fields})
 }
 
 func (l *Ledger) note(format string, args ...any) error {
 	text := fmt.Sprintf(format, args...)
-	return l.tell(Line{Note, text, print.Object{print.Named("Text", text)}})
+	return l.tell(Line{Part: Note, Text: text, Fields: print.Object{print.Named("Text", text)}})
 }
 
 // next ends an answer with commands to type next.
 func (l *Ledger) next(commands ...string) error {
 	for _, c := range commands {
-		if err := l.tell(Line{Next, "next: " + c, print.Object{print.Named("Command", c)}}); err != nil {
+		if err := l.tell(Line{Part: Next, Text: "next: " + c, Fields: print.Object{print.Named("Command", c)}}); err != nil {
 			return err
 		}
 	}
@@ -133,6 +142,11 @@ func (b *book) learn(ctx context.Context, ids ...event.OriginID) error {
 	if len(missing) == 0 {
 		return nil
 	}
+	return b.find(ctx, missing)
+}
+
+// find reads who some origins are.
+func (b *book) find(ctx context.Context, missing []event.OriginID) error {
 	for rec, err := range replay.Found(ctx, b, log.Search{Origins: missing}) {
 		if err != nil {
 			return err

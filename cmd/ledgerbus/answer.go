@@ -44,7 +44,7 @@ func newAnswerPrinter(c *cli.Context, columns []string) (*answerPrinter, error) 
 
 // tell prints a line as soon as it is known.
 func (t *answerPrinter) tell(l ledger.Line) error {
-	fields, err := l.Fields.AppendJSON(nil)
+	fields, err := l.AppendJSON(nil)
 	if err != nil {
 		return err
 	}

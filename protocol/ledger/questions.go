@@ -140,7 +140,7 @@ func (a *answering) readSafely(from past.Source) (err error) {
 
 // tell sends a line of an answer, with those that come shortly after it.
 func (a *answering) tell(l past.Line) error {
-	fields, err := l.Fields.AppendJSON(a.fields[:0])
+	fields, err := l.AppendJSON(a.fields[:0])
 	if err != nil {
 		return err
 	}

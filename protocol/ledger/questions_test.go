@@ -72,7 +72,7 @@ func TestQuestions(t *testing.T) {
 		}
 		var want []wire.Line
 		err = past.New(dir, func(l past.Line) error {
-			fields, err := l.Fields.AppendJSON(nil)
+			fields, err := l.AppendJSON(nil)
 			want = append(want, wire.Line{Part: l.Part.String(), Text: l.Text, Fields: fields})
 			return err
 		}).Put(t.Context(), question)
