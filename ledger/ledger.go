@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -28,6 +29,9 @@ type Ledger struct {
 	// memory is for a source that is asked again and again; nil: there is none.
 	memory *Memory
 	books  map[log.PartitionID]*book
+	// of the row made last; their memory is used again
+	text   []byte
+	fields print.Object
 }
 
 // Tell is called with each line of an answer, whose fields are used again when it has returned. If it returns an error the answer ends, and the error is
@@ -222,16 +226,18 @@ func quote[T string | []byte](text T) string {
 }
 
 // word is a text of a client as it can be shown, without quotes where it is clear that way.
-func word[T string | []byte](text T) string {
+func word[T string | []byte](text T) string { return string(appendWord(nil, text)) }
+
+func appendWord[T string | []byte](dst []byte, text T) []byte {
 	for i := range len(text) {
 		if c := text[i]; c <= ' ' || c >= 0x7f || c == '"' || c == '\\' {
-			return quote(text)
+			return append(dst, quote(text)...)
 		}
 	}
 	if len(text) == 0 {
-		return `""`
+		return append(dst, `""`...)
 	}
-	return string(text)
+	return append(dst, text...)
 }
 
 func plural(n int, what string) string {
@@ -251,16 +257,18 @@ func grouped(n int) string {
 }
 
 // span is a duration in words a person reads at a glance.
-func span(d time.Duration) string {
+func span(d time.Duration) string { return string(appendSpan(nil, d)) }
+
+func appendSpan(dst []byte, d time.Duration) []byte {
 	switch {
 	case d < 0:
-		return "-" + span(-d)
+		return appendSpan(append(dst, '-'), -d)
 	case d < time.Second:
-		return fmt.Sprintf("%d ms", d.Milliseconds())
+		return append(strconv.AppendInt(dst, d.Milliseconds(), 10), " ms"...)
 	case d < 100*time.Second:
-		return fmt.Sprintf("%.1f s", d.Seconds())
+		return append(strconv.AppendFloat(dst, d.Seconds(), 'f', 1, 64), " s"...)
 	}
-	return d.Round(time.Second).String()
+	return append(dst, d.Round(time.Second).String()...)
 }
 
 // all is a log without indexes.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -156,7 +157,7 @@ func (m *model) happen(own event.Envelope, w *written) []event.Event {
 
 // ask collects an answer.
 func (m *model) ask(question func(*Ledger) error) (lines []Line, err error) {
-	err = question(New(m.dir, func(l Line) error { lines = append(lines, l); return nil }))
+	err = question(New(m.dir, keep(&lines)))
 	return lines, err
 }
 
@@ -168,7 +169,7 @@ func column(lines []Line, name string) (values []string) {
 		}
 		for _, f := range l.Fields {
 			if f.Name == name {
-				values = append(values, fmt.Sprint(f.Value))
+				values = append(values, fmt.Sprint(f.Value()))
 			}
 		}
 	}
@@ -331,5 +332,14 @@ func TestParseInstant(t *testing.T) {
 		if got, err := ParseInstant(text, now); !errors.Is(err, ErrQuestion) {
 			t.Errorf("%q: %s, %v; want errors.Is(err, ErrQuestion)", text, got, err)
 		}
+	}
+}
+
+// keep keeps lines, whose fields are used again.
+func keep(lines *[]Line) Tell {
+	return func(l Line) error {
+		l.Fields = slices.Clone(l.Fields)
+		*lines = append(*lines, l)
+		return nil
 	}
 }

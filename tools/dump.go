@@ -190,7 +190,7 @@ func (d *dumper) text(e *print.Entry) error {
 	}
 	d.line = d.line[:0]
 	for _, f := range list[:print.EntryHead] {
-		d.line = fmt.Appendf(d.line, "%v ", f.Value)
+		d.line = fmt.Appendf(d.line, "%v ", f.Value())
 	}
 	d.line = list[print.EntryHead:].AppendText(d.line)
 	return nil

@@ -51,7 +51,7 @@ func (t *answerPrinter) tell(l ledger.Line) error {
 	return t.print(l.Part.String(), l.Text, fields, func(name string) any {
 		for _, f := range l.Fields {
 			if f.Name == name {
-				return f.Value
+				return f.Value()
 			}
 		}
 		return nil

@@ -71,6 +71,7 @@ func mirrorLog(c *cli.Context) (err error) {
 		defer stop()
 		return again.run(ctx, func() error { return mirrorDirectory(ctx, c, dir, m) })
 	}
+	again.least = min(again.every, leastRest)
 	return administer(c, func(a *administration) error {
 		return again.run(a.ctx, func() error { return m.Round(a.ctx, brokerLog(a, c.Bool("bodies"))) })
 	})

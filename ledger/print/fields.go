@@ -198,7 +198,7 @@ func (d *Events) different(list Object, old, now reflect.Value) (Object, error) 
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, Field{old.Type().Field(i).Name, shown})
+		list = append(list, Named(old.Type().Field(i).Name, shown))
 	}
 	return list, nil
 }
@@ -216,9 +216,9 @@ func (d *Events) value(v reflect.Value) (any, error) {
 	case []event.SequenceNumber, []event.TransferNumber:
 		return x, nil
 	case event.Property:
-		return Object{{"Name", Text([]byte(x.Name))}, {"Type", typeName(x.Value.Type)}, {"Value", simple(x.Value)}}, nil
+		return Object{String("Name", Text([]byte(x.Name))), String("Type", typeName(x.Value.Type)), String("Value", simple(x.Value))}, nil
 	case event.Condition:
-		return Object{{"Field", x.Field.String()}, {"Text", Text([]byte(x.Text))}}, nil
+		return Object{String("Field", x.Field.String()), String("Text", Text([]byte(x.Text)))}, nil
 	}
 	if formOf(v.Type(), "") == number {
 		return v.Uint(), nil

@@ -43,20 +43,20 @@ type objectSink struct {
 	outer []Object // of objects that are open: what the one around each has
 }
 
-func (s *objectSink) number(k *key, n uint64)  { s.list = append(s.list, Field{k.name, n}) }
-func (s *objectSink) flag(k *key, v bool)      { s.list = append(s.list, Field{k.name, v}) }
-func (s *objectSink) text(k *key, p []byte)    { s.list = append(s.list, Field{k.name, Text(p)}) }
-func (s *objectSink) quoted(k *key, v *quoted) { s.list = append(s.list, Field{k.name, v.text}) }
+func (s *objectSink) number(k *key, n uint64)  { s.list = append(s.list, Uint64(k.name, n)) }
+func (s *objectSink) flag(k *key, v bool)      { s.list = append(s.list, Named(k.name, v)) }
+func (s *objectSink) text(k *key, p []byte)    { s.list = append(s.list, String(k.name, Text(p))) }
+func (s *objectSink) quoted(k *key, v *quoted) { s.list = append(s.list, String(k.name, v.text)) }
 
 func (s *objectSink) string(k *key, v string) {
 	if !utf8.ValidString(v) {
 		v = Text([]byte(v))
 	}
-	s.list = append(s.list, Field{k.name, v})
+	s.list = append(s.list, String(k.name, v))
 }
 
 func (s *objectSink) value(k *key, v any) error {
-	s.list = append(s.list, Field{k.name, v})
+	s.list = append(s.list, Named(k.name, v))
 	return nil
 }
 
@@ -64,7 +64,7 @@ func (s *objectSink) open(*key) { s.outer, s.list = append(s.outer, s.list), Obj
 
 func (s *objectSink) close(k *key) {
 	last := len(s.outer) - 1
-	s.outer, s.list = s.outer[:last], append(s.outer[last], Field{k.name, s.list})
+	s.outer, s.list = s.outer[:last], append(s.outer[last], Named(k.name, s.list))
 }
 
 // jsonSink appends to an object in JSON.
