@@ -343,3 +343,23 @@ func keep(lines *[]Line) Tell {
 		return nil
 	}
 }
+
+// Times of day and durations are put together by hand, as packages time and fmt would write them.
+func TestWordsPutTogether(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(3, 4))
+	for range 10_000 {
+		at := event.Time(rng.Int64N(int64(event.EndOfTime))) - event.EndOfTime/10
+		if got, want := string(appendClock(nil, at)), at.Std().Format("15:04:05.000"); got != want {
+			t.Fatalf("%d: %s, not %s", at, got, want)
+		}
+		d := time.Duration(rng.Int64N(int64(100 * time.Second)))
+		want := fmt.Sprintf("%.1f s", d.Seconds())
+		if d < time.Second {
+			want = fmt.Sprintf("%d ms", d.Milliseconds())
+		}
+		if got := span(d); got != want || span(-d) != "-"+want && d > 0 {
+			t.Fatalf("%d: %s, not %s", d, got, want)
+		}
+	}
+}

@@ -29,6 +29,9 @@ func (d *discarded) Header() http.Header { return d.head }
 func (d *discarded) WriteHeader(int)     {}
 func (d *discarded) Flush()              {}
 
+func (d *discarded) SetReadDeadline(time.Time) error  { return nil }
+func (d *discarded) SetWriteDeadline(time.Time) error { return nil }
+
 func (d *discarded) Write(p []byte) (int, error) {
 	d.lines, d.bytes = d.lines+bytes.Count(p, []byte{'\n'}), d.bytes+len(p)
 	return len(p), nil
