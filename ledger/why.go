@@ -291,12 +291,14 @@ func (w *autopsy) refused(ev *event.SettlementRefused) {
 // tellRunning tells what is known by now of an answer that takes its time.
 func (w *autopsy) tellRunning() error {
 	list, total, _ := w.sorted()
-	if err := w.l.tell(Line{Part: Note, Text: fmt.Sprintf("running: %s in %s so far, of %s events", plural(total, "dead letter"), plural(len(list), "group"), grouped(w.look.passed)), Fields: print.Object{print.Named("Running", true), print.Named("Messages", total), print.Named("Groups", len(list)), print.Named("Events", w.look.passed)}}); err != nil {
+	if err := w.l.tell(Line{Part: Note, Text: fmt.Sprintf("running: %s in %s so far, of %s events", plural(total, "dead letter"), plural(len(list), "group"), grouped(w.look.passed)),
+		Fields: print.Object{print.Named("Running", true), print.Named("Messages", total), print.Named("Groups", len(list)), print.Named("Events", w.look.passed)}}); err != nil {
 		return err
 	}
 	for _, g := range list[:min(len(list), maxWho)] {
-		if err := w.l.tell(Line{Part: Note, Text: fmt.Sprintf("running: %s  %s  %s – %s", grouped(g.count), g.words, g.first, g.last), Fields: print.Object{print.Named("Running", true), print.Named("Messages", g.count), print.Named("Cause", g.kind), print.Named("Reason", print.Text([]byte(g.reason))),
-			print.Named("First", g.first.String()), print.Named("Last", g.last.String())}}); err != nil {
+		if err := w.l.tell(Line{Part: Note, Text: fmt.Sprintf("running: %s  %s  %s – %s", grouped(g.count), g.words, g.first, g.last),
+			Fields: print.Object{print.Named("Running", true), print.Named("Messages", g.count), print.Named("Cause", g.kind), print.Named("Reason", print.Text([]byte(g.reason))),
+				print.Named("First", g.first.String()), print.Named("Last", g.last.String())}}); err != nil {
 			return err
 		}
 	}

@@ -242,15 +242,17 @@ func TestLinesDoNotStay(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		a.mu.Lock()
 		if first := len(wire.AppendLine(nil, &line)); w.certain != first || w.written != 3*first {
 			t.Errorf("%d bytes were written and %d flushed, of 3 lines of %d", w.written, w.certain, first)
 		}
+		a.mu.Unlock()
 		time.Sleep(2 * tellAfter)
+		close(over)
+		<-told
 		if w.certain != w.written {
 			t.Errorf("%d of %d bytes were flushed", w.certain, w.written)
 		}
-		close(over)
-		<-told
 	})
 }
 
