@@ -249,7 +249,7 @@ func (l *Ledger) tellCount(e *life, c count) error { return l.tell(countLine(e.p
 
 // queueLine is the row of what a sub-queue had.
 func queueLine(name string, c *count) Line {
-	return Line{Row, fmt.Sprintf("%-30s messages %s · locked %s · deferred %s", name, grouped(c.messages()), grouped(c.Locked), grouped(c.Deferred)), print.Object{
+	return Line{Part: Row, Text: fmt.Sprintf("%-30s messages %s · locked %s · deferred %s", name, grouped(c.messages()), grouped(c.Locked), grouped(c.Deferred)), Fields: print.Object{
 		print.Named("Entity", name), print.Named("Messages", c.messages()), print.Named("Locked", c.Locked), print.Named("Deferred", c.Deferred)}}
 }
 
@@ -259,7 +259,7 @@ func countLine(path string, c *count) Line {
 	if c.Transfer+c.TransferDeadLetter > 0 {
 		text += fmt.Sprintf(" · transfer %s · transfer dead %s", grouped(c.Transfer), grouped(c.TransferDeadLetter))
 	}
-	return Line{Row, text + " · " + grouped(int(c.Bytes)) + " bytes", print.Object{
+	return Line{Part: Row, Text: text + " · " + grouped(int(c.Bytes)) + " bytes", Fields: print.Object{
 		print.Named("Entity", path), print.Named("Messages", c.messages()), print.Named("Active", c.Active), print.Named("DeadLetter", c.DeadLetter),
 		print.Named("Scheduled", c.Scheduled), print.Named("Transfer", c.Transfer), print.Named("TransferDeadLetter", c.TransferDeadLetter),
 		print.Named("SizeBytes", c.Bytes), print.Named("Locked", c.Locked), print.Named("Deferred", c.Deferred)}}
@@ -293,5 +293,5 @@ func messageLine(name string, m *index.Message) Line {
 	if m.DeadLetterSource != "" {
 		fields = append(fields, print.Named("DeadLetterSource", print.Text([]byte(m.DeadLetterSource))))
 	}
-	return Line{Row, fmt.Sprintf("%s  %s, %d bytes", text, plural(int(m.DeliveryCount), "failed attempt"), m.Body.Size), append(fields, print.Named("Size", uint64(m.Body.Size)))}
+	return Line{Part: Row, Text: fmt.Sprintf("%s  %s, %d bytes", text, plural(int(m.DeliveryCount), "failed attempt"), m.Body.Size), Fields: append(fields, print.Named("Size", uint64(m.Body.Size)))}
 }

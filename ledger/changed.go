@@ -69,9 +69,9 @@ func (d *Debugger) changedMessage(name string, was, is *index.Message) error {
 	}
 	from, to := phrase(was), phrase(is)
 	if from == to {
-		return d.l.tell(Line{Row, fmt.Sprintf("  %s: %s, as before", name, to), fields})
+		return d.l.tell(Line{Part: Row, Text: fmt.Sprintf("  %s: %s, as before", name, to), Fields: fields})
 	}
-	return d.l.tell(Line{Row, fmt.Sprintf("  %s: %s → %s", name, from, to), fields})
+	return d.l.tell(Line{Part: Row, Text: fmt.Sprintf("  %s: %s → %s", name, from, to), Fields: fields})
 }
 
 // phrase is how a message stands, in few words.
@@ -114,6 +114,6 @@ func (d *Debugger) changedCounts(e *life) error {
 	if words == nil {
 		return nil
 	}
-	return d.l.tell(Line{Row, fmt.Sprintf("  %s: %s", e.path, strings.Join(words, " · ")), print.Object{print.Named("Entity", e.path),
+	return d.l.tell(Line{Part: Row, Text: fmt.Sprintf("  %s: %s", e.path, strings.Join(words, " · ")), Fields: print.Object{print.Named("Entity", e.path),
 		print.Named("Before", countLine(e.path, &was).Fields), print.Named("After", countLine(e.path, &is).Fields)}})
 }

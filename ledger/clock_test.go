@@ -32,7 +32,7 @@ func TestInstantThatWasTwice(t *testing.T) {
 	last := send(8000, 3)
 	ask := func(question func(*Ledger) error) (active []string, err error) {
 		var lines []Line
-		err = question(New(dir, func(l Line) error { lines = append(lines, l); return nil }))
+		err = question(New(dir, keep(&lines)))
 		return column(lines, "Active"), err
 	}
 	for at, want := range map[event.Time]string{3000: "[1]", 6000: "[1 2]", 8000: "[1 3]", 9500: "[2 3]", 20_000: "[3]"} {

@@ -97,7 +97,7 @@ func (d *Debugger) Do(ctx context.Context, command string) error {
 func (d *Debugger) help(context.Context, string) error {
 	for _, c := range debugCommands() {
 		names := strings.Join(c.names[1:], ", ")
-		if err := d.l.tell(Line{Row, fmt.Sprintf("  %-32s %-8s %s", c.usage, names, c.what), print.Object{
+		if err := d.l.tell(Line{Part: Row, Text: fmt.Sprintf("  %-32s %-8s %s", c.usage, names, c.what), Fields: print.Object{
 			print.Named("Command", c.usage), print.Named("Short", names), print.Named("Does", c.what)}}); err != nil {
 			return err
 		}
@@ -185,7 +185,7 @@ func (d *Debugger) setBreak(_ context.Context, text string) error {
 }
 
 func (d *Debugger) tellBreak(b *breakpoint) error {
-	return d.l.tell(Line{Row, fmt.Sprintf("breakpoint %d: %s", b.number, word(b.text)), print.Object{
+	return d.l.tell(Line{Part: Row, Text: fmt.Sprintf("breakpoint %d: %s", b.number, word(b.text)), Fields: print.Object{
 		print.Named("Breakpoint", uint64(b.number)), print.Named("Condition", print.Text([]byte(b.text)))}})
 }
 

@@ -255,7 +255,7 @@ func TestDebuggerPrints(t *testing.T) {
 	all := replayLogs(t, m.dir)
 	var lines []Line
 	d := m.debugger(nil, smallLimits)
-	d.l.tell = func(l Line) error { lines = append(lines, l); return nil }
+	d.l.tell = keep(&lines)
 	for range 20 {
 		at := all.events[m.rng.IntN(len(all.events))].at
 		if err := d.leap(t.Context(), Instant{At: at}); err != nil && !errors.Is(err, errBeginning) {
@@ -296,7 +296,7 @@ func TestDebuggerShows(t *testing.T) {
 	m := newModel(t, 1)
 	d := m.debugger(nil, usualLimits)
 	var lines []Line
-	d.l.tell = func(l Line) error { lines = append(lines, l); return nil }
+	d.l.tell = keep(&lines)
 	do := func(command string) string {
 		t.Helper()
 		lines = nil

@@ -234,8 +234,8 @@ func (c *comparison) tellCounts(e *life, f *flow) error {
 			continue
 		}
 		texts = append(texts, fmt.Sprintf("%s %s → %s", m.name, grouped(x), grouped(y)))
-		rows = append(rows, Line{Row, fmt.Sprintf("%s  %s %s → %s", name, m.name, grouped(x), grouped(y)),
-			print.Object{print.Named("Entity", name), print.Named("Count", m.name), print.Named("Before", x), print.Named("After", y)}})
+		rows = append(rows, Line{Part: Row, Text: fmt.Sprintf("%s  %s %s → %s", name, m.name, grouped(x), grouped(y)),
+			Fields: print.Object{print.Named("Entity", name), print.Named("Count", m.name), print.Named("Before", x), print.Named("After", y)}})
 	}
 	if f == nil {
 		f = &flow{}
@@ -281,8 +281,8 @@ func (c *comparison) tellMessages(e *life) error {
 	})
 	row := func(x node, change, a, b string) error {
 		name := l.names.message(x.slice, x.number)
-		return l.tell(Line{Row, fmt.Sprintf("%-24s %-8s %s → %s", name, change, a, b),
-			print.Object{print.Named("Message", name), print.Named("Change", change), print.Named("Before", a), print.Named("After", b)}})
+		return l.tell(Line{Part: Row, Text: fmt.Sprintf("%-24s %-8s %s → %s", name, change, a, b),
+			Fields: print.Object{print.Named("Message", name), print.Named("Change", change), print.Named("Before", a), print.Named("After", b)}})
 	}
 	var stuck int
 	err := after.each(e, func(s event.Slice, m *index.Message) error {
@@ -335,7 +335,7 @@ func (c *comparison) acts(ctx context.Context) error {
 		}
 		line, err := l.row(ctx, &h)
 		if err == nil {
-			err = l.tell(Line{Note, "act: " + line.Text, append(print.Object{print.Named("Text", line.Text)}, line.Fields...)})
+			err = l.tell(Line{Part: Note, Text: "act: " + line.Text, Fields: append(print.Object{print.Named("Text", line.Text)}, line.Fields...)})
 		}
 		if err != nil {
 			return err

@@ -26,6 +26,9 @@ func (h *happening) event() event.Event { return h.rec.Events[h.i] }
 // merged yields the events that have to be looked at in all logs, by broker time, each log in its own order.
 func (s *Selection) merged(ctx context.Context) iter.Seq2[happening, error] {
 	books := s.books
+	if s.before != nil { // most looks at what is new find it in one log, and need not be merged
+		books = slices.DeleteFunc(slices.Clone(books), func(b *book) bool { return s.after[b.ID()] == s.before[b.ID()] })
+	}
 	if len(books) == 1 {
 		return s.alone(ctx, books[0])
 	}
@@ -149,7 +152,7 @@ func (l *Ledger) events(ctx context.Context, r Range, kinds []event.Kind) error 
 	return nil
 }
 
-// row is the line of an event.
+// row is the line of an event. The memory of its fields is used again by the next one.
 func (l *Ledger) row(ctx context.Context, h *happening) (Line, error) {
 	ev := h.event()
 	c := ev.Common()
@@ -165,29 +168,48 @@ func (l *Ledger) row(ctx context.Context, h *happening) (Line, error) {
 	if c.Slice.Entity != 0 {
 		entity = l.names.path(c.Slice.Entity)
 	}
-	act := verb(ev)
+	act, who := verb(ev), h.book.who(c.Origin)
 	at, place := h.book.stamp(h.rec)
-	fields := append(make(print.Object, 0, len(EventColumns)), print.Named("Time", at), print.Named("Type", act), print.Named("Entity", entity))
-	name := entity
+
+	dst := append(append(append(l.text[:0], at...), "  "...), act...)
+	dst = append(dst, "           "[min(10, len(act)):]...)
+	dst = address.Of(entity, number).Append(dst)
+	before := len(dst)
+	dst = l.names.appendDetail(append(dst, "  "...), h.rec.At, ev)
+	if len(dst) == before+len("  ") {
+		dst = dst[:before]
+	}
+	behind := len(dst)
+	if who != "" {
+		dst = append(append(dst, "  "...), who...)
+	}
+	for _, other := range h.rec.Events {
+		if why := h.reason(other); why != "" {
+			dst = append(append(dst, "  because "...), quote(why)...)
+		}
+	}
+	l.text = append(append(dst, "  "...), place...)
+	text := string(l.text)
+
+	fields := append(l.fields[:0], print.String("Time", at), print.String("Type", act), print.String("Entity", entity))
 	if number != 0 {
-		fields = append(fields, print.Named("Number", uint64(number)))
-		name = address.Of(entity, number).String()
+		fields = append(fields, print.Uint64("Number", uint64(number)))
 	}
-	detail, who := l.names.detail(h.rec.At, ev), h.book.who(c.Origin)
-	fields = append(fields, print.Named("Detail", detail), print.Named("By", who), print.Named("Place", place), print.Named("Event", ev.Kind().String()))
-	text := at + "  " + act + "          "[:max(0, 10-len(act))] + " " + name
-	for _, t := range []string{detail, who} {
-		if t != "" {
-			text += "  " + t
+	fields = append(fields, print.String("Detail", text[min(before+len("  "), behind):behind]), print.String("By", who), print.String("Place", place),
+		print.String("Event", ev.Kind().String()))
+	for _, other := range h.rec.Events {
+		if why := h.reason(other); why != "" {
+			fields = append(fields, print.String("Reason", print.Text([]byte(why))))
 		}
 	}
-	if ev.Kind() != event.KindReasonGiven {
-		for _, other := range h.rec.Events {
-			if why, ok := other.(*event.ReasonGiven); ok && why.Reason != "" {
-				fields = append(fields, print.Named("Reason", print.Text([]byte(why.Reason))))
-				text += "  because " + quote(why.Reason)
-			}
-		}
+	l.fields = fields
+	return Line{Part: Row, Text: text, Fields: fields}, nil
+}
+
+// reason is the one that another event of the record gives for it; "": it gives none.
+func (h *happening) reason(other event.Event) string {
+	if why, ok := other.(*event.ReasonGiven); ok && h.event().Kind() != event.KindReasonGiven {
+		return why.Reason
 	}
-	return Line{Row, text + "  " + place, fields}, nil
+	return ""
 }

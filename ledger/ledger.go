@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -28,6 +29,9 @@ type Ledger struct {
 	// memory is for a source that is asked again and again; nil: there is none.
 	memory *Memory
 	books  map[log.PartitionID]*book
+	// of the row made last; their memory is used again
+	text   []byte
+	fields print.Object
 }
 
 // Tell is called with each line of an answer, whose fields are used again when it has returned. If it returns an error the answer ends, and the error is
@@ -42,8 +46,17 @@ func New(src Source, tell Tell) *Ledger {
 // Line is one line of an answer.
 type Line struct {
 	Part   Part
-	Text   string // for people, in one line; not empty
+	Text   string // for people, in one line; "" in rows of [Ledger.Log] alone
 	Fields print.Object
+	json   []byte // what Fields would be as JSON, where a row is told in JSON alone
+}
+
+// AppendJSON appends the fields of the line as one object in ASCII.
+func (l *Line) AppendJSON(dst []byte) ([]byte, error) {
+	if l.json != nil {
+		return append(dst, l.json...), nil
+	}
+	return l.Fields.AppendJSON(dst)
 }
 
 // Part is what a line is of its answer.
@@ -67,18 +80,18 @@ var (
 )
 
 func (l *Ledger) answer(fields print.Object, format string, args ...any) error {
-	return l.tell(Line{Answer, fmt.Sprintf(format, args...), fields})
+	return l.tell(Line{Part: Answer, Text: fmt.Sprintf(format, args...), Fields: fields})
 }
 
 func (l *Ledger) note(format string, args ...any) error {
 	text := fmt.Sprintf(format, args...)
-	return l.tell(Line{Note, text, print.Object{print.Named("Text", text)}})
+	return l.tell(Line{Part: Note, Text: text, Fields: print.Object{print.Named("Text", text)}})
 }
 
 // next ends an answer with commands to type next.
 func (l *Ledger) next(commands ...string) error {
 	for _, c := range commands {
-		if err := l.tell(Line{Next, "next: " + c, print.Object{print.Named("Command", c)}}); err != nil {
+		if err := l.tell(Line{Part: Next, Text: "next: " + c, Fields: print.Object{print.Named("Command", c)}}); err != nil {
 			return err
 		}
 	}
@@ -133,6 +146,11 @@ func (b *book) learn(ctx context.Context, ids ...event.OriginID) error {
 	if len(missing) == 0 {
 		return nil
 	}
+	return b.find(ctx, missing)
+}
+
+// find reads who some origins are.
+func (b *book) find(ctx context.Context, missing []event.OriginID) error {
 	for rec, err := range replay.Found(ctx, b, log.Search{Origins: missing}) {
 		if err != nil {
 			return err
@@ -208,16 +226,18 @@ func quote[T string | []byte](text T) string {
 }
 
 // word is a text of a client as it can be shown, without quotes where it is clear that way.
-func word[T string | []byte](text T) string {
+func word[T string | []byte](text T) string { return string(appendWord(nil, text)) }
+
+func appendWord[T string | []byte](dst []byte, text T) []byte {
 	for i := range len(text) {
 		if c := text[i]; c <= ' ' || c >= 0x7f || c == '"' || c == '\\' {
-			return quote(text)
+			return append(dst, quote(text)...)
 		}
 	}
 	if len(text) == 0 {
-		return `""`
+		return append(dst, `""`...)
 	}
-	return string(text)
+	return append(dst, text...)
 }
 
 func plural(n int, what string) string {
@@ -237,16 +257,18 @@ func grouped(n int) string {
 }
 
 // span is a duration in words a person reads at a glance.
-func span(d time.Duration) string {
+func span(d time.Duration) string { return string(appendSpan(nil, d)) }
+
+func appendSpan(dst []byte, d time.Duration) []byte {
 	switch {
 	case d < 0:
-		return "-" + span(-d)
+		return appendSpan(append(dst, '-'), -d)
 	case d < time.Second:
-		return fmt.Sprintf("%d ms", d.Milliseconds())
+		return append(strconv.AppendInt(dst, d.Milliseconds(), 10), " ms"...)
 	case d < 100*time.Second:
-		return fmt.Sprintf("%.1f s", d.Seconds())
+		return append(strconv.AppendFloat(dst, d.Seconds(), 'f', 1, 64), " s"...)
 	}
-	return d.Round(time.Second).String()
+	return append(dst, d.Round(time.Second).String()...)
 }
 
 // all is a log without indexes.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -156,7 +157,7 @@ func (m *model) happen(own event.Envelope, w *written) []event.Event {
 
 // ask collects an answer.
 func (m *model) ask(question func(*Ledger) error) (lines []Line, err error) {
-	err = question(New(m.dir, func(l Line) error { lines = append(lines, l); return nil }))
+	err = question(New(m.dir, keep(&lines)))
 	return lines, err
 }
 
@@ -168,7 +169,7 @@ func column(lines []Line, name string) (values []string) {
 		}
 		for _, f := range l.Fields {
 			if f.Name == name {
-				values = append(values, fmt.Sprint(f.Value))
+				values = append(values, fmt.Sprint(f.Value()))
 			}
 		}
 	}
@@ -330,6 +331,35 @@ func TestParseInstant(t *testing.T) {
 	for _, text := range []string{"", "noon", "25:00", "-2 hours", "-99999999999d", "tomorrow 10:00"} {
 		if got, err := ParseInstant(text, now); !errors.Is(err, ErrQuestion) {
 			t.Errorf("%q: %s, %v; want errors.Is(err, ErrQuestion)", text, got, err)
+		}
+	}
+}
+
+// keep keeps lines, whose fields are used again.
+func keep(lines *[]Line) Tell {
+	return func(l Line) error {
+		l.Fields = slices.Clone(l.Fields)
+		*lines = append(*lines, l)
+		return nil
+	}
+}
+
+// Times of day and durations are put together by hand, as packages time and fmt would write them.
+func TestWordsPutTogether(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(3, 4))
+	for range 10_000 {
+		at := event.Time(rng.Int64N(int64(event.EndOfTime))) - event.EndOfTime/10
+		if got, want := string(appendClock(nil, at)), at.Std().Format("15:04:05.000"); got != want {
+			t.Fatalf("%d: %s, not %s", at, got, want)
+		}
+		d := time.Duration(rng.Int64N(int64(100 * time.Second)))
+		want := fmt.Sprintf("%.1f s", d.Seconds())
+		if d < time.Second {
+			want = fmt.Sprintf("%d ms", d.Milliseconds())
+		}
+		if got := span(d); got != want || span(-d) != "-"+want && d > 0 {
+			t.Fatalf("%d: %s, not %s", d, got, want)
 		}
 	}
 }

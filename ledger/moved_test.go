@@ -65,7 +65,7 @@ func TestStoryOverEntities(t *testing.T) {
 		var rows []string
 		err := New(s, func(l Line) error {
 			if l.Part == Row {
-				rows = append(rows, fmt.Sprint(l.Fields[1].Value, " ", l.Fields[2].Value))
+				rows = append(rows, fmt.Sprint(l.Fields[1].Value(), " ", l.Fields[2].Value()))
 			}
 			return nil
 		}).Story(t.Context(), a, id)

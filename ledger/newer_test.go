@@ -19,7 +19,7 @@ func (m *model) asked(memory *Memory, q Question) (rows [2][]string, notes []str
 		case Row:
 			for _, f := range l.Fields {
 				if f.Name == "Place" {
-					p := fmt.Sprint(f.Value)[1] - '0'
+					p := fmt.Sprint(f.Value())[1] - '0'
 					rows[p] = append(rows[p], l.Text)
 				}
 			}
@@ -37,7 +37,7 @@ func (m *model) asked(memory *Memory, q Question) (rows [2][]string, notes []str
 func valueOf(fields print.Object, name string) string {
 	for _, f := range fields {
 		if f.Name == name {
-			return fmt.Sprint(f.Value)
+			return fmt.Sprint(f.Value())
 		}
 	}
 	return ""

@@ -124,7 +124,7 @@ func (l *Ledger) Log(ctx context.Context, id log.PartitionID, from event.LSN, bo
 		return fmt.Errorf("%w from LSN %d on: the log of partition %d ends at %d", ErrNothing, from, id, end)
 	}
 	l.memory.recall(b)
-	r := rows{l: l, b: b}
+	r := rows{l: l, b: b, events: print.Events{Origins: &b.origins}}
 	if bodies {
 		r.events.ReadBlob = b.ReadBlob
 	}
@@ -141,7 +141,7 @@ type rows struct {
 	l      *Ledger
 	b      *book
 	events print.Events
-	fields print.Object // of the row told last; its memory is used again
+	fields []byte // of the row told last, as JSON; their memory is used again
 	shown  int
 }
 
@@ -165,21 +165,13 @@ func (r *rows) run(ctx context.Context, from, end event.LSN) (next event.LSN, er
 }
 
 func (r *rows) tell(ctx context.Context, rec *replay.Record, ev event.Event) error {
-	c := ev.Common()
-	if err := r.b.learn(ctx, c.Origin); err != nil {
+	if err := r.b.learn(ctx, ev.Common().Origin); err != nil {
 		return err
 	}
-	at, _ := r.b.stamp(rec)
-	list, err := r.events.Fields(append(r.fields[:0],
-		print.Named("Partition", uint64(r.b.ID())), print.Named("LSN", uint64(rec.LSN)), print.Named("Time", at),
-		print.Named("Entity", c.Slice.String()), print.Named("Event", ev.Kind().String()),
-	), ev)
+	fields, err := r.events.AppendJSON(r.fields[:0], &print.Entry{Partition: r.b.ID(), LSN: rec.LSN, At: rec.At, Event: ev})
 	if err != nil {
 		return err
 	}
-	if by := r.b.origins.Name(c.Origin); by != "" {
-		list = append(list, print.Named("By", by))
-	}
-	r.shown, r.fields = r.shown+1, list
-	return r.l.tell(Line{Part: Row, Fields: list})
+	r.shown, r.fields = r.shown+1, fields
+	return r.l.tell(Line{Part: Row, json: fields})
 }

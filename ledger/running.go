@@ -28,6 +28,6 @@ func (l *Ledger) passes(r *running, events int, at event.Time, what string) erro
 	if !r.pass(events) {
 		return nil
 	}
-	return l.tell(Line{Note, fmt.Sprintf("running: %s up to %s, after %s events", what, at, grouped(r.passed)),
-		print.Object{print.Named("Running", true), print.Named("Time", at.String()), print.Named("Events", r.passed)}})
+	return l.tell(Line{Part: Note, Text: fmt.Sprintf("running: %s up to %s, after %s events", what, at, grouped(r.passed)),
+		Fields: print.Object{print.Named("Running", true), print.Named("Time", at.String()), print.Named("Events", r.passed)}})
 }

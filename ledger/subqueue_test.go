@@ -118,7 +118,7 @@ func TestWhatIsOfSubQueue(t *testing.T) {
 	dir, behind, now := buried(t)
 	types := func(question func(*Ledger) error) string {
 		var lines []Line
-		err := question(New(dir, func(l Line) error { lines = append(lines, l); return nil }))
+		err := question(New(dir, keep(&lines)))
 		return fmt.Sprint(column(lines, "Type"), err)
 	}
 	for _, c := range []struct{ got, want string }{
@@ -183,7 +183,7 @@ func TestRangeOfPlaces(t *testing.T) {
 		want         string
 	}{{&places[1], &places[2], "[2 3]"}, {nil, &places[0], "[1]"}, {&places[3], nil, "[4]"}, {&Instant{At: 2000}, &Instant{At: 2000}, "[1 2 3 4]"}} {
 		var lines []Line
-		err := New(dir, func(l Line) error { lines = append(lines, l); return nil }).Events(t.Context(), Range{Since: c.since, Until: c.until, Entity: "orders", Types: []string{"sent"}})
+		err := New(dir, keep(&lines)).Events(t.Context(), Range{Since: c.since, Until: c.until, Entity: "orders", Types: []string{"sent"}})
 		if got := fmt.Sprint(column(lines, "Number")); err != nil || got != c.want {
 			t.Errorf("%v to %v: %s, %v, want %s", c.since, c.until, got, err, c.want)
 		}

@@ -151,7 +151,7 @@ func (l *Ledger) tellMoment(s *story, m *moment) error {
 			text += "  " + t
 		}
 	}
-	return l.tell(Line{Row, text + "  " + place.String(), print.Object{
+	return l.tell(Line{Part: Row, Text: text + "  " + place.String(), Fields: print.Object{
 		print.Named("Time", m.at.String()), print.Named("Type", m.verb), print.Named("Message", name), print.Named("Detail", m.detail), print.Named("By", who),
 		print.Named("Place", place.String()), print.Named("Event", m.kind.String())}})
 }

@@ -195,7 +195,7 @@ func (t *tracing) rule(r *shownRule, x *filter.Explanation) error {
 			text += "  " + s
 		}
 	}
-	return t.l.tell(Line{Row, text, print.Object{print.Named("Subscription", r.subscription), print.Named("Rule", print.Text([]byte(r.Name))), print.Named("Verdict", verdict),
+	return t.l.tell(Line{Part: Row, Text: text, Fields: print.Object{print.Named("Subscription", r.subscription), print.Named("Rule", print.Text([]byte(r.Name))), print.Named("Verdict", verdict),
 		print.Named("Part", part), print.Named("Had", had), print.Named("Changes", changes), print.Named("Filter", word(filterText(&r.Filter)))}})
 }
 

@@ -29,7 +29,7 @@ func verb(ev event.Event) string {
 		}
 		return "link-closed"
 	}
-	if v, ok := verbs[ev.Kind()]; ok {
+	if v := verbs[ev.Kind()]; v != "" {
 		return v
 	}
 	return strings.ToLower(ev.Kind().String())
@@ -42,7 +42,7 @@ func arrived(a *event.Arrival, sent string) string {
 	return sent
 }
 
-var verbs = map[event.Kind]string{
+var verbs = [1 << 8]string{
 	event.KindOriginDefined: "origin", event.KindEntityCreated: "created", event.KindEntityUpdated: "changed", event.KindEntityDeleted: "deleted",
 	event.KindMessageLocked: "locked", event.KindLockRenewed: "renewed", event.KindLockExpired: "lost", event.KindMessageReleased: "released",
 	event.KindMessageAbandoned: "abandoned", event.KindMessageCompleted: "completed", event.KindMessageReceivedAndDeleted: "received",
@@ -61,9 +61,32 @@ var verbs = map[event.Kind]string{
 
 // detail is what there is to say of an event besides its verb and the message it is about. Nothing in it can steer a terminal.
 func (n *names) detail(at event.Time, ev event.Event) string {
+	return string(n.appendDetail(nil, at, ev))
+}
+
+// appendDetail appends what detail returns. Most events are those that it begins with.
+func (n *names) appendDetail(dst []byte, at event.Time, ev event.Event) []byte {
 	switch ev := ev.(type) {
 	case *event.MessageEnqueued:
-		return sent(ev.MessageID, &ev.Details, ev.Body.Size) + n.from(ev.Arrival)
+		return append(appendSent(dst, ev.MessageID, &ev.Details, ev.Body.Size), n.from(ev.Arrival)...)
+	case *event.MessageCompleted:
+		return dst
+	case *event.MessageLocked:
+		dst = strconv.AppendUint(append(dst, "attempt "...), uint64(ev.DeliveryCount)+1, 10)
+		if ev.LockedUntil == 0 {
+			return append(dst, ", with its session"...)
+		}
+		dst = append(appendSpan(append(dst, ", for "...), ev.LockedUntil.Sub(at)), ", until "...)
+		return appendClock(dst, ev.LockedUntil)
+	case *event.LockRenewed:
+		return appendClock(append(dst, "until "...), ev.LockedUntil)
+	}
+	return append(dst, n.rareDetail(ev)...)
+}
+
+// rareDetail is detail for the other events.
+func (n *names) rareDetail(ev event.Event) string {
+	switch ev := ev.(type) {
 	case *event.MessageScheduled:
 		return sent(ev.MessageID, &ev.Details, ev.Body.Size) + ", for " + ev.ScheduledFor.String() + n.from(ev.Arrival)
 	case *event.MessagePublished:
@@ -76,13 +99,6 @@ func (n *names) detail(at event.Time, ev event.Event) string {
 		return fmt.Sprintf("as %s, %s", n.message(ev.Slice, ev.NewSequence), n.copies(ev.Slice, ev.Copies))
 	case *event.DuplicateDropped:
 		return fmt.Sprintf("id %s is that of %s", word(ev.MessageID), n.message(ev.Slice, ev.Original))
-	case *event.MessageLocked:
-		if ev.LockedUntil == 0 {
-			return fmt.Sprintf("attempt %d, with its session", ev.DeliveryCount+1)
-		}
-		return "attempt " + strconv.Itoa(int(ev.DeliveryCount)+1) + ", for " + span(ev.LockedUntil.Sub(at)) + ", until " + clock(ev.LockedUntil)
-	case *event.LockRenewed:
-		return "until " + clock(ev.LockedUntil)
 	case *event.MessageAbandoned:
 		return plural(int(ev.DeliveryCount), "failed attempt")
 	case *event.LockExpired:
@@ -193,14 +209,18 @@ func because(cause, reason, description string) string {
 }
 
 func sent(id []byte, d *event.Details, size uint32) string {
-	s := "id " + word(id)
+	return string(appendSent(nil, id, d, size))
+}
+
+func appendSent(dst, id []byte, d *event.Details, size uint32) []byte {
+	dst = appendWord(append(dst, "id "...), id)
 	if len(d.Subject) > 0 {
-		s += ", subject " + word(d.Subject)
+		dst = appendWord(append(dst, ", subject "...), d.Subject)
 	}
 	if len(d.TraceParent) > 0 {
-		s += ", trace " + word(d.TraceParent)
+		dst = appendWord(append(dst, ", trace "...), d.TraceParent)
 	}
-	return s + ", " + strconv.FormatUint(uint64(size), 10) + " bytes"
+	return append(strconv.AppendUint(append(dst, ", "...), uint64(size), 10), " bytes"...)
 }
 
 // from says where a message comes from that moved.
@@ -230,8 +250,18 @@ func (n *names) copies(topic event.Slice, list []event.Copy) string {
 	return "copies " + strings.Join(words, ", ")
 }
 
-// clock is a time of day.
-func clock(t event.Time) string { return t.Std().Format("15:04:05.000") }
+// appendClock appends a time of day, to the millisecond.
+func appendClock(dst []byte, t event.Time) []byte {
+	const day = 24 * 60 * 60 * 1000
+	ms := (t%day + day) % day
+	s := ms / 1000
+	ms %= 1000
+	for _, part := range [...]event.Time{s / 3600, s / 60 % 60, s % 60} {
+		dst = append(dst, byte('0'+part/10), byte('0'+part%10), ':')
+	}
+	dst[len(dst)-1] = '.'
+	return append(dst, byte('0'+ms/100), byte('0'+ms/10%10), byte('0'+ms%10))
+}
 
 // differences are the settings that differ, as NAME before → now, without keys.
 func differences(before, now *event.Properties) (list []string) {

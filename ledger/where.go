@@ -33,8 +33,8 @@ func (w *where) matches(fields print.Object) (bool, error) {
 	}
 	w.m.Reset()
 	for _, f := range fields {
-		v := event.Value{Type: event.String, Text: fmt.Sprint(f.Value)}
-		if n, ok := f.Value.(uint64); ok {
+		v := event.Value{Type: event.String, Text: fmt.Sprint(f.Value())}
+		if n, ok := f.Value().(uint64); ok {
 			v = event.Value{Type: event.Long, Bits: n}
 		}
 		w.m.User = append(w.m.User, event.Property{Name: fold(f.Name), Value: v})

@@ -291,13 +291,13 @@ func (w *autopsy) refused(ev *event.SettlementRefused) {
 // tellRunning tells what is known by now of an answer that takes its time.
 func (w *autopsy) tellRunning() error {
 	list, total, _ := w.sorted()
-	if err := w.l.tell(Line{Note, fmt.Sprintf("running: %s in %s so far, of %s events", plural(total, "dead letter"), plural(len(list), "group"), grouped(w.look.passed)),
-		print.Object{print.Named("Running", true), print.Named("Messages", total), print.Named("Groups", len(list)), print.Named("Events", w.look.passed)}}); err != nil {
+	if err := w.l.tell(Line{Part: Note, Text: fmt.Sprintf("running: %s in %s so far, of %s events", plural(total, "dead letter"), plural(len(list), "group"), grouped(w.look.passed)),
+		Fields: print.Object{print.Named("Running", true), print.Named("Messages", total), print.Named("Groups", len(list)), print.Named("Events", w.look.passed)}}); err != nil {
 		return err
 	}
 	for _, g := range list[:min(len(list), maxWho)] {
-		if err := w.l.tell(Line{Note, fmt.Sprintf("running: %s  %s  %s – %s", grouped(g.count), g.words, g.first, g.last),
-			print.Object{print.Named("Running", true), print.Named("Messages", g.count), print.Named("Cause", g.kind), print.Named("Reason", print.Text([]byte(g.reason))),
+		if err := w.l.tell(Line{Part: Note, Text: fmt.Sprintf("running: %s  %s  %s – %s", grouped(g.count), g.words, g.first, g.last),
+			Fields: print.Object{print.Named("Running", true), print.Named("Messages", g.count), print.Named("Cause", g.kind), print.Named("Reason", print.Text([]byte(g.reason))),
 				print.Named("First", g.first.String()), print.Named("Last", g.last.String())}}); err != nil {
 			return err
 		}
@@ -366,7 +366,7 @@ func (w *autopsy) tellGroup(ctx context.Context, i int, g *cause) error {
 	if len(who) > 0 {
 		text += "  by " + strings.Join(who, ", ")
 	}
-	return w.l.tell(Line{Row, text + "  such as " + example, print.Object{
+	return w.l.tell(Line{Part: Row, Text: text + "  such as " + example, Fields: print.Object{
 		print.Named("Group", i), print.Named("Messages", g.count), print.Named("Cause", g.kind), print.Named("Reason", print.Text([]byte(g.reason))), print.Named("First", g.first.String()),
 		print.Named("Last", g.last.String()), print.Named("LocksLost", g.lost), print.Named("GivenBack", g.back), print.Named("TooLate", g.tooLate),
 		print.Named("By", strings.Join(who, ", ")), print.Named("Example", example), print.Named("Words", words)}})
@@ -407,7 +407,7 @@ func (w *autopsy) shortlyBefore(ctx context.Context, first event.Time) error {
 		}
 		what := strings.Join(differences(&c.before, &c.now), ", ")
 		text := fmt.Sprintf("shortly before: %s %s changed %s: %s  %s", c.at, b.who(c.by), w.of.path, what, c.place)
-		if err := w.l.tell(Line{Note, text, print.Object{print.Named("Text", text), print.Named("Time", c.at.String()), print.Named("By", b.who(c.by)),
+		if err := w.l.tell(Line{Part: Note, Text: text, Fields: print.Object{print.Named("Text", text), print.Named("Time", c.at.String()), print.Named("By", b.who(c.by)),
 			print.Named("Change", what), print.Named("Place", c.place.String())}}); err != nil {
 			return err
 		}

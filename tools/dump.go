@@ -138,6 +138,7 @@ type dumper struct {
 
 func newDumper(out *bufio.Writer, opts DumpOptions, p log.Partition) *dumper {
 	d := &dumper{out: out, opts: opts, part: p}
+	d.events.Origins = &d.origins
 	if opts.Bodies {
 		d.events.ReadBlob = p.ReadBlob
 	}
@@ -167,32 +168,30 @@ func (d *dumper) run(ctx context.Context) error {
 	return nil
 }
 
-func (d *dumper) event(at event.LSN, t event.Time, ev event.Event) error {
-	c := ev.Common()
-	list := print.Object{
-		print.Named("Partition", uint64(d.part.ID())), print.Named("LSN", uint64(at)), print.Named("Time", t.String()),
-		print.Named("Entity", c.Slice.String()), print.Named("Event", ev.Kind().String()),
-	}
-	head := len(list)
-	list, err := d.events.Fields(list, ev)
-	if err != nil {
-		return err
-	}
-	if by := d.origins.Name(c.Origin); by != "" {
-		list = append(list, print.Named("By", by))
-	}
+func (d *dumper) event(at event.LSN, t event.Time, ev event.Event) (err error) {
+	e := print.Entry{Partition: d.part.ID(), LSN: at, At: t, Event: ev}
 	if d.opts.JSON {
-		d.line, err = list.AppendJSON(d.line[:0])
+		d.line, err = d.events.AppendJSON(d.line[:0], &e)
 	} else {
-		d.line = d.line[:0]
-		for _, f := range list[:head] {
-			d.line = fmt.Appendf(d.line, "%v ", f.Value)
-		}
-		d.line = list[head:].AppendText(d.line)
+		err = d.text(&e)
 	}
 	if err != nil {
 		return err
 	}
 	_, err = d.out.Write(append(d.line, '\n'))
 	return err
+}
+
+// text makes a line for people.
+func (d *dumper) text(e *print.Entry) error {
+	list, err := d.events.Fields(e)
+	if err != nil {
+		return err
+	}
+	d.line = d.line[:0]
+	for _, f := range list[:print.EntryHead] {
+		d.line = fmt.Appendf(d.line, "%v ", f.Value())
+	}
+	d.line = list[print.EntryHead:].AppendText(d.line)
+	return nil
 }

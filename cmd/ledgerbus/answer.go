@@ -44,14 +44,14 @@ func newAnswerPrinter(c *cli.Context, columns []string) (*answerPrinter, error) 
 
 // tell prints a line as soon as it is known.
 func (t *answerPrinter) tell(l ledger.Line) error {
-	fields, err := l.Fields.AppendJSON(nil)
+	fields, err := l.AppendJSON(nil)
 	if err != nil {
 		return err
 	}
 	return t.print(l.Part.String(), l.Text, fields, func(name string) any {
 		for _, f := range l.Fields {
 			if f.Name == name {
-				return f.Value
+				return f.Value()
 			}
 		}
 		return nil

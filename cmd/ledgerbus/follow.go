@@ -87,7 +87,7 @@ func followDirectory(ctx context.Context, c *cli.Context, q *ledger.Question, m 
 	}
 	defer func() { _ = s.Close() }() // it was only read
 	l := ledger.New(s, func(l ledger.Line) error {
-		fields, err := l.Fields.AppendJSON(nil)
+		fields, err := l.AppendJSON(nil)
 		if err != nil {
 			return err
 		}

@@ -71,6 +71,7 @@ func mirrorLog(c *cli.Context) (err error) {
 		defer stop()
 		return again.run(ctx, func() error { return mirrorDirectory(ctx, c, dir, m) })
 	}
+	again.least = min(again.every, leastRest)
 	return administer(c, func(a *administration) error {
 		return again.run(a.ctx, func() error { return m.Round(a.ctx, brokerLog(a, c.Bool("bodies"))) })
 	})
@@ -98,7 +99,7 @@ func mirrorDirectory(ctx context.Context, c *cli.Context, dir string, m *mirror.
 	return m.Round(ctx, func(ctx context.Context, partition int, from uint64, head func(mirror.Head) error, entry func([]byte) error) (mirror.Tail, error) {
 		r := logReader{head: head, entry: entry}
 		l := ledger.New(s, func(l ledger.Line) error {
-			fields, err := l.Fields.AppendJSON(nil)
+			fields, err := l.AppendJSON(nil)
 			if err != nil {
 				return err
 			}

@@ -9,22 +9,39 @@ import (
 const digits = "0123456789abcdef"
 
 // AppendString appends s as a JSON string. What is not UTF-8 becomes U+FFFD, as encoding/json has it.
-func AppendString(dst []byte, s string) []byte {
+func AppendString[T string | []byte](dst []byte, s T) []byte {
 	dst = append(dst, '"')
 	from := 0 // what stands before it has been appended
-	for i := 0; i < len(s); {
-		c := s[i]
-		if c >= ' ' && c < 0x7f && c != '"' && c != '\\' {
-			i++
-			continue
-		}
+	for i := plain(s, 0); i < len(s); i = plain(s, i) {
 		dst = append(dst, s[from:i]...)
-		r, n := utf8.DecodeRuneInString(s[i:])
+		r, n := utf8.DecodeRuneInString(string(s[i:min(len(s), i+utf8.UTFMax)]))
 		dst = appendEscaped(dst, r)
 		i += n
 		from = i
 	}
 	return append(append(dst, s[from:]...), '"')
+}
+
+// plain returns where from i on the first byte stands that is escaped, len(s) if there is none. It looks at eight bytes at a time.
+func plain[T string | []byte](s T, i int) int {
+	const (
+		ones  = 0x0101010101010101 // in each byte
+		highs = 0x80 * ones
+	)
+	for ; i+8 <= len(s); i += 8 {
+		b := s[i : i+8]
+		x := uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 | uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
+		control := (x - ' '*ones) &^ x // the high bit of a byte below a space is set; where one is, also others may be
+		quote, slash, last := x^'"'*ones, x^'\\'*ones, x^0x7f*ones
+		zero := (quote-ones)&^quote | (slash-ones)&^slash | (last-ones)&^last
+		if (control|zero|x)&highs != 0 {
+			break
+		}
+	}
+	for i < len(s) && s[i] >= ' ' && s[i] < 0x7f && s[i] != '"' && s[i] != '\\' {
+		i++
+	}
+	return i
 }
 
 func appendEscaped(dst []byte, r rune) []byte {

@@ -116,21 +116,25 @@ func At[P ~uint16](partition P, lsn event.LSN) Address {
 }
 
 // String is the address in the form that [Parse] reads.
-func (a Address) String() string {
+func (a Address) String() string { return string(a.Append(make([]byte, 0, 64))) }
+
+// Append appends what String returns.
+func (a Address) Append(dst []byte) []byte {
 	if a.Place {
-		return "@" + strconv.FormatUint(uint64(a.Partition), 10) + "/" + strconv.FormatUint(uint64(a.LSN), 10)
+		dst = strconv.AppendUint(append(dst, '@'), uint64(a.Partition), 10)
+		return strconv.AppendUint(append(dst, '/'), uint64(a.LSN), 10)
 	}
-	s := a.Entity
+	dst = append(dst, a.Entity...)
 	switch a.SubQueue {
 	case event.DeadLetter:
-		s += "/$dlq"
+		dst = append(dst, "/$dlq"...)
 	case event.TransferDeadLetter:
-		s += "/$transfer/$dlq"
+		dst = append(dst, "/$transfer/$dlq"...)
 	}
 	if a.Number > 0 {
-		s += "#" + strconv.FormatUint(uint64(a.Number), 10)
+		dst = strconv.AppendUint(append(dst, '#'), uint64(a.Number), 10)
 	}
-	return s
+	return dst
 }
 
 // Path is the entity or sub-queue as clients of Service Bus name it.

@@ -17,114 +17,151 @@ import (
 type Events struct {
 	// ReadBlob reads bodies, to be printed; nil: none are printed.
 	ReadBlob func(b event.Blob, dst []byte) ([]byte, error)
-	body     []byte
-	known    map[reflect.Type][]member
+	// Origins says who asked for events; nil: nobody is named.
+	Origins *Origins
+	body    []byte
+	known   map[reflect.Type]*shape
+	kinds   [1 << 8]*kind // of events
+	times   times
+	words   []byte // of the value that is being printed; its memory is used again
+	json    jsonSink
+	place   place
 }
 
-// member is a field of a struct: what there is to know of it before a value of it is seen.
-type member struct {
-	name   string
-	number bool // it is printed as the number that it is
+// kind is what there is to know of a kind of event.
+type kind struct {
+	*shape
+	name *quoted
 }
 
-// members returns the fields of a struct. Package reflect makes what it says of a field anew each time it is asked.
-func (d *Events) members(t reflect.Type) []member {
-	if list, ok := d.known[t]; ok {
-		return list
-	}
-	list := make([]member, t.NumField())
-	for i := range list {
-		f := t.Field(i)
-		list[i] = member{f.Name, isNumber(f.Type)}
-	}
-	if d.known == nil {
-		d.known = make(map[reflect.Type][]member)
-	}
-	d.known[t] = list
-	return list
+// place is where the entry printed last stands.
+type place struct {
+	partition event.PartitionID
+	lsn       event.LSN
+	at        event.Time
+	json      []byte // the beginning of its object; empty: nothing was printed yet
 }
 
-// isNumber reports whether values of a type have no words of their own.
-func isNumber(t reflect.Type) bool {
-	switch t.Kind() {
-	case reflect.Uint8, reflect.Uint32, reflect.Uint64:
-		return !t.Implements(reflect.TypeFor[fmt.Stringer]())
-	}
-	return false
+// Entry is an event and where in a log it stands.
+type Entry struct {
+	Partition event.PartitionID
+	LSN       event.LSN  // of its frame
+	At        event.Time // of its record
+	Event     event.Event
 }
 
-// Fields appends the fields of an event that are not zero, except those that every event has. An error is that of ReadBlob, or of a field of an unknown type.
-func (d *Events) Fields(list Object, ev event.Event) (Object, error) {
-	return d.fields(list, reflect.ValueOf(ev).Elem())
+// EntryHead is how many fields of an entry stand in front of those of its event.
+const EntryHead = 5
+
+var (
+	headKeys = [EntryHead]key{newKey("Partition"), newKey("LSN"), newKey("Time"), newKey("Entity"), newKey("Event")}
+	byKey    = newKey("By")
+)
+
+// Fields are the fields of an entry, without those of the event that are zero. An error is that of ReadBlob, or of a field of an unknown type.
+func (d *Events) Fields(e *Entry) (Object, error) {
+	to := objectSink{list: make(Object, 0, 2*EntryHead)}
+	d.where(&to, e)
+	if err := d.event(&to, e.Event); err != nil {
+		return nil, err
+	}
+	return to.list, nil
 }
 
-// fields appends the fields of an event, or of a struct in one, that are not zero.
-func (d *Events) fields(list Object, v reflect.Value) (Object, error) {
-	for i, member := range d.members(v.Type()) {
-		name, value := member.name, v.Field(i)
-		if name == "Envelope" || value.IsZero() {
-			continue
-		}
-		if member.number {
-			list = append(list, Field{name, value.Uint()})
-			continue
-		}
-		var err error
-		switch x := value.Interface().(type) {
-		case event.Blob:
-			list, err = d.blob(list, name, x)
-		case event.Properties, event.Rule:
-			switch name {
-			case "Before":
-				list, err = d.before(list, value, v)
-			case "Properties":
-				list, err = d.fields(list, value)
-			default:
-				list, err = d.append(list, name, value)
-			}
-		case []byte:
-			if len(x) > 0 || meansSomething(name, v) {
-				list = append(list, Field{name, plain(name, x)})
-			}
-		default:
-			list, err = d.append(list, name, value)
-		}
-		if err != nil {
-			return nil, err
-		}
+// AppendJSON appends what [Events.Fields] has as one object in ASCII, as [Object.AppendJSON] does, but without making it first.
+func (d *Events) AppendJSON(dst []byte, e *Entry) ([]byte, error) {
+	to := &d.json
+	if p := &d.place; len(p.json) == 0 || p.partition != e.Partition || p.lsn != e.LSN || p.at != e.At { // a record has many events, and so has a frame
+		to.dst = append(p.json[:0], '{')
+		d.where(to, e)
+		*p = place{e.Partition, e.LSN, e.At, to.dst}
 	}
-	return list, nil
-}
-
-func (d *Events) append(list Object, name string, v reflect.Value) (Object, error) {
-	shown, err := d.value(v)
-	return append(list, Field{name, shown}), err
-}
-
-func (d *Events) blob(list Object, name string, b event.Blob) (Object, error) {
-	list = append(list, Field{name + "Size", uint64(b.Size)}, Field{name + "Position", uint64(b.Position)})
-	if d.ReadBlob == nil {
-		return list, nil
-	}
-	var err error
-	d.body, err = d.ReadBlob(b, d.body[:0])
-	if errors.Is(err, event.ErrErased) {
-		return append(list, Field{name + "Erased", true}), nil
-	}
+	to.dst = append(dst, d.place.json...)
+	err := d.event(to, e.Event)
+	dst, to.dst = append(to.dst, '}'), nil
 	if err != nil {
 		return nil, err
 	}
-	if name == "Changes" {
-		if c, err := event.ReadChanges(d.body); err == nil {
-			return d.append(list, name, reflect.ValueOf(c))
-		}
-	}
-	return append(list, Field{name, Text(d.body)}), nil // of changes: those of format 1, or damaged ones
+	return dst, nil
 }
 
-// before appends what something was before an event, for the audit: of an entity that is gone all of it, of what was changed the
+// where gives a sink the fields that say where an entry stands.
+func (d *Events) where(to sink, e *Entry) {
+	to.number(&headKeys[0], uint64(e.Partition))
+	to.number(&headKeys[1], uint64(e.LSN))
+	to.text(&headKeys[2], d.time(e.At))
+}
+
+// event gives a sink the fields of an event.
+func (d *Events) event(to sink, ev event.Event) error {
+	of, c := d.kinds[ev.Kind()], ev.Common()
+	if of == nil {
+		of = &kind{d.shape(reflect.TypeOf(ev).Elem()), newQuoted(ev.Kind().String())}
+		d.kinds[ev.Kind()] = of
+	}
+	d.words = c.Slice.Append(d.words[:0])
+	to.text(&headKeys[3], d.words)
+	to.quoted(&headKeys[4], of.name)
+	if err := d.put(to, of.shape, reflect.ValueOf(ev).Elem()); err != nil {
+		return err
+	}
+	if c.Origin != 0 && d.Origins != nil {
+		to.quoted(&byKey, d.Origins.name(c.Origin))
+	}
+	return nil
+}
+
+// time is a time in words, which are valid until the next value is printed.
+func (d *Events) time(t event.Time) []byte {
+	d.words = d.times.append(d.words[:0], t)
+	return d.words
+}
+
+// fields are the fields of a struct in an event that are not zero.
+func (d *Events) fields(v reflect.Value) (Object, error) {
+	to := objectSink{list: Object{}}
+	if err := d.put(&to, d.shape(v.Type()), v); err != nil {
+		return nil, err
+	}
+	return to.list, nil
+}
+
+func (d *Events) blob(to sink, m *member, b *event.Blob) error {
+	to.number(&m.blob.size, uint64(b.Size))
+	to.number(&m.blob.position, uint64(b.Position))
+	if d.ReadBlob == nil {
+		return nil
+	}
+	var err error
+	d.body, err = d.ReadBlob(*b, d.body[:0])
+	if errors.Is(err, event.ErrErased) {
+		to.flag(&m.blob.erased, true)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if m.name == "Changes" {
+		if c, err := event.ReadChanges(d.body); err == nil {
+			return d.general(to, m, reflect.ValueOf(c))
+		}
+	}
+	to.text(&m.key, d.body) // of changes: those of format 1, or damaged ones
+	return nil
+}
+
+// general gives a sink a value of whatever type.
+func (d *Events) general(to sink, m *member, v reflect.Value) error {
+	shown, err := d.value(v)
+	if err != nil {
+		return err
+	}
+	return to.value(&m.key, shown)
+}
+
+// before gives a sink what something was before an event, for the audit: of an entity that is gone all of it, of what was changed the
 // parts that are different now. An event of version 1 does not know what was before.
-func (d *Events) before(list Object, old, ev reflect.Value) (Object, error) {
+func (d *Events) before(to sink, m *member, old, ev reflect.Value) error {
 	var now reflect.Value
 	for _, name := range []string{"Properties", "Rule"} {
 		if f := ev.FieldByName(name); f.IsValid() {
@@ -136,12 +173,12 @@ func (d *Events) before(list Object, old, ev reflect.Value) (Object, error) {
 	if now.IsValid() {
 		was, err = d.different(nil, old, now)
 	} else {
-		was, err = d.fields(nil, old)
+		was, err = d.fields(old)
 	}
 	if err != nil || len(was) == 0 {
-		return list, err
+		return err
 	}
-	return append(list, Field{"Before", was}), nil
+	return to.value(&m.key, was)
 }
 
 // different appends the fields of a struct that are not as they are now, zero or not.
@@ -161,7 +198,7 @@ func (d *Events) different(list Object, old, now reflect.Value) (Object, error) 
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, Field{old.Type().Field(i).Name, shown})
+		list = append(list, Named(old.Type().Field(i).Name, shown))
 	}
 	return list, nil
 }
@@ -171,10 +208,7 @@ func (d *Events) different(list Object, old, now reflect.Value) (Object, error) 
 func (d *Events) value(v reflect.Value) (any, error) {
 	switch x := v.Interface().(type) {
 	case time.Duration:
-		if x == event.Forever {
-			return "forever", nil
-		}
-		return x.String(), nil
+		return lasting(x), nil
 	case fmt.Stringer: // among them a secret, which prints as ***
 		return x.String(), nil
 	case []event.Returned:
@@ -182,11 +216,11 @@ func (d *Events) value(v reflect.Value) (any, error) {
 	case []event.SequenceNumber, []event.TransferNumber:
 		return x, nil
 	case event.Property:
-		return Object{{"Name", Text([]byte(x.Name))}, {"Type", typeName(x.Value.Type)}, {"Value", simple(x.Value)}}, nil
+		return Object{String("Name", Text([]byte(x.Name))), String("Type", typeName(x.Value.Type)), String("Value", simple(x.Value))}, nil
 	case event.Condition:
-		return Object{{"Field", x.Field.String()}, {"Text", Text([]byte(x.Text))}}, nil
+		return Object{String("Field", x.Field.String()), String("Text", Text([]byte(x.Text)))}, nil
 	}
-	if isNumber(v.Type()) {
+	if formOf(v.Type(), "") == number {
 		return v.Uint(), nil
 	}
 	switch v.Kind() {
@@ -195,7 +229,7 @@ func (d *Events) value(v reflect.Value) (any, error) {
 	case reflect.String:
 		return Text([]byte(v.String())), nil
 	case reflect.Struct:
-		return d.fields(Object{}, v)
+		return d.fields(v)
 	case reflect.Pointer: // what few events of a kind have
 		return d.value(v.Elem())
 	case reflect.Slice:
@@ -211,16 +245,13 @@ func (d *Events) value(v reflect.Value) (any, error) {
 	return nil, fmt.Errorf("no way to print a %v", v.Type())
 }
 
-// plain is a field of bytes.
-func plain(name string, x []byte) any {
-	if name != "Hosts" {
-		return Text(x)
+// numbers are bytes that each stand for a number.
+func numbers(x []byte) array {
+	all := make(array, len(x))
+	for i, n := range x {
+		all[i] = uint64(n)
 	}
-	hosts := make(array, len(x))
-	for i, h := range x {
-		hosts[i] = uint64(h)
-	}
-	return hosts
+	return all
 }
 
 var typeNames = [...]string{"null", "bool", "int", "long", "double", "decimal", "string", "uuid", "time", "span"}
@@ -281,20 +312,6 @@ func (r returned) String() string {
 		words[i] = fmt.Sprintf("%d:%d", m.Sequence, m.DeliveryCount)
 	}
 	return strings.Join(words, ",")
-}
-
-// meansSomething reports whether bytes that are empty are a value all the same: "" is a session, unless the event says that
-// there is none.
-func meansSomething(name string, v reflect.Value) bool {
-	if name != "SessionID" {
-		return false
-	}
-	for _, flag := range []string{"HasSession", "InSession"} {
-		if has := v.FieldByName(flag); has.IsValid() {
-			return has.Bool()
-		}
-	}
-	return true
 }
 
 // Text is p as a string that JSON keeps: bytes that are not UTF-8 are written out as \xnn.

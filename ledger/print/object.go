@@ -15,12 +15,40 @@ type Object []Field
 
 // Field is a named value.
 type Field struct {
-	Name  string
-	Value any
+	Name   string
+	text   string // of a field of texts
+	number uint64 // of a field of number
+	other  any    // of any other form
+	form   form
 }
 
 // Named returns a field.
-func Named(name string, value any) Field { return Field{name, value} }
+func Named(name string, value any) Field {
+	switch v := value.(type) {
+	case string:
+		return String(name, v)
+	case uint64:
+		return Uint64(name, v)
+	}
+	return Field{Name: name, other: value}
+}
+
+// String returns a field that is a text, as [Named] does, but without an allocation.
+func String(name, value string) Field { return Field{Name: name, text: value, form: texts} }
+
+// Uint64 returns a field that is a number, as [Named] does, but without an allocation.
+func Uint64(name string, value uint64) Field { return Field{Name: name, number: value, form: number} }
+
+// Value is the value.
+func (f *Field) Value() any {
+	switch f.form {
+	case texts:
+		return f.text
+	case number:
+		return f.number
+	}
+	return f.other
+}
 
 // array is values one after the other.
 type array []any
@@ -30,13 +58,21 @@ func (o Object) AppendText(dst []byte) []byte { return o.text(dst, " ", "") }
 
 // text appends the fields as name=value, with sep before each. The fields of an object have its name before theirs.
 func (o Object) text(dst []byte, sep, prefix string) []byte {
-	for _, f := range o {
-		if inner, ok := f.Value.(Object); ok {
+	for i := range o {
+		f := &o[i]
+		if inner, ok := f.other.(Object); ok {
 			dst = inner.text(dst, sep, prefix+f.Name+".")
 			continue
 		}
 		dst = append(append(append(append(dst, sep...), prefix...), f.Name...), '=')
-		dst = appendText(dst, f.Value)
+		switch f.form {
+		case texts:
+			dst = strconv.AppendQuoteToASCII(dst, f.text)
+		case number:
+			dst = strconv.AppendUint(dst, f.number, 10)
+		default:
+			dst = appendText(dst, f.other)
+		}
 	}
 	return dst
 }
@@ -70,23 +106,37 @@ func appendText(dst []byte, v any) []byte {
 }
 
 // AppendJSON appends the fields as one object in ASCII.
-func (o Object) AppendJSON(dst []byte) ([]byte, error) { return appendJSON(dst, o) }
+func (o Object) AppendJSON(dst []byte) ([]byte, error) {
+	dst = append(dst, '{')
+	var err error
+	for i := range o {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		if dst, err = o[i].appendJSON(dst); err != nil {
+			return nil, err
+		}
+	}
+	return append(dst, '}'), nil
+}
+
+// appendJSON appends a member of an object.
+func (f *Field) appendJSON(dst []byte) ([]byte, error) {
+	dst = append(jsontext.AppendString(dst, f.Name), ':')
+	switch f.form {
+	case texts:
+		return jsontext.AppendString(dst, f.text), nil
+	case number:
+		return strconv.AppendUint(dst, f.number, 10), nil
+	}
+	return appendJSON(dst, f.other)
+}
 
 func appendJSON(dst []byte, v any) ([]byte, error) {
 	var err error
 	switch v := v.(type) {
 	case Object:
-		dst = append(dst, '{')
-		for i, f := range v {
-			if i > 0 {
-				dst = append(dst, ',')
-			}
-			dst = append(jsontext.AppendString(dst, f.Name), ':')
-			if dst, err = appendJSON(dst, f.Value); err != nil {
-				return nil, err
-			}
-		}
-		return append(dst, '}'), nil
+		return v.AppendJSON(dst)
 	case array:
 		dst = append(dst, '[')
 		for i := range v {

@@ -14,15 +14,14 @@ const maxOrigins = 1 << 16
 // Origins knows who asked for what in one log, by number. The zero value knows nobody.
 type Origins struct {
 	known map[event.OriginID]event.Origin
-	order []event.OriginID          // of the origins, oldest first
-	names map[event.OriginID]string // that were asked for
+	order []event.OriginID           // of the origins, oldest first
+	names map[event.OriginID]*quoted // that were asked for
 }
 
 // Define notes an origin.
 func (l *Origins) Define(o *event.OriginDefined) {
 	if l.known == nil {
 		l.known = make(map[event.OriginID]event.Origin)
-		l.names = make(map[event.OriginID]string)
 	}
 	delete(l.names, o.ID)
 	if _, ok := l.known[o.ID]; !ok {
@@ -38,12 +37,9 @@ func (l *Origins) Define(o *event.OriginDefined) {
 // Get returns the origin of a number, the zero Origin if it is not known.
 func (l *Origins) Get(id event.OriginID) event.Origin { return l.known[id] }
 
-// Name returns a name for who asked for an event; "" is the broker itself.
-func (l *Origins) Name(id event.OriginID) string {
-	if id == 0 {
-		return ""
-	}
-	if name := l.names[id]; name != "" {
+// name returns a name for who asked for an event, other than the broker itself.
+func (l *Origins) name(id event.OriginID) *quoted {
+	if name := l.names[id]; name != nil {
 		return name
 	}
 	o := l.known[id]
@@ -54,9 +50,12 @@ func (l *Origins) Name(id event.OriginID) string {
 		}
 	}
 	if len(words) == 0 {
-		return fmt.Sprintf("origin %d", id)
+		return newQuoted(fmt.Sprintf("origin %d", id))
 	}
-	name := fmt.Sprintf("origin %d: %s", id, strings.Join(words, " "))
+	name := newQuoted(fmt.Sprintf("origin %d: %s", id, strings.Join(words, " ")))
+	if l.names == nil {
+		l.names = make(map[event.OriginID]*quoted)
+	}
 	l.names[id] = name
 	return name
 }

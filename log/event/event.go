@@ -65,7 +65,7 @@ const (
 	KindHistoryCut                Kind = 70
 )
 
-var kindNames = map[Kind]string{
+var kindNames = [1 << 8]string{
 	KindOriginDefined: "OriginDefined", KindEntityCreated: "EntityCreated", KindEntityUpdated: "EntityUpdated",
 	KindEntityDeleted: "EntityDeleted", KindMessageEnqueued: "MessageEnqueued", KindMessageLocked: "MessageLocked",
 	KindLockRenewed: "LockRenewed", KindLockExpired: "LockExpired", KindMessageReleased: "MessageReleased",

@@ -36,8 +36,12 @@ type Slice struct {
 	Partition uint8 // entity partition, 0 to 15; 0 for an entity that is not partitioned
 }
 
-func (s Slice) String() string {
-	return strconv.FormatUint(uint64(s.Entity), 10) + "/" + strconv.FormatUint(uint64(s.Partition), 10)
+func (s Slice) String() string { return string(s.Append(make([]byte, 0, 16))) }
+
+// Append appends what String returns.
+func (s Slice) Append(dst []byte) []byte {
+	dst = append(strconv.AppendUint(dst, uint64(s.Entity), 10), '/')
+	return strconv.AppendUint(dst, uint64(s.Partition), 10)
 }
 
 // SubQueue tells the parts of a slice apart. All of them share the slice's sequence numbers.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strings"
@@ -61,7 +62,7 @@ func TestQuestions(t *testing.T) {
 	a := newAPI(t)
 	dir := a.written()
 	for _, q := range []string{"story?of=orders%231", "story?message-id=%3Cb%3E", "why?of=orders/$dlq", "why?of=orders%231", "at?at=now", "at?at=2025-12-31T23:59:52Z&entity=orders&messages=true",
-		"diff?from=-9s&to=now&entity=orders", "when?condition=orders.dead+%3E+0", "audit", "events?entity=orders&where=type+IN+('dead')&since=-1m&until=now"} {
+		"diff?from=-9s&to=now&entity=orders", "when?condition=orders.dead+%3E+0", "audit", "events?entity=orders&where=type+IN+('dead')&since=-1m&until=now", "events?after=beginning"} {
 		u, err := url.Parse(q)
 		if err != nil {
 			t.Fatal(err)
@@ -72,7 +73,7 @@ func TestQuestions(t *testing.T) {
 		}
 		var want []wire.Line
 		err = past.New(dir, func(l past.Line) error {
-			fields, err := l.Fields.AppendJSON(nil)
+			fields, err := l.AppendJSON(nil)
 			want = append(want, wire.Line{Part: l.Part.String(), Text: l.Text, Fields: fields})
 			return err
 		}).Put(t.Context(), question)
@@ -212,6 +213,47 @@ func TestBodiesNeedTheirRight(t *testing.T) {
 			t.Errorf("bodies=%v: status %d, %s", has, w.Code, w.Body)
 		}
 	}
+}
+
+// flushes counts what a client has certainly got.
+type flushes struct {
+	http.ResponseWriter
+	written, certain int
+}
+
+func (f *flushes) Write(p []byte) (int, error) {
+	f.written += len(p)
+	return len(p), nil
+}
+
+func (f *flushes) Flush() { f.certain = f.written }
+
+// What the server keeps of lines that were written goes out when lines do not follow, and no packet is spent on it where they do.
+func TestLinesDoNotStay(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := &flushes{ResponseWriter: httptest.NewRecorder()}
+		a := &answering{call: &call{w: w}, last: time.Now()}
+		over, told := make(chan struct{}), make(chan struct{})
+		go func() { defer close(told); a.keepTelling(over) }()
+		line := wire.Line{Part: "row", Text: strings.Repeat("x", linesKept)}
+		for range 3 {
+			if err := a.put(line); err != nil {
+				t.Fatal(err)
+			}
+		}
+		a.mu.Lock()
+		if first := len(wire.AppendLine(nil, &line)); w.certain != first || w.written != 3*first {
+			t.Errorf("%d bytes were written and %d flushed, of 3 lines of %d", w.written, w.certain, first)
+		}
+		a.mu.Unlock()
+		time.Sleep(2 * tellAfter)
+		close(over)
+		<-told
+		if w.certain != w.written {
+			t.Errorf("%d of %d bytes were flushed", w.certain, w.written)
+		}
+	})
 }
 
 // held is a log in which a reader stays until it is let go.

@@ -134,7 +134,7 @@ func (a *asking) put(q ledger.Question) (rows []map[string]string, state string,
 	err = ledger.New(a.store, func(l ledger.Line) error {
 		fields := map[string]string{}
 		for _, f := range l.Fields {
-			fields[f.Name] = fmt.Sprint(f.Value)
+			fields[f.Name] = fmt.Sprint(f.Value())
 		}
 		switch l.Part {
 		case ledger.Row:

@@ -25,7 +25,7 @@ var exportedNames = ratchet{
 		"internal/budget":        9,
 		"ledger":                 38, // columns and questions of the verbs; three for where following begins; two for a message to trace; three for the debugger
 		"ledger/address":         4,
-		"ledger/print":           6,
+		"ledger/print":           10, // four to print events and rows without an allocation for each field
 		"internal/jsontext":      2,
 		"internal/mutant":        117,
 		"internal/private":       2,
