@@ -1,6 +1,7 @@
 package log_test
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -46,7 +47,7 @@ func newPacing(t *testing.T, opts log.Options) *pacing {
 			time.Sleep(time.Duration(p.took.Load()))
 		}
 	})
-	opts.FS, opts.Partitions, opts.ChapterBytes = p.fs, 1, 4<<20
+	opts.FS, opts.Partitions, opts.ChapterBytes = p.fs, 1, cmp.Or(opts.ChapterBytes, 4<<20)
 	s := must(log.Open(ctx, simDir, opts))(t)
 	p.part = must(s.Open(ctx, 0))(t)
 	p.w = must(p.part.Lead(ctx))(t)
@@ -177,6 +178,26 @@ func TestSealingKeepsToItsRate(t *testing.T) {
 			})
 		})
 	}
+}
+
+// However many chapters wait, all of them are sealed, at the highest rate.
+func TestSealingFarBehind(t *testing.T) {
+	t.Parallel()
+	sealOutside()
+	synctest.Test(t, func(t *testing.T) {
+		const chapters = 60
+		p := newPacing(t, log.Options{SealAfter: 2 * time.Second, ChapterBytes: 64 << 10})
+		for range chapters {
+			p.fills()
+		}
+		ended := time.Now()
+		for p.part.Segments()[chapters-1].Sealed == 0 && time.Since(ended) < time.Minute {
+			p.sends(10 * time.Millisecond)
+		}
+		if took := time.Since(ended); took > 5*time.Second {
+			t.Errorf("%d chapters are sealed %v after the last has ended", chapters, took)
+		}
+	})
 }
 
 // The nearer history is to what it may take, the less sealing waits for a slow disk: in a hurry half a second for each MiB instead of five, and not at all where the

@@ -24,13 +24,12 @@ type sealer struct {
 }
 
 const (
-	sealEvery   = time.Second // how often chapters are looked for that are due
-	sealAgain   = time.Minute // after an error that may pass
-	pieceBytes  = 1 << 20     // written before a sync, and between two looks at the disk
-	calmPiece   = 64 << 10    // written before a sync, and read before a rest, at less than sealRate
-	sealRate    = 32 << 20    // bytes written in a second, at most
-	calmRate    = 8 << 20     // the same while logs grow, and no more chapters than sealBehind wait to be sealed
-	sealBehind  = 2
+	sealEvery   = time.Second            // how often chapters are looked for that are due
+	sealAgain   = time.Minute            // after an error that may pass
+	pieceBytes  = 1 << 20                // written before a sync, and between two looks at the disk
+	calmPiece   = 64 << 10               // written before a sync, and read before a rest, at less than sealRate
+	sealRate    = 32 << 20               // bytes written in a second, at most
+	calmRate    = 8 << 20                // the same while logs grow, and no more than two chapters wait to be sealed; with three it is twice that
 	readShare   = 4                      // how much more may be read than written
 	sealIdle    = 100 * time.Millisecond // after which nothing is said to happen
 	sealPatient = 50 * time.Millisecond  // how long the disk is left alone when it is slow
@@ -127,7 +126,13 @@ func (v *sealer) rate(p *partition) int {
 	if !v.busy() || p.hurry.upTo.Load() > 0 {
 		return sealRate
 	}
-	return min(sealRate, calmRate<<max(0, p.sealing.behind()-sealBehind))
+	switch p.sealing.behind() {
+	case 0, 1, 2:
+		return calmRate
+	case 3:
+		return 2 * calmRate
+	}
+	return sealRate
 }
 
 // busy reports whether any log grows.
