@@ -44,7 +44,9 @@ func (l *Loop) step(now event.Time, req *engine.Request) bool {
 		l.links.closed(now, cmd.Receiver.Origin, &cmd.Closed)
 	case *engine.Send:
 		if !aside(l, req, cmd) {
-			l.replies.answerSend(req, l.send(now, cmd), l.waiting.balances.syncs(cmd.Slice.Entity, l.waiting.entities[cmd.Slice.Entity]))
+			entity := cmd.Slice.Entity
+			reply := l.send(now, cmd) // the command may be used for another one from here on
+			l.replies.answerSend(req, reply, l.waiting.balances.syncs(entity, l.waiting.entities[entity]))
 			keepDecided(l, req)
 		}
 	case *engine.Stage:

@@ -62,12 +62,15 @@ func (m *mirror) killing() {
 		}
 		ended := make(chan error, 1)
 		go func() { ended <- cmd.Wait() }()
-		over := false
+		enough, over := m.over, false
+		if m.kills+1 < *rounds { // the broker has been killed often enough, and goes on until the mirror has as well
+			enough = nil
+		}
 		select {
 		case err := <-ended:
 			m.Errorf("the mirror ended by itself: %v\n%s", err, &said)
 			return
-		case <-m.over:
+		case <-enough:
 			over = true
 		case <-time.After(time.Duration(100+m.rng.IntN(900)) * time.Millisecond):
 		}
