@@ -28,9 +28,8 @@ const (
 	// so.
 	tellAfter = 50 * time.Millisecond
 	waitAfter = 10 * time.Second
-	// linesKept is how many bytes of lines may wait to be sent. Each time costs the broker some 50 µs; but whoever follows it on the same machine works off all of them in one go,
-	// 1 ms for 64 KiB, while others want the processor.
-	linesKept = 16 << 10
+	// linesKept is how many bytes of lines may wait to be sent: each time costs the broker some 50 µs.
+	linesKept = 64 << 10
 	// restEvery is after how many bytes of lines it is looked whether it is time to rest: looking at the clock takes a tenth of the time of a line.
 	restEvery = 4 << 10
 )
