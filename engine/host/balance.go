@@ -107,14 +107,18 @@ func (b *balances) publishers(topic event.EntityID, syncs int) {
 	t.syncs = max(t.syncs, syncs)
 }
 
-// syncs is for how many syncs the answer to a send to an entity waits, besides its own. The entity's receivers are nil where it has none.
-func (b *balances) syncs(entity event.EntityID, receivers *entityReceivers) int {
-	switch t := b.topics[entity]; {
+// syncs is for how many syncs the answer to a send to an entity waits, besides its own, where these are all that receive.
+func (b *balances) syncs(entity event.EntityID, of map[event.EntityID]*entityReceivers) int {
+	switch {
 	case b.forced != nil:
 		return b.forced()
-	case receivers != nil:
-		return receivers.balance.next()
-	case t != nil:
+	case len(b.moved) == 0: // nothing comes or goes where somebody receives
+		return 0
+	}
+	if e := of[entity]; e != nil {
+		return e.balance.next()
+	}
+	if t := b.topics[entity]; t != nil {
 		return t.next()
 	}
 	return 0

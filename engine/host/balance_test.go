@@ -9,7 +9,7 @@ import (
 )
 
 // answersTo is for how many syncs the answer to a send to an entity waits.
-func (w *waiting) answersTo(id event.EntityID) int { return w.balances.syncs(id, w.entities[id]) }
+func (w *waiting) answersTo(id event.EntityID) int { return w.balances.syncs(id, w.entities) }
 
 // docs/decisions/0076: an answer to a send waits for as many syncs as there are groups of messages waiting for consumers that nearly keep up; consumers
 // that are few, slow or far behind are not waited for.

@@ -190,14 +190,11 @@ func (w *waiting) atLimit(q *receiverQueue) bool {
 	return w.part.SessionLocksFull(q.slice(), q.holder.sessionID)
 }
 
-// settled marks the queues of sessions that were at their limit of locks and are below it again.
-func (w *waiting) settled(id event.Slice) {
+// settled marks the queues of sessions that were at their limit of locks and are below it again. It returns who receives; nil: nobody does.
+func (w *waiting) settled(id event.Slice) *entityReceivers {
 	e := w.entities[id.Entity]
-	if e == nil {
-		return
-	}
-	if w.balances.count(e, 0, 1); len(e.sessions.limited) == 0 {
-		return
+	if e == nil || len(e.sessions.limited) == 0 {
+		return e
 	}
 	e.sessions.limited = slices.DeleteFunc(e.sessions.limited, func(q *receiverQueue) bool {
 		if w.atLimit(q) {
@@ -207,6 +204,7 @@ func (w *waiting) settled(id event.Slice) {
 		w.wake(q, q.slice().Partition)
 		return true
 	})
+	return e
 }
 
 // waiters are all that wait for a session, in no order.

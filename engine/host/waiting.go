@@ -197,8 +197,7 @@ func (e *entityReceivers) leave(r *receiver, q *receiverQueue) {
 func (w *waiting) Observe(ev event.Event) (lost *receiver) {
 	switch ev := ev.(type) {
 	case *event.MessageEnqueued:
-		w.deliverable(ev.Slice, ev.Sequence)
-		w.balances.count(w.entities[ev.Slice.Entity], 1, 0)
+		w.balances.count(w.deliverable(ev.Slice, ev.Sequence), 1, 0)
 	case *event.MessageScheduled:
 		w.markBrowsers(w.entities[ev.Slice.Entity], ev.Slice.Partition)
 	case *event.MessageReleased:
@@ -209,13 +208,15 @@ func (w *waiting) Observe(ev event.Event) (lost *receiver) {
 		w.deliverable(ev.Slice, ev.Sequence)
 	case *event.MessageDeadLettered:
 		w.deliverable(ev.Slice, ev.Sequence)
-		w.settled(ev.Slice)
+		if e := w.settled(ev.Slice); ev.Token != (event.LockToken{}) { // a consumer's, not the end of its time
+			w.balances.count(e, 0, 1)
+		}
 	case *event.MessageCompleted:
-		w.settled(ev.Slice)
+		w.balances.count(w.settled(ev.Slice), 0, 1)
 	case *event.MessageReceivedAndDeleted:
-		w.settled(ev.Slice)
+		w.balances.count(w.settled(ev.Slice), 0, 1)
 	case *event.MessageDeferred:
-		w.settled(ev.Slice)
+		w.balances.count(w.settled(ev.Slice), 0, 1)
 	case *event.ScheduledActivated:
 		w.deliverable(ev.Slice, ev.NewSequence)
 	case *event.TransferFailed:
@@ -231,12 +232,12 @@ func (w *waiting) Observe(ev event.Event) (lost *receiver) {
 	return nil
 }
 
-// deliverable marks whoever waits for a message that can be delivered now, or be looked at.
-func (w *waiting) deliverable(id event.Slice, seq event.SequenceNumber) {
+// deliverable marks whoever waits for a message that can be delivered now, or be looked at, and returns who receives; nil: nobody does.
+func (w *waiting) deliverable(id event.Slice, seq event.SequenceNumber) *entityReceivers {
 	w.forwarder.stored(id)
 	e := w.entities[id.Entity]
 	if e == nil {
-		return
+		return nil
 	}
 	w.sweeps.stored(e, id, w.part.Index())
 	w.sessionMessage(e, id, seq)
@@ -244,6 +245,7 @@ func (w *waiting) deliverable(id event.Slice, seq event.SequenceNumber) {
 	for _, q := range e.queues {
 		w.wake(q, id.Partition)
 	}
+	return e
 }
 
 // returned is deliverable for a message that could not be moved, whatever its number is: it is in a dead-letter queue, so that no session has it.
@@ -254,9 +256,7 @@ func (w *waiting) returned(ev *event.TransferFailed) {
 // copied is deliverable for the copies that subscriptions got.
 func (w *waiting) copied(partition uint8, copies []event.Copy) {
 	for i := range copies {
-		id := event.Slice{Entity: copies[i].Subscription, Partition: partition}
-		w.deliverable(id, copies[i].Sequence)
-		w.balances.count(w.entities[id.Entity], 1, 0)
+		w.balances.count(w.deliverable(event.Slice{Entity: copies[i].Subscription, Partition: partition}, copies[i].Sequence), 1, 0)
 	}
 }
 
