@@ -150,8 +150,17 @@ func (v *basing) OpenBase() (io.ReadCloser, error) {
 			return nil, fmt.Errorf("log: partition %d has no base", p.id)
 		}
 		f, b, err := openBase(opens(p.store.fs, p.dir), named, p.id, p.store.tag, true)
-		if errors.Is(err, fs.ErrNotExist) && (v.named() != named || p.store.opts.Shared && walkAgain(p)) {
+		if errors.Is(err, fs.ErrNotExist) && v.named() != named {
 			continue // there is a newer one
+		}
+		if errors.Is(err, fs.ErrNotExist) && p.store.opts.Shared {
+			again := walkAgain(p)
+			if again == nil {
+				continue
+			}
+			if errors.Is(again, ErrChanged) {
+				return nil, again
+			}
 		}
 		if err != nil {
 			return nil, &CorruptError{Partition: p.id, File: filepath.Join(format.PartitionDir(p.id), basePath(named.LSN)), LSN: named.LSN, Reason: "base", Cause: errors.Join(ErrChecksum, err)}

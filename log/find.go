@@ -17,6 +17,7 @@ type Finder interface {
 
 // Search says which events are wanted: those that fit all that is given. The zero value is all of them.
 type Search struct {
+	Begin       event.LSN  // only frames there and behind; 0: all
 	From, Until event.Time // of the record, both inclusive; 0: any
 	Named       bool       // only events that name Slice, and if there is one Number: see [event.Named]
 	Slice       event.Slice
@@ -40,7 +41,7 @@ type finder struct{ p *partition }
 func (v finder) Find(q Search) ([]Stretch, error) {
 	for {
 		list, missing, err := v.find(&q)
-		if err == nil || !v.p.again(missing, err) {
+		if again, err := v.p.again(missing, err); !again {
 			return list, err
 		}
 	}
@@ -57,7 +58,7 @@ func (v finder) find(q *Search) (list []Stretch, missing *segment, err error) {
 		}
 		list = append(list, Stretch{from, to, events})
 	}
-	for _, e := range p.extents(0, end) {
+	for _, e := range p.extents(q.Begin, end) {
 		f, err := p.files.get(p.store.opts.FS, p.dir, e.seg)
 		if err != nil {
 			return nil, e.seg, fmt.Errorf("log: partition %d: %w", p.id, err)

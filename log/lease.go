@@ -27,6 +27,7 @@ type lease struct {
 	store   *store
 	file    *disk.Mark
 	renewed atomic.Int64 // ms since 1970
+	ended   atomic.Bool
 }
 
 // marked is a file system that is only looked at, but in which a reader may leave a mark.
@@ -74,6 +75,9 @@ func (r renewing) Open(name string) (disk.File, error) {
 
 // renew says that the reader still reads, if it has not just done so.
 func (l *lease) renew() {
+	if l.ended.Load() {
+		return
+	}
 	now, before := l.store.opts.Now().UnixMilli(), l.renewed.Load()
 	if age := time.Duration(now-before) * time.Millisecond; age.Abs() < leaseEvery || !l.renewed.CompareAndSwap(before, now) {
 		return
@@ -87,7 +91,7 @@ func (l *lease) renew() {
 
 // end gives the lease back.
 func (l *lease) end() {
-	if l != nil {
+	if l != nil && !l.ended.Swap(true) {
 		l.file.Remove()
 	}
 }

@@ -69,7 +69,11 @@ func (p *partition) take(f *found) {
 func (p *partition) ID() PartitionID { return p.id }
 
 // Recovery implements [Partition].
-func (p *partition) Recovery() Recovery { return p.found.report }
+func (p *partition) Recovery() Recovery {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.found.report
+}
 
 // LastStop implements [Partition].
 func (p *partition) LastStop() event.Stop { return p.found.stop }

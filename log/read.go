@@ -46,10 +46,9 @@ func (p *partition) ReadInto(b event.Blob, dst []byte) (int, error) {
 			return 0, err
 		}
 		n, err := p.readInto(s, end, b, dst)
-		if err != nil && p.again(s, err) {
-			continue
+		if again, err := p.again(s, err); !again {
+			return n, err
 		}
-		return n, err
 	}
 }
 
@@ -118,17 +117,21 @@ func readBody(c content, dst []byte, off int64) (int, error) {
 	return c.ReadAt(dst, off)
 }
 
-// again reports whether an error is that of a file whose bytes are elsewhere by now, and finds out where.
-func (p *partition) again(s *segment, cause error) bool {
+// again reports whether an error is that of a file whose bytes are elsewhere by now, and finds out where. If not, it returns the error, or what it comes from.
+func (p *partition) again(s *segment, cause error) (bool, error) {
 	if !errors.Is(cause, fs.ErrNotExist) {
-		return false
+		return false, cause
 	}
 	if p.store.opts.Shared {
-		return walkAgain(p)
+		err := walkAgain(p)
+		if errors.Is(err, ErrChanged) {
+			return false, err
+		}
+		return err == nil, cause
 	}
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	return !slices.Contains(p.segments, s) // it was sealed
+	return !slices.Contains(p.segments, s), cause // it was sealed
 }
 
 // extent is a segment as a reader saw it.
@@ -159,7 +162,8 @@ func (p *partition) Read(ctx context.Context, from event.LSN) iter.Seq2[Frame, e
 		r := frameReader{p: p, win: format.Window{Buf: buf[:]}, next: max(from, first)}
 		for {
 			more, err := r.segments(ctx, committed, yield)
-			if err != nil && p.again(r.seg, err) {
+			again, err := p.again(r.seg, err)
+			if again {
 				continue
 			}
 			if err == nil && more {
@@ -310,10 +314,11 @@ func (p *partition) chainAt(at event.LSN) (uint32, Epoch, error) {
 		return 0, 0, fmt.Errorf("LSN is outside of the log")
 	}
 	f, err := p.files.get(p.store.opts.FS, p.dir, s)
-	if err != nil && p.again(s, err) {
-		return p.chainAt(at)
-	}
 	if err != nil {
+		again, err := p.again(s, err)
+		if again {
+			return p.chainAt(at)
+		}
 		return 0, 0, err
 	}
 	defer p.files.done(f)

@@ -49,6 +49,7 @@ func (w *walk) readBound() error {
 	}
 	if m != nil {
 		b.at, b.notes = *m, []note{{progressName, *m}}
+		w.out.progress = *m
 	}
 	return w.damaged(progressName, 0, 0, err)
 }
@@ -165,8 +166,8 @@ func (s *store) same() (format.Namespace, error) {
 	return ns, err
 }
 
-// walkAgain finds out where the bytes of a shared log are by now, and reports whether it knows.
-func walkAgain(p *partition) bool {
+// walkAgain finds out where the bytes of a shared log are by now.
+func walkAgain(p *partition) error {
 	p.lead.Lock()
 	defer p.lead.Unlock()
 	buf := windows.Get().(*[windowBytes]byte)
@@ -176,16 +177,10 @@ func walkAgain(p *partition) bool {
 	w.scan.Win.Buf = buf[:]
 	out, err := p.store.walkBeside(context.Background(), &w)
 	if err != nil {
-		return false // for instance because the file is still missing
+		return err // for instance because the file is still missing
 	}
-	p.listing.Lock()
-	p.manifest = out.manifest
-	p.listing.Unlock()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.segments, p.first, p.base = out.segments, out.first, out.base
-	useBlocks(p.segments, p.store.blocks)
-	return true
+	p.moved(out)
+	return nil
 }
 
 // lasting checks, when a reader of a shared log is done, that it was one log all the time.

@@ -37,9 +37,7 @@ func frames(p log.Partition) (list []shown, err error) {
 
 // beside opens a shared reader.
 func (w *world) beside(fsys disk.FS) (log.Partition, error) {
-	opts := w.opts
-	opts.FS, opts.BootID, opts.Shared = fsys, fmt.Sprint("boot-", w.boot), true
-	s, err := log.Open(ctx, simDir, opts)
+	s, err := w.follow(fsys)
 	if err != nil {
 		return nil, err
 	}

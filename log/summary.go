@@ -43,7 +43,8 @@ func (r summaries) Summaries(ctx context.Context) iter.Seq2[Summary, error] {
 			next = min(next, end)
 			sum, err := r.summary(ctx, s, next)
 			sum.Cold = next <= first
-			if err != nil && p.again(s, err) {
+			again, err := p.again(s, err)
+			if again {
 				continue
 			}
 			if err == nil {

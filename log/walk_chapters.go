@@ -157,6 +157,7 @@ func (w *walk) chapter(ctx context.Context, c format.Chapter, listed, last bool)
 		if err != nil {
 			return err
 		}
+		w.remember()
 	}
 	return nil
 }
@@ -209,6 +210,9 @@ func (w *walk) isSegment(chapter string, e disk.Entry) (bool, error) {
 func (w *walk) file(ctx context.Context, last bool) error {
 	s := &w.scan
 	seg := newSegment(s.Chapter, s.Index, s.LSN)
+	if known, err := w.recallHot(ctx, seg, last); known || err != nil {
+		return err
+	}
 	return w.segment(ctx, seg, last)
 }
 

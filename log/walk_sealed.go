@@ -41,6 +41,11 @@ func (w sealedWalk) files(ctx context.Context, good bool) error {
 		if w.bound.passed(named.First, good) {
 			break
 		}
+		if known, err := w.recallSealed(&named); err != nil {
+			return err
+		} else if known {
+			continue
+		}
 		k := &sealedKind{w.id, w.tag, named, w.blocks}
 		seg := &segment{chapter: named.Chapter, base: named.First, end: named.First, kind: k}
 		if w.report != nil || w.thorough {
@@ -51,6 +56,7 @@ func (w sealedWalk) files(ctx context.Context, good bool) error {
 		if err != nil {
 			return err
 		}
+		w.remember()
 	}
 	w.out.tip = format.Run{Epoch: w.scan.Epoch, Boot: w.scan.Boot}
 	return nil
@@ -103,6 +109,7 @@ func (w sealedWalk) compareFiles(list []format.SealedFile, entries []disk.Entry,
 		chapter, revision, ok := format.SealedID(e.Name)
 		switch ok = ok && !e.Dir; {
 		case ok && slices.ContainsFunc(list, func(s format.SealedFile) bool { return s.Chapter == chapter && s.Revision == revision }):
+		case ok && w.bound != nil && good && since(&w.out.manifest, chapter):
 		case ok && (hasChapter(&w.out.manifest, chapter) || !good || baseWalk(w).removed(chapter)):
 			w.out.remains = append(w.out.remains, name)
 		default:
@@ -120,6 +127,15 @@ func (w sealedWalk) compareFiles(list []format.SealedFile, entries []disk.Entry,
 		}
 	}
 	return nil
+}
+
+// since reports whether a chapter was begun when a manifest had been read.
+func since(m *format.Manifest, id uint32) bool {
+	if n := len(m.Chapters); n > 0 {
+		return id > m.Chapters[n-1].ID
+	}
+	n := len(m.Sealed)
+	return n == 0 || id > m.Sealed[n-1].Chapter
 }
 
 // hasChapter reports whether a manifest names a chapter, sealed or not.
@@ -189,20 +205,30 @@ func (w sealedWalk) mayBeAlone(f *sealed.Footer) error {
 
 // passIn answers what stands at the LSNs that notes and checkpoints name in a file that is believed.
 func (w sealedWalk) passIn(seg *segment, c *sealedContent) error {
-	var asked []event.LSN
-	for lsn := range w.scan.Watch {
-		if lsn > seg.base && lsn < seg.end {
-			asked = append(asked, lsn)
-		}
-	}
+	asked := w.asked(seg)
 	if len(asked) == 0 || c.sealed.Footer.Alone { // of such a file nobody knows any more
 		return nil
 	}
-	slices.Sort(asked)
-	k := c.kind
 	if _, err := c.part(sealed.Records); err != nil {
-		return w.wrap(k.path(), 0, seg.base, w.verdict(k, err))
+		return w.wrap(c.kind.path(), 0, seg.base, w.verdict(c.kind, err))
 	}
+	return w.answer(seg, c, asked)
+}
+
+// asked is, in order, what notes and checkpoints name in a segment and is not known yet.
+func (w *walk) asked(seg *segment) []event.LSN {
+	var asked []event.LSN
+	for lsn, p := range w.scan.Watch {
+		if lsn > seg.base && lsn < seg.end && !p.There {
+			asked = append(asked, lsn)
+		}
+	}
+	slices.Sort(asked)
+	return asked
+}
+
+// answer looks at the headers that stand at the LSNs that were asked for in a segment.
+func (w *walk) answer(seg *segment, c content, asked []event.LSN) error {
 	for _, lsn := range asked {
 		var p [format.BodiesAt]byte
 		var h format.Header
@@ -210,7 +236,7 @@ func (w sealedWalk) passIn(seg *segment, c *sealedContent) error {
 			if errors.Is(err, errPartEnds) || errors.Is(err, event.ErrErased) {
 				continue // no frame begins there
 			}
-			return w.wrap(k.path(), int64(lsn-seg.base), lsn, err)
+			return w.wrap(seg.kind.path(), int64(lsn-seg.base), lsn, err)
 		}
 		intact, err := h.Decode(p[:])
 		if err != nil {

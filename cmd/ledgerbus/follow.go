@@ -19,6 +19,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/ledger/wire"
+	"github.com/ledgerbus/ledgerbus/tools"
 	"github.com/ledgerbus/ledgerbus/tools/client/admin"
 )
 
@@ -69,9 +70,11 @@ func followEvents(c *cli.Context, q *ledger.Question) error {
 	ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	again.share = followShare
+	from := tools.Following{Dir: c.String("data")}
+	defer func() { _ = from.Close() }() // it was only read
 	var memory ledger.Memory
 	return again.run(ctx, func() error {
-		err := f.look(func(heard func(*wire.Line) error) error { return followDirectory(ctx, c, q, &memory, heard) })
+		err := f.look(func(heard func(*wire.Line) error) error { return followDirectory(ctx, &from, q, &memory, heard) })
 		if errors.Is(err, log.ErrChanged) { // a broker has started: what it goes on with follows what was read
 			return nil
 		}
@@ -80,12 +83,11 @@ func followEvents(c *cli.Context, q *ledger.Question) error {
 }
 
 // followDirectory puts the question to a directory as it is by now, which a broker may be using or begin to use.
-func followDirectory(ctx context.Context, c *cli.Context, q *ledger.Question, m *ledger.Memory, heard func(*wire.Line) error) error {
-	s, err := log.Open(ctx, c.String("data"), log.Options{Shared: true})
+func followDirectory(ctx context.Context, from *tools.Following, q *ledger.Question, m *ledger.Memory, heard func(*wire.Line) error) error {
+	s, err := from.Look(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = s.Close() }() // it was only read
 	l := ledger.New(s, func(l ledger.Line) error {
 		fields, err := l.AppendJSON(nil)
 		if err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -16,6 +15,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/ledger/wire"
+	"github.com/ledgerbus/ledgerbus/tools"
 	"github.com/ledgerbus/ledgerbus/tools/mirror"
 )
 
@@ -69,7 +69,9 @@ func mirrorLog(c *cli.Context) (err error) {
 		}
 		ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
 		defer stop()
-		return again.run(ctx, func() error { return mirrorDirectory(ctx, c, dir, m) })
+		from := tools.Following{Dir: dir}
+		defer func() { err = errors.Join(err, from.Close()) }()
+		return again.run(ctx, func() error { return mirrorDirectory(ctx, c, &from, m) })
 	}
 	again.least = min(again.every, leastRest)
 	return administer(c, func(a *administration) error {
@@ -88,14 +90,11 @@ func brokerLog(a *administration, bodies bool) mirror.Source {
 }
 
 // mirrorDirectory takes what is new in a data directory, as far as it is durable.
-func mirrorDirectory(ctx context.Context, c *cli.Context, dir string, m *mirror.Mirror) (err error) {
-	how := beside(c)
-	how.Live, how.Notes = true, io.Discard
-	s, err := how.Open(ctx, dir)
+func mirrorDirectory(ctx context.Context, c *cli.Context, from *tools.Following, m *mirror.Mirror) error {
+	s, err := from.Look(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.Close()) }()
 	return m.Round(ctx, func(ctx context.Context, partition int, from uint64, head func(mirror.Head) error, entry func([]byte) error) (mirror.Tail, error) {
 		r := logReader{head: head, entry: entry}
 		l := ledger.New(s, func(l ledger.Line) error {

@@ -115,7 +115,7 @@ func (s *State) Found(ctx context.Context, searches []log.Search) iter.Seq2[*Rec
 			yield(nil, s.broken)
 			return
 		}
-		list, err := stretches(s.log, searches)
+		list, err := stretches(s.log, s.next, searches)
 		if err != nil {
 			yield(nil, err)
 			return
@@ -143,14 +143,15 @@ func (s *State) Found(ctx context.Context, searches []log.Search) iter.Seq2[*Rec
 	}
 }
 
-// stretches are those of several searches, together.
-func stretches(r log.Reader, searches []log.Search) (all []log.Stretch, err error) {
+// stretches are those of several searches, together, as far as they have frames at an LSN or behind it.
+func stretches(r log.Reader, from event.LSN, searches []log.Search) (all []log.Stretch, err error) {
 	first, end := r.Bounds()
 	finder, ok := r.(log.Finder)
 	if !ok {
 		return []log.Stretch{{From: first, To: end}}, nil
 	}
 	for _, q := range searches {
+		q.Begin = max(q.Begin, from)
 		list, err := finder.Find(q)
 		if err != nil {
 			return nil, err

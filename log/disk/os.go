@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/gofrs/flock"
@@ -28,7 +29,23 @@ func (OS) Create(name string) (File, error) {
 }
 
 // Open implements [FS].
-func (OS) Open(name string) (File, error) { return openExisting(name, os.O_RDONLY) }
+func (OS) Open(name string) (f File, err error) {
+	err = quietly(func(mode int) error {
+		f, err = openExisting(name, os.O_RDONLY|mode)
+		return err
+	})
+	return f, err
+}
+
+// quietly opens something for reading without the file system noting when it was read. Such a note is a change, for which a reader would hold up a broker
+// that syncs meanwhile, if it is off the processor just then (docs/decisions/0078). Only the owner of a file may do without it.
+func quietly(open func(mode int) error) error {
+	err := open(noAccessTime)
+	if noAccessTime != 0 && errors.Is(err, fs.ErrPermission) {
+		err = open(0)
+	}
+	return err
+}
 
 // Edit implements [FS].
 func (OS) Edit(name string) (File, error) { return openExisting(name, os.O_RDWR) }
@@ -52,7 +69,7 @@ func openExisting(name string, mode int) (File, error) {
 
 // ReadDir implements [FS].
 func (OS) ReadDir(name string) ([]Entry, error) {
-	list, err := os.ReadDir(name)
+	list, err := readDir(name)
 	if err != nil {
 		return nil, err
 	}
@@ -68,6 +85,22 @@ func (OS) ReadDir(name string) ([]Entry, error) {
 		entries = append(entries, Entry{Name: e.Name(), Size: info.Size(), Dir: e.IsDir()})
 	}
 	return entries, nil
+}
+
+// readDir lists a directory by name.
+func readDir(name string) (list []os.DirEntry, err error) {
+	var d *os.File
+	err = quietly(func(mode int) error {
+		d, err = os.OpenFile(name, os.O_RDONLY|mode, 0)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close() // read only: nothing can be lost
+	list, err = d.ReadDir(-1)
+	slices.SortFunc(list, func(a, b os.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	return list, err
 }
 
 // Stat implements [FS].

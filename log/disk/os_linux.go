@@ -7,6 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// noAccessTime is a mode for opening something to be read.
+const noAccessTime = unix.O_NOATIME
+
 // Exchange implements [Dir].
 func (d osDir) Exchange(a, b string) error {
 	fd := int(d.Fd())

@@ -8,6 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// noAccessTime is a mode for opening something to be read: there is none.
+const noAccessTime = 0
+
 // Exchange implements [Dir].
 func (osDir) Exchange(_, _ string) error { return errors.ErrUnsupported }
 

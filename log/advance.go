@@ -1,0 +1,222 @@
+package log
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/log/format"
+)
+
+// How a reader beside a broker goes on reading (docs/decisions/0078). What it has read of a log stays as it is, so the next walk passes over that and reads
+// what came behind it. Whatever it meets that does not fit is judged by a walk from the beginning, when the directory is opened anew.
+
+// Follower is implemented by stores that were opened with [Options.Shared].
+type Follower interface {
+	// Advance goes on to what is durable by now. It reads what has come since Open or Advance, and of the rest no more than where it is kept by now. Nothing
+	// of the store may be read meanwhile. After an error the directory has to be opened anew, which tells what is the matter: it may be a partition that was
+	// refused before, damage, or a log that is another one by now. The store's lease ends with the first call: who has read a log to its end needs nothing
+	// of it any more.
+	Advance(ctx context.Context) error
+}
+
+// Advance implements [Follower].
+func (s *store) Advance(ctx context.Context) error {
+	if !s.opts.Shared {
+		return errors.New("log: only a store that was opened beside a broker goes on")
+	}
+	s.reopening.Lock()
+	defer s.reopening.Unlock()
+	s.lease.end()
+	buf := windows.Get().(*[windowBytes]byte)
+	defer windows.Put(buf)
+	for p := range s.all() {
+		if err := p.advance(ctx, buf[:]); err != nil {
+			return err
+		}
+	}
+	ns, err := s.same() // after the logs: see open
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ns = ns
+	return nil
+}
+
+func (p *partition) advance(ctx context.Context, buf []byte) error {
+	if p.err != nil {
+		return p.err
+	}
+	for p.files.closeIdle() { // the broker may have removed it, and as long as it is open it takes room on the disk
+	}
+	p.lead.Lock()
+	defer p.lead.Unlock()
+	w := walk{fs: p.store.fs, root: p.store.root, id: p.id, tag: p.store.tag, boot: p.store.opts.BootID, bound: new(bound), before: p.found}
+	if w.nothingNew() {
+		return nil
+	}
+	w.scan.Win.Buf = buf
+	out, err := p.store.walkBeside(ctx, &w)
+	if err != nil {
+		return err
+	}
+	if out.end.LSN < p.end.LSN {
+		return fmt.Errorf("%w: partition %d: it was durable up to LSN %d, and is up to %d", ErrChanged, p.id, p.end.LSN, out.end.LSN)
+	}
+	out.report, out.stop = p.found.report, p.found.stop
+	p.moved(out)
+	return nil
+}
+
+// nothingNew reports whether the log is durable as far as the walk before found, and its files are those that it found. Where it cannot tell, the walk does.
+func (w *walk) nothingNew() bool {
+	progress, err := readProgress(w.fs, w.dir(), w.id, w.tag)
+	if err != nil || progress == nil || *progress != w.before.progress {
+		return false
+	}
+	p, err := readFile(w.fs, filepath.Join(w.dir(), "manifest"), format.MaxNote)
+	if err != nil {
+		return false
+	}
+	m, err := format.DecodeManifest(p, w.id, w.tag)
+	return err == nil && m.Generation == w.before.manifest.Generation
+}
+
+// moved takes over where a later walk beside the broker has found the bytes of a log, and its end.
+func (p *partition) moved(out *found) {
+	p.listing.Lock()
+	p.manifest = out.manifest
+	p.listing.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.found, p.segments, p.first, p.base, p.end, p.ckpts = out, out.segments, out.first, out.base, out.end, out.ckpts
+	useBlocks(p.segments, p.store.blocks)
+}
+
+// remember notes what is known behind the segment that was read last, for the next walk.
+func (w *walk) remember() {
+	if w.bound != nil && len(w.out.behind) < len(w.out.segments) {
+		w.out.behind = append(w.out.behind, w.scan.Passage)
+	}
+}
+
+// recallMarks answers what stands at an LSN where the walk before knew.
+func (w *walk) recallMarks() {
+	if w.before == nil {
+		return
+	}
+	for lsn := range w.scan.Watch {
+		if p := w.before.marks[lsn]; p.There {
+			w.scan.Watch[lsn] = p
+		}
+	}
+}
+
+// recallCheckpoint is the checkpoint of a name, if the walk before has kept it.
+func (w *walk) recallCheckpoint(name string) (format.Checkpoint, bool) {
+	lsn, err := strconv.ParseUint(strings.TrimSuffix(name, ".ckpt"), 10, 64)
+	if w.before == nil || err != nil {
+		return format.Checkpoint{}, false
+	}
+	known := w.before.ckpts
+	i := slices.IndexFunc(known, func(c format.Checkpoint) bool { return c.LSN == event.LSN(lsn) })
+	if i < 0 {
+		return format.Checkpoint{}, false
+	}
+	return known[i], true
+}
+
+// index finds a segment that begins at an LSN; -1: there is none that is meant.
+func (f *found) index(base event.LSN, meant func(*segment) bool) int {
+	if f == nil {
+		return -1
+	}
+	i, _ := slices.BinarySearchFunc(f.segments, base, func(s *segment, base event.LSN) int { return int(int64(s.base) - int64(base)) })
+	for ; i < len(f.behind) && f.segments[i].base == base; i++ {
+		if meant(f.segments[i]) {
+			return i
+		}
+	}
+	return -1
+}
+
+// recallSealed passes over a sealed file that the walk before has read to its end, and reports whether there is one.
+func (w sealedWalk) recallSealed(named *format.SealedFile) (bool, error) {
+	i := w.before.index(named.First, func(s *segment) bool {
+		k, ok := s.kind.(*sealedKind)
+		return ok && k.named == *named && s.end == named.End
+	})
+	if i < 0 || !baseWalk(w).jump(named) && (w.scan.LSN != named.First || w.scan.Chain != named.Chain) {
+		return false, nil
+	}
+	return true, w.recall(i)
+}
+
+// recallHot passes over a file of a chapter that the walk before has read, and goes on in the one where that has ended. It reports whether there is one.
+func (w *walk) recallHot(ctx context.Context, seg *segment, last bool) (bool, error) {
+	i := w.before.index(seg.base, func(s *segment) bool { return s.kind == seg.kind })
+	if i < 0 || w.before.behind[i].LSN > w.bound.at.LSN {
+		return false, nil
+	}
+	if i+1 < len(w.before.segments) {
+		return true, w.recall(i)
+	}
+	return true, w.goOn(ctx, i, seg, last)
+}
+
+// recall passes over a segment.
+func (w *walk) recall(i int) error {
+	seg := w.before.segments[i]
+	w.out.segments = append(w.out.segments, seg)
+	w.passTo(i)
+	asked := w.asked(seg)
+	if len(asked) == 0 {
+		return nil
+	}
+	c, err := seg.kind.open(opens(w.fs, w.dir()))
+	if err != nil {
+		return w.wrap(seg.kind.path(), 0, seg.base, err)
+	}
+	defer c.Close()
+	if s, ok := c.(*sealedContent); ok {
+		return sealedWalk{w}.passIn(seg, s)
+	}
+	return w.answer(seg, c, asked)
+}
+
+// passTo goes behind what was read of a segment.
+func (w *walk) passTo(i int) {
+	w.scan.Passage = w.before.behind[i]
+	if _, ok := w.scan.Watch[w.scan.LSN]; ok {
+		w.scan.Watch[w.scan.LSN] = format.Passed{There: true, Chain: w.scan.Chain}
+	}
+	w.remember()
+}
+
+// goOn reads what has come in a file behind what the walk before has read of it.
+func (w *walk) goOn(ctx context.Context, i int, seg *segment, last bool) error {
+	before := w.before.segments[i]
+	w.out.segments = append(w.out.segments, seg)
+	name := seg.kind.path()
+	f, size, err := w.open(seg)
+	if err != nil {
+		return w.wrap(name, 0, seg.base, err)
+	}
+	defer f.Close()
+	s := &w.scan
+	w.passTo(i)
+	erased := s.Erased
+	s.Win.Reset(f, size)
+	s.Win.Size = w.bound.within(seg.base, size)
+	err = w.frames(ctx, name, seg.base, last)
+	seg.end, seg.erased = s.LSN, before.erased+s.Erased-erased
+	w.out.behind[len(w.out.behind)-1] = s.Passage
+	return err
+}
