@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/log/format"
 )
@@ -36,7 +37,7 @@ func (s *store) Advance(ctx context.Context) error {
 	buf := windows.Get().(*[windowBytes]byte)
 	defer windows.Put(buf)
 	for p := range s.all() {
-		if err := p.advance(ctx, buf[:]); err != nil {
+		if err := s.advance(ctx, p, buf[:]); err != nil {
 			return err
 		}
 	}
@@ -50,7 +51,7 @@ func (s *store) Advance(ctx context.Context) error {
 	return nil
 }
 
-func (p *partition) advance(ctx context.Context, buf []byte) error {
+func (s *store) advance(ctx context.Context, p *partition, buf []byte) error {
 	if p.err != nil {
 		return p.err
 	}
@@ -58,12 +59,12 @@ func (p *partition) advance(ctx context.Context, buf []byte) error {
 	}
 	p.lead.Lock()
 	defer p.lead.Unlock()
-	w := walk{fs: p.store.fs, root: p.store.root, id: p.id, tag: p.store.tag, boot: p.store.opts.BootID, bound: new(bound), before: p.found}
-	if w.nothingNew() {
+	w := walk{fs: s.fs, root: s.root, id: p.id, tag: s.tag, boot: s.opts.BootID, bound: new(bound), before: p.found}
+	if (resumedWalk{&w}).nothingNew() {
 		return nil
 	}
 	w.scan.Win.Buf = buf
-	out, err := p.store.walkBeside(ctx, &w)
+	out, err := s.walkBeside(ctx, &w)
 	if err != nil {
 		return err
 	}
@@ -71,12 +72,12 @@ func (p *partition) advance(ctx context.Context, buf []byte) error {
 		return fmt.Errorf("%w: partition %d: it was durable up to LSN %d, and is up to %d", ErrChanged, p.id, p.end.LSN, out.end.LSN)
 	}
 	out.report, out.stop = p.found.report, p.found.stop
-	p.moved(out)
+	moved(p, out)
 	return nil
 }
 
 // nothingNew reports whether the log is durable as far as the walk before found, and its files are those that it found. Where it cannot tell, the walk does.
-func (w *walk) nothingNew() bool {
+func (w resumedWalk) nothingNew() bool {
 	progress, err := readProgress(w.fs, w.dir(), w.id, w.tag)
 	if err != nil || progress == nil || *progress != w.before.progress {
 		return false
@@ -90,7 +91,7 @@ func (w *walk) nothingNew() bool {
 }
 
 // moved takes over where a later walk beside the broker has found the bytes of a log, and its end.
-func (p *partition) moved(out *found) {
+func moved(p *partition, out *found) {
 	p.listing.Lock()
 	p.manifest = out.manifest
 	p.listing.Unlock()
@@ -100,15 +101,18 @@ func (p *partition) moved(out *found) {
 	useBlocks(p.segments, p.store.blocks)
 }
 
+// resumedWalk is the part of a walk that passes over what an earlier one has read, and remembers for a later one.
+type resumedWalk struct{ *walk }
+
 // remember notes what is known behind the segment that was read last, for the next walk.
-func (w *walk) remember() {
+func (w resumedWalk) remember() {
 	if w.bound != nil && len(w.out.behind) < len(w.out.segments) {
 		w.out.behind = append(w.out.behind, w.scan.Passage)
 	}
 }
 
 // recallMarks answers what stands at an LSN where the walk before knew.
-func (w *walk) recallMarks() {
+func (w resumedWalk) recallMarks() {
 	if w.before == nil {
 		return
 	}
@@ -120,7 +124,7 @@ func (w *walk) recallMarks() {
 }
 
 // recallCheckpoint is the checkpoint of a name, if the walk before has kept it.
-func (w *walk) recallCheckpoint(name string) (format.Checkpoint, bool) {
+func (w resumedWalk) recallCheckpoint(name string) (format.Checkpoint, bool) {
 	lsn, err := strconv.ParseUint(strings.TrimSuffix(name, ".ckpt"), 10, 64)
 	if w.before == nil || err != nil {
 		return format.Checkpoint{}, false
@@ -148,31 +152,31 @@ func (f *found) index(base event.LSN, meant func(*segment) bool) int {
 }
 
 // recallSealed passes over a sealed file that the walk before has read to its end, and reports whether there is one.
-func (w sealedWalk) recallSealed(named *format.SealedFile) (bool, error) {
+func (w resumedWalk) recallSealed(named *format.SealedFile) (bool, error) {
 	i := w.before.index(named.First, func(s *segment) bool {
 		k, ok := s.kind.(*sealedKind)
 		return ok && k.named == *named && s.end == named.End
 	})
-	if i < 0 || !baseWalk(w).jump(named) && (w.scan.LSN != named.First || w.scan.Chain != named.Chain) {
+	if i < 0 || !(baseWalk{w.walk}).jump(named) && (w.scan.LSN != named.First || w.scan.Chain != named.Chain) {
 		return false, nil
 	}
 	return true, w.recall(i)
 }
 
 // recallHot passes over a file of a chapter that the walk before has read, and goes on in the one where that has ended. It reports whether there is one.
-func (w *walk) recallHot(ctx context.Context, seg *segment, last bool) (bool, error) {
+func (w resumedWalk) recallHot(ctx context.Context, seg *segment, last bool) (bool, error) {
 	i := w.before.index(seg.base, func(s *segment) bool { return s.kind == seg.kind })
 	if i < 0 || w.before.behind[i].LSN > w.bound.at.LSN {
 		return false, nil
 	}
-	if i+1 < len(w.before.segments) {
+	if i+1 < len(w.before.segments) || mutant.On(mutant.PassedUnread) {
 		return true, w.recall(i)
 	}
 	return true, w.goOn(ctx, i, seg, last)
 }
 
 // recall passes over a segment.
-func (w *walk) recall(i int) error {
+func (w resumedWalk) recall(i int) error {
 	seg := w.before.segments[i]
 	w.out.segments = append(w.out.segments, seg)
 	w.passTo(i)
@@ -186,13 +190,13 @@ func (w *walk) recall(i int) error {
 	}
 	defer c.Close()
 	if s, ok := c.(*sealedContent); ok {
-		return sealedWalk{w}.passIn(seg, s)
+		return sealedWalk{w.walk}.passIn(seg, s)
 	}
 	return w.answer(seg, c, asked)
 }
 
 // passTo goes behind what was read of a segment.
-func (w *walk) passTo(i int) {
+func (w resumedWalk) passTo(i int) {
 	w.scan.Passage = w.before.behind[i]
 	if _, ok := w.scan.Watch[w.scan.LSN]; ok {
 		w.scan.Watch[w.scan.LSN] = format.Passed{There: true, Chain: w.scan.Chain}
@@ -201,7 +205,7 @@ func (w *walk) passTo(i int) {
 }
 
 // goOn reads what has come in a file behind what the walk before has read of it.
-func (w *walk) goOn(ctx context.Context, i int, seg *segment, last bool) error {
+func (w resumedWalk) goOn(ctx context.Context, i int, seg *segment, last bool) error {
 	before := w.before.segments[i]
 	w.out.segments = append(w.out.segments, seg)
 	name := seg.kind.path()
@@ -219,4 +223,38 @@ func (w *walk) goOn(ctx context.Context, i int, seg *segment, last bool) error {
 	seg.end, seg.erased = s.LSN, before.erased+s.Erased-erased
 	w.out.behind[len(w.out.behind)-1] = s.Passage
 	return err
+}
+
+// asked is, in order, what notes and checkpoints name in a segment and is not known yet.
+func (w resumedWalk) asked(seg *segment) []event.LSN {
+	var asked []event.LSN
+	for lsn, p := range w.scan.Watch {
+		if lsn > seg.base && lsn < seg.end && !p.There {
+			asked = append(asked, lsn)
+		}
+	}
+	slices.Sort(asked)
+	return asked
+}
+
+// answer looks at the headers that stand at the LSNs that were asked for in a segment.
+func (w resumedWalk) answer(seg *segment, c content, asked []event.LSN) error {
+	for _, lsn := range asked {
+		var p [format.BodiesAt]byte
+		var h format.Header
+		if n, err := c.ReadAt(p[:], int64(lsn-seg.base)); n < len(p) {
+			if errors.Is(err, errPartEnds) || errors.Is(err, event.ErrErased) {
+				continue // no frame begins there
+			}
+			return w.wrap(seg.kind.path(), int64(lsn-seg.base), lsn, err)
+		}
+		intact, err := h.Decode(p[:])
+		if err != nil {
+			return err
+		}
+		if intact && h.LSN == lsn && h.Tag == w.tag && h.Partition == w.id && h.Chapter == seg.chapter {
+			w.scan.Watch[lsn] = format.Passed{There: true, Chain: h.Chain}
+		}
+	}
+	return nil
 }

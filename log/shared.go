@@ -179,7 +179,7 @@ func walkAgain(p *partition) error {
 	if err != nil {
 		return err // for instance because the file is still missing
 	}
-	p.moved(out)
+	moved(p, out)
 	return nil
 }
 

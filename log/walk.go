@@ -143,7 +143,7 @@ func (w *walk) run(ctx context.Context) (*found, error) {
 	for _, c := range files {
 		s.Watch[c.LSN] = format.Passed{}
 	}
-	w.recallMarks()
+	resumedWalk{w}.recallMarks()
 	if err := (sealedWalk{w}).files(ctx, listed == nil); err != nil {
 		return nil, err
 	}
@@ -375,7 +375,7 @@ func (w *walk) listCheckpoints() []format.Checkpoint {
 		if !strings.HasSuffix(e.Name, ".ckpt") {
 			continue
 		}
-		if c, ok := w.recallCheckpoint(e.Name); ok {
+		if c, ok := (resumedWalk{w}).recallCheckpoint(e.Name); ok {
 			list = append(list, c)
 			continue
 		}

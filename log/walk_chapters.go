@@ -157,7 +157,7 @@ func (w *walk) chapter(ctx context.Context, c format.Chapter, listed, last bool)
 		if err != nil {
 			return err
 		}
-		w.remember()
+		resumedWalk{w}.remember()
 	}
 	return nil
 }
@@ -210,7 +210,7 @@ func (w *walk) isSegment(chapter string, e disk.Entry) (bool, error) {
 func (w *walk) file(ctx context.Context, last bool) error {
 	s := &w.scan
 	seg := newSegment(s.Chapter, s.Index, s.LSN)
-	if known, err := w.recallHot(ctx, seg, last); known || err != nil {
+	if known, err := (resumedWalk{w}).recallHot(ctx, seg, last); known || err != nil {
 		return err
 	}
 	return w.segment(ctx, seg, last)

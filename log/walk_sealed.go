@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"github.com/ledgerbus/ledgerbus/log/disk"
-	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/log/format"
 	"github.com/ledgerbus/ledgerbus/log/sealed"
 )
@@ -41,7 +40,7 @@ func (w sealedWalk) files(ctx context.Context, good bool) error {
 		if w.bound.passed(named.First, good) {
 			break
 		}
-		if known, err := w.recallSealed(&named); err != nil {
+		if known, err := resumedWalk(w).recallSealed(&named); err != nil {
 			return err
 		} else if known {
 			continue
@@ -56,7 +55,7 @@ func (w sealedWalk) files(ctx context.Context, good bool) error {
 		if err != nil {
 			return err
 		}
-		w.remember()
+		resumedWalk(w).remember()
 	}
 	w.out.tip = format.Run{Epoch: w.scan.Epoch, Boot: w.scan.Boot}
 	return nil
@@ -205,48 +204,14 @@ func (w sealedWalk) mayBeAlone(f *sealed.Footer) error {
 
 // passIn answers what stands at the LSNs that notes and checkpoints name in a file that is believed.
 func (w sealedWalk) passIn(seg *segment, c *sealedContent) error {
-	asked := w.asked(seg)
+	asked := resumedWalk(w).asked(seg)
 	if len(asked) == 0 || c.sealed.Footer.Alone { // of such a file nobody knows any more
 		return nil
 	}
 	if _, err := c.part(sealed.Records); err != nil {
 		return w.wrap(c.kind.path(), 0, seg.base, w.verdict(c.kind, err))
 	}
-	return w.answer(seg, c, asked)
-}
-
-// asked is, in order, what notes and checkpoints name in a segment and is not known yet.
-func (w *walk) asked(seg *segment) []event.LSN {
-	var asked []event.LSN
-	for lsn, p := range w.scan.Watch {
-		if lsn > seg.base && lsn < seg.end && !p.There {
-			asked = append(asked, lsn)
-		}
-	}
-	slices.Sort(asked)
-	return asked
-}
-
-// answer looks at the headers that stand at the LSNs that were asked for in a segment.
-func (w *walk) answer(seg *segment, c content, asked []event.LSN) error {
-	for _, lsn := range asked {
-		var p [format.BodiesAt]byte
-		var h format.Header
-		if n, err := c.ReadAt(p[:], int64(lsn-seg.base)); n < len(p) {
-			if errors.Is(err, errPartEnds) || errors.Is(err, event.ErrErased) {
-				continue // no frame begins there
-			}
-			return w.wrap(seg.kind.path(), int64(lsn-seg.base), lsn, err)
-		}
-		intact, err := h.Decode(p[:])
-		if err != nil {
-			return err
-		}
-		if intact && h.LSN == lsn && h.Tag == w.tag && h.Partition == w.id && h.Chapter == seg.chapter {
-			w.scan.Watch[lsn] = format.Passed{There: true, Chain: h.Chain}
-		}
-	}
-	return nil
+	return resumedWalk(w).answer(seg, c, asked)
 }
 
 // take moves on behind a file.

@@ -51,7 +51,7 @@ func followEvents(c *cli.Context, q *ledger.Question) error {
 	if err != nil {
 		return err
 	}
-	if err := runsLast.apply(c); err != nil {
+	if _, err := giveWay(c); err != nil {
 		return err
 	}
 	if q.After = ledger.FromNow; q.Since != nil {

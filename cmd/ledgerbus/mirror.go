@@ -34,7 +34,7 @@ func mirrorCommand() *cli.Command {
 			&cli.BoolFlag{Name: "once", Usage: "take what there is, and end"},
 			&cli.DurationFlag{Name: "every", Value: time.Second, Usage: "how often to ask for what is new"},
 			&cli.DurationFlag{Name: "keep", DefaultText: "for ever", Usage: "delete whole files of the mirror whose entries are all older"},
-			isNice.flag(),
+			priorityFlag(),
 			&cli.BoolFlag{Name: "bodies", Usage: "mirror bodies of messages too, which takes the right ReadBodies"},
 		),
 		Action: mirrorLog,
@@ -51,12 +51,16 @@ func mirrorLog(c *cli.Context) (err error) {
 	case c.Duration("every") <= 0 || c.Duration("keep") < 0:
 		return usageError{errors.New("--every and --keep are durations above zero")}
 	}
+	rests := &resting{every: c.Duration("every")}
+	o := mirror.Options{Keep: c.Duration("keep"), Notes: c.App.ErrWriter}
 	if !c.Bool("once") {
-		if err := isNice.apply(c); err != nil {
+		do, err := giveWay(c)
+		if err != nil {
 			return err
 		}
+		rests.do, o.Do = do, rests.change
 	}
-	m, err := mirror.Open(into, mirror.Options{Keep: c.Duration("keep"), Notes: c.App.ErrWriter})
+	m, err := mirror.Open(into, o)
 	if err != nil {
 		return err
 	}
@@ -71,12 +75,46 @@ func mirrorLog(c *cli.Context) (err error) {
 		defer stop()
 		from := tools.Following{Dir: dir}
 		defer func() { err = errors.Join(err, from.Close()) }()
-		return again.run(ctx, func() error { return mirrorDirectory(ctx, c, &from, m) })
+		return again.run(ctx, func() error {
+			rests.round()
+			return mirrorDirectory(ctx, c, &from, m)
+		})
 	}
 	again.least = min(again.every, leastRest)
 	return administer(c, func(a *administration) error {
-		return again.run(a.ctx, func() error { return m.Round(a.ctx, brokerLog(a, c.Bool("bodies"))) })
+		return again.run(a.ctx, func() error {
+			rests.round()
+			return m.Round(a.ctx, brokerLog(a, c.Bool("bodies")))
+		})
 	})
+}
+
+const (
+	// syncRest is how many times as long as a sync of the mirror took the next one waits: one behind the other would hold up those of a broker that uses the
+	// same disk (docs/decisions/0079).
+	syncRest = 8
+	// longestSync bounds what counts for a rest, where the disk stands still for a while.
+	longestSync = 10 * time.Millisecond
+)
+
+// resting is how a mirror leaves the disk to others between two changes of its files.
+type resting struct {
+	every time.Duration // between two rounds
+	do    func(func() error) error
+	until time.Time // it rests no more in this round, so that it does not fall behind
+}
+
+// round begins a round.
+func (r *resting) round() { r.until = time.Now().Add(r.every / 2) }
+
+// change does what changes files, and rests.
+func (r *resting) change(change func() error) error {
+	began := time.Now()
+	err := r.do(change)
+	if now := time.Now(); now.Before(r.until) {
+		time.Sleep(syncRest * min(now.Sub(began), longestSync))
+	}
+	return err
 }
 
 // brokerLog is the log of a broker.

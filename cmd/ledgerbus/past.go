@@ -257,7 +257,7 @@ func eventsCommand() *cli.Command {
 			"   ledgerbus events -f --where \"type IN ('lost', 'dead')\"\n" +
 			"   ledgerbus events 'orders/$dlq' --since 24h" + dataHelp,
 		Flags: append(rangeFlags(), &cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on and print what happens from now on, or with --since from then on"},
-			runsLast.flag()),
+			priorityFlag()),
 		Action: func(c *cli.Context) error {
 			q, err := theRange(c, "events")
 			if err != nil {

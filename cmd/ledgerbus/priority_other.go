@@ -8,11 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// runLast does nothing: there is no class that waits for all others.
-func runLast() error { return nil }
-
-// runNice gives the process the nice value 10, of 20. What was started with a higher one keeps it.
-func runNice() error {
+// runLast gives the process the nice value 10, of 20, there being no class that waits for all others. What was started with a higher one keeps it.
+func runLast(*ordinary) error {
 	if is, err := unix.Getpriority(unix.PRIO_PROCESS, 0); err == nil && is >= 10 {
 		return nil
 	}
@@ -21,3 +18,6 @@ func runNice() error {
 	}
 	return nil
 }
+
+// threadID says nothing: all threads have the same priority.
+func threadID() int { return 0 }
