@@ -157,7 +157,7 @@ func (w resumedWalk) recallSealed(named *format.SealedFile) (bool, error) {
 		k, ok := s.kind.(*sealedKind)
 		return ok && k.named == *named && s.end == named.End
 	})
-	if i < 0 || !(baseWalk{w.walk}).jump(named) && (w.scan.LSN != named.First || w.scan.Chain != named.Chain) {
+	if i < 0 || !baseWalk(w).jump(named) && (w.scan.LSN != named.First || w.scan.Chain != named.Chain) {
 		return false, nil
 	}
 	return true, w.recall(i)
@@ -190,7 +190,7 @@ func (w resumedWalk) recall(i int) error {
 	}
 	defer c.Close()
 	if s, ok := c.(*sealedContent); ok {
-		return sealedWalk{w.walk}.passIn(seg, s)
+		return sealedWalk(w).passIn(seg, s)
 	}
 	return w.answer(seg, c, asked)
 }

@@ -39,8 +39,8 @@ type Options struct {
 	Keep      time.Duration    // files whose last entry is older are removed; 0: none
 	Now       func() time.Time // default time.Now
 	// Do calls what changes files, and returns its error: others may have to wait for the file system while it does. Default: it just calls.
-	Do func(func() error) error
-	Notes     io.Writer        // gets a line for each torn tail and gap; may be nil
+	Do    func(func() error) error
+	Notes io.Writer // gets a line for each torn tail and gap; may be nil
 }
 
 const (
