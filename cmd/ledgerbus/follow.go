@@ -74,11 +74,7 @@ func followEvents(c *cli.Context, q *ledger.Question) error {
 	defer func() { _ = from.Close() }() // it was only read
 	var memory ledger.Memory
 	return again.run(ctx, func() error {
-		err := f.look(func(heard func(*wire.Line) error) error { return followDirectory(ctx, &from, q, &memory, heard) })
-		if errors.Is(err, log.ErrChanged) { // a broker has started: what it goes on with follows what was read
-			return nil
-		}
-		return err
+		return f.look(func(heard func(*wire.Line) error) error { return followDirectory(ctx, &from, q, &memory, heard) })
 	})
 }
 
@@ -189,7 +185,7 @@ func (r *repeated) run(ctx context.Context, round func() error) error {
 			return nil // what has come is there
 		case r.once:
 			return err
-		case err == nil:
+		case err == nil || errors.Is(err, log.ErrChanged): // a broker was started: what it goes on with follows what was read
 			took := time.Since(began)
 			if rest = max(r.every, time.Duration(r.share)*took); r.least > 0 {
 				rest = max(r.every-took, r.least)

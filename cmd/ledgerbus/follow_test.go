@@ -3,15 +3,19 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/ledgerbus/ledgerbus/ledger"
 	"github.com/ledgerbus/ledgerbus/ledger/print"
+	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/protocol/ledger/wire"
 )
 
@@ -114,5 +118,25 @@ func TestFollowBreaksOff(t *testing.T) {
 	}
 	if err := f.look(func(heard func(*wire.Line) error) error { l := row("nowhere", "h"); return heard(&l) }); err == nil || !strings.Contains(fmt.Sprint(err), "place") {
 		t.Errorf(`%+v; want err != nil && strings.Contains(fmt.Sprint(err), "place")`, err)
+	}
+}
+
+// A broker that starts on a directory that is followed ends the round and not the command; one round alone says so.
+func TestRoundsGoOn(t *testing.T) {
+	t.Parallel()
+	for _, once := range []bool{false, true} {
+		ctx, stop := context.WithCancel(t.Context())
+		rounds := 0
+		r := repeated{every: time.Nanosecond, once: once, notes: io.Discard}
+		err := r.run(ctx, func() error {
+			if rounds++; rounds == 3 {
+				stop()
+			}
+			return fmt.Errorf("%w: a broker was started on it", log.ErrChanged)
+		})
+		stop()
+		if once && (rounds != 1 || !errors.Is(err, log.ErrChanged)) || !once && (rounds != 3 || err != nil) {
+			t.Errorf("once %v: %d rounds, %v", once, rounds, err)
+		}
 	}
 }
