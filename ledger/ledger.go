@@ -114,6 +114,14 @@ type book struct {
 	atText, place string
 }
 
+// gone is the error for a log that begins behind an LSN by now, from which on it was to be read: what was removed in between must not be passed over.
+func (b *book) gone(from event.LSN) error {
+	if first, _ := b.Bounds(); first > from {
+		return fmt.Errorf("%w: partition %d: from LSN %d up to %d", log.ErrGone, b.ID(), from, first)
+	}
+	return nil
+}
+
 // stamp is when and where the events of a record happened, as text. A record has many, and so has a millisecond.
 func (b *book) stamp(rec *replay.Record) (at, place string) {
 	if b.at != rec.At || b.atText == "" {

@@ -147,7 +147,11 @@ type rows struct {
 
 // run tells the events of the frames from an LSN on and below another, and returns where it stopped.
 func (r *rows) run(ctx context.Context, from, end event.LSN) (next event.LSN, err error) {
+	begun := false
 	for rec, err := range replay.Records(ctx, r.b, from) {
+		if err == nil && !begun {
+			err, begun = r.b.gone(from), true
+		}
 		if err != nil {
 			return 0, err
 		}
@@ -161,7 +165,10 @@ func (r *rows) run(ctx context.Context, from, end event.LSN) (next event.LSN, er
 			}
 		}
 	}
-	return end, nil
+	if !begun {
+		err = r.b.gone(from)
+	}
+	return end, err
 }
 
 func (r *rows) tell(ctx context.Context, rec *replay.Record, ev event.Event) error {

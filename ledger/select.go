@@ -235,10 +235,17 @@ func (s *Selection) records(ctx context.Context, b *book) iter.Seq2[*replay.Reco
 		return found
 	}
 	return func(yield func(*replay.Record, error) bool) {
+		begun := false
 		for rec, err := range found {
-			if err == nil && rec.LSN >= s.before[b.ID()] || !yield(rec, err) {
+			if err == nil && !begun {
+				err, begun = b.gone(s.after[b.ID()]), true
+			}
+			if err == nil && rec.LSN >= s.before[b.ID()] || !yield(rec, err) || err != nil {
 				return
 			}
+		}
+		if err := b.gone(s.after[b.ID()]); err != nil && !begun {
+			yield(nil, err)
 		}
 	}
 }

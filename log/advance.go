@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -17,13 +18,14 @@ import (
 // How a reader beside a broker goes on reading (docs/decisions/0078). What it has read of a log stays as it is, so the next walk passes over that and reads
 // what came behind it. Whatever it meets that does not fit is judged by a walk from the beginning, when the directory is opened anew.
 
-// Follower is implemented by stores that were opened with [Options.Shared].
+// Follower is implemented by stores that were opened with [Options.Shared]. Nothing of the store may be read while one of its methods runs.
 type Follower interface {
-	// Advance goes on to what is durable by now. It reads what has come since Open or Advance, and of the rest no more than where it is kept by now. Nothing
-	// of the store may be read meanwhile. After an error the directory has to be opened anew, which tells what is the matter: it may be a partition that was
-	// refused before, damage, or a log that is another one by now. The store's lease ends with the first call: who has read a log to its end needs nothing
-	// of it any more.
+	// Advance goes on to what is durable by now. It reads what has come since Open or Advance, and of the rest only where it is kept by now; a partition that
+	// was refused is read from its beginning. After an error the directory has to be opened anew, which tells what is the matter: it may be damage, or a log
+	// that is another one by now. The store's lease asks for no more, from then on, than what is behind the place where the logs ended before.
 	Advance(ctx context.Context) error
+	// Rest closes the files that reading has left open: one that the broker removes takes its room on the disk for as long as somebody has it open.
+	Rest()
 }
 
 // Advance implements [Follower].
@@ -33,7 +35,7 @@ func (s *store) Advance(ctx context.Context) error {
 	}
 	s.reopening.Lock()
 	defer s.reopening.Unlock()
-	s.lease.end()
+	s.lease.needs(s.all())
 	buf := windows.Get().(*[windowBytes]byte)
 	defer windows.Put(buf)
 	for p := range s.all() {
@@ -53,9 +55,12 @@ func (s *store) Advance(ctx context.Context) error {
 
 func (s *store) advance(ctx context.Context, p *partition, buf []byte) error {
 	if p.err != nil {
-		return p.err
-	}
-	for p.files.closeIdle() { // the broker may have removed it, and as long as it is open it takes room on the disk
+		again := s.recoverPartition(ctx, p.id, nil, format.Mark{}, buf)
+		if c := (*CorruptError)(nil); again.err != nil && !errors.As(again.err, &c) {
+			return again.err
+		}
+		s.parts[p.id].Store(again)
+		return nil
 	}
 	p.lead.Lock()
 	defer p.lead.Unlock()
@@ -72,11 +77,37 @@ func (s *store) advance(ctx context.Context, p *partition, buf []byte) error {
 		return fmt.Errorf("%w: partition %d: it was durable up to LSN %d, and is up to %d", ErrChanged, p.id, p.end.LSN, out.end.LSN)
 	}
 	out.report, out.stop = p.found.report, p.found.stop
-	moved(p, out)
+	relocate(p, out)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.found, p.end, p.ckpts = out, out.end, out.ckpts
 	return nil
 }
 
-// nothingNew reports whether the log is durable as far as the walk before found, and its files are those that it found. Where it cannot tell, the walk does.
+// relocate takes over where a later walk has found the bytes of a log. The end stays, unless all in front of it has been removed.
+func relocate(p *partition, out *found) {
+	p.listing.Lock()
+	p.manifest = out.manifest
+	p.listing.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.segments, p.first, p.base = out.segments, out.first, out.base
+	if out.end.LSN > p.end.LSN {
+		p.end = out.end
+	}
+	useBlocks(p.segments, p.store.blocks)
+}
+
+// Rest implements [Follower].
+func (s *store) Rest() {
+	for p := range s.all() {
+		for p.files.closeIdle() {
+		}
+	}
+	s.blocks.clear()
+}
+
+// nothingNew reports whether the log is durable as far as the previous walk found, and its files are those that it found. Where it cannot tell, the walk does.
 func (w resumedWalk) nothingNew() bool {
 	progress, err := readProgress(w.fs, w.dir(), w.id, w.tag)
 	if err != nil || progress == nil || *progress != w.before.progress {
@@ -90,17 +121,6 @@ func (w resumedWalk) nothingNew() bool {
 	return err == nil && m.Generation == w.before.manifest.Generation
 }
 
-// moved takes over where a later walk beside the broker has found the bytes of a log, and its end.
-func moved(p *partition, out *found) {
-	p.listing.Lock()
-	p.manifest = out.manifest
-	p.listing.Unlock()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.found, p.segments, p.first, p.base, p.end, p.ckpts = out, out.segments, out.first, out.base, out.end, out.ckpts
-	useBlocks(p.segments, p.store.blocks)
-}
-
 // resumedWalk is the part of a walk that passes over what an earlier one has read, and remembers for a later one.
 type resumedWalk struct{ *walk }
 
@@ -111,7 +131,7 @@ func (w resumedWalk) remember() {
 	}
 }
 
-// recallMarks answers what stands at an LSN where the walk before knew.
+// recallMarks fills in what the previous walk knew of the LSNs that are watched.
 func (w resumedWalk) recallMarks() {
 	if w.before == nil {
 		return
@@ -123,7 +143,7 @@ func (w resumedWalk) recallMarks() {
 	}
 }
 
-// recallCheckpoint is the checkpoint of a name, if the walk before has kept it.
+// recallCheckpoint is the checkpoint of a name, if the previous walk has kept it.
 func (w resumedWalk) recallCheckpoint(name string) (format.Checkpoint, bool) {
 	lsn, err := strconv.ParseUint(strings.TrimSuffix(name, ".ckpt"), 10, 64)
 	if w.before == nil || err != nil {
@@ -151,7 +171,7 @@ func (f *found) index(base event.LSN, meant func(*segment) bool) int {
 	return -1
 }
 
-// recallSealed passes over a sealed file that the walk before has read to its end, and reports whether there is one.
+// recallSealed passes over a sealed file that the previous walk has read to its end, and reports whether there is one.
 func (w resumedWalk) recallSealed(named *format.SealedFile) (bool, error) {
 	i := w.before.index(named.First, func(s *segment) bool {
 		k, ok := s.kind.(*sealedKind)
@@ -163,7 +183,7 @@ func (w resumedWalk) recallSealed(named *format.SealedFile) (bool, error) {
 	return true, w.recall(i)
 }
 
-// recallHot passes over a file of a chapter that the walk before has read, and goes on in the one where that has ended. It reports whether there is one.
+// recallHot passes over a file of a chapter that the previous walk has read, and goes on in the one where that has ended. It reports whether there is one.
 func (w resumedWalk) recallHot(ctx context.Context, seg *segment, last bool) (bool, error) {
 	i := w.before.index(seg.base, func(s *segment) bool { return s.kind == seg.kind })
 	if i < 0 || w.before.behind[i].LSN > w.bound.at.LSN {
@@ -204,7 +224,7 @@ func (w resumedWalk) passTo(i int) {
 	w.remember()
 }
 
-// goOn reads what has come in a file behind what the walk before has read of it.
+// goOn reads what has come in a file behind what the previous walk has read of it.
 func (w resumedWalk) goOn(ctx context.Context, i int, seg *segment, last bool) error {
 	before := w.before.segments[i]
 	w.out.segments = append(w.out.segments, seg)
@@ -219,6 +239,9 @@ func (w resumedWalk) goOn(ctx context.Context, i int, seg *segment, last bool) e
 	erased := s.Erased
 	s.Win.Reset(f, size)
 	s.Win.Size = w.bound.within(seg.base, size)
+	if err := w.answer(before, f, w.asked(before)); err != nil {
+		return err
+	}
 	err = w.frames(ctx, name, seg.base, last)
 	seg.end, seg.erased = s.LSN, before.erased+s.Erased-erased
 	w.out.behind[len(w.out.behind)-1] = s.Passage
@@ -243,7 +266,7 @@ func (w resumedWalk) answer(seg *segment, c content, asked []event.LSN) error {
 		var p [format.BodiesAt]byte
 		var h format.Header
 		if n, err := c.ReadAt(p[:], int64(lsn-seg.base)); n < len(p) {
-			if errors.Is(err, errPartEnds) || errors.Is(err, event.ErrErased) {
+			if errors.Is(err, errPartEnds) || errors.Is(err, event.ErrErased) || errors.Is(err, io.EOF) {
 				continue // no frame begins there
 			}
 			return w.wrap(seg.kind.path(), int64(lsn-seg.base), lsn, err)

@@ -17,7 +17,7 @@ type Finder interface {
 
 // Search says which events are wanted: those that fit all that is given. The zero value is all of them.
 type Search struct {
-	Begin       event.LSN  // only frames there and behind; 0: all
+	Begin       event.LSN  // files that end there or before are left out; 0: none is
 	From, Until event.Time // of the record, both inclusive; 0: any
 	Named       bool       // only events that name Slice, and if there is one Number: see [event.Named]
 	Slice       event.Slice

@@ -3,6 +3,7 @@ package log
 import (
 	"crypto/rand"
 	"encoding/binary"
+	"iter"
 	"path/filepath"
 	"sync/atomic"
 	"time"
@@ -26,8 +27,8 @@ const (
 type lease struct {
 	store   *store
 	file    *disk.Mark
-	renewed atomic.Int64 // ms since 1970
-	ended   atomic.Bool
+	renewed atomic.Int64                // ms since 1970
+	lowest  atomic.Pointer[[]event.LSN] // that is needed, by partition
 }
 
 // marked is a file system that is only looked at, but in which a reader may leave a mark.
@@ -56,6 +57,11 @@ func (s *store) newLease() *lease {
 		return nil
 	}
 	l := &lease{store: s, file: f}
+	lowest := make([]event.LSN, s.logs)
+	for i := range lowest {
+		lowest[i] = format.FirstLSN
+	}
+	l.lowest.Store(&lowest)
 	l.renew()
 	s.fs = renewing{s.fs, l}
 	s.opts.FS = s.fs
@@ -75,23 +81,30 @@ func (r renewing) Open(name string) (disk.File, error) {
 
 // renew says that the reader still reads, if it has not just done so.
 func (l *lease) renew() {
-	if l.ended.Load() {
-		return
-	}
 	now, before := l.store.opts.Now().UnixMilli(), l.renewed.Load()
 	if age := time.Duration(now-before) * time.Millisecond; age.Abs() < leaseEvery || !l.renewed.CompareAndSwap(before, now) {
 		return
 	}
-	lowest := make([]event.LSN, l.store.logs)
-	for i := range lowest {
-		lowest[i] = format.FirstLSN
+	l.file.Put(format.Lease{PID: l.file.Process(), Renewed: now, Lowest: *l.lowest.Load()}.Encode(l.store.tag))
+}
+
+// needs says that of each log the reader needs what is behind its end and no more. It is written when the lease is renewed.
+func (l *lease) needs(logs iter.Seq[*partition]) {
+	if l == nil {
+		return
 	}
-	l.file.Put(format.Lease{PID: l.file.Process(), Renewed: now, Lowest: lowest}.Encode(l.store.tag))
+	var lowest []event.LSN
+	for p := range logs {
+		_, end := p.Bounds()
+		lowest = append(lowest, max(end, format.FirstLSN)) // of one that is refused, all
+	}
+	l.lowest.Store(&lowest)
+	l.renew()
 }
 
 // end gives the lease back.
 func (l *lease) end() {
-	if l != nil && !l.ended.Swap(true) {
+	if l != nil {
 		l.file.Remove()
 	}
 }

@@ -230,3 +230,48 @@ func TestLeaseKeepsHistory(t *testing.T) {
 		})
 	}
 }
+
+// The lease of a reader that goes on asks for no more than what it has yet to read.
+func TestLeaseOfFollower(t *testing.T) {
+	t.Parallel()
+	dir, now := t.TempDir(), time.Now()
+	leader, err := Open(t.Context(), dir, Options{Partitions: 1, Manual: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer leader.Close()
+	p, err := leader.Open(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := p.Lead(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	for w.(ManualWriter).Work() {
+	}
+	w.(ManualWriter).Tick()
+	reader := sharing(t, dir, func() time.Time { return now })
+	defer reader.Close()
+	shared, err := reader.Open(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lowest := event.LSN(format.FirstLSN)
+	for range 3 {
+		held, _ := leader.(*store).leases()
+		if len(held) != 1 || held[0].Lowest[0] != lowest {
+			t.Fatalf("%+v, not a lease from LSN %d on", held, lowest)
+		}
+		_, lowest = shared.Bounds()
+		now = now.Add(leaseEvery)
+		if err := reader.Advance(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		reader.Rest()
+	}
+	if lowest == format.FirstLSN {
+		t.Error("the log is empty")
+	}
+}

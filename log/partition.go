@@ -76,7 +76,11 @@ func (p *partition) Recovery() Recovery {
 }
 
 // LastStop implements [Partition].
-func (p *partition) LastStop() event.Stop { return p.found.stop }
+func (p *partition) LastStop() event.Stop {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.found.stop
+}
 
 // Bounds implements [Reader].
 func (p *partition) Bounds() (first, committed event.LSN) {

@@ -190,10 +190,18 @@ type frameReader struct {
 // segments reads what is wanted and below an LSN. It reports whether the reader wants more.
 func (r *frameReader) segments(ctx context.Context, to event.LSN, yield func(Frame, error) bool) (more bool, err error) {
 	more = true
-	for _, e := range r.p.extents(r.next, to) {
-		if r.begun && e.seg.base > r.next {
-			return false, fmt.Errorf("%w: partition %d: from LSN %d on", ErrGone, r.p.id, r.next)
+	list := r.p.extents(r.next, to)
+	at := r.next
+	for _, e := range list {
+		if e.seg.base > at {
+			break
 		}
+		at = e.end
+	}
+	if at < to { // segments follow one another: some have been removed since the reader began
+		return false, fmt.Errorf("%w: partition %d: from LSN %d on", ErrGone, r.p.id, at)
+	}
+	for _, e := range list {
 		if more, err = r.segment(ctx, e, yield); err != nil || !more {
 			break
 		}

@@ -177,9 +177,9 @@ func walkAgain(p *partition) error {
 	w.scan.Win.Buf = buf[:]
 	out, err := p.store.walkBeside(context.Background(), &w)
 	if err != nil {
-		return err // for instance because the file is still missing
+		return err
 	}
-	moved(p, out)
+	relocate(p, out)
 	return nil
 }
 
@@ -188,5 +188,8 @@ func (p *partition) lasting() error {
 	if !p.store.opts.Shared {
 		return nil
 	}
-	return p.store.unchanged(p.id, p.end.Epoch)
+	p.mu.RLock()
+	epoch := p.end.Epoch
+	p.mu.RUnlock()
+	return p.store.unchanged(p.id, epoch)
 }

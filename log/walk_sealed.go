@@ -128,7 +128,7 @@ func (w sealedWalk) compareFiles(list []format.SealedFile, entries []disk.Entry,
 	return nil
 }
 
-// since reports whether a chapter was begun when a manifest had been read.
+// since reports whether a chapter was begun after a manifest was read.
 func since(m *format.Manifest, id uint32) bool {
 	if n := len(m.Chapters); n > 0 {
 		return id > m.Chapters[n-1].ID

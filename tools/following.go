@@ -12,7 +12,7 @@ type Following struct {
 	store log.Store // nil: it has to be opened
 }
 
-// Look returns the directory as far as it is durable by now. What the look before has found is not read again. The store is valid until the next look.
+// Look returns the directory as far as it is durable by now. What the previous look has found is not read again. The store is valid until the next look.
 func (f *Following) Look(ctx context.Context) (log.Store, error) {
 	if s, ok := f.store.(log.Follower); ok {
 		err := s.Advance(ctx)
@@ -28,6 +28,13 @@ func (f *Following) Look(ctx context.Context) (log.Store, error) {
 		f.store = s
 	}
 	return s, err
+}
+
+// Rest is called after each look: it closes what reading has left open.
+func (f *Following) Rest() {
+	if s, ok := f.store.(log.Follower); ok {
+		s.Rest()
+	}
 }
 
 // Close gives the directory back. It can be looked at again.

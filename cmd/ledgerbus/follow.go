@@ -51,7 +51,7 @@ func followEvents(c *cli.Context, q *ledger.Question) error {
 	if err != nil {
 		return err
 	}
-	if _, err := giveWay(c); err != nil {
+	if err := giveWay(c, nil); err != nil {
 		return err
 	}
 	if q.After = ledger.FromNow; q.Since != nil {
@@ -84,6 +84,7 @@ func followDirectory(ctx context.Context, from *tools.Following, q *ledger.Quest
 	if err != nil {
 		return err
 	}
+	defer from.Rest()
 	l := ledger.New(s, func(l ledger.Line) error {
 		fields, err := l.AppendJSON(nil)
 		if err != nil {
@@ -185,7 +186,7 @@ func (r *repeated) run(ctx context.Context, round func() error) error {
 			return nil // what has come is there
 		case r.once:
 			return err
-		case err == nil || errors.Is(err, log.ErrChanged): // a broker was started: what it goes on with follows what was read
+		case err == nil || errors.Is(err, log.ErrChanged) || errors.Is(err, log.ErrGone): // what goes on follows what was read; what was removed, the next round says
 			took := time.Since(began)
 			if rest = max(r.every, time.Duration(r.share)*took); r.least > 0 {
 				rest = max(r.every-took, r.least)

@@ -51,20 +51,22 @@ func mirrorLog(c *cli.Context) (err error) {
 	case c.Duration("every") <= 0 || c.Duration("keep") < 0:
 		return usageError{errors.New("--every and --keep are durations above zero")}
 	}
-	rests := &resting{every: c.Duration("every")}
+	rests := &resting{longest: min(c.Duration("every"), time.Second) / 2}
 	o := mirror.Options{Keep: c.Duration("keep"), Notes: c.App.ErrWriter}
+	do := func(change func() error) error { return change() }
 	if !c.Bool("once") {
-		do, err := giveWay(c)
-		if err != nil {
+		usual := newOrdinary()
+		if err := giveWay(c, usual); err != nil {
 			return err
 		}
-		rests.do, o.Do = do, rests.change
+		do = usual.do
+		o.Do, o.Synced = do, rests.rest
 	}
-	m, err := mirror.Open(into, o)
-	if err != nil {
+	var m *mirror.Mirror
+	if err := do(func() (err error) { m, err = mirror.Open(into, o); return err }); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, m.Close()) }()
+	defer func() { err = errors.Join(err, do(m.Close)) }()
 	again := repeated{every: c.Duration("every"), once: c.Bool("once"), what: "mirror", notes: c.App.ErrWriter}
 	if c.Args().Present() {
 		dir, err := directory(c)
@@ -97,24 +99,20 @@ const (
 	longestSync = 10 * time.Millisecond
 )
 
-// resting is how a mirror leaves the disk to others between two changes of its files.
+// resting is how a mirror leaves the disk to others between two syncs.
 type resting struct {
-	every time.Duration // between two rounds
-	do    func(func() error) error
-	until time.Time // it rests no more in this round, so that it does not fall behind
+	longest time.Duration // of a round, in which it rests: it must not fall behind
+	until   time.Time     // it rests no more in this round
 }
 
 // round begins a round.
-func (r *resting) round() { r.until = time.Now().Add(r.every / 2) }
+func (r *resting) round() { r.until = time.Now().Add(r.longest) }
 
-// change does what changes files, and rests.
-func (r *resting) change(change func() error) error {
-	began := time.Now()
-	err := r.do(change)
-	if now := time.Now(); now.Before(r.until) {
-		time.Sleep(syncRest * min(now.Sub(began), longestSync))
+// rest is called behind a sync that took so long.
+func (r *resting) rest(took time.Duration) {
+	if time.Now().Before(r.until) {
+		time.Sleep(syncRest * min(took, longestSync))
 	}
-	return err
 }
 
 // brokerLog is the log of a broker.
@@ -133,6 +131,7 @@ func mirrorDirectory(ctx context.Context, c *cli.Context, from *tools.Following,
 	if err != nil {
 		return err
 	}
+	defer from.Rest()
 	return m.Round(ctx, func(ctx context.Context, partition int, from uint64, head func(mirror.Head) error, entry func([]byte) error) (mirror.Tail, error) {
 		r := logReader{head: head, entry: entry}
 		l := ledger.New(s, func(l ledger.Line) error {

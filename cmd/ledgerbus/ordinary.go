@@ -2,7 +2,7 @@ package main
 
 import "runtime"
 
-// ordinary is a thread that keeps the priority with which the process began when the others give way. It is for what the file system does for the process:
+// ordinary is a thread that keeps the priority with which the process began when the others give way (Linux). It is for what the file system does for the process:
 // whoever is off the processor while it holds what the file system gives to one at a time has everybody wait who writes to the same one, the broker among
 // them (docs/decisions/0074).
 type ordinary struct {

@@ -6,10 +6,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// runLast puts every thread of the process but one into the scheduler's lowest class: it runs while nothing else wants the processor, and gives it up at once.
+// runLast puts every thread of the process, but for one if there is one that keeps its class, into the scheduler's lowest class: it runs while nothing else wants the processor, and gives it up at once.
 func runLast(but *ordinary) error {
 	return eachThread(func(id int) error {
-		if id == but.id {
+		if but != nil && id == but.id {
 			return nil
 		}
 		if err := unix.SchedSetAttr(id, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_IDLE}, 0); err != nil {

@@ -91,7 +91,7 @@ func (OS) ReadDir(name string) ([]Entry, error) {
 func readDir(name string) (list []os.DirEntry, err error) {
 	var d *os.File
 	err = quietly(func(mode int) error {
-		d, err = os.OpenFile(name, os.O_RDONLY|mode, 0)
+		d, err = os.OpenFile(name, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK|mode, 0)
 		return err
 	})
 	if err != nil {

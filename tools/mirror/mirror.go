@@ -39,8 +39,10 @@ type Options struct {
 	Keep      time.Duration    // files whose last entry is older are removed; 0: none
 	Now       func() time.Time // default time.Now
 	// Do calls what changes files, and returns its error: others may have to wait for the file system while it does. Default: it just calls.
-	Do    func(func() error) error
-	Notes io.Writer // gets a line for each torn tail and gap; may be nil
+	Do func(func() error) error
+	// Synced is told behind each sync of entries how long it took; nil: nobody is.
+	Synced func(took time.Duration)
+	Notes  io.Writer // gets a line for each torn tail and gap; may be nil
 }
 
 const (
@@ -334,7 +336,11 @@ func (t *taking) flush() error {
 	if t.bytes == 0 {
 		return nil
 	}
+	began := time.Now()
 	err := t.m.o.Do(func() error { return t.p.log.WriteBatch(t.batch) })
+	if t.m.o.Synced != nil {
+		t.m.o.Synced(time.Since(began))
+	}
 	if err == nil {
 		t.bytes = 0
 		t.p.next, t.p.skip = t.at, t.here
