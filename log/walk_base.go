@@ -57,7 +57,8 @@ func (w baseWalk) read(good bool) error {
 // stands checks that a frame of the log ends where the base stands.
 func (w baseWalk) stands() error {
 	b := &w.out.base
-	if b.LSN <= format.FirstLSN || w.missed(b.LSN) || w.bound != nil && b.LSN > w.out.end.LSN || w.scan.Watch[b.LSN] == (format.Passed{There: true, Chain: b.Chain}) {
+	unread := w.bound != nil && (b.LSN > w.out.end.LSN || len(w.out.segments) == 0) // all up to where the walk ends has been removed
+	if b.LSN <= format.FirstLSN || w.missed(b.LSN) || unread || w.scan.Watch[b.LSN] == (format.Passed{There: true, Chain: b.Chain}) {
 		return nil
 	}
 	name := basePath(b.LSN)
