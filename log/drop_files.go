@@ -218,8 +218,8 @@ func (v *basing) unwanted(needed func(first, end event.LSN) (bool, []KeptBody)) 
 		r.chapters, r.removed = append(r.chapters, c), next.First
 		r.bytes += int64(next.First - c.First)
 	}
-	if r.before.Epoch == 0 { // they are empty, as all before them
-		r.chapters, r.removed = nil, m.Removed
+	if r.before.Epoch == 0 || r.bytes == 0 { // they are empty: sealed files in front of them would seem to have gone with them
+		r.chapters, r.removed, r.before = nil, m.Removed, p.sealing.tip
 	}
 	v.unwantedSealed(&r, &m, stays)
 	if n := len(r.chapters); n > 0 {
