@@ -100,7 +100,7 @@ func (r *recents) written(ev event.Event, at event.LSN) {
 		r.message(id, ev.Sequence, at)
 	case *event.MessageDeadLettered:
 		r.message(id, ev.Sequence, at)
-		if ev.Cause == event.CauseExpired {
+		if ev.Cause == event.CauseExpired || ev.Cause == event.CauseHeaderSize && ev.Token == (event.LockToken{}) { // what it says of itself had no room
 			r.note(subject{kind: ofFront, slice: id}, at)
 		}
 	case *event.MessageExpired, *event.MessagesBatchDeleted:
