@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 const fakeCommand = `#!/bin/sh
 call="$(basename "$0") $*"
 case "$call" in
-"go list ./...") printf 'example/engine\nexample/test/sdk/go\nexample/test/sdk/run\n'; exit;;
+"go list ./...") printf 'MODULE/engine\nMODULE/engine/host\nMODULE/log\nMODULE/test/sdk/go\nMODULE/test/sdk/run\n' | sed 's,MODULE,github.com/ledgerbus/ledgerbus,'; exit;;
 "go env CC") echo "$FAKE_CC -m64"; exit;;
 esac
 echo "${LEDGERBUS_PARTITIONED:+partitioned }${LEDGERBUS:+LEDGERBUS=$LEDGERBUS }$call in $PWD" >>"$FAKE_CALLS"
@@ -79,9 +79,11 @@ func (at top) calls() []string {
 }
 
 var (
-	units   = "go test -race -short -timeout 15m example/engine example/test/sdk/run in TOP"
-	goTests = "go test -race -short -timeout 15m ./test/sdk/go in TOP"
-	goSplit = "partitioned go test -race -short -timeout 15m -run ^TestScenarios$ ./test/sdk/go in TOP"
+	plain   = "go test -short -timeout 60m " + module + "engine " + module + "log " + module + "test/sdk/run in TOP"
+	under   = "go test -short -timeout 60m -race " + module + "engine/host in TOP"
+	inPart  = "go test -short -timeout 60m -race -skip ^(" + strings.Join(slowAlone, "|") + ")$ " + module + "log in TOP"
+	goTests = "go test -short -timeout 60m -race ./test/sdk/go in TOP"
+	goSplit = "partitioned go test -short -timeout 60m -race -run ^TestScenarios$ ./test/sdk/go in TOP"
 	jsTests = []string{
 		"npm ci --no-audit --no-fund in TOP/test/sdk/js",
 		"LEDGERBUS=TOP/bin/ledgerbus npm test in TOP/test/sdk/js",
@@ -97,7 +99,7 @@ func TestEverythingRuns(t *testing.T) {
 	t.Parallel()
 	at := fake(t)
 	out, code := at.run(nil)
-	want := slices.Concat([]string{units, goTests, goSplit, probe("js")}, jsTests, []string{probe("python"), scenarios("python"), probe("java"), both("java"),
+	want := slices.Concat([]string{plain, under, inPart, goTests, goSplit, probe("js")}, jsTests, []string{probe("python"), scenarios("python"), probe("java"), both("java"),
 		probe("qpid-jms"), scenarios("qpid-jms"), probe("qpid-proton"), scenarios("qpid-proton")})
 	if got := at.calls(); code != 0 || !slices.Equal(got, want) {
 		t.Errorf("exit code %d, calls\n%s\nwant\n%s\n%s", code, strings.Join(got, "\n"), strings.Join(want, "\n"), out)
@@ -118,7 +120,7 @@ func TestMissingRuntime(t *testing.T) {
 	}
 	at = fake(t)
 	out, code = at.run([]string{missing, "CI=true"})
-	if got := at.calls(); code != 1 || strings.Contains(out, "left out") || !slices.Equal(got, []string{units, goTests, goSplit, probe("js")}) {
+	if got := at.calls(); code != 1 || strings.Contains(out, "left out") || !slices.Equal(got, []string{plain, under, inPart, goTests, goSplit, probe("js")}) {
 		t.Errorf("CI=true: exit code %d, calls %q\n%s", code, got, out)
 	}
 	at = fake(t)
@@ -129,7 +131,7 @@ func TestMissingRuntime(t *testing.T) {
 
 func TestItStopsAtTheFirstFailure(t *testing.T) {
 	t.Parallel()
-	for fails, last := range map[string]string{"example/engine": units, "./test/sdk/go": goTests, "npm test": jsTests[1]} {
+	for fails, last := range map[string]string{module + "engine ": plain, module + "engine/host": under, "-skip": inPart, "./test/sdk/go": goTests, "npm test": jsTests[1]} {
 		at := fake(t)
 		out, code := at.run([]string{"FAKE_FAILS=" + fails})
 		if got := at.calls(); code != 1 || got[len(got)-1] != last || !strings.Contains(out, "exit status 3") {
@@ -149,8 +151,8 @@ func TestChoiceOfParts(t *testing.T) {
 		t.Errorf("exit code %d\n%s", code, out)
 	}
 	out, code := at.run(nil, "--list", "--only", "java,go")
-	if want := "go run ./test/sdk/run --sdk java --entities both\ngo test -race -short -timeout 15m ./test/sdk/go\n" +
-		"LEDGERBUS_PARTITIONED=1 go test -race -short -timeout 15m -run ^TestScenarios$ ./test/sdk/go\n"; code != 0 || out != want {
+	if want := "go run ./test/sdk/run --sdk java --entities both\ngo test -short -timeout 60m -race ./test/sdk/go\n" +
+		"LEDGERBUS_PARTITIONED=1 go test -short -timeout 60m -race -run ^TestScenarios$ ./test/sdk/go\n"; code != 0 || out != want {
 		t.Errorf("--list: exit code %d\n%s", code, out)
 	}
 	if out, code := at.run(nil, "--help"); code != 0 || !strings.Contains(out, "--only") || !strings.Contains(out, "--list") {
@@ -164,5 +166,33 @@ func TestWithoutACompiler(t *testing.T) {
 	out, code := at.run([]string{"FAKE_CC=no-such-compiler"}, "--only", "go")
 	if got := at.calls(); code != 0 || !slices.Equal(got, []string{strings.Replace(goTests, " -race", "", 1), strings.Replace(goSplit, " -race", "", 1)}) || !strings.Contains(out, "no C compiler") {
 		t.Errorf("exit code %d, calls %q\n%s", code, got, out)
+	}
+}
+
+// TestRacedIsThere checks that what is tested under the race detector, and what is left out of it, still exists: a package or test
+// that was renamed would otherwise be tested differently from then on, without a word.
+func TestRacedIsThere(t *testing.T) {
+	t.Parallel()
+	for _, below := range raced {
+		if tests, err := filepath.Glob(filepath.Join("../..", below, "*_test.go")); err != nil || len(tests) == 0 {
+			t.Errorf("%s has no tests (%v)", below, err)
+		}
+	}
+	tests, err := filepath.Glob(filepath.Join("../..", racedInPart, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	for _, path := range tests {
+		source, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text.Write(source)
+	}
+	for _, name := range slowAlone {
+		if !strings.Contains(text.String(), "func "+name+"(t *testing.T)") {
+			t.Errorf("%s has no test %s", racedInPart, name)
+		}
 	}
 }

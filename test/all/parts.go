@@ -18,8 +18,11 @@ type part struct {
 	commands []command
 }
 
-// goSDK is the package of the Go SDK's tests, below the module's path.
-const goSDK = "/test/sdk/go"
+// module is the module's path, and goSDK the package of the Go SDK's tests below it.
+const (
+	module = "github.com/ledgerbus/ledgerbus/"
+	goSDK  = "test/sdk/go"
+)
 
 // parts are all of them, in the order in which they run.
 func parts(ctx context.Context, w io.Writer) ([]part, error) {
@@ -27,30 +30,27 @@ func parts(ctx context.Context, w io.Writer) ([]part, error) {
 	if err != nil {
 		return nil, err
 	}
-	packages := slices.DeleteFunc(strings.Fields(listed), func(path string) bool { return strings.HasSuffix(path, goSDK) })
+	packages := slices.DeleteFunc(strings.Fields(listed), func(path string) bool { return path == module+goSDK })
 	if len(packages) == 0 {
 		return nil, errors.New("there are no packages (the program runs at the top of the repository)")
 	}
-	test := []string{"go", "test"}
-	switch compiler, err := hasCompiler(ctx); {
-	case err != nil:
+	race, err := hasCompiler(ctx)
+	if err != nil {
 		return nil, err
-	case compiler:
-		test = append(test, "-race")
-	default:
+	}
+	if !race {
 		fmt.Fprintln(w, "no C compiler: tests run without the race detector")
 	}
-	test = append(test, "-short", "-timeout", "15m")
 	binary, err := filepath.Abs("bin/ledgerbus")
 	if err != nil {
 		return nil, err
 	}
 	const js = "test/sdk/js"
 	return []part{
-		{name: "units", commands: []command{{args: slices.Concat(test, packages)}}},
+		{name: "units", commands: units(packages, race)},
 		{name: "go", commands: []command{ // by itself: its timings must not depend on what others leave of the machine
-			{args: slices.Concat(test, []string{"." + goSDK})},
-			{env: []string{"LEDGERBUS_PARTITIONED=1"}, args: slices.Concat(test, []string{"-run", "^TestScenarios$", "." + goSDK})},
+			goTest(race, "./"+goSDK),
+			partitioned(goTest(race, "-run", "^TestScenarios$", "./"+goSDK)),
 		}},
 		sdk("js",
 			command{dir: js, args: []string{"npm", "ci", "--no-audit", "--no-fund"}},
@@ -60,6 +60,37 @@ func parts(ctx context.Context, w io.Writer) ([]part, error) {
 		sdk("qpid-jms"),
 		sdk("qpid-proton"),
 	}, nil
+}
+
+// goTest returns the command that runs tests of Go. Its limit guards against a hang and is no target:
+// a busy machine takes many times as long as an idle one.
+func goTest(race bool, args ...string) command {
+	test := []string{"go", "test", "-short", "-timeout", "60m"}
+	if race {
+		test = append(test, "-race")
+	}
+	return command{args: append(test, args...)}
+}
+
+// partitioned makes a command of the Go SDK's scenarios run them on partitioned entities.
+func partitioned(c command) command {
+	c.env = []string{"LEDGERBUS_PARTITIONED=1"}
+	return c
+}
+
+// units returns the commands that test packages: under the race detector, if there is one, those
+// that raced lists and a part of racedInPart; without it all others.
+func units(packages []string, race bool) []command {
+	if !race {
+		return []command{goTest(false, packages...)}
+	}
+	plain := slices.DeleteFunc(slices.Clone(packages), func(path string) bool { return slices.Contains(raced, strings.TrimPrefix(path, module)) })
+	under := slices.DeleteFunc(slices.Clone(packages), func(path string) bool { return slices.Contains(plain, path) })
+	return []command{
+		goTest(false, plain...),
+		goTest(true, under...),
+		goTest(true, "-skip", "^("+strings.Join(slowAlone, "|")+")$", module+racedInPart),
+	}
 }
 
 // sdk is the part of an SDK whose runtime may be missing: its scenarios, after tests that only it has.
