@@ -313,8 +313,6 @@ func (o *outlook) makeRoom(p *plan) {
 			case low <= 0 && over <= 0:
 				return
 			case stopped[f.partition] || f.end <= p.cuts[f.partition]:
-			case !undone && o.undoable(f), low <= 0 && o.spared(f):
-				stopped[f.partition] = true
 			default:
 				with := o.upToBase(rest[i:])
 				if !undone && slices.ContainsFunc(with, func(f pastFile) bool { return o.undoable(&f) }) ||
