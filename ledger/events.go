@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"iter"
+	"maps"
 	"slices"
 
 	"github.com/ledgerbus/ledgerbus/index/replay"
@@ -119,6 +120,15 @@ func (l *Ledger) events(ctx context.Context, r Range, kinds []event.Kind) error 
 	if kinds != nil {
 		s.search.Kinds = kinds
 	}
+	incomplete := s.incomplete()
+	if s.of != nil && incomplete != nil {
+		return incomplete
+	}
+	for _, id := range slices.Sorted(maps.Keys(s.missing)) {
+		if err := l.unread(id, s.missing[id]); err != nil {
+			return err
+		}
+	}
 	shown := 0
 	if r.After == nil {
 		if err := l.horizons(ctx, s.books...); err != nil {
@@ -146,7 +156,12 @@ func (l *Ledger) events(ctx context.Context, r Range, kinds []event.Kind) error 
 			return err
 		}
 	}
-	if shown == 0 && r.After == nil {
+	switch {
+	case r.After != nil: // the next answer may have what is missing
+		return nil
+	case incomplete != nil:
+		return incomplete
+	case shown == 0:
 		return l.answer(print.Object{print.Named("Events", uint64(0))}, "nothing of that kind happened")
 	}
 	return nil

@@ -3,6 +3,7 @@ package ledger
 import (
 	"bytes"
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/ledgerbus/ledgerbus/index/replay"
@@ -45,7 +46,8 @@ func (f *following) withID(ctx context.Context, id []byte) error {
 	for _, p := range f.l.src.Partitions() {
 		b, err := f.l.book(ctx, p)
 		if err != nil {
-			if err := f.l.note("partition %d cannot be read: %s", p, word(err.Error())); err != nil {
+			f.missing = errors.Join(f.missing, err)
+			if err := f.l.unread(p, err); err != nil {
 				return err
 			}
 			continue

@@ -88,6 +88,12 @@ func (l *Ledger) note(format string, args ...any) error {
 	return l.tell(Line{Part: Note, Text: text, Fields: print.Object{print.Named("Text", text)}})
 }
 
+// unread says that an answer has nothing of a log, which cannot be read. The answer goes on, and
+// ends with that error: what is not there must not be taken for what did not happen.
+func (l *Ledger) unread(id log.PartitionID, err error) error {
+	return l.note("partition %d cannot be read, nothing of it is here: %s", id, word(err.Error()))
+}
+
 // next ends an answer with commands to type next.
 func (l *Ledger) next(commands ...string) error {
 	for _, c := range commands {

@@ -50,6 +50,11 @@ func (l *Ledger) newer(ctx context.Context, r Range, after string) error {
 			}
 			from = first
 		case !known:
+			if after != FromNow { // the answer before could not read it
+				if err := l.note("partition %d can be read again: what happened in it before %s is not here", id, address.At(id, end)); err != nil {
+					return err
+				}
+			}
 			from = end
 		case from > end:
 			return fmt.Errorf("%w after %s: the log of partition %d ends at LSN %d, and is not the one that was followed", ErrNothing, address.At(id, from), id, end)

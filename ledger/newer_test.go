@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -124,5 +125,57 @@ func TestNewerBegins(t *testing.T) {
 	var ends map[log.PartitionID]event.LSN
 	if ends, err = parsePlaces(next, 2); err != nil || places(ends) != next {
 		t.Errorf("%v, %v; want places(ends) == next", ends, err)
+	}
+}
+
+// lacking is a source of which a log cannot be read.
+type lacking struct {
+	Source
+	id  log.PartitionID
+	err error
+}
+
+func (s *lacking) Open(ctx context.Context, id log.PartitionID) (log.Partition, error) {
+	if id == s.id && s.err != nil {
+		return nil, s.err
+	}
+	return s.Source.Open(ctx, id)
+}
+
+// An answer that has nothing of a log because it cannot be read says so and ends with the reason.
+// Who follows is told when the log can be read again, and that what was in it before is not told.
+func TestLogThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	m := newModel(t, 1)
+	rotten := errors.New("rotten")
+	src := &lacking{m.dir, 1, rotten}
+	put := func(q Question) (rows int, notes []string, next string, err error) {
+		l := New(src, func(l Line) error {
+			switch l.Part {
+			case Row:
+				rows++
+			case Note:
+				notes = append(notes, l.Text)
+			case Answer:
+				next = valueOf(l.Fields, NextField)
+			}
+			return nil
+		})
+		return rows, notes, next, l.Put(t.Context(), &q)
+	}
+	const note = `partition 1 cannot be read, nothing of it is here: rotten`
+	for _, q := range []Question{{Verb: "events"}, {Verb: "events", Types: []string{"dead"}}, {Verb: "audit"}, {Verb: "story", MessageID: "nowhere"}} {
+		if _, notes, _, err := put(q); !errors.Is(err, rotten) || errors.Is(err, ErrNothing) || !slices.Equal(notes, []string{note}) {
+			t.Errorf("%+v: %q, %v; want the note and the reason", q, notes, err)
+		}
+	}
+	rows, notes, next, err := put(Question{Verb: "events", After: FromBeginning})
+	if err != nil || rows == 0 || !slices.Equal(notes, []string{note}) || strings.Contains(next, "@1/") {
+		t.Fatalf("%d rows, %q, %q, %v; want the note, and no place in log 1", rows, notes, next, err)
+	}
+	src.err = nil
+	if _, notes, next, err = put(Question{Verb: "events", After: next}); err != nil || len(notes) != 1 || !strings.Contains(notes[0], "partition 1 can be read again: what happened in it before @1/") ||
+		!strings.Contains(next, "@1/") {
+		t.Errorf("%q, %q, %v; want a note that log 1 can be read again", notes, next, err)
 	}
 }

@@ -3,8 +3,10 @@ package ledger
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 
@@ -47,15 +49,18 @@ type Selection struct {
 	where   *where
 	after   map[log.PartitionID]event.LSN
 	before  map[log.PartitionID]event.LSN // nil: the ends
+	missing map[log.PartitionID]error     // logs it may lie in that cannot be read
 }
 
-// Select finds out where in the logs the events of a range have to be looked for. Its errors wrap [ErrQuestion] or [ErrNothing], or are those of the logs.
+// Select finds out where in the logs the events of a range have to be looked for. Its errors wrap
+// [ErrQuestion] or [ErrNothing], or are those of the logs. A log that cannot be read is no error,
+// unless it is the one with the entities: [Selection.Missing] has it.
 func (l *Ledger) Select(ctx context.Context, r Range) (*Selection, error) {
 	n, err := l.catalogue(ctx)
 	if err != nil {
 		return nil, err
 	}
-	s := &Selection{l: l, after: r.After, before: r.before}
+	s := &Selection{l: l, after: r.After, before: r.before, missing: make(map[log.PartitionID]error)}
 	if s.where, err = newWhere(r.Where); err != nil {
 		return nil, err
 	}
@@ -92,12 +97,7 @@ func (l *Ledger) Select(ctx context.Context, r Range) (*Selection, error) {
 	for _, id := range ids {
 		b, err := l.book(ctx, id)
 		if err != nil {
-			if s.of != nil {
-				return nil, err
-			}
-			if err := l.note("partition %d cannot be read, nothing of it is here: %s", id, word(err.Error())); err != nil {
-				return nil, err
-			}
+			s.missing[id] = err
 			continue
 		}
 		s.books = append(s.books, b)
@@ -185,10 +185,13 @@ func (s *Selection) named(ctx context.Context, id []byte) error {
 			}
 		}
 	}
-	if len(s.nodes) == 0 {
-		return fmt.Errorf("%w of a message with the id %s", ErrNothing, quote(id))
+	switch err := s.incomplete(); {
+	case len(s.nodes) > 0:
+		return nil
+	case err != nil: // the message may be there
+		return err
 	}
-	return nil
+	return fmt.Errorf("%w of a message with the id %s", ErrNothing, quote(id))
 }
 
 // searches are the searches for a selection in a log.
@@ -289,6 +292,18 @@ func (s *Selection) Partitions() (ids []log.PartitionID) {
 		ids = append(ids, b.ID())
 	}
 	return ids
+}
+
+// Missing returns the logs that may have an event of the selection and cannot be read, with the
+// reasons.
+func (s *Selection) Missing() map[log.PartitionID]error { return s.missing }
+
+// incomplete returns the reasons why logs cannot be read, as one error; nil: all can.
+func (s *Selection) incomplete() (all error) {
+	for _, id := range slices.Sorted(maps.Keys(s.missing)) {
+		all = errors.Join(all, s.missing[id])
+	}
+	return all
 }
 
 // Records yields the records of a log that have to be looked at. Where an origin is defined in them, it is known from there on.

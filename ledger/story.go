@@ -73,7 +73,7 @@ func (l *Ledger) Story(ctx context.Context, of address.Address, messageID string
 			return err
 		}
 	}
-	return tellEnd(l, s)
+	return cmp.Or(tellEnd(l, s), s.missing)
 }
 
 // story is what was found of a message.
@@ -84,6 +84,8 @@ type story struct {
 	moments []moment
 	tokens  map[event.LockToken]bool
 	more    bool // there are more copies than are followed
+	// missing says which logs cannot be read that may have a message with the id; nil: all can.
+	missing error
 }
 
 // read finds all there is to tell, in the order in which it happened.
@@ -110,6 +112,9 @@ func (l *Ledger) read(ctx context.Context, of address.Address, messageID string)
 		return nil, err
 	}
 	if len(s.moments) == 0 {
+		if s.missing != nil {
+			return nil, s.missing
+		}
 		if messageID != "" {
 			return nil, fmt.Errorf("%w of a message with the id %s", ErrNothing, quote(messageID))
 		}

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
+	"slices"
 
 	"github.com/ledgerbus/ledgerbus/index/replay"
 	"github.com/ledgerbus/ledgerbus/ledger"
@@ -77,6 +79,7 @@ func dumpRange(ctx context.Context, out *bufio.Writer, src log.Store, opts DumpO
 	if err != nil {
 		return err
 	}
+	var errs []error
 	for _, id := range sel.Partitions() {
 		if opts.Partition >= 0 && int(id) != opts.Partition {
 			continue
@@ -90,7 +93,13 @@ func dumpRange(ctx context.Context, out *bufio.Writer, src log.Store, opts DumpO
 			return err
 		}
 	}
-	return nil
+	missing := sel.Missing()
+	for _, id := range slices.Sorted(maps.Keys(missing)) {
+		if opts.Partition < 0 || int(id) == opts.Partition {
+			errs = append(errs, fmt.Errorf("tools: %w", missing[id]))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // selected prints the events of a selection.

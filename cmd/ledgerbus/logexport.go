@@ -19,7 +19,8 @@ func exportCommand() *cli.Command {
 		Usage:     "write what happened as tables that other programs read: JSON lines, CSV or Parquet",
 		ArgsUsage: "DIR",
 		Description: "The tables are events, messages, locks, sessions and origins; docs/guide/export.md describes their columns. OUT is made, or is empty. A file has\n" +
-			"its name when it is complete, and export.json is the last of them: an export that was broken off is removed and begun again.\n\n" +
+			"its name when it is complete, and export.json is the last of them: an export that was broken off is removed and begun again. A partition that\n" +
+			"cannot be read is an error, with exit code 4, unless --partial is given.\n\n" +
 			"   ledgerbus log export ./data --format parquet --into day\n" +
 			"   ledgerbus log export ./data --format csv --into locks --entity orders --since 24h --type locked --type lost\n" + besideHelp,
 		Flags: append([]cli.Flag{
@@ -27,6 +28,7 @@ func exportCommand() *cli.Command {
 			&cli.StringFlag{Name: "format", Value: "jsonl", Usage: "jsonl, csv or parquet"},
 			&cli.StringFlag{Name: "into", Usage: "directory to write to"},
 			&cli.BoolFlag{Name: "bodies", Usage: "bodies of messages, too"},
+			&cli.BoolFlag{Name: "partial", Usage: "leave out what cannot be read of a damaged or incomplete directory; export.json says what that is"},
 		}, selectionFlags()...),
 		Action: exportLog,
 	}
@@ -37,7 +39,7 @@ func exportLog(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	o := export.Options{Dir: c.String("into"), Format: export.Format(c.String("format")), Bodies: c.Bool("bodies")}
+	o := export.Options{Dir: c.String("into"), Format: export.Format(c.String("format")), Bodies: c.Bool("bodies"), Partial: c.Bool("partial")}
 	if o.Dir == "" {
 		return usageError{errors.New("into which directory? give --into OUT, which must be empty or not exist yet")}
 	}
@@ -72,7 +74,11 @@ func exportLog(c *cli.Context) error {
 	if err != nil {
 		return known(err)
 	}
-	_, err = fmt.Fprintf(c.App.Writer, "%d events, %d messages, %d locks, %d sessions and %d origins in %s\n", sum.Rows["events"], sum.Rows["messages"], sum.Rows["locks"],
+	said := fmt.Sprintf("%d events, %d messages, %d locks, %d sessions and %d origins in %s", sum.Rows["events"], sum.Rows["messages"], sum.Rows["locks"],
 		sum.Rows["sessions"], sum.Rows["origins"], printable(o.Dir))
+	for _, m := range sum.Missing {
+		said += fmt.Sprintf(", without all of partition %d", m.Partition)
+	}
+	_, err = fmt.Fprintln(c.App.Writer, said)
 	return err
 }

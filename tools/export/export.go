@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/ledgerbus/ledgerbus/ledger"
 	"github.com/ledgerbus/ledgerbus/log"
@@ -19,15 +21,25 @@ type Options struct {
 	Format   Format
 	Range    ledger.Range
 	Bodies   bool             // the messages' table has them
+	Partial  bool             // what cannot be read is left out, and named in the summary
 	Progress func(events int) // called now and then with how many events were passed; may be nil
 }
 
-// Summary is what was exported. It stands in export.json, the last file that is written: where it exists, all other files are complete.
+// Summary is what was exported. It stands in export.json, the last file that is written: where it
+// exists, all other files are complete, but for what Missing names.
 type Summary struct {
 	Tables     int              `json:"tables"` // see [TablesVersion]
 	Format     Format           `json:"format"`
 	Partitions []Part           `json:"partitions"`
-	Rows       map[string]int64 `json:"rows"` // by table
+	Missing    []missing        `json:"missing"` // empty without [Options.Partial]
+	Rows       map[string]int64 `json:"rows"`    // by table
+}
+
+// missing is a log of which something, or all, could not be read.
+type missing struct {
+	Partition int    `json:"partition"`
+	From      uint64 `json:"from"` // LSN before which everything was read; 0: nothing was
+	Error     string `json:"error"`
 }
 
 // Part is what was read of a log.
@@ -43,13 +55,22 @@ const TablesVersion = 1
 // ErrNotEmpty: the directory has something in it, perhaps an export that was broken off. Nothing was written.
 var ErrNotEmpty = errors.New("is not empty: an export needs an empty directory; remove one that was interrupted, and begin again")
 
-// Export writes the tables of a source. tell gets notes about what is not in them. It fails with [ErrNotEmpty] if the directory has something in it. After
-// any other error the files keep the names that they have while they are written, and there is no export.json.
+// Export writes the tables of a source. tell gets notes about what is not in them. It fails with
+// [ErrNotEmpty] if the directory has something in it. A log that cannot be read, or not to its end,
+// is an error, a [*log.CorruptError], unless [Options.Partial] is set. After any other error than
+// ErrNotEmpty the files keep the names that they have while they are written, and there is no
+// export.json.
 func Export(ctx context.Context, src ledger.Source, tell ledger.Tell, o Options) (s Summary, err error) {
 	l := ledger.New(src, tell)
 	sel, err := l.Select(ctx, o.Range)
 	if err != nil {
 		return s, err
+	}
+	s = Summary{Tables: TablesVersion, Format: o.Format, Missing: []missing{}}
+	for _, id := range slices.Sorted(maps.Keys(sel.Missing())) {
+		if err := s.lacks(tell, o.Partial, id, 0, sel.Missing()[id]); err != nil {
+			return s, err
+		}
 	}
 	if err := emptyDir(o.Dir); err != nil {
 		return s, err
@@ -58,24 +79,43 @@ func Export(ctx context.Context, src ledger.Source, tell ledger.Tell, o Options)
 	if err != nil {
 		return s, err
 	}
-	s = Summary{Tables: TablesVersion, Format: o.Format}
 	for _, id := range sel.Partitions() {
 		p, err := src.Open(ctx, id)
 		if err == nil {
-			err = x.partition(ctx, p)
+			first, end := p.Bounds()
+			if err = x.partition(ctx, p); err != nil {
+				end = max(first, x.at)
+				err = s.lacks(tell, o.Partial, id, end, err)
+			}
+			s.Partitions = append(s.Partitions, Part{int(id), uint64(first), uint64(end)})
 		}
 		if err != nil {
 			x.abandon()
 			return s, err
 		}
-		first, end := p.Bounds()
-		s.Partitions = append(s.Partitions, Part{int(id), uint64(first), uint64(end)})
 	}
 	if err := x.close(); err != nil {
 		return s, err
 	}
 	s.Rows = map[string]int64{"events": x.events.count, "messages": x.messages.count, "locks": x.locks.count, "sessions": x.sessions.count, "origins": x.origins.count}
 	return s, writeSummary(o.Dir, s)
+}
+
+// lacks notes that a log cannot be read from an LSN on, 0 for all of it, if that may be; otherwise
+// it returns the error.
+func (s *Summary) lacks(tell ledger.Tell, may bool, id log.PartitionID, from event.LSN, err error) error {
+	if c := (*log.CorruptError)(nil); !errors.As(err, &c) {
+		return err
+	}
+	if !may {
+		return fmt.Errorf("%w; --partial leaves out what cannot be read", err)
+	}
+	s.Missing = append(s.Missing, missing{int(id), uint64(from), err.Error()})
+	what := "nothing of it is"
+	if from != 0 {
+		what = fmt.Sprintf("nothing of it from LSN %d on is", from)
+	}
+	return tell(ledger.Line{Part: ledger.Note, Text: fmt.Sprintf("partition %d cannot be read, %s in the tables: %v", id, what, err)})
 }
 
 func emptyDir(dir string) error {
@@ -123,6 +163,7 @@ type exporter struct {
 
 	part     log.Partition
 	id       int32
+	at       event.LSN               // of the frame that is read
 	known    map[event.OriginID]bool // that have a row
 	paths    map[event.EntityID]string
 	open     map[message]lockRow    // locks
@@ -168,15 +209,33 @@ func (x *exporter) abandon() {
 
 const progressEvery = 1 << 14 // events
 
-// partition exports a log.
+// partition exports a log. If it cannot be read to its end, the tables have what is in front of
+// that.
 func (x *exporter) partition(ctx context.Context, p log.Partition) error {
-	x.part, x.id = p, int32(p.ID())
+	x.part, x.id, x.at = p, int32(p.ID()), 0
 	x.known, x.paths = make(map[event.OriginID]bool), make(map[event.EntityID]string)
 	x.open, x.held = make(map[message]lockRow), make(map[session]sessionRow)
+	broken := x.records(ctx, p)
+	for _, row := range x.open { // they are still held
+		if err := x.locks.add(row, rowBytes); err != nil {
+			return errors.Join(broken, err)
+		}
+	}
+	for _, row := range x.held {
+		if err := x.sessions.add(row, rowBytes+len(row.SessionID)); err != nil {
+			return errors.Join(broken, err)
+		}
+	}
+	return broken
+}
+
+// records makes the rows of all events of a log.
+func (x *exporter) records(ctx context.Context, p log.Partition) error {
 	for rec, err := range x.sel.Records(ctx, p.ID()) {
 		if err != nil {
 			return err
 		}
+		x.at = rec.LSN
 		for i, ev := range rec.Events {
 			ok, err := x.sel.Wants(ctx, p.ID(), rec, i)
 			if err == nil && ok {
@@ -190,16 +249,6 @@ func (x *exporter) partition(ctx context.Context, p log.Partition) error {
 		if x.progress += len(rec.Events); x.progress >= progressEvery && x.Progress != nil {
 			x.Progress(x.progress)
 			x.progress = 0
-		}
-	}
-	for _, row := range x.open { // they are still held
-		if err := x.locks.add(row, rowBytes); err != nil {
-			return err
-		}
-	}
-	for _, row := range x.held {
-		if err := x.sessions.add(row, rowBytes+len(row.SessionID)); err != nil {
-			return err
 		}
 	}
 	return nil

@@ -224,7 +224,7 @@ func TestExportIsWholeOrNot(t *testing.T) {
 	}
 	broken := filepath.Join(t.TempDir(), "out")
 	stop := errors.New("stop")
-	_, err = Export(t.Context(), brokenOff{s, stop}, discard, Options{Dir: broken, Format: Parquet})
+	_, err = Export(t.Context(), brokenOff{s, stop, 0}, discard, Options{Dir: broken, Format: Parquet})
 	files, _ := filepath.Glob(filepath.Join(broken, "*"))
 	if !errors.Is(err, stop) || len(files) != 5 {
 		t.Fatalf("%+v %+v; want errors.Is(err, stop) && len(files) == 5", err, files)
@@ -236,15 +236,58 @@ func TestExportIsWholeOrNot(t *testing.T) {
 	}
 }
 
-// brokenOff is a source whose logs cannot be read a second time.
+// brokenOff is a source whose logs cannot be read a second time, but for the first frames.
 type brokenOff struct {
 	ledger.Source
-	err error
+	err    error
+	frames int
 }
 
 func (b brokenOff) Open(ctx context.Context, id log.PartitionID) (log.Partition, error) {
 	p, err := b.Source.Open(ctx, id)
-	return &unreadable{Partition: p, err: b.err}, err
+	return &unreadable{Partition: p, err: b.err, frames: b.frames}, err
+}
+
+// A log that cannot be read to its end is an error, and no export. With Partial the others are
+// exported, and the summary says from where on it is missing.
+func TestPartialExport(t *testing.T) {
+	t.Parallel()
+	data := odd(t)
+	s, err := log.Open(t.Context(), data, log.Options{Shared: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for _, frames := range []int{0, 5} {
+		damage := &log.CorruptError{Partition: 0, File: "wal", LSN: 99, Reason: "rotten"}
+		dir := filepath.Join(t.TempDir(), "out")
+		if _, err := Export(t.Context(), brokenOff{s, damage, frames}, discard, Options{Dir: dir, Format: JSONLines}); !errors.Is(err, damage) || !strings.Contains(err.Error(), "--partial") {
+			t.Errorf("after %d frames: %v; want the damage, and --partial", frames, err)
+		}
+		if _, err := os.Stat(filepath.Join(dir, "export.json")); err == nil {
+			t.Error("there is an export.json")
+		}
+		dir = filepath.Join(t.TempDir(), "out")
+		var notes []string
+		tell := func(l ledger.Line) error { notes = append(notes, l.Text); return nil }
+		sum, err := Export(t.Context(), brokenOff{s, damage, frames}, tell, Options{Dir: dir, Format: JSONLines, Partial: true})
+		if err != nil || len(sum.Missing) != 1 || len(notes) != 1 || !strings.Contains(notes[0], "rotten") {
+			t.Fatalf("after %d frames: %+v, %q, %v; want one note about one log", frames, sum, notes, err)
+		}
+		text, err := os.ReadFile(filepath.Join(dir, "events.jsonl"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		last := struct{ LSN uint64 }{8}
+		for line := range strings.Lines(string(text)) {
+			if err := json.Unmarshal([]byte(line), &last); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if (len(text) > 0) != (frames > 0) || sum.Missing[0].From != last.LSN || sum.Partitions[0].End != last.LSN || !strings.Contains(sum.Missing[0].Error, "rotten") {
+			t.Errorf("after %d frames: %+v, want the rest missing from LSN %d on:\n%s", frames, sum, last.LSN, text)
+		}
+	}
 }
 
 // BenchmarkExport is about events for each second of one core: export does all of its work in one goroutine.
@@ -277,18 +320,21 @@ func processor(b *testing.B) time.Duration {
 // unreadable is a log that gives an error when it is read for its rows.
 type unreadable struct {
 	log.Partition
-	err   error
-	reads int
+	err    error
+	frames int // that can be read all the same
+	reads  int
 }
 
 func (u *unreadable) Read(ctx context.Context, from event.LSN) iter.Seq2[log.Frame, error] {
 	return func(yield func(log.Frame, error) bool) {
-		if u.reads++; u.reads > 1 { // the first one is that of the catalogue
-			yield(log.Frame{}, u.err)
-			return
-		}
+		u.reads++
+		left := u.frames
 		for f, err := range u.Partition.Read(ctx, from) {
-			if !yield(f, err) {
+			if u.reads > 1 && left == 0 { // the first one is that of the catalogue
+				yield(log.Frame{}, u.err)
+				return
+			}
+			if left--; !yield(f, err) {
 				return
 			}
 		}
