@@ -51,6 +51,22 @@ func ParseSketch(text []byte) (s Sketch, err error) {
 		Reason                 json.RawMessage `json:"deadLetterReason"`
 		Description            json.RawMessage `json:"deadLetterErrorDescription"`
 		Source                 json.RawMessage `json:"deadLetterSource"`
+		MessageIDType          json.RawMessage `json:"messageIdType"`
+		CorrelationIDType      json.RawMessage `json:"correlationIdType"`
+		ViaPartitionKey        json.RawMessage `json:"viaPartitionKey"`
+		ContentEncoding        json.RawMessage `json:"contentEncoding"`
+		UserID                 json.RawMessage `json:"userId"`
+		GroupSequence          json.RawMessage `json:"groupSequence"`
+		Durable                json.RawMessage `json:"durable"`
+		Priority               json.RawMessage `json:"priority"`
+		CreationTime           json.RawMessage `json:"creationTime"`
+		ScheduledTime          json.RawMessage `json:"scheduledEnqueueTime"`
+		PropertyTypes          json.RawMessage `json:"propertyTypes"`
+		Annotations            json.RawMessage `json:"annotations"`
+		DeliveryAnnotations    json.RawMessage `json:"deliveryAnnotations"`
+		Footer                 json.RawMessage `json:"footer"`
+		BodyType               json.RawMessage `json:"bodyType"`
+		TypedBody              json.RawMessage `json:"typedBody"`
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()

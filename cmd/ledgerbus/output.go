@@ -41,18 +41,23 @@ func printMessage(w io.Writer, m client.Message, inJSON bool) error {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "#%d", m.SequenceNumber)
+	text := func(name string, value *string) {
+		if value != nil && *value != "" {
+			fmt.Fprintf(&b, "  %s=%s", name, printable(*value))
+		}
+	}
 	field := func(name, value string) {
 		if value != "" {
 			fmt.Fprintf(&b, "  %s=%s", name, printable(value))
 		}
 	}
-	field("id", m.MessageID)
+	text("id", m.MessageID)
 	if m.SessionID != nil {
 		field("session", fmt.Sprintf("%q", *m.SessionID))
 	}
-	field("subject", m.Subject)
-	field("content-type", m.ContentType)
-	field("correlation", m.CorrelationID)
+	text("subject", m.Subject)
+	text("content-type", m.ContentType)
+	text("correlation", m.CorrelationID)
 	field("state", m.State)
 	if m.DeliveryCount > 0 {
 		field("failed-deliveries", fmt.Sprint(m.DeliveryCount))

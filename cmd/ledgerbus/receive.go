@@ -217,13 +217,14 @@ func (r *receiving) receiveAll(ctx context.Context) error {
 		}
 		one, cancel := context.WithTimeout(ctx, r.wait)
 		m, err := r.link.Receive(one)
+		over := one.Err() != nil
 		cancel()
 		switch {
 		case err == nil:
 			if err := r.take(ctx, m); err != nil {
 				return err
 			}
-		case one.Err() != nil: // nothing came, or a signal did: take what is on its way and end
+		case over: // nothing came, or a signal did: take what is on its way and end
 			return r.rest()
 		default:
 			return err

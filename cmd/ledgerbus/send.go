@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,8 +18,6 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools/client"
 )
 
-const maxLine = 100 << 20 // bytes: the largest message any tier takes
-
 func sendCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "send",
@@ -28,14 +25,19 @@ func sendCommand() *cli.Command {
 		ArgsUsage: "ENTITY",
 		Description: "Sends what --body or --body-file gives, or every line of standard input as a message. Returns when the broker has\n" +
 			"stored all of them. When it fails, those not acknowledged may be stored or not.\n\n" +
+			"With --message the lines are messages in JSON, as receive and peek print them with -o json. All that a sender can set is sent: ids,\n" +
+			"properties with their types, annotations, times, the body. What the broker sets (numbers, locks, counts, dead-letter reasons) is ignored.\n" +
+			"Messages are sent as they are read: when a line is wrong, those in front of it are sent.\n\n" +
 			"   ledgerbus send orders --body '{\"id\": 7}' --content-type application/json --property region=eu\n" +
 			"   ledgerbus send orders --body test --count 10000 --batch 100\n" +
 			"   ledgerbus send orders --body later --schedule-in 10m\n" +
-			"   ledgerbus send orders < lines.txt",
+			"   ledgerbus send orders < lines.txt\n" +
+			"   ledgerbus receive 'orders/$dlq' --count 0 --complete -o json | tee kept.json | ledgerbus send orders --message -",
 		Flags: connectionFlags(
 			outputFlag(),
 			&cli.StringFlag{Name: "body", Aliases: []string{"b"}, Usage: "text of the message"},
 			&cli.StringFlag{Name: "body-file", Usage: "file whose bytes are the message"},
+			&cli.StringFlag{Name: "message", Usage: "file with messages in JSON, one per line, as receive and peek print them; - for standard input"},
 			&cli.IntFlag{Name: "count", Aliases: []string{"n"}, Value: 1, Usage: "how many times to send the body"},
 			&cli.StringSliceFlag{Name: "property", Aliases: []string{"p"}, Usage: "application property NAME=VALUE, a string; NAME:int=, NAME:float= or NAME:bool= for other types; repeatable"},
 			&cli.StringFlag{Name: "message-id", Usage: "message id, the same for all messages", DefaultText: "random"},
@@ -64,11 +66,7 @@ func send(c *cli.Context) error {
 	if _, err := scheduled(c, time.Now()); err != nil {
 		return usageError{err}
 	}
-	properties, err := parseProperties(c.StringSlice("property"))
-	if err != nil {
-		return usageError{err}
-	}
-	next, total, closeInput, err := bodies(c)
+	next, total, closeInput, err := outgoing(c)
 	if err != nil {
 		return err
 	}
@@ -87,13 +85,7 @@ func send(c *cli.Context) error {
 	}
 	bar := newProgress(total, "sending to "+s.entity, false)
 	began := time.Now()
-	sent, err := sendAll(s.ctx, sender, func() (*amqp.Message, error) {
-		body, err := next()
-		if err != nil {
-			return nil, err
-		}
-		return message(c, body, properties), nil
-	}, c.Int("batch"), c.Int("in-flight"), bar.add)
+	sent, err := sendAll(s.ctx, sender, next, c.Int("batch"), c.Int("in-flight"), bar.add)
 	bar.finish()
 	took := time.Since(began)
 	if inJSON {
@@ -197,34 +189,46 @@ func eachBatch(next func() (*amqp.Message, error), empty func() *client.Batch, p
 	}
 }
 
+// outgoing says where messages come from, and how many there are: 0 when that is not known.
+func outgoing(c *cli.Context) (next func() (*amqp.Message, error), total int, done func(), err error) {
+	if c.IsSet("message") {
+		next, done, err = messageLines(c)
+		return next, 0, done, err
+	}
+	properties, err := parseProperties(c.StringSlice("property"))
+	if err != nil {
+		return nil, 0, nil, usageError{err}
+	}
+	body, total, err := bodies(c)
+	if err != nil {
+		return nil, 0, nil, err
+	}
+	return func() (*amqp.Message, error) {
+		b, err := body()
+		if err != nil {
+			return nil, err
+		}
+		return message(c, b, properties), nil
+	}, total, func() {}, nil
+}
+
 // bodies says where bodies come from, and how many there are: 0 when that is not known.
-func bodies(c *cli.Context) (next func() ([]byte, error), total int, done func(), err error) {
-	done = func() {}
+func bodies(c *cli.Context) (next func() ([]byte, error), total int, err error) {
 	count := c.Int("count")
 	var body []byte
 	switch {
 	case c.IsSet("body") && c.IsSet("body-file"):
-		return nil, 0, done, usageError{errors.New("give either --body or --body-file")}
+		return nil, 0, usageError{errors.New("give either --body or --body-file")}
 	case c.IsSet("body"):
 		body = []byte(c.String("body"))
 	case c.IsSet("body-file"):
 		if body, err = os.ReadFile(c.String("body-file")); err != nil {
-			return nil, 0, done, usageError{err}
+			return nil, 0, usageError{err}
 		}
 	case c.IsSet("count"):
-		return nil, 0, done, usageError{errors.New("--count needs --body or --body-file: without them every line of standard input is sent once")}
+		return nil, 0, usageError{errors.New("--count needs --body or --body-file: without them every line of standard input is sent once")}
 	default:
-		lines := bufio.NewScanner(os.Stdin)
-		lines.Buffer(nil, maxLine)
-		return func() ([]byte, error) {
-			if !lines.Scan() {
-				if err := lines.Err(); err != nil {
-					return nil, usageError{fmt.Errorf("standard input: %w", err)}
-				}
-				return nil, io.EOF
-			}
-			return []byte(lines.Text()), nil // its own copy: it is in flight while the next line is read
-		}, 0, done, nil
+		return newLines("standard input", os.Stdin, maxLine).body, 0, nil
 	}
 	return func() ([]byte, error) {
 		if count == 0 {
@@ -232,7 +236,7 @@ func bodies(c *cli.Context) (next func() ([]byte, error), total int, done func()
 		}
 		count--
 		return body, nil
-	}, count, done, nil
+	}, count, nil
 }
 
 func message(c *cli.Context, body []byte, properties map[string]any) *amqp.Message {

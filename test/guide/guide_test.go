@@ -47,6 +47,11 @@ func TestErasing(t *testing.T) {
 }
 
 // A reader who makes tables as the guide does sees what it shows. The question that it asks DuckDB is asked by test/format.
+func TestMessages(t *testing.T) {
+	t.Parallel()
+	follow(t, "../../docs/guide/messages.md", newDirectory(t))
+}
+
 func TestExport(t *testing.T) {
 	t.Parallel()
 	follow(t, "../../docs/guide/export.md", newDirectory(t))

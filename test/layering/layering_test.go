@@ -55,7 +55,7 @@ var allowed = map[string][]string{
 	"tools/export":           {"ledger", "ledger/print", "log", "log/event"},
 	"cmd/settings":           {"engine", "engine/host", "engine/filter", "log/event"},
 	"tools/mirror":           {"log/disk"},
-	"tools/client":           {},
+	"tools/client":           {"log/event", "protocol/amqp"},
 	"tools/client/admin":     {"tools/client", "protocol/atom/document", "protocol/ledger/wire", "log/event"},
 	"cmd/broker":             {"cmd/settings", "engine", "engine/host", "log", "log/event", "protocol/access", "protocol/caller", "protocol/atom", "protocol/ledger", "protocol/message", "protocol/servicebus", "protocol/listen", "internal/budget", "internal/private"},
 	"tools/bench":            {"tools/client", "tools/client/admin", "tools/bench/floor", "protocol/amqp", "protocol/atom/document", "log/event"},

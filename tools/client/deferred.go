@@ -56,8 +56,8 @@ func messagesOf(op string, answer map[string]any) ([]*amqp.Message, error) {
 		if !ok {
 			return nil, &Error{Op: op, Text: "the answer holds something that is not a message"}
 		}
-		m := new(amqp.Message)
-		if err := m.UnmarshalBinary(encoded); err != nil {
+		m, err := decode(encoded)
+		if err != nil {
 			return nil, &Error{Op: op, Text: "a message cannot be decoded", cause: err}
 		}
 		if token, ok := entry(item, "lock-token").(amqp.UUID); ok {

@@ -4,24 +4,44 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"math"
+	"slices"
 	"time"
 	"unicode/utf8"
 
 	"github.com/Azure/go-amqp"
 	"github.com/google/uuid"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
+	wire "github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// Message is a received or peeked message as people look at it. Its JSON form is what the command line prints.
+// Message is a received or peeked message as people look at it. Its JSON form is what the command
+// line prints, and what [ParseMessage] reads. What a sender can set is there so that the message
+// can be sent again as it was.
 type Message struct {
 	SequenceNumber        int64          `json:"sequenceNumber,omitempty"`
-	MessageID             string         `json:"messageId,omitempty"`
-	State                 string         `json:"state,omitempty"` // active, deferred, scheduled; "" when the broker does not say
+	MessageID             *string        `json:"messageId,omitempty"`
+	MessageIDType         string         `json:"messageIdType,omitempty"` // "": string
+	State                 string         `json:"state,omitempty"`         // active, deferred, scheduled; "" when the broker does not say
 	SessionID             *string        `json:"sessionId,omitempty"`
-	Subject               string         `json:"subject,omitempty"`
-	ContentType           string         `json:"contentType,omitempty"`
-	CorrelationID         string         `json:"correlationId,omitempty"`
-	To                    string         `json:"to,omitempty"`
-	ReplyTo               string         `json:"replyTo,omitempty"`
+	ReplyToSessionID      *string        `json:"replyToSessionId,omitempty"`
+	PartitionKey          *string        `json:"partitionKey,omitempty"`
+	ViaPartitionKey       *string        `json:"viaPartitionKey,omitempty"`
+	Subject               *string        `json:"subject,omitempty"`
+	ContentType           *string        `json:"contentType,omitempty"`
+	ContentEncoding       *string        `json:"contentEncoding,omitempty"`
+	CorrelationID         *string        `json:"correlationId,omitempty"`
+	CorrelationIDType     string         `json:"correlationIdType,omitempty"` // "": string
+	To                    *string        `json:"to,omitempty"`
+	ReplyTo               *string        `json:"replyTo,omitempty"`
+	UserID                []byte         `json:"userId,omitempty"`
+	GroupSequence         *uint32        `json:"groupSequence,omitempty"`
+	TimeToLive            string         `json:"timeToLive,omitempty"` // such as PT1H
+	Durable               bool           `json:"durable,omitempty"`
+	Priority              *uint8         `json:"priority,omitempty"` // nil: 4
+	CreationTime          any            `json:"creationTime,omitempty"`
+	ScheduledTime         any            `json:"scheduledEnqueueTime,omitempty"`
 	EnqueuedSequence      int64          `json:"enqueuedSequenceNumber,omitempty"` // where it was sent; 0: here
 	EnqueuedTime          *time.Time     `json:"enqueuedTime,omitempty"`
 	ExpiresAt             *time.Time     `json:"expiresAt,omitempty"`
@@ -32,21 +52,31 @@ type Message struct {
 	DeadLetterDescription string         `json:"deadLetterErrorDescription,omitempty"`
 	DeadLetterSource      string         `json:"deadLetterSource,omitempty"`
 	Properties            map[string]any `json:"properties,omitempty"`
-	Body                  Body           `json:"body"`
+	// PropertyTypes are the types of properties whose values do not tell them.
+	PropertyTypes map[string]string `json:"propertyTypes,omitempty"`
+	// The annotations that are neither the broker's nor fields of their own, and the footer, in the
+	// typed form.
+	Annotations         map[string]any `json:"annotations,omitempty"`
+	DeliveryAnnotations map[string]any `json:"deliveryAnnotations,omitempty"`
+	Footer              map[string]any `json:"footer,omitempty"`
+	Body                Body           `json:"body"`
+	BodyType            string         `json:"bodyType,omitempty"` // value, sequence or none; "": bytes
+	// TypedBody is a value or a sequence in the typed form, where Body does not tell its types.
+	TypedBody json.RawMessage `json:"typedBody,omitempty"`
 }
 
 // Body is the body of a message. In JSON it is a string when it is text, {"base64": …} when it is not, and the value
 // itself when the sender used an AMQP value.
 type Body struct {
 	Data  []byte
-	Value any // nil unless the body is an AMQP value or sequence
+	Value any // in the plain form; nil unless the body is an AMQP value or sequence
 }
 
 // MarshalJSON implements [json.Marshaler].
 func (b Body) MarshalJSON() ([]byte, error) {
 	switch {
 	case b.Value != nil:
-		return json.Marshal(plain(b.Value))
+		return json.Marshal(b.Value)
 	case utf8.Valid(b.Data):
 		return json.Marshal(string(b.Data))
 	}
@@ -55,26 +85,26 @@ func (b Body) MarshalJSON() ([]byte, error) {
 
 // View returns what people look at in an AMQP message.
 func View(m *amqp.Message) Message {
-	v := Message{Body: Body{Value: m.Value}, Properties: map[string]any{}}
-	for _, part := range m.Data {
-		v.Body.Data = append(v.Body.Data, part...)
-	}
-	if len(m.Sequence) > 0 {
-		v.Body.Value = m.Sequence
-	}
+	v := Message{Properties: map[string]any{}}
 	if h := m.Header; h != nil {
-		v.DeliveryCount = h.DeliveryCount
-	}
-	if p := m.Properties; p != nil {
-		v.MessageID, v.CorrelationID = text(p.MessageID), text(p.CorrelationID)
-		v.SessionID, v.ExpiresAt = p.GroupID, p.AbsoluteExpiryTime
-		for field, from := range map[*string]*string{&v.Subject: p.Subject, &v.ContentType: p.ContentType, &v.To: p.To, &v.ReplyTo: p.ReplyTo} {
-			if from != nil {
-				*field = *from
-			}
+		v.DeliveryCount, v.Durable = h.DeliveryCount, h.Durable
+		if h.Priority != usualPriority {
+			v.Priority = &h.Priority
 		}
 	}
+	if p := m.Properties; p != nil {
+		v.MessageID, v.MessageIDType = idOf(p.MessageID)
+		v.CorrelationID, v.CorrelationIDType = idOf(p.CorrelationID)
+		v.SessionID, v.ReplyToSessionID, v.ExpiresAt = p.GroupID, p.ReplyToGroupID, p.AbsoluteExpiryTime
+		v.Subject, v.ContentType, v.ContentEncoding, v.To, v.ReplyTo = p.Subject, p.ContentType, p.ContentEncoding, p.To, p.ReplyTo
+		v.UserID, v.GroupSequence = p.UserID, p.GroupSequence
+		if p.CreationTime != nil && p.AbsoluteExpiryTime == nil { // else it is the broker's, as the other is
+			v.CreationTime = plain(exact(*p.CreationTime))
+		}
+	}
+	v.TimeToLive = timeToLive(m)
 	annotations(&v, m)
+	v.DeliveryAnnotations, v.Footer = typedMap(m.DeliveryAnnotations), typedMap(m.Footer)
 	for key, value := range m.ApplicationProperties {
 		switch key {
 		case "DeadLetterReason":
@@ -82,13 +112,115 @@ func View(m *amqp.Message) Message {
 		case "DeadLetterErrorDescription":
 			v.DeadLetterDescription = text(value)
 		default:
-			v.Properties[key] = plain(value)
+			v.property(key, exact(value))
 		}
 	}
+	v.body(m)
 	return v
 }
 
-// annotations reads what the broker adds (5.2).
+// usualPriority is the priority of messages that have none.
+const usualPriority = 4
+
+// idOf is a message id, or one that is used like it, with its type; "" is that of a string.
+func idOf(id any) (*string, string) {
+	if id == nil {
+		return nil, ""
+	}
+	shown := text(id)
+	if kind := typeName(exact(id)); kind != "string" {
+		return &shown, kind
+	}
+	return &shown, ""
+}
+
+// timeToLive is the time to live that the header says. One that is longer than the header can say
+// is between two times.
+func timeToLive(m *amqp.Message) string {
+	if m.Header == nil || m.Header.TTL == 0 {
+		return ""
+	}
+	ttl := m.Header.TTL
+	if p := m.Properties; ttl.Milliseconds() == math.MaxUint32 && p != nil && p.CreationTime != nil && p.AbsoluteExpiryTime != nil {
+		ttl = max(ttl, p.AbsoluteExpiryTime.Sub(*p.CreationTime))
+	}
+	return string(event.AppendDuration(nil, ttl))
+}
+
+// property adds an application property.
+func (v *Message) property(name string, value any) {
+	switch value.(type) {
+	case wire.List, wire.Map, wire.Array: // no sender should
+		v.Properties[name] = typed(value)
+		return
+	}
+	if v.Properties[name] = plain(value); untyped(value) {
+		return
+	}
+	if v.PropertyTypes == nil {
+		v.PropertyTypes = make(map[string]string)
+	}
+	v.PropertyTypes[name] = typeName(value)
+}
+
+// body adds the body.
+func (v *Message) body(m *amqp.Message) {
+	var value any
+	switch {
+	case m.Data != nil:
+		for _, part := range m.Data {
+			v.Body.Data = append(v.Body.Data, part...)
+		}
+		return
+	case len(m.Sequence) > 0:
+		list := make(wire.List, len(m.Sequence))
+		for i, section := range m.Sequence {
+			list[i] = exact(section)
+		}
+		v.BodyType, value = "sequence", list
+	case m.Sequence != nil: // see decode
+		v.BodyType = "none"
+		return
+	default: // the library takes a message without a body for one whose body is null, which some senders write
+		v.BodyType, value = "value", exact(m.Value)
+	}
+	v.Body.Value = plain(value)
+	shown, err := json.Marshal(v.Body)
+	if err == nil {
+		var back any
+		if back, err = readJSON(shown); err == nil {
+			back, err = parseValue(back, 0)
+		}
+		if err == nil && same(back, value) {
+			return
+		}
+	}
+	v.TypedBody, _ = json.Marshal(typed(value)) // whose texts and numbers are all valid
+}
+
+// typedMap is a map of annotations in the typed form. Of the keys only texts have a meaning.
+func typedMap(m amqp.Annotations) map[string]any {
+	var list map[string]any
+	for key, value := range m {
+		if name, ok := key.(string); ok && name != "x-opt-lock-token" {
+			if list == nil {
+				list = make(map[string]any)
+			}
+			list[name] = typed(exact(value))
+		}
+	}
+	return list
+}
+
+// brokers are the message annotations that the broker sets (5.2), and fields those that are fields
+// of their own.
+var (
+	brokers = []string{"x-opt-sequence-number", "x-opt-enqueue-sequence-number", "x-opt-enqueued-time", "x-opt-locked-until", "x-opt-deadletter-source",
+		"x-opt-message-state", "x-opt-partition-id"}
+	fields = []string{"x-opt-scheduled-enqueue-time", "x-opt-partition-key", "x-opt-via-partition-key"}
+)
+
+// annotations reads what the broker adds, and what a sender does (5.2).
 func annotations(v *Message, m *amqp.Message) {
 	a := m.Annotations
 	if n, ok := integer(a["x-opt-sequence-number"]); ok {
@@ -110,6 +242,22 @@ func annotations(v *Message, m *amqp.Message) {
 	if n, ok := integer(a["x-opt-message-state"]); ok && n >= 0 && n <= 2 {
 		v.State = []string{"active", "deferred", "scheduled"}[n]
 	}
+	if t, ok := a["x-opt-scheduled-enqueue-time"].(time.Time); ok {
+		v.ScheduledTime = plain(exact(t))
+	}
+	for name, field := range map[string]**string{"x-opt-partition-key": &v.PartitionKey, "x-opt-via-partition-key": &v.ViaPartitionKey} {
+		if a[name] != nil {
+			key := text(a[name])
+			*field = &key
+		}
+	}
+	others := make(amqp.Annotations)
+	for key, value := range a {
+		if name, ok := key.(string); ok && !slices.Contains(brokers, name) && !slices.Contains(fields, name) {
+			others[name] = value
+		}
+	}
+	v.Annotations = typedMap(others)
 }
 
 func text(v any) string {
@@ -124,41 +272,4 @@ func text(v any) string {
 		return uuid.UUID(v).String()
 	}
 	return fmt.Sprint(v)
-}
-
-// plain makes an AMQP value presentable in JSON.
-func plain(v any) any {
-	switch v := v.(type) {
-	case amqp.UUID:
-		return uuid.UUID(v).String()
-	case map[any]any:
-		m := make(map[string]any, len(v))
-		for key, value := range v {
-			m[text(key)] = plain(value)
-		}
-		return m
-	case map[string]any:
-		m := make(map[string]any, len(v))
-		for key, value := range v {
-			m[key] = plain(value)
-		}
-		return m
-	case []any:
-		items := make([]any, len(v))
-		for i := range v {
-			items[i] = plain(v[i])
-		}
-		return items
-	case [][]any:
-		items := make([]any, len(v))
-		for i := range v {
-			items[i] = plain(v[i])
-		}
-		return items
-	case float32, float64: // JSON has no NaN and no infinities
-		if _, err := json.Marshal(v); err != nil {
-			return fmt.Sprint(v)
-		}
-	}
-	return v
 }

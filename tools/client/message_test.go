@@ -41,9 +41,9 @@ func TestView(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `{"sequenceNumber":9,"messageId":"7","state":"deferred","sessionId":"","subject":"s","correlationId":"01000000-0000-0000-0000-000000000000",` +
+	want := `{"sequenceNumber":9,"messageId":"7","messageIdType":"ulong","state":"deferred","sessionId":"","subject":"s","correlationId":"01000000-0000-0000-0000-000000000000","correlationIdType":"uuid","priority":0,` +
 		`"enqueuedSequenceNumber":4,"enqueuedTime":"2026-01-02T03:04:05Z","deliveryCount":2,"deadLetterReason":"R","deadLetterSource":"orders",` +
-		`"properties":{"id":"02000000-0000-0000-0000-000000000000","n":1,"nan":"NaN"},"body":"hello"}`
+		`"properties":{"id":"02000000-0000-0000-0000-000000000000","n":1,"nan":"NaN"},"propertyTypes":{"id":"uuid","n":"int","nan":"double"},"body":"hello"}`
 	if diff := cmp.Diff(want, string(got)); diff != "" {
 		t.Error(diff)
 	}

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/Azure/go-amqp"
 	"github.com/google/uuid"
@@ -57,6 +58,9 @@ func (r *Receiver) Receive(ctx context.Context) (*amqp.Message, error) {
 	m, err := r.link.Receive(ctx, nil)
 	if err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return nil, err
+	}
+	if err != nil && strings.Contains(err.Error(), "not implemented") { // by the library: see decode
+		return nil, &Error{Op: "receive from " + r.entity, Text: "a message has a value of a type that can only be peeked at here", cause: err}
 	}
 	return m, wrap("receive from "+r.entity, err)
 }

@@ -96,6 +96,9 @@ func (s *Sender) NewBatch() *Batch {
 // Add puts a message into the batch, or returns [ErrBatchFull] and leaves the batch as it was.
 func (b *Batch) Add(m *amqp.Message) error {
 	encoded, err := m.MarshalBinary()
+	if m.Format == batchFormat && len(m.Data) == 1 { // see ParseMessage
+		encoded = m.Data[0]
+	}
 	if err != nil {
 		return &Error{Op: "batch", Text: "the message cannot be encoded", cause: err}
 	}
