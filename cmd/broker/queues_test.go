@@ -53,6 +53,34 @@ func TestFixedPropertiesOfAQueue(t *testing.T) {
 	}
 }
 
+// MA-130: "Rules": [] in the entity file makes a subscription that gets every message, and no start deletes a rule that was made later.
+func TestEmptyListOfRules(t *testing.T) {
+	t.Parallel()
+	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "entities.json")
+	if err := os.WriteFile(file, []byte(`{"Topics":[{"Name":"t","Subscriptions":[{"Name":"s","Rules":[]}]}]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const sub = "t/Subscriptions/s"
+	for _, want := range []string{"[$Default]", "[$Default late]"} {
+		srv := start(t, load(t, dir, map[string][]string{"entities": {file}}))
+		rules, err := srv.Engine().Rules(t.Context(), sub, 0, 10)
+		names := []string{}
+		for _, r := range rules {
+			names = append(names, r.Name)
+		}
+		if err != nil || fmt.Sprint(names) != want {
+			t.Errorf("rules %v, %v; want %s", names, err, want)
+		}
+		late := engine.PutRule{Subscription: sub, Rule: event.Rule{Name: "late", Filter: event.Filter{Kind: event.FalseFilter}}}
+		if _, err := srv.Engine().PutRule(t.Context(), late); err != nil {
+			t.Fatal(err)
+		}
+		if err := srv.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // SM-321: as many queues as a namespace may have, and one more.
 func TestTenThousandQueues(t *testing.T) {
 	t.Parallel()

@@ -177,11 +177,6 @@ func (a *administration) createWithRules(e *admin.Entity, want *engine.PutEntity
 			return nil, err
 		}
 	}
-	if want.OnlyRules && len(want.Rules) == 0 {
-		if err := a.DeleteRule(a.ctx, e.Path, "$Default"); err != nil && !admin.IsNotFound(err) {
-			return nil, err
-		}
-	}
 	return made, nil
 }
 

@@ -132,7 +132,7 @@ Topics:
   - Name: events
     Subscriptions:
       - Name: all
-      - Name: none
+      - Name: unruled
         Rules: []
       - Name: some
         Properties: {RequiresSession: true}
@@ -147,6 +147,7 @@ func TestEntities(t *testing.T) {
 		f := entityFile{steps{t, connection}, filepath.Join(t.TempDir(), "entities.yaml"), host}
 		f.create()
 		f.export()
+		f.exportUnruled()
 		f.change()
 		f.prune()
 	})
@@ -185,7 +186,7 @@ func (f *entityFile) create() {
 	if got := f.run(0, "…", "queue", "show", "source", "-o", "json"); !strings.Contains(got, `"forwardTo":"sink"`) || !strings.Contains(got, `"defaultMessageTimeToLive":"PT1H"`) {
 		t.Errorf("source: %s", got)
 	}
-	f.run(0, "NAME  TYPE  FILTER  PARAMETERS  ACTION", "rule", "list", "events", "none")
+	f.run(0, "NAME      TYPE        FILTER              PARAMETERS  ACTION\n$Default  TrueFilter  matches everything", "rule", "list", "events", "unruled")
 }
 
 // export writes files that can be applied and change nothing, in both forms.
@@ -201,6 +202,21 @@ func (f *entityFile) export() {
 	}
 	if got := f.run(0, "…", "entities", "export"); !strings.HasPrefix(got, "{\n  \"UserConfig\"") {
 		t.Errorf("export:\n%s", got)
+	}
+}
+
+// exportUnruled writes a subscription that has no rule in a form in which it still gets nothing.
+func (f *entityFile) exportUnruled() {
+	t := f.t
+	f.run(0, "deleted rule $Default of events/Subscriptions/unruled", "rule", "delete", "events", "unruled", "$Default", "--confirm", "$Default")
+	out := filepath.Join(filepath.Dir(f.name), "unruled.yaml")
+	f.run(0, "", "entities", "export", "--file", out)
+	const made = "update subscription events/Subscriptions/unruled\n    Rules.no-messages: none -> {\"FilterType\":\"False\"}\n0 to create, 1 to update, 0 to delete\ndone"
+	f.run(0, made, "entities", "apply", out)
+	f.run(0, "nothing to be done", "entities", "apply", out)
+	f.run(0, "nothing to be done", "entities", "apply", f.name) // an empty list deletes no rule either
+	if got := f.run(0, "…", "rule", "list", "events", "unruled"); !strings.Contains(got, "no-messages  FalseFilter") {
+		t.Errorf("rules:\n%s", got)
 	}
 }
 

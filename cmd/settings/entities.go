@@ -302,7 +302,12 @@ func (r *entityReader) subscription(n *node, topic string, seen map[string]*node
 			e.name, e.put.Path = n, engine.SubscriptionPath(topic, name)
 		},
 		"Properties": r.properties(e),
-		"Rules":      func(n *node) { e.put.Rules, e.put.OnlyRules = r.rules(n), true },
+		"Rules": func(n *node) {
+			// Generators of entity files write an empty list where they have nothing to say.
+			if rules := r.rules(n); len(rules) > 0 {
+				e.put.Rules, e.put.OnlyRules = rules, true
+			}
+		},
 	}, "Name")
 	r.check(n, e)
 	return e

@@ -78,7 +78,7 @@ func TestFileOfTheEmulator(t *testing.T) {
 	picky := put(event.Subscription, "topic.1/Subscriptions/picky", func(p *event.Properties) { p.MaxDeliveryCount, p.RequiresSession = 5, true })
 	picky.Rules, picky.OnlyRules = sampleRules(), true
 	deaf := put(event.Subscription, "topic.1/Subscriptions/deaf")
-	deaf.Rules, deaf.OnlyRules = []event.Rule{}, true
+	deaf.Rules, deaf.OnlyRules = sampleRules()[3:], true
 	want := []engine.PutEntity{
 		put(event.Queue, "queue.1"), put(event.Queue, "orders/eu"),
 		put(event.Queue, "states", func(p *event.Properties) {
@@ -90,7 +90,7 @@ func TestFileOfTheEmulator(t *testing.T) {
 			p.DefaultMessageTimeToLive, p.UserMetadata = event.Forever, "x"
 		}),
 		put(event.Topic, "topic.1", func(p *event.Properties) { p.DefaultMessageTimeToLive = 30 * time.Minute }), put(event.Topic, "Team/Events~1"),
-		put(event.Subscription, "topic.1/Subscriptions/plain"), picky, deaf, put(event.Subscription, "Team/Events~1/Subscriptions/plain"),
+		put(event.Subscription, "topic.1/Subscriptions/plain"), picky, put(event.Subscription, "topic.1/Subscriptions/unruled"), deaf, put(event.Subscription, "Team/Events~1/Subscriptions/plain"),
 	}
 	for name, src := range map[string][]byte{"plain": src, "byte order mark": append([]byte("\xef\xbb\xbf"), src...)} {
 		got, err := ParseEntities("sample.json", src)
@@ -99,6 +99,64 @@ func TestFileOfTheEmulator(t *testing.T) {
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// MA-130 (management-api.md 4.2): what is empty says nothing, or is refused by name. No empty value makes a subscription that gets nothing.
+func TestEmptyValues(t *testing.T) {
+	t.Parallel()
+	const (
+		unruled  = "t:[] t/Subscriptions/s:[]" // the broker gives such a subscription $Default
+		subs     = `"Topics":[{"Name":"t","Subscriptions":[{"Name":"s",%s}]}]`
+		queue    = `"Queues":[{"Name":"q","Properties":{%s}}]`
+		rule     = `"Topics":[{"Name":"t","Subscriptions":[{"Name":"s","Rules":[{"Name":"r","Properties":{%s}}]}]}]`
+		rules    = "Topics[0].Subscriptions[0].Rules"
+		ofRule   = rules + "[0].Properties."
+		ofAccess = "Queues[0].Properties.AuthorizationRules"
+	)
+	for _, c := range []struct{ in, part, want string }{ // want: the entities with their rules, or the beginning of the complaint
+		{subs, `"Rules":[]`, unruled},
+		{subs, `"Rules":null`, unruled},
+		{subs, `"Rules":[null]`, rules + "[0]: must be an object, not null"},
+		{subs, `"Rules":{}`, rules + ": must be an array"},
+		{subs, `"Rules":""`, rules + ": must be an array"},
+		{`"Topics":[{"Name":"t",%s}]`, `"Subscriptions":[]`, "t:[]"},
+		{`"Topics":[{"Name":"t",%s}]`, `"Subscriptions":null`, "t:[]"},
+		{rule, `"FilterType":""`, ofRule + "FilterType: \"\" is not one of"},
+		{rule, `"FilterType":null`, ofRule + "FilterType: missing"},
+		{rule, `"FilterType":"Sql","SqlFilter":{"SqlExpression":""}`, ofRule + "SqlFilter.SqlExpression: filter: "},
+		{rule, `"FilterType":"Sql","SqlFilter":{}`, ofRule + "SqlFilter.SqlExpression: missing"},
+		{rule, `"FilterType":"Sql","SqlFilter":null`, ofRule + "SqlFilter: missing"},
+		{rule, `"FilterType":"Sql","SqlFilter":{"SqlExpression":"a=1"},"Action":{"SqlExpression":""}`, "t:[] t/Subscriptions/s:[r]"},
+		{rule, `"FilterType":"Correlation","CorrelationFilter":{}`, ofRule + "CorrelationFilter: filter: a correlation filter needs"},
+		{rule, `"FilterType":"Correlation","CorrelationFilter":{"Label":null}`, ofRule + "CorrelationFilter: filter: a correlation filter needs"},
+		{rule, `"FilterType":"Correlation","CorrelationFilter":{"Label":"x","Properties":{"a":null}}`, ofRule + "CorrelationFilter: filter: the property 'a'"},
+		{queue, `"ForwardTo":"","UserMetadata":"","LockDuration":null`, "q:[]"},
+		{queue, `"ForwardTo":"/"`, "Queues[0].Properties.ForwardTo: there is no"},
+		{queue, `"LockDuration":""`, "Queues[0].Properties.LockDuration: \"\" is not"},
+		{queue, `"Status":""`, "Queues[0].Properties.Status: \"\" is not one of"},
+		{queue, `"AuthorizationRules":[]`, "q:[]"},
+		{queue, `"AuthorizationRules":[{"KeyName":"","Rights":["Send"],"PrimaryKey":"k"}]`, ofAccess + ": The name of an authorization rule"},
+		{queue, `"AuthorizationRules":[{"KeyName":"a","Rights":[],"PrimaryKey":"k"}]`, ofAccess + ": The authorization rule 'a' has no right"},
+		{queue, `"AuthorizationRules":[{"KeyName":"a","Rights":["Send"],"PrimaryKey":""}]`, ofAccess + ": A key of the authorization rule 'a' has 0 bytes"},
+	} {
+		got, err := ParseEntities("q.json", []byte("{"+fmt.Sprintf(c.in, c.part)+"}"))
+		var text []string
+		for _, e := range got {
+			names := []string{}
+			for _, r := range e.Rules {
+				names = append(names, r.Name)
+			}
+			if text = append(text, fmt.Sprint(e.Path, ":", names)); e.OnlyRules != (len(names) > 0) {
+				t.Errorf("%s: %s: OnlyRules %v with the rules %v", c.part, e.Path, e.OnlyRules, names)
+			}
+		}
+		switch {
+		case err != nil && !strings.HasPrefix(err.Error(), "q.json:1: "+c.want):
+			t.Errorf("%s: %v, want %s", c.part, err, c.want)
+		case err == nil && strings.Join(text, " ") != c.want:
+			t.Errorf("%s: %s, want %s", c.part, strings.Join(text, " "), c.want)
 		}
 	}
 }

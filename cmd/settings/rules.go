@@ -16,9 +16,8 @@ var filterTypes = map[string]event.FilterKind{
 // filterTypeNames are they in the order in which messages list them.
 var filterTypeNames = []string{"Correlation", "Sql", "True", "False"}
 
-// rules reads those of a subscription: it gets these and no others. The result is not nil.
-func (r *entityReader) rules(n *node) []event.Rule {
-	rules := []event.Rule{}
+// rules reads the rules of a subscription, which gets these and no others.
+func (r *entityReader) rules(n *node) (rules []event.Rule) {
 	seen := map[string]*node{}
 	for _, item := range r.array(n) {
 		var rule event.Rule

@@ -85,9 +85,9 @@ func TestEmulatorVariableNamesTheEntityFile(t *testing.T) {
 		names = append(names, fmt.Sprint(q.Path, " ", q.Properties.MaxDeliveryCount))
 	}
 	if got := strings.Join(names, ", "); got != "queue.1 3, orders/eu 3, states 3, big 2147483647, topic.1 0, Team/Events~1 0, topic.1/Subscriptions/plain 3, "+
-		"topic.1/Subscriptions/picky 5, topic.1/Subscriptions/deaf 3, Team/Events~1/Subscriptions/plain 3, extra 10" {
+		"topic.1/Subscriptions/picky 5, topic.1/Subscriptions/unruled 3, topic.1/Subscriptions/deaf 3, Team/Events~1/Subscriptions/plain 3, extra 10" {
 		t.Errorf("%+v, want %+v", got, "queue.1 3, orders/eu 3, states 3, big 2147483647, topic.1 0, Team/Events~1 0, topic.1/Subscriptions/plain 3, "+
-			"topic.1/Subscriptions/picky 5, topic.1/Subscriptions/deaf 3, Team/Events~1/Subscriptions/plain 3, extra 10")
+			"topic.1/Subscriptions/picky 5, topic.1/Subscriptions/unruled 3, topic.1/Subscriptions/deaf 3, Team/Events~1/Subscriptions/plain 3, extra 10")
 	}
 }
 

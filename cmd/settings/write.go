@@ -23,7 +23,8 @@ const (
 
 // WriteEntities writes an entity file that [ReadEntities] reads back to the same entities, in any order of those given.
 // Properties that the file need not name, since it has the emulator's defaults for them, are left out. Subscriptions without
-// rules of their own (neither OnlyRules nor Rules) have no "Rules" either. Access rules come without their keys unless withKeys
+// rules of their own (neither OnlyRules nor Rules) have no "Rules" either. A subscription that is to have no rule at all is
+// written with one that matches nothing, because an empty list says nothing. Access rules come without their keys unless withKeys
 // is set: without them the file can be shown around, but not be read back until somebody adds keys.
 func WriteEntities(w io.Writer, entities []engine.PutEntity, format EntityFormat, withKeys bool) error {
 	tree, err := (&entityWriter{withKeys: withKeys}).document(entities)
@@ -50,6 +51,9 @@ func pair(key string, n *node) member { return member{key: key, node: n} }
 
 func (n *node) add(members ...member) { n.value = append(n.value.([]member), members...) }
 func (n *node) push(items ...*node)   { n.value = append(n.value.([]*node), items...) }
+
+// noMessages stands for having no rule: either way a subscription gets nothing.
+var noMessages = []event.Rule{{Name: "no-messages", Filter: event.Filter{Kind: event.FalseFilter}}}
 
 type entityWriter struct{ withKeys bool }
 
@@ -82,9 +86,12 @@ func (w *entityWriter) document(entities []engine.PutEntity) (*node, error) {
 		}
 		n := w.entity(e, name)
 		if e.OnlyRules || e.Rules != nil {
-			rules := array()
-			for i := range e.Rules {
-				rules.push(object(pair("Name", leaf(e.Rules[i].Name)), pair("Properties", ruleNode(&e.Rules[i]))))
+			given, rules := e.Rules, array()
+			if len(given) == 0 {
+				given = noMessages
+			}
+			for i := range given {
+				rules.push(object(pair("Name", leaf(given[i].Name)), pair("Properties", ruleNode(&given[i]))))
 			}
 			n.add(pair("Rules", rules))
 		}

@@ -109,8 +109,8 @@ func (g generator) entity(kind event.EntityKind, path string) engine.PutEntity {
 		e.Properties.EnableExpress = false
 	}
 	if kind == event.Subscription && g.IntN(4) > 0 {
-		e.OnlyRules, e.Rules = true, []event.Rule{}
-		for i := range g.IntN(5) {
+		e.OnlyRules = true
+		for i := range 1 + g.IntN(4) {
 			e.Rules = append(e.Rules, g.rule(fmt.Sprint("$rule", i)))
 		}
 	}
