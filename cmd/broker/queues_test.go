@@ -53,7 +53,8 @@ func TestFixedPropertiesOfAQueue(t *testing.T) {
 	}
 }
 
-// MA-130: "Rules": [] in the entity file makes a subscription that gets every message, and no start deletes a rule that was made later.
+// MA-130: "Rules": [] in the entity file makes a subscription that gets every message, and no start
+// deletes a rule that was made later.
 func TestEmptyListOfRules(t *testing.T) {
 	t.Parallel()
 	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "entities.json")

@@ -103,7 +103,8 @@ func TestFileOfTheEmulator(t *testing.T) {
 	}
 }
 
-// MA-130 (management-api.md 4.2): what is empty says nothing, or is refused by name. No empty value makes a subscription that gets nothing.
+// MA-130 (management-api.md 4.2): what is empty says nothing, or is refused by name. No empty value
+// makes a subscription that gets nothing.
 func TestEmptyValues(t *testing.T) {
 	t.Parallel()
 	const (

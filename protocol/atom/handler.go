@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"mime"
 	"net/http"
+	"net/url"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -66,8 +67,9 @@ type request struct {
 	now     event.Time
 	grant   access.Grant
 	why     event.ReasonGiven
-	entity  *engine.Entity // the queue, or the topic of what the path names; nil: there is none
-	quota   int            // sub-code of the quota that a change may exceed
+	entity  *engine.Entity    // the queue, or the topic of what the path names; nil: there is none
+	quota   int               // sub-code of the quota that a change may exceed
+	options map[string]string // of a list, see optionsOf
 }
 
 // ServeHTTP implements [http.Handler].
@@ -128,7 +130,13 @@ func (r *request) answer(w http.ResponseWriter) error {
 
 // acceptable checks what every request must have beside a token: a version, and with a body the type of a document.
 func (r *request) acceptable() error {
-	q := r.URL.Query()
+	q, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return badRequest("The query of the request cannot be read; in it, percent signs and semicolons are percent-encoded.")
+	}
+	if r.options, err = optionsOf(q, r.route.kind); err != nil {
+		return err
+	}
 	var ok bool
 	r.version, ok = document.ParseVersion(q.Get("api-version"))
 	if root := r.route.path == "" && r.Method == http.MethodGet && !q.Has("api-version"); !ok && !root { // nothing that a version changes is at the root
@@ -137,7 +145,6 @@ func (r *request) acceptable() error {
 	if r.Method == http.MethodGet {
 		return nil
 	}
-	var err error
 	if r.why, err = caller.Why(r.Request); err != nil {
 		return badRequest("%s", err)
 	}

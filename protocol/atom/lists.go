@@ -1,30 +1,44 @@
 package atom
 
 import (
+	"context"
 	"errors"
+	"maps"
 	"math"
 	"net/http"
 	"net/url"
+	"runtime"
+	"slices"
 	"strconv"
+	"strings"
 
+	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/atom/document"
+	"github.com/ledgerbus/ledgerbus/protocol/caller"
 )
 
 // maxTop is how many things a page has at most, and when the client does not say (management-api.md 2.6).
 const maxTop = 100
 
-// page is which part of a list is asked for.
-type page struct{ skip, top int }
+// maxLooked is how many things one request looks at.
+const maxLooked = 10_000
 
-// pageOf reads $skip and $top.
-func pageOf(q url.Values) (page, error) {
+// page is which part of a list is asked for.
+type page struct {
+	skip, top int
+	filter    filter // nil: it selects everything
+	text      string // of the filter
+}
+
+// readPage reads $skip, $top and $filter of the list of a kind: q, t, s or r.
+func (r *request) readPage(kind byte) (page, error) {
 	p := page{top: maxTop}
 	for _, c := range [...]struct {
 		name string
 		into *int
 	}{{"skip", &p.skip}, {"top", &p.top}} {
-		text := q.Get("$" + c.name)
+		text := r.options["$"+c.name]
 		if text == "" {
 			continue
 		}
@@ -37,7 +51,67 @@ func pageOf(q url.Values) (page, error) {
 		*c.into = int(n)
 	}
 	p.top = min(p.top, maxTop)
-	return p, nil
+	text, ok := r.options["$filter"]
+	if !ok {
+		return p, nil
+	}
+	var err error
+	p.text = text
+	p.filter, err = parseFilter(text, kind)
+	return p, err
+}
+
+// optionsOf are the query options of a request by their names in lower case. One that the request
+// does not have is refused: who gives it relies on it.
+func optionsOf(q url.Values, kind routeKind) (map[string]string, error) {
+	options := map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(q)) {
+		lower := strings.ToLower(name)
+		_, again := options[lower]
+		switch isOption := strings.HasPrefix(lower, "$"); {
+		case slices.Contains(listOptions, "$"+lower):
+			return nil, badRequest("The query parameter '%s' is not known; the query option is '$%s'.", caller.Clip(name, maxName), lower)
+		case !isOption: // not ours to know (management-api.md 1.2)
+		case !isList[kind] || !slices.Contains(listOptions, lower):
+			return nil, badRequest("The query option '%s' is not supported for this request.", caller.Clip(name, maxName))
+		case again || len(q[name]) > 1:
+			return nil, badRequest("The query option '%s' is given more than once.", lower)
+		default:
+			options[lower] = q[name][0]
+		}
+	}
+	return options, nil
+}
+
+// listOptions are the query options that lists have, and no other request has.
+var listOptions = []string{"$skip", "$top", "$filter"}
+
+var isList = [routeKinds]bool{queuesPath: true, topicsPath: true, subscriptionsPath: true, rulesPath: true}
+
+// look collects what a filter selects of a list that fetch returns piece by piece and choose thins
+// out. It returns what is behind the first skip, and at least one more than top if there is that
+// much.
+func look[T any](ctx context.Context, p page, fetch func(skip, top int) ([]T, error), choose func([]T) ([]T, error)) ([]T, error) {
+	var found []T
+	for at := 0; len(found) <= p.skip+p.top; at += maxTop {
+		piece, err := fetch(at, maxTop)
+		if err != nil || len(piece) == 0 {
+			return found[min(p.skip, len(found)):], err
+		}
+		if at >= maxLooked {
+			return nil, invalidFilter("The list has more than %d entries, which is the most that a filter looks at.", maxLooked)
+		}
+		chosen, err := choose(piece)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, chosen...)
+		runtime.Gosched() // messages come first
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+	}
+	return found[p.skip:], nil
 }
 
 // listEntities answers a page of the queues or topics.
@@ -58,11 +132,14 @@ func (r *request) listSubscriptions(w http.ResponseWriter) error {
 }
 
 func (r *request) list(w http.ResponseWriter, kind event.EntityKind, topic, title, relative string) error {
-	page, err := pageOf(r.URL.Query())
+	page, err := r.readPage(map[event.EntityKind]byte{event.Queue: 'q', event.Topic: 't', event.Subscription: 's'}[kind])
 	if err != nil {
 		return err
 	}
-	found := r.h.Admin.List(kind, topic, page.skip, page.top+1)
+	found, err := r.find(kind, topic, page)
+	if err != nil {
+		return r.refused(err, noService())
+	}
 	more := len(found) > page.top
 	found = found[:min(len(found), page.top)]
 	runtimes, err := r.h.Admin.Runtime(r.Context(), found)
@@ -78,6 +155,51 @@ func (r *request) list(w http.ResponseWriter, kind event.EntityKind, topic, titl
 	return r.writeFeed(w, title, page, entries, more)
 }
 
+// find returns the entities of a page, and one more if there are more.
+func (r *request) find(kind event.EntityKind, topic string, p page) ([]*engine.Entity, error) {
+	if p.filter == nil {
+		return r.h.Admin.List(kind, topic, p.skip, p.top+1), nil
+	}
+	all := r.h.Admin.List(kind, topic, 0, maxLooked+1)
+	return look(r.Context(), p, func(skip, top int) ([]*engine.Entity, error) {
+		return all[min(skip, len(all)):min(skip+top, len(all))], nil
+	}, func(piece []*engine.Entity) ([]*engine.Entity, error) { return r.choose(p.filter, piece) })
+}
+
+// choose returns those of some entities that a filter selects. What an entity holds is asked for
+// only where it matters.
+func (r *request) choose(f filter, all []*engine.Entity) (chosen []*engine.Entity, err error) {
+	verdicts := make([]verdict, len(all))
+	var open []*engine.Entity
+	for i, e := range all {
+		entry := r.entityEntry(e, nil)
+		if verdicts[i] = f.judge(&entry, false); verdicts[i] == unknown {
+			open = append(open, e)
+		}
+	}
+	var runtimes []engine.Runtime
+	if len(open) > 0 {
+		if runtimes, err = r.h.Admin.Runtime(r.Context(), open); err != nil {
+			return nil, err
+		}
+	}
+	for i, e := range all {
+		if verdicts[i] == unknown {
+			entry := r.entityEntry(e, &runtimes[0])
+			runtimes = runtimes[1:]
+			verdicts[i] = f.judge(&entry, true)
+		}
+		switch verdicts[i] {
+		case yes:
+			chosen = append(chosen, e)
+		case unknown:
+			return nil, refuse(http.StatusServiceUnavailable, 50004, "The server is busy; please retry the operation. "+
+				"The filter cannot be answered: a partition that holds messages of '%s' does not serve.", e.Path)
+		}
+	}
+	return chosen, nil
+}
+
 // writeFeed answers a page. The link to the next one repeats the size of the page, for clients that take it from there.
 func (r *request) writeFeed(w http.ResponseWriter, title string, p page, entries []document.Entry, more bool) error {
 	feed := &document.Feed{Title: title, ID: r.address(r.route.path, r.URL.RawQuery), Updated: r.now, Entries: entries}
@@ -85,6 +207,9 @@ func (r *request) writeFeed(w http.ResponseWriter, title string, p page, entries
 	if more && p.top > 0 {
 		feed.Next = r.address(r.route.path, "%24skip="+strconv.Itoa(p.skip+p.top)+"&%24top="+strconv.Itoa(p.top)+
 			"&api-version="+url.QueryEscape(r.URL.Query().Get("api-version")))
+		if p.filter != nil {
+			feed.Next += "&%24filter=" + url.QueryEscape(p.text)
+		}
 	}
 	for i := range entries {
 		entries[i].Base = feed.ID

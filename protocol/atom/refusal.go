@@ -81,7 +81,10 @@ func (r *request) ruleNotFound() *refusal {
 // refused turns an error of the engine into an answer; missing is the answer when the thing does not exist.
 func (r *request) refused(err error, missing *refusal) error {
 	var e *engine.Error
+	var ours *refusal
 	switch {
+	case errors.As(err, &ours):
+		return ours
 	case errors.As(err, &e):
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded): // the client has gone, or waits for nothing
 		return refuse(http.StatusServiceUnavailable, 50004, "The server is busy; please retry the operation.")

@@ -2,6 +2,7 @@ package atom
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -111,7 +112,7 @@ func storable(rule *event.Rule) error {
 
 // listRules answers a page of the rules of a subscription.
 func (r *request) listRules(w http.ResponseWriter) error {
-	page, err := pageOf(r.URL.Query())
+	page, err := r.readPage('r')
 	if err != nil {
 		return err
 	}
@@ -119,7 +120,7 @@ func (r *request) listRules(w http.ResponseWriter) error {
 	if sub == nil {
 		return r.couldNotBeFound()
 	}
-	rules, err := r.h.Admin.Rules(r.Context(), path, page.skip, page.top+1)
+	rules, err := r.findRules(path, page)
 	if err != nil {
 		return r.refused(err, r.couldNotBeFound())
 	}
@@ -132,4 +133,20 @@ func (r *request) listRules(w http.ResponseWriter) error {
 		entries[i].Self = "Rules/" + escaped(rules[i].Name) + query(r.URL.RawQuery)
 	}
 	return r.writeFeed(w, "Rules", page, entries, more)
+}
+
+// findRules returns the rules of a page, and one more if there are more.
+func (r *request) findRules(subscription string, p page) ([]event.Rule, error) {
+	fetch := func(skip, top int) ([]event.Rule, error) {
+		return r.h.Admin.Rules(r.Context(), subscription, skip, top)
+	}
+	if p.filter == nil {
+		return fetch(p.skip, p.top+1)
+	}
+	return look(r.Context(), p, fetch, func(piece []event.Rule) ([]event.Rule, error) {
+		return slices.DeleteFunc(piece, func(rule event.Rule) bool {
+			entry := ruleEntry(&rule)
+			return p.filter.judge(&entry, true) != yes
+		}), nil
+	})
 }

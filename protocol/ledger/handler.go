@@ -5,9 +5,12 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
 	"mime"
 	"net/http"
+	"net/url"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -57,6 +60,7 @@ type call struct {
 	now   event.Time
 	grant access.Grant
 	vars  map[string]string
+	query url.Values
 	body  []byte
 	why   event.ReasonGiven
 }
@@ -114,6 +118,13 @@ func (c *call) answer() (any, error) {
 		return nil, refuse(http.StatusNotFound, "There is no such request; docs/guide/ledger-api.md lists those of this version.")
 	}
 	c.vars = vars
+	if c.query, err = url.ParseQuery(c.URL.RawQuery); err != nil {
+		return nil, refuse(http.StatusBadRequest, "The query of the request cannot be read; in it, percent signs and semicolons are percent-encoded.")
+	}
+	if !r.isQuestion() && len(c.query) > 0 {
+		return nil, refuse(http.StatusBadRequest, "This request has no parameter %.20q; what it takes stands in its path and its body.",
+			slices.Min(slices.Collect(maps.Keys(c.query))))
+	}
 	if c.Method != http.MethodGet {
 		if err := c.read(); err != nil {
 			return nil, err

@@ -181,6 +181,32 @@ func (a *api) is(w *httptest.ResponseRecorder, want string) {
 	}
 }
 
+// A parameter that a request does not have is refused by name, and so is a query of which a part
+// would get lost.
+func TestQueriesRefused(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	a.written()
+	for i := range routes {
+		r := &routes[i]
+		path, right := "/$ledger/"+strings.ReplaceAll(r.path, "{id}", "1"), sign("sb://"+host, "ops", rootKey)
+		if r.isQuestion() {
+			right = sign("sb://"+host, "auditor", readKey)
+		}
+		fragment := map[bool]string{true: "has no \"state\"", false: "no parameter \"state\"; what it takes stands in its path and its body"}[r.isQuestion()]
+		a.refused(a.do(r.method, path+"?state=fenced", "", "Authorization", right), 400, "invalid", fragment)
+		for _, query := range []string{"?since=%zz", "?since=-1m;until=now"} {
+			a.refused(a.do(r.method, path+query, "", "Authorization", right), 400, "invalid", "The query of the request cannot be read")
+		}
+	}
+	if a.fake.by != nil {
+		t.Errorf("a refused request was carried out: %+v", a.fake.by)
+	}
+	if w := a.do("GET", "/$ledger/v1/partitions?&", ""); w.Code != 200 {
+		t.Errorf("a query that says nothing: %d", w.Code)
+	}
+}
+
 func TestPartitions(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)

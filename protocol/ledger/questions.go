@@ -43,7 +43,7 @@ var (
 // question is the route of a question, which its verb names.
 func question(verb string) route {
 	return route{http.MethodGet, "v1/" + verb, access.ReadHistory, func(c *call) (any, error) {
-		q, err := past.ParseQuestion(verb, c.URL.Query(), c.now.Std().UTC())
+		q, err := past.ParseQuestion(verb, c.query, c.now.Std().UTC())
 		if err != nil {
 			return nil, refuse(http.StatusBadRequest, "%s.", sentence(err))
 		}

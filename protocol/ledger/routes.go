@@ -2,8 +2,10 @@ package ledger
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 
+	past "github.com/ledgerbus/ledgerbus/ledger"
 	"github.com/ledgerbus/ledgerbus/protocol/access"
 	"github.com/ledgerbus/ledgerbus/protocol/ledger/wire"
 )
@@ -27,6 +29,12 @@ var routes = []route{
 	{http.MethodPost, "v1/backup", access.Manage, (*call).backup},
 	{http.MethodPost, "v1/messages/erase", access.Manage, (*call).eraseMessage},
 	question("story"), question("why"), question("at"), question("diff"), question("when"), question("audit"), question("events"), question("trace"), question("log"),
+}
+
+// isQuestion reports whether the request is a question about the past, whose parameters stand in
+// its query.
+func (r *route) isQuestion() bool {
+	return slices.Contains(past.Verbs(), strings.TrimPrefix(r.path, "v1/"))
 }
 
 // Owns reports whether the path of a request is one of this package's, whether there is something or not.
