@@ -106,6 +106,9 @@ func (r *request) answer(w http.ResponseWriter) error {
 	if err := r.authenticate(); err != nil {
 		return err
 	}
+	if name := r.messaging(); name != "" { // whatever rights the token gives: those for messages are not ours
+		return r.notImplemented(name)
+	}
 	if !r.route.isClean() {
 		return badRequest("The path of the request has an empty segment, a segment of dots, a dot at its end, or a character that no name can have.")
 	}
