@@ -112,7 +112,11 @@ func startBrokerOn(t testing.TB, dir string, logs int, limits servicebus.Limits,
 
 type testWriter struct{ t testing.TB }
 
+// Write takes a line of the broker's log. The clients are unmodified SDKs: that the broker finds fault with what they send is a failure.
 func (w testWriter) Write(p []byte) (int, error) {
+	if strings.Contains(string(p), "protocol fault") {
+		w.t.Errorf("%s", p)
+	}
 	if testing.Verbose() {
 		fmt.Print(string(p))
 	}

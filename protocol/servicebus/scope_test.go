@@ -2,6 +2,7 @@ package servicebus
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,7 +19,6 @@ func TestSessionErrors(t *testing.T) {
 	}{
 		"transfer without a link":   {&amqp.Transfer{Handle: 9, DeliveryID: amqp.Some(uint32(0))}, amqp.CondUnattachedHandle},
 		"flow without a link":       {&amqp.Flow{Handle: amqp.Some(uint32(9))}, amqp.CondUnattachedHandle},
-		"detach without a link":     {&amqp.Detach{Handle: 9}, amqp.CondUnattachedHandle},
 		"transfer of the receiver":  {&amqp.Transfer{Handle: 2, DeliveryID: amqp.Some(uint32(0))}, amqp.CondNotAllowed},
 		"transfer without a number": {&amqp.Transfer{Handle: 1}, amqp.CondInvalidField},
 		"handle in use":             {&amqp.Attach{Name: "other", Handle: 1, Role: amqp.RoleSender, Target: &amqp.Target{Address: "q"}}, amqp.CondHandleInUse},
@@ -49,6 +49,70 @@ func TestSessionErrors(t *testing.T) {
 	}
 }
 
+// WP-235: an end or a detach of something that is not there is ignored. Clients send one when a call is
+// cancelled before its begin or attach was written, and more when cleaning up is cancelled, too.
+func TestStrayEnds(t *testing.T) {
+	type frame struct {
+		channel uint16
+		body    amqp.Performative
+	}
+	failed := &amqp.Error{Condition: "some:condition"}
+	for name, test := range map[string]struct {
+		frames  []frame
+		answers string
+	}{
+		"an end on a channel never begun":   {[]frame{{9, &amqp.End{}}}, ""},
+		"an end with an error":              {[]frame{{9, &amqp.End{Error: failed}}}, ""},
+		"an end on the last channel":        {[]frame{{4999, &amqp.End{}}}, ""},
+		"an end twice":                      {[]frame{{3, &amqp.End{}}, {3, &amqp.End{}}, {3, &amqp.End{}}}, "3 end"},
+		"a detach on a channel never begun": {[]frame{{9, &amqp.Detach{Handle: 1, Closed: true}}}, ""},
+		"a detach after the end":            {[]frame{{3, &amqp.End{}}, {3, &amqp.Detach{Handle: 1, Closed: true}}}, "3 end"},
+		"a detach of a handle never used":   {[]frame{{3, &amqp.Detach{Handle: 9, Closed: true}}}, ""},
+		"a detach with an error":            {[]frame{{3, &amqp.Detach{Handle: 9, Error: failed}}}, ""},
+		"a detach twice":                    {[]frame{{3, &amqp.Detach{Handle: 1, Closed: true}}, {3, &amqp.Detach{Handle: 1}}}, "3 detach 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, nil, func(b *bench) {
+				p := b.root()
+				p.attachSender(1, "q")
+				p.begin(3)
+				for _, handle := range []uint32{1, 2} {
+					p.write(3, &amqp.Attach{Name: fmt.Sprint("other", handle), Handle: handle, Role: amqp.RoleSender, Target: &amqp.Target{Address: "q"}}, nil)
+					expect[*amqp.Attach](p)
+				}
+				for _, f := range test.frames {
+					p.write(f.channel, f.body, nil)
+				}
+				p.transfer(1, 0, newMessage("a", "x"))
+				var answers []string
+				for accepted := false; !accepted; {
+					switch r := p.next(); f := r.p.(type) {
+					case *amqp.Flow:
+					case *amqp.Disposition:
+						accepted = f.State == amqp.StateAccepted
+					case *amqp.Detach:
+						answers = append(answers, fmt.Sprint(r.channel, " detach ", f.Handle))
+					case *amqp.End:
+						answers = append(answers, fmt.Sprint(r.channel, " end"))
+					default:
+						t.Fatalf("%T %+v, %v", r.p, r.p, r.err)
+					}
+				}
+				if got := strings.Join(answers, ", "); got != test.answers {
+					t.Errorf("answered with %q, not %q", got, test.answers)
+				}
+				p.begin(9) // a channel that was ended without a session is free
+				if test.answers != "3 end" {
+					p.write(3, &amqp.Transfer{Handle: 2, DeliveryID: amqp.Some(uint32(1)), DeliveryTag: []byte{1}}, newMessage("b", "x"))
+					if d := expect[*amqp.Disposition](p); d.State != amqp.StateAccepted {
+						t.Errorf("%+v on the session's other link", d)
+					}
+				}
+			})
+		})
+	}
+}
+
 // WP-213: whatever the engine still answers, nothing follows a detach, an end or a close in its scope: the recorder would say
 // so. What was under way is not lost, and the rest of the connection goes on where there is a rest.
 func TestNothingAfterAnEnd(t *testing.T) {
@@ -73,7 +137,7 @@ func TestNothingAfterAnEnd(t *testing.T) {
 			}
 		}, [3]int{4, 0, 0}},
 		"end":                {func(p *peerConn) { p.write(0, &amqp.End{}, nil) }, [3]int{0, 1, 0}},
-		"end for an error":   {func(p *peerConn) { detach(p, 77) }, [3]int{0, 1, 0}},
+		"end for an error":   {func(p *peerConn) { p.transfer(77, 0, newMessage("a", "x")) }, [3]int{0, 1, 0}},
 		"close":              {func(p *peerConn) { p.write(0, &amqp.Close{}, nil) }, [3]int{0, 0, 1}},
 		"close for an error": {func(p *peerConn) { p.write(0, &amqp.Open{}, nil) }, [3]int{0, 0, 1}},
 		"broken frame":       {func(p *peerConn) { p.raw([]byte{0, 0, 0, 1, 2, 0, 0, 0}) }, [3]int{0, 0, 1}},

@@ -245,11 +245,11 @@ func (s *session) writeFlow(f *amqp.Flow) {
 }
 
 // detach handles the peer's detach. The answer is closed when the peer's is: a peer that only suspends its link would otherwise have to attach
-// it again to close it. What the broker keeps is the same, for no link is ever resumed (4.7).
+// it again to close it. What the broker keeps is the same, for no link is ever resumed (4.7). A detach of a handle without a link is
+// ignored: clients send one late, or twice, when a call is cancelled.
 func (s *session) detach(d *amqp.Detach) {
 	l := s.links[d.Handle]
 	if l == nil {
-		s.end(amqp.CondUnattachedHandle, "The handle is not attached.")
 		return
 	}
 	if l.detached {

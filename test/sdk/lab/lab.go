@@ -25,6 +25,7 @@ type Process interface {
 	Stop() error
 	ConnectionString() string
 	Authority() string // file with the certificate that clients have to trust
+	Stderr() string    // file with the diagnostics of every run, at the level info
 }
 
 // Settings are those of the broker, as its configuration file has them.
@@ -46,7 +47,7 @@ type Lab struct {
 // Open starts the real broker with the queues and topics of a list, on data in dir.
 func Open(binary, dir string, list List) (*Lab, error) {
 	return New(list, dir, harness.NewProcess(binary, filepath.Join(dir, "data"),
-		"--entities", filepath.Join(dir, entitiesFile), "--config", filepath.Join(dir, settingsFile), "--log-level", "warn"))
+		"--entities", filepath.Join(dir, entitiesFile), "--config", filepath.Join(dir, settingsFile), "--log-level", "info"))
 }
 
 // Files that the broker reads when it starts.
@@ -194,7 +195,8 @@ func (l *Lab) writeEntities(changes Changes) error {
 	return nil
 }
 
-// Close ends everything. A broker that does not end well, or had ended before, is an error.
+// Close ends everything. It is an error if the broker does not end well, if it had ended before, or if it found
+// fault with a frame of a client: the clients are unmodified SDKs, and what they send is right by definition.
 func (l *Lab) Close() error {
 	var all []error
 	if l.server != nil {
@@ -205,5 +207,30 @@ func (l *Lab) Close() error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return errors.Join(append(all, l.process.Stop())...)
+	return errors.Join(append(all, l.process.Stop(), protocolFaults(l.process.Stderr()))...)
+}
+
+// mostFaults is how many protocol faults an error shows.
+const mostFaults = 5
+
+// protocolFaults is an error with the lines of a broker's diagnostics that say that a client broke the protocol. A
+// file that does not exist has none: the broker never started.
+func protocolFaults(file string) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		if errors.Is(err, os.ErrNotExist) {
+			return nil
+		}
+		return err
+	}
+	var faults []string
+	for line := range strings.Lines(string(text)) {
+		if strings.Contains(line, "protocol fault") {
+			faults = append(faults, strings.TrimSpace(line))
+		}
+	}
+	if len(faults) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%d protocol faults in %s:\n%s", len(faults), file, strings.Join(faults[:min(len(faults), mostFaults)], "\n"))
 }

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ledgerbus/ledgerbus/test/harness"
 )
 
 // fakeProcess is a broker that only echoes, and remembers what was done to it.
@@ -20,6 +22,7 @@ type fakeProcess struct {
 	echo   *echo
 	done   []string
 	refuse error // of Start
+	stderr string
 }
 
 func (p *fakeProcess) Start() (time.Duration, error) {
@@ -43,6 +46,8 @@ func (p *fakeProcess) ConnectionString() string {
 }
 
 func (p *fakeProcess) Authority() string { return "ca.pem" }
+
+func (p *fakeProcess) Stderr() string { return p.stderr }
 
 func startLab(t *testing.T) (*Lab, *fakeProcess) {
 	t.Helper()
@@ -191,4 +196,43 @@ func TestLabThatDoesNotOpen(t *testing.T) {
 	if want := []string{"start", "stop"}; !slices.Equal(p.done, want) {
 		t.Errorf("%v, want %v", p.done, want)
 	}
+}
+
+// A frame of a client with which the broker finds fault makes the suite fail, whichever of its runs it was in.
+func TestProtocolFaults(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	l, err := Open(harness.Build(t, dir), dir, exampleList(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, sent := range []string{"nonsense", "AMQP\x00\x00\x09\x01"} {
+		c, err := net.Dial("tcp", l.proxy.Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(c, sent); err != nil {
+			t.Error(err)
+		}
+		_, _ = io.Copy(io.Discard, c) // until the broker has closed the connection
+		_ = c.Close()
+		if i == 0 {
+			if err := l.kill(nil); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if err := l.Close(); err == nil || strings.Count(err.Error(), "protocol fault\"") != 2 || !strings.Contains(err.Error(), "2 protocol faults") {
+		t.Errorf("closed with %v, not with two protocol faults", err)
+	}
+}
+
+// Without one, what the broker says does not matter.
+func TestNoProtocolFaults(t *testing.T) {
+	t.Parallel()
+	l, p := startLab(t)
+	p.stderr = filepath.Join(l.dir, "stderr")
+	if err := os.WriteFile(p.stderr, []byte("level=ERROR msg=\"servicebus: session ended\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	} // startLab closes it
 }

@@ -65,6 +65,12 @@ func fakeSuite(kind string) int {
 			line, _ := json.Marshal(Result{ID: id, Result: pass, Seconds: 0.5})
 			write("%s\n", line)
 		}
+	case "faulty":
+		write(`{"id": "send-one", "result": "pass"}` + "\n" + `{"id": "lock-one", "result": "pass"}` + "\n")
+		said := `time=now level=INFO msg="servicebus: protocol fault" connection=7` + "\n"
+		if err := os.WriteFile(filepath.Join(filepath.Dir(os.Getenv("LEDGERBUS_RESULTS")), "stderr"), []byte(said), 0o600); err != nil {
+			return 9
+		}
 	case "silent":
 	case "bad":
 		fmt.Println("the suite's last words")
@@ -97,13 +103,14 @@ func exampleList(t *testing.T) lab.List {
 	return list
 }
 
-// fakeProcess is a broker to which nobody connects.
-type fakeProcess struct{}
+// fakeProcess is a broker to which nobody connects. stderr is the file with its diagnostics.
+type fakeProcess struct{ stderr string }
 
 func (fakeProcess) Start() (time.Duration, error) { return 0, nil }
 func (fakeProcess) Kill() error                   { return nil }
 func (fakeProcess) Stop() error                   { return nil }
 func (fakeProcess) Authority() string             { return "ca.pem" }
+func (p fakeProcess) Stderr() string              { return p.stderr }
 func (fakeProcess) ConnectionString() string {
 	return "Endpoint=sb://localhost:1;SharedAccessKeyName=n;SharedAccessKey=k;UseDevelopmentEmulator=true;"
 }
@@ -145,7 +152,7 @@ func fake(t *testing.T, kind string) (*runner, *strings.Builder) {
 		options: options{Entities: plainEntities, Rounds: 1, Scenarios: ids, Timeout: time.Minute}, budget: time.Minute,
 		list: list, suites: []Suite{{SDK: "go", Dir: ".", Run: []string{binary}, Trust: "RUN_FAKE_TRUST"}}, dir: t.TempDir(), w: &out,
 		open: func(dir string, list lab.List) (*lab.Lab, error) {
-			return lab.New(list, dir, fakeProcess{})
+			return lab.New(list, dir, fakeProcess{filepath.Join(dir, "stderr")})
 		},
 	}, &out
 }
@@ -186,6 +193,14 @@ func TestBadSuite(t *testing.T) {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is missing in\n%s", want, out)
 		}
+	}
+}
+
+// A suite whose scenarios all pass has failed if the broker found fault with what its SDK sent.
+func TestFaultySuite(t *testing.T) {
+	r, out := fake(t, "faulty")
+	if failures, err := r.rounds(t.Context()); err != nil || failures != 1 || !strings.Contains(out.String(), "protocol fault\" connection=7") {
+		t.Errorf("%d failures, %v\n%s", failures, err, out)
 	}
 }
 
