@@ -1,6 +1,10 @@
 package servicebus
 
-import "github.com/ledgerbus/ledgerbus/engine"
+import (
+	"slices"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+)
 
 // pendingKind says what a reply of the engine belongs to.
 type pendingKind uint8
@@ -109,6 +113,16 @@ func (t *pendings) unread() {
 			p.request.read.Store(true)
 		}
 	}
+}
+
+// delivers reports whether an entry is to settle a delivery that the peer made in a session.
+func (t *pendings) delivers(s *session, id uint32) bool {
+	if t.unanswered == 0 {
+		return false
+	}
+	return slices.ContainsFunc(t.table, func(p pending) bool {
+		return (p.kind == pendingSend || p.kind == pendingDischarge) && !p.settled && p.delivery == id && p.link.s == s
+	})
 }
 
 func (t *pendings) remove(tag uint64) {

@@ -28,9 +28,14 @@ type sender struct {
 type incoming struct {
 	id      uint32
 	format  uint32
+	tag     string // as much of it as may be long; only if more frames are to come
 	settled bool
+	resumed bool // from another attach of the link
 	part    part // of a transaction
 }
+
+// maxDeliveryTag is how long a delivery-tag may be, in bytes (AMQP 2.8.7).
+const maxDeliveryTag = 32
 
 func newSender(l *link) *sender {
 	s := &sender{l: l, maxSize: l.maxMessageSize()}
@@ -55,21 +60,62 @@ func (s *sender) sendFlow() {
 	})
 }
 
+// begin takes what the first frame of a delivery says. It returns false if that ends the link or the session.
+func (s *sender) begin(t *amqp.Transfer) bool {
+	c, id := s.l.c, t.DeliveryID.Value
+	switch {
+	case !t.DeliveryID.Set:
+		s.l.s.end(amqp.CondInvalidField, "The first transfer of a delivery has no delivery-id.")
+		return false
+	case s.l.s.unsettledHas(id):
+		s.l.s.end(amqp.CondInvalidField, fmt.Sprintf("The delivery-id %d is that of another delivery, which is not settled.", id))
+		return false
+	case !s.credit.spend():
+		s.l.end(amqp.CondTransferLimit, "A message was sent without credit.")
+		return false
+	}
+	s.delivery = incoming{id: id, format: t.MessageFormat.Or(0), settled: t.Settled.Or(false), resumed: t.Resume}
+	if t.More {
+		s.delivery.tag = clipTag(t.DeliveryTag)
+	}
+	if !t.Resume {
+		s.delivery.part = c.transactions.partOf(t.State)
+	}
+	return true
+}
+
+// goOn takes a later frame of a delivery. It returns false if that contradicts the first one, which ends the link (AMQP 2.7.5).
+func (s *sender) goOn(t *amqp.Transfer) bool {
+	d, field := &s.delivery, ""
+	switch {
+	case t.DeliveryID.Set && t.DeliveryID.Value != d.id:
+		field = "delivery-id"
+	case t.DeliveryTag != nil && clipTag(t.DeliveryTag) != d.tag:
+		field = "delivery-tag"
+	case t.MessageFormat.Set && t.MessageFormat.Value != d.format:
+		field = "message-format"
+	case t.Resume && !d.resumed:
+		field = "resume flag"
+	default:
+		d.part.same(t.State)
+		return true
+	}
+	s.l.end(amqp.CondInvalidField, fmt.Sprintf("A later frame of delivery %d has another %s than the first one.", d.id, field))
+	return false
+}
+
+func clipTag(tag []byte) string { return string(tag[:min(len(tag), maxDeliveryTag)]) }
+
 // transfer takes one frame of a delivery (3.2).
 func (s *sender) transfer(t *amqp.Transfer, payload []byte) {
 	c := s.l.c
-	if !s.joining {
-		if !t.DeliveryID.Set {
-			s.l.s.end(amqp.CondInvalidField, "The first transfer of a delivery has no delivery-id.")
-			return
-		}
-		if !s.credit.spend() {
-			s.l.end(amqp.CondTransferLimit, "A message was sent without credit.")
-			return
-		}
-		s.delivery = incoming{id: t.DeliveryID.Value, format: t.MessageFormat.Or(0), settled: t.Settled.Or(false), part: c.transactions.partOf(t.State)}
-	} else {
-		s.delivery.part.same(t.State)
+	if first := !s.joining; first && !s.begin(t) || !first && !s.goOn(t) {
+		return
+	}
+	if s.delivery.resumed { // nothing is unsettled when a link is attached, so it is to be ignored (AMQP 2.7.5)
+		s.joining = t.More && !t.Aborted
+		s.grant()
+		return
 	}
 	if t.Settled.Or(false) {
 		s.delivery.settled = true // may be said in any frame of the delivery (AMQP 2.7.5)

@@ -25,6 +25,9 @@ type session struct {
 	blocked      map[*receiver]struct{} // those that could do nothing because it takes none
 	nextDelivery uint32
 
+	begun    bool   // the peer has begun a delivery
+	newestID uint32 // of its deliveries, as serial numbers go
+
 	group group // of transactions over several entities
 
 	unsettled       deliveries
@@ -185,6 +188,21 @@ func (s *session) transfer(t *amqp.Transfer, payload []byte) {
 	}
 	l.touch()
 	l.sender.transfer(t, payload)
+}
+
+// unsettledHas notes the id of a delivery that the peer begins, and reports whether one that is not settled has it, too. An id is looked
+// for only if it is not larger than all before it: clients count deliveries.
+func (s *session) unsettledHas(id uint32) bool {
+	if !s.begun || int32(id-s.newestID) > 0 {
+		s.begun, s.newestID = true, id
+		return false
+	}
+	for _, l := range s.links {
+		if l.sender != nil && l.sender.joining && l.sender.delivery.id == id {
+			return true
+		}
+	}
+	return s.c.pendings.delivers(s, id)
 }
 
 // flow takes the peer's view of the windows, then of a link's credit.
