@@ -77,8 +77,8 @@ type Array struct {
 // are reserved (AMQP 1.2) and refused by the decoder.
 type Described struct{ Descriptor, Value any }
 
-// Opaque is a value of a type that is carried but not understood (decimal32, decimal64, decimal128): its constructor and
-// its bytes as they came.
+// Opaque is a value of a type that Go has no type for (decimal32, decimal64, decimal128): its constructor and its bytes
+// as they came. [RawDecimal] reads them.
 type Opaque struct {
 	Code  byte
 	Bytes []byte

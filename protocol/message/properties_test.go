@@ -1,8 +1,10 @@
 package message
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -69,7 +71,12 @@ func TestValues(t *testing.T) {
 		{amqp.List{"x"}, opaque, nil},
 		{amqp.Map{{Key: "x", Value: "y"}}, opaque, nil},
 		{amqp.Array{Elem: amqp.CodeInt, Values: []any{int32(1)}}, opaque, nil},
-		{amqp.Opaque{Code: amqp.CodeDecimal32, Bytes: make([]byte, 4)}, opaque, nil},
+		{decimal32(0xb18004d2), event.Value{Type: event.Decimal, Text: "-12.34"}, -12.34},
+		{decimal32(0), event.Value{Type: event.Decimal, Text: "0E-101"}, 0.0},
+		{decimal32(0x78000000), double(math.Inf(1)), math.Inf(1)},
+		{amqp.Opaque{Code: amqp.CodeDecimal64, Bytes: []byte{0x5f, 0xe0, 0, 0, 0, 0, 0, 1}}, double(math.Inf(1)), math.Inf(1)},
+		{amqp.Opaque{Code: amqp.CodeDecimal128, Bytes: append(make([]byte, 15), 1)}, double(0), 0.0}, // 1E-6176
+		{amqp.Opaque{Code: amqp.CodeDecimal128, Bytes: append(append([]byte{0x0c, 0x3c}, make([]byte, 12)...), 0x04, 0xd2)}, event.Value{Type: event.Decimal, Text: "12.34"}, 12.34},
 	} {
 		got := encodedOf(amqp.AppendValue(nil, test.in)).value()
 		if got != test.want {
@@ -81,6 +88,28 @@ func TestValues(t *testing.T) {
 	}
 	if got := OnWire(event.Value{Type: event.Decimal, Text: "1.5"}); got != 1.5 {
 		t.Errorf("%#v, want 1.5", got)
+	}
+}
+
+func decimal32(bits uint32) amqp.Opaque {
+	return amqp.Opaque{Code: amqp.CodeDecimal32, Bytes: binary.BigEndian.AppendUint32(nil, bits)}
+}
+
+// Not a number is no number, and not what filters cannot see.
+func TestDecimalNaN(t *testing.T) {
+	t.Parallel()
+	if v := Value(amqp.AppendValue(nil, decimal32(0x7c000000))); v.Type != event.Double || !math.IsNaN(math.Float64frombits(v.Bits)) {
+		t.Errorf("%+v; want a double that is no number", v)
+	}
+}
+
+// A decimal that was read is written as the same number, with its trailing zeros.
+func TestDecimalReadAsWritten(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"0", "0.00", "1", "-1.50", "12.34", "0.0005", "7E20", "-7E-40", strings.Repeat("9", 34), "-0." + strings.Repeat("9", 34), "1E128", "9E-128"} {
+		if got := Value(appendValue(nil, event.Value{Type: event.Decimal, Text: text})); got != (event.Value{Type: event.Decimal, Text: text}) {
+			t.Errorf("%s is read as %+v", text, got)
+		}
 	}
 }
 

@@ -101,8 +101,22 @@ func (e encoded) value() event.Value {
 		return event.InstantOf(event.Time(binary.BigEndian.Uint64(e.raw[1:])))
 	case amqp.CodeUUID:
 		return event.Value{Type: event.UUID, Text: e.text[1:17]}
+	case amqp.CodeDecimal32, amqp.CodeDecimal64, amqp.CodeDecimal128:
+		if text, ok := amqp.RawDecimal(e.raw); ok {
+			return decimalValue(text)
+		}
 	}
 	return opaque
+}
+
+// decimalValue is a decimal, or a double if it has too large an exponent for one, or is no number.
+func decimalValue(text string) event.Value {
+	v := event.Value{Type: event.Decimal, Text: text}
+	if _, _, ok := v.Decimal(); ok {
+		return v
+	}
+	f, _ := strconv.ParseFloat(text, 64) // infinite if it is too large
+	return double(f)
 }
 
 // describedValue knows the types of .NET; all others are opaque.
