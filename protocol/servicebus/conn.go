@@ -363,21 +363,12 @@ func (c *conn) amqpFrame(channel uint16, body []byte) {
 		c.begin(channel, p)
 	default:
 		s := c.sessions[channel]
-		if s == nil {
-			c.stray(p)
-			return
+		switch {
+		case s != nil:
+			s.frame(p, payload)
+		case !isStray(p):
+			c.protocolFault(amqp.CondNotAllowed, "There is no session on the channel.")
 		}
-		s.frame(p, payload)
-	}
-}
-
-// stray handles a frame on a channel without a session. An end or a detach asks for nothing that is not so already. Clients send them late,
-// or twice, when a call is cancelled (1.7).
-func (c *conn) stray(p amqp.Performative) {
-	switch p.(type) {
-	case *amqp.End, *amqp.Detach:
-	default:
-		c.protocolFault(amqp.CondNotAllowed, "There is no session on the channel.")
 	}
 }
 

@@ -71,6 +71,16 @@ func (c *conn) begin(channel uint16, b *amqp.Begin) {
 	}
 }
 
+// isStray reports whether a frame is ignored on a channel without a session: an end or a detach asks for nothing that is not so already. Clients
+// send them late, or twice, when a call is cancelled (1.7).
+func isStray(p amqp.Performative) bool {
+	switch p.(type) {
+	case *amqp.End, *amqp.Detach:
+		return true
+	}
+	return false
+}
+
 // onlyEntity is the one entity that the session receives from, empty when there are several or none.
 func (s *session) onlyEntity() (path string) {
 	for _, l := range s.links {

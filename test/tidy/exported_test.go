@@ -35,7 +35,7 @@ var exportedNames = ratchet{
 		"log/sealed":             42,  // what a footer and the indexes say, which tools print; counting events, which log does for chapters
 		"log/event":              326, // 19 for bases; most are the values of the facts and the kinds of events, which have names for people who read a dump
 		"protocol/access":        25,
-		"protocol/amqp":          227,
+		"protocol/amqp":          228, // RawDecimal, which protocol/message and tools/client need
 		"protocol/atom":          2,
 		"protocol/atom/document": 67,
 		"protocol/caller":        8,
