@@ -141,9 +141,13 @@ func (c *grantedCredit) topUp() bool {
 // flow takes the peer's credit.
 func (r *receiver) flow(f *amqp.Flow) {
 	r.credit.take(f)
-	if r.engine != nil {
+	switch {
+	case r.engine != nil:
 		r.pass()
-	} else {
+	case !r.l.at.node() && r.credit.left() > 0:
+		r.l.end(amqp.CondNotAllowed, fromTopicText)
+		return
+	default:
 		r.credit.noMore()
 	}
 	if f.Echo && !r.credit.drain {

@@ -88,6 +88,13 @@ func TestSDKTopicSchedule(t *testing.T) {
 		t.Fatalf("%+v %+v; want len(numbers) == 2", err, numbers)
 	}
 	wantCode(t, s.CancelScheduledMessages(ctx, numbers[:1], nil), azservicebus.CodeNotFound)
+	ofTopic := must(b.root(t).NewReceiverForQueue("orders", nil))(t) // SM-409: so people look at what a topic has scheduled
+	if peeked := must(ofTopic.PeekMessages(ctx, 5, nil))(t); len(peeked) != 1 || string(peeked[0].Body) != "later" {
+		t.Errorf(`%+v; want one message, "later"`, peeked)
+	}
+	if _, err := ofTopic.ReceiveMessages(ctx, 1, nil); err == nil || !strings.Contains(err.Error(), "amqp:not-allowed") {
+		t.Errorf("receiving from a topic: %v; want amqp:not-allowed", err)
+	}
 	r := must(c.NewReceiverForSubscription("orders", "all", nil))(t)
 	if peeked := must(r.PeekMessages(ctx, 5, nil))(t); len(peeked) != 0 {
 		t.Errorf("%+v; want len(peeked) == 0", peeked)

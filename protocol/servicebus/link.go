@@ -208,12 +208,13 @@ const (
 	toNodeText         = "Messages cannot be transferred to a node of the broker."
 )
 
-// possible checks that the entity can have messages in the link's direction at all.
+// possible checks that the entity can have messages in the link's direction at all. A receiver of a topic is attached although nothing is ever
+// delivered to it: some SDKs peek only after they have attached one. It is refused when it gives credit (4.1).
 func (l *link) possible(a *amqp.Attach) *amqp.Error {
 	switch {
 	case a.Role == amqp.RoleSender:
 		return takesMessages(l.target)
-	case nothingToReceive(l.target):
+	case nothingToReceive(l.target) && (l.filter != nil || l.target.SubQueue != event.Main):
 		return refusal(amqp.CondNotAllowed, fromTopicText)
 	}
 	return nil

@@ -35,6 +35,7 @@ type concern uint8
 
 const (
 	ofReceived concern = iota // messages that can be received: of queues and subscriptions
+	ofShown                   // messages that can be looked at: those, and the scheduled ones of topics
 	ofSent                    // messages that are sent: to queues and topics
 	ofRules                   // of subscriptions
 )
@@ -43,7 +44,7 @@ const (
 var operations = map[string]operation{
 	"renew-lock":                 {access.Listen, ofReceived, apart, renewLock},
 	"update-disposition":         {access.Listen, ofReceived, inside, updateDisposition},
-	"peek-message":               {access.Listen, ofReceived, apart, peekMessage},
+	"peek-message":               {access.Listen, ofShown, apart, peekMessage},
 	"schedule-message":           {access.Send, ofSent, inside, scheduleMessage},
 	"cancel-scheduled-message":   {access.Send, ofSent, inside, cancelScheduled},
 	"receive-by-sequence-number": {access.Listen, ofReceived, apart, receiveDeferred},
@@ -61,7 +62,7 @@ var operations = map[string]operation{
 func (about concern) absent(t engine.Target) string {
 	kind := t.Entity.Kind
 	switch {
-	case about == ofReceived && nothingToReceive(t):
+	case about == ofReceived && nothingToReceive(t), about == ofShown && nothingToReceive(t) && t.SubQueue != event.Main:
 		return fromTopicText
 	case about == ofSent && kind == event.Subscription:
 		return toSubscriptionText

@@ -26,7 +26,7 @@ type receiver struct {
 	tagged    [16]byte // tag of the delivery being written
 
 	// deliveries of an entity
-	engine  *engine.Receiver // nil for a node
+	engine  *engine.Receiver // nil for a node, and for a topic
 	hosts   []engine.PartitionID
 	tag     uint64
 	waiting []*engine.Delivery
@@ -46,7 +46,7 @@ func newReceiver(l *link, a *amqp.Attach) *receiver {
 		r.maxSize = int(n)
 	}
 	r.replyTo = replyAddress(a)
-	if l.at.cbs || l.at.management {
+	if l.at.cbs || l.at.management || nothingToReceive(l.target) {
 		return r
 	}
 	r.engine = &engine.Receiver{Entity: l.target.Entity, SubQueue: l.target.SubQueue, Origin: l.origin, Sink: l.c.outbox}

@@ -202,7 +202,7 @@ const (
 // fits says how well a link fits for the answer to the request, which came for the node with the path; 0: not at all.
 func (req *request) fits(l *link, path string) (score int) {
 	r := l.receiver
-	if r == nil || l.detached || r.engine != nil || l.at.cbs != req.l.at.cbs {
+	if r == nil || l.detached || !l.at.node() || l.at.cbs != req.l.at.cbs {
 		return 0
 	}
 	sameNode, sameSession := l.at.claimPath() == path, l.s == req.l.s

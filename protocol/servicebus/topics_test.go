@@ -105,8 +105,6 @@ func TestTopicLinksRefused(t *testing.T) {
 		receiver := func(handle uint32, address string) {
 			p.write(0, &amqp.Attach{Name: fmt.Sprint("r", handle), Handle: handle, Role: amqp.RoleReceiver, Source: &amqp.Source{Address: address}}, nil)
 		}
-		receiver(1, "t")
-		p.refused(1, amqp.CondNotAllowed, "Messages cannot be received from a topic")
 		p.wantSession(1, "t", "a")
 		p.refused(1, amqp.CondNotAllowed, "Messages cannot be received from a topic")
 		receiver(1, "t/$DeadLetterQueue")
@@ -278,6 +276,53 @@ func TestTopicStatus(t *testing.T) {
 		b.topic("t", status(event.ReceiveDisabled)) // of a topic it says nothing
 		b.put("t", newMessage("2", "x"))
 	})
+}
+
+// SM-043, SM-409, WP-240: a peek on a topic shows what is scheduled there, also behind a receiver of the topic, which some SDKs attach first. The
+// receiver gets nothing: it is detached as soon as it gives credit, and no answer is taken to it.
+func TestTopicPeek(t *testing.T) {
+	for name, partitioned := range map[string]bool{"plain": false, "partitioned": true} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, nil, func(b *bench) {
+				b.topic("t", func(p *event.Properties) { p.EnablePartitioning = partitioned })
+				b.subscription("t", "u", nil)
+				p := b.node("t")
+				later := time.Now().Add(time.Hour)
+				b.put("t", scheduled("one", later), scheduled("two", later), newMessage("now", "x"))
+				receiver := &amqp.Attach{Name: "reply201", Handle: 5, Role: amqp.RoleReceiver, Source: &amqp.Source{Address: "t"}, Target: &amqp.Target{Address: "reply201"}}
+				attached := func() {
+					t.Helper()
+					p.write(0, receiver, nil)
+					if a := expect[*amqp.Attach](p); a.Source == nil || a.Source.Address != "t" {
+						t.Fatalf("%+v; want a.Source.Address == \"t\"", a)
+					}
+				}
+				attached()
+				p.credit(5, 0, 0, false)
+				shown := map[any]any{}
+				for _, m := range p.peekAll() {
+					shown[m.properties.MessageID], _ = m.annotations.Get(keyState)
+				}
+				if want := (map[any]any{"one": int32(2), "two": int32(2)}); !cmp.Equal(shown, want) {
+					t.Errorf("%v (-want +got):\n%s", shown, cmp.Diff(want, shown))
+				}
+				for _, drain := range []bool{false, true} {
+					p.credit(5, 0, 1, drain)
+					d := expect[*amqp.Detach](p)
+					if d.Handle != 5 || !d.Closed || d.Error == nil || d.Error.Condition != amqp.CondNotAllowed || !strings.HasPrefix(d.Error.Description, fromTopicText) {
+						t.Fatalf("%+v %v; want handle 5 refused", d, d.Error)
+					}
+					p.tracked(d.Error.Description)
+					p.write(0, &amqp.Detach{Handle: 5, Closed: true}, nil)
+					attached()
+				}
+				p.detach(5)
+				if got := len(p.peekAll()); got != 2 {
+					t.Errorf("%d messages afterwards", got)
+				}
+			})
+		})
+	}
 }
 
 // SM-095, SM-292, WP-169: scheduled messages are the topic's until they are due; the rules of then decide.
