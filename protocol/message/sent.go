@@ -96,7 +96,7 @@ func (in *Sent) inspect(b []byte, limits *Limits) *amqp.Error {
 	}
 	in.sections, in.Message.Body = s, b
 	if in.Message.Header = len(b) - s.Body.Len() - s.Footer.Len(); in.Message.Header > limits.HeaderSize {
-		return ArgumentError("The size quota for this stream (%d) has been exceeded.", limits.HeaderSize)
+		return &amqp.Error{Condition: amqp.CondMessageSizeExceeded, Description: fmt.Sprintf("The size quota for this stream (%d) has been exceeded.", limits.HeaderSize)}
 	}
 	between, e := inspectProperties(s.Properties.Of(b), limits, in)
 	if e != nil {

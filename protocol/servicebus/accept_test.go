@@ -342,7 +342,7 @@ func TestSessionDeadLetters(t *testing.T) {
 			t.Errorf(`%+v; want m.properties.MessageID == "good"`, m)
 		}
 		p.wantSession(3, "s/$DeadLetterQueue", "a")
-		p.refused(3, amqp.CondNotAllowed, "It is not possible for an entity that does not require sessions")
+		p.refused(3, amqp.CondNotAllowed, "Cannot create a MessageSession for a sub-queue. TrackingId:") // SM-411
 		p.attachReceiver(4, "s/$deadletterqueue", amqp.SenderUnsettled)
 		p.credit(4, 0, 1, false)
 		m := p.receive()
@@ -357,7 +357,9 @@ func TestSessionRefusals(t *testing.T) {
 	sessions(t, func(b *bench, p *peerConn) {
 		b.queue("off", func(p *event.Properties) { p.RequiresSession, p.Status = true, event.ReceiveDisabled })
 		p.wantSession(2, "q", nil)
-		p.refused(2, amqp.CondNotAllowed, "It is not possible for an entity that does not require sessions to create a sessionful message receiver.")
+		p.refused(2, amqp.CondNotAllowed, "A sessionful message receiver cannot be created on an entity that does not require sessions. TrackingId:") // SM-410
+		p.wantSession(2, "q/$DeadLetterQueue", "a")
+		p.refused(2, amqp.CondNotAllowed, "Cannot create a MessageSession for a sub-queue. TrackingId:")
 		p.write(0, &amqp.Attach{Name: "r2", Handle: 2, Role: amqp.RoleReceiver, Source: &amqp.Source{Address: "s"}}, nil)
 		p.refused(2, amqp.CondNotAllowed, sessionText)
 		p.wantSession(2, "off", nil)

@@ -30,7 +30,8 @@ type condition struct {
 
 const (
 	sessionText          = "It is not possible for an entity that requires sessions to create a non-sessionful message receiver."
-	noSessionsText       = "It is not possible for an entity that does not require sessions to create a sessionful message receiver."
+	noSessionsText       = "A sessionful message receiver cannot be created on an entity that does not require sessions."
+	subQueueSessionText  = "Cannot create a MessageSession for a sub-queue."
 	noSessionBrowserText = "Browsing (distribution-mode copy) with a session filter is not implemented."
 	quotaText            = " For more information please see https://aka.ms/ServiceBusExceptions .  QuotaType: EntitySize"
 	notFoundText         = "The messaging entity '%s' could not be found. To know more visit https://aka.ms/sbResourceMgrExceptions. "

@@ -48,7 +48,7 @@ func transactionScripts(t testing.TB) (scripts [][]byte) {
 	}
 	bodies := operationBodies()
 	for name := range operations {
-		address := map[concern]string{ofReceived: "s/$management", ofSent: "q/$management", ofRules: "t/subscriptions/u/$management"}[operations[name].about]
+		address := map[concern]string{ofReceived: "s/$management", ofShown: "s/$management", ofSent: "q/$management", ofRules: "t/subscriptions/u/$management"}[operations[name].about]
 		frames := script(coordinator, filtered(2, "a"), fuzzCredit(), sender(5, address), receiver(6, address), &amqp.Flow{Handle: amqp.Some(uint32(6)), LinkCredit: amqp.Some(uint32(9))})
 		request := amqp.AppendFrame(nil, 0, &amqp.Transfer{Handle: 5, DeliveryID: amqp.Some(uint32(1)), DeliveryTag: []byte{1}, State: part}, requestFor(name, bodies[name]))
 		add(frames, declare, request, commit)

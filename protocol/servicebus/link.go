@@ -191,6 +191,8 @@ func (l *link) fitting(a *amqp.Attach) *amqp.Error {
 		return refusal(amqp.CondNotImplemented, noSessionBrowserText)
 	case sessions && l.filter == nil && !l.browses:
 		return refusal(amqp.CondNotAllowed, sessionText)
+	case l.target.SubQueue != event.Main && l.filter != nil:
+		return refusal(amqp.CondNotAllowed, subQueueSessionText)
 	case !sessions && l.filter != nil:
 		return refusal(amqp.CondNotAllowed, noSessionsText)
 	case p.ForwardTo != "" && l.target.SubQueue == event.Main,
@@ -209,12 +211,12 @@ const (
 )
 
 // possible checks that the entity can have messages in the link's direction at all. A receiver of a topic is attached although nothing is ever
-// delivered to it: some SDKs peek only after they have attached one. It is refused when it gives credit (4.1).
+// delivered to it: some SDKs peek only after they have attached one. It is refused when it gives credit (8.3).
 func (l *link) possible(a *amqp.Attach) *amqp.Error {
 	switch {
 	case a.Role == amqp.RoleSender:
 		return takesMessages(l.target)
-	case nothingToReceive(l.target) && (l.filter != nil || l.target.SubQueue != event.Main):
+	case nothingToReceive(l.target) && (l.filter != nil || l.target.SubQueue != event.Main || a.Source.DistributionMode == distributionCopy):
 		return refusal(amqp.CondNotAllowed, fromTopicText)
 	}
 	return nil

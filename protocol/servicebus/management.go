@@ -236,7 +236,11 @@ func (req *request) bad(text string) {
 
 // refuseFor refuses a request with an error that was found before the engine was asked.
 func (req *request) refuseFor(e *amqp.Error) {
-	req.refuse(400, e.Condition, e.Description)
+	status := int32(400)
+	if e.Condition == amqp.CondMessageSizeExceeded { // as where the engine finds a message too large
+		status = 403
+	}
+	req.refuse(status, e.Condition, e.Description)
 }
 
 // refuseAs is refuse for a refusal that the engine might have made.

@@ -329,13 +329,31 @@ func TestIngestLimits(t *testing.T) {
 			properties(amqp.Properties{MessageID: text(129)}), properties(amqp.Properties{GroupID: amqp.Some(text(129))}),
 			properties(amqp.Properties{ReplyToGroupID: amqp.Some(text(129))}), annotated(keyPartitionKey, text(129)),
 			annotated(keyScheduled, nil), annotated(keyState, nil), annotated(keyEnqueueSequence, nil), annotated(keyPartitionKey, int32(1)),
-			application(amqp.Map{{Key: "k", Value: long(32<<10 + 1)}}), application(many(4)), application(amqp.Map{{Key: "k", Value: amqp.List{"x"}}}),
+			application(amqp.Map{{Key: "k", Value: long(32<<10 + 1)}}), application(amqp.Map{{Key: "k", Value: amqp.List{"x"}}}),
 			properties(amqp.Properties{Subject: amqp.Some(long(32<<10 + 1))}),
 		} {
 			p.transfer(1, id, bad)
 			p.rejected(id, amqp.CondArgumentError)
 			id++
 		}
+		// SM-412: the sections in front of the body together, alone, in a batch and in a request
+		p.transfer(1, id, application(many(4)))
+		if e := p.rejected(id, amqp.CondMessageSizeExceeded); !strings.HasPrefix(e.Description, "The size quota for this stream (65536) has been exceeded. TrackingId:") {
+			t.Errorf("%v", e)
+		}
+		batch := amqp.AppendData(amqp.AppendData(nil, newMessage("fine", "x")), application(many(4)))
+		p.write(0, &amqp.Transfer{Handle: 1, DeliveryID: amqp.Some(id + 1), DeliveryTag: []byte{1}, MessageFormat: amqp.Some(uint32(amqp.MessageFormatBatch)), More: true}, batch[:60_000])
+		p.write(0, &amqp.Transfer{Handle: 1}, batch[60_000:])
+		p.rejected(id+1, amqp.CondMessageSizeExceeded)
+		node := b.node("q")
+		_, refused, _ := node.manage(operationPrefix+"schedule-message", scheduleBody(application(many(2)), application(many(4))))
+		if code, _ := refused.Get("statusCode"); code != int32(403) {
+			t.Errorf("%+v; want status 403", refused)
+		}
+		if condition, _ := refused.Get("errorCondition"); condition != amqp.CondMessageSizeExceeded {
+			t.Errorf("%+v; want %s", refused, amqp.CondMessageSizeExceeded)
+		}
+		id += 2
 		// SM-209, semantics.md 10.2, D-23: on every kind of entity
 		keyed := func(key string) []byte {
 			m := amqp.AppendSection(nil, amqp.SectionMessageAnnotations, amqp.Map{{Key: amqp.Symbol(keyPartitionKey), Value: key}})

@@ -110,7 +110,7 @@ func TestTopicLinksRefused(t *testing.T) {
 		receiver(1, "t/$DeadLetterQueue")
 		p.refused(1, amqp.CondNotAllowed, "Messages cannot be received from a topic")
 		p.wantSession(1, "t/$Transfer/$DeadLetterQueue", "a")
-		p.refused(1, amqp.CondNotAllowed, noSessionsText)
+		p.refused(1, amqp.CondNotAllowed, "Cannot create a MessageSession for a sub-queue.")
 		p.refusedSender(1, "t/$Transfer/$DeadLetterQueue", amqp.CondNotAllowed, "Messages cannot be sent to a sub-queue")
 		p.refusedSender(1, "t/Subscriptions/u", amqp.CondNotAllowed, "Messages cannot be sent to a subscription")
 		p.refusedSender(1, "t/Subscriptions/u/$DeadLetterQueue", amqp.CondNotAllowed, "Messages cannot be sent to a sub-queue")

@@ -131,8 +131,7 @@ func quotaHeader(b *bus) {
 	three := properties(3, 16_000)
 	b.post(&message{Body: []byte("A"), ApplicationProperties: three})
 	b.wantError("argument", b.trySend(&message{Body: []byte("B"), ApplicationProperties: properties(1, 33_000)}))
-	b.wantError("argument", b.trySend(&message{Body: []byte("C"), ApplicationProperties: properties(5, 16_000)}),
-		"The size quota for this stream (65536) has been exceeded")
+	b.wantError("too-large", b.trySend(&message{Body: []byte("C"), ApplicationProperties: properties(5, 16_000)})) // the SDK drops the text
 	r := b.receiver()
 	a := b.one(r, "A")
 	if len(a.ApplicationProperties) != len(three) {

@@ -104,7 +104,7 @@ export default {
     await bus.send("A", { applicationProperties: properties(3, 16_000) });
     await fails("argument", bus.send("B", { applicationProperties: properties(1, 33_000) }));
     await fails(
-      "argument", bus.send("C", { applicationProperties: properties(5, 16_000) }),
+      "too-large", bus.send("C", { applicationProperties: properties(5, 16_000) }),
       "The size quota for this stream (65536) has been exceeded",
     );
     const receiver = bus.receiver();

@@ -131,7 +131,7 @@ def header(bus: Bus):
     expect.error("argument", bus.send, "B", application_properties={"a": "a" * 33_000})
     five = {name: name * 16_000 for name in "abcde"}
     text = "The size quota for this stream (65536) has been exceeded"
-    expect.error("argument", bus.send, "C", text=text, application_properties=five)
+    expect.error("too-large", bus.send, "C", text=text, application_properties=five)
     receiver = bus.receiver()
     expect.equal(properties(receiver.take("A")), three, "application properties")
     receiver.nothing()

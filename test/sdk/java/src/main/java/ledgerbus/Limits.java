@@ -141,7 +141,7 @@ final class Limits {
     private static void header(Bus bus) {
         bus.send(withProperties("A", 3, 16_000));
         Expect.error(Kind.ARGUMENT, () -> bus.send(withProperties("B", 1, 33_000)));
-        Expect.error(Kind.ARGUMENT, "The size quota for this stream (65536) has been exceeded", () -> bus.send(withProperties("C", 5, 16_000)));
+        Expect.error(Kind.TOO_LARGE, "The size quota for this stream (65536) has been exceeded", () -> bus.send(withProperties("C", 5, 16_000)));
 
         ServiceBusReceiverClient receiver = bus.receiver();
         ServiceBusReceivedMessage a = Bus.receive(receiver, "A");
