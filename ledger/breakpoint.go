@@ -36,7 +36,7 @@ func (d *Debugger) newBreak(text string) (*breakpoint, error) {
 				return nil, err
 			}
 		}
-	} else if b.where, err = newWhere(text); err != nil {
+	} else if b.where, err = newWhere("break", text); err != nil {
 		return nil, err
 	}
 	d.given++

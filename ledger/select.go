@@ -61,7 +61,7 @@ func (l *Ledger) Select(ctx context.Context, r Range) (*Selection, error) {
 		return nil, err
 	}
 	s := &Selection{l: l, after: r.After, before: r.before, missing: make(map[log.PartitionID]error)}
-	if s.where, err = newWhere(r.Where); err != nil {
+	if s.where, err = newWhere("--where", r.Where); err != nil {
 		return nil, err
 	}
 	if err := s.between(ctx, &r); err != nil {

@@ -2,6 +2,8 @@ package ledger
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/ledgerbus/ledgerbus/engine/filter"
 	"github.com/ledgerbus/ledgerbus/ledger/print"
@@ -14,14 +16,26 @@ type where struct {
 	m   filter.Message
 }
 
-// newWhere compiles a condition, such as type IN ('lost', 'dead') AND entity = 'orders'. The names are those of the columns, in lower case.
-func newWhere(text string) (*where, error) {
+// newWhere compiles a condition on the columns of events, such as type IN ('lost', 'dead') AND
+// entity = 'orders'. A column that rows do not have is refused: no row would ever match. from names,
+// in errors, where the condition was given.
+func newWhere(from, text string) (*where, error) {
 	if text == "" {
 		return &where{}, nil
 	}
 	w := &where{set: filter.NewSet()}
-	if err := w.set.Put(1, event.Rule{Name: "where", Filter: event.Filter{Kind: event.SQLFilter, Text: text}}); err != nil {
-		return nil, fmt.Errorf("%w: --where: %w", ErrQuestion, err)
+	err := w.set.Put(1, event.Rule{Name: "where", Filter: event.Filter{Kind: event.SQLFilter, Text: text}})
+	var names []string
+	if err == nil {
+		names, err = filter.Properties(text)
+	}
+	for _, name := range names {
+		if err == nil && !slices.ContainsFunc(EventColumns, func(c string) bool { return strings.EqualFold(c, name) }) {
+			err = fmt.Errorf("there is no column %s; the columns are %s", word(name), fold(strings.Join(EventColumns, ", ")))
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrQuestion, from, err)
 	}
 	return w, nil
 }

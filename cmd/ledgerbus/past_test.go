@@ -49,7 +49,7 @@ func TestPastOfBroker(t *testing.T) {
 	for _, args := range [][]string{
 		{"story", "orders#1"}, {"story", "--message-id", "poison"}, {"why", "orders/$dlq"}, {"why", "orders#2"}, {"when", "orders.dead > 1"}, {"audit", "orders"},
 		{"events", "orders", "--where", "type IN ('dead', 'completed', 'sent')"},
-		{"story", "orders#77"}, {"why", "bills"}, {"when", "orders.colour > 1"}, {"events", "--where", "type IN"},
+		{"story", "orders#77"}, {"why", "bills"}, {"when", "orders.colour > 1"}, {"events", "--where", "type IN"}, {"audit", "--where", "tpye = 'dead'"},
 	} {
 		for _, form := range []string{"text", "json", "csv"} {
 			args := append(slices.Clone(args), "-o", form)
@@ -137,6 +137,9 @@ func TestAt(t *testing.T) {
 		{[]string{"when", "orders/$dlq.active > 1"}, 2, "orders/$dlq has no active: of a sub-queue there are messages, locked, deferred"},
 		{[]string{"when", "orders"}, 2, "is not a condition"},
 		{[]string{"events", "--where", "type IN"}, 2, "--where"},
+		{[]string{"events", "orders", "--where", "tpye = 'dead'"}, 2, "there is no column tpye; the columns are time, type, entity, number, detail, by, place, event, reason\n"},
+		{[]string{"audit", "--where", "Type = 'purged' OR EXISTS(queue)"}, 2, "there is no column queue"},
+		{[]string{"when", "orders.colour > 1 AND orders.active > 0"}, 2, `there is no count "colour": messages, active, dead,`},
 		{[]string{"audit", "orders#1"}, 2, "ledgerbus story orders#1"},
 	} {
 		if r := execute(t, "", "", append(c.args, "--data", data)...); r.code != c.code || !strings.Contains(r.errOut, c.text) {

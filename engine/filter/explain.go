@@ -77,6 +77,33 @@ type explaining struct {
 	machine machine
 }
 
+// Properties returns the names of the properties that the text of an SQL filter reads. A property of
+// the system has sys. in front; a property() whose name is not constant is returned as that call.
+func Properties(text string) ([]string, error) {
+	tree, err := parseFilter(text)
+	if err != nil {
+		return nil, err
+	}
+	return tree.properties(nil), nil
+}
+
+func (e *expr) properties(list []string) []string {
+	switch {
+	case e.op == opUser:
+		return append(list, e.name)
+	case e.op == opSystem:
+		return append(list, e.String())
+	case e.op == opNamed && e.kids[0].op == opConst && e.kids[0].value.Type == event.String:
+		return append(list, e.kids[0].value.Text)
+	case e.op == opNamed:
+		return append(list, e.String())
+	}
+	for _, k := range e.kids {
+		list = k.properties(list)
+	}
+	return list
+}
+
 // truth is what a part of a condition is of the message. What cannot be evaluated is unknown.
 func (e *explaining) truth(x *expr) truth {
 	c := &compiler{params: e.params}

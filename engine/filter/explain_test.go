@@ -116,3 +116,19 @@ func FuzzExplain(f *testing.F) {
 		}
 	})
 }
+
+// Properties names each property that a text reads, wherever it reads it.
+func TestProperties(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"1 = 1": "", "TRUE OR a = 'b' AND NOT c LIKE 'x%'": "a c", "EXISTS([a b]) OR user.x IS NULL": "a b x", "sys.Label = a + b * -c": "sys.Label a b c",
+		"property('x') = 1 AND P(y) = 2": "x property(y)", "a IN (b, 'c')": "a b",
+	} {
+		if got, err := Properties(text); err != nil || strings.Join(got, " ") != want {
+			t.Errorf("%s: %q, %v, want %q", text, got, err, want)
+		}
+	}
+	if _, err := Properties("a ="); err == nil {
+		t.Error("half a comparison has properties")
+	}
+}

@@ -122,6 +122,8 @@ func TestQuestionsRefused(t *testing.T) {
 		{"when?condition=orders", 400, "invalid", "is not a condition"},
 		{"events?where=" + strings.Repeat("x", 5000), 400, "invalid", "4096 bytes"},
 		{"events?where=type+IN", 400, "invalid", "--where"},
+		{"events?where=tpye+=+'dead'", 400, "invalid", "--where: there is no column tpye; the columns are time, type, entity, number, detail, by, place, event, reason."},
+		{"audit?where=sys.label+=+'x'", 400, "invalid", "there is no column sys.label"},
 	} {
 		a.refused(a.do("GET", "/$ledger/v1/"+c.path, ""), c.status, c.code, c.fragment)
 	}

@@ -19,7 +19,7 @@ var exportedNames = ratchet{
 		"cmd/settings":           62,
 		"engine":                 160, // seven for how long history is kept
 		"engine/host":            45,
-		"engine/filter":          39, // four for explanations
+		"engine/filter":          40, // four for explanations; Properties, by which ledger finds columns that there are not
 		"index":                  34, // what a tally is made from
 		"index/replay":           14, // Cut gives history back; two for states that are put away; a base is written for slices, too
 		"internal/budget":        9,
