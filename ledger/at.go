@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/ledgerbus/ledgerbus/index"
@@ -24,52 +23,38 @@ var (
 
 // then is the namespace as it was at an instant.
 type then struct {
-	n     *names
-	at    event.Time
-	era   era
-	place *address.Address // of the instant; nil: the time is meant
-	named string           // place of the last frame, where the time does not tell which instant is meant; "": it does
+	n      *names
+	at     event.Time
+	era    era
+	place  *address.Address // of the instant; nil: the time is meant
+	named  string           // place of the last frame, where the time does not tell which instant is meant; "": it does
+	living []*life          // the entities that are asked about and were there, by path
 	// queue is the only sub-queue that is asked about; Main: all of them, as without one an entity is meant.
 	queue event.SubQueue
 	logs  map[log.PartitionID]*replay.State
 }
 
-// then replays the logs that have something of an entity, or all.
-func (l *Ledger) then(ctx context.Context, i Instant, at event.Time, e era, of *life, queue event.SubQueue) (*then, error) {
-	t := &then{n: l.names, at: at, era: e, place: i.Place, queue: queue, logs: make(map[log.PartitionID]*replay.State)}
-	ids := l.src.Partitions()
-	if of != nil {
-		ids = l.names.logs(of)
+// then replays the logs of the entities that are asked about and were there; with nil all logs, for all
+// entities that were there.
+func (l *Ledger) then(ctx context.Context, i Instant, at event.Time, e era, of []*life, queue event.SubQueue) (*then, error) {
+	t := &then{n: l.names, at: at, era: e, place: i.Place, living: of, queue: queue, logs: make(map[log.PartitionID]*replay.State)}
+	ids := l.names.logs(of...)
+	switch {
+	case of == nil:
+		t.living, ids, of = l.names.living(i, at, e.number), l.src.Partitions(), []*life{nil}
+	case len(of) == 0: // address names the instant by a log that has it
+		ids = []log.PartitionID{catalogue}
 	}
 	for _, id := range ids {
 		b, err := l.book(ctx, id)
 		if err == nil {
-			t.logs[id], err = l.state(ctx, b, i, at, e, of)
+			t.logs[id], err = l.state(ctx, b, i, at, e, of...)
 		}
 		if err != nil {
 			return nil, err
 		}
 	}
 	return t, nil
-}
-
-// living are the entities that were there, by path.
-func (t *then) living(of *life) (list []*life) {
-	if of != nil {
-		return []*life{of}
-	}
-	for _, e := range t.n.byID {
-		if e.there(t.at, t.era.number) {
-			list = append(list, e)
-		}
-	}
-	slices.SortFunc(list, func(a, b *life) int {
-		if a.path != b.path {
-			return map[bool]int{true: -1, false: 1}[a.path < b.path]
-		}
-		return int(a.id) - int(b.id)
-	})
-	return list
 }
 
 // count is what an entity had, by state.
@@ -82,8 +67,11 @@ func (c *count) messages() int {
 	return c.Active + c.DeadLetter + c.Scheduled + c.Transfer + c.TransferDeadLetter
 }
 
-// count is what an entity had, or the sub-queue of it that is asked about.
+// count counts what an entity had, or the sub-queue of it that is asked about; nil: there was none.
 func (t *then) count(e *life) (c count) {
+	if e == nil {
+		return c
+	}
 	for id, s := range t.logs {
 		for _, slice := range t.n.slices(e, id) {
 			add(&c, s.Index, slice, t.queue)
@@ -92,9 +80,9 @@ func (t *then) count(e *life) (c count) {
 	return c
 }
 
-// name is what an entity, or the sub-queue of it that is asked about, is called.
-func (t *then) name(e *life) string {
-	return address.Address{Entity: e.path, SubQueue: t.queue}.String()
+// name is what the entity of a path, or the sub-queue of it that is asked about, is called.
+func (t *then) name(path string) string {
+	return address.Address{Entity: path, SubQueue: t.queue}.String()
 }
 
 // add counts what a slice has, or one sub-queue of it. Bytes are counted for a slice as a whole, so a sub-queue has none.
@@ -115,6 +103,9 @@ func add(c *count, x index.Counted, slice event.Slice, q event.SubQueue) {
 
 // each calls do with every message that an entity had, of those that anybody could be shown, in the order of their numbers within each log.
 func (t *then) each(e *life, do func(event.Slice, *index.Message) error) error {
+	if e == nil {
+		return nil
+	}
 	for _, id := range t.n.logs(e) {
 		for _, slice := range t.n.slices(e, id) {
 			for _, q := range []event.SubQueue{event.Main, event.DeadLetter, event.TransferDeadLetter} {
@@ -132,32 +123,6 @@ func (t *then) each(e *life, do func(event.Slice, *index.Message) error) error {
 	return nil
 }
 
-// entity is the one that a path names at an instant; nil without a path.
-func (l *Ledger) entity(path string, i Instant, at event.Time, in era) (*life, error) {
-	if path == "" {
-		return nil, nil
-	}
-	e, err := l.names.find(path)
-	if err != nil {
-		return nil, err
-	}
-	for _, e := range l.names.byPath[fold(path)] {
-		// A place may be in front of a deletion in the same millisecond.
-		if e.there(at, in.number) || i.Place != nil && e.deleted == at && e.until == in.number {
-			return e, nil
-		}
-	}
-	if i.Place != nil && len(l.names.byPath[fold(path)]) == 1 { // the clocks of two logs may be apart where one was set: the state there says what there was
-		return e, nil
-	}
-	switch {
-	case e.deleted == 0 || e.created > at:
-		return nil, fmt.Errorf("%w of %s at %s: it was created at %s", ErrNothing, e.path, at, e.created)
-	default:
-		return nil, fmt.Errorf("%w of %s at %s: it was deleted at %s", ErrNothing, e.path, at, e.deleted)
-	}
-}
-
 // At tells what there was at an instant, in all entities, in one, or in a sub-queue of it, as in orders/$dlq: counts, and with messages every message as well. An
 // error wraps [ErrQuestion] or [ErrNothing] where the question is at fault or history does not go so far.
 func (l *Ledger) At(ctx context.Context, i Instant, path string, messages bool) error {
@@ -173,41 +138,42 @@ func (l *Ledger) At(ctx context.Context, i Instant, path string, messages bool) 
 		return err
 	}
 	told := false
-	var about *life
+	var about []*life
 	for n, e := range eras {
-		of, err := l.entity(path, i, at, e)
-		if errors.Is(err, ErrNothing) && (told || n+1 < len(eras)) { // in another of them it was there
-			if err := l.note("%s", strings.TrimPrefix(err.Error(), ErrNothing.Error()+" of ")); err != nil {
+		var of []*life
+		if path != "" {
+			one, err := l.entity(path, i, at, e)
+			if errors.Is(err, ErrNothing) && (told || n+1 < len(eras)) { // in another of them it was there
+				if err := l.note("%s", strings.TrimPrefix(err.Error(), ErrNothing.Error()+" of ")); err != nil {
+					return err
+				}
+				continue
+			}
+			if err == nil {
+				err = one.has(queue)
+			}
+			if err != nil {
 				return err
 			}
-			continue
+			of = []*life{one}
 		}
-		if err != nil {
-			return err
-		}
-		told, about = true, of
-		if of != nil {
-			err = of.has(queue)
-		}
-		if err != nil {
-			return err
-		}
+		told, about = true, append(about, of...)
 		t, err := l.then(ctx, i, at, e, of, queue)
 		if err == nil && len(eras) > 1 {
 			err = t.address(ctx, l)
 		}
 		if err == nil {
-			err = l.tellThen(t, of, messages)
+			err = l.tellThen(t, path, messages)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	return horizonsOf(ctx, l, about)
+	return horizonsOf(ctx, l, about...)
 }
 
-func (l *Ledger) tellThen(t *then, of *life, messages bool) error {
-	list := t.living(of)
+func (l *Ledger) tellThen(t *then, path string, messages bool) error {
+	list := t.living
 	total := 0
 	for _, e := range list {
 		c := t.count(e)
@@ -230,7 +196,7 @@ func (l *Ledger) tellThen(t *then, of *life, messages bool) error {
 		}
 		if t.queue != event.Main {
 			c := t.count(e)
-			if err := l.tell(queueLine(t.name(e), &c)); err != nil {
+			if err := l.tell(queueLine(t.name(e.path), &c)); err != nil {
 				return err
 			}
 			continue
@@ -239,8 +205,9 @@ func (l *Ledger) tellThen(t *then, of *life, messages bool) error {
 			return err
 		}
 	}
-	if of != nil && !messages {
-		return l.next(fmt.Sprintf("ledgerbus at %s '%s' --messages", instant, t.name(of)), fmt.Sprintf("ledgerbus diff %s now '%s'", instant, t.name(of)))
+	if path != "" && !messages {
+		name := t.name(list[0].path)
+		return l.next(fmt.Sprintf("ledgerbus at %s '%s' --messages", instant, name), fmt.Sprintf("ledgerbus diff %s now '%s'", instant, name))
 	}
 	return nil
 }

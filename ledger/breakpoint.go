@@ -44,14 +44,17 @@ func (d *Debugger) newBreak(text string) (*breakpoint, error) {
 	return b, nil
 }
 
-// holds reports whether the counts in the states of logs fulfil it.
+// holds reports whether the counts in the states of all logs fulfil it.
 func (b *breakpoint) holds(n *names, logs []*walking) bool {
 	for i := range b.terms {
 		t := &b.terms[i]
 		c := count{}
-		for _, g := range logs {
-			for _, slice := range n.slices(t.of, g.book.ID()) {
-				add(&c, g.state.Index, slice, t.queue)
+		e, _ := logs[catalogue].state.Index.Catalogue.Find(t.path)
+		if of := n.byID[e.ID]; of != nil {
+			for _, g := range logs {
+				for _, slice := range n.slices(of, g.book.ID()) {
+					add(&c, g.state.Index, slice, t.queue)
+				}
 			}
 		}
 		if !t.holds(t.metric(&c)) {

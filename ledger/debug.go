@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -260,7 +261,7 @@ func (d *Debugger) around(ctx context.Context, text string) error {
 // show tells the state of something.
 func (d *Debugger) show(_ context.Context, text string) error {
 	if text == "" {
-		for _, e := range (&then{n: d.l.names, at: event.EndOfTime, era: d.l.names.clocks[len(d.l.names.clocks)-1]}).living(nil) {
+		for _, e := range d.living() {
 			c := d.countAt(e, event.Main, d.at)
 			if err := d.l.tellCount(e, c); err != nil {
 				return err
@@ -275,10 +276,15 @@ func (d *Debugger) show(_ context.Context, text string) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrQuestion, err)
 	}
-	e, err := d.l.names.find(of.Entity)
-	if err != nil {
+	if _, err := d.l.names.lives(of.Entity); err != nil {
 		return err
 	}
+	list := d.living()
+	i := slices.IndexFunc(list, func(e *life) bool { return fold(e.path) == fold(of.Entity) })
+	if i < 0 {
+		return fmt.Errorf("%w of %s here: there is no such entity at this event", ErrNothing, word(of.Entity))
+	}
+	e := list[i]
 	if err := e.has(of.SubQueue); err != nil {
 		return err
 	}
@@ -293,6 +299,17 @@ func (d *Debugger) show(_ context.Context, text string) error {
 		return err
 	}
 	return d.messages(e, of)
+}
+
+// living returns the entities that there are here, in order of path.
+func (d *Debugger) living() (list []*life) {
+	for _, e := range d.view(int(catalogue), d.at).Entities() {
+		if of := d.l.names.byID[e.ID]; of != nil {
+			list = append(list, of)
+		}
+	}
+	slices.SortFunc(list, func(a, b *life) int { return cmp.Compare(a.path, b.path) })
+	return list
 }
 
 // messages tells the messages of an entity, or one of them.

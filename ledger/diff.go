@@ -2,7 +2,9 @@ package ledger
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -42,12 +44,9 @@ func (l *Ledger) Diff(ctx context.Context, from, to Instant, path string, messag
 	if err := l.twice(end, tos); err != nil {
 		return err
 	}
-	var of *life
+	var of []*life
 	if entity != "" {
-		if of, err = l.names.find(entity); err == nil {
-			err = of.has(queue)
-		}
-		if err != nil {
+		if of, err = l.names.having(entity, queue); err != nil {
 			return err
 		}
 	}
@@ -58,15 +57,15 @@ func (l *Ledger) Diff(ctx context.Context, from, to Instant, path string, messag
 				continue
 			}
 			told = true
-			before, err := l.one(ctx, from, start, a, len(froms) > 1, of, queue)
+			before, err := l.one(ctx, from, start, a, len(froms) > 1, entity, queue)
 			if err != nil {
 				return err
 			}
-			after, err := l.one(ctx, to, end, b, len(tos) > 1, of, queue)
+			after, err := l.one(ctx, to, end, b, len(tos) > 1, entity, queue)
 			if err != nil {
 				return err
 			}
-			c := comparison{l, before, after, of, path}
+			c := comparison{l, before, after, entity, path}
 			if err := c.tell(ctx, messages); err != nil {
 				return err
 			}
@@ -75,15 +74,15 @@ func (l *Ledger) Diff(ctx context.Context, from, to Instant, path string, messag
 	if !told {
 		return fmt.Errorf("%w: %s is after %s", ErrQuestion, from, to)
 	}
-	return horizonsOf(ctx, l, of)
+	return horizonsOf(ctx, l, of...)
 }
 
 // comparison is of two states of the namespace, or of an entity or sub-queue.
 type comparison struct {
 	l             *Ledger
 	before, after *then
-	of            *life // nil: all entities
-	path          string
+	entity        string // its path; "": all entities
+	path          string // of the entity or sub-queue
 }
 
 // tell tells how the states differ.
@@ -103,16 +102,12 @@ func (c *comparison) tell(ctx context.Context, messages bool) error {
 	if err != nil {
 		return err
 	}
-	seen := make(map[event.EntityID]bool)
-	for _, e := range append(after.living(c.of), before.living(c.of)...) {
-		if seen[e.id] {
-			continue
-		}
-		seen[e.id] = true
+	was, is := byPath(before.living), byPath(after.living)
+	for _, path := range c.paths(flows) {
 		if messages {
-			err = c.tellMessages(e)
+			err = c.tellMessages(path, was[path], is[path])
 		} else {
-			err = c.tellCounts(e, flows[e.id])
+			err = c.tellCounts(path, was[path], is[path], flows[path])
 		}
 		if err != nil {
 			return err
@@ -121,8 +116,48 @@ func (c *comparison) tell(ctx context.Context, messages bool) error {
 	return c.acts(ctx)
 }
 
-// one is the state at an instant in an era, with its place where the time alone does not say which one is meant.
-func (l *Ledger) one(ctx context.Context, i Instant, at event.Time, e era, named bool, of *life, queue event.SubQueue) (*then, error) {
+// byPath returns entities that were there at one instant by folded path: no two have the same.
+func byPath(list []*life) map[string]*life {
+	m := make(map[string]*life, len(list))
+	for _, e := range list {
+		m[fold(e.path)] = e
+	}
+	return m
+}
+
+// paths returns the folded paths of the entities that were there behind the changes, before them, or
+// only in between.
+func (c *comparison) paths(flows map[string]*flow) (list []string) {
+	seen := make(map[string]bool)
+	add := func(path string) {
+		if !seen[path] && c.l.names.byPath[path] != nil && (c.entity == "" || fold(c.entity) == path) {
+			seen[path], list = true, append(list, path)
+		}
+	}
+	for _, e := range append(slices.Clone(c.after.living), c.before.living...) {
+		add(fold(e.path))
+	}
+	for _, path := range slices.Sorted(maps.Keys(flows)) {
+		add(path)
+	}
+	return list
+}
+
+// one returns the state at an instant in an era, of the entity that had a path then, if any had. named
+// adds its place, where the time alone does not say which instant is meant.
+func (l *Ledger) one(ctx context.Context, i Instant, at event.Time, e era, named bool, path string, queue event.SubQueue) (*then, error) {
+	var of []*life
+	if path != "" {
+		one, err := l.entity(path, i, at, e)
+		switch {
+		case err == nil:
+			of = []*life{one}
+		case errors.Is(err, ErrNothing):
+			of = []*life{}
+		default:
+			return nil, err
+		}
+	}
 	t, err := l.then(ctx, i, at, e, of, queue)
 	if err == nil && named {
 		err = t.address(ctx, l)
@@ -152,19 +187,20 @@ func (c *comparison) has(b *book, rec *replay.Record) bool {
 	return !c.before.covers(b, rec) && c.after.covers(b, rec)
 }
 
-// flows counts what happened between the states.
-func (c *comparison) flows(ctx context.Context) (map[event.EntityID]*flow, error) {
-	all := make(map[event.EntityID]*flow)
+// flows counts what happened between the states, by folded path.
+func (c *comparison) flows(ctx context.Context) (map[string]*flow, error) {
+	all := make(map[string]*flow)
 	s, err := c.between(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var look running
 	get := func(id event.EntityID) *flow {
-		if all[id] == nil {
-			all[id] = &flow{}
+		path := fold(c.l.names.path(id))
+		if all[path] == nil {
+			all[path] = &flow{}
 		}
-		return all[id]
+		return all[path]
 	}
 	for _, b := range s.books {
 		for h, err := range s.alone(ctx, b) {
@@ -222,10 +258,11 @@ func (f *flow) copied(c *event.Copy) {
 	}
 }
 
-// tellCounts tells how the counts of an entity differ.
-func (c *comparison) tellCounts(e *life, f *flow) error {
+// tellCounts tells how the counts of a path differ. was is the entity that had the path before, is the
+// one that has it behind; nil: none.
+func (c *comparison) tellCounts(path string, was, is *life, f *flow) error {
 	l, before, after := c.l, c.before, c.after
-	a, b, name := before.count(e), after.count(e), after.name(e)
+	a, b, name := before.count(was), after.count(is), c.name(path)
 	var texts []string
 	rows := []Line{}
 	for _, m := range metrics {
@@ -271,12 +308,18 @@ func (c *comparison) tellCounts(e *life, f *flow) error {
 	return l.note("%s between: %s", name, strings.Join(words, " · "))
 }
 
-// tellMessages tells which messages of an entity came, went and changed.
-func (c *comparison) tellMessages(e *life) error {
+// name returns how the newest entity of a folded path spells it, with the sub-queue that is asked about.
+func (c *comparison) name(path string) string {
+	lives := c.l.names.byPath[path]
+	return c.after.name(lives[len(lives)-1].path)
+}
+
+// tellMessages tells which messages of a path came, went and changed. was and is are as in tellCounts.
+func (c *comparison) tellMessages(path string, was, is *life) error {
 	l, before, after := c.l, c.before, c.after
-	was := make(map[node]string)
-	_ = before.each(e, func(s event.Slice, m *index.Message) error {
-		was[node{s, m.Sequence}] = standing(m)
+	stood := make(map[node]string)
+	_ = before.each(was, func(s event.Slice, m *index.Message) error {
+		stood[node{s, m.Sequence}] = standing(m)
 		return nil
 	})
 	row := func(x node, change, a, b string) error {
@@ -285,10 +328,10 @@ func (c *comparison) tellMessages(e *life) error {
 			Fields: print.Object{print.Named("Message", name), print.Named("Change", change), print.Named("Before", a), print.Named("After", b)}})
 	}
 	var stuck int
-	err := after.each(e, func(s event.Slice, m *index.Message) error {
+	err := after.each(is, func(s event.Slice, m *index.Message) error {
 		x := node{s, m.Sequence}
-		a, b := was[x], standing(m)
-		delete(was, x)
+		a, b := stood[x], standing(m)
+		delete(stood, x)
 		switch a {
 		case "":
 			return row(x, "arrived", "-", b)
@@ -301,14 +344,14 @@ func (c *comparison) tellMessages(e *life) error {
 	if err != nil {
 		return err
 	}
-	err = before.each(e, func(s event.Slice, m *index.Message) error {
-		if a, ok := was[node{s, m.Sequence}]; ok {
+	err = before.each(was, func(s event.Slice, m *index.Message) error {
+		if a, ok := stood[node{s, m.Sequence}]; ok {
 			return row(node{s, m.Sequence}, "gone", a, "-")
 		}
 		return nil
 	})
 	if err == nil && stuck > 0 {
-		err = l.note("%s: %s stood there all the time, untouched", after.name(e), plural(stuck, "message"))
+		err = l.note("%s: %s stood there all the time, untouched", c.name(path), plural(stuck, "message"))
 	}
 	return err
 }

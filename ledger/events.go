@@ -131,7 +131,11 @@ func (l *Ledger) events(ctx context.Context, r Range, kinds []event.Kind) error 
 	}
 	shown := 0
 	if r.After == nil {
-		if err := l.horizons(ctx, s.books...); err != nil {
+		err := l.horizons(ctx, s.books...)
+		if s.of != nil {
+			err = horizonsOf(ctx, l, s.of...)
+		}
+		if err != nil {
 			return err
 		}
 	}

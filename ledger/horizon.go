@@ -72,21 +72,3 @@ func bodiless(ctx context.Context, b *book) (until event.Time, err error) {
 	}
 	return until, nil
 }
-
-// horizonsOf is horizons for the logs that have an entity; nil: for all.
-func horizonsOf(ctx context.Context, l *Ledger, of *life) error {
-	ids := l.src.Partitions()
-	if of != nil {
-		ids = l.names.logs(of)
-	}
-	for _, id := range ids {
-		b, err := l.book(ctx, id)
-		if err == nil {
-			err = l.horizons(ctx, b)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}

@@ -27,7 +27,8 @@ type life struct {
 	deleted event.Time // 0: it is there
 	// since and until are the numbers of the eras of these times.
 	since, until uint64
-	changes      []change
+	gone         event.LSN // frame of the catalogue's log that deleted it
+	changes      []change  // the first one created it
 }
 
 // change is one change of an entity's settings.
@@ -123,18 +124,12 @@ func (n *names) apply(rec *replay.Record, ev event.Event) {
 		}
 	case *event.EntityDeleted:
 		if e := n.byID[id]; e != nil {
-			e.deleted, e.until = rec.At, n.clocks[len(n.clocks)-1].number
+			e.deleted, e.until, e.gone = rec.At, n.clocks[len(n.clocks)-1].number, rec.LSN
 		}
 	case *event.ClockSet:
 		n.clocks[len(n.clocks)-1].until = ev.From
 		n.clocks = append(n.clocks, era{number: ev.Number, from: ev.To, until: event.EndOfTime})
 	}
-}
-
-// there reports whether an entity was there at a time of an era.
-func (e *life) there(at event.Time, in uint64) bool {
-	made := e.since < in || e.since == in && e.created <= at
-	return made && (e.deleted == 0 || e.until > in || e.until == in && e.deleted > at)
 }
 
 func (n *names) add(e *life) {
@@ -145,9 +140,9 @@ func (n *names) add(e *life) {
 
 // find returns the entity of a path: the one that is there, else the one that was there last.
 func (n *names) find(path string) (*life, error) {
-	lives := n.byPath[fold(path)]
-	if len(lives) == 0 {
-		return nil, fmt.Errorf("%w of an entity %s; entities that history knows: %s", ErrNothing, word(path), n.some())
+	lives, err := n.lives(path)
+	if err != nil {
+		return nil, err
 	}
 	return lives[len(lives)-1], nil
 }
@@ -198,15 +193,15 @@ func (n *names) slices(e *life, in log.PartitionID) (list []event.Slice) {
 	return list
 }
 
-// logs are the logs that have something of an entity, in order.
-func (n *names) logs(e *life) (list []log.PartitionID) {
-	for _, h := range n.hosts(e) {
-		if !slices.Contains(list, log.PartitionID(h)) {
+// logs returns the logs that have something of some entities, in order.
+func (n *names) logs(entities ...*life) (list []log.PartitionID) {
+	for _, e := range entities {
+		for _, h := range n.hosts(e) {
 			list = append(list, log.PartitionID(h))
 		}
 	}
 	slices.Sort(list)
-	return list
+	return slices.Compact(list)
 }
 
 // path is what an entity is called.

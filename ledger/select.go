@@ -36,14 +36,15 @@ const maxSelected = 4096
 // Selection is the part of the logs that a [Range] names: where in them to look, and which of the events there are wanted.
 type Selection struct {
 	l       *Ledger
-	of      *life                      // nil: every entity
-	queue   event.SubQueue             // of the entity, of which alone something is wanted; Main: all of the entity
+	of      []*life                    // that have had the path; nil: every entity
+	own     map[event.EntityID]bool    // the same
+	queue   event.SubQueue             // of the entities, of which alone something is wanted; Main: all of them
 	touched map[log.PartitionID][]bool // with a queue: which events of the newest record of a log are about it
 	books   []*book
 	search  log.Search
 	begin   *address.Address // place that the range begins with, and place of its last frame; nil: the times in search are meant
 	end     *address.Address
-	related map[event.EntityID]bool // the entity, and of a topic its subscriptions
+	related map[event.EntityID]bool // the entities, and of a topic its subscriptions
 	nodes   map[node]bool           // messages; nil: all, and what is about none
 	types   map[string]bool         // kinds and verbs; nil: all
 	where   *where
@@ -76,20 +77,21 @@ func (l *Ledger) Select(ctx context.Context, r Range) (*Selection, error) {
 	}
 	ids := l.src.Partitions()
 	if entity != "" {
-		if s.of, err = n.find(entity); err != nil {
+		if s.of, err = n.having(entity, queue); err != nil {
 			return nil, err
 		}
-		ids = n.logs(s.of)
+		ids = n.logs(s.of...)
 		if queue != event.Main {
-			if err := s.ofQueue(queue); err != nil {
-				return nil, err
-			}
+			s.queue, s.touched = queue, make(map[log.PartitionID][]bool)
 		} else if !slices.Contains(ids, catalogue) {
 			ids = append([]log.PartitionID{catalogue}, ids...)
 		}
-		s.related = map[event.EntityID]bool{s.of.id: true}
-		for id, e := range n.byID { // of a topic
-			if e.topic == s.of.id {
+		s.own, s.related = make(map[event.EntityID]bool), make(map[event.EntityID]bool)
+		for _, e := range s.of {
+			s.own[e.id], s.related[e.id] = true, true
+		}
+		for id, e := range n.byID {
+			if s.own[e.topic] {
 				s.related[id] = true
 			}
 		}
@@ -106,7 +108,10 @@ func (l *Ledger) Select(ctx context.Context, r Range) (*Selection, error) {
 		if s.of == nil {
 			return nil, fmt.Errorf("%w: which entity has the message %d?", ErrQuestion, r.Number)
 		}
-		s.nodes = map[node]bool{{event.Slice{Entity: s.of.id, Partition: r.Number.Partition()}, r.Number}: true}
+		s.nodes = make(map[node]bool)
+		for id := range s.own {
+			s.nodes[node{event.Slice{Entity: id, Partition: r.Number.Partition()}, r.Number}] = true
+		}
 		return s, nil
 	}
 	if r.MessageID != "" {
@@ -175,7 +180,7 @@ func (s *Selection) named(ctx context.Context, id []byte) error {
 					continue
 				}
 				event.Named(ev, func(slice event.Slice, number event.SequenceNumber) {
-					if number != 0 && (s.of == nil || slice.Entity == s.of.id) {
+					if number != 0 && (s.of == nil || s.own[slice.Entity]) {
 						s.nodes[node{slice, number}] = true
 					}
 				})

@@ -43,12 +43,9 @@ type moment struct {
 	session *string // message session that it is put into; nil: none
 }
 
-// Story tells the life of a message: under one number, or of all messages with an id.
-func (l *Ledger) Story(ctx context.Context, of address.Address, messageID string) error {
-	s, err := l.read(ctx, of, messageID)
-	if err != nil {
-		return err
-	}
+// tell tells what was read of a message.
+func (s *story) tell(ctx context.Context) error {
+	l := s.l
 	if err := s.tellHead(ctx); err != nil {
 		return err
 	}
@@ -88,8 +85,9 @@ type story struct {
 	missing error
 }
 
-// read finds all there is to tell, in the order in which it happened.
-func (l *Ledger) read(ctx context.Context, of address.Address, messageID string) (*story, error) {
+// read finds all there is to tell, in the order in which it happened: of the message that an entity has
+// under a number, or of all messages with an id.
+func (l *Ledger) read(ctx context.Context, e *life, of address.Address, messageID string) (*story, error) {
 	n, err := l.catalogue(ctx)
 	if err != nil {
 		return nil, err
@@ -101,10 +99,6 @@ func (l *Ledger) read(ctx context.Context, of address.Address, messageID string)
 			return nil, err
 		}
 	} else {
-		e, err := n.find(of.Entity)
-		if err != nil {
-			return nil, err
-		}
 		s.first = node{event.Slice{Entity: e.id, Partition: of.Number.Partition()}, of.Number}
 		f.add(s.first)
 	}

@@ -8,7 +8,6 @@ import (
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/index/replay"
 	"github.com/ledgerbus/ledgerbus/ledger/address"
-	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -38,7 +37,7 @@ func (e *life) has(q event.SubQueue) error {
 // queueWatch tells which events of a log are about a sub-queue: most name a message and not where it is, so the state of the entity is kept beside the log.
 type queueWatch struct {
 	book    *book
-	of      *life
+	of      map[event.EntityID]bool
 	queue   event.SubQueue
 	state   *replay.State
 	part    *narrow
@@ -82,14 +81,14 @@ func (w *queueWatch) settle() {
 func (w *queueWatch) lies(ev event.Event) (there bool) {
 	switch ev := ev.(type) {
 	case *event.LinkOpened:
-		return ev.Slice.Entity == w.of.id && ev.SubQueue == w.queue
+		return w.of[ev.Slice.Entity] && ev.SubQueue == w.queue
 	case *event.SettlementRefused:
-		return ev.Slice.Entity == w.of.id && ev.SubQueue == w.queue
+		return w.of[ev.Slice.Entity] && ev.SubQueue == w.queue
 	case *event.SliceDropped:
-		return ev.Slice.Entity == w.of.id && w.holds(ev.Slice)
+		return w.of[ev.Slice.Entity] && w.holds(ev.Slice)
 	}
 	event.Named(ev, func(s event.Slice, number event.SequenceNumber) {
-		if number != 0 && s.Entity == w.of.id && !there {
+		if number != 0 && w.of[s.Entity] && !there {
 			m, ok := w.state.Index.Message(s, number)
 			there = ok && m.SubQueue == w.queue
 		}
@@ -110,7 +109,7 @@ func (w *queueWatch) holds(s event.Slice) bool {
 // link follows the links to the sub-queue: what closes one does not say what it was opened to.
 func (w *queueWatch) link(ctx context.Context, ev event.Event) (about bool, err error) {
 	c := ev.Common()
-	if c.Slice.Entity != w.of.id {
+	if !w.of[c.Slice.Entity] {
 		return false, nil
 	}
 	switch ev := ev.(type) {
@@ -139,7 +138,7 @@ func (s *Selection) queueRecords(ctx context.Context, b *book) iter.Seq2[*replay
 			yield(nil, err)
 			return
 		}
-		w := &queueWatch{book: b, of: s.of, queue: s.queue, state: state, part: s.l.names.narrow(b.ID(), s.of), links: make(map[event.OriginID]bool)}
+		w := &queueWatch{book: b, of: s.own, queue: s.queue, state: state, part: s.l.names.narrow(b.ID(), s.of...), links: make(map[event.OriginID]bool)}
 		for rec, err := range w.part.records(ctx, state) {
 			if err != nil {
 				yield(nil, err)
@@ -191,13 +190,4 @@ func (s *Selection) outset(b *book) (*replay.State, error) {
 		}
 	}
 	return replay.Begin(b), nil
-}
-
-// ofQueue narrows a selection down to a sub-queue of its entity, in the logs that have it.
-func (s *Selection) ofQueue(q event.SubQueue) error {
-	if err := s.of.has(q); err != nil {
-		return err
-	}
-	s.queue, s.touched = q, make(map[log.PartitionID][]bool)
-	return nil
 }

@@ -41,15 +41,16 @@ var ofSubQueue = []string{"messages", "locked", "deferred"}
 type term struct {
 	path    string         // of the entity
 	queue   event.SubQueue // of which alone the messages are counted; Main: all of the entity's
-	of      *life
+	of      []*life        // that have had the path
 	metric  func(*count) int
 	compare string
 	limit   int
 	sums    []sum // what is counted
 }
 
-// sum is a slice whose count is taken in the state of its log.
+// sum is a slice of an entity whose count is taken in the state of its log.
 type sum struct {
+	life  *life
 	of    *index.Index
 	slice event.Slice
 }
@@ -93,12 +94,10 @@ func parseTerms(text string) (terms []term, err error) {
 	return terms, nil
 }
 
-// find finds the entity that the term is about.
+// find finds the entities that the term is about.
 func (t *term) find(n *names) (err error) {
-	if t.of, err = n.find(t.path); err != nil {
-		return err
-	}
-	return t.of.has(t.queue)
+	t.of, err = n.having(t.path, t.queue)
+	return err
 }
 
 func (t *term) holds(n int) bool {
@@ -138,15 +137,15 @@ func (l *Ledger) When(ctx context.Context, condition string, since *Instant) err
 			return err
 		}
 		from, start = Instant{At: at, Place: since.Place}, eras[0]
+		w.instant, w.at, w.era = from, at, start.number
 	}
 	var ids []log.PartitionID
-	var of []*life
 	for i := range terms {
 		if err := terms[i].find(n); err != nil {
 			return err
 		}
-		of = append(of, terms[i].of)
-		ids = append(ids, n.logs(terms[i].of)...)
+		w.of = append(w.of, terms[i].of...)
+		ids = append(ids, n.logs(terms[i].of...)...)
 	}
 	slices.Sort(ids)
 	for _, id := range slices.Compact(ids) {
@@ -156,16 +155,21 @@ func (l *Ledger) When(ctx context.Context, condition string, since *Instant) err
 		}
 		s := replay.Begin(b)
 		if since != nil {
-			if s, err = l.state(ctx, b, from, from.At, start, of...); err != nil {
+			if s, err = l.state(ctx, b, from, from.At, start, w.of...); err != nil {
 				return err
 			}
 		}
 		w.t.logs[id] = s
-		w.parts[id] = n.narrow(id, of...)
+		w.parts[id] = n.narrow(id, w.of...)
 		for i := range terms {
-			for _, slice := range n.slices(terms[i].of, id) {
-				terms[i].sums = append(terms[i].sums, sum{s.Index, slice})
+			for _, e := range terms[i].of {
+				for _, slice := range n.slices(e, id) {
+					terms[i].sums = append(terms[i].sums, sum{e, s.Index, slice})
+				}
 			}
+		}
+		if since == nil && s.Index.LastAt() > w.at { // of a base
+			w.at, w.era = s.Index.LastAt(), s.Index.Clock().Number
 		}
 	}
 	return w.run(ctx)
@@ -178,6 +182,11 @@ type watching struct {
 	terms     []term
 	t         *then
 	parts     map[log.PartitionID]*narrow
+	of        []*life
+	instant   Instant         // up to which the logs have been passed
+	at        event.Time      // of the instant
+	era       uint64          // its number
+	place     address.Address // of the instant
 	was       bool
 	last      []spot // newest events about entities of the condition
 	rest      int    // events still to be shown behind what was found; -1: nothing was
@@ -211,12 +220,7 @@ func (w *watching) run(ctx context.Context) error {
 		if err := w.l.answer(print.Object{print.Named("Condition", w.condition), print.Named("Found", true)}, "it is so from the beginning: %s", w.condition); err != nil {
 			return err
 		}
-		for _, h := range heads {
-			if err := w.l.horizons(ctx, h.book); err != nil {
-				return err
-			}
-		}
-		return nil
+		return horizonsOf(ctx, w.l, w.of...)
 	}
 	done := false
 	var err error
@@ -235,10 +239,8 @@ func (w *watching) run(ctx context.Context) error {
 		done, err = w.together(ctx, heads)
 	}
 	if err == nil && !done && w.rest < 0 {
-		for _, h := range heads {
-			if err := w.l.horizons(ctx, h.book); err != nil {
-				return err
-			}
+		if err := horizonsOf(ctx, w.l, w.of...); err != nil {
+			return err
 		}
 		err = w.l.answer(print.Object{print.Named("Condition", w.condition), print.Named("Found", false)}, "never: %s", w.condition)
 	}
@@ -317,6 +319,7 @@ func (w *watching) pass(ctx context.Context, h *replayed) (done bool, err error)
 	if !concerned || w.rest >= 0 {
 		return false, nil
 	}
+	w.before(h)
 	before := w.was
 	if w.was = w.holds(); before || !w.was {
 		return false, nil
@@ -368,12 +371,24 @@ func (s spot) reread(ctx context.Context, do func(*replay.Record) error) error {
 	return nil
 }
 
+// before notes the instant just in front of the frame of a record: an entity is counted up to the frame
+// that deletes it.
+func (w *watching) before(h *replayed) {
+	w.place = address.At(h.book.ID(), h.rec.LSN-1)
+	w.instant.Place, w.at, w.era = &w.place, h.rec.At, h.state.Index.Clock().Number
+}
+
 func (w *watching) holds() bool {
 	for i := range w.terms {
 		t := &w.terms[i]
-		c := count{}
+		c, is := count{}, t.of[0]
+		if len(t.of) > 1 { // the log of one that was deleted may forget it later
+			is = w.l.names.at(t.path, w.instant, w.at, w.era)
+		}
 		for _, s := range t.sums {
-			add(&c, s.of, s.slice, t.queue)
+			if s.life == is {
+				add(&c, s.of, s.slice, t.queue)
+			}
 		}
 		if !t.holds(t.metric(&c)) {
 			return false
@@ -386,8 +401,10 @@ func (w *watching) holds() bool {
 func (w *watching) about(ev event.Event) bool {
 	id := ev.Common().Slice.Entity
 	for i := range w.terms {
-		if of := w.terms[i].of; of.id == id || of.topic != 0 && of.topic == id {
-			return true
+		for _, of := range w.terms[i].of {
+			if of.id == id || of.topic != 0 && of.topic == id {
+				return true
+			}
 		}
 	}
 	return false

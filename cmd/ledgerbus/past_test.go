@@ -148,6 +148,63 @@ func TestAt(t *testing.T) {
 	}
 }
 
+// TestPathUsedTwice asks about a path that two entities have had: a broker, its directory, a backup and a
+// slice tell of both, and so do tables.
+func TestPathUsedTwice(t *testing.T) {
+	data, dir := filepath.Join(t.TempDir(), "data"), t.TempDir()
+	broker, stop := startStoppable(t, data)
+	copied := filepath.Join(dir, "copy")
+	for _, args := range [][]string{
+		{"queue", "create", "a"}, {"send", "a", "--body", "x", "--count", "3"}, {"receive", "a", "--dead-letter"}, {"queue", "delete", "a", "--confirm", "a"}, {"queue", "create", "a"},
+		{"send", "a", "--body", "y"}, {"backup", "--into", copied},
+	} {
+		if r := execute(t, broker, "", args...); r.code != 0 {
+			t.Fatalf("%q: %+v; want r.code == 0", args, r)
+		}
+	}
+	var full string
+	for line := range strings.Lines(execute(t, broker, "", "events", "a", "--type", "dead", "-o", "csv").out) {
+		full = line[:max(0, strings.IndexByte(line, ','))]
+	}
+	questions := []struct {
+		args string
+		want []string
+	}{
+		{"at|" + full + "|a", []string{`a +active 2 · dead 1 `}},
+		{"when|a.active > 2", []string{`^first at `, `sent +a#3 `}},
+		{"diff|" + full + "|now|a", []string{`a: messages 3 → 1 · active 2 → 1 · dead 1 → 0`, `act: .* deleted +a `, `act: .* created +a `}},
+		{"audit|a", []string{`^\S+  created +a .*\n\S+  deleted +a .*\n\S+  created +a .*\n$`}},
+		{"events|a|--type|sent", []string{`sent +a#1 `, `sent +a#2 `, `sent +a#3 `, `sent +a#1 `}},
+		{"events|a/$dlq", []string{`dead +a#1 `, `dropped +a `}},
+		{"story|a#1", []string{`^of the a that was created at .* and deleted at `, `DELETED WITH ITS ENTITY at `, `of the a that was created at `, `WAITING`}},
+	}
+	said := make([]string, len(questions))
+	for i, q := range questions {
+		r := execute(t, broker, "", strings.Split(q.args, "|")...)
+		wants(t, r.out, q.want...)
+		said[i] = r.out
+	}
+	stop()
+	for i, q := range questions {
+		for _, from := range []string{data, copied} {
+			if got := types(t, from, strings.Split(q.args, "|")...); got != said[i] && !strings.HasPrefix(q.args, "diff") { // it says what now is
+				t.Errorf("%s of %s:\n%s\nthe broker said\n%s", q.args, from, got, said[i])
+			} else {
+				wants(t, got, q.want...)
+			}
+		}
+	}
+	out, cut := filepath.Join(dir, "out"), filepath.Join(dir, "cut")
+	if r := execute(t, "", "", "log", "export", data, "--into", out, "--entity", "a", "--type", "sent"); !strings.HasPrefix(r.out, "4 events, 4 messages, ") {
+		t.Errorf("export: %+v", r)
+	}
+	if r := execute(t, "", "", "slice", data, "--into", cut, "--entity", "a"); r.code != 0 {
+		t.Errorf("slice: %+v", r)
+	}
+	wants(t, types(t, cut, "when", "a.active > 2"), questions[1].want...)
+	wants(t, execute(t, "", "", "debug", cut, "-c", "break when a.active > 2; continue; print").out, `sent +a#3 `, `a +active 3 `)
+}
+
 // placeOf is the place of the first event that fulfils a condition.
 func placeOf(t *testing.T, data, what, where string) string {
 	t.Helper()
