@@ -174,12 +174,7 @@ func (c *comparison) between(ctx context.Context) (*Selection, error) {
 	if len(c.l.names.clocks) == 1 {
 		s.search.From, s.search.Until = c.before.at, c.after.at
 	}
-	for _, b := range s.books {
-		if _, err := b.clockSets(ctx, c.l.names); err != nil {
-			return nil, err
-		}
-	}
-	return s, nil
+	return s, c.l.lookUpClocks(ctx, s.books...)
 }
 
 // has reports whether a record came between the states.

@@ -24,7 +24,7 @@ type happening struct {
 
 func (h *happening) event() event.Event { return h.rec.Events[h.i] }
 
-// merged yields the events that have to be looked at in all logs, by broker time, each log in its own order.
+// merged yields the events that have to be looked at in all logs, in the order of their ticks, each log in its own order.
 func (s *Selection) merged(ctx context.Context) iter.Seq2[happening, error] {
 	books := s.books
 	if s.before != nil { // most looks at what is new find it in one log, and need not be merged
@@ -35,6 +35,7 @@ func (s *Selection) merged(ctx context.Context) iter.Seq2[happening, error] {
 	}
 	return func(yield func(happening, error) bool) {
 		type head struct {
+			tick
 			book *book
 			rec  *replay.Record
 			next func() (*replay.Record, error, bool)
@@ -42,8 +43,14 @@ func (s *Selection) merged(ctx context.Context) iter.Seq2[happening, error] {
 		var heads []*head
 		advance := func(h *head) (bool, error) {
 			rec, err, more := h.next()
-			h.rec = rec
+			if h.rec = rec; err == nil && more {
+				h.tick = h.book.tick(rec.LSN, rec.At)
+			}
 			return more, err
+		}
+		if err := s.l.lookUpClocks(ctx, books...); err != nil {
+			yield(happening{}, err)
+			return
 		}
 		for _, b := range books {
 			next, stop := iter.Pull2(s.records(ctx, b))
@@ -59,7 +66,7 @@ func (s *Selection) merged(ctx context.Context) iter.Seq2[happening, error] {
 			}
 		}
 		for len(heads) > 0 {
-			h := slices.MinFunc(heads, func(a, b *head) int { return int(min(1, max(-1, a.rec.At-b.rec.At))) })
+			h := slices.MinFunc(heads, func(a, b *head) int { return a.compare(b.tick) })
 			for i, ev := range h.rec.Events {
 				h.book.see(ev)
 				if !yield(happening{h.book, h.rec, i}, nil) {

@@ -83,6 +83,9 @@ func (f *following) follow(ctx context.Context, x node) error {
 	if err != nil {
 		return err
 	}
+	if err := f.l.lookUpClocks(ctx, b); err != nil {
+		return err
+	}
 	v := visit{following: f, node: x, book: b}
 	for rec, err := range replay.Found(ctx, b, log.Search{Named: true, Slice: x.slice, Number: x.number}) {
 		if err != nil {
@@ -121,7 +124,7 @@ type origin struct {
 
 // note adds what happened.
 func (v *visit) note(rec *replay.Record, i int, ev event.Event) *moment {
-	v.moments = append(v.moments, moment{node: v.node, book: v.book, lsn: rec.LSN, seq: rec.Number<<20 + i, at: rec.At, origin: ev.Common().Origin,
+	v.moments = append(v.moments, moment{node: v.node, book: v.book, tick: v.book.tick(rec.LSN, rec.At), lsn: rec.LSN, seq: rec.Number<<20 + i, origin: ev.Common().Origin,
 		kind: ev.Kind(), verb: verb(ev), detail: v.n.detail(rec.At, ev)})
 	return &v.moments[len(v.moments)-1]
 }
@@ -136,6 +139,9 @@ func (v *visit) event(rec *replay.Record, i int, ev event.Event) {
 		return
 	}
 	m := v.note(rec, i, ev)
+	if a := arrivalOf(ev); a != nil {
+		m.move, m.step = move{a.Source, a.Number}, arrives
+	}
 	switch ev := ev.(type) {
 	case *event.MessageEnqueued:
 		m.session = sessionOf(ev.InSession, ev.SessionID)
@@ -148,7 +154,7 @@ func (v *visit) event(rec *replay.Record, i int, ev event.Event) {
 		v.addCopies(ev.Slice, ev.Copies)
 	case *event.MessageHandedOver:
 		m.about = v.stored(rec.At, ev.MessageID, &ev.Details, ev.Body.Size, nil)
-		v.move(rec.At, ev.Number, ev.Destination)
+		v.depart(m, ev.Number, ev.Destination)
 	case *event.ScheduledActivated:
 		v.add(node{v.slice, ev.NewSequence})
 		v.add(node{v.slice, ev.Sequence})
@@ -172,8 +178,9 @@ func (v *visit) event(rec *replay.Record, i int, ev event.Event) {
 		m.token, m.wanted = ev.Token, ev.Wanted
 	case *event.TransferStarted:
 		k, _ := slices.BinarySearch(ev.Sequences, v.number)
-		v.move(rec.At, ev.First+event.TransferNumber(k), ev.Destination)
+		v.depart(m, ev.First+event.TransferNumber(k), ev.Destination)
 	case *event.TransferFailed:
+		m.move, m.step = move{v.slice, ev.Number}, leaves
 		v.moving, m.reason = 0, because(ev.Why.String(), ev.Reason, ev.Description)
 	}
 }
@@ -225,10 +232,19 @@ func (v *visit) stored(at event.Time, id []byte, d *event.Details, size uint32, 
 	return sent(id, d, size)
 }
 
-// move notes that the message is on its way to another entity.
-func (v *visit) move(at event.Time, number event.TransferNumber, to event.EntityID) {
+// depart notes that the message is on its way to another entity.
+func (v *visit) depart(m *moment, number event.TransferNumber, to event.EntityID) {
+	m.move, m.step = move{v.slice, number}, departs
 	v.moving, v.to = number, to
-	v.look(at)
+	v.look(m.at)
+}
+
+// from returns where a search begins for what came after something: with the time that has, or with the first event where times do not say what is later.
+func (v *visit) from() event.Time {
+	if v.n.steady() {
+		return v.started
+	}
+	return 0
 }
 
 // look notes from when on something has to be looked for.
@@ -259,7 +275,7 @@ func (v *visit) rest(ctx context.Context) error {
 
 func (v *visit) late(ctx context.Context) error {
 	kinds := []event.Kind{event.KindTransfersFinished, event.KindSettlementRefused}
-	for rec, err := range replay.Found(ctx, v.book, log.Search{Named: true, Slice: v.slice, From: v.started, Kinds: kinds}) {
+	for rec, err := range replay.Found(ctx, v.book, log.Search{Named: true, Slice: v.slice, From: v.from(), Kinds: kinds}) {
 		if err != nil {
 			return err
 		}
@@ -271,7 +287,8 @@ func (v *visit) late(ctx context.Context) error {
 			switch ev := ev.(type) {
 			case *event.TransfersFinished:
 				if v.moving != 0 && slices.Contains(ev.Numbers, v.moving) {
-					v.note(rec, i, ev)
+					m := v.note(rec, i, ev)
+					m.move, m.step = move{v.slice, v.moving}, leaves
 				}
 			case *event.SettlementRefused:
 				if ev.Sequence == 0 && v.tokens[ev.Token] {
@@ -329,10 +346,13 @@ func (v *visit) forwards(ctx context.Context) error {
 	}
 	for _, id := range v.n.logs(e) {
 		b, err := v.l.book(ctx, id)
+		if err == nil {
+			err = v.l.lookUpClocks(ctx, b)
+		}
 		if err != nil {
 			return err
 		}
-		for rec, err := range replay.Found(ctx, b, log.Search{MessageID: v.id, From: v.started}) {
+		for rec, err := range replay.Found(ctx, b, log.Search{MessageID: v.id, From: v.from()}) {
 			if err != nil {
 				return err
 			}
@@ -343,8 +363,8 @@ func (v *visit) forwards(ctx context.Context) error {
 					continue
 				}
 				if d, ok := ev.(*event.DuplicateDropped); ok {
-					v.moments = append(v.moments, moment{node: node{d.Slice, d.Original}, book: b, lsn: rec.LSN, seq: rec.Number<<20 + i, at: rec.At,
-						kind: ev.Kind(), verb: verb(ev), detail: v.n.detail(rec.At, ev)})
+					v.moments = append(v.moments, moment{node: node{d.Slice, d.Original}, tick: b.tick(rec.LSN, rec.At), book: b, lsn: rec.LSN, seq: rec.Number<<20 + i,
+						kind: ev.Kind(), verb: verb(ev), detail: v.n.detail(rec.At, ev), move: move{a.Source, a.Number}, step: arrives})
 					return nil
 				}
 				event.Named(ev, func(s event.Slice, number event.SequenceNumber) {

@@ -99,7 +99,7 @@ func (l *Ledger) eras(ctx context.Context, i Instant) (at event.Time, list []era
 	if err != nil {
 		return 0, nil, err
 	}
-	number := clockAt(clocks, i.Place.LSN)
+	number := clockAt(clocks, i.Place.LSN).Number
 	found := false
 	for rec, err := range replay.Records(ctx, b, i.Place.LSN) {
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/ledger/address"
 	"github.com/ledgerbus/ledgerbus/ledger/print"
 	"github.com/ledgerbus/ledgerbus/log"
@@ -25,10 +26,10 @@ type node struct {
 // moment is one thing that happened to a message.
 type moment struct {
 	node
+	tick
 	book    *book
 	lsn     event.LSN
 	seq     int // in the order of its log
-	at      event.Time
 	origin  event.OriginID
 	kind    event.Kind
 	verb    string
@@ -41,7 +42,25 @@ type moment struct {
 	reason  string  // with description, as it is shown
 	about   string  // id, subject and size, as shown
 	session *string // message session that it is put into; nil: none
+	move    move    // that it is a step of
+	step    step
 }
+
+// move is a transfer of a message to another entity. The zero value is none.
+type move struct {
+	source event.Slice
+	number event.TransferNumber
+}
+
+// step is a part of a move. Each comes after the one before it, whatever the clocks of their logs say.
+type step int
+
+const (
+	departs step = iota
+	arrives
+	leaves // the source is told that it has arrived, or that it was refused
+	steps
+)
 
 // tell tells what was read of a message.
 func (s *story) tell(ctx context.Context) error {
@@ -92,6 +111,9 @@ func (l *Ledger) read(ctx context.Context, e *life, of address.Address, messageI
 	if err != nil {
 		return nil, err
 	}
+	if err := l.lookUpClocks(ctx, l.books[catalogue]); err != nil {
+		return nil, err
+	}
 	s := &story{l: l, n: n, tokens: make(map[event.LockToken]bool)}
 	f := &following{story: s, seen: make(map[node]bool)}
 	if messageID != "" {
@@ -132,38 +154,55 @@ func (s *story) origins() map[*book][]event.OriginID {
 	return list
 }
 
-// order merges what the logs have: each log keeps its order, and between logs time decides, at equal times cause and effect.
+// order merges what the logs have: each log keeps its order, a move has that of its steps, and else broker time decides.
 func (s *story) order() {
-	rank := func(m *moment) int {
-		switch m.verb {
-		case "arrived":
-			return 1
-		case "moved", "move-failed":
-			return 2
-		}
-		return 0
-	}
 	byLog := make(map[log.PartitionID][]moment)
 	for _, m := range s.moments {
 		byLog[m.book.ID()] = append(byLog[m.book.ID()], m)
 	}
 	var rows [][]moment
+	left := make(map[move]*[steps]int) // steps of moves that are not in order yet
 	for _, row := range byLog {
 		slices.SortFunc(row, func(a, b moment) int { return cmp.Or(cmp.Compare(a.lsn, b.lsn), cmp.Compare(a.seq, b.seq)) })
-		rows = append(rows, slices.CompactFunc(row, func(a, b moment) bool { return a.lsn == b.lsn && a.seq == b.seq && a.node == b.node }))
-	}
-	slices.SortFunc(rows, func(a, b []moment) int { return cmp.Compare(a[0].book.ID(), b[0].book.ID()) })
-	s.moments = s.moments[:0]
-	for {
-		next := -1
-		for i, row := range rows {
-			if len(row) > 0 && (next < 0 || cmp.Or(cmp.Compare(row[0].at, rows[next][0].at), cmp.Compare(rank(&row[0]), rank(&rows[next][0]))) < 0) {
-				next = i
+		row = slices.CompactFunc(row, func(a, b moment) bool { return a.lsn == b.lsn && a.seq == b.seq && a.node == b.node })
+		rows = append(rows, row)
+		for i := range row {
+			if m := row[i].move; m != (move{}) {
+				if left[m] == nil {
+					left[m] = &[steps]int{}
+				}
+				left[m][row[i].step]++
 			}
 		}
-		if next < 0 {
+	}
+	slices.SortFunc(rows, func(a, b []moment) int { return cmp.Compare(a[0].book.ID(), b[0].book.ID()) })
+	early := func(m *moment) bool { // a step before it is still to come
+		if m.move == (move{}) || mutant.On(mutant.ArrivesFirst) {
+			return false
+		}
+		return slices.ContainsFunc(left[m.move][:m.step], func(n int) bool { return n > 0 })
+	}
+	s.moments = s.moments[:0]
+	for {
+		var next *[]moment
+		waits := false
+		for i := range rows {
+			if len(rows[i]) == 0 {
+				continue
+			}
+			head := &rows[i][0]
+			switch is := early(head); {
+			case next == nil, waits && !is, waits == is && head.compare((*next)[0].tick) < 0:
+				next, waits = &rows[i], is
+			}
+		}
+		if next == nil {
 			return
 		}
-		s.moments, rows[next] = append(s.moments, rows[next][0]), rows[next][1:]
+		m := (*next)[0]
+		if m.move != (move{}) {
+			left[m.move][m.step]--
+		}
+		s.moments, *next = append(s.moments, m), (*next)[1:]
 	}
 }

@@ -165,14 +165,14 @@ func (s *Selection) queueRecords(ctx context.Context, b *book) iter.Seq2[*replay
 
 // over reports whether nothing behind a record can be wanted any more.
 func (s *Selection) over(rec *replay.Record) bool {
-	return s.search.Until != 0 && len(s.l.names.clocks) == 1 && rec.At > s.search.Until
+	return s.search.Until != 0 && s.l.names.steady() && rec.At > s.search.Until
 }
 
 // outset is a state from before everything that is wanted: the newest that is kept, or the one that the log begins with.
 func (s *Selection) outset(b *book) (*replay.State, error) {
 	after, limit := s.after[b.ID()], event.LSN(0)
 	from := s.search.From
-	if len(s.l.names.clocks) > 1 {
+	if !s.l.names.steady() {
 		from = 0
 	}
 	if from > 0 {

@@ -40,8 +40,15 @@ var states = map[string]string{
 func (s *story) fate() fate {
 	f := fate{words: "UNKNOWN"}
 	locked := make(map[event.LockToken]*moment)
+	arrived := make(map[move]bool)
 	for i := range s.moments {
 		m := &s.moments[i]
+		if m.move != (move{}) && m.step == arrives {
+			arrived[m.move] = true
+		}
+		if m.verb == "moved" && arrived[m.move] { // what it has become says more: the source may be told late
+			continue
+		}
 		if w := states[m.verb]; w != "" && (m.verb != "duplicate" || len(s.moments) == 1 || m.node != s.first) {
 			f.words, f.at, f.number = w, m, m.node
 			f.dead = m.verb == "dead" || m.verb == "move-failed"
@@ -58,17 +65,14 @@ func (s *story) fate() fate {
 			f.renewed = true
 		case "lost":
 			f.lost++
-			if k := locked[m.token]; k != nil {
-				k.count = m.count
-			}
 		case "completed", "abandoned", "deferred":
 			if k := last(s.moments[:i], m.node); k != nil {
-				f.work = append(f.work, m.at.Sub(k.at))
+				f.work = append(f.work, m.since(k.tick))
 			}
 		case "refused":
 			f.refused++
-			if k := locked[m.token]; k != nil && k.until != 0 && m.at > k.until {
-				f.late, f.work = append(f.late, m.at.Sub(k.until)), append(f.work, m.at.Sub(k.at))
+			if k := locked[m.token]; k != nil && k.until != 0 && m.since(tick{k.until, k.clock}) > 0 {
+				f.late, f.work = append(f.late, m.since(tick{k.until, k.clock})), append(f.work, m.since(k.tick))
 			}
 		}
 	}
@@ -173,7 +177,7 @@ func (s *story) sentence() string {
 	case f.dead:
 		return "it was dead-lettered: " + f.at.reason
 	case f.words == "COMPLETED":
-		return fmt.Sprintf("it was completed %s after the first of these events, with %s%s", span(f.at.at.Sub(s.moments[0].at)), plural(f.tries, "attempt"), s.waited(f))
+		return fmt.Sprintf("it was completed %s after the first of these events, with %s%s", span(f.at.since(s.moments[0].tick)), plural(f.tries, "attempt"), s.waited(f))
 	case f.words == "WAITING" && f.tries == 0:
 		return "nobody has received it"
 	case f.words == "EXPIRED" && f.tries == 0:
@@ -192,13 +196,13 @@ func (s *story) sentence() string {
 func (s *story) waited(f fate) string {
 	for i := len(s.moments) - 1; i >= 0; i-- {
 		m := &s.moments[i]
-		if m.verb != "locked" || m.at > f.at.at {
+		if m.verb != "locked" || m.compare(f.at.tick) > 0 {
 			continue
 		}
-		first := s.moments[0].at
+		first := s.moments[0].tick
 		for j := range s.moments {
 			if s.moments[j].verb == "locked" {
-				return fmt.Sprintf(": it waited %s for a receiver, whose work took %s", span(s.moments[j].at.Sub(first)), span(f.at.at.Sub(m.at)))
+				return fmt.Sprintf(": it waited %s for a receiver, whose work took %s", span(s.moments[j].since(first)), span(f.at.since(m.tick)))
 			}
 		}
 	}
@@ -221,7 +225,7 @@ func (s *story) lockSince(f fate) string {
 	}
 	for i := len(e.changes) - 1; i > 0; i-- {
 		c := &e.changes[i]
-		if c.at <= f.at.at && c.before.LockDuration != c.now.LockDuration {
+		if s.l.changed(c).compare(f.at.tick) <= 0 && c.before.LockDuration != c.now.LockDuration {
 			return fmt.Sprintf(" since %s, was %s (%s)", c.at, forever(c.before.LockDuration), c.place)
 		}
 	}

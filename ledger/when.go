@@ -202,6 +202,7 @@ type spot struct {
 }
 
 type replayed struct {
+	tick  // of rec
 	book  *book
 	state *replay.State
 	part  *narrow
@@ -247,10 +248,13 @@ func (w *watching) run(ctx context.Context) error {
 	return err
 }
 
-// together passes through the records of several logs, by broker time.
+// together passes through the records of several logs, in the order of their ticks.
 func (w *watching) together(ctx context.Context, heads []*replayed) (done bool, err error) {
 	var live []*replayed
 	for _, h := range heads {
+		if err := w.l.lookUpClocks(ctx, h.book); err != nil {
+			return false, err
+		}
 		next, stop := iter.Pull2(h.part.records(ctx, h.state))
 		defer stop()
 		h.next = next
@@ -263,7 +267,7 @@ func (w *watching) together(ctx context.Context, heads []*replayed) (done bool, 
 		}
 	}
 	for len(live) > 0 {
-		h := slices.MinFunc(live, func(a, b *replayed) int { return int(min(1, max(-1, a.rec.At-b.rec.At))) })
+		h := slices.MinFunc(live, func(a, b *replayed) int { return a.compare(b.tick) })
 		if done, err := w.pass(ctx, h); done || err != nil {
 			return done, err
 		}
@@ -280,7 +284,9 @@ func (w *watching) together(ctx context.Context, heads []*replayed) (done bool, 
 
 func (h *replayed) advance() (bool, error) {
 	rec, err, more := h.next()
-	h.rec = rec
+	if h.rec = rec; err == nil && more {
+		h.tick = h.book.tick(rec.LSN, rec.At)
+	}
 	return more, err
 }
 

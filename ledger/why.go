@@ -30,7 +30,7 @@ type cause struct {
 	kind        string
 	reason      string
 	count, gone int
-	first, last event.Time
+	first, last tick
 	lost, back  int
 	tooLate     int
 	held        time.Duration // for how long the lock was given that was lost last
@@ -64,8 +64,14 @@ func (l *Ledger) Why(ctx context.Context, of address.Address) error {
 	if w.queue == event.Main {
 		w.queue = event.DeadLetter
 	}
+	if err := l.lookUpClocks(ctx, l.books[catalogue]); err != nil {
+		return err
+	}
 	for _, id := range n.logs(e) {
 		b, err := l.book(ctx, id)
+		if err == nil {
+			err = l.lookUpClocks(ctx, b)
+		}
 		if err != nil {
 			return err
 		}
@@ -96,17 +102,19 @@ type autopsy struct {
 
 func (w *autopsy) read(ctx context.Context, b *book, slice event.Slice) error {
 	w.slice, w.courses, w.lost = slice, newCourses(), make(map[event.LockToken]event.SequenceNumber)
-	start := replay.Begin(b).Index
+	s := replay.Begin(b)
+	start, at := s.Index, b.tick(s.From, s.Index.LastAt())
 	for m := range start.Browse(slice, w.queue, 0) { // in a base: history does not know why they are dead letters
-		w.die(b, m.Sequence, start.LastAt(), 0, "unknown", "", "")
+		w.die(b, m.Sequence, at, 0, "unknown", "", "")
 	}
 	for rec, err := range replay.Found(ctx, b, log.Search{Named: true, Slice: slice}) {
 		if err != nil {
 			return err
 		}
+		at := b.tick(rec.LSN, rec.At)
 		for _, ev := range rec.Events {
 			b.see(ev)
-			w.event(b, rec.At, ev)
+			w.event(b, at, ev)
 		}
 		if w.look.pass(len(rec.Events)) {
 			if err := w.tellRunning(); err != nil {
@@ -117,7 +125,7 @@ func (w *autopsy) read(ctx context.Context, b *book, slice event.Slice) error {
 	return nil
 }
 
-func (w *autopsy) event(b *book, at event.Time, ev event.Event) {
+func (w *autopsy) event(b *book, at tick, ev event.Event) {
 	if ev.Common().Slice != w.slice {
 		for _, c := range copiesOf(ev) {
 			if c.Subscription == w.slice.Entity && c.Cause != 0 && w.queue == event.DeadLetter {
@@ -131,7 +139,7 @@ func (w *autopsy) event(b *book, at event.Time, ev event.Event) {
 		if f := w.courses.add(ev.Sequence); f.cause == nil {
 			f.received, f.origin, f.held = true, ev.Origin, 0
 			if ev.LockedUntil != 0 {
-				f.held = ev.LockedUntil.Sub(at)
+				f.held = ev.LockedUntil.Sub(at.at)
 			}
 		}
 	case *event.LockExpired:
@@ -207,7 +215,7 @@ func (w *autopsy) gone(n event.SequenceNumber) {
 }
 
 // group returns the group of a cause, which is made if there is none.
-func (w *autopsy) group(b *book, n event.SequenceNumber, at event.Time, kind, reason, description string) *cause {
+func (w *autopsy) group(b *book, n event.SequenceNumber, at tick, kind, reason, description string) *cause {
 	w.key = append(append(append(append(w.key[:0], kind...), 0), reason...), 0)
 	w.key = appendSimilar(w.key, description)
 	if g := w.groups[string(w.key)]; g != nil {
@@ -226,7 +234,7 @@ func (w *autopsy) group(b *book, n event.SequenceNumber, at event.Time, kind, re
 }
 
 // die notes a dead letter.
-func (w *autopsy) die(b *book, n event.SequenceNumber, at event.Time, by event.OriginID, kind, reason, description string) {
+func (w *autopsy) die(b *book, n event.SequenceNumber, at tick, by event.OriginID, kind, reason, description string) {
 	g := w.group(b, n, at, kind, reason, description)
 	f := w.courses.add(n)
 	if f.cause != nil {
@@ -234,7 +242,9 @@ func (w *autopsy) die(b *book, n event.SequenceNumber, at event.Time, by event.O
 	}
 	f.cause = g
 	g.count++
-	g.last = max(g.last, at)
+	if at.compare(g.last) > 0 {
+		g.last = at
+	}
 	if f.received {
 		g.lost, g.back, g.tooLate = g.lost+int(f.lost), g.back+int(f.back), g.tooLate+int(f.tooLate)
 		if f.lost > 0 {
@@ -296,9 +306,9 @@ func (w *autopsy) tellRunning() error {
 		return err
 	}
 	for _, g := range list[:min(len(list), maxWho)] {
-		if err := w.l.tell(Line{Part: Note, Text: fmt.Sprintf("running: %s  %s  %s – %s", grouped(g.count), g.words, g.first, g.last),
+		if err := w.l.tell(Line{Part: Note, Text: fmt.Sprintf("running: %s  %s  %s – %s", grouped(g.count), g.words, g.first.at, g.last.at),
 			Fields: print.Object{print.Named("Running", true), print.Named("Messages", g.count), print.Named("Cause", g.kind), print.Named("Reason", print.Text([]byte(g.reason))),
-				print.Named("First", g.first.String()), print.Named("Last", g.last.String())}}); err != nil {
+				print.Named("First", g.first.at.String()), print.Named("Last", g.last.at.String())}}); err != nil {
 			return err
 		}
 	}
@@ -306,14 +316,14 @@ func (w *autopsy) tellRunning() error {
 }
 
 // sorted returns the groups that have messages, the largest first, how many messages they have in all, and when the first one died.
-func (w *autopsy) sorted() (list []*cause, total int, first event.Time) {
+func (w *autopsy) sorted() (list []*cause, total int, first tick) {
 	for _, g := range w.groups {
 		if g.count == 0 {
 			continue
 		}
 		list = append(list, g)
 		total += g.count
-		if first == 0 || g.first < first {
+		if first == (tick{}) || g.first.compare(first) < 0 {
 			first = g.first
 		}
 	}
@@ -328,8 +338,8 @@ func (w *autopsy) tell(ctx context.Context) error {
 	if total == 0 {
 		return w.l.answer(print.Object{print.Named("Queue", name), print.Named("Messages", 0)}, "%s: no dead letters", name)
 	}
-	if err := w.l.answer(print.Object{print.Named("Queue", name), print.Named("Messages", total), print.Named("Since", first.String()), print.Named("Causes", len(list))},
-		"%s: %s since %s, %s", name, plural(total, "dead letter"), first, plural(len(list), "cause")); err != nil {
+	if err := w.l.answer(print.Object{print.Named("Queue", name), print.Named("Messages", total), print.Named("Since", first.at.String()), print.Named("Causes", len(list))},
+		"%s: %s since %s, %s", name, plural(total, "dead letter"), first.at, plural(len(list), "cause")); err != nil {
 		return err
 	}
 	for i, g := range list {
@@ -344,7 +354,7 @@ func (w *autopsy) tell(ctx context.Context) error {
 		return err
 	}
 	return w.l.next(fmt.Sprintf("ledgerbus story '%s'", w.l.names.message(list[0].example.slice, list[0].example.number)),
-		fmt.Sprintf("ledgerbus at %s '%s'", first, w.of.path), fmt.Sprintf("ledgerbus audit --until %s", first))
+		fmt.Sprintf("ledgerbus at %s '%s'", first.at, w.of.path), fmt.Sprintf("ledgerbus audit --until %s", first.at))
 }
 
 func (w *autopsy) tellGroup(ctx context.Context, i int, g *cause) error {
@@ -359,7 +369,7 @@ func (w *autopsy) tellGroup(ctx context.Context, i int, g *cause) error {
 	}
 	words := g.sentence()
 	example := w.l.names.message(g.example.slice, g.example.number)
-	text := fmt.Sprintf("#%d %s  %s  %s – %s", i, grouped(g.count), g.words, g.first, g.last)
+	text := fmt.Sprintf("#%d %s  %s  %s – %s", i, grouped(g.count), g.words, g.first.at, g.last.at)
 	if words != "" {
 		text += "  " + words
 	}
@@ -367,8 +377,8 @@ func (w *autopsy) tellGroup(ctx context.Context, i int, g *cause) error {
 		text += "  by " + strings.Join(who, ", ")
 	}
 	return w.l.tell(Line{Part: Row, Text: text + "  such as " + example, Fields: print.Object{
-		print.Named("Group", i), print.Named("Messages", g.count), print.Named("Cause", g.kind), print.Named("Reason", print.Text([]byte(g.reason))), print.Named("First", g.first.String()),
-		print.Named("Last", g.last.String()), print.Named("LocksLost", g.lost), print.Named("GivenBack", g.back), print.Named("TooLate", g.tooLate),
+		print.Named("Group", i), print.Named("Messages", g.count), print.Named("Cause", g.kind), print.Named("Reason", print.Text([]byte(g.reason))), print.Named("First", g.first.at.String()),
+		print.Named("Last", g.last.at.String()), print.Named("LocksLost", g.lost), print.Named("GivenBack", g.back), print.Named("TooLate", g.tooLate),
 		print.Named("By", strings.Join(who, ", ")), print.Named("Example", example), print.Named("Words", words)}})
 }
 
@@ -393,13 +403,14 @@ func (g *cause) sentence() string {
 const beforehand = 24 * time.Hour
 
 // shortlyBefore tells what was changed in the entity not long before the first dead letter.
-func (w *autopsy) shortlyBefore(ctx context.Context, first event.Time) error {
+func (w *autopsy) shortlyBefore(ctx context.Context, first tick) error {
 	b, err := w.l.book(ctx, catalogue)
 	if err != nil {
 		return err
 	}
 	for _, c := range w.of.changes[1:] {
-		if c.at > first || first.Sub(c.at) > beforehand {
+		at := w.l.changed(&c)
+		if at.compare(first) > 0 || first.since(at) > beforehand {
 			continue
 		}
 		if err := b.learn(ctx, c.by); err != nil {

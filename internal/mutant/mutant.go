@@ -171,6 +171,10 @@ const (
 	StatesDropped    Bug = "K3" // states of sessions count as needed by nobody
 	ScheduledDropped Bug = "K4" // what is scheduled counts as needed by nobody
 
+	// Of answers about the past (docs/decisions/0052).
+
+	ArrivesFirst Bug = "Q1" // the story of a message that moves has no order of its own for the move: it may arrive before it departs
+
 	// Of entities with several partitions (docs/decisions/0051). Of P3 and P4 a test of package host finds what they do to ports, too.
 
 	NumberUnpartitioned Bug = "P1" // a slice that begins with a session gives its messages numbers without the partition

@@ -48,7 +48,7 @@ var allowed = map[string][]string{
 	"protocol/listen":        {"internal/private"},
 	"ledger/address":         {"log/event"},
 	"ledger/print":           {"log/event", "internal/jsontext"},
-	"ledger":                 {"ledger/address", "ledger/print", "engine/filter", "index", "index/replay", "log", "log/event", "log/format"},
+	"ledger":                 {"ledger/address", "ledger/print", "engine/filter", "index", "index/replay", "log", "log/event", "log/format", "internal/mutant"},
 	"tools":                  {"index/replay", "ledger", "ledger/print", "log", "log/event"},
 	"tools/doctor":           {"tools", "log", "log/disk"},
 	"tools/excerpt":          {"index", "index/replay", "ledger", "log", "log/event", "tools"},
