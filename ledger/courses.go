@@ -7,6 +7,8 @@ type course struct {
 	there    bool
 	received bool   // tries says by whom
 	cause    *cause // nil: it is not dead
+	// unreceived is set of a dead message that nobody had received.
+	unreceived bool
 	tries
 }
 

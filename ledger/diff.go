@@ -346,7 +346,7 @@ func (c *comparison) tellMessages(path string, was, is *life) error {
 		return nil
 	})
 	if err == nil && stuck > 0 {
-		err = l.note("%s: %s stood there all the time, untouched", c.name(path), plural(stuck, "message"))
+		err = l.note("%s: %s there at both instants, in the same state", c.name(path), plural(stuck, "message"))
 	}
 	return err
 }

@@ -24,7 +24,8 @@ type happening struct {
 
 func (h *happening) event() event.Event { return h.rec.Events[h.i] }
 
-// merged yields the events that have to be looked at in all logs, in the order of their ticks, each log in its own order.
+// merged yields the events that have to be looked at in all logs, in the order of their ticks, each
+// log in its own order.
 func (s *Selection) merged(ctx context.Context) iter.Seq2[happening, error] {
 	books := s.books
 	if s.before != nil { // most looks at what is new find it in one log, and need not be merged
@@ -173,7 +174,7 @@ func (l *Ledger) events(ctx context.Context, r Range, kinds []event.Kind) error 
 	case incomplete != nil:
 		return incomplete
 	case shown == 0:
-		return l.answer(print.Object{print.Named("Events", uint64(0))}, "nothing of that kind happened")
+		return l.answer(print.Object{print.Named("Events", uint64(0))}, "nothing of that kind happened%s", sinceThen(s.books...))
 	}
 	return nil
 }

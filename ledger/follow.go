@@ -100,6 +100,11 @@ func (f *following) follow(ctx context.Context, x node) error {
 			}
 		}
 	}
+	if !v.born {
+		if err := v.restore(ctx); err != nil {
+			return err
+		}
+	}
 	return v.rest(ctx)
 }
 
@@ -108,6 +113,7 @@ type visit struct {
 	*following
 	node
 	book    *book
+	born    bool                 // history has how it got the number
 	started event.Time           // of the first thing that has to be looked for by other means than the number
 	moving  event.TransferNumber // open transfer; 0: none
 	to      event.EntityID
@@ -156,9 +162,11 @@ func (v *visit) event(rec *replay.Record, i int, ev event.Event) {
 		m.about = v.stored(rec.At, ev.MessageID, &ev.Details, ev.Body.Size, nil)
 		v.depart(m, ev.Number, ev.Destination)
 	case *event.ScheduledActivated:
+		v.born = v.born || v.number == ev.NewSequence
 		v.add(node{v.slice, ev.NewSequence})
 		v.add(node{v.slice, ev.Sequence})
 	case *event.ScheduledPublished:
+		v.born = v.born || v.number == ev.NewSequence
 		v.add(node{v.slice, ev.NewSequence})
 		v.add(node{v.slice, ev.Sequence})
 		v.addCopies(ev.Slice, ev.Copies)
@@ -174,6 +182,14 @@ func (v *visit) event(rec *replay.Record, i int, ev event.Event) {
 		m.count = ev.DeliveryCount
 	case *event.MessageDeadLettered:
 		m.cause, m.reason = ev.Cause, because(ev.Cause.String(), ev.Reason, ev.Description)
+	case *event.SessionReleased:
+		for i := range ev.Returned {
+			if ev.Returned[i].Sequence == v.number {
+				m.count = ev.Returned[i].DeliveryCount
+			}
+		}
+	case *event.MessageDeferred:
+		m.count = ev.DeliveryCount
 	case *event.SettlementRefused:
 		m.token, m.wanted = ev.Token, ev.Wanted
 	case *event.TransferStarted:
@@ -188,6 +204,7 @@ func (v *visit) event(rec *replay.Record, i int, ev event.Event) {
 // published notes that a topic's message became the copy that the visit is about.
 func (v *visit) published(rec *replay.Record, i int, topic event.Slice, number event.SequenceNumber, copies []event.Copy, ev event.Event) {
 	m := v.note(rec, i, ev)
+	v.born = true
 	m.verb, m.detail = "copied", "from "+v.n.message(topic, number)
 	for k := range copies {
 		if c := &copies[k]; c.Subscription == v.slice.Entity && c.Sequence == v.number {
@@ -228,7 +245,7 @@ func (v *visit) stored(at event.Time, id []byte, d *event.Details, size uint32, 
 	if a != nil {
 		v.back = append(v.back, origin{a.Source, a.Number, at})
 	}
-	v.id = bytes.Clone(id)
+	v.id, v.born = bytes.Clone(id), true
 	return sent(id, d, size)
 }
 
@@ -239,7 +256,8 @@ func (v *visit) depart(m *moment, number event.TransferNumber, to event.EntityID
 	v.look(m.at)
 }
 
-// from returns where a search begins for what came after something: with the time that has, or with the first event where times do not say what is later.
+// from returns the time from which a search for later events begins; 0, all of them, where a clock
+// was set and later events may have earlier times.
 func (v *visit) from() event.Time {
 	if v.n.steady() {
 		return v.started
@@ -335,7 +353,19 @@ func (v *visit) backwards(ctx context.Context, o origin) error {
 			}
 		}
 	}
-	return nil
+	if _, _, gone := horizon(b); !gone {
+		return nil
+	}
+	begin, err := v.begin(ctx, b)
+	if err != nil {
+		return err
+	}
+	v.cut(b, begin.tick)
+	if _, t, ok := begin.Transfer(o.source, o.number); ok { // it was on its way
+		v.add(node{o.source, t.Sequence})
+		return nil
+	}
+	return v.l.note("it came from %s, whose history does not have it any more", v.n.path(o.source.Entity))
 }
 
 // forwards finds what the message became where it went.
@@ -376,7 +406,7 @@ func (v *visit) forwards(ctx context.Context) error {
 			}
 		}
 	}
-	return nil
+	return v.lose(ctx, e)
 }
 
 func arrivalOf(ev event.Event) *event.Arrival {

@@ -15,8 +15,8 @@ import (
 func (l *Ledger) horizons(ctx context.Context, books ...*book) error {
 	for _, b := range books {
 		if at, place, gone := horizon(b); gone {
-			begins := fmt.Sprintf("%s, %s", at, place)
-			if at == 0 { // nothing had happened before
+			begins := fmt.Sprintf("%s, %s", at.at, place)
+			if at.at == 0 { // nothing had happened before
 				begins = place.String()
 			}
 			if err := l.note("history of partition %d begins at %s: only the state it left is known from before", b.ID(), begins); err != nil {
@@ -35,17 +35,18 @@ func (l *Ledger) horizons(ctx context.Context, books ...*book) error {
 }
 
 // horizon is where the history of a log begins, and whether older history is gone.
-func horizon(b *book) (at event.Time, place address.Address, gone bool) {
+func horizon(b *book) (at tick, place address.Address, gone bool) {
 	bases, ok := b.Partition.(log.Bases)
 	if !ok {
-		return 0, address.Address{}, false
+		return tick{}, address.Address{}, false
 	}
 	base, ok := bases.Base()
 	if !ok || base.LSN <= format.FirstLSN { // of a slice that has all
-		return 0, address.Address{}, false
+		return tick{}, address.Address{}, false
 	}
-	if b.begins == 0 { // the state is read once
-		b.begins = replay.Begin(b).Index.LastAt()
+	if b.begins == (tick{}) { // the state is read once
+		x := replay.Begin(b).Index
+		b.begins = tick{x.LastAt(), x.Clock()}
 	}
 	return b.begins, address.At(b.ID(), base.LSN), true
 }

@@ -112,7 +112,7 @@ type book struct {
 	origins    print.Origins
 	known      map[event.OriginID]bool   // that were looked for, or come across
 	names      map[event.OriginID]string // that who has given
-	begins     event.Time                // what is there of it; 0: not known, or with the first frame
+	begins     tick                      // what is there of it; zero: not known, or with the first frame
 	clocks     []clockSet                // nil: not looked up yet
 	// what stamp said last
 	at            event.Time

@@ -55,7 +55,11 @@ type counted struct {
 	counts [2][2]int
 }
 
-func newModel(t *testing.T, seed uint64) *model {
+func newModel(t *testing.T, seed uint64) *model { return newModelWith(t, seed, func(*model) {}) }
+
+// newModelWith calls halfway when half of the namespace is written.
+func newModelWith(t *testing.T, seed uint64, halfway func(*model)) *model {
+	t.Helper()
 	m := &model{t: t, rng: rand.New(rand.NewPCG(seed, 18)), now: 1_000_000}
 	m.dir = logdir.Open(t, t.TempDir(), log.Options{Partitions: 2, ChapterBytes: 20_000, SealAfter: -1})
 	for i := range m.part {
@@ -66,8 +70,10 @@ func newModel(t *testing.T, seed uint64) *model {
 		m.dir.Append(m.writer[0], m.now, &event.EntityCreated{Envelope: event.Envelope{Slice: event.Slice{Entity: event.EntityID(i + 1)}}, EntityKind: event.Queue,
 			Path: name, HashVersion: 1, Hosts: []byte{byte(m.host[i])}, Properties: event.Properties{LockDuration: 30 * time.Second, MaxDeliveryCount: 3, MaxSizeMegabytes: 1}})
 	}
-	for range 400 {
-		m.step()
+	for i := range 400 {
+		if m.step(); i == 200 {
+			halfway(m)
+		}
 	}
 	for i := range m.part {
 		for {

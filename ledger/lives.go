@@ -103,8 +103,8 @@ func (l *Ledger) entity(path string, i Instant, at event.Time, in era) (*life, e
 
 // forgotten says that there may have been entities that the catalogue's log does not know any more.
 func forgotten(b *book, at event.Time) string {
-	if begins, _, gone := horizon(b); gone && at < begins {
-		return fmt.Sprintf("; of entities that were deleted before %s nothing is known", begins)
+	if begins, _, gone := horizon(b); gone && at < begins.at {
+		return fmt.Sprintf("; of entities that were deleted before %s nothing is known", begins.at)
 	}
 	return ""
 }

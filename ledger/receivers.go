@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/index/replay"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -50,14 +51,16 @@ func (l *Ledger) receivers(ctx context.Context, of event.Slice) (string, error) 
 			}
 		}
 	}
-	path := l.names.path(of.Entity)
+	path, since := l.names.path(of.Entity), sinceThen(b)
 	switch {
 	case len(there) > 0:
 		return fmt.Sprintf("%s of %s, not taking it", many(len(there), "receiver is there", "receivers are there"), path), nil
+	case began == 0 && since != "": // links may be open that were opened before
+		return fmt.Sprintf("whether a receiver of %s is there is not known: no link to it was opened%s", path, since), nil
 	case ever:
 		return fmt.Sprintf("the last receiver of %s left at %s", path, last), nil
 	case began != 0:
-		return fmt.Sprintf("history knows no receiver of %s", path), nil
+		return fmt.Sprintf("history knows no receiver of %s%s", path, since), nil
 	}
 	return "history knows of no links", nil
 }
@@ -90,7 +93,8 @@ func (s *story) waitsFor(ctx context.Context, f fate) (string, error) {
 func (s *story) session(of node) (id *string) {
 	for i := range s.moments {
 		m := &s.moments[i]
-		if m.session != nil && (m.node == of || m.slice == of.slice && m.verb == "scheduled") {
+		scheduled := m.verb == "scheduled" || m.row != nil && m.row.State == index.Scheduled
+		if m.session != nil && (m.node == of || m.slice == of.slice && scheduled) {
 			id = m.session
 		}
 	}
@@ -107,7 +111,16 @@ func (s *story) holder(ctx context.Context, of event.Slice, id string) (string, 
 	if err != nil {
 		return "", err
 	}
-	said := "which nobody has accepted"
+	said := "which nobody has accepted" + sinceThen(b)
+	if at, _, gone := horizon(b); gone {
+		begin, err := s.begin(ctx, b)
+		if err != nil {
+			return "", err
+		}
+		if held, _ := begin.Session(of, []byte(id)); held.Held {
+			said = fmt.Sprintf("which a receiver has held since before %s", at.at)
+		}
+	}
 	for rec, err := range replay.Found(ctx, b, log.Search{Kinds: []event.Kind{event.KindSessionAccepted, event.KindSessionReleased}}) {
 		if err != nil {
 			return "", err
@@ -135,9 +148,6 @@ func (s *story) repeats() (n int) {
 		if s.moments[i].verb == "duplicate" {
 			n++
 		}
-	}
-	if len(s.moments) == n {
-		return 0
 	}
 	return n
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/ledger/address"
 	"github.com/ledgerbus/ledgerbus/ledger/print"
@@ -39,10 +40,11 @@ type moment struct {
 	count   uint32     // failed attempts
 	cause   event.Cause
 	wanted  event.Wanted
-	reason  string  // with description, as it is shown
-	about   string  // id, subject and size, as shown
-	session *string // message session that it is put into; nil: none
-	move    move    // that it is a step of
+	reason  string         // with description, as it is shown
+	about   string         // id, subject and size, as shown
+	session *string        // message session that it is put into; nil: none
+	row     *index.Message // how the message stood when history begins; nil: this is an event
+	move    move           // that it is a step of
 	step    step
 }
 
@@ -52,7 +54,8 @@ type move struct {
 	number event.TransferNumber
 }
 
-// step is a part of a move. Each comes after the one before it, whatever the clocks of their logs say.
+// step is a part of a move. Each comes after the one before it, whatever the clocks of their logs
+// say.
 type step int
 
 const (
@@ -102,6 +105,12 @@ type story struct {
 	more    bool // there are more copies than are followed
 	// missing says which logs cannot be read that may have a message with the id; nil: all can.
 	missing error
+	// cuts are the logs whose history has only a part of what happened to the message, and since is
+	// from when on they have all of it.
+	cuts   []*book
+	since  tick
+	lost   *life // entity where it went, whose history does not have what became of it; nil: none
+	begins map[*book]*beginning
 }
 
 // read finds all there is to tell, in the order in which it happened: of the message that an entity has
@@ -114,7 +123,7 @@ func (l *Ledger) read(ctx context.Context, e *life, of address.Address, messageI
 	if err := l.lookUpClocks(ctx, l.books[catalogue]); err != nil {
 		return nil, err
 	}
-	s := &story{l: l, n: n, tokens: make(map[event.LockToken]bool)}
+	s := &story{l: l, n: n, tokens: make(map[event.LockToken]bool), begins: make(map[*book]*beginning)}
 	f := &following{story: s, seen: make(map[node]bool)}
 	if messageID != "" {
 		if err := f.withID(ctx, []byte(messageID)); err != nil {
@@ -131,10 +140,7 @@ func (l *Ledger) read(ctx context.Context, e *life, of address.Address, messageI
 		if s.missing != nil {
 			return nil, s.missing
 		}
-		if messageID != "" {
-			return nil, fmt.Errorf("%w of a message with the id %s", ErrNothing, quote(messageID))
-		}
-		return nil, fmt.Errorf("%w of %s", ErrNothing, of)
+		return nil, s.nothing(of, messageID)
 	}
 	s.order()
 	for b, ids := range s.origins() {
@@ -143,6 +149,25 @@ func (l *Ledger) read(ctx context.Context, e *life, of address.Address, messageI
 		}
 	}
 	return s, nil
+}
+
+// nothing is the error about a message that neither events nor the states that history begins with
+// tell of.
+func (s *story) nothing(of address.Address, messageID string) error {
+	what, why := of.String(), "it was not there then"
+	if messageID != "" {
+		what, why = "a message with the id "+quote(messageID), "ids of messages that were sent before are not known"
+	}
+	var books []*book
+	for _, b := range s.l.books {
+		if messageID != "" || slices.Contains(s.cuts, b) {
+			books = append(books, b)
+		}
+	}
+	if since, removed := latest(books...); removed {
+		return fmt.Errorf("%w of %s: history begins at %s, and %s", ErrNothing, what, since.at, why)
+	}
+	return fmt.Errorf("%w of %s", ErrNothing, what)
 }
 
 func (s *story) origins() map[*book][]event.OriginID {
@@ -154,7 +179,8 @@ func (s *story) origins() map[*book][]event.OriginID {
 	return list
 }
 
-// order merges what the logs have: each log keeps its order, a move has that of its steps, and else broker time decides.
+// order merges what the logs have: each log keeps its order, a move has that of its steps, and else
+// broker time decides.
 func (s *story) order() {
 	byLog := make(map[log.PartitionID][]moment)
 	for _, m := range s.moments {

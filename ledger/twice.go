@@ -32,8 +32,9 @@ func (t tick) compare(u tick) int {
 	return cmp.Or(cmp.Compare(t.clock.Number, u.clock.Number), cmp.Compare(t.at, u.at))
 }
 
-// since returns how long after another tick one came, whatever a clock was set to in between. The times of two logs may be a little apart, so the one that
-// came later may have the earlier time: then it is 0.
+// since returns how long after another tick one came, whatever a clock was set to in between. The
+// times of two logs may be a little apart, so the one that came later may have the earlier time:
+// then it is 0.
 func (t tick) since(u tick) time.Duration {
 	return max(0, (t.at - event.Time(t.clock.Shift)).Sub(u.at-event.Time(u.clock.Shift)))
 }

@@ -140,6 +140,7 @@ func (l *Ledger) When(ctx context.Context, condition string, since *Instant) err
 		w.instant, w.at, w.era = from, at, start.number
 	}
 	var ids []log.PartitionID
+	var books []*book
 	for i := range terms {
 		if err := terms[i].find(n); err != nil {
 			return err
@@ -153,6 +154,15 @@ func (l *Ledger) When(ctx context.Context, condition string, since *Instant) err
 		if err != nil {
 			return err
 		}
+		books = append(books, b)
+	}
+	if begins, removed := latest(books...); removed && since == nil {
+		w.since = begins.at
+		since, from, start = &from, Instant{At: begins.at}, era{number: begins.clock.Number} // of no log it is known how it was before
+		w.instant, w.at, w.era = from, from.At, start.number
+	}
+	for _, b := range books {
+		id := b.ID()
 		s := replay.Begin(b)
 		if since != nil {
 			if s, err = l.state(ctx, b, from, from.At, start, w.of...); err != nil {
@@ -168,9 +178,6 @@ func (l *Ledger) When(ctx context.Context, condition string, since *Instant) err
 				}
 			}
 		}
-		if since == nil && s.Index.LastAt() > w.at { // of a base
-			w.at, w.era = s.Index.LastAt(), s.Index.Clock().Number
-		}
 	}
 	return w.run(ctx)
 }
@@ -180,6 +187,7 @@ type watching struct {
 	l         *Ledger
 	condition string
 	terms     []term
+	since     event.Time // when history begins; 0: nothing was removed, or the question says since when
 	t         *then
 	parts     map[log.PartitionID]*narrow
 	of        []*life
@@ -218,7 +226,11 @@ func (w *watching) run(ctx context.Context) error {
 	slices.SortFunc(heads, func(a, b *replayed) int { return int(a.book.ID()) - int(b.book.ID()) })
 	w.rest, w.was = -1, w.holds()
 	if w.was { // before anything is seen
-		if err := w.l.answer(print.Object{print.Named("Condition", w.condition), print.Named("Found", true)}, "it is so from the beginning: %s", w.condition); err != nil {
+		text := "it is so from the beginning: " + w.condition
+		if w.since != 0 {
+			text = fmt.Sprintf("it was so when history begins, at %s: %s", w.since, w.condition)
+		}
+		if err := w.answer(true, text); err != nil {
 			return err
 		}
 		return horizonsOf(ctx, w.l, w.of...)
@@ -243,9 +255,22 @@ func (w *watching) run(ctx context.Context) error {
 		if err := horizonsOf(ctx, w.l, w.of...); err != nil {
 			return err
 		}
-		err = w.l.answer(print.Object{print.Named("Condition", w.condition), print.Named("Found", false)}, "never: %s", w.condition)
+		text := "never: " + w.condition
+		if w.since != 0 {
+			text = fmt.Sprintf("never since %s: %s", w.since, w.condition)
+		}
+		err = w.answer(false, text)
 	}
 	return err
+}
+
+// answer tells that the condition came true or did not, and since when that is known.
+func (w *watching) answer(found bool, text string, more ...print.Field) error {
+	fields := append(print.Object{print.Named("Condition", w.condition), print.Named("Found", found)}, more...)
+	if w.since != 0 {
+		fields = append(fields, print.Named("KnownSince", w.since.String()))
+	}
+	return w.l.answer(fields, "%s", text)
 }
 
 // together passes through the records of several logs, in the order of their ticks.
@@ -337,8 +362,11 @@ func (w *watching) pass(ctx context.Context, h *replayed) (done bool, err error)
 // found tells what made the condition true, and what was in front of it.
 func (w *watching) found(ctx context.Context, h *replayed) error {
 	place := address.At(h.book.ID(), h.rec.LSN)
-	if err := w.l.answer(print.Object{print.Named("Condition", w.condition), print.Named("Found", true), print.Named("Time", h.rec.At.String()), print.Named("Place", place.String())},
-		"first at %s, %s", h.rec.At, place); err != nil {
+	text := fmt.Sprintf("first at %s, %s", h.rec.At, place)
+	if w.since != 0 {
+		text += fmt.Sprintf("; history begins at %s", w.since)
+	}
+	if err := w.answer(true, text, print.Named("Time", h.rec.At.String()), print.Named("Place", place.String())); err != nil {
 		return err
 	}
 	for _, s := range w.last {

@@ -16,7 +16,7 @@ import (
 )
 
 // WhyColumns are the columns of the rows of [Ledger.Why].
-var WhyColumns = []string{"Group", "Messages", "Cause", "Reason", "First", "Last", "LocksLost", "GivenBack", "TooLate", "By", "Example", "Words"}
+var WhyColumns = []string{"Group", "Messages", "Cause", "Reason", "First", "Last", "LocksLost", "GivenBack", "TooLate", "By", "Example", "Words", "FailedBefore", "KnownSince"}
 
 const (
 	maxGroups = 1000 // causes told apart; what comes after them is one group
@@ -33,18 +33,24 @@ type cause struct {
 	first, last tick
 	lost, back  int
 	tooLate     int
+	renewed     bool          // one of the locks that were lost
 	held        time.Duration // for how long the lock was given that was lost last
 	origins     []event.OriginID
 	book        *book
 	example     node
-	unreceived  int // never locked
+	unreceived  int  // never locked
+	before      tick // when the history begins that does not have all of some of the messages; zero: it has
+	failed      int  // attempts from before that
+	unasked     int  // messages of which only those from before that can have been received
 }
 
 // tries is what came before the death of a message that somebody has received.
 type tries struct {
 	lost, back, tooLate uint32
+	failed              uint32 // before what history has
 	origin              event.OriginID
 	held                time.Duration
+	renewed             bool // the newest lock
 }
 
 // Why tells why the messages of a dead-letter queue are in it, grouped by cause; of one message it tells the reason, and its life below that.
@@ -75,6 +81,9 @@ func (l *Ledger) Why(ctx context.Context, of address.Address) error {
 		if err != nil {
 			return err
 		}
+		if w.begin, err = b.beginning(ctx); err != nil {
+			return err
+		}
 		for _, slice := range n.slices(e, id) {
 			if err := w.read(ctx, b, slice); err != nil {
 				return err
@@ -92,6 +101,7 @@ type autopsy struct {
 	groups map[string]*cause
 	key    []byte // of a group, made again for each dead letter
 	look   running
+	begin  *beginning // of the log that is being read
 
 	// of the slice that is being read:
 
@@ -102,14 +112,19 @@ type autopsy struct {
 
 func (w *autopsy) read(ctx context.Context, b *book, slice event.Slice) error {
 	w.slice, w.courses, w.lost = slice, newCourses(), make(map[event.LockToken]event.SequenceNumber)
-	s := replay.Begin(b)
-	start, at := s.Index, b.tick(s.From, s.Index.LastAt())
-	for m := range start.Browse(slice, w.queue, 0) { // in a base: history does not know why they are dead letters
-		w.die(b, m.Sequence, at, 0, "unknown", "", "")
+	begun := false
+	begin := func() { // of dead letters that are in the base and were not seen to die history does not know why they are
+		begun = true
+		for m := range w.begin.Browse(slice, w.queue, 0) {
+			w.die(b, m.Sequence, tick{}, 0, "unknown", "", "")
+		}
 	}
 	for rec, err := range replay.Found(ctx, b, log.Search{Named: true, Slice: slice}) {
 		if err != nil {
 			return err
+		}
+		if !begun && rec.LSN >= w.begin.lsn {
+			begin()
 		}
 		at := b.tick(rec.LSN, rec.At)
 		for _, ev := range rec.Events {
@@ -121,6 +136,9 @@ func (w *autopsy) read(ctx context.Context, b *book, slice event.Slice) error {
 				return err
 			}
 		}
+	}
+	if !begun {
+		begin()
 	}
 	return nil
 }
@@ -137,21 +155,28 @@ func (w *autopsy) event(b *book, at tick, ev event.Event) {
 	switch ev := ev.(type) {
 	case *event.MessageLocked:
 		if f := w.courses.add(ev.Sequence); f.cause == nil {
-			f.received, f.origin, f.held = true, ev.Origin, 0
+			if !f.received {
+				f.failed = ev.DeliveryCount
+			}
+			f.received, f.origin, f.held, f.renewed = true, ev.Origin, 0, false
 			if ev.LockedUntil != 0 {
 				f.held = ev.LockedUntil.Sub(at.at)
 			}
 		}
 	case *event.LockExpired:
-		if f := w.courses.find(ev.Sequence); f != nil && f.received {
+		if f := w.ended(ev.Sequence, ev.DeliveryCount); f.received {
 			f.lost++
 		}
 		if len(w.lost) < maxLost {
 			w.lost[ev.Token] = ev.Sequence
 		}
 	case *event.MessageAbandoned:
-		if f := w.courses.find(ev.Sequence); f != nil && f.received {
+		if f := w.ended(ev.Sequence, ev.DeliveryCount); f.received {
 			f.back++
+		}
+	case *event.LockRenewed:
+		if f := w.courses.find(ev.Sequence); f != nil && f.received {
+			f.renewed = true
 		}
 	case *event.MessageDeadLettered:
 		if ev.SubQueue == w.queue || ev.SubQueue != event.TransferDeadLetter && w.queue == event.DeadLetter {
@@ -164,8 +189,18 @@ func (w *autopsy) event(b *book, at tick, ev event.Event) {
 	case *event.SettlementRefused:
 		w.refused(ev)
 	default:
-		w.ended(ev)
+		w.over(ev)
 	}
+}
+
+// ended returns the course of a message of which an attempt has ended, with so many that have
+// failed by now. Where the attempt began before what history has, the course begins with its end.
+func (w *autopsy) ended(n event.SequenceNumber, count uint32) *course {
+	f := w.courses.add(n)
+	if f.cause == nil && !f.received {
+		f.received, f.failed = true, max(count, 1)-1
+	}
+	return f
 }
 
 func copiesOf(ev event.Event) []event.Copy {
@@ -178,8 +213,8 @@ func copiesOf(ev event.Event) []event.Copy {
 	return nil
 }
 
-// ended forgets messages that an event removes, dead or alive.
-func (w *autopsy) ended(ev event.Event) {
+// over forgets messages that an event removes, dead or alive.
+func (w *autopsy) over(ev event.Event) {
 	switch ev := ev.(type) {
 	case *event.MessageCompleted:
 		w.gone(ev.Sequence)
@@ -210,6 +245,9 @@ func (w *autopsy) gone(n event.SequenceNumber) {
 	if g := f.cause; g != nil {
 		g.count--
 		g.gone++
+		if f.unreceived {
+			g.unreceived--
+		}
 	}
 	w.courses.remove(n)
 }
@@ -235,11 +273,11 @@ func (w *autopsy) group(b *book, n event.SequenceNumber, at tick, kind, reason, 
 
 // die notes a dead letter.
 func (w *autopsy) die(b *book, n event.SequenceNumber, at tick, by event.OriginID, kind, reason, description string) {
-	g := w.group(b, n, at, kind, reason, description)
 	f := w.courses.add(n)
 	if f.cause != nil {
 		return
 	}
+	g := w.group(b, n, at, kind, reason, description)
 	f.cause = g
 	g.count++
 	if at.compare(g.last) > 0 {
@@ -248,18 +286,40 @@ func (w *autopsy) die(b *book, n event.SequenceNumber, at tick, by event.OriginI
 	if f.received {
 		g.lost, g.back, g.tooLate = g.lost+int(f.lost), g.back+int(f.back), g.tooLate+int(f.tooLate)
 		if f.lost > 0 {
-			g.held = f.held
+			g.held, g.renewed = f.held, g.renewed || f.renewed
 		}
+		g.known(w.begin, int(f.failed))
 		if by == 0 {
 			by = f.origin
 		}
 		f.received, f.tries = false, tries{}
+	} else if m, there := w.begin.Message(w.slice, n); there { // it may have been received before
+		g.known(w.begin, int(m.DeliveryCount))
+		g.unasked++
+		g.before = w.begin.tick
 	} else {
 		g.unreceived++
+		f.unreceived = true
 	}
 	if by != 0 && g.book == b && len(g.origins) < maxWho && !slices.Contains(g.origins, by) {
 		g.origins = append(g.origins, by)
 	}
+}
+
+// known notes how many attempts had failed before what history has.
+func (g *cause) known(begin *beginning, failed int) {
+	if failed > 0 && begin.compare(g.before) > 0 {
+		g.before = begin.tick
+	}
+	g.failed += failed
+}
+
+// times are when the messages of a group became dead letters.
+func (g *cause) times() string {
+	if g.first == (tick{}) {
+		return fmt.Sprintf("before %s", g.before.at)
+	}
+	return fmt.Sprintf("%s – %s", g.first.at, g.last.at)
 }
 
 // appendSimilar appends the first 256 bytes of a text with # for each number, so that texts that differ in numbers alone, such as those that name an order,
@@ -306,16 +366,28 @@ func (w *autopsy) tellRunning() error {
 		return err
 	}
 	for _, g := range list[:min(len(list), maxWho)] {
-		if err := w.l.tell(Line{Part: Note, Text: fmt.Sprintf("running: %s  %s  %s – %s", grouped(g.count), g.words, g.first.at, g.last.at),
-			Fields: print.Object{print.Named("Running", true), print.Named("Messages", g.count), print.Named("Cause", g.kind), print.Named("Reason", print.Text([]byte(g.reason))),
-				print.Named("First", g.first.at.String()), print.Named("Last", g.last.at.String())}}); err != nil {
+		if err := w.l.tell(Line{Part: Note, Text: fmt.Sprintf("running: %s  %s  %s", grouped(g.count), g.words, g.times()),
+			Fields: append(print.Object{print.Named("Running", true), print.Named("Messages", g.count), print.Named("Cause", g.kind), print.Named("Reason", print.Text([]byte(g.reason)))},
+				g.fields()...)}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// sorted returns the groups that have messages, the largest first, how many messages they have in all, and when the first one died.
+// fields are when the messages of a group became dead letters, as far as that is known.
+func (g *cause) fields() (list print.Object) {
+	if g.first != (tick{}) {
+		list = append(list, print.Named("First", g.first.at.String()), print.Named("Last", g.last.at.String()))
+	}
+	if g.before != (tick{}) {
+		list = append(list, print.Named("KnownSince", g.before.at.String()))
+	}
+	return list
+}
+
+// sorted returns the groups that have messages, the largest first, how many messages they have in
+// all, and when the first one died of those of which that is known.
 func (w *autopsy) sorted() (list []*cause, total int, first tick) {
 	for _, g := range w.groups {
 		if g.count == 0 {
@@ -323,7 +395,7 @@ func (w *autopsy) sorted() (list []*cause, total int, first tick) {
 		}
 		list = append(list, g)
 		total += g.count
-		if first == (tick{}) || g.first.compare(first) < 0 {
+		if g.first != (tick{}) && (first == (tick{}) || g.first.compare(first) < 0) {
 			first = g.first
 		}
 	}
@@ -338,8 +410,19 @@ func (w *autopsy) tell(ctx context.Context) error {
 	if total == 0 {
 		return w.l.answer(print.Object{print.Named("Queue", name), print.Named("Messages", 0)}, "%s: no dead letters", name)
 	}
-	if err := w.l.answer(print.Object{print.Named("Queue", name), print.Named("Messages", total), print.Named("Since", first.at.String()), print.Named("Causes", len(list))},
-		"%s: %s since %s, %s", name, plural(total, "dead letter"), first.at, plural(len(list), "cause")); err != nil {
+	since, fields := first, print.Object{print.Named("Queue", name), print.Named("Messages", total), print.Named("Causes", len(list))}
+	words := "since " + first.at.String()
+	for _, g := range list {
+		if g.first == (tick{}) { // it has the oldest ones
+			since, words = g.before, fmt.Sprintf("since before %s", g.before.at)
+		}
+	}
+	if since == first {
+		fields = append(fields, print.Named("Since", first.at.String()))
+	} else {
+		fields = append(fields, print.Named("KnownSince", since.at.String()))
+	}
+	if err := w.l.answer(fields, "%s: %s %s, %s", name, plural(total, "dead letter"), words, plural(len(list), "cause")); err != nil {
 		return err
 	}
 	for i, g := range list {
@@ -347,14 +430,16 @@ func (w *autopsy) tell(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := w.shortlyBefore(ctx, first); err != nil {
-		return err
+	if first != (tick{}) {
+		if err := w.shortlyBefore(ctx, first); err != nil {
+			return err
+		}
 	}
 	if err := horizonsOf(ctx, w.l, w.of); err != nil {
 		return err
 	}
 	return w.l.next(fmt.Sprintf("ledgerbus story '%s'", w.l.names.message(list[0].example.slice, list[0].example.number)),
-		fmt.Sprintf("ledgerbus at %s '%s'", first.at, w.of.path), fmt.Sprintf("ledgerbus audit --until %s", first.at))
+		fmt.Sprintf("ledgerbus at %s '%s'", since.at, w.of.path), fmt.Sprintf("ledgerbus audit --until %s", since.at))
 }
 
 func (w *autopsy) tellGroup(ctx context.Context, i int, g *cause) error {
@@ -369,26 +454,47 @@ func (w *autopsy) tellGroup(ctx context.Context, i int, g *cause) error {
 	}
 	words := g.sentence()
 	example := w.l.names.message(g.example.slice, g.example.number)
-	text := fmt.Sprintf("#%d %s  %s  %s – %s", i, grouped(g.count), g.words, g.first.at, g.last.at)
+	text := fmt.Sprintf("#%d %s  %s  %s", i, grouped(g.count), g.words, g.times())
 	if words != "" {
 		text += "  " + words
 	}
 	if len(who) > 0 {
 		text += "  by " + strings.Join(who, ", ")
 	}
-	return w.l.tell(Line{Part: Row, Text: text + "  such as " + example, Fields: print.Object{
-		print.Named("Group", i), print.Named("Messages", g.count), print.Named("Cause", g.kind), print.Named("Reason", print.Text([]byte(g.reason))), print.Named("First", g.first.at.String()),
-		print.Named("Last", g.last.at.String()), print.Named("LocksLost", g.lost), print.Named("GivenBack", g.back), print.Named("TooLate", g.tooLate),
-		print.Named("By", strings.Join(who, ", ")), print.Named("Example", example), print.Named("Words", words)}})
+	fields := append(print.Object{print.Named("Group", i), print.Named("Messages", g.count), print.Named("Cause", g.kind), print.Named("Reason", print.Text([]byte(g.reason)))}, g.fields()...)
+	return w.l.tell(Line{Part: Row, Text: text + "  such as " + example, Fields: append(fields, print.Named("LocksLost", g.lost), print.Named("GivenBack", g.back),
+		print.Named("TooLate", g.tooLate), print.Named("FailedBefore", g.failed), print.Named("By", strings.Join(who, ", ")), print.Named("Example", example), print.Named("Words", words))})
 }
 
-// sentence says what the messages of a group have in common.
+// sentence says what the messages of a group have in common, and what of that is not known.
 func (g *cause) sentence() string {
+	var parts []string
+	if s := g.seen(); s != "" {
+		parts = append(parts, s)
+	}
+	if g.failed > 0 {
+		parts = append(parts, fmt.Sprintf("%s had failed before %s", many(g.failed, "attempt", "attempts"), g.before.at))
+	}
+	if g.kind == event.CauseExpired.String() && g.unasked > 0 {
+		parts = append(parts, fmt.Sprintf("whether anybody received %s of them before %s is not known", grouped(g.unasked), g.before.at))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// seen is the part of the sentence that events show.
+func (g *cause) seen() string {
+	settled := "settled or renewed"
+	if g.renewed {
+		settled = "settled"
+	}
 	switch {
+	case g.first == (tick{}):
+		return "history does not have why, their properties may"
+
 	case g.lost > 0 && g.tooLate > 0:
 		return fmt.Sprintf("%s lost after %s; %s came too late: the work was done, and repeated", plural(g.lost, "lock"), span(g.held), plural(g.tooLate, "complete"))
 	case g.lost > 0 && g.back == 0:
-		return fmt.Sprintf("%s lost after %s, nobody settled or renewed", plural(g.lost, "lock"), span(g.held))
+		return fmt.Sprintf("%s lost after %s, nobody %s", plural(g.lost, "lock"), span(g.held), settled)
 	case g.back > 0 && g.lost == 0:
 		return fmt.Sprintf("given back %s", many(g.back, "time", "times"))
 	case g.lost > 0:

@@ -113,8 +113,8 @@ func TestAt(t *testing.T) {
 		t.Errorf("%s; want three messages that arrived in the sub-queue, and nothing of the main queue", got)
 	}
 	last := placeOf(t, data, "dealt with", "type = 'completed'")
-	wants(t, types(t, data, "diff", last, "now", "--messages"), `orders: 3 messages stood there all the time, untouched\n`)
-	wants(t, types(t, data, "diff", last, "now", "orders/$dlq", "--messages"), `orders/\$dlq: 3 messages stood there all the time, untouched\n`)
+	wants(t, types(t, data, "diff", last, "now", "--messages"), `orders: 3 messages there at both instants, in the same state\n`)
+	wants(t, types(t, data, "diff", last, "now", "orders/$dlq", "--messages"), `orders/\$dlq: 3 messages there at both instants, in the same state\n`)
 	wants(t, types(t, data, "events", "orders/$dlq"), `^\S+  dead +orders#1 .*\n\S+  dead +orders#2 .*\n\S+  dead +orders#3 .*\n$`)
 	wants(t, types(t, data, "audit", "orders/$dlq"), `^nothing of that kind happened\n$`)
 	wants(t, types(t, data, "when", "orders.dead > 1"), `^first at .*Z, @\d/\d+\n`, `sent `, `dead +orders#2 `)
