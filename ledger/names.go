@@ -66,9 +66,20 @@ func (l *Ledger) catalogue(ctx context.Context) (*names, error) {
 	first, end := b.Bounds()
 	n, from := l.memory.names(first, end)
 	ours := n == nil // else others have it as well
+	based := func(event.LSN, event.EntityID) bool { return false }
 	if ours {
-		begin := replay.Begin(b).Index // of a base
-		n = &names{byID: make(map[event.EntityID]*life), byPath: make(map[string][]*life), clocks: []era{{number: begin.Clock().Number, until: event.EndOfTime}}}
+		start := replay.Begin(b) // of a base
+		begin := start.Index
+		// The log may still have events in front of its base, whose effects on these entities it has already.
+		based = func(at event.LSN, id event.EntityID) bool {
+			_, known := begin.Catalogue.Get(id)
+			return known && at < start.From
+		}
+		number, err := firstClock(ctx, b, start)
+		if err != nil {
+			return nil, err
+		}
+		n = &names{byID: make(map[event.EntityID]*life), byPath: make(map[string][]*life), clocks: []era{{number: number, until: event.EndOfTime}}}
 		for _, e := range begin.Catalogue.All() {
 			n.add(&life{id: e.ID, kind: e.Kind, path: e.Path, topic: e.Topic, hosts: slices.Clone(e.Hosts), created: e.CreatedAt,
 				changes: []change{{at: e.UpdatedAt, now: e.Properties}}})
@@ -86,12 +97,29 @@ func (l *Ledger) catalogue(ctx context.Context) (*names, error) {
 			if !ours && slices.Contains(catalogueKinds, ev.Kind()) {
 				n, ours = n.clone(), true
 			}
-			n.apply(rec, ev)
+			if !based(rec.LSN, ev.Common().Slice.Entity) {
+				n.apply(rec, ev)
+			}
 		}
 	}
 	l.names = n
 	l.memory.keepNames(n, first, end)
 	return n, nil
+}
+
+// firstClock returns the number of the clock of the first event that a log still has.
+func firstClock(ctx context.Context, b *book, begin *replay.State) (uint64, error) {
+	for rec, err := range replay.FoundAny(ctx, b, 0, []log.Search{{Kinds: []event.Kind{event.KindClockSet}}}) {
+		if err != nil {
+			return 0, err
+		}
+		for _, ev := range rec.Events {
+			if set, ok := ev.(*event.ClockSet); ok {
+				return set.Number - 1, nil
+			}
+		}
+	}
+	return begin.Index.Clock().Number, nil
 }
 
 // clone is a copy that can be changed while others look at the original.
