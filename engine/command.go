@@ -197,6 +197,9 @@ type Settle struct {
 	Reason      string // MoveToDeadLetter: for the audit; Changes must hold the two properties already
 	Description string
 	Try         bool // a trial: refused where the command would be, and settles nothing
+	// Final says that the client cannot settle the message again. If the settlement is part of a
+	// transaction that is not committed, the message is given back as after a failed delivery.
+	Final bool
 
 	recycled bool // see [Settle.Recycled]
 }

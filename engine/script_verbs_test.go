@@ -221,6 +221,7 @@ func (s *script) settle(l *line) {
 	cmd.Outcome = map[string]SettleOutcome{"complete": Complete, "abandon": Abandon, "release": Release, "defer": Defer,
 		"dead-letter": MoveToDeadLetter}[l.verb]
 	cmd.Changes, cmd.Reason, cmd.Description = changing(l.opts), l.opts["reason"], l.opts["description"]
+	_, cmd.Final = l.opts["final"]
 	if names, ok := l.opts["by"]; ok {
 		cmd.Sessions = []event.LockToken{}
 		for _, name := range strings.Split(names, ",") {
@@ -329,7 +330,7 @@ func (s *script) counts(l *line) {
 }
 
 // flags are words that stand for themselves.
-var flags = []string{"dlq", "delete", "dead-letter-expired", "sessions", "all", "no-dead-letter-errors", "filtering"}
+var flags = []string{"dlq", "delete", "dead-letter-expired", "sessions", "all", "no-dead-letter-errors", "filtering", "final"}
 
 func split(fields []string) (words []string, opts map[string]string) {
 	opts = map[string]string{}

@@ -54,6 +54,7 @@ type transaction struct {
 	size       int               // of the operations in memory, bytes
 	pinned     []event.LockToken // by its operations, one by one
 	unread     []event.LockToken // the first of each settlement that is to come again once its messages were read
+	final      []event.LockToken // of settlements that are [Settle.Final], refused ones too
 	done       scratch           // by its operations, beside numbers
 
 	before, behind *transaction // in the line
@@ -138,7 +139,7 @@ func (t *transactions) release(tx *transaction) {
 			delete(t.bytes, id)
 		}
 	}
-	tx.operations, tx.pinned, tx.unread, tx.done, tx.over = nil, nil, nil, scratch{}, true
+	tx.operations, tx.pinned, tx.unread, tx.final, tx.done, tx.over = nil, nil, nil, nil, scratch{}, true
 }
 
 // forget ends a transaction that was discharged. What comes for it later is for none.
@@ -214,6 +215,9 @@ func (t *transactions) adopt(s *staging, done *scratch) {
 	tx := s.in
 	if t.byID[tx.id] == nil {
 		t.enter(tx)
+	}
+	if settle, ok := s.operation.cmd.(*Settle); ok && settle.Final && len(tx.final) < maxStaged {
+		tx.final = append(append(tx.final, settle.Token), settle.More...)
 	}
 	switch {
 	case s.failed:
@@ -388,12 +392,33 @@ func (p *Partition) discharge(d *decision, id event.TransactionID) (*transaction
 	return nil, Refuse(UnknownTransaction, "Transaction hasn't been declared yet, or has already been discharged")
 }
 
-// abort adds the fact that a transaction ended without a trace.
+// abort adds the fact that a transaction was not committed, and gives back the messages that no
+// client can settle any more.
 func (d *decision) abort(tx *transaction, cause event.AbortCause, by *Origin) {
 	origin := d.origin(by)
 	ev := add[*event.TransactionAborted](d, event.KindTransactionAborted)
 	ev.Envelope, ev.ID, ev.Cause = event.Envelope{Slice: tx.slice, Origin: origin}, tx.id, cause
-	d.lazy = true
+	before := len(d.events)
+	d.giveBack(tx, origin)
+	d.lazy = len(d.events) == before
+}
+
+// giveBack abandons the messages of final settlements. A lock that is no longer live ends by
+// itself, and one that another transaction relies on belongs to that.
+func (d *decision) giveBack(tx *transaction, origin event.OriginID) {
+	seen := make(map[event.LockToken]bool, len(tx.final))
+	for _, token := range tx.final {
+		l, known := d.index.Lock(token)
+		if by := d.transactions.pins[token]; !known || seen[token] || by != nil && by != tx {
+			continue
+		}
+		seen[token] = true
+		s := settling{slice: d.remains(l.Slice), cmd: &Settle{Outcome: Abandon}}
+		m, _ := d.index.Message(l.Slice, l.Sequence)
+		if _, _, live := s.live(m.SubQueue, token); live {
+			s.enactOne(origin, &m, token, changed(&m), nil)
+		}
+	}
 }
 
 // abortOverdue ends the transaction whose time is over first, and reports whether there was one.

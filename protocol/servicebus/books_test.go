@@ -62,7 +62,7 @@ func (c *conn) counted() books {
 
 func (c *conn) recount() (b books) {
 	for _, x := range c.transactions.open {
-		b.held += transactionCost
+		b.held += transactionCost + len(x.lost)*lostCost
 		b.add(x)
 	}
 	for _, s := range c.sessions {

@@ -477,10 +477,7 @@ func (c *conn) closeWith(e *amqp.Error, closed event.LinkClosed) {
 	c.out.close(&amqp.Close{Error: e})
 	c.phase = closing
 	c.timers.closing(c)
-	for _, s := range c.sessions {
-		s.leave(closed)
-	}
-	clear(c.sessions)
+	c.sessions.leave(closed)
 	c.pump.stop()
 }
 
@@ -502,11 +499,7 @@ func (c *conn) shutdown() {
 func (c *conn) leave() {
 	c.phase = over
 	c.out.shut()
-	closed := c.lost()
-	for _, s := range c.sessions {
-		s.leave(closed)
-	}
-	clear(c.sessions)
+	c.sessions.leave(c.lost())
 	c.batch.submit()
 	c.pendings.unread()
 	for c.pendings.detaches+c.pendings.ends > 0 {

@@ -93,6 +93,17 @@ func (t *links) locks(entity event.EntityID) (held []event.LockToken) {
 // sessionTable is the sessions of a connection, by channel.
 type sessionTable map[uint16]*session
 
+// leave lets go of all sessions, of their transactions first.
+func (t sessionTable) leave(closed event.LinkClosed) {
+	for _, s := range t {
+		s.rollBack()
+	}
+	for _, s := range t {
+		s.leave(closed)
+	}
+	clear(t)
+}
+
 // links goes over all links, detached ones among them. They may be detached meanwhile.
 func (t sessionTable) links() iter.Seq[*link] {
 	return func(yield func(*link) bool) {

@@ -128,7 +128,7 @@ func (r *receiver) advance() bool {
 func (r *receiver) giveBack() {
 	if r.locks() {
 		for _, d := range r.waiting[r.next:] {
-			r.release(d)
+			r.unlock(d.Token, engine.Release)
 		}
 		r.waiting, r.next = r.waiting[:0], 0
 	}

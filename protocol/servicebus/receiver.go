@@ -128,7 +128,7 @@ func (r *receiver) ended(err error) {
 func (r *receiver) assigned(d *engine.Delivery) {
 	r.credit.assign()
 	if r.l.detached {
-		r.release(d)
+		r.unlock(d.Token, engine.Release)
 		return
 	}
 	r.waiting = append(r.waiting, d)
@@ -138,15 +138,15 @@ func (r *receiver) assigned(d *engine.Delivery) {
 // locks reports that deliveries of the link hold locks.
 func (r *receiver) locks() bool { return r.engine != nil && r.engine.Mode == engine.PeekLock }
 
-// release gives a lock back without counting.
-func (r *receiver) release(d *engine.Delivery) {
+// unlock ends a lock for a peer that cannot, with an outcome that makes the message available.
+func (r *receiver) unlock(token event.LockToken, outcome engine.SettleOutcome) {
 	if !r.locks() {
 		return // receive-and-delete: it is gone (5.2)
 	}
-	at := r.l.target.OfToken(d.Token)
+	at := r.l.target.OfToken(token)
 	cmd := engine.Settle{
 		Entity: r.engine.Entity, Slice: r.l.target.Slice(at), SubQueue: r.engine.SubQueue, Origin: r.engine.Origin,
-		Token: d.Token, Outcome: engine.Release,
+		Token: token, Outcome: outcome,
 	}
 	r.l.c.batch.add(r.l.target.Host(at), engine.Request{Command: cmd.Recycled()})
 }

@@ -211,7 +211,7 @@ func (s *sender) leave(closed event.LinkClosed) {
 	s.joining, s.skipping, s.starved = false, false, false
 	s.discard()
 	if s.l.at.coordinator {
-		s.l.c.transactions.coordinatorGone(s.l)
+		s.l.c.transactions.coordinatorsGone(func(l *link) bool { return l == s.l })
 	}
 	if s.noted {
 		s.note(func() event.Event { own := closed; return &own })

@@ -152,9 +152,15 @@ func (s *session) gone() {
 	delete(s.c.sessions, s.channel)
 }
 
+// rollBack rolls back the transactions that were declared on the session.
+func (s *session) rollBack() {
+	s.c.transactions.coordinatorsGone(func(l *link) bool { return l.s == s })
+}
+
 // leave lets go of all links and tells the log that they are closed; nothing is sent.
 func (s *session) leave(closed event.LinkClosed) {
 	s.c.answers.flush()
+	s.rollBack()
 	for _, l := range s.links {
 		if l.detached {
 			s.c.links.detachCame()

@@ -184,6 +184,7 @@ func (l *link) settle(id uint32, of *unsettled, w *wanted) {
 		req.Command = cmd.Recycled()
 	} else {
 		kept := cmd
+		kept.Final = w.settled
 		asked, err := c.transactions.stage(x, &kept, staged{on: l.target, partition: at, bytes: changesSize(w.Changes), key: keyOfGrant(l.receiver.grant)}, c.now)
 		if err != nil {
 			cond, text := l.describe(err)
@@ -217,6 +218,8 @@ func (l *link) refuseSettlement(id uint32, of *unsettled, w *wanted, bad *amqp.E
 	}
 	if !w.settled {
 		c.answers.reject(l.s, amqp.RoleSender, id, bad.Condition, c.texts.suffixed(bad.Description, l.at.path, c.now))
+	} else if w.part.in != nil {
+		c.transactions.lose(w.part.in, lostDelivery{l.receiver, of.token})
 	}
 }
 

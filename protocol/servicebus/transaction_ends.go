@@ -31,10 +31,12 @@ func (t *transactions) rollBack(x *transaction, cause event.AbortCause) {
 	t.askRollback(x, cause, pending{kind: pendingRollback, in: x})
 }
 
-// coordinatorGone rolls back what was declared on a coordinator that is no more.
-func (t *transactions) coordinatorGone(l *link) {
+// coordinatorsGone rolls back what was declared on coordinators that are no more. Where other links
+// go with them it is called first: a message session that is released takes its locks with it, and
+// then a message does not count as failed.
+func (t *transactions) coordinatorsGone(gone func(coordinator *link) bool) {
 	for _, x := range t.open {
-		if x.coordinator == l {
+		if gone(x.coordinator) {
 			t.rollBack(x, event.AbortLost)
 		}
 	}

@@ -44,12 +44,21 @@ type transaction struct {
 	// before.
 	settled []sentDelivery
 	tokens  []event.LockToken // by a request
+	lost    []lostDelivery
+}
+
+// lostDelivery is one that the peer has settled in a transaction, and whose settlement was refused
+// before its partition heard of it. The peer cannot settle it again.
+type lostDelivery struct {
+	on    *receiver
+	token event.LockToken
 }
 
 // What is staged takes memory beside its bytes until its transaction ends.
 const (
 	transactionCost = 512 // one that is declared
 	stagedCost      = 512 // an operation
+	lostCost        = 64  // a delivery that is given back with the end of the transaction
 )
 
 // Texts that refuse operations in a transaction.
@@ -209,13 +218,27 @@ func (p *part) goesOn(more bool) {
 	}
 }
 
-// end takes a transaction out: its id is unknown from now on. What it has staged counts until the partition has let go of it.
+// lose keeps a delivery until the end of the transaction. Its client would get it again at once
+// otherwise, in a transaction that has failed. Without memory for that its lock ends by time.
+func (t *transactions) lose(x *transaction, of lostDelivery) {
+	if t.c.memory.mayHold(lostCost) {
+		t.c.memory.hold(lostCost)
+		x.lost = append(x.lost, of)
+	}
+}
+
+// end takes a transaction out: its id is unknown from now on. What it has staged counts until the partition has let go of it. Lost
+// deliveries are given back: a transaction that has any is not committed.
 func (t *transactions) end(x *transaction) {
 	if t.open[x.id] != x {
 		return
 	}
 	delete(t.open, x.id)
-	t.c.memory.hold(-transactionCost)
+	for _, of := range x.lost {
+		of.on.unlock(of.token, engine.Abandon)
+	}
+	t.c.memory.hold(-transactionCost - len(x.lost)*lostCost)
+	x.lost = nil
 }
 
 // release gives back what a transaction has staged, when nothing of that is kept any more.

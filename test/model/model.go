@@ -251,8 +251,9 @@ type Partition struct {
 	NoSends bool         // everything that is sent is busy: there is no room for it, or no memory
 	undo    []undo
 
-	Aborted      func(now int64, id TransactionID, why Cause) // hears of the record of a transaction that ended without a trace
-	transactions []*transaction                               // that are open, in the order in which they were begun
+	// Aborted hears of the record of a transaction that was not committed; alone: nothing else is in it.
+	Aborted      func(now int64, id TransactionID, why Cause, alone bool)
+	transactions []*transaction // that are open, in the order in which they were begun
 	ended        map[TransactionID]bool
 	committing   *commit
 

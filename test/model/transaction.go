@@ -20,6 +20,7 @@ type Operation struct {
 	How     Outcome
 	Change  Change
 	Headers []int
+	Final   bool // their client cannot settle them again
 
 	Seqs []uint64 // Cancels
 
@@ -62,6 +63,7 @@ type transaction struct {
 	staged []Operation
 	sent   int                        // messages
 	pins   []Token                    // of messages that it is going to settle: nobody else may
+	final  []Token                    // of messages that nobody can settle when it is not committed
 	holds  []Token                    // of sessions that it relies on: like the pinned locks they do not end by their time
 	bytes  map[*Queue]int64           // reserved, by the queue whose quota it is
 	states map[*Session]int           // bytes of the states that it sets
@@ -131,7 +133,7 @@ func (p *Partition) added(q *Queue, n int64) {
 
 // release lets go of what a transaction reserved, and of its locks.
 func (t *transaction) release() {
-	t.staged, t.pins, t.holds, t.bytes, t.states, t.named, t.over = nil, nil, nil, nil, nil, nil, true
+	t.staged, t.pins, t.final, t.holds, t.bytes, t.states, t.named, t.over = nil, nil, nil, nil, nil, nil, nil, true
 }
 
 // discharged is a transaction that its client ends, if it is open.
@@ -162,14 +164,53 @@ func (p *Partition) Lost() {
 	p.transactions, p.committing, p.ended = nil, nil, map[TransactionID]bool{}
 }
 
-// abort ends a transaction without a trace but a record that nobody waits for.
+// abort ends a transaction without a trace but a record. Nobody waits for that, unless messages come
+// back with it that no client can settle.
 func (p *Partition) abort(now int64, t *transaction, why Cause) {
-	t.release()
-	p.Fact(now)
-	p.Aborted(now, t.id, why)
+	var back []locked
+	for i, token := range t.final {
+		if at, ok := p.liveLock(now, t, token); ok && !slices.Contains(t.final[:i], token) {
+			back = append(back, at)
+		}
+	}
+	if t.release(); len(back) == 0 {
+		p.Fact(now)
+	} else {
+		p.record(now, true)
+	}
+	p.Aborted(now, t.id, why, len(back) == 0)
+	for _, at := range back {
+		p.failed(now, at.q, at.seq, nil, 0)
+	}
 }
 
-// Rollback ends a transaction: what it staged vanishes, and its locks are as they were (12.4).
+// locked is a message that is.
+type locked struct {
+	q   *Queue
+	seq uint64
+}
+
+// liveLock finds the message of a lock, unless that is over or of another transaction.
+func (p *Partition) liveLock(now int64, t *transaction, token Token) (at locked, ok bool) {
+	if other := p.pinnedBy(token); other != nil && other != t {
+		return at, false
+	}
+	for _, q := range p.Queues {
+		for _, m := range q.Live {
+			if !m.locked() || m.Token != token {
+				continue
+			}
+			ends := token
+			if m.underSession(q) {
+				ends = q.Sessions[m.Session].Holder
+			}
+			return locked{q, m.Seq}, slices.Contains(t.pins, token) || now < q.Until(m) || p.pinned(ends)
+		}
+	}
+	return at, false
+}
+
+// Rollback ends a transaction: what it staged vanishes, and its locks are as they were (12.4), but those of final settlements.
 func (p *Partition) Rollback(now int64, id TransactionID, why Cause) Refusal {
 	t := p.discharged(now, id)
 	if t == nil {
@@ -261,6 +302,9 @@ func (p *Partition) Stage(now int64, id TransactionID, op Operation) (numbers []
 		r = t.stageCancel(&op)
 	default:
 		r = p.stageState(now, t, &op)
+	}
+	if op.Final {
+		t.final = append(t.final, op.Tokens...)
 	}
 	if r != Accepted {
 		t.failed = true

@@ -48,6 +48,7 @@ type noted struct {
 
 	transaction model.TransactionID // TransactionAborted
 	cause       event.AbortCause
+	more        bool // messages come back in the same record
 }
 
 // reasons are refusals in the log's words.
@@ -209,8 +210,11 @@ func (p *part) factsOf(record int, events []event.Event) {
 		default:
 			continue
 		}
+		if n.kind == event.KindTransactionAborted {
+			n.more = slices.ContainsFunc(events, func(ev event.Event) bool { return ev.Kind() == event.KindMessageAbandoned })
+		}
 		got = n
-		if len(events) > 2 || len(events) == 2 && events[0].Kind() != event.KindOriginDefined {
+		if !n.more && (len(events) > 2 || len(events) == 2 && events[0].Kind() != event.KindOriginDefined) {
 			p.w.broken("facts", "partition %d: record %d has a fact, and %d other events", p.id, record, len(events)-1)
 		}
 		if n.kind != event.KindRunStarted && n.kind != event.KindHistoryCut && n.cause != event.AbortTimedOut && ev.Common().Origin == 0 {

@@ -142,7 +142,8 @@ func checkCoverage(t *testing.T, stats *Stats) {
 		"bases": stats.Bases, "cuts of history": stats.FilesCut, "files without bodies": stats.FilesRevised, "files of bodies": stats.FilesOfBodies, "crashes while history was given back": stats.DiedInSpace, "thorough looks": stats.Tidied, "events of cuts": stats.CutsTold, "hurries": stats.Hurries,
 		"rollbacks": stats.Aborts[event.AbortRolledBack], "transactions out of time": stats.Aborts[event.AbortTimedOut],
 		"transactions lost with their clients": stats.Aborts[event.AbortLost], "commits that failed": stats.Aborts[event.AbortFailed],
-		"reasons cut short": stats.ReasonsCut, "headers too large": stats.HeadersTooLarge, "copies": stats.Copies, "refusals": stats.Refusals} {
+		"transactions that gave messages back": stats.GivenBack,
+		"reasons cut short":                    stats.ReasonsCut, "headers too large": stats.HeadersTooLarge, "copies": stats.Copies, "refusals": stats.Refusals} {
 		if n == 0 {
 			t.Errorf("no %s in %d seeds", what, stats.Seeds)
 		}

@@ -58,6 +58,7 @@ type Stats struct {
 	Fates                                 map[move]int64
 	Aborts                                map[event.AbortCause]int64
 	CrossCommits                          int64 // of transactions that also send to another entity
+	GivenBack                             int64 // transactions that were not committed, and gave messages back
 }
 
 // feature is what an operation can meet.

@@ -48,6 +48,8 @@ func (w *world) mayStage(a *ask) {
 	}
 	if s, ok := a.cmd.(*engine.Settle); ok && s.Unread {
 		return // it is asked again
+	} else if ok {
+		s.Final = w.chance(40)
 	}
 	var mine []*transaction
 	for _, t := range w.transactions {
@@ -139,7 +141,7 @@ func (s *shadow) stage(now int64, a *ask, x *want) {
 			op.Via, op.Largest = a.to.n+1, a.largest()
 		}
 	case *engine.Settle:
-		op.Kind = model.Settles
+		op.Kind, op.Final = model.Settles, cmd.Final
 	case *engine.CancelScheduled:
 		op.Kind = model.Cancels
 	case *engine.SetSessionState:
@@ -151,9 +153,13 @@ func (s *shadow) stage(now int64, a *ask, x *want) {
 }
 
 // aborted notes the record of a transaction that ended without a trace.
-func (s *shadow) aborted(now int64, id model.TransactionID, cause model.Cause) {
-	s.p.facts[s.m.Records] = noted{kind: event.KindTransactionAborted, transaction: id, cause: causes[cause]}
-	s.lazy(now)
+func (s *shadow) aborted(now int64, id model.TransactionID, cause model.Cause, alone bool) {
+	s.p.facts[s.m.Records] = noted{kind: event.KindTransactionAborted, transaction: id, cause: causes[cause], more: !alone}
+	if alone {
+		s.lazy(now)
+	} else {
+		s.w.stats.GivenBack++
+	}
 }
 
 var causes = map[model.Cause]event.AbortCause{model.RolledBack: event.AbortRolledBack, model.OutOfTime: event.AbortTimedOut,
@@ -200,6 +206,9 @@ func (h *history) discharged(a *ask, x *want) {
 			if ok {
 				h.settled(b, &y)
 				continue
+			}
+			if s, ok := b.alone.(*engine.Settle); ok && s.Final {
+				continue // its client has forgotten it
 			}
 			for _, token := range b.tokens { // they are good again
 				h.locked(b.q, b.sub, token)

@@ -45,7 +45,7 @@ final class JmsSessions {
         Message first = consumer.receive(Jms.PATIENCE);
         Expect.that(first != null && !first.getJMSRedelivered(), "received: %s", first);
         session.rollback();
-        Message again = consumer.receive(Jms.PATIENCE); // once its lock has ended
+        Message again = consumer.receive(Jms.PATIENCE); // at once: its lock would end after five minutes
         Expect.that(again != null, "nothing after the rollback");
         Expect.equal(first.getJMSMessageID(), again.getJMSMessageID(), "message id");
         Expect.that(again.getJMSRedelivered(), "not marked as redelivered");
