@@ -69,6 +69,9 @@ type Send struct {
 	// Destination, when not nil, is the queue or topic that the messages are for: the slice, which is of another entity, only hands them
 	// over.
 	Destination *Entity
+	// Key is what the messages were placed by ([Target.Place]); only with several partitions. A send that has
+	// Others has none.
+	Key []byte
 	// Others is a set, a bit for each, of the other partitions of the entity that may be tried as long as no partition has looked at
 	// the command: see [Send.Elsewhere].
 	Others uint16

@@ -41,19 +41,24 @@ func (t Target) OfMoved(m *Message, from event.Slice, n event.TransferNumber) ui
 }
 
 // Place fills in the slice of a send: the entity partition in which its messages are stored, all of them. It is that of the key that they
-// have. Without a key any will do, and it is the next in turn. Messages with different keys are refused: one decision is in one log.
+// have. Without a key any will do, and it is the next in turn. Messages with different keys are refused: one decision is in one log. What is a
+// key depends on the entity that the messages are for, if that is partitioned, and not on the one that hands them over.
 func (t Target) Place(cmd *Send) *Error {
 	partition := onlyPartition
 	if len(t.Entity.Hosts) > 1 {
-		key, keyed := t.Entity.key(&cmd.Messages[0], cmd.Destination != nil)
+		judge, handedOver := t.Entity, cmd.Destination != nil
+		if handedOver && len(cmd.Destination.Hosts) > 1 {
+			judge = cmd.Destination
+		}
+		key, keyed := judge.key(&cmd.Messages[0], handedOver)
 		for i := range cmd.Messages[1:] {
-			other, too := t.Entity.key(&cmd.Messages[1+i], cmd.Destination != nil)
+			other, too := judge.key(&cmd.Messages[1+i], handedOver)
 			if too != keyed || !bytes.Equal(other, key) {
 				return Refuse(NotAllowed, "Batching brokered messages with distinct SessionId or PartitionKey is not supported for an entity with partitioning enabled.")
 			}
 		}
 		if keyed {
-			partition = t.Entity.ofKey(key)
+			cmd.Key, partition = key, t.Entity.ofKey(key)
 		} else {
 			partition = t.Entity.nextInTurn()
 			cmd.Others = uint16(1<<len(t.Entity.Hosts)-1) &^ (1 << partition)

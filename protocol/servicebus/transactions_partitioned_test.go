@@ -38,7 +38,7 @@ func detects(p *event.Properties) { p.RequiresDuplicateDetection = true }
 
 func ofSession(p *event.Properties) { p.RequiresSession = true }
 
-// SM-115, SM-208, SM-209, SM-214, SM-215, SM-216, SM-217, S4-24, S4-32, S4-33, S4-45 to S4-50, S4-52 to S4-55, S4-66, S4-71: which messages may be sent in one transaction. "0" and
+// SM-115, SM-208, SM-209, SM-214, SM-215, SM-216, SM-217, SM-389, S4-24, S4-32, S4-33, S4-45 to S4-50, S4-52 to S4-55, S4-66, S4-71: which messages may be sent in one transaction. "0" and
 // "mySession" are keys of one partition, "tenant-a" of another. What is refused has the transaction fail, and nothing of it is stored.
 func TestTransactionalSendsToPartitions(t *testing.T) {
 	type sent struct{ id, session, key string }
@@ -52,9 +52,11 @@ func TestTransactionalSendsToPartitions(t *testing.T) {
 		{"no key", nil, sent{"1", "", "0"}, sent{"2", "", ""}, keylessText},
 		{"the partition key of the documents, twice", nil, sent{"1", "", "myPartitionKey"}, sent{"2", "", "myPartitionKey"}, ""},
 		{"two keys", nil, sent{"1", "", "1"}, sent{"2", "", "2"}, spreadText},
-		{"two keys of one partition", nil, sent{"1", "", "0"}, sent{"2", "", "mySession"}, ""},
+		{"two keys of one partition", nil, sent{"1", "", "0"}, sent{"2", "", "mySession"}, spreadText},
 		{"a message-id is no key", nil, sent{"1", "", "0"}, sent{"0", "", ""}, keylessText},
-		{"a message-id is, where duplicates are found", detects, sent{"0", "", ""}, sent{"mySession", "", ""}, ""},
+		{"two of them of one partition", detects, sent{"0", "", ""}, sent{"mySession", "", ""}, spreadText},
+		{"two of them with one partition key", detects, sent{"0", "", "k"}, sent{"mySession", "", "k"}, ""},
+		{"a message-id and the equal partition key", detects, sent{"0", "", ""}, sent{"1", "", "0"}, ""},
 		{"two of them of two partitions", detects, sent{"0", "", ""}, sent{"1", "", ""}, spreadText},
 		{"the session of the documents, twice", ofSession, sent{"1", "mySession", ""}, sent{"2", "mySession", ""}, ""},
 		{"with an equal partition key", ofSession, sent{"1", "mySession", "mySession"}, sent{"2", "mySession", ""}, ""},
@@ -62,7 +64,8 @@ func TestTransactionalSendsToPartitions(t *testing.T) {
 		{"two sessions", ofSession, sent{"1", "mySession", ""}, sent{"2", "tenant-a", ""}, spreadText},
 		{"two sessions of one partition", ofSession, sent{"1", "mySession", ""}, sent{"2", "0", ""}, sessionsText},
 		{"a session that the queue does not need, and another", nil, sent{"1", "mySession", ""}, sent{"2", "0", ""}, sessionsText},
-		{"a session and the key of its partition", nil, sent{"1", "mySession", ""}, sent{"2", "", "0"}, ""},
+		{"a session and the equal partition key", nil, sent{"1", "mySession", ""}, sent{"2", "", "mySession"}, ""},
+		{"a session and another key of its partition", nil, sent{"1", "mySession", ""}, sent{"2", "", "0"}, spreadText},
 		{"no session", ofSession, sent{"1", "mySession", ""}, sent{"2", "", "mySession"}, "The SessionId was not set"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -269,6 +272,74 @@ func TestSendThroughPartitions(t *testing.T) {
 			t.Errorf(`%+v; want got.properties.MessageID == "2" && value(got.annotations, keySequence).(int64) >> 48 == 5 && value(got.annotations, keyPartitionKey) == "tenant-a"`, got)
 		}
 	})
+}
+
+// SM-388, S4-49, S4-54: on one AMQP session a transaction on an entity comes after one on "first",
+// through which everything goes. What is a key, and that two keys are refused, depends on the entity
+// that is sent to. "0" and "mySession" are keys of one partition.
+func TestTransactionIsJudgedByItsEntity(t *testing.T) {
+	type sent struct{ id, session, key, via string }
+	for _, c := range []struct {
+		name    string
+		first   func(*event.Properties)
+		to      func(*event.Properties)
+		one     sent
+		another sent
+		refused string // the second, or where there is none the first; "": none is
+	}{
+		{"a message-id is a key there", partitioned(nil), partitioned(detects), sent{id: "0"}, sent{id: "1", key: "0"}, ""},
+		{"two ids of one partition", partitioned(nil), partitioned(detects), sent{id: "0"}, sent{id: "mySession"}, spreadText},
+		{"a message-id is a key in the first alone", partitioned(detects), partitioned(nil), sent{id: "0"}, sent{}, keylessText},
+		{"two keys of one partition", partitioned(nil), partitioned(nil), sent{id: "1", key: "0"}, sent{id: "2", key: "mySession"}, spreadText},
+		{"two sessions of one partition", partitioned(nil), partitioned(ofSession), sent{id: "1", session: "0"}, sent{id: "2", session: "mySession"}, sessionsText},
+		{"one session twice", partitioned(nil), partitioned(ofSession), sent{id: "1", session: "0"}, sent{id: "2", session: "0"}, ""},
+		{"two sessions under one via key", partitioned(nil), partitioned(ofSession), sent{"1", "a", "", "k"}, sent{"2", "b", "", "k"}, ""},
+		{"two via keys of one partition", partitioned(nil), partitioned(nil), sent{"1", "", "a", "0"}, sent{"2", "", "a", "mySession"}, spreadText},
+		{"two sessions of an entity with one partition", partitioned(nil), ofSession, sent{id: "1", session: "0"}, sent{id: "2", session: "mySession"}, ""},
+		{"two sessions, through one with one partition", nil, partitioned(ofSession), sent{id: "1", session: "a"}, sent{id: "2", session: "b"}, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			bubble(t, nil, func(b *bench) {
+				b.queue("first", c.first)
+				b.queue("to", c.to)
+				encode := func(m sent) []byte {
+					if m.via == "" {
+						return keyedMessage(m.id, m.session, m.key)
+					}
+					a := amqp.Map{{Key: amqp.Symbol(keyViaPartitionKey), Value: m.via}}
+					if m.key != "" {
+						a = append(a, amqp.Pair{Key: amqp.Symbol(keyPartitionKey), Value: m.key})
+					}
+					return append(amqp.AppendSection(nil, amqp.SectionMessageAnnotations, a), keyedMessage(m.id, m.session, "")...)
+				}
+				p := b.transactor()
+				p.attachSender(1, "first")
+				txn := p.declare()
+				p.send(txn, 1, keyedMessage("0", "", "0"))
+				p.commit(txn)
+				p.attachSender(2, "to")
+				txn = p.declare()
+				last := c.one
+				if c.another != (sent{}) {
+					p.send(txn, 2, encode(c.one))
+					last = c.another
+				}
+				if c.refused != "" {
+					p.notSent(txn, 2, encode(last), amqp.CondNotAllowed, c.refused)
+					p.notCommitted(txn, amqp.CondTransactionRollback, rolledBackText)
+					synctest.Wait()
+					b.shows("to", "[]")
+					return
+				}
+				p.send(txn, 2, encode(last))
+				p.commit(txn)
+				time.Sleep(time.Second)
+				if got := b.shown("to"); got != "["+c.one.id+" "+c.another.id+"]" && got != "["+c.another.id+" "+c.one.id+"]" {
+					t.Errorf("it shows %s", got)
+				}
+			})
+		})
+	}
 }
 
 // value is that of an annotation; nil: there is none.

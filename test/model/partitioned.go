@@ -37,11 +37,11 @@ func (e *Partitioned) key(k Keys) (string, bool) {
 }
 
 // Route is the partition for messages that are sent together: that of the key they have; with none the next in turn, and any other will do as
-// well. Messages with several keys are refused.
-func (e *Partitioned) Route(all []Keys) (partition int, any bool, _ Refusal) {
-	key, keyed := e.key(all[0])
+// well. Messages with several keys are refused. What is a key depends on the entity that they are for, where that is partitioned, too.
+func (e *Partitioned) Route(all []Keys, to *Partitioned) (partition int, any bool, _ Refusal) {
+	key, keyed := to.key(all[0])
 	for _, k := range all[1:] {
-		if other, too := e.key(k); other != key || too != keyed {
+		if other, too := to.key(k); other != key || too != keyed {
 			return 0, false, NotAllowed
 		}
 	}

@@ -55,7 +55,7 @@ func TestRoute(t *testing.T) {
 		{"distinct keys", &e, []Keys{{Partition: "a"}, {Partition: "1"}}, 0, false, NotAllowed},
 		{"a key and none", &e, []Keys{{Partition: "a"}, {}}, 0, false, NotAllowed},
 	} {
-		if at, any, r := c.by.Route(c.sent); at != c.at || any != c.any || r != c.r {
+		if at, any, r := c.by.Route(c.sent, c.by); at != c.at || any != c.any || r != c.r {
 			t.Errorf("%s: partition %d, any %v, %v; it must be %d, %v, %v", c.name, at, any, r, c.at, c.any, c.r)
 		}
 	}

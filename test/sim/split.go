@@ -146,7 +146,11 @@ func (w *world) route(a *ask) bool {
 	for _, m := range a.sent {
 		keys = append(keys, m.keys())
 	}
-	at, any, r := a.q.whole.model.Route(keys)
+	to := a.q
+	if a.to != nil && a.to.several() {
+		to = a.to
+	}
+	at, any, r := a.q.whole.model.Route(keys, to.whole.model)
 	err := engine.Target{Entity: a.q.entity}.Place(cmd)
 	if (err != nil) != (r != model.Accepted) || err == nil && (int(cmd.Slice.Partition) != at || (cmd.Others > 0) != any) {
 		w.broken("S4 (route)", "%s: %+v goes to partition %d, others: %d, %v; it must go to %d, any: %v, %v", a.q.path, keys, cmd.Slice.Partition, cmd.Others, err, at, any, r)
