@@ -71,7 +71,7 @@ func (p *partition) holding(b event.Blob) (*segment, event.LSN, error) {
 		return nil, 0, nil
 	}
 	s, end := p.locate(event.LSN(b.Position))
-	if s == nil && p.removed(event.LSN(b.Position)) {
+	if (s == nil || event.LSN(b.Position) >= end) && p.removed(event.LSN(b.Position)) {
 		return nil, 0, fmt.Errorf("log: address %d: %w", b.Position, event.ErrErased)
 	}
 	if s == nil || uint64(b.Position)+uint64(b.Size) > uint64(end) {
