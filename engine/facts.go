@@ -12,8 +12,8 @@ import (
 //
 // Where there are too many, a [event.SettlementRefused] is left out, and so are the opening and the end of a link; the [event.SendsRefused] of a second are
 // added up, whoever they are from. How many there were is filled in by the driver of the partition. A receiver's link need not be noted: [Attach] and [Detach]
-// say enough. A sender's is known to no partition. A [event.BackupMarked], a [event.BodyErased] and a [event.HistoryCut] are durable before the reply; no other
-// fact is.
+// say enough. A sender's is known to no partition. A [event.BackupMarked], a [event.BodyErased], an [event.ErasureFinished] and a [event.HistoryCut] are durable before the
+// reply; no other fact is.
 type Note struct {
 	Fact   event.Event // belongs to the partition from now on. Its origin is filled in; a number that it has already stays
 	Origin *Origin     // nil: none
@@ -47,7 +47,7 @@ func note(d *decision, cmd *Note) {
 	case *event.PartitionFenced:
 		d.lazy, fact.Error = false, clipTo(fact.Error, event.MaxReason)
 		d.because(cmd.Why, *of)
-	case *event.PartitionRestarted, *event.BackupMarked, *event.BodyErased, *event.HistoryCut:
+	case *event.PartitionRestarted, *event.BackupMarked, *event.BodyErased, *event.ErasureFinished, *event.HistoryCut:
 		d.lazy = false
 		d.because(cmd.Why, *of)
 	}

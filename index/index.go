@@ -64,7 +64,7 @@ func (x *Index) Apply(at event.Time, ev event.Event) {
 			arrivalsOf{x.slices.of(ev.Slice)}.arrive(ev.Arrival, ev)
 		}
 	case *event.RunStarted, *event.LinkOpened, *event.LinkClosed, *event.SettlementRefused, *event.SendsRefused,
-		*event.ReasonGiven, *event.BackupMarked, *event.PartitionFenced, *event.PartitionRestarted, *event.BodyErased, *event.HistoryCut, *event.TransactionCommitted, *event.TransactionAborted: // facts: they change nothing
+		*event.ReasonGiven, *event.BackupMarked, *event.PartitionFenced, *event.PartitionRestarted, *event.BodyErased, *event.ErasureFinished, *event.HistoryCut, *event.TransactionCommitted, *event.TransactionAborted: // facts: they change nothing
 	case *event.MessageScheduled:
 		x.slices.of(ev.Slice).schedule(at, ev)
 	case *event.ScheduledActivated:

@@ -14,7 +14,7 @@ import (
 )
 
 // kinds is above every kind of event.
-const kinds = event.KindHistoryCut + 1
+const kinds = event.KindErasureFinished + 1
 
 // walk makes random legal events of every kind, as the engine would decide them, and applies them to one or more indexes
 // that should be the same.

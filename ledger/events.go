@@ -112,7 +112,7 @@ func (l *Ledger) Events(ctx context.Context, r Range) error {
 // acts are what people and programs did to entities, rules, clocks and partitions, to history, and to many messages at once.
 var acts = []event.Kind{event.KindEntityCreated, event.KindEntityUpdated, event.KindEntityDeleted, event.KindRuleAdded, event.KindRuleUpdated,
 	event.KindRuleRemoved, event.KindMessagesBatchDeleted, event.KindClockSet, event.KindPartitionFenced, event.KindPartitionRestarted, event.KindBackupMarked,
-	event.KindHistoryPolicySet, event.KindHistoryCut, event.KindBodyErased}
+	event.KindHistoryPolicySet, event.KindHistoryCut, event.KindBodyErased, event.KindErasureFinished}
 
 // Audit tells who created, changed, deleted and purged what, with the reason that was given.
 func (l *Ledger) Audit(ctx context.Context, r Range) error {

@@ -56,7 +56,7 @@ var verbs = [1 << 8]string{
 	event.KindSourceForgotten: "source-forgotten", event.KindBackupMarked: "backup", event.KindClockSet: "clock-set", event.KindRunStarted: "run",
 	event.KindLinkOpened: "link-opened", event.KindSettlementRefused: "refused", event.KindSendsRefused: "sends-refused", event.KindReasonGiven: "reason",
 	event.KindNumbersReserved: "reserved", event.KindPartitionFenced: "fenced", event.KindPartitionRestarted: "restarted",
-	event.KindBodyErased: "erased", event.KindHistoryCut: "history-cut", event.KindHistoryPolicySet: "history-kept",
+	event.KindBodyErased: "erase-requested", event.KindErasureFinished: "erased", event.KindHistoryCut: "history-cut", event.KindHistoryPolicySet: "history-kept",
 }
 
 // detail is what there is to say of an event besides its verb and the message it is about. Nothing in it can steer a terminal.

@@ -108,6 +108,7 @@ const (
 	Sealed       = format.Sealed       // sealed files
 	Backups      = format.Backups      // kind 58
 	Cuts         = format.Cuts         // kind 70
+	Erased       = format.Erased       // kind 71
 	Erasures     = format.Erasures     // kind 69
 	Based        = format.Bases        // a base, and kinds 50 to 54 in it
 	Fences       = format.Fences       // kinds 67 and 68

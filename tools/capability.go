@@ -47,6 +47,8 @@ func capabilityOf(ev event.Event) string {
 		return log.Backups
 	case *event.BodyErased:
 		return log.Erasures
+	case *event.ErasureFinished:
+		return log.Erased
 	case *event.HistoryCut:
 		return log.Cuts
 	case *event.MessageDeadLettered:

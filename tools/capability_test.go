@@ -19,14 +19,15 @@ func TestUnlistedCapability(t *testing.T) {
 	const fences, moved, transactions = `PartitionFenced needs the capability \"fences\"`, `MessageEnqueued needs the capability \"moves\"`,
 		`NumbersReserved needs the capability \"transactions\"`
 	const policies = `HistoryPolicySet needs the capability \"policies\"`
-	const backups, erasures, cuts = `BackupMarked needs the capability \"backups\"`, `BodyErased needs the capability \"erasures\"`, `HistoryCut needs the capability \"cuts\"`
+	const backups, erasures, erased, cuts = `BackupMarked needs the capability \"backups\"`, `BodyErased needs the capability \"erasures\"`,
+		`ErasureFinished needs the capability \"erased\"`, `HistoryCut needs the capability \"cuts\"`
 	for name, c := range map[string]struct {
 		listed []string
 		want   []string
 	}{
-		"none":  {nil, []string{moved, transactions, fences, policies, backups, erasures, cuts}},
-		"moves": {[]string{log.Moves}, []string{transactions, fences, policies, backups, erasures, cuts}},
-		"all":   {[]string{log.Backups, log.Cuts, log.Erasures, log.Fences, log.Moves, log.Policies, log.Transactions}, nil},
+		"none":  {nil, []string{moved, transactions, fences, policies, backups, erasures, erased, cuts}},
+		"moves": {[]string{log.Moves}, []string{transactions, fences, policies, backups, erasures, erased, cuts}},
+		"all":   {[]string{log.Backups, log.Cuts, log.Erased, log.Erasures, log.Fences, log.Moves, log.Policies, log.Transactions}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

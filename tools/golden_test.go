@@ -205,6 +205,7 @@ func moves() [][]event.Event {
 		{&event.HistoryPolicySet{Envelope: event.Envelope{Origin: 8}, Pattern: "Orders/*", Removed: true}},
 		{&event.BackupMarked{ID: event.BackupID{0xba, 15: 0xcc}, Logs: 4}},
 		{&event.BodyErased{Envelope: event.Envelope{Slice: queue.Slice, Origin: 8}, Sequence: 1, Position: 152, Size: 9}, &event.ReasonGiven{Reason: "a customer asked"}},
+		{&event.ErasureFinished{Envelope: event.Envelope{Slice: queue.Slice}, Sequence: 1, Position: 152}},
 		{&event.HistoryCut{LogPartition: 3, Cause: event.CutForRoom, First: 67_108_872, Bytes: 41_943_040}},
 	}
 }
@@ -273,7 +274,7 @@ func TestDumpGolden(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	d := logdir.Open(t, dir, log.Options{Partitions: 1})
-	for _, capability := range []string{log.Backups, log.Cuts, log.Erasures, log.Fences, log.Moves, log.Policies, log.Transactions} {
+	for _, capability := range []string{log.Backups, log.Cuts, log.Erased, log.Erasures, log.Fences, log.Moves, log.Policies, log.Transactions} {
 		if err := d.Use(capability); err != nil {
 			t.Fatal(err)
 		}

@@ -19,7 +19,8 @@ func messageCommand() *cli.Command {
 			Name: "erase", Usage: "erase the body of a message that was settled", ArgsUsage: "ENTITY#NUMBER | ENTITY NUMBER",
 			Description: "The history of the message stays, with the size and the checksum of the body; the body is gone when the command ends. Who asked for\n" +
 				"that, and why, is an event of the log. A message that is still waiting has to be settled first. Copies elsewhere are not touched:\n" +
-				"those in backups, and where the message was forwarded to.\n\n" +
+				"those in backups, and where the message was forwarded to. A body that cannot be erased now, such as one in a part of the log that\n" +
+				"is not sealed yet, is erased by the broker as soon as it can: the command fails and says so, and audit shows when that is done.\n\n" +
 				"   ledgerbus message erase 'orders#17' --reason 'a customer asked'",
 			Flags: connectionFlags(tableFlag(), reasonFlag()), Action: eraseMessage,
 		}},

@@ -3,8 +3,6 @@ package host
 import (
 	"context"
 	"errors"
-	"fmt"
-	"path/filepath"
 	"slices"
 
 	"github.com/ledgerbus/ledgerbus/engine"
@@ -15,12 +13,15 @@ import (
 )
 
 // erasures implements [engine.Erasures] for a namespace.
-type erasures struct{ n *Namespace }
+type erasures struct {
+	n     *Namespace
+	asked chan *erasure // to the eraser
+}
 
 var _ engine.Erasures = erasures{}
 
-// EraseBody implements [engine.Erasures]. The event is durable before the body goes: a process that dies in between has said what was asked for, and
-// a caller that got no answer asks again.
+// EraseBody implements [engine.Erasures]. The request is durable before the body goes, and the eraser
+// carries it out: if the process dies in between, or the caller leaves, it is carried out all the same.
 func (v erasures) EraseBody(ctx context.Context, entity string, message event.SequenceNumber, by *engine.Origin, why event.ReasonGiven) (engine.ErasedBody, error) {
 	n, out := v.n, engine.ErasedBody{Sequence: message}
 	if err := engine.CheckReason(why.Reason); err != nil {
@@ -50,7 +51,27 @@ func (v erasures) EraseBody(ctx context.Context, entity string, message event.Se
 	if err := e.free(ctx); err != nil {
 		return out, err
 	}
-	return out, e.erase(ctx, by, why)
+	e.by, e.why, e.outcome = by, why, make(chan error, 1)
+	return out, v.handOver(ctx, &e)
+}
+
+// handOver gives an erasure to the eraser and returns what becomes of it.
+func (v erasures) handOver(ctx context.Context, e *erasure) error {
+	select {
+	case v.asked <- e:
+	case <-v.n.closing.Done():
+		return stopping()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select {
+	case err := <-e.outcome:
+		return err
+	case <-v.n.closing.Done():
+		return stopping()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // erasure is the erasure of one body.
@@ -61,6 +82,10 @@ type erasure struct {
 	slice   event.Slice
 	message event.SequenceNumber
 	body    event.Blob
+
+	by      *engine.Origin
+	why     event.ReasonGiven
+	outcome chan error // has room for it
 }
 
 func noMessage(entity string, message event.SequenceNumber) error {
@@ -157,49 +182,4 @@ func (e *erasure) free(ctx context.Context) error {
 		}
 		return nil
 	})
-}
-
-// erase puts down in the log who asks for it, and has the file written again.
-func (e *erasure) erase(ctx context.Context, by *engine.Origin, why event.ReasonGiven) error {
-	file, err := e.file()
-	if err != nil {
-		return err
-	}
-	if err := e.n.store.Use(log.Erasures); err != nil {
-		return notMarked(e.n.logger, log.Erasures, err)
-	}
-	fact := &event.BodyErased{Envelope: event.Envelope{Slice: e.slice}, Sequence: e.message, Position: e.body.Position, Size: e.body.Size}
-	if _, err := e.n.ask(ctx, e.id, &engine.Note{Fact: fact, Origin: by, Why: why}); err != nil {
-		return err
-	}
-	_, err = e.log.(log.Compactor).DropBodies(ctx, file, func(b *log.Body) bool { return b.Position != e.body.Position }, noLeast)
-	switch {
-	case errors.Is(err, log.ErrHeld), errors.Is(err, log.ErrNoRoom), errors.Is(err, log.ErrDescriptors):
-		return engine.Refuse(engine.Busy, "The body is not erased yet, ask again: %v.", err)
-	case errors.Is(err, log.ErrTooLittle): // another was faster
-		if gone, err := e.gone(); err != nil || gone {
-			return err
-		}
-	}
-	if err == nil {
-		e.n.logger.Info("a body was erased", "partition", e.id, "entity", e.slice.Entity, "sequence", e.message, "bytes", e.body.Size, "by", principal(by), "reason", why.Reason)
-	}
-	return err
-}
-
-// noLeast has a file written again even if that makes it no shorter.
-const noLeast = 0
-
-// file is the sealed file that has the body.
-func (e *erasure) file() (string, error) {
-	at := event.LSN(e.body.Position)
-	for _, s := range e.log.Segments() {
-		if s.First <= at && at < s.End {
-			if filepath.Ext(s.File) != ".lbs" {
-				return "", engine.Refuse(engine.Busy, "The body is in a part of the log that is still as it was written. It can be erased when that is sealed: ask again later.")
-			}
-			return s.File, nil
-		}
-	}
-	return "", fmt.Errorf("%w: position %d is in no file of partition %d", ErrInternal, e.body.Position, e.id)
 }

@@ -133,7 +133,7 @@ func Open(ctx context.Context, store log.Store, opts Options) (*Namespace, error
 		recovered: make([]Recovered, len(ids)), logger: opts.Logger, failed: make(chan error, len(ids)+2), collected: make(chan struct{}), kept: make(chan struct{}),
 	}
 	n.closing, n.cancel = context.WithCancel(context.Background())
-	n.erasures.n = n
+	n.erasures.n, n.erasures.asked = n, make(chan *erasure)
 	n.admin.partitions, n.admin.directory, n.admin.watchers, n.admin.now = &n.partitions, &n.directory, &n.watchers, n.Now
 	n.admin.store, n.admin.moved = store, slices.Contains(store.Namespace().Capabilities, log.Moves)
 	n.admin.manage, n.admin.managed = make(chan engine.Request, maxManaged), make(chan struct{})
@@ -172,6 +172,11 @@ func Open(ctx context.Context, store log.Store, opts Options) (*Namespace, error
 	if err := keepHistory(ctx, n); err != nil {
 		return nil, errors.Join(err, n.Close())
 	}
+	n.carried.Add(1)
+	go n.attend(func() {
+		defer n.carried.Done()
+		(&eraser{n: n, logs: map[engine.PartitionID]*openErasures{}}).run(n.closing, n.erasures.asked)
+	})
 	if opts.ScrubEvery > 0 {
 		n.carried.Add(1)
 		go n.attend(func() {

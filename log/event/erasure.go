@@ -1,7 +1,8 @@
 package event
 
-// BodyErased says that the body of a message that waits nowhere any more was to be erased. It is gone when the request is answered. The origin says who asked
-// for it, and the [ReasonGiven] behind it why. It changes nothing.
+// BodyErased asks for the erasure of the body of a message that waits nowhere any more. An
+// [ErasureFinished] follows when the body is gone. The origin says who asked for it, and the
+// [ReasonGiven] behind it why. It changes nothing.
 type BodyErased struct {
 	Envelope
 	Sequence SequenceNumber
@@ -22,4 +23,25 @@ func (b *BodyErased) decode(d *decoder) {
 	b.Sequence = d.seq()
 	b.Position = Position(d.uvarint())
 	b.Size = d.uint32()
+}
+
+// ErasureFinished says that a body whose erasure was requested is no longer in the files of the log:
+// every [BodyErased] in front of it with this position is carried out. It changes nothing.
+type ErasureFinished struct {
+	Envelope
+	Sequence SequenceNumber
+	Position Position // of the body that was
+}
+
+// Kind implements [Event].
+func (*ErasureFinished) Kind() Kind { return KindErasureFinished }
+
+func (f *ErasureFinished) encode(e *encoder) {
+	e.seq(f.Sequence)
+	e.uvarint(uint64(f.Position))
+}
+
+func (f *ErasureFinished) decode(d *decoder) {
+	f.Sequence = d.seq()
+	f.Position = Position(d.uvarint())
 }

@@ -63,6 +63,7 @@ const (
 	KindPartitionRestarted        Kind = 68
 	KindBodyErased                Kind = 69
 	KindHistoryCut                Kind = 70
+	KindErasureFinished           Kind = 71
 )
 
 var kindNames = [1 << 8]string{
@@ -90,6 +91,7 @@ var kindNames = [1 << 8]string{
 	KindHistoryPolicySet: "HistoryPolicySet",
 	KindBodyErased:       "BodyErased",
 	KindHistoryCut:       "HistoryCut",
+	KindErasureFinished:  "ErasureFinished",
 }
 
 // String is the event's name in the catalogue of semantics.md 4.2.

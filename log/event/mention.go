@@ -80,6 +80,8 @@ func namedAsWell(ev Event, each func(Slice, SequenceNumber)) {
 	switch ev := ev.(type) {
 	case *BodyErased:
 		each(s, ev.Sequence)
+	case *ErasureFinished:
+		each(s, ev.Sequence)
 	case *SliceRestored:
 		each(s, ev.Last)
 	case *RowsRestored:

@@ -53,6 +53,7 @@ type Pool struct {
 	restarted shelf[PartitionRestarted]
 	marks     shelf[BackupMarked]
 	erasures  shelf[BodyErased]
+	erased    shelf[ErasureFinished]
 	cuts      shelf[HistoryCut]
 	slices    shelf[SliceRestored]
 	rows      shelf[RowsRestored]
@@ -187,6 +188,8 @@ func (p *Pool) newFact(k Kind) Event {
 		return p.policies.next()
 	case KindBodyErased:
 		return p.erasures.next()
+	case KindErasureFinished:
+		return p.erased.next()
 	case KindHistoryCut:
 		return p.cuts.next()
 	case KindLinkOpened:

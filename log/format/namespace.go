@@ -48,6 +48,7 @@ func (n Namespace) Tag() (uint32, error) {
 const (
 	Backups      = "backups"
 	Cuts         = "cuts"
+	Erased       = "erased"
 	Erasures     = "erasures"
 	Bases        = "base"
 	Bodies       = "bodies"
@@ -62,7 +63,7 @@ const (
 )
 
 // Capabilities are the words that this version knows, in ascending order.
-var Capabilities = []string{Backups, Bases, Bodies, Cuts, Erasures, Fences, Moves, Partitioned, Policies, Sealed, Slice, Transactions, Unsealed}
+var Capabilities = []string{Backups, Bases, Bodies, Cuts, Erased, Erasures, Fences, Moves, Partitioned, Policies, Sealed, Slice, Transactions, Unsealed}
 
 // namespaceFile is namespace.json. The first five members are those of every format.
 type namespaceFile struct {

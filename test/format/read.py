@@ -21,7 +21,7 @@ import sealed
 from records import Unknown, crc, events, uvarint
 
 KNOWN_FORMATS = (1, 2)
-KNOWN_CAPABILITIES = ("backups", "base", "bodies", "cuts", "erasures", "fences", "moves", "partitioned", "policies", "sealed", "slice", "transactions", "unsealed")
+KNOWN_CAPABILITIES = ("backups", "base", "bodies", "cuts", "erased", "erasures", "fences", "moves", "partitioned", "policies", "sealed", "slice", "transactions", "unsealed")
 EVENTS, EPOCH_START, SKIP = 1, 2, 3
 
 

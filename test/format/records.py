@@ -178,6 +178,7 @@ KINDS = {
     68: "PartitionRestarted 1 LogPartition:number Refused:bool",
     69: "BodyErased 1 Sequence:number Position:number Size:number",
     70: "HistoryCut 1 LogPartition:number Cause:cut First:number Bytes:number",
+    71: "ErasureFinished 1 Sequence:number Position:number",
 }
 
 ORIGIN = "Connection:number RemoteAddress:text ContainerID:text Product:text Principal:text Link:text Entity:text"

@@ -29,11 +29,11 @@ var exportedNames = ratchet{
 		"internal/jsontext":      2,
 		"internal/mutant":        119,
 		"internal/private":       2,
-		"log":                    89, // a part of a directory 7, scrubbing 4, memory 2, bases 4, search 3, what a segment has 1, the room of a disk 7 (engine and /health)
+		"log":                    90, // the word for finished erasures 1, a part of a directory 7, scrubbing 4, memory 2, bases 4, search 3, what a segment has 1, the room of a disk 7 (engine and /health)
 		"log/disk":               29,
-		"log/format":             89,  // four for how far a log was scrubbed
+		"log/format":             90,  // the word for finished erasures 1, four for how far a log was scrubbed
 		"log/sealed":             42,  // what a footer and the indexes say, which tools print; counting events, which log does for chapters
-		"log/event":              326, // 19 for bases; most are the values of the facts and the kinds of events, which have names for people who read a dump
+		"log/event":              328, // 2 for finished erasures, 19 for bases; most are the values of the facts and the kinds of events, which have names for people who read a dump
 		"protocol/access":        25,
 		"protocol/amqp":          228, // RawDecimal, which protocol/message and tools/client need
 		"protocol/atom":          2,

@@ -153,6 +153,8 @@ func (x *exporter) fillMore(at event.Time, ev event.Event) (several []event.Sequ
 		r.Cause = ev.Cause.String()
 	case *event.BodyErased:
 		r.Number = int64(ev.Sequence)
+	case *event.ErasureFinished:
+		r.Number = int64(ev.Sequence)
 	case *event.SliceDropped:
 		for of := range x.open {
 			if of.slice == ev.Slice {

@@ -1,0 +1,311 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/index/replay"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/test/faultfs"
+)
+
+// erasing is a broker on a disk that can fail, with 100 messages that were completed. Chapters are short.
+type erasing struct {
+	*broker
+	t    *testing.T
+	disk *faultfs.FS
+	seal time.Duration // after which chapters are sealed; negative: at once
+}
+
+func onErasingDisk(t *testing.T) *erasing {
+	t.Helper()
+	e := &erasing{broker: &broker{}, t: t, disk: faultfs.New(), seal: -1}
+	e.must(e.start())
+	q := e.placed(t, 1, "orders", testQueue())
+	e.sendMany(t, q, 100)
+	e.complete(t, q, 100)
+	return e
+}
+
+func (e *erasing) must(err error) {
+	e.t.Helper()
+	if err != nil {
+		e.t.Fatal(err)
+	}
+}
+
+func (e *erasing) start() (err error) {
+	e.store, err = log.Open(e.t.Context(), "/data", log.Options{FS: e.disk, Partitions: 2, SegmentBytes: 8 << 10, ChapterBytes: 16 << 10, SealAfter: e.seal})
+	if err == nil {
+		e.Namespace, err = Open(e.t.Context(), e.store, Options{keepsAll: true, Fence: true, CheckpointBytes: -1})
+	}
+	return err
+}
+
+// again stops the broker, and starts another one.
+func (e *erasing) again() {
+	e.t.Helper()
+	e.close(e.t)
+	e.must(e.start())
+}
+
+// erase asks for the erasure of a message, and returns how it is answered.
+func (e *erasing) erase(n event.SequenceNumber) error {
+	_, err := e.EraseBody(e.t.Context(), "orders", n, &engine.Origin{Principal: "ops"}, event.ReasonGiven{Reason: "a customer asked"})
+	return err
+}
+
+// history is what the log says of erasures, in its order, and then which bodies of the queue are gone.
+func (e *erasing) history(p log.Partition) string {
+	e.t.Helper()
+	var said []string
+	var gone []event.SequenceNumber
+	for rec, err := range replay.Records(e.t.Context(), p, 0) {
+		e.must(err)
+		for _, ev := range rec.Events {
+			switch ev := ev.(type) {
+			case *event.BodyErased:
+				said = append(said, fmt.Sprint("requested ", ev.Sequence))
+			case *event.ErasureFinished:
+				said = append(said, fmt.Sprint("erased ", ev.Sequence))
+			case *event.MessageEnqueued:
+				if _, err := p.ReadBlob(ev.Body, nil); errors.Is(err, event.ErrErased) {
+					gone = append(gone, ev.Sequence)
+				} else {
+					e.must(err)
+				}
+			}
+		}
+	}
+	return fmt.Sprint(strings.Join(said, ", "), "; gone ", gone)
+}
+
+// comesTo lets a time pass, and compares what the log says then.
+func (e *erasing) comesTo(after time.Duration, want string) {
+	e.t.Helper()
+	time.Sleep(after)
+	synctest.Wait()
+	if got := e.history(*e.slots[1].log.Load()); got != want {
+		e.t.Errorf("the log says %q, want %q", got, want)
+	}
+}
+
+// request puts a request into the log and nothing else, as a version did that died then.
+func (e *erasing) request(n ...event.SequenceNumber) {
+	e.t.Helper()
+	e.must(e.store.Use(log.Erasures))
+	q, err := e.Resolve("orders")
+	e.must(err)
+	for _, n := range n {
+		of := erasure{n: e.Namespace, id: 1, log: e.slots[1].serves.Load().log, slice: q.Slice(0), message: n}
+		e.must(of.find(e.t.Context(), "orders"))
+		_, err := e.ask(e.t.Context(), of.id, &engine.Note{Fact: &event.BodyErased{Envelope: event.Envelope{Slice: of.slice}, Sequence: n, Position: of.body.Position, Size: of.body.Size}})
+		e.must(err)
+	}
+}
+
+// Requests that earlier runs and versions left open are finished by a start: those whose bodies can still be read, and those whose bodies are gone. It says so once.
+func TestErasuresOfEarlierRuns(t *testing.T) {
+	t.Parallel()
+	sealOutside(t)
+	synctest.Test(t, func(t *testing.T) {
+		e := onErasingDisk(t)
+		e.again() // seals all that there is
+		e.comesTo(time.Minute, "; gone []")
+		e.must(e.erase(3))
+		e.request(3, 17, 18, 17)
+		e.again()
+		const all = "requested 3, erased 3, requested 3, requested 17, requested 18, requested 17, erased 3, erased 17, erased 18; gone [3 17 18]"
+		e.comesTo(time.Second, all)
+		if !slices.Contains(e.store.Namespace().Capabilities, log.Erased) {
+			t.Error("the directory does not say what is in it")
+		}
+		e.again()
+		e.comesTo(time.Hour, all)
+		e.close(t)
+	})
+}
+
+// A body that is not sealed yet is erased when it is, by the broker itself.
+func TestErasureWaitsForSealing(t *testing.T) {
+	t.Parallel()
+	sealOutside(t)
+	synctest.Test(t, func(t *testing.T) {
+		e := onErasingDisk(t)
+		e.again()
+		q, err := e.Resolve("orders")
+		e.must(err)
+		e.sendMany(t, q, 10)
+		e.complete(t, q, 10)
+		if err := e.erase(101); !isBusy(err) || !strings.Contains(err.Error(), "sealed") {
+			t.Errorf("answered %v", err)
+		}
+		e.comesTo(time.Minute, "requested 101; gone []")
+		e.sendMany(t, q, 100)
+		e.comesTo(3*time.Second, "requested 101, erased 101; gone [101]")
+		e.close(t)
+	})
+}
+
+// While a backup holds the files, or the disk has no room, the request stays open; afterwards the broker finishes it.
+func TestErasureWaits(t *testing.T) {
+	t.Parallel()
+	sealOutside(t)
+	for name, hold := range map[string]func(*erasing) (release func()){
+		"backup": func(e *erasing) func() {
+			b, err := e.Backup(e.t.Context(), nil, event.ReasonGiven{})
+			e.must(err)
+			return func() { b.Close() }
+		},
+		"no room": func(e *erasing) func() {
+			e.disk.Hook(func(c faultfs.Call) faultfs.Fault {
+				if strings.Contains(c.Name, "/sealed/") && c.Op == faultfs.OpCreate {
+					return faultfs.Fault{Err: log.ErrNoRoom}
+				}
+				return faultfs.Fault{}
+			})
+			return func() { e.disk.Hook(nil) }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				e := onErasingDisk(t)
+				e.again()
+				e.comesTo(time.Minute, "; gone []")
+				release := hold(e)
+				for _, n := range []event.SequenceNumber{17, 18, 17} {
+					if err := e.erase(n); !isBusy(err) {
+						t.Errorf("answered %v", err)
+					}
+				}
+				e.comesTo(time.Hour, "requested 17, requested 18; gone []")
+				release()
+				e.comesTo(eraseAgain, "requested 17, requested 18, erased 17, erased 18; gone [17 18]")
+				e.must(e.erase(17))
+				e.close(t)
+			})
+		})
+	}
+}
+
+// A partition that was taken out of service finishes its open requests when it is back.
+func TestErasureAfterFence(t *testing.T) {
+	t.Parallel()
+	sealOutside(t)
+	synctest.Test(t, func(t *testing.T) {
+		e := onErasingDisk(t)
+		e.again()
+		e.comesTo(time.Minute, "; gone []")
+		e.request(17)
+		e.must(e.FencePartition(t.Context(), 1, nil, event.ReasonGiven{}))
+		e.comesTo(time.Hour, "requested 17; gone []")
+		if err := e.erase(17); !isBusy(err) {
+			t.Errorf("answered %v", err)
+		}
+		_, err := e.RestartPartition(t.Context(), 1, nil, event.ReasonGiven{})
+		e.must(err)
+		e.comesTo(time.Second, "requested 17, erased 17; gone [17]")
+		e.close(t)
+	})
+}
+
+// The process dies, or the power fails, at any call of the file system while a body is erased for a caller, or by a start: what was answered holds; where the log
+// has the request, the next start finishes it and says so once, and where it has none, the body is there.
+func TestErasureDiesAtEveryCall(t *testing.T) {
+	t.Parallel()
+	sealOutside(t)
+	for _, mode := range []faultfs.Mode{faultfs.Kill, faultfs.PowerLoss} {
+		for _, start := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%v, start %t", mode, start), func(t *testing.T) {
+				t.Parallel()
+				seen, disk := map[string]int{}, sealedOrders(t, start)
+				for k := 1; seen["requested 17, erased 17; gone [17]"] == 0; k++ {
+					dieErasing(t, disk.Clone(), k, mode, start, seen)
+				}
+				for _, state := range []string{"requested 17; gone []", "requested 17; gone [17]"} {
+					if seen[state] == 0 {
+						t.Errorf("no start found %q, of %v", state, seen)
+					}
+				}
+			})
+		}
+	}
+}
+
+// sealedOrders is a disk with sealed messages, and with a request to erase one of them, where that was made.
+func sealedOrders(t *testing.T, requested bool) (disk *faultfs.FS) {
+	synctest.Test(t, func(t *testing.T) {
+		e := onErasingDisk(t)
+		e.again()
+		e.comesTo(time.Minute, "; gone []")
+		if requested {
+			e.request(17)
+		}
+		e.close(t)
+		disk = e.disk
+	})
+	return disk
+}
+
+// dieErasing dies at a call that has to do with erasing, and counts what the log says then. Nothing is sealed meanwhile.
+func dieErasing(t *testing.T, disk *faultfs.FS, k int, mode faultfs.Mode, start bool, seen map[string]int) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &erasing{broker: &broker{}, t: t, disk: disk, seal: time.Hour}
+		if !start {
+			e.must(e.start())
+			synctest.Wait()
+		}
+		left, counts := k, !start // of a start, the calls from the first file on that it makes
+		e.disk.Hook(func(c faultfs.Call) faultfs.Fault {
+			counts = counts || c.Op == faultfs.OpCreate && strings.Contains(c.Name, "/sealed/")
+			if counts && !strings.Contains(c.Name, "/partitions/00/") && !strings.Contains(c.Name, "progress") {
+				left--
+			}
+			if left <= 0 {
+				return faultfs.Fault{Err: faultfs.ErrCrashed}
+			}
+			return faultfs.Fault{}
+		})
+		var answer error
+		if start {
+			e.must(e.start()) // the eraser works beside it
+			time.Sleep(time.Second / 2)
+		} else {
+			answer = e.erase(17)
+		}
+		synctest.Wait()
+		ended := e.disk.Crash(rand.New(rand.NewPCG(uint64(k), uint64(mode))), mode)
+		_ = e.Close()
+		_ = e.store.Close()
+		e.disk = ended
+		e.look(func(p log.Partition) { seen[e.history(p)]++ })
+		e.must(e.start())
+		time.Sleep(time.Second / 2)
+		synctest.Wait()
+		got := e.history(*e.slots[1].log.Load())
+		if want := "requested 17, erased 17; gone [17]"; got != want && (start || answer == nil || got != "; gone []") {
+			t.Errorf("call %d: answered %v, and the next start comes to %q", k, answer, got)
+		}
+		e.close(t)
+	})
+}
+
+// look shows the log with the queue while no broker runs.
+func (e *erasing) look(do func(log.Partition)) {
+	e.t.Helper()
+	store, err := log.Open(e.t.Context(), "/data", log.Options{FS: e.disk, ReadOnly: true})
+	e.must(err)
+	p, err := store.Open(e.t.Context(), 1)
+	e.must(err)
+	do(p)
+	e.must(store.Close())
+}
