@@ -174,7 +174,7 @@ func (c *comparison) between(ctx context.Context) (*Selection, error) {
 	if len(c.l.names.clocks) == 1 {
 		s.search.From, s.search.Until = c.before.at, c.after.at
 	}
-	return s, c.l.lookUpClocks(ctx, s.books...)
+	return s, c.l.names.lookUpClocks(ctx, s.books...)
 }
 
 // has reports whether a record came between the states.

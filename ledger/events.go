@@ -49,7 +49,7 @@ func (s *Selection) merged(ctx context.Context) iter.Seq2[happening, error] {
 			}
 			return more, err
 		}
-		if err := s.l.lookUpClocks(ctx, books...); err != nil {
+		if err := s.l.names.lookUpClocks(ctx, books...); err != nil {
 			yield(happening{}, err)
 			return
 		}

@@ -83,7 +83,7 @@ func (f *following) follow(ctx context.Context, x node) error {
 	if err != nil {
 		return err
 	}
-	if err := f.l.lookUpClocks(ctx, b); err != nil {
+	if err := f.l.names.lookUpClocks(ctx, b); err != nil {
 		return err
 	}
 	v := visit{following: f, node: x, book: b}
@@ -377,7 +377,7 @@ func (v *visit) forwards(ctx context.Context) error {
 	for _, id := range v.n.logs(e) {
 		b, err := v.l.book(ctx, id)
 		if err == nil {
-			err = v.l.lookUpClocks(ctx, b)
+			err = v.l.names.lookUpClocks(ctx, b)
 		}
 		if err != nil {
 			return err

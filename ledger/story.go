@@ -120,7 +120,7 @@ func (l *Ledger) read(ctx context.Context, e *life, of address.Address, messageI
 	if err != nil {
 		return nil, err
 	}
-	if err := l.lookUpClocks(ctx, l.books[catalogue]); err != nil {
+	if err := l.names.lookUpClocks(ctx, l.books[catalogue]); err != nil {
 		return nil, err
 	}
 	s := &story{l: l, n: n, tokens: make(map[event.LockToken]bool), begins: make(map[*book]*beginning)}

@@ -83,9 +83,9 @@ func (b *book) clockSets(ctx context.Context, n *names) ([]clockSet, error) {
 }
 
 // lookUpClocks looks up the decisions about clocks that logs have.
-func (l *Ledger) lookUpClocks(ctx context.Context, books ...*book) error {
+func (n *names) lookUpClocks(ctx context.Context, books ...*book) error {
 	for _, b := range books {
-		if _, err := b.clockSets(ctx, l.names); err != nil {
+		if _, err := b.clockSets(ctx, n); err != nil {
 			return err
 		}
 	}

@@ -277,7 +277,7 @@ func (w *watching) answer(found bool, text string, more ...print.Field) error {
 func (w *watching) together(ctx context.Context, heads []*replayed) (done bool, err error) {
 	var live []*replayed
 	for _, h := range heads {
-		if err := w.l.lookUpClocks(ctx, h.book); err != nil {
+		if err := w.l.names.lookUpClocks(ctx, h.book); err != nil {
 			return false, err
 		}
 		next, stop := iter.Pull2(h.part.records(ctx, h.state))

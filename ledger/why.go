@@ -70,13 +70,13 @@ func (l *Ledger) Why(ctx context.Context, of address.Address) error {
 	if w.queue == event.Main {
 		w.queue = event.DeadLetter
 	}
-	if err := l.lookUpClocks(ctx, l.books[catalogue]); err != nil {
+	if err := l.names.lookUpClocks(ctx, l.books[catalogue]); err != nil {
 		return err
 	}
 	for _, id := range n.logs(e) {
 		b, err := l.book(ctx, id)
 		if err == nil {
-			err = l.lookUpClocks(ctx, b)
+			err = l.names.lookUpClocks(ctx, b)
 		}
 		if err != nil {
 			return err
