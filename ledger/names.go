@@ -75,9 +75,11 @@ func (l *Ledger) catalogue(ctx context.Context) (*names, error) {
 			_, known := begin.Catalogue.Get(id)
 			return known && at < start.From
 		}
-		number, err := firstClock(ctx, b, start)
-		if err != nil {
-			return nil, err
+		number := begin.Clock().Number
+		if first < start.From {
+			if number, err = firstClock(ctx, b, number); err != nil {
+				return nil, err
+			}
 		}
 		n = &names{byID: make(map[event.EntityID]*life), byPath: make(map[string][]*life), clocks: []era{{number: number, until: event.EndOfTime}}}
 		for _, e := range begin.Catalogue.All() {
@@ -107,8 +109,9 @@ func (l *Ledger) catalogue(ctx context.Context) (*names, error) {
 	return n, nil
 }
 
-// firstClock returns the number of the clock of the first event that a log still has.
-func firstClock(ctx context.Context, b *book, begin *replay.State) (uint64, error) {
+// firstClock returns the number of the clock of the first event that a log still has; last is that of its
+// base.
+func firstClock(ctx context.Context, b *book, last uint64) (uint64, error) {
 	for rec, err := range replay.FoundAny(ctx, b, 0, []log.Search{{Kinds: []event.Kind{event.KindClockSet}}}) {
 		if err != nil {
 			return 0, err
@@ -119,7 +122,7 @@ func firstClock(ctx context.Context, b *book, begin *replay.State) (uint64, erro
 			}
 		}
 	}
-	return begin.Index.Clock().Number, nil
+	return last, nil
 }
 
 // clone is a copy that can be changed while others look at the original.
