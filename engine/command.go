@@ -28,6 +28,8 @@ type Sink interface{ Post([]Reply) }
 type Reply struct {
 	Tag  uint64 // of the request; for a delivery or ReplyDrained, [Receiver.Tag]
 	Kind ReplyKind
+	// More reports that a [Peek] ended because of its MaxBytes: there are more messages in the slice.
+	More bool
 	// Err is nil, an [*Error] (a refusal: the command had no effect), or wraps [ErrUnknown] (it may or may not have had
 	// one: answer nothing that claims either, end the link).
 	Err    error
@@ -217,7 +219,8 @@ type Renew struct {
 }
 
 // Peek looks at messages of a sub-queue in sequence order without locking: active, locked, deferred and scheduled ones,
-// beginning with sequence number From, at most Count, ending before MaxBytes are passed (the first always fits).
+// beginning with sequence number From, at most Count, ending before MaxBytes are passed (the first always fits). The
+// answer says in [Reply.More] that it ended there.
 type Peek struct {
 	Slice      event.Slice
 	SubQueue   event.SubQueue
@@ -355,4 +358,13 @@ type Delivery struct {
 	Header           uint32 // bytes of the message as sent beside its body; set by the reader of the message
 	Body             event.Blob
 	Changes          []event.Blob // property changes, oldest first
+}
+
+// Stored returns how many bytes are read for an answer with the message: its body and its changes.
+func (d *Delivery) Stored() (size int64) {
+	size = int64(d.Body.Size)
+	for i := range d.Changes {
+		size += int64(d.Changes[i].Size)
+	}
+	return size
 }

@@ -147,11 +147,13 @@ func peek(d *decision, cmd *Peek) *Error {
 		if len(rest.seen) >= cmd.Count {
 			break
 		}
-		rest.bytes += int(m.Body.Size)
+		shown := describe(&m)
+		rest.bytes += int(shown.Stored())
 		if rest.bytes > cmd.MaxBytes && len(rest.seen) > 0 {
+			d.reply.More = true
 			break
 		}
-		rest.seen = append(rest.seen, describe(&m))
+		rest.seen = append(rest.seen, shown)
 	}
 	d.reply.Answer, d.looks = Messages(rest.seen), lookStep-walk.Left
 	if !cmd.HasSession {

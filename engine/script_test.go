@@ -269,6 +269,9 @@ func (s *script) do(out *strings.Builder, cmd Command) Outcome {
 	for i := range messages {
 		fmt.Fprintln(out, "saw "+s.delivery(&messages[i]))
 	}
+	if o.Reply.More {
+		fmt.Fprintln(out, "more")
+	}
 	if numbers := o.Reply.Numbers(); numbers != nil {
 		fmt.Fprintf(out, "numbers %v\n", numbers)
 	}

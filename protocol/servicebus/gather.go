@@ -33,8 +33,9 @@ type peeking struct {
 	gathering
 	cmd   engine.Peek // asked now
 	view  message.View
-	size  int // bytes of the answer, if there is more than one message
-	room  int // of the peer's link
+	size  int  // bytes of the answer, if there is more than one message
+	room  int  // of the peer's link
+	full  bool // the partition asked last has more than fits
 	found []engine.Delivery
 }
 
@@ -48,14 +49,14 @@ func (p *peeking) ask(req *request) {
 func (p *peeking) answered(req *request, r *engine.Reply) {
 	p.served = true
 	shown := r.Messages()
-	if p.found == nil {
-		p.found = shown
-	} else {
-		p.found = append(p.found, shown...)
+	p.full = r.More
+	if len(p.found) > 0 && len(shown) > 0 && shown[0].Stored() > int64(p.cmd.MaxBytes) {
+		shown, p.full = nil, true // only the first message of an answer fits in any case, not that of each partition
 	}
+	p.found = append(p.found, shown...)
 	p.cmd.Count -= len(shown)
 	for i := range shown {
-		p.cmd.MaxBytes -= int(shown[i].Body.Size)
+		p.cmd.MaxBytes -= int(shown[i].Stored())
 	}
 	p.goOn(req)
 }
@@ -69,9 +70,10 @@ func (p *peeking) failed(req *request, err error) bool {
 	return true
 }
 
-// goOn asks the next partition, or answers.
+// goOn asks the next partition, or answers. A partition that has not shown all it has is the last one:
+// the peer's cursor, last + 1, would pass what is left there.
 func (p *peeking) goOn(req *request) {
-	if p.cmd.Count > 0 && p.cmd.MaxBytes > 0 && !p.over(p.cmd.Slice.Partition) {
+	if !p.full && p.cmd.Count > 0 && p.cmd.MaxBytes > 0 && !p.over(p.cmd.Slice.Partition) {
 		p.cmd.Slice.Partition++
 		p.cmd.From = 0
 		p.ask(req)
@@ -83,11 +85,14 @@ func (p *peeking) goOn(req *request) {
 		room = smallAnswer
 	}
 	messages := c.stored.list(req.l.target, p.found, p.view, room)
-	if len(messages) == 0 {
+	switch {
+	case len(p.found) == 0:
 		req.nothing()
-		return
+	case len(messages) == 0: // "nothing" would say that there are no more
+		req.refuse(503, amqp.CondServerBusy, unreadable)
+	default:
+		req.succeed(amqp.Map{{Key: "messages", Value: messages}})
 	}
-	req.succeed(amqp.Map{{Key: "messages", Value: messages}})
 }
 
 // listing is an enumeration of sessions on its way.

@@ -2,6 +2,7 @@ package servicebus
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/ledgerbus/ledgerbus/engine"
@@ -68,4 +69,48 @@ func TestPeekGoesWhereTheSessionIsHeld(t *testing.T) {
 		shown["[before]"].managedWith(204, "", "peek-message", from(first))
 		free.managedWith(204, "", "peek-message", from(first+2))
 	})
+}
+
+// peekFrom is one answer to a peek from a number.
+func (p *peerConn) peekFrom(from int64, count int32) []openedMessage {
+	p.Helper()
+	_, _, answer := p.manage(operationPrefix+"peek-message", amqp.Map{{Key: "from-sequence-number", Value: from}, {Key: "message-count", Value: count}})
+	return openedMessages(p, answer)
+}
+
+// SM-143, SM-380, S4-63, S4-64: a client that goes on behind the last message it has seen meets every
+// message of a partitioned queue once, also where an answer ends in the middle of a partition because
+// it has as many bytes as it may have.
+func TestPeekOfPartitionsSkipsNothing(t *testing.T) {
+	for _, size := range []int{1, 5000, 100_000, 200_000} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			bubble(t, nil, func(b *bench) {
+				b.queue("wide", partitioned(nil))
+				const messages = 40
+				for i := range messages {
+					b.put("wide", newMessage(fmt.Sprint(i), string(make([]byte, size))))
+				}
+				p := b.root()
+				p.attachManagement("wide")
+				var numbers []int64
+				for from := int64(1); ; from = numbers[len(numbers)-1] + 1 {
+					seen := p.peekFrom(from, 1000)
+					if len(seen) == 0 {
+						break
+					}
+					bytes := 0
+					for _, m := range seen {
+						seq, _ := m.annotations.Get(keySequence)
+						numbers, bytes = append(numbers, seq.(int64)), bytes+len(m.body)
+					}
+					if bytes > 256<<10 {
+						t.Errorf("an answer has %d bytes", bytes)
+					}
+				}
+				if len(numbers) != messages || !slices.IsSorted(numbers) || len(slices.Compact(numbers)) != messages {
+					t.Errorf("%d messages are shown of %d: %v", len(numbers), messages, numbers)
+				}
+			})
+		})
+	}
 }

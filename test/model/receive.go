@@ -134,6 +134,9 @@ func (q *Queue) Peek(sub Sub, session *string, from uint64, count, limit int) (f
 			continue
 		}
 		limit -= len(m.Body)
+		for _, c := range m.Changes {
+			limit -= len(c)
+		}
 		if len(found) == count || limit < 0 && len(found) > 0 {
 			break
 		}
