@@ -244,6 +244,7 @@ type ReceiveDeferred struct {
 	Origin    *Origin
 	Mode      ReceiveMode
 	Sequences []event.SequenceNumber
+	Before    int64             // bytes that the same answer has of other partitions; see [Delivery.Stored]
 	Session   event.LockToken   // of the session lock the caller holds; zero: none
 	Tokens    []event.LockToken // for the locks, fresh and random, one per message; whoever hands it to a partition fills them in
 }

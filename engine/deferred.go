@@ -15,6 +15,11 @@ const notDeferredText = "Failed to lock one or more specified messages. Either t
 // One message may be larger.
 const maxDeferredAnswer = 16 << 20
 
+// MaxAnswer returns how many bytes an answer can have when no message has more than limit.
+func (cmd *ReceiveDeferred) MaxAnswer(limit int) int {
+	return min(len(cmd.Sequences)*limit, max(maxDeferredAnswer, limit))
+}
+
 // receivingDeferred is a request for deferred messages by number.
 type receivingDeferred struct {
 	slice
@@ -52,11 +57,12 @@ func (s *receivingDeferred) check() (found []index.Message, way passed, err *Err
 	if len(found) < len(s.cmd.Sequences) || len(found) == 0 {
 		return nil, way, NotDeferred()
 	}
-	var size int64
+	size := s.cmd.Before
 	for i := range found {
-		size += int64(found[i].Body.Size)
+		shown := describe(&found[i])
+		size += shown.Stored()
 	}
-	if size > maxDeferredAnswer && len(found) > 1 {
+	if size > maxDeferredAnswer && (len(found) > 1 || s.cmd.Before > 0) {
 		return nil, way, Refuse(InvalidArgument, "The messages asked for are larger than %d bytes together; ask for fewer at a time.", maxDeferredAnswer)
 	}
 	if m := &found[0]; m.InSession && s.index.LockedUnder(s.id, []byte(m.SessionID))+len(found) > maxUnderSession {

@@ -13,10 +13,11 @@ import (
 // A request about an entity, and not about one message, is put to the partitions of the entity, one after the other, in the order of their
 // numbers (docs/decisions/0051). Those that do not serve are left out, as long as one does.
 
-// away reports that a request was refused because its partition does not take requests now.
+// away reports that a request was refused because its partition does not take requests now. That the
+// connection has no memory for one says nothing of the partition.
 func away(err error) bool {
 	refusal := (*engine.Error)(nil)
-	return errors.As(err, &refusal) && refusal.Code == engine.Busy
+	return errors.As(err, &refusal) && refusal.Code == engine.Busy && refusal != errNoMemory
 }
 
 // gathering is a request on its way through the partitions of an entity.

@@ -65,20 +65,26 @@ func receiveDeferred(req *request, body amqp.Map) {
 		req.refuse(503, amqp.CondServerBusy, tooManyTaking)
 		return
 	}
-	if cmd.Mode == engine.ReceiveAndDelete && len(byPartition(numbers, t.OfSequence)) > 1 {
-		cmd.Mode, d.removes = engine.PeekLock, true // what was deleted cannot be given back, and a lock can
+	if cmd.Mode == engine.ReceiveAndDelete {
+		cmd.Sequences = numbers
+		req.room = cmd.MaxAnswer(messageSizeLimit(c.broker, t.Entity))
+		if len(byPartition(numbers, t.OfSequence)) > 1 || !c.memory.reserve(req.room) {
+			cmd.Mode, d.removes = engine.PeekLock, true // what was deleted cannot be given back, and a lock can
+			req.room = 0                                // until the locks are there: then it is known
+		}
 	}
 	req.takes, req.deletes = true, cmd.Mode == engine.ReceiveAndDelete
 	d.ask(req)
 }
 
 // taking is a request for deferred messages on its way: partition by partition, in the order of the first number that each has in the request.
-// If one refuses, the locks that the others gave are given back.
+// If one refuses, or there is no memory for the answer, the locks that the others gave are given back.
 type taking struct {
 	cmd     engine.ReceiveDeferred // asked now
 	numbers []event.SequenceNumber // all that were asked for
 	left    []event.SequenceNumber // of other partitions than were asked
 	found   []engine.Delivery
+	size    int  // bytes of these
 	removes bool // they are deleted once all are locked
 }
 
@@ -94,7 +100,7 @@ func (d *taking) ask(req *request) {
 		return
 	}
 	cmd := d.cmd
-	cmd.Slice = t.Slice(at)
+	cmd.Slice, cmd.Sequences, cmd.Before = t.Slice(at), nil, int64(d.size)
 	var others []event.SequenceNumber
 	for _, n := range d.left {
 		if t.OfSequence(n) == at {
@@ -112,7 +118,11 @@ func (d *taking) ask(req *request) {
 func (d *taking) giveBack(req *request) { req.tooLate(&engine.Reply{Answer: engine.Messages(d.found)}) }
 
 func (d *taking) answered(req *request, r *engine.Reply) {
-	d.found = append(d.found, r.Messages()...)
+	taken := r.Messages()
+	d.found = append(d.found, taken...)
+	for i := range taken {
+		d.size += int(taken[i].Stored())
+	}
 	if len(d.left) > 0 {
 		d.ask(req)
 		return
@@ -124,6 +134,11 @@ func (d *taking) answered(req *request, r *engine.Reply) {
 	slices.SortFunc(d.found, func(a, b engine.Delivery) int { return cmp.Compare(place[a.Sequence], place[b.Sequence]) })
 	if d.removes {
 		removeTaken(req, d)
+		return
+	}
+	if d.cmd.Mode == engine.PeekLock && !req.l.c.memory.reserve(d.size) {
+		d.giveBack(req)
+		req.refuseAs(errNoMemory)
 		return
 	}
 	answerTaken(req, d.found, message.View{LockToken: d.cmd.Mode == engine.PeekLock})
@@ -161,7 +176,7 @@ func removeTaken(req *request, d *taking) {
 		tokens = append(tokens, d.found[i].Token)
 	}
 	r.parts = byPartition(tokens, req.l.target.OfToken)
-	req.deletes = true
+	req.deletes, req.room = true, d.size
 	req.onRefused, req.onFailed = r.giveBack, r.failed
 	r.ask(req)
 }

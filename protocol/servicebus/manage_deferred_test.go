@@ -6,6 +6,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/internal/budget"
+	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
@@ -152,5 +155,145 @@ func TestAnswersAreRead(t *testing.T) {
 				t.Errorf("%d requests may still read, behind the end of their connection", n)
 			}
 		})
+	})
+}
+
+// deferredOf makes a queue with n deferred messages of that many bytes, and a peer that can ask for
+// them by their numbers.
+func (b *bench) deferredOf(n, size int, change func(*event.Properties)) (p *peerConn, numbers []any) {
+	b.Helper()
+	b.queue("deferred", change)
+	for i := range n {
+		b.put("deferred", newMessage(fmt.Sprint(i), string(make([]byte, size))))
+	}
+	p = b.root()
+	p.attachReceiver(2, "deferred", amqp.SenderUnsettled)
+	p.credit(2, 0, uint32(n), false)
+	for range n {
+		m := p.receive()
+		seq, _ := m.annotations.Get(keySequence)
+		numbers = append(numbers, seq)
+		p.settle(m.id, amqp.Modified{UndeliverableHere: true}, true)
+	}
+	p.attachManagement("deferred")
+	return p, numbers
+}
+
+// SM-382: the messages of one answer have 16 MiB at most, on a queue with one partition as on one with
+// several. A request for more is refused, and has locked and deleted nothing.
+func TestDeferredAnswerIsBounded(t *testing.T) {
+	for name, change := range map[string]func(*event.Properties){"one partition": nil, "partitioned": partitioned(nil)} {
+		for mode := range uint32(2) {
+			t.Run(fmt.Sprint(name, " mode ", mode), func(t *testing.T) {
+				bubble(t, nil, func(b *bench) {
+					const most = 16 << 20 / 250_000
+					p, numbers := b.deferredOf(most+1, 250_000, change)
+					p.managedWith(400, amqp.CondArgumentError, "receive-by-sequence-number", byNumber(mode, numbers...))
+					got := openedMessages(t, p.managedWith(200, "", "receive-by-sequence-number", byNumber(mode, numbers[1:]...)))
+					if len(got) != most || got[0].header.DeliveryCount.Value != 1 {
+						t.Errorf("%d messages, delivered %d times before", len(got), got[0].header.DeliveryCount.Value)
+					}
+				})
+			})
+		}
+	}
+}
+
+// SM-383: a message that is larger than an answer may be is received alone.
+func TestLargeDeferredMessage(t *testing.T) {
+	large := func(p *event.Properties) { p.MaxMessageSizeKilobytes = 100 << 10 }
+	for mode := range uint32(2) {
+		bubble(t, nil, func(b *bench) {
+			p, numbers := b.deferredOf(2, 17<<20, partitioned(large))
+			p.managedWith(400, amqp.CondArgumentError, "receive-by-sequence-number", byNumber(mode, numbers...))
+			for _, n := range numbers {
+				if got := openedMessages(t, p.managedWith(200, "", "receive-by-sequence-number", byNumber(mode, n))); len(got) != 1 {
+					t.Errorf("%d messages", len(got))
+				}
+			}
+		})
+	}
+}
+
+// WP-230, F22: the bytes of an answer with deferred messages, and of one with the state of a session,
+// are taken from the memory of all connections. Where there is none the request is busy, and has
+// neither deleted a message nor left a lock.
+func TestMemoryForDeferred(t *testing.T) {
+	for name, change := range map[string]func(*event.Properties){"one partition": nil, "partitioned": partitioned(nil)} {
+		for mode := range uint32(2) {
+			t.Run(fmt.Sprint(name, " mode ", mode), func(t *testing.T) {
+				scarce(t, func(b *bench, memory *budget.Budget, others *budget.Share) {
+					p, numbers := b.deferredOf(4, 100_000, change)
+					synctest.Wait()
+					others.Owe(most)
+					p.managedWith(503, amqp.CondServerBusy, "receive-by-sequence-number", byNumber(mode, numbers...))
+					others.Give(most)
+					got := openedMessages(t, p.managedWith(200, "", "receive-by-sequence-number", byNumber(mode, numbers...)))
+					if len(got) != 4 || got[0].header.DeliveryCount.Value != 1 {
+						t.Errorf("%d messages, delivered %d times before", len(got), got[0].header.DeliveryCount.Value)
+					}
+				})
+			})
+		}
+	}
+	scarce(t, func(b *bench, memory *budget.Budget, others *budget.Share) {
+		b.queue("s", ofSession)
+		p := b.root()
+		p.acceptSession(2, "s", "a")
+		p.attachManagement("s")
+		set := amqp.Map{{Key: "session-id", Value: "a"}, {Key: "session-state", Value: make([]byte, 100_000)}}
+		p.managedWith(200, "", "set-session-state", set)
+		synctest.Wait()
+		others.Owe(most)
+		p.managedWith(503, amqp.CondServerBusy, "get-session-state", set[:1])
+		others.Give(most)
+		p.managedWith(200, "", "get-session-state", set[:1])
+	})
+}
+
+// WP-230: where the memory ends between two partitions of one request, the locks that the first of them
+// has given are given back.
+func TestMemoryEndsBetweenPartitions(t *testing.T) {
+	scarce(t, func(b *bench, memory *budget.Budget, others *budget.Share) {
+		b.queue("wide", partitioned(nil))
+		const first, second = 10, 400
+		for i := range first + second {
+			key := "0"
+			if i >= first {
+				key = "tenant-a"
+			}
+			b.put("wide", keyedMessage(fmt.Sprint(i), "", key))
+		}
+		p := b.root()
+		p.attachReceiver(2, "wide", amqp.SenderUnsettled)
+		p.credit(2, 0, first+second, false)
+		numbers := make([]any, first+second)
+		for range numbers {
+			m := p.receive()
+			var i int
+			fmt.Sscan(m.properties.MessageID.(string), &i)
+			numbers[i], _ = m.annotations.Get(keySequence)
+			p.settle(m.id, amqp.Modified{UndeliverableHere: true}, true)
+		}
+		p.attachManagement("wide")
+		synctest.Wait()
+		asked := 0
+		b.broker.refuse(func(cmd engine.Command) error {
+			if _, is := cmd.(*engine.ReceiveDeferred); is {
+				if asked++; asked == 1 {
+					others.Owe(most)
+				}
+			}
+			return nil
+		})
+		p.managedWith(503, amqp.CondServerBusy, "receive-by-sequence-number", byNumber(uint32(1), numbers...))
+		if asked != 1 {
+			t.Fatalf("%d partitions were asked", asked)
+		}
+		others.Give(most)
+		got := openedMessages(t, p.managedWith(200, "", "receive-by-sequence-number", byNumber(uint32(1), numbers...)))
+		if len(got) != len(numbers) || got[0].header.DeliveryCount.Value != 1 {
+			t.Errorf("%d messages, delivered %d times before", len(got), got[0].header.DeliveryCount.Value)
+		}
 	})
 }

@@ -90,6 +90,10 @@ func answerState(req *request, host engine.PartitionID, r *engine.Reply) {
 	c := req.l.c
 	var state any // the key is there in any case
 	if stored := r.SessionState(); stored != nil {
+		if !c.memory.reserve(int(stored.Size)) {
+			req.refuseAs(errNoMemory)
+			return
+		}
 		var ahead readAhead
 		defer ahead.drop()
 		b, err := ahead.blob(c.broker, host, stored, false)

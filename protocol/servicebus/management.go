@@ -175,8 +175,13 @@ func (req *request) ask(partition uint8, cmd engine.Command, onReply func(*reque
 			return
 		}
 	}
-	if !req.l.c.memory.reserve(expectedSize(cmd) * int(keeps(cmd))) {
-		req.refuseAs(errNoMemory)
+	if !req.l.c.memory.reserve(expectedSize(cmd)*int(keeps(cmd)) + req.room) {
+		if req.onRefused != nil {
+			req.onRefused(req)
+		}
+		if req.onFailed == nil || !req.onFailed(req, errNoMemory) {
+			req.refuseAs(errNoMemory)
+		}
 		return
 	}
 	req.l.c.batch.add(req.l.target.Host(partition), req.asking(cmd, onReply))
@@ -196,7 +201,7 @@ func (req *request) asking(cmd engine.Command, onReply func(*request, *engine.Re
 	req.asked++
 	req.limitTime()
 	expected := uint32(expectedSize(cmd))
-	tag := c.pendings.add(pending{kind: pendingRequest, link: req.l, request: req, size: uint32(req.size), expected: expected, kept: expected * keeps(cmd)})
+	tag := c.pendings.add(pending{kind: pendingRequest, link: req.l, request: req, size: uint32(req.size), expected: expected, kept: expected*keeps(cmd) + uint32(req.room)})
 	return engine.Request{Command: cmd, Sink: c.outbox, Tag: tag, Read: req.read}
 }
 

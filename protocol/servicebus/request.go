@@ -32,6 +32,7 @@ type request struct {
 	stages   bool      // what it asks for takes effect with its transaction, if it is part of one
 	takes    bool      // it is counted in pendings.taking
 	deletes  bool      // it takes messages for good: there is no giving back
+	room     int       // bytes that its answer may have, taken from the connection's share before what cannot be undone
 
 	asked int          // how many answers of the engine are to come
 	read  *atomic.Bool // the bodies that they point to have been read, or never will be
