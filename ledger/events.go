@@ -139,9 +139,11 @@ func (l *Ledger) events(ctx context.Context, r Range, kinds []event.Kind) error 
 	}
 	shown := 0
 	if r.After == nil {
-		err := l.horizons(ctx, s.books...)
+		var err error
 		if s.of != nil {
 			err = horizonsOf(ctx, l, s.of...)
+		} else {
+			err = l.horizons(ctx, s.books...)
 		}
 		if err != nil {
 			return err

@@ -592,3 +592,26 @@ func TestNamesInFrontOfTheBase(t *testing.T) {
 		t.Errorf("the one that lived: of the clocks %d to %d", e.since, e.until)
 	}
 }
+
+// An answer about an entity says once of each log where its history begins.
+func TestHorizonsOnce(t *testing.T) {
+	t.Parallel()
+	d := newCutDir(t)
+	d.cut(0)
+	d.cut(1)
+	for _, of := range []string{"", "orders", "bills"} {
+		got, err := d.answer(func(l *Ledger) error { return l.Events(t.Context(), Range{Entity: of}) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 2 {
+			want := 1
+			if i == 1 && of == "orders" { // it is in log 0, as the catalogue is
+				want = 0
+			}
+			if n := strings.Count(got, fmt.Sprintf("history of partition %d begins", i)); n != want {
+				t.Errorf("%q: log %d is told of %d times, want %d\n%s", of, i, n, want, got)
+			}
+		}
+	}
+}
