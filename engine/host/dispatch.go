@@ -25,9 +25,10 @@ type dispatcher struct {
 	replies  *replies
 
 	// owned by the loop
-	halted bool           // the disk hangs: nobody is served
-	shown  int            // deliveries to receivers that browse, in this turn
-	take   engine.Receive // scratch of serve
+	halted   bool           // the disk hangs: nobody is served
+	shown    int            // deliveries to receivers that browse, in this turn
+	yielding int            // queues that wait for ports in other loops, in this turn
+	take     engine.Receive // scratch of serve
 }
 
 // turn is the dispatcher's part of the loop's turn.
@@ -152,14 +153,22 @@ func (d *dispatcher) serveReady(now event.Time) {
 	d.waiting.Resume()
 }
 
-// serve delivers to one queue until credit or messages run out, and reports whether they did; it stops at a full frame, and
-// when many expired messages are in the way.
+// serve delivers to one queue until credit or messages run out, and reports whether they did; it stops at a full frame,
+// when many expired messages are in the way, and when what credit there is belongs to other ports first.
 func (d *dispatcher) serve(now event.Time, q *receiverQueue) bool {
 	q.Look()
+	yielded := 0
 	for r := q.Next(); r != nil; r = q.Next() {
 		partition, any := q.Turn()
 		if !any {
 			return true
+		}
+		if q.yields() {
+			if yielded++; yielded >= q.grants.len() {
+				d.yielding++
+				return false // until the others have taken what is left for them
+			}
+			continue
 		}
 		if d.recorder.commitLarge(); d.frames.full() {
 			return false

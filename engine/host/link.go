@@ -14,6 +14,7 @@ type link struct {
 	ports   []*receiver          // each is touched by its own loop and by no other
 	serving int                  // of the ports, those with slices to receive from
 	credit  credit
+	line    line
 	spoken  atomic.Bool  // the attach has an answer, or is about to get one
 	pending atomic.Int32 // ports that have not attached
 	closing atomic.Int32 // ports that have not detached
@@ -32,9 +33,10 @@ func newLink(r *engine.Receiver) *link {
 		return l
 	}
 	l.ports = make([]*receiver, len(l.hosts))
-	for _, h := range l.hosts {
+	for port, h := range l.hosts {
 		if r.At(h) != 0 {
 			l.serving++
+			l.line.put(uint8(port), r.Session == nil) // until it has attached nobody knows whether it has messages
 		}
 	}
 	l.looking.Store(int32(l.serving))

@@ -183,6 +183,8 @@ func (l *Loop) untilWork() time.Duration {
 	switch {
 	case l.unfinished() && l.dispatcher.halted:
 		return lookEvery
+	case onlyYields(l):
+		return yieldFor
 	case l.unfinished():
 		return 0
 	}
@@ -196,7 +198,7 @@ func (l *Loop) untilWork() time.Duration {
 // not fit into the frame being filled while another is with the writer waits for a later turn.
 func (l *Loop) Turn(requests []engine.Request) {
 	now := l.recorder.now()
-	l.recorder.unwritten, l.dispatcher.shown, l.late.looked = false, 0, 0
+	l.recorder.unwritten, l.dispatcher.shown, l.dispatcher.yielding, l.late.looked = false, 0, 0, 0
 	l.frames.ripen(now)
 	l.dispatcher.halted = halted(l.frames.writer)
 	l.replies.hurry(now)
@@ -253,6 +255,13 @@ func (l *Loop) NextDeadline() event.Time {
 		}
 	}
 	return next
+}
+
+// onlyYields reports whether all that a turn left for the next one are queues that wait for ports in other loops.
+func onlyYields(l *Loop) bool {
+	w := &l.waiting
+	others := w.open.len() > 0 || w.sweeps.running.len() > 0 || l.late.any() || l.forwarder.any() || l.inbound.any()
+	return !others && w.ready.len() > 0 && w.ready.len() == l.dispatcher.yielding
 }
 
 // unfinished reports whether a turn ended with work left for the next one.

@@ -11,6 +11,8 @@ import (
 type receiver struct {
 	*engine.Receiver
 	link    *link
+	port    uint8 // its place among the ports of the link, where there are several
+	yields  int   // turns in which it left credit to other ports
 	home    bool  // it is counted here
 	local   parts // that it receives from and this partition hosts; none: it is only counted here
 	at      *entityReceivers
@@ -149,6 +151,28 @@ func (q *receiverQueue) Next() *receiver {
 	return nil
 }
 
+// yields reports whether the receiver of Next has to leave its credit to another port: that credit then
+// waits behind that of the other receivers.
+func (q *receiverQueue) yields() bool {
+	r := q.grants.front().receiver
+	if !r.link.shared() {
+		return false
+	}
+	r.link.pause()
+	switch {
+	case r.link.line.first(r.port, r.credit()):
+		r.yields = 0
+		return false
+	case r.yields >= maxYields:
+		r.link.line.clear()
+		r.yields = 0
+		return false
+	}
+	r.yields++
+	q.grants.push(q.grants.pop())
+	return true
+}
+
 // slice is that of the session the queue is for.
 func (q *receiverQueue) slice() event.Slice {
 	return event.Slice{Entity: q.entity, Partition: q.holder.session.Partition()}
@@ -183,6 +207,9 @@ func (q *receiverQueue) Assigned(seq event.SequenceNumber) bool {
 		} else {
 			r.drain = drainNone
 		}
+	}
+	if r.link.shared() {
+		r.link.line.took(r.port)
 	}
 	q.last = seq.Partition()
 	if r.next != nil {

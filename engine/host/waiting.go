@@ -88,7 +88,16 @@ func (w *waiting) Attach(r *receiver) *engine.Error {
 		r.queue = e.queueOf(r)
 		r.queue.attached++
 	}
+	w.standInLine(r)
 	return nil
+}
+
+// standInLine makes the port stand in line with those of other loops if there is a message for the receiver here.
+func (w *waiting) standInLine(r *receiver) {
+	if r.queue != nil && r.link.shared() {
+		r.port = uint8(slices.Index(r.link.hosts, w.part.ID()))
+		r.link.line.put(r.port, w.offers(r))
+	}
 }
 
 // queueOf is the queue in which a receiver without session waits. The main queue's stands first.
@@ -114,6 +123,7 @@ func (w *waiting) Flow(r *receiver, limit uint32, drain bool) {
 	r.link.pause()
 	left := max(0, r.link.credit.flow(r.flows, change, drain, r.link.serving))
 	q.setCredit(r, change, left)
+	w.standInLine(r)
 	w.activate(r, left)
 	q.look, r.drain = q.local, drainNone
 	if drain {
@@ -122,6 +132,21 @@ func (w *waiting) Flow(r *receiver, limit uint32, drain bool) {
 	} else {
 		w.mark(q)
 	}
+}
+
+// offers reports whether there is a message for a receiver here.
+func (w *waiting) offers(r *receiver) bool {
+	for partition := range r.local.all() {
+		id := event.Slice{Entity: r.Entity.ID, Partition: partition}
+		if r.Mode == engine.Browse {
+			for range w.part.Index().Browse(id, r.SubQueue, r.from(partition)) {
+				return true
+			}
+		} else if _, ok := w.part.Index().First(id, r.SubQueue); ok {
+			return true
+		}
+	}
+	return false
 }
 
 // activate counts a receiver as active from its first credit on: one that is attached and never asks for anything, as an SDK

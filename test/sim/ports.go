@@ -26,6 +26,7 @@ type port struct {
 	drain  drain     // of the newest
 	last   *ask      // the newest that drains
 	saying int       // answers to drains that have not left
+	yields int       // turns in which it left credit to others
 }
 
 // drain is how far a port has come with a drain.
@@ -329,6 +330,38 @@ func (ln *line) queued(r *receiver) (n int32) {
 		}
 	}
 	return n
+}
+
+const (
+	turnEvery = 8  // deliveries of a receiver, the last of which goes to the ports in turn
+	maxYields = 20 // turns that a port waits for others to take it
+)
+
+// yields reports whether the receiver that is served leaves its credit to another port (SM-384): where the delivery goes
+// to the ports in turn, to the next of those in line, unless there are eight more for each of them.
+func (s *shadow) yields(ln *line, r *receiver) bool {
+	if !r.shared {
+		return false
+	}
+	is := s.looks(r)
+	hosts := r.real.Hosts()
+	me := slices.Index(hosts, engine.PartitionID(s.p.id))
+	others := 0
+	for port := range hosts {
+		others += turnEvery * bit(port != me && is.Line>>port&1 != 0)
+	}
+	next := (int(is.Last) + 1) % len(hosts)
+	for next != me && is.Line>>next&1 == 0 {
+		next = (next + 1) % len(hosts)
+	}
+	if is.Taken%turnEvery != turnEvery-1 || int(is.Left) > others || next == me || r.yields >= maxYields {
+		r.yields = 0
+		return false
+	}
+	r.yields++
+	s.w.stats.Yielded++
+	ln.grants = append(ln.grants[1:], ln.grants[0])
+	return true
 }
 
 // takes uses one credit of the receiver that is served; false: others have used it up.

@@ -83,10 +83,17 @@ func (s *shadow) serve(now int64, ln *line) (all bool) {
 	if len(ln.look) == 0 {
 		ln.look = slices.Clone(ln.here)
 	}
+	yielded := 0
 	for r := s.served(ln); r != nil; r = s.served(ln) {
 		from := ln.turn()
 		if from == nil {
 			return true
+		}
+		if s.yields(ln, r) {
+			if yielded++; yielded >= len(ln.grants) {
+				return false
+			}
+			continue
 		}
 		m, token, again, cleared := s.next(now, r, from)
 		switch {

@@ -51,6 +51,7 @@ type Stats struct {
 	PortsLost                             int64 // receivers that lost one port
 	StoodStill, Woven                     int64 // times that a port stood still at what is shared; things that happened meanwhile
 	CreditUsed, DrainsJoint               int64 // deliveries that came too late for the last credit; drains that ended with the last port's answer
+	Yielded                               int64 // times that a port left credit to another one
 	VirtualMillis                         int64
 	Reruns                                int64
 	Kinds                                 [128]int64 // events by kind, as found in the logs at the end
