@@ -80,6 +80,7 @@ func ruleDefault(b *bus) {
 
 func ruleNone(b *bus) {
 	bare, one := b.on("bare"), b.on("one")
+	b.deleteRule(b.queue, "bare", "$Default")
 	b.wantRules(b.queue, "bare")
 	b.send("A")
 	bare.nothing(bare.receiver())

@@ -50,6 +50,7 @@ export default {
 
   async "rule-none"(bus) {
     const admin = bus.admin();
+    await admin.deleteRule(bus.queue, "bare", "$Default");
     await sameRules(admin.listRules(bus.queue, "bare"));
     await bus.send("A");
     await nothing(bus.on("bare").receiver());

@@ -77,6 +77,7 @@ def default(bus: Bus):
 @scenario("rule-none")
 def none(bus: Bus):
     bare, one = bus.subscription("bare"), bus.subscription("one")
+    bus.admin.delete_rule(bus.name, "bare", "$Default")
     expect.equal(listed(bus, "bare"), [], "rules of bare")
     bus.send("A")
     bare.nothing()

@@ -109,6 +109,7 @@ final class Rules {
     private static void none(Bus bus) {
         Source bare = bus.subscription("bare");
         Source one = bus.subscription("one");
+        bus.admin().deleteRule(bus.queue, "bare", "$Default");
         Expect.equal(List.of(), listed(bus, "bare"), "rules of bare");
         bus.send("A");
         bare.nothing();
