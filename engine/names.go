@@ -70,10 +70,8 @@ func checkEntityPath(kind event.EntityKind, path string) *Error {
 			return err
 		}
 	}
-	first, _ := utf8.DecodeRuneInString(path)
-	last, _ := utf8.DecodeLastRuneInString(path)
-	if !alphanumeric(first) || !alphanumeric(last) {
-		return Refuse(InvalidArgument, "'%s' must begin and end with a letter or digit.", path)
+	if strings.HasPrefix(path, ".") || strings.HasSuffix(path, ".") {
+		return Refuse(InvalidArgument, "'%s' must not begin or end with a period.", path)
 	}
 	return nil
 }

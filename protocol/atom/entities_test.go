@@ -407,7 +407,7 @@ func TestNames(t *testing.T) {
 	a := newAPI(t)
 	a.create("topic:t")
 	for path, status := range map[string]int{
-		"/a.b-c_d~e": 201, "/" + strings.Repeat("x", 260): 201, "/" + strings.Repeat("x", 261): 400, "/a%20b": 400, "/a%23b": 400, "/-a": 400, "/a-": 400, "/a//b": 400, "/%C3%A9": 400,
+		"/a.b-c_d~e": 201, "/" + strings.Repeat("x", 260): 201, "/" + strings.Repeat("x", 261): 400, "/a%20b": 400, "/a%23b": 400, "/-a": 201, "/a-": 201, "/a__": 201, "/.a": 400, "/a.": 400, "/a//b": 400, "/%C3%A9": 400,
 		"/$x": 400, "/a/$x": 400, "/subscriptions": 400, "/Subscriptions/x/y": 400, "/a/subscriptions/b/c/d": 400, "/": 400, "/$Resources/Other": 400,
 	} {
 		a.put(path, queue("")).is(status)
