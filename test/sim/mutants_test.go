@@ -59,7 +59,7 @@ var bugs = []struct {
 	{mutant.CommitInTwo, 1000, false, []string{"I19"}},
 	{mutant.PinExpires, 1000, false, []string{"I7", "I10", "I17", "I19", "I26", "P21"}}, // it is noticed, by a look at the queue for one, or counts as a delivery, or what is staged is not its client's any more
 	{mutant.ReservedStays, 1000, false, []string{"I1", "I2", "I12", "I19", "I26"}},      // a send is refused for which there is room: that is answered later than what is staged
-	{mutant.ForgetArrivals, 1000, false, []string{"I21", "I24"}},
+	{mutant.ForgetArrivals, 1000, false, []string{"I21", "I24", "P21"}},                 // what comes again is stored again: that is another record
 	{mutant.BaseForgetsArrivals, 1000, false, []string{"I24"}},
 	{mutant.OverTooSoon, 1000, false, []string{"I13", "I21"}},
 	{mutant.HighWaterMark, 5000, false, []string{"I21"}},
@@ -90,7 +90,7 @@ var bugs = []struct {
 	{mutant.CutBodies, 1000, false, []string{"I1"}},
 	{mutant.CutUnasked, 1000, false, []string{"I1"}},
 	{mutant.CutUnsaid, 1000, false, []string{"space"}},
-	{mutant.AnswerForgotten, 2000, false, []string{"I1"}},
+	{mutant.AnswerForgotten, 8000, false, []string{"I1"}},
 	{mutant.ChangesDropped, 2000, false, []string{"I1"}},
 	{mutant.ScheduledDropped, 2000, false, []string{"I1"}},
 	{canary, 1, false, []string{string(canary)}},
