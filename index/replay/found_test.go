@@ -14,7 +14,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/logdir"
 )
 
-// foundHistory writes messages with their numbers, half of them before a clock is set back, with what is searched for among them.
+// foundHistory writes messages with their numbers, half of them before a clock is set back, with what is searched for among them, and waits until all of
+// it can be read.
 func foundHistory(d *logdir.Dir, w log.Writer, rng *rand.Rand, messages int, id func(int) []byte) {
 	for n := 1; n <= messages; n += 50 {
 		at := event.Time(n * 10)
@@ -46,6 +47,7 @@ func foundHistory(d *logdir.Dir, w log.Writer, rng *rand.Rand, messages int, id 
 			events = events[k:]
 		}
 	}
+	d.Append(w, event.Time(messages*10-5000))
 }
 
 // What a search finds by the indexes of sealed files is what a look at everything finds, and it looks at little for it.
