@@ -143,6 +143,23 @@ func Open(ctx context.Context, dir string, opts Options) (Store, error) {
 	return s, nil
 }
 
+// Lock takes the lock of a data directory, which it makes if it is not there, and reads nothing. Where another process has the lock it fails with
+// [ErrInUse]. Close gives it back.
+func Lock(dir string) (io.Closer, error) {
+	dir, o, err := Options{}.at(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := disk.MakeDir(o.FS, dir); err != nil {
+		return nil, fmt.Errorf("log: %w", err)
+	}
+	lock, err := o.take(o.FS, dir)
+	if err != nil {
+		return nil, lockError(dir, err)
+	}
+	return lock, nil
+}
+
 // take locks the directory, unless it is shared with the process that has it.
 func (o Options) take(fsys disk.FS, dir string) (io.Closer, error) {
 	if o.Shared {

@@ -18,7 +18,9 @@ func TestConnectionString(t *testing.T) {
 	for _, c := range []struct{ listen, want string }{
 		{usual.Listening.Addresses[0], "Endpoint=sb://localhost;" + emulator + "UseDevelopmentEmulator=true;"},
 		{"127.0.0.1:5673", "Endpoint=sb://localhost:5673;" + emulator + "UseDevelopmentEmulator=true;"},
-		{"[::1]:5672", "Endpoint=sb://localhost;" + emulator + "UseDevelopmentEmulator=true;"},
+		{"127.0.0.9:5671", "Endpoint=sb://127.0.0.9:5671;" + emulator + "UseDevelopmentEmulator=true;"},
+		{"[::1]:5672", "Endpoint=sb://[::1];" + emulator + "UseDevelopmentEmulator=true;"},
+		{"[::]:5672/" + string(settings.ListenPlain), "Endpoint=sb://localhost;" + emulator + "UseDevelopmentEmulator=true;"},
 		{"0.0.0.0:5672/" + string(settings.ListenPlain), "Endpoint=sb://localhost;" + emulator + "UseDevelopmentEmulator=true;"},
 		{"10.1.2.3:5672", "Endpoint=sb://10.1.2.3:5672;" + emulator},
 		{"[fd00::1]:5673/" + string(settings.ListenPlain), "Endpoint=sb://[fd00::1]:5673;" + emulator + "UseDevelopmentEmulator=true;"},

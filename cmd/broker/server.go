@@ -94,6 +94,12 @@ type Endpoint struct {
 	listener net.Listener
 }
 
+// Loopback reports whether only programs of this machine reach the endpoint.
+func (e Endpoint) Loopback() bool {
+	a, ok := e.Addr.(*net.TCPAddr)
+	return ok && a.IP.IsLoopback()
+}
+
 // Server is a running broker.
 type Server struct {
 	settings     settings.Settings
@@ -122,7 +128,7 @@ type Server struct {
 	closed  error // of Close; set in once
 }
 
-// Start binds the addresses, opens the data directory, recovers it, makes the entities of the settings and serves. Connections that come
+// Start takes the addresses, opens the data directory, recovers it, makes the entities of the settings and serves. Connections that come
 // earlier wait; where the start has notices, /health is answered meanwhile and shows them. A start that fails because of an address or a
 // certificate writes nothing to an existing log: each start that does adds a chapter to it. The context bounds the start alone: a running
 // broker is ended by Close. After an error nothing is left open; when the context has ended the error is, or wraps, the context's.
@@ -183,9 +189,6 @@ func (s *Server) open(ctx context.Context) error {
 	s.limits = s.descriptors.bound(s.settings.Limits)
 	s.gate.most = min(s.gate.most, int64(s.limits.Unauthenticated))
 	narrow(s.settings.Storage.Data)
-	if err := s.generateCertificate(); err != nil {
-		return err
-	}
 	s.engine, err = host.Open(ctx, s.store, host.Options{Logger: slog.Default(), EntityPartitions: event.MaxEntityPartitions, MaxPartitioned: s.settings.Limits.Partitioned, Properties: message.Properties, Reread: message.Reread,
 		FailuresTo: s.settings.FailuresTo, History: historyOf(s.settings.History), Fence: s.settings.Storage.Fence, ScrubEvery: s.settings.Storage.ScrubEvery, NoMemory: s.noMemory, Memory: s.memory.Account(), Clock: clockRules(s.settings.Clock), Program: host.Program{Version: s.settings.Version, Settings: s.settings.Fingerprint()}, Notices: func(list []string) {
 			s.notices = list
@@ -259,8 +262,22 @@ func (s *Server) putPolicies(ctx context.Context) error {
 	return nil
 }
 
-// bind takes every address before it serves any: a broker listens on all of them or on none. Meanwhile connections wait in the kernel's queue.
+// bind takes every address before it serves any: a broker listens on all of them or on none. Meanwhile connections wait in the kernel's queue. A
+// generated certificate is there before the first of them can come. The lock of the data directory is asked for first, since that a broker runs
+// says more than that its addresses are taken.
 func (s *Server) bind(ctx context.Context) error {
+	lock, err := log.Lock(s.settings.Storage.Data)
+	if err != nil {
+		return err
+	}
+	if err = s.generateCertificate(); err == nil {
+		err = s.listenOn(ctx)
+	}
+	return errors.Join(err, lock.Close())
+}
+
+// listenOn begins to listen on each address.
+func (s *Server) listenOn(ctx context.Context) error {
 	for _, entry := range s.settings.Listening.Addresses {
 		address, mode, err := s.settings.Listener(entry)
 		var l net.Listener
@@ -270,7 +287,7 @@ func (s *Server) bind(ctx context.Context) error {
 		if ctx.Err() != nil {
 			err = ctx.Err()
 		} else if err != nil {
-			err = s.whyTaken(&ListenError{Address: address, Err: err})
+			err = &ListenError{Address: address, Err: err}
 		}
 		if l != nil {
 			s.endpoints = append(s.endpoints, Endpoint{Addr: l.Addr(), Mode: mode, listener: l})
@@ -280,21 +297,6 @@ func (s *Server) bind(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// whyTaken returns why an address cannot be bound: that a broker runs on the data directory already, if one does, for that says more than the
-// address.
-func (s *Server) whyTaken(err *ListenError) error {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel() // the lock alone is asked for; nothing is read
-	store, inUse := log.Open(ctx, s.settings.Storage.Data, log.Options{ReadOnly: true, Logger: slog.New(slog.DiscardHandler)})
-	switch {
-	case inUse == nil:
-		return errors.Join(err, store.Close())
-	case errors.Is(inUse, log.ErrInUse):
-		return inUse
-	}
-	return err
 }
 
 // serve opens the gate, and listens unless the start does so already.
@@ -400,13 +402,14 @@ func (s *Server) Engine() *host.Namespace { return s.engine }
 // Recovered says what the start found in the data directory.
 func (s *Server) Recovered() Recovered { return s.recovered }
 
-// Authority is the host and port by which clients on this machine reach an endpoint, without the port where it is the given one.
+// Authority is the host and port by which clients on this machine reach an endpoint, without the port where it is the given one. The host is localhost
+// for 127.0.0.1, which that name means everywhere, and for every address of the machine; else it is the address itself.
 func (e Endpoint) Authority(usualPort string) string {
 	host, port, err := net.SplitHostPort(e.Addr.String())
 	if err != nil {
 		return e.Addr.String()
 	}
-	if ip := net.ParseIP(host); ip != nil && (ip.IsLoopback() || ip.IsUnspecified()) {
+	if host == "127.0.0.1" || host == "0.0.0.0" || host == "::" {
 		host = "localhost"
 	} else if strings.Contains(host, ":") {
 		host = "[" + host + "]"

@@ -88,8 +88,24 @@ func TestFailedStartWritesNothing(t *testing.T) {
 	if _, err := Start(t.Context(), s); err == nil {
 		t.Error("it starts")
 	}
-	if _, err := os.Stat(fresh); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a directory was made: %v", err)
+	if _, err := os.Stat(filepath.Join(fresh, "namespace.json")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a log was made, with its number of partitions: %v", err)
+	}
+}
+
+// Who waits for a port finds the certificate that has to be trusted: it is written before the first address can be connected to.
+func TestCertificateBeforeThePorts(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	srv := newServer(load(t, dir, nil))
+	if err := srv.bind(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Authority(dir); err != nil || len(srv.Addrs()) == 0 {
+		t.Errorf("%v listened on, and the certificate: %v", srv.Addrs(), err)
+	}
+	if err := errors.Join(srv.open(t.Context()), srv.Close()); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -232,15 +233,17 @@ func announceEntities(line func(name, format string, args ...any), srv *broker.S
 // ready is the emulator's word for it, for which tools that start one wait on standard output.
 const ready = "Emulator Service is Successfully Up!"
 
-// insecure says what the switches that lift a protection have lifted.
-func insecure(s settings.Settings) []string {
+// insecure says what the switches that lift a protection have lifted, for the addresses that are listened on.
+func insecure(s settings.Settings, endpoints []broker.Endpoint) []string {
+	far := slices.ContainsFunc(endpoints, func(e broker.Endpoint) bool { return !e.Loopback() })
+	plain := slices.ContainsFunc(endpoints, func(e broker.Endpoint) bool { return !e.Loopback() && e.Mode != settings.ListenTLS })
 	var lifted []string
 	for _, l := range []struct {
 		on   bool
 		what string
 	}{
-		{s.Listening.InsecureNoTLS, "addresses other than loopback are served without TLS"},
-		{s.Listening.InsecureNoAuth && s.DevelopmentKey(), "addresses other than loopback are served to everybody who knows the emulator's key"},
+		{plain, "addresses other than loopback are served without TLS"},
+		{far && s.DevelopmentKey(), "addresses other than loopback are served to everybody who knows the emulator's key"},
 		{s.Identity.AnyBearer, "any bearer token has all rights"},
 	} {
 		if l.on {
@@ -277,7 +280,7 @@ func announce(w io.Writer, srv *broker.Server) {
 		line("NOT SERVED", "%v", err)
 	}
 	announceEntities(line, srv)
-	for _, what := range insecure(s) {
+	for _, what := range insecure(s, srv.Endpoints()) {
 		line("INSECURE", "%s", what)
 		slog.Warn("insecure: " + what)
 	}

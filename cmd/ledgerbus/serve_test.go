@@ -1,0 +1,53 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/ledgerbus/ledgerbus/cmd/broker"
+	"github.com/ledgerbus/ledgerbus/cmd/settings"
+)
+
+// What a start prints names addresses that are listened on, and tells of no other reach than they have.
+func TestAnnounced(t *testing.T) {
+	t.Parallel()
+	const warning = "addresses other than loopback"
+	lifted := map[string][]string{"insecure-no-tls": {"true"}, "insecure-no-auth": {"true"}, "i-accept-the-risk": {"true"}}
+	for _, c := range []struct {
+		listen string
+		host   string
+		warned int
+	}{
+		{"127.0.0.1:0", "localhost", 0},
+		{"127.0.0.9:0", "127.0.0.9", 0},
+		{"0.0.0.0:0", "localhost", 2},
+		{"0.0.0.0:0/tls", "localhost", 1},
+	} {
+		t.Run(c.listen, func(t *testing.T) {
+			t.Parallel()
+			flags := map[string][]string{"data": {filepath.Join(t.TempDir(), "data")}, "listen": {c.listen}}
+			for name, value := range lifted {
+				flags[name] = value
+			}
+			s, err := settings.Load(settings.Sources{Flags: flags})
+			if err != nil {
+				t.Fatal(err)
+			}
+			srv, err := broker.Start(t.Context(), s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				if err := srv.Close(); err != nil {
+					t.Error(err)
+				}
+			}()
+			var out strings.Builder
+			announce(&out, srv)
+			if !strings.Contains(out.String(), "Endpoint=sb://"+c.host+":") || strings.Count(out.String(), warning) != c.warned {
+				t.Errorf("%s\nwant the host %s, and %d times %q", &out, c.host, c.warned, warning)
+			}
+		})
+	}
+}
