@@ -1,6 +1,7 @@
 package main
 
 import (
+	_ "embed"
 	"fmt"
 	"io"
 	"slices"
@@ -36,6 +37,11 @@ var introductions = map[string]string{
 		"of the development authority. Whom it trusts is said by a transport (go), `NODE_EXTRA_CA_CERTS` (js), `connection_verify` (python) and a trust store\n" +
 		"(java). Java's drops the port of a connection string: a pipeline policy puts it back, where a broker that listens on 443 needs none.",
 }
+
+// outside are the results of suites that run elsewhere, as they stand on the page.
+//
+//go:embed outside.txt
+var outside string
 
 // column is a client of the compatibility page, with what every round of it came to.
 type column struct {
@@ -93,7 +99,7 @@ func writeCompatibility(w io.Writer, list lab.List, columns []column, longest ti
 		p.row(s, of(columns, list, group))
 	}
 	p.statements(some)
-	p.printf("\n")
+	p.printf("%s\n", outside)
 	for i, note := range p.notes {
 		p.printf("[^%d]: %s.\n", i+1, note)
 	}
