@@ -181,6 +181,14 @@ var removedStories = []struct {
 		[]string{"with at least 2 attempts: the work of the last receiver took 1.0 s\n"}, []string{"it waited"}, false},
 	{"is dead", func(m *message) { m.send(); m.lock(); m.abandon(m.tooOften()) }, nil,
 		[]string{"DEAD-LETTERED, at least 1 attempt\n", "it was dead-lettered before SINCE; history does not have why, its properties may\n", "next: ledgerbus peek 'orders/$dlq#"}, nil, false},
+	{"waits, released twice", nil, func(m *message) { m.send(); m.lock(); m.release(); m.lock(); m.release() },
+		[]string{"· WAITING\n", "it is waiting: it was delivered and released 2 times"}, []string{"attempts", "nobody has received"}, false},
+	{"released, then expired", nil, func(m *message) { m.send(); m.lock(); m.release(); m.die() },
+		[]string{"· DEAD-LETTERED\n", "its time to live ended: it was delivered and released 1 time\n"}, []string{"before anybody received it"}, false},
+	{"released, then completed", nil, func(m *message) { m.send(); m.lock(); m.release(); m.lock(); m.complete() },
+		[]string{"· COMPLETED, 1 attempt\n", "with 1 attempt: it waited 1.0 s for a receiver"}, nil, false},
+	{"locked before, released behind", func(m *message) { m.send(); m.lock() }, (*message).release,
+		[]string{"· WAITING\n", "it was delivered and released at least 1 time"}, []string{"1 attempt"}, false},
 	{"is deferred", func(m *message) {
 		m.send()
 		m.lock()

@@ -25,6 +25,7 @@ type fate struct {
 	held    time.Duration   // how long the newest lock was given for
 	back    int             // how often it was given back
 	tries   int             // attempts that are known
+	unused  int             // deliveries that a receiver released, which are no attempts
 	earlier int             // those of them that had failed before what history has
 	renewed bool
 	counts  map[node]uint32 // failed attempts by now
@@ -102,6 +103,11 @@ func (s *story) fate() fate {
 			f.renewed = true
 		case "lost", "session-lost":
 			f.ended(m.node, m.count, &f.lost)
+		case "released":
+			if begun[m.node] { // else the delivery is not in history
+				f.tries--
+			}
+			f.unused++
 		case "session-released":
 			if f.failed(m.node, m.count); !begun[m.node] {
 				f.tries++
@@ -246,15 +252,15 @@ func (s *story) sentence() string {
 	case f.dead && f.at.cause == event.CauseMaxDelivery:
 		return fmt.Sprintf("%s failed: %d given back, %d with a lock that was lost%s", plural(f.earlier+f.back+f.lost, "attempt"), f.back, f.lost, s.earlier(f))
 	case f.dead && f.at.cause == event.CauseExpired && f.tries == 0:
-		return s.unreceived("its time to live ended before anybody received it", "its time to live ended")
+		return s.unreceived(f, "its time to live ended before anybody received it", "its time to live ended")
 	case f.dead:
 		return "it was dead-lettered: " + f.at.reason
 	case f.words == "COMPLETED":
 		return fmt.Sprintf("it was completed %s after the first of these events, with %s%s", span(f.at.since(s.moments[0].tick)), s.attempts(f), s.waited(f))
 	case f.words == "WAITING" && f.tries == 0:
-		return s.unreceived("nobody has received it", "it is waiting")
+		return s.unreceived(f, "nobody has received it", "it is waiting")
 	case f.words == "EXPIRED" && f.tries == 0:
-		return s.unreceived("its time to live ended before anybody received it", "its time to live ended") + ", and expired messages of this entity are not kept"
+		return s.unreceived(f, "its time to live ended before anybody received it", "its time to live ended") + ", and expired messages of this entity are not kept"
 	case f.words == "PURGED":
 		return fmt.Sprintf("it was purged at %s%s, with %s", f.at.at, s.by(f.at), f.at.detail)
 	case f.words == "PUBLISHED" && strings.Contains(f.at.detail, unmatched):
@@ -267,7 +273,14 @@ func (s *story) sentence() string {
 
 // unreceived is the sentence of a message without a known attempt: never, if its whole life is
 // known, else anyhow, and since when no receiver had it.
-func (s *story) unreceived(never, anyhow string) string {
+func (s *story) unreceived(f fate, never, anyhow string) string {
+	if f.unused > 0 {
+		least := ""
+		if len(s.cuts) > 0 {
+			least = "at least "
+		}
+		return fmt.Sprintf("%s: it was delivered and released %s%s", anyhow, least, many(f.unused, "time", "times"))
+	}
 	if len(s.cuts) == 0 {
 		return never
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -255,13 +254,11 @@ func (a *administration) adapt(want []engine.PutEntity, there *snapshot) error {
 
 func (p *plan) print(w io.Writer, inJSON bool) error {
 	count := map[settings.Action]int{}
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
 	for _, c := range p.changes {
 		count[c.Action]++
 		var err error
 		if inJSON {
-			err = enc.Encode(changeJSON(c))
+			err = writeJSON(w, changeJSON(c))
 		} else {
 			_, err = fmt.Fprintln(w, printable(c.String()))
 		}

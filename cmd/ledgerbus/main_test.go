@@ -7,6 +7,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,6 +22,9 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/cmd/broker"
 	"github.com/ledgerbus/ledgerbus/cmd/settings"
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/tools/client"
 )
 
 var rewrite = flag.Bool("rewrite", false, "rewrite the golden files")
@@ -386,10 +390,43 @@ func TestFlagsFirst(t *testing.T) {
 
 func TestPrintable(t *testing.T) {
 	for in, want := range map[string]string{
-		"plain\n\tü": "plain\n\tü", "\x1b[2J": `\u001b[2J`, "a\x00b": `a\u0000b`, "\xff\xfe": `\xff\xfe`, "\u202eabc": `\u202eabc`, "\u009b": `\u009b`, "\uFFFD": "\uFFFD",
+		"plain\n\tü": "plain\n\tü", "\x1b[2J": `\u001b[2J`, "a\x00b": `a\u0000b`, "\xff\xfe": `\xff\xfe`, "\u202eabc": `\u202eabc`, "\u009b": `\u009b`, "\u2028\u2029": `\u2028\u2029`, "\uFFFD": "\uFFFD",
 	} {
 		if got := printable(in); got != want {
 			t.Errorf("%q: got %q", in, got)
+		}
+	}
+}
+
+// S33: whatever the form, nothing that is printed steers a terminal, and programs read from it what was sent.
+func TestNothingSteersATerminal(t *testing.T) {
+	const evil = "\x1b[2J\u009b\u202e\u2028\u2029é"
+	p := engine.DefaultProperties(event.Queue)
+	p.UserMetadata = evil
+	subject := evil
+	m := client.Message{SequenceNumber: 1, Subject: &subject, Properties: map[string]any{evil: evil}, Body: client.Body{Value: evil}}
+	r := row{text("metadata", evil)}
+	for name, show := range map[string]func(io.Writer) error{
+		"message":         func(w io.Writer) error { return printMessage(w, m, false) },
+		"message in JSON": func(w io.Writer) error { return printMessage(w, m, true) },
+		"table":           func(w io.Writer) error { return printRows(w, formatTable, r, nil, []row{r}) },
+		"rows in JSON":    func(w io.Writer) error { return printRows(w, formatJSON, r, nil, []row{r}) },
+		"rows in CSV":     func(w io.Writer) error { return printRows(w, formatCSV, r, nil, []row{r}) },
+		"one":             func(w io.Writer) error { return printOne(w, formatTable, r) },
+		"entity file": func(w io.Writer) error {
+			return settings.WriteEntities(w, []engine.PutEntity{{Kind: event.Queue, Path: "orders", Properties: p}}, settings.EntityJSON, false)
+		},
+	} {
+		var out bytes.Buffer
+		if err := show(&out); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if i := strings.IndexFunc(out.String(), steers); i >= 0 {
+			t.Errorf("%s: %q", name, &out)
+		}
+		var read map[string]any
+		if strings.HasSuffix(name, "JSON") && (json.Unmarshal(out.Bytes(), &read) != nil || read["metadata"] != evil && read["subject"] != evil) {
+			t.Errorf("%s: %v from %s", name, read, &out)
 		}
 	}
 }

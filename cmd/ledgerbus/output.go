@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -15,6 +16,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
 
+	"github.com/ledgerbus/ledgerbus/internal/jsontext"
 	"github.com/ledgerbus/ledgerbus/tools/client"
 )
 
@@ -34,10 +36,22 @@ func asJSON(c *cli.Context) (bool, error) {
 	}
 }
 
+// writeJSON writes a value as a line of JSON in ASCII, so that no text in it steers a terminal (reliability.md S33).
+func writeJSON(w io.Writer, v any) error {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false) // filters are full of < and >
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	_, err := w.Write(jsontext.AppendASCII(nil, b.Bytes()))
+	return err
+}
+
 // printMessage prints one message: a line of what matters, its properties and its body; or one JSON object.
 func printMessage(w io.Writer, m client.Message, inJSON bool) error {
 	if inJSON {
-		return json.NewEncoder(w).Encode(m)
+		return writeJSON(w, m)
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "#%d", m.SequenceNumber)
@@ -118,7 +132,7 @@ func printable(s string) string {
 }
 
 func steers(r rune) bool {
-	return (r < ' ' || r > '~') && r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r))
+	return (r < ' ' || r > '~') && r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.In(r, unicode.Bidi_Control, unicode.Zl, unicode.Zp))
 }
 
 // progress shows how far long work has come, on standard error, and only to a person: not when it is not a terminal, and

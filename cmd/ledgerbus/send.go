@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -89,7 +88,7 @@ func send(c *cli.Context) error {
 	bar.finish()
 	took := time.Since(began)
 	if inJSON {
-		if err := json.NewEncoder(c.App.Writer).Encode(map[string]any{"entity": s.entity, "acknowledged": sent, "seconds": took.Seconds()}); err != nil {
+		if err := writeJSON(c.App.Writer, map[string]any{"entity": s.entity, "acknowledged": sent, "seconds": took.Seconds()}); err != nil {
 			return err
 		}
 	} else if err == nil {

@@ -6,14 +6,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"unicode"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/urfave/cli/v2"
-	"golang.org/x/term"
 )
 
 type format int
@@ -133,10 +131,8 @@ func printOne(w io.Writer, f format, r row) error {
 }
 
 func printJSON(w io.Writer, rows []row) error {
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
 	for _, r := range rows {
-		if err := enc.Encode(r); err != nil {
+		if err := writeJSON(w, r); err != nil {
 			return err
 		}
 	}
@@ -145,7 +141,6 @@ func printJSON(w io.Writer, rows []row) error {
 
 func printCSV(w io.Writer, header row, rows []row) error {
 	out := csv.NewWriter(w)
-	steered := term.IsTerminal(int(os.Stdout.Fd()))
 	line := make([]string, 0, len(header))
 	for _, c := range header {
 		line = append(line, c.name)
@@ -161,10 +156,7 @@ func printCSV(w io.Writer, header row, rows []row) error {
 			case nil:
 				field = ""
 			}
-			if steered {
-				field = printable(field)
-			}
-			line = append(line, field)
+			line = append(line, printable(field))
 		}
 		_ = out.Write(line)
 	}

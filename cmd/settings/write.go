@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/internal/jsontext"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"go.yaml.in/yaml/v3"
 )
@@ -256,15 +258,15 @@ func closeJSON(b []byte, end byte, lines bool, indent string) []byte {
 	return append(b, end)
 }
 
-// scalarJSON prints a scalar; < and > of a filter stay as they are.
+// scalarJSON prints a scalar in ASCII, so that it does not steer a terminal; < and > of a filter stay as they are.
 func scalarJSON(v any) string {
-	var b strings.Builder
+	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
 		panic(fmt.Sprintf("settings: %v", err))
 	}
-	return strings.TrimSuffix(b.String(), "\n")
+	return string(jsontext.AppendASCII(nil, bytes.TrimSuffix(b.Bytes(), []byte("\n"))))
 }
 
 // yamlHeader begins a file written as YAML.
