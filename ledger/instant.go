@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,6 +19,7 @@ import (
 type Instant struct {
 	At    event.Time
 	Place *address.Address // nil: At is meant
+	now   bool             // written as "now": At is as whoever read it had it
 }
 
 func (i Instant) String() string {
@@ -36,7 +38,7 @@ func ParseInstant(s string, now time.Time) (Instant, error) {
 		return Instant{Place: &a}, err
 	}
 	if s == "now" {
-		return Instant{At: event.TimeOf(now)}, nil
+		return Instant{At: event.TimeOf(now), now: true}, nil
 	}
 	if strings.HasPrefix(s, "-") {
 		if days, err := strconv.Atoi(strings.TrimSuffix(s, "d")); err == nil && strings.HasSuffix(s, "d") && days > -100*366 {
@@ -70,6 +72,15 @@ func ParseInstant(s string, now time.Time) (Instant, error) {
 	return Instant{}, fmt.Errorf("%w: %q is not an instant: write 03:12, yesterday 14:00, -2h, 2026-11-03T03:12:00Z or @0/1839977", ErrQuestion, s)
 }
 
+// ParsePast reads an instant of which it is asked how it was: one that is later than now is refused, since how it will be nobody knows.
+func ParsePast(s string, now time.Time) (Instant, error) {
+	i, err := ParseInstant(s, now)
+	if err == nil && i.Place == nil && i.At > event.TimeOf(now) {
+		err = fmt.Errorf("%w: %q is later than now, which is %s", ErrQuestion, s, event.TimeOf(now))
+	}
+	return i, err
+}
+
 // eras returns the time of an instant and the eras that have it: more than one, if a clock was set back to before it.
 func (l *Ledger) eras(ctx context.Context, i Instant) (at event.Time, list []era, err error) {
 	n, err := l.catalogue(ctx)
@@ -91,7 +102,11 @@ func (l *Ledger) eras(ctx context.Context, i Instant) (at event.Time, list []era
 		}
 		return i.At, list, nil
 	}
-	b, err := l.book(ctx, log.PartitionID(i.Place.Partition))
+	id := log.PartitionID(i.Place.Partition)
+	if all := l.src.Partitions(); !slices.Contains(all, id) {
+		return 0, nil, fmt.Errorf("%w: %s is in partition %d, of which there are %d", ErrQuestion, i.Place, id, len(all))
+	}
+	b, err := l.book(ctx, id)
 	if err != nil {
 		return 0, nil, err
 	}

@@ -80,7 +80,7 @@ func Verbs() []string {
 	return list
 }
 
-// Values is the question as names and texts, which [ParseQuestion] reads. Instants in it are absolute.
+// Values is the question as names and texts, which [ParseQuestion] reads. Instants in it are absolute, but for "now": whoever answers may have another clock.
 func (q *Question) Values() url.Values {
 	v := url.Values{}
 	set := func(name, text string) {
@@ -97,7 +97,9 @@ func (q *Question) Values() url.Values {
 		if len(q.Instants) > 1 {
 			name = []string{fromName, toName}[i]
 		}
-		set(name, at.String())
+		if set(name, at.String()); at.now {
+			set(name, "now")
+		}
 	}
 	set(entityName, q.Entity)
 	set(messageName, q.Message)
@@ -149,7 +151,7 @@ func ParseQuestion(verb string, v url.Values, now time.Time) (*Question, error) 
 	r := reading{Values: v, now: now}
 	q := &Question{Verb: verb, MessageID: v.Get(idName), Message: v.Get(messageName), Condition: v.Get(conditionName), Where: v.Get(whereName), After: v.Get(afterName), Messages: r.flag(messagesName),
 		Partition: log.PartitionID(r.number(partitionName, 16)), From: event.LSN(r.number(lsnName, 63)), Bodies: r.flag(bodiesName),
-		Since: r.instant(sinceName), Until: r.instant(untilName), Entity: r.entity(verb)}
+		Since: r.instant(sinceName, ParseInstant), Until: r.instant(untilName, ParseInstant), Entity: r.entity(verb)}
 	if text := v.Get(ofName); text != "" {
 		q.Of = r.address(text)
 	}
@@ -157,7 +159,7 @@ func ParseQuestion(verb string, v url.Values, now time.Time) (*Question, error) 
 		q.Types = strings.Split(text, ",")
 	}
 	for _, name := range []string{instantName, fromName, toName} {
-		if at := r.instant(name); at != nil {
+		if at := r.instant(name, ParsePast); at != nil {
 			q.Instants = append(q.Instants, *at)
 		}
 	}
@@ -193,7 +195,11 @@ type reading struct {
 }
 
 func (r *reading) note(err error) {
-	if err != nil && r.err == nil {
+	switch {
+	case err == nil || r.err != nil:
+	case errors.Is(err, ErrQuestion):
+		r.err = err
+	default:
 		r.err = fmt.Errorf("%w: %w", ErrQuestion, err)
 	}
 }
@@ -242,12 +248,12 @@ func (r *reading) number(name string, bits int) uint64 {
 	return n
 }
 
-func (r *reading) instant(name string) *Instant {
+func (r *reading) instant(name string, parse func(string, time.Time) (Instant, error)) *Instant {
 	text := r.Get(name)
 	if text == "" {
 		return nil
 	}
-	i, err := ParseInstant(text, r.now)
+	i, err := parse(text, r.now)
 	r.note(err)
 	return &i
 }

@@ -91,7 +91,7 @@ func instantsAndEntity(c *cli.Context, n int) (instants []ledger.Instant, entity
 		return nil, "", usageError{fmt.Errorf("when? ledgerbus %s %s", c.Command.Name, c.Command.ArgsUsage)}
 	}
 	for _, text := range args[:n] {
-		i, err := ledger.ParseInstant(text, time.Now())
+		i, err := ledger.ParsePast(text, time.Now())
 		if err != nil {
 			return nil, "", usageError{err}
 		}

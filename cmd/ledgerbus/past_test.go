@@ -227,3 +227,13 @@ func TestPastHelp(t *testing.T) {
 		}
 	}
 }
+
+// How it will be nobody knows: an instant that is later than now is a question that cannot be put.
+func TestFutureIsRefused(t *testing.T) {
+	for _, args := range [][]string{{"at", "2999-01-01"}, {"diff", "-1h", "2999-01-01"}} {
+		r := execute(t, "", "", append(args, "--data", t.TempDir())...)
+		if r.code != 2 || !strings.Contains(r.errOut, `"2999-01-01" is later than now, which is 2`) {
+			t.Errorf("%v: %+v; want r.code == 2", args, r)
+		}
+	}
+}

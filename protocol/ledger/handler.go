@@ -41,6 +41,7 @@ type handler struct {
 	// set once in New
 	Options
 	questions slots
+	answers   answers
 	memory    past.Memory
 }
 

@@ -24,6 +24,10 @@ const (
 	mostQuestions = 4
 	// questionTime is how long an answer may take.
 	questionTime = 10 * time.Minute
+	// slowAfter is how long the reader of an answer may let it wait, in all, before it has to give way to another question.
+	slowAfter = 10 * time.Second
+	// lastTime is how long the end of an answer may take that is over or has to give way.
+	lastTime = time.Second
 	// tellAfter is how long a line may wait to be sent together with others, and waitAfter how long nothing may be found before the client is told
 	// so.
 	tellAfter = 50 * time.Millisecond
@@ -36,6 +40,7 @@ const (
 
 var (
 	errManyQuestions = refuse(http.StatusServiceUnavailable, "%d questions about the past are being answered already, which is the limit; try again later.", mostQuestions)
+	errSlow          = refuse(http.StatusServiceUnavailable, "The answer was read so slowly that it gave way to another question; ask again, and read faster.")
 	errMemory        = refuse(http.StatusServiceUnavailable, "There is too little memory for a question about the past; messages come first.")
 	errLong          = refuse(http.StatusServiceUnavailable, "The answer takes longer than %v: ask about a shorter time or fewer entities, or put the question to a backup with --data.", questionTime)
 )
@@ -64,7 +69,7 @@ func question(verb string) route {
 
 // readHistory is an answer that is read from the logs of the broker, if there is room for another one.
 func (c *call) readHistory(read func(context.Context, past.Source, *answering) error) (any, error) {
-	if !c.h.questions.TryAcquire() {
+	if !c.h.questions.TryAcquire() && !c.h.answers.giveWay(c.h.questions) {
 		return nil, errManyQuestions
 	}
 	share, ok := c.h.Memory.Open()
@@ -80,6 +85,53 @@ func (c *call) readHistory(read func(context.Context, past.Source, *answering) e
 
 // slots bound how many do something at a time.
 type slots chan struct{}
+
+// answers are those that are being sent.
+type answers struct {
+	mu   sync.Mutex
+	sent map[*answering]bool
+}
+
+func (s *answers) begin(a *answering) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.sent == nil {
+		s.sent = map[*answering]bool{}
+	}
+	s.sent[a] = true
+}
+
+func (s *answers) end(a *answering) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.sent, a)
+}
+
+// giveWay ends the answer that has waited longest for its reader, if that is more than slowAfter, and takes its slot. So readers that take nothing, or
+// next to nothing, keep nobody from asking.
+func (s *answers) giveWay(places slots) bool {
+	var slowest *answering
+	longest := slowAfter
+	s.mu.Lock()
+	for a := range s.sent {
+		if waited := a.waited(); waited > longest {
+			slowest, longest = a, waited
+		}
+	}
+	s.mu.Unlock()
+	if slowest == nil {
+		return false
+	}
+	slowest.giveWay()
+	wait := time.NewTimer(lastTime)
+	defer wait.Stop()
+	select {
+	case places <- struct{}{}:
+		return true
+	case <-wait.C:
+		return false
+	}
+}
 
 // TryAcquire takes a slot, if there is one.
 func (s slots) TryAcquire() bool {
@@ -103,6 +155,13 @@ type answering struct {
 	told   int    // bytes since it was looked at last whether it is time to rest
 	pace   *pace
 	ctx    context.Context // that the answer ends with
+	stop   context.CancelCauseFunc
+
+	reader struct { // how patient the answer has been with it
+		mu     sync.Mutex
+		waited time.Duration
+		since  time.Time // of the wait that lasts; zero: none does
+	}
 
 	mu     sync.Mutex // guards what follows
 	begun  bool       // the status has been sent
@@ -115,13 +174,17 @@ type answering struct {
 func (a *answering) send(c *call) {
 	ctx, cancel := context.WithTimeoutCause(c.Context(), questionTime, errLong)
 	defer cancel()
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
 	defer c.h.questions.Release()
 	defer func() { a.share.Give(a.share.Has()); a.share.Close() }()
 	c.takes(questionTime + time.Minute)
 	a.last = time.Now()
 	over, told := make(chan struct{}), make(chan struct{})
 	go func() { defer close(told); a.keepTelling(over) }()
-	a.ctx, a.pace = ctx, newPace(ctx, c.h.Past)
+	a.ctx, a.stop, a.pace = ctx, stop, newPace(ctx, c.h.Past)
+	c.h.answers.begin(a)
+	defer c.h.answers.end(a)
 	err := a.readSafely(&source{Source: c.h.Past, share: a.share, pace: a.pace})
 	close(over)
 	<-told
@@ -173,9 +236,46 @@ func (a *answering) put(l wire.Line) error {
 // flush sends what waits, all of it. The caller holds mu.
 func (a *answering) flush() {
 	if a.write(); a.gone == nil {
-		a.gone = http.NewResponseController(a.w).Flush()
+		a.gone = a.patiently(http.NewResponseController(a.w).Flush)
 		a.behind = false
 	}
+}
+
+// patiently lets the reader of the answer take something that is sent to it.
+func (a *answering) patiently(send func() error) error {
+	a.reader.mu.Lock()
+	a.reader.since = time.Now()
+	if a.ctx.Err() == nil {
+		a.takes(stallTime)
+	} else {
+		a.takes(lastTime)
+	}
+	a.reader.mu.Unlock()
+	err := send()
+	a.reader.mu.Lock()
+	defer a.reader.mu.Unlock()
+	a.reader.waited += time.Since(a.reader.since)
+	a.reader.since = time.Time{}
+	a.takes(questionTime + time.Minute) // there may be nothing to say for long
+	return err
+}
+
+// waited is how long the answer has waited for its reader.
+func (a *answering) waited() time.Duration {
+	a.reader.mu.Lock()
+	defer a.reader.mu.Unlock()
+	if a.reader.since.IsZero() {
+		return a.reader.waited
+	}
+	return a.reader.waited + time.Since(a.reader.since)
+}
+
+// giveWay ends the answer now.
+func (a *answering) giveWay() {
+	a.reader.mu.Lock()
+	defer a.reader.mu.Unlock()
+	a.stop(errSlow)
+	a.takes(0)
 }
 
 // write sends what waits, but for what the server keeps: the end of a chunk goes with what follows it, which saves the broker a packet. The caller holds mu.
@@ -189,10 +289,11 @@ func (a *answering) write() {
 		a.w.WriteHeader(http.StatusOK)
 	}
 	a.last = time.Now()
-	a.takes(stallTime)
-	_, a.gone = a.w.Write(a.lines.Bytes())
+	a.gone = a.patiently(func() error {
+		_, err := a.w.Write(a.lines.Bytes())
+		return err
+	})
 	a.behind = true
-	a.takes(questionTime + time.Minute) // there may be nothing to say for long
 	a.lines.Reset()
 }
 
@@ -205,7 +306,9 @@ func (a *answering) keepTelling(over <-chan struct{}) {
 		case <-over:
 			return
 		case now := <-tick.C:
-			a.mu.Lock()
+			if !a.mu.TryLock() { // something is being sent
+				continue
+			}
 			if a.lines.Len() == 0 && now.Sub(a.last) >= waitAfter {
 				a.lines.Write(wire.AppendLine(nil, &wire.Line{Part: wire.Waiting}))
 			}
@@ -219,6 +322,10 @@ func (a *answering) keepTelling(over <-chan struct{}) {
 
 // end sends the end, or why there is none. Without either the answer is not whole.
 func (a *answering) end(err error) {
+	if a.gone != nil { // nobody is there to be told, and nothing is wrong here
+		a.h.Logger.Debug("ledger: the client of an answer has gone", "path", a.URL.Path, "error", a.gone)
+		return
+	}
 	if err == nil {
 		_ = a.put(wire.Line{Part: wire.End})
 	} else {

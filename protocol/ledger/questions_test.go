@@ -6,10 +6,15 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -89,7 +94,7 @@ func TestQuestions(t *testing.T) {
 				t.Errorf("%s:\n%+v\n%+v; want got[i].Part == want[i].Part && got[i].Text == want[i].Text && string(got[i].Fields) == string(want[i].Fields)", q, got[i], want[i])
 			}
 		}
-		again, err := past.ParseQuestion(u.Path, question.Values(), time.Time{}) // nothing in it is of now any more
+		again, err := past.ParseQuestion(u.Path, question.Values(), start.Std().UTC()) // nothing in it is of now any more
 		if err != nil || again.Values().Encode() != question.Values().Encode() {
 			t.Errorf("%s: %v, %v, %v; want again.Values().Encode() == question.Values().Encode()", q, again, question, err)
 		}
@@ -116,6 +121,12 @@ func TestQuestionsRefused(t *testing.T) {
 		{"why?of=nothing", 404, "not-found", "nothing"},
 		{"at", 400, "invalid", "when?"},
 		{"at?at=noon", 400, "invalid", "noon"},
+		{"at?at=2999-01-01", 400, "invalid", "is later than now"},
+		{"diff?from=2026-01-01&to=2999-01-01", 400, "invalid", "is later than now"},
+		{"at?at=@99/1", 400, "invalid", "in partition 99, of which there are"},
+		{"diff?from=@99/1&to=now", 400, "invalid", "in partition 99"},
+		{"when?condition=orders.active>0&since=@99/1", 400, "invalid", "in partition 99"},
+		{"events?since=@99/1", 400, "invalid", "in partition 99"},
 		{"at?at=now&messages=perhaps", 400, "invalid", "perhaps"},
 		{"at?at=now&entity=orders%231", 400, "invalid", "is a message"},
 		{"diff?from=now", 400, "invalid", "when?"},
@@ -235,7 +246,7 @@ func TestLinesDoNotStay(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := &flushes{ResponseWriter: httptest.NewRecorder()}
-		a := &answering{call: &call{w: w}, last: time.Now()}
+		a := &answering{call: &call{w: w}, last: time.Now(), ctx: t.Context()}
 		over, told := make(chan struct{}), make(chan struct{})
 		go func() { defer close(told); a.keepTelling(over) }()
 		line := wire.Line{Part: "row", Text: strings.Repeat("x", linesKept)}
@@ -326,6 +337,100 @@ func TestQuestionsAtOnce(t *testing.T) {
 		if w := <-answers; w.Code != 200 || a.lines(w)[len(a.lines(w))-1].Part != wire.End {
 			t.Errorf("status %d: %s", w.Code, w.Body)
 		}
+	}
+}
+
+// reader is a client's connection: it takes what is sent after some time, or not before its deadline, as a socket with full buffers does.
+type reader struct {
+	*httptest.ResponseRecorder
+	after    time.Duration // of each piece
+	err      error         // what a piece comes to instead, unless it is nil
+	deadline atomic.Pointer[time.Timer]
+	over     chan struct{}
+}
+
+func newReader(after time.Duration) *reader {
+	return &reader{ResponseRecorder: httptest.NewRecorder(), after: after, over: make(chan struct{}, 1)}
+}
+
+func (r *reader) SetReadDeadline(time.Time) error { return nil }
+
+func (r *reader) SetWriteDeadline(at time.Time) error {
+	select {
+	case <-r.over:
+	default:
+	}
+	t := time.AfterFunc(time.Until(at), func() {
+		select {
+		case r.over <- struct{}{}:
+		default:
+		}
+	})
+	if before := r.deadline.Swap(t); before != nil {
+		before.Stop()
+	}
+	return nil
+}
+
+func (r *reader) Write(p []byte) (int, error) {
+	if r.err != nil {
+		return 0, r.err
+	}
+	select {
+	case <-time.After(r.after):
+		return r.ResponseRecorder.Write(p)
+	case <-r.over:
+		return 0, os.ErrDeadlineExceeded
+	}
+}
+
+func (r *reader) Flush() {}
+
+// Readers that take nothing give way to others who ask, and nobody else does.
+func TestSlowReadersGiveWay(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t)
+		a.written()
+		ask := func(w http.ResponseWriter) {
+			r := httptest.NewRequestWithContext(t.Context(), "GET", "/$ledger/v1/audit", nil)
+			r.Header.Set("Authorization", sign("sb://"+host, "ops", rootKey))
+			a.h.ServeHTTP(w, r)
+		}
+		var readers sync.WaitGroup
+		for i := range mostQuestions {
+			readers.Go(func() { ask(newReader(time.Hour - time.Duration(i))) })
+		}
+		synctest.Wait()
+		w := httptest.NewRecorder()
+		ask(w)
+		a.refused(w, 503, "busy", "which is the limit") // so short a wait is nothing
+		time.Sleep(slowAfter + time.Second)
+		for range 2 * mostQuestions {
+			w := httptest.NewRecorder()
+			if ask(w); w.Code != 200 {
+				t.Errorf("status %d: %s", w.Code, w.Body)
+			}
+		}
+		readers.Wait()
+		if n := len(a.h.(*handler).questions); n != 0 {
+			t.Errorf("%d questions are being answered", n)
+		}
+	})
+}
+
+// A client that hangs up while an answer is sent is no fault of the broker.
+func TestClientHangsUp(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	a.written()
+	r := httptest.NewRequestWithContext(t.Context(), "GET", "/$ledger/v1/events", nil)
+	r.Header.Set("Authorization", sign("sb://"+host, "ops", rootKey))
+	w := newReader(0)
+	w.err = &net.OpError{Op: "write", Err: syscall.ECONNRESET}
+	a.h.ServeHTTP(w, r)
+	if said := a.log.String(); strings.Contains(said, "level=ERROR") || !strings.Contains(said, "has gone") {
+		t.Errorf("the log says %s", said)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -171,7 +172,7 @@ type Error struct {
 }
 
 // Arguments reads the body of a request into a value that has a field for each argument, which is left as it is where there is no body. It
-// refuses whatever is not one JSON object of members that are known.
+// refuses whatever is not one JSON object of members that are known, each of them once.
 func Arguments(body []byte, into any) error {
 	text := bytes.TrimSpace(body)
 	switch {
@@ -192,7 +193,34 @@ func Arguments(body []byte, into any) error {
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return errors.New("there is more in the body than one JSON object")
 	}
+	if name := twice(json.NewDecoder(bytes.NewReader(text))); name != "" {
+		return fmt.Errorf("the body has the member %.20q twice", name)
+	}
 	return nil
+}
+
+// twice returns the name of a member that the next value has twice, in any spelling that names the same field; "": it has none. The value is valid JSON.
+func twice(d *json.Decoder) string {
+	begin, _ := d.Token()
+	if begin != json.Delim('{') && begin != json.Delim('[') {
+		return ""
+	}
+	seen := map[string]bool{}
+	for d.More() {
+		if begin == json.Delim('{') {
+			token, _ := d.Token()
+			name, _ := token.(string)
+			if seen[strings.ToLower(name)] {
+				return name
+			}
+			seen[strings.ToLower(name)] = true
+		}
+		if name := twice(d); name != "" {
+			return name
+		}
+	}
+	_, _ = d.Token() // its end
+	return ""
 }
 
 // Answer reads an answer. Members that are not known are left out: a newer broker may say more.
