@@ -274,7 +274,7 @@ func (s *sender) send(body []byte, buf *chunk) {
 		s.accept()
 		return
 	}
-	if err := s.l.target.Place(cmd); err != nil {
+	if err := s.delivery.part.in.place(s.l.target, cmd); err != nil {
 		releaseBuffer(cmd)
 		s.refuse(err)
 		return
