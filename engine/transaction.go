@@ -193,7 +193,7 @@ func (p *Partition) stage(d *decision, cmd *Stage) *Error {
 		if t.none != nil {
 			return t.none
 		}
-		return Refuse(Busy, "There are %d open transactions.", len(t.byID))
+		return Refuse(Busy, "At most %d transactions may be open in a partition.", maxTransactions)
 	case tx == nil:
 		tx = &transaction{id: cmd.Transaction, slice: staging.operation.slice(), began: d.now, operations: make([]Command, 0, 8)}
 	}

@@ -361,7 +361,8 @@ func (s *Server) options() servicebus.Options {
 			Connections: limits.Connections, ConnectionsPerHost: limits.ConnectionsPerAddress, Unauthenticated: limits.Unauthenticated,
 			Sessions: limits.Sessions, Links: limits.Links, Locked: limits.Locked, MaxFrameSize: uint32(limits.MaxFrameSize),
 			BufferedIn: limits.BufferedIn, BufferedOut: limits.BufferedOut, IdleTimeout: limits.IdleTimeout,
-			Transactions: limits.Transactions, TransactionBytes: limits.TransactionBytes, AllTransactions: limits.AllTransactionBytes,
+			Transactions: limits.Transactions, TransactionBytes: limits.TransactionBytes,
+			AllTransactions: limits.AllTransactions, AllStagedBytes: limits.AllTransactionBytes,
 			LinkIdle: limits.LinkIdle, NoLinks: limits.NoLinks,
 		},
 	}

@@ -276,12 +276,12 @@ func TestLimitsOfTheSettings(t *testing.T) {
 		"limits.connections": {"11"}, "limits.connections-per-address": {"12"}, "limits.unauthenticated": {"13"}, "limits.sessions": {"14"},
 		"limits.links": {"15"}, "limits.locked": {"16"}, "limits.max-frame-size": {"1700"}, "limits.buffered-in": {"180000"},
 		"limits.buffered-out": {"190000"}, "limits.idle-timeout": {"20s"}, "limits.link-idle": {"21s"}, "limits.no-links": {"22s"},
-		"limits.transactions": {"23"}, "limits.transaction-bytes": {"240000"}, "limits.all-transaction-bytes": {"250000"},
+		"limits.transactions": {"23"}, "limits.transaction-bytes": {"240000"}, "limits.all-transaction-bytes": {"250000"}, "limits.all-transactions": {"26"},
 	})
 	want := servicebus.Limits{
 		Connections: 11, ConnectionsPerHost: 12, Unauthenticated: 13, Sessions: 14, Links: 15, Locked: 16, MaxFrameSize: 1700,
 		BufferedIn: 180000, BufferedOut: 190000, IdleTimeout: 20 * time.Second, LinkIdle: 21 * time.Second, NoLinks: 22 * time.Second,
-		Transactions: 23, TransactionBytes: 240000, AllTransactions: 250000,
+		Transactions: 23, TransactionBytes: 240000, AllStagedBytes: 250000, AllTransactions: 26,
 	}
 	if got := (&Server{settings: s}).options().Limits; got != want {
 		t.Errorf("%+v, want %+v", got, want)

@@ -179,9 +179,10 @@ type Limits struct {
 	MaxFrameSize          int           // bytes of an AMQP frame, at least 512; 65,536
 	BufferedIn            int           // bytes a connection has sent and the log has not taken; 32 MiB
 	BufferedOut           int           // bytes waiting to be written to a connection; 8 MiB
-	Transactions          int           // of a connection that have operations and are not over; 64
+	Transactions          int           // of a connection that have operations and are not over; 2,000
 	TransactionBytes      int           // staged in the transactions of a connection; 64 MiB
 	AllTransactionBytes   int           // staged in the transactions of all connections; 256 MiB
+	AllTransactions       int           // of all connections that have operations and are not over; 20,000
 	Partitioned           int           // partitioned queues and topics of the namespace; 100
 	IdleTimeout           time.Duration // silence after which a connection is closed; 240 s
 	LinkIdle              time.Duration // a link without activity is detached; 10 min

@@ -54,6 +54,14 @@ func (a *allowance) sessions() int {
 	return a.limits.SessionsLogin
 }
 
+// declared is how many transactions there may be that are not discharged. Clients have one in each session, or many in one.
+func (a *allowance) declared() int {
+	if a.loggedIn {
+		return max(a.limits.Transactions, a.limits.Sessions)
+	}
+	return a.limits.SessionsLogin
+}
+
 func (a *allowance) links() int {
 	if a.loggedIn {
 		return a.limits.Links

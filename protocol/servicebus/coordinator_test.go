@@ -2,6 +2,7 @@ package servicebus
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -16,7 +17,7 @@ const coordinatorHandle = 50
 // attachCoordinator attaches a coordinator as the Java SDK does, and waits for credit.
 func (p *peerConn) attachCoordinator(handle uint32) *amqp.Coordinator {
 	p.Helper()
-	p.write(0, &amqp.Attach{Name: "coordinator", Handle: handle, Role: amqp.RoleSender, Source: &amqp.Source{},
+	p.write(0, &amqp.Attach{Name: fmt.Sprint("coordinator", handle), Handle: handle, Role: amqp.RoleSender, Source: &amqp.Source{},
 		Target: &amqp.Coordinator{Capabilities: []amqp.Symbol{"amqp:local-transactions", "amqp:distributed-transactions"}}}, nil)
 	a := expect[*amqp.Attach](p)
 	if a.Source == nil || a.Role != amqp.RoleReceiver || a.MaxMessageSize.Value == 0 {

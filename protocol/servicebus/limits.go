@@ -42,9 +42,10 @@ type Limits struct {
 	PropertySize       int           // bytes of one property; default 32 KiB
 	HeaderSize         int           // bytes of all properties of a message; default 64 KiB
 	BatchSize          int           // bytes of a batch where an entity allows larger messages; default 1 MiB
-	Transactions       int           // that have operations and are not over, per connection; default 64
+	Transactions       int           // that have operations and are not over, per connection; default 2,000
 	TransactionBytes   int           // staged in transactions, per connection; default 64 MiB
-	AllTransactions    int           // bytes staged in the transactions of all connections; default 256 MiB
+	AllStagedBytes     int           // staged in transactions, of all connections; default 256 MiB
+	AllTransactions    int           // that have operations and are not over, of all connections; default 20,000
 }
 
 func (l Limits) withDefaults() Limits {
@@ -103,8 +104,9 @@ func (l Limits) withDefaults() Limits {
 	orInt(&l.PropertySize, 32<<10)
 	orInt(&l.HeaderSize, 64<<10)
 	orInt(&l.BatchSize, 1<<20)
-	orInt(&l.Transactions, 64)
+	orInt(&l.Transactions, 2000)
 	orInt(&l.TransactionBytes, 64<<20)
-	orInt(&l.AllTransactions, 256<<20)
+	orInt(&l.AllStagedBytes, 256<<20)
+	orInt(&l.AllTransactions, 20_000)
 	return l
 }

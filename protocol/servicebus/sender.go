@@ -15,6 +15,8 @@ type sender struct {
 	credit  grantedCredit
 	noted   bool // the log was told that it is there
 
+	declared map[event.TransactionID]*transaction // on a coordinator, and not discharged
+
 	// the delivery of which frames are missing
 	joining  bool
 	skipping bool // it is over the limit, or there is no memory for it: the rest of it is thrown away
@@ -211,7 +213,7 @@ func (s *sender) leave(closed event.LinkClosed) {
 	s.joining, s.skipping, s.starved = false, false, false
 	s.discard()
 	if s.l.at.coordinator {
-		s.l.c.transactions.coordinatorsGone(func(l *link) bool { return l == s.l })
+		s.l.c.transactions.coordinatorGone(s)
 	}
 	if s.noted {
 		s.note(func() event.Event { own := closed; return &own })

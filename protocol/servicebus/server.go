@@ -71,7 +71,8 @@ type environment struct {
 	plainNoTLS  bool // PLAIN is taken without TLS
 	plainHere   bool // the same on loopback
 	containerID string
-	staged      *ceiling // memory of what is staged in transactions
+	staged      *ceiling // bytes that are staged in transactions
+	occupied    *ceiling // transactions that have operations
 }
 
 func (s *Server) init() {
@@ -90,7 +91,7 @@ func (s *Server) init() {
 		if env.verifier = o.Access; env.verifier == nil {
 			env.verifier = access.New(access.Options{})
 		}
-		env.staged = &ceiling{most: int64(env.limits.AllTransactions)}
+		env.staged, env.occupied = &ceiling{most: int64(env.limits.AllStagedBytes)}, &ceiling{most: int64(env.limits.AllTransactions)}
 		env.tracking = tracking{namespace: o.Namespace, newID: func() string { return event.LockToken(env.newUUID()).String() }}
 		id := env.newUUID()
 		env.containerID = hex.EncodeToString(id[:]) + "_G0"

@@ -154,7 +154,11 @@ func (s *session) gone() {
 
 // rollBack rolls back the transactions that were declared on the session.
 func (s *session) rollBack() {
-	s.c.transactions.coordinatorsGone(func(l *link) bool { return l.s == s })
+	for _, l := range s.links {
+		if l.at.coordinator {
+			s.c.transactions.coordinatorGone(l.sender)
+		}
+	}
 }
 
 // leave lets go of all links and tells the log that they are closed; nothing is sent.

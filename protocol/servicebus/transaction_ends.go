@@ -31,14 +31,12 @@ func (t *transactions) rollBack(x *transaction, cause event.AbortCause) {
 	t.askRollback(x, cause, pending{kind: pendingRollback, in: x})
 }
 
-// coordinatorsGone rolls back what was declared on coordinators that are no more. Where other links
-// go with them it is called first: a message session that is released takes its locks with it, and
+// coordinatorGone rolls back what was declared on a coordinator that is no more. Where other links
+// go with it this is called first: a message session that is released takes its locks with it, and
 // then a message does not count as failed.
-func (t *transactions) coordinatorsGone(gone func(coordinator *link) bool) {
-	for _, x := range t.open {
-		if gone(x.coordinator) {
-			t.rollBack(x, event.AbortLost)
-		}
+func (t *transactions) coordinatorGone(coordinator *sender) {
+	for _, x := range coordinator.declared {
+		t.rollBack(x, event.AbortLost)
 	}
 }
 
@@ -74,25 +72,15 @@ const overtime = 2*time.Minute + 10*time.Second
 
 // next is when the first transaction will have been open for too long, zero when none can be.
 func (t *transactions) next() (at time.Time) {
-	if t.occupied == 0 {
-		return at
+	if first := t.line.Front(); first != nil {
+		at = first.Value.(*transaction).began.Add(overtime)
 	}
-	for _, x := range t.open {
-		if x.entity != 0 && (at.IsZero() || x.began.Before(at)) {
-			at = x.began
-		}
-	}
-	if at.IsZero() {
-		return at
-	}
-	return at.Add(overtime)
+	return at
 }
 
 // expire gives up those that have been open for too long.
 func (t *transactions) expire(now time.Time) {
-	for _, x := range t.open {
-		if x.entity != 0 && !now.Before(x.began.Add(overtime)) {
-			t.rollBack(x, event.AbortTimedOut)
-		}
+	for at := t.next(); !at.IsZero() && !now.Before(at); at = t.next() {
+		t.rollBack(t.line.Front().Value.(*transaction), event.AbortTimedOut)
 	}
 }

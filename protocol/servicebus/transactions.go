@@ -2,6 +2,7 @@ package servicebus
 
 import (
 	"bytes"
+	"container/list"
 	"errors"
 	"sync/atomic"
 	"time"
@@ -15,11 +16,11 @@ import (
 // stands what can be said of an operation without asking it, and what has to be done once the transaction has ended.
 type transactions struct {
 	// set once in newTransactions
-	c     *conn
-	total *ceiling // of all connections
+	c *conn
 
 	open     map[event.TransactionID]*transaction
-	occupied int // of those, the ones that a partition knows
+	line     list.List // of those, the ones that have operations, in the order in which they began
+	occupied int       // the ones that a partition knows
 }
 
 // transaction is one of them.
@@ -36,9 +37,10 @@ type transaction struct {
 	host   engine.PartitionID
 	one    oneKey // that the messages of a partitioned entity have in common
 	began  time.Time
-	sent   int     // messages
-	bytes  int     // staged
-	memory staging // of what is sent in it
+	inLine *list.Element // in the line; nil: it is not there
+	sent   int           // messages
+	bytes  int           // staged
+	memory staging       // of what is sent in it
 
 	// What the peer has settled in it, and been told is settled. It stays known until the transaction ends: after a rollback it is locked as
 	// before.
@@ -63,24 +65,41 @@ const (
 
 // Texts that refuse operations in a transaction.
 const (
-	spanText     = "Local transactions cannot span multiple top-level entities such as queue or topic."
-	failedText   = "The transaction has failed because one of its operations was refused. It can only be rolled back."
-	tooManyText  = "Too many transactions are open on the connection."
-	tooLargeText = "The open transactions take too many bytes."
-	noPartText   = "Messages sent on this link cannot be part of a transaction."
+	spanText   = "Local transactions cannot span multiple top-level entities such as queue or topic."
+	failedText = "The transaction has failed because one of its operations was refused. It can only be rolled back."
+	noPartText = "Messages sent on this link cannot be part of a transaction."
+)
+
+// Texts of bounds on all transactions of a connection, or of all connections.
+const (
+	declaredText = "At most %d transactions may be declared on the connection and not discharged."
+	heldText     = "The sessions, links and transactions of the connection take too much memory; at most %d bytes are allowed."
+	occupiedText = "At most %d transactions with operations may be open on a connection (limits.transactions)."
+	allText      = "At most %d transactions with operations may be open on all connections together (limits.all-transactions)."
+	stagedText   = "At most %d bytes may be staged in the transactions of a connection (limits.transaction-bytes)."
+	allBytesText = "At most %d bytes may be staged in the transactions of all connections together (limits.all-transaction-bytes)."
 )
 
 func newTransactions(c *conn) transactions {
-	return transactions{c: c, total: c.staged, open: make(map[event.TransactionID]*transaction)}
+	return transactions{c: c, open: make(map[event.TransactionID]*transaction)}
 }
 
-// declare begins a transaction, or refuses to: there are at most as many as there may be sessions, for clients have one in each.
+// declare begins a transaction, or refuses to.
 func (t *transactions) declare(id event.TransactionID, on *link) (*transaction, *engine.Error) {
-	if len(t.open) >= t.c.allowed.sessions() || !t.c.memory.mayHold(transactionCost) {
-		return nil, &engine.Error{Code: engine.QuotaExceeded, Text: tooManyText}
+	switch most := t.c.allowed.declared(); {
+	case len(t.open) >= most:
+		return nil, engine.Refuse(engine.QuotaExceeded, declaredText, most)
+	case !t.c.memory.hasRoom(transactionCost):
+		return nil, engine.Refuse(engine.QuotaExceeded, heldText, t.c.allowed.held())
+	case !t.c.memory.reserve(transactionCost):
+		return nil, errNoMemory
 	}
 	x := &transaction{id: id, coordinator: on}
 	t.open[id] = x
+	if on.sender.declared == nil {
+		on.sender.declared = make(map[event.TransactionID]*transaction)
+	}
+	on.sender.declared[id] = x
 	t.c.memory.hold(transactionCost)
 	return x, nil
 }
@@ -118,6 +137,7 @@ func (t *transactions) stage(x *transaction, operation engine.Command, s staged,
 	if x.entity == 0 {
 		x.entity, x.slice, x.host, x.began = topLevel(s.on.Entity), s.on.Slice(s.partition), s.on.Host(s.partition), now
 		t.occupied++
+		x.inLine = t.line.PushBack(x)
 		t.c.timers.by(t.c, now.Add(overtime))
 	}
 	x.one.join(&s.key)
@@ -131,7 +151,7 @@ func (t *transactions) stage(x *transaction, operation engine.Command, s staged,
 	return s.ask, nil
 }
 
-// check refuses an operation. One that it lets pass has taken its bytes from the total of all connections.
+// check refuses an operation. One that it lets pass is counted among those of all connections.
 func (t *transactions) check(x *transaction, s *staged) *engine.Error {
 	switch {
 	case t.open[x.id] != x: // it was discharged while the operation was not complete
@@ -139,15 +159,20 @@ func (t *transactions) check(x *transaction, s *staged) *engine.Error {
 	case x.failed:
 		return &engine.Error{Code: engine.TransactionFailed, Text: failedText}
 	case x.entity == 0 && t.occupied >= t.c.limits.Transactions:
-		return &engine.Error{Code: engine.QuotaExceeded, Text: tooManyText}
+		return engine.Refuse(engine.QuotaExceeded, occupiedText, t.c.limits.Transactions)
 	case x.entity != 0 && x.entity != topLevel(s.on.Entity):
 		return &engine.Error{Code: engine.NotAllowed, Text: spanText}
 	case len(s.on.Entity.Hosts) > 1 && x.spreads(s) != "":
 		return &engine.Error{Code: engine.NotAllowed, Text: x.spreads(s)}
 	case x.sent+s.messages > engine.MaxTransactionMessages:
 		return &engine.Error{Code: engine.QuotaExceeded, Text: engine.TooManySentText}
-	case !t.c.memory.mayStage(s.bytes) || !t.total.take(s.bytes):
-		return &engine.Error{Code: engine.QuotaExceeded, Text: tooLargeText}
+	case !t.c.memory.mayStage(s.bytes):
+		return engine.Refuse(engine.QuotaExceeded, stagedText, t.c.limits.TransactionBytes)
+	case !t.c.staged.take(s.bytes):
+		return engine.Refuse(engine.QuotaExceeded, allBytesText, t.c.limits.AllStagedBytes)
+	case x.entity == 0 && !t.c.occupied.take(1):
+		t.c.staged.give(s.bytes)
+		return engine.Refuse(engine.QuotaExceeded, allText, t.c.limits.AllTransactions)
 	}
 	return nil
 }
@@ -234,6 +259,11 @@ func (t *transactions) end(x *transaction) {
 		return
 	}
 	delete(t.open, x.id)
+	delete(x.coordinator.sender.declared, x.id)
+	if x.inLine != nil {
+		t.line.Remove(x.inLine)
+		x.inLine = nil
+	}
 	for _, of := range x.lost {
 		of.on.unlock(of.token, engine.Abandon)
 	}
@@ -245,9 +275,10 @@ func (t *transactions) end(x *transaction) {
 func (t *transactions) release(x *transaction) {
 	if x.entity != 0 {
 		t.occupied--
+		t.c.occupied.give(1)
 	}
 	t.c.memory.stage(-x.bytes)
-	t.total.give(x.bytes)
+	t.c.staged.give(x.bytes)
 	x.bytes, x.entity = 0, 0
 }
 
@@ -259,20 +290,20 @@ func topLevel(e *engine.Entity) event.EntityID {
 	return e.ID
 }
 
-// ceiling is memory that all connections of a server share. Safe for use by several goroutines.
+// ceiling is an amount, of bytes or transactions, that all connections of a server share. Safe for use by several goroutines.
 type ceiling struct {
 	most int64
 	used atomic.Int64
 }
 
-// take takes bytes and reports whether they were there.
-func (b *ceiling) take(bytes int) bool {
-	if b.used.Add(int64(bytes)) <= b.most {
+// take takes some of it and reports whether that was there.
+func (b *ceiling) take(n int) bool {
+	if b.used.Add(int64(n)) <= b.most {
 		return true
 	}
-	b.give(bytes)
+	b.give(n)
 	return false
 }
 
-// give gives bytes back.
-func (b *ceiling) give(bytes int) { b.used.Add(-int64(bytes)) }
+// give gives some of it back.
+func (b *ceiling) give(n int) { b.used.Add(-int64(n)) }
