@@ -161,6 +161,12 @@ type Flow struct {
 	Drain    bool
 }
 
+// StepBack puts the credit that a receiver has waiting behind that of all other receivers (semantics.md 5.2). It has no
+// answer.
+type StepBack struct {
+	Receiver *Receiver
+}
+
 // Detach forgets a receiver. Locks of messages in Unsent, which never reached the wire, are released without counting;
 // all others stay (semantics.md 6.1). A session it holds is released with all its messages, for the cause given.
 type Detach struct {
@@ -318,6 +324,7 @@ type ListSessions struct {
 func (*Send) command()            {}
 func (*Attach) command()          {}
 func (*Flow) command()            {}
+func (*StepBack) command()        {}
 func (*Detach) command()          {}
 func (*Settle) command()          {}
 func (*Renew) command()           {}

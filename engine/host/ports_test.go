@@ -410,6 +410,7 @@ func (w *ports) settle(l *portLink) {
 	outcome := engine.Complete
 	if w.chance(50) {
 		outcome = engine.Abandon
+		w.submit(&engine.StepBack{Receiver: l.r}, nil, 0, l.r.Hosts()...)
 	}
 	w.end(d, outcome)
 }

@@ -21,6 +21,7 @@ type receiver struct {
 	flows   uint32                             // taken so far, as [credit] counts them
 	limit   uint32                             // of the newest: see [engine.Flow]
 	queued  int32                              // of its credit, what waits in the queue: no less than what is left
+	behind  bool                               // that is to wait behind the credit of the others
 	drain   drainState                         // of the newest flow
 	saying  int                                // answers to drains that have not left
 	noted   bool                               // it is to be noted in the log
@@ -68,7 +69,8 @@ func (r *receiver) from(partition uint8) event.SequenceNumber {
 }
 
 // receiverQueue is where receivers with credit wait for the messages of one sub-queue, or the one receiver of a session for those of
-// the session; a receiver that browses has one to itself. Credit is served in the order it arrived, over all links (wire-protocol.md 4.3).
+// the session; a receiver that browses has one to itself. Credit is served in the order it arrived, over all links (wire-protocol.md 4.3),
+// but that of a receiver that has released a message comes behind the others'.
 // Slices take turns, a message each.
 type receiverQueue struct {
 	entity   event.EntityID
@@ -79,6 +81,7 @@ type receiverQueue struct {
 	grants   fifo[grant] // of credit, none of them used up
 	marked   bool        // is among waiting.ready
 	limited  bool        // is among entitySessions.limited
+	reorder  bool        // there are receivers whose credit is to wait behind that of the others
 	draining []*receiver
 	holder   *receiver // of the session the queue is for; nil: of a sub-queue
 	attached int       // receivers; not counted where there is one only
@@ -97,6 +100,7 @@ func (q *receiverQueue) setCredit(r *receiver, change, left int32) {
 	}
 	q.used(r, r.queued-(left-min(max(change, 0), left)))
 	if more := left - r.queued; more > 0 {
+		r.behind = r.behind && r.queued > 0 // what comes alone is behind the others'
 		q.grants.push(grant{r, more})
 		r.queued += more
 	}
@@ -121,6 +125,25 @@ func (q *receiverQueue) used(r *receiver, credit int32) {
 		credit -= all[i].take(r, credit)
 	}
 	q.grants.keep(func(g grant) bool { return g.credit > 0 })
+}
+
+// stepBack puts the credit of receivers that are to be behind to the end. It is done once for all of them, because it looks at all credit.
+func (q *receiverQueue) stepBack() {
+	if !q.reorder {
+		return
+	}
+	q.reorder = false
+	var behind []grant
+	q.grants.keep(func(g grant) bool {
+		if g.receiver.behind {
+			behind = append(behind, g)
+		}
+		return !g.receiver.behind
+	})
+	for _, g := range behind {
+		g.receiver.behind = false
+		q.grants.push(g)
+	}
 }
 
 // take takes up to that much credit from a grant, if it is the receiver's, and returns how much it took.
@@ -178,8 +201,10 @@ func (q *receiverQueue) slice() event.Slice {
 	return event.Slice{Entity: q.entity, Partition: q.holder.session.Partition()}
 }
 
-// Look begins to serve the queue: where no slice is known to have something, all of them are looked at.
+// Look begins to serve the queue: credit that is to be behind goes there, and where no slice is known to have something, all of them are
+// looked at.
 func (q *receiverQueue) Look() {
+	q.stepBack()
 	if q.look == 0 {
 		q.look = q.local
 	}

@@ -38,6 +38,8 @@ func (l *Loop) step(now event.Time, req *engine.Request) bool {
 		l.dispatcher.attach(now, cmd.Receiver, cmd.Noted, req)
 	case *engine.Flow:
 		l.dispatcher.flow(now, cmd)
+	case *engine.StepBack:
+		l.waiting.StepBack(cmd.Receiver)
 	case *engine.Detach:
 		l.dispatcher.detach(now, cmd)
 		l.replies.grant(held{sink: req.Sink, reply: engine.Reply{Tag: req.Tag}, ports: detaching(cmd.Receiver)}, l.frames.solid) // behind all it was told

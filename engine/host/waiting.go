@@ -134,6 +134,13 @@ func (w *waiting) Flow(r *receiver, limit uint32, drain bool) {
 	}
 }
 
+// StepBack puts the credit of a receiver behind that of the others in its queue, before the queue is served next.
+func (w *waiting) StepBack(of *engine.Receiver) {
+	if r := w.receiver(of); r != nil && r.queue != nil && r.queued > 0 {
+		r.behind, r.queue.reorder = true, true
+	}
+}
+
 // offers reports whether there is a message for a receiver here.
 func (w *waiting) offers(r *receiver) bool {
 	for partition := range r.local.all() {

@@ -5,7 +5,8 @@ import "github.com/ledgerbus/ledgerbus/engine"
 // batch collects requests so that those of one read reach each partition in one Submit.
 type batch struct {
 	broker engine.Broker
-	runs   []run // of the partitions that were asked for something before
+	runs   []run  // of the partitions that were asked for something before
+	turn   uint64 // how often it was submitted
 
 	sends []singleSend
 }
@@ -31,6 +32,7 @@ func (b *batch) add(host engine.PartitionID, r engine.Request) {
 
 // submit hands the runs over. It blocks while a partition's mailbox is full: that is back-pressure.
 func (b *batch) submit() {
+	b.turn++
 	for i := range b.runs {
 		of := &b.runs[i]
 		if len(of.requests) == 0 {

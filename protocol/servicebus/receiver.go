@@ -34,6 +34,7 @@ type receiver struct {
 	ahead   readAhead
 	asOf    event.Time           // broker time when locks were last looked at in this turn of the link; 0: they were not
 	grant   *engine.SessionGrant // the message session it holds
+	stepped uint64               // turn of the batch behind the one in which it last stepped back
 
 	// answers of a node
 	answers [][]byte
@@ -149,6 +150,19 @@ func (r *receiver) unlock(token event.LockToken, outcome engine.SettleOutcome) {
 		Token: token, Outcome: outcome,
 	}
 	r.l.c.batch.add(r.l.target.Host(at), engine.Request{Command: cmd.Recycled()})
+}
+
+// stepBack puts the credit that the peer has left open behind that of other links, once in each batch: the peer has released a message,
+// and may be one that does not wait for messages any more (semantics.md 5.2). Within a message session there are no others.
+func (r *receiver) stepBack() {
+	b := &r.l.c.batch
+	if r.grant != nil || r.stepped == b.turn+1 {
+		return
+	}
+	r.stepped = b.turn + 1
+	for _, host := range r.hosts {
+		b.add(host, engine.Request{Command: &engine.StepBack{Receiver: r.engine}})
+	}
 }
 
 // makeReady puts the link in the row of those with something to write.

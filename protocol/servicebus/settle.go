@@ -198,6 +198,9 @@ func (l *link) settle(id uint32, of *unsettled, w *wanted) {
 	} else {
 		req.Sink, req.Tag = c.outbox, c.pendings.add(pending{kind: pendingSettle, link: l, delivery: id, outcome: w.Outcome, in: w.part.in})
 	}
+	if w.Outcome == engine.Release {
+		l.receiver.stepBack()
+	}
 	c.batch.add(l.target.Host(at), req)
 }
 

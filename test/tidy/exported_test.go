@@ -17,7 +17,7 @@ var exportedNames = ratchet{
 	known: map[string]int{
 		"cmd/broker":             6,
 		"cmd/settings":           62,
-		"engine":                 160, // seven for how long history is kept
+		"engine":                 161, // seven for how long history is kept; StepBack, which protocol/servicebus sends
 		"engine/host":            45,
 		"engine/filter":          40, // four for explanations; Properties, by which ledger finds columns that there are not
 		"index":                  34, // what a tally is made from
@@ -53,7 +53,7 @@ var exportedNames = ratchet{
 		"tools/bench/floor":      5,
 		"tools/client":           26, // one reads messages in JSON, for the command line
 		"tools/client/admin":     13, // one for the health of a broker
-		"types of engine":        82,
+		"types of engine":        83,
 	},
 }
 
