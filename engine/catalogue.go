@@ -138,6 +138,7 @@ func (c cataloguing) createEntity(cmd *PutEntity) *Error {
 	ev := add[*event.EntityCreated](c.decision, event.KindEntityCreated)
 	ev.Envelope, ev.EntityKind, ev.Path, ev.Topic = about(e.ID, origin), cmd.Kind, e.Path, e.Topic
 	ev.Properties = effective(cmd.Kind, cmd.Properties)
+	c.dateKeys(ev.Properties.AccessRules, nil)
 	ev.HashVersion, ev.Hosts, ev.KeyHash = hashVersion, e.Hosts, e.KeyHash
 	if cmd.Kind == event.Subscription {
 		c.firstRules(e.ID, origin, cmd.Rules)
@@ -265,6 +266,7 @@ func (c cataloguing) updateEntity(cmd *PutEntity, old *index.Entity) *Error {
 		}
 	}
 	properties := effective(cmd.Kind, cmd.Properties)
+	c.dateKeys(properties.AccessRules, old.Properties.AccessRules)
 	if cmd.Mode == UpdateOnly || !SameSettings(&old.Properties, &properties) {
 		origin := c.origin(cmd.Origin)
 		ev := add[*event.EntityUpdated](c.decision, event.KindEntityUpdated)
@@ -286,6 +288,24 @@ func effective(kind event.EntityKind, p event.Properties) event.Properties {
 	}
 	p.AccessRules = slices.Clone(p.AccessRules)
 	return p
+}
+
+// dateKeys gives access rules the times at which they were made and last changed, whatever times the command says. A rule that stays as it
+// is keeps its times: none, where an older version made it.
+func (c cataloguing) dateKeys(rules, before []event.AccessRule) {
+	for i := range rules {
+		r := &rules[i]
+		r.CreatedAt, r.ModifiedAt = c.now, c.now
+		for _, old := range before {
+			if !strings.EqualFold(old.Name, r.Name) {
+				continue
+			}
+			r.CreatedAt = old.CreatedAt
+			if old.Name == r.Name && slices.Equal(old.Rights, r.Rights) && old.Primary == r.Primary && old.Secondary == r.Secondary {
+				r.ModifiedAt = old.ModifiedAt
+			}
+		}
+	}
 }
 
 // deleteEntity ends an entity in the catalogue, a topic together with its subscriptions. Their slices are forgotten by their

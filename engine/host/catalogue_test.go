@@ -1,6 +1,7 @@
 package host
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -190,4 +191,104 @@ func TestUpdateThatChangesNothing(t *testing.T) {
 			t.Errorf("%s: the directory has another version", c.what)
 		}
 	}
+}
+
+// MA-141: a key has the times at which it was made and last changed, not those that a client says. An update that leaves it as it is moves neither.
+func TestTimesOfKeys(t *testing.T) {
+	t.Parallel()
+	d, dir := &dial{}, t.TempDir()
+	b := openAt(t, dir, d)
+	defer func() { b.close(t) }()
+	key := func(name string, primary event.Secret) event.AccessRule {
+		return event.AccessRule{Name: name, Rights: event.Rights{event.Send}, Primary: primary, Secondary: "s", CreatedAt: 5, ModifiedAt: 6}
+	}
+	put := func(mode engine.PutMode, keys ...event.AccessRule) (now event.Time) {
+		t.Helper()
+		d.turn(time.Second)
+		p := testQueue()
+		p.AccessRules = keys
+		if _, err := b.PutEntity(t.Context(), engine.PutEntity{Kind: event.Queue, Path: "q", Properties: p, Mode: mode}); err != nil {
+			t.Fatal(err)
+		}
+		return b.Now()
+	}
+	has := func(want ...event.Time) {
+		t.Helper()
+		var got []event.Time
+		for _, r := range b.must(t, "q").Properties.AccessRules {
+			got = append(got, r.CreatedAt, r.ModifiedAt)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%v, not %v", got, want)
+		}
+	}
+	one := put(engine.CreateOnly, key("a", "p"), key("b", "p"))
+	has(one, one, one, one)
+	two := put(engine.UpdateOnly, key("new", "p"), key("b", "other"), key("a", "p"))
+	has(two, two, one, two, one, one)
+	put(engine.UpdateOnly, key("new", "p"), key("b", "other"), key("a", "p"))
+	has(two, two, one, two, one, one)
+	put(engine.CreateOrUpdate, key("new", "p"), key("b", "other"), key("a", "p")) // a file
+	has(two, two, one, two, one, one)
+	more := key("A", "p")
+	more.Rights = event.Rights{event.Send, event.Listen}
+	six := put(engine.UpdateOnly, more)
+	has(one, six)
+	seven := put(engine.UpdateOnly, more, key("b", "other")) // made again
+	has(one, six, seven, seven)
+	b.close(t)
+	b = openAt(t, dir, d)
+	has(one, six, seven, seven)
+}
+
+// MA-140: a topic is accessed when one of its subscriptions is, also when that is gone, and over a start. Its own use counts as before.
+func TestTopicIsAccessedWithItsSubscriptions(t *testing.T) {
+	t.Parallel()
+	d, dir := &dial{}, t.TempDir()
+	b := openAt(t, dir, d)
+	defer func() { b.close(t) }()
+	accessed := func(want ...event.Time) {
+		t.Helper()
+		topics := b.List(event.Topic, "", 0, 9)
+		all, err := b.Runtime(t.Context(), topics)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, r := range all {
+			if r.AccessedAt != want[i] {
+				t.Errorf("%s: accessed at %v, not %v", topics[i].Path, r.AccessedAt, want[i])
+			}
+		}
+	}
+	turned := func() event.Time {
+		d.turn(time.Hour)
+		return b.Now()
+	}
+	one, near := b.entity(t, event.Topic, "one"), b.entity(t, event.Topic, "one-more")
+	s := b.entity(t, event.Subscription, "one/Subscriptions/s")
+	b.entity(t, event.Subscription, "one/Subscriptions/unused")
+	other := b.entity(t, event.Subscription, "one-more/Subscriptions/s")
+	accessed(0, 0)
+	sent := turned()
+	b.publish(t, one, "a", 0, nil)
+	accessed(sent, 0)
+	received := turned()
+	b.holds(t, s)
+	accessed(received, 0)
+	looked := turned()
+	b.holds(t, other)
+	accessed(received, looked)
+	again := turned()
+	b.publish(t, near, "b", 0, nil)
+	accessed(received, again)
+	if err := b.DeleteEntity(t.Context(), engine.DeleteEntity{Path: s.Path, Reason: "client"}); err != nil {
+		t.Fatal(err)
+	}
+	accessed(received, again)
+	if err := b.CollectIdle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.close(t)
+	b = openAt(t, dir, d)
+	accessed(received, again)
 }

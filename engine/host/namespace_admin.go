@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -197,6 +198,9 @@ func (a *admin) delete(ctx context.Context, cmd engine.DeleteEntity) error {
 	}
 	old := a.directory.find(strings.ToLower(cmd.Path))
 	gone := append(a.directory.subscriptions(old), old) // the topic after its subscriptions
+	if old.Kind == event.Subscription {
+		a.directory.lives(old.Topic).Use(old.LastUse()) // it stays a use of the topic
+	}
 	for _, e := range gone {
 		a.directory.remove(e)
 		a.routes.put(e, nil)
@@ -328,7 +332,7 @@ func (a *admin) Runtime(ctx context.Context, entities []*engine.Entity) ([]engin
 	answered := make([]bool, len(entities))
 	hosts := map[engine.PartitionID]*part{}
 	for i, e := range entities {
-		all[i].AccessedAt = e.LastUse()
+		all[i].AccessedAt = a.lastUse(e)
 		for number, h := range e.Hosts {
 			if hosts[h] == nil {
 				hosts[h] = &part{}
@@ -367,6 +371,17 @@ func (a *admin) Runtime(ctx context.Context, entities []*engine.Entity) ([]engin
 		all[i].Subscriptions, all[i].SQLFilters, all[i].CorrelationFilters = r.Subscriptions, r.SQLFilters, r.CorrelationFilters
 	}
 	return all, nil
+}
+
+// lastUse returns when an entity was last used. A topic is used when one of its subscriptions is (docs/decisions/0010).
+func (a *admin) lastUse(e *engine.Entity) event.Time {
+	at := e.LastUse()
+	if e.Kind == event.Topic {
+		for _, sub := range a.List(event.Subscription, e.Path, 0, math.MaxInt) {
+			at = max(at, sub.LastUse())
+		}
+	}
+	return at
 }
 
 // count asks the catalogue what belongs to topics.

@@ -131,7 +131,7 @@ type AccessRule struct {
 	Rights    Rights
 	Primary   Secret
 	Secondary Secret
-	// CreatedAt and ModifiedAt are as they were given with the rule; 0: not given.
+	// CreatedAt and ModifiedAt say when the rule was made and last changed; 0: not known. Older versions stored what a client said.
 	CreatedAt  Time
 	ModifiedAt Time
 }

@@ -110,7 +110,7 @@ func (r *request) answer(w http.ResponseWriter) error {
 		return r.notImplemented(name)
 	}
 	if !r.route.isClean() {
-		return badRequest("The path of the request has an empty segment, a segment of dots, a dot at its end, or a character that no name can have.")
+		return badRequest("The path '%s' has an empty segment, a segment of dots, a dot at its end, or a character that no name can have.", shownPath(r.Request))
 	}
 	serve, err := r.method()
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log/event"
-	"github.com/ledgerbus/ledgerbus/protocol/caller"
 )
 
 // messageOperations are the operations of the service's REST API for messages, by method and by what
@@ -46,6 +45,6 @@ func (r *request) messaging() string {
 }
 
 func (r *request) notImplemented(name string) error {
-	return refuse(http.StatusNotImplemented, 0, "%s (%s /%s) is not implemented: messages are sent and received over AMQP 1.0, as every Service Bus SDK does.",
-		name, r.Method, caller.Clip(r.route.path, maxShown))
+	return refuse(http.StatusNotImplemented, 0, "%s (%s %s) is not implemented: messages are sent and received over AMQP 1.0, as every Service Bus SDK does.",
+		name, r.Method, shownPath(r.Request))
 }

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 
@@ -51,6 +54,15 @@ func noOperation() *refusal {
 
 func noService() *refusal {
 	return refuse(http.StatusNotFound, 0, "No service is hosted at the specified address.")
+}
+
+// shownPath returns the path of a request for error texts: decoded, or as it was sent where it does not decode to text, such as /per%cent.
+func shownPath(r *http.Request) string {
+	path := r.URL.Path
+	if !utf8.ValidString(path) || strings.ContainsFunc(path, unicode.IsControl) {
+		path = r.URL.EscapedPath()
+	}
+	return caller.Clip(path, maxShown)
 }
 
 // messagingEntity is what texts call the subscription or rule of a request.
@@ -115,7 +127,7 @@ func (r *request) fail(w http.ResponseWriter, err error) {
 	detail, tracker := e.text, "NoSystemTracker"
 	if e.subCode != 0 {
 		detail = fmt.Sprintf("SubCode=%d. %s", e.subCode, e.text)
-		tracker = caller.Clip(hostName(r.Host), maxShown) + ":" + caller.Clip(r.URL.Path, maxShown)
+		tracker = caller.Clip(hostName(r.Host), maxShown) + ":" + shownPath(r.Request)
 	}
 	id := uuid.NewString()
 	detail += fmt.Sprintf(" To know more visit https://aka.ms/sbResourceMgrExceptions. . TrackingId:%s_G0, SystemTracker:%s, Timestamp:%s",

@@ -12,6 +12,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/access"
 	"github.com/ledgerbus/ledgerbus/protocol/atom/document"
+	"github.com/ledgerbus/ledgerbus/protocol/caller"
 )
 
 // Headers with the right to send to the targets of forwarding (management-api.md 1.7).
@@ -113,12 +114,13 @@ func (w *wanted) forward(p *event.Properties) error {
 		if !ok {
 			return badRequest("The property '%s' is neither the path of an entity nor a URL with one.", f.element)
 		}
-		if err := w.maySend(f.header, target); err != nil {
+		named := caller.Clip(*f.value, maxShown) // in the client's words
+		if err := w.maySend(f.header, target, named); err != nil {
 			return err
 		}
 		itself := w.d.Kind == event.Queue && strings.EqualFold(target, w.path)
 		if e, found := w.h.Admin.Find(target); !itself && (!found || e.Kind == event.Subscription) {
-			return refuse(http.StatusBadRequest, 40400, "The auto forwarding destination entity doesn't exist: %s", f.element)
+			return refuse(http.StatusBadRequest, 40400, "The auto forwarding destination entity doesn't exist: '%s' (%s).", named, f.element)
 		}
 		*f.value = shown
 	}
@@ -127,7 +129,7 @@ func (w *wanted) forward(p *event.Properties) error {
 
 // maySend checks the right to send to the target of forwarding. Tools that sign with a key of the namespace that allows
 // everything may leave the header out (management-api.md 1.7).
-func (w *wanted) maySend(header, target string) error {
+func (w *wanted) maySend(header, target, named string) error {
 	if w.grant.OfNamespace() && w.grant.Rights.Has(access.Manage) {
 		return nil
 	}
@@ -139,7 +141,7 @@ func (w *wanted) maySend(header, target string) error {
 			return nil
 		}
 	}
-	return refuse(http.StatusUnauthorized, 40100, "Unauthorized: A token with the right to send to '%s' is needed in the header %s.", target, header)
+	return refuse(http.StatusUnauthorized, 40100, "Unauthorized: A token with the right to send to '%s' is needed in the header %s.", named, header)
 }
 
 // forwardTarget reads a target of forwarding: how it is shown, which is with scheme and host in lower case and the path as

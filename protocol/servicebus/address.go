@@ -3,6 +3,7 @@ package servicebus
 import (
 	"net/url"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/ledgerbus/ledgerbus/protocol/message"
 )
@@ -78,10 +79,11 @@ func cutAuthority(s string) (authority, path string) {
 	return authority[strings.LastIndexByte(authority, '@')+1:], path
 }
 
-// cleanPath percent-decodes once and strips outer slashes; a path that does not decode stays as it is.
+// cleanPath percent-decodes once and strips outer slashes. A path that does not decode to text, such as per%cent, stays as it is: it names
+// nothing, and errors echo it.
 func cleanPath(p string) string {
 	if strings.IndexByte(p, '%') >= 0 {
-		if d, err := url.PathUnescape(p); err == nil {
+		if d, err := url.PathUnescape(p); err == nil && utf8.ValidString(d) {
 			p = d
 		}
 	}

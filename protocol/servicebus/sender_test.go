@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
@@ -38,6 +39,20 @@ func TestAddresses(t *testing.T) {
 			}
 			if d := expect[*amqp.Detach](p); d.Error.Condition != amqp.CondNotFound {
 				t.Errorf("%q: %+v; want d.Error.Condition == amqp.CondNotFound", at, d.Error)
+			}
+		}
+	})
+}
+
+// MA-144, over AMQP: what does not decode to text is echoed as it was sent.
+func TestAddressWithPercentSign(t *testing.T) {
+	bubble(t, nil, func(b *bench) {
+		p := b.root()
+		for i, at := range []string{"per%cent", "/per%cent", "sb://h/per%cent"} {
+			p.attachSender(uint32(i+1), at)
+			d := expect[*amqp.Detach](p)
+			if text := d.Error.Description; !utf8.ValidString(text) || !strings.Contains(text, "/per%cent' could not be found") || !strings.Contains(text, ":per%cent, Timestamp") {
+				t.Errorf("%q: %q", at, text)
 			}
 		}
 	})
