@@ -39,12 +39,15 @@ const (
 	UpdateOnly             // refused with NotFound when it is not
 )
 
-// PutEntity creates a queue, topic or subscription, or changes the properties of one; equal properties change nothing, except
-// with UpdateOnly: that is an event all the same, and links attach again. A caller that takes properties from outside checks
-// them with [CheckProperties] first.
+// PutEntity creates a queue, topic or subscription, or changes the properties of one. A name that is there already is found in
+// any letter case. Equal properties change nothing, except with UpdateOnly: that is an event and moves UpdatedAt. Links attach
+// again only where a setting has changed. The times of access rules are the engine's, whatever the properties say. A caller that
+// takes properties from outside checks them with [CheckProperties] first.
 type PutEntity struct {
-	Kind       event.EntityKind
-	Path       string // of a subscription <topic>/Subscriptions/<name>
+	Kind event.EntityKind
+	// Path is <topic>/Subscriptions/<name> of a subscription. A new queue or topic gets it in lower case, a new subscription
+	// with the path that its topic has.
+	Path       string
 	Properties event.Properties
 	Mode       PutMode
 	// Rules are the rules that a subscription is made with; nil: one named $Default that every message matches. With

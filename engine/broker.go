@@ -51,7 +51,7 @@ type Change struct {
 type Entity struct {
 	ID         event.EntityID
 	Kind       event.EntityKind
-	Path       string // of a subscription <topic>/Subscriptions/<name>, in the spelling given at creation
+	Path       string // of a subscription <topic>/Subscriptions/<name>, in the spelling that is shown
 	Properties event.Properties
 	Hosts      []PartitionID  // by entity partition
 	Topic      event.EntityID // of a subscription

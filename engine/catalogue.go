@@ -157,14 +157,15 @@ func (c cataloguing) firstRules(sub event.EntityID, origin event.OriginID, rules
 	}
 }
 
-// newEntity is a new entity with its path, its partitions and, for a subscription, its topic. It refuses one that cannot be made.
+// newEntity returns a new entity with its path, its partitions and, for a subscription, its topic. It refuses one that cannot be made. The names
+// of queues and topics become lower case here and nowhere else, so that a replay shows older ones as they were made (semantics.md 1.2).
 func (c cataloguing) newEntity(cmd *PutEntity) (e index.Entity, _ *Error) {
 	if err := CheckPath(cmd.Kind, cmd.Path); err != nil {
 		return e, err
 	}
 	id := c.nextID(cmd)
 	if cmd.Kind != event.Subscription {
-		e = index.Entity{ID: id, Path: cmd.Path, Hosts: c.hosts(id, c.partitionsOf(cmd))}
+		e = index.Entity{ID: id, Path: strings.ToLower(cmd.Path), Hosts: c.hosts(id, c.partitionsOf(cmd))}
 		if len(e.Hosts) > 1 {
 			e.KeyHash = event.KeyHash
 		}

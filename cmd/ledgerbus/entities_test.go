@@ -48,15 +48,15 @@ func TestQueues(t *testing.T) {
 	namespaces(t, func(t *testing.T, connection string) {
 		s := steps{t, connection}
 		s.run(0, "created queue dead", "queue", "create", "dead")
-		s.run(0, "created queue Billing/eu", "queue", "create", "Billing/eu", "--lock-duration", "30s", "--requires-session", "--forward-dead-lettered-messages-to", "dead", "--user-metadata", "a\tb")
+		s.run(0, "created queue billing/eu", "queue", "create", "Billing/eu", "--lock-duration", "30s", "--requires-session", "--forward-dead-lettered-messages-to", "dead", "--user-metadata", "a\tb")
 		s.run(1, "ledgerbus: create queue billing/EU: Conflict. (status 409, sub-code 40900)", "queue", "create", "billing/EU")
 		if got := s.run(0, "…", "queue", "show", "billing/eu"); !strings.Contains(got, "\nlock duration                         30s\n") || !strings.Contains(got, "\nrequires session                      yes\n") ||
-			!strings.Contains(got, "\nforward dead lettered messages to     dead\n") || !strings.Contains(got, "\nuser metadata                         a\\tb\n") || !strings.HasPrefix(got, "name                                  Billing/eu\n") {
+			!strings.Contains(got, "\nforward dead lettered messages to     dead\n") || !strings.Contains(got, "\nuser metadata                         a\\tb\n") || !strings.HasPrefix(got, "name                                  billing/eu\n") {
 			t.Errorf("shown:\n%s", got)
 		}
-		s.run(0, "updated queue Billing/eu", "queue", "update", "billing/eu", "--max-delivery-count", "3", "--requires-session=true", "--status", "senddisabled", "--forward-dead-lettered-messages-to", "")
+		s.run(0, "updated queue billing/eu", "queue", "update", "billing/eu", "--max-delivery-count", "3", "--requires-session=true", "--status", "senddisabled", "--forward-dead-lettered-messages-to", "")
 		got := s.run(0, "…", "queue", "show", "billing/eu", "-o", "json")
-		for _, want := range []string{`"name":"Billing/eu","status":"SendDisabled","lockDuration":"PT30S","maxDeliveryCount":3,`, `"forwardDeadLetteredMessagesTo":"",`, `"userMetadata":"a\tb","accessRules":[],"messages":0,`} {
+		for _, want := range []string{`"name":"billing/eu","status":"SendDisabled","lockDuration":"PT30S","maxDeliveryCount":3,`, `"forwardDeadLetteredMessagesTo":"",`, `"userMetadata":"a\tb","accessRules":[],"messages":0,`} {
 			if !strings.Contains(got, want) {
 				t.Errorf("no %s in %s", want, got)
 			}
@@ -73,7 +73,7 @@ func TestQueues(t *testing.T) {
 			t.Errorf("shown:\n%s", now)
 		}
 		if list := s.run(0, "…", "queue", "list"); !strings.HasPrefix(list, "NAME        STATUS        ACTIVE  DEAD LETTER  SCHEDULED  TRANSFER  TRANSFER DEAD LETTER  SIZE BYTES  FORWARD TO\n") ||
-			!strings.Contains(list, "\nBilling/eu  SendDisabled       0            0          0         0                     0") || !strings.Contains(list, "\nthird       Active ") {
+			!strings.Contains(list, "\nbilling/eu  SendDisabled       0            0          0         0                     0") || !strings.Contains(list, "\nthird       Active ") {
 			t.Errorf("list:\n%s", list)
 		}
 		if list := s.run(0, "…", "queue", "list", "-o", "csv"); !strings.HasPrefix(list, "name,status,lockDuration,") || !strings.Contains(list, "\nthird,Active,PT1M,10,") {

@@ -127,7 +127,7 @@ func (ns *otherNamespace) put(w http.ResponseWriter, r *http.Request, in map[str
 	}
 	e := *doc.Entry
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
-	e.Title = strings.Join(parts, "/")
+	e.Title = strings.ToLower(strings.Join(parts, "/")) // as the service shows names of queues and topics
 	if e.Rule != nil || e.Entity.Kind == event.Subscription {
 		e.Title = parts[len(parts)-1]
 	}

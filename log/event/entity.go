@@ -276,7 +276,7 @@ const KeyHash = 1
 type EntityCreated struct {
 	Envelope
 	EntityKind  EntityKind
-	Path        string // spelling given at creation; compared without regard to case
+	Path        string // as it is shown; compared without regard to case
 	HashVersion uint8  // version of the placement hash that chose Hosts
 	Hosts       []byte // partition that hosts each entity partition, by entity partition number
 	Properties  Properties

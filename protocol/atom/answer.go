@@ -53,7 +53,7 @@ func query(raw string) string {
 	return "?" + raw
 }
 
-// writeEntry answers with one thing. The path is that of the thing, spelled as it was created.
+// writeEntry answers with one thing. The path is that of the thing, in the spelling that is shown.
 func (r *request) writeEntry(w http.ResponseWriter, status int, path string, e document.Entry) error {
 	e.ID = r.address(path, r.URL.RawQuery)
 	e.Self = e.ID

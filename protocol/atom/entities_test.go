@@ -185,7 +185,7 @@ func TestGetAndDelete(t *testing.T) {
 	a.delete("/t/Subscriptions/s").is(404, "<Detail>The messaging entity 'ns:Topic:t|s' could not be found.")
 	a.delete("/t").is(200)
 	a.create("T")
-	a.get("/t").is(200, "<QueueDescription", `<title type="text">T</title>`)
+	a.get("/t").is(200, "<QueueDescription", `<title type="text">t</title>`)
 }
 
 // MA-048 to MA-056, MA-060: ranges, at the limit and one beyond.

@@ -83,11 +83,14 @@ func (f *fake) create(cmd engine.PutEntity, key string) (*engine.Entity, error) 
 	if err := engine.CheckPath(cmd.Kind, cmd.Path); err != nil {
 		return nil, err
 	}
-	e := &engine.Entity{Kind: cmd.Kind, Path: cmd.Path, Properties: cmd.Properties, CreatedAt: f.now, UpdatedAt: f.now}
+	e := &engine.Entity{Kind: cmd.Kind, Path: key, Properties: cmd.Properties, CreatedAt: f.now, UpdatedAt: f.now}
 	if cmd.Kind == event.Subscription {
-		if topic := f.entities[strings.ToLower(e.TopicPath())]; topic == nil || topic.Kind != event.Topic {
+		e.Path = cmd.Path
+		topic := f.entities[strings.ToLower(e.TopicPath())]
+		if topic == nil || topic.Kind != event.Topic {
 			return nil, newRefusal(engine.NotFound, "no topic")
 		}
+		e.Path = engine.SubscriptionPath(topic.Path, e.Name())
 		rules := cmd.Rules
 		if rules == nil {
 			rules = []event.Rule{{Name: "$Default", Filter: event.Filter{Kind: event.TrueFilter}}}

@@ -132,7 +132,7 @@ func (c *Client) put(ctx context.Context, verb string, e *Entity, update bool) (
 	return received(doc.Entry, e.Path), nil
 }
 
-// received is the entity in an entry of a feed. The title has the spelling that the entity was created with.
+// received is the entity in an entry of a feed. The title has the spelling that the namespace shows.
 func received(entry *document.Entry, asked string) *Entity {
 	e := &Entity{Path: asked, Description: *entry.Entity}
 	if topic, name, ok := SplitSubscription(asked); ok && e.Kind == event.Subscription && strings.EqualFold(name, entry.Title) {

@@ -172,6 +172,7 @@ def lists(bus: Bus):
     admin, topics = bus.admin, [f"admin-lists-{letter}" for letter in "aBc"]
     for name in topics:
         admin.create_topic(name)
+    topics[1] = "admin-lists-b"  # names of topics are shown in lower case
     expect.equal(ours(bus, admin.list_topics()), topics, "topics")
     expect.equal(ours(bus, admin.list_topics_runtime_properties()), topics, "runtime properties of topics")
     a = topics[0]
@@ -202,7 +203,7 @@ def not_twice(bus: Bus):
     topic = "admin-exists-topic"
     admin.create_topic("admin-exists-Topic")
     admin.create_subscription(topic, "Sub")
-    expect.equal(ours(bus, admin.list_topics()), ["admin-exists-Topic"], "topics")
+    expect.equal(ours(bus, admin.list_topics()), [topic], "topics")
     exists(admin.create_topic, topic)
     exists(admin.create_queue, topic)
     exists(admin.create_subscription, topic, "sub")
