@@ -150,7 +150,8 @@ func TestUpdateThatChangesNothing(t *testing.T) {
 	queue.ForwardTo, queue.AccessRules = "Events", []event.AccessRule{key}
 	sub.ForwardTo, sub.AutoDeleteOnIdle = "events", time.Hour
 	topic.AccessRules = []event.AccessRule{}
-	spelled, changed, idle, rules := queue, queue, sub, queue
+	spelled, changed, idle, rules, window := queue, queue, sub, queue, queue
+	window.DuplicateDetectionWindow += time.Minute // of duplicates that are not looked for
 	spelled.ForwardTo = "sb://Host/events"
 	changed.UserMetadata = "x"
 	idle.AutoDeleteOnIdle = 2 * time.Hour // reads as the longest in any case
@@ -173,6 +174,8 @@ func TestUpdateThatChangesNothing(t *testing.T) {
 		{"other times of a key", engine.PutEntity{Kind: event.Queue, Path: "q", Properties: times, Mode: engine.UpdateOnly}, true, false},
 		{"an update of the topic", engine.PutEntity{Kind: event.Topic, Path: "events", Properties: topic, Mode: engine.UpdateOnly}, true, false},
 		{"an update of the subscription", engine.PutEntity{Kind: event.Subscription, Path: "events/Subscriptions/s", Properties: idle, Mode: engine.UpdateOnly}, true, false},
+		{"a window that means nothing", engine.PutEntity{Kind: event.Queue, Path: "q", Properties: window, Mode: engine.UpdateOnly}, true, false},
+		{"the window in a file", engine.PutEntity{Kind: event.Queue, Path: "q", Properties: queue}, true, false},
 		{"rules", engine.PutEntity{Kind: event.Subscription, Path: "events/Subscriptions/s", Properties: sub, Rules: one, OnlyRules: true}, false, false},
 		{"a change", engine.PutEntity{Kind: event.Queue, Path: "q", Properties: changed, Mode: engine.UpdateOnly}, true, true},
 		{"back again, in a file", engine.PutEntity{Kind: event.Queue, Path: "q", Properties: queue}, true, true},

@@ -160,11 +160,20 @@ func (a *admin) putEntities(ctx context.Context, cmds []engine.PutEntity, entiti
 		if forwards(e) || old != nil && forwards(old) {
 			own = append(own, e)
 		}
-		if old != nil && !engine.SameSettings(&old.Properties, &e.Properties) {
+		if old != nil && matters(old.Properties, e.Properties) {
 			a.watchers.tell(engine.Change{Entity: old}) // else links and session locks stay: there is nothing new to find
 		}
 	}
 	return a.reorder(ctx, made, own)
+}
+
+// matters reports whether links have to attach again when the settings of an entity change. The window for duplicates means nothing where they
+// are not looked for: .NET leaves it out there, and so gives it its default.
+func matters(old, now event.Properties) bool {
+	if !now.RequiresDuplicateDetection {
+		now.DuplicateDetectionWindow = old.DuplicateDetectionWindow
+	}
+	return !engine.SameSettings(&old, &now)
 }
 
 // version is what stands for an entity of the catalogue: the version that is known already when nothing has changed. A new one

@@ -83,16 +83,21 @@ func (w *wanted) partition(p *event.Properties) error {
 	if d.Kind == event.Subscription {
 		return nil
 	}
-	if !d.Present.Has(document.SupportOrdering) || d.Kind == event.Queue && p.EnablePartitioning {
+	switch {
+	case d.Kind == event.Queue && p.EnablePartitioning && w.old != nil:
+		p.SupportOrdering = w.old.Properties.SupportOrdering // an entity file may have said otherwise
+	case !d.Present.Has(document.SupportOrdering) || d.Kind == event.Queue && p.EnablePartitioning:
 		p.SupportOrdering = !p.EnablePartitioning
 	}
 	if !p.EnablePartitioning {
 		return nil
 	}
-	if w.h.Tier == engine.Premium {
+	if w.h.Tier == engine.Premium && w.old == nil { // one that was made under another tier stays as it is
 		return badRequest("The property 'EnablePartitioning' cannot be true: the namespace is of the Premium tier and not partitioned.")
 	}
-	engine.PartitionedSize(p)
+	if w.old == nil || p.MaxSizeMegabytes != w.old.Properties.MaxSizeMegabytes {
+		engine.PartitionedSize(p)
+	}
 	return nil
 }
 
