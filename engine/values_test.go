@@ -14,7 +14,7 @@ import (
 
 // allCommands is one of each type that can be asked of a partition.
 var allCommands = []Command{
-	&Send{}, &Attach{}, &Flow{}, &Detach{}, &Settle{}, &Renew{}, &Peek{}, &ReceiveDeferred{}, &CancelScheduled{}, &BatchDelete{}, &RenewSession{},
+	&Send{}, &Attach{}, &Flow{}, &StepBack{}, &Detach{}, &Settle{}, &Renew{}, &Peek{}, &ReceiveDeferred{}, &CancelScheduled{}, &BatchDelete{}, &RenewSession{},
 	&SetSessionState{}, &GetSessionState{}, &ListSessions{}, &PutEntity{}, &DeleteEntity{}, &PutRule{}, &DeleteRule{}, &ListRules{}, &Receive{},
 	&Tick{}, &acceptSession{}, &releaseSession{}, &releaseAll{}, &sweep{}, &dropSlice{}, &touch{}, &Note{}, &Stage{}, &Commit{}, &Rollback{},
 	&Forward{}, &Import{}, &FinishTransfers{}, &FailTransfer{}, &ForgetSource{}, &PutHistoryPolicy{},
@@ -28,7 +28,7 @@ var references = map[string]string{
 		"run; what stands in the log is a number and the texts.",
 	"*filter.Message": "what filters see of one message. It is the command's own. What only the broker knows of the message is filled in by the " +
 		"decision, all of it each time.",
-	"*engine.Receiver": "known by its address. Attach, Flow and Detach are answered by the loop; no rule gets them, and nothing about them is in a log.",
+	"*engine.Receiver": "known by its address. Attach, Flow, StepBack and Detach are for the loop; no rule gets them, and nothing about them is in a log.",
 	"event.Event":      "the event of a fact, values alone. It goes into the log as it is, with its origin filled in.",
 	"engine.Command":   "an operation that is part of a transaction, itself a value.",
 	"engine.Buffer":    "the memory of the message's bytes, which the loop gives back. No rule looks at it.",

@@ -88,6 +88,19 @@ func TestStepBackAlone(t *testing.T) {
 	h.hears()
 }
 
+// SM-415: a link that has stepped back, and withdraws its credit before that is done, waits in turn with new credit.
+func TestStepBackOfWithdrawnCredit(t *testing.T) {
+	t.Parallel()
+	h := byHand(t, testQueue())
+	changes, steps := h.waits(1, 1), h.waits(2, 1)
+	h.turn(&engine.StepBack{Receiver: changes}, &engine.Flow{Receiver: changes, Limit: 0})
+	h.turn(&engine.Flow{Receiver: changes, Limit: 1})
+	h.waits(3, 1)
+	h.turn(&engine.StepBack{Receiver: steps})
+	h.fill(3, 0)
+	h.hears("1:1", "3:2", "2:3")
+}
+
 // SM-415: a thousand messages are released at a time while 5,000 links wait. Each of the others gets one, in the order in
 // which they came, and all that step back in one turn are put behind them together.
 func TestManyStepBack(t *testing.T) {
