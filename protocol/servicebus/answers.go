@@ -38,11 +38,17 @@ const maxConfirmed = 16
 // answers joins dispositions of contiguous delivery-ids with the same outcome into one frame.
 type answers struct {
 	out         *output
-	s           *session
-	role        amqp.Role
-	verdict     verdict
-	in          event.TransactionID // that the deliveries are part of; zero: none
+	answer      // to the deliveries first to last
 	first, last uint32
+}
+
+// answer is a disposition without the deliveries that it is about.
+type answer struct {
+	s       *session
+	role    amqp.Role
+	verdict verdict
+	in      event.TransactionID // that the deliveries are part of; zero: none
+	open    bool                // it does not settle them
 }
 
 // settle answers one delivery. role is ours: receiver to a sending peer, sender to a receiving one.
@@ -53,28 +59,38 @@ func (a *answers) settle(s *session, role amqp.Role, id uint32, v verdict) {
 // settleIn is settle for a delivery that came as part of a transaction. To one that came without a transaction the answer must not name one:
 // the peer could not read it (7.3).
 func (a *answers) settleIn(in event.TransactionID, s *session, role amqp.Role, id uint32, v verdict) {
-	if a.verdict == v && a.in == in && a.s == s && a.role == role && id == a.last+1 && (role == amqp.RoleReceiver || id-a.first < maxConfirmed) {
+	a.add(id, answer{s: s, role: role, verdict: v, in: in})
+}
+
+// stage confirms the outcome that a receiving peer gave one delivery in a transaction. The delivery
+// stays unsettled until the transaction ends (7.3).
+func (a *answers) stage(in event.TransactionID, s *session, id uint32, v verdict) {
+	a.add(id, answer{s: s, role: amqp.RoleSender, verdict: v, in: in, open: true})
+}
+
+func (a *answers) add(id uint32, as answer) {
+	if a.answer == as && id == a.last+1 && (as.role == amqp.RoleReceiver || id-a.first < maxConfirmed) {
 		a.last = id
 		return
 	}
 	a.flush()
-	a.s, a.role, a.verdict, a.in, a.first, a.last = s, role, v, in, id, id
+	a.answer, a.first, a.last = as, id, id
 }
 
 // state answers one delivery with a state of its own.
 func (a *answers) state(s *session, role amqp.Role, id uint32, state amqp.DeliveryState) {
 	a.flush()
-	a.write(s, role, id, id, state)
+	a.write(answer{s: s, role: role}, id, id, state)
 }
 
 // reject answers one delivery with an error.
 func (a *answers) reject(s *session, role amqp.Role, id uint32, symbol amqp.Symbol, text string) {
-	a.rejectRange(s, role, id, id, symbol, text)
+	a.rejectRange(answer{s: s, role: role}, id, id, symbol, text)
 }
 
-func (a *answers) rejectRange(s *session, role amqp.Role, first, last uint32, symbol amqp.Symbol, text string) {
+func (a *answers) rejectRange(as answer, first, last uint32, symbol amqp.Symbol, text string) {
 	a.flush()
-	a.write(s, role, first, last, amqp.Rejected{Error: &amqp.Error{Condition: symbol, Description: text}})
+	a.write(as, first, last, amqp.Rejected{Error: &amqp.Error{Condition: symbol, Description: text}})
 }
 
 // flush writes the range that is open.
@@ -82,21 +98,21 @@ func (a *answers) flush() {
 	if a.verdict == noVerdict {
 		return
 	}
-	state := verdictStates[a.verdict]
+	as := a.answer
+	state := verdictStates[as.verdict]
 	if a.in != (event.TransactionID{}) {
 		in := a.in
 		state = amqp.TransactionalState{TxnID: in[:], Outcome: state}
 	}
-	a.verdict = noVerdict
-	a.write(a.s, a.role, a.first, a.last, state)
-	a.s = nil
+	a.answer = answer{}
+	a.write(as, a.first, a.last, state)
 }
 
-func (a *answers) write(s *session, role amqp.Role, first, last uint32, state amqp.DeliveryState) {
-	if s.ended {
+func (a *answers) write(as answer, first, last uint32, state amqp.DeliveryState) {
+	if as.s.ended {
 		return
 	}
-	a.out.disposition(s.channel, &amqp.Disposition{
-		Role: role, First: first, Last: amqp.Some(last), Settled: true, State: state,
+	a.out.disposition(as.s.channel, &amqp.Disposition{
+		Role: as.role, First: first, Last: amqp.Some(last), Settled: !as.open, State: state,
 	})
 }

@@ -208,7 +208,9 @@ func (p *renewing) ask(req *request) {
 
 func (p *renewing) answered(req *request, r *engine.Reply) {
 	for i, at := range r.Times() {
-		p.until[p.parts[p.next].of[i]] = at
+		token := p.parts[p.next].of[i]
+		p.until[token] = at
+		req.l.c.outstanding.renewed(req.l.c.sessions, token, at)
 	}
 	if p.next++; p.next < len(p.parts) {
 		p.ask(req)

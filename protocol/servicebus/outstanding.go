@@ -11,7 +11,7 @@ import (
 // outstanding counts the deliveries that the peer has to settle, of all sessions of a connection, and finds them by lock token.
 type outstanding struct {
 	count   int
-	byToken map[event.LockToken]sentDelivery // nil until a delivery is settled by its token
+	byToken map[event.LockToken]sentDelivery // nil until a delivery is named by its token
 	swept   time.Time                        // when expired ones were last forgotten
 	short   []*receiver                      // receivers that want more than the limit left when they were last looked at, those that waited longest first
 	woken   int                              // of them, how many are to be looked at again, with room for one delivery each
@@ -66,7 +66,16 @@ func (o *outstanding) wants(r *receiver) {
 	if r.room == roomEnough {
 		r.room = roomShort
 		o.short = append(o.short, r)
+		r.l.c.timers.by(r.l.c, o.next())
 	}
+}
+
+// next is when expired deliveries are to be forgotten, zero when nothing waits for that.
+func (o *outstanding) next() (at time.Time) {
+	if len(o.short) == 0 {
+		return at
+	}
+	return o.swept.Add(sweepEvery)
 }
 
 // forget is called when a receiver is looked at again, or is gone.
@@ -80,30 +89,36 @@ func (o *outstanding) forget(r *receiver) {
 	r.room = roomEnough
 }
 
-// expiredFor is how long after the end of its lock a delivery is remembered at least: it may have been renewed.
-const expiredFor = time.Hour
+// sweepEvery is how often expired deliveries are looked for at most.
+const sweepEvery = time.Minute
 
 // forgetExpired makes room for a peer that lets locks run out instead of settling.
 func (o *outstanding) forgetExpired(in sessionTable, broker engine.Broker, now time.Time) {
-	if now.Sub(o.swept) < time.Minute {
+	if now.Sub(o.swept) < sweepEvery {
 		return
 	}
 	o.swept = now
-	before := broker.Now().Add(-expiredFor)
+	at := broker.Now()
 	for _, s := range in {
 		for d := range s.unsettled.all() {
-			if d.until < before && d.link.filter == nil { // a lock under a message session ends with the session
+			if d.expired(at) {
 				s.forget(d)
 			}
 		}
 	}
 }
 
-// settledByToken forgets deliveries of this connection's links that were settled by their tokens. Few peers settle in this way what they got
-// over a link; tokens are indexed for those alone.
-func (o *outstanding) settledByToken(in sessionTable, tokens []event.LockToken) {
+// renewed notes that the lock of a delivery of this connection's links ends later.
+func (o *outstanding) renewed(in sessionTable, token event.LockToken, until event.Time) {
+	if at, ok := o.find(in, token); ok {
+		at.s.unsettled.find(at.id).until = until
+	}
+}
+
+// find is where the delivery with a lock is known. Few peers name tokens of what they got over a link; tokens are indexed for those alone.
+func (o *outstanding) find(in sessionTable, token event.LockToken) (at sentDelivery, ok bool) {
 	if o.count == 0 {
-		return
+		return at, false
 	}
 	if o.byToken == nil {
 		o.byToken = make(map[event.LockToken]sentDelivery, o.count)
@@ -113,13 +128,15 @@ func (o *outstanding) settledByToken(in sessionTable, tokens []event.LockToken) 
 			}
 		}
 	}
+	at, ok = o.byToken[token]
+	return at, ok
+}
+
+// settledByToken forgets deliveries of this connection's links that were settled by their tokens.
+func (o *outstanding) settledByToken(in sessionTable, tokens []event.LockToken) {
 	for _, t := range tokens {
-		at, ok := o.byToken[t]
-		if !ok {
-			continue
+		if at, ok := o.find(in, t); ok {
+			at.s.drop(at.s.unsettled.find(at.id))
 		}
-		u := at.s.forget(at.s.unsettled.find(at.id))
-		at.s.settled.note(at.id, u.link.at.path)
-		u.link.receiver.pass()
 	}
 }

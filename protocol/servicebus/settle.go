@@ -1,6 +1,9 @@
 package servicebus
 
 import (
+	"errors"
+	"slices"
+
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
@@ -105,7 +108,7 @@ func (r *lostRun) answer(s *session) {
 	if r.messageSession {
 		symbol, text = amqp.CondSessionLockLost, engine.SessionLostText
 	}
-	s.c.answers.rejectRange(s, amqp.RoleSender, r.first, r.first+r.n-1, symbol, s.c.texts.suffixed(text, r.path, s.c.now))
+	s.c.answers.rejectRange(answer{s: s, role: amqp.RoleSender}, r.first, r.first+r.n-1, symbol, s.c.texts.suffixed(text, r.path, s.c.now))
 	r.n = 0
 }
 
@@ -137,23 +140,21 @@ func (t *transactions) wanted(d *amqp.Disposition) (w wanted) {
 }
 
 // settle applies an outcome to one delivery. One that is settled in a transaction, by a peer that wants to hear of it, is kept until the
-// transaction ends.
+// transaction ends. A browsed one has no lock that a transaction could end, and is settled at once.
 func (s *session) settle(of *delivered, w *wanted) {
 	id, u := of.id, of.unsettled
 	l := u.link
 	l.touch()
-	if !w.part.marked || w.settled {
-		s.forget(of)
-		s.settled.note(id, l.at.path)
-	}
-	if l.detached {
+	switch {
+	case !w.part.marked || w.settled || l.browses:
+		s.drop(of)
+	case l.detached:
 		s.silent.note(id)
-		if !w.settled { // no answer can reach the client, which will settle again elsewhere: the message has to stay locked for that
-			w.part.in.fail()
-			return
-		}
 	}
-	l.receiver.pass()
+	if l.detached && !w.settled { // no answer can reach the client, which will settle again elsewhere: the message has to stay locked for that
+		w.part.in.fail()
+		return
+	}
 	bad, why := w.bad, w.why
 	switch {
 	case bad != nil:
@@ -212,7 +213,8 @@ func changesSize(changes event.Changes) (bytes int) {
 	return bytes
 }
 
-// refuseSettlement refuses an outcome without asking the engine. The transaction it is part of has failed.
+// refuseSettlement refuses an outcome without asking the engine. The transaction it is part of has failed. The lock is taken for ended when
+// the time has passed that this connection knows of.
 func (l *link) refuseSettlement(id uint32, of *unsettled, w *wanted, bad *amqp.Error, why engine.Code) {
 	c := l.c
 	w.part.in.fail()
@@ -220,37 +222,60 @@ func (l *link) refuseSettlement(id uint32, of *unsettled, w *wanted, bad *amqp.E
 		l.noteRefused(of.token, w.Outcome, why)
 	}
 	if !w.settled {
-		c.answers.reject(l.s, amqp.RoleSender, id, bad.Condition, c.texts.suffixed(bad.Description, l.at.path, c.now))
+		if of := l.s.unsettled.find(id); of != nil && of.expired(c.broker.Now()) {
+			l.s.drop(of)
+		}
+		l.s.rejectSettlement(id, l.at.path, bad.Condition, bad.Description)
 	} else if w.part.in != nil {
 		c.transactions.lose(w.part.in, lostDelivery{l.receiver, of.token})
 	}
 }
 
-// stagedIn notes what a settlement in a transaction came to. A delivery that can no longer be settled is no longer kept.
-func (s *session) stagedIn(x *transaction, id uint32, err error) {
-	if err == nil {
-		x.settled = append(x.settled, sentDelivery{s, id})
-		return
-	}
-	x.refused(err)
-	if of := s.unsettled.find(id); of != nil {
-		u := s.forget(of)
-		s.settled.note(id, u.link.at.path)
-		u.link.receiver.pass()
+// rejectSettlement tells the peer that an outcome was refused, with the path of the entity. A delivery that is still known, because it was to be
+// settled in a transaction, can be settled again (7.3).
+func (s *session) rejectSettlement(id uint32, path string, symbol amqp.Symbol, text string) {
+	as := answer{s: s, role: amqp.RoleSender, open: s.unsettled.find(id) != nil}
+	s.c.answers.rejectRange(as, id, id, symbol, s.c.texts.suffixed(text, path, s.c.now))
+}
+
+// stagedIn notes what a settlement in a transaction came to. A delivery whose lock has ended is no longer kept. One that is settled in a
+// transaction has its lock, although a second settlement is refused as if it had not.
+func (s *session) stagedIn(p *pending, err error) {
+	of := s.unsettled.find(p.delivery)
+	switch {
+	case err == nil && of != nil:
+		of.in, of.verdict = p.in, verdictOf[p.outcome]
+		p.in.settled = append(p.in.settled, sentDelivery{s, p.delivery})
+	case err != nil:
+		p.in.refused(err)
+		if of != nil && of.in == nil && lockEnded(err) {
+			s.drop(of)
+		}
 	}
 }
 
-// settled handles the engine's answer to a settlement: the same outcome, settled; or rejected with the error (0.8, 0.9).
+// lockEnded reports whether a settlement was refused because there is no lock.
+func lockEnded(err error) bool {
+	var refused *engine.Error
+	return errors.As(err, &refused) && slices.Contains([]engine.Code{engine.LockLost, engine.SessionLockLost, engine.NotFound}, refused.Code)
+}
+
+// settled handles the engine's answer to a settlement: the same outcome, settled unless it waits for a commit; or rejected with the error (0.8,
+// 0.9, 7.3).
 func (l *link) settled(p *pending, err error) {
 	c := l.c
 	if p.in != nil {
-		l.s.stagedIn(p.in, p.delivery, err)
+		l.s.stagedIn(p, err)
 	}
 	if p.settled || l.s.ended || l.detached {
 		return // the peer wants no answer, or nobody is there to get it
 	}
-	if err == nil {
-		c.answers.settleIn(p.in.name(), l.s, amqp.RoleSender, p.delivery, verdictOf[p.outcome])
+	switch {
+	case err == nil && p.in != nil:
+		c.answers.stage(p.in.id, l.s, p.delivery, verdictOf[p.outcome])
+		return
+	case err == nil:
+		c.answers.settle(l.s, amqp.RoleSender, p.delivery, verdictOf[p.outcome])
 		return
 	}
 	cond, text := l.describe(err)
@@ -258,5 +283,5 @@ func (l *link) settled(p *pending, err error) {
 		l.end(cond.symbol, text)
 		return
 	}
-	c.answers.reject(l.s, amqp.RoleSender, p.delivery, cond.symbol, c.texts.suffixed(text, l.at.path, c.now))
+	l.s.rejectSettlement(p.delivery, l.at.path, cond.symbol, text)
 }

@@ -92,6 +92,9 @@ func (t *timers) fire(c *conn) {
 			l.detachIdle()
 		}
 		c.transactions.expire(c.now)
+		if due(c.outstanding.next()) {
+			c.outstanding.forgetExpired(c.sessions, c.broker, c.now)
+		}
 		for _, req := range c.deadlines.passed(c.now) {
 			req.timedOut()
 		}
@@ -137,6 +140,7 @@ func (t *timers) rearm(c *conn) {
 		earliest(c.sessions.nextIdle(c.limits.LinkIdle))
 		earliest(c.deadlines.next())
 		earliest(c.transactions.next())
+		earliest(c.outstanding.next())
 	}
 	t.at = at
 	t.timer.Reset(max(0, at.Sub(c.now)))

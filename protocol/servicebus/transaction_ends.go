@@ -6,6 +6,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
 // ask has the partition end a transaction, and books p for its answer. The transaction's id is unknown from now on.
@@ -41,8 +42,9 @@ func (t *transactions) coordinatorGone(coordinator *sender) {
 }
 
 // over lets go of what was kept for a transaction, once the partition has answered. When the answer is an error the partition may still look
-// at what was staged: a loop that stops refuses new commands before it has handled all that came earlier. What the peer has settled in the
-// transaction went with the commit, or is locked as before: the peer may settle it again, as long as the lock that it had holds.
+// at what was staged: a loop that stops refuses new commands before it has handled all that came earlier. What the peer has given an outcome in
+// the transaction went with the commit, and is settled now. Otherwise it is locked as before: the peer may settle it again, as long as its lock
+// holds, and hears nothing.
 func (t *transactions) over(x *transaction, committed bool, said error) {
 	if said == nil {
 		x.memory.free()
@@ -50,13 +52,13 @@ func (t *transactions) over(x *transaction, committed bool, said error) {
 	for _, at := range x.settled {
 		of := at.s.unsettled.find(at.id)
 		switch {
-		case of == nil:
+		case of == nil || of.in != x: // its link is gone, or it was settled otherwise once the transaction had ended by time
 		case committed:
-			u := at.s.forget(of)
-			at.s.settled.note(at.id, u.link.at.path)
-			u.link.receiver.pass()
-		default: // for the peer it is settled: it need not be remembered for longer
-			of.until = of.until.Add(-expiredFor)
+			if u := at.s.drop(of); !u.link.detached {
+				t.c.answers.settleIn(x.id, at.s, amqp.RoleSender, at.id, u.verdict)
+			}
+		default:
+			of.in = nil
 		}
 	}
 	if committed && len(x.tokens) > 0 {

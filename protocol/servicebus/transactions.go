@@ -42,8 +42,7 @@ type transaction struct {
 	bytes  int           // staged
 	memory staging       // of what is sent in it
 
-	// What the peer has settled in it, and been told is settled. It stays known until the transaction ends: after a rollback it is locked as
-	// before.
+	// What the peer has given an outcome in it. It stays unsettled until the transaction ends: after a rollback it is locked as before.
 	settled []sentDelivery
 	tokens  []event.LockToken // by a request
 	lost    []lostDelivery

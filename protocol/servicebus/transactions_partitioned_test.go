@@ -120,7 +120,7 @@ func TestTransactionalSettlementsOfPartitions(t *testing.T) {
 		txn := p.declare()
 		p.settle(txn, of["1"].id, amqp.StateAccepted, amqp.StateAccepted)
 		p.peerConn.settle(of["3"].id, stateInTransaction(txn, amqp.StateAccepted), false)
-		p.rejectedBySender(of["3"].id, amqp.CondNotAllowed)
+		p.stillUnsettled(of["3"].id, amqp.CondNotAllowed)
 		p.notCommitted(txn, amqp.CondTransactionRollback, rolledBackText)
 		b.shows("wide", "[1 2 3]")
 		txn = p.declare()

@@ -122,17 +122,17 @@ func TestTransactionalRanges(t *testing.T) {
 		if r, ok := d.State.(amqp.Rejected); !ok || d.First != 2 || d.Last.Value != 3 || r.Error.Condition != amqp.CondMessageLockLost {
 			t.Errorf("%+v; want ok && d.First == 2 && d.Last.Value == 3 && r.Error.Condition == amqp.CondMessageLockLost", d)
 		}
-		p.rejectedBySender(4, amqp.CondTransactionRollback)
+		p.stillUnsettled(4, amqp.CondTransactionRollback)
 		p.notCommitted(txn, amqp.CondTransactionRollback, "") // SM-248
 		txn = p.declare()
 		p.write(0, &amqp.Disposition{Role: amqp.RoleReceiver, First: 3, Settled: true, State: stateInTransaction(txn, amqp.StateAccepted)}, nil) // of this nobody hears
 		p.notCommitted(txn, amqp.CondTransactionRollback, "")
 		txn = p.declare()
 		p.peerConn.settle(4, stateInTransaction(txn, nil), false)
-		p.rejectedBySender(4, amqp.CondInvalidField)
+		p.stillUnsettled(4, amqp.CondInvalidField)
 		p.notCommitted(txn, amqp.CondTransactionRollback, "")
 		p.peerConn.settle(4, stateInTransaction([]byte("another"), amqp.StateAccepted), false)
-		p.rejectedBySender(4, amqp.CondTransactionUnknownID)
+		p.stillUnsettled(4, amqp.CondTransactionUnknownID)
 		p.peerConn.settle(4, amqp.StateAccepted, false) // it waits as before
 		p.outcome(4, amqp.StateAccepted)
 		b.shows("q", "[5]")
@@ -239,7 +239,7 @@ func TestTransactionScope(t *testing.T) {
 		p.send(txn, 1, newMessage("2", "x"))
 		p.notSent(txn, 2, newMessage("3", "x"), amqp.CondNotAllowed, spanText)
 		p.peerConn.settle(of["published"].id, stateInTransaction(txn, amqp.StateAccepted), false) // refused with it, and still its receiver's to settle
-		p.rejectedBySender(of["published"].id, amqp.CondTransactionRollback)
+		p.stillUnsettled(of["published"].id, amqp.CondTransactionRollback)
 		p.notSent(txn, 1, newMessage("4", "x"), amqp.CondTransactionRollback, failedText)
 		p.notCommitted(txn, amqp.CondTransactionRollback, rolledBackText) // SM-248
 		b.shows("q", "[1]")

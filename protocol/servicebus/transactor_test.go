@@ -10,7 +10,8 @@ import (
 // transactor is a peer with a coordinator, which numbers what it sends.
 type transactor struct {
 	*peerConn
-	last uint32 // delivery
+	last uint32                                   // delivery
+	open map[string]map[uint32]amqp.DeliveryState // outcomes of deliveries that the commits of transactions are to settle, by transaction and delivery-id
 }
 
 func (b *bench) transactor() *transactor {
@@ -30,11 +31,24 @@ func (p *transactor) declare() []byte {
 	return p.peerConn.declare(coordinatorHandle, p.next())
 }
 
+// commit commits a transaction. It wants the deliveries that were given an outcome in it settled, and nothing else, before the answer.
 func (p *transactor) commit(txn []byte) {
 	p.Helper()
-	p.discharge(coordinatorHandle, p.next(), txn, false)
+	p.control(coordinatorHandle, p.next(), &amqp.Discharge{TxnID: txn})
+	for open := p.open[string(txn)]; len(open) > 0; {
+		d := expect[*amqp.Disposition](p.peerConn)
+		for id := d.First; id-d.First <= d.Last.Or(d.First)-d.First; id++ {
+			want := stateInTransaction(txn, open[id])
+			if open[id] == nil || d.Role != amqp.RoleSender || !d.Settled || !cmp.Equal(d.State, want) {
+				p.Fatalf("%+v for %d (-want +got):\n%s", d, id, cmp.Diff(want, d.State))
+			}
+			delete(open, id)
+		}
+	}
+	p.accepted(p.last)
 }
 
+// rollBack rolls a transaction back, and wants nothing but an answer to that.
 func (p *transactor) rollBack(txn []byte) {
 	p.Helper()
 	p.discharge(coordinatorHandle, p.next(), txn, true)
@@ -43,7 +57,11 @@ func (p *transactor) rollBack(txn []byte) {
 // end ends a transaction one way or the other.
 func (p *transactor) end(txn []byte, commit bool) {
 	p.Helper()
-	p.discharge(coordinatorHandle, p.next(), txn, !commit)
+	if commit {
+		p.commit(txn)
+	} else {
+		p.rollBack(txn)
+	}
 }
 
 // notCommitted wants a commit refused.
@@ -77,13 +95,30 @@ func (p *transactor) notSent(txn []byte, handle uint32, message []byte, symbol a
 	p.rejectedText(p.last, symbol, text)
 }
 
-// staged wants deliveries settled with a state of a transaction.
+// staged wants deliveries answered with a state of a transaction: what the peer has sent is settled, what it has received is not yet.
 func (p *transactor) staged(role amqp.Role, first, last uint32, txn []byte, outcome amqp.DeliveryState) {
 	p.Helper()
 	d := expect[*amqp.Disposition](p.peerConn)
-	if d.Role != role || d.First != first || d.Last.Or(first) != last || !d.Settled || !cmp.Equal(d.State, stateInTransaction(txn, outcome)) {
+	if d.Role != role || d.First != first || d.Last.Or(first) != last || d.Settled != (role == amqp.RoleReceiver) || !cmp.Equal(d.State, stateInTransaction(txn, outcome)) {
 		p.Fatalf("%+v (-want +got):\n%s", d, cmp.Diff(stateInTransaction(txn, outcome), d.State))
 	}
+	if role == amqp.RoleReceiver {
+		return
+	}
+	for id := first; id-first <= last-first; id++ {
+		p.opens(txn, id, outcome)
+	}
+}
+
+// opens notes that a delivery waits for the commit of a transaction.
+func (p *transactor) opens(txn []byte, id uint32, outcome amqp.DeliveryState) {
+	if p.open == nil {
+		p.open = map[string]map[uint32]amqp.DeliveryState{}
+	}
+	if p.open[string(txn)] == nil {
+		p.open[string(txn)] = map[uint32]amqp.DeliveryState{}
+	}
+	p.open[string(txn)][id] = outcome
 }
 
 // settle settles a delivery as part of a transaction, and wants that answered with the same outcome (WP-194).
@@ -135,13 +170,24 @@ func (p *transactor) ask(state amqp.DeliveryState, settled bool, operation strin
 	p.write(0, &amqp.Transfer{Handle: 200, DeliveryID: amqp.Some(p.next()), DeliveryTag: []byte{1}, Settled: amqp.Some(settled), State: state}, m)
 }
 
-// rejectedBySender wants a settlement refused.
+// rejectedBySender wants a settlement refused for good: the delivery is settled.
 func (p *peerConn) rejectedBySender(id uint32, symbol amqp.Symbol) {
+	p.Helper()
+	p.refusedBySender(id, symbol, true)
+}
+
+// stillUnsettled wants a settlement refused that may come again.
+func (p *peerConn) stillUnsettled(id uint32, symbol amqp.Symbol) {
+	p.Helper()
+	p.refusedBySender(id, symbol, false)
+}
+
+func (p *peerConn) refusedBySender(id uint32, symbol amqp.Symbol, settled bool) {
 	p.Helper()
 	d := expect[*amqp.Disposition](p)
 	r, ok := d.State.(amqp.Rejected)
-	if !ok || r.Error == nil || r.Error.Condition != symbol || d.First != id || !d.Settled || d.Role != amqp.RoleSender {
-		p.Fatalf("%+v; want ok && r.Error != nil && r.Error.Condition == symbol && d.First == id && d.Settled && d.Role == amqp.RoleSender", d)
+	if !ok || r.Error == nil || r.Error.Condition != symbol || d.First != id || d.Settled != settled || d.Role != amqp.RoleSender {
+		p.Fatalf("%+v; want delivery %d rejected with %s, settled %v", d, id, symbol, settled)
 	}
 }
 

@@ -12,8 +12,17 @@ import (
 type unsettled struct {
 	link   *link
 	token  event.LockToken
-	until  event.Time // end of the lock as it was delivered; renewals are not seen here
+	until  event.Time // end of the lock, as far as this connection knows
 	header uint32     // bytes of the message beside its body
+
+	verdict verdict      // in the transaction
+	in      *transaction // in which the peer has settled it, and that has not ended; nil: none
+}
+
+// expired reports whether the lock has ended, as far as this connection knows. One under a message session ends with that, and one that a
+// transaction relies on not before its end.
+func (u *unsettled) expired(now event.Time) bool {
+	return u.until <= now && u.link.filter == nil && u.in == nil
 }
 
 // waits books a delivery that the peer has to settle.
@@ -28,6 +37,20 @@ func (s *session) forget(d *delivered) unsettled {
 	u := s.unsettled.remove(d)
 	u.link.receiver.unsettled--
 	s.c.outstanding.remove(u.token)
+	return u
+}
+
+// drop is forget for a delivery that is settled, or whose lock has ended. What comes for it later is refused, or not answered if its link is
+// gone by then.
+func (s *session) drop(d *delivered) unsettled {
+	id := d.id
+	u := s.forget(d)
+	if u.link.detached {
+		s.silent.note(id)
+	} else {
+		s.settled.note(id, u.link.at.path)
+	}
+	u.link.receiver.pass()
 	return u
 }
 

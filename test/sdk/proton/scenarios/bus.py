@@ -18,7 +18,7 @@ PATIENCE = 20  # seconds
 SHORT = 0.5  # seconds, within which what is there arrives
 
 TRANSACTIONAL = 0x34  # amqp:transactional-state:list
-ACCEPTED, REJECTED, MODIFIED = 0x24, 0x25, 0x27
+ACCEPTED = 0x24
 
 
 def parts(connection_string: str) -> dict[str, str]:
@@ -29,7 +29,7 @@ class Transaction(TransactionHandler):
     """A transaction, and what the broker said of it."""
 
     def __init__(self, bus: "Bus"):
-        self.bus, self.outcome, self.error = bus, "", ""
+        self.bus, self.outcome, self.error, self.accepted = bus, "", "", []
         self.transaction = bus.connection.container.declare_transaction(bus.connection.conn, handler=self)
         bus.wait(lambda: self.outcome, "declare")
         assert self.outcome == "declared", f"declare: {self.outcome}"
@@ -50,8 +50,10 @@ class Transaction(TransactionHandler):
         self.outcome = "aborted"
 
     def commit(self) -> None:
+        """Commits, which settles what was accepted."""
         self.transaction.commit()
         self.ends("committed")
+        assert all(delivery.settled for delivery in self.accepted), "a commit leaves deliveries unsettled"
 
     def abort(self) -> None:
         self.transaction.abort()
@@ -82,11 +84,14 @@ class Transaction(TransactionHandler):
         delivery.settle()
         return refusal
 
-    def settle(self, delivery: Delivery, state: int) -> None:
-        """Gives a delivery an outcome in the transaction, and waits for the same from the broker."""
-        self.transaction.update(delivery, state)
-        self.bus.wait(lambda: delivery.remote_state == TRANSACTIONAL, "the outcome of a settlement")
-        assert delivery.remote.data[1].descriptor == state, f"outcome {delivery.remote.data}"
+    def accept(self, *deliveries: Delivery) -> None:
+        """Accepts deliveries in the transaction. The broker says the same, and settles nothing yet."""
+        for delivery in deliveries:
+            self.transaction.accept(delivery)
+            self.bus.wait(lambda: delivery.remote_state == TRANSACTIONAL, "the outcome of a settlement")
+            assert delivery.remote.data[1].descriptor == ACCEPTED, f"outcome {delivery.remote.data}"
+            assert not delivery.settled, "settled before the commit"
+            self.accepted.append(delivery)
 
 
 class ViaOption(SenderOption):
@@ -129,11 +134,12 @@ class Bus:
         return self.connection.create_receiver(address or self.queue, credit=0, options=options)
 
     def take(self, receiver: BlockingReceiver, text: str) -> Delivery:
-        """Receives a message of this text and leaves it unsettled."""
+        """Receives a message of this text, no delivery of which has failed, and leaves it unsettled."""
         receiver.link.flow(1 - receiver.link.credit)
         self.wait(lambda: receiver.fetcher.has_message, f"receive {text}")
         message = receiver.fetcher.pop()
         assert body(message) == text, f"want {text}, got {message.body}"
+        assert message.delivery_count == 0, f"{text} has the delivery count {message.delivery_count}"
         return receiver.fetcher.unsettled.pop()
 
     def nothing(self, receiver: BlockingReceiver) -> None:

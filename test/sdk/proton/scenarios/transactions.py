@@ -3,7 +3,7 @@
 from proton import Array, Data, Message, UNDESCRIBED
 from proton.utils import LinkDetached
 
-from .bus import ACCEPTED, Bus, Management, ViaOption
+from .bus import Bus, Management, ViaOption
 
 
 def messages(*texts: str) -> list[Message]:
@@ -33,13 +33,11 @@ def receive(bus: Bus) -> None:
         sender.send(message)
     receiver = bus.receiver()
     transaction = bus.begin()
-    for text in ("A", "B"):
-        transaction.transaction.accept(bus.take(receiver, text))
+    transaction.accept(bus.take(receiver, "A"), bus.take(receiver, "B"))
     management.peeks("A", "B")
     transaction.abort()
     transaction = bus.begin()
-    for text in ("A", "B"):
-        transaction.transaction.accept(bus.take(receiver, text))
+    transaction.accept(bus.take(receiver, "A"), bus.take(receiver, "B"))
     transaction.commit()
     management.peeks()
 
@@ -53,7 +51,7 @@ def coordinator_first(bus: Bus) -> None:
     transaction.commit()
     receiver = bus.receiver()
     transaction = bus.begin()
-    transaction.settle(bus.take(receiver, "A"), ACCEPTED)
+    transaction.accept(bus.take(receiver, "A"))
     transaction.send(bus.sender(second), *messages("B"))
     transaction.commit()
     try:
@@ -78,13 +76,13 @@ def via(bus: Bus) -> None:
     receiver, sender, management = bus.receiver(), bus.sender(options=ViaOption(second)), Management(bus)
     delivery = bus.take(receiver, "A")
     transaction = bus.begin()
-    transaction.settle(delivery, ACCEPTED)
+    transaction.accept(delivery)
     transaction.send(sender, *messages("X"))
     transaction.abort()
     management.peeks("A")
-    delivery = bus.take(receiver, "A")  # once its lock has ended
+    delivery = bus.take(receiver, "A")
     transaction = bus.begin()
-    transaction.settle(delivery, ACCEPTED)
+    transaction.accept(delivery)
     transaction.send(sender, *messages("B"))
     transaction.commit()
     sender.send(*messages("C"))  # without a transaction

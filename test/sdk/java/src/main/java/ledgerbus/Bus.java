@@ -30,7 +30,7 @@ final class Bus implements Runner.Surroundings {
     /** How long a receive call waits for messages that come. */
     static final Duration PATIENCE = Duration.ofSeconds(20);
 
-    private static final Duration TRY = Duration.ofSeconds(10);
+    static final Duration TRY = Duration.ofSeconds(10);
     private static final int PAGE = 100;
 
     /** The SDK closes a link, and loses messages, when 256 of them have come and wait for its own threads. */

@@ -41,6 +41,7 @@ final class Transactions {
             entry("transaction-other-connection", Transactions::otherConnection),
             entry("transaction-outlives-lock", Transactions::outlivesLock),
             entry("transaction-lock-past", Transactions::lockPast),
+            entry("transaction-close", Transactions::close),
             entry("transaction-time-limit", Transactions::timeLimit),
             entry("transaction-survives-kill", Transactions::survivesKill),
             entry("transaction-cut", Transactions::cut));
@@ -530,6 +531,22 @@ final class Transactions {
         receiver.rollbackTransaction(transaction);
         second.complete(Expect.atOnce("receive A", () -> Bus.receive(second, "A", 1)));
         bus.peeks();
+    }
+
+    private static void close(Bus bus) throws Exception {
+        bus.send(Bus.inSession("A", "s"));
+        ServiceBusReceiverClient session = bus.client().accept("s");
+        ServiceBusReceivedMessage a = Bus.receive(session, "A", 0);
+        ServiceBusTransactionContext transaction = session.createTransaction();
+        session.complete(a, completing(transaction));
+        session.rollbackTransaction(transaction);
+        ServiceBusReceiverClient next = Expect.within(Bus.TRY, "close, and accept the session again", () -> {
+            session.close();
+            return bus.another().accept("s");
+        });
+        next.complete(Bus.receive(next, "A", 0));
+        next.close();
+        bus.noSessionLeft();
     }
 
     private static void timeLimit(Bus bus) throws Exception {
