@@ -241,6 +241,13 @@ func (b *bench) login(user, password string) *peerConn {
 // logIn is login on a connection that is there.
 func (p *peerConn) logIn(user, password string) *peerConn {
 	p.Helper()
+	p.authenticate(user, password)
+	return p.open()
+}
+
+// authenticate logs in with SASL PLAIN, and opens nothing yet.
+func (p *peerConn) authenticate(user, password string) {
+	p.Helper()
 	p.raw(amqp.ProtocolSASL[:])
 	p.next()
 	expect[*amqp.SASLMechanisms](p)
@@ -248,7 +255,6 @@ func (p *peerConn) logIn(user, password string) *peerConn {
 	if o := expect[*amqp.SASLOutcome](p); o.Code != amqp.SASLOK {
 		p.Fatalf("login: %+v", o)
 	}
-	return p.open()
 }
 
 func (b *bench) root() *peerConn { b.Helper(); return b.login("root", "root-key") }
