@@ -242,7 +242,9 @@ func (m matcher) learnBytes(text, got string, differ error) error {
 	if known, ok := m.ids[short]; ok && known != got {
 		return differ
 	}
-	m.ids[short] = got
+	if short != "…" {
+		m.ids[short] = got
+	}
 	return nil
 }
 

@@ -276,11 +276,16 @@ func (n *notation) value(bare string) any {
 		}
 		return unknown{'t', text}
 	case n.skip("@"):
-		descriptor := n.value("ul")
+		d := amqp.Described{}
+		if n.skip(":") {
+			d.Descriptor = amqp.Symbol(n.until("("))
+		} else {
+			d.Descriptor, _ = number(n.until("("), "ul")
+		}
 		n.want("(")
-		v := n.value("")
+		d.Value = n.value("")
 		n.want(")")
-		return amqp.Described{Descriptor: descriptor, Value: v}
+		return d
 	case n.skip(":"):
 		return amqp.Symbol(n.until(" ,=(}])"))
 	}
