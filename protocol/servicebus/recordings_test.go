@@ -119,7 +119,7 @@ S> %[1]s attach name="%[3]s:receiver" handle=1 role=sender`
 
 // prepare carries out a line that the recordings do not have.
 func (s *replay) prepare(words []string) {
-	where := words[1]
+	where := words[min(len(words)-1, 1)]
 	if where[0] == '#' {
 		where += " " + words[2]
 		words = slices.Delete(words, 1, 2)
@@ -167,6 +167,11 @@ func (s *replay) prepare(words []string) {
 			panic(err)
 		}
 		time.Sleep(d)
+	case "cut":
+		s.conn("", "").net.Close()
+		delete(s.conns, "")
+	case "stop":
+		go s.server.Close(s.Context())
 	case "begin":
 		s.run(fmt.Sprintf(beginLines, where))
 	case "end":
@@ -178,6 +183,7 @@ func (s *replay) prepare(words []string) {
 	default:
 		panic("no such word")
 	}
+	synctest.Wait() // until the broker has done what follows from it
 }
 
 // conn is the connection of that name. A new one logs in as .NET does not, unless its first line is a header.
