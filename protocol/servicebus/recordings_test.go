@@ -49,7 +49,7 @@ type replay struct {
 	*bench
 	ids   ids
 	conns map[string]*replayConn
-	line  string // that is carried out, with its number
+	line  string // that is carried out, with its number; those that it stands for below it
 }
 
 // replayConn is a connection of a script, with the frames that came and that no line has wanted yet, by channel.
@@ -62,19 +62,20 @@ var recordedLine = regexp.MustCompile(`^([CS])> (#\d )?(?:ch(\d+) )?(.*?)(?: \| 
 
 // run carries out the lines of a text. One that begins with a blank goes on the line before.
 func (s *replay) run(text string) {
-	number := 0
+	number, outer := 0, s.line
 	for line := range strings.SplitSeq(strings.ReplaceAll(text, "\n     ", "\x00"), "\n") {
 		number++
-		s.line = fmt.Sprintf("line %d: %.200s", number, line)
+		s.line = fmt.Sprintf("%sline %d: %.200s\n", outer, number, line)
 		number += strings.Count(line, "\x00")
 		s.step(strings.ReplaceAll(line, "\x00", " "))
 	}
+	s.line = outer
 }
 
 func (s *replay) step(line string) {
 	defer func() {
 		if p := recover(); p != nil {
-			s.Fatalf("%s\n%v", s.line, p)
+			s.Fatalf("%s%v", s.line, p)
 		}
 	}()
 	m := recordedLine.FindStringSubmatch(line)
@@ -195,9 +196,7 @@ func (s *replay) conn(name, line string) *replayConn {
 			c.authenticate("root", "root-key")
 			c.raw(amqp.ProtocolAMQP[:])
 			c.next()
-			before := s.line
 			s.run(fmt.Sprintf(openLines, name+"ch0"))
-			s.line = before
 		}
 	}
 	return s.conns[name]
