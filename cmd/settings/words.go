@@ -147,7 +147,7 @@ var words = []Word{
 		set: count(func(s *Settings) *int { return &s.Limits.AllTransactionBytes }, 64<<10, 16<<30)},
 	{Name: "limits.partitioned", Usage: "partitioned queues and topics in the namespace", Default: "100",
 		set: count(func(s *Settings) *int { return &s.Limits.Partitioned }, 1, 10_000)},
-	{Name: "limits.idle-timeout", Usage: "silence after which a connection is closed", Default: "240s",
+	{Name: "limits.idle-timeout", Usage: "silence after which a connection is closed; clients are told half of it", Default: "240s",
 		set: period(func(s *Settings) *time.Duration { return &s.Limits.IdleTimeout }, 5*time.Second, time.Hour)},
 	{Name: "limits.link-idle", Usage: "time without activity after which a link is detached", Default: "10m",
 		set: period(func(s *Settings) *time.Duration { return &s.Limits.LinkIdle }, time.Second, 24*time.Hour)},

@@ -1,10 +1,6 @@
 package servicebus
 
-import (
-	"time"
-
-	"github.com/ledgerbus/ledgerbus/internal/budget"
-)
+import "github.com/ledgerbus/ledgerbus/internal/budget"
 
 // allowance is what the limits let a peer have: little before its first valid token.
 type allowance struct {
@@ -76,14 +72,6 @@ func (a *allowance) detached() int {
 		return 2 * a.limits.Links
 	}
 	return 2 * a.limits.SessionsLogin
-}
-
-// silence is how long the peer may send nothing.
-func (a *allowance) silence() time.Duration {
-	if a.loggedIn {
-		return a.limits.IdleTimeout
-	}
-	return a.limits.IdleBeforeLogin
 }
 
 // spareOutput is the most bytes of memory that are kept for what goes out next.

@@ -21,7 +21,6 @@ func TestAllowance(t *testing.T) {
 		{"sessions", (*allowance).sessions, 16, 5000},
 		{"links", (*allowance).links, 32, 20_000},
 		{"detached links", (*allowance).detached, 32, 40_000},
-		{"seconds of silence", func(a *allowance) int { return int(a.silence().Seconds()) }, 20, 240},
 	} {
 		if got := test.of(before); got != test.before {
 			t.Errorf("%s before the login: %d, not %d", test.what, got, test.before)

@@ -397,12 +397,14 @@ func (c *conn) open(o *amqp.Open) {
 	c.log.Debug("servicebus: open", "container", c.peer.container, "product", c.peer.product)
 }
 
+// writeOpen offers half of the idle time that ends the connection: a peer may send its empty frames exactly at the time that it is
+// told, and they may be late (AMQP 2.4.5).
 func (c *conn) writeOpen() {
 	c.out.frame(0, &amqp.Open{
 		ContainerID:  c.containerID,
 		MaxFrameSize: amqp.Some(c.limits.MaxFrameSize),
 		ChannelMax:   amqp.Some(c.peer.channels),
-		IdleTimeout:  amqp.Some(uint32(c.limits.IdleTimeout / time.Millisecond)),
+		IdleTimeout:  amqp.Some(uint32(c.limits.IdleTimeout / 2 / time.Millisecond)),
 	})
 }
 

@@ -6,8 +6,7 @@ import "time"
 type Limits struct {
 	Handshake          time.Duration // from accept to the peer's open; default 10 s
 	FirstToken         time.Duration // from accept to the first valid token; default 20 s
-	IdleTimeout        time.Duration // silence after which a peer is closed, offered in open; default 240 s
-	IdleBeforeLogin    time.Duration // the same before the first valid token; default 20 s
+	IdleTimeout        time.Duration // silence after which a peer is closed, the open offers half of it; default 240 s
 	LinkIdle           time.Duration // a link without activity is detached; default 10 min
 	NoLinks            time.Duration // a connection that has no links any more is closed; default 5 min
 	NoLinksFresh       time.Duration // a connection that never had one is closed; default 1 min
@@ -67,7 +66,6 @@ func (l Limits) withDefaults() Limits {
 	orDuration(&l.Handshake, 10*time.Second)
 	orDuration(&l.FirstToken, 20*time.Second)
 	orDuration(&l.IdleTimeout, 240*time.Second)
-	orDuration(&l.IdleBeforeLogin, 20*time.Second)
 	orDuration(&l.LinkIdle, 10*time.Minute)
 	orDuration(&l.NoLinks, 5*time.Minute)
 	orDuration(&l.NoLinksFresh, time.Minute)

@@ -25,6 +25,7 @@ type peerConn struct {
 	early    []received // came, and are still to be read before what is in in
 	header   bool
 	sent     uint32        // by put
+	idle     time.Duration // the idle-time-out that the broker advertised
 	most     atomic.Uint32 // bytes of a frame, as the open said; 0: any
 	spoken   spokenOf
 	gathers  bool // what is written waits in gathered
@@ -221,7 +222,7 @@ func (p *peerConn) open() *peerConn {
 		p.Fatalf("header %v", r)
 	}
 	p.write(0, &amqp.Open{ContainerID: "test", MaxFrameSize: amqp.Some(uint32(65536))}, nil)
-	expect[*amqp.Open](p)
+	p.idle = time.Duration(expect[*amqp.Open](p).IdleTimeout.Value) * time.Millisecond
 	p.begin(0)
 	return p
 }

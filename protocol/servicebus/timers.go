@@ -79,7 +79,7 @@ func (t *timers) fire(c *conn) {
 		c.log.Info("servicebus: no valid token in time")
 		t.force(c, "The connection was closed because no valid token was put in time.")
 	case due(t.silence(c)):
-		t.force(c, fmt.Sprintf("The connection was inactive for more than the allowed %d milliseconds.", c.allowed.silence().Milliseconds()))
+		t.force(c, fmt.Sprintf("The connection was inactive for more than the allowed %d milliseconds.", c.limits.IdleTimeout.Milliseconds()))
 	case due(t.linkless(c)):
 		t.force(c, fmt.Sprintf("The connection was inactive for more than the allowed %d milliseconds and is closed by container 'LinkTracker'.",
 			t.linklessLimit(c).Milliseconds()))
@@ -146,7 +146,7 @@ func (t *timers) rearm(c *conn) {
 	t.timer.Reset(max(0, at.Sub(c.now)))
 }
 
-func (t *timers) silence(c *conn) time.Time { return t.heard.Add(c.allowed.silence()) }
+func (t *timers) silence(c *conn) time.Time { return t.heard.Add(c.limits.IdleTimeout) }
 
 func (t *timers) linklessLimit(c *conn) time.Duration {
 	if t.hadLink {

@@ -33,16 +33,40 @@ func TestHeartbeat(t *testing.T) {
 	})
 }
 
-// WP-014: silence ends.
+// WP-014, WP-009: silence ends a connection, and twice the advertised time is how long it may last. AMQPNetLite sends its empty
+// frame exactly at the advertised time.
 func TestIdleConnection(t *testing.T) {
-	bubble(t, func(o *Options) { o.Limits.NoLinksFresh = time.Hour }, func(b *bench) {
-		p := b.root()
-		start := time.Now()
-		c := expect[*amqp.Close](p)
-		if c.Error.Condition != amqp.CondConnectionForced || time.Since(start) != 240*time.Second {
-			t.Errorf("%+v after %v", c.Error, time.Since(start))
+	for name, test := range map[string]struct{ limit, advertised time.Duration }{
+		"default":  {0, 120 * time.Second},
+		"shortest": {5 * time.Second, 2500 * time.Millisecond},
+		"longer":   {50 * time.Minute, 25 * time.Minute},
+	} {
+		for phase, begin := range map[string]func(*bench) *peerConn{
+			"before the login": func(b *bench) *peerConn { return b.dial().open() },
+			"after the login":  (*bench).root,
+		} {
+			t.Run(name+" "+phase, func(t *testing.T) {
+				change := func(o *Options) {
+					o.Limits = Limits{IdleTimeout: test.limit, NoLinksFresh: 24 * time.Hour, FirstToken: 24 * time.Hour}
+				}
+				bubble(t, change, func(b *bench) {
+					p := begin(b)
+					if p.idle != test.advertised {
+						t.Errorf("an idle-time-out of %v, not %v", p.idle, test.advertised)
+					}
+					for range 3 {
+						p.quiet(p.idle)
+						p.raw(amqp.AppendEmptyFrame(nil))
+					}
+					start := time.Now()
+					c := expect[*amqp.Close](p)
+					if c.Error.Condition != amqp.CondConnectionForced || time.Since(start) != 2*test.advertised {
+						t.Errorf("%+v after %v", c.Error, time.Since(start))
+					}
+				})
+			})
 		}
-	})
+	}
 }
 
 // WP-015: a connection without links is closed, and a pair of links to $cbs does not keep it.
