@@ -123,7 +123,7 @@ func TestEntitiesOfTheBroker(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Path != "Invoices" || got.Properties.LockDuration != 30*time.Second || got.Properties.ForwardDeadLetteredMessagesTo != "orders" ||
+	if got.Path != "invoices" || made.Path != "invoices" || got.Properties.LockDuration != 30*time.Second || got.Properties.ForwardDeadLetteredMessagesTo != "orders" ||
 		got.Properties.UserMetadata != q.Properties.UserMetadata || got.Properties.MaxDeliveryCount != 10 || !cmp.Equal(got.Properties, made.Properties) {
 		t.Errorf("%+v\n%+v", got, made)
 	}
