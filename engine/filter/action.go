@@ -96,6 +96,7 @@ func (c *Changes) set(name string, hash uint64, v event.Value) {
 		c.work.User = append(c.work.User, event.Property{Name: name})
 		c.machine.view.look(&c.work)
 	}
+	v = portable(v)
 	p := &c.work.User[at]
 	p.Value = v
 	if len(v.Text) > maxProperty {

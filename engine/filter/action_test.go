@@ -137,6 +137,10 @@ func TestConversion(t *testing.T) {
 		{"SET dec = 5", "", "set dec=decimal:5"},
 		{"SET dec = 0.5", "", "set dec=decimal:0.5"},
 		{"SET dec = '1.50'", "", "set dec=decimal:1.50"},
+		{"SET dec = 1e30", "", "set dec=double:1E+30"},
+		{"SET dec = 1e28", "", "set dec=decimal:10000000000000000000000000000"},
+		{"SET dec = 1e-29", "", "set dec=double:1E-29"},
+		{"SET dec = '1e30'", "", "set dec=string:1e30"},
 		{"SET dec = nan", "", "set dec=double:NaN"},
 		{"SET start = start + span", "", "set start=timestamp:2024-01-01T00:00:10.0000000Z"},
 		{"SET start = 'soon'", "", "set start=string:soon"},
@@ -144,6 +148,38 @@ func TestConversion(t *testing.T) {
 		{"SET blob = 5", "", "set blob=long:5"},
 		{"SET x = NULL", "x=1", "set x=null"},
 	})
+}
+
+// SM-401: decimals are written in the form of .NET's type, half to even; later statements see what is written.
+func TestDecimalsWritten(t *testing.T) {
+	t.Parallel()
+	runActions(t, []actionCase{
+		{"SET old = dec SET dec = dec / 3 SET exact = (dec = old / 3)", "", "set old=decimal:19.99; set dec=decimal:6.6633333333333333333333333333; set exact=bool:False"},
+		{"SET dec = -dec / 7", "", "set dec=decimal:-2.8557142857142857142857142857"},
+		{"SET dec = dec / huge", "", "set dec=decimal:0.0000000000000000010836600714"},
+		{"SET dec = huge * huge", "", "set dec=double:3.402823669209385E+38"},
+		{"SET x = huge * 4294967295", "", "set x=decimal:79228162495817593515539431425"},
+		{"SET x = huge * 4294967297", "", "set x=double:7.922816253271108E+28"},
+		{"SET x = huge / 3 + dec", "", "set x=decimal:6148914691236517224.99"},
+		{"SET dec = dec - dec", "", "set dec=decimal:0.00"},
+		{"SET sys.Label = dec / 3", "", "sys Label=string:6.663333333333333333333333333333333"},
+	})
+	for sent, want := range map[string]string{
+		"1E3": "1000", "-1.50": "-1.50", "-0.0": "-0.0", "0E40": "0", "-12E-1": "-12E-1", "7E28": "70000000000000000000000000000", "8E28": "double",
+		"79228162514264337593543950335": "79228162514264337593543950335", "79228162514264337593543950336": "double", "-1E30": "double",
+		"79228162514264337593543950335.5": "double", "79228162514264337593543950335.4": "79228162514264337593543950335",
+		"7922816251426433759354395033.55": "7922816251426433759354395034", "7922816251426433759354395033.45": "7922816251426433759354395033.4",
+		"0.00000000000000000000000000005": "0.0000000000000000000000000000", "0.00000000000000000000000000015": "0.0000000000000000000000000002",
+		"0.000000000000000000000000000050001": "0.0000000000000000000000000001", "1E-128": "0.0000000000000000000000000000", "1.0000000000000000000000000000000": "1.0000000000000000000000000000",
+	} {
+		got := portable(decimals(sent))
+		if got.Type == event.Double && double(got) == double(decimals(sent)) {
+			got.Text = "double"
+		}
+		if got.Text != want {
+			t.Errorf("%s is written as %v, want %s", sent, got, want)
+		}
+	}
 }
 
 // semantics.md 15.5: which system properties can be set, and to what.

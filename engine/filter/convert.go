@@ -42,11 +42,7 @@ func convertNumber(v event.Value, to event.ValueType) (event.Value, bool) {
 		return doubleValue(double(v)), true // as a calculation with doubles would
 	case event.Decimal:
 		if v.Type == event.Double {
-			d, ok := parseDecimal(strconv.FormatFloat(double(v), 'G', -1, 64))
-			if !ok {
-				return v, false
-			}
-			return d.value(), true
+			return parseText(strconv.FormatFloat(double(v), 'G', -1, 64), to)
 		}
 		w = decimalOf(v).value()
 	}
@@ -89,12 +85,30 @@ func parseText(text string, to event.ValueType) (event.Value, bool) {
 		return doubleValue(f), err == nil
 	case event.Decimal:
 		d, ok := parseDecimal(text)
-		if ok {
-			return d.value(), true
+		if !ok {
+			return event.Value{}, false
 		}
+		written, ok := d.forNet()
+		return d.value(), ok && written.compare(d) == 0
 	case event.UUID:
 		id, err := hex.DecodeString(strings.ReplaceAll(text, "-", ""))
 		return event.Value{Type: event.UUID, Text: string(id)}, err == nil && len(id) == 16 && len(text) == 36
 	}
 	return event.Value{}, false
+}
+
+// portable returns a value in the form in which an action writes it: every SDK can read a decimal then, .NET's among them. A
+// decimal that is too large for .NET becomes the nearest double.
+func portable(v event.Value) event.Value {
+	if v.Type != event.Decimal {
+		return v
+	}
+	d := decimalOf(v)
+	switch written, ok := d.forNet(); {
+	case !ok:
+		return doubleValue(double(v))
+	case written.exp != d.exp:
+		return written.value()
+	}
+	return v
 }

@@ -58,15 +58,39 @@ func (d decimal) compare(e decimal) int {
 func (d decimal) round() (decimal, bool) {
 	cut := max(digits(d.coef)-maxDigits, -maxExponent-d.exp)
 	if cut > 0 {
-		quotient, rest := new(big.Int).QuoRem(d.coef, pow10(cut), new(big.Int))
-		half := new(big.Int).Abs(rest)
-		switch c := half.Lsh(half, 1).Cmp(pow10(cut)); {
-		case c > 0, c == 0 && quotient.Bit(0) == 1:
-			quotient.Add(quotient, big.NewInt(int64(d.coef.Sign())))
-		}
-		return decimal{quotient, d.exp + cut}.round() // rounding up may have made one digit more
+		return d.without(cut).round() // rounding up may have made one digit more
 	}
 	return d, d.exp <= maxExponent
+}
+
+// without drops the last n digits of d, rounding half to even.
+func (d decimal) without(n int) decimal {
+	quotient, rest := new(big.Int).QuoRem(d.coef, pow10(n), new(big.Int))
+	half := new(big.Int).Abs(rest)
+	switch c := half.Lsh(half, 1).Cmp(pow10(n)); {
+	case c > 0, c == 0 && quotient.Bit(0) == 1:
+		quotient.Add(quotient, big.NewInt(int64(d.coef.Sign())))
+	}
+	return decimal{quotient, d.exp + n}
+}
+
+// The decimal type of .NET has a coefficient of 96 bits, and 0 to 28 digits behind the point.
+const (
+	netBits  = 96
+	netScale = 28
+)
+
+// forNet returns the number nearest to d that .NET's decimal type can hold. It is false for a number that is too large.
+func (d decimal) forNet() (decimal, bool) {
+	if d.exp > 0 {
+		d = decimal{new(big.Int).Mul(d.coef, pow10(d.exp)), 0}
+	}
+	for cut := max(0, -netScale-d.exp); cut <= -d.exp; cut++ {
+		if e := d.without(cut); e.coef.BitLen() <= netBits {
+			return e, true
+		}
+	}
+	return d, false
 }
 
 // calculate is d op e, of + - * / %; false: division by zero or a result that is too large.

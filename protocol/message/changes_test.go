@@ -321,7 +321,7 @@ func changedBy(t *testing.T, action string, sessions bool, see *filter.Message) 
 	p.Configure(sub)
 	text := func(n int) event.Value { return event.Value{Type: event.String, Text: strings.Repeat("y", n)} }
 	rule := event.Rule{Name: "r", Filter: event.Filter{Kind: event.TrueFilter}, Action: event.Action{Text: action, Parameters: []event.Property{
-		{Name: "@decimal", Value: event.Value{Type: event.Decimal, Text: strings.Repeat("9", 34)}}, {Name: "@none"},
+		{Name: "@decimal", Value: event.Value{Type: event.Decimal, Text: "79228162514264337593543950335"}}, {Name: "@none"},
 		{Name: "@long", Value: text(255)}, {Name: "@longer", Value: text(256)},
 	}}}
 	if err := p.ConfigureRules(sub, []event.Rule{rule}); err != nil {

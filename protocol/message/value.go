@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/big"
 	"strconv"
+	"strings"
 
 	"github.com/ledgerbus/ledgerbus/engine/filter"
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -216,14 +217,14 @@ func appendDecimal(dst []byte, v event.Value) []byte {
 	}
 	digits := new(big.Int).Abs(coef).FillBytes(make([]byte, 16))
 	upper := binary.BigEndian.Uint64(digits) | uint64(exp+bias)<<exponentAt
-	if coef.Sign() < 0 {
+	if coef.Sign() < 0 || strings.HasPrefix(v.Text, "-") { // zero has a sign, too
 		upper |= 1 << 63
 	}
 	return append(binary.BigEndian.AppendUint64(append(dst, amqp.CodeDecimal128), upper), digits[8:]...)
 }
 
 // OnWire is a value of a rule as AMQP carries it (6.4), for package amqp to encode; nil for null and for what it cannot carry. A
-// decimal that is no ulong goes as a double: Go's AMQP client knows no decimals.
+// decimal that .NET's type cannot hold goes as a double: .NET could not read any rule of the answer.
 func OnWire(v event.Value) any {
 	switch v.Type {
 	case event.Bool:
@@ -235,11 +236,12 @@ func OnWire(v event.Value) any {
 	case event.Double:
 		return math.Float64frombits(v.Bits)
 	case event.Decimal:
-		if n, err := strconv.ParseUint(v.Text, 10, 64); err == nil {
-			return n
+		if coef, exp, ok := v.Decimal(); !ok || coef.BitLen() > 96 || exp < -28 || exp > 0 {
+			f, _ := strconv.ParseFloat(v.Text, 64)
+			return f
 		}
-		f, _ := strconv.ParseFloat(v.Text, 64)
-		return f
+		value, _, _ := amqp.DecodeValue(appendDecimal(nil, v), amqp.DefaultLimits)
+		return value
 	case event.String:
 		return v.Text
 	case event.UUID:

@@ -3,8 +3,10 @@ package servicebus
 import (
 	"bytes"
 	"encoding/hex"
+	"fmt"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
@@ -55,6 +57,65 @@ func TestDecimalsInFilters(t *testing.T) {
 			if d, ok := got.(amqp.Opaque); !ok || !bytes.Equal(append([]byte{d.Code}, d.Bytes...), append([]byte{decimal(sent[i].price).Code}, decimal(sent[i].price).Bytes...)) {
 				t.Errorf("%s went on as %v", sent[i].id, got)
 			}
+		}
+	})
+}
+
+// SM-401: what an action writes can be read by .NET, whose decimals most of these are: a standard decimal128 with 96 bits of coefficient and
+// 0 to 28 digits behind the point, or a double. Conditions see the digits that are cut.
+func TestDotnetDecimalsInActions(t *testing.T) {
+	const thirds = "94300800006bb4afe4cf2607ee35555555" // 29 digits
+	bubble(t, nil, func(b *bench) {
+		for i, c := range []struct{ sent, filter, action, want string }{
+			{"940c3c000000000000000000000000" + "03e7", "m > 9", "SET m = m + 1", "94303c000000000000000000000000" + "044b"},
+			{"948c3c000000000000000000000000" + "03e7", "m < 9 AND m IS NOT NULL", "SET m = m + 1", "94b03c000000000000000000000000" + "0383"},
+			{"940c3c000000000000000000000000" + "03e7", "m / 3 = p('third')", "SET m = m / 3", "94303c000000000000000000000000" + "014d"},
+			{"940c4000000000000000000000000000" + "0a", "m / 3 > p('thirds')", "SET m = m / 3", thirds},
+			{"940c400000ffffffffffffffffffffffff", "m = m + 0", "SET m = m - 1", "9430400000fffffffffffffffffffffffe"},
+			{"940c0800000000000000000000000000" + "01", "m / 2 > 0", "SET m = m / 2", "94300800000000000000000000000000" + "00"}, // half to even
+			{"940c0800000000000000000000000000" + "03", "m / 2 < m", "SET m = m / 2", "94300800000000000000000000000000" + "02"},
+			{"943046000000000000000000000000" + "04d2", "m = 1234000", "SET m = m", "9430400000000000000000000000" + "12d450"}, // a scale of -3
+			{"948c3e00000000000000000000000000" + "00", "m = 0 AND NOT m < 0", "SET m = m", "94b03e00000000000000000000000000" + "00"},
+			{"948c3e00000000000000000000000000" + "00", "m IS NOT NULL", "SET m = m + 0", "94303e00000000000000000000000000" + "00"},
+			{"940c4000000000000000000000000000" + "01", "m < 1e30", "SET m = m * 1e30", "8246293e5939a08cea"}, // what no decimal of .NET holds
+			{"940c400000ffffffffffffffffffffffff", "m > 1e28", "SET m = m + 1", "8245f0000000000000"},
+			{"943041ed09bead87c0378d8e63ffffffff", "m > 1e33", "SET m = m", "8246fed09bead87c03"},
+		} {
+			topic := fmt.Sprint("t", i)
+			b.topic(topic, nil)
+			b.subscription(topic, "s", nil, sqlRule("r", c.filter, c.action))
+			b.put(topic, with("id", amqp.Pair{Key: "m", Value: decimal(c.sent)}, amqp.Pair{Key: "third", Value: decimal("940c3c000000000000000000000000" + "014d")},
+				amqp.Pair{Key: "thirds", Value: decimal(thirds)}))
+			got := "nothing"
+			for _, m := range b.node(topic + "/Subscriptions/s").peekAll() {
+				v, _ := m.application.Get("m")
+				got = hex.EncodeToString(amqp.AppendValue(nil, v))
+			}
+			if got != c.want {
+				t.Errorf("%s where %s, %s: %s, want %s", c.sent, c.filter, c.action, got, c.want)
+			}
+		}
+	})
+}
+
+// SM-402: a correlation filter with a decimal, as .NET's SDK asks for it: it is given back as a decimal of the same digits.
+func TestDotnetDecimalInCorrelationFilter(t *testing.T) {
+	topics(t, func(b *bench) {
+		p := b.node("t/Subscriptions/u")
+		p.managedWith(200, "", "remove-rule", amqp.Map{{Key: "rule-name", Value: "$Default"}})
+		rule := correlationRule(nil, amqp.Map{{Key: "dec", Value: decimal("940c3c000000000000000000000000" + "04d2")}})
+		p.managedWith(200, "", "add-rule", ruleBody("decimal", append(rule, amqp.Pair{Key: "sql-rule-action"}, amqp.Pair{Key: "rule-name", Value: "decimal"})))
+		for _, s := range []struct{ id, price string }{{"same", "940c3c000000000000000000000000" + "04d2"}, {"longer", "940c3a000000000000000000000000" + "3034"},
+			{"negative", "948c3c000000000000000000000000" + "04d2"}, {"other", "940c3c000000000000000000000000" + "04d3"}} {
+			b.put("t", with(s.id, amqp.Pair{Key: "dec", Value: decimal(s.price)}))
+		}
+		if got := b.held("t/Subscriptions/u"); got != "same longer" {
+			t.Errorf("the filter matches %s, want same longer", got)
+		}
+		filter := p.rules(int32(0), int32(100))[0][0].(amqp.Described).Value.(amqp.List)
+		want := amqp.Map{{Key: "dec", Value: decimal("94303c000000000000000000000000" + "04d2")}}
+		if got := filter[len(filter)-1]; !cmp.Equal(got, want) {
+			t.Errorf("the rule is shown (-want +got):\n%s", cmp.Diff(want, got))
 		}
 	})
 }
