@@ -94,9 +94,20 @@ func (s *settling) check(messages []index.Message) (_ []index.Message, way passe
 	}
 	messages, way, ok := s.locked(messages)
 	if !ok {
-		return nil, way, s.lockLost(s.cmd.SubQueue)
+		return nil, way, s.lost()
 	}
 	return messages, way, s.tooMuch(messages)
+}
+
+// lost is the refusal of the token that a refusal is about. One that was given under a session that the caller still holds is that of a
+// message which is settled, not of a session which is lost.
+func (s *settling) lost() *Error {
+	for _, session := range s.cmd.Sessions {
+		if _, live := s.liveSession(session); live && s.about == s.about.Under(session) {
+			return Refuse(LockLost, LockLostText)
+		}
+	}
+	return s.lockLost(s.cmd.SubQueue)
 }
 
 // locked appends the messages of all tokens, in their order; ok is false when one is not that of a live lock, or is there twice.

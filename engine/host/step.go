@@ -166,7 +166,7 @@ func (l *Loop) stage(now event.Time, cmd *engine.Stage, req *engine.Request) {
 func (l *Loop) receiveDeferred(now event.Time, cmd *engine.ReceiveDeferred, req *engine.Request) {
 	if cmd.Mode == engine.PeekLock {
 		for range cmd.Sequences {
-			cmd.Tokens = append(cmd.Tokens, l.dispatcher.tokens().In(cmd.Slice.Partition))
+			cmd.Tokens = append(cmd.Tokens, l.dispatcher.tokens().In(cmd.Slice.Partition).Under(cmd.Session))
 		}
 	}
 	l.late.charge(cmd, 0)

@@ -93,6 +93,15 @@ func (t LockToken) In(partition uint8) LockToken {
 // Partition is the entity partition that the token's lock is in.
 func (t LockToken) Partition() uint8 { return t[15] & tokenPartition }
 
+// Under returns the token of a message's lock that is given under the lock of a session: its first four bytes are those of the
+// session's token. Without a session it is t.
+func (t LockToken) Under(session LockToken) LockToken {
+	if session != (LockToken{}) {
+		copy(t[:4], session[:])
+	}
+	return t
+}
+
 // String is the token's UUID text.
 func (t LockToken) String() string { return string(AppendUUID(make([]byte, 0, 36), t[:])) }
 

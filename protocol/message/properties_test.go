@@ -72,6 +72,31 @@ func TestValues(t *testing.T) {
 		{amqp.List{"x"}, opaque, nil},
 		{amqp.Map{{Key: "x", Value: "y"}}, opaque, nil},
 		{amqp.Array{Elem: amqp.CodeInt, Values: []any{int32(1)}}, opaque, nil},
+	} {
+		seenAs(t, test.in, test.want, test.out)
+	}
+}
+
+// seenAs checks how filters see a value, and how a rule with it is shown.
+func seenAs(t *testing.T, in any, want event.Value, out any) {
+	t.Helper()
+	got := encodedOf(amqp.AppendValue(nil, in)).value()
+	if got != want {
+		t.Errorf("%#v is seen as %+v", in, got)
+	}
+	if shown := OnWire(got); !cmp.Equal(shown, out) {
+		t.Errorf("%#v comes back as %#v (-want +got):\n%s", in, shown, cmp.Diff(out, shown))
+	}
+}
+
+// WP-239: decimals are seen exactly, and shown as decimals where .NET can read them.
+func TestDecimalValues(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		in   any
+		want event.Value
+		out  any
+	}{
 		{decimal32(0xb18004d2), event.Value{Type: event.Decimal, Text: "-12.34"}, decimal128("b03c00000000000000000000000004d2")},
 		{decimal32(0), event.Value{Type: event.Decimal, Text: "0E-101"}, 0.0},
 		{decimal32(0x78000000), double(math.Inf(1)), math.Inf(1)},
@@ -85,13 +110,7 @@ func TestValues(t *testing.T) {
 		{decimal128("30420000000000000000000000000007"), event.Value{Type: event.Decimal, Text: "7E1"}, 70.0},
 		{decimal128("30060000000000000000000000000001"), event.Value{Type: event.Decimal, Text: "0.00000000000000000000000000001"}, 1e-29},
 	} {
-		got := encodedOf(amqp.AppendValue(nil, test.in)).value()
-		if got != test.want {
-			t.Errorf("%#v is seen as %+v", test.in, got)
-		}
-		if out := OnWire(got); !cmp.Equal(out, test.out) {
-			t.Errorf("%#v comes back as %#v (-want +got):\n%s", test.in, out, cmp.Diff(test.out, out))
-		}
+		seenAs(t, test.in, test.want, test.out)
 	}
 }
 

@@ -122,6 +122,36 @@ func TestDeferInSession(t *testing.T) {
 	})
 }
 
+// SM-403: a deferred message that is settled a second time under its session has lost its own lock; the session is still held. After the
+// session has ended, it is the session's, even where the same client holds it again.
+func TestDotnetDeferredSettledTwice(t *testing.T) {
+	sessions(t, func(b *bench, p *peerConn) {
+		b.put("s", inSession("a", "1", "x"), inSession("a", "2", "x"))
+		p.acceptSession(2, "s", "a")
+		p.deferAll(2)
+		p.attachManagement("s")
+		named := amqp.Pair{Key: "session-id", Value: "a"}
+		var tokens []amqp.UUID
+		answer := p.managedWith(200, "", "receive-by-sequence-number", append(byNumber(uint32(1), int64(1), int64(2)), named)).(amqp.Map)
+		messages, _ := answer.Get("messages")
+		for _, m := range messages.(amqp.List) {
+			token, _ := m.(amqp.Map).Get("lock-token")
+			tokens = append(tokens, token.(amqp.UUID))
+		}
+		p.disposed(200, "", "completed", tokens[:1], named)
+		for _, disposition := range []string{"completed", "abandoned", "defered", "suspended"} {
+			p.disposed(410, amqp.CondMessageLockLost, disposition, tokens[:1], named)
+			p.disposed(410, amqp.CondMessageLockLost, disposition, tokens[:1])
+		}
+		p.disposed(410, amqp.CondMessageLockLost, "completed", []amqp.UUID{tokens[1], tokens[0]}, named) // all or none
+		p.disposed(410, amqp.CondSessionLockLost, "completed", []amqp.UUID{{15: 0x10}}, named)           // of nobody knows what
+		p.detach(2)
+		p.disposed(410, amqp.CondSessionLockLost, "completed", tokens[1:], named)
+		p.acceptSession(3, "s", "a")
+		p.disposed(410, amqp.CondSessionLockLost, "completed", tokens[1:], named)
+	})
+}
+
 // The engine keeps the bodies that an answer points to until they have been read: while it has not answered, and no longer than the connection lasts.
 func TestAnswersAreRead(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
