@@ -36,7 +36,7 @@ const (
 	LockLostText     = "The lock supplied is invalid. Either the lock expired, or the message has already been removed from the queue."
 	SessionLostText  = "The session lock was lost. Request a new session receiver."
 	DeadLetteredText = "A message of a dead-letter queue cannot be dead-lettered."
-	TooManySentText  = "Can't send more than 100 messages in a single transaction"
+	TooManySentText  = "Cannot send more than 100 messages in a single transaction."
 )
 
 // Error is a refusal: the client asked for what the rules forbid. The command had no effect and never will.

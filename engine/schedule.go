@@ -77,10 +77,11 @@ func cancelScheduled(d *decision, cmd *CancelScheduled) *Error {
 	return nil
 }
 
-// checkCancel refuses when one of the messages is not scheduled, or is named twice.
+// checkCancel refuses when one of the messages is not scheduled, or is named twice. An entity that takes no new messages still lets
+// go of those that it has.
 func (s *slice) checkCancel(cmd *CancelScheduled) *Error {
-	if err := s.sendable(); err != nil {
-		return err
+	if s.entity.Properties.Status == event.Disabled {
+		return s.sendable()
 	}
 	seen := map[event.SequenceNumber]bool{}
 	for _, seq := range cmd.Sequences {

@@ -200,7 +200,7 @@ func (s *script) receive(out *strings.Builder, cmd *Receive) {
 // accept gives a receiver a session and the script's name for it. Tokens of session locks have their number in another byte.
 func (s *script) accept(out *strings.Builder, name string, r *Receiver) {
 	for {
-		token := event.LockToken{14: s.grants + 1}
+		token := event.LockToken{0: s.grants + 1, 14: s.grants + 1}
 		o := s.do(out, AcceptSession(r.Slice, r, token))
 		if g := o.Reply.SessionGrant(); g != nil {
 			s.grants++

@@ -364,7 +364,8 @@ func number(t *testing.T, s string) int {
 
 func token(t *testing.T, s string) event.LockToken {
 	if of, ok := strings.CutPrefix(s, "s"); ok { // of a session
-		return event.LockToken{14: byte(number(t, of))}
+		n := byte(number(t, of))
+		return event.LockToken{0: n, 14: n}
 	}
 	return event.LockToken{15: byte(number(t, strings.TrimPrefix(s, "t")))}
 }

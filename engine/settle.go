@@ -103,7 +103,7 @@ func (s *settling) check(messages []index.Message) (_ []index.Message, way passe
 // message which is settled, not of a session which is lost.
 func (s *settling) lost() *Error {
 	for _, session := range s.cmd.Sessions {
-		if _, live := s.liveSession(session); live && s.about == s.about.Under(session) {
+		if _, live := s.liveSession(session); live && s.about != session && s.about == s.about.Under(session) {
 			return Refuse(LockLost, LockLostText)
 		}
 	}

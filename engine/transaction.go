@@ -272,7 +272,7 @@ func (tx *transaction) room(op *stagedOperation) *Error {
 	case tx.sent+op.sent > MaxTransactionMessages:
 		return Refuse(QuotaExceeded, TooManySentText)
 	case tx.named+op.named > maxStaged:
-		return Refuse(QuotaExceeded, "Can't settle or cancel more than %d messages in a single transaction.", maxStaged)
+		return Refuse(QuotaExceeded, "Cannot settle or cancel more than %d messages in a single transaction.", maxStaged)
 	case tx.size+op.size > maxStagedBytes:
 		return Refuse(QuotaExceeded, "The transaction has too many bytes; at most %d are allowed.", maxStagedBytes)
 	}

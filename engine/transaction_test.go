@@ -89,7 +89,7 @@ func TestTransactionMessages(t *testing.T) {
 		for range 100 / batch {
 			send(batch)
 		}
-		if r := send(1); refusal(r) != QuotaExceeded || !strings.HasPrefix(r.Err.Error(), "Can't send more than 100 messages in a single transaction") {
+		if r := send(1); refusal(r) != QuotaExceeded || !strings.HasPrefix(r.Err.Error(), "Cannot send more than 100 messages in a single transaction") {
 			t.Errorf("message 101: %v", r.Err)
 		}
 		if r := m.ask(&Commit{Transaction: id}); refusal(r) != TransactionFailed || m.Index().NextSequence(q) != 101 {

@@ -298,7 +298,7 @@ func TestTransactionMessages(t *testing.T) {
 		txn = p.declare()
 		p.send(txn, 1, newMessage("m", "x"))
 		p.put(txn, 1, amqp.MessageFormatBatch, batchOf(many(100)...))
-		p.rejectedText(p.last, amqp.CondResourceLimit, "Can't send more than 100 messages in a single transaction TrackingId:")
+		p.rejectedText(p.last, amqp.CondResourceLimit, "Cannot send more than 100 messages in a single transaction. TrackingId:")
 		p.notCommitted(txn, amqp.CondTransactionRollback, rolledBackText)
 	})
 }

@@ -51,7 +51,7 @@ func (p *Partition) Cancel(now int64, q *Queue, seqs []uint64) Refusal {
 }
 
 func (q *Queue) mayCancel(seqs []uint64) Refusal {
-	if q.Settings.NoSend {
+	if q.Settings.NoSend && q.Settings.NoReceive {
 		return Disabled
 	}
 	for i, seq := range seqs {

@@ -466,7 +466,7 @@ func (p *Partition) stageSettle(now int64, t *transaction, op *Operation) Refusa
 // stageCancel notes that scheduled messages will be gone.
 func (t *transaction) stageCancel(op *Operation) Refusal {
 	q := op.Queue
-	if q.Settings.NoSend {
+	if q.Settings.NoSend && q.Settings.NoReceive {
 		return Disabled
 	}
 	for i, seq := range op.Seqs {

@@ -134,7 +134,7 @@ def hundred(bus: Bus) -> None:
     transaction = bus.begin()
     transaction.send(sender, *messages(*(str(i) for i in range(100))))
     refusal = transaction.refused(sender, Message(body="101st"))
-    assert "Can't send more than 100 messages in a single transaction" in refusal, refusal
+    assert "Cannot send more than 100 messages in a single transaction" in refusal, refusal
     transaction.transaction.commit()
     transaction.ends("commit failed")
     assert "amqp:transaction:rollback" in transaction.error, transaction.error
