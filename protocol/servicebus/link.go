@@ -195,11 +195,22 @@ func (l *link) fitting(a *amqp.Attach) *amqp.Error {
 		return refusal(amqp.CondNotAllowed, subQueueSessionText)
 	case !sessions && l.filter != nil:
 		return refusal(amqp.CondNotAllowed, noSessionsText)
-	case p.ForwardTo != "" && l.target.SubQueue == event.Main,
-		p.ForwardDeadLetteredMessagesTo != "" && l.target.SubQueue == event.DeadLetter:
-		return refusal(amqp.CondNotAllowed, "Cannot create a message receiver/browser on an entity with auto-forwarding enabled.")
+	case l.browses && forwards(l.target):
+		return refusal(amqp.CondNotAllowed, forwardingBrowserText)
+	case !l.browses && (forwards(l.target) || p.ForwardDeadLetteredMessagesTo != "" && l.target.SubQueue == event.DeadLetter):
+		return refusal(amqp.CondNotAllowed, forwardingText)
 	}
 	return nil
+}
+
+const (
+	forwardingText        = "Cannot create a message receiver on an entity with auto-forwarding enabled."
+	forwardingBrowserText = "Cannot create a message browser on an entity with auto-forwarding enabled."
+)
+
+// forwards reports whether the messages of a target go on to another entity. Dead letters that do can be looked at, but not received.
+func forwards(t engine.Target) bool {
+	return t.Entity.Properties.ForwardTo != "" && t.SubQueue == event.Main
 }
 
 const (

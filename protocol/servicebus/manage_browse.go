@@ -29,6 +29,10 @@ func peekMessage(req *request, body amqp.Map) {
 	omit, _ := body.Get("omit-message-body")
 	v := message.View{Peek: true, OmitBody: omit == true}
 	t := req.l.target
+	if forwards(t) {
+		req.refuseAs(engine.Refuse(engine.NotAllowed, forwardingBrowserText))
+		return
+	}
 	room := math.MaxInt32
 	if r := req.l.c.sessions.replyLink(req); r != nil {
 		room = r.maxSize

@@ -168,3 +168,46 @@ func TestSessionsWithoutCredit(t *testing.T) {
 		}
 	})
 }
+
+// SM-405: what goes on to another entity cannot be looked at there, by a request or by a browsing link; what is in a sub-queue can.
+func TestDotnetPeekWhereMessagesAreForwarded(t *testing.T) {
+	const refusal = "Cannot create a message browser on an entity with auto-forwarding enabled. TrackingId:"
+	bubble(t, nil, func(b *bench) {
+		b.queue("a", nil)
+		b.topic("t", nil)
+		b.subscription("t", "u", func(p *event.Properties) { p.ForwardTo = "q" })
+		b.put("a", scheduled("later", time.Now().Add(time.Hour)))
+		for _, p := range []*peerConn{b.node("a"), b.node("t/Subscriptions/u")} { // links to $management outlive an update
+			b.queue("a", func(p *event.Properties) { p.ForwardTo, p.ForwardDeadLetteredMessagesTo = "q", "q" })
+			status, properties, _ := p.manage("com.microsoft:peek-message", amqp.Map{{Key: "from-sequence-number", Value: int64(1)}, {Key: "message-count", Value: int32(1)}})
+			condition, _ := properties.Get("errorCondition")
+			text, _ := properties.Get("statusDescription")
+			if status != 400 || condition != amqp.CondNotAllowed || !strings.HasPrefix(fmt.Sprint(text), refusal) {
+				t.Errorf("peek: %d %+v", status, properties)
+			}
+		}
+		p := b.root()
+		for address, allowed := range map[string]bool{"a": false, "a/$DeadLetterQueue": true} { // SM-268
+			a := p.receiverOf(&amqp.Source{Address: address, DistributionMode: "copy"}, nil, amqp.Some(amqp.SenderSettled))
+			if (a.Source != nil) != allowed {
+				t.Errorf("a browser of %s: %+v", address, a)
+			}
+			if !allowed {
+				if d := expect[*amqp.Detach](p); d.Error.Condition != amqp.CondNotAllowed || !strings.HasPrefix(d.Error.Description, refusal) {
+					t.Errorf("a browser of %s: %+v", address, d.Error)
+				}
+			}
+			p.write(0, &amqp.Detach{Handle: 2, Closed: true}, nil)
+			if allowed {
+				expect[*amqp.Detach](p)
+			}
+		}
+		if got := b.held("a/$DeadLetterQueue"); got != "" {
+			t.Errorf("peeked %s", got)
+		}
+		b.queue("a", nil)
+		if got := b.held("a"); got != "later" {
+			t.Errorf("peeked %s", got)
+		}
+	})
+}

@@ -186,7 +186,7 @@ func TestReceiverRefusals(t *testing.T) {
 			text   string
 		}{
 			{"session", amqp.CondNotAllowed, "It is not possible for an entity that requires sessions to create a non-sessionful message receiver."},
-			{"forward", amqp.CondNotAllowed, "auto-forwarding"}, {"off", amqp.CondEntityDisabled, "disabled"}, {"none", amqp.CondNotFound, "could not be found"},
+			{"forward", amqp.CondNotAllowed, "Cannot create a message receiver on an entity with auto-forwarding enabled."}, {"off", amqp.CondEntityDisabled, "disabled"}, {"none", amqp.CondNotFound, "could not be found"},
 		} {
 			if a := p.attachReceiver(uint32(i), test.entity, amqp.SenderUnsettled); a.Source != nil || a.Target != nil {
 				t.Errorf("%+v; want a.Source == nil && a.Target == nil", a)
