@@ -72,7 +72,7 @@ func (s *receiving) give(m *index.Message) {
 // a sub-queue with a lower number, as a dead letter does, is not shown: it is a [Peek] that goes on.
 func (s *receiving) browse() {
 	for m := range s.index.Browse(s.id, s.cmd.SubQueue, s.cmd.From) {
-		s.deliver(&m)
+		s.deliver(&m).LockedUntil = s.heldUntil(&m)
 		return
 	}
 }
@@ -128,6 +128,19 @@ func describe(m *index.Message) Delivery {
 	return d
 }
 
+// heldUntil returns when the lock ends under which a message that is looked at can be received: for a deferred one of a session, that
+// of the session while somebody holds it. It is 0 for all others.
+func (s *slice) heldUntil(m *index.Message) event.Time {
+	if m.State != index.Deferred && m.State != index.DeferredLocked || !m.InSession || m.SubQueue != event.Main {
+		return 0
+	}
+	held, ok := s.index.Session(s.id, []byte(m.SessionID))
+	if !ok || !held.Held || s.now >= held.Until && !s.pinned(held.Token) {
+		return 0
+	}
+	return held.Until
+}
+
 // peek shows messages without touching them (semantics.md 14.2).
 func peek(d *decision, cmd *Peek) *Error {
 	s, err := d.slice(cmd.Slice)
@@ -148,6 +161,7 @@ func peek(d *decision, cmd *Peek) *Error {
 			break
 		}
 		shown := describe(&m)
+		shown.LockedUntil = s.heldUntil(&m)
 		rest.bytes += int(shown.Stored())
 		if rest.bytes > cmd.MaxBytes && len(rest.seen) > 0 {
 			d.reply.More = true

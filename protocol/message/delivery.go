@@ -173,7 +173,7 @@ func appendMessageAnnotations(dst, sent []byte, d *engine.Delivery, v View, o *o
 			dst = amqp.AppendString(amqp.AppendSymbol(dst, keyDeadLetterSource), d.DeadLetterSource)
 			n++
 		}
-		if d.LockedUntil != 0 && !v.Peek {
+		if d.LockedUntil != 0 {
 			dst = amqp.AppendTimestamp(amqp.AppendSymbol(dst, keyLockedUntil), amqp.Timestamp(d.LockedUntil))
 			n++
 		}

@@ -152,6 +152,38 @@ func TestDotnetDeferredSettledTwice(t *testing.T) {
 	})
 }
 
+// SM-404: a deferred message of a session that is held shows the end of the session's lock when it is looked at; others show none.
+func TestDotnetPeekedDeferredInSession(t *testing.T) {
+	sessions(t, func(b *bench, p *peerConn) {
+		b.put("s", inSession("a", "1", "x"), inSession("a", "2", "x"), inSession("b", "3", "x"))
+		p.acceptSession(2, "s", "a")
+		p.deferAll(1)
+		p.acceptSession(3, "s", "b")
+		p.attachManagement("s")
+		until := func(when string, first any, more ...amqp.Pair) {
+			t.Helper()
+			for i, m := range p.peekAll(more...) {
+				got, _ := m.annotations.Get(keyLockedUntil)
+				want := []any{first, nil, nil}[i]
+				if got != want {
+					t.Errorf("%s: message %v is locked until %v, want %v", when, m.properties.MessageID, got, want)
+				}
+			}
+		}
+		a := amqp.Pair{Key: "session-id", Value: "a"}
+		end := timestampOf(time.Now().Add(30 * time.Second))
+		until("held", end)
+		until("held, of the session", end, a)
+		time.Sleep(10 * time.Second)
+		p.managedWith(200, "", "renew-session-lock", sessionBody("a"))
+		until("renewed", end+10_000)
+		p.managedWith(200, "", "receive-by-sequence-number", append(byNumber(uint32(1), int64(1)), a))
+		until("taken", end+10_000)
+		p.detach(2)
+		until("held no more", nil)
+	})
+}
+
 // The engine keeps the bodies that an answer points to until they have been read: while it has not answered, and no longer than the connection lasts.
 func TestAnswersAreRead(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
