@@ -118,7 +118,6 @@ func TransferOf(m *index.Message, t *index.Transfer) Transfer {
 	all := Transfer{Number: t.Number, Trigger: t.Trigger, Destination: t.Destination, Sequence: m.Sequence, Body: m.Body,
 		Changes: m.Changes[:len(m.Changes):len(m.Changes)], TimeToLive: -1, Hops: m.Hops, First: m.EnqueuedSequence, DeadLetterSource: m.DeadLetterSource}
 	switch {
-	case t.Trigger == event.TriggerVia:
 	case !m.OwnTTL:
 		all.TimeToLive = 0
 	case m.ExpiresAt != 0:

@@ -22,7 +22,7 @@ import (
 // everyKind are messages in JSON with every type of value, kind of body and field that a sender can
 // set. The first ones can be received by the AMQP library of the command line, all can be peeked
 // at.
-const everyKind = `{"messageId":"plain","subject":"s","contentType":"text/plain","contentEncoding":"gzip","correlationId":"c","to":"t","replyTo":"r","replyToSessionId":"g","userId":"Af8=","groupSequence":9,"durable":true,"priority":7,"creationTime":"2026-01-02T03:04:05.678Z","partitionKey":"k","viaPartitionKey":"v","annotations":{"x-opt-own":{"type":"int","value":5}},"deliveryAnnotations":{"x-opt-d":"d"},"footer":{"f":[1,2]},"body":"text"}
+const everyKind = `{"messageId":"plain","subject":"s","contentType":"text/plain","contentEncoding":"gzip","correlationId":"c","to":"t","replyTo":"r","replyToSessionId":"g","userId":"Af8=","groupSequence":9,"durable":true,"priority":7,"creationTime":"2026-01-02T03:04:05.678Z","absoluteExpiryTime":"2026-01-02T03:04:06Z","partitionKey":"k","viaPartitionKey":"v","annotations":{"x-opt-own":{"type":"int","value":5}},"deliveryAnnotations":{"x-opt-d":"d"},"footer":{"f":[1,2]},"body":"text"}
 {"messageId":"7","messageIdType":"ulong","correlationId":"/wA=","correlationIdType":"binary","body":{"base64":"/wAB"}}
 {"messageId":"0a000000-0000-0000-0000-000000000000","messageIdType":"uuid","body":""}
 {"messageId":"time","timeToLive":"PT1H0.5S","body":"\u0000\u001b[31m\ud83d\ude00 <&>"}

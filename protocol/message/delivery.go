@@ -29,27 +29,21 @@ func AppendDelivery(dst, stored []byte, d *engine.Delivery, changes [][]byte, v 
 		return dst, err
 	}
 	d.Header = uint32(len(stored) - len(s.tail))
-	expires, ttl := d.ExpiresAt, d.TimeToLive
-	switch {
-	case v.Peek && ttl == 0:
-		expires = 0 // a limit that comes from the entity alone is not shown
-	case ttl == 0 && expires != 0:
-		ttl = expires.Sub(d.EnqueuedAt)
+	var h amqp.Header
+	if s.header != nil {
+		if h, err = amqp.DecodeHeader(s.header); err != nil {
+			return dst, err
+		}
 	}
 	o, err := readOverlay(changes)
 	if err != nil {
 		return dst, err
 	}
-	if c, ok := o.changed(filter.TimeToLive); ok { // shown only: the message expires when it would have
-		ttl = time.Duration(c.time) * time.Millisecond
-	}
-	dst, err = appendHeader(dst, s.header, d.DeliveryCount, ttl)
-	if err != nil {
-		return dst, err
-	}
+	shown := limitOf(d, &s, h.TTL.Value, v, o)
+	dst = appendHeader(dst, &h, d.DeliveryCount, shown.ttl)
 	dst = appendDeliveryAnnotations(dst, s.deliveryAnnotations, d, v)
 	dst = appendMessageAnnotations(dst, s.messageAnnotations, d, v, o)
-	dst = appendProperties(dst, s.properties, expires, d.EnqueuedAt, o)
+	dst = appendProperties(dst, s.properties, &shown, o)
 	dst = o.appendApplication(dst, s.applicationProperties)
 	if v.OmitBody {
 		return dst, nil
@@ -106,24 +100,52 @@ func splitSections(b []byte) (p parts, err error) {
 	return p, nil
 }
 
-// appendHeader writes the header that every delivery has (0.12): the sender's, with the time to live and delivery count of now (5.1). A
-// negative ttl stands for the sender's.
-func appendHeader(dst, sent []byte, count uint32, ttl time.Duration) ([]byte, error) {
-	var h amqp.Header
-	if sent != nil {
-		var err error
-		if h, err = amqp.DecodeHeader(sent); err != nil {
-			return dst, err
-		}
+// limit is what a message shows of how long it lives (semantics.md 7.3). With the zero value the times are as they were sent.
+type limit struct {
+	ttl               time.Duration // 0: none is shown
+	expires, creation event.Time    // expires is 0 where the times are the sender's
+	never             bool          // the sender's time of expiry means that there is none, and is left out
+}
+
+// limitOf returns what is shown of a message whose header was sent with a ttl.
+func limitOf(d *engine.Delivery, s *parts, ttl uint32, v View, o *overlay) limit {
+	own := d.TimeToLive
+	if own < 0 {
+		between := timesOf(s.properties)
+		own = storedTimeToLive(ttl, &between)
 	}
-	h.DeliveryCount = amqp.Some(count)
+	own = lifetime(own.Milliseconds()) // older versions stored "never" as a time to live
+	l := limit{ttl: own, expires: d.ExpiresAt, creation: d.EnqueuedAt}
+	c, changed := o.changed(filter.TimeToLive)
+	if changed { // shown only: the message expires when it would have
+		l.ttl = lifetime(c.time)
+	}
 	switch {
-	case ttl == 0:
-		h.TTL = amqp.Opt[uint32]{}
-	case ttl > 0:
-		h.TTL = amqp.Some(uint32(min(int64(ttl/time.Millisecond), math.MaxUint32)))
+	case v.Peek && own == 0 && l.ttl == 0:
+		l.expires = 0 // a limit that comes from the entity alone is not shown
+	case l.ttl == 0 && l.expires != 0 && !changed:
+		l.ttl = l.expires.Sub(d.EnqueuedAt)
+	case l.ttl != 0 && l.expires == 0: // its time has not begun
+		l.expires = d.EnqueuedAt.Add(l.ttl)
 	}
-	return amqp.AppendHeader(dst, &h), nil
+	if l.ttl != 0 {
+		l.creation = l.expires - event.Time(l.ttl.Milliseconds()) // the enqueued time, unless an action changed the time to live
+	}
+	if l.expires == 0 && ttl == math.MaxUint32 {
+		between := timesOf(s.properties)
+		life, e := timeToLive(ttl, &between)
+		l.never = e == nil && life == 0
+	}
+	return l
+}
+
+// appendHeader writes the header that every delivery has (0.12): the sender's, with the time to live and delivery count of now (5.1).
+func appendHeader(dst []byte, h *amqp.Header, count uint32, ttl time.Duration) []byte {
+	h.DeliveryCount, h.TTL = amqp.Some(count), amqp.Opt[uint32]{}
+	if ttl != 0 {
+		h.TTL = amqp.Some(uint32(min(ttl.Milliseconds(), math.MaxUint32)))
+	}
+	return amqp.AppendHeader(dst, h)
 }
 
 // appendDeliveryAnnotations writes the lock token, if there is one, and then the sender's delivery annotations without any lock token that the
@@ -255,11 +277,10 @@ func mapEntries(section []byte) func(yield func(entry, key []byte) bool) {
 }
 
 // appendProperties passes the properties on as they are, unless the times in them have to say when the message expires
-// (semantics.md 7.3) or an action has changed some. The creation time is then the enqueue time: one SDK takes the difference for the time to
-// live.
-func appendProperties(dst, sent []byte, expires, enqueued event.Time, o *overlay) []byte {
-	_, had := amqp.PropertiesField(sent, amqp.FieldAbsoluteExpiryTime)
-	if expires == 0 && !had && sent != nil && (o == nil || !o.properties) {
+// (semantics.md 7.3) or an action has changed some. SDKs take the difference of the two times for the time to live, so both are the
+// broker's or both are the sender's.
+func appendProperties(dst, sent []byte, l *limit, o *overlay) []byte {
+	if l.expires == 0 && !l.never && sent != nil && (o == nil || !o.properties) {
 		return append(dst, sent...)
 	}
 	dst = amqp.AppendDescriptor(dst, amqp.SectionProperties)
@@ -271,12 +292,12 @@ func appendProperties(dst, sent []byte, expires, enqueued event.Time, o *overlay
 			continue
 		}
 		switch {
-		case i == amqp.FieldAbsoluteExpiryTime && expires != 0:
-			dst = amqp.AppendTimestamp(dst, amqp.Timestamp(expires))
-		case i == amqp.FieldAbsoluteExpiryTime || !ok:
+		case i == amqp.FieldAbsoluteExpiryTime && l.expires != 0:
+			dst = amqp.AppendTimestamp(dst, amqp.Timestamp(l.expires))
+		case i == amqp.FieldCreationTime && l.expires != 0:
+			dst = amqp.AppendTimestamp(dst, amqp.Timestamp(l.creation))
+		case i == amqp.FieldAbsoluteExpiryTime && l.never || !ok:
 			dst = amqp.AppendNull(dst)
-		case i == amqp.FieldCreationTime && expires != 0:
-			dst = amqp.AppendTimestamp(dst, amqp.Timestamp(enqueued))
 		default:
 			dst = append(dst, raw...)
 		}

@@ -34,7 +34,8 @@ func Reread(stored []byte, changes [][]byte, ttl time.Duration, see *filter.Mess
 		return m, nil, fmt.Errorf("%w: %s", errStored, e.Description)
 	}
 	if ttl < 0 {
-		ttl = in.Message.TimeToLive
+		between := timesOf(in.sections.Properties.Of(in.Message.Body))
+		ttl = storedTimeToLive(in.sections.TTL, &between)
 	}
 	if len(changes) > 0 {
 		o, err := readOverlay(changes)
@@ -42,7 +43,7 @@ func Reread(stored []byte, changes [][]byte, ttl time.Duration, see *filter.Mess
 			return m, nil, err
 		}
 		if c, ok := o.changed(filter.TimeToLive); ok {
-			ttl = time.Duration(c.time) * time.Millisecond
+			ttl = lifetime(c.time)
 		}
 		if merged, err = o.merged(); err != nil {
 			return m, nil, err
@@ -69,7 +70,7 @@ func Reread(stored []byte, changes [][]byte, ttl time.Duration, see *filter.Mess
 func (in *Sent) change(o *overlay) error {
 	sent, s := in.Message.Body, &in.sections
 	now := appendMapSection(nil, amqp.SectionMessageAnnotations, s.MessageAnnotations.Of(sent), o.replaces, o.appendAnnotations)
-	now = appendProperties(now, s.Properties.Of(sent), 0, 0, o)
+	now = appendProperties(now, s.Properties.Of(sent), &limit{}, o)
 	now = o.appendApplication(now, s.ApplicationProperties.Of(sent))
 	was := *in
 	*in = Sent{}

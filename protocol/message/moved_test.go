@@ -3,6 +3,7 @@ package message
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -64,6 +65,12 @@ func TestReread(t *testing.T) {
 		{"all", full, -1, nil, `id uuid 01000000-0000-0000-0000-000000000000, session "pk", key "pk", ttl 1m30s, for 1000, subject "label", correlation "12", type "text/plain"`},
 		{"the time to live was cut", full, time.Minute, nil, `id uuid 01000000-0000-0000-0000-000000000000, session "pk", key "pk", ttl 1m0s, for 1000, subject "label", correlation "12", type "text/plain"`},
 		{"no time to live", message(uint64(7), ""), 0, nil, `id ulong 7`},
+		{"times alone", of(amqp.Properties{MessageID: "m", CreationTime: amqp.Some(amqp.Timestamp(1000)), AbsoluteExpiryTime: amqp.Some(amqp.Timestamp(61_000))}), 0, nil, `id string m`},
+		{"times that an older version took for a time to live",
+			of(amqp.Properties{MessageID: "m", CreationTime: amqp.Some(amqp.Timestamp(1000)), AbsoluteExpiryTime: amqp.Some(amqp.Timestamp(61_000))}), -1, nil, `id string m, ttl 1m0s`},
+		{"never", append(amqp.AppendHeader(nil, &amqp.Header{TTL: amqp.Some(uint32(math.MaxUint32))}),
+			of(amqp.Properties{MessageID: "m", CreationTime: amqp.Some(amqp.Timestamp(1000)), AbsoluteExpiryTime: amqp.Some(amqp.Timestamp(253402207200000))})...), -1, nil, `id string m`},
+		{"never, by an action", plain, time.Hour, system(event.Property{Name: "TimeToLive", Value: event.Value{Type: event.Span, Bits: math.MaxInt64}}), `id string m`},
 		{"another id", message(uint64(7), ""), 0, system(text("MessageId", "n")), `id string n`},
 		{"an id that was taken away", message(uint64(7), ""), 0, system(event.Property{Name: "MessageId"}), `id ulong 7`},
 		{"a session", plain, 0, system(text("SessionId", "s")), `id string m, session "s"`},

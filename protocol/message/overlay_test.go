@@ -174,6 +174,9 @@ func TestOverlaySystem(t *testing.T) {
 		if at != amqp.Timestamp(5) || from != int64(3) || m.header.TTL != amqp.Some(uint32(75)) || m.properties.AbsoluteExpiryTime != amqp.Some(amqp.Timestamp(60_100)) {
 			t.Errorf("%+v; want at == amqp.Timestamp(5) && from == int64(3) && m.header.TTL == amqp.Some(uint32(75)) && m.properties.AbsoluteExpiryTime == amqp.Some(amqp.Timestamp(60_100))", m)
 		}
+		if m.properties.CreationTime != amqp.Some(amqp.Timestamp(60_100-75)) { // what SDKs take for the time to live is the difference
+			t.Errorf("created %+v", m.properties.CreationTime)
+		}
 		m = rendered(t, stored, d, View{Peek: true}, ruled(nil, nil, set), ruled(nil, nil, gone))
 		for name, of := range texts {
 			if got := of(m); got != nil && reflect.ValueOf(got).Kind() == reflect.Struct && reflect.ValueOf(got).FieldByName("Set").Bool() {

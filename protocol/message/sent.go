@@ -321,17 +321,24 @@ type times struct{ expiry, creation []byte }
 
 // timesOf finds them in a section.
 func timesOf(properties []byte) (t times) {
-	t.expiry, _ = amqp.PropertiesField(properties, amqp.FieldAbsoluteExpiryTime)
-	t.creation, _ = amqp.PropertiesField(properties, amqp.FieldCreationTime)
+	for i, raw := range amqp.PropertiesFields(properties) {
+		switch i {
+		case amqp.FieldAbsoluteExpiryTime:
+			t.expiry = raw
+		case amqp.FieldCreationTime:
+			t.creation = raw
+			return t
+		}
+	}
 	return t
 }
 
-// timeToLive is the sender's own time to live, 0 for none (semantics.md 2.1, D-16). ttl is the header's, milliseconds. Where it is longer
-// than 32 bits of milliseconds hold, the difference of the two times is the time to live.
+// timeToLive is the sender's own time to live, 0 for none (semantics.md 2.1, D-16). ttl is the header's, in milliseconds. Where that is the
+// most that the field holds, the difference of the two times is the time to live; with any other, the times mean nothing to the broker.
 func timeToLive(ttl uint32, between *times) (time.Duration, *amqp.Error) {
 	end, ok1 := amqp.RawTimestamp(between.expiry)
 	start, ok2 := amqp.RawTimestamp(between.creation)
-	if ttl != 0 && ttl != math.MaxUint32 || !ok1 || !ok2 {
+	if ttl != math.MaxUint32 || !ok1 || !ok2 {
 		return time.Duration(ttl) * time.Millisecond, nil
 	}
 	end = min(end, amqp.Timestamp(event.EndOfTime)) // .NET's "never" is one millisecond later (5.4)
@@ -339,11 +346,26 @@ func timeToLive(ttl uint32, between *times) (time.Duration, *amqp.Error) {
 	if end <= start {
 		return 0, ArgumentError("The absolute expiry time is not after the creation time.")
 	}
-	ms := int64(end - start)
-	if ms > int64(event.Forever/time.Millisecond) {
-		return event.Forever, nil
+	return lifetime(int64(end - start)), nil
+}
+
+// lifetime returns a time to live in milliseconds as a duration. It is 0, none, from 292 years on: a [time.Duration] holds no more, and
+// .NET says TimeSpan.MaxValue for "never".
+func lifetime(ms int64) time.Duration {
+	if ms >= event.Forever.Milliseconds() {
+		return 0
 	}
-	return time.Duration(ms) * time.Millisecond, nil
+	return time.Duration(ms) * time.Millisecond
+}
+
+// storedTimeToLive returns the time to live that a stored message was sent with. Its event says that it has one. Older
+// versions also took the difference of the times of a message without a ttl, and their messages keep it.
+func storedTimeToLive(ttl uint32, between *times) time.Duration {
+	if ttl == 0 {
+		ttl = math.MaxUint32
+	}
+	life, _ := timeToLive(ttl, between)
+	return life
 }
 
 // HasID reports whether the sender gave the message an id, or [Sent.Splice] has.

@@ -51,6 +51,7 @@ var shapes = []shape{
 	{"clock", "e16abb6", 1, clockSet, "MessagePublished ClockSet"},
 	{"moves", "4e40d82", 2, movesAndTransactions, "TransactionCommitted TransactionAborted NumbersReserved TransferStarted MessageHandedOver TransfersFinished TransferFailed SourceForgotten"},
 	{"sealed", "3c8a230", 2, sealedHistory, "MessagePublished room sealed"},
+	{"lifetimes", "3513c00b", 2, lifetimes, "MessageEnqueued MessageScheduled MessagePublished MessageHandedOver TransferFailed"},
 	{"format-2", "", 2, everything, "MessagePublished room"},
 }
 

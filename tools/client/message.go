@@ -41,6 +41,7 @@ type Message struct {
 	Durable               bool           `json:"durable,omitempty"`
 	Priority              *uint8         `json:"priority,omitempty"` // nil: 4
 	CreationTime          any            `json:"creationTime,omitempty"`
+	AbsoluteExpiryTime    any            `json:"absoluteExpiryTime,omitempty"` // the sender's, which limits nothing
 	ScheduledTime         any            `json:"scheduledEnqueueTime,omitempty"`
 	EnqueuedSequence      int64          `json:"enqueuedSequenceNumber,omitempty"` // where it was sent; 0: here
 	EnqueuedTime          *time.Time     `json:"enqueuedTime,omitempty"`
@@ -95,12 +96,10 @@ func View(m *amqp.Message) Message {
 	if p := m.Properties; p != nil {
 		v.MessageID, v.MessageIDType = idOf(p.MessageID)
 		v.CorrelationID, v.CorrelationIDType = idOf(p.CorrelationID)
-		v.SessionID, v.ReplyToSessionID, v.ExpiresAt = p.GroupID, p.ReplyToGroupID, p.AbsoluteExpiryTime
+		v.SessionID, v.ReplyToSessionID = p.GroupID, p.ReplyToGroupID
 		v.Subject, v.ContentType, v.ContentEncoding, v.To, v.ReplyTo = p.Subject, p.ContentType, p.ContentEncoding, p.To, p.ReplyTo
 		v.UserID, v.GroupSequence = p.UserID, p.GroupSequence
-		if p.CreationTime != nil && p.AbsoluteExpiryTime == nil { // else it is the broker's, as the other is
-			v.CreationTime = plain(exact(*p.CreationTime))
-		}
+		v.times(m)
 	}
 	v.TimeToLive = timeToLive(m)
 	annotations(&v, m)
@@ -145,6 +144,21 @@ func timeToLive(m *amqp.Message) string {
 		ttl = max(ttl, p.AbsoluteExpiryTime.Sub(*p.CreationTime))
 	}
 	return string(event.AppendDuration(nil, ttl))
+}
+
+// times adds the two times. With a time to live both are the broker's, else both are the sender's.
+func (v *Message) times(m *amqp.Message) {
+	creation, expiry := m.Properties.CreationTime, m.Properties.AbsoluteExpiryTime
+	if m.Header != nil && m.Header.TTL != 0 && expiry != nil {
+		v.ExpiresAt = expiry
+		return
+	}
+	if creation != nil {
+		v.CreationTime = plain(exact(*creation))
+	}
+	if expiry != nil {
+		v.AbsoluteExpiryTime = plain(exact(*expiry))
+	}
 }
 
 // property adds an application property.

@@ -40,6 +40,7 @@ type sent struct {
 	Durable             bool            `json:"durable"`
 	Priority            *uint8          `json:"priority"`
 	CreationTime        any             `json:"creationTime"`
+	AbsoluteExpiryTime  any             `json:"absoluteExpiryTime"`
 	ScheduledTime       any             `json:"scheduledEnqueueTime"`
 	Properties          map[string]any  `json:"properties"`
 	PropertyTypes       map[string]any  `json:"propertyTypes"`
@@ -117,6 +118,9 @@ func (w *writing) header() {
 	in, h := w.in, wire.Header{}
 	if in.CreationTime != nil {
 		w.created = wire.Some(w.time("creationTime", in.CreationTime))
+	}
+	if in.AbsoluteExpiryTime != nil {
+		w.expires = wire.Some(w.time("absoluteExpiryTime", in.AbsoluteExpiryTime))
 	}
 	if in.TimeToLive != "" {
 		ticks, err := event.ParseTicks(in.TimeToLive)

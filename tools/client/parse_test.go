@@ -158,7 +158,9 @@ func TestFieldsOfASenderSurvive(t *testing.T) {
 	empty := wire.AppendProperties(nil, &wire.Properties{To: wire.Some(""), Subject: wire.Some(""), ReplyTo: wire.Some(""), ContentType: wire.Some(wire.Symbol("")),
 		ContentEncoding: wire.Some(wire.Symbol("")), GroupID: wire.Some(""), GroupSequence: wire.Some(uint32(0)), ReplyToGroupID: wire.Some("")})
 	empty = wire.AppendData(empty, nil)
-	for name, encoded := range map[string][]byte{"full": full, "empty texts": empty, "nothing": wire.AppendData(wire.AppendProperties(nil, &wire.Properties{}), nil)} {
+	times := wire.AppendProperties(nil, &wire.Properties{MessageID: "m", CreationTime: wire.Some(wire.Timestamp(1700000000123)), AbsoluteExpiryTime: wire.Some(wire.Timestamp(1700000060123))})
+	times = wire.AppendData(times, []byte("b"))
+	for name, encoded := range map[string][]byte{"full": full, "empty texts": empty, "times alone": times, "nothing": wire.AppendData(wire.AppendProperties(nil, &wire.Properties{}), nil)} {
 		back, line := again(t, encoded)
 		got, err := decode(back)
 		want, _ := decode(encoded)
