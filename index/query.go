@@ -19,6 +19,7 @@ type Message struct {
 	ExpiresAt     event.Time // 0: never
 	OwnTTL        bool       // the sender gave a time to live: ExpiresAt - EnqueuedAt is it
 	WasScheduled  bool       // it was scheduled before it became active
+	LockedUntil   event.Time // of a locked message: when its lock ends, or that of the session it is locked under
 	DeliveryCount uint32     // failed deliveries
 	Body          event.Blob
 	Changes       []event.Blob // property changes, oldest first; not to be changed
@@ -125,9 +126,11 @@ func (x *Index) Message(id event.Slice, seq event.SequenceNumber) (Message, bool
 // message is what is known of a live message.
 func (s *slice) message(seq event.SequenceNumber) Message { return s.describe(s.rows.find(seq)) }
 
-func (s *slice) describe(p place) Message { return s.kept.describe(p, &s.shared.schedule.slots) }
+func (s *slice) describe(p place) Message {
+	return s.kept.describe(p, &s.shared.schedule.slots, &s.shared.locks.slots)
+}
 
-func (k *kept) describe(p place, schedule *slots[scheduled]) Message {
+func (k *kept) describe(p place, schedule *slots[scheduled], locks *slots[lock]) Message {
 	r := p.row()
 	m := Message{
 		Sequence: p.sequence(), State: r.marks.state(), SubQueue: r.marks.subQueue(),
@@ -138,9 +141,14 @@ func (k *kept) describe(p place, schedule *slots[scheduled]) Message {
 	if r.session != 0 {
 		m.InSession, m.SessionID = true, k.names.records.at(r.session).id
 	}
-	if m.State == Scheduled {
+	switch m.State {
+	case Scheduled:
 		t := schedule.at(r.lock)
 		m.ScheduledFor, m.TimeToLive = t.at, t.ttl
+	case Locked, DeferredLocked:
+		if m.LockedUntil = locks.at(r.lock).until; m.LockedUntil == 0 { // it is locked as long as its session
+			m.LockedUntil = locks.at(k.names.records.at(r.session).lock).until
+		}
 	}
 	if r.marks.has(changed) {
 		m.Changes = p.changes()

@@ -64,7 +64,7 @@ func (s *Snapshot) Message(id event.Slice, seq event.SequenceNumber) (Message, b
 	if p.leaf == nil {
 		return Message{}, false
 	}
-	return k.describe(p, &s.schedule), true
+	return k.describe(p, &s.schedule, &s.locks), true
 }
 
 // Browse yields the messages of a sub-queue in sequence order from a number on, as [Index.Browse] does.
@@ -75,7 +75,7 @@ func (s *Snapshot) Browse(id event.Slice, q event.SubQueue, from event.SequenceN
 			return
 		}
 		k.rows.root.each(from, func(p place) bool {
-			return !p.row().shownIn(q) || yield(k.describe(p, &s.schedule))
+			return !p.row().shownIn(q) || yield(k.describe(p, &s.schedule, &s.locks))
 		})
 	}
 }

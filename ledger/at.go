@@ -18,7 +18,7 @@ import (
 var (
 	CountColumns = []string{"Entity", "Messages", "Active", "DeadLetter", "Scheduled", "Transfer", "TransferDeadLetter", "SizeBytes", "Locked", "Deferred"}
 	// MessageColumns are, behind the address, those of peek of which the state knows something, and then those that only history has.
-	MessageColumns = []string{"Message", "SequenceNumber", "State", "SessionID", "EnqueuedSequenceNumber", "EnqueuedTime", "ExpiresAt", "DeliveryCount", "DeadLetterSource", "SubQueue", "ScheduledFor", "Size"}
+	MessageColumns = []string{"Message", "SequenceNumber", "State", "SessionID", "EnqueuedSequenceNumber", "EnqueuedTime", "ExpiresAt", "DeliveryCount", "LockedUntil", "DeadLetterSource", "SubQueue", "ScheduledFor", "Size"}
 )
 
 // then is the namespace as it was at an instant.
@@ -247,7 +247,8 @@ func messageLine(name string, m *index.Message) Line {
 		}
 	}
 	optional("EnqueuedTime", "since", m.EnqueuedAt)
-	optional("ExpiresAt", "until", m.ExpiresAt)
+	optional("LockedUntil", "locked until", m.LockedUntil)
+	optional("ExpiresAt", "expires", m.ExpiresAt)
 	optional("ScheduledFor", "for", m.ScheduledFor)
 	fields = append(fields, print.Named("DeliveryCount", uint64(m.DeliveryCount)))
 	if m.InSession {
