@@ -179,6 +179,7 @@ func TestDotnetPeekWhereMessagesAreForwarded(t *testing.T) {
 		b.put("a", scheduled("later", time.Now().Add(time.Hour)))
 		for _, p := range []*peerConn{b.node("a"), b.node("t/Subscriptions/u")} { // links to $management outlive an update
 			b.queue("a", func(p *event.Properties) { p.ForwardTo, p.ForwardDeadLetteredMessagesTo = "q", "q" })
+			synctest.Wait() // the connection hears of it a little later
 			status, properties, _ := p.manage("com.microsoft:peek-message", amqp.Map{{Key: "from-sequence-number", Value: int64(1)}, {Key: "message-count", Value: int32(1)}})
 			condition, _ := properties.Get("errorCondition")
 			text, _ := properties.Get("statusDescription")
