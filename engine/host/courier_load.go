@@ -137,6 +137,7 @@ func (c *Courier) recycle(f *batch) {
 		c.free = append(c.free, f)
 		return
 	}
+	f.window, f.bodies = nil, nil // the request that the destination got last may keep the batch
 	c.Memory.Give(f.paid)
 	f.paid = 0
 }

@@ -48,7 +48,27 @@ func (r *recorder) record(now event.Time, out engine.Outcome) {
 		if lost := r.waiting.Observe(ev); lost != nil {
 			r.replies.tell(lost, held{sink: lost.Sink, reply: engine.Reply{Kind: engine.ReplyEnded, Tag: lost.Tag, Err: engine.SessionLost()}}, r.frames.solid)
 		}
+		dropBody(ev)
 	}
+}
+
+// dropBody drops a body that the frame has a copy of. The event stays in memory until the next decision needs one of its kind, and the
+// body, of up to 100 MiB, would stay with it.
+func dropBody(ev event.Event) {
+	var body *event.Blob
+	switch ev := ev.(type) {
+	case *event.MessageEnqueued:
+		body = &ev.Body
+	case *event.MessageScheduled:
+		body = &ev.Body
+	case *event.MessagePublished:
+		body = &ev.Body
+	case *event.MessageHandedOver:
+		body = &ev.Body
+	default:
+		return
+	}
+	body.Data, body.Tail = nil, nil
 }
 
 // background writes what nobody asked for.

@@ -134,8 +134,12 @@ func (c *chunk) carve(size int) []byte {
 
 // newSend returns an empty command that lives as long as the chunk, or nil when there is no room for more of them.
 func (c *chunk) newSend() *singleSend {
-	if c.sends == nil && c.pool != nil {
+	switch {
+	case c.sends != nil:
+	case c.pool != nil:
 		c.sends = make([]singleSend, len(c.buf)/perSingle)
+	default: // a command elsewhere would keep the bytes until all commands beside it are gone
+		c.sends = make([]singleSend, 1)
 	}
 	if c.sent == len(c.sends) {
 		return nil

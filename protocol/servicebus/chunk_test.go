@@ -25,7 +25,8 @@ func TestChunkSends(t *testing.T) {
 		}
 		c.recycle()
 	}
-	if s := (&chunk{buf: make([]byte, 8*perSingle)}).newSend(); s != nil {
-		t.Error("a chunk that is not used again has sends")
+	alone := &chunk{buf: make([]byte, 8*perSingle)}
+	if first, second := alone.newSend(), alone.newSend(); first == nil || second != nil {
+		t.Error("a chunk that is not used again has not room for one send")
 	}
 }
