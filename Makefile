@@ -7,7 +7,7 @@ ATTACK ?= 60s
 BASE ?= HEAD
 VULNDB ?= https://vuln.go.dev
 
-.PHONY: build image run test test-js test-python test-java sdk fuzz sim mutants torture temporary space compatible attack bench lint vulns portable fmt
+.PHONY: build image run test test-js test-python test-java sdk fuzz sim mutants torture temporary space large compatible attack bench lint vulns portable fmt
 
 build: ## the binary: bin/ledgerbus
 	go build -trimpath -o bin/ledgerbus ./cmd/ledgerbus
@@ -44,6 +44,9 @@ temporary: ## entities that delete themselves, in real time and over two kills: 
 
 space: ## 2 GiB sent and settled, all of which the disk has back within five minutes; half a minute, and a disk with 8 GiB
 	go test ./engine/host -count 1 -timeout 0 -run '^TestSpaceBurst$$' -space-burst -v
+
+large: ## messages of 100 MB through their life, with the memory that the broker had; a minute, 2 GiB of memory and of disk
+	go test ./test/torture -count 1 -timeout 0 -run '^TestLargeMessages$$' -megabytes 100 -v
 
 compatible: ## directories that this build and that of the commit BASE write open in the other one, with equal states, or are refused as newer; needs the history
 	go test ./test/compatible -count 1 -run TestCompatible -base $(BASE) -v

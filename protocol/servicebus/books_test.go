@@ -40,7 +40,7 @@ type books struct {
 
 func (c *conn) counted() books {
 	b := books{
-		links: c.links.attached, detached: c.links.detached, names: len(c.links.names), holders: len(c.links.holders), held: c.memory.held, joining: c.memory.joining,
+		links: c.links.attached, detached: c.links.detached, names: len(c.links.names), holders: len(c.links.holders), held: c.memory.held, joining: c.unfinished.bytes,
 		pending: c.pendings.bytes, requests: c.pendings.requests, taking: c.pendings.taking, answered: c.memory.answered, expected: c.pendings.expected, timed: len(c.deadlines.requests),
 		detaches: c.pendings.detaches, unanswered: c.pendings.unanswered, locked: c.outstanding.count, byToken: len(c.outstanding.byToken),
 		ends: c.pendings.ends, occupied: c.transactions.occupied, staged: c.memory.staged,

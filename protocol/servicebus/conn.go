@@ -63,16 +63,17 @@ type conn struct {
 	teardown teardown  // what waits for the engine's answers, to take links or the connection away
 
 	// owned by the turn: the peer
-	in      input        // frames that have come
-	decoder amqp.Decoder // of these
-	out     output       // frames that are to leave
-	texts   errorTexts   // of errors, as long as its frames have room for
-	peer    peer         // who it says it is
-	sasl    sasl         // the login layer
-	login   login        // what it may send before its first valid token, and what failing costs
-	claims  claims       // what its tokens allow
-	allowed allowance    // what the limits let it have
-	memory  memory       // bytes kept for it
+	in         input        // frames that have come
+	decoder    amqp.Decoder // of these
+	out        output       // frames that are to leave
+	texts      errorTexts   // of errors, as long as its frames have room for
+	peer       peer         // who it says it is
+	sasl       sasl         // the login layer
+	login      login        // what it may send before its first valid token, and what failing costs
+	claims     claims       // what its tokens allow
+	allowed    allowance    // what the limits let it have
+	memory     memory       // bytes kept for it
+	unfinished unfinished   // deliveries of which frames are missing
 
 	// owned by the turn: links
 	sessions     sessionTable // by channel, with their links by handle

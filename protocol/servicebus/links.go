@@ -16,6 +16,7 @@ type links struct {
 	names    map[linkName]*link       // those that live
 	tokens   [2]*link                 // to $cbs: where the peer sends, where it receives
 	holders  map[messageSession]*link // of message sessions
+	most     int                      // bytes of the largest message that may be sent on one of them; 0: not known
 }
 
 // linkName identifies a link on a connection: names are unique per direction (9.5).
@@ -37,6 +38,7 @@ func newLinks() links {
 // add enters a link that is attached. One that has the same name no longer has it.
 func (t *links) add(l *link) {
 	t.attached++
+	t.most = 0
 	t.names[linkName{l.name, l.role()}] = l
 	if l.at.cbs {
 		*t.token(l.role()) = l
@@ -46,12 +48,25 @@ func (t *links) add(l *link) {
 // remove takes a link out.
 func (t *links) remove(l *link) {
 	t.attached--
+	t.most = 0
 	if key := (linkName{l.name, l.role()}); t.names[key] == l {
 		delete(t.names, key)
 	}
 	if l.at.cbs {
 		*t.token(l.role()) = nil
 	}
+}
+
+// largest is the size of the largest message that the peer may send on one of its links, in bytes.
+func (t *links) largest() int {
+	if t.most == 0 {
+		for _, l := range t.names {
+			if l.sender != nil {
+				t.most = max(t.most, l.sender.maxSize)
+			}
+		}
+	}
+	return t.most
 }
 
 // named returns the link with a name on which the peer has a role, nil when there is none.

@@ -33,11 +33,11 @@ const earlyShare = 4
 // kept is the beginning of a peer's text, at most n bytes of it, in memory of its own.
 func kept(s string, n int) string { return strings.Clone(message.Short(s, n)) }
 
-// memory is how many bytes a connection keeps for its peer. What waits for the engine is counted by [pendings].
+// memory is how many bytes a connection keeps for its peer. What waits for the engine is counted by [pendings],
+// and what waits for its last frame by [unfinished].
 type memory struct {
 	allowed  *allowance
 	held     int // that sessions and links take
-	joining  int // of deliveries of which frames are missing
 	answered int // of answers that wait for the peer's credit
 	staged   int // in transactions
 	partly   int // of deliveries that are partly written
@@ -56,15 +56,6 @@ func (m *memory) mayHold(bytes int) bool { return m.hasRoom(bytes) && m.reserve(
 
 // hold counts bytes that sessions and links take; negative ones are given back.
 func (m *memory) hold(bytes int) { m.held += bytes }
-
-// mayJoin reports whether that many bytes more may be kept until the rest of their delivery comes.
-func (m *memory) mayJoin(bytes int) bool {
-	limit, _ := m.allowed.buffers()
-	return m.joining+bytes <= limit
-}
-
-// join counts bytes of a delivery of which frames are missing; negative ones are given back.
-func (m *memory) join(bytes int) { m.joining += bytes }
 
 // queueAnswer counts an answer that waits for the peer's credit.
 func (m *memory) queueAnswer(answer []byte) { m.answered += len(answer) + answerCost }

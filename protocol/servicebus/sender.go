@@ -19,8 +19,8 @@ type sender struct {
 
 	// the delivery of which frames are missing
 	joining  bool
-	skipping bool // it is over the limit, or there is no memory for it: the rest of it is thrown away
-	starved  bool // there was no memory for it
+	skipping bool // it is over the limit, or there is no room for it: the rest of it is thrown away
+	starved  bool // there was no room for it
 	delivery incoming
 	joined   *chunk
 	size     int
@@ -138,48 +138,43 @@ func (s *sender) transfer(t *amqp.Transfer, payload []byte) {
 		s.deliver(payload, c.in.chunk)
 		return
 	}
-	s.joining = true
-	if !s.join(payload) {
-		if s.starved {
-			s.throwAway(t.More)
-		}
+	if s.starved = !s.join(payload); s.starved {
+		s.throwAway(t.More)
 		return
 	}
-	if t.More {
+	if s.joining = t.More; t.More {
 		return
 	}
-	s.joining = false
 	body, buf := s.joined.buf[:s.size:s.size], s.joined
-	c.memory.join(-s.size)
+	c.unfinished.end(s)
 	s.joined, s.size = nil, 0
 	s.deliver(body, buf)
 	buf.Release()
 }
 
-// join copies a frame behind the ones before it. The buffer grows with the bytes that arrive (reliability.md S15).
+// join copies a frame behind the ones before it, and reports whether there is room for it. The buffer grows with the bytes that
+// arrive (reliability.md S15).
 func (s *sender) join(payload []byte) bool {
 	c := s.l.c
-	if !c.memory.mayJoin(len(payload)) {
-		s.l.end(amqp.CondResourceLimit, "Too many bytes of unfinished messages.")
+	need := s.size + len(payload)
+	if !s.mayJoin(len(payload)) {
 		return false
 	}
-	need := s.size + len(payload)
 	if s.joined == nil || need > len(s.joined.buf) {
-		grown := paidChunk(min(max(2*need, smallChunk), max(s.maxSize, need)), c.memory.share)
+		grown := s.buffer(need)
 		if grown == nil {
-			grown = exactChunk(need, c.memory.share)
-		}
-		if s.starved = grown == nil; s.starved {
 			return false
 		}
 		if s.joined != nil {
 			copy(grown.buf, s.joined.buf[:s.size])
 			s.joined.Release()
+		} else {
+			c.unfinished.begin(s)
 		}
 		s.joined = grown
 	}
-	c.memory.join(len(payload))
 	copy(s.joined.buf[s.size:], payload)
+	c.unfinished.bytes += len(payload)
 	s.size = need
 	return true
 }
@@ -194,7 +189,7 @@ func (s *sender) throwAway(more bool) {
 
 func (s *sender) discard() {
 	if s.joined != nil {
-		s.l.c.memory.join(-s.size)
+		s.l.c.unfinished.end(s)
 		s.joined.Release()
 		s.joined, s.size = nil, 0
 	}

@@ -82,17 +82,14 @@ func (m *memory) close() {
 }
 
 // pressed is called when there is little memory, once a second, and when there is enough again. A connection that has more than it may have
-// now lets go of what it can: deliveries that are not complete are thrown away, and refused when their end comes.
+// now lets go of what it can: deliveries that are not complete are thrown away, the newest first, and refused when their end comes.
 func pressed(c *conn) {
 	m := &c.memory
 	short := m.share.Level() > budget.Enough
 	c.reader.save(short && m.share.Exceeds(0))
 	m.short = short && m.share.Exceeds(largeChunk) // the reader may still have one of these
 	if m.short {
-		for l := range c.sessions.links() {
-			if l.sender != nil {
-				l.sender.shed()
-			}
+		for m.share.Exceeds(largeChunk) && c.unfinished.shedNewest() {
 		}
 		c.out.shrink()
 	}
@@ -111,14 +108,6 @@ func moveWindows(c *conn) {
 	c.allowed.shut = c.memory.short
 	for _, s := range c.sessions {
 		s.sendFlow()
-	}
-}
-
-// shed throws away the delivery of which frames are missing.
-func (s *sender) shed() {
-	if s.joined != nil {
-		s.discard()
-		s.skipping, s.starved = true, true
 	}
 }
 
