@@ -24,7 +24,7 @@ func TestShapes(t *testing.T) {
 			if sealed, err := filepath.Glob(filepath.Join(dir, "partitions", "*", "sealed", "*")); err != nil || len(sealed) > 0 {
 				needsZstd(t)
 			}
-			if lines := agree(t, dir); len(lines) < 50 {
+			if lines := agree(t, dir); len(lines) < 30 {
 				t.Errorf("%d lines", len(lines))
 			}
 		})
