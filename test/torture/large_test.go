@@ -84,9 +84,12 @@ func TestLargeMessages(t *testing.T) {
 func (l *large) entities() {
 	l.Helper()
 	most, to := int64(102400), "to"
-	for name, forward := range map[string]*string{"large": nil, "to": nil, "from": &to} {
-		_, err := l.admin.CreateQueue(l.Context(), name, &admin.CreateQueueOptions{
-			Properties: &admin.QueueProperties{MaxMessageSizeInKilobytes: &most, ForwardTo: forward}})
+	for _, name := range []string{"large", "to", "from"} {
+		p := &admin.QueueProperties{MaxMessageSizeInKilobytes: &most}
+		if name == "from" {
+			p.ForwardTo = &to
+		}
+		_, err := l.admin.CreateQueue(l.Context(), name, &admin.CreateQueueOptions{Properties: p})
 		l.must(err)
 	}
 	_, err := l.admin.CreateTopic(l.Context(), "news", &admin.CreateTopicOptions{Properties: &admin.TopicProperties{MaxMessageSizeInKilobytes: &most}})
