@@ -55,6 +55,14 @@ func (f *fate) ended(of node, count uint32, into *int) {
 	}
 }
 
+// released notes a delivery that a receiver released, which is no attempt. Where history does not have
+// the delivery, none was counted.
+func (f *fate) released(counted bool) {
+	if f.unused++; counted {
+		f.tries--
+	}
+}
+
 // states are the words, in capitals, for the states that verbs lead to.
 var states = map[string]string{
 	"sent": "WAITING", "arrived": "WAITING", "activated": "WAITING", "copied": "WAITING", "lost": "WAITING", "released": "WAITING", "abandoned": "WAITING",
@@ -104,10 +112,7 @@ func (s *story) fate() fate {
 		case "lost", "session-lost":
 			f.ended(m.node, m.count, &f.lost)
 		case "released":
-			if begun[m.node] { // else the delivery is not in history
-				f.tries--
-			}
-			f.unused++
+			f.released(begun[m.node])
 		case "session-released":
 			if f.failed(m.node, m.count); !begun[m.node] {
 				f.tries++

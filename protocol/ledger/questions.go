@@ -24,10 +24,6 @@ const (
 	mostQuestions = 4
 	// questionTime is how long an answer may take.
 	questionTime = 10 * time.Minute
-	// slowAfter is how long the reader of an answer may let it wait, in all, before it has to give way to another question.
-	slowAfter = 10 * time.Second
-	// lastTime is how long the end of an answer may take that is over or has to give way.
-	lastTime = time.Second
 	// tellAfter is how long a line may wait to be sent together with others, and waitAfter how long nothing may be found before the client is told
 	// so.
 	tellAfter = 50 * time.Millisecond
@@ -40,7 +36,6 @@ const (
 
 var (
 	errManyQuestions = refuse(http.StatusServiceUnavailable, "%d questions about the past are being answered already, which is the limit; try again later.", mostQuestions)
-	errSlow          = refuse(http.StatusServiceUnavailable, "The answer was read so slowly that it gave way to another question; ask again, and read faster.")
 	errMemory        = refuse(http.StatusServiceUnavailable, "There is too little memory for a question about the past; messages come first.")
 	errLong          = refuse(http.StatusServiceUnavailable, "The answer takes longer than %v: ask about a shorter time or fewer entities, or put the question to a backup with --data.", questionTime)
 )
@@ -86,53 +81,6 @@ func (c *call) readHistory(read func(context.Context, past.Source, *answering) e
 // slots bound how many do something at a time.
 type slots chan struct{}
 
-// answers are those that are being sent.
-type answers struct {
-	mu   sync.Mutex
-	sent map[*answering]bool
-}
-
-func (s *answers) begin(a *answering) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.sent == nil {
-		s.sent = map[*answering]bool{}
-	}
-	s.sent[a] = true
-}
-
-func (s *answers) end(a *answering) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.sent, a)
-}
-
-// giveWay ends the answer that has waited longest for its reader, if that is more than slowAfter, and takes its slot. So readers that take nothing, or
-// next to nothing, keep nobody from asking.
-func (s *answers) giveWay(places slots) bool {
-	var slowest *answering
-	longest := slowAfter
-	s.mu.Lock()
-	for a := range s.sent {
-		if waited := a.waited(); waited > longest {
-			slowest, longest = a, waited
-		}
-	}
-	s.mu.Unlock()
-	if slowest == nil {
-		return false
-	}
-	slowest.giveWay()
-	wait := time.NewTimer(lastTime)
-	defer wait.Stop()
-	select {
-	case places <- struct{}{}:
-		return true
-	case <-wait.C:
-		return false
-	}
-}
-
 // TryAcquire takes a slot, if there is one.
 func (s slots) TryAcquire() bool {
 	select {
@@ -156,12 +104,7 @@ type answering struct {
 	pace   *pace
 	ctx    context.Context // that the answer ends with
 	stop   context.CancelCauseFunc
-
-	reader struct { // how patient the answer has been with it
-		mu     sync.Mutex
-		waited time.Duration
-		since  time.Time // of the wait that lasts; zero: none does
-	}
+	reader patience
 
 	mu     sync.Mutex // guards what follows
 	begun  bool       // the status has been sent
@@ -239,43 +182,6 @@ func (a *answering) flush() {
 		a.gone = a.patiently(http.NewResponseController(a.w).Flush)
 		a.behind = false
 	}
-}
-
-// patiently lets the reader of the answer take something that is sent to it.
-func (a *answering) patiently(send func() error) error {
-	a.reader.mu.Lock()
-	a.reader.since = time.Now()
-	if a.ctx.Err() == nil {
-		a.takes(stallTime)
-	} else {
-		a.takes(lastTime)
-	}
-	a.reader.mu.Unlock()
-	err := send()
-	a.reader.mu.Lock()
-	defer a.reader.mu.Unlock()
-	a.reader.waited += time.Since(a.reader.since)
-	a.reader.since = time.Time{}
-	a.takes(questionTime + time.Minute) // there may be nothing to say for long
-	return err
-}
-
-// waited is how long the answer has waited for its reader.
-func (a *answering) waited() time.Duration {
-	a.reader.mu.Lock()
-	defer a.reader.mu.Unlock()
-	if a.reader.since.IsZero() {
-		return a.reader.waited
-	}
-	return a.reader.waited + time.Since(a.reader.since)
-}
-
-// giveWay ends the answer now.
-func (a *answering) giveWay() {
-	a.reader.mu.Lock()
-	defer a.reader.mu.Unlock()
-	a.stop(errSlow)
-	a.takes(0)
 }
 
 // write sends what waits, but for what the server keeps: the end of a chunk goes with what follows it, which saves the broker a packet. The caller holds mu.

@@ -53,14 +53,14 @@ var allowed = map[string][]string{
 	"tools/doctor":           {"tools", "log", "log/disk"},
 	"tools/excerpt":          {"index", "index/replay", "ledger", "log", "log/event", "tools"},
 	"tools/export":           {"ledger", "ledger/print", "log", "log/event"},
-	"cmd/settings":           {"engine", "engine/host", "engine/filter", "log/event"},
+	"cmd/settings":           {"engine", "engine/host", "engine/filter", "internal/jsontext", "log/event"},
 	"tools/mirror":           {"log/disk"},
 	"tools/client":           {"log/event", "protocol/amqp"},
 	"tools/client/admin":     {"tools/client", "protocol/atom/document", "protocol/ledger/wire", "log/event"},
 	"cmd/broker":             {"cmd/settings", "engine", "engine/host", "log", "log/event", "protocol/access", "protocol/caller", "protocol/atom", "protocol/ledger", "protocol/message", "protocol/servicebus", "protocol/listen", "internal/budget", "internal/private"},
 	"tools/bench":            {"tools/client", "tools/client/admin", "tools/bench/floor", "protocol/amqp", "protocol/atom/document", "log/event"},
 	"tools/bench/floor":      {"protocol/amqp"},
-	"cmd/ledgerbus":          {"cmd/settings", "cmd/broker", "tools/client", "tools/client/admin", "protocol/atom/document", "protocol/ledger/wire", "tools", "tools/bench", "tools/doctor", "tools/excerpt", "tools/export", "tools/mirror", "engine", "engine/host", "ledger", "ledger/address", "ledger/print", "log", "log/event"},
+	"cmd/ledgerbus":          {"cmd/settings", "cmd/broker", "tools/client", "tools/client/admin", "protocol/atom/document", "protocol/ledger/wire", "tools", "tools/bench", "tools/doctor", "tools/excerpt", "tools/export", "tools/mirror", "engine", "engine/host", "internal/jsontext", "ledger", "ledger/address", "ledger/print", "log", "log/event"},
 }
 
 // libraries lists which packages import each module of others (tests apart), exactly: one package is the place for what the

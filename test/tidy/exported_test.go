@@ -23,13 +23,13 @@ var exportedNames = ratchet{
 		"index":                  34, // what a tally is made from
 		"index/replay":           14, // Cut gives history back; two for states that are put away; a base is written for slices, too
 		"internal/budget":        9,
-		"ledger":                 38, // columns and questions of the verbs; three for where following begins; two for a message to trace; three for the debugger
+		"ledger":                 39, // columns and questions of the verbs; one for an instant that has been; three for where following begins; two for a message to trace; three for the debugger
 		"ledger/address":         4,
 		"ledger/print":           10, // four to print events and rows without an allocation for each field
 		"internal/jsontext":      2,
 		"internal/mutant":        119,
 		"internal/private":       2,
-		"log":                    90, // the word for finished erasures 1, a part of a directory 7, scrubbing 4, memory 2, bases 4, search 3, what a segment has 1, the room of a disk 7 (engine and /health)
+		"log":                    91, // the lock of a directory alone 1, the word for finished erasures 1, a part of a directory 7, scrubbing 4, memory 2, bases 4, search 3, what a segment has 1, the room of a disk 7 (engine and /health)
 		"log/disk":               29,
 		"log/format":             90,  // the word for finished erasures 1, four for how far a log was scrubbed
 		"log/sealed":             42,  // what a footer and the indexes say, which tools print; counting events, which log does for chapters
