@@ -60,6 +60,7 @@ func ParseSketch(text []byte) (s Sketch, err error) {
 		Durable                json.RawMessage `json:"durable"`
 		Priority               json.RawMessage `json:"priority"`
 		CreationTime           json.RawMessage `json:"creationTime"`
+		AbsoluteExpiryTime     json.RawMessage `json:"absoluteExpiryTime"`
 		ScheduledTime          json.RawMessage `json:"scheduledEnqueueTime"`
 		PropertyTypes          json.RawMessage `json:"propertyTypes"`
 		Annotations            json.RawMessage `json:"annotations"`

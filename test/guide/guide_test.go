@@ -167,6 +167,7 @@ func TestEveryPageIsFollowed(t *testing.T) {
 	shell := map[string]string{
 		"README.md":         "make run, which does not end: TestReadme starts the broker as its recipe does",
 		"containers.md":     "they need a container engine",
+		"dotnet.md":         "it needs .NET",
 		"export.md":         "one command needs DuckDB; TestDuckDB of test/format asks such tables",
 		"tls-and-access.md": "they need an application, and keys of the reader's",
 		"ledger-api.md":     "an answer shows times that were; the requests are tested where they are answered, in protocol/ledger",

@@ -205,7 +205,7 @@ func (o *options) addQueues(rng *rand.Rand) {
 		p := queueProperties(rng)
 		p.RequiresSession = features&1 != 0 && rng.IntN(3) != 0
 		p.RequiresDuplicateDetection = features&2 != 0 && rng.IntN(3) != 0
-		o.entities = append(o.entities, spec{kind: event.Queue, path: fmt.Sprintf("Queue-%d", len(o.entities)), props: p})
+		o.entities = append(o.entities, spec{kind: event.Queue, path: fmt.Sprintf("queue-%d", len(o.entities)), props: p})
 	}
 }
 
@@ -265,7 +265,7 @@ func (o *options) addTopics(rng *rand.Rand) {
 		o.maxBody = 50_000
 	}
 	for i := range 1 + rng.IntN(2) {
-		t := spec{kind: event.Topic, path: fmt.Sprintf("Topic-%d", i), props: properties(rng, event.Topic)}
+		t := spec{kind: event.Topic, path: fmt.Sprintf("topic-%d", i), props: properties(rng, event.Topic)}
 		if t.props.RequiresDuplicateDetection = rng.IntN(3) == 0; heavy {
 			t.props.MaxSizeMegabytes, t.props.MaxMessageSizeKilobytes = 1, 256
 		}
@@ -331,7 +331,7 @@ func (o *options) addForwarding(rng *rand.Rand) {
 		o.operation[opSend], o.operation[opBatch], o.steps = 5, 1, min(o.steps, 700)
 	}
 	for i := len(o.entities); i < 3; i++ {
-		e := spec{kind: event.Queue, path: fmt.Sprintf("Queue-%d", i), props: queueProperties(rng)}
+		e := spec{kind: event.Queue, path: fmt.Sprintf("queue-%d", i), props: queueProperties(rng)}
 		o.alter(rng, &e.props)
 		o.entities = append(o.entities, e)
 	}
