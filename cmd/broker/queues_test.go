@@ -82,6 +82,79 @@ func TestEmptyListOfRules(t *testing.T) {
 	}
 }
 
+// MA-149, MA-152: a start logs a warning for each unknown key, and a line for each kind of entity that has defaults of the emulator.
+func TestStartTellsOfTheEntityFile(t *testing.T) {
+	said := logged(t)
+	env := map[string]string{"CONFIG_JSON": `{"Queues":[{"Name":"a","MaxDeliveryCount":3},{"Name":"b","Properties":{"IsClientAffine":true}}]}`}
+	s, err := settings.Load(settings.Sources{
+		Env:   func(name string) (string, bool) { value, ok := env[name]; return value, ok },
+		Flags: map[string][]string{"data": {t.TempDir()}, "listen": {"127.0.0.1:0"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	start(t, s)
+	text := said.String()
+	for want, count := range map[string]int{
+		`level=WARN msg="a key of the entity file is ignored"`:                                                                         2,
+		`where="CONFIG_JSON:1: Queues[0].MaxDeliveryCount" reason="unknown key; it belongs in \"Properties\""`:                         1,
+		`where="CONFIG_JSON:1: Queues[1].Properties.IsClientAffine" reason="unknown key"`:                                              1,
+		`msg="defaults of the emulator are used" entities="CONFIG_JSON: each queue that leaves it out has the emulator's default: Max`: 1,
+		`msg="defaults of the emulator are used"`:                                                                                      1,
+	} {
+		if got := strings.Count(text, want); got != count {
+			t.Errorf("%d times %s, want %d, in\n%s", got, want, count, text)
+		}
+	}
+}
+
+// MA-151, MA-154: outside development mode an entity that exists keeps what the file leaves out, and a queue of --queue keeps everything
+// in every mode. In development mode the file decides.
+func TestEntitiesKeepWhatTheFileLeavesOut(t *testing.T) {
+	t.Parallel()
+	file := entityFile(t, `{"Name":"filed","Properties":{"LockDuration":"PT30S"}}`)
+	for mode, want := range map[string]string{
+		"development": "filed: 30s 3 1h0m0s false 0, named: 5m0s 7 2h0m0s true 1",
+		"production":  "filed: 30s 7 2h0m0s true 1, named: 5m0s 7 2h0m0s true 1",
+	} {
+		dir := t.TempDir()
+		env := map[string]string{"LEDGERBUS_MODE": mode, "LEDGERBUS_ACCESS_RULES": `[{name: a, rights: [Manage], primary-key: k}]`}
+		again := func() *Server {
+			s, err := settings.Load(settings.Sources{
+				Env:   func(name string) (string, bool) { value, ok := env[name]; return value, ok },
+				Flags: map[string][]string{"data": {dir}, "listen": {"127.0.0.1:0"}, "entities": {file}, "queue": {"named"}, "tls": {"off"}},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return start(t, s)
+		}
+		srv := again()
+		for _, name := range []string{"filed", "named"} {
+			e, _ := srv.Engine().Find(name)
+			p := e.Properties
+			p.LockDuration, p.MaxDeliveryCount, p.DefaultMessageTimeToLive, p.DeadLetteringOnMessageExpiration = 5*time.Minute, 7, 2*time.Hour, true
+			p.AccessRules = []event.AccessRule{{Name: "r", Rights: event.Rights{event.Send}, Primary: "a", Secondary: "b"}}
+			if _, err := srv.Engine().PutEntity(t.Context(), engine.PutEntity{Kind: event.Queue, Path: name, Properties: p}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := srv.Close(); err != nil {
+			t.Fatal(err)
+		}
+		srv = again()
+		var got []string
+		for _, name := range []string{"filed", "named"} {
+			e, _ := srv.Engine().Find(name)
+			p := e.Properties
+			got = append(got, fmt.Sprint(name, ": ", p.LockDuration, " ", p.MaxDeliveryCount, " ", p.DefaultMessageTimeToLive, " ", p.DeadLetteringOnMessageExpiration, " ", len(p.AccessRules)))
+		}
+		if text := strings.Join(got, ", "); text != want {
+			t.Errorf("%s: got %s\nwant %s", mode, text, want)
+		}
+	}
+}
+
 // SM-321: as many queues as a namespace may have, and one more.
 func TestTenThousandQueues(t *testing.T) {
 	t.Parallel()

@@ -222,8 +222,18 @@ var ofSettings = []engine.Code{engine.InvalidArgument, engine.AlreadyExists, eng
 // settings (semantics.md 1.3).
 func (s *Server) putEntities(ctx context.Context) error {
 	var problems settings.Problems
+	for _, key := range s.settings.Entities.Ignored {
+		slog.Warn("a key of the entity file is ignored", "where", key.Where, "reason", key.Text)
+	}
+	for _, line := range s.settings.Entities.Used {
+		slog.Info("defaults of the emulator are used", "entities", line)
+	}
 	for i := range s.settings.Entities.Put {
-		engine.PartitionedSize(&s.settings.Entities.Put[i].Properties)
+		put := &s.settings.Entities.Put[i]
+		if have, ok := s.engine.Find(put.Path); ok {
+			s.settings.Entities.Keep(put, have)
+		}
+		engine.PartitionedSize(&put.Properties)
 	}
 	_, errs := s.engine.PutEntities(ctx, s.settings.Entities.Put)
 	for i, err := range errs {

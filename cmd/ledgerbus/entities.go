@@ -137,9 +137,12 @@ func applyEntities(c *cli.Context) error {
 	if c.Bool("exit-code") && !c.Bool("dry-run") {
 		return usageError{errors.New("--exit-code goes with --dry-run")}
 	}
-	want, err := settings.ReadEntities(c.Args().First())
+	want, used, err := settings.ReadEntities(c.Args().First())
 	if err != nil {
 		return err
+	}
+	for _, line := range used {
+		fmt.Fprintln(c.App.ErrWriter, printable(line))
 	}
 	return administer(c, func(a *administration) error {
 		p, err := a.plan(want, c.Bool("prune"))

@@ -134,7 +134,7 @@ func TestExitCodesAndMessages(t *testing.T) {
   --listen: ":5672" may be reached from the internet without TLS: add --i-accept-the-risk if that is meant
   --listen: ":5672" may be reached from the internet and everybody knows the emulator's key: add --i-accept-the-risk if that is meant`},
 		{"all interfaces, own key", []string{"serve", "--config", ownKey, "--listen", ":5672", "--insecure-no-tls"}, 2, `ledgerbus: --listen: ":5672" may be reached from the internet without TLS: add --i-accept-the-risk if that is meant`},
-		{"bad entity file", []string{"serve", "--entities", broken}, 2, "ledgerbus: 2 problems\n  " + broken + ":3: UserConfig.Namespaces[0].Topics[0].Name: missing\n  " + broken + ":4: UserConfig.Namespaces[0].Colour: unknown key; known are Name, Queues, Topics"},
+		{"bad entity file", []string{"serve", "--entities", broken}, 2, "ledgerbus: 2 problems\n  " + broken + ":3: UserConfig.Namespaces[0].Topics[0].Name: missing\n  " + broken + ":4: UserConfig.Namespaces[0].Colour: unknown key; known are Name, Queues, Topics (unknown keys are ignored only in a file that CONFIG_PATH, CONFIG_JSON or the emulator's own path names)"},
 		{"no entity", []string{"peek"}, 2, "ledgerbus: which entity? ledgerbus peek ENTITY, such as orders or 'orders/$dlq'"},
 		{"two entities", []string{"receive", "a", "b"}, 2, `ledgerbus: give one entity: "b" is one too many`},
 		{"two settlements", []string{"receive", "a", "--complete", "--abandon"}, 2, "ledgerbus: choose one of --complete, --abandon, --dead-letter, --defer, --delete"},

@@ -51,7 +51,7 @@ func TestEntitiesOfAnOlderLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.run(0, nothing, "entities", "apply", file)
-	if err := os.WriteFile(file, []byte("Queues:\n  - Name: New.Queue\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("Queues:\n  - Name: New.Queue\n    Properties: {MaxDeliveryCount: 3, DefaultMessageTimeToLive: PT1H, DuplicateDetectionHistoryTimeWindow: PT20S}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s.run(0, "…", "entities", "apply", file)

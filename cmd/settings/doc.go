@@ -8,7 +8,7 @@
 //	s, err := settings.Load(settings.Sources{Flags: map[string][]string{"data": {"/srv/bus"}}, Env: os.LookupEnv})
 //
 // [ReadEntities] reads the entity file of the Service Bus emulator (Config.json), or the same in YAML, and says with path and line
-// number everything that is wrong in it; [WriteEntities] writes one, and [Diff] says what has to be done to make of some entities
+// number everything that is wrong in it, and which of the emulator's defaults are used; [WriteEntities] writes one, and [Diff] says what has to be done to make of some entities
 // others. [ParseDuration] reads ISO 8601 durations as Service Bus does.
 //
 // A [Secret] prints as *** wherever it is printed.

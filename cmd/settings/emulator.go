@@ -61,26 +61,37 @@ func (l *loader) moveHTTPPort() {
 }
 
 // entityFile reads what the settings name as entity file, nil when there is none. An inline one counts as part of the
-// environment: a flag wins over it, and it over the config file. Where none is named, the one of LEDGERBUS_ENTITIES_IF_PRESENT is read if it
-// exists.
+// environment: a flag wins over it, and it over the config file. Where none is named, the one of LEDGERBUS_ENTITIES_IF_PRESENT
+// is read if it exists.
+//
+// A file that is named as the emulator's is read as the emulator reads it. Any other is strict, and outside development mode
+// the emulator's defaults are not in it.
 func (l *loader) entityFile() (*entityFile, error) {
 	file, where := l.settings.Entities.File, l.origin["entities"]
 	w, _ := word("entities")
+	emulators := reading{lenient: true}
+	ours := reading{service: l.settings.Mode != Development}
 	switch {
 	case l.inline.content == "" && file == "" && l.present != "":
 		if _, err := os.Stat(l.present); errors.Is(err, fs.ErrNotExist) {
 			return nil, nil
 		}
 		l.settings.Entities.File = l.present
-		return readEntities(l.present)
+		return readEntities(l.present, emulators)
 	case l.inline.content == "" || where == "--"+w.Flag():
-		if file == "" {
+		switch {
+		case file == "":
 			return nil, nil
+		case where == w.alias:
+			return readEntities(file, emulators)
 		}
-		return readEntities(file)
+		return readEntities(file, ours)
 	case where == w.Variable() || where == w.alias:
 		return nil, Problems{{Where: l.inline.variable, Text: "given together with " + where + "; one of them is enough"}}
 	}
 	l.settings.Entities.File = ""
-	return parseEntities(l.inline.variable, []byte(l.inline.content), nil)
+	if l.inline.variable == inlineAlias {
+		return parseEntities(l.inline.variable, []byte(l.inline.content), emulators, nil)
+	}
+	return parseEntities(l.inline.variable, []byte(l.inline.content), ours, nil)
 }

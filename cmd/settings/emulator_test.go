@@ -136,3 +136,109 @@ func TestKeysOfNoEffect(t *testing.T) {
 		}
 	}
 }
+
+// unknownKeys is a file that has what files of the emulator's users have and the emulator ignores.
+const unknownKeys = `{"UserConfig": {"Namespaces": [{"Name": "sbemulatorns", "Properties": {"MaxAllowedConnections": 100},
+"Queues": [{"Name": "one", "MaxDeliveryCount": 5, "Properties": {"lockDuration": "PT5S", "MaxDeliveryCount": null}}],
+"Topics": [{"Name": "two", "Properties": {"MaxDeliveryCount": 5}, "Subscriptions": [{"Name": "s", "Properties": {
+"IsClientAffine": true, "IsClientAffine": true, "ClientAffineProperties": {"ClientId": "c"}, "DuplicateDetectionHistoryTimeWindow": "PT1M"},
+"Rules": [{"Name": "r", "Properties": {"FilterType": "Sql", "SqlFilter": {"SqlExpression": "a = 1"}, "CorrelationFilter": {}}}]}]}]}],
+"Logging": {"Type": "File", "Level": "Debug"}}}`
+
+// unknownOnes are the lines about them, %s for the file.
+var unknownOnes = strings.TrimSpace(`
+%[1]s:1: UserConfig.Namespaces[0].Properties: unknown key; known are Name, Queues, Topics
+%[1]s:2: UserConfig.Namespaces[0].Queues[0].MaxDeliveryCount: unknown key; it belongs in "Properties"
+%[1]s:2: UserConfig.Namespaces[0].Queues[0].Properties.lockDuration: unknown key; did you mean "LockDuration"?
+%[1]s:3: UserConfig.Namespaces[0].Topics[0].Properties.MaxDeliveryCount: a topic does not have this property
+%[1]s:4: UserConfig.Namespaces[0].Topics[0].Subscriptions[0].Properties.IsClientAffine: unknown key
+%[1]s:4: UserConfig.Namespaces[0].Topics[0].Subscriptions[0].Properties.IsClientAffine: unknown key
+%[1]s:4: UserConfig.Namespaces[0].Topics[0].Subscriptions[0].Properties.ClientAffineProperties: unknown key
+%[1]s:4: UserConfig.Namespaces[0].Topics[0].Subscriptions[0].Properties.DuplicateDetectionHistoryTimeWindow: a subscription does not have this property
+%[1]s:5: UserConfig.Namespaces[0].Topics[0].Subscriptions[0].Rules[0].Properties.CorrelationFilter: does not go together with FilterType "Sql"
+%[1]s:6: UserConfig.Logging.Level: unknown key; known are Type`)
+
+// MA-149: in the emulator's place an unknown key is a warning each. MA-150: a file that is ours is refused for them and says so, and
+// so is one of the emulator's in which something else is wrong.
+func TestUnknownKeys(t *testing.T) {
+	t.Parallel()
+	file := write(t, "e.json", unknownKeys, 0o644)
+	wrong := strings.Replace(unknownKeys, `"Name": "two"`, `"Name": "ONE"`, 1)
+	for _, c := range []struct {
+		name   string
+		from   Sources
+		where  string
+		strict bool
+	}{
+		{"CONFIG_PATH", Sources{Env: environment("CONFIG_PATH", file)}, file, false},
+		{"CONFIG_JSON", Sources{Env: environment("CONFIG_JSON", unknownKeys)}, "CONFIG_JSON", false},
+		{"the emulator's path", Sources{Env: environment(presentVariable, file)}, file, false},
+		{"--entities", Sources{Flags: map[string][]string{"entities": {file}}, Env: environment("CONFIG_JSON", unknownKeys)}, file, true},
+		{"LEDGERBUS_ENTITIES", Sources{Env: environment("LEDGERBUS_ENTITIES", file, "CONFIG_PATH", "nowhere")}, file, true},
+		{"LEDGERBUS_ENTITIES_JSON", Sources{Env: environment(inlineVariable, unknownKeys)}, inlineVariable, true},
+		{"the config file", Sources{File: write(t, "c.yaml", "entities: "+file+"\n", 0o644)}, file, true},
+	} {
+		s, err := Load(c.from)
+		want := fmt.Sprintf(unknownOnes, c.where)
+		if first, rest, _ := strings.Cut(want, "\n"); c.strict {
+			if want = first + strictness + "\n" + rest; err == nil || err.Error() != want {
+				t.Errorf("%s: got\n%v\nwant\n%s", c.name, err, want)
+			}
+			continue
+		}
+		if err != nil || s.Entities.Ignored.Error() != want || len(s.Entities.Put) != 3 || s.Entities.Put[0].Properties.MaxDeliveryCount != 3 {
+			t.Errorf("%s: got\n%v, %v, %v\nwant\n%s", c.name, err, s.Entities.Put, s.Entities.Ignored, want)
+		}
+	}
+	_, err := Load(Sources{Env: environment("CONFIG_JSON", wrong)})
+	if err == nil || strings.Count(err.Error(), "\n") != 10 || !strings.Contains(err.Error(), `Topics[0].Name: a queue named "one" exists already`) || strings.Contains(err.Error(), strictness) {
+		t.Errorf("with something else that is wrong: %v", err)
+	}
+}
+
+// MA-151: what a file of ours leaves out has the service's defaults outside development mode. MA-152: the emulator's are named where
+// they are used, once for each kind.
+func TestDefaultsOfAFile(t *testing.T) {
+	t.Parallel()
+	const content = `{"Queues": [{"Name": "plain"}, {"Name": "more", "Properties": {"MaxDeliveryCount": 5}}],
+		"Topics": [{"Name": "t", "Properties": {"DefaultMessageTimeToLive": "PT2H", "DuplicateDetectionHistoryTimeWindow": "PT1M"},
+		"Subscriptions": [{"Name": "s", "Properties": {"MaxDeliveryCount": 3}}]}]}`
+	file := write(t, "e.json", content, 0o644)
+	const used = "%[1]s: each queue that leaves it out has the emulator's default: MaxDeliveryCount 3, DefaultMessageTimeToLive PT1H, DuplicateDetectionHistoryTimeWindow PT20S\n" +
+		"%[1]s: each subscription that leaves it out has the emulator's default: DefaultMessageTimeToLive PT1H"
+	const emulators, services = "3 PT1H, 5 PT1H, 0 PT2H, 3 PT1H", "10 P10675199DT2H48M5.4775807S, 5 P10675199DT2H48M5.4775807S, 0 PT2H, 3 P10675199DT2H48M5.4775807S"
+	flags := map[string][]string{"entities": {file}}
+	for _, c := range []struct {
+		name  string
+		flags map[string][]string
+		env   []string
+		want  string
+		used  string // where
+	}{
+		{"--entities in development mode", flags, nil, emulators, file},
+		{"--entities in production", flags, []string{"LEDGERBUS_MODE", "production"}, services, ""},
+		{"LEDGERBUS_ENTITIES_JSON in production", nil, []string{"LEDGERBUS_MODE", "production", inlineVariable, content}, services, ""},
+		{"CONFIG_PATH in production", nil, []string{"LEDGERBUS_MODE", "production", "CONFIG_PATH", file}, emulators, file},
+		{"CONFIG_JSON in production", nil, []string{"LEDGERBUS_MODE", "production", "CONFIG_JSON", content}, emulators, "CONFIG_JSON"},
+		{"the emulator's path in production", nil, []string{"LEDGERBUS_MODE", "production", presentVariable, file}, emulators, file},
+	} {
+		s, err := Load(Sources{Env: environment(append(c.env, ownKey...)...), Flags: c.flags})
+		if err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		var got []string
+		for _, e := range s.Entities.Put {
+			got = append(got, fmt.Sprint(e.Properties.MaxDeliveryCount, " ", FormatDuration(e.Properties.DefaultMessageTimeToLive)))
+		}
+		if text := strings.Join(got, ", "); text != c.want {
+			t.Errorf("%s: got %s, want %s", c.name, text, c.want)
+		}
+		want := ""
+		if c.used != "" {
+			want = fmt.Sprintf(used, c.used)
+		}
+		if text := strings.Join(s.Entities.Used, "\n"); text != want {
+			t.Errorf("%s: named\n%s\nwant\n%s", c.name, text, want)
+		}
+	}
+}

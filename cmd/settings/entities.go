@@ -21,34 +21,43 @@ const (
 // ReadEntities reads an entity file: the emulator's Config.json, comments and byte order mark allowed, or the same in YAML
 // when its name ends in .yaml or .yml. UserConfig and Namespaces may be left out: then Queues and Topics are the file's own
 // keys. The entities come in an order in which they can be put: queues, topics, subscriptions. What the file leaves out of
-// their properties has the emulator's defaults (management-api.md 4.2).
+// their properties has the emulator's defaults (management-api.md 4.2); Load decides by mode and source.
 //
 // An error about the content is a [Problems] with JSON path and line of everything that is wrong: nothing in the file is
 // dropped silently. A file with keys in it must be readable by its owner alone (reliability.md S31).
-func ReadEntities(file string) ([]engine.PutEntity, error) {
-	f, err := readEntities(file)
+//
+// Used names the emulator's defaults that the file relies on, a line for each kind of entity.
+func ReadEntities(file string) (put []engine.PutEntity, used []string, err error) {
+	f, err := readEntities(file, reading{})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return f.put, nil
+	return f.put, f.used, nil
 }
 
-// ParseEntities is [ReadEntities] on bytes already read; file is the name for messages, and says whether they are YAML.
-func ParseEntities(file string, src []byte) ([]engine.PutEntity, error) {
-	f, err := parseEntities(file, src, nil)
-	if err != nil {
-		return nil, err
+// reading is how an entity file is read. The zero value is that of a file that a person names, in development mode.
+type reading struct {
+	lenient bool // unknown keys are ignored, as the emulator does
+	service bool // what is left out has the service's defaults, and stays as it is where the entity exists; else the emulator's
+}
+
+func (how reading) defaults(kind event.EntityKind) event.Properties {
+	if how.service {
+		return engine.DefaultProperties(kind)
 	}
-	return f.put, nil
+	return emulatorDefaults(kind)
 }
 
 // entityFile is what an entity file says.
 type entityFile struct {
-	put   []engine.PutEntity
-	where map[string]string // by lower-case path: file, line and path of what asked for the entity
+	put     []engine.PutEntity
+	where   map[string]string // by lower-case path: file, line and path of what asked for the entity
+	ignored Problems          // keys that a lenient reading skips
+	used    []string          // defaults of the emulator that an entity has, a line for each kind
+	given   map[string]uint32 // by lower-case path: the properties that the file names, where others stay as they are
 }
 
-func readEntities(file string) (*entityFile, error) {
+func readEntities(file string, how reading) (*entityFile, error) {
 	info, err := os.Stat(file)
 	if err != nil {
 		return nil, Problems{{Text: fmt.Sprintf("entity file: %v", err)}}
@@ -60,12 +69,12 @@ func readEntities(file string) (*entityFile, error) {
 	if err != nil {
 		return nil, Problems{{Text: fmt.Sprintf("entity file: %v", err)}}
 	}
-	return parseEntities(file, src, CheckPrivate)
+	return parseEntities(file, src, how, CheckPrivate)
 }
 
 // parseEntities reads a file's content. Private, if given, complains about a file that others may read: it is asked when there
 // are keys.
-func parseEntities(file string, src []byte, private func(string) error) (*entityFile, error) {
+func parseEntities(file string, src []byte, how reading, private func(string) error) (*entityFile, error) {
 	parse := parseJSON
 	switch strings.ToLower(filepath.Ext(file)) {
 	case ".yaml", ".yml":
@@ -79,7 +88,7 @@ func parseEntities(file string, src []byte, private func(string) error) (*entity
 		}
 		return nil, Problems{{Where: where, Text: problem.Text}}
 	}
-	r := &entityReader{file: file, names: map[string]*entry{}}
+	r := &entityReader{file: file, how: how, names: map[string]*entry{}}
 	r.document(root)
 	r.forwarding()
 	if r.key != nil && private != nil {
@@ -87,13 +96,21 @@ func parseEntities(file string, src []byte, private func(string) error) (*entity
 			r.complain(r.key, "%v", err)
 		}
 	}
-	if r.problems != nil {
+	if r.refused() {
 		return nil, r.sorted()
 	}
-	f := &entityFile{where: map[string]string{}}
+	f := &entityFile{where: map[string]string{}, ignored: r.sorted()}
+	if how.service {
+		f.given = map[string]uint32{}
+	} else {
+		f.used = usedDefaults(file, r.queues, r.topics, r.subscriptions)
+	}
 	for _, e := range r.entries() {
 		f.put = append(f.put, e.put)
-		f.where[strings.ToLower(e.put.Path)] = r.at(e.name)
+		path := strings.ToLower(e.put.Path)
+		if f.where[path] = r.at(e.name); how.service {
+			f.given[path] = e.given()
+		}
 	}
 	return f, nil
 }
@@ -101,6 +118,7 @@ func parseEntities(file string, src []byte, private func(string) error) (*entity
 // entityReader walks an entity file, collecting entities and problems.
 type entityReader struct {
 	file     string
+	how      reading
 	problems []complaint
 	key      *node             // the first key of an access rule
 	names    map[string]*entry // queues and topics by lower-case path
@@ -118,7 +136,8 @@ type entry struct {
 
 // complaint is a problem and the line it is on.
 type complaint struct {
-	line int
+	line    int
+	unknown bool // a key that means nothing: ignored in a lenient reading, unless something else is wrong
 	Problem
 }
 
@@ -128,8 +147,22 @@ func (r *entityReader) entries() []*entry {
 }
 
 func (r *entityReader) complain(n *node, format string, args ...any) {
-	r.problems = append(r.problems, complaint{n.line, Problem{Where: r.at(n), Text: fmt.Sprintf(format, args...)}})
+	r.problems = append(r.problems, complaint{line: n.line, Problem: Problem{Where: r.at(n), Text: fmt.Sprintf(format, args...)}})
 }
+
+// unknown complains about a key that means nothing where it stands.
+func (r *entityReader) unknown(n *node, format string, args ...any) {
+	r.complain(n, format, args...)
+	r.problems[len(r.problems)-1].unknown = true
+}
+
+// refused reports whether the file cannot be used. Then unknown keys are told, too: one may be what is missing.
+func (r *entityReader) refused() bool {
+	return slices.ContainsFunc(r.problems, func(c complaint) bool { return !c.unknown || !r.how.lenient })
+}
+
+// strictness follows the first unknown key of a file that is refused for it.
+const strictness = " (unknown keys are ignored only in a file that CONFIG_PATH, CONFIG_JSON or the emulator's own path names)"
 
 // sorted are the problems from the file's beginning to its end.
 func (r *entityReader) sorted() Problems {
@@ -137,6 +170,9 @@ func (r *entityReader) sorted() Problems {
 	all := make(Problems, len(r.problems))
 	for i, c := range r.problems {
 		all[i] = c.Problem
+	}
+	if i := slices.IndexFunc(r.problems, func(c complaint) bool { return c.unknown }); i >= 0 && !r.how.lenient {
+		all[i].Text += strictness
 	}
 	return all
 }
@@ -153,8 +189,8 @@ func (r *entityReader) at(n *node) string {
 // readers are what to do with the keys of an object.
 type readers map[string]func(*node)
 
-// object calls the reader of each key. Unknown keys, keys given twice and missing required ones are problems; a null is
-// as if its key were not there.
+// object calls the reader of each key. Keys given twice and missing required ones are problems, and so are unknown ones
+// unless the reading is lenient; a null is as if its key were not there.
 func (r *entityReader) object(n *node, known readers, required ...string) {
 	members, ok := n.value.([]member)
 	if !ok {
@@ -166,10 +202,10 @@ func (r *entityReader) object(n *node, known readers, required ...string) {
 		at := &node{line: m.line, path: m.node.path}
 		read, ok := known[m.key]
 		switch {
+		case !ok:
+			r.unknown(at, "unknown key%s", known.hint(m.key))
 		case seen[m.key]:
 			r.complain(at, "given twice")
-		case !ok:
-			r.complain(at, "unknown key%s", known.hint(m.key))
 		case m.node.value != nil:
 			read(m.node)
 		}
@@ -264,19 +300,19 @@ func (r *entityReader) list(into *[]*entry, read func(*node) *entry) func(*node)
 	}
 }
 
-func newEntry(kind event.EntityKind, n *node) *entry {
-	return &entry{put: engine.PutEntity{Kind: kind, Properties: emulatorDefaults(kind)}, name: n, keys: map[string]*node{}, bad: map[string]bool{}}
+func (r *entityReader) entry(kind event.EntityKind, n *node) *entry {
+	return &entry{put: engine.PutEntity{Kind: kind, Properties: r.how.defaults(kind)}, name: n, keys: map[string]*node{}, bad: map[string]bool{}}
 }
 
 func (r *entityReader) queue(n *node) *entry {
-	e := newEntry(event.Queue, n)
+	e := r.entry(event.Queue, n)
 	r.object(n, readers{"Name": r.path(e), "Properties": r.properties(e)}, "Name")
 	r.check(n, e)
 	return e
 }
 
 func (r *entityReader) topic(n *node) *entry {
-	e := newEntry(event.Topic, n)
+	e := r.entry(event.Topic, n)
 	var subscriptions *node
 	r.object(n, readers{"Name": r.path(e), "Properties": r.properties(e), "Subscriptions": keep(&subscriptions)}, "Name")
 	r.check(n, e)
@@ -292,7 +328,7 @@ func (r *entityReader) topic(n *node) *entry {
 
 // subscription reads a subscription of a topic whose name is "" when it was refused.
 func (r *entityReader) subscription(n *node, topic string, seen map[string]*node) *entry {
-	e := newEntry(event.Subscription, n)
+	e := r.entry(event.Subscription, n)
 	var name string
 	r.object(n, readers{
 		"Name": func(n *node) {

@@ -35,6 +35,15 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
+// parsed are the entities of a file that is already read.
+func parsed(file string, src []byte) ([]engine.PutEntity, error) {
+	f, err := parseEntities(file, src, reading{}, nil)
+	if err != nil {
+		return nil, err
+	}
+	return f.put, nil
+}
+
 // revealed makes keys comparable: they print as *** alone.
 var revealed = cmp.Comparer(func(a, b event.Secret) bool { return a == b })
 
@@ -93,7 +102,7 @@ func TestFileOfTheEmulator(t *testing.T) {
 		put(event.Subscription, "topic.1/Subscriptions/plain"), picky, put(event.Subscription, "topic.1/Subscriptions/unruled"), deaf, put(event.Subscription, "Team/Events~1/Subscriptions/plain"),
 	}
 	for name, src := range map[string][]byte{"plain": src, "byte order mark": append([]byte("\xef\xbb\xbf"), src...)} {
-		got, err := ParseEntities("sample.json", src)
+		got, err := parsed("sample.json", src)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -142,7 +151,7 @@ func TestEmptyValues(t *testing.T) {
 		{queue, `"AuthorizationRules":[{"KeyName":"a","Rights":[],"PrimaryKey":"k"}]`, ofAccess + ": The authorization rule 'a' has no right"},
 		{queue, `"AuthorizationRules":[{"KeyName":"a","Rights":["Send"],"PrimaryKey":""}]`, ofAccess + ": A key of the authorization rule 'a' has 0 bytes"},
 	} {
-		got, err := ParseEntities("q.json", []byte("{"+fmt.Sprintf(c.in, c.part)+"}"))
+		got, err := parsed("q.json", []byte("{"+fmt.Sprintf(c.in, c.part)+"}"))
 		var text []string
 		for _, e := range got {
 			names := []string{}
@@ -165,7 +174,7 @@ func TestEmptyValues(t *testing.T) {
 // MA-120: the example that `make run` starts with is one of the same shape.
 func TestExample(t *testing.T) {
 	t.Parallel()
-	got, err := ReadEntities("../../docs/examples/config.json")
+	got, _, err := ReadEntities("../../docs/examples/config.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +191,7 @@ func TestExample(t *testing.T) {
 // The two examples of entity files.
 func TestExampleInYAML(t *testing.T) {
 	t.Parallel()
-	f, err := readEntities("../../docs/examples/entities.yaml")
+	f, err := readEntities("../../docs/examples/entities.yaml", reading{})
 	if err != nil || len(f.put) != 6 || len(f.put[5].Rules) != 2 {
 		t.Errorf("%+v, %v; want len(f.put) == 6 && len(f.put[5].Rules) == 2", f, err)
 	}
@@ -248,7 +257,7 @@ func TestBoundsOfProperties(t *testing.T) {
 		{`"DeadLetteringOnFilterEvaluationExceptions": true`, "a queue does not have this property"},
 	} {
 		file := `{"Queues":[` + "\n" + `{"Name":"q","Properties":{` + c.property + `}}]}`
-		_, err := ParseEntities("q.json", []byte(file))
+		_, err := parsed("q.json", []byte(file))
 		name, _, _ := strings.Cut(strings.Trim(c.property, `"`), `"`)
 		switch {
 		case c.want == "" && err != nil:
@@ -273,7 +282,7 @@ func TestTooManyEntities(t *testing.T) {
 			}
 			return strings.Join(all, ",\n")
 		}
-		got, err := ParseEntities("q.json", []byte(`{"Queues":[`+names("q", c.queues)+`],"Topics":[`+names("t", c.topics)+`]}`))
+		got, err := parsed("q.json", []byte(`{"Queues":[`+names("q", c.queues)+`],"Topics":[`+names("t", c.topics)+`]}`))
 		if (err == nil) != c.want || (c.want && len(got) != c.queues+c.topics) {
 			t.Errorf("%d queues, %d topics: %v", c.queues, c.topics, err)
 		}
@@ -288,7 +297,7 @@ func TestEveryProblemIsNamedAtOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = ParseEntities(name, src)
+		_, err = parsed(name, src)
 		if err == nil {
 			t.Fatal("accepted")
 		}
@@ -311,10 +320,10 @@ func TestEntityFileShape(t *testing.T) {
 		`{"UserConfig":{"Namespaces":[]}}`: "q.json:1: UserConfig.Namespaces: must hold one namespace",
 		`{"UserConfig":{"Namespaces":[{"Name":"n","Queues":[{"Name":7}]}]}}`: "q.json:1: UserConfig.Namespaces[0].Queues[0].Name: must be a string, not a number",
 		`{"Queues":{}}`: "q.json:1: Queues: must be an array, not an object",
-		`{"Queues":[],"UserConfig":{"Namespaces":[{"Name":"n"}]}}`: "q.json:1: Queues: unknown key; known are $schema, UserConfig",
+		`{"Queues":[],"UserConfig":{"Namespaces":[{"Name":"n"}]}}`: "q.json:1: Queues: unknown key; known are $schema, UserConfig" + strictness,
 		strings.Repeat("[", 100):                                   "q.json:1: not valid JSON: nested deeper than 64 levels",
 	} {
-		_, err := ParseEntities("q.json", []byte(src))
+		_, err := parsed("q.json", []byte(src))
 		if err == nil || err.Error() != want {
 			t.Errorf("%.40s:\n got %v\nwant %s", src, err, want)
 		}
@@ -337,7 +346,7 @@ func TestNames(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]bool{"s": true, strings.Repeat("s", 50): true, strings.Repeat("s", 51): false, "a/b": false, `a\\b`: false, "$s": false} {
-		_, err := ParseEntities("q.json", []byte(`{"Topics":[{"Name":"t","Subscriptions":[{"Name":"`+name+`"}]}]}`))
+		_, err := parsed("q.json", []byte(`{"Topics":[{"Name":"t","Subscriptions":[{"Name":"`+name+`"}]}]}`))
 		if (err == nil) != want {
 			t.Errorf("subscription %q: %v", name, err)
 		}
@@ -362,7 +371,7 @@ func TestForwarding(t *testing.T) {
 		{"", "", "events/Subscriptions/s", `q.json:3: Topics[0].Subscriptions[0].Properties.ForwardTo: there is no queue or topic named "events/Subscriptions/s"`},
 		{"order", "", "", `did you mean "Orders"?`},
 	} {
-		f, err := parseEntities("q.json", fmt.Appendf(nil, file, c.to, c.dead, c.subscription), nil)
+		f, err := parseEntities("q.json", fmt.Appendf(nil, file, c.to, c.dead, c.subscription), reading{}, nil)
 		if err != nil {
 			if !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v: %v; want strings.Contains(err.Error(), c.want)", c, err)
@@ -394,7 +403,7 @@ func TestAccessRulesOfEntities(t *testing.T) {
 	t.Parallel()
 	const text = `{"Topics":[{"Name":"t","Properties":{"AuthorizationRules":[
 {"KeyName":"app","Rights":["Send","Listen"],"PrimaryKey":"MARKER-1","SecondaryKey":"MARKER-2"},{"KeyName":"one","Rights":["Send"],"PrimaryKey":"MARKER-3"}]}}]}`
-	got, err := ReadEntities(write(t, "e.json", text, 0o600))
+	got, _, err := ReadEntities(write(t, "e.json", text, 0o600))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -406,7 +415,7 @@ func TestAccessRulesOfEntities(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	open := write(t, "e.json", text, 0o644)
-	_, err = ReadEntities(open)
+	_, _, err = ReadEntities(open)
 	if prefix := open + ":2: Topics[0].Properties.AuthorizationRules[0].PrimaryKey: "; err == nil || !strings.HasPrefix(err.Error(), prefix) ||
 		strings.Contains(err.Error(), "MARKER") {
 		t.Errorf("keys that others may read: %v", err)
@@ -415,7 +424,7 @@ func TestAccessRulesOfEntities(t *testing.T) {
 
 func TestEntitiesInYAML(t *testing.T) {
 	t.Parallel()
-	got, err := ReadEntities("testdata/entities.yaml")
+	got, _, err := ReadEntities("testdata/entities.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -452,9 +461,9 @@ func TestYAMLShape(t *testing.T) {
 		"Queues:\n- Name: !x y\n":   "q.yml:2: a value with the tag !x is not supported",
 		"Queues: &a\n- *a\n":        "q.yml:1: nested deeper than 64 levels",
 		"Queues: *marker\n":         "q.yml: not valid YAML: unknown anchor '***' referenced",
-		"UserConfig:\n  Queues: []": "q.yml:2: UserConfig.Queues: unknown key; known are Logging, Namespaces\nq.yml:2: UserConfig.Namespaces: missing",
+		"UserConfig:\n  Queues: []": "q.yml:2: UserConfig.Queues: unknown key; known are Logging, Namespaces" + strictness + "\nq.yml:2: UserConfig.Namespaces: missing",
 	} {
-		_, err := ParseEntities("q.yml", []byte(src))
+		_, err := parsed("q.yml", []byte(src))
 		if err == nil || err.Error() != want {
 			t.Errorf("%q:\n got %v\nwant %s", src, err, want)
 		}
@@ -464,7 +473,7 @@ func TestYAMLShape(t *testing.T) {
 	for i := range 10 {
 		fmt.Fprintf(&laughs, "a%d: &a%d [%s*a%d]\n", i+1, i+1, strings.Repeat(fmt.Sprintf("*a%d,", i), 9), i)
 	}
-	if _, err := ParseEntities("q.yml", []byte(laughs.String())); err == nil || !strings.Contains(err.Error(), "aliases expand to more than") {
+	if _, err := parsed("q.yml", []byte(laughs.String())); err == nil || !strings.Contains(err.Error(), "aliases expand to more than") {
 		t.Errorf("aliases of aliases: %v", err)
 	}
 }
@@ -495,7 +504,7 @@ func FuzzEntities(f *testing.F) {
 		if asYAML {
 			name = "f.yaml"
 		}
-		got, err := ParseEntities(name, src)
+		got, err := parsed(name, src)
 		if err != nil && got != nil {
 			t.Fatal("entities together with an error")
 		}

@@ -65,7 +65,7 @@ var properties = []property{
 	{accessProperty, ofQueue | ofTopic, false, func(p *event.Properties) any { return &p.AccessRules }},
 }
 
-// emulatorDefaults are what an entity of the file gets for the properties the file leaves out (management-api.md 4.2).
+// emulatorDefaults are what an entity gets in the emulator for the properties that a file leaves out (management-api.md 4.2).
 func emulatorDefaults(kind event.EntityKind) event.Properties {
 	p := engine.DefaultProperties(kind)
 	p.DefaultMessageTimeToLive = time.Hour
@@ -78,14 +78,51 @@ func emulatorDefaults(kind event.EntityKind) event.Properties {
 	return p
 }
 
-// properties reads those of an entity. One of another kind is a problem as much as one that does not exist.
+// given are the properties that the file names, a bit each by their place in properties.
+func (e *entry) given() uint32 {
+	var bits uint32
+	for i, p := range properties {
+		if e.keys[p.name] != nil {
+			bits |= 1 << i
+		}
+	}
+	return bits
+}
+
+// usedDefaults names the defaults that entities have because the emulator differs from the service, a line for each kind.
+func usedDefaults(file string, kinds ...[]*entry) []string {
+	var lines []string
+	for _, entries := range kinds {
+		var names []string
+		for _, p := range properties {
+			if !slices.ContainsFunc(entries, func(e *entry) bool { return e.keys[p.name] == nil && p.differs(e.put.Kind) }) {
+				continue
+			}
+			defaults := emulatorDefaults(entries[0].put.Kind)
+			names = append(names, p.name+" "+p.text(&defaults))
+		}
+		if names != nil {
+			kind := strings.ToLower(entries[0].put.Kind.String())
+			lines = append(lines, fmt.Sprintf("%s: each %s that leaves it out has the emulator's default: %s", file, kind, strings.Join(names, ", ")))
+		}
+	}
+	return lines
+}
+
+// differs reports whether the emulator's default of a property is another than the service's.
+func (p property) differs(kind event.EntityKind) bool {
+	service, emulator := engine.DefaultProperties(kind), emulatorDefaults(kind)
+	return p.of.has(kind) && p.name != accessProperty && p.text(&service) != p.text(&emulator)
+}
+
+// properties reads those of an entity. One of another kind is as unknown as one that does not exist.
 func (r *entityReader) properties(e *entry) func(*node) {
 	return func(n *node) {
 		known := readers{}
 		for _, p := range properties {
 			known[p.name] = func(n *node) {
 				if !p.of.has(e.put.Kind) {
-					r.complain(n, "a %s does not have this property", strings.ToLower(e.put.Kind.String()))
+					r.unknown(n, "a %s does not have this property", strings.ToLower(e.put.Kind.String()))
 					return
 				}
 				before := len(r.problems)

@@ -65,7 +65,7 @@ func (r *entityReader) rule(n *node, rule *event.Rule) {
 		case block.node == nil && rule.Filter.Kind == block.of:
 			r.complain(&node{line: n.line, path: join(n.path, block.name)}, "missing; FilterType %q needs it", kind)
 		case block.node != nil && rule.Filter.Kind != block.of:
-			r.complain(block.node, "does not go together with FilterType %q", kind)
+			r.unknown(block.node, "does not go together with FilterType %q", kind)
 		case block.node != nil:
 			r.filter(block.node, &rule.Filter)
 		}

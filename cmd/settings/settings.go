@@ -3,6 +3,7 @@ package settings
 import (
 	"fmt"
 	"log/slog"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -130,8 +131,29 @@ type Entities struct {
 	Queues []string // names of queues that get the cloud's default properties, unless the file describes them
 	// Put is what both come to, in an order in which it can be put: filled in by Load.
 	Put []engine.PutEntity
+	// Ignored are the unknown keys of a file that is read as the emulator reads it.
+	Ignored Problems
+	// Used names the emulator's defaults that entities of the file have, a line for each kind.
+	Used []string
 
 	where map[string]string // by lower-case path: what asked for the entity
+	given map[string]uint32 // by lower-case path: the properties that are given, where others stay as they are
+}
+
+// Keep gives an entity to put the properties of the one that exists, except those that the settings give. It changes nothing where
+// the settings decide about all of them.
+func (e Entities) Keep(put *engine.PutEntity, have *engine.Entity) {
+	given, keeps := e.given[strings.ToLower(put.Path)]
+	if !keeps || put.Kind != have.Kind {
+		return
+	}
+	kept := have.Properties
+	for i, p := range properties {
+		if given>>i&1 == 1 {
+			reflect.ValueOf(p.field(&kept)).Elem().Set(reflect.ValueOf(p.field(&put.Properties)).Elem())
+		}
+	}
+	put.Properties = kept
 }
 
 // Where says what asked for an entity, for messages: file, line and path, or the flag.

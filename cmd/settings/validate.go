@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"net/url"
@@ -268,12 +269,13 @@ func reachOf(host string) reach {
 // checkEntities reads the entity file and adds the queues named one by one; the file's description of a queue wins.
 func (l *loader) checkEntities() {
 	s := &l.settings
-	s.Entities.where = map[string]string{}
+	s.Entities.where, s.Entities.given = map[string]string{}, map[string]uint32{}
 	file, err := l.entityFile()
 	if problems := (Problems)(nil); errors.As(err, &problems) {
 		l.problems = append(l.problems, problems...)
 	} else if file != nil {
-		s.Entities.Put, s.Entities.where = file.put, file.where
+		s.Entities.Put, s.Entities.where, s.Entities.Ignored, s.Entities.Used = file.put, file.where, file.ignored, file.used
+		maps.Copy(s.Entities.given, file.given)
 	}
 	for _, name := range s.Entities.Queues {
 		path, err := cleanPath(event.Queue, name)
@@ -287,6 +289,7 @@ func (l *loader) checkEntities() {
 			l.problems.add(l.origin["queue"], "%q is a topic: %s", path, s.Entities.where[strings.ToLower(path)])
 		case i < 0:
 			s.Entities.where[strings.ToLower(path)] = l.origin["queue"]
+			s.Entities.given[strings.ToLower(path)] = 0 // one that exists stays as it is
 			s.Entities.Put = append(s.Entities.Put, engine.PutEntity{Kind: event.Queue, Path: path, Properties: engine.DefaultProperties(event.Queue)})
 		}
 	}

@@ -55,7 +55,7 @@ var words = []Word{
 		set: list(func(s *Settings) *[]string { return &s.Listening.Addresses })},
 	{Name: "hosts", Shape: Many, Usage: "host name by which clients know this machine, for tokens in production mode and for a generated certificate; repeatable", Default: "those of --listen",
 		set: list(func(s *Settings) *[]string { return &s.Listening.Hosts })},
-	{Name: "entities", Usage: "entity file: the emulator's Config.json, or the same in YAML", alias: "CONFIG_PATH",
+	{Name: "entities", Usage: "entity file: the emulator's Config.json, or the same in YAML; an unknown key in it is an error", alias: "CONFIG_PATH",
 		set: text(func(s *Settings) *string { return &s.Entities.File })},
 	{Name: "queue", Shape: Many, Usage: "queue to create if it does not exist, with the cloud's default properties; repeatable",
 		set: list(func(s *Settings) *[]string { return &s.Entities.Queues })},

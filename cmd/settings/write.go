@@ -24,7 +24,7 @@ const (
 )
 
 // WriteEntities writes an entity file that [ReadEntities] reads back to the same entities, in any order of those given.
-// Properties that the file need not name, since it has the emulator's defaults for them, are left out. Subscriptions without
+// Properties that the file need not name are left out: those whose default, the emulator's and the service's alike, is the value. Subscriptions without
 // rules of their own (neither OnlyRules nor Rules) have no "Rules" either. A subscription that is to have no rule at all is
 // written with one that matches nothing, because an empty list says nothing. Access rules come without their keys unless withKeys
 // is set: without them the file can be shown around, but not be read back until somebody adds keys.
@@ -121,7 +121,7 @@ func (w *entityWriter) entity(e *engine.PutEntity, name string) *node {
 			continue
 		}
 		n := w.value(p.field(&given))
-		if p.name == accessProperty && len(given.AccessRules) == 0 || sameLeaf(n, w.value(p.field(&defaults))) {
+		if p.name == accessProperty && len(given.AccessRules) == 0 || !p.differs(e.Kind) && sameLeaf(n, w.value(p.field(&defaults))) {
 			continue
 		}
 		set.add(pair(p.name, n))
@@ -271,7 +271,7 @@ func scalarJSON(v any) string {
 
 // yamlHeader begins a file written as YAML.
 const yamlHeader = `# Entities of a Ledgerbus broker: ledgerbus serve --entities FILE. The keys are those of the Service Bus emulator's Config.json;
-# what is left out has the emulator's defaults.
+# what is left out has the default that the service and the emulator share.
 `
 
 func writeYAML(w io.Writer, tree *node) error {

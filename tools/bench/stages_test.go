@@ -23,7 +23,7 @@ func read(t *testing.T, f *entityFile) []engine.PutEntity {
 	if err := f.write(name); err != nil {
 		t.Fatal(err)
 	}
-	put, err := settings.ReadEntities(name)
+	put, _, err := settings.ReadEntities(name)
 	if err != nil {
 		t.Fatal(err)
 	}
