@@ -3,6 +3,7 @@ package settings
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -241,4 +242,60 @@ func TestDefaultsOfAFile(t *testing.T) {
 			t.Errorf("%s: named\n%s\nwant\n%s", c.name, text, want)
 		}
 	}
+}
+
+// shown is what the broker makes of an entity file: the entities with the properties that differ from the emulator's defaults and with
+// their rules, the keys that it ignores, and the defaults that it names.
+func shown(s *Settings) string {
+	var b strings.Builder
+	for _, e := range s.Entities.Put {
+		fmt.Fprintf(&b, "%s %s", strings.ToLower(e.Kind.String()), e.Path)
+		defaults := emulatorDefaults(e.Kind)
+		for _, p := range properties {
+			if is, usual := p.text(&e.Properties), p.text(&defaults); p.of.has(e.Kind) && p.name != accessProperty && is != usual {
+				fmt.Fprintf(&b, " %s=%s", p.name, is)
+			}
+		}
+		for i := range e.Rules {
+			fmt.Fprintf(&b, "\n  %s %s", e.Rules[i].Name, ruleText(&e.Rules[i]))
+		}
+		b.WriteString("\n")
+	}
+	for _, key := range s.Entities.Ignored {
+		fmt.Fprintf(&b, "ignored: %s\n", key)
+	}
+	for _, line := range s.Entities.Used {
+		fmt.Fprintln(&b, line)
+	}
+	return b.String()
+}
+
+// MA-156: configuration files of the shapes that are public work in the emulator's place.
+func TestFilesOfTheEmulatorsUsers(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("testdata/emulator/*.json")
+	if err != nil || len(files) < 30 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	var all strings.Builder
+	for _, file := range files {
+		s, err := Load(Sources{Env: environment(presentVariable, file)})
+		if err != nil {
+			t.Errorf("%v", err)
+			continue
+		}
+		text := strings.ReplaceAll(shown(&s), file+":", filepath.Base(file)+":")
+		fmt.Fprintf(&all, "== %s\n%s", filepath.Base(file), text)
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		inline, err := Load(Sources{Env: environment("CONFIG_JSON", string(content))})
+		if err != nil {
+			t.Errorf("%s as CONFIG_JSON: %v", file, err)
+		} else if diff := cmp.Diff(s.Entities.Put, inline.Entities.Put, revealed); diff != "" {
+			t.Errorf("%s as CONFIG_JSON (-file +variable):\n%s", file, diff)
+		}
+	}
+	golden(t, "emulator.txt", all.String())
 }
