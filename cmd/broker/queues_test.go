@@ -155,6 +155,53 @@ func TestEntitiesKeepWhatTheFileLeavesOut(t *testing.T) {
 	}
 }
 
+// MA-155: a broker in the emulator's place without a file has the emulator's sample until there are other entities; a half-made sample is
+// completed, and what was changed stays.
+func TestSampleEntities(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	again := func(want int) *Server {
+		t.Helper()
+		s, err := settings.Load(settings.Sources{
+			Env: func(name string) (string, bool) {
+				return filepath.Join(dir, "none.json"), name == "LEDGERBUS_ENTITIES_IF_PRESENT"
+			},
+			Flags: map[string][]string{"data": {filepath.Join(dir, "data")}, "listen": {"127.0.0.1:0"}, "tls": {"off"}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		srv := start(t, s)
+		if got := len(srv.Engine().Entities()); got != want {
+			t.Errorf("%d entities, want %d", got, want)
+		}
+		return srv
+	}
+	srv := again(6)
+	e := srv.Engine()
+	queue, _ := e.Find("queue.1")
+	p := queue.Properties
+	p.MaxDeliveryCount = 7
+	const sub = "topic.1/Subscriptions/subscription.4"
+	_, err := e.PutEntity(t.Context(), engine.PutEntity{Kind: event.Queue, Path: "queue.1", Properties: p})
+	err = errors.Join(err, e.DeleteRule(t.Context(), engine.DeleteRule{Subscription: sub, Name: "sql-filter-1"}))
+	if err = errors.Join(err, e.DeleteEntity(t.Context(), engine.DeleteEntity{Path: "topic.1/Subscriptions/subscription.3"}), srv.Close()); err != nil {
+		t.Fatal(err)
+	}
+	srv = again(6)
+	e = srv.Engine()
+	queue, _ = e.Find("queue.1")
+	rules, err := e.Rules(t.Context(), sub, 0, 10)
+	if queue.Properties.MaxDeliveryCount != 7 || len(rules) != 0 || err != nil {
+		t.Errorf("the second start has put back %d deliveries, rules %v, %v", queue.Properties.MaxDeliveryCount, rules, err)
+	}
+	_, err = e.PutEntity(t.Context(), engine.PutEntity{Kind: event.Queue, Path: "mine", Properties: engine.DefaultProperties(event.Queue)})
+	if err = errors.Join(err, e.DeleteEntity(t.Context(), engine.DeleteEntity{Path: "topic.1"}), srv.Close()); err != nil {
+		t.Fatal(err)
+	}
+	again(2)
+}
+
 // SM-321: as many queues as a namespace may have, and one more.
 func TestTenThousandQueues(t *testing.T) {
 	t.Parallel()

@@ -228,6 +228,9 @@ func (s *Server) putEntities(ctx context.Context) error {
 	for _, line := range s.settings.Entities.Used {
 		slog.Info("defaults of the emulator are used", "entities", line)
 	}
+	if s.settings.Entities.Sample && !s.wantsSample() {
+		s.settings.Entities.Put = nil
+	}
 	for i := range s.settings.Entities.Put {
 		put := &s.settings.Entities.Put[i]
 		if have, ok := s.engine.Find(put.Path); ok {
@@ -253,6 +256,18 @@ func (s *Server) putEntities(ctx context.Context) error {
 	}
 	s.settings.Entities.Put = nil // they are in the catalogue now; there may be many
 	return nil
+}
+
+// wantsSample reports whether there are no entities but those of the sample: somebody who has made others needs none of it. Part of it
+// may be there, from a start that was killed.
+func (s *Server) wantsSample() bool {
+	for _, e := range s.engine.Entities() {
+		if !slices.ContainsFunc(s.settings.Entities.Put, func(put engine.PutEntity) bool { return put.Kind == e.Kind && strings.EqualFold(put.Path, e.Path) }) {
+			return false
+		}
+	}
+	slog.Info("no entity file: the broker has the emulator's sample entities", "entities", len(s.settings.Entities.Put))
+	return true
 }
 
 // putPolicies says how long history is kept of the entities that the patterns of the settings match. Policies of other patterns stay.

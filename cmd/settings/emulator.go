@@ -1,6 +1,7 @@
 package settings
 
 import (
+	_ "embed" // the sample
 	"errors"
 	"io/fs"
 	"net"
@@ -17,6 +18,9 @@ const (
 	presentVariable = "LEDGERBUS_ENTITIES_IF_PRESENT" // an entity file that is read when it exists and no other is named; set in the container image
 	portVariable    = "EMULATOR_HTTP_PORT"            // takes the place of the emulator's HTTP port in the addresses listened on
 )
+
+//go:embed sample.json
+var sample []byte
 
 // inlineFile is an entity file that is the value of an environment variable.
 type inlineFile struct{ variable, content string }
@@ -62,7 +66,7 @@ func (l *loader) moveHTTPPort() {
 
 // entityFile reads what the settings name as entity file, nil when there is none. An inline one counts as part of the
 // environment: a flag wins over it, and it over the config file. Where none is named, the one of LEDGERBUS_ENTITIES_IF_PRESENT
-// is read if it exists.
+// is read if it exists; if not, a broker in development mode for which no queue is named either has the emulator's sample.
 //
 // A file that is named as the emulator's is read as the emulator reads it. Any other is strict, and outside development mode
 // the emulator's defaults are not in it.
@@ -74,7 +78,7 @@ func (l *loader) entityFile() (*entityFile, error) {
 	switch {
 	case l.inline.content == "" && file == "" && l.present != "":
 		if _, err := os.Stat(l.present); errors.Is(err, fs.ErrNotExist) {
-			return nil, nil
+			return l.sample()
 		}
 		l.settings.Entities.File = l.present
 		return readEntities(l.present, emulators)
@@ -94,4 +98,22 @@ func (l *loader) entityFile() (*entityFile, error) {
 		return parseEntities(l.inline.variable, []byte(l.inline.content), emulators, nil)
 	}
 	return parseEntities(l.inline.variable, []byte(l.inline.content), ours, nil)
+}
+
+// sample reads the emulator's sample entities, nil where they are not wanted. Their rules are those to begin with: unlike those of a
+// file, they stay as somebody has changed them.
+func (l *loader) sample() (*entityFile, error) {
+	if l.settings.Mode != Development || len(l.settings.Entities.Queues) > 0 {
+		return nil, nil
+	}
+	f, err := parseEntities("sample.json", sample, reading{}, nil)
+	if err != nil {
+		return nil, err
+	}
+	l.settings.Entities.Sample, f.given = true, map[string]uint32{}
+	for i := range f.put {
+		f.put[i].OnlyRules = false
+		f.given[strings.ToLower(f.put[i].Path)] = 0
+	}
+	return f, nil
 }

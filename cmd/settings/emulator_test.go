@@ -36,7 +36,9 @@ func emulatedStarts(inFile, sample string) []emulated {
 		{name: "the port, with addresses given", env: []string{"EMULATOR_HTTP_PORT", "5301"}, flags: map[string][]string{"listen": {"127.0.0.1:1"}}, addresses: "127.0.0.1:1"},
 		{name: "the port, with the emulator's given", env: []string{"EMULATOR_HTTP_PORT", "5301", "LEDGERBUS_LISTEN", "127.0.0.1:5672,127.0.0.1:5300/any"}, addresses: "127.0.0.1:5672 127.0.0.1:5301/any"},
 		{name: "a file that need not be there, and is", env: []string{"LEDGERBUS_ENTITIES_IF_PRESENT", "testdata/sample.json"}, first: "queue.1"},
-		{name: "a file that need not be there, and is not", env: []string{"LEDGERBUS_ENTITIES_IF_PRESENT", "testdata/nowhere.json"}},
+		{name: "a file that need not be there, and is not", env: []string{"LEDGERBUS_ENTITIES_IF_PRESENT", "testdata/nowhere.json"}, first: "queue.1"},
+		{name: "a file that need not be there, and is not, with a queue", env: []string{"LEDGERBUS_ENTITIES_IF_PRESENT", "testdata/nowhere.json", "LEDGERBUS_QUEUE", "mine"}, first: "mine"},
+		{name: "a file that need not be there, and is not, in production", env: append([]string{"LEDGERBUS_ENTITIES_IF_PRESENT", "testdata/nowhere.json", "LEDGERBUS_MODE", "production"}, ownKey...), addresses: "127.0.0.1:5672"},
 		{name: "a file that need not be there, and cannot be read", env: []string{"LEDGERBUS_ENTITIES_IF_PRESENT", "testdata"}, problem: "entity file: read testdata: is a directory"},
 		{name: "a file that need not be there, under one that is named", env: []string{"LEDGERBUS_ENTITIES_IF_PRESENT", "testdata/sample.json", "LEDGERBUS_ENTITIES_JSON", oneQueue}, first: "one"},
 		{name: "a file that need not be there, under the config file's", file: inFile, env: []string{"LEDGERBUS_ENTITIES_IF_PRESENT", "testdata/broken.json"}, first: "queue.1"},
@@ -298,4 +300,27 @@ func TestFilesOfTheEmulatorsUsers(t *testing.T) {
 		}
 	}
 	golden(t, "emulator.txt", all.String())
+}
+
+// MA-155: the emulator's sample, as it is documented.
+func TestSample(t *testing.T) {
+	t.Parallel()
+	s, err := Load(Sources{Env: environment(presentVariable, "testdata/nowhere.json")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := strings.TrimPrefix(`
+queue queue.1
+topic topic.1
+subscription topic.1/Subscriptions/subscription.1
+  app-prop-filter-1 {"FilterType":"Correlation","CorrelationFilter":{"CorrelationId":"id1","MessageId":"msgid1","To":"xyz","ReplyTo":"someQueue","Label":"subject1","SessionId":"session1","ReplyToSessionId":"sessionId","ContentType":"application/text"}}
+subscription topic.1/Subscriptions/subscription.2
+  user-prop-filter-1 {"FilterType":"Correlation","CorrelationFilter":{"Properties":{"prop1":"value1"}}}
+subscription topic.1/Subscriptions/subscription.3
+subscription topic.1/Subscriptions/subscription.4
+  sql-filter-1 {"FilterType":"Sql","SqlFilter":{"SqlExpression":"sys.MessageId = '123456' AND userProp1 = 'value1'"},"Action":{"SqlExpression":"SET sys.To = 'Entity'"}}
+`, "\n")
+	if diff := cmp.Diff(want, shown(&s)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
 }

@@ -135,6 +135,8 @@ type Entities struct {
 	Ignored Problems
 	// Used names the emulator's defaults that entities of the file have, a line for each kind.
 	Used []string
+	// Sample says that Put is the emulator's sample, for a namespace that has no entities of its own.
+	Sample bool
 
 	where map[string]string // by lower-case path: what asked for the entity
 	given map[string]uint32 // by lower-case path: the properties that are given, where others stay as they are

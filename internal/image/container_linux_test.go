@@ -262,11 +262,13 @@ func TestContainer(t *testing.T) {
 	}
 }
 
-// Without a mounted file there is nothing to read, and another file or an inline one goes first.
+// MA-155: without a file there is the emulator's sample, as the documentation of Testcontainers for .NET uses it. Another file or an inline
+// one goes before a mounted one.
 func TestContainerEntities(t *testing.T) {
 	t.Parallel()
 	c := newContainer(t)
 	c.start()
+	c.hello("queue.1")
 	c.stop()
 	c.mount(`{"Queues":[{"Name":"mounted"}]}`)
 	c.start("LEDGERBUS_ENTITIES_JSON={\"Queues\":[{\"Name\":\"named\"}]}")
@@ -284,6 +286,27 @@ func TestContainerEntities(t *testing.T) {
 		t.Error(err)
 	}
 	c.stop()
+}
+
+// hello sends a message to a queue and receives it.
+func (c *container) hello(queue string) {
+	c.t.Helper()
+	client := c.client()
+	sender, err := client.NewSender(queue, nil)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	receiver, err := client.NewReceiverForQueue(queue, nil)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if err := sender.SendMessage(context.Background(), &azservicebus.Message{Body: []byte("hello")}, nil); err != nil {
+		c.t.Fatal(err)
+	}
+	messages, err := receiver.ReceiveMessages(context.Background(), 1, nil)
+	if err != nil || string(messages[0].Body) != "hello" {
+		c.t.Fatalf("received %v, %v", messages, err)
+	}
 }
 
 // BenchmarkReady is the time from the start of the process to the line that tools wait for, on an empty data directory.
