@@ -169,6 +169,14 @@ func TestClockBeforeTheBuild(t *testing.T) {
 	}
 }
 
+var errNotLive, errNotReady = errors.New("not live"), errors.New("not ready")
+
+// probed is a broker that fails its probes.
+type probed struct{}
+
+func (probed) Live() error  { return errNotLive }
+func (probed) Ready() error { return errNotReady }
+
 // While the gate is closed nobody is served, and /health says so.
 func TestGate(t *testing.T) {
 	t.Parallel()
@@ -178,6 +186,12 @@ func TestGate(t *testing.T) {
 	if err := g.Health(ctx); !errors.Is(err, errStarting) {
 		t.Errorf("%+v; want errors.Is(err, errStarting)", err)
 	}
+	if err := g.Ready(ctx); !errors.Is(err, errStarting) { // MA-160
+		t.Errorf("ready while it starts: %v", err)
+	}
+	if err := g.Live(ctx); err != nil { // MA-159
+		t.Errorf("not live while it starts: %v", err)
+	}
 	first := make(chan bool)
 	go func() { first <- g.wait() }()
 	for g.waiting.Load() == 0 {
@@ -185,12 +199,18 @@ func TestGate(t *testing.T) {
 	if g.wait() {
 		t.Error("more wait than may")
 	}
-	g.open(nil, http.NotFoundHandler(), func(context.Context) error { return nil }, nil)
+	g.open(nil, http.NotFoundHandler(), func(context.Context) error { return nil }, probed{}, nil)
 	if !<-first {
 		t.Error("who waited is not let in")
 	}
 	if err := g.Health(ctx); err != nil {
 		t.Error(err)
+	}
+	if err := g.Ready(ctx); !errors.Is(err, errNotReady) {
+		t.Errorf("ready: %v", err)
+	}
+	if err := g.Live(ctx); !errors.Is(err, errNotLive) {
+		t.Errorf("live: %v", err)
 	}
 	closed := newGate(9, ctx.Done())
 	cancel()

@@ -13,7 +13,7 @@ import (
 )
 
 // gate is what connections come to. While the broker starts it is closed: a connection that speaks AMQP waits, a request gets 503, and /health
-// says that messages cannot be accepted yet. Most starts accept no connections before it is open; one that has notices does, so that they are
+// and /readyz say that it is not open yet; /livez says that the process lives. Most starts accept no connections before it is open; one that has notices does, so that they are
 // seen before anything follows from them (reliability.md 1.4).
 type gate struct {
 	most    int64           // connections that wait
@@ -25,7 +25,14 @@ type gate struct {
 	amqp   interface{ ServeConn(net.Conn) }
 	http   http.Handler
 	health func(context.Context) error
+	probes prober
 	states func() []host.Condition
+}
+
+// prober answers what an orchestrator asks.
+type prober interface {
+	Live() error
+	Ready() error
 }
 
 func newGate(most int, closing <-chan struct{}) *gate {
@@ -33,8 +40,8 @@ func newGate(most int, closing <-chan struct{}) *gate {
 }
 
 // open lets everybody in.
-func (g *gate) open(amqp interface{ ServeConn(net.Conn) }, http http.Handler, health func(context.Context) error, states func() []host.Condition) {
-	g.amqp, g.http, g.health, g.states = amqp, http, health, states
+func (g *gate) open(amqp interface{ ServeConn(net.Conn) }, http http.Handler, health func(context.Context) error, probes prober, states func() []host.Condition) {
+	g.amqp, g.http, g.health, g.probes, g.states = amqp, http, health, probes, states
 	close(g.opened)
 }
 
@@ -88,6 +95,22 @@ func (g *gate) Health(ctx context.Context) error {
 		return errStarting
 	}
 	return g.health(ctx)
+}
+
+// Live returns why a new process should take the place of this one. A start takes as long as it takes.
+func (g *gate) Live(context.Context) error {
+	if !g.isOpen() {
+		return nil
+	}
+	return g.probes.Live()
+}
+
+// Ready returns why clients cannot be served now.
+func (g *gate) Ready(context.Context) error {
+	if !g.isOpen() {
+		return errStarting
+	}
+	return g.probes.Ready()
 }
 
 // Conditions are the states that keep the broker from doing all of its work.

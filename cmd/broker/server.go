@@ -129,7 +129,7 @@ type Server struct {
 }
 
 // Start takes the addresses, opens the data directory, recovers it, makes the entities of the settings and serves. Connections that come
-// earlier wait; where the start has notices, /health is answered meanwhile and shows them. A start that fails because of an address or a
+// earlier wait; where the start has notices, probes are answered meanwhile and show them. A start that fails because of an address or a
 // certificate writes nothing to an existing log: each start that does adds a chapter to it. The context bounds the start alone: a running
 // broker is ended by Close. After an error nothing is left open; when the context has ended the error is, or wraps, the context's.
 func Start(ctx context.Context, s settings.Settings) (*Server, error) {
@@ -331,7 +331,7 @@ func (s *Server) serve() error {
 	options.Limits.Connections, options.Limits.Unauthenticated = s.limits.Connections, s.limits.Unauthenticated
 	s.amqp = &servicebus.Server{Broker: s.engine, Options: options}
 	s.keepBudget()
-	s.gate.open(s.amqp, s.management(), s.health, s.conditions)
+	s.gate.open(s.amqp, s.management(), s.health, s.engine, s.conditions)
 	if s.front == nil {
 		s.listen()
 	}
@@ -341,7 +341,7 @@ func (s *Server) serve() error {
 // listen serves the endpoints; their connections come to the gate.
 func (s *Server) listen() {
 	s.front = listen.New(listen.Options{
-		AMQP: s.gate, TLS: s.tls, Handler: s.gate, Health: s.gate.Health, Conditions: s.gate.Conditions, Notices: s.notices, Hosts: s.hosts(), Logger: slog.Default(),
+		AMQP: s.gate, TLS: s.tls, Handler: s.gate, Health: s.gate.Health, Live: s.gate.Live, Ready: s.gate.Ready, Conditions: s.gate.Conditions, Notices: s.notices, Hosts: s.hosts(), Logger: slog.Default(),
 		Limits: listen.Limits{Pending: s.limits.Unauthenticated, PendingPerHost: s.limits.ConnectionsPerAddress},
 	})
 	modes := map[settings.ListenMode]listen.Mode{

@@ -210,7 +210,8 @@ func TestHealth(t *testing.T) {
 		t.Fatalf("%+v; want len(srv.Addrs()) == 2", srv.Addrs())
 	}
 	for _, addr := range srv.Addrs() {
-		for path, want := range map[string]string{"/health": `200 {"status":"healthy","message":"Service is healthy."}`, "/x": "401 <Error><Code>401</Code><Detail>MissingToken:"} {
+		for path, want := range map[string]string{"/health": `200 {"status":"healthy","message":"Service is healthy."}`, "/livez": `200 {"status":"live"}`, "/readyz": `200 {"status":"ready"}`,
+			"/livez?api-version=2021-05": "401 <Error><Code>401</Code><Detail>MissingToken:", "/x": "401 <Error><Code>401</Code><Detail>MissingToken:"} {
 			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+addr.String()+path, nil)
 			if err != nil {
 				t.Fatal(err)

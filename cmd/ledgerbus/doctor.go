@@ -138,7 +138,7 @@ func (d *consultation) settings(c *cli.Context) error {
 // broker examines a running broker.
 func (d *consultation) broker(a *administration) error {
 	asked := time.Now()
-	h, err := a.Health(a.ctx)
+	h, err := a.Health(a.ctx, healthPath)
 	if err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func (d *consultation) broker(a *administration) error {
 	f := doctor.Finding{Check: "health", Verdict: doctor.Good, Text: fmt.Sprintf("it takes messages, and answers after %v", took.Round(10*time.Microsecond))}
 	var says struct{ Conditions []json.RawMessage }
 	switch _ = json.Unmarshal([]byte(h.Text), &says); { // what is no JSON has no conditions
-	case !h.Takes:
+	case !h.Well:
 		f.Verdict, f.Text, f.Remedy = doctor.Bad, "it takes no messages: "+oneLine(h.Text), "ledgerbus partition list; docs/guide/operating.md"
 	case len(says.Conditions) > 0:
 		f.Verdict, f.Text, f.Remedy = doctor.Warning, "it takes messages, but: "+oneLine(h.Text), "docs/guide/operating.md"

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -14,53 +16,134 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/cmd/settings"
 	"github.com/ledgerbus/ledgerbus/tools/client"
+	"github.com/ledgerbus/ledgerbus/tools/client/admin"
 )
 
 // maxHealthAnswer is how much of an answer is read, bytes; the broker's own has fewer than a hundred.
 const maxHealthAnswer = 4 << 10
 
+// The questions that a broker answers without a token.
+const (
+	healthPath = "/health"
+	livePath   = "/livez"
+	readyPath  = "/readyz"
+)
+
 func healthCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "health",
-		Usage: "ask a broker on this machine whether it takes messages",
-		Description: "The exit code is 0 if it does, and 1 if it does not or does not answer. For health checks of containers and service managers: it\n" +
-			"finds the broker by the settings in the environment and in the config file, so it needs no argument where it sees those of the broker.\n" +
-			"--address is for a broker whose addresses were given as flags. The certificate is not checked: no secret is sent.",
-		Flags: []cli.Flag{
+		Usage: "ask a broker whether it takes messages, is live or is ready",
+		Description: "The exit code is 0 if it is, and 1 if it is not or does not answer. For health checks of containers and service managers.\n" +
+			"Without a flag it asks whether messages are taken. A full disk is no reason to start a broker again, or to send its\n" +
+			"consumers away: for an orchestrator's probes use --live and --ready.\n\n" +
+			"   ledgerbus health --live      # no loop is stuck\n" +
+			"   ledgerbus health --ready     # connections are taken\n\n" +
+			"The broker is the one of --address, --config, --connection-string or --context; else of LEDGERBUS_CONNECTION_STRING or\n" +
+			"LEDGERBUS_CONTEXT; else of the settings LEDGERBUS_CONFIG and LEDGERBUS_LISTEN, as in a broker's container; else of the context in\n" +
+			"use; else the one that serve starts without settings. On this machine the certificate is not checked: no secret is sent.",
+		Flags: connectionFlags(
 			&cli.StringFlag{Name: "config", Usage: "YAML file with the broker's settings [$LEDGERBUS_CONFIG]"},
 			&cli.StringFlag{Name: "address", Usage: "HOST:PORT of the broker; add /tls to it for TLS", DefaultText: "one of those that the broker listens on"},
+			&cli.BoolFlag{Name: "live", Usage: "ask whether it should go on: false when a new process would help"},
+			&cli.BoolFlag{Name: "ready", Usage: "ask whether clients can be sent to it"},
 			&cli.DurationFlag{Name: "timeout", Usage: "how long to wait for the answer", Value: 8 * time.Second},
-		},
-		Action: func(c *cli.Context) error {
-			if c.Args().Present() {
-				return usageError{fmt.Errorf("health takes no argument %q; see ledgerbus health --help", c.Args().First())}
-			}
-			from := settings.Sources{File: configFile(c), Env: os.LookupEnv}
-			if given := c.String("address"); given != "" {
-				from = settings.Sources{Flags: map[string][]string{"listen": {given}, "insecure-no-tls": {"true"}}}
-			}
-			address, secure, err := settings.Local(from)
-			if err != nil {
-				return err
-			}
-			ctx, cancel := context.WithTimeout(c.Context, c.Duration("timeout"))
-			defer cancel()
-			answer, err := askHealth(ctx, address, secure)
-			if answer != "" {
-				fmt.Fprintln(c.App.Writer, printable(answer))
-			}
-			return err
-		},
+		),
+		Action: checkHealth,
 	}
 }
 
-// askHealth asks the broker at an address. A broker that answers that it does not take messages is an error beside its answer.
-func askHealth(ctx context.Context, address string, secure bool) (answer string, err error) {
+func checkHealth(c *cli.Context) error {
+	if c.Args().Present() {
+		return usageError{fmt.Errorf("health takes no argument %q; see ledgerbus health --help", c.Args().First())}
+	}
+	path := healthPath
+	switch {
+	case c.Bool("live") && c.Bool("ready"):
+		return usageError{errors.New("give either --live or --ready")}
+	case c.Bool("live"):
+		path = livePath
+	case c.Bool("ready"):
+		path = readyPath
+	}
+	local, err := asksLocal(c)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(c.Context, c.Duration("timeout"))
+	defer cancel()
+	ask := askNamespace
+	if local {
+		ask = askLocal
+	}
+	answer, err := ask(ctx, c, path)
+	if answer != "" {
+		fmt.Fprintln(c.App.Writer, printable(answer))
+	}
+	return err
+}
+
+// asksLocal reports whether health is about a broker on this machine, found by its address or its
+// settings, rather than about the namespace that other commands go to.
+func asksLocal(c *cli.Context) (bool, error) {
+	here := cmp.Or(c.String("address"), c.String("config")) != ""
+	there := cmp.Or(c.String("connection-string"), c.String("context")) != ""
+	switch {
+	case here && there:
+		return false, usageError{errors.New("give either --address or --config, or --connection-string or --context")}
+	case here || there:
+		return here, nil
+	case cmp.Or(os.Getenv("LEDGERBUS_CONNECTION_STRING"), os.Getenv("LEDGERBUS_CONTEXT")) != "":
+		return false, nil
+	case cmp.Or(os.Getenv("LEDGERBUS_CONFIG"), os.Getenv("LEDGERBUS_LISTEN")) != "":
+		return true, nil
+	}
+	if _, err := contextsFile(); err != nil {
+		return true, nil // there are no contexts, as for a service without a home folder
+	}
+	known, err := readContexts()
+	return err == nil && known.Current == "", err
+}
+
+// askNamespace asks the namespace of the flags, the environment or the context in use.
+func askNamespace(ctx context.Context, c *cli.Context, path string) (answer string, err error) {
+	ns, err := chooseNamespace(c)
+	if err != nil {
+		return "", err
+	}
+	a := admin.NewFrom(ns.ConnectionString, admin.Options{Product: "ledgerbus-cli", TLS: ns.trust})
+	defer a.Close()
+	h, err := a.Health(ctx, path)
+	if err != nil {
+		return "", err
+	}
+	if !h.Well {
+		err = isNot(a.Host(), path, h.Code)
+	}
+	return h.Text, err
+}
+
+// isNot is the error of a broker whose answer is no.
+func isNot(address, path string, status int) error {
+	state := map[string]string{healthPath: "healthy", livePath: "live", readyPath: "ready"}[path]
+	return &client.Error{Op: "health", Text: fmt.Sprintf("%s is not %s: it answers with status %d", address, state, status)}
+}
+
+// askLocal asks the broker at an address of this machine. A broker whose answer is no is an error
+// besides its answer.
+func askLocal(ctx context.Context, c *cli.Context, path string) (answer string, err error) {
+	from := settings.Sources{File: configFile(c), Env: os.LookupEnv}
+	if given := c.String("address"); given != "" {
+		from = settings.Sources{Flags: map[string][]string{"listen": {given}, "insecure-no-tls": {"true"}}}
+	}
+	address, secure, err := settings.Local(from)
+	if err != nil {
+		return "", err
+	}
 	scheme := "http"
 	if secure {
 		scheme = "https"
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://"+address+"/health", nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://"+address+path, nil)
 	if err != nil {
 		return "", usageError{err}
 	}
@@ -77,7 +160,7 @@ func askHealth(ctx context.Context, address string, secure bool) (answer string,
 		return "", &client.Error{Op: "health", Text: fmt.Sprintf("%s broke off its answer: %v", address, err)}
 	}
 	if response.StatusCode != http.StatusOK {
-		return strings.TrimSpace(string(body)), &client.Error{Op: "health", Text: fmt.Sprintf("%s is not healthy: it answers with status %d", address, response.StatusCode)}
+		err = isNot(address, path, response.StatusCode)
 	}
-	return strings.TrimSpace(string(body)), nil
+	return strings.TrimSpace(string(body)), err
 }

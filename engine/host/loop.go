@@ -28,6 +28,7 @@ type Loop struct {
 	aside      others // see [LoopOptions].Aside
 	stop       chan struct{}
 	done       chan struct{}
+	turn       turn // written by Run, read by anybody
 
 	// owned by the loop
 	backlog      []engine.Request // taken from the mailbox, waiting for room in the frame
@@ -122,6 +123,7 @@ func (l *Loop) Run() {
 	defer timer.Stop()
 	var batch []engine.Request
 	for l.recorder.err == nil {
+		l.turn.begin()
 		batch = batch[:0]
 		if len(l.backlog) == 0 && !l.frames.full() && !l.late.full() {
 			batch = l.mail.take(batch)
@@ -138,10 +140,12 @@ func (l *Loop) Run() {
 			l.mail.gather(n)
 		}
 		timer.Reset(l.nextWake())
+		l.turn.end()
 		select {
 		case <-mail:
 		case <-l.inbound.wake:
 		case <-l.frames.writer.Moved():
+			l.turn.begin()
 			l.Committed()
 		case <-timer.C:
 		case <-l.frames.writer.Lost():

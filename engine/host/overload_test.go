@@ -121,6 +121,9 @@ func TestF8StopWithoutRoom(t *testing.T) {
 		if len(waits) > 0 {
 			t.Error("answered without room")
 		}
+		if err := errors.Join(n.Live(), n.Ready()); err != nil { // MA-162
+			t.Error(err)
+		}
 		if err := n.Close(); !errors.Is(err, log.ErrNoRoom) {
 			t.Errorf("stopped with %v", err)
 		}

@@ -207,7 +207,7 @@ func TestContainer(t *testing.T) {
 	emulators := []string{"ACCEPT_EULA=Y", "SQL_SERVER=sql", "MSSQL_SA_PASSWORD=Passw0rd!", "SQL_WAIT_INTERVAL=0"}
 	c.start(emulators...)
 
-	if code, out := c.health(); code != 0 || !strings.Contains(out, "healthy") {
+	if code, out := c.health(); code != 0 || !strings.Contains(out, `"ready"`) {
 		t.Errorf("health check: exit code %d, %s", code, out)
 	}
 	response, err := http.Get("http://localhost:" + c.port(1) + "/health")

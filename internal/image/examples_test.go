@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -13,6 +14,26 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/cmd/settings"
 )
+
+// The probes of the Kubernetes example do not ask for /health, which fails on a full disk: Kubernetes would
+// start the broker again, and take its consumers away, which are all that makes room (MA-162).
+func TestProbesOfKubernetes(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/examples/containers/kubernetes.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]string{}
+	for _, m := range regexp.MustCompile(`(\w+)Probe:.*\n\s+exec: \{command: \[(.*)\]\}`).FindAllStringSubmatch(string(text), -1) {
+		found[m[1]] = m[2]
+	}
+	want := map[string]string{
+		"startup": "/ledgerbus, health, --ready", "readiness": "/ledgerbus, health, --ready", "liveness": "/ledgerbus, health, --live",
+	}
+	if !maps.Equal(found, want) {
+		t.Errorf("probes %q, want %q", found, want)
+	}
+}
 
 // What the examples and the guide set is something that the broker reads, and the YAML is YAML.
 func TestExamples(t *testing.T) {

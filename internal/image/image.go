@@ -68,7 +68,7 @@ func newImage(binary, arch string, from source) (v1.Image, error) {
 		WorkingDir:   "/",
 		StopSignal:   "SIGTERM",
 		Healthcheck: &v1.HealthConfig{
-			Test: []string{"CMD", program, "health"}, Interval: 10 * time.Second, Timeout: 10 * time.Second, StartPeriod: 5 * time.Second, Retries: 3,
+			Test: []string{"CMD", program, "health", "--ready"}, Interval: 10 * time.Second, Timeout: 10 * time.Second, StartPeriod: 5 * time.Second, Retries: 3,
 		},
 		Labels: labels(from),
 	}

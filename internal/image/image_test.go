@@ -158,7 +158,7 @@ func TestConfiguration(t *testing.T) {
 			t.Errorf("ports %v lack %s", c.ExposedPorts, port)
 		}
 	}
-	if got := strings.Join(c.Healthcheck.Test, " "); got != "CMD /ledgerbus health" {
+	if got := strings.Join(c.Healthcheck.Test, " "); got != "CMD /ledgerbus health --ready" {
 		t.Errorf("health check %q", got)
 	}
 	if got := c.Labels["org.opencontainers.image.revision"]; got != from.commit {

@@ -29,11 +29,24 @@ const (
 	unhealthy = `{"status":"unhealthy","message":"Service not available. Please try after some time."}`
 )
 
-// healthPath is the only path that needs no token.
-const healthPath = "/health"
-
 // healthTime is how long the broker may take to show that it works.
 const healthTime = 5 * time.Second
+
+// probe is a question about the broker that needs no token.
+type probe struct {
+	ask     func(context.Context) error // nil: all is well
+	yes, no string                      // the answers, JSON objects
+}
+
+// probes are the questions by path. With an api-version a request for one of these paths is about an
+// entity of that name.
+func (s *Server) probes() map[string]probe {
+	return map[string]probe{
+		"/health": {s.options.Health, healthy, unhealthy},
+		"/livez":  {s.options.Live, `{"status":"live"}`, `{"status":"not live"}`},
+		"/readyz": {s.options.Ready, `{"status":"ready"}`, `{"status":"not ready"}`},
+	}
+}
 
 type requestKey struct{}
 
@@ -49,10 +62,11 @@ func (s *Server) newHTTP() *http.Server {
 		}
 		rest.ServeHTTP(w, r)
 	})))
+	probes := s.probes()
 	// Not a ServeMux, which redirects unclean paths before anybody has looked at the token (reliability.md S21).
 	all := complete(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == healthPath && !r.URL.Query().Has("api-version") { // with an api-version it is about a queue of that name
-			s.serveHealth(w, r)
+		if p, ok := probes[r.URL.Path]; ok && !r.URL.Query().Has("api-version") {
+			s.serveProbe(w, r, p)
 			return
 		}
 		others.ServeHTTP(w, r)
@@ -127,34 +141,34 @@ func complete(next http.Handler) http.Handler {
 	})
 }
 
-func (s *Server) serveHealth(w http.ResponseWriter, r *http.Request) {
+func (s *Server) serveProbe(w http.ResponseWriter, r *http.Request, p probe) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
 		http.Error(w, "Method Not Allowed", http.StatusMethodNotAllowed)
 		return
 	}
-	err := s.health(r.Context())
+	err := p.run(r.Context())
 	conditions := s.conditions() // as they are by now
-	answer := s.report(healthy, conditions)
+	answer := s.report(p.yes, conditions)
 	w.Header().Set("Content-Type", "application/json")
 	if err != nil {
 		if r.Context().Err() == nil && len(conditions) == 0 { // the client has not gone, which would be the error; and no condition is there, which would be in the log already
-			s.logger.Warn("not healthy", "error", err)
+			s.logger.Warn("not healthy", "asked", r.URL.Path, "error", err)
 		}
 		w.WriteHeader(http.StatusServiceUnavailable)
-		answer = s.report(unhealthy, conditions)
+		answer = s.report(p.no, conditions)
 	}
 	_, _ = io.WriteString(w, answer) // the client may have gone
 }
 
-// health asks whether messages can be accepted. What is wrong is said in the log alone, because /health takes no token.
-func (s *Server) health(ctx context.Context) error {
-	if s.options.Health == nil {
+// run returns what is wrong, which only the log says, because probes take no token.
+func (p probe) run(ctx context.Context) error {
+	if p.ask == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, healthTime)
 	defer cancel()
-	return s.options.Health(ctx)
+	return p.ask(ctx)
 }
 
 // conditions are the states that last.

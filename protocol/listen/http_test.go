@@ -51,11 +51,13 @@ const (
 	unwell             // it has conditions
 )
 
+func gone(context.Context) error { return errors.New("disk is gone") }
+
 func startHTTP(t *testing.T, which httpServer) (addr string) {
 	t.Helper()
 	o := [...]Options{
 		usual:   {Hosts: []string{"Bus.example"}, Handler: http.HandlerFunc(countBody)},
-		ill:     {Health: func(context.Context) error { return errors.New("disk is gone") }},
+		ill:     {Health: gone, Live: gone, Ready: gone},
 		noticed: {Notices: []string{`a "clock"`, "more"}},
 		unwell: {Health: func(context.Context) error { return errors.New("disk is full") }, Conditions: func() []Condition {
 			since, partition := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC), 2
@@ -109,6 +111,16 @@ var httpExchanges = []struct {
 	{"health cannot be changed", usual, "POST /health HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n", 405, "Method Not Allowed\n"},
 	{"the handler", usual, "GET /Queue HTTP/1.1\r\nHost: localhost\r\n\r\n", 200, "/Queue with 0 bytes"},
 	{"a queue named health", usual, "GET /health?api-version=2021-05 HTTP/1.1\r\nHost: localhost\r\n\r\n", 200, "/health with 0 bytes"},
+	{"live (MA-159)", usual, "GET /livez HTTP/1.1\r\nHost: servicebus\r\n\r\n", 200, `{"status":"live"}`},
+	{"ready (MA-160)", usual, "HEAD /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n", 200, ""},
+	{"not live", ill, "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n", 503, `{"status":"not live"}`},
+	{"not ready", ill, "GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n", 503, `{"status":"not ready"}`},
+	{"live and ready with a full disk (MA-162)", unwell, "GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n", 200, `{"status":"ready","conditions":` +
+		`[{"state":"disk-low","since":"2030-01-02T03:04:05Z"},{"state":"disk-hangs","since":"2030-01-02T03:04:05Z","partition":2},{"state":"x","partition":0,"cause":"operator"}]}`},
+	{"probes cannot be changed", usual, "PUT /livez HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n", 405, "Method Not Allowed\n"},
+	{"queues named like probes (MA-161)", usual, "GET /livez?api-version=2021-05 HTTP/1.1\r\nHost: localhost\r\n\r\n", 200, "/livez with 0 bytes"},
+	{"a change of one", usual, "PUT /readyz?api-version=2021-05 HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n", 200, "/readyz with 0 bytes"},
+	{"below live", usual, "GET /livez/ HTTP/1.1\r\nHost: localhost\r\n\r\n", 200, "/livez/ with 0 bytes"},
 	{"no handler", bare, "GET /Queue HTTP/1.1\r\nHost: localhost\r\n\r\n", 404, "404 page not found\n"},
 	{"our name", usual, "GET /x HTTP/1.1\r\nHost: bus.Example:5672\r\n\r\n", 200, "/x with 0 bytes"},
 	{"an address", usual, "GET /x HTTP/1.1\r\nHost: [::1]:5672\r\n\r\n", 200, "/x with 0 bytes"},

@@ -30,13 +30,16 @@ type Options struct {
 	AMQP interface{ ServeConn(net.Conn) }
 	// TLS is how TLS is spoken; nil: not at all. At least TLS 1.2 is asked for in any case.
 	TLS *tls.Config
-	// Handler answers what is asked over HTTP, apart from /health and the WebSocket; nil: 404. Bodies are cut at 64 KiB.
+	// Handler answers what is asked over HTTP, apart from probes and the WebSocket; nil: 404. Bodies are cut at 64 KiB.
 	Handler http.Handler
 	// Health returns why messages cannot be accepted and stored now, nil if they can. A nil Health: they always can.
 	Health func(context.Context) error
-	// Notices are what an operator should know although the broker works. /health shows them.
+	// Live returns why a new process should take the place of this one, Ready why clients should not be
+	// sent here; nil: neither. A nil function: there never is a reason.
+	Live, Ready func(context.Context) error
+	// Notices are what an operator should know although the broker works. Probes show them.
 	Notices []string
-	// Conditions are the states that keep the broker from doing all of its work now; nil: none are known. /health shows them to everybody: they
+	// Conditions are the states that keep the broker from doing all of its work now; nil: none are known. Probes show them to everybody: they
 	// say nothing of what is stored.
 	Conditions func() []Condition
 	// Hosts are names by which this machine is known, beside localhost: see the check of S24.
@@ -45,7 +48,7 @@ type Options struct {
 	Logger *slog.Logger // nil: slog.Default
 }
 
-// Condition is a state that lasts, as /health shows it.
+// Condition is a state that lasts, as probes show it.
 type Condition struct {
 	State     string     `json:"state"`
 	Since     *time.Time `json:"since,omitempty"`
