@@ -8,20 +8,29 @@ import (
 )
 
 // flagsFirst moves the flags of a command before its other arguments, so that both "send orders --count 5" and
-// "send --count 5 orders" work: the flag package stops at the first argument that is no flag.
+// "send --count 5 orders" work: the flag package stops at the first argument that is no flag. Where one
+// of them asks for help, that is all that is left: the flag package takes the argument for the name of a
+// command to help with.
 func flagsFirst(commands []*cli.Command, args []string) []string {
+	group := &cli.Command{}
 	for i := 1; i < len(args); i++ {
 		at := slices.IndexFunc(commands, func(c *cli.Command) bool { return c.HasName(args[i]) })
 		if at < 0 {
+			if rest := reorder(group, args[i:]); i > 1 && args[i] != "help" && slices.Equal(rest, onlyHelp) {
+				return slices.Concat(args[:i], rest)
+			}
 			return args
 		}
-		if c := commands[at]; len(c.Subcommands) == 0 {
-			return slices.Concat(args[:i+1], reorder(c, args[i+1:]))
+		if group = commands[at]; len(group.Subcommands) == 0 {
+			return slices.Concat(args[:i+1], reorder(group, args[i+1:]))
 		}
-		commands = commands[at].Subcommands
+		commands = group.Subcommands
 	}
 	return args
 }
+
+// onlyHelp is what is left of the arguments of a command when one of them asks for help.
+var onlyHelp = []string{"--help"}
 
 func reorder(c *cli.Command, args []string) []string {
 	var flags, rest []string
@@ -33,6 +42,9 @@ func reorder(c *cli.Command, args []string) []string {
 		case len(arg) < 2 || arg[0] != '-' || '0' <= arg[1] && arg[1] <= '9': // -2h is an instant
 			rest = append(rest, arg)
 			continue
+		}
+		if name := strings.TrimLeft(arg, "-"); slices.Contains(cli.HelpFlag.Names(), name) {
+			return onlyHelp
 		}
 		flags = append(flags, arg)
 		if !strings.Contains(arg, "=") && takesValue(c, strings.TrimLeft(arg, "-")) && i+1 < len(args) {
