@@ -48,7 +48,7 @@ func app() *cli.App {
 			serveCommand(), healthCommand(), initCommand(), tlsCommand(), sendCommand(), receiveCommand(), peekCommand(),
 			entityCommand(event.Queue), entityCommand(event.Topic), entityCommand(event.Subscription), ruleCommand(), entitiesCommand(), contextCommand(),
 			partitionCommand(), messageCommand(), backupCommand(), historyCommand(), storyCommand(), whyCommand(), atCommand(), diffCommand(), whenCommand(), auditCommand(), eventsCommand(),
-			traceCommand(), debugCommand(), sliceCommand(), doctorCommand(),
+			traceCommand(), debugCommand(), sliceCommand(), doctorCommand(), tokenCommand(),
 			logCommand(), bench.Command(), versionCommand(),
 		})),
 	}

@@ -16,6 +16,8 @@ import (
 var (
 	// ErrNoToken: the request has no Authorization.
 	ErrNoToken = errors.New("caller: no token")
+	// ErrPlain: the request has a key, over a connection on which others can read it.
+	ErrPlain = errors.New("caller: a key without TLS")
 	// ErrAddress: too many tokens of the caller's address were bad.
 	ErrAddress = errors.New("caller: too many bad tokens of this address")
 )
@@ -40,8 +42,10 @@ type Authenticator struct {
 	requests atomic.Uint64
 }
 
-// Login checks the token of a request for a decoded path. The error is [ErrNoToken], [ErrAddress] or an error of [access.Verifier.VerifyPath].
-// After many bad tokens from the caller's address the answer is held back for a while.
+// Login checks the token of a request for a decoded path. In place of a token, over TLS or on loopback,
+// name and key of a rule of the namespace will do, as Basic authentication: that is for people with curl.
+// The error is [ErrNoToken], [ErrPlain], [ErrAddress] or an error of [access.Verifier.VerifyPath]. After
+// many bad tokens or keys from the caller's address the answer is held back for a while.
 func (d *Authenticator) Login(r *http.Request, path string, now time.Time) (access.Grant, error) {
 	token := r.Header.Get("Authorization")
 	if token == "" {
@@ -50,11 +54,31 @@ func (d *Authenticator) Login(r *http.Request, path string, now time.Time) (acce
 	if d.Failures != nil && d.Failures.Refused(peer(r), now) {
 		return access.Grant{}, ErrAddress
 	}
-	g, err := d.Access.VerifyPath(token, path, now)
+	name, key, basic := r.BasicAuth()
+	if basic && !isPrivate(r) {
+		return access.Grant{}, ErrPlain
+	}
+	var g access.Grant
+	var err error
+	if basic {
+		g, err = d.Access.Plain(name, key)
+	} else {
+		g, err = d.Access.VerifyPath(token, path, now)
+	}
 	if err != nil {
 		d.failed(r, err, now)
 	}
 	return g, err
+}
+
+// isPrivate reports whether nobody can read a request on its way: it came inside TLS, or from this
+// machine.
+func isPrivate(r *http.Request) bool {
+	if r.TLS != nil {
+		return true
+	}
+	to, _ := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
+	return to != nil && to.IP.IsLoopback()
 }
 
 // peer is the address a request came from, without port.

@@ -49,7 +49,9 @@ func unverified(err error) *refusal {
 	const status = http.StatusUnauthorized
 	switch {
 	case errors.Is(err, caller.ErrNoToken):
-		return refuse(status, "The request has no Authorization header: it needs a shared access signature of a rule with the right Manage, or a bearer token.")
+		return refuse(status, "The request has no Authorization header: it needs a shared access signature of a rule with the right Manage, a bearer token, or name and key of a rule (Basic).")
+	case errors.Is(err, caller.ErrPlain):
+		return refuse(status, "Basic authentication is accepted over TLS and on loopback alone: others could read the key.")
 	case errors.Is(err, caller.ErrAddress):
 		return refuse(http.StatusTooManyRequests, "Too many tokens from this address were invalid; try again in a minute.")
 	case errors.Is(err, access.ErrExpired):
@@ -59,7 +61,7 @@ func unverified(err error) *refusal {
 	case errors.Is(err, access.ErrMalformed):
 		return refuse(status, "The token cannot be read.")
 	case errors.Is(err, access.ErrSignature):
-		return refuse(status, "The token is signed with an unknown key, or its signature is wrong.")
+		return refuse(status, "The token is signed with an unknown key, or its signature is wrong; or no rule has this name and key.")
 	}
 	return refuse(status, "Tokens of this kind are not accepted.")
 }

@@ -38,7 +38,7 @@ var exportedNames = ratchet{
 		"protocol/amqp":          228, // RawDecimal, which protocol/message and tools/client need
 		"protocol/atom":          2,
 		"protocol/atom/document": 67,
-		"protocol/caller":        8,
+		"protocol/caller":        9, // a key that others can read, which atom and ledger refuse in their own words
 		"protocol/ledger":        3,
 		"protocol/ledger/wire":   27,
 		"protocol/listen":        12,
