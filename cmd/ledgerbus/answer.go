@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
 
+	"github.com/tidwall/gjson"
 	"github.com/urfave/cli/v2"
 
 	"github.com/ledgerbus/ledgerbus/ledger"
@@ -25,6 +27,34 @@ type answerPrinter struct {
 	columns    []string // of rows
 	csv        *csv.Writer
 	json       bool
+	most       int // rows to print; 0: all
+	rows       int // printed so far; counted only where most bounds them
+}
+
+// mostOnTerminal is how many events a person sees who did not say of which time.
+const mostOnTerminal = 200
+
+// bound bounds the rows of an answer that a person reads on a terminal, if nothing in the question does:
+// all events since the beginning of history may be millions.
+func (t *answerPrinter) bound(q *ledger.Question, to audience) {
+	if to.out && !t.json && t.csv == nil && q.Verb == "events" && q.Since == nil && q.Until == nil {
+		t.most = mostOnTerminal
+	}
+}
+
+// errEnough ends an answer that has as many rows as are printed. It has the time of the next row.
+type errEnough struct{ next string }
+
+func (e errEnough) Error() string { return "there are more events, from " + e.next + " on" }
+
+// end ends an answer: one that was cut says how to see the rest.
+func (t *answerPrinter) end(err error) error {
+	cut := errEnough{}
+	if !errors.As(err, &cut) {
+		return err
+	}
+	_, err = fmt.Fprintf(t.notes, "%d events are shown, and there are more: add --since %s for the rest, or --until now for all\n", t.most, oneLine(cut.next))
+	return err
 }
 
 func newAnswerPrinter(c *cli.Context, columns []string) (*answerPrinter, error) {
@@ -76,6 +106,12 @@ func (t *answerPrinter) heard(l *wire.Line) error {
 
 // print prints a line: its fields in JSON, or by name.
 func (t *answerPrinter) print(part, text string, fields []byte, field func(name string) any) error {
+	if t.most > 0 && part == ledger.Row.String() {
+		if t.rows == t.most {
+			return errEnough{gjson.GetBytes(fields, "Time").String()}
+		}
+		t.rows++
+	}
 	switch {
 	case t.json:
 		head, err := print.Object{print.Named("Part", part)}.AppendJSON(nil)

@@ -255,7 +255,8 @@ func eventsCommand() *cli.Command {
 		Description: "   ledgerbus events orders --where \"type IN ('lost', 'dead', 'refused')\"\n" +
 			"   ledgerbus events --since 02:50 --until 02:55 --where \"by LIKE '%10.0.4.17%'\" -o csv\n" +
 			"   ledgerbus events -f --where \"type IN ('lost', 'dead')\"\n" +
-			"   ledgerbus events 'orders/$dlq' --since 24h" + dataHelp,
+			"   ledgerbus events 'orders/$dlq' --since 24h\n\n" +
+			"On a terminal it stops after 200 events and says how to go on, unless --since or --until is given." + dataHelp,
 		Flags: append(rangeFlags(), &cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on and print what happens from now on, or with --since from then on"},
 			priorityFlag()),
 		Action: func(c *cli.Context) error {

@@ -65,6 +65,12 @@ func ask(c *cli.Context, q *ledger.Question) error {
 	if err != nil {
 		return err
 	}
+	t.bound(q, theAudience())
+	return t.end(askWith(c, q, t))
+}
+
+// askWith puts a question to a directory or a broker.
+func askWith(c *cli.Context, q *ledger.Question, t *answerPrinter) error {
 	if !c.IsSet("data") {
 		if c.Bool("live") {
 			return usageError{errors.New("--live is for a directory: give --data, too")}
