@@ -189,14 +189,16 @@ func (b *book) who(id event.OriginID) string {
 	return name
 }
 
+// describe begins with the name of the key, the one thing in it that was proved: app (worker-1) at
+// 10.0.4.17:50412 azsdk-go.
 func (b *book) describe(id event.OriginID) string {
 	o := b.origins.Get(id)
 	var words []string
-	if o.ContainerID != "" {
-		words = append(words, short(o.ContainerID))
-	}
 	if o.Principal != "" {
-		words = append(words, "(key "+word(o.Principal)+")")
+		words = append(words, word(o.Principal))
+	}
+	if o.ContainerID != "" { // in parentheses: what a client calls itself must not be taken for a key
+		words = append(words, "("+short(o.ContainerID)+")")
 	}
 	if o.RemoteAddress != "" {
 		words = append(words, "at "+word(o.RemoteAddress))

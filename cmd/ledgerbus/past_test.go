@@ -88,7 +88,7 @@ func TestWhy(t *testing.T) {
 	wants(t, types(t, data, "why", "orders/$dlq"), `^orders/\$dlq: 3 dead letters since \d{4}-.*Z, 2 causes\n`,
 		`#1 2  application: BadCurrency: "order # is in EURO"  .* by .*127\.0\.0\.1.*  such as orders#2\n`,
 		`#2 1  max-delivery.*  given back 2 times  by .*  such as orders#1\n`,
-		`shortly before: .*\(key RootManageSharedAccessKey\).* changed orders: MaxDeliveryCount 10 → 2  @0/\d+\n`,
+		`shortly before: \S+Z RootManageSharedAccessKey .* changed orders: MaxDeliveryCount 10 → 2  @0/\d+\n`,
 		`next: ledgerbus story 'orders#2'`, `next: ledgerbus at `, `next: ledgerbus audit`)
 	wants(t, types(t, data, "why", "orders#1"), `^orders#1 · id poison, \d+ bytes · DEAD-LETTERED, 2 attempts\n`, `in a sentence: 2 attempts failed: 2 given back, 0 with a lock that was lost\n`, `next: ledgerbus why 'orders/\$dlq'`)
 	wants(t, types(t, data, "why", "orders/$dlq", "-o", "csv"), `^Group,Messages,`, `\n1,2,application,BadCurrency,`)

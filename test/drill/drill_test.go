@@ -107,7 +107,7 @@ func (s *scene) until(line, want string) {
 
 const (
 	instant = `\d{4}-\d\d-\d\dT[0-9:.]+Z`
-	someone = `.*\(key RootManageSharedAccessKey\) at 127\.0\.0\.1:\d+ `
+	someone = `RootManageSharedAccessKey \(.*\) at 127\.0\.0\.1:\d+ `
 )
 
 var incidents = []incident{
