@@ -240,8 +240,8 @@ func TestList(t *testing.T) {
 			break
 		}
 	}
-	if fmt.Sprint(got[:4], len(got)) != "[Q0 Q1 Q10 Q11] 25" {
-		t.Errorf(`%+v; want fmt.Sprint(got[:4], len(got)) == "[Q0 Q1 Q10 Q11] 25"`, got)
+	if fmt.Sprint(got[:4], len(got)) != "[q0 q1 q10 q11] 25" {
+		t.Errorf(`%+v; want fmt.Sprint(got[:4], len(got)) == "[q0 q1 q10 q11] 25"`, got)
 	}
 	got = nil
 	for _, e := range b.List(event.Subscription, "A", 0, 100) {

@@ -118,15 +118,19 @@ func TestTransactionsOfTwoCoordinators(t *testing.T) {
 		p.send(p.declare(), 1, newMessage("late", "x"))
 		time.Sleep(overtime - 39*time.Second)
 		for c := range b.server.conns {
+			c.turn.Lock()
 			if n := len(c.transactions.open); n != 1 {
 				t.Errorf("%d transactions are open, not the youngest alone", n)
 			}
+			c.turn.Unlock()
 		}
 		time.Sleep(time.Minute)
 		for c := range b.server.conns {
+			c.turn.Lock()
 			if n := len(c.transactions.open); n != 0 || c.transactions.line.Len() != 0 {
 				t.Errorf("%d transactions are open, and %d in line", n, c.transactions.line.Len())
 			}
+			c.turn.Unlock()
 		}
 		b.shows("q", "[2]")
 	})

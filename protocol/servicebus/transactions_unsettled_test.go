@@ -407,9 +407,11 @@ func TestManyRollbacks(t *testing.T) {
 			}
 		}
 		for c := range b.server.conns {
+			c.turn.Lock()
 			if n := c.outstanding.count; n > locked || len(c.transactions.open) > 0 {
 				t.Errorf("%d deliveries are unsettled and %d transactions open", n, len(c.transactions.open))
 			}
+			c.turn.Unlock()
 		}
 		checkBooks(t, b.server)
 	})
