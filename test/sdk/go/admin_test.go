@@ -177,7 +177,7 @@ func adminMissing(b *bus) {
 }
 
 func adminNames(b *bus) {
-	const queue, topic, subscription = "admin-names/of.some_Kind/a-1", "admin-names/topic", "a.b_c-D"
+	const queue, topic, subscription = "admin-names/of.some_kind/a-1", "admin-names/topic", "a.b_c-D"
 	b.createQueue(queue, queueProperties{})
 	b.createTopic(topic, topicProperties{}, subscription)
 	b.wantNames("topics", b.topicNames(), topic)

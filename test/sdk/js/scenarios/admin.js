@@ -112,7 +112,7 @@ export default {
 
   async "admin-names"(bus) {
     const admin = bus.admin();
-    const [queue, topic, subscription] = ["admin-names/of.some_Kind/a-1", "admin-names/topic", "a.b_c-D"];
+    const [queue, topic, subscription] = ["admin-names/of.some_kind/a-1", "admin-names/topic", "a.b_c-D"];
     same("name", (await admin.createQueue(queue)).name, queue);
     await admin.createTopic(topic);
     await admin.createSubscription(topic, subscription);

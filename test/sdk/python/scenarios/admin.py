@@ -302,7 +302,7 @@ def limits(bus: Bus):
 
 @scenario("admin-names")
 def names(bus: Bus):
-    admin, queue, topic = bus.admin, "admin-names/of.some_Kind/a-1", "admin-names/topic"
+    admin, queue, topic = bus.admin, "admin-names/of.some_kind/a-1", "admin-names/topic"
     admin.create_queue(queue)
     expect.equal(admin.get_queue(queue).name, queue, "name")
     bus.sender(queue).send("A")

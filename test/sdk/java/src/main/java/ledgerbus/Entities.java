@@ -400,7 +400,7 @@ final class Entities {
 
     private static void names(Bus bus) {
         ServiceBusAdministrationClient admin = bus.admin();
-        String queue = "admin-names/of.some_Kind/a-1";
+        String queue = "admin-names/of.some_kind/a-1";
         String topic = "admin-names/topic";
         admin.createQueue(queue);
         Expect.equal(queue, admin.getQueue(queue).getName(), "name");
