@@ -350,9 +350,10 @@ func pages[P any](b *bus, pager *runtime.Pager[P], page func(P)) {
 	}
 }
 
-// own are the names that belong to the scenario.
+// own are the names that belong to the scenario. The pager asks for pages until one is empty, by how many it has had: when another
+// scenario makes an entity meanwhile whose name comes before, it gets the last one again, as in the service.
 func (b *bus) own(names []string) []string {
-	return slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, b.queue) })
+	return slices.Compact(slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, b.queue) }))
 }
 
 // queueNames lists the scenario's queues, with pages of a size; 0: the usual one.
