@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -38,13 +36,11 @@ func asJSON(c *cli.Context) (bool, error) {
 
 // writeJSON writes a value as a line of JSON in ASCII, so that no text in it steers a terminal (reliability.md S33).
 func writeJSON(w io.Writer, v any) error {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false) // filters are full of < and >
-	if err := enc.Encode(v); err != nil {
+	line, err := jsontext.AppendValue(nil, v)
+	if err != nil {
 		return err
 	}
-	_, err := w.Write(jsontext.AppendASCII(nil, b.Bytes()))
+	_, err = w.Write(append(line, '\n'))
 	return err
 }
 

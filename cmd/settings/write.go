@@ -1,7 +1,6 @@
 package settings
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -260,13 +259,11 @@ func closeJSON(b []byte, end byte, lines bool, indent string) []byte {
 
 // scalarJSON prints a scalar in ASCII, so that it does not steer a terminal; < and > of a filter stay as they are.
 func scalarJSON(v any) string {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
+	text, err := jsontext.AppendValue(nil, v)
+	if err != nil {
 		panic(fmt.Sprintf("settings: %v", err))
 	}
-	return string(jsontext.AppendASCII(nil, bytes.TrimSuffix(b.Bytes(), []byte("\n"))))
+	return string(text)
 }
 
 // yamlHeader begins a file written as YAML.

@@ -2,6 +2,8 @@
 package jsontext
 
 import (
+	"bytes"
+	"encoding/json"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -62,8 +64,19 @@ func appendEscaped(dst []byte, r rune) []byte {
 	return appendRune(dst, r)
 }
 
-// AppendASCII appends JSON in ASCII: what is not stands in strings, and is escaped there.
-func AppendASCII(dst, text []byte) []byte {
+// AppendValue appends a value as encoding/json has it, but in ASCII and with < and > as they are, of which filters are full.
+func AppendValue(dst []byte, v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return dst, err
+	}
+	return appendASCII(dst, bytes.TrimSuffix(b.Bytes(), []byte("\n"))), nil
+}
+
+// appendASCII appends JSON in ASCII: what is not stands in strings, and is escaped there.
+func appendASCII(dst, text []byte) []byte {
 	for _, r := range string(text) {
 		if r < 0x7f {
 			dst = append(dst, byte(r))

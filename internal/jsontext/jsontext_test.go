@@ -52,7 +52,7 @@ func FuzzAppendString(f *testing.F) {
 			t.Fatal(err)
 		}
 		var list []string
-		if err := json.Unmarshal(AppendASCII(nil, plain), &list); err != nil || list[0] != want {
+		if err := json.Unmarshal(appendASCII(nil, plain), &list); err != nil || list[0] != want {
 			t.Fatalf("%q in a list is read as %q, %v", s, list, err)
 		}
 	})

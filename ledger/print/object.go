@@ -1,8 +1,6 @@
 package print
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"strconv"
 
@@ -155,11 +153,5 @@ func appendJSON(dst []byte, v any) ([]byte, error) {
 	case bool:
 		return strconv.AppendBool(dst, v), nil
 	}
-	var b bytes.Buffer
-	out := json.NewEncoder(&b)
-	out.SetEscapeHTML(false) // filters are full of < and >
-	if err := out.Encode(v); err != nil {
-		return nil, err
-	}
-	return jsontext.AppendASCII(dst, bytes.TrimSuffix(b.Bytes(), []byte("\n"))), nil
+	return jsontext.AppendValue(dst, v)
 }
