@@ -34,7 +34,7 @@ sim: ## the deterministic simulation, fresh seeds for DURATION
 	go test ./test/sim -count 1 -timeout 0 -run TestSim -duration $(DURATION)
 
 mutants: ## planted bugs, each of which a suite must catch
-	go test -tags mutants ./test/sim ./engine ./engine/host ./protocol/servicebus ./log ./index ./index/replay ./ledger -count 1 -timeout 0 -run TestPlantedBugs -v
+	go test -tags mutants ./test/sim ./engine ./engine/host ./protocol/servicebus ./log ./index ./index/replay ./engine/ledger -count 1 -timeout 0 -run TestPlantedBugs -v
 
 torture: ## the real binary under load, killed ROUNDS times, and again while messages move and transactions go on; one partition fenced ROUNDS times, by hand and, for root, by a file system that fails; both also under a partitioned queue
 	go test ./test/torture -count 1 -timeout 0 -run '^(TestTorture|TestMoves|TestFence|TestFencedDevice|TestFencedPartitioned|TestFencedPartitionedDevice|TestMirror)$$' -rounds $(ROUNDS) -v

@@ -3,7 +3,7 @@ package tools
 import (
 	"fmt"
 
-	"github.com/ledgerbus/ledgerbus/ledger/print"
+	"github.com/ledgerbus/ledgerbus/engine/ledger/print"
 	"github.com/ledgerbus/ledgerbus/log"
 )
 

@@ -7,8 +7,8 @@ import (
 	"io"
 	"slices"
 
+	"github.com/ledgerbus/ledgerbus/engine/ledger/print"
 	"github.com/ledgerbus/ledgerbus/index/replay"
-	"github.com/ledgerbus/ledgerbus/ledger/print"
 	"github.com/ledgerbus/ledgerbus/log"
 )
 

@@ -14,7 +14,7 @@ import (
 	"github.com/Azure/go-amqp"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/ledgerbus/ledgerbus/ledger"
+	"github.com/ledgerbus/ledgerbus/engine/ledger"
 	"github.com/ledgerbus/ledgerbus/test/harness"
 	"github.com/ledgerbus/ledgerbus/tools/client"
 )

@@ -7,8 +7,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/ledgerbus/ledgerbus/ledger"
-	"github.com/ledgerbus/ledgerbus/ledger/address"
+	"github.com/ledgerbus/ledgerbus/engine/ledger"
+	"github.com/ledgerbus/ledgerbus/engine/ledger/address"
 )
 
 const instantHelp = "\n\nAn instant is 03:12, 'yesterday 14:00', -2h, now, 2026-11-03T03:12:00Z, or a place in a log as answers show it: @0/1839977. One\n" +

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ledgerbus/ledgerbus/ledger"
+	"github.com/ledgerbus/ledgerbus/engine/ledger"
 	"github.com/ledgerbus/ledgerbus/tools/client"
 )
 

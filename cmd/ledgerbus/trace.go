@@ -9,8 +9,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/ledgerbus/ledgerbus/ledger"
-	"github.com/ledgerbus/ledgerbus/ledger/address"
+	"github.com/ledgerbus/ledgerbus/engine/ledger"
+	"github.com/ledgerbus/ledgerbus/engine/ledger/address"
 )
 
 // mostTraced bounds the file of a message, bytes; its body is left out.

@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	past "github.com/ledgerbus/ledgerbus/engine/ledger"
 	"github.com/ledgerbus/ledgerbus/internal/budget"
-	past "github.com/ledgerbus/ledgerbus/ledger"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/access"
 	"github.com/ledgerbus/ledgerbus/protocol/caller"

@@ -5,7 +5,7 @@ import (
 	"runtime"
 	"time"
 
-	past "github.com/ledgerbus/ledgerbus/ledger"
+	past "github.com/ledgerbus/ledgerbus/engine/ledger"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )

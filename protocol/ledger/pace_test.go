@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	past "github.com/ledgerbus/ledgerbus/ledger"
+	past "github.com/ledgerbus/ledgerbus/engine/ledger"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )

@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
+	past "github.com/ledgerbus/ledgerbus/engine/ledger"
 	"github.com/ledgerbus/ledgerbus/internal/budget"
-	past "github.com/ledgerbus/ledgerbus/ledger"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/format"
 	"github.com/ledgerbus/ledgerbus/protocol/access"

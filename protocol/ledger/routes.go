@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	past "github.com/ledgerbus/ledgerbus/ledger"
+	past "github.com/ledgerbus/ledgerbus/engine/ledger"
 	"github.com/ledgerbus/ledgerbus/protocol/access"
 	"github.com/ledgerbus/ledgerbus/protocol/ledger/wire"
 )

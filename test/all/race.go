@@ -4,7 +4,7 @@ package main
 // in which goroutines share memory. It makes tests five to ten times as slow, and in the others,
 // most of them pure functions on one goroutine, it has nothing to find.
 var raced = []string{
-	"cmd/broker", "engine/host", "index", "internal/budget", "ledger", "log/disk",
+	"cmd/broker", "engine/host", "index", "internal/budget", "engine/ledger", "log/disk",
 	"protocol/access", "protocol/ledger", "protocol/listen", "protocol/servicebus",
 	"tools/client", "tools/client/admin", "tools/mirror",
 }

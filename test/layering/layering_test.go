@@ -44,15 +44,15 @@ var allowed = map[string][]string{
 	"protocol/caller":        {"protocol/access", "engine", "log/event"},
 	"protocol/atom":          {"protocol/atom/document", "protocol/caller", "protocol/access", "engine", "log/event"},
 	"protocol/ledger/wire":   {"internal/jsontext"},
-	"protocol/ledger":        {"protocol/ledger/wire", "protocol/caller", "protocol/access", "engine", "internal/budget", "ledger", "log", "log/event", "log/format"},
+	"protocol/ledger":        {"protocol/ledger/wire", "protocol/caller", "protocol/access", "engine", "internal/budget", "engine/ledger", "log", "log/event", "log/format"},
 	"protocol/listen":        {"internal/private"},
-	"ledger/address":         {"log/event"},
-	"ledger/print":           {"log/event", "internal/jsontext"},
-	"ledger":                 {"ledger/address", "ledger/print", "engine/filter", "index", "index/replay", "log", "log/event", "log/format", "internal/mutant"},
-	"tools":                  {"index/replay", "ledger", "ledger/print", "log", "log/event"},
+	"engine/ledger/address":  {"log/event"},
+	"engine/ledger/print":    {"log/event", "internal/jsontext"},
+	"engine/ledger":          {"engine/ledger/address", "engine/ledger/print", "engine/filter", "index", "index/replay", "log", "log/event", "log/format", "internal/mutant"},
+	"tools":                  {"index/replay", "engine/ledger", "engine/ledger/print", "log", "log/event"},
 	"tools/doctor":           {"tools", "log", "log/disk"},
-	"tools/excerpt":          {"index", "index/replay", "ledger", "log", "log/event", "tools"},
-	"tools/export":           {"ledger", "ledger/print", "log", "log/event"},
+	"tools/excerpt":          {"index", "index/replay", "engine/ledger", "log", "log/event", "tools"},
+	"tools/export":           {"engine/ledger", "engine/ledger/print", "log", "log/event"},
 	"cmd/settings":           {"engine", "engine/host", "engine/filter", "internal/jsontext", "log/event"},
 	"tools/mirror":           {"log/disk"},
 	"tools/client":           {"log/event", "protocol/amqp"},
@@ -60,7 +60,7 @@ var allowed = map[string][]string{
 	"cmd/broker":             {"cmd/settings", "engine", "engine/host", "log", "log/event", "protocol/access", "protocol/caller", "protocol/atom", "protocol/ledger", "protocol/message", "protocol/servicebus", "protocol/listen", "internal/budget", "internal/private"},
 	"tools/bench":            {"tools/client", "tools/client/admin", "tools/bench/floor", "protocol/amqp", "protocol/atom/document", "log/event"},
 	"tools/bench/floor":      {"protocol/amqp"},
-	"cmd/ledgerbus":          {"cmd/settings", "cmd/broker", "tools/client", "tools/client/admin", "protocol/atom/document", "protocol/ledger/wire", "tools", "tools/bench", "tools/doctor", "tools/excerpt", "tools/export", "tools/mirror", "engine", "engine/host", "internal/jsontext", "ledger", "ledger/address", "ledger/print", "log", "log/event"},
+	"cmd/ledgerbus":          {"cmd/settings", "cmd/broker", "tools/client", "tools/client/admin", "protocol/atom/document", "protocol/ledger/wire", "tools", "tools/bench", "tools/doctor", "tools/excerpt", "tools/export", "tools/mirror", "engine", "engine/host", "internal/jsontext", "engine/ledger", "engine/ledger/address", "engine/ledger/print", "log", "log/event"},
 }
 
 // libraries lists which packages import each module of others (tests apart), exactly: one package is the place for what the
@@ -95,18 +95,18 @@ var libraries = map[string][]string{
 // Rules and state see no clock, no randomness, no files, no network (reliability.md 3.1). SM-363: so a replay, which is index
 // applying what log/event decodes, sees none; files it reads through log.
 var pure = map[string][]string{
-	"log/event":        {"os", "net", "math/rand", "math/rand/v2", "crypto/rand"},
-	"log/format":       {"os", "net", "math/rand", "math/rand/v2", "crypto/rand"},
-	"log/sealed":       {"os", "net", "math/rand", "math/rand/v2", "crypto/rand"},
-	"index":            {"os", "net", "math/rand", "math/rand/v2", "crypto/rand"},
-	"index/replay":     {"os", "net", "math/rand", "math/rand/v2", "crypto/rand"},
-	"ledger/address":   {"os", "net", "math/rand", "math/rand/v2", "crypto/rand"},
-	"ledger":           {"os", "net", "math/rand", "math/rand/v2", "crypto/rand"},
-	"ledger/print":     {"os", "net", "math/rand", "math/rand/v2", "crypto/rand"},
-	"engine":           {"os", "net", "math/rand", "math/rand/v2", "crypto/rand"},
-	"engine/filter":    {"os", "net", "math/rand", "math/rand/v2", "crypto/rand"},
-	"protocol/amqp":    {"os", "net"},
-	"protocol/message": {"os", "net", "math/rand", "math/rand/v2", "crypto/rand"},
+	"log/event":             {"os", "net", "math/rand", "math/rand/v2", "crypto/rand"},
+	"log/format":            {"os", "net", "math/rand", "math/rand/v2", "crypto/rand"},
+	"log/sealed":            {"os", "net", "math/rand", "math/rand/v2", "crypto/rand"},
+	"index":                 {"os", "net", "math/rand", "math/rand/v2", "crypto/rand"},
+	"index/replay":          {"os", "net", "math/rand", "math/rand/v2", "crypto/rand"},
+	"engine/ledger/address": {"os", "net", "math/rand", "math/rand/v2", "crypto/rand"},
+	"engine/ledger":         {"os", "net", "math/rand", "math/rand/v2", "crypto/rand"},
+	"engine/ledger/print":   {"os", "net", "math/rand", "math/rand/v2", "crypto/rand"},
+	"engine":                {"os", "net", "math/rand", "math/rand/v2", "crypto/rand"},
+	"engine/filter":         {"os", "net", "math/rand", "math/rand/v2", "crypto/rand"},
+	"protocol/amqp":         {"os", "net"},
+	"protocol/message":      {"os", "net", "math/rand", "math/rand/v2", "crypto/rand"},
 }
 
 // clocks are what package time has beside the types and arithmetic that everybody may use.

@@ -23,9 +23,9 @@ var exportedNames = ratchet{
 		"index":                  34, // what a tally is made from
 		"index/replay":           14, // Cut gives history back; two for states that are put away; a base is written for slices, too
 		"internal/budget":        9,
-		"ledger":                 39, // columns and questions of the verbs; one for an instant that has been; three for where following begins; two for a message to trace; three for the debugger
-		"ledger/address":         4,
-		"ledger/print":           10, // four to print events and rows without an allocation for each field
+		"engine/ledger":          39, // columns and questions of the verbs; one for an instant that has been; three for where following begins; two for a message to trace; three for the debugger
+		"engine/ledger/address":  4,
+		"engine/ledger/print":    10, // four to print events and rows without an allocation for each field
 		"internal/jsontext":      2,
 		"internal/mutant":        119,
 		"internal/private":       2,

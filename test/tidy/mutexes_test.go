@@ -49,7 +49,7 @@ var mutexes = map[string]string{
 	"engine/host.Clock.mu":                "broker time",
 	"protocol/access.Failures.mu":         "failed logins by address",
 	"protocol/access.keySet.mu":           "fetching an issuer's keys: one at a time",
-	"ledger.Memory.mu":                    "who is who in logs, for questions that are asked again and again",
+	"engine/ledger.Memory.mu":             "who is who in logs, for questions that are asked again and again",
 	"log.remoteLeases.mu":                 "what readers over the network have yet to read",
 	"protocol/ledger.answering.mu":        "lines of an answer that wait to be sent, between who finds them and who sees that they do not wait for long",
 	"protocol/ledger.answers.mu":          "the answers that are being sent, for whoever asks when there are too many",

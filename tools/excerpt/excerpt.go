@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ledgerbus/ledgerbus/ledger"
+	"github.com/ledgerbus/ledgerbus/engine/ledger"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/tools"
 )

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 
-	"github.com/ledgerbus/ledgerbus/ledger"
-	"github.com/ledgerbus/ledgerbus/ledger/print"
+	"github.com/ledgerbus/ledgerbus/engine/ledger"
+	"github.com/ledgerbus/ledgerbus/engine/ledger/print"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 

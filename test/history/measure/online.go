@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/ledgerbus/ledgerbus/ledger"
-	"github.com/ledgerbus/ledgerbus/ledger/address"
+	"github.com/ledgerbus/ledgerbus/engine/ledger"
+	"github.com/ledgerbus/ledgerbus/engine/ledger/address"
 	"github.com/ledgerbus/ledgerbus/protocol/ledger/wire"
 	"github.com/ledgerbus/ledgerbus/test/history"
 	"github.com/ledgerbus/ledgerbus/tools/client/admin"

@@ -1,0 +1,184 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/ledgerbus/ledgerbus/engine/ledger/print"
+	"github.com/ledgerbus/ledgerbus/index/replay"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/log/format"
+)
+
+// mostRecords is how many events one answer of [Ledger.Log] has at most, not counting the rest of its last frame: the next question goes on behind it.
+const mostRecords = 100_000
+
+// Memory keeps who is who in the logs of a source, and which entities there have been, for a source that is asked again and again. It may be used by several
+// goroutines.
+type Memory struct {
+	mu      sync.Mutex // guards what follows
+	origins map[log.PartitionID]*remembered
+	// entities are what the catalogue's log says from first up to end. Nobody changes them.
+	entities   *names // nil: none are remembered
+	first, end event.LSN
+}
+
+type remembered struct {
+	known map[event.OriginID]bool
+	print.Origins
+}
+
+// mostRemembered is how many origins of a log are remembered at most.
+const mostRemembered = 1 << 16
+
+// Remember has the ledger use what earlier ledgers have found out about origins and entities, and add to it.
+func (l *Ledger) Remember(m *Memory) { l.memory = m }
+
+// names returns the remembered entities of a log with these bounds, and the LSN from which on nothing of them is known.
+func (m *Memory) names(first, end event.LSN) (n *names, from event.LSN) {
+	if m == nil {
+		return nil, 0
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.entities == nil || m.first != first || m.end > end {
+		return nil, 0
+	}
+	return m.entities, m.end
+}
+
+// keepNames keeps the entities of a log that has these bounds.
+func (m *Memory) keepNames(n *names, first, end event.LSN) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.entities, m.first, m.end = n, first, end; len(n.byID) > mostRemembered {
+		m.entities = nil
+	}
+}
+
+// recall tells a book who is who, as far as that is remembered.
+func (m *Memory) recall(b *book) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r := m.origins[b.ID()]; r != nil {
+		for id := range r.known {
+			b.known[id] = true
+			b.origins.Define(&event.OriginDefined{ID: id, Origin: r.Get(id)})
+		}
+	}
+}
+
+// keep keeps what a book has found out.
+func (m *Memory) keep(b *book) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.origins == nil {
+		m.origins = make(map[log.PartitionID]*remembered)
+	}
+	r := m.origins[b.ID()]
+	if r == nil || len(r.known)+len(b.known) > mostRemembered {
+		r = &remembered{known: make(map[event.OriginID]bool)}
+		m.origins[b.ID()] = r
+	}
+	for id := range b.known {
+		r.known[id] = true
+		r.Define(&event.OriginDefined{ID: id, Origin: b.origins.Get(id)})
+	}
+}
+
+// identified is a source that knows which namespace it is.
+type identified interface{ Namespace() format.Namespace }
+
+// Log tells what stands in a log from an LSN on, event by event in its order: first where the log begins, then rows with the fields that log dump prints,
+// last where to go on. One answer has a part of the log only, of about 100,000 events at most.
+func (l *Ledger) Log(ctx context.Context, id log.PartitionID, from event.LSN, bodies bool) error {
+	ids := l.src.Partitions()
+	if int(id) >= len(ids) {
+		return fmt.Errorf("%w of a partition %d: there are %d", ErrNothing, id, len(ids))
+	}
+	b, err := l.book(ctx, id)
+	if err != nil {
+		return err
+	}
+	namespace := ""
+	if src, ok := l.src.(identified); ok {
+		namespace = src.Namespace().ID
+	}
+	first, end := b.Bounds()
+	if err := l.answer(print.Object{print.Named("Namespace", namespace), print.Named("Partitions", uint64(len(ids))), print.Named("First", uint64(first))},
+		"partition %d begins at LSN %d", id, first); err != nil {
+		return err
+	}
+	if from > end { // said when whoever asks knows which log it is: this may be another one than that of which they have so much
+		return fmt.Errorf("%w from LSN %d on: the log of partition %d ends at %d", ErrNothing, from, id, end)
+	}
+	l.memory.recall(b)
+	r := rows{l: l, b: b, events: print.Events{Origins: &b.origins}}
+	if bodies {
+		r.events.ReadBlob = b.ReadBlob
+	}
+	next, err := r.run(ctx, max(from, first), end)
+	if err != nil {
+		return err
+	}
+	l.memory.keep(b)
+	return l.answer(print.Object{print.Named("Next", uint64(next)), print.Named("More", next < end)}, "up to LSN %d", next)
+}
+
+// rows tells the events of a log.
+type rows struct {
+	l      *Ledger
+	b      *book
+	events print.Events
+	fields []byte // of the row told last, as JSON; their memory is used again
+	shown  int
+}
+
+// run tells the events of the frames from an LSN on and below another, and returns where it stopped.
+func (r *rows) run(ctx context.Context, from, end event.LSN) (next event.LSN, err error) {
+	begun := false
+	for rec, err := range replay.Records(ctx, r.b, from) {
+		if err == nil && !begun {
+			err, begun = r.b.gone(from), true
+		}
+		if err != nil {
+			return 0, err
+		}
+		if rec.LSN >= end || r.shown >= mostRecords && rec.Number == 1 {
+			return rec.LSN, nil
+		}
+		for _, ev := range rec.Events {
+			r.b.see(ev)
+			if err := r.tell(ctx, rec, ev); err != nil {
+				return 0, err
+			}
+		}
+	}
+	if !begun {
+		err = r.b.gone(from)
+	}
+	return end, err
+}
+
+func (r *rows) tell(ctx context.Context, rec *replay.Record, ev event.Event) error {
+	if err := r.b.learn(ctx, ev.Common().Origin); err != nil {
+		return err
+	}
+	fields, err := r.events.AppendJSON(r.fields[:0], &print.Entry{Partition: r.b.ID(), LSN: rec.LSN, At: rec.At, Event: ev})
+	if err != nil {
+		return err
+	}
+	r.shown, r.fields = r.shown+1, fields
+	return r.l.tell(Line{Part: Row, json: fields})
+}

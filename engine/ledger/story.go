@@ -1,0 +1,234 @@
+package ledger
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ledgerbus/ledgerbus/engine/ledger/address"
+	"github.com/ledgerbus/ledgerbus/engine/ledger/print"
+	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/internal/mutant"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// maxNodes bounds how many messages one story follows: a message to a topic with 2,000 subscriptions has as many copies.
+const maxNodes = 4096
+
+// node is a message under one number: copies, moves and schedules give it others.
+type node struct {
+	slice  event.Slice
+	number event.SequenceNumber
+}
+
+// moment is one thing that happened to a message.
+type moment struct {
+	node
+	tick
+	book    *book
+	lsn     event.LSN
+	seq     int // in the order of its log
+	origin  event.OriginID
+	kind    event.Kind
+	verb    string
+	detail  string
+	token   event.LockToken
+	until   event.Time // of a lock
+	count   uint32     // failed attempts
+	cause   event.Cause
+	wanted  event.Wanted
+	reason  string         // with description, as it is shown
+	about   string         // id, subject and size, as shown
+	session *string        // message session that it is put into; nil: none
+	row     *index.Message // how the message stood when history begins; nil: this is an event
+	move    move           // that it is a step of
+	step    step
+}
+
+// move is a transfer of a message to another entity. The zero value is none.
+type move struct {
+	source event.Slice
+	number event.TransferNumber
+}
+
+// step is a part of a move. Each comes after the one before it, whatever the clocks of their logs
+// say.
+type step int
+
+const (
+	departs step = iota
+	arrives
+	leaves // the source is told that it has arrived, or that it was refused
+	steps
+)
+
+// tell tells what was read of a message.
+func (s *story) tell(ctx context.Context) error {
+	l := s.l
+	if err := s.tellHead(ctx); err != nil {
+		return err
+	}
+	for i := range s.moments {
+		if err := l.tellMoment(s, &s.moments[i]); err != nil {
+			return err
+		}
+	}
+	sentence := s.sentence()
+	if f := s.fate(); f.words == "WAITING" {
+		waits, err := s.waitsFor(ctx, f)
+		if err != nil {
+			return err
+		}
+		sentence += waits
+	}
+	if n := s.repeats(); n > 0 {
+		sentence = strings.TrimPrefix(sentence+"; ", "; ") + many(n, "message with its id came later and was dropped as a duplicate", "messages with its id came later and were dropped as duplicates")
+	}
+	if sentence != "" {
+		if err := l.answer(print.Object{print.Named("Sentence", sentence)}, "in a sentence: %s", sentence); err != nil {
+			return err
+		}
+	}
+	return cmp.Or(tellEnd(l, s), s.missing)
+}
+
+// story is what was found of a message.
+type story struct {
+	l       *Ledger
+	n       *names
+	first   node // the one that was asked for, or that has the id
+	moments []moment
+	tokens  map[event.LockToken]bool
+	more    bool // there are more copies than are followed
+	// missing says which logs cannot be read that may have a message with the id; nil: all can.
+	missing error
+	// cuts are the logs whose history has only a part of what happened to the message, and since is
+	// from when on they have all of it.
+	cuts   []*book
+	since  tick
+	lost   *life // entity where it went, whose history does not have what became of it; nil: none
+	begins map[*book]*beginning
+}
+
+// read finds all there is to tell, in the order in which it happened: of the message that an entity has
+// under a number, or of all messages with an id.
+func (l *Ledger) read(ctx context.Context, e *life, of address.Address, messageID string) (*story, error) {
+	n, err := l.catalogue(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.names.lookUpClocks(ctx, l.books[catalogue]); err != nil {
+		return nil, err
+	}
+	s := &story{l: l, n: n, tokens: make(map[event.LockToken]bool), begins: make(map[*book]*beginning)}
+	f := &following{story: s, seen: make(map[node]bool)}
+	if messageID != "" {
+		if err := f.withID(ctx, []byte(messageID)); err != nil {
+			return nil, err
+		}
+	} else {
+		s.first = node{event.Slice{Entity: e.id, Partition: of.Number.Partition()}, of.Number}
+		f.add(s.first)
+	}
+	if err := f.run(ctx); err != nil {
+		return nil, err
+	}
+	if len(s.moments) == 0 {
+		if s.missing != nil {
+			return nil, s.missing
+		}
+		return nil, s.nothing(of, messageID)
+	}
+	s.order()
+	for b, ids := range s.origins() {
+		if err := b.learn(ctx, ids...); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// nothing is the error about a message that neither events nor the states that history begins with
+// tell of.
+func (s *story) nothing(of address.Address, messageID string) error {
+	what, why := of.String(), "it was not there then"
+	if messageID != "" {
+		what, why = "a message with the id "+quote(messageID), "ids of messages that were sent before are not known"
+	}
+	var books []*book
+	for _, b := range s.l.books {
+		if messageID != "" || slices.Contains(s.cuts, b) {
+			books = append(books, b)
+		}
+	}
+	if since, removed := latest(books...); removed {
+		return fmt.Errorf("%w of %s: history begins at %s, and %s", ErrNothing, what, since.at, why)
+	}
+	return fmt.Errorf("%w of %s", ErrNothing, what)
+}
+
+func (s *story) origins() map[*book][]event.OriginID {
+	list := make(map[*book][]event.OriginID)
+	for i := range s.moments {
+		m := &s.moments[i]
+		list[m.book] = append(list[m.book], m.origin)
+	}
+	return list
+}
+
+// order merges what the logs have: each log keeps its order, a move has that of its steps, and else
+// broker time decides.
+func (s *story) order() {
+	byLog := make(map[log.PartitionID][]moment)
+	for _, m := range s.moments {
+		byLog[m.book.ID()] = append(byLog[m.book.ID()], m)
+	}
+	var rows [][]moment
+	left := make(map[move]*[steps]int) // steps of moves that are not in order yet
+	for _, row := range byLog {
+		slices.SortFunc(row, func(a, b moment) int { return cmp.Or(cmp.Compare(a.lsn, b.lsn), cmp.Compare(a.seq, b.seq)) })
+		row = slices.CompactFunc(row, func(a, b moment) bool { return a.lsn == b.lsn && a.seq == b.seq && a.node == b.node })
+		rows = append(rows, row)
+		for i := range row {
+			if m := row[i].move; m != (move{}) {
+				if left[m] == nil {
+					left[m] = &[steps]int{}
+				}
+				left[m][row[i].step]++
+			}
+		}
+	}
+	slices.SortFunc(rows, func(a, b []moment) int { return cmp.Compare(a[0].book.ID(), b[0].book.ID()) })
+	early := func(m *moment) bool { // a step before it is still to come
+		if m.move == (move{}) || mutant.On(mutant.ArrivesFirst) {
+			return false
+		}
+		return slices.ContainsFunc(left[m.move][:m.step], func(n int) bool { return n > 0 })
+	}
+	s.moments = s.moments[:0]
+	for {
+		var next *[]moment
+		waits := false
+		for i := range rows {
+			if len(rows[i]) == 0 {
+				continue
+			}
+			head := &rows[i][0]
+			switch is := early(head); {
+			case next == nil, waits && !is, waits == is && head.compare((*next)[0].tick) < 0:
+				next, waits = &rows[i], is
+			}
+		}
+		if next == nil {
+			return
+		}
+		m := (*next)[0]
+		if m.move != (move{}) {
+			left[m.move][m.step]--
+		}
+		s.moments, *next = append(s.moments, m), (*next)[1:]
+	}
+}

@@ -1,0 +1,445 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/ledgerbus/ledgerbus/engine/ledger/address"
+	"github.com/ledgerbus/ledgerbus/engine/ledger/print"
+	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/index/replay"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// metrics are the counts of an entity that questions name.
+var metrics = []struct {
+	name string
+	of   func(*count) int
+}{
+	{"messages", func(c *count) int { return c.messages() }},
+	{"active", func(c *count) int { return c.Active }},
+	{"dead", func(c *count) int { return c.DeadLetter }},
+	{"scheduled", func(c *count) int { return c.Scheduled }},
+	{"transfer", func(c *count) int { return c.Transfer }},
+	{"transferdead", func(c *count) int { return c.TransferDeadLetter }},
+	{"locked", func(c *count) int { return c.Locked }},
+	{"deferred", func(c *count) int { return c.Deferred }},
+	{"size", func(c *count) int { return int(c.Bytes) }},
+}
+
+// ofSubQueue are those that a sub-queue has.
+var ofSubQueue = []string{"messages", "locked", "deferred"}
+
+// term is one comparison of a condition.
+type term struct {
+	path    string         // of the entity
+	queue   event.SubQueue // of which alone the messages are counted; Main: all of the entity's
+	of      []*life        // that have had the path
+	metric  func(*count) int
+	compare string
+	limit   int
+	sums    []sum // what is counted
+}
+
+// sum is a slice of an entity whose count is taken in the state of its log.
+type sum struct {
+	life  *life
+	of    *index.Index
+	slice event.Slice
+}
+
+var (
+	termText = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^([^\s<>=!]+)\.([A-Za-z]+)\s*(<=|>=|!=|<>|=|<|>)\s*(\d{1,15})$`)
+	})
+	and = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)\s+and\s+`) })
+)
+
+// parseTerms reads a condition: orders.active > 1000 AND orders.locked = 0.
+func parseTerms(text string) (terms []term, err error) {
+	for _, part := range and().Split(strings.TrimSpace(text), -1) {
+		m := termText().FindStringSubmatch(strings.TrimSpace(part))
+		if m == nil {
+			return nil, fmt.Errorf("%w: %q is not a condition: write one such as orders.active > 1000 AND orders.locked = 0", ErrQuestion, part)
+		}
+		t := term{compare: m[3]}
+		if t.path, t.queue, err = place(m[1]); err != nil {
+			return nil, err
+		}
+		for _, k := range metrics {
+			if strings.EqualFold(k.name, m[2]) {
+				t.metric = k.of
+			}
+		}
+		if t.metric == nil {
+			var list []string
+			for _, k := range metrics {
+				list = append(list, k.name)
+			}
+			return nil, fmt.Errorf("%w: there is no count %q: %s", ErrQuestion, m[2], strings.Join(list, ", "))
+		}
+		if name := strings.ToLower(m[2]); t.queue != event.Main && !slices.Contains(ofSubQueue, name) {
+			return nil, fmt.Errorf("%w: %s has no %s: of a sub-queue there are %s", ErrQuestion, m[1], name, strings.Join(ofSubQueue, ", "))
+		}
+		t.limit, _ = strconv.Atoi(m[4]) // 15 digits
+		terms = append(terms, t)
+	}
+	return terms, nil
+}
+
+// find finds the entities that the term is about.
+func (t *term) find(n *names) (err error) {
+	t.of, err = n.having(t.path, t.queue)
+	return err
+}
+
+func (t *term) holds(n int) bool {
+	switch t.compare {
+	case "<":
+		return n < t.limit
+	case "<=":
+		return n <= t.limit
+	case ">":
+		return n > t.limit
+	case ">=":
+		return n >= t.limit
+	case "=":
+		return n == t.limit
+	}
+	return n != t.limit
+}
+
+// around is how many events are shown before and behind the one that made a condition true.
+const around = 5
+
+// When tells the first event that made a condition true, and those around it.
+func (l *Ledger) When(ctx context.Context, condition string, since *Instant) error {
+	terms, err := parseTerms(condition)
+	if err != nil {
+		return err
+	}
+	n, err := l.catalogue(ctx)
+	if err != nil {
+		return err
+	}
+	w := watching{l: l, condition: condition, terms: terms, t: &then{n: n, logs: make(map[log.PartitionID]*replay.State)}, parts: make(map[log.PartitionID]*narrow)}
+	from, start := Instant{}, era{}
+	if since != nil {
+		at, eras, err := l.eras(ctx, *since)
+		if err != nil {
+			return err
+		}
+		from, start = Instant{At: at, Place: since.Place}, eras[0]
+		w.instant, w.at, w.era = from, at, start.number
+	}
+	var ids []log.PartitionID
+	var books []*book
+	for i := range terms {
+		if err := terms[i].find(n); err != nil {
+			return err
+		}
+		w.of = append(w.of, terms[i].of...)
+		ids = append(ids, n.logs(terms[i].of...)...)
+	}
+	slices.Sort(ids)
+	for _, id := range slices.Compact(ids) {
+		b, err := l.book(ctx, id)
+		if err != nil {
+			return err
+		}
+		books = append(books, b)
+	}
+	if begins, removed := latest(books...); removed && since == nil {
+		w.since = begins.at
+		since, from, start = &from, Instant{At: begins.at}, era{number: begins.clock.Number} // of no log it is known how it was before
+		w.instant, w.at, w.era = from, from.At, start.number
+	}
+	for _, b := range books {
+		id := b.ID()
+		s := replay.Begin(b)
+		if since != nil {
+			if s, err = l.state(ctx, b, from, from.At, start, w.of...); err != nil {
+				return err
+			}
+		}
+		w.t.logs[id] = s
+		w.parts[id] = n.narrow(id, w.of...)
+		for i := range terms {
+			for _, e := range terms[i].of {
+				for _, slice := range n.slices(e, id) {
+					terms[i].sums = append(terms[i].sums, sum{e, s.Index, slice})
+				}
+			}
+		}
+	}
+	return w.run(ctx)
+}
+
+// watching replays logs together, and looks at a condition.
+type watching struct {
+	l         *Ledger
+	condition string
+	terms     []term
+	since     event.Time // when history begins; 0: nothing was removed, or the question says since when
+	t         *then
+	parts     map[log.PartitionID]*narrow
+	of        []*life
+	instant   Instant         // up to which the logs have been passed
+	at        event.Time      // of the instant
+	era       uint64          // its number
+	place     address.Address // of the instant
+	was       bool
+	last      []spot // newest events about entities of the condition
+	rest      int    // events still to be shown behind what was found; -1: nothing was
+	look      running
+}
+
+// spot is where an event stands.
+type spot struct {
+	book   *book
+	lsn    event.LSN
+	number int // of the record in its frame
+	i      int // of the event in the record
+}
+
+type replayed struct {
+	tick  // of rec
+	book  *book
+	state *replay.State
+	part  *narrow
+	rec   *replay.Record
+	next  func() (*replay.Record, error, bool)
+}
+
+func (w *watching) run(ctx context.Context) error {
+	var heads []*replayed
+	for id, s := range w.t.logs {
+		heads = append(heads, &replayed{book: w.l.books[id], state: s, part: w.parts[id]})
+	}
+	slices.SortFunc(heads, func(a, b *replayed) int { return int(a.book.ID()) - int(b.book.ID()) })
+	w.rest, w.was = -1, w.holds()
+	if w.was { // before anything is seen
+		text := "it is so from the beginning: " + w.condition
+		if w.since != 0 {
+			text = fmt.Sprintf("it was so when history begins, at %s: %s", w.since, w.condition)
+		}
+		if err := w.answer(true, text); err != nil {
+			return err
+		}
+		return horizonsOf(ctx, w.l, w.of...)
+	}
+	done := false
+	var err error
+	if len(heads) == 1 {
+		h := heads[0]
+		for rec, e := range h.part.records(ctx, h.state) {
+			if err = e; err != nil {
+				break
+			}
+			h.rec = rec
+			if done, err = w.pass(ctx, h); done || err != nil {
+				break
+			}
+		}
+	} else {
+		done, err = w.together(ctx, heads)
+	}
+	if err == nil && !done && w.rest < 0 {
+		if err := horizonsOf(ctx, w.l, w.of...); err != nil {
+			return err
+		}
+		text := "never: " + w.condition
+		if w.since != 0 {
+			text = fmt.Sprintf("never since %s: %s", w.since, w.condition)
+		}
+		err = w.answer(false, text)
+	}
+	return err
+}
+
+// answer tells that the condition came true or did not, and since when that is known.
+func (w *watching) answer(found bool, text string, more ...print.Field) error {
+	fields := append(print.Object{print.Named("Condition", w.condition), print.Named("Found", found)}, more...)
+	if w.since != 0 {
+		fields = append(fields, print.Named("KnownSince", w.since.String()))
+	}
+	return w.l.answer(fields, "%s", text)
+}
+
+// together passes through the records of several logs, in the order of their ticks.
+func (w *watching) together(ctx context.Context, heads []*replayed) (done bool, err error) {
+	var live []*replayed
+	for _, h := range heads {
+		if err := w.l.names.lookUpClocks(ctx, h.book); err != nil {
+			return false, err
+		}
+		next, stop := iter.Pull2(h.part.records(ctx, h.state))
+		defer stop()
+		h.next = next
+		more, err := h.advance()
+		if err != nil {
+			return false, err
+		}
+		if more {
+			live = append(live, h)
+		}
+	}
+	for len(live) > 0 {
+		h := slices.MinFunc(live, func(a, b *replayed) int { return a.compare(b.tick) })
+		if done, err := w.pass(ctx, h); done || err != nil {
+			return done, err
+		}
+		more, err := h.advance()
+		if err != nil {
+			return false, err
+		}
+		if !more {
+			live = slices.DeleteFunc(live, func(x *replayed) bool { return x == h })
+		}
+	}
+	return false, nil
+}
+
+func (h *replayed) advance() (bool, error) {
+	rec, err, more := h.next()
+	if h.rec = rec; err == nil && more {
+		h.tick = h.book.tick(rec.LSN, rec.At)
+	}
+	return more, err
+}
+
+// pass applies a record, and looks whether the condition has come true with it.
+func (w *watching) pass(ctx context.Context, h *replayed) (done bool, err error) {
+	concerned := false
+	for i, ev := range h.rec.Events {
+		h.book.see(ev)
+		if !w.about(ev) {
+			continue
+		}
+		concerned = true
+		if w.rest < 0 {
+			if len(w.last) == 2*around {
+				w.last = append(w.last[:0], w.last[1:]...)
+			}
+			w.last = append(w.last, spot{h.book, h.rec.LSN, h.rec.Number, i})
+			continue
+		}
+		line, err := w.l.row(ctx, &happening{h.book, h.rec, i})
+		if err == nil {
+			err = w.l.tell(line)
+		}
+		if w.rest--; err != nil || w.rest == 0 {
+			return true, err
+		}
+	}
+	if err := h.part.apply(h.state, h.rec); err != nil {
+		return false, err
+	}
+	if w.rest < 0 {
+		if err := w.l.passes(&w.look, len(h.rec.Events), h.rec.At, "not so"); err != nil {
+			return false, err
+		}
+	}
+	if !concerned || w.rest >= 0 {
+		return false, nil
+	}
+	w.before(h)
+	before := w.was
+	if w.was = w.holds(); before || !w.was {
+		return false, nil
+	}
+	w.rest = around
+	return false, w.found(ctx, h)
+}
+
+// found tells what made the condition true, and what was in front of it.
+func (w *watching) found(ctx context.Context, h *replayed) error {
+	place := address.At(h.book.ID(), h.rec.LSN)
+	text := fmt.Sprintf("first at %s, %s", h.rec.At, place)
+	if w.since != 0 {
+		text += fmt.Sprintf("; history begins at %s", w.since)
+	}
+	if err := w.answer(true, text, print.Named("Time", h.rec.At.String()), print.Named("Place", place.String())); err != nil {
+		return err
+	}
+	for _, s := range w.last {
+		if err := w.l.tellSpot(ctx, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tellSpot reads again an event that was passed, and tells it.
+func (l *Ledger) tellSpot(ctx context.Context, s spot) error {
+	return s.reread(ctx, func(rec *replay.Record) error {
+		line, err := l.row(ctx, &happening{s.book, rec, s.i})
+		if err != nil {
+			return err
+		}
+		return l.tell(line)
+	})
+}
+
+// reread reads again the record of an event that was passed.
+func (s spot) reread(ctx context.Context, do func(*replay.Record) error) error {
+	for rec, err := range replay.Records(ctx, s.book, s.lsn) {
+		if err != nil {
+			return err
+		}
+		if rec.LSN == s.lsn && rec.Number < s.number {
+			continue
+		}
+		if rec.LSN != s.lsn {
+			return fmt.Errorf("%w: what was at %s is not there any more", log.ErrGone, address.At(s.book.ID(), s.lsn))
+		}
+		return do(rec)
+	}
+	return nil
+}
+
+// before notes the instant just in front of the frame of a record: an entity is counted up to the frame
+// that deletes it.
+func (w *watching) before(h *replayed) {
+	w.place = address.At(h.book.ID(), h.rec.LSN-1)
+	w.instant.Place, w.at, w.era = &w.place, h.rec.At, h.state.Index.Clock().Number
+}
+
+func (w *watching) holds() bool {
+	for i := range w.terms {
+		t := &w.terms[i]
+		c, is := count{}, t.of[0]
+		if len(t.of) > 1 { // the log of one that was deleted may forget it later
+			is = w.l.names.at(t.path, w.instant, w.at, w.era)
+		}
+		for _, s := range t.sums {
+			if s.life == is {
+				add(&c, s.of, s.slice, t.queue)
+			}
+		}
+		if !t.holds(t.metric(&c)) {
+			return false
+		}
+	}
+	return true
+}
+
+// about reports whether an event is one of the entities that the condition names.
+func (w *watching) about(ev event.Event) bool {
+	id := ev.Common().Slice.Entity
+	for i := range w.terms {
+		for _, of := range w.terms[i].of {
+			if of.id == id || of.topic != 0 && of.topic == id {
+				return true
+			}
+		}
+	}
+	return false
+}
