@@ -5,9 +5,10 @@ DURATION ?= 2m
 ROUNDS ?= 100
 ATTACK ?= 60s
 BASE ?= HEAD
+SUITES ?= ./test/sim ./engine ./engine/host ./protocol/servicebus ./log ./index ./index/replay ./engine/ledger
 VULNDB ?= https://vuln.go.dev
 
-.PHONY: build image run test test-js test-python test-java sdk fuzz sim mutants torture temporary space large compatible attack bench lint vulns portable fmt
+.PHONY: build image run test full full-tests full-sdks full-random full-faults test-js test-python test-java sdk fuzz sim mutants torture temporary space large tables compatible attack bench lint vulns portable fmt
 
 build: ## the binary: bin/ledgerbus
 	go build -trimpath -o bin/ledgerbus ./cmd/ledgerbus
@@ -18,11 +19,25 @@ image: ## static binaries and a container image for amd64 and arm64: dist/
 run: build ## a broker in ./data with the entities of the example
 	bin/ledgerbus serve --data ./data --entities docs/examples/config.json
 
-test: build ## unit tests, the scenarios with the Go SDK, and those with the other SDKs whose runtimes are there; with CI=true they must be
+test: build ## before a commit: unit tests, where goroutines share memory with the race detector, and the scenarios with the Go SDK; ten minutes
 	go run ./test/all
 
 test-js test-python test-java: test-%: build ## the JavaScript, Python or Java SDK against bin/ledgerbus
-	go run ./test/all --only $*
+	go run ./test/all --scope full --only $*
+
+full: full-tests full-sdks full-random full-faults ## everything, in four parts of at most two hours each
+
+full-tests: build lint portable image ## unit tests and the Go SDK with the race detector, also on partitioned entities
+	go run ./test/all --scope full --only units,go
+
+full-sdks: build ## all scenarios with the other SDKs and clients
+	go run ./test/all --scope full --only js,python,java,qpid-jms,qpid-proton
+
+full-random: ## the simulation, questions about the past, planted bugs, fuzz targets
+	go run ./test/all --scope full --only sim,answers,mutants,fuzz
+
+full-faults: build ## the real binary killed, on disks that fail, attacked, full, over real minutes
+	go run ./test/all --scope full --only torture,attack,temporary,space,large,tables
 
 sdk: build ## the scenarios of test/sdk/scenarios.json with all clients, those of the SDKs on partitioned entities too, and the page of what they show; needs Node 20, Python 3.10, a JDK 17, mvn and a C compiler
 	go run ./test/sdk/run --sdk go,js,python,java,qpid-jms,qpid-proton --entities both --table docs/compatibility.md
@@ -33,8 +48,8 @@ fuzz: ## every fuzz target, FUZZ executions of each; fewer of the two that run a
 sim: ## the deterministic simulation, fresh seeds for DURATION
 	go test ./test/sim -count 1 -timeout 0 -run TestSim -duration $(DURATION)
 
-mutants: ## planted bugs, each of which a suite must catch
-	go test -tags mutants ./test/sim ./engine ./engine/host ./protocol/servicebus ./log ./index ./index/replay ./engine/ledger -count 1 -timeout 0 -run TestPlantedBugs -v
+mutants: ## planted bugs, each of which a suite of SUITES must catch
+	go test -tags mutants $(SUITES) -count 1 -timeout 0 -run TestPlantedBugs -v
 
 torture: ## the real binary under load, killed ROUNDS times, and again while messages move and transactions go on; one partition fenced ROUNDS times, by hand and, for root, by a file system that fails; both also under a partitioned queue
 	go test ./test/torture -count 1 -timeout 0 -run '^(TestTorture|TestMoves|TestFence|TestFencedDevice|TestFencedPartitioned|TestFencedPartitionedDevice|TestMirror)$$' -rounds $(ROUNDS) -v
@@ -47,6 +62,10 @@ space: ## 2 GiB sent and settled, all of which the disk has back within five min
 
 large: ## messages of 100 MB through their life, with the memory that the broker had; a minute, 2 GiB of memory and of disk
 	go test ./test/torture -count 1 -timeout 0 -run '^TestLargeMessages$$' -megabytes 100 -v
+
+tables: ## DuckDB, which it fetches, reads what log export writes; needs Python 3.10
+	python3 -m venv bin/duckdb && bin/duckdb/bin/pip install --quiet --disable-pip-version-check duckdb
+	DUCKDB_PYTHON=$(CURDIR)/bin/duckdb/bin/python go test ./test/format -run '^TestDuckDB$$' -count 1 -v
 
 compatible: ## directories that this build and that of the commit BASE write open in the other one, with equal states, or are refused as newer; needs the history
 	go test ./test/compatible -count 1 -run TestCompatible -base $(BASE) -v

@@ -20,12 +20,16 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// fakeCommand is go, npm and the compiler cc of these tests. It notes its calls, and fails where FAKE_FAILS is a part of one.
+// fakeCommand is go, make, npm, git and the compiler cc of these tests. It notes its calls, and fails where FAKE_FAILS is a part of one. Git knows what has
+// changed since the commit before where FAKE_CHANGED says so, and otherwise no commits.
 const fakeCommand = `#!/bin/sh
 call="$(basename "$0") $*"
 case "$call" in
 "go list ./...") printf 'MODULE/engine\nMODULE/engine/host\nMODULE/log\nMODULE/test/sdk/go\nMODULE/test/sdk/run\n' | sed 's,MODULE,github.com/ledgerbus/ledgerbus,'; exit;;
 "go env CC") echo "$FAKE_CC -m64"; exit;;
+"git rev-parse --verify"*) [ -n "$FAKE_CHANGED" ] && echo 0123abc; exit;;
+"git diff"*) printf '%s\n' $FAKE_CHANGED; exit;;
+git*) exit;;
 esac
 echo "${LEDGERBUS_PARTITIONED:+partitioned }${LEDGERBUS:+LEDGERBUS=$LEDGERBUS }$call in $PWD" >>"$FAKE_CALLS"
 [ -z "$FAKE_FAILS" ] && exit
@@ -44,7 +48,7 @@ func fake(t *testing.T) top {
 	if err := os.MkdirAll(filepath.Join(at.dir, "test/sdk/js"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"go", "npm", "cc"} {
+	for _, name := range []string{"go", "make", "npm", "git", "cc"} {
 		if err := os.WriteFile(filepath.Join(at.bin, name), []byte(fakeCommand), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -62,7 +66,7 @@ func (at top) run(env []string, args ...string) (string, int) {
 	cmd := exec.CommandContext(at.t.Context(), binary, args...)
 	cmd.Dir = at.dir
 	path := "PATH=" + at.bin + string(os.PathListSeparator) + os.Getenv("PATH")
-	cmd.Env = append(os.Environ(), programVariable+"=1", path, "FAKE_CC=cc", "FAKE_CALLS="+at.bin+"/calls", "CI=", "LEDGERBUS=")
+	cmd.Env = append(os.Environ(), programVariable+"=1", path, "FAKE_CC=cc", "FAKE_CALLS="+at.bin+"/calls", "CI=", "LEDGERBUS=", "BASE=", "FAKE_CHANGED=")
 	cmd.Env = append(cmd.Env, env...)
 	out, _ := cmd.CombinedOutput()
 	return string(out), cmd.ProcessState.ExitCode()
@@ -79,33 +83,60 @@ func (at top) calls() []string {
 }
 
 var (
-	plain   = "go test -short -timeout 60m " + module + "engine " + module + "log " + module + "test/sdk/run in TOP"
-	under   = "go test -short -timeout 60m -race " + module + "engine/host in TOP"
-	inPart  = "go test -short -timeout 60m -race -skip ^(" + strings.Join(slowAlone, "|") + ")$ " + module + "log in TOP"
-	goTests = "go test -short -timeout 60m -race ./test/sdk/go in TOP"
-	goSplit = "partitioned go test -short -timeout 60m -race -run ^TestScenarios$ ./test/sdk/go in TOP"
-	jsTests = []string{
+	plain      = "go test -short -timeout 60m " + module + "engine " + module + "log " + module + "test/sdk/run in TOP"
+	under      = "go test -short -timeout 60m -race " + module + "engine/host in TOP"
+	inPart     = "go test -short -timeout 60m -race -skip ^(" + strings.Join(slowAlone, "|") + ")$ " + module + "log in TOP"
+	goTests    = "go test -short -timeout 60m -race ./test/sdk/go in TOP"
+	goSplit    = "partitioned go test -short -timeout 60m -run ^TestScenarios$ ./test/sdk/go in TOP"
+	goSplitAll = "partitioned go test -short -timeout 60m -race -run ^TestScenarios$ ./test/sdk/go in TOP"
+	wire       = " --scenario " + strings.Join(wireForms, ",")
+	jsTests    = []string{
 		"npm ci --no-audit --no-fund in TOP/test/sdk/js",
 		"LEDGERBUS=TOP/bin/ledgerbus npm test in TOP/test/sdk/js",
-		"go run ./test/sdk/run --sdk js in TOP",
 	}
+	answers = "go test ./test/sim -run ^TestAnswers$ -answers -count 1 -timeout 0 in TOP"
+	killed  = "go test ./test/torture -run ^(TestTorture|TestFencedDevice)$ -rounds 10 -count 1 -timeout 0 in TOP"
 )
 
-func probe(sdk string) string     { return "go run ./test/sdk/run --sdk " + sdk + " --rounds 0 in TOP" }
-func scenarios(sdk string) string { return "go run ./test/sdk/run --sdk " + sdk + " in TOP" }
-func both(sdk string) string      { return "go run ./test/sdk/run --sdk " + sdk + " --entities both in TOP" }
+func probe(sdk string) string { return scenarios(sdk, " --rounds 0") }
+func scenarios(sdk, args string) string {
+	return "go run ./test/sdk/run --sdk " + sdk + args + " in TOP"
+}
 
-func TestEverythingRuns(t *testing.T) {
+// sdksOfChange are the calls for the SDKs in the scope of a change.
+func sdksOfChange() []string {
+	return slices.Concat([]string{probe("js")}, jsTests, []string{scenarios("js", wire), probe("python"), scenarios("python", wire), probe("java"), scenarios("java", ""),
+		probe("qpid-jms"), scenarios("qpid-jms", ""), probe("qpid-proton"), scenarios("qpid-proton", "")})
+}
+
+func TestScopes(t *testing.T) {
 	t.Parallel()
-	at := fake(t)
-	out, code := at.run(nil)
-	want := slices.Concat([]string{plain, under, inPart, goTests, goSplit, probe("js")}, jsTests, []string{probe("python"), scenarios("python"), probe("java"), both("java"),
-		probe("qpid-jms"), scenarios("qpid-jms"), probe("qpid-proton"), scenarios("qpid-proton")})
-	if got := at.calls(); code != 0 || !slices.Equal(got, want) {
-		t.Errorf("exit code %d, calls\n%s\nwant\n%s\n%s", code, strings.Join(got, "\n"), strings.Join(want, "\n"), out)
-	}
-	if !strings.Contains(out, "(cd test/sdk/js && LEDGERBUS="+at.dir+"/bin/ledgerbus npm test)\n") {
-		t.Errorf("it does not say what it runs:\n%s", out)
+	for name, c := range map[string]struct {
+		args, changed string
+		want          []string
+	}{
+		"before a commit": {want: []string{plain, under, inPart, goTests}},
+		"everything": {args: "--scope full", want: slices.Concat(
+			[]string{plain, under, inPart, goTests, goSplitAll, probe("js")}, jsTests, []string{scenarios("js", ""), probe("python"), scenarios("python", ""),
+				probe("java"), scenarios("java", " --entities both"), probe("qpid-jms"), scenarios("qpid-jms", ""), probe("qpid-proton"), scenarios("qpid-proton", ""),
+				"make sim DURATION=30m in TOP", answers, "make mutants in TOP", "make fuzz FUZZ=20000 in TOP", "make torture ROUNDS=100 in TOP",
+				"make attack ATTACK=10s in TOP", "make temporary in TOP", "make space in TOP", "make large in TOP", "make tables in TOP"})},
+		"a change that no long suite is about": {args: "--scope change", changed: "README.md", want: slices.Concat([]string{goSplit}, sdksOfChange(),
+			[]string{"make sim DURATION=60s in TOP", "go run ./test/fuzz --count 20000 --since HEAD~1 in TOP", killed})},
+		"a change of the log": {args: "--scope change --since v1", changed: "log/reader.go docs/x.md", want: slices.Concat([]string{goSplit}, sdksOfChange(),
+			[]string{"make sim DURATION=60s in TOP", answers, "make mutants SUITES=./log in TOP", "go run ./test/fuzz --count 20000 --since v1 in TOP", killed, "make space in TOP"})},
+		"a change of who knows what": {args: "--scope change", want: slices.Concat([]string{goSplit}, sdksOfChange(),
+			[]string{"make sim DURATION=60s in TOP", answers, "make mutants SUITES=./test/sim ./engine ./engine/host ./protocol/servicebus ./log ./index ./index/replay ./engine/ledger in TOP",
+				"go run ./test/fuzz --count 20000 in TOP", killed, "make attack ATTACK=10s in TOP", "make temporary in TOP", "make space in TOP", "make large in TOP", "make tables in TOP"})},
+	} {
+		at := fake(t)
+		out, code := at.run([]string{"FAKE_CHANGED=" + c.changed}, strings.Fields(c.args)...)
+		if got := at.calls(); code != 0 || !slices.Equal(got, c.want) {
+			t.Errorf("%s: exit code %d, calls\n%s\nwant\n%s\n%s", name, code, strings.Join(got, "\n"), strings.Join(c.want, "\n"), out)
+		}
+		if c.args == "--scope full" && !strings.Contains(out, "(cd test/sdk/js && LEDGERBUS="+at.dir+"/bin/ledgerbus npm test)\njs: 0s\n") {
+			t.Errorf("it does not say what it runs, and how long that took:\n%s", out)
+		}
 	}
 }
 
@@ -114,17 +145,17 @@ func TestMissingRuntime(t *testing.T) {
 	t.Parallel()
 	missing := "FAKE_FAILS=--sdk js --rounds 0"
 	at := fake(t)
-	out, code := at.run([]string{missing})
-	if got := at.calls(); code != 0 || !strings.Contains(out, "that fails\njs left out\n") || slices.Contains(got, jsTests[0]) || !slices.Contains(got, both("java")) {
+	out, code := at.run([]string{missing}, "--scope", "full")
+	if got := at.calls(); code != 0 || !strings.Contains(out, "that fails\njs left out\n") || slices.Contains(got, jsTests[0]) || !slices.Contains(got, scenarios("java", " --entities both")) {
 		t.Errorf("exit code %d, calls %q\n%s", code, got, out)
 	}
 	at = fake(t)
-	out, code = at.run([]string{missing, "CI=true"})
-	if got := at.calls(); code != 1 || strings.Contains(out, "left out") || !slices.Equal(got, []string{plain, under, inPart, goTests, goSplit, probe("js")}) {
+	out, code = at.run([]string{missing, "CI=true"}, "--scope", "change")
+	if got := at.calls(); code != 1 || strings.Contains(out, "left out") || !slices.Equal(got, []string{goSplit, probe("js")}) {
 		t.Errorf("CI=true: exit code %d, calls %q\n%s", code, got, out)
 	}
 	at = fake(t)
-	if out, code := at.run([]string{missing}, "--only", "js"); code != 1 || !slices.Equal(at.calls(), []string{probe("js")}) {
+	if out, code := at.run([]string{missing}, "--scope", "full", "--only", "js"); code != 1 || !slices.Equal(at.calls(), []string{probe("js")}) {
 		t.Errorf("asked for: exit code %d, calls %q\n%s", code, at.calls(), out)
 	}
 }
@@ -133,7 +164,7 @@ func TestItStopsAtTheFirstFailure(t *testing.T) {
 	t.Parallel()
 	for fails, last := range map[string]string{module + "engine ": plain, module + "engine/host": under, "-skip": inPart, "./test/sdk/go": goTests, "npm test": jsTests[1]} {
 		at := fake(t)
-		out, code := at.run([]string{"FAKE_FAILS=" + fails})
+		out, code := at.run([]string{"FAKE_FAILS=" + fails}, "--scope", "full")
 		if got := at.calls(); code != 1 || got[len(got)-1] != last || !strings.Contains(out, "exit status 3") {
 			t.Errorf("%s: exit code %d, calls %q\n%s", fails, code, got, out)
 		}
@@ -143,14 +174,21 @@ func TestItStopsAtTheFirstFailure(t *testing.T) {
 func TestChoiceOfParts(t *testing.T) {
 	t.Parallel()
 	at := fake(t)
-	if out, code := at.run(nil, "--only", "python,go"); code != 0 || !slices.Equal(at.calls(), []string{probe("python"), scenarios("python"), goTests, goSplit}) {
+	if out, code := at.run(nil, "--scope", "full", "--only", "python,go"); code != 0 || !slices.Equal(at.calls(), []string{probe("python"), scenarios("python", ""), goTests, goSplitAll}) {
 		t.Errorf("exit code %d, calls %q\n%s", code, at.calls(), out)
 	}
 	at = fake(t)
-	if out, code := at.run(nil, "--only", "ruby"); code != 1 || !strings.Contains(out, `no part is called "ruby"`) {
-		t.Errorf("exit code %d\n%s", code, out)
+	for args, says := range map[string]string{
+		"--only ruby":                 `no part is called "ruby"`,
+		"--scope half":                `--scope is "half"; it is one of commit, change, full`,
+		"--only js":                   `js is not in the scope commit`,
+		"--scope change --only units": `units is not in the scope change`,
+	} {
+		if out, code := at.run([]string{"FAKE_CHANGED=README.md"}, strings.Fields(args)...); code != 1 || !strings.Contains(out, says) {
+			t.Errorf("%s: exit code %d\n%s", args, code, out)
+		}
 	}
-	out, code := at.run(nil, "--list", "--only", "java,go")
+	out, code := at.run(nil, "--list", "--scope", "full", "--only", "java,go")
 	if want := "go run ./test/sdk/run --sdk java --entities both\ngo test -short -timeout 60m -race ./test/sdk/go\n" +
 		"LEDGERBUS_PARTITIONED=1 go test -short -timeout 60m -race -run ^TestScenarios$ ./test/sdk/go\n"; code != 0 || out != want {
 		t.Errorf("--list: exit code %d\n%s", code, out)
@@ -163,8 +201,8 @@ func TestChoiceOfParts(t *testing.T) {
 func TestWithoutACompiler(t *testing.T) {
 	t.Parallel()
 	at := fake(t)
-	out, code := at.run([]string{"FAKE_CC=no-such-compiler"}, "--only", "go")
-	if got := at.calls(); code != 0 || !slices.Equal(got, []string{strings.Replace(goTests, " -race", "", 1), strings.Replace(goSplit, " -race", "", 1)}) || !strings.Contains(out, "no C compiler") {
+	out, code := at.run([]string{"FAKE_CC=no-such-compiler"}, "--scope", "full", "--only", "go")
+	if got := at.calls(); code != 0 || !slices.Equal(got, []string{strings.Replace(goTests, " -race", "", 1), goSplit}) || !strings.Contains(out, "no C compiler") {
 		t.Errorf("exit code %d, calls %q\n%s", code, got, out)
 	}
 }
@@ -193,6 +231,32 @@ func TestRacedIsThere(t *testing.T) {
 	for _, name := range slowAlone {
 		if !strings.Contains(text.String(), "func "+name+"(t *testing.T)") {
 			t.Errorf("%s has no test %s", racedInPart, name)
+		}
+	}
+}
+
+// TestNamesAreThere checks that the files, suites and scenarios that parts are about still exist: of one that was renamed nothing would run, without a word.
+func TestNamesAreThere(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../sdk/scenarios.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range wireForms {
+		if !strings.Contains(string(text), `"id": "`+id+`"`) {
+			t.Errorf("there is no scenario %s", id)
+		}
+	}
+	var prefixes []string
+	for _, s := range planted {
+		prefixes = append(append(prefixes, s.suite+"/"), s.concerns...)
+	}
+	for _, c := range concerns {
+		prefixes = append(prefixes, c.files...)
+	}
+	for _, prefix := range prefixes {
+		if files, err := filepath.Glob("../../" + prefix + "*"); err != nil || len(files) == 0 {
+			t.Errorf("there is no file %s… (%v)", prefix, err)
 		}
 	}
 }

@@ -9,13 +9,25 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/test/changes"
 )
+
+// The scopes say how much runs.
+const (
+	commit = "commit" // what a contributor runs before a commit
+	change = "change" // what runs besides before a change is taken
+	full   = "full"   // everything
+)
+
+var scopes = []string{commit, change, full}
 
 // part is a number of tests that are left out together.
 type part struct {
 	name     string
-	needs    *command // fails where the part's runtime is missing or too old; nil: Go is all it needs
-	commands []command
+	needs    *command             // fails where the part's runtime is missing or too old; nil: Go is all it needs
+	commands map[string][]command // by scope; a part is not in a scope for which it has none
 }
 
 // module is the module's path, and goSDK the package of the Go SDK's tests below it.
@@ -24,8 +36,8 @@ const (
 	goSDK  = "test/sdk/go"
 )
 
-// parts are all of them, in the order in which they run.
-func parts(ctx context.Context, w io.Writer) ([]part, error) {
+// parts are all of them, in the order in which they run. What takes long is in the scope of a change only where it concerns files that have changed.
+func parts(ctx context.Context, w io.Writer, changed changes.Files) ([]part, error) {
 	listed, err := output(ctx, "go", "list", "./...")
 	if err != nil {
 		return nil, err
@@ -41,25 +53,18 @@ func parts(ctx context.Context, w io.Writer) ([]part, error) {
 	if !race {
 		fmt.Fprintln(w, "no C compiler: tests run without the race detector")
 	}
-	binary, err := filepath.Abs("bin/ledgerbus")
-	if err != nil {
-		return nil, err
-	}
-	const js = "test/sdk/js"
-	return []part{
-		{name: "units", commands: units(packages, race)},
-		{name: "go", commands: []command{ // by itself: its timings must not depend on what others leave of the machine
-			goTest(race, "./"+goSDK),
-			partitioned(goTest(race, "-run", "^TestScenarios$", "./"+goSDK)),
+	split := []string{"-run", "^TestScenarios$", "./" + goSDK}
+	all := []part{
+		{name: "units", commands: map[string][]command{commit: units(packages, race), full: units(packages, race)}},
+		// by itself: its timings must not depend on what others leave of the machine
+		{name: "go", commands: map[string][]command{
+			commit: {goTest(race, "./"+goSDK)},
+			change: {partitioned(goTest(false, split...))},
+			full:   {goTest(race, "./"+goSDK), partitioned(goTest(race, split...))},
 		}},
-		sdk("js",
-			command{dir: js, args: []string{"npm", "ci", "--no-audit", "--no-fund"}},
-			command{dir: js, env: []string{"LEDGERBUS=" + binary}, args: []string{"npm", "test"}}),
-		sdk("python"),
-		twice(sdk("java")), // of the SDKs the one that has transactions
-		sdk("qpid-jms"),
-		sdk("qpid-proton"),
-	}, nil
+	}
+	sdks, err := sdks()
+	return slices.Concat(all, sdks, random(changed), faults(changed)), err
 }
 
 // goTest returns the command that runs tests of Go. Its limit guards against a hang and is no target:
@@ -93,21 +98,111 @@ func units(packages []string, race bool) []command {
 	}
 }
 
-// sdk is the part of an SDK whose runtime may be missing: its scenarios, after tests that only it has.
-func sdk(name string, before ...command) part {
+// sdks are the parts of the SDKs and clients whose runtimes may be missing.
+func sdks() ([]part, error) {
+	binary, err := filepath.Abs("bin/ledgerbus")
+	const dir = "test/sdk/js"
+	js := []command{
+		{dir: dir, args: []string{"npm", "ci", "--no-audit", "--no-fund"}},
+		{dir: dir, env: []string{"LEDGERBUS=" + binary}, args: []string{"npm", "test"}},
+	}
+	some := []string{"--scenario", strings.Join(wireForms, ",")}
+	return []part{
+		sdk("js", js, some, nil),
+		sdk("python", nil, some, nil),
+		sdk("java", nil, nil, []string{"--entities", "both"}), // of the SDKs the one that has transactions
+		sdk("qpid-jms", nil, nil, nil),
+		sdk("qpid-proton", nil, nil, nil),
+	}, err
+}
+
+// sdk is the part of an SDK: its scenarios, after tests that only it has. The arguments say which scenarios run, and on what.
+func sdk(name string, before []command, ofChange, ofAll []string) part {
 	scenarios := []string{"go", "run", "./test/sdk/run", "--sdk", name}
+	run := func(args []string) []command {
+		return append(slices.Clone(before), command{args: slices.Concat(scenarios, args)})
+	}
 	return part{
 		name:     name,
-		needs:    &command{args: append(slices.Clone(scenarios), "--rounds", "0")},
-		commands: append(before, command{args: scenarios}),
+		needs:    &command{args: slices.Concat(scenarios, []string{"--rounds", "0"})},
+		commands: map[string][]command{change: run(ofChange), full: run(ofAll)},
 	}
 }
 
-// twice runs the scenarios of an SDK on plain entities, then on partitioned ones.
-func twice(p part) part {
-	last := &p.commands[len(p.commands)-1]
-	last.args = append(last.args, "--entities", "both")
-	return p
+// words makes a command of its words.
+func words(text string) command { return command{args: strings.Fields(text)} }
+
+// random are the parts that make up their own cases.
+func random(changed changes.Files) []part {
+	answers := words("go test ./test/sim -run ^TestAnswers$ -answers -count 1 -timeout 0")
+	var suites []string
+	for _, of := range planted {
+		if changed.Below(of.concerns...) || changed.Below("test/planted/", "internal/mutant/") {
+			suites = append(suites, "./"+of.suite)
+		}
+	}
+	mutants := command{args: []string{"make", "mutants", "SUITES=" + strings.Join(suites, " ")}}
+	fuzz := words("go run ./test/fuzz --count 20000 --since " + changed.Base)
+	if changed.Base == "" {
+		fuzz = words("go run ./test/fuzz --count 20000")
+	}
+	return []part{
+		{name: "sim", commands: map[string][]command{change: {words("make sim DURATION=60s")}, full: {words("make sim DURATION=30m")}}},
+		{name: "answers", commands: map[string][]command{
+			change: where(changed.Below("index/", "log/", "engine/ledger/", "test/sim/"), answers),
+			full:   {answers},
+		}},
+		{name: "mutants", commands: map[string][]command{change: where(len(suites) > 0, mutants), full: {words("make mutants")}}},
+		{name: "fuzz", commands: map[string][]command{change: {fuzz}, full: {words("make fuzz FUZZ=20000")}}},
+	}
+}
+
+// where returns a command on a condition.
+func where(holds bool, c command) []command {
+	if !holds {
+		return nil
+	}
+	return []command{c}
+}
+
+// planted are the suites that find planted bugs, with the files that each is about.
+var planted = []struct {
+	suite    string
+	concerns []string
+}{
+	{"test/sim", []string{"engine/host/", "test/sim/"}},
+	{"engine", []string{"engine/"}},
+	{"engine/host", []string{"engine/host/"}},
+	{"protocol/servicebus", []string{"protocol/servicebus/"}},
+	{"log", []string{"log/"}},
+	{"index", []string{"index/"}},
+	{"index/replay", []string{"index/replay/"}},
+	{"engine/ledger", []string{"engine/ledger/"}},
+}
+
+// faults are the parts with a real process, a real disk and real minutes.
+func faults(changed changes.Files) []part {
+	all := []part{{name: "torture", commands: map[string][]command{
+		change: {words("go test ./test/torture -run ^(TestTorture|TestFencedDevice)$ -rounds 10 -count 1 -timeout 0")}, // what the simulation cannot do
+		full:   {words("make torture ROUNDS=100")},
+	}}}
+	for _, of := range concerns {
+		c := words(of.command)
+		all = append(all, part{name: of.name, commands: map[string][]command{change: where(changed.Below(of.files...), c), full: {c}}})
+	}
+	return all
+}
+
+// concerns are the parts that take long, with how the paths of the files begin that each is about.
+var concerns = []struct {
+	name, command string
+	files         []string
+}{
+	{"attack", "make attack ATTACK=10s", []string{"protocol/", "cmd/broker/", "test/attack/"}},
+	{"temporary", "make temporary", []string{"engine/host/idle", "engine/host/sweep", "test/torture/temporary"}},
+	{"space", "make space", []string{"log/", "engine/host/compact", "engine/host/history", "engine/host/space"}},
+	{"large", "make large", []string{"protocol/servicebus/unfinished", "test/torture/large"}},
+	{"tables", "make tables", []string{"tools/export/", "engine/ledger/print/", "test/format/duckdb"}},
 }
 
 // hasCompiler reports whether there is the C compiler that the race detector needs.
@@ -122,7 +217,7 @@ func hasCompiler(ctx context.Context) (bool, error) {
 }
 
 // run runs the part. A runtime that is missing is an error if it must be there; otherwise the output says so.
-func (p part) run(ctx context.Context, must bool, w io.Writer) error {
+func (p part) run(ctx context.Context, scope string, must bool, w io.Writer) error {
 	if p.needs != nil {
 		switch err := p.needs.run(ctx, w); {
 		case ctx.Err() != nil:
@@ -134,17 +229,19 @@ func (p part) run(ctx context.Context, must bool, w io.Writer) error {
 			return nil
 		}
 	}
-	for _, c := range p.commands {
+	for _, c := range p.commands[scope] {
 		fmt.Fprintln(w, c)
+		began := time.Now()
 		if err := c.run(ctx, w); err != nil {
 			return err
 		}
+		fmt.Fprintf(w, "%s: %s\n", p.name, time.Since(began).Round(time.Second))
 	}
 	return nil
 }
 
-func (p part) list(w io.Writer) {
-	for _, c := range p.commands {
+func (p part) list(scope string, w io.Writer) {
+	for _, c := range p.commands[scope] {
 		fmt.Fprintln(w, c)
 	}
 }

@@ -15,18 +15,12 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools/export"
 )
 
-// duckdb runs a script in Python with DuckDB. Where that is not there the test is left out; with CI=true that is a failure.
+// duckdb runs a script in the Python of DUCKDB_PYTHON, which has DuckDB. Without one the test is left out; make tables makes one.
 func duckdb(t *testing.T, script string, args ...string) string {
 	t.Helper()
 	python := os.Getenv("DUCKDB_PYTHON")
 	if python == "" {
-		python = "python3"
-	}
-	if out, err := exec.Command(python, "-c", "import duckdb").CombinedOutput(); err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatalf("%s has no module duckdb: %v: %s", python, err, out)
-		}
-		t.Skipf("%s has no module duckdb (pip install duckdb): %v", python, err)
+		t.Skip("DUCKDB_PYTHON is not set: make tables fetches DuckDB, and sets it")
 	}
 	c := exec.CommandContext(t.Context(), python, append([]string{"-c", script}, args...)...)
 	var out, errs bytes.Buffer

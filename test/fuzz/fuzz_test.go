@@ -167,6 +167,34 @@ func TestChoiceOfTargets(t *testing.T) {
 	}
 }
 
+// Of a change only the targets of packages that it concerns run.
+func TestSince(t *testing.T) {
+	t.Parallel()
+	dir, bin := fake(t, "")
+	git := func(args ...string) {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), "git", append([]string{"-c", "user.name=a", "-c", "user.email=a@example"}, args...)...)
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("git %q: %v\n%s", args, err, out)
+		}
+	}
+	git("init", "-q")
+	git("add", ".")
+	git("commit", "-q", "-m", "change")
+	if err := os.WriteFile(filepath.Join(dir, "b/new.go"), []byte("package b\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for since, want := range map[string]string{
+		"HEAD":    "./b FuzzBad 500000\n",
+		"no-such": "./a FuzzGood 500000\n./a FuzzVerify 1000\n./b FuzzBad 500000\n",
+	} {
+		if out, code := program(t, dir, bin, "--list", "--since", since); code != 0 || out != want {
+			t.Errorf("--since %s: exit code %d\n%s", since, code, out)
+		}
+	}
+}
+
 // Where the list of targets with fewer executions has a name that no target has any more, the target that was renamed would run for hours.
 func TestSharesAreOfTargets(t *testing.T) {
 	t.Parallel()

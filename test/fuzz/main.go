@@ -2,6 +2,7 @@
 //
 //	go run ./test/fuzz --count 500000              every target
 //	go run ./test/fuzz --only 'amqp|FuzzScan$'     those whose line in the list matches
+//	go run ./test/fuzz --since HEAD~1              those of packages with files that have changed since that commit
 //	go run ./test/fuzz --list                      only say which there are, and how often each would run
 //
 // It counts executions and not time: with a time the fuzzer of Go before 1.27 now and then fails at its own deadline
@@ -14,11 +15,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/ledgerbus/ledgerbus/test/changes"
 	"github.com/ledgerbus/ledgerbus/test/launch"
 )
 
@@ -28,10 +32,11 @@ func main() {
 		Flags: []cli.Flag{
 			&cli.IntFlag{Name: "count", Usage: "executions of each target; fewer of those that run a whole connection or directory", Value: 500_000},
 			&cli.StringFlag{Name: "only", Usage: "regular expression of the targets to run, which are written as --list does", DefaultText: "all"},
+			&cli.StringFlag{Name: "since", Usage: "run targets only of packages of which a file has changed since that commit"},
 			&cli.BoolFlag{Name: "list", Usage: "say which targets would run, and how often; run none"},
 		},
 		Action: func(c *cli.Context) error {
-			return run(c.Context, options{Count: c.Int("count"), Only: c.String("only"), List: c.Bool("list")}, c.App.Writer)
+			return run(c.Context, options{Count: c.Int("count"), Only: c.String("only"), Since: c.String("since"), List: c.Bool("list")}, c.App.Writer)
 		},
 	})
 }
@@ -40,6 +45,7 @@ func main() {
 type options struct {
 	Count int
 	Only  string
+	Since string // a commit; empty: whether files have changed does not matter
 	List  bool
 }
 
@@ -57,6 +63,13 @@ func run(ctx context.Context, o options, w io.Writer) error {
 	}
 	if len(targets) == 0 {
 		return errors.New("there is no such target (the program runs at the top of the repository)")
+	}
+	if o.Since != "" {
+		changed, err := changes.Since(ctx, o.Since)
+		if err != nil {
+			return err
+		}
+		targets = slices.DeleteFunc(targets, func(t target) bool { return !changed.Below(filepath.ToSlash(t.dir) + "/") })
 	}
 	if o.List {
 		for _, t := range targets {
