@@ -193,9 +193,9 @@ func (f *frames) forgetSynced() {
 	f.records, f.bytes, f.background, f.arrived = 0, 0, min(f.background, n), min(f.arrived, n)
 }
 
-// committed notes that more of the log is written or durable. It reports whether a sync has ended.
-func (f *frames) committed() (synced bool) {
-	synced = f.asked != 0 && f.asked <= f.writer.Durable()
+// committed notes that more of the log is written or durable.
+func (f *frames) committed() {
+	synced := f.asked != 0 && f.asked <= f.writer.Durable()
 	if synced {
 		f.checkpointer.committed()
 		f.asked = 0
@@ -204,7 +204,6 @@ func (f *frames) committed() (synced bool) {
 	if synced {
 		f.pace.land(f.waiting(), f.filled() || f.unsynced())
 	}
-	return synced
 }
 
 // await waits until more of the log is written or durable, or the writer has failed.

@@ -81,8 +81,6 @@ type LoopOptions struct {
 	Aside func([]engine.Request) []engine.Request
 	// Courier is told what is in transfer; nil: nobody is, and nothing moves.
 	Courier *Courier
-	// Syncs is for how many syncs the answer to a send waits, besides its own, where a simulation decides; nil: as consumers need.
-	Syncs func() int
 }
 
 // NewLoop is a loop over a recovered partition and its writer.
@@ -97,10 +95,9 @@ func NewLoop(part *engine.Partition, plog log.Partition, writer log.Writer, opts
 		frames: frames{writer: writer, part: part, inline: opts.Inline, budget: maxBackground, pace: pacer{on: opts.Pace, logs: opts.logs},
 			checkpointer: newCheckpointer(plog, part.Index(), opts)},
 	}
-	l.replies.frames, l.replies.clock = &l.frames, opts.Clock
+	l.replies.frames = &l.frames
 	l.recorder = recorder{part: part, clock: opts.Clock, logger: opts.Logger, waiting: &l.waiting, frames: &l.frames, replies: &l.replies}
 	l.recorder.forwarder = &l.forwarder
-	l.waiting.balances.forced = opts.Syncs
 	l.links = newLinkFacts(part, &l.recorder)
 	l.forwarder = forwarder{part: part, recorder: &l.recorder, frames: &l.frames, replies: &l.replies}
 	if opts.Courier != nil {
@@ -164,8 +161,7 @@ const asleep = time.Hour
 // nextWake is how long the loop sleeps unless somebody asks for something or more of the log is durable. The first that applies
 // decides:
 //
-//  1. A sync goes on, and what there is to do is for the next group: the end of the sync wakes the loop, which would spin until then;
-//     unless the sync takes so long that answers should not wait for it.
+//  1. A sync goes on, and what there is to do is for the next group: the end of the sync wakes the loop, which would spin until then.
 //  2. A sync goes on: until there is something to do. The group being filled waits for the sync, not for company.
 //  3. What is due has to be written before it can be read back: until the group goes. It is due all the time, so this comes before 4.
 //  4. Until there is something to do, or the group has waited for company for long enough, whichever is sooner.
@@ -173,7 +169,7 @@ func (l *Loop) nextWake() time.Duration {
 	work := l.untilWork()
 	switch {
 	case l.frames.syncing() && work == 0 && (l.frames.spent() || l.recorder.unwritten):
-		return l.replies.patience(l.recorder.clock())
+		return asleep
 	case l.frames.syncing():
 		return work
 	case l.recorder.unwritten:
@@ -205,7 +201,6 @@ func (l *Loop) Turn(requests []engine.Request) {
 	l.recorder.unwritten, l.dispatcher.shown, l.dispatcher.yielding, l.late.looked = false, 0, 0, 0
 	l.frames.ripen(now)
 	l.dispatcher.halted = halted(l.frames.writer)
-	l.replies.hurry(now)
 	refuseGrowth(l)
 	if len(l.backlog) > 0 {
 		l.backlog = append(l.backlog, requests...)
@@ -253,7 +248,7 @@ func (l *Loop) due(now event.Time) bool {
 // NextDeadline is when the loop next has something to do without being asked; 0 is never.
 func (l *Loop) NextDeadline() event.Time {
 	next := l.part.NextDeadline()
-	for _, at := range [...]event.Time{l.waiting.Deadline(), l.facts.deadline(), l.frames.aloneBy, l.replies.restBy} {
+	for _, at := range [...]event.Time{l.waiting.Deadline(), l.facts.deadline(), l.frames.aloneBy} {
 		if at != 0 && (next == 0 || at < next) {
 			next = at
 		}
@@ -285,9 +280,6 @@ func (l *Loop) seal() {
 		case l.frames.urgent && l.frames.writer.Batch().Count() > 0:
 			l.frames.put(l.frames.writer.Write)
 		case !l.recorder.commit():
-			if !l.frames.syncing() && l.frames.idle() && !mutant.On(mutant.AnswersRest) {
-				l.replies.synced(true)
-			}
 			return
 		}
 	}
@@ -299,9 +291,7 @@ func (l *Loop) Committed() {
 		l.recorder.fail(err)
 		return
 	}
-	if l.frames.committed() {
-		l.replies.synced(false)
-	}
+	l.frames.committed()
 	l.seal()
 }
 

@@ -82,14 +82,7 @@ func (r *recorder) background(now event.Time, out engine.Outcome) {
 func (r *recorder) awaited() bool { return r.replies.any() || r.unwritten }
 
 // commit hands the next group on; see [frames.commit].
-func (r *recorder) commit() (written bool) {
-	before := r.frames.syncing()
-	written = r.frames.commit(r.awaited())
-	if !before && r.frames.syncing() {
-		r.waiting.balances.sealed(r.part.Index())
-	}
-	return written
-}
+func (r *recorder) commit() (written bool) { return r.frames.commit(r.awaited()) }
 
 // commitLarge lets a large group go, if the disk is free.
 func (r *recorder) commitLarge() {

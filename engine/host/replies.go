@@ -3,7 +3,6 @@ package host
 import (
 	"slices"
 	"sync/atomic"
-	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/index"
@@ -23,7 +22,6 @@ type held struct {
 	ports    *atomic.Int32 // of a request that went to several ports of a link: those that have not answered
 	written  event.LSN     // of the last frame that must be written; 0: none
 	durable  event.LSN     // address of what must be durable; 0: nothing
-	syncs    int           // of a send's: how many that begin later it waits for, besides (balance.go)
 	number   uint64        // of all replies, in the order of the decisions
 }
 
@@ -57,15 +55,10 @@ func (q *queue) rest() []held { return slices.Concat(q.front[q.next:], q.back) }
 
 // replies are what the loop has to say and holds back until the log has what it stands for.
 type replies struct {
-	// set once in NewLoop
-	frames *frames
-	clock  func() event.Time
+	frames *frames // set once in NewLoop
 
 	// owned by the loop
 	acks     queue
-	sends    queue                                // of acks, those that wait for more syncs than their own
-	resting  []held                               // of these, those whose own is over
-	restBy   event.Time                           // when all of these leave, unless a sync ends before; 0: there are none
 	grants   []held                               // locks and renewals, and what else receivers are told
 	count    uint64                               // so far
 	looked   struct{ written, durable event.LSN } // when grants were looked at
@@ -89,25 +82,13 @@ func (a address) held(reply engine.Reply) held {
 }
 
 // any reports whether there is one that has not left.
-func (p *replies) any() bool {
-	return p.acks.len() > 0 || len(p.grants) > 0 || p.sends.len() > 0 || len(p.resting) > 0
-}
+func (p *replies) any() bool { return p.acks.len() > 0 || len(p.grants) > 0 }
 
 // answer holds the reply to a request back until everything decided so far is committed.
 func (p *replies) answer(req *engine.Request, reply engine.Reply) {
 	p.shows(req, &reply)
 	reply.Tag = req.Tag
 	p.hold(held{sink: req.Sink, reply: reply})
-}
-
-// answerSend is answer for a send, which waits for so many more syncs if they follow at once.
-func (p *replies) answerSend(req *engine.Request, reply engine.Reply, syncs int) {
-	reply.Tag = req.Tag
-	h := held{sink: req.Sink, reply: reply}
-	if reply.Err == nil {
-		h.syncs = syncs
-	}
-	p.hold(h)
 }
 
 func (p *replies) hold(h held) {
@@ -123,48 +104,7 @@ func (p *replies) hold(h held) {
 	if mutant.On(mutant.LookFirst) && p.frames.writer.Batch().Count() == 0 {
 		h.written, h.durable = 0, 0
 	}
-	if h.syncs > 0 {
-		p.sends.push(h)
-	} else {
-		p.acks.push(h)
-	}
-}
-
-// patience is how long answers still wait for other syncs than their own, if there are any.
-func (p *replies) patience(now event.Time) time.Duration {
-	if p.restBy == 0 {
-		return asleep
-	}
-	return max(0, p.restBy.Sub(now))
-}
-
-// hurry has the answers leave that have waited for other syncs than their own for long: the disk is slow, or hangs.
-func (p *replies) hurry(now event.Time) {
-	if p.restBy != 0 && now >= p.restBy {
-		p.synced(true)
-	}
-}
-
-// synced is called when a sync has ended: what waited for that one leaves. With none, when there is nothing more to be synced, all that waits leaves.
-func (p *replies) synced(none bool) {
-	if len(p.resting) == 0 {
-		return
-	}
-	kept, leaving := p.resting[:0], p.leaving[:0]
-	for _, h := range p.resting {
-		if h.syncs--; h.syncs > 0 && !none {
-			kept = append(kept, h)
-		} else {
-			leaving = append(leaving, h)
-		}
-	}
-	clear(p.resting[len(kept):])
-	if p.resting, p.restBy = kept, 0; len(kept) > 0 {
-		p.restBy = p.clock().Add(maxRest)
-	}
-	p.post(leaving)
-	clear(leaving)
-	p.leaving = leaving[:0]
+	p.acks.push(h)
 }
 
 // atOnce lets the reply to a request go without waiting: it tells of nothing that is in the log or will be.
@@ -270,20 +210,9 @@ func (p *replies) release() []unsent {
 		p.post(acks)
 	}
 	p.post(grants)
-	p.rest(written, durable)
 	clear(all)
 	p.leaving = all[:0]
 	return p.returned
-}
-
-// rest has answers to sends whose own sync is over wait for the next one.
-func (p *replies) rest(written, durable event.LSN) {
-	for hs := p.sends.ready(written, durable); len(hs) > 0; hs = p.sends.ready(written, durable) {
-		p.resting = append(p.resting, hs...)
-	}
-	if len(p.resting) > 0 && p.restBy == 0 {
-		p.restBy = p.clock().Add(maxRest)
-	}
 }
 
 // before is how many of some replies have a lower number.
@@ -361,8 +290,7 @@ type unsent struct {
 
 // abandon answers whoever still waits for a reply that the outcome is unknown.
 func (p *replies) abandon(unknown error) {
-	p.synced(true) // they are durable
-	for _, h := range slices.Concat(p.acks.rest(), p.sends.rest(), p.grants) {
+	for _, h := range append(p.acks.rest(), p.grants...) {
 		if h.receiver == nil && (h.ports == nil || h.ports.Add(-1) == 0) {
 			h.sink.Post([]engine.Reply{{Tag: h.reply.Tag, Err: unknown}})
 		}

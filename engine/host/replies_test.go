@@ -1,6 +1,7 @@
 package host
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -253,6 +254,25 @@ func TestLoopRestsAfterALargeSync(t *testing.T) {
 	if s.loop.Busy() || s.loop.frames.records != 0 || s.loop.nextWake() < time.Second {
 		t.Errorf("busy %v, %+v, sleeps %v", s.loop.Busy(), s.loop.frames, s.loop.nextWake())
 	}
+}
+
+// semantics.md 5.1: answers of one partition follow the log, each as soon as its group is durable. When the log
+// fails, whoever still waits is told that the outcome is unknown.
+func TestAnswersFollowTheLog(t *testing.T) {
+	t.Parallel()
+	s := onSlowDisk(t, testQueue())
+	s.asks(1, s.send("a"))
+	s.asks(2, s.send("b")) // of the next group
+	s.asks(3, &engine.Settle{Slice: handEntity, Token: event.LockToken{1}, Outcome: engine.Complete})
+	s.asks(4, s.send("c"))
+	s.syncs()
+	s.hears("the first group is durable", "1")
+	s.asks(5, s.send("d"))
+	s.syncs()
+	s.hears("the second group is durable", "2", "3 refused", "4")
+	s.loop.recorder.fail(errors.New("planted"))
+	s.loop.abort()
+	s.hears("nobody knows about the third", "5 refused")
 }
 
 // What is staged in a transaction is nowhere but in memory, so its answer waits for nobody's sync; numbers that it tells, a refusal and the

@@ -190,11 +190,11 @@ func (w *waiting) atLimit(q *receiverQueue) bool {
 	return w.part.SessionLocksFull(q.slice(), q.holder.sessionID)
 }
 
-// settled marks the queues of sessions that were at their limit of locks and are below it again. It returns who receives; nil: nobody does.
-func (w *waiting) settled(id event.Slice) *entityReceivers {
+// settled marks the queues of sessions that were at their limit of locks and are below it again.
+func (w *waiting) settled(id event.Slice) {
 	e := w.entities[id.Entity]
 	if e == nil || len(e.sessions.limited) == 0 {
-		return e
+		return
 	}
 	e.sessions.limited = slices.DeleteFunc(e.sessions.limited, func(q *receiverQueue) bool {
 		if w.atLimit(q) {
@@ -204,7 +204,6 @@ func (w *waiting) settled(id event.Slice) *entityReceivers {
 		w.wake(q, q.slice().Partition)
 		return true
 	})
-	return e
 }
 
 // waiters are all that wait for a session, in no order.

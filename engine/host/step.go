@@ -46,9 +46,7 @@ func (l *Loop) step(now event.Time, req *engine.Request) bool {
 		l.links.closed(now, cmd.Receiver.Origin, &cmd.Closed)
 	case *engine.Send:
 		if !aside(l, req, cmd) {
-			entity := cmd.Slice.Entity
-			reply := l.send(now, cmd) // the command may be used for another one from here on
-			l.replies.answerSend(req, reply, l.waiting.balances.syncs(entity, l.waiting.entities))
+			l.replies.answer(req, l.send(now, cmd))
 			keepDecided(l, req)
 		}
 	case *engine.Stage:

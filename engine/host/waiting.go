@@ -31,23 +31,20 @@ type waiting struct {
 	open      fifo[*entityReceivers]              // in which a session may have become available
 	deadlines waitDeadlines                       // of those that wait for a session
 	sweeps    sweeps
-	balances  balances
 }
 
 // entityReceivers is who is attached to the slices of one entity.
 type entityReceivers struct {
 	entity   event.EntityID
-	topic    event.EntityID // 0: it is a queue
 	attached int
 	queues   []*receiverQueue // of those without session: one for each sub-queue, and for each set of slices that somebody receives from
 	browsers []*receiverQueue
 	sessions entitySessions
-	balance  balance
 	sweepers []*sweeper // of the slices with active receivers of their main queue
 }
 
 func newWaiting(part *engine.Partition, limit int) waiting {
-	return waiting{part: part, limit: limit, counts: map[event.EntityID]int{}, entities: map[event.EntityID]*entityReceivers{}, balances: balances{topics: map[event.EntityID]*balance{}}}
+	return waiting{part: part, limit: limit, counts: map[event.EntityID]int{}, entities: map[event.EntityID]*entityReceivers{}}
 }
 
 // receiver is the port of a receiver link; nil: it is not attached.
@@ -72,7 +69,7 @@ func (w *waiting) Attach(r *receiver) *engine.Error {
 	}
 	e := w.entities[r.Entity.ID]
 	if e == nil {
-		e = &entityReceivers{entity: r.Entity.ID, topic: r.Entity.Topic}
+		e = &entityReceivers{entity: r.Entity.ID}
 		w.entities[r.Entity.ID] = e
 	}
 	r.number, w.attached = len(w.attached), append(w.attached, r)
@@ -229,7 +226,7 @@ func (e *entityReceivers) leave(r *receiver, q *receiverQueue) {
 func (w *waiting) Observe(ev event.Event) (lost *receiver) {
 	switch ev := ev.(type) {
 	case *event.MessageEnqueued:
-		w.balances.count(w.deliverable(ev.Slice, ev.Sequence), 1, 0)
+		w.deliverable(ev.Slice, ev.Sequence)
 	case *event.MessageScheduled:
 		w.markBrowsers(w.entities[ev.Slice.Entity], ev.Slice.Partition)
 	case *event.MessageReleased:
@@ -240,15 +237,11 @@ func (w *waiting) Observe(ev event.Event) (lost *receiver) {
 		w.deliverable(ev.Slice, ev.Sequence)
 	case *event.MessageDeadLettered:
 		w.deliverable(ev.Slice, ev.Sequence)
-		if e := w.settled(ev.Slice); ev.Token != (event.LockToken{}) { // a consumer's, not the end of its time
-			w.balances.count(e, 0, 1)
-		}
+		w.settled(ev.Slice)
 	case *event.MessageCompleted:
-		w.balances.count(w.settled(ev.Slice), 0, 1)
-	case *event.MessageReceivedAndDeleted:
-		w.balances.count(w.settled(ev.Slice), 0, 1)
+		w.settled(ev.Slice)
 	case *event.MessageDeferred:
-		w.balances.count(w.settled(ev.Slice), 0, 1)
+		w.settled(ev.Slice)
 	case *event.ScheduledActivated:
 		w.deliverable(ev.Slice, ev.NewSequence)
 	case *event.TransferFailed:
@@ -264,12 +257,12 @@ func (w *waiting) Observe(ev event.Event) (lost *receiver) {
 	return nil
 }
 
-// deliverable marks whoever waits for a message that can be delivered now, or be looked at, and returns who receives; nil: nobody does.
-func (w *waiting) deliverable(id event.Slice, seq event.SequenceNumber) *entityReceivers {
+// deliverable marks whoever waits for a message that can be delivered now, or be looked at.
+func (w *waiting) deliverable(id event.Slice, seq event.SequenceNumber) {
 	w.forwarder.stored(id)
 	e := w.entities[id.Entity]
 	if e == nil {
-		return nil
+		return
 	}
 	w.sweeps.stored(e, id, w.part.Index())
 	w.sessionMessage(e, id, seq)
@@ -277,7 +270,6 @@ func (w *waiting) deliverable(id event.Slice, seq event.SequenceNumber) *entityR
 	for _, q := range e.queues {
 		w.wake(q, id.Partition)
 	}
-	return e
 }
 
 // returned is deliverable for a message that could not be moved, whatever its number is: it is in a dead-letter queue, so that no session has it.
@@ -288,7 +280,7 @@ func (w *waiting) returned(ev *event.TransferFailed) {
 // copied is deliverable for the copies that subscriptions got.
 func (w *waiting) copied(partition uint8, copies []event.Copy) {
 	for i := range copies {
-		w.balances.count(w.deliverable(event.Slice{Entity: copies[i].Subscription, Partition: partition}, copies[i].Sequence), 1, 0)
+		w.deliverable(event.Slice{Entity: copies[i].Subscription, Partition: partition}, copies[i].Sequence)
 	}
 }
 

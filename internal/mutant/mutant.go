@@ -42,7 +42,6 @@ const (
 	ReturnBeforeDurable  Bug = "X11" // the same, where what it shows is not that the message was stored but, for example, that it was abandoned or became active
 	WrittenTooSoon       Bug = "X12" // a frame counts as written before it is
 	NumbersTooSoon       Bug = "X18" // numbers that a transaction's client is told are not durable
-	AnswersRest          Bug = "X19" // the answer to a send that waits for one more sync is left waiting when there is none
 
 	// Of facts; these are not in reliability.md.
 

@@ -151,7 +151,12 @@ func (p *part) agree(after string) {
 		}
 		x := due[at]
 		due[at] = nil
-		p.takes(r, x)
+		p.needKill, p.needPower = max(p.needKill, x.upto), max(p.needPower, x.solid)
+		w.stats.Replies++
+		if x.joint != nil {
+			w.joined(x, r)
+		}
+		p.reply(r, x)
 	}
 	for _, x := range due {
 		if x != nil && x.joint != nil {
@@ -159,28 +164,10 @@ func (p *part) agree(after string) {
 				x.joint.joint.unsure = true
 			}
 			w.joined(x, nil)
-		} else if p.rests(x) && (after == itsEnd || p.loop.Busy()) {
-			p.shadow.due = append(p.shadow.due, x)
 		} else if x != nil {
 			w.broken("I26", "partition %d: no reply of kind %d with tag %d after %s, what it stands for is in the log", p.id, x.kind, x.tag, after)
 		}
 	}
-}
-
-// takes takes a reply that had to come.
-func (p *part) takes(r *engine.Reply, x *want) {
-	p.needKill, p.needPower = max(p.needKill, x.upto), max(p.needPower, x.solid)
-	p.w.stats.Replies++
-	if x.joint != nil {
-		p.w.joined(x, r)
-	}
-	p.reply(r, x)
-}
-
-// rests reports whether a reply may wait for more syncs than its own: it answers a send, and that is as long as there is something under way. That it does
-// not wait for ever is for settle to see.
-func (p *part) rests(x *want) bool {
-	return x != nil && x.ask != nil && (x.ask.op == opSend || x.ask.op == opBatch)
 }
 
 // copied compares how many copies each subscription got with how many its rules called for when the message had its turn (I20).

@@ -321,7 +321,7 @@ func (w *world) lead(p *part, state *index.Index) error {
 	}
 	p.state = engine.NewPartition(engine.PartitionID(p.id), len(w.parts), state)
 	p.loop = host.NewLoop(p.state, p.plog, p.writer, host.LoopOptions{Elsewhere: w.elsewhereOf(p), Clock: w.clock.Now, Tokens: p.token,
-		Logger: w.logger(), CheckpointBytes: w.o.checkpointBytes, StartBytes: w.o.startBytes, Inline: true, Properties: w.see, Reread: w.reread, Courier: p.courier, NoMemory: func() bool { return w.faults.noMemory }, Memory: w.memory, Syncs: w.syncs()})
+		Logger: w.logger(), CheckpointBytes: w.o.checkpointBytes, StartBytes: w.o.startBytes, Inline: true, Properties: w.see, Reread: w.reread, Courier: p.courier, NoMemory: func() bool { return w.faults.noMemory }, Memory: w.memory})
 	if p.id == 0 {
 		p.state.Avoid(w.avoided())
 		p.state.Split(w.o.split)
@@ -331,14 +331,6 @@ func (w *world) lead(p *part, state *index.Index) error {
 	p.needKill, p.needPower, p.noted = p.model.Records, p.model.Records, p.model.Records
 	p.shadow = newShadow(w, p)
 	return nil
-}
-
-// syncs draws for how many syncs more than its own the answer to a send waits.
-func (w *world) syncs() func() int {
-	if w.rests == nil {
-		return nil
-	}
-	return func() int { return max(0, w.rests.IntN(6)-2) }
 }
 
 // recover does what a start does before anything is asked: nobody holds a session any more, and what a deletion left behind

@@ -88,18 +88,6 @@ func (w *world) fenceInOrder(p *part) {
 	w.abandon(p)
 }
 
-// restsNoMore reports whether a reply is one that waited for more syncs than its own when its loop ended.
-func (p *part) restsNoMore(r *engine.Reply) bool {
-	i := slices.IndexFunc(p.shadow.due, func(x *want) bool { return p.rests(x) && x.tag == r.Tag && x.kind == r.Kind })
-	if i < 0 {
-		return false
-	}
-	x := p.shadow.due[i]
-	p.shadow.due = slices.Delete(p.shadow.due, i, i+1)
-	p.takes(r, x)
-	return true
-}
-
 // endLoop ends a loop, and checks that each message that a courier has offered it gets one answer and no other: that nobody knows
 // what came of it. Where the loop has failed, it is not known which had their answers before.
 func (w *world) endLoop(p *part) {
@@ -120,10 +108,7 @@ func (w *world) endLoop(p *part) {
 	p.looks = nil
 	answers := map[uint64]int{}
 	for i := range p.posted {
-		r := &p.posted[i]
-		if unknown := errors.Is(r.Err, engine.ErrUnknown); !unknown && p.restsNoMore(r) {
-			continue
-		} else if !unknown {
+		if r := &p.posted[i]; !errors.Is(r.Err, engine.ErrUnknown) {
 			w.broken("P17", "partition %d ends, and answers %+v", p.id, *r)
 		}
 		answers[p.posted[i].Tag]++

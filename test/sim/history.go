@@ -554,8 +554,7 @@ func (h *history) duplicates() {
 		if !q.entity.Properties.RequiresDuplicateDetection {
 			continue
 		}
-		ls = slices.DeleteFunc(ls, func(l *life) bool { return !l.shown })
-		slices.SortStableFunc(ls, func(a, b *life) int { return cmp.Compare(a.decidedAt, b.decidedAt) }) // an answer may be late
+		ls = slices.DeleteFunc(ls, func(l *life) bool { return !l.shown }) // in the order in which they were answered: that of their decisions
 		for i := 1; i < len(ls); i++ {
 			if a, b := ls[i-1].decidedAt, ls[i].decidedAt; b < a+q.leastSeen.Milliseconds() {
 				h.w.broken("I18", "%s: id %q was stored at %d and again at %d, the window is %v", q.path, k.id, a, b, q.leastSeen)

@@ -52,7 +52,6 @@ var bugs = []struct {
 	{mutant.ReturnBeforeDurable, 2000, false, []string{"I13"}},
 	{mutant.WrittenTooSoon, 2000, false, []string{"I1"}}, // a kill takes a lock away that a client has seen
 	{mutant.NumbersTooSoon, 1000, false, []string{"I12", "I13"}},
-	{mutant.AnswersRest, 200, false, []string{"I26"}},
 	{mutant.FactAwaited, 200, false, []string{"I26"}}, // a reply does not come, and what it stands for is in the log
 	{mutant.FactSynced, 200, false, []string{"I26"}},
 	{mutant.FactMisnamed, 1000, false, []string{"facts"}},

@@ -148,7 +148,6 @@ const (
 	sealStream   = 0xff51afd7ed558ccd
 	faultStream  = 0xc4ceb9fe1a85ec53
 	spaceStream  = 0x165667b19e3779f9
-	restStream   = 0x27d4eb2f165667c5
 )
 
 func swarm(rng *rand.Rand, seed uint64) options {

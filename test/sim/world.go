@@ -171,7 +171,6 @@ type world struct {
 	step  int
 
 	sealRand    *rand.Rand
-	rests       *rand.Rand      // for how many syncs answers to sends wait; nil: for their own
 	sends       map[uint64]*ask // those without a key, by tag
 	interleaver *rand.Rand      // says where a loop stands still at what ports share; nil: nowhere
 	current     *part           // whose loop does something
@@ -238,9 +237,6 @@ func run(seed uint64, out io.Writer, change func(*options)) (res Result) {
 	}
 	if w.o.questions > 0 {
 		w.asks.rng = rand.New(rand.NewPCG(seed, answersStream))
-	}
-	if rests := rand.New(rand.NewPCG(seed, restStream)); rests.IntN(3) == 0 {
-		w.rests = rests
 	}
 	w.hist = newHistory(w)
 	res.Seed = seed
@@ -478,7 +474,7 @@ func (w *world) beginTurn(p *part, asks []*ask) {
 		}
 		p.shadow.turn(now, asks, given, before)
 		p.agree("a turn")
-		if at, must := int64(p.loop.NextDeadline()), p.shadow.deadline(); at != must && (len(p.shadow.due) == 0 || must != 0 && at > must) {
+		if at, must := int64(p.loop.NextDeadline()), p.shadow.deadline(); at != must {
 			w.broken("I26", "partition %d: the loop sleeps until %d, it has something to do at %d", p.id, at, must)
 		}
 		if q, m := p.shadow.late(now); m != nil {

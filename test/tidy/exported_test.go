@@ -27,7 +27,7 @@ var exportedNames = ratchet{
 		"engine/ledger/address":  4,
 		"engine/ledger/print":    10, // four to print events and rows without an allocation for each field
 		"internal/jsontext":      2,
-		"internal/mutant":        119,
+		"internal/mutant":        118,
 		"internal/private":       2,
 		"log":                    91, // the lock of a directory alone 1, the word for finished erasures 1, a part of a directory 7, scrubbing 4, memory 2, bases 4, search 3, what a segment has 1, the room of a disk 7 (engine and /health)
 		"log/disk":               29,
