@@ -73,10 +73,11 @@ compatible: ## directories that this build and that of the commit BASE write ope
 attack: ## hostile peers at the real binary, each kind for ATTACK, with honest clients beside them; from 30s on with a crowd of 5,000
 	go test ./test/attack -count 1 -timeout 0 -run "TestAttack|TestCrowd" -duration $(ATTACK) -v
 
-bench: build ## codec, index, engine, filters and log alone, then the whole broker beside disk and floor
+bench: build ## the load generator, bin/ledgerbench; codec, index, engine, filters and log alone, then the whole broker beside disk and floor
+	go build -trimpath -o bin/ledgerbench ./cmd/ledgerbench
 	go test -run '^$$' -bench . -benchmem ./protocol/amqp ./protocol/message ./protocol/servicebus ./index ./engine ./engine/host ./engine/filter ./log
 	go test -run '^$$' -bench . -benchtime 1x -timeout 0 ./test/attack # the time of honest clients' calls under attack
-	bin/ledgerbus bench suite
+	bin/ledgerbench suite
 
 # The tools have a module of their own, test/tools, so that they raise no version of what the binary is built from.
 lint: ## vet, staticcheck, formatting, what go.mod lists, directions of imports, lengths, links
@@ -92,7 +93,9 @@ vulns: ## known vulnerabilities that the code can reach; VULNDB=file:///PATH is 
 
 portable: ## it builds on other systems than the tests run on
 	GOOS=darwin GOARCH=arm64 go build -o /dev/null ./cmd/ledgerbus
+	GOOS=darwin GOARCH=arm64 go build -o /dev/null ./cmd/ledgerbench
 	GOOS=freebsd GOARCH=amd64 go build -o /dev/null ./cmd/ledgerbus
+	GOOS=freebsd GOARCH=amd64 go build -o /dev/null ./cmd/ledgerbench
 
 fmt:
 	gofmt -w .

@@ -33,7 +33,7 @@ func TestHelpBehindArguments(t *testing.T) {
 			}
 		}
 	}
-	for _, args := range []string{"receive orders --help", "queue create orders -h", "log dump data --help", "bench orders --help", "queue orders --help"} {
+	for _, args := range []string{"receive orders --help", "queue create orders -h", "log dump data --help", "queue orders --help"} {
 		command, _, _ := strings.Cut(args, " orders")
 		command, _, _ = strings.Cut(command, " data")
 		r := execute(t, "", "", strings.Fields(args)...)

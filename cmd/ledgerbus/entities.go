@@ -14,6 +14,7 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/cmd/settings"
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/internal/program"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/tools/client/admin"
 )
@@ -142,7 +143,7 @@ func applyEntities(c *cli.Context) error {
 		return err
 	}
 	for _, line := range used {
-		fmt.Fprintln(c.App.ErrWriter, printable(line))
+		fmt.Fprintln(c.App.ErrWriter, program.Printable(line))
 	}
 	return administer(c, func(a *administration) error {
 		p, err := a.plan(want, c.Bool("prune"))
@@ -263,7 +264,7 @@ func (p *plan) print(w io.Writer, inJSON bool) error {
 		if inJSON {
 			err = writeJSON(w, changeJSON(c))
 		} else {
-			_, err = fmt.Fprintln(w, printable(c.String()))
+			_, err = fmt.Fprintln(w, program.Printable(c.String()))
 		}
 		if err != nil {
 			return err

@@ -15,6 +15,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/cmd/settings"
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/engine/host"
+	"github.com/ledgerbus/ledgerbus/internal/program"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/tools/client"
@@ -94,11 +95,11 @@ func report(w io.Writer, err error) {
 	if problems := (settings.Problems)(nil); errors.As(err, &problems) && len(problems) > 1 {
 		fmt.Fprintf(w, "ledgerbus: %d problems\n", len(problems))
 		for _, p := range problems {
-			fmt.Fprintf(w, "  %s\n", printable(p.String()))
+			fmt.Fprintf(w, "  %s\n", program.Printable(p.String()))
 		}
 		return
 	}
-	fmt.Fprintf(w, "ledgerbus: %s\n", printable(strings.TrimSpace(err.Error())))
+	fmt.Fprintf(w, "ledgerbus: %s\n", program.Printable(strings.TrimSpace(err.Error())))
 }
 
 func reportBug(bug any) int {

@@ -15,6 +15,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/ledgerbus/ledgerbus/cmd/settings"
+	"github.com/ledgerbus/ledgerbus/internal/program"
 	"github.com/ledgerbus/ledgerbus/tools/client"
 	"github.com/ledgerbus/ledgerbus/tools/client/admin"
 )
@@ -77,7 +78,7 @@ func checkHealth(c *cli.Context) error {
 	}
 	answer, err := ask(ctx, c, path)
 	if answer != "" {
-		fmt.Fprintln(c.App.Writer, printable(answer))
+		fmt.Fprintln(c.App.Writer, program.Printable(answer))
 	}
 	return err
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/ledgerbus/ledgerbus/engine/ledger"
+	"github.com/ledgerbus/ledgerbus/internal/program"
 	"github.com/ledgerbus/ledgerbus/tools/export"
 )
 
@@ -75,7 +76,7 @@ func exportLog(c *cli.Context) error {
 		return known(err)
 	}
 	said := fmt.Sprintf("%d events, %d messages, %d locks, %d sessions and %d origins in %s", sum.Rows["events"], sum.Rows["messages"], sum.Rows["locks"],
-		sum.Rows["sessions"], sum.Rows["origins"], printable(o.Dir))
+		sum.Rows["sessions"], sum.Rows["origins"], program.Printable(o.Dir))
 	for _, m := range sum.Missing {
 		said += fmt.Sprintf(", without all of partition %d", m.Partition)
 	}

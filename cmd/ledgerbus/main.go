@@ -8,8 +8,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/ledgerbus/ledgerbus/internal/program"
 	"github.com/ledgerbus/ledgerbus/log/event"
-	"github.com/ledgerbus/ledgerbus/tools/bench"
 )
 
 func main() { os.Exit(run(context.Background(), os.Args)) }
@@ -38,7 +38,7 @@ func app() *cli.App {
 			"See what happened:         ledgerbus log dump data\n\n" +
 			"Exit codes: 0 success, 1 a request failed, 2 configuration, security or usage, 3 data directory in use,\n" +
 			"4 corruption, 5 input/output failure, 6 internal fault, 7 data format of another version.",
-		Version:        versionText(),
+		Version:        program.Version(),
 		Suggest:        true,
 		HideVersion:    true,
 		ExitErrHandler: func(*cli.Context, error) {}, // run maps errors to exit codes
@@ -49,7 +49,7 @@ func app() *cli.App {
 			entityCommand(event.Queue), entityCommand(event.Topic), entityCommand(event.Subscription), ruleCommand(), entitiesCommand(), contextCommand(),
 			partitionCommand(), messageCommand(), backupCommand(), historyCommand(), storyCommand(), whyCommand(), atCommand(), diffCommand(), whenCommand(), auditCommand(), eventsCommand(),
 			traceCommand(), debugCommand(), sliceCommand(), doctorCommand(), tokenCommand(),
-			logCommand(), bench.Command(), versionCommand(),
+			logCommand(), program.VersionCommand("ledgerbus"),
 		})),
 	}
 }

@@ -7,14 +7,13 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/schollz/progressbar/v3"
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
 
 	"github.com/ledgerbus/ledgerbus/internal/jsontext"
+	"github.com/ledgerbus/ledgerbus/internal/program"
 	"github.com/ledgerbus/ledgerbus/tools/client"
 )
 
@@ -53,12 +52,12 @@ func printMessage(w io.Writer, m client.Message, inJSON bool) error {
 	fmt.Fprintf(&b, "#%d", m.SequenceNumber)
 	text := func(name string, value *string) {
 		if value != nil && *value != "" {
-			fmt.Fprintf(&b, "  %s=%s", name, printable(*value))
+			fmt.Fprintf(&b, "  %s=%s", name, program.Printable(*value))
 		}
 	}
 	field := func(name, value string) {
 		if value != "" {
-			fmt.Fprintf(&b, "  %s=%s", name, printable(value))
+			fmt.Fprintf(&b, "  %s=%s", name, program.Printable(value))
 		}
 	}
 	text("id", m.MessageID)
@@ -90,13 +89,13 @@ func printMessage(w io.Writer, m client.Message, inJSON bool) error {
 	}
 	slices.Sort(keys)
 	for _, key := range keys {
-		fmt.Fprintf(&b, "  %s: %s\n", printable(key), printable(fmt.Sprint(m.Properties[key])))
+		fmt.Fprintf(&b, "  %s: %s\n", program.Printable(key), program.Printable(fmt.Sprint(m.Properties[key])))
 	}
 	body := string(m.Body.Data)
 	if m.Body.Value != nil {
 		body = fmt.Sprint(m.Body.Value)
 	}
-	fmt.Fprintf(&b, "  %s\n", strings.ReplaceAll(printable(body), "\n", "\n  "))
+	fmt.Fprintf(&b, "  %s\n", strings.ReplaceAll(program.Printable(body), "\n", "\n  "))
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -106,29 +105,6 @@ func when(t *time.Time) string {
 		return ""
 	}
 	return t.UTC().Format("2006-01-02T15:04:05.000Z")
-}
-
-// printable escapes what could steer a terminal (reliability.md S33). New lines and tabs stay.
-func printable(s string) string {
-	if utf8.ValidString(s) && !strings.ContainsFunc(s, steers) {
-		return s
-	}
-	var b strings.Builder
-	for i, r := range s {
-		switch {
-		case r == unicode.ReplacementChar && !strings.HasPrefix(s[i:], "\uFFFD"):
-			fmt.Fprintf(&b, `\x%02x`, s[i])
-		case steers(r):
-			fmt.Fprintf(&b, `\u%04x`, r)
-		default:
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
-}
-
-func steers(r rune) bool {
-	return (r < ' ' || r > '~') && r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.In(r, unicode.Bidi_Control, unicode.Zl, unicode.Zp))
 }
 
 // progress shows how far long work has come, on standard error, and only to a person: not when it is not a terminal, and
@@ -175,7 +151,7 @@ func newBar(w io.Writer, total int, what, unit string) progress {
 	if total <= 0 {
 		total = -1
 	}
-	return progress{progressbar.NewOptions(total, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(printable(what)),
+	return progress{progressbar.NewOptions(total, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(program.Printable(what)),
 		progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString(unit),
 		progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())}
 }

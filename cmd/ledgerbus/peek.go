@@ -8,6 +8,7 @@ import (
 	"github.com/Azure/go-amqp"
 	"github.com/urfave/cli/v2"
 
+	"github.com/ledgerbus/ledgerbus/internal/program"
 	"github.com/ledgerbus/ledgerbus/tools/client"
 )
 
@@ -90,7 +91,7 @@ func peek(c *cli.Context) error {
 		bar.add(len(messages))
 	}
 	if shown == 0 && !inJSON {
-		fmt.Fprintf(os.Stderr, "no message in %s from %d on\n", printable(s.entity), from)
+		fmt.Fprintf(os.Stderr, "no message in %s from %d on\n", program.Printable(s.entity), from)
 	}
 	return nil
 }

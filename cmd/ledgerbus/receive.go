@@ -12,6 +12,7 @@ import (
 	"github.com/Azure/go-amqp"
 	"github.com/urfave/cli/v2"
 
+	"github.com/ledgerbus/ledgerbus/internal/program"
 	"github.com/ledgerbus/ledgerbus/tools/client"
 )
 
@@ -149,7 +150,7 @@ func openReceiver(c *cli.Context, s *session, mode client.Mode) (*client.Receive
 		return nil, err
 	}
 	if name, ok := link.Session(); ok && id == nil {
-		fmt.Fprintf(os.Stderr, "session %s\n", printable(name))
+		fmt.Fprintf(os.Stderr, "session %s\n", program.Printable(name))
 	}
 	return link, nil
 }
@@ -300,8 +301,8 @@ func (r *receiving) summary(c *cli.Context, entity string, mode client.Mode) {
 		what = "received and deleted"
 	}
 	if r.received == 0 {
-		fmt.Fprintf(os.Stderr, "no message in %s within %s\n", printable(entity), r.wait)
+		fmt.Fprintf(os.Stderr, "no message in %s within %s\n", program.Printable(entity), r.wait)
 		return
 	}
-	fmt.Fprintf(os.Stderr, "%s from %s %s\n", plural(r.received, "message"), printable(entity), what)
+	fmt.Fprintf(os.Stderr, "%s from %s %s\n", plural(r.received, "message"), program.Printable(entity), what)
 }

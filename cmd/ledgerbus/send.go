@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/urfave/cli/v2"
 
+	"github.com/ledgerbus/ledgerbus/internal/program"
 	"github.com/ledgerbus/ledgerbus/tools/client"
 )
 
@@ -92,7 +93,7 @@ func send(c *cli.Context) error {
 			return err
 		}
 	} else if err == nil {
-		fmt.Fprintf(c.App.Writer, "%s to %s, acknowledged in %s\n", plural(sent, "message"), printable(s.entity), took.Round(time.Millisecond))
+		fmt.Fprintf(c.App.Writer, "%s to %s, acknowledged in %s\n", plural(sent, "message"), program.Printable(s.entity), took.Round(time.Millisecond))
 	}
 	if err != nil && sent > 0 {
 		return fmt.Errorf("after %s acknowledged: %w", plural(sent, "message"), err)

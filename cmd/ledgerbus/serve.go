@@ -18,6 +18,7 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/cmd/broker"
 	"github.com/ledgerbus/ledgerbus/cmd/settings"
+	"github.com/ledgerbus/ledgerbus/internal/program"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -52,7 +53,7 @@ func serveCommand() *cli.Command {
 				return err
 			}
 			startLogging(s.Logging)
-			s.Version = versionText()
+			s.Version = program.Version()
 			return serve(c.Context, s, func() (settings.Settings, error) { return loadSettings(c) }, c.App.Writer)
 		},
 	}
@@ -260,7 +261,7 @@ func announce(w io.Writer, srv *broker.Server) {
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(&b, "  %-18s %s\n", name, fmt.Sprintf(format, args...))
 	}
-	fmt.Fprintf(&b, "Ledgerbus %s, %s mode\n", versionText(), s.Mode)
+	fmt.Fprintf(&b, "Ledgerbus %s, %s mode\n", program.Version(), s.Mode)
 	for _, e := range srv.Endpoints() {
 		name := "listening on"
 		if e.Mode == settings.ListenTLS {

@@ -12,6 +12,8 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/urfave/cli/v2"
+
+	"github.com/ledgerbus/ledgerbus/internal/program"
 )
 
 type format int
@@ -156,7 +158,7 @@ func printCSV(w io.Writer, header row, rows []row) error {
 			case nil:
 				field = ""
 			}
-			line = append(line, printable(field))
+			line = append(line, program.Printable(field))
 		}
 		_ = out.Write(line)
 	}
@@ -187,7 +189,7 @@ func render(w io.Writer, t table.Writer) error {
 var lineEnds = strings.NewReplacer("\n", `\n`, "\t", `\t`)
 
 // oneLine is [printable] with new lines and tabs escaped as well.
-func oneLine(s string) string { return lineEnds.Replace(printable(s)) }
+func oneLine(s string) string { return lineEnds.Replace(program.Printable(s)) }
 
 // words takes a name such as maxDeliveryCount apart: "max delivery count".
 func words(name string) string {

@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/ledgerbus/ledgerbus/engine/ledger/address"
+	"github.com/ledgerbus/ledgerbus/internal/program"
 )
 
 func tokenCommand() *cli.Command {
@@ -45,7 +46,7 @@ func tokenCommand() *cli.Command {
 			if strings.Contains(ns.Host, ":") {
 				resource.Host = "[" + ns.Host + "]"
 			}
-			_, err = fmt.Fprintln(c.App.Writer, printable(ns.Token(resource.String(), time.Now())))
+			_, err = fmt.Fprintln(c.App.Writer, program.Printable(ns.Token(resource.String(), time.Now())))
 			return err
 		},
 	}

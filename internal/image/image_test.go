@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"debug/elf"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -70,6 +71,11 @@ func artefacts(t testing.TB, dir string, err error) (binary, archive string, img
 	return binary, binary + ".tar", img
 }
 
+// benchOf returns the load generator that is built with a broker.
+func benchOf(broker string) string {
+	return strings.Replace(broker, "ledgerbus-linux", "ledgerbench-linux", 1)
+}
+
 // Two builds of the same sources are the same, byte for byte.
 func TestReproducible(t *testing.T) {
 	t.Parallel()
@@ -77,7 +83,7 @@ func TestReproducible(t *testing.T) {
 	binary, archive, img := artefacts(t, dir, err)
 	again := t.TempDir()
 	binary2, archive2, img2 := artefacts(t, again, build(again))
-	for _, files := range [][2]string{{binary, binary2}, {archive, archive2}} {
+	for _, files := range [][2]string{{binary, binary2}, {benchOf(binary), benchOf(binary2)}, {archive, archive2}} {
 		first, err := os.ReadFile(files[0])
 		if err != nil {
 			t.Fatal(err)
@@ -99,11 +105,39 @@ func TestReproducible(t *testing.T) {
 	}
 }
 
-// The binary is static and stripped, and needs nothing else of a machine.
-func TestBinary(t *testing.T) {
+// The binaries are static and stripped, and need nothing else of a machine.
+func TestBinaries(t *testing.T) {
 	t.Parallel()
 	dir, err := built()
 	binary, archive, _ := artefacts(t, dir, err)
+	for _, file := range []string{binary, benchOf(binary)} {
+		standsAlone(t, file)
+	}
+	for _, file := range []string{binary, archive} {
+		if info, err := os.Stat(file); err != nil || info.Size() > most {
+			t.Errorf("%s has %d bytes, %v; more than %d", filepath.Base(file), info.Size(), err, most)
+		}
+	}
+}
+
+// The binary of a release says which one.
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	from, err := sourceOf(".", "v9.8.7")
+	if err != nil {
+		t.Fatal(err)
+	}
+	binary := filepath.Join(t.TempDir(), "ledgerbench")
+	if err := buildBinary("ledgerbench", binary, runtime.GOARCH, from); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.CommandContext(t.Context(), binary, "version").Output(); err != nil || !strings.HasPrefix(string(out), "ledgerbench v9.8.7 ") {
+		t.Errorf("%q, %v; want that it names v9.8.7", out, err)
+	}
+}
+
+func standsAlone(t *testing.T, binary string) {
+	t.Helper()
 	f, err := elf.Open(binary)
 	if err != nil {
 		t.Fatal(err)
@@ -125,11 +159,6 @@ func TestBinary(t *testing.T) {
 	}
 	if bytes.Contains(content, []byte(here)) {
 		t.Errorf("the binary names the directory in which it was built, %s", here)
-	}
-	for _, file := range []string{binary, archive} {
-		if info, err := os.Stat(file); err != nil || info.Size() > most {
-			t.Errorf("%s has %d bytes, %v; more than %d", filepath.Base(file), info.Size(), err, most)
-		}
 	}
 }
 

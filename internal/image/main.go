@@ -1,4 +1,4 @@
-// Command image builds what a release consists of: static binaries for Linux, and a container image for each architecture, as an OCI
+// Command image builds what a release consists of: static binaries for Linux, and a container image with the broker for each architecture, as an OCI
 // layout that holds all of them and as one archive each, which docker load and podman load take. It needs Go and, for version and
 // commit, git; no daemon. The same commit and the same release of Go give the same bytes, whatever the machine and the directory.
 package main
@@ -38,7 +38,10 @@ func run(into string, architectures []string, version, repository string) error 
 	images := map[string]v1.Image{}
 	for _, arch := range architectures {
 		binary := filepath.Join(into, "ledgerbus-linux-"+arch)
-		if err := buildBinary(binary, arch, from); err != nil {
+		if err := buildBinary("ledgerbus", binary, arch, from); err != nil {
+			return err
+		}
+		if err := buildBinary("ledgerbench", filepath.Join(into, "ledgerbench-linux-"+arch), arch, from); err != nil {
 			return err
 		}
 		if images[arch], err = newImage(binary, arch, from); err != nil {

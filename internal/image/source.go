@@ -76,17 +76,17 @@ func git(dir string, args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// buildBinary builds the static binary of an architecture.
-func buildBinary(file, arch string, from source) error {
+// buildBinary builds the static binary of a command for an architecture.
+func buildBinary(command, file, arch string, from source) error {
 	link := "-s -w -buildid="
 	if from.version != development {
-		link += " -X main.version=" + from.version
+		link += " -X github.com/ledgerbus/ledgerbus/internal/program.version=" + from.version
 	}
 	out, err := filepath.Abs(file)
 	if err != nil {
 		return err
 	}
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", link, "-o", out, "github.com/ledgerbus/ledgerbus/cmd/ledgerbus")
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", link, "-o", out, "github.com/ledgerbus/ledgerbus/cmd/"+command)
 	cmd.Dir = from.dir
 	// What the caller's environment says about code generation must not show in the result.
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch, "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=", "GOEXPERIMENT=")

@@ -26,6 +26,7 @@ var allowed = map[string][]string{
 	"internal/jsontext":      {},
 	"internal/mutant":        {},
 	"internal/private":       {},
+	"internal/program":       {},
 	"log/event":              {},
 	"log/format":             {"log/event", "internal/mutant"},
 	"log/sealed":             {"log/event", "log/format", "internal/mutant"},
@@ -60,7 +61,8 @@ var allowed = map[string][]string{
 	"cmd/broker":             {"cmd/settings", "engine", "engine/host", "log", "log/event", "protocol/access", "protocol/caller", "protocol/atom", "protocol/ledger", "protocol/message", "protocol/servicebus", "protocol/listen", "internal/budget", "internal/private"},
 	"tools/bench":            {"tools/client", "tools/client/admin", "tools/bench/floor", "protocol/amqp", "protocol/atom/document", "log/event"},
 	"tools/bench/floor":      {"protocol/amqp"},
-	"cmd/ledgerbus":          {"cmd/settings", "cmd/broker", "tools/client", "tools/client/admin", "protocol/atom/document", "protocol/ledger/wire", "tools", "tools/bench", "tools/doctor", "tools/excerpt", "tools/export", "tools/mirror", "engine", "engine/host", "internal/jsontext", "engine/ledger", "engine/ledger/address", "engine/ledger/print", "log", "log/event"},
+	"cmd/ledgerbus":          {"cmd/settings", "cmd/broker", "tools/client", "tools/client/admin", "protocol/atom/document", "protocol/ledger/wire", "tools", "tools/doctor", "tools/excerpt", "tools/export", "tools/mirror", "engine", "engine/host", "internal/jsontext", "internal/program", "engine/ledger", "engine/ledger/address", "engine/ledger/print", "log", "log/event"},
+	"cmd/ledgerbench":        {"tools/bench", "tools/client", "tools/client/admin", "internal/program"},
 }
 
 // libraries lists which packages import each module of others (tests apart), exactly: one package is the place for what the
@@ -84,7 +86,7 @@ var libraries = map[string][]string{
 	"github.com/tidwall/gjson":                                     {"protocol/ledger/wire", "tools/mirror", "cmd/ledgerbus"},
 	"github.com/tidwall/jsonc":                                     {"cmd/settings"},
 	"github.com/tidwall/wal":                                       {"tools/mirror"},
-	"github.com/urfave/cli/v2":                                     {"tools/bench", "cmd/ledgerbus"},
+	"github.com/urfave/cli/v2":                                     {"tools/bench", "internal/program", "cmd/ledgerbus", "cmd/ledgerbench"},
 	"go.uber.org/goleak":                                           {},
 	"go.yaml.in/yaml/v3":                                           {"cmd/settings", "cmd/ledgerbus"},
 	"golang.org/x/crypto/x509roots/fallback":                       {"cmd/ledgerbus"},

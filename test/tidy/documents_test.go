@@ -27,6 +27,7 @@ var elsewhere = map[string]string{
 	"@1/4096":                         "a place in a log",
 	"DIR/00":                          "of a mirror",
 	"DIR/01":                          "of a mirror",
+	"bin/ledgerbench":                 "made by make bench",
 	"dist/":                           "made by make image",
 	"dist/oci":                        "made by make image",
 	"tidwall/gjson":                   "a library",

@@ -148,8 +148,8 @@ func TestCancelEndsARun(t *testing.T) {
 func TestCommandPrintsJSON(t *testing.T) {
 	target := startFloor(t)
 	var out bytes.Buffer
-	app := &cli.App{Name: "ledgerbus", Writer: &out, Commands: []*cli.Command{Command()}}
-	if err := app.Run([]string{"ledgerbus", "bench", "send", "--url", target.URL, "--count", "100", "-o", "json"}); err != nil {
+	app := &cli.App{Name: "ledgerbench", Writer: &out, Commands: Commands()}
+	if err := app.Run([]string{"ledgerbench", "send", "--url", target.URL, "--count", "100", "-o", "json"}); err != nil {
 		t.Fatal(err)
 	}
 	var r Result

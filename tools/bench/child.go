@@ -63,9 +63,13 @@ func (c *child) kill() {
 	<-c.ended
 }
 
-// startFloorChild runs `bench floor` of this program, with more arguments.
-func startFloorChild(ctx context.Context, program string, size int, more ...string) (*child, error) {
-	args := append([]string{"bench", "floor", "--size", strconv.Itoa(size)}, more...)
+// startFloorChild runs the floor server of this program, with more arguments.
+func startFloorChild(ctx context.Context, size int, more ...string) (*child, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	args := append([]string{"floor", "--size", strconv.Itoa(size)}, more...)
 	c := &child{cmd: exec.CommandContext(ctx, program, args...), output: &childOutput{}}
 	c.cmd.Stderr = c.output
 	stdout, in, err := os.Pipe()
@@ -98,7 +102,7 @@ type broker struct {
 
 // newBroker prepares a broker with the entities of a file in a new directory.
 func newBroker(program, parent string, entities *entityFile) (*broker, error) {
-	dir, err := os.MkdirTemp(parent, "ledgerbus-bench-")
+	dir, err := os.MkdirTemp(parent, "ledgerbench-")
 	if err != nil {
 		return nil, err
 	}

@@ -19,21 +19,15 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools/bench/floor"
 )
 
-// Command is `ledgerbus bench`.
-func Command() *cli.Command {
-	return &cli.Command{
-		Name:  "bench",
-		Usage: "measure how much a broker takes and gives",
-		Description: "Puts load on any AMQP 1.0 broker that has queues with peek-lock: this one, the emulator, the cloud or another.\n" +
-			"The suite needs no broker: it starts one, and a server that stores nothing to compare it with.",
-		Subcommands: []*cli.Command{
-			loadCommand("send", "measure durable sends", Send, inFlightFlags, rateFlags),
-			loadCommand("receive", "measure receiving and completing messages that are waiting", Receive, creditFlags),
-			loadCommand("both", "measure sending and receiving at once", Both, inFlightFlags, rateFlags, creditFlags),
-			suiteCommand(),
-			FloorCommand(),
-			DiskCommand(),
-		},
+// Commands returns the commands of ledgerbench.
+func Commands() []*cli.Command {
+	return []*cli.Command{
+		loadCommand("send", "measure durable sends", Send, inFlightFlags, rateFlags),
+		loadCommand("receive", "measure receiving and completing messages that are waiting", Receive, creditFlags),
+		loadCommand("both", "measure sending and receiving at once", Both, inFlightFlags, rateFlags, creditFlags),
+		suiteCommand(),
+		floorCommand(),
+		diskCommand(),
 	}
 }
 
@@ -129,7 +123,7 @@ func suiteCommand() *cli.Command {
 		Name: "suite", Usage: "measure disk, floor server and broker in turn and print a table",
 		Description: "Starts the broker itself on a temporary data directory, unless --connection-string or --url names one that\n" +
 			"runs; then there is no measurement of memory and restarts. A short run, to see that it works:\n\n" +
-			"   ledgerbus bench suite --rounds 1 --duration 500ms --disk-duration 200ms --waiting 5000 --restarts 1",
+			"   ledgerbench suite --rounds 1 --duration 500ms --disk-duration 200ms --waiting 5000 --restarts 1",
 		Flags: append(targetFlags(),
 			&cli.IntFlag{Name: "rounds", Value: 3, Usage: "rounds of everything but memory and restarts; figures are medians"},
 			&cli.DurationFlag{Name: "duration", Value: 5 * time.Second, Usage: "of each measurement"},
@@ -142,7 +136,7 @@ func suiteCommand() *cli.Command {
 			&cli.IntFlag{Name: "restarts", Value: 3, Usage: "restarts of each kind"},
 			&cli.StringSliceFlag{Name: "stages", DefaultText: "all", Usage: "what to measure: " + strings.Join(Stages(), ", ")},
 			&cli.StringFlag{Name: "dir", DefaultText: "the temporary directory", Usage: "directory on the disk to measure"},
-			&cli.StringFlag{Name: "program", DefaultText: "this one", Usage: "ledgerbus program to start"},
+			&cli.StringFlag{Name: "program", DefaultText: "ledgerbus beside this program, else in the PATH", Usage: "broker to start"},
 		),
 		Action: func(c *cli.Context) error {
 			o := SuiteOptions{
@@ -182,7 +176,7 @@ func suiteCommand() *cli.Command {
 
 // suiteText is the command that makes the same run again, without options that name a place or hold a key.
 func suiteText(c *cli.Context) string {
-	text := "ledgerbus bench suite"
+	text := "ledgerbench suite"
 	for _, name := range []string{"rounds", "duration", "disk-duration", "size", "in-flight", "acceptors", "rate", "waiting", "restarts", "stages"} {
 		if !c.IsSet(name) {
 			continue
@@ -250,8 +244,8 @@ func short(d time.Duration) time.Duration {
 	return d
 }
 
-// FloorCommand runs a floor server.
-func FloorCommand() *cli.Command {
+// floorCommand runs a floor server.
+func floorCommand() *cli.Command {
 	return &cli.Command{
 		Name: "floor", Usage: "run a server that speaks the protocol and stores nothing, to compare with",
 		Description: "Prints its URL and runs until it is told to stop. Every queue exists; receivers get empty messages without end.\n" +
@@ -277,8 +271,8 @@ func FloorCommand() *cli.Command {
 	}
 }
 
-// DiskCommand measures bare durable writes.
-func DiskCommand() *cli.Command {
+// diskCommand measures bare durable writes.
+func diskCommand() *cli.Command {
 	return &cli.Command{
 		Name: "fsync", Usage: "measure bare appends with fdatasync, the limit of durable sends",
 		Flags: []cli.Flag{

@@ -24,7 +24,7 @@ var ladders = []ladder{
 }
 
 func (s *suite) deliveries(ctx context.Context) error {
-	f, err := startFloorChild(ctx, s.Program, s.Size, "--keep", s.Dir)
+	f, err := startFloorChild(ctx, s.Size, "--keep", s.Dir)
 	if err != nil {
 		return err
 	}

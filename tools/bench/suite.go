@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -24,7 +26,7 @@ type SuiteOptions struct {
 	Waiting      int64         // messages that wait for memory and restart; default 1,000,000, negative: not measured
 	Restarts     int           // restarts of each kind; default 3
 	Dir          string        // on the disk to measure; default the temporary directory
-	Program      string        // the ledgerbus program; default this one
+	Program      string        // the broker; default ledgerbus beside this program, else in the PATH
 	Running      *Target       // a broker that runs already, in place of one that is started; no memory and restarts then
 	ServerPID    int           // its process, or 0
 	Plain        bool          // see Target.Plain
@@ -56,14 +58,30 @@ func (o SuiteOptions) withDefaults() (SuiteOptions, error) {
 	if o.Log == nil {
 		o.Log = func(string, ...any) {}
 	}
-	if o.Program == "" {
-		program, err := os.Executable()
-		if err != nil {
+	if o.Program == "" && o.Running == nil {
+		var err error
+		if o.Program, err = findBroker(); err != nil {
 			return o, err
 		}
-		o.Program = program
 	}
 	return o, nil
+}
+
+// findBroker finds the broker to start: beside this program, as in bin and in a release, else in the PATH.
+func findBroker() (string, error) {
+	const name = "ledgerbus"
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	if broker, err := exec.LookPath(filepath.Join(filepath.Dir(self), name)); err == nil {
+		return broker, nil
+	}
+	broker, err := exec.LookPath(name)
+	if err != nil {
+		return "", fmt.Errorf("bench: no broker to start: no program %s in %s or in the PATH; name one with --program", name, filepath.Dir(self))
+	}
+	return broker, nil
 }
 
 // suite is one suite while it runs.
@@ -124,7 +142,7 @@ func Suite(ctx context.Context, o SuiteOptions) (*Report, error) {
 }
 
 func (s *suite) rounds(ctx context.Context) error {
-	f, err := startFloorChild(ctx, s.Program, s.Size)
+	f, err := startFloorChild(ctx, s.Size)
 	if err != nil {
 		return err
 	}

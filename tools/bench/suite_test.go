@@ -13,10 +13,10 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools/bench/floor"
 )
 
-// The suite starts this program again as `… bench floor`: then the test program is the command.
+// The suite starts this program again as `… floor`: then the test program is the command.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "bench" {
-		app := &cli.App{Name: "ledgerbus", Commands: []*cli.Command{Command()}}
+	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-") {
+		app := &cli.App{Name: "ledgerbench", Commands: Commands()}
 		if err := app.Run(os.Args); err != nil {
 			os.Exit(1)
 		}
@@ -86,7 +86,7 @@ func TestChildOutputFindsTheLiveHeap(t *testing.T) {
 }
 
 func TestAChildThatEndsIsNoticed(t *testing.T) {
-	c := &child{cmd: exec.CommandContext(t.Context(), os.Args[0], "bench", "send"), output: &childOutput{}, target: Target{URL: "amqp://127.0.0.1:1", Queue: "q"}}
+	c := &child{cmd: exec.CommandContext(t.Context(), os.Args[0], "send"), output: &childOutput{}, target: Target{URL: "amqp://127.0.0.1:1", Queue: "q"}}
 	if err := c.start(); err != nil {
 		t.Fatal(err)
 	}

@@ -69,7 +69,7 @@ func (t Target) endpoint() (endpoint, error) {
 
 // dial connects, and is authorised for the queues afterwards.
 func (e endpoint) dial(ctx context.Context, coalesce bool) (*client.Client, error) {
-	o := client.Options{Product: "ledgerbus-bench", SASL: e.sasl}
+	o := client.Options{Product: "ledgerbench", SASL: e.sasl}
 	if coalesce && !e.plain {
 		o.Wrap = func(nc net.Conn) net.Conn { return newCoalescer(nc) }
 	}

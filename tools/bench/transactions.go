@@ -160,7 +160,7 @@ func openUnits(ctx context.Context, to Target, transactional bool, size int) (*u
 	c.out = append(c.out, amqp.ProtocolSASL[:]...)
 	c.out = amqp.AppendSASLFrame(c.out, &amqp.SASLInit{Mechanism: "PLAIN", InitialResponse: amqp.Secret("\x00" + developmentKeyName + "\x00" + developmentKey)})
 	c.out = append(c.out, amqp.ProtocolAMQP[:]...)
-	c.put(0, &amqp.Open{ContainerID: "ledgerbus-bench", Hostname: at.Host, MaxFrameSize: amqp.Some[uint32](64 << 10)}, nil)
+	c.put(0, &amqp.Open{ContainerID: "ledgerbench", Hostname: at.Host, MaxFrameSize: amqp.Some[uint32](64 << 10)}, nil)
 	message := amqp.AppendData(nil, make([]byte, size))
 	var batch []byte
 	for range unitMessages {

@@ -1,4 +1,5 @@
-package main
+// Package program holds what the programs of a release share.
+package program
 
 import (
 	"fmt"
@@ -11,19 +12,20 @@ import (
 // version is set by the linker for releases.
 var version string
 
-func versionCommand() *cli.Command {
+// VersionCommand prints the version of a program.
+func VersionCommand(name string) *cli.Command {
 	return &cli.Command{
 		Name:  "version",
 		Usage: "print the version",
 		Action: func(c *cli.Context) error {
-			_, err := fmt.Fprintf(c.App.Writer, "ledgerbus %s %s %s/%s\n", versionText(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := fmt.Fprintf(c.App.Writer, "%s %s %s %s/%s\n", name, Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 			return err
 		},
 	}
 }
 
-// versionText is the release, or the revision the binary was built from.
-func versionText() string {
+// Version is the release, or the revision the binary was built from.
+func Version() string {
 	if version != "" {
 		return version
 	}
