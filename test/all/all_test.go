@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 const fakeCommand = `#!/bin/sh
 call="$(basename "$0") $*"
 case "$call" in
-"go list ./...") printf 'MODULE/engine\nMODULE/engine/host\nMODULE/log\nMODULE/test/sdk/go\nMODULE/test/sdk/run\n' | sed 's,MODULE,github.com/ledgerbus/ledgerbus,'; exit;;
+"go list ./...") printf 'MODULE/engine\nMODULE/engine/host\nMODULE/log\nMODULE/test/guide\nMODULE/test/sdk/go\nMODULE/test/sdk/run\nMODULE/test/torture\n' | sed 's,MODULE,github.com/ledgerbus/ledgerbus,'; exit;;
 "go env CC") echo "$FAKE_CC -m64"; exit;;
 "git rev-parse --verify"*) [ -n "$FAKE_CHANGED" ] && echo 0123abc; exit;;
 "git diff"*) printf '%s\n' $FAKE_CHANGED; exit;;
@@ -95,7 +95,8 @@ var (
 		"LEDGERBUS=TOP/bin/ledgerbus npm test in TOP/test/sdk/js",
 	}
 	answers = "go test ./test/sim -run ^TestAnswers$ -answers -count 1 -timeout 0 in TOP"
-	killed  = "go test ./test/torture -run ^(TestTorture|TestFencedDevice)$ -rounds 10 -count 1 -timeout 0 in TOP"
+	killed  = "go test ./test/torture -run ^(TestTorture|TestFencedDevice)$ -rounds 10 -count 1 -timeout 60m in TOP"
+	guide   = "go test -short -timeout 60m ./test/guide in TOP"
 )
 
 func probe(sdk string) string { return scenarios(sdk, " --rounds 0") }
@@ -119,15 +120,15 @@ func TestScopes(t *testing.T) {
 		"everything": {args: "--scope full", want: slices.Concat(
 			[]string{plain, under, inPart, goTests, goSplitAll, probe("js")}, jsTests, []string{scenarios("js", ""), probe("python"), scenarios("python", ""),
 				probe("java"), scenarios("java", " --entities both"), probe("qpid-jms"), scenarios("qpid-jms", ""), probe("qpid-proton"), scenarios("qpid-proton", ""),
-				"make sim DURATION=30m in TOP", answers, "make mutants in TOP", "make fuzz FUZZ=20000 in TOP", "make torture ROUNDS=100 in TOP",
+				"make sim DURATION=30m in TOP", answers, "make mutants in TOP", "make fuzz FUZZ=20000 in TOP", guide, "go test -short -timeout 60m ./test/torture in TOP", "make torture ROUNDS=100 in TOP",
 				"make attack ATTACK=10s in TOP", "make temporary in TOP", "make space in TOP", "make large in TOP", "make tables in TOP"})},
 		"a change that no long suite is about": {args: "--scope change", changed: "README.md", want: slices.Concat([]string{goSplit}, sdksOfChange(),
-			[]string{"make sim DURATION=60s in TOP", "go run ./test/fuzz --count 20000 --since HEAD~1 in TOP", killed})},
+			[]string{"make sim DURATION=60s in TOP", "go run ./test/fuzz --count 20000 --since HEAD~1 in TOP", guide, killed})},
 		"a change of the log": {args: "--scope change --since v1", changed: "log/reader.go docs/x.md", want: slices.Concat([]string{goSplit}, sdksOfChange(),
-			[]string{"make sim DURATION=60s in TOP", answers, "make mutants SUITES=./log in TOP", "go run ./test/fuzz --count 20000 --since v1 in TOP", killed, "make space in TOP"})},
+			[]string{"make sim DURATION=60s in TOP", answers, "make mutants SUITES=./log in TOP", "go run ./test/fuzz --count 20000 --since v1 in TOP", guide, killed, "make space in TOP"})},
 		"a change of who knows what": {args: "--scope change", want: slices.Concat([]string{goSplit}, sdksOfChange(),
 			[]string{"make sim DURATION=60s in TOP", answers, "make mutants SUITES=./test/sim ./engine ./engine/host ./protocol/servicebus ./log ./index ./index/replay ./engine/ledger in TOP",
-				"go run ./test/fuzz --count 20000 in TOP", killed, "make attack ATTACK=10s in TOP", "make temporary in TOP", "make space in TOP", "make large in TOP", "make tables in TOP"})},
+				"go run ./test/fuzz --count 20000 in TOP", guide, killed, "make attack ATTACK=10s in TOP", "make temporary in TOP", "make space in TOP", "make large in TOP", "make tables in TOP"})},
 	} {
 		at := fake(t)
 		out, code := at.run([]string{"FAKE_CHANGED=" + c.changed}, strings.Fields(c.args)...)
@@ -247,7 +248,7 @@ func TestNamesAreThere(t *testing.T) {
 			t.Errorf("there is no scenario %s", id)
 		}
 	}
-	var prefixes []string
+	prefixes := slices.Clone(apart)
 	for _, s := range planted {
 		prefixes = append(append(prefixes, s.suite+"/"), s.concerns...)
 	}

@@ -36,13 +36,16 @@ const (
 	goSDK  = "test/sdk/go"
 )
 
+// apart are the packages that are parts of their own: they run a real broker for minutes.
+var apart = []string{goSDK, "test/attack", "test/guide", "test/torture"}
+
 // parts are all of them, in the order in which they run. What takes long is in the scope of a change only where it concerns files that have changed.
 func parts(ctx context.Context, w io.Writer, changed changes.Files) ([]part, error) {
 	listed, err := output(ctx, "go", "list", "./...")
 	if err != nil {
 		return nil, err
 	}
-	packages := slices.DeleteFunc(strings.Fields(listed), func(path string) bool { return path == module+goSDK })
+	packages := slices.DeleteFunc(strings.Fields(listed), func(path string) bool { return slices.Contains(apart, strings.TrimPrefix(path, module)) })
 	if len(packages) == 0 {
 		return nil, errors.New("there are no packages (the program runs at the top of the repository)")
 	}
@@ -182,10 +185,14 @@ var planted = []struct {
 
 // faults are the parts with a real process, a real disk and real minutes.
 func faults(changed changes.Files) []part {
-	all := []part{{name: "torture", commands: map[string][]command{
-		change: {words("go test ./test/torture -run ^(TestTorture|TestFencedDevice)$ -rounds 10 -count 1 -timeout 0")}, // what the simulation cannot do
-		full:   {words("make torture ROUNDS=100")},
-	}}}
+	guide := goTest(false, "./test/guide")
+	all := []part{
+		{name: "guide", commands: map[string][]command{change: {guide}, full: {guide}}},
+		{name: "torture", commands: map[string][]command{
+			change: {words("go test ./test/torture -run ^(TestTorture|TestFencedDevice)$ -rounds 10 -count 1 -timeout 60m")}, // what the simulation cannot do
+			full:   {goTest(false, "./test/torture"), words("make torture ROUNDS=100")},
+		}},
+	}
 	for _, of := range concerns {
 		c := words(of.command)
 		all = append(all, part{name: of.name, commands: map[string][]command{change: where(changed.Below(of.files...), c), full: {c}}})
