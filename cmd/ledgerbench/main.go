@@ -37,6 +37,7 @@ func run(ctx context.Context, args []string) (code int) {
 			code = exitInternal
 		}
 	}()
+	program.TrustRoots()
 	err := app().RunContext(ctx, args)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "ledgerbench: %s\n", program.Printable(strings.TrimSpace(err.Error())))

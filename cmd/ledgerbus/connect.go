@@ -15,6 +15,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/ledgerbus/ledgerbus/engine/ledger/address"
+	"github.com/ledgerbus/ledgerbus/internal/program"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/tools/client"
 )
@@ -49,6 +50,7 @@ type namespace struct {
 // chooseNamespace finds out which namespace is meant: by the flags, else by the environment, else the context in use, else the
 // emulator at localhost. Two answers at one level are refused: a command may be about to delete something.
 func chooseNamespace(c *cli.Context) (namespace, error) {
+	program.TrustRoots()
 	text, name := c.String("connection-string"), c.String("context")
 	if text != "" && name != "" {
 		return namespace{}, usageError{errors.New("give either --connection-string or --context")}

@@ -44,13 +44,13 @@ func app() *cli.App {
 		ExitErrHandler: func(*cli.Context, error) {}, // run maps errors to exit codes
 		OnUsageError:   usage,
 		Action:         commandOrHelp,
-		Commands: trusting(answerUsage([]*cli.Command{
+		Commands: answerUsage([]*cli.Command{
 			serveCommand(), healthCommand(), initCommand(), tlsCommand(), sendCommand(), receiveCommand(), peekCommand(),
 			entityCommand(event.Queue), entityCommand(event.Topic), entityCommand(event.Subscription), ruleCommand(), entitiesCommand(), contextCommand(),
 			partitionCommand(), messageCommand(), backupCommand(), historyCommand(), storyCommand(), whyCommand(), atCommand(), diffCommand(), whenCommand(), auditCommand(), eventsCommand(),
 			traceCommand(), debugCommand(), sliceCommand(), doctorCommand(), tokenCommand(),
 			logCommand(), program.VersionCommand("ledgerbus"),
-		})),
+		}),
 	}
 }
 

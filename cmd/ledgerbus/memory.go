@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"runtime/debug"
+	"runtime/metrics"
 	"strconv"
 	"strings"
 )
@@ -19,10 +20,20 @@ const memoryPercent = 90
 
 // boundMemory gives the runtime a soft limit (reliability.md F22): that of the settings, that of GOMEMLIMIT in the environment, or
 // memoryPercent of the memory there is. It returns the limit, 0 for none, which the broker's account of memory follows, and a function that
-// logs the limit, for when a broker runs under it.
+// logs the limit, and how far garbage may grow below it, for when a broker runs under it.
 func boundMemory(setting int64) (bytes int64, tell func()) {
 	said := func(limit int64, of string, more ...any) (int64, func()) {
-		return limit, func() { slog.Info("memory limit", append([]any{"bytes", limit, "of", of}, more...)...) }
+		return limit, func() {
+			slog.Info("memory limit", append([]any{"bytes", limit, "of", of, "gogc", growthText(garbageGrowth())}, more...)...)
+		}
+	}
+	unlimited := func(log func(string, ...any), text string, more ...any) (int64, func()) {
+		return 0, func() {
+			growth := garbageGrowth()
+			if log(text, append(more, "gogc", growthText(growth))...); growth < 0 {
+				slog.Warn("garbage is never collected: GOGC is off, and there is no memory limit at which it would be")
+			}
+		}
 	}
 	if setting > 0 {
 		debug.SetMemoryLimit(setting)
@@ -31,7 +42,7 @@ func boundMemory(setting int64) (bytes int64, tell func()) {
 	if os.Getenv("GOMEMLIMIT") != "" {
 		limit := debug.SetMemoryLimit(-1)
 		if limit == math.MaxInt64 { // "off"
-			return 0, func() { slog.Info("no memory limit", "of", "GOMEMLIMIT") }
+			return unlimited(slog.Info, "no memory limit", "of", "GOMEMLIMIT")
 		}
 		return said(limit, "GOMEMLIMIT")
 	}
@@ -40,14 +51,27 @@ func boundMemory(setting int64) (bytes int64, tell func()) {
 		limit, of = machine, "machine"
 	}
 	if limit == 0 {
-		return 0, func() {
-			slog.Warn("no memory limit: cannot find out how much memory there is; set one with GOMEMLIMIT")
-		}
+		return unlimited(slog.Warn, "no memory limit: cannot find out how much memory there is; set one with GOMEMLIMIT")
 	}
 	limit = limit / 100 * memoryPercent
 	bytes = int64(min(limit, math.MaxInt64))
 	debug.SetMemoryLimit(bytes)
 	return said(bytes, of, "percent", memoryPercent)
+}
+
+// garbageGrowth is by how much of what is in use garbage may grow before it is collected, in
+// percent: GOGC, or 100. Negative: it is off, and garbage is collected at the memory limit alone.
+func garbageGrowth() int64 {
+	sample := []metrics.Sample{{Name: "/gc/gogc:percent"}}
+	metrics.Read(sample)
+	return int64(sample[0].Value.Uint64()) // off is -1
+}
+
+func growthText(percent int64) string {
+	if percent < 0 {
+		return "off"
+	}
+	return strconv.FormatInt(percent, 10)
 }
 
 // groupMemory is the memory limit in bytes of the process's control group, of version 1 or 2, or of a group above it if that is lower; 0:

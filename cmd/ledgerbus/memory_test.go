@@ -1,11 +1,14 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
+	"errors"
 	"log/slog"
 	"math"
 	"runtime/debug"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/fstest"
 )
@@ -35,6 +38,46 @@ func TestGroupMemory(t *testing.T) {
 		}
 		if got := groupMemory(files); got != test.want {
 			t.Errorf("%s: %d, want %d", name, got, test.want)
+		}
+	}
+}
+
+// How far garbage may grow is what the process was started with, in a broker and in its log.
+func TestGarbageGrowth(t *testing.T) {
+	for _, c := range []struct {
+		gogc, limit string
+		said        []string
+	}{
+		{"", "256MiB", []string{"bytes=268435456", "gogc=100"}},
+		{"10", "256MiB", []string{"gogc=10"}},
+		{"300", "256MiB", []string{"gogc=300"}},
+		{"off", "256MiB", []string{"gogc=off"}},
+		{"200", "off", []string{`"no memory limit"`, "gogc=200"}},
+		{"off", "off", []string{`"no memory limit"`, "gogc=off", "garbage is never collected"}},
+	} {
+		cmd := command(t, "", "serve", "--data", t.TempDir(), "--listen", "127.0.0.1:0")
+		cmd.Env = append(cmd.Env, "GOGC="+c.gogc, "GOMEMLIMIT="+c.limit)
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var said strings.Builder
+		cmd.Stderr = &said
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		for lines := bufio.NewScanner(out); lines.Scan() && lines.Text() != ready; {
+		}
+		if err := errors.Join(cmd.Process.Signal(syscall.SIGTERM), cmd.Wait()); err != nil {
+			t.Errorf("GOGC=%s: %v", c.gogc, err)
+		}
+		for _, want := range c.said {
+			if !strings.Contains(said.String(), want) {
+				t.Errorf("GOGC=%s GOMEMLIMIT=%s: it does not say %s:\n%s", c.gogc, c.limit, want, &said)
+			}
+		}
+		if never := "never collected"; strings.Contains(said.String(), never) != strings.Contains(c.said[len(c.said)-1], never) {
+			t.Errorf("GOGC=%s GOMEMLIMIT=%s:\n%s", c.gogc, c.limit, &said)
 		}
 	}
 }

@@ -124,8 +124,7 @@ func serve(ctx context.Context, s settings.Settings, load func() (settings.Setti
 	again := make(chan os.Signal, 1)
 	signal.Notify(again, syscall.SIGHUP)
 	defer signal.Stop(again)
-	allowSlack()
-	spareSlots()
+	program.TrustRoots() // an issuer of identity tokens is reached over TLS
 	limit, tellMemory := boundMemory(s.MemoryLimit)
 	s.MemoryBudget = limit
 	srv, err := broker.Start(ctx, s)
@@ -138,8 +137,6 @@ func serve(ctx context.Context, s settings.Settings, load func() (settings.Setti
 	}
 	tellMemory()
 	announce(w, srv)
-	go keepRoom(ctx)
-	go keepSlots(ctx)
 	var failure error
 	for running := true; running; {
 		select {

@@ -103,7 +103,6 @@ func askDirectory(ctx context.Context, c *cli.Context, q *ledger.Question, t *an
 	} else if !info.IsDir() {
 		return usageError{errors.New("--data: " + dir + " is not a directory")}
 	}
-	quickStart()
 	how := beside(c)
 	s, err := how.Open(ctx, dir)
 	if err != nil {

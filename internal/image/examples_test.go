@@ -39,7 +39,7 @@ func TestProbesOfKubernetes(t *testing.T) {
 func TestExamples(t *testing.T) {
 	t.Parallel()
 	known := map[string]bool{
-		"LEDGERBUS_CONFIG": true, "LEDGERBUS_ACCESS_RULES": true, "LEDGERBUS_ENTITIES_JSON": true, "LEDGERBUS_ENTITIES_IF_PRESENT": true,
+		"GOGC": true, "LEDGERBUS_CONFIG": true, "LEDGERBUS_ACCESS_RULES": true, "LEDGERBUS_ENTITIES_JSON": true, "LEDGERBUS_ENTITIES_IF_PRESENT": true,
 	}
 	for _, w := range settings.Words() {
 		known[w.Variable()] = true

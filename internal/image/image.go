@@ -36,6 +36,7 @@ var environment = []string{
 	"LEDGERBUS_INSECURE_NO_AUTH=true",
 	"LEDGERBUS_I_ACCEPT_THE_RISK=true", // 0.0.0.0 may be a public address
 	"LEDGERBUS_ENTITIES_IF_PRESENT=" + configPlace,
+	"GOGC=100", // as in docs/examples/ledgerbus.service, and Go's own value; an image cannot set a timer slack
 }
 
 // newImage makes the image of an architecture: the binary, the data directory and nothing else that runs.

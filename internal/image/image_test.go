@@ -200,7 +200,7 @@ func TestConfiguration(t *testing.T) {
 		t.Errorf("created %s, want the time of the commit, %s", file.Created, from.created)
 	}
 	for _, variable := range c.Env {
-		if !strings.HasPrefix(variable, "LEDGERBUS_") {
+		if !strings.HasPrefix(variable, "LEDGERBUS_") && variable != "GOGC=100" {
 			t.Errorf("%s is in the environment", variable)
 		}
 	}

@@ -249,10 +249,10 @@ func (s *scene) send(entity string, message func(n int) *azservicebus.Message) {
 	}
 }
 
-// The formula of docs/guide/settings.md, as far as it is about peers, in bytes. The collector lets garbage grow to the size of what is in use,
-// at least to 64 MiB.
+// The formula of docs/guide/settings.md, as far as it is about peers, in bytes. Without GOGC garbage
+// grows to the size of what is in use: hence the factor of 2.
 const (
-	room       = 64 << 20
+	room       = 64 << 20  // the broker by itself
 	caches     = 16 << 20  // of four partitions
 	perPending = 256 << 10 // a connection before login, with all it may send
 	perConn    = 1 << 20   // a connection after login, with what is read and written at the moment

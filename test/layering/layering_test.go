@@ -89,7 +89,7 @@ var libraries = map[string][]string{
 	"github.com/urfave/cli/v2":                                     {"tools/bench", "internal/program", "cmd/ledgerbus", "cmd/ledgerbench"},
 	"go.uber.org/goleak":                                           {},
 	"go.yaml.in/yaml/v3":                                           {"cmd/settings", "cmd/ledgerbus"},
-	"golang.org/x/crypto/x509roots/fallback":                       {"cmd/ledgerbus"},
+	"golang.org/x/crypto/x509roots/fallback":                       {"internal/program"},
 	"golang.org/x/sys":                                             {"log/disk", "engine/host", "cmd/broker", "cmd/ledgerbus"},
 	"golang.org/x/term":                                            {"tools/bench", "cmd/ledgerbus"},
 }
