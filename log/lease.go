@@ -117,7 +117,6 @@ func (s *store) leases() (held []format.Lease, ended []string) {
 		return nil, nil
 	}
 	now := s.opts.Now().UnixMilli()
-	held = s.current(now)
 	for _, e := range entries {
 		if e.Dir || !format.IsLease(e.Name) || len(held)+len(ended) == maxLeases {
 			continue

@@ -97,7 +97,6 @@ type store struct {
 	parts []atomic.Pointer[partition] // refused ones have err; Reopen puts others in their place
 	lease *lease                      // of a shared reader; nil: it has none
 
-	holds   remoteLeases
 	reserve reserve
 	watch   watch
 	sealer  sealer

@@ -50,9 +50,6 @@ func question(verb string) route {
 		if q.Bodies && !c.grant.Rights.Has(access.ReadBodies) {
 			return nil, refuse(http.StatusForbidden, "Bodies need the right %v, which the token does not give.", access.ReadBodies)
 		}
-		if h, ok := c.h.Past.(log.RemoteLeaser); ok && q.Verb == "log" { // a reader of a log comes back for what follows
-			h.Lease(c.grant.Rule+" "+c.RemoteAddr[:max(0, strings.LastIndexByte(c.RemoteAddr, ':'))], q.Partition, q.From)
-		}
 		return c.readHistory(func(ctx context.Context, from past.Source, a *answering) error {
 			a.pace.share = shareOf(q)
 			l := past.New(from, a.tell)

@@ -50,7 +50,6 @@ var mutexes = map[string]string{
 	"protocol/access.Failures.mu":         "failed logins by address",
 	"protocol/access.keySet.mu":           "fetching an issuer's keys: one at a time",
 	"engine/ledger.Memory.mu":             "who is who in logs, for questions that are asked again and again",
-	"log.remoteLeases.mu":                 "what readers over the network have yet to read",
 	"protocol/ledger.answering.mu":        "lines of an answer that wait to be sent, between who finds them and who sees that they do not wait for long",
 	"protocol/ledger.answers.mu":          "the answers that are being sent, for whoever asks when there are too many",
 	"protocol/ledger.patience.mu":         "how long an answer has waited for its reader, and the deadlines that end the wait",
