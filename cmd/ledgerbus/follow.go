@@ -5,10 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"os/signal"
 	"slices"
-	"syscall"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -16,42 +13,29 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/engine/ledger"
 	"github.com/ledgerbus/ledgerbus/engine/ledger/address"
-	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/ledger/wire"
-	"github.com/ledgerbus/ledgerbus/tools"
 	"github.com/ledgerbus/ledgerbus/tools/client/admin"
 )
 
 const (
-	// followEvery is how long there is between two looks: a broker says once a second how far its log is durable.
+	// followEvery is how often a broker is asked: it says once a second how far its log is durable.
 	followEvery = time.Second
-	// leastRest is the shortest rest between two looks at a broker, which limits by itself how much of its time they take.
-	leastRest = followEvery / 5
-	// followShare bounds how much of the time looks at a directory take: a rest is at least followShare times as long as the look before it.
-	followShare = 4
 	// mostRest is the longest rest before a broker that does not answer is asked again.
 	mostRest = 30 * time.Second
 )
 
-// followEvents prints what happens, until it is told to stop. Each look goes on where the one before ended, in each log, so that no event is
+// followEvents prints what happens in a broker, until it is told to stop. Each look goes on where the one before ended, in each log, so that no event is
 // printed twice and none is left out. Only the events of one look are sorted by their times.
 func followEvents(c *cli.Context, q *ledger.Question) error {
 	if q.Until != nil {
 		return usageError{errors.New("give either --follow or --until")}
 	}
-	if c.IsSet("data") {
-		if err := dataAlone(c); err != nil {
-			return err
-		}
-	} else if c.Bool("live") {
-		return usageError{errors.New("--live is for a directory: give --data, too")}
+	if c.IsSet("data") || c.Bool("live") {
+		return usageError{errors.New("a directory is read once: leave out --follow, or leave out --data and --live to follow the broker over HTTP")}
 	}
 	t, err := newAnswerPrinter(c, q.Columns())
 	if err != nil {
-		return err
-	}
-	if err := giveWay(c, nil); err != nil {
 		return err
 	}
 	if q.After = ledger.FromNow; q.Since != nil {
@@ -59,41 +43,11 @@ func followEvents(c *cli.Context, q *ledger.Question) error {
 	}
 	f := &followed{answerPrinter: t, q: q}
 	again := repeated{every: followEvery, what: "events", notes: c.App.ErrWriter}
-	if !c.IsSet("data") {
-		again.least = leastRest
-		return administer(c, func(a *administration) error {
-			return again.run(a.ctx, func() error {
-				return f.look(func(heard func(*wire.Line) error) error { return senseOf(a.Ask(a.ctx, q.Verb, q.Values(), heard)) })
-			})
+	return administer(c, func(a *administration) error {
+		return again.run(a.ctx, func() error {
+			return f.look(func(heard func(*wire.Line) error) error { return senseOf(a.Ask(a.ctx, q.Verb, q.Values(), heard)) })
 		})
-	}
-	ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	again.share = followShare
-	from := tools.Following{Dir: c.String("data")}
-	defer func() { _ = from.Close() }() // it was only read
-	var memory ledger.Memory
-	return again.run(ctx, func() error {
-		return f.look(func(heard func(*wire.Line) error) error { return followDirectory(ctx, &from, q, &memory, heard) })
 	})
-}
-
-// followDirectory puts the question to a directory as it is by now, which a broker may be using or begin to use.
-func followDirectory(ctx context.Context, from *tools.Following, q *ledger.Question, m *ledger.Memory, heard func(*wire.Line) error) error {
-	s, err := from.Look(ctx)
-	if err != nil {
-		return err
-	}
-	defer from.Rest()
-	l := ledger.New(s, func(l ledger.Line) error {
-		fields, err := l.AppendJSON(nil)
-		if err != nil {
-			return err
-		}
-		return heard(&wire.Line{Part: l.Part.String(), Text: l.Text, Fields: fields})
-	})
-	l.Remember(m)
-	return known(l.Put(ctx, q))
 }
 
 // followed is how far events have been printed.
@@ -167,9 +121,7 @@ func (f *followed) before(l *wire.Line, passed map[uint16]told) (bool, error) {
 
 // repeated says how often something is done.
 type repeated struct {
-	every time.Duration
-	share int           // a round is followed by a rest of at least share times its length; 0: its length does not matter
-	least time.Duration // 0: every round is followed by a rest of every; else rounds begin at most once in every, with a rest of at least least
+	every time.Duration // rounds begin at most once in it
 	once  bool
 	what  string // in front of what is said about a broker that does not answer
 	notes interface{ Write([]byte) (int, error) }
@@ -177,24 +129,23 @@ type repeated struct {
 
 // run calls round until a signal comes. A broker that does not answer is asked again, more and more seldom.
 func (r *repeated) run(ctx context.Context, round func() error) error {
-	rest := r.every
+	patience := r.every
 	for {
 		began := time.Now()
 		err := round()
+		rest := r.every - time.Since(began)
 		switch e := (*admin.Error)(nil); {
 		case ctx.Err() != nil:
 			return nil // what has come is there
 		case r.once:
 			return err
-		case err == nil || errors.Is(err, log.ErrChanged) || errors.Is(err, log.ErrGone): // what goes on follows what was read; what was removed, the next round says
-			took := time.Since(began)
-			if rest = max(r.every, time.Duration(r.share)*took); r.least > 0 {
-				rest = max(r.every-took, r.least)
-			}
+		case err == nil:
+			patience = r.every
 		case errors.As(err, &e) && (e.Status == 0 || e.Status == 503) && e.Code != "invalid":
-			if rest = min(2*max(rest, r.every), mostRest); rest >= time.Second {
-				fmt.Fprintf(r.notes, "%s: %s; again in %v\n", r.what, oneLine(err.Error()), rest)
+			if patience = min(2*patience, mostRest); patience >= time.Second {
+				fmt.Fprintf(r.notes, "%s: %s; again in %v\n", r.what, oneLine(err.Error()), patience)
 			}
+			rest = patience
 		default:
 			return err
 		}

@@ -2,28 +2,17 @@ package main
 
 import (
 	"fmt"
-	"runtime"
 
 	"github.com/urfave/cli/v2"
 )
 
-// priorityFlag says how a command that follows a broker gives way to others.
+// priorityFlag is accepted, since scripts may have it, and does nothing: nice does it for any command.
 func priorityFlag() cli.Flag {
-	return &cli.StringFlag{Name: "priority", Value: "low", Usage: "while it follows: low, to run only while nothing else on the machine does (Linux), or normal"}
-}
-
-// giveWay has the command give way, on one processor, unless --priority says otherwise. A broker on the same machine then does not wait for it. One thread
-// may keep its priority; nil: none does.
-func giveWay(c *cli.Context, but *ordinary) error {
-	switch is := c.String("priority"); is {
-	case "normal":
-	case "low":
-		if err := runLast(but); err != nil { // in a container that may not, it follows all the same
-			fmt.Fprintf(c.App.ErrWriter, "runs with normal priority: %s\n", oneLine(err.Error()))
+	return &cli.StringFlag{Name: "priority", Hidden: true, Action: func(c *cli.Context, is string) error {
+		if is != "low" && is != "normal" {
+			return usageError{fmt.Errorf("--priority: %q is not one of low, normal", is)}
 		}
-		runtime.GOMAXPROCS(1)
-	default:
-		return usageError{fmt.Errorf("--priority: %q is not one of low, normal", is)}
-	}
-	return nil
+		fmt.Fprintf(c.App.ErrWriter, "--priority does nothing any more: run the command with nice, as in nice -n 19 %s\n", c.Command.HelpName)
+		return nil
+	}}
 }

@@ -53,8 +53,7 @@ type mirror struct {
 func (m *mirror) killing() {
 	defer close(m.done)
 	for {
-		priority := []string{"low", "normal"}[m.rng.IntN(2)] // with a low one it does little beside other tests
-		cmd := exec.Command(m.r.binary, "log", "mirror", "--into", m.into, "--every", "20ms", "--priority", priority, "--connection-string", m.r.process.ConnectionString())
+		cmd := exec.Command(m.r.binary, "log", "mirror", "--into", m.into, "--every", "20ms", "--connection-string", m.r.process.ConnectionString())
 		var said bytes.Buffer
 		cmd.Stderr = &said
 		if err := cmd.Start(); err != nil {

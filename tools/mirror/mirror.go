@@ -38,16 +38,11 @@ type Options struct {
 	FileBytes int              // a file ends with the entry that reaches it; default 16 MiB
 	Keep      time.Duration    // files whose last entry is older are removed; 0: none
 	Now       func() time.Time // default time.Now
-	// Do calls what changes files, and returns its error: others may have to wait for the file system while it does. Default: it just calls.
-	Do func(func() error) error
-	// Synced is told behind each sync of entries how long it took; nil: nobody is.
-	Synced func(took time.Duration)
-	Notes  io.Writer // gets a line for each torn tail and gap; may be nil
+	Notes     io.Writer        // gets a line for each torn tail and gap; may be nil
 }
 
 const (
-	// batchBytes is how many bytes of entries are synced together: few, since a broker that uses the same disk waits for as long as they take, and not so few
-	// that it often has to (docs/decisions/0079).
+	// batchBytes is how many bytes of entries are synced together: it bounds the memory that they take, and what a mirror that is killed has to ask for again.
 	batchBytes = 256 << 10
 	// saveEvery is how old the note may be while entries come.
 	saveEvery = time.Minute
@@ -89,9 +84,6 @@ var ErrOther = errors.New("the mirror is of another log")
 func Open(dir string, o Options) (*Mirror, error) {
 	if o.FileBytes == 0 {
 		o.FileBytes = 16 << 20
-	}
-	if o.Do == nil {
-		o.Do = func(change func() error) error { return change() }
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -207,7 +199,7 @@ func (m *Mirror) Round(ctx context.Context, src Source) error {
 	for id := 0; id < all; id++ {
 		for more := true; more; {
 			if id >= len(m.logs) {
-				if err := m.o.Do(func() error { return m.open(id) }); err != nil {
+				if err := m.open(id); err != nil {
 					return err
 				}
 			}
@@ -224,11 +216,11 @@ func (m *Mirror) Round(ctx context.Context, src Source) error {
 		}
 	}
 	if m.o.Now().Sub(m.savedAt) >= saveEvery {
-		if err := m.o.Do(m.save); err != nil {
+		if err := m.save(); err != nil {
 			return err
 		}
 	}
-	return m.o.Do(m.retain)
+	return m.retain()
 }
 
 // save writes the note anew.
@@ -283,7 +275,7 @@ func (t *taking) head(h Head) (err error) {
 	m, p := t.m, t.p
 	if m.note.Namespace == "" {
 		m.note.Namespace = h.Namespace
-		err = m.o.Do(m.save)
+		err = m.save()
 	}
 	if err != nil {
 		return err
@@ -336,11 +328,7 @@ func (t *taking) flush() error {
 	if t.bytes == 0 {
 		return nil
 	}
-	began := time.Now()
-	err := t.m.o.Do(func() error { return t.p.log.WriteBatch(t.batch) })
-	if t.m.o.Synced != nil {
-		t.m.o.Synced(time.Since(began))
-	}
+	err := t.p.log.WriteBatch(t.batch)
 	if err == nil {
 		t.bytes = 0
 		t.p.next, t.p.skip = t.at, t.here
