@@ -3,8 +3,8 @@ package log
 import (
 	"crypto/rand"
 	"encoding/binary"
-	"iter"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -27,8 +27,7 @@ const (
 type lease struct {
 	store   *store
 	file    *disk.Mark
-	renewed atomic.Int64                // ms since 1970
-	lowest  atomic.Pointer[[]event.LSN] // that is needed, by partition
+	renewed atomic.Int64 // ms since 1970
 }
 
 // marked is a file system that is only looked at, but in which a reader may leave a mark.
@@ -57,11 +56,6 @@ func (s *store) newLease() *lease {
 		return nil
 	}
 	l := &lease{store: s, file: f}
-	lowest := make([]event.LSN, s.logs)
-	for i := range lowest {
-		lowest[i] = format.FirstLSN
-	}
-	l.lowest.Store(&lowest)
 	l.renew()
 	s.fs = renewing{s.fs, l}
 	s.opts.FS = s.fs
@@ -85,21 +79,8 @@ func (l *lease) renew() {
 	if age := time.Duration(now-before) * time.Millisecond; age.Abs() < leaseEvery || !l.renewed.CompareAndSwap(before, now) {
 		return
 	}
-	l.file.Put(format.Lease{PID: l.file.Process(), Renewed: now, Lowest: *l.lowest.Load()}.Encode(l.store.tag))
-}
-
-// needs says that of each log the reader needs what is behind its end and no more. It is written when the lease is renewed.
-func (l *lease) needs(logs iter.Seq[*partition]) {
-	if l == nil {
-		return
-	}
-	var lowest []event.LSN
-	for p := range logs {
-		_, end := p.Bounds()
-		lowest = append(lowest, max(end, format.FirstLSN)) // of one that is refused, all
-	}
-	l.lowest.Store(&lowest)
-	l.renew()
+	lowest := slices.Repeat([]event.LSN{format.FirstLSN}, l.store.logs) // of each log, all that it is read for
+	l.file.Put(format.Lease{PID: l.file.Process(), Renewed: now, Lowest: lowest}.Encode(l.store.tag))
 }
 
 // end gives the lease back.

@@ -15,7 +15,6 @@ func TestPlantedBugs(t *testing.T) {
 		mutant.HalfFrame:       "TestF8EveryCallWithoutRoom",
 		mutant.SyncForgiven:    "(TestF8EveryCallWithoutRoom|TestF8F9F10ErrorAtEveryCall)",
 		mutant.SharedWritten:   "TestSharedShowsWhatLasts",
-		mutant.PassedUnread:    "TestAdvance",
 		mutant.ReopenTrusts:    "TestReopenAfterErrorAtEveryCall",
 		mutant.ReopenForgets:   "TestReopenRefusesWhatASyncLostSilently",
 		mutant.ReadFilesKept:   "TestClosedPartitionHasNoFileOpen",

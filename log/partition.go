@@ -69,18 +69,10 @@ func (p *partition) take(f *found) {
 func (p *partition) ID() PartitionID { return p.id }
 
 // Recovery implements [Partition].
-func (p *partition) Recovery() Recovery {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	return p.found.report
-}
+func (p *partition) Recovery() Recovery { return p.found.report }
 
 // LastStop implements [Partition].
-func (p *partition) LastStop() event.Stop {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	return p.found.stop
-}
+func (p *partition) LastStop() event.Stop { return p.found.stop }
 
 // Bounds implements [Reader].
 func (p *partition) Bounds() (first, committed event.LSN) {

@@ -235,8 +235,7 @@ func (s *scrub) segment(seg *segment) error {
 	buf := windows.Get().(*[windowBytes]byte)
 	defer windows.Put(buf)
 	w := &walk{fs: s.fs, root: p.store.root, id: p.id, tag: p.store.tag, blocks: newBlockCache(walkCacheBytes, nil), out: &found{}}
-	w.scan = format.Scanner{Win: format.Window{Buf: buf[:]}, Partition: p.id, Tag: p.store.tag,
-		Passage: format.Passage{Chapter: seg.chapter, LSN: seg.base}}
+	w.scan = format.Scanner{Win: format.Window{Buf: buf[:]}, Partition: p.id, Tag: p.store.tag, Chapter: seg.chapter, LSN: seg.base}
 	var stop error
 	w.report = func(c *CorruptError) error {
 		if disk.OutOfDescriptors(c.Cause) {

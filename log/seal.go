@@ -415,8 +415,8 @@ func (r *chapterReader) frames(ctx context.Context, from format.Run, each func(s
 	defer windows.Put(buf)
 	c := r.chapter
 	s := format.Scanner{
-		Win: format.Window{Buf: buf[:]}, Partition: r.p.id, Tag: r.p.store.tag,
-		Passage: format.Passage{Chapter: c.ID, Fresh: true, LSN: c.First, Chain: c.Chain, Epoch: from.Epoch, Boot: from.Boot, Index: 1},
+		Win: format.Window{Buf: buf[:]}, Partition: r.p.id, Tag: r.p.store.tag, Chapter: c.ID, Fresh: true, LSN: c.First, Chain: c.Chain,
+		Epoch: from.Epoch, Boot: from.Boot, Index: 1,
 	}
 	s.Each = func(off int64, h *format.Header) error { return each(&s, off, h) }
 	for _, seg := range r.segments {

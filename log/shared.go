@@ -49,7 +49,6 @@ func (w *walk) readBound() error {
 	}
 	if m != nil {
 		b.at, b.notes = *m, []note{{progressName, *m}}
-		w.out.progress = *m
 	}
 	return w.damaged(progressName, 0, 0, err)
 }
@@ -181,6 +180,20 @@ func walkAgain(p *partition) error {
 	}
 	relocate(p, out)
 	return nil
+}
+
+// relocate takes over where a later walk has found the bytes of a log. The end stays, unless all in front of it has been removed.
+func relocate(p *partition, out *found) {
+	p.listing.Lock()
+	p.manifest = out.manifest
+	p.listing.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.segments, p.first, p.base = out.segments, out.first, out.base
+	if out.end.LSN > p.end.LSN {
+		p.end = out.end
+	}
+	useBlocks(p.segments, p.store.blocks)
 }
 
 // lasting checks, when a reader of a shared log is done, that it was one log all the time.

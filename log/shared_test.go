@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math/rand/v2"
 	"path/filepath"
@@ -37,7 +38,9 @@ func frames(p log.Partition) (list []shown, err error) {
 
 // beside opens a shared reader.
 func (w *world) beside(fsys disk.FS) (log.Partition, error) {
-	s, err := w.follow(fsys)
+	opts := w.opts
+	opts.FS, opts.BootID, opts.Shared = fsys, fmt.Sprint("boot-", w.boot), true
+	s, err := log.Open(ctx, simDir, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -141,57 +144,154 @@ func (f betweenFile) ReadAt(p []byte, off int64) (int, error) {
 	return f.File.ReadAt(p, off)
 }
 
-// TestSharedWhileWritten has a broker write, sync, begin files and chapters, note its progress, and stop and start again, between any two calls of
-// a shared reader.
+// wandering is a log of which the seed says how it is kept, and what becomes of it.
+func wandering(t *testing.T, seed uint64) *world {
+	w := newWorld(t, fmt.Sprintf("LEDGERBUS_SEED=%d", seed), seed)
+	w.opts.SegmentBytes, w.opts.ChapterBytes = 1+w.rng.IntN(4000), 1+w.rng.IntN(20000)
+	w.opts.SealAfter = -1
+	w.drops = 3 * (w.rng.IntN(3) - 1)
+	if err := errors.Join(w.open(), w.lead()); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// act does something to a log that is written.
+func (w *world) act() error {
+	switch w.rng.IntN(14) {
+	case 0, 1, 2, 3:
+		w.send(1+w.rng.IntN(3), w.rng.IntN(1500), log.Durability(w.rng.IntN(2)))
+	case 4, 5, 6, 7:
+		w.w.Work()
+	case 8, 9, 10:
+		w.w.Tick()
+	case 11:
+		if err := w.work(); err != nil {
+			return err
+		}
+		if w.drops < 0 { // nothing counts messages
+			return w.cut()
+		}
+		return w.checkpoint()
+	case 12:
+		if w.drops < 0 {
+			_, err := w.part.(log.Sealer).Seal(ctx)
+			return err
+		}
+		return w.seal()
+	case 13:
+		if w.rng.IntN(4) == 0 && w.drops >= 0 {
+			return errors.Join(w.stop(), w.open(), w.lead())
+		}
+	}
+	return w.settle()
+}
+
+// cut has the log begin with a base, and gives back what is in front of it.
+func (w *world) cut() error {
+	list := w.part.Segments()
+	at := list[w.rng.IntN(len(list))].First
+	if _, durable := w.part.Bounds(); w.rng.IntN(2) == 0 { // else in the middle of a file
+		for f, err := range w.part.Read(ctx, at) {
+			if err != nil {
+				return err
+			}
+			if at = f.LSN; w.rng.IntN(4) == 0 || f.Next >= durable {
+				break
+			}
+		}
+	}
+	if base, ok := w.part.(log.Bases).Base(); at == format.FirstLSN || ok && at <= base.LSN {
+		return nil
+	}
+	p := w.part.(log.Bases)
+	err := p.SaveBase(ctx, log.BaseInfo{LSN: at}, func(out io.Writer) error {
+		_, err := out.Write([]byte("what a state is made of"))
+		return err
+	}, func(io.Reader) error { return nil })
+	if err != nil {
+		return err
+	}
+	keep := w.rng.IntN(2) == 0
+	_, err = p.DropFiles(ctx, func(first, _ event.LSN) (bool, []log.KeptBody) { return keep && first > at/2, nil })
+	if errors.Is(err, log.ErrTooLittle) {
+		return nil
+	}
+	return err
+}
+
+// TestSharedWhileWritten has a broker write, begin files and chapters, seal, drop bodies, make bases, remove files, save checkpoints, note its progress, and stop
+// and start again, between any two calls of a shared reader: it finds no damage, leaves nothing out without saying so, and what it shows lasts.
 func TestSharedWhileWritten(t *testing.T) {
 	t.Parallel()
-	read, changed := 0, 0
-	seeds(t, 300, func(seed uint64) {
-		w := newWorld(t, fmt.Sprintf("LEDGERBUS_SEED=%d", seed), seed)
-		w.opts.SegmentBytes, w.opts.ChapterBytes = 1+w.rng.IntN(3000), 1+w.rng.IntN(9000)
-		if err := errors.Join(w.open(), w.lead()); err != nil {
-			t.Fatal(err)
-		}
-		act := func() {
-			w.send(1+w.rng.IntN(2), w.rng.IntN(900), log.Durability(w.rng.IntN(2)))
-			for range w.rng.IntN(4) {
-				w.w.Work()
-			}
-			if w.rng.IntN(3) == 0 {
-				w.w.Tick()
-			}
-			if w.rng.IntN(300) == 0 {
-				if err := errors.Join(w.stop(), w.open(), w.lead()); err != nil {
+	read, changed, gone := 0, 0, 0
+	one := func(seed uint64) {
+		w := wandering(t, seed)
+		acts := 0 // that are still to come while the reader looks
+		eyes := between{w.fs, func(string, string) error {
+			if acts > 0 && w.rng.IntN(3) == 0 {
+				acts--
+				if err := w.act(); err != nil {
 					w.failf("%v", err)
 				}
 			}
-		}
-		for range 20 {
-			act()
-		}
-		p, err := w.beside(between{w.fs, func(string, string) error {
-			if w.rng.IntN(3) == 0 {
-				act()
-			}
 			return nil
-		}})
+		}}
 		var seen []shown
-		if err == nil {
-			seen, err = frames(p)
+		for range 10 {
+			acts = w.rng.IntN(40)
+			p, err := w.beside(eyes)
+			var shown []shown
+			if err == nil {
+				shown, err = readWhole(p)
+				if first, end := p.Bounds(); first > end {
+					w.failf("a log begins at LSN %d and ends at %d", first, end)
+				}
+			}
+			acts = 0
+			if len(shown) > len(seen) {
+				seen = shown
+			}
+			switch {
+			case err == nil:
+				read++
+			case errors.Is(err, log.ErrGone):
+				gone++
+			case errors.Is(err, log.ErrChanged):
+				changed++
+			default:
+				w.failf("%v", err)
+			}
 		}
-		if err != nil && !errors.Is(err, log.ErrChanged) {
-			w.failf("%v", err)
+		if w.drops >= 0 { // else a part of it is gone by now
+			w.keeps(seen)
 		}
-		if errors.Is(err, log.ErrChanged) {
-			changed++
-		} else {
-			read++
-		}
-		w.keeps(seen)
-	})
-	if t.Logf("%d logs were read, %d changed hands meanwhile", read, changed); read == 0 {
-		t.Error("no log was read to its end")
 	}
+	one(1795787147713630174) // the log begins, with a base, behind all that the reader was to read
+	seeds(t, 300, one)
+	if t.Logf("%d times a log was read to its end; %d times it changed hands meanwhile, and %d times what was to be read was removed", read, changed, gone); read == 0 || gone == 0 {
+		t.Error("too little happened")
+	}
+}
+
+// readWhole reads a log from its first frame to its end. None may be missing in between.
+func readWhole(p log.Partition) (list []shown, err error) {
+	first, end := p.Bounds()
+	next := first
+	for f, err := range p.Read(ctx, first) {
+		if err != nil {
+			return list, err
+		}
+		if f.LSN != next {
+			return list, fmt.Errorf("a frame at LSN %d follows LSN %d", f.LSN, next)
+		}
+		next = f.Next
+		list = append(list, shown{f.LSN, string(f.Records)})
+	}
+	if next != end && len(list) > 0 {
+		return list, fmt.Errorf("the log ends at LSN %d, and was read up to %d", end, next)
+	}
+	return list, nil
 }
 
 // A file that is gone is looked for where the manifest says then; one that is gone and stays where it was is damage.

@@ -26,8 +26,6 @@ type walk struct {
 	clean *format.Mark // where the clean marker says the log ends
 	owed  format.Mark  // how far this process has synced it; LSN 0: it is the first to read it
 	bound *bound       // of a walk beside a broker; nil: the log is nobody's, and all of it is read
-	// before is what an earlier walk beside the broker found: what that one has read is not read again. nil: there was none.
-	before *found
 	// report is told of a damaged place. An error that it returns ends the walk. Without it the walk stops at the first place, with that
 	// as its error.
 	report func(*CorruptError) error
@@ -65,11 +63,7 @@ type found struct {
 	stop     event.Stop          // of the last run
 	ckpts    []format.Checkpoint // usable ones, oldest first
 	noted    event.LSN           // progress note
-	// of a walk beside a broker, for the next one:
-	progress format.Mark      // as its note had it; zero: there was none
-	behind   []format.Passage // behind each of the segments
-	marks    map[event.LSN]format.Passed
-	badNotes []string // damaged progress or fault notes that a clean marker made up for
+	badNotes []string            // damaged progress or fault notes that a clean marker made up for
 }
 
 func (w *walk) dir() string { return filepath.Join(w.root, format.PartitionDir(w.id)) }
@@ -143,7 +137,6 @@ func (w *walk) run(ctx context.Context) (*found, error) {
 	for _, c := range files {
 		s.Watch[c.LSN] = format.Passed{}
 	}
-	resumedWalk{w}.recallMarks()
 	if err := (sealedWalk{w}).files(ctx, listed == nil); err != nil {
 		return nil, err
 	}
@@ -162,9 +155,6 @@ func (w *walk) run(ctx context.Context) (*found, error) {
 	}
 	w.keepCheckpoints(files)
 	w.conclude(notes)
-	if w.bound != nil {
-		w.out.marks = s.Watch
-	}
 	return w.out, nil
 }
 
@@ -373,10 +363,6 @@ func (w *walk) listCheckpoints() []format.Checkpoint {
 			continue
 		}
 		if !strings.HasSuffix(e.Name, ".ckpt") {
-			continue
-		}
-		if c, ok := (resumedWalk{w}).recallCheckpoint(e.Name); ok {
-			list = append(list, c)
 			continue
 		}
 		c, err := readCheckpoint(w.fs, filepath.Join(w.dir(), name), w.id, w.tag)

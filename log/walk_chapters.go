@@ -157,7 +157,6 @@ func (w *walk) chapter(ctx context.Context, c format.Chapter, listed, last bool)
 		if err != nil {
 			return err
 		}
-		resumedWalk{w}.remember()
 	}
 	return nil
 }
@@ -210,9 +209,6 @@ func (w *walk) isSegment(chapter string, e disk.Entry) (bool, error) {
 func (w *walk) file(ctx context.Context, last bool) error {
 	s := &w.scan
 	seg := newSegment(s.Chapter, s.Index, s.LSN)
-	if known, err := (resumedWalk{w}).recallHot(ctx, seg, last); known || err != nil {
-		return err
-	}
 	return w.segment(ctx, seg, last)
 }
 

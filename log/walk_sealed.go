@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/ledgerbus/ledgerbus/log/disk"
+	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/log/format"
 	"github.com/ledgerbus/ledgerbus/log/sealed"
 )
@@ -40,11 +41,6 @@ func (w sealedWalk) files(ctx context.Context, good bool) error {
 		if w.bound.passed(named.First, good) {
 			break
 		}
-		if known, err := resumedWalk(w).recallSealed(&named); err != nil {
-			return err
-		} else if known {
-			continue
-		}
 		k := &sealedKind{w.id, w.tag, named, w.blocks}
 		seg := &segment{chapter: named.Chapter, base: named.First, end: named.First, kind: k}
 		if w.report != nil || w.thorough {
@@ -55,7 +51,6 @@ func (w sealedWalk) files(ctx context.Context, good bool) error {
 		if err != nil {
 			return err
 		}
-		resumedWalk(w).remember()
 	}
 	w.out.tip = format.Run{Epoch: w.scan.Epoch, Boot: w.scan.Boot}
 	return nil
@@ -204,14 +199,38 @@ func (w sealedWalk) mayBeAlone(f *sealed.Footer) error {
 
 // passIn answers what stands at the LSNs that notes and checkpoints name in a file that is believed.
 func (w sealedWalk) passIn(seg *segment, c *sealedContent) error {
-	asked := resumedWalk(w).asked(seg)
+	var asked []event.LSN
+	for lsn := range w.scan.Watch {
+		if lsn > seg.base && lsn < seg.end {
+			asked = append(asked, lsn)
+		}
+	}
 	if len(asked) == 0 || c.sealed.Footer.Alone { // of such a file nobody knows any more
 		return nil
 	}
+	slices.Sort(asked)
+	k := c.kind
 	if _, err := c.part(sealed.Records); err != nil {
-		return w.wrap(c.kind.path(), 0, seg.base, w.verdict(c.kind, err))
+		return w.wrap(k.path(), 0, seg.base, w.verdict(k, err))
 	}
-	return resumedWalk(w).answer(seg, c, asked)
+	for _, lsn := range asked {
+		var p [format.BodiesAt]byte
+		var h format.Header
+		if n, err := c.ReadAt(p[:], int64(lsn-seg.base)); n < len(p) {
+			if errors.Is(err, errPartEnds) || errors.Is(err, event.ErrErased) {
+				continue // no frame begins there
+			}
+			return w.wrap(k.path(), int64(lsn-seg.base), lsn, err)
+		}
+		intact, err := h.Decode(p[:])
+		if err != nil {
+			return err
+		}
+		if intact && h.LSN == lsn && h.Tag == w.tag && h.Partition == w.id && h.Chapter == seg.chapter {
+			w.scan.Watch[lsn] = format.Passed{There: true, Chain: h.Chain}
+		}
+	}
+	return nil
 }
 
 // take moves on behind a file.

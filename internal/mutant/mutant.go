@@ -139,7 +139,6 @@ const (
 	// Of readers beside a broker (docs/decisions/0047).
 
 	SharedWritten Bug = "C6" // a shared reader shows what is written and not durable
-	PassedUnread  Bug = "C7" // a shared reader that goes on passes over a file of which it has read a part
 	MarksApart    Bug = "D2" // loops do not wait for each other when they write the marks of a backup
 
 	// Of reading the log again while it is in use (docs/decisions/0053).

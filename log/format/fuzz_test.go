@@ -36,7 +36,7 @@ func validSegment(n int, tag uint32) ([]byte, []event.LSN) {
 }
 
 func scanBytes(t testing.TB, data []byte, sameBoot bool) (s Scanner, off int64, reason string, err error) {
-	s = Scanner{Tag: 9, Passage: Passage{Chapter: 1, Fresh: true, LSN: FirstLSN, Index: 1}, Watch: map[event.LSN]Passed{}}
+	s = Scanner{Tag: 9, Chapter: 1, Fresh: true, LSN: FirstLSN, Index: 1, Watch: map[event.LSN]Passed{}}
 	s.Win.Buf = make([]byte, 4096)
 	s.Win.Reset(bytes.NewReader(data), int64(len(data)))
 	off, v, err := s.Advance(t.Context(), FirstLSN, new(Header))

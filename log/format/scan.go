@@ -16,16 +16,6 @@ type Scanner struct {
 	Partition PartitionID
 	Tag       uint32
 
-	Passage
-
-	// Each is called by Advance with every good frame, before that is passed, and its offset in the window's file; it may be nil.
-	Each func(off int64, h *Header) error
-
-	Watch map[event.LSN]Passed // what is at the LSNs asked for, filled in as they come by
-}
-
-// Passage is what a scanner knows of the frames that it has passed: what it needs of them to go on behind them, and how many there were.
-type Passage struct {
 	Chapter uint32
 	Fresh   bool      // at the first frame of a chapter
 	LSN     event.LSN // of the next frame
@@ -39,6 +29,11 @@ type Passage struct {
 	Frames, Records uint64
 	Bytes           int64
 	Erased          uint64 // of the frames, those without all of their bodies
+
+	// Each is called by Advance with every good frame, before that is passed, and its offset in the window's file; it may be nil.
+	Each func(off int64, h *Header) error
+
+	Watch map[event.LSN]Passed // what is at the LSNs asked for, filled in as they come by
 }
 
 // Passed is what a scan has found at an LSN.

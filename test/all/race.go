@@ -16,8 +16,9 @@ const racedInPart = "log"
 // slowAlone lists the tests of racedInPart that use a log from one goroutine, in so many ways or at so
 // many places that they would take most of the time of a run under the race detector.
 var slowAlone = []string{
-	"TestAdvance", "TestBlocksAreChecked", "TestDamagedFileKeepsItsBodies", "TestF1F2F14CrashAtEveryCall",
+	"TestBlocksAreChecked", "TestDamagedFileKeepsItsBodies", "TestF1F2F14CrashAtEveryCall",
 	"TestF3TornAtEveryByte", "TestF3TornWithoutNotes", "TestF4FlipAtEveryByte", "TestFileOfBodiesIsReadBack",
 	"TestNamespaceBits", "TestRaiseCrashesAnywhere", "TestRandomCrashes", "TestScrubFindsEveryPart",
-	"TestScrubOfWhatGoes", "TestSealedIsReadBack", "TestSealedRatio", "TestTailBytes", "TestVerdicts",
+	"TestScrubOfWhatGoes", "TestSealedIsReadBack", "TestSealedRatio", "TestSharedWhileWritten", "TestTailBytes",
+	"TestVerdicts",
 }
