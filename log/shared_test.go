@@ -220,8 +220,10 @@ func (w *world) cut() error {
 	return err
 }
 
-// TestSharedWhileWritten has a broker write, begin files and chapters, seal, drop bodies, make bases, remove files, save checkpoints, note its progress, and stop
-// and start again, between any two calls of a shared reader: it finds no damage, leaves nothing out without saying so, and what it shows lasts.
+// TestSharedWhileWritten has a broker write, begin files and chapters, seal, drop bodies, make
+// bases, remove files, save checkpoints, note its progress, and stop and start again, between any
+// two calls of a shared reader: it finds no damage, leaves nothing out without saying so, and what
+// it shows lasts.
 func TestSharedWhileWritten(t *testing.T) {
 	t.Parallel()
 	read, changed, gone := 0, 0, 0

@@ -85,7 +85,8 @@ func brokerLog(a *administration, bodies bool) mirror.Source {
 	}
 }
 
-// mirrorDirectory takes what is in a data directory, which a broker may be using, as far as it is durable: a start may cut off what is behind that.
+// mirrorDirectory takes what is in a data directory, which a broker may be using, as far as it is
+// durable: a start may cut off what is behind that.
 func mirrorDirectory(ctx context.Context, dir string, bodies bool, m *mirror.Mirror) (err error) {
 	s, err := log.Open(ctx, dir, log.Options{Shared: true})
 	if err != nil {

@@ -6,7 +6,8 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// priorityFlag is accepted, since scripts may have it, and does nothing: nice does it for any command.
+// priorityFlag is accepted, since scripts may have it, and does nothing: nice does it for any
+// command.
 func priorityFlag() cli.Flag {
 	return &cli.StringFlag{Name: "priority", Hidden: true, Action: func(c *cli.Context, is string) error {
 		if is != "low" && is != "normal" {

@@ -42,7 +42,8 @@ type Options struct {
 }
 
 const (
-	// batchBytes is how many bytes of entries are synced together: it bounds the memory that they take, and what a mirror that is killed has to ask for again.
+	// batchBytes is how many bytes of entries are synced together: it bounds the memory that they
+	// take, and what a mirror that is killed has to ask for again.
 	batchBytes = 256 << 10
 	// saveEvery is how old the note may be while entries come.
 	saveEvery = time.Minute
