@@ -281,12 +281,18 @@ type Sealer interface {
 // Scrubber is implemented by the partitions of a store.
 type Scrubber interface {
 	// Scrub reads the next file of the log again, and compares every byte of it. It is one step of a pass through the whole log, which an earlier run may
-	// have begun (docs/decisions/0053). It returns what is damaged in the file, and whether that was the last one of the pass. rest is called between two
-	// pieces, with how many bytes were read, and returns when the next one may be read; nil: at once. Nobody waits for a scrub. A file that is removed
-	// meanwhile is not damaged. After an error the same file is read the next time.
-	Scrub(ctx context.Context, rest func(ctx context.Context, bytes int)) (found []Damage, over bool, err error)
+	// have begun (docs/decisions/0053). It returns what is damaged in the file, and whether that was the last one of the pass. Nobody waits for a scrub. A file
+	// that is removed meanwhile is not damaged. After an error the same file is read the next time.
+	Scrub(ctx context.Context) (found []Damage, over bool, err error)
 	// Scrubbed says how far scrubbing has come.
 	Scrubbed() Scrubbed
+}
+
+// Background is implemented by a store.
+type Background interface {
+	// Pause is called now and then by a reader that takes much of the log, with how many bytes it has read or made since. It returns when the reader may go on:
+	// at once while no log of the store grows, else when the budget of the store for such work allows it (docs/decisions/0087).
+	Pause(ctx context.Context, bytes int)
 }
 
 // Scrubbed is how far a log was scrubbed, in this run and those before it.

@@ -59,7 +59,7 @@ func (v *scrubbing) show() {
 }
 
 // Scrub implements [Scrubber].
-func (v *scrubbing) Scrub(ctx context.Context, rest func(ctx context.Context, bytes int)) (found []Damage, over bool, err error) {
+func (v *scrubbing) Scrub(ctx context.Context) (found []Damage, over bool, err error) {
 	p := v.p
 	if p.store.opts.ReadOnly {
 		return nil, false, ErrReadOnly
@@ -70,7 +70,8 @@ func (v *scrubbing) Scrub(ctx context.Context, rest func(ctx context.Context, by
 		return nil, false, ErrClosed
 	}
 	v.loaded.Do(v.load)
-	s := scrub{p: p, ctx: ctx, fs: pacedFS{p.store.opts.FS, &pace{ctx: ctx, ended: &p.sealing.ended, store: p.store, rest: rest}}}
+	s := scrub{p: p, ctx: ctx}
+	s.fs = scrubbedFS{p.store.opts.FS, &s}
 	at, next := v.state.Next, v.state.Next
 	if again := len(v.again) > 0; again {
 		at = v.again[0]
@@ -96,7 +97,7 @@ func (v *scrubbing) Scrub(ctx context.Context, rest func(ctx context.Context, by
 	if err != nil { // nothing is known of what was not read to its end
 		return nil, false, err
 	}
-	v.state.Bytes += s.fs.bytes()
+	v.state.Bytes += s.bytes
 	v.note(at, damaged, s.found)
 	if len(v.again) > 0 {
 		v.again = v.again[1:]
@@ -182,8 +183,48 @@ func (v *scrubbing) closedFrom(at event.LSN) *segment {
 type scrub struct {
 	p     *partition
 	ctx   context.Context
-	fs    pacedFS
+	fs    disk.FS // counts what is read
+	bytes int64
+	piece int // bytes since the last rest
 	found []Damage
+}
+
+// scrubbedFS opens files for a scrub, which rests after each piece of them.
+type scrubbedFS struct {
+	disk.FS
+	of *scrub
+}
+
+// Open implements [disk.FS].
+func (f scrubbedFS) Open(name string) (disk.File, error) {
+	file, err := f.FS.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	return scrubbedFile{file, f.of}, nil
+}
+
+type scrubbedFile struct {
+	disk.File
+	of *scrub
+}
+
+// ReadAt implements [io.ReaderAt]. One goroutine reads.
+func (f scrubbedFile) ReadAt(p []byte, off int64) (int, error) {
+	s := f.of
+	if s.p.sealing.ended.Load() { // another recovery of the partition begins
+		return 0, ErrClosed
+	}
+	if err := s.ctx.Err(); err != nil {
+		return 0, err
+	}
+	n, err := f.File.ReadAt(p, off)
+	s.bytes += int64(n)
+	if s.piece += n; s.piece >= pieceBytes {
+		s.p.store.sleep(s.ctx, s.p.store.background.read(time.Now(), s.piece))
+		s.piece = 0
+	}
+	return n, err
 }
 
 // damaged takes an error about a file. One that says nothing of the file, or comes of ending the scrub, is returned.

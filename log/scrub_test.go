@@ -48,7 +48,7 @@ func scrubbable(t *testing.T) *world {
 func (w *world) pass() (found []log.Damage) {
 	w.t.Helper()
 	for range 1000 {
-		some, over, err := w.part.(log.Scrubber).Scrub(ctx, nil)
+		some, over, err := w.part.(log.Scrubber).Scrub(ctx)
 		if err != nil {
 			w.failf("scrub: %v", err)
 		}
@@ -133,7 +133,7 @@ func TestScrubGoesOn(t *testing.T) {
 		t.Fatalf("found %+v", found)
 	}
 	for range 8 { // into the next pass
-		if _, _, err := scrubber().Scrub(ctx, nil); err != nil {
+		if _, _, err := scrubber().Scrub(ctx); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -148,7 +148,7 @@ func TestScrubGoesOn(t *testing.T) {
 	if err := errors.Join(err, w.lead()); err != nil {
 		t.Fatal(err)
 	}
-	some, over, err := scrubber().Scrub(ctx, nil)
+	some, over, err := scrubber().Scrub(ctx)
 	after := scrubber().Scrubbed()
 	if err != nil || over || len(some) == 0 || some[0].File != damaged.File {
 		t.Errorf("what was damaged is read first: %v %v %v", some, over, err)
@@ -156,7 +156,7 @@ func TestScrubGoesOn(t *testing.T) {
 	if before.Next == 0 || after.Next == 0 || after.Next > before.Next || !after.Began.Equal(before.Began) || after.Ended.IsZero() {
 		t.Errorf("was at %+v, goes on at %+v", before, after)
 	}
-	if _, _, err := scrubber().Scrub(ctx, nil); err != nil || scrubber().Scrubbed().Next <= after.Next {
+	if _, _, err := scrubber().Scrub(ctx); err != nil || scrubber().Scrubbed().Next <= after.Next {
 		t.Errorf("does not go on: %v", err)
 	}
 }
@@ -183,7 +183,7 @@ func TestScrubReadErrors(t *testing.T) {
 	var err error
 	for range 3 {
 		var some []log.Damage
-		if some, _, err = w.part.(log.Scrubber).Scrub(ctx, nil); err != nil || some != nil {
+		if some, _, err = w.part.(log.Scrubber).Scrub(ctx); err != nil || some != nil {
 			break
 		}
 	}
@@ -193,7 +193,7 @@ func TestScrubReadErrors(t *testing.T) {
 	w.fs.Hook(nil)
 	ended, end := context.WithCancel(ctx)
 	end()
-	if some, _, err := w.part.(log.Scrubber).Scrub(ended, nil); !errors.Is(err, context.Canceled) || some != nil {
+	if some, _, err := w.part.(log.Scrubber).Scrub(ended); !errors.Is(err, context.Canceled) || some != nil {
 		t.Errorf("told to end: %v %v", some, err)
 	}
 }
@@ -214,7 +214,7 @@ func TestScrubOfWhatGoes(t *testing.T) {
 		}
 		before := w.part.Segments()
 		calls, inside := 0, false
-		w.part.(log.Scrubber).Scrub(ctx, nil)
+		w.part.(log.Scrubber).Scrub(ctx)
 		hook := func(c faultfs.Call) faultfs.Fault {
 			if calls++; calls == k {
 				inside = true
@@ -225,7 +225,7 @@ func TestScrubOfWhatGoes(t *testing.T) {
 		for over, i := false, 0; !over && i < 500; i++ {
 			var found []log.Damage
 			var err error
-			if found, over, err = w.part.(log.Scrubber).Scrub(ctx, func(context.Context, int) {}); found != nil || err != nil {
+			if found, over, err = w.part.(log.Scrubber).Scrub(ctx); found != nil || err != nil {
 				t.Fatalf("call %d: %v %v", k, found, err)
 			}
 			if inside {

@@ -98,22 +98,6 @@ func (v *sealing) due() (c format.Chapter, end format.Mark, ok bool) {
 	return list[0], format.Mark{LSN: list[1].First, Chain: list[1].Chain}, true
 }
 
-// behind is how many chapters wait to be sealed.
-func (v *sealing) behind() (n int) {
-	p := v.p
-	p.listing.Lock()
-	list := p.manifest.Chapters
-	p.listing.Unlock()
-	now, after := p.store.opts.Now(), p.store.opts.SealAfter
-	for _, next := range list[min(1, len(list)):] {
-		if now.Sub(time.UnixMilli(next.Created)) < after {
-			break
-		}
-		n++
-	}
-	return n
-}
-
 // seal takes the steps, in their order.
 func (v *sealing) seal(ctx context.Context, c format.Chapter, end format.Mark) error {
 	p := v.p
@@ -358,9 +342,7 @@ func (r *chapterReader) write(ctx context.Context, to *pacedWriter, k *sealedKin
 	if err != nil {
 		return sealed.Footer{}, err
 	}
-	rests := readRests{p: r.p}
 	err = r.frames(ctx, from, func(s *format.Scanner, off int64, h *format.Header) error {
-		rests.took(ctx, int(h.Entry()))
 		var entry [format.BodiesAt]byte
 		p, err := s.Win.Bytes(off, format.BodiesAt)
 		if err != nil {
@@ -451,8 +433,7 @@ func (r *chapterReader) open(path string) (disk.File, error) {
 func (r *chapterReader) compare(ctx context.Context, c content) error {
 	buf := windows.Get().(*[windowBytes]byte)
 	defer windows.Put(buf)
-	was, is := buf[:readShare*calmPiece], buf[windowBytes-readShare*calmPiece:]
-	rests := readRests{p: r.p}
+	was, is := buf[:windowBytes/2], buf[windowBytes/2:]
 	at := int64(0) // from the chapter's first address
 	for _, seg := range r.segments {
 		f, err := seg.kind.open(r.open)
@@ -475,7 +456,6 @@ func (r *chapterReader) compare(ctx context.Context, c content) error {
 					return fmt.Errorf("%w: a sealed file does not have the bytes of its chapter, from address %d on", ErrInternal, r.chapter.First+event.LSN(at))
 				}
 				off, at = off+int64(n), at+int64(n)
-				rests.took(ctx, n)
 			}
 			return nil
 		}()

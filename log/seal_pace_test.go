@@ -2,6 +2,7 @@ package log_test
 
 import (
 	"cmp"
+	"context"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -29,12 +30,13 @@ var sealOutside = sync.OnceFunc(func() {
 
 // pacing is a log on a disk whose syncs of the log take a known time, in a clock of its own. A chapter of 4 MiB that does not compress has just ended.
 type pacing struct {
-	t    *testing.T
-	fs   *faultfs.FS
-	took atomic.Int64 // ns a sync of the log
-	part log.Partition
-	w    log.Writer
-	seq  uint64
+	t     *testing.T
+	fs    *faultfs.FS
+	took  atomic.Int64 // ns a sync of the log
+	store log.Store
+	part  log.Partition
+	w     log.Writer
+	seq   uint64
 }
 
 func newPacing(t *testing.T, opts log.Options) *pacing {
@@ -49,7 +51,7 @@ func newPacing(t *testing.T, opts log.Options) *pacing {
 	})
 	opts.FS, opts.Partitions, opts.ChapterBytes = p.fs, 1, cmp.Or(opts.ChapterBytes, 4<<20)
 	s := must(log.Open(ctx, simDir, opts))(t)
-	p.part = must(s.Open(ctx, 0))(t)
+	p.store, p.part = s, must(s.Open(ctx, 0))(t)
 	p.w = must(p.part.Lead(ctx))(t)
 	t.Cleanup(func() {
 		p.fs.During(nil)
@@ -115,61 +117,41 @@ func (p *pacing) written() (bytes int, sealed bool) {
 	return bytes, p.part.Segments()[0].Sealed > 0
 }
 
-// Sealing follows how long the disk takes for those who send: while their syncs take ten times as long as they did it stands still, however many of them there are
-// meanwhile, and when the disk is as usual it goes on at its pace.
-func TestSealingWaitsForSlowDisk(t *testing.T) {
-	t.Parallel()
-	sealOutside()
-	synctest.Test(t, func(t *testing.T) {
-		p := newPacing(t, log.Options{SealAfter: -1})
-		p.took.Store(int64(10 * time.Millisecond))
-		p.sends(4 * time.Second)
-		if bytes, sealed := p.written(); sealed || bytes > 2<<20 {
-			t.Errorf("4 s of a slow disk, and %d bytes of the sealed file are written", bytes)
-		} else if bytes == 0 {
-			t.Error("it has not begun")
-		}
-		p.took.Store(int64(time.Millisecond))
-		p.sends(time.Second)
-		if bytes, sealed := p.written(); !sealed || bytes < 3<<20 {
-			t.Errorf("1 s of a disk as usual, and %d bytes are written: %v", bytes, p.part.Segments())
-		}
-	})
-}
-
-// With a disk as usual sealing keeps to its rate: while the log grows it takes a second for 8 MiB, else for 32 MiB; and the more chapters wait the less.
+// Sealing keeps to its rate, which readers do not change. Where the disk has little room it does not rest, since sends are refused until there is more.
 func TestSealingKeepsToItsRate(t *testing.T) {
 	t.Parallel()
 	sealOutside()
 	for name, c := range map[string]struct {
-		chapters    int // that end before the first of them is to be sealed
-		grows       bool
+		low         int64
+		reads       bool
 		least, most time.Duration
 	}{
-		"while the log grows":   {1, true, 480 * time.Millisecond, 800 * time.Millisecond},
-		"while nothing happens": {1, false, 90 * time.Millisecond, 300 * time.Millisecond},   // three whole pieces, with 31 ms behind each
-		"five chapters":         {5, true, 1300 * time.Millisecond, 2200 * time.Millisecond}, // at 32, 32, 16, 8 and 8 MiB a second
+		"alone":                 {0, false, 180 * time.Millisecond, 300 * time.Millisecond}, // 8 MiB, of which the first is free
+		"beside those who read": {0, true, 180 * time.Millisecond, 300 * time.Millisecond},
+		"little room":           {2 << 30, true, 0, 50 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				p := newPacing(t, log.Options{SealAfter: 10 * time.Second})
-				for range c.chapters - 1 {
-					p.fills()
+				p := newPacing(t, log.Options{SealAfter: time.Second, ChapterBytes: 8 << 20, LowBytes: c.low})
+				if c.reads {
+					reading, stop := context.WithCancel(ctx)
+					var reader sync.WaitGroup
+					reader.Go(func() {
+						for reading.Err() == nil {
+							p.store.(log.Background).Pause(reading, 1<<20)
+							time.Sleep(time.Millisecond)
+						}
+					})
+					defer reader.Wait()
+					defer stop()
 				}
 				began := time.Time{}
-				for ended := time.Now(); time.Since(ended) < time.Minute; {
-					if c.grows {
-						p.sends(time.Millisecond)
-					} else {
-						time.Sleep(time.Millisecond)
-					}
-					bytes, _ := p.written()
-					if bytes > 0 && began.IsZero() {
+				for ended, sealed := time.Now(), false; !sealed && time.Since(ended) < time.Minute; {
+					var bytes int
+					p.sends(10 * time.Millisecond)
+					if bytes, sealed = p.written(); bytes > 0 && began.IsZero() {
 						began = time.Now()
-					}
-					if p.part.Segments()[c.chapters-1].Sealed > 0 {
-						break
 					}
 				}
 				if took := time.Since(began); took < c.least || took > c.most {
@@ -198,38 +180,4 @@ func TestSealingFarBehind(t *testing.T) {
 			t.Errorf("%d chapters are sealed %v after the last has ended", chapters, took)
 		}
 	})
-}
-
-// The nearer history is to what it may take, the less sealing waits for a slow disk: in a hurry half a second for each MiB instead of five, and not at all where the
-// disk has little room.
-func TestSealingWaitsLessNearTheBound(t *testing.T) {
-	t.Parallel()
-	sealOutside()
-	for name, c := range map[string]struct {
-		low         int64
-		hurried     bool
-		least, most time.Duration
-	}{
-		"far away":    {0, false, 15 * time.Second, 30 * time.Second},
-		"in a hurry":  {0, true, 1500 * time.Millisecond, 5 * time.Second},
-		"little room": {2 << 30, false, 0, 1100 * time.Millisecond},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				p := newPacing(t, log.Options{SealAfter: -1, LowBytes: c.low})
-				if c.hurried {
-					p.part.(log.Sealer).Hurry(1 << 62)
-				}
-				p.took.Store(int64(10 * time.Millisecond))
-				ended := time.Now()
-				for sealed := false; !sealed && time.Since(ended) < time.Minute; _, sealed = p.written() {
-					p.sends(10 * time.Millisecond)
-				}
-				if took := time.Since(ended); took < c.least || took > c.most {
-					t.Errorf("sealed %v after its end, expected %v to %v", took, c.least, c.most)
-				}
-			})
-		})
-	}
 }

@@ -145,7 +145,7 @@ func TestFileOfBodiesIsReadBack(t *testing.T) {
 		for over := false; !over; {
 			var damage []log.Damage
 			var err error
-			if damage, over, err = p.(log.Scrubber).Scrub(t.Context(), nil); len(damage) > 0 && damage[0].File != first.File && damage[0].LSN != upTo || err != nil {
+			if damage, over, err = p.(log.Scrubber).Scrub(t.Context()); len(damage) > 0 && damage[0].File != first.File && damage[0].LSN != upTo || err != nil {
 				t.Fatalf("scrubbing finds %v, %v", damage, err)
 			}
 		}

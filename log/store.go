@@ -97,10 +97,11 @@ type store struct {
 	parts []atomic.Pointer[partition] // refused ones have err; Reopen puts others in their place
 	lease *lease                      // of a shared reader; nil: it has none
 
-	reserve reserve
-	watch   watch
-	sealer  sealer
-	blocks  *blockCache
+	reserve    reserve
+	watch      watch
+	sealer     sealer
+	background background
+	blocks     *blockCache
 
 	reopening sync.Mutex // held by Reopen
 
@@ -123,7 +124,7 @@ func Open(ctx context.Context, dir string, opts Options) (Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &store{fs: opts.FS, root: dir, opts: opts, blocks: newBlockCache(sealedCacheBytes, opts.Memory), reserve: reserve{fs: opts.FS, dir: dir}}
+	s := &store{fs: opts.FS, root: dir, opts: opts, blocks: newBlockCache(sealedCacheBytes, opts.Memory), reserve: reserve{fs: opts.FS, dir: dir}, background: newBackground()}
 	if !opts.ReadOnly {
 		s.fs = disk.Patient(opts.FS, opts.Logger)
 		if err := disk.MakeDir(s.fs, dir); err != nil {

@@ -50,7 +50,6 @@ type writer struct {
 	durable atomic.Uint64 // LSN; the same as synced.LSN
 	written atomic.Uint64 // LSN; the same as writ.LSN
 
-	pulse    pulse
 	calls    [waits]call               // on the disk that go on
 	released atomic.Bool               // it has failed, and has nothing open any more
 	hangs    atomic.Pointer[time.Time] // when one of them began that takes too long; nil: none does
@@ -468,7 +467,7 @@ func (w *writer) flush() error {
 	m := w.writ
 	w.mu.Unlock()
 	w.calls[syncs].begin()
-	err := w.pulse.of(w.file.Datasync)
+	err := w.file.Datasync()
 	w.calls[syncs].end()
 	w.mu.Lock()
 	w.syncing = false

@@ -15,7 +15,6 @@ import (
 type scrubs struct {
 	of    scrubbed
 	every time.Duration // within which each byte is read once
-	rate  int64         // bytes in a second; set by look
 }
 
 // scrubbed is what is scrubbed: a namespace, or what a test has in the place of one.
@@ -28,8 +27,6 @@ type scrubbed interface {
 const (
 	// scrubEvery is how often it checks whether it is time for a pass.
 	scrubEvery = time.Minute
-	// leastScrub and mostScrub bound how many bytes are read in a second: to read more slowly than the least would spare nobody anything.
-	leastScrub, mostScrub = 1 << 20, 32 << 20
 	// scrubNames is how many messages a line of the log names.
 	scrubNames = 10
 )
@@ -54,14 +51,12 @@ func (v *scrubs) run(ctx context.Context) {
 
 // look reads one file of each log that it is time for, and reports whether there was one.
 func (v *scrubs) look(ctx context.Context) (worked bool) {
-	logs := v.of.logs()
-	v.rate = v.pace(logs)
-	for id, p := range logs {
+	for id, p := range v.of.logs() {
 		s, ok := p.(log.Scrubber)
 		if !ok || ctx.Err() != nil || !v.due(s.Scrubbed()) {
 			continue
 		}
-		found, over, err := s.Scrub(ctx, v.rest)
+		found, over, err := s.Scrub(ctx)
 		if err != nil {
 			if ctx.Err() == nil { // it was fenced, or there is no descriptor: later
 				v.of.log().Warn("a log is not scrubbed just now", "partition", id, "error", err)
@@ -77,35 +72,10 @@ func (v *scrubs) look(ctx context.Context) (worked bool) {
 	return worked
 }
 
-// due reports whether a log is to be read on. A pass takes half of the time at most, and the next begins when the other half is over: so no byte
-// waits for longer than that.
+// due reports whether a log is to be read on. The next pass begins half of the time after the end of the last one: so no byte waits for longer than all of it,
+// unless a pass takes longer than the other half.
 func (v *scrubs) due(s log.Scrubbed) bool {
 	return s.Again || !s.Began.IsZero() || s.Ended.IsZero() || v.of.Now().Std().Sub(s.Ended) >= v.every/2 || s.Ended.After(v.of.Now().Std().Add(time.Hour))
-}
-
-// pace is how many bytes a second are read, of all logs together.
-func (v *scrubs) pace(logs map[engine.PartitionID]log.Partition) int64 {
-	all := int64(0)
-	for _, p := range logs {
-		for _, s := range p.Segments() {
-			if s.Sealed > 0 {
-				all += s.Sealed
-			} else {
-				all += int64(s.End - s.First)
-			}
-		}
-	}
-	return min(max(all/max(1, int64(v.every/2/time.Second)), leastScrub), mostScrub)
-}
-
-// rest waits until the next bytes may be read.
-func (v *scrubs) rest(ctx context.Context, bytes int) {
-	t := time.NewTimer(time.Duration(int64(bytes) * int64(time.Second) / v.rate))
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
-	}
 }
 
 // tell says what is damaged: in the log place by place, and to the partition.

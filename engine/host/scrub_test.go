@@ -57,7 +57,7 @@ func TestScrub(t *testing.T) {
 		t.Error("not due when it should be")
 	}
 	for range 1000 {
-		if _, over, err := b.slots[0].serves.Load().log.(log.Scrubber).Scrub(t.Context(), nil); err != nil || over {
+		if _, over, err := b.slots[0].serves.Load().log.(log.Scrubber).Scrub(t.Context()); err != nil || over {
 			break
 		}
 	}

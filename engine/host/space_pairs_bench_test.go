@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"slices"
 	"sync"
 	"syscall"
@@ -81,24 +82,32 @@ var spaceForms = []struct {
 	name   string
 	seal   time.Duration
 	policy event.HistoryPolicy
-	reads  bool
+	beside func(*roomy, context.Context) // reads; nil: nobody does
 }{
-	{"given back", 10 * time.Minute, keepNothing, false},
-	{"sealed", -1, keepAll, false},
-	{"bodies dropped", -1, event.HistoryPolicy{Events: event.KeepForever, Bodies: event.KeepNone, Undo: event.KeepNone}, false},
-	{"read", 0, keepAll, true},
+	{"given back", 10 * time.Minute, keepNothing, nil},
+	{"sealed", -1, keepAll, nil},
+	{"bodies dropped", -1, event.HistoryPolicy{Events: event.KeepForever, Bodies: event.KeepNone, Undo: event.KeepNone}, nil},
+	{"sealed, scrubbed and asked", -1, keepAll, (*roomy).scrubAndAsk},
+	{"read", 0, keepAll, (*roomy).readLive},
 }
 
 // pairs measures each form in turn with the one in which all is kept, spacePairs times, and reports the median of the ratios. The first of a pair is every other time the
 // one, and the other. What other processes took of the processors meanwhile is logged: a stop of 100 ms has been seen to be theirs.
-func pairs(b *testing.B, unit string, partitions int, most float64, measure func(r *roomy, reads bool) float64) {
+func pairs(b *testing.B, unit string, partitions int, fits func(is, kept float64) bool, measure func(r *roomy) float64) {
 	for _, form := range spaceForms {
 		b.Run(form.name, func(b *testing.B) {
-			one := func(seal time.Duration, policy event.HistoryPolicy, reads bool) (is, gone, others float64) {
+			one := func(seal time.Duration, policy event.HistoryPolicy, beside func(*roomy, context.Context)) (is, gone, others float64) {
 				r := openRoomy(b, partitions, seal, policy)
 				r.pass(func(bytes int64) bool { return bytes > int64(partitions)*150<<20 }) // there is something to give back at once
 				began, busy := time.Now(), othersTime()
-				is = measure(r, reads)
+				ctx, stop := context.WithCancel(context.Background())
+				var wg sync.WaitGroup
+				if beside != nil {
+					wg.Go(func() { beside(r, ctx) })
+				}
+				is = measure(r)
+				stop()
+				wg.Wait()
 				others = (othersTime() - busy).Seconds() / time.Since(began).Seconds()
 				for i := range r.slots {
 					if s := r.slots[i].serves.Load(); s != nil {
@@ -118,11 +127,11 @@ func pairs(b *testing.B, unit string, partitions int, most float64, measure func
 				for i := range *spacePairs {
 					var k, f, gone, by, beside float64
 					if i%2 == 0 {
-						k, _, by = one(0, keepAll, false)
+						k, _, by = one(0, keepAll, nil)
 					}
-					f, gone, beside = one(form.seal, form.policy, form.reads)
+					f, gone, beside = one(form.seal, form.policy, form.beside)
 					if i%2 == 1 {
-						k, _, by = one(0, keepAll, false)
+						k, _, by = one(0, keepAll, nil)
 					}
 					kept, formed, ratios = append(kept, k), append(formed, f), append(ratios, f/k)
 					b.Logf("kept %.2f %s, %s %.2f: %.2f; %.0f MiB given back; other processes took %.2f and %.2f of a processor", k, unit, form.name, f, f/k, gone, by, beside)
@@ -133,11 +142,8 @@ func pairs(b *testing.B, unit string, partitions int, most float64, measure func
 				b.ReportMetric(ratio, "ratio")
 				b.ReportMetric(slices.Min(ratios), "ratio-least")
 				b.ReportMetric(slices.Max(ratios), "ratio-most")
-				if form.reads {
-					continue
-				}
-				if most > 1 && ratio > most || most < 1 && ratio < most {
-					b.Errorf("%.2f times as when all is kept, and it is to be %.2f", ratio, most)
+				if form.seal != 0 && !fits(median(formed), median(kept)) {
+					b.Errorf("%.2f %s, %.2f times as when all is kept", median(formed), unit, ratio)
 				}
 			}
 		})
@@ -161,9 +167,12 @@ func othersTime() time.Duration {
 	return time.Duration(user+nice+system+steal)*10*time.Millisecond - time.Duration(own.Utime.Nano()+own.Stime.Nano())
 }
 
-// BenchmarkSpaceSends: the 99th percentile of 5,000 sends a second, all completed, of each form beside that in which all is kept.
+// longestPause is how much longer a send may take at most because of what is done with history (docs/decisions/0087).
+const longestPause = 100 // ms
+
+// BenchmarkSpaceSends: the longest of 5,000 sends a second, all completed, of each form beside that in which all is kept.
 func BenchmarkSpaceSends(b *testing.B) {
-	pairs(b, "ms-p99", 1, 2, func(r *roomy, reads bool) float64 {
+	pairs(b, "ms-longest", 1, func(is, kept float64) bool { return is <= kept+longestPause }, func(r *roomy) float64 {
 		q := r.queues[0]
 		ctx, stop := context.WithCancel(context.Background())
 		var wg sync.WaitGroup
@@ -179,30 +188,21 @@ func BenchmarkSpaceSends(b *testing.B) {
 				}
 			}
 		})
-		if reads {
-			wg.Go(func() { r.readLive(ctx) })
-		}
 		took := r.sends(q, *spaceFor)
 		stop()
 		wg.Wait()
-		return float64(took[len(took)*99/100].Microseconds()) / 1000
+		ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+		b.Logf("answered within %.2f ms in 99 of 100, %.2f in 999 of 1,000", ms(took[len(took)*99/100]), ms(took[len(took)*999/1000]))
+		return ms(took[len(took)-1])
 	})
 }
 
 // BenchmarkSpaceFull: messages a second, sent and completed as fast as it goes, of each form beside that in which all is kept.
 func BenchmarkSpaceFull(b *testing.B) {
-	pairs(b, "msg/s", 4, 1/1.08, func(r *roomy, reads bool) float64 {
-		ctx, stop := context.WithCancel(context.Background())
-		var wg sync.WaitGroup
-		if reads {
-			wg.Go(func() { r.readLive(ctx) })
-		}
+	pairs(b, "msg/s", 4, func(is, kept float64) bool { return is >= kept/1.08 }, func(r *roomy) float64 {
 		began := time.Now()
 		n := r.pass(func(int64) bool { return time.Since(began) > *spaceFor })
-		took := time.Since(began)
-		stop()
-		wg.Wait()
-		return float64(n) / took.Seconds()
+		return float64(n) / time.Since(began).Seconds()
 	})
 }
 
@@ -297,6 +297,33 @@ func (r *roomy) waitingIn(q engine.Target) int64 {
 		return 0
 	}
 	return int64(all[0].Active)
+}
+
+// scrubAndAsk scrubs all logs, over and over, and reads them as a question does.
+func (r *roomy) scrubAndAsk(ctx context.Context) {
+	var wg sync.WaitGroup
+	for _, p := range (served{r.Namespace}).logs() {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				if _, _, err := p.(log.Scrubber).Scrub(ctx); err != nil && ctx.Err() == nil {
+					r.tb.Error(err)
+				}
+			}
+		})
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				first, _ := p.Bounds()
+				for f, err := range p.Read(ctx, first) {
+					if err != nil {
+						break // what is read was removed
+					}
+					runtime.Gosched()
+					r.store.(log.Background).Pause(ctx, len(f.Records))
+				}
+			}
+		})
+	}
+	wg.Wait()
 }
 
 // readLive reads all of the log beside the broker, over and over.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"iter"
+	"runtime"
 
 	"github.com/ledgerbus/ledgerbus/internal/budget"
 	"github.com/ledgerbus/ledgerbus/log"
@@ -21,8 +22,7 @@ type lowPriorityLog struct {
 	log.Partition
 	log.Finder
 	log.Bases
-	share *budget.Share
-	pace  *pace
+	from *source
 	// refused: there was no memory for a state. A replay from an older one would take as much.
 	refused bool
 }
@@ -42,8 +42,8 @@ func (e everything) Find(log.Search) ([]log.Stretch, error) {
 // Base implements [log.Bases].
 func (everything) Base() (log.BaseInfo, bool) { return log.BaseInfo{}, false }
 
-func newLowPriorityLog(p log.Partition, share *budget.Share, pace *pace) *lowPriorityLog {
-	s := &lowPriorityLog{Partition: p, share: share, pace: pace}
+func newLowPriorityLog(p log.Partition, from *source) *lowPriorityLog {
+	s := &lowPriorityLog{Partition: p, from: from}
 	var ok bool
 	if s.Finder, ok = p.(log.Finder); !ok {
 		s.Finder = everything{Partition: p}
@@ -63,15 +63,15 @@ func (s *lowPriorityLog) Read(ctx context.Context, from event.LSN) iter.Seq2[log
 		}
 		n := 0
 		for f, err := range s.Partition.Read(ctx, from) {
-			if n++; n%lookEvery == 0 && err == nil && s.share.Level() > budget.Enough {
+			if n++; n%lookEvery == 0 && err == nil && s.from.share.Level() > budget.Enough {
 				yield(log.Frame{}, errMemory)
 				return
 			}
-			s.pace.yield() // a loop may wait for the processor
+			runtime.Gosched() // a loop may wait for the processor
 			if !yield(f, err) {
 				return
 			}
-			s.pace.rest(ctx)
+			s.from.rest(ctx, len(f.Records))
 		}
 	}
 }
@@ -96,6 +96,6 @@ func (s *lowPriorityLog) OpenBase() (io.ReadCloser, error) {
 
 // take takes memory for a state of that many bytes, which is given back when the question has been answered.
 func (s *lowPriorityLog) take(stored int64) bool {
-	s.refused = s.refused || !s.share.Take(int(stored)*stateFactor)
+	s.refused = s.refused || !s.from.share.Take(int(stored)*stateFactor)
 	return !s.refused
 }

@@ -30,8 +30,8 @@ const (
 	waitAfter = 10 * time.Second
 	// linesKept is how many bytes of lines may wait to be sent: each time costs the broker some 50 µs.
 	linesKept = 64 << 10
-	// restEvery is after how many bytes of lines it is looked whether it is time to rest: looking at the clock takes a tenth of the time of a line.
-	restEvery = 4 << 10
+	// restEvery is how many bytes a question reads and tells between two rests (docs/decisions/0087): what takes it a millisecond or so.
+	restEvery = 64 << 10
 )
 
 var (
@@ -51,7 +51,6 @@ func question(verb string) route {
 			return nil, refuse(http.StatusForbidden, "Bodies need the right %v, which the token does not give.", access.ReadBodies)
 		}
 		return c.readHistory(func(ctx context.Context, from past.Source, a *answering) error {
-			a.pace.share = shareOf(q)
 			l := past.New(from, a.tell)
 			l.Remember(&c.h.memory)
 			return l.Put(ctx, q)
@@ -96,9 +95,8 @@ type answering struct {
 	*call
 	share  *budget.Share
 	read   func(context.Context, past.Source, *answering) error
-	fields []byte // of the line that is being told, as JSON
-	told   int    // bytes since it was looked at last whether it is time to rest
-	pace   *pace
+	fields []byte          // of the line that is being told, as JSON
+	done   int             // bytes that were read and told since the last rest
 	ctx    context.Context // that the answer ends with
 	stop   context.CancelCauseFunc
 	reader patience
@@ -122,10 +120,10 @@ func (a *answering) send(c *call) {
 	a.last = time.Now()
 	over, told := make(chan struct{}), make(chan struct{})
 	go func() { defer close(told); a.keepTelling(over) }()
-	a.ctx, a.stop, a.pace = ctx, stop, newPace(ctx, c.h.Past)
+	a.ctx, a.stop = ctx, stop
 	c.h.answers.begin(a)
 	defer c.h.answers.end(a)
-	err := a.readSafely(&source{Source: c.h.Past, share: a.share, pace: a.pace})
+	err := a.readSafely(&source{Source: c.h.Past, share: a.share, done: &a.done})
 	close(over)
 	<-told
 	if err != nil && errors.Is(err, ctx.Err()) {
@@ -152,12 +150,8 @@ func (a *answering) tell(l past.Line) error {
 		return err
 	}
 	a.fields = fields
-	err = a.put(wire.Line{Part: l.Part.String(), Text: l.Text, Fields: fields})
-	if a.told += len(fields) + len(l.Text); a.told >= restEvery { // a frame may have many events
-		a.told = 0
-		a.pace.rest(a.ctx)
-	}
-	return err
+	a.done += len(fields) + len(l.Text)
+	return a.put(wire.Line{Part: l.Part.String(), Text: l.Text, Fields: fields})
 }
 
 func (a *answering) put(l wire.Line) error {
@@ -269,7 +263,7 @@ func (a *answering) unanswered(err error) *refusal {
 type source struct {
 	past.Source
 	share *budget.Share
-	pace  *pace
+	done  *int // bytes that were read and told since the last rest
 }
 
 // Namespace returns the namespace that the logs are of.
@@ -286,7 +280,18 @@ func (s *source) Open(ctx context.Context, id log.PartitionID) (log.Partition, e
 	if err != nil {
 		return nil, err
 	}
-	return newLowPriorityLog(p, s.share, s.pace), nil
+	return newLowPriorityLog(p, s), nil
+}
+
+// rest rests behind a frame, if much was read and told.
+func (s *source) rest(ctx context.Context, read int) {
+	if *s.done += read; *s.done < restEvery {
+		return
+	}
+	if b, ok := s.Source.(log.Background); ok {
+		b.Pause(ctx, *s.done)
+	}
+	*s.done = 0
 }
 
 func stack() string {

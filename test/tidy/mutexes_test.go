@@ -26,7 +26,6 @@ var mutexes = map[string]string{
 	"log.partition.copying":               "Copy: the files of a log stay what they are as long as they are copied",
 	"log.partition.mu":                    "segments, checkpoints and what recovery found, for readers of any goroutine",
 	"log.partition.listing":               "the manifest, between the writer, which adds a chapter, and the sealer, which takes one away",
-	"log.sealer.mu":                       "how far logs had grown when somebody who seals last looked",
 	"log.sealing.mu":                      "sealing: one chapter of a partition at a time",
 	"log.scrubbing.mu":                    "scrubbing: one file of a partition at a time",
 	"log.basing.doing":                    "bases: one is made, or files are removed before one, at a time",

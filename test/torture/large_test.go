@@ -117,7 +117,7 @@ func (l *large) scrub(data string) {
 		l.must(err)
 		for over := false; !over; {
 			var found []log.Damage
-			if found, over, err = part.(log.Scrubber).Scrub(l.Context(), nil); err != nil || found != nil {
+			if found, over, err = part.(log.Scrubber).Scrub(l.Context()); err != nil || found != nil {
 				l.Fatalf("partition %d: %v, %v", id, found, err)
 			}
 		}
