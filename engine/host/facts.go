@@ -7,6 +7,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
+	"golang.org/x/time/rate"
 )
 
 // A peer decides how often it is refused, so facts of refusals are bounded. An honest client is refused in bursts, when what it prefetched has outlived its locks.
@@ -25,21 +26,21 @@ const (
 	maxWindows    = 64
 )
 
-// facts decides which refusals a loop notes, and when. What is in it may die with the process. The zero value is ready for use.
+// facts decides which refusals a loop notes, and when. What is in it may die with the process.
 type facts struct {
-	paid    event.Time     // until when the refusals of settlements that were noted use up what may be noted
-	missed  uint64         // refusals that were not noted since the last one that was
+	noted   *rate.Limiter  // refusals of settlements
+	missed  uint64         // those that were not noted since the last one that was
 	windows []*engine.Note // of refused sends, the one that is over first in front
 }
 
+func newFacts() facts { return facts{noted: rate.NewLimiter(rate.Every(notedEvery), notedBurst)} }
+
 // settlement reports whether a refusal is noted, and fills in how many before it were not.
 func (f *facts) settlement(now event.Time, fact *event.SettlementRefused) bool {
-	f.paid = max(f.paid, now)
-	if f.paid.Sub(now) > (notedBurst-1)*notedEvery {
+	if !f.noted.AllowN(now.Std(), 1) {
 		f.missed++
 		return false
 	}
-	f.paid = f.paid.Add(notedEvery)
 	fact.Missed, f.missed = f.missed, 0
 	return true
 }

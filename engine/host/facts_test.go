@@ -14,7 +14,7 @@ import (
 // A log takes a bounded number of refusals of settlements, at once and in the long run, whoever they are from, and says how many were left out.
 func TestRefusedSettlementsAreBounded(t *testing.T) {
 	t.Parallel()
-	var f facts
+	f := newFacts()
 	now := event.Time(1_900_000_000_000)
 	for _, c := range []struct {
 		name   string
@@ -59,7 +59,7 @@ func TestRefusedSendsAreCounted(t *testing.T) {
 		n      uint64
 	}
 	last := &engine.Origin{Link: "last"}
-	var f facts
+	f := newFacts()
 	now := event.Time(1_900_000_000_000)
 	for _, c := range []struct {
 		name  string

@@ -5,6 +5,7 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log/event"
+	"golang.org/x/time/rate"
 )
 
 // Links that are opened and closed stand in the log, each under its origin. What a peer that does nothing else can make of that is bounded
@@ -23,7 +24,7 @@ type linkFacts struct {
 
 	// owned by the loop
 	open    map[*engine.Origin]openLink // links whose opening is in the log
-	buckets map[event.Slice]linkBucket  // those that are not full
+	buckets map[event.Slice]*linkBucket // those that are not full
 	sweep   int                         // how many buckets make it worth looking for full ones
 }
 
@@ -35,12 +36,12 @@ type openLink struct {
 
 // linkBucket is the bucket of a slice.
 type linkBucket struct {
-	full   event.Time // when it will be, if nothing is taken
-	missed uint64     // links left out since the last that was noted
+	limit  *rate.Limiter
+	missed uint64 // links left out since the last that was noted
 }
 
 func newLinkFacts(part *engine.Partition, recorder *recorder) linkFacts {
-	return linkFacts{part: part, recorder: recorder, open: map[*engine.Origin]openLink{}, buckets: map[event.Slice]linkBucket{}, sweep: 64}
+	return linkFacts{part: part, recorder: recorder, open: map[*engine.Origin]openLink{}, buckets: map[event.Slice]*linkBucket{}, sweep: 64}
 }
 
 // attached notes a receiver that is served from now on. A port that receives from no slice, and is only counted, is not noted.
@@ -82,7 +83,6 @@ func (f *linkFacts) opened(now event.Time, id event.Slice, link *engine.Origin, 
 	}
 	if b, ok := f.buckets[id]; ok {
 		fact.Missed, b.missed = b.missed, 0
-		f.buckets[id] = b
 	}
 	fact.Slice = id
 	f.recorder.write(now, f.part.Decide(now, &engine.Note{Fact: fact, Origin: link}))
@@ -107,24 +107,24 @@ func (f *linkFacts) closed(now event.Time, link *engine.Origin, fact *event.Link
 // take takes a link out of the bucket of a slice, or counts it as one that is left out.
 func (f *linkFacts) take(now event.Time, id event.Slice) bool {
 	b, known := f.buckets[id]
-	if !known && len(f.buckets) >= f.sweep {
-		f.forget(now)
+	if !known {
+		if len(f.buckets) >= f.sweep {
+			f.forget(now)
+		}
+		b = &linkBucket{limit: rate.NewLimiter(rate.Every(linkPause), linksAtOnce)}
+		f.buckets[id] = b
 	}
-	full := max(b.full, now).Add(linkPause)
-	there := full.Sub(now) <= linksAtOnce*linkPause && !scarce(f.recorder.frames.writer)
-	if there {
-		b.full = full
-	} else {
+	if scarce(f.recorder.frames.writer) || !b.limit.AllowN(now.Std(), 1) {
 		b.missed++
+		return false
 	}
-	f.buckets[id] = b
-	return there
+	return true
 }
 
 // forget drops the buckets that are full and have nothing to tell.
 func (f *linkFacts) forget(now event.Time) {
 	for id, b := range f.buckets {
-		if b.full <= now && b.missed == 0 {
+		if b.limit.TokensAt(now.Std()) >= linksAtOnce && b.missed == 0 {
 			delete(f.buckets, id)
 		}
 	}

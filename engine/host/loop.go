@@ -91,7 +91,7 @@ func NewLoop(part *engine.Partition, plog log.Partition, writer log.Writer, opts
 	l := &Loop{
 		part: part, startBytes: cmp.Or(opts.StartBytes, maxOpen), mail: newMailbox(), memory: opts.NoMemory, others: opts.Elsewhere, aside: opts.Aside, stop: make(chan struct{}), done: make(chan struct{}),
 		capabilities: capabilities{opts.Use, map[string]bool{}, opts.Logger},
-		waiting:      newWaiting(part, cmp.Or(opts.MaxReceivers, maxReceivers)),
+		waiting:      newWaiting(part, cmp.Or(opts.MaxReceivers, maxReceivers)), facts: newFacts(),
 		frames: frames{writer: writer, part: part, inline: opts.Inline, budget: maxBackground, pace: pacer{on: opts.Pace, logs: opts.logs},
 			checkpointer: newCheckpointer(plog, part.Index(), opts)},
 	}

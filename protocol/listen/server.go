@@ -13,6 +13,8 @@ import (
 	"runtime/debug"
 	"sync"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
 // Mode says which connections a listener takes.
@@ -85,17 +87,17 @@ type Server struct {
 	hand    *handover
 
 	answering answering
+	accepts   *rate.Limiter // reliability.md 8
+	reports   *rate.Limiter // of refused connections, which come as fast as peers connect
 
-	mu         sync.Mutex // guards what follows, but for done
-	listeners  map[net.Listener]struct{}
-	pending    map[*pendingConn]struct{}
-	byHost     map[string]int
-	number     uint64 // of the last connection
-	refused    int    // connections since the last that was reported
-	lastLogged time.Time
-	pace       pace
-	closed     bool
-	done       sync.WaitGroup // one per pending connection, one for HTTP
+	mu        sync.Mutex // guards what follows, but for done
+	listeners map[net.Listener]struct{}
+	pending   map[*pendingConn]struct{}
+	byHost    map[string]int
+	number    uint64 // of the last connection
+	refused   int    // connections since the last that was reported
+	closed    bool
+	done      sync.WaitGroup // one per pending connection, one for HTTP
 }
 
 // ErrClosed is what Serve returns after Close.
@@ -106,8 +108,9 @@ func New(o Options) *Server {
 	s := &Server{
 		options: o, limits: o.Limits.withDefaults(), logger: o.Logger, hand: newHandover(),
 		listeners: map[net.Listener]struct{}{}, pending: map[*pendingConn]struct{}{}, byHost: map[string]int{},
+		reports: rate.NewLimiter(rate.Every(time.Second), 1),
 	}
-	s.pace.most = s.limits.Accepts
+	s.accepts = rate.NewLimiter(rate.Limit(s.limits.Accepts), s.limits.Accepts)
 	if s.logger == nil {
 		s.logger = slog.Default()
 	}
@@ -196,7 +199,9 @@ func (s *Server) admit(nc net.Conn) (v *pendingConn, wait time.Duration) {
 		s.pending[v] = struct{}{}
 		s.byHost[v.host]++
 		s.done.Add(1)
-		wait = s.pace.take(time.Now())
+		now := time.Now()
+		s.accepts.ReserveN(now, 1)
+		wait = time.Duration((1 - s.accepts.TokensAt(now)) * float64(time.Second) / float64(s.limits.Accepts))
 	}
 	s.mu.Unlock()
 	if refuse {
@@ -209,17 +214,15 @@ func (s *Server) admit(nc net.Conn) (v *pendingConn, wait time.Duration) {
 	return v, wait
 }
 
-// toTell counts a refusal. It returns how many there have been since the last one that was reported, or 0 when this one is not to be reported:
-// one report a second is enough, for refusals come as fast as peers connect.
+// toTell counts a refusal. It returns how many there have been since the last one that was reported, or 0 when this one is not to be reported.
 func (s *Server) toTell(why string) (n int) {
 	if why == "" {
 		return 0
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.refused++
-	if now := time.Now(); now.Sub(s.lastLogged) >= time.Second {
-		n, s.refused, s.lastLogged = s.refused, 0, now
+	if s.refused++; s.reports.Allow() {
+		n, s.refused = s.refused, 0
 	}
 	return n
 }

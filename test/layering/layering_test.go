@@ -92,7 +92,7 @@ var libraries = map[string][]string{
 	"golang.org/x/crypto/x509roots/fallback":                       {"internal/program"},
 	"golang.org/x/sys":                                             {"log/disk", "engine/host", "cmd/broker", "cmd/ledgerbus"},
 	"golang.org/x/term":                                            {"tools/bench", "cmd/ledgerbus"},
-	"golang.org/x/time":                                            {"log"}, // rate limits: decision 87
+	"golang.org/x/time":                                            {"engine/host", "log", "protocol/access", "protocol/listen"}, // rate limits: decision 87
 }
 
 // Rules and state see no clock, no randomness, no files, no network (reliability.md 3.1). SM-363: so a replay, which is index
