@@ -30,7 +30,7 @@ var exportedNames = ratchet{
 		"internal/mutant":        117,
 		"internal/private":       2,
 		"internal/program":       4,  // what the two binaries share
-		"log":                    89, // the lock of a directory alone 1, the word for finished erasures 1, a part of a directory 7, scrubbing 4, memory 2, bases 4, search 3, what a segment has 1, the room of a disk 7 (engine and /health)
+		"log":                    90, // the lock of a directory alone 1, the word for finished erasures 1, a part of a directory 7, scrubbing 4, memory 2, bases 4, search 3, what a segment has 1, the room of a disk 7 (engine and /health)
 		"log/disk":               29,
 		"log/format":             89,  // the word for finished erasures 1, four for how far a log was scrubbed
 		"log/sealed":             42,  // what a footer and the indexes say, which tools print; counting events, which log does for chapters
