@@ -110,7 +110,7 @@ func TestMutexes(t *testing.T) {
 		report(t, uncommented)
 	}
 	report(t, difference(found, slices.Collect(maps.Keys(mutexes)),
-		"a mutex that is not listed. Can one goroutine own what it guards, and others ask it? If not, add it to mutexes in test/tidy/mutexes_test.go, with what it guards.",
+		"a mutex that is not listed. Can one goroutine own what it guards, and others ask it? If not, add it to mutexes in test/tidy/mutexes_test.go, with what it guards. "+sayRaised,
 		"no longer there. Delete it from mutexes in test/tidy/mutexes_test.go."))
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/ledgerbus/ledgerbus/test/source"
@@ -17,26 +18,42 @@ type ratchet struct {
 	list  string // where it stands: file and variable
 	known map[string]int
 	unit  string // what is counted: "lines"
-	why   string // said of what grew or is new: what to do
+	why   string // said once where something grew or is new: what to do
 }
 
-// compare says where the numbers found are not those of the list.
+// sayRaised is said where a number grew. TestRaises holds commits to it.
+const sayRaised = "A commit that raises a number or adds a line needs a line in the body of its message that says why: " + raisesWord + " …"
+
+// compare says where the numbers found are not those of the list, and then which lines the list needs.
 func (r ratchet) compare(found map[string]int) []string {
 	var problems []string
+	var lines strings.Builder
+	raised := false
 	for _, name := range slices.Sorted(maps.Keys(found)) {
-		switch n, known := found[name], r.known[name]; {
+		n, known := found[name], r.known[name]
+		switch {
+		case n == known:
+			continue
 		case n > known && known > 0:
-			problems = append(problems, fmt.Sprintf("%s: %d %s, and %s allows %d. %s", name, n, r.unit, r.list, known, r.why))
+			problems = append(problems, fmt.Sprintf("%s: %d %s, and %s allows %d", name, n, r.unit, r.list, known))
 		case n > known:
-			problems = append(problems, fmt.Sprintf("%s: %d %s, and it is not in %s. %s", name, n, r.unit, r.list, r.why))
-		case n < known:
+			problems = append(problems, fmt.Sprintf("%s: %d %s, and it is not in %s", name, n, r.unit, r.list))
+		default:
 			problems = append(problems, fmt.Sprintf("%s: only %d %s now, well done. Write %d in place of %d in %s, so that it stays so.", name, n, r.unit, n, known, r.list))
 		}
+		raised = raised || n > known
+		fmt.Fprintf(&lines, "\n\t\t%q: %d,", name, n)
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.known)) {
 		if _, ok := found[name]; !ok {
 			problems = append(problems, fmt.Sprintf("%s: gone, or within the limit now. Delete it from %s.", name, r.list))
 		}
+	}
+	if raised {
+		problems = append(problems, r.why+" "+sayRaised)
+	}
+	if lines.Len() > 0 {
+		problems = append(problems, "The lines as they are now, for "+r.list+":"+lines.String())
 	}
 	return problems
 }
@@ -100,13 +117,18 @@ func TestRatchet(t *testing.T) {
 	r := ratchet{list: "the list", known: map[string]int{"same": 80, "grows": 80, "shrinks": 80, "gone": 80}, unit: "lines", why: "Cut it."}
 	got := r.compare(map[string]int{"same": 80, "grows": 81, "shrinks": 79, "new": 71})
 	want := []string{
-		"grows: 81 lines, and the list allows 80. Cut it.",
-		"new: 71 lines, and it is not in the list. Cut it.",
+		"grows: 81 lines, and the list allows 80",
+		"new: 71 lines, and it is not in the list",
 		"shrinks: only 79 lines now, well done. Write 79 in place of 80 in the list, so that it stays so.",
 		"gone: gone, or within the limit now. Delete it from the list.",
+		"Cut it. " + sayRaised,
+		"The lines as they are now, for the list:\n\t\t\"grows\": 81,\n\t\t\"new\": 71,\n\t\t\"shrinks\": 79,",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q\nwant %q", got, want)
+	}
+	if got := r.compare(map[string]int{"same": 80, "grows": 80, "shrinks": 79}); slices.Contains(got, "Cut it. "+sayRaised) {
+		t.Errorf("nothing grew: %q", got)
 	}
 }
 
