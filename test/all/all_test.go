@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 const fakeCommand = `#!/bin/sh
 call="$(basename "$0") $*"
 case "$call" in
-"go list ./...") printf 'MODULE/engine\nMODULE/engine/host\nMODULE/log\nMODULE/test/guide\nMODULE/test/sdk/go\nMODULE/test/sdk/run\nMODULE/test/torture\n' | sed 's,MODULE,github.com/ledgerbus/ledgerbus,'; exit;;
+"go list ./...") printf 'MODULE/engine\nMODULE/log/disk\nMODULE/log\nMODULE/test/guide\nMODULE/test/sdk/go\nMODULE/test/sdk/run\nMODULE/test/torture\n' | sed 's,MODULE,github.com/ledgerbus/ledgerbus,'; exit;;
 "go env CC") echo "$FAKE_CC -m64"; exit;;
 "git rev-parse --verify"*) [ -n "$FAKE_CHANGED" ] && echo 0123abc; exit;;
 "git diff"*) printf '%s\n' $FAKE_CHANGED; exit;;
@@ -84,8 +84,10 @@ func (at top) calls() []string {
 
 var (
 	plain      = "go test -short -timeout 60m " + module + "engine " + module + "log " + module + "test/sdk/run in TOP"
-	under      = "go test -short -timeout 60m -race " + module + "engine/host in TOP"
-	inPart     = "go test -short -timeout 60m -race -skip ^(" + strings.Join(slowAlone, "|") + ")$ " + module + "log in TOP"
+	under      = "go test -short -timeout 60m -race " + module + "log/disk in TOP"
+	inPart     = "go test -short -timeout 60m -race -skip ^(" + strings.Join(ofOneGoroutine, "|") + ")$ " + module + "engine/host in TOP"
+	inPart2    = "go test -short -timeout 60m -race -skip ^(" + strings.Join(slowAlone, "|") + ")$ " + module + "log in TOP"
+	inPart3    = "go test -short -timeout 60m -race -run ^(TestFirstChangeCopiesLittle|TestQuestionsOnlyRead|TestSlots|TestSnapshotStays)$ " + module + "index in TOP"
 	goTests    = "go test -short -timeout 60m -race ./test/sdk/go in TOP"
 	goSplit    = "partitioned go test -short -timeout 60m -run ^TestScenarios$ ./test/sdk/go in TOP"
 	goSplitAll = "partitioned go test -short -timeout 60m -race -run ^TestScenarios$ ./test/sdk/go in TOP"
@@ -116,9 +118,9 @@ func TestScopes(t *testing.T) {
 		args, changed string
 		want          []string
 	}{
-		"before a commit": {want: []string{plain, under, inPart, goTests}},
+		"before a commit": {want: []string{plain, under, inPart, inPart2, inPart3, goTests}},
 		"everything": {args: "--scope full", want: slices.Concat(
-			[]string{plain, under, inPart, goTests, goSplitAll, probe("js")}, jsTests, []string{scenarios("js", ""), probe("python"), scenarios("python", ""),
+			[]string{plain, under, inPart, inPart2, inPart3, goTests, goSplitAll, probe("js")}, jsTests, []string{scenarios("js", ""), probe("python"), scenarios("python", ""),
 				probe("java"), scenarios("java", " --entities both"), probe("qpid-jms"), scenarios("qpid-jms", ""), probe("qpid-proton"), scenarios("qpid-proton", ""),
 				"make sim DURATION=30m in TOP", answers, "make mutants in TOP", "make fuzz FUZZ=20000 in TOP", guide, "go test -short -timeout 60m ./test/torture in TOP", "make torture ROUNDS=100 in TOP",
 				"make attack ATTACK=10s in TOP", "make temporary in TOP", "make space in TOP", "make large in TOP", "make tables in TOP"})},
@@ -163,7 +165,7 @@ func TestMissingRuntime(t *testing.T) {
 
 func TestItStopsAtTheFirstFailure(t *testing.T) {
 	t.Parallel()
-	for fails, last := range map[string]string{module + "engine ": plain, module + "engine/host": under, "-skip": inPart, "./test/sdk/go": goTests, "npm test": jsTests[1]} {
+	for fails, last := range map[string]string{module + "engine ": plain, module + "log/disk": under, "-skip": inPart, "./test/sdk/go": goTests, "npm test": jsTests[1]} {
 		at := fake(t)
 		out, code := at.run([]string{"FAKE_FAILS=" + fails}, "--scope", "full")
 		if got := at.calls(); code != 1 || got[len(got)-1] != last || !strings.Contains(out, "exit status 3") {
@@ -213,27 +215,34 @@ func TestWithoutACompiler(t *testing.T) {
 func TestRacedIsThere(t *testing.T) {
 	t.Parallel()
 	for _, below := range raced {
-		if tests, err := filepath.Glob(filepath.Join("../..", below, "*_test.go")); err != nil || len(tests) == 0 {
-			t.Errorf("%s has no tests (%v)", below, err)
+		testsOf(t, below)
+	}
+	for _, p := range racedInPart {
+		text := testsOf(t, p.pkg)
+		for _, name := range slices.Concat(p.run, p.skip) {
+			if !strings.Contains(text, "func "+name+"(t *testing.T)") {
+				t.Errorf("%s has no test %s", p.pkg, name)
+			}
 		}
 	}
-	tests, err := filepath.Glob(filepath.Join("../..", racedInPart, "*_test.go"))
-	if err != nil {
-		t.Fatal(err)
+}
+
+// testsOf is the text of a package's tests.
+func testsOf(t *testing.T, below string) string {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join("../..", below, "*_test.go"))
+	if err != nil || len(paths) == 0 {
+		t.Errorf("%s has no tests (%v)", below, err)
 	}
 	var text strings.Builder
-	for _, path := range tests {
+	for _, path := range paths {
 		source, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}
 		text.Write(source)
 	}
-	for _, name := range slowAlone {
-		if !strings.Contains(text.String(), "func "+name+"(t *testing.T)") {
-			t.Errorf("%s has no test %s", racedInPart, name)
-		}
-	}
+	return text.String()
 }
 
 // TestNamesAreThere checks that the files, suites and scenarios that parts are about still exist: of one that was renamed nothing would run, without a word.

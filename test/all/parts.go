@@ -87,18 +87,18 @@ func partitioned(c command) command {
 }
 
 // units returns the commands that test packages: under the race detector, if there is one, those
-// that raced lists and a part of racedInPart; without it all others.
+// that raced lists and parts of those of racedInPart; without it all others.
 func units(packages []string, race bool) []command {
 	if !race {
 		return []command{goTest(false, packages...)}
 	}
 	plain := slices.DeleteFunc(slices.Clone(packages), func(path string) bool { return slices.Contains(raced, strings.TrimPrefix(path, module)) })
 	under := slices.DeleteFunc(slices.Clone(packages), func(path string) bool { return slices.Contains(plain, path) })
-	return []command{
-		goTest(false, plain...),
-		goTest(true, under...),
-		goTest(true, "-skip", "^("+strings.Join(slowAlone, "|")+")$", module+racedInPart),
+	commands := []command{goTest(false, plain...), goTest(true, under...)}
+	for _, p := range racedInPart {
+		commands = append(commands, goTest(true, p.args()...))
 	}
+	return commands
 }
 
 // sdks are the parts of the SDKs and clients whose runtimes may be missing.
