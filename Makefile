@@ -37,7 +37,7 @@ full-random: ## the simulation, questions about the past, planted bugs, fuzz tar
 	go run ./test/all --scope full --only sim,answers,mutants,fuzz
 
 full-faults: build ## the real binary killed, on disks that fail, attacked, full, over real minutes
-	go run ./test/all --scope full --only guide,torture,attack,temporary,space,large,tables
+	go run ./test/all --scope full --only outside,torture,attack,temporary,space,large,tables
 
 sdk: build ## the scenarios of test/sdk/scenarios.json with all clients, those of the SDKs on partitioned entities too, and the page of what they show; needs Node 20, Python 3.10, a JDK 17, mvn and a C compiler
 	go run ./test/sdk/run --sdk go,js,python,java,qpid-jms,qpid-proton --entities both --table docs/compatibility.md

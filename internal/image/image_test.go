@@ -78,6 +78,9 @@ func benchOf(broker string) string {
 
 // Two builds of the same sources are the same, byte for byte.
 func TestReproducible(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it builds everything twice")
+	}
 	t.Parallel()
 	dir, err := built()
 	binary, archive, img := artefacts(t, dir, err)

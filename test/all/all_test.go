@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 const fakeCommand = `#!/bin/sh
 call="$(basename "$0") $*"
 case "$call" in
-"go list ./...") printf 'MODULE/engine\nMODULE/log/disk\nMODULE/log\nMODULE/test/guide\nMODULE/test/sdk/go\nMODULE/test/sdk/run\nMODULE/test/torture\n' | sed 's,MODULE,github.com/ledgerbus/ledgerbus,'; exit;;
+"go list ./...") printf 'MODULE/engine\nMODULE/log\nMODULE/log/disk\nMODULE/test/guide\nMODULE/test/sdk/go\nMODULE/test/sdk/run\nMODULE/test/torture\n' | sed 's,MODULE,github.com/ledgerbus/ledgerbus,'; exit;;
 "go env CC") echo "$FAKE_CC -m64"; exit;;
 "git rev-parse --verify"*) [ -n "$FAKE_CHANGED" ] && echo 0123abc; exit;;
 "git diff"*) printf '%s\n' $FAKE_CHANGED; exit;;
@@ -83,11 +83,9 @@ func (at top) calls() []string {
 }
 
 var (
-	plain      = "go test -short -timeout 60m " + module + "engine " + module + "log " + module + "test/sdk/run in TOP"
-	under      = "go test -short -timeout 60m -race " + module + "log/disk in TOP"
-	inPart     = "go test -short -timeout 60m -race -skip ^(" + strings.Join(ofOneGoroutine, "|") + ")$ " + module + "engine/host in TOP"
-	inPart2    = "go test -short -timeout 60m -race -skip ^(" + strings.Join(slowAlone, "|") + ")$ " + module + "log in TOP"
-	inPart3    = "go test -short -timeout 60m -race -run ^(TestFirstChangeCopiesLittle|TestQuestionsOnlyRead|TestSlots|TestSnapshotStays)$ " + module + "index in TOP"
+	plain      = "go test -timeout 60m -short " + module + "engine " + module + "log " + module + "test/sdk/run in TOP"
+	plainAll   = strings.Replace(plain, " -short", "", 1)
+	under      = "go test -short -timeout 60m -race -skip " + notRaced() + " " + module + "log " + module + "log/disk in TOP"
 	goTests    = "go test -short -timeout 60m -race ./test/sdk/go in TOP"
 	goSplit    = "partitioned go test -short -timeout 60m -run ^TestScenarios$ ./test/sdk/go in TOP"
 	goSplitAll = "partitioned go test -short -timeout 60m -race -run ^TestScenarios$ ./test/sdk/go in TOP"
@@ -98,7 +96,7 @@ var (
 	}
 	answers = "go test ./test/sim -run ^TestAnswers$ -answers -count 1 -timeout 0 in TOP"
 	killed  = "go test ./test/torture -run ^(TestTorture|TestFencedDevice)$ -rounds 10 -count 1 -timeout 60m in TOP"
-	guide   = "go test -short -timeout 60m ./test/guide in TOP"
+	seen    = "go test -short -timeout 60m ./test/compatible ./test/format ./test/guide in TOP"
 )
 
 func probe(sdk string) string { return scenarios(sdk, " --rounds 0") }
@@ -118,19 +116,19 @@ func TestScopes(t *testing.T) {
 		args, changed string
 		want          []string
 	}{
-		"before a commit": {want: []string{plain, under, inPart, inPart2, inPart3, goTests}},
+		"before a commit": {want: []string{plain, under, goTests}},
 		"everything": {args: "--scope full", want: slices.Concat(
-			[]string{plain, under, inPart, inPart2, inPart3, goTests, goSplitAll, probe("js")}, jsTests, []string{scenarios("js", ""), probe("python"), scenarios("python", ""),
+			[]string{plainAll, under, goTests, goSplitAll, probe("js")}, jsTests, []string{scenarios("js", ""), probe("python"), scenarios("python", ""),
 				probe("java"), scenarios("java", " --entities both"), probe("qpid-jms"), scenarios("qpid-jms", ""), probe("qpid-proton"), scenarios("qpid-proton", ""),
-				"make sim DURATION=30m in TOP", answers, "make mutants in TOP", "make fuzz FUZZ=20000 in TOP", guide, "go test -short -timeout 60m ./test/torture in TOP", "make torture ROUNDS=100 in TOP",
+				"make sim DURATION=30m in TOP", answers, "make mutants in TOP", "make fuzz FUZZ=20000 in TOP", seen, "go test -short -timeout 60m ./test/torture in TOP", "make torture ROUNDS=100 in TOP",
 				"make attack ATTACK=10s in TOP", "make temporary in TOP", "make space in TOP", "make large in TOP", "make tables in TOP"})},
 		"a change that no long suite is about": {args: "--scope change", changed: "README.md", want: slices.Concat([]string{goSplit}, sdksOfChange(),
-			[]string{"make sim DURATION=60s in TOP", "go run ./test/fuzz --count 20000 --since HEAD~1 in TOP", guide, killed})},
+			[]string{"make sim DURATION=60s in TOP", "go run ./test/fuzz --count 20000 --since HEAD~1 in TOP", seen, killed})},
 		"a change of the log": {args: "--scope change --since v1", changed: "log/reader.go docs/x.md", want: slices.Concat([]string{goSplit}, sdksOfChange(),
-			[]string{"make sim DURATION=60s in TOP", answers, "make mutants SUITES=./log in TOP", "go run ./test/fuzz --count 20000 --since v1 in TOP", guide, killed, "make space in TOP"})},
+			[]string{"make sim DURATION=60s in TOP", answers, "make mutants SUITES=./log in TOP", "go run ./test/fuzz --count 20000 --since v1 in TOP", seen, killed, "make space in TOP"})},
 		"a change of who knows what": {args: "--scope change", want: slices.Concat([]string{goSplit}, sdksOfChange(),
 			[]string{"make sim DURATION=60s in TOP", answers, "make mutants SUITES=./test/sim ./engine ./engine/host ./protocol/servicebus ./log ./index ./index/replay ./engine/ledger in TOP",
-				"go run ./test/fuzz --count 20000 in TOP", guide, killed, "make attack ATTACK=10s in TOP", "make temporary in TOP", "make space in TOP", "make large in TOP", "make tables in TOP"})},
+				"go run ./test/fuzz --count 20000 in TOP", seen, killed, "make attack ATTACK=10s in TOP", "make temporary in TOP", "make space in TOP", "make large in TOP", "make tables in TOP"})},
 	} {
 		at := fake(t)
 		out, code := at.run([]string{"FAKE_CHANGED=" + c.changed}, strings.Fields(c.args)...)
@@ -165,7 +163,7 @@ func TestMissingRuntime(t *testing.T) {
 
 func TestItStopsAtTheFirstFailure(t *testing.T) {
 	t.Parallel()
-	for fails, last := range map[string]string{module + "engine ": plain, module + "log/disk": under, "-skip": inPart, "./test/sdk/go": goTests, "npm test": jsTests[1]} {
+	for fails, last := range map[string]string{module + "engine ": plainAll, module + "log/disk": under, "./test/sdk/go": goTests, "npm test": jsTests[1]} {
 		at := fake(t)
 		out, code := at.run([]string{"FAKE_FAILS=" + fails}, "--scope", "full")
 		if got := at.calls(); code != 1 || got[len(got)-1] != last || !strings.Contains(out, "exit status 3") {
@@ -214,14 +212,16 @@ func TestWithoutACompiler(t *testing.T) {
 // that was renamed would otherwise be tested differently from then on, without a word.
 func TestRacedIsThere(t *testing.T) {
 	t.Parallel()
+	text := map[string]string{}
 	for _, below := range raced {
-		testsOf(t, below)
+		text[below] = testsOf(t, below)
 	}
-	for _, p := range racedInPart {
-		text := testsOf(t, p.pkg)
-		for _, name := range slices.Concat(p.run, p.skip) {
-			if !strings.Contains(text, "func "+name+"(t *testing.T)") {
-				t.Errorf("%s has no test %s", p.pkg, name)
+	for below, names := range alone {
+		for _, name := range names {
+			for at, text := range text {
+				if strings.Contains(text, "func "+name+"(t *testing.T)") != (at == below) {
+					t.Errorf("the test %s, which is to be in %s alone, is in %s, or is not there", name, below, at)
+				}
 			}
 		}
 	}
@@ -257,7 +257,7 @@ func TestNamesAreThere(t *testing.T) {
 			t.Errorf("there is no scenario %s", id)
 		}
 	}
-	prefixes := slices.Clone(apart)
+	prefixes := slices.Concat(apart, outside)
 	for _, s := range planted {
 		prefixes = append(append(prefixes, s.suite+"/"), s.concerns...)
 	}

@@ -36,8 +36,11 @@ const (
 	goSDK  = "test/sdk/go"
 )
 
-// apart are the packages that are parts of their own: they run a real broker for minutes.
-var apart = []string{goSDK, "test/attack", "test/guide", "test/torture"}
+// outside are the packages that check what others see: commands of the pages, and directories as another build and another reader have them.
+var outside = []string{"test/compatible", "test/format", "test/guide"}
+
+// apart are the packages that are parts of their own, besides: they run a real broker for minutes.
+var apart = []string{goSDK, "test/attack", "test/torture"}
 
 // parts are all of them, in the order in which they run. What takes long is in the scope of a change only where it concerns files that have changed.
 func parts(ctx context.Context, w io.Writer, changed changes.Files) ([]part, error) {
@@ -45,7 +48,10 @@ func parts(ctx context.Context, w io.Writer, changed changes.Files) ([]part, err
 	if err != nil {
 		return nil, err
 	}
-	packages := slices.DeleteFunc(strings.Fields(listed), func(path string) bool { return slices.Contains(apart, strings.TrimPrefix(path, module)) })
+	packages := slices.DeleteFunc(strings.Fields(listed), func(path string) bool {
+		below := strings.TrimPrefix(path, module)
+		return slices.Contains(apart, below) || slices.Contains(outside, below)
+	})
 	if len(packages) == 0 {
 		return nil, errors.New("there are no packages (the program runs at the top of the repository)")
 	}
@@ -58,7 +64,7 @@ func parts(ctx context.Context, w io.Writer, changed changes.Files) ([]part, err
 	}
 	split := []string{"-run", "^TestScenarios$", "./" + goSDK}
 	all := []part{
-		{name: "units", commands: map[string][]command{commit: units(packages, race), full: units(packages, race)}},
+		{name: "units", commands: map[string][]command{commit: units(packages, race, "-short"), full: units(packages, race)}},
 		// by itself: its timings must not depend on what others leave of the machine
 		{name: "go", commands: map[string][]command{
 			commit: {goTest(race, "./"+goSDK)},
@@ -87,18 +93,26 @@ func partitioned(c command) command {
 }
 
 // units returns the commands that test packages: under the race detector, if there is one, those
-// that raced lists and parts of those of racedInPart; without it all others.
-func units(packages []string, race bool) []command {
+// that raced lists; without it, with some more arguments, all others and those of which not all tests run under it.
+func units(packages []string, race bool, args ...string) []command {
+	plain := func(packages []string) command {
+		return command{args: slices.Concat([]string{"go", "test", "-timeout", "60m"}, args, packages)}
+	}
 	if !race {
-		return []command{goTest(false, packages...)}
+		return []command{plain(packages)}
 	}
-	plain := slices.DeleteFunc(slices.Clone(packages), func(path string) bool { return slices.Contains(raced, strings.TrimPrefix(path, module)) })
-	under := slices.DeleteFunc(slices.Clone(packages), func(path string) bool { return slices.Contains(plain, path) })
-	commands := []command{goTest(false, plain...), goTest(true, under...)}
-	for _, p := range racedInPart {
-		commands = append(commands, goTest(true, p.args()...))
+	var under, others []string
+	for _, path := range packages {
+		below := strings.TrimPrefix(path, module)
+		isRaced := slices.Contains(raced, below)
+		if isRaced {
+			under = append(under, path)
+		}
+		if !isRaced || alone[below] != nil {
+			others = append(others, path)
+		}
 	}
-	return commands
+	return []command{plain(others), goTest(true, append([]string{"-skip", notRaced()}, under...)...)}
 }
 
 // sdks are the parts of the SDKs and clients whose runtimes may be missing.
@@ -185,9 +199,12 @@ var planted = []struct {
 
 // faults are the parts with a real process, a real disk and real minutes.
 func faults(changed changes.Files) []part {
-	guide := goTest(false, "./test/guide")
+	seen := goTest(false)
+	for _, below := range outside {
+		seen.args = append(seen.args, "./"+below)
+	}
 	all := []part{
-		{name: "guide", commands: map[string][]command{change: {guide}, full: {guide}}},
+		{name: "outside", commands: map[string][]command{change: {seen}, full: {seen}}},
 		{name: "torture", commands: map[string][]command{
 			change: {words("go test ./test/torture -run ^(TestTorture|TestFencedDevice)$ -rounds 10 -count 1 -timeout 60m")}, // what the simulation cannot do
 			full:   {goTest(false, "./test/torture"), words("make torture ROUNDS=100")},

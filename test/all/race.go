@@ -1,47 +1,43 @@
 package main
 
-import "strings"
+import (
+	"maps"
+	"slices"
+	"strings"
+)
 
 // raced lists the packages, below the module's path, that are tested under the race detector: those
 // in which goroutines share memory. It makes tests five to ten times as slow, and in the others,
 // most of them pure functions on one goroutine, it has nothing to find.
 var raced = []string{
-	"cmd/broker", "internal/budget", "engine/ledger", "log/disk",
+	"cmd/broker", "engine/host", "engine/ledger", "index", "internal/budget", "log", "log/disk",
 	"protocol/access", "protocol/ledger", "protocol/listen", "protocol/servicebus",
 	"tools/client", "tools/client/admin", "tools/mirror",
 }
 
-// racedInPart lists packages of which all tests run without the race detector, and once more under
-// it only some.
-var racedInPart = []partly{
-	{pkg: "engine/host", skip: ofOneGoroutine},
-	{pkg: "log", skip: slowAlone},
-	{pkg: "index", run: []string{"TestFirstChangeCopiesLittle", "TestQuestionsOnlyRead", "TestSlots", "TestSnapshotStays"}}, // those with goroutines
+// alone lists, by package of raced, the tests of one goroutine that do so much that they would take most
+// of the time under the race detector. All tests of these packages run without it as well.
+var alone = map[string][]string{
+	"engine/host":   {"TestMemoryOfMoving", "TestMovesSurviveEveryCall", "TestRandomMoves", "TestRandomMovesWithoutBodies"},
+	"engine/ledger": {"TestDebuggerStates", "TestRunning"},
+	"index": {
+		"TestClockSetMovesAllTimes", "TestDecodeChangedBytes", "TestEncodingIsCanonical", "TestEncodingStays", "TestMemory",
+		"TestMemoryOfLeftMessages", "TestMemoryOfMoves", "TestOrderOfSessions", "TestPageOfManySessions", "TestStateAtAnyPoint", "TestTree",
+	},
+	"log": {
+		"TestBlocksAreChecked", "TestDamagedFileKeepsItsBodies", "TestF1F2F14CrashAtEveryCall",
+		"TestF3TornAtEveryByte", "TestF3TornWithoutNotes", "TestF4FlipAtEveryByte", "TestF8F9F10ErrorAtEveryCall",
+		"TestFileOfBodiesIsReadBack", "TestNamespaceBits", "TestRaiseCrashesAnywhere", "TestRandomCrashes",
+		"TestScrubFindsEveryPart", "TestScrubOfWhatGoes", "TestSealedIsReadBack", "TestSealedRatio",
+		"TestSharedWhileWritten", "TestTailBytes", "TestVerdicts",
+	},
 }
 
-// partly is a package with the tests that run under the race detector: those that are named, or all but those.
-type partly struct {
-	pkg       string // below the module's path
-	run, skip []string
-}
-
-// args are the arguments of go test for the tests.
-func (p partly) args() []string {
-	if len(p.run) > 0 {
-		return []string{"-run", "^(" + strings.Join(p.run, "|") + ")$", module + p.pkg}
+// notRaced is the regular expression of the tests in alone.
+func notRaced() string {
+	var names []string
+	for _, pkg := range slices.Sorted(maps.Keys(alone)) {
+		names = append(names, alone[pkg]...)
 	}
-	return []string{"-skip", "^(" + strings.Join(p.skip, "|") + ")$", module + p.pkg}
-}
-
-// ofOneGoroutine lists the tests of engine/host that step loops by hand, from one goroutine, a great many times.
-var ofOneGoroutine = []string{"TestMemoryOfMoving", "TestMovesSurviveEveryCall", "TestRandomMoves", "TestRandomMovesWithoutBodies"}
-
-// slowAlone lists the tests of log that use a log from one goroutine, in so many ways or at so
-// many places that they would take most of the time of a run under the race detector.
-var slowAlone = []string{
-	"TestBlocksAreChecked", "TestDamagedFileKeepsItsBodies", "TestF1F2F14CrashAtEveryCall",
-	"TestF3TornAtEveryByte", "TestF3TornWithoutNotes", "TestF4FlipAtEveryByte", "TestF8F9F10ErrorAtEveryCall",
-	"TestFileOfBodiesIsReadBack", "TestNamespaceBits", "TestRaiseCrashesAnywhere", "TestRandomCrashes",
-	"TestScrubFindsEveryPart", "TestScrubOfWhatGoes", "TestSealedIsReadBack", "TestSealedRatio",
-	"TestSharedWhileWritten", "TestTailBytes", "TestVerdicts",
+	return "^(" + strings.Join(names, "|") + ")$"
 }
