@@ -21,8 +21,12 @@ func TestMain(m *testing.M) {
 	}
 	said := &diagnostics{}
 	slog.SetDefault(slog.New(slog.NewTextHandler(said, nil)))
-	goleak.VerifyTestMain(watched{m, said})
+	goleak.VerifyTestMain(watched{m, said}, goleak.IgnoreAnyFunction(renewer))
 }
+
+// renewer is the SDK's goroutine that renews a token. When two goroutines are the first to use a sender, the SDK (1.11.0, AMQPLinksImpl.Get) makes its links
+// twice, since it does not look again once it has the lock, and never ends the renewers of those that were first.
+const renewer = "github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/internal.(*Namespace).startNegotiateClaimRenewer.func3"
 
 // diagnostics shows the errors and the protocol faults of the brokers in this process, and counts the latter. The SDK is
 // unmodified, so each is a failure. A lab looks at the brokers that are processes of their own.
