@@ -21,7 +21,7 @@ type background struct {
 const (
 	// pieceBytes is written before a sync and a rest, and read before a rest. The sync of a log waits for one piece at most, which takes a disk some ms.
 	pieceBytes = 1 << 20
-	// writingRate is some 80 MiB of chapters a second where bodies are JSON, and takes about half a core.
+	// writingRate is some 80 MiB of chapters a second where bodies are JSON (TestSealedRatio has how much smaller they become).
 	writingRate = 32 << 20
 	// backgroundRate leaves scrubbing and questions 16 MiB a second beside sealing: a reader follows 5,000 messages a second with bodies in half of that.
 	backgroundRate = 48 << 20
