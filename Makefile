@@ -80,12 +80,13 @@ bench: build ## the load generator, bin/ledgerbench; codec, index, engine, filte
 	bin/ledgerbench suite
 
 # The tools have a module of their own, test/tools, so that they raise no version of what the binary is built from.
-lint: ## vet, staticcheck, formatting, what go.mod lists, directions of imports, lengths, links
+lint: ## vet, staticcheck, formatting, what go.mod lists, generated files, directions of imports, lengths, links
 	gofmt -d . # make fmt mends what this finds
 	go mod tidy -diff
 	go -C test/tools mod tidy -diff
 	go vet ./...
 	go tool -modfile=test/tools/go.mod staticcheck ./...
+	go test ./log/event/internal/gen # fails where go generate ./log/event was forgotten
 	go test -count 1 ./test/layering ./test/tidy # not from the cache, which does not know of commits
 
 vulns: ## known vulnerabilities that the code can reach; VULNDB=file:///PATH is a copy of the database where there is no network

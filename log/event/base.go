@@ -8,6 +8,8 @@ import "time"
 
 // CatalogueRestored gives a partition's own numbers, or an entity. The first one of a base has the numbers and no entity; each later one has an entity, or
 // further rules of the one before it.
+//
+//event:kind 54
 type CatalogueRestored struct {
 	Envelope    // of the entity; zero for the partition's own numbers
 	LastEntity  EntityID
@@ -28,6 +30,8 @@ type CatalogueRestored struct {
 }
 
 // SliceRestored is a slice without its contents.
+//
+//event:kind 50 slice
 type SliceRestored struct {
 	Envelope
 	Last    SequenceNumber // newest given out
@@ -60,12 +64,16 @@ type RestoredSession struct {
 }
 
 // SessionsRestored is sessions of a slice, by id.
+//
+//event:kind 52
 type SessionsRestored struct {
 	Envelope
 	Sessions []RestoredSession
 }
 
 // RowState is where a message is in its life, as a state stores it (docs/log-format.md 9).
+//
+//event:closed state of a message
 type RowState uint8
 
 // The states of a message that is stored, first to last.
@@ -108,7 +116,7 @@ type RestoredRow struct {
 // RestoredWay is where a message was before; the zero value is nowhere.
 type RestoredWay struct {
 	First            SequenceNumber // where it was sent to first, or of a copy the topic's; 0: here
-	Hops             uint8          // moves so far
+	Hops             uint8          `log:"among=0..MaxHops"` // moves so far
 	DeadLetterSource string         // path of the entity in whose dead-letter queue it was; "": in none
 }
 
@@ -120,6 +128,8 @@ type RestoredTransfer struct {
 }
 
 // RowsRestored is messages of a slice, by number.
+//
+//event:kind 51
 type RowsRestored struct {
 	Envelope
 	Rows []RestoredRow
@@ -141,23 +151,10 @@ type RestoredSource struct {
 
 // HistoryRestored is what a slice remembers of what came to it: ids that are duplicates when they come again, in the order in which they were
 // accepted, and transfers.
+//
+//event:kind 53
 type HistoryRestored struct {
 	Envelope
 	IDs     []RestoredID
 	Sources []RestoredSource // in order
 }
-
-// Kind implements [Event].
-func (*CatalogueRestored) Kind() Kind { return KindCatalogueRestored }
-
-// Kind implements [Event].
-func (*SliceRestored) Kind() Kind { return KindSliceRestored }
-
-// Kind implements [Event].
-func (*SessionsRestored) Kind() Kind { return KindSessionsRestored }
-
-// Kind implements [Event].
-func (*RowsRestored) Kind() Kind { return KindRowsRestored }
-
-// Kind implements [Event].
-func (*HistoryRestored) Kind() Kind { return KindHistoryRestored }

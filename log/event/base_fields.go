@@ -2,7 +2,7 @@ package event
 
 import "encoding/binary"
 
-// The fields of the events of a base in the order they are stored. A change here is a new schema version.
+// What structs cannot say of how the events of a base are stored: see doc.go.
 
 // The first byte of a CatalogueRestored says what it has besides rules.
 const (
@@ -33,7 +33,7 @@ func (c *CatalogueRestored) encode(e *encoder) {
 		if len(c.Hosts) > 1 {
 			e.byte(c.KeyHash)
 		}
-		e.byte(schemaVersion(KindEntityUpdated))
+		e.byte(kinds[KindEntityUpdated].version)
 		c.Properties.encode(e)
 		e.uvarint(uint64(c.Topic))
 		e.time(c.CreatedAt)
@@ -74,10 +74,11 @@ func (c *CatalogueRestored) entity(d *decoder) {
 	}
 	c.HashVersion = d.byte()
 	if c.Hosts = d.bytes(); len(c.Hosts) > 1 {
-		c.KeyHash = d.keyHash(c.Hosts)
+		d.severalHosts(c.Hosts)
+		c.KeyHash = d.among("key hash", 1, KeyHash)
 	}
 	of := *d
-	of.version = d.among("version of properties", 1, schemaVersion(KindEntityUpdated))
+	of.version = d.among("version of properties", 1, kinds[KindEntityUpdated].version)
 	of.src, of.err = d.src, d.err
 	c.Properties.decode(&of)
 	d.src, d.err = of.src, of.err
@@ -85,20 +86,6 @@ func (c *CatalogueRestored) entity(d *decoder) {
 	c.CreatedAt = d.time()
 	c.UpdatedAt = d.time()
 	c.AccessedAt = d.time()
-}
-
-func (s *SliceRestored) encode(e *encoder) {
-	e.seq(s.Last)
-	e.uvarint(uint64(s.Topic))
-	e.uvarint(s.Tickets)
-	e.uvarint(uint64(s.Given))
-}
-
-func (s *SliceRestored) decode(d *decoder) {
-	s.Last = d.seq()
-	s.Topic = EntityID(d.uint32())
-	s.Tickets = d.uvarint()
-	s.Given = TransferNumber(d.uvarint())
 }
 
 // Flags for what some sessions or messages have and others do not.
@@ -115,43 +102,39 @@ const (
 	restoredChanges
 )
 
-func (s *SessionsRestored) encode(e *encoder) {
-	e.count(len(s.Sessions))
-	for i := range s.Sessions {
-		x := &s.Sessions[i]
-		var has uint64
-		if x.Lock != (RestoredLock{}) {
-			has |= restoredLock
-		}
-		if x.Set {
-			has |= restoredState
-		}
-		e.bytes(x.ID)
-		e.uvarint(has)
-		e.uvarint(x.Ticket)
-		if has&restoredLock != 0 {
-			x.Lock.encode(e)
-		}
-		if has&restoredState != 0 {
-			x.State.encode(e, 0)
-			e.time(x.SetAt)
-		}
+// minRestoredSession is the least that a session takes, bytes.
+const minRestoredSession = 3
+
+func (x *RestoredSession) encode(e *encoder) {
+	var has uint64
+	if x.Lock != (RestoredLock{}) {
+		has |= restoredLock
+	}
+	if x.Set {
+		has |= restoredState
+	}
+	e.bytes(x.ID)
+	e.uvarint(has)
+	e.uvarint(x.Ticket)
+	if has&restoredLock != 0 {
+		x.Lock.encode(e)
+	}
+	if has&restoredState != 0 {
+		x.State.encode(e, 0)
+		e.time(x.SetAt)
 	}
 }
 
-func (s *SessionsRestored) decode(d *decoder) {
-	for range d.count(3) {
-		x := RestoredSession{ID: d.bytes()}
-		has := d.flags(restoredLock | restoredState)
-		x.Ticket = d.uvarint()
-		if has&restoredLock != 0 {
-			x.Lock.decode(d)
-		}
-		if x.Set = has&restoredState != 0; x.Set {
-			x.State.decode(d, 0)
-			x.SetAt = d.time()
-		}
-		s.Sessions = append(s.Sessions, x)
+func (x *RestoredSession) decode(d *decoder) {
+	x.ID = d.bytes()
+	has := d.flags(restoredLock | restoredState)
+	x.Ticket = d.uvarint()
+	if has&restoredLock != 0 {
+		x.Lock.decode(d)
+	}
+	if x.Set = has&restoredState != 0; x.Set {
+		x.State.decode(d, 0)
+		x.SetAt = d.time()
 	}
 }
 
@@ -207,9 +190,7 @@ func (r *RestoredRow) encode(e *encoder, before *RestoredRow) {
 	e.distance(uint64(r.ExpiresAt), uint64(before.ExpiresAt))
 	e.uvarint(uint64(r.DeliveryCount))
 	if has&restoredWay != 0 {
-		e.seq(r.Way.First)
-		e.byte(r.Way.Hops)
-		e.text(r.Way.DeadLetterSource)
+		r.Way.encode(e)
 	}
 	if has&restoredSession != 0 {
 		e.uvarint(uint64(r.Session))
@@ -222,9 +203,7 @@ func (r *RestoredRow) encode(e *encoder, before *RestoredRow) {
 		e.span(r.TimeToLive)
 	}
 	if has&restoredTransfer != 0 {
-		e.uvarint(uint64(r.Transfer.Number))
-		e.uvarint(uint64(r.Transfer.Destination))
-		e.byte(byte(r.Transfer.Trigger))
+		r.Transfer.encode(e)
 	}
 	if has&restoredChanges != 0 {
 		e.count(len(r.Changes))
@@ -245,7 +224,7 @@ func (r *RestoredRow) decode(d *decoder, before *RestoredRow) {
 	r.ExpiresAt = d.timeFrom(before.ExpiresAt)
 	r.DeliveryCount = d.uint32()
 	if has&restoredWay != 0 {
-		r.Way = RestoredWay{First: d.seq(), Hops: d.among("number of hops", 0, MaxHops), DeadLetterSource: d.text()}
+		r.Way.decode(d)
 	}
 	if has&restoredSession != 0 {
 		r.Session = d.uint32()
@@ -257,8 +236,7 @@ func (r *RestoredRow) decode(d *decoder, before *RestoredRow) {
 		r.ScheduledFor, r.TimeToLive = d.time(), d.span()
 	}
 	if has&restoredTransfer != 0 {
-		r.Transfer.Number, r.Transfer.Destination = TransferNumber(d.uvarint()), EntityID(d.uint32())
-		r.Transfer.Trigger = Trigger(d.among("trigger of a transfer", byte(TriggerForward), byte(TriggerVia)))
+		r.Transfer.decode(d)
 	}
 	if has&restoredChanges != 0 {
 		for range d.count(6) {
@@ -267,48 +245,6 @@ func (r *RestoredRow) decode(d *decoder, before *RestoredRow) {
 			r.Changes = append(r.Changes, b)
 		}
 	}
-}
-
-func (h *HistoryRestored) encode(e *encoder) {
-	e.count(len(h.IDs))
-	for i := range h.IDs {
-		x := &h.IDs[i]
-		e.dst = append(e.dst, x.Key[:]...)
-		e.time(x.Until)
-		e.seq(x.Original)
-	}
-	e.count(len(h.Sources))
-	for i := range h.Sources {
-		x := &h.Sources[i]
-		e.slice(x.Source)
-		e.uvarint(uint64(x.Floor))
-		encodeAscending(e, x.Numbers)
-	}
-}
-
-func (h *HistoryRestored) decode(d *decoder) {
-	for range d.count(18) {
-		var x RestoredID
-		copy(x.Key[:], d.take(uint64(len(x.Key))))
-		x.Until, x.Original = d.time(), d.seq()
-		h.IDs = append(h.IDs, x)
-	}
-	for range d.count(4) {
-		x := RestoredSource{Source: d.slice()}
-		x.Floor = TransferNumber(d.uvarint())
-		x.Numbers = decodeAscending[TransferNumber](d)
-		h.Sources = append(h.Sources, x)
-	}
-}
-
-func (l *RestoredLock) encode(e *encoder) {
-	e.token(&l.Token)
-	e.time(l.Until)
-}
-
-func (l *RestoredLock) decode(d *decoder) {
-	d.token(&l.Token)
-	l.Until = d.time()
 }
 
 func (b *BodyRef) encode(e *encoder, before Position) {

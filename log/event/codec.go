@@ -10,48 +10,6 @@ import (
 	"time"
 )
 
-// schemaVersion is the newest version of a kind of event. A decoder reads that and all earlier ones and refuses
-// those it does not know: history is never guessed at (semantics.md 4.3 R11).
-func schemaVersion(k Kind) byte {
-	switch k {
-	case KindMessageEnqueued:
-		return 3 // 2: InSession, IDType, DuplicateUntil; 3: Details
-	case KindMessageScheduled, KindMessagePublished:
-		return 2 // 2: Details
-	case KindEntityCreated:
-		return 3 // 2: more properties, Topic; 3: KeyHash, and nothing else is written with it
-	case KindEntityUpdated, KindEntityDeleted:
-		return 2 // 2: more properties, Topic, what was before
-	case KindSessionStateSet:
-		return 2 // 2: Topic
-	case KindDuplicateDropped, KindMessageDeadLettered:
-		return 2 // 2: what moves need, and nothing else is written with it
-	case KindTransferFailed:
-		return 2 // 2: Sequence
-	}
-	return 1
-}
-
-// versionOf is the version that an event is written with: where only a capability needs the newest one, an event that does without it is written as before,
-// so that a program that does not know the capability can read it.
-func versionOf(ev Event) byte {
-	switch ev := ev.(type) {
-	case *EntityCreated:
-		if ev.KeyHash == 0 {
-			return 2
-		}
-	case *DuplicateDropped:
-		if ev.Arrival == nil {
-			return 1
-		}
-	case *MessageDeadLettered:
-		if ev.SubQueue != TransferDeadLetter {
-			return 1
-		}
-	}
-	return schemaVersion(ev.Kind())
-}
-
 // Limits of a record, checked before anything is allocated.
 const (
 	maxEvents = 1 << 20
@@ -143,7 +101,7 @@ func (d *Decoder) Record(base Position, bodies [2]uint32, data []byte) (Record, 
 			break
 		}
 		ev := d.pool.New(kind)
-		if ev == nil || version == 0 || version > schemaVersion(kind) {
+		if ev == nil || version == 0 || version > kinds[kind].version {
 			return Record{}, nil, fmt.Errorf("event: %w: kind %d version %d", ErrUnknown, kind, version)
 		}
 		c := ev.Common()
@@ -162,6 +120,9 @@ func (d *Decoder) Record(base Position, bodies [2]uint32, data []byte) (Record, 
 	return Record{At: Time(at), Events: d.events}, in.src, nil
 }
 
+// An encoder has a method for each type of fields that is not stored as the type below it, and a decoder
+// has one that reads what it wrote. The generated code calls those whose parameter, or result, has the
+// type of the field.
 type encoder struct {
 	dst   []byte
 	frame Frame
@@ -170,9 +131,10 @@ type encoder struct {
 var encoders = sync.Pool{New: func() any { return new(encoder) }}
 
 func (e *encoder) uvarint(v uint64)     { e.dst = binary.AppendUvarint(e.dst, v) }
+func (e *encoder) uint32(v uint32)      { e.uvarint(uint64(v)) }
 func (e *encoder) byte(v byte)          { e.dst = append(e.dst, v) }
 func (e *encoder) time(t Time)          { e.uvarint(uint64(t)) }
-func (e *encoder) token(t *LockToken)   { e.dst = append(e.dst, t[:]...) }
+func (e *encoder) fixed(p []byte)       { e.dst = append(e.dst, p...) }
 func (e *encoder) seq(s SequenceNumber) { e.uvarint(uint64(s)) }
 func (e *encoder) text(s string)        { e.length(len(s)); e.dst = append(e.dst, s...) }
 func (e *encoder) bytes(p []byte)       { e.length(len(p)); e.dst = append(e.dst, p...) }
@@ -309,7 +271,7 @@ func (d *decoder) span() time.Duration {
 	return time.Duration(v)
 }
 
-func (d *decoder) token(t *LockToken)  { copy(t[:], d.take(16)) }
+func (d *decoder) fixed(p []byte)      { copy(p, d.take(uint64(len(p)))) }
 func (d *decoder) seq() SequenceNumber { return SequenceNumber(d.uvarint()) }
 
 func (d *decoder) bytes() []byte {
@@ -341,6 +303,14 @@ func (d *decoder) among(what string, first, last byte) byte {
 	return v
 }
 
+// wordOf is the word for a value of a set, by its number.
+func wordOf(words []string, n byte) string {
+	if int(n) < len(words) && words[n] != "" {
+		return words[n]
+	}
+	return "unknown"
+}
+
 func (d *decoder) text() string { return string(d.bytes()) }
 
 func (d *decoder) blob(b *Blob) {
@@ -362,4 +332,52 @@ func (d *decoder) blob(b *Blob) {
 	}
 	b.Position, b.Sum = d.base+Position(off), binary.LittleEndian.Uint32(sum)
 	d.blobs, d.sums = append(d.blobs, *b), append(d.sums, at)
+}
+
+func (e *encoder) slice(s Slice) {
+	e.uvarint(uint64(s.Entity))
+	e.byte(s.Partition)
+}
+
+func (d *decoder) slice() Slice {
+	return Slice{Entity: EntityID(d.uint32()), Partition: d.byte()}
+}
+
+// encodeAscending stores numbers each as the distance from the one before.
+func encodeAscending[N ~uint64](e *encoder, numbers []N) {
+	e.count(len(numbers))
+	var before N
+	for _, n := range numbers {
+		e.uvarint(uint64(n - before))
+		before = n
+	}
+}
+
+func decodeAscending[N ~uint64](d *decoder) (numbers []N) {
+	var n N
+	for range d.count(1) {
+		n += N(d.uvarint())
+		numbers = append(numbers, n)
+	}
+	return numbers
+}
+
+// returned stores messages given back, each with its distance from the one before.
+func (e *encoder) returned(list []Returned) {
+	e.count(len(list))
+	var before SequenceNumber
+	for _, r := range list {
+		e.seq(r.Sequence - before)
+		e.uint32(r.DeliveryCount)
+		before = r.Sequence
+	}
+}
+
+func (d *decoder) returned() (list []Returned) {
+	var seq SequenceNumber
+	for range d.count(2) {
+		seq += d.seq()
+		list = append(list, Returned{seq, d.uint32()})
+	}
+	return list
 }

@@ -6,6 +6,8 @@ import (
 )
 
 // EntityKind is what an entity is.
+//
+//event:closed kind of entity
 type EntityKind uint8
 
 const (
@@ -77,12 +79,12 @@ type Properties struct {
 
 	// Since version 2.
 
-	SupportOrdering            bool
-	EnableExpress              bool // kept and shown; messages are stored all the same
-	DeadLetteringOnFilterError bool // of a subscription (semantics.md 15.6)
-	FilteringBeforePublishing  bool // of a topic: a message that no rule matches is refused
-	SubscriptionPartitioning   bool // of a topic; kept and shown
-	AccessRules                []AccessRule
+	SupportOrdering            bool         `log:"v2"`
+	EnableExpress              bool         `log:"v2"` // kept and shown; messages are stored all the same
+	DeadLetteringOnFilterError bool         `log:"v2"` // of a subscription (semantics.md 15.6)
+	FilteringBeforePublishing  bool         `log:"v2"` // of a topic: a message that no rule matches is refused
+	SubscriptionPartitioning   bool         `log:"v2"` // of a topic; kept and shown
+	AccessRules                []AccessRule `log:"v2"`
 }
 
 // Equal reports whether two entities have the same settings.
@@ -101,6 +103,8 @@ func (p *Properties) Equal(q *Properties) bool {
 type Rights []Right
 
 // Right is one thing an access rule allows (semantics.md 16; management-api.md 5.1).
+//
+//event:closed right
 type Right uint8
 
 const (
@@ -168,7 +172,10 @@ type Filter struct {
 	Properties []Property  // of a correlation filter: application properties, in the order given
 }
 
-// FilterKind is what a filter is.
+// FilterKind is what a filter is; the management API has the same words.
+//
+//event:closed kind of filter
+//event:words SqlFilter TrueFilter FalseFilter CorrelationFilter
 type FilterKind uint8
 
 const (
@@ -177,24 +184,6 @@ const (
 	FalseFilter       FilterKind = 3
 	CorrelationFilter FilterKind = 4
 )
-
-// String is the kind as the management API names it.
-func (k FilterKind) String() string {
-	switch k {
-	case SQLFilter:
-		return "SqlFilter"
-	case TrueFilter:
-		return "TrueFilter"
-	case FalseFilter:
-		return "FalseFilter"
-	case CorrelationFilter:
-		return "CorrelationFilter"
-	}
-	return "unknown"
-}
-
-// MarshalText makes kinds readable in JSON.
-func (k FilterKind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
 // Action changes the copy of a message that a rule matched.
 type Action struct {
@@ -208,7 +197,10 @@ type Condition struct {
 	Text  string
 }
 
-// Field is a system property that a correlation filter can ask for.
+// Field is a system property that a correlation filter can ask for, in the words of the management API.
+//
+//event:closed field
+//event:words CorrelationId MessageId To ReplyTo Label SessionId ReplyToSessionId ContentType
 type Field uint8
 
 const (
@@ -221,17 +213,6 @@ const (
 	FieldReplyToSessionID Field = 7
 	FieldContentType      Field = 8
 )
-
-// String is the field as the management API names it.
-func (f Field) String() string {
-	if f < FieldCorrelationID || f > FieldContentType {
-		return "unknown"
-	}
-	return [...]string{"CorrelationId", "MessageId", "To", "ReplyTo", "Label", "SessionId", "ReplyToSessionId", "ContentType"}[f-1]
-}
-
-// MarshalText makes fields readable in JSON.
-func (f Field) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
 
 // Property is a named value.
 type Property struct {
@@ -251,6 +232,8 @@ type Value struct {
 }
 
 // ValueType is what a value is. Int and Long are both integers of 64 bits to a filter; a rule shows the one it was made with.
+//
+//event:closed type of value
 type ValueType uint8
 
 const (
@@ -273,6 +256,8 @@ const MaxEntityPartitions = tokenPartition + 1
 const KeyHash = 1
 
 // EntityCreated is an entity's beginning. It stands in the log of partition 0.
+//
+//event:kind 2 verb=created
 type EntityCreated struct {
 	Envelope
 	EntityKind  EntityKind
@@ -280,71 +265,85 @@ type EntityCreated struct {
 	HashVersion uint8  // version of the placement hash that chose Hosts
 	Hosts       []byte // partition that hosts each entity partition, by entity partition number
 	Properties  Properties
-	Topic       EntityID // of a subscription: the entity it belongs to and shares hosts with
-	KeyHash     uint8    // version of the hash that says which partition a key belongs to; 0: the entity has one
+	Topic       EntityID `log:"v2"`                                   // of a subscription: the entity it belongs to and shares hosts with
+	KeyHash     uint8    `log:"v3,with=partitioned,among=1..KeyHash"` // version of the hash that says which partition a key belongs to; 0: the entity has one
 }
 
 // EntityUpdated replaces an entity's properties.
+//
+//event:kind 3 verb=changed
 type EntityUpdated struct {
 	Envelope
 	Properties Properties
-	Before     Properties // for the audit
+	Before     Properties `log:"v2"` // for the audit
 }
 
 // EntityDeleted is an entity's end, with all its messages. A topic's subscriptions end in events of their own.
+//
+//event:kind 4 verb=deleted
 type EntityDeleted struct {
 	Envelope
-	Reason     string // client, idle
-	EntityKind EntityKind
-	Path       string
-	Before     Properties // for the audit
+	Reason     string     `export:"reason"` // client, idle
+	EntityKind EntityKind `log:"v2"`
+	Path       string     `log:"v2"`
+	Before     Properties `log:"v2"` // for the audit
 }
 
 // EntityTouched notes now and then when an entity was last used: one that is not used for its AutoDeleteOnIdle is deleted
 // (semantics.md 7.7).
+//
+//event:kind 37 verb=touched
 type EntityTouched struct {
 	Envelope
 	AccessedAt Time
 }
 
 // RuleAdded gives a subscription a rule. Rules are kept in the order in which they were added.
+//
+//event:kind 38 verb=rule-added
 type RuleAdded struct {
-	Envelope // of the subscription
-	Rule     Rule
+	Envelope      // of the subscription
+	Rule     Rule `export:"description:Name"`
 }
 
 // RuleUpdated replaces the filter and the action of a rule, which keeps its name, its place and the time it was made.
+//
+//event:kind 39 verb=rule-changed
 type RuleUpdated struct {
 	Envelope
-	Rule   Rule
+	Rule   Rule `export:"description:Name"`
 	Before Rule // for the audit
 }
 
 // RuleRemoved takes a rule away.
+//
+//event:kind 40 verb=rule-removed
 type RuleRemoved struct {
 	Envelope
-	Rule Rule
+	Rule Rule `export:"description:Name"`
 }
 
 // MessagePublished stores a message that was sent to a topic: all copies for its subscriptions in one event, so that there
 // are all of them or none. The topic keeps nothing but the number it gave out and the id in its duplicate history.
+//
+//event:kind 41 verb=published
 type MessagePublished struct {
-	Envelope       // of the topic
-	Sequence       SequenceNumber
-	MessageID      []byte
-	SessionID      []byte
+	Envelope                      // of the topic
+	Sequence       SequenceNumber `export:"number"`
+	MessageID      []byte         `export:"message_id"`
+	SessionID      []byte         `log:"after=HasSession" export:"session_id"`
 	HasSession     bool
 	PartitionKey   []byte
 	TimeToLive     time.Duration // the sender's own, cut to the topic's ceiling; 0: none
 	EnqueuedAt     Time
 	Batch          uint32
-	Body           Blob // shared by all copies; nothing is stored when there are none
+	Body           Blob `export:"size:Size"` // shared by all copies; nothing is stored when there are none
 	IDType         IDType
 	DuplicateUntil Time
 	Copies         []Copy
-	Details        Details
-	Arrival        *Arrival // nil: it was sent here
-	Keyed          bool     // see [MessageEnqueued]
+	Details        Details  `log:"v2"`
+	Arrival        *Arrival `log:"in=Details,with=moves"`       // nil: it was sent here
+	Keyed          bool     `log:"in=Details,with=partitioned"` // see [MessageEnqueued]
 }
 
 // Copy is a subscription's own message.
@@ -364,10 +363,12 @@ type Copy struct {
 }
 
 // ScheduledPublished hands a scheduled message of a topic to its subscriptions, as if it were sent now (semantics.md 7.6).
+//
+//event:kind 42 verb=activated
 type ScheduledPublished struct {
 	Envelope
-	Sequence    SequenceNumber // so far
-	NewSequence SequenceNumber
+	Sequence    SequenceNumber `export:"number"` // so far
+	NewSequence SequenceNumber `export:"new_number"`
 	EnqueuedAt  Time
 	Copies      []Copy
 }

@@ -2,100 +2,26 @@ package event
 
 import "time"
 
-// Kind is the type of an event as stored. Numbers are part of the file format: never reuse one.
+// Kind is the type of an event as stored. Numbers are part of the file format: never reuse one. 56 and 57 belong to
+// capabilities that are not there yet (docs/log-format.md, section 8).
 type Kind uint8
 
-const (
-	KindOriginDefined             Kind = 1
-	KindEntityCreated             Kind = 2
-	KindEntityUpdated             Kind = 3
-	KindEntityDeleted             Kind = 4
-	KindMessageEnqueued           Kind = 16
-	KindMessageLocked             Kind = 17
-	KindLockRenewed               Kind = 18
-	KindLockExpired               Kind = 19
-	KindMessageReleased           Kind = 20
-	KindMessageAbandoned          Kind = 21
-	KindMessageCompleted          Kind = 22
-	KindMessageReceivedAndDeleted Kind = 23
-	KindMessageDeferred           Kind = 24
-	KindMessageDeadLettered       Kind = 25
-	KindMessageExpired            Kind = 26
-	KindMessageScheduled          Kind = 27
-	KindScheduledActivated        Kind = 28
-	KindScheduleCancelled         Kind = 29
-	KindDuplicateDropped          Kind = 30
-	KindSessionAccepted           Kind = 31
-	KindSessionLockRenewed        Kind = 32
-	KindSessionReleased           Kind = 33
-	KindSessionStateSet           Kind = 34
-	KindMessagesBatchDeleted      Kind = 35
-	KindSliceDropped              Kind = 36
-	KindEntityTouched             Kind = 37
-	KindRuleAdded                 Kind = 38
-	KindRuleUpdated               Kind = 39
-	KindRuleRemoved               Kind = 40
-	KindMessagePublished          Kind = 41
-	KindScheduledPublished        Kind = 42
-	KindTransactionCommitted      Kind = 43
-	KindTransactionAborted        Kind = 44
-	KindTransferStarted           Kind = 45
-	KindMessageHandedOver         Kind = 46
-	KindTransfersFinished         Kind = 47
-	KindTransferFailed            Kind = 48
-	KindSourceForgotten           Kind = 49
-	KindSliceRestored             Kind = 50
-	KindRowsRestored              Kind = 51
-	KindSessionsRestored          Kind = 52
-	KindHistoryRestored           Kind = 53
-	KindCatalogueRestored         Kind = 54
-	KindHistoryPolicySet          Kind = 55
-	KindBackupMarked              Kind = 58
-	KindClockSet                  Kind = 59 // 56 and 57 belong to capabilities that are not there yet (docs/log-format.md, section 8)
-	KindRunStarted                Kind = 60
-	KindLinkOpened                Kind = 61
-	KindLinkClosed                Kind = 62
-	KindSettlementRefused         Kind = 63
-	KindSendsRefused              Kind = 64
-	KindReasonGiven               Kind = 65
-	KindNumbersReserved           Kind = 66
-	KindPartitionFenced           Kind = 67
-	KindPartitionRestarted        Kind = 68
-	KindBodyErased                Kind = 69
-	KindHistoryCut                Kind = 70
-	KindErasureFinished           Kind = 71
-)
-
-var kindNames = [1 << 8]string{
-	KindOriginDefined: "OriginDefined", KindEntityCreated: "EntityCreated", KindEntityUpdated: "EntityUpdated",
-	KindEntityDeleted: "EntityDeleted", KindMessageEnqueued: "MessageEnqueued", KindMessageLocked: "MessageLocked",
-	KindLockRenewed: "LockRenewed", KindLockExpired: "LockExpired", KindMessageReleased: "MessageReleased",
-	KindMessageAbandoned: "MessageAbandoned", KindMessageCompleted: "MessageCompleted",
-	KindMessageReceivedAndDeleted: "MessageReceivedAndDeleted", KindMessageDeferred: "MessageDeferred",
-	KindMessageDeadLettered: "MessageDeadLettered", KindMessageExpired: "MessageExpired",
-	KindMessageScheduled: "MessageScheduled", KindScheduledActivated: "ScheduledActivated", KindScheduleCancelled: "ScheduleCancelled",
-	KindDuplicateDropped: "DuplicateDropped", KindSessionAccepted: "SessionAccepted", KindSessionLockRenewed: "SessionLockRenewed",
-	KindSessionReleased: "SessionReleased", KindSessionStateSet: "SessionStateSet", KindMessagesBatchDeleted: "MessagesBatchDeleted",
-	KindSliceDropped: "SliceDropped", KindEntityTouched: "EntityTouched",
-	KindRuleAdded: "RuleAdded", KindRuleUpdated: "RuleUpdated", KindRuleRemoved: "RuleRemoved",
-	KindMessagePublished: "MessagePublished", KindScheduledPublished: "ScheduledPublished",
-	KindTransactionCommitted: "TransactionCommitted", KindTransactionAborted: "TransactionAborted", KindNumbersReserved: "NumbersReserved",
-	KindTransferStarted: "TransferStarted", KindMessageHandedOver: "MessageHandedOver", KindTransfersFinished: "TransfersFinished",
-	KindTransferFailed: "TransferFailed", KindSourceForgotten: "SourceForgotten",
-	KindSliceRestored: "SliceRestored", KindRowsRestored: "RowsRestored", KindSessionsRestored: "SessionsRestored",
-	KindHistoryRestored: "HistoryRestored", KindCatalogueRestored: "CatalogueRestored",
-	KindClockSet:   "ClockSet",
-	KindRunStarted: "RunStarted", KindLinkOpened: "LinkOpened", KindLinkClosed: "LinkClosed",
-	KindSettlementRefused: "SettlementRefused", KindSendsRefused: "SendsRefused", KindReasonGiven: "ReasonGiven",
-	KindPartitionFenced: "PartitionFenced", KindPartitionRestarted: "PartitionRestarted", KindBackupMarked: "BackupMarked",
-	KindHistoryPolicySet: "HistoryPolicySet",
-	KindBodyErased:       "BodyErased",
-	KindHistoryCut:       "HistoryCut",
-	KindErasureFinished:  "ErasureFinished",
+// kindInfo is what the directive of an event says of its kind.
+type kindInfo struct {
+	name, verb string
+	version    byte   // the newest; 0: there is no such kind
+	with       string // capability
+	fact       bool
 }
 
 // String is the event's name in the catalogue of semantics.md 4.2.
-func (k Kind) String() string { return kindNames[k] }
+func (k Kind) String() string { return kinds[k].name }
+
+// Verb is what has happened, in the word by which people ask for events of the kind; "": it has none.
+func (k Kind) Verb() string { return kinds[k].verb }
+
+// IsFact reports whether events of the kind change nothing.
+func (k Kind) IsFact() bool { return kinds[k].fact }
 
 // Event is one thing that has happened. The set is closed: the types of this package.
 type Event interface {
@@ -133,6 +59,8 @@ type Origin struct {
 }
 
 // OriginDefined gives an origin the number by which later events of this log name it.
+//
+//event:kind 1 verb=origin
 type OriginDefined struct {
 	Envelope
 	ID     OriginID
@@ -140,24 +68,26 @@ type OriginDefined struct {
 }
 
 // MessageEnqueued stores a message and makes it active in the main queue.
+//
+//event:kind 16 verb=sent
 type MessageEnqueued struct {
 	Envelope
-	Sequence       SequenceNumber
-	MessageID      []byte // as text; sent or generated
-	SessionID      []byte // group-id as sent; meaningless when HasSession is false
+	Sequence       SequenceNumber `export:"number"`
+	MessageID      []byte         `export:"message_id"`                        // as text; sent or generated
+	SessionID      []byte         `log:"after=HasSession" export:"session_id"` // group-id as sent; meaningless when HasSession is false
 	HasSession     bool
 	PartitionKey   []byte        // empty: none
 	TimeToLive     time.Duration // the sender's own, cut to the entity's ceiling; 0: none
 	EnqueuedAt     Time
 	ExpiresAt      Time // 0: never
 	Batch          uint32
-	Body           Blob   // the whole encoded message as sent, with its message-id
-	InSession      bool   // the entity requires sessions: the message belongs to that of SessionID
-	IDType         IDType // of the message-id as sent
-	DuplicateUntil Time   // until when the id is in the duplicate history; 0: the entity keeps none
-	Details        Details
-	Arrival        *Arrival // nil: it was sent here
-	Keyed          bool     // in the duplicate history the id counts together with the session id, or else the partition key
+	Body           Blob     `export:"size:Size"` // the whole encoded message as sent, with its message-id
+	InSession      bool     `log:"v2"`           // the entity requires sessions: the message belongs to that of SessionID
+	IDType         IDType   `log:"v2"`           // of the message-id as sent
+	DuplicateUntil Time     `log:"v2"`           // until when the id is in the duplicate history; 0: the entity keeps none
+	Details        Details  `log:"v3"`
+	Arrival        *Arrival `log:"in=Details,with=moves"`       // nil: it was sent here
+	Keyed          bool     `log:"in=Details,with=partitioned"` // in the duplicate history the id counts together with the session id, or else the partition key
 }
 
 // IDType is the AMQP type of a message-id: ids of different types are different ids (semantics.md 2.1).
@@ -185,116 +115,142 @@ func (t IDType) String() string {
 }
 
 // MessageScheduled stores a message that becomes active later, under another sequence number (semantics.md 7.6).
+//
+//event:kind 27 verb=scheduled
 type MessageScheduled struct {
 	Envelope
-	Sequence       SequenceNumber
-	MessageID      []byte
-	SessionID      []byte
+	Sequence       SequenceNumber `export:"number"`
+	MessageID      []byte         `export:"message_id"`
+	SessionID      []byte         `log:"after=HasSession" export:"session_id"`
 	HasSession     bool
 	PartitionKey   []byte
 	TimeToLive     time.Duration // the sender's own as sent; 0: none
-	ScheduledFor   Time
+	ScheduledFor   Time          `export:"until"`
 	Batch          uint32
-	Body           Blob
+	Body           Blob `export:"size:Size"`
 	InSession      bool
 	IDType         IDType
 	DuplicateUntil Time
-	Details        Details
-	Arrival        *Arrival // nil: it was sent here
-	Reserved       bool     // Sequence is one of a [NumbersReserved], and may be smaller than others given out since
-	Keyed          bool     // see [MessageEnqueued]
+	Details        Details  `log:"v2"`
+	Arrival        *Arrival `log:"in=Details,with=moves"`        // nil: it was sent here
+	Reserved       bool     `log:"in=Details,with=transactions"` // Sequence is one of a [NumbersReserved], and may be smaller than others given out since
+	Keyed          bool     `log:"in=Details,with=partitioned"`  // see [MessageEnqueued]
 }
 
 // ScheduledActivated makes a scheduled message active. Its old sequence number is dead from then on.
+//
+//event:kind 28 verb=activated
 type ScheduledActivated struct {
 	Envelope
-	Sequence    SequenceNumber // so far
-	NewSequence SequenceNumber
-	TimeToLive  time.Duration // the sender's own, cut to the entity's ceiling; 0: none
+	Sequence    SequenceNumber `export:"number"` // so far
+	NewSequence SequenceNumber `export:"new_number"`
+	TimeToLive  time.Duration  // the sender's own, cut to the entity's ceiling; 0: none
 	EnqueuedAt  Time
 	ExpiresAt   Time // 0: never
 }
 
 // ScheduleCancelled ends a message that never became active.
+//
+//event:kind 29 verb=cancelled
 type ScheduleCancelled struct {
 	Envelope
-	Sequence SequenceNumber
+	Sequence SequenceNumber `export:"number"`
 }
 
 // DuplicateDropped says that a message was accepted and not stored, because its id was in the duplicate history. It is
 // for the audit and changes nothing but that an arrival has arrived.
+//
+//event:kind 30 verb=duplicate
 type DuplicateDropped struct {
 	Envelope
-	MessageID []byte
+	MessageID []byte `export:"message_id"`
 	IDType    IDType
-	Original  SequenceNumber // of the message that was stored
-	Arrival   *Arrival       // nil: it was sent here
+	Original  SequenceNumber `export:"number"`     // of the message that was stored
+	Arrival   *Arrival       `log:"v2,with=moves"` // nil: it was sent here
 }
 
 // MessageLocked hands an active or deferred message to one receiver.
+//
+//event:kind 17 verb=locked
 type MessageLocked struct {
 	Envelope
-	Sequence      SequenceNumber
-	Token         LockToken
-	LockedUntil   Time   // 0: as long as its session is held
-	DeliveryCount uint32 // failed earlier deliveries, as shown to the receiver
+	Sequence      SequenceNumber `export:"number"`
+	Token         LockToken      `export:"token"`
+	LockedUntil   Time           `export:"until"`          // 0: as long as its session is held
+	DeliveryCount uint32         `export:"delivery_count"` // failed earlier deliveries, as shown to the receiver
 }
 
 // LockRenewed moves a lock's end.
+//
+//event:kind 18 verb=renewed
 type LockRenewed struct {
 	Envelope
-	Sequence    SequenceNumber
-	Token       LockToken
-	LockedUntil Time
+	Sequence    SequenceNumber `export:"number"`
+	Token       LockToken      `export:"token"`
+	LockedUntil Time           `export:"until"`
 }
 
 // LockExpired ends a lock whose time passed. A dead-lettering that follows from it is an event of its own in the record.
+//
+//event:kind 19 verb=lost
 type LockExpired struct {
 	Envelope
-	Sequence      SequenceNumber
-	Token         LockToken
-	DeliveryCount uint32 // new
+	Sequence      SequenceNumber `export:"number"`
+	Token         LockToken      `export:"token"`
+	DeliveryCount uint32         `export:"delivery_count"` // new
 }
 
 // MessageReleased gives a locked message back without counting.
+//
+//event:kind 20 verb=released
 type MessageReleased struct {
 	Envelope
-	Sequence SequenceNumber
-	Token    LockToken
+	Sequence SequenceNumber `export:"number"`
+	Token    LockToken      `export:"token"`
 }
 
 // MessageAbandoned gives a locked message back as a failed delivery.
+//
+//event:kind 21 verb=abandoned
 type MessageAbandoned struct {
 	Envelope
-	Sequence      SequenceNumber
-	Token         LockToken
-	DeliveryCount uint32 // new
-	Changes       Blob   // application properties to add or replace; may be empty ([ReadChanges])
+	Sequence      SequenceNumber `export:"number"`
+	Token         LockToken      `export:"token"`
+	DeliveryCount uint32         `export:"delivery_count"` // new
+	Changes       Blob           // application properties to add or replace; may be empty ([ReadChanges])
 }
 
 // MessageCompleted ends a locked message: it is never delivered again.
+//
+//event:kind 22 verb=completed
 type MessageCompleted struct {
 	Envelope
-	Sequence SequenceNumber
-	Token    LockToken
+	Sequence SequenceNumber `export:"number"`
+	Token    LockToken      `export:"token"`
 }
 
 // MessageReceivedAndDeleted ends a message that is handed out without a lock.
+//
+//event:kind 23 verb=received
 type MessageReceivedAndDeleted struct {
 	Envelope
-	Sequence SequenceNumber
+	Sequence SequenceNumber `export:"number"`
 }
 
 // MessageDeferred sets a locked message aside; only its sequence number finds it.
+//
+//event:kind 24 verb=deferred
 type MessageDeferred struct {
 	Envelope
-	Sequence      SequenceNumber
-	Token         LockToken
-	DeliveryCount uint32 // new
+	Sequence      SequenceNumber `export:"number"`
+	Token         LockToken      `export:"token"`
+	DeliveryCount uint32         `export:"delivery_count"` // new
 	Changes       Blob
 }
 
 // Cause says why a message was dead-lettered (semantics.md 9.2).
+//
+//event:words application expired max-delivery header-size session-id-null filter-error hop-limit
 type Cause uint8
 
 const (
@@ -307,66 +263,53 @@ const (
 	CauseHopLimit    Cause = 7 // it has moved [MaxHops] times and is not forwarded any more
 )
 
-func (c Cause) String() string {
-	switch c {
-	case CauseApplication:
-		return "application"
-	case CauseExpired:
-		return "expired"
-	case CauseMaxDelivery:
-		return "max-delivery"
-	case CauseHeaderSize:
-		return "header-size"
-	case CauseNoSession:
-		return "session-id-null"
-	case CauseFilter:
-		return "filter-error"
-	case CauseHopLimit:
-		return "hop-limit"
-	}
-	return "unknown"
-}
-
-// MarshalText makes causes readable in JSON.
-func (c Cause) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
-
 // MessageDeadLettered moves a message from the main queue to a dead-letter queue, in one step: there is no instant at
 // which it is in both or in neither. Its sequence number, enqueue time and delivery count stay.
+//
+//event:kind 25 verb=dead
 type MessageDeadLettered struct {
 	Envelope
-	Sequence    SequenceNumber
-	Token       LockToken // of the lock that ends with it; zero when it was not locked
-	Cause       Cause
-	Reason      string
-	Description string
-	Changes     Blob     // all application properties to add or replace, reason and description included
-	SubQueue    SubQueue // TransferDeadLetter; anything else is the dead-letter queue, and read as 0
+	Sequence    SequenceNumber `export:"number"`
+	Token       LockToken      `export:"token"` // of the lock that ends with it; zero when it was not locked
+	Cause       Cause          `export:"cause"`
+	Reason      string         `export:"reason"`
+	Description string         `export:"description"`
+	Changes     Blob           // all application properties to add or replace, reason and description included
+	SubQueue    SubQueue       `log:"v2,with=moves,only=TransferDeadLetter"` // TransferDeadLetter; anything else is the dead-letter queue, and read as 0
 }
 
 // MessageExpired drops a message whose time to live ended. An expired message that goes to the dead-letter queue is a
 // MessageDeadLettered with CauseExpired instead.
+//
+//event:kind 26 verb=expired
 type MessageExpired struct {
 	Envelope
-	Sequence  SequenceNumber
-	ExpiresAt Time
+	Sequence  SequenceNumber `export:"number"`
+	ExpiresAt Time           `export:"until"`
 }
 
 // SessionAccepted hands a session to one receiver: all its messages, those to come included (semantics.md 8.3).
+//
+//event:kind 31 verb=session-accepted
 type SessionAccepted struct {
 	Envelope
-	SessionID   []byte
+	SessionID   []byte    `export:"session_id"`
 	Token       LockToken // of the session lock; never seen by a client
-	LockedUntil Time
+	LockedUntil Time      `export:"until"`
 }
 
 // SessionLockRenewed moves the end of a session lock.
+//
+//event:kind 32 verb=session-renewed
 type SessionLockRenewed struct {
 	Envelope
-	SessionID   []byte
-	LockedUntil Time
+	SessionID   []byte `export:"session_id"`
+	LockedUntil Time   `export:"until"`
 }
 
 // ReleaseCause says why a session is no longer held (semantics.md 8.5).
+//
+//event:words closed link-lost expired entity-changed
 type ReleaseCause uint8
 
 const (
@@ -376,30 +319,15 @@ const (
 	ReleaseEntityChanged ReleaseCause = 4 // the entity was updated
 )
 
-func (c ReleaseCause) String() string {
-	switch c {
-	case ReleaseClosed:
-		return "closed"
-	case ReleaseLinkLost:
-		return "link-lost"
-	case ReleaseExpired:
-		return "expired"
-	case ReleaseEntityChanged:
-		return "entity-changed"
-	}
-	return "unknown"
-}
-
-// MarshalText makes causes readable in JSON.
-func (c ReleaseCause) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
-
 // SessionReleased ends a session lock and gives every message locked under it back. What follows for a message that failed
 // too often or has expired is an event of its own in the record.
+//
+//event:kind 33 verb=session-released
 type SessionReleased struct {
 	Envelope
-	SessionID []byte
-	Cause     ReleaseCause
-	Returned  []Returned // by sequence number
+	SessionID []byte       `export:"session_id"`
+	Cause     ReleaseCause `export:"cause"`
+	Returned  []Returned   // by sequence number
 }
 
 // Returned is a message given back with its session.
@@ -409,37 +337,47 @@ type Returned struct {
 }
 
 // SessionStateSet replaces a session's state, or clears it.
+//
+//event:kind 34 verb=session-state
 type SessionStateSet struct {
 	Envelope
-	SessionID []byte
+	SessionID []byte `export:"session_id"`
 	Cleared   bool
-	State     Blob     // may be empty without being cleared
-	Topic     EntityID // of a subscription's session: what it stores counts with its topic; 0: of a queue's
+	State     Blob     `export:"size:Size"` // may be empty without being cleared
+	Topic     EntityID `log:"v2"`           // of a subscription's session: what it stores counts with its topic; 0: of a queue's
 }
 
 // MessagesBatchDeleted removes active messages that nobody received (semantics.md 14.3).
+//
+//event:kind 35 verb=purged
 type MessagesBatchDeleted struct {
 	Envelope
-	Before    Time             // only messages enqueued before it
+	Before    Time             `export:"until"` // only messages enqueued before it
 	Sequences []SequenceNumber // ascending
 }
 
 // SliceDropped forgets everything about a slice of an entity that was deleted. The deletion itself is in the catalogue.
+//
+//event:kind 36 verb=dropped
 type SliceDropped struct{ Envelope }
 
 // ClockSet says where broker time went on at a start whose clock and log were far apart (reliability.md 1.4). It stands in the log of every
 // partition, as the first record of a run. Every instant the partition keeps moves by To - From; its record has the time To, which may be
 // before that of the record in front of it.
+//
+//event:kind 59 verb=clock-set
 type ClockSet struct {
 	Envelope
 	Number uint64     // of the decision in the namespace, from 1; a partition that was not there for some of them has gaps
-	Basis  ClockBasis // what was believed
+	Basis  ClockBasis `export:"cause"` // what was believed
 	From   Time       // broker time before, not before any record of this log
-	To     Time       // and after
+	To     Time       `export:"until"` // and after
 	Wall   Time       // what the machine's clock showed
 }
 
 // ClockBasis says what an operator believed.
+//
+//event:words log wall catalogue
 type ClockBasis uint8
 
 const (
@@ -447,18 +385,3 @@ const (
 	BasisWall      ClockBasis = 2 // the clock
 	BasisCatalogue ClockBasis = 3 // this partition follows what was decided without it; the decision stands in partition 0's log
 )
-
-func (b ClockBasis) String() string {
-	switch b {
-	case BasisLog:
-		return "log"
-	case BasisWall:
-		return "wall"
-	case BasisCatalogue:
-		return "catalogue"
-	}
-	return "unknown"
-}
-
-// MarshalText makes bases readable in JSON.
-func (b ClockBasis) MarshalText() ([]byte, error) { return []byte(b.String()), nil }

@@ -25,6 +25,9 @@ type Source struct {
 }
 
 // Relation is what was done with the message it was made from.
+//
+//event:closed relation
+//event:words forwarded resubmitted replayed
 type Relation uint8
 
 const (
@@ -33,31 +36,21 @@ const (
 	Replayed    Relation = 3 // from another data directory's history
 )
 
-func (r Relation) String() string {
-	switch r {
-	case Forwarded:
-		return "forwarded"
-	case Resubmitted:
-		return "resubmitted"
-	case Replayed:
-		return "replayed"
-	}
-	return "unknown"
-}
-
-// MarshalText makes relations readable in JSON.
-func (r Relation) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
-
 // RunStarted says that a run of the broker began, in each log it leads. It is among the first events of the run.
+//
+//event:kind 60 verb=run fact
 type RunStarted struct {
 	Envelope
-	Version  string // of the broker
+	Version  string `export:"description"` // of the broker
 	Settings string // a fingerprint of what it was started with; equal settings have equal ones
-	Stop     Stop   // how the run before ended
+	Stop     Stop   `export:"cause"` // how the run before ended
 	Cut      uint64 // bytes of unacknowledged tail that the start cut off this log
 }
 
 // Stop is how a run ended, as the next one finds it.
+//
+//event:closed stop of a run
+//event:words none clean killed crash failed
 type Stop uint8
 
 const (
@@ -68,36 +61,22 @@ const (
 	StopFailed Stop = 5 // a write or sync of this log failed
 )
 
-func (s Stop) String() string {
-	switch s {
-	case StopNone:
-		return "none"
-	case StopClean:
-		return "clean"
-	case StopKilled:
-		return "killed"
-	case StopCrash:
-		return "crash"
-	case StopFailed:
-		return "failed"
-	}
-	return "unknown"
-}
-
-// MarshalText makes stops readable in JSON.
-func (s Stop) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
-
 // LinkOpened says that a link to an entity, or to one of its sub-queues, was opened. Its origin says whose it is.
+//
+//event:kind 61 verb=link-opened fact
 type LinkOpened struct {
 	Envelope
-	Role      Role
+	Role      Role     `export:"cause"`
 	SubQueue  SubQueue // of a receiver
-	SessionID []byte   // of the session that a receiver was given
+	SessionID []byte   `log:"after=InSession" export:"session_id"` // of the session that a receiver was given
 	InSession bool     // it was given one
 	Missed    uint64   // links of the slice since the last LinkOpened that were not noted, since there were too many at a time
 }
 
 // Role is what a link does.
+//
+//event:closed role of a link
+//event:words sender receiver receiver-deleting browser
 type Role uint8
 
 const (
@@ -107,32 +86,20 @@ const (
 	Browser          Role = 4 // takes nothing
 )
 
-func (r Role) String() string {
-	switch r {
-	case Sender:
-		return "sender"
-	case Receiver:
-		return "receiver"
-	case DeletingReceiver:
-		return "receiver-deleting"
-	case Browser:
-		return "browser"
-	}
-	return "unknown"
-}
-
-// MarshalText makes roles readable in JSON.
-func (r Role) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
-
 // LinkClosed says that the link of its origin was closed: an origin is what a log names a link by.
+//
+//event:kind 62 verb=link-closed fact
 type LinkClosed struct {
 	Envelope
-	Cause       CloseCause
-	Condition   string // the AMQP error condition it was closed with; "": none
-	Description string // and its description, or what the connection ended with
+	Cause       CloseCause `export:"cause"`
+	Condition   string     `export:"reason"`      // the AMQP error condition it was closed with; "": none
+	Description string     `export:"description"` // and its description, or what the connection ended with
 }
 
 // CloseCause is why a link was closed.
+//
+//event:closed cause of a close
+//event:words peer broker connection-lost stop
 type CloseCause uint8
 
 const (
@@ -142,35 +109,23 @@ const (
 	ClosedStop       CloseCause = 4 // the broker was stopped
 )
 
-func (c CloseCause) String() string {
-	switch c {
-	case ClosedByPeer:
-		return "peer"
-	case ClosedByBroker:
-		return "broker"
-	case ClosedConnection:
-		return "connection-lost"
-	case ClosedStop:
-		return "stop"
-	}
-	return "unknown"
-}
-
-// MarshalText makes causes readable in JSON.
-func (c CloseCause) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
-
 // SettlementRefused says that a settlement of a message, or the renewal of its lock, was refused. The event that ended the lock has the same token.
+//
+//event:kind 63 verb=refused fact
 type SettlementRefused struct {
 	Envelope
-	Sequence SequenceNumber // 0: not known any more
+	Sequence SequenceNumber `export:"number"` // 0: not known any more
 	SubQueue SubQueue
-	Token    LockToken
-	Wanted   Wanted
-	Why      Refusal
-	Missed   uint64 // refusals in this log since the last SettlementRefused that were not noted, since there were too many at a time
+	Token    LockToken `export:"token"`
+	Wanted   Wanted    `export:"reason"`
+	Why      Refusal   `export:"cause"`
+	Missed   uint64    // refusals in this log since the last SettlementRefused that were not noted, since there were too many at a time
 }
 
 // Wanted is what was to be done with a lock.
+//
+//event:closed settlement
+//event:words complete abandon release defer dead-letter renew
 type Wanted uint8
 
 const (
@@ -182,28 +137,10 @@ const (
 	WantedRenew      Wanted = 6
 )
 
-func (w Wanted) String() string {
-	switch w {
-	case WantedComplete:
-		return "complete"
-	case WantedAbandon:
-		return "abandon"
-	case WantedRelease:
-		return "release"
-	case WantedDefer:
-		return "defer"
-	case WantedDeadLetter:
-		return "dead-letter"
-	case WantedRenew:
-		return "renew"
-	}
-	return "unknown"
-}
-
-// MarshalText makes what was wanted readable in JSON.
-func (w Wanted) MarshalText() ([]byte, error) { return []byte(w.String()), nil }
-
 // Refusal is why something was refused.
+//
+//event:closed refusal
+//event:words other lock-lost session-lost disabled not-allowed invalid too-large entity-full busy no-match entity-gone
 type Refusal uint8
 
 const (
@@ -220,44 +157,15 @@ const (
 	RefusedGone        Refusal = 11 // the entity was deleted
 )
 
-func (r Refusal) String() string {
-	switch r {
-	case RefusedOther:
-		return "other"
-	case RefusedLockLost:
-		return "lock-lost"
-	case RefusedSessionLost:
-		return "session-lost"
-	case RefusedDisabled:
-		return "disabled"
-	case RefusedNotAllowed:
-		return "not-allowed"
-	case RefusedInvalid:
-		return "invalid"
-	case RefusedTooLarge:
-		return "too-large"
-	case RefusedFull:
-		return "entity-full"
-	case RefusedBusy:
-		return "busy"
-	case RefusedNoMatch:
-		return "no-match"
-	case RefusedGone:
-		return "entity-gone"
-	}
-	return "unknown"
-}
-
-// MarshalText makes refusals readable in JSON.
-func (r Refusal) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
-
 // SendsRefused counts messages that were not let in, at most one event a second for an entity and a reason. Its origin is that of the
 // last one.
+//
+//event:kind 64 verb=sends-refused fact
 type SendsRefused struct {
 	Envelope
-	Why   Refusal
-	Count uint64
-	Since Time // of the first of them
+	Why   Refusal `export:"cause"`
+	Count uint64  `export:"messages"`
+	Since Time    // of the first of them
 }
 
 // MaxReason bounds the texts of a [ReasonGiven], bytes.
@@ -265,110 +173,12 @@ const MaxReason = 1024
 
 // ReasonGiven says, in an operator's words, why the operator did what the other events of its record say. Where no reason was given it has the tracking id
 // alone, by which the request can be found in the log of the client.
+//
+//event:kind 65 verb=reason fact
 type ReasonGiven struct {
 	Envelope
-	Reason     string // "": none was given
+	Reason     string `export:"reason"` // "": none was given
 	TrackingID string // of the request; "": none
-}
-
-// Kind implements [Event].
-func (*RunStarted) Kind() Kind { return KindRunStarted }
-
-func (r *RunStarted) encode(e *encoder) {
-	e.text(r.Version)
-	e.text(r.Settings)
-	e.byte(byte(r.Stop))
-	e.uvarint(r.Cut)
-}
-
-func (r *RunStarted) decode(d *decoder) {
-	r.Version = d.text()
-	r.Settings = d.text()
-	r.Stop = Stop(d.among("stop of a run", byte(StopNone), byte(StopFailed)))
-	r.Cut = d.uvarint()
-}
-
-// Kind implements [Event].
-func (*LinkOpened) Kind() Kind { return KindLinkOpened }
-
-func (l *LinkOpened) encode(e *encoder) {
-	e.byte(byte(l.Role))
-	e.byte(byte(l.SubQueue))
-	e.bool(l.InSession)
-	e.bytes(l.SessionID)
-	e.uvarint(l.Missed)
-}
-
-func (l *LinkOpened) decode(d *decoder) {
-	l.Role = Role(d.among("role of a link", byte(Sender), byte(Browser)))
-	l.SubQueue = SubQueue(d.among("sub-queue", byte(Main), byte(TransferDeadLetter)))
-	l.InSession = d.bool()
-	l.SessionID = d.bytes()
-	l.Missed = d.uvarint()
-}
-
-// Kind implements [Event].
-func (*LinkClosed) Kind() Kind { return KindLinkClosed }
-
-func (l *LinkClosed) encode(e *encoder) {
-	e.byte(byte(l.Cause))
-	e.text(l.Condition)
-	e.text(l.Description)
-}
-
-func (l *LinkClosed) decode(d *decoder) {
-	l.Cause = CloseCause(d.among("cause of a close", byte(ClosedByPeer), byte(ClosedStop)))
-	l.Condition = d.text()
-	l.Description = d.text()
-}
-
-// Kind implements [Event].
-func (*SettlementRefused) Kind() Kind { return KindSettlementRefused }
-
-func (s *SettlementRefused) encode(e *encoder) {
-	e.seq(s.Sequence)
-	e.byte(byte(s.SubQueue))
-	e.token(&s.Token)
-	e.byte(byte(s.Wanted))
-	e.byte(byte(s.Why))
-	e.uvarint(s.Missed)
-}
-
-func (s *SettlementRefused) decode(d *decoder) {
-	s.Sequence = d.seq()
-	s.SubQueue = SubQueue(d.among("sub-queue", byte(Main), byte(TransferDeadLetter)))
-	d.token(&s.Token)
-	s.Wanted = Wanted(d.among("settlement", byte(WantedComplete), byte(WantedRenew)))
-	s.Why = Refusal(d.among("refusal", byte(RefusedOther), byte(RefusedGone)))
-	s.Missed = d.uvarint()
-}
-
-// Kind implements [Event].
-func (*SendsRefused) Kind() Kind { return KindSendsRefused }
-
-func (s *SendsRefused) encode(e *encoder) {
-	e.byte(byte(s.Why))
-	e.uvarint(s.Count)
-	e.time(s.Since)
-}
-
-func (s *SendsRefused) decode(d *decoder) {
-	s.Why = Refusal(d.among("refusal", byte(RefusedOther), byte(RefusedGone)))
-	s.Count = d.uvarint()
-	s.Since = d.time()
-}
-
-// Kind implements [Event].
-func (*ReasonGiven) Kind() Kind { return KindReasonGiven }
-
-func (r *ReasonGiven) encode(e *encoder) {
-	e.text(r.Reason)
-	e.text(r.TrackingID)
-}
-
-func (r *ReasonGiven) decode(d *decoder) {
-	r.Reason = d.text()
-	r.TrackingID = d.text()
 }
 
 // The first byte of a message's details: a flag for each detail that follows. Most messages have few.
@@ -384,14 +194,14 @@ const (
 	detailFlags    = detailArrival - 1 // of every message
 )
 
-// extras are what follows a message's details in some kinds of events.
+// extras are what follows a message's details in some kinds of events, by the names of their fields there.
 type extras struct {
-	arrival  *Arrival
-	reserved bool
-	keyed    bool
+	Arrival  *Arrival
+	Reserved bool
+	Keyed    bool
 }
 
-func (e *encoder) details(x *Details, also extras) {
+func (x *Details) encode(e *encoder, also extras) {
 	e.uvarint(uint64(x.BodySize))
 	texts := [...][]byte{x.Subject, x.CorrelationID, x.ContentType, x.TraceParent}
 	var flags byte
@@ -403,13 +213,13 @@ func (e *encoder) details(x *Details, also extras) {
 	if x.Source.Relation != 0 {
 		flags |= detailSource
 	}
-	if also.arrival != nil {
+	if also.Arrival != nil {
 		flags |= detailArrival
 	}
-	if also.reserved {
+	if also.Reserved {
 		flags |= detailReserved
 	}
-	if also.keyed {
+	if also.Keyed {
 		flags |= detailKeyed
 	}
 	e.byte(flags)
@@ -419,18 +229,16 @@ func (e *encoder) details(x *Details, also extras) {
 		}
 	}
 	if flags&detailSource != 0 {
-		e.byte(byte(x.Source.Relation))
-		e.slice(x.Source.Slice)
-		e.seq(x.Source.Sequence)
+		x.Source.encode(e)
 	}
-	if also.arrival != nil {
-		e.arrival(also.arrival)
+	if also.Arrival != nil {
+		also.Arrival.encode(e)
 	}
 }
 
-// details reads a message's details, and what follows them. allowed has the flags that the kind of event may have beyond those of details.
-func (d *decoder) details(x *Details, allowed byte) (also extras) {
-	*x = Details{BodySize: d.uint32()}
+// decode reads a message's details, and what follows them. allowed has the flags that the kind of event may have beyond those of details.
+func (x *Details) decode(d *decoder, allowed byte) (also extras) {
+	x.BodySize = d.uint32()
 	flags := d.byte()
 	if flags&^(detailFlags|allowed) != 0 {
 		d.fail("flags %#x of a message's details", flags)
@@ -441,13 +249,12 @@ func (d *decoder) details(x *Details, allowed byte) (also extras) {
 		}
 	}
 	if flags&detailSource != 0 {
-		x.Source.Relation = Relation(d.among("relation", byte(Forwarded), byte(Replayed)))
-		x.Source.Slice = d.slice()
-		x.Source.Sequence = d.seq()
+		x.Source.decode(d)
 	}
 	if flags&detailArrival != 0 {
-		also.arrival = d.arrival()
+		also.Arrival = new(Arrival)
+		also.Arrival.decode(d)
 	}
-	also.reserved, also.keyed = flags&detailReserved != 0, flags&detailKeyed != 0
+	also.Reserved, also.Keyed = flags&detailReserved != 0, flags&detailKeyed != 0
 	return also
 }

@@ -132,6 +132,8 @@ func (p HistoryPolicy) Or(q HistoryPolicy) HistoryPolicy {
 
 // HistoryPolicySet says how long history is kept, of the entities that a pattern matches or of the namespace. Its origin says who set the policy, and the
 // [ReasonGiven] behind it why. It stands in the log of partition 0.
+//
+//event:kind 55 verb=history-kept with=policies
 type HistoryPolicySet struct {
 	Envelope
 	Pattern string // "": of the namespace
@@ -143,43 +145,17 @@ type HistoryPolicySet struct {
 	Since       Time   // in a base alone: when the first policy was set
 }
 
-// Kind implements [Event].
-func (*HistoryPolicySet) Kind() Kind { return KindHistoryPolicySet }
-
-func (h *HistoryPolicySet) encode(e *encoder) {
-	e.text(h.Pattern)
-	e.bool(h.Removed)
-	e.historyPolicy(&h.Policy)
-	e.uvarint(uint64(h.Share))
-	e.bool(h.BeforeSends)
-	e.time(h.Since)
-}
-
-func (h *HistoryPolicySet) decode(d *decoder) {
-	h.Pattern = d.text()
-	h.Removed = d.bool()
-	d.historyPolicy(&h.Policy)
-	h.Share = d.uint32()
-	h.BeforeSends = d.bool()
-	h.Since = d.time()
-}
-
 // A retention is stored as a number that is never negative: 0 nothing is said, 1 none, 2 unlimited, else 2 more than the milliseconds.
 
-func (e *encoder) historyPolicy(p *HistoryPolicy) {
-	for _, r := range [...]Retention{p.Events, p.Bodies, p.Undo} {
-		e.uvarint(r.stored())
-	}
-}
+func (e *encoder) retention(r Retention) { e.uvarint(r.stored()) }
 
-func (d *decoder) historyPolicy(p *HistoryPolicy) {
-	for _, r := range [...]*Retention{&p.Events, &p.Bodies, &p.Undo} {
-		stored := d.uvarint()
-		var ok bool
-		if *r, ok = retentionOf(stored); !ok {
-			d.fail("a retention of %d", stored)
-		}
+func (d *decoder) retention() Retention {
+	stored := d.uvarint()
+	r, ok := retentionOf(stored)
+	if !ok {
+		d.fail("a retention of %d", stored)
 	}
+	return r
 }
 
 func (r Retention) stored() uint64 {

@@ -45,6 +45,8 @@ func (s Slice) Append(dst []byte) []byte {
 }
 
 // SubQueue tells the parts of a slice apart. All of them share the slice's sequence numbers.
+//
+//event:closed sub-queue
 type SubQueue uint8
 
 const (

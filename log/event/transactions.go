@@ -14,6 +14,8 @@ func (t TransactionID) MarshalText() ([]byte, error) { return []byte(t.String())
 
 // TransactionCommitted is the first event of a record that has a transaction's operations. By itself it changes nothing: it says what the
 // events behind it are.
+//
+//event:kind 43 verb=committed with=transactions fact
 type TransactionCommitted struct {
 	Envelope
 	ID         TransactionID
@@ -22,6 +24,8 @@ type TransactionCommitted struct {
 }
 
 // TransactionAborted says that a transaction in which something was staged ended without effect. It changes nothing.
+//
+//event:kind 44 verb=aborted with=transactions fact
 type TransactionAborted struct {
 	Envelope
 	ID    TransactionID
@@ -29,6 +33,9 @@ type TransactionAborted struct {
 }
 
 // AbortCause is why a transaction ended without effect.
+//
+//event:closed cause of an abort
+//event:words rolled-back timed-out lost failed
 type AbortCause uint8
 
 const (
@@ -38,69 +45,13 @@ const (
 	AbortFailed     AbortCause = 4 // the client wanted to commit, but an operation was refused
 )
 
-func (c AbortCause) String() string {
-	switch c {
-	case AbortRolledBack:
-		return "rolled-back"
-	case AbortTimedOut:
-		return "timed-out"
-	case AbortLost:
-		return "lost"
-	case AbortFailed:
-		return "failed"
-	}
-	return "unknown"
-}
-
-// MarshalText makes causes readable in JSON.
-func (c AbortCause) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
-
 // NumbersReserved gives out numbers for messages that a transaction has scheduled and may yet commit: the client learns them before it commits, and nobody
 // else may get them, whether it commits or not and whatever crashes in between. The event is durable before the client learns them. A MessageScheduled that
 // has one of them says so: see Reserved.
+//
+//event:kind 66 verb=reserved with=transactions
 type NumbersReserved struct {
 	Envelope
 	First SequenceNumber // the slice's next one
 	Count uint32         // at least 1
-}
-
-// Kind implements [Event].
-func (*TransactionCommitted) Kind() Kind { return KindTransactionCommitted }
-
-func (t *TransactionCommitted) encode(e *encoder) {
-	e.dst = append(e.dst, t.ID[:]...)
-	e.uvarint(uint64(t.Operations))
-	e.time(t.DeclaredAt)
-}
-
-func (t *TransactionCommitted) decode(d *decoder) {
-	copy(t.ID[:], d.take(16))
-	t.Operations = d.uint32()
-	t.DeclaredAt = d.time()
-}
-
-// Kind implements [Event].
-func (*TransactionAborted) Kind() Kind { return KindTransactionAborted }
-
-func (t *TransactionAborted) encode(e *encoder) {
-	e.dst = append(e.dst, t.ID[:]...)
-	e.byte(byte(t.Cause))
-}
-
-func (t *TransactionAborted) decode(d *decoder) {
-	copy(t.ID[:], d.take(16))
-	t.Cause = AbortCause(d.among("cause of an abort", byte(AbortRolledBack), byte(AbortFailed)))
-}
-
-// Kind implements [Event].
-func (*NumbersReserved) Kind() Kind { return KindNumbersReserved }
-
-func (n *NumbersReserved) encode(e *encoder) {
-	e.seq(n.First)
-	e.uvarint(uint64(n.Count))
-}
-
-func (n *NumbersReserved) decode(d *decoder) {
-	n.First = d.seq()
-	n.Count = d.uint32()
 }

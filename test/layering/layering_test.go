@@ -28,6 +28,7 @@ var allowed = map[string][]string{
 	"internal/private":       {},
 	"internal/program":       {},
 	"log/event":              {},
+	"log/event/internal/gen": {},
 	"log/format":             {"log/event", "internal/mutant"},
 	"log/sealed":             {"log/event", "log/format", "internal/mutant"},
 	"log/disk":               {},

@@ -51,134 +51,68 @@ func (x *exporter) event(ctx context.Context, at event.Time, ev event.Event) err
 	return nil
 }
 
-// fill fills in the columns of an event that depend on its kind, and makes its rows in the other tables. It returns the messages that the event is about, if
+// fill fills in the columns of an event, and makes its rows in the other tables. It returns the messages that the event is about, if
 // its kind can have several.
 func (x *exporter) fill(at event.Time, ev event.Event) (several []event.SequenceNumber, err error) {
+	x.columns(ev)
 	r := &x.row
 	switch ev := ev.(type) {
 	case *event.MessageEnqueued, *event.MessageScheduled, *event.MessagePublished, *event.MessageHandedOver, *event.ScheduledActivated, *event.ScheduledPublished:
 		return nil, x.stored(ev)
-	case *event.DuplicateDropped:
-		r.MessageID, r.Number = text(ev.MessageID), int64(ev.Original)
 	case *event.MessageLocked:
-		r.Number, r.Token, r.Until, r.DeliveryCount = int64(ev.Sequence), token(ev.Token), int64(ev.LockedUntil), int32(ev.DeliveryCount)
 		x.open[message{ev.Slice, ev.Sequence}] = lockRow{Partition: x.id, LSN: r.LSN, Entity: r.Entity, EntityID: r.EntityID, EntityPartition: r.EntityPartition, Number: r.Number,
 			Token: r.Token, Attempt: r.DeliveryCount + 1, LockedAt: r.At, Until: r.Until, Origin: r.Origin}
 	case *event.LockRenewed:
-		r.Number, r.Token, r.Until = int64(ev.Sequence), token(ev.Token), int64(ev.LockedUntil)
 		if l, ok := x.open[message{ev.Slice, ev.Sequence}]; ok {
 			l.Until, l.Renewals = r.Until, l.Renewals+1
 			x.open[message{ev.Slice, ev.Sequence}] = l
 		}
-	case *event.LockExpired:
-		r.Token, r.DeliveryCount = token(ev.Token), int32(ev.DeliveryCount)
-		return nil, x.ended(ev.Slice, ev.Sequence, at)
-	case *event.MessageReleased:
-		r.Token = token(ev.Token)
-		return nil, x.ended(ev.Slice, ev.Sequence, at)
-	case *event.MessageAbandoned:
-		r.Token, r.DeliveryCount = token(ev.Token), int32(ev.DeliveryCount)
-		return nil, x.ended(ev.Slice, ev.Sequence, at)
-	case *event.MessageCompleted:
-		r.Token = token(ev.Token)
-		return nil, x.ended(ev.Slice, ev.Sequence, at)
-	case *event.MessageDeferred:
-		r.Token, r.DeliveryCount = token(ev.Token), int32(ev.DeliveryCount)
-		return nil, x.ended(ev.Slice, ev.Sequence, at)
-	case *event.MessageDeadLettered:
-		r.Token, r.Cause, r.Reason, r.Description = token(ev.Token), ev.Cause.String(), text(ev.Reason), text(ev.Description)
-		return nil, x.ended(ev.Slice, ev.Sequence, at)
-	case *event.MessageReceivedAndDeleted:
-		return nil, x.ended(ev.Slice, ev.Sequence, at)
-	case *event.MessageExpired:
-		r.Until = int64(ev.ExpiresAt)
-		return nil, x.ended(ev.Slice, ev.Sequence, at)
-	case *event.ScheduleCancelled:
-		r.Number = int64(ev.Sequence)
-	case *event.SettlementRefused:
-		r.Number, r.Token, r.Cause, r.Reason = int64(ev.Sequence), token(ev.Token), ev.Why.String(), ev.Wanted.String()
+	case *event.LockExpired, *event.MessageReleased, *event.MessageAbandoned, *event.MessageCompleted, *event.MessageDeferred, *event.MessageDeadLettered,
+		*event.MessageReceivedAndDeleted, *event.MessageExpired:
+		return nil, x.endLock(message{ev.Common().Slice, event.SequenceNumber(r.Number)}, at, r.Type)
 	case *event.MessagesBatchDeleted:
-		r.Until = int64(ev.Before)
 		return ev.Sequences, nil
 	case *event.TransferStarted:
-		r.Other = x.path(ev.Destination)
 		return ev.Sequences, nil
-	case *event.TransferFailed:
-		r.Number, r.Cause, r.Reason, r.Description = int64(ev.Sequence), ev.Why.String(), text(ev.Reason), text(ev.Description)
-	default:
-		return x.fillMore(at, ev)
-	}
-	return nil, nil
-}
-
-// fillMore is fill for what is about sessions, entities and the broker.
-func (x *exporter) fillMore(at event.Time, ev event.Event) (several []event.SequenceNumber, err error) {
-	r := &x.row
-	switch ev := ev.(type) {
 	case *event.SessionAccepted:
-		r.SessionID, r.Until = text(ev.SessionID), int64(ev.LockedUntil)
 		x.held[session{ev.Slice, string(ev.SessionID)}] = sessionRow{Partition: x.id, LSN: r.LSN, Entity: r.Entity, EntityID: r.EntityID, EntityPartition: r.EntityPartition,
 			SessionID: r.SessionID, AcceptedAt: r.At, Until: r.Until, Origin: r.Origin}
 	case *event.SessionLockRenewed:
-		r.SessionID, r.Until = text(ev.SessionID), int64(ev.LockedUntil)
 		if s, ok := x.held[session{ev.Slice, string(ev.SessionID)}]; ok {
 			s.Until, s.Renewals = r.Until, s.Renewals+1
 			x.held[session{ev.Slice, string(ev.SessionID)}] = s
 		}
 	case *event.SessionReleased:
 		return x.released(at, ev)
-	case *event.SessionStateSet:
-		r.SessionID, r.Size = text(ev.SessionID), int64(ev.State.Size)
-	case *event.EntityDeleted:
-		r.Reason = text(ev.Reason)
-	case *event.RuleAdded:
-		r.Description = text(ev.Rule.Name)
-	case *event.RuleUpdated:
-		r.Description = text(ev.Rule.Name)
-	case *event.RuleRemoved:
-		r.Description = text(ev.Rule.Name)
-	case *event.ReasonGiven:
-		r.Reason = text(ev.Reason)
-	case *event.ClockSet:
-		r.Cause, r.Until = ev.Basis.String(), int64(ev.To)
-	case *event.RunStarted:
-		r.Cause, r.Description = ev.Stop.String(), text(ev.Version)
-	case *event.LinkOpened:
-		r.Cause, r.SessionID = ev.Role.String(), text(ev.SessionID)
-	case *event.LinkClosed:
-		r.Cause, r.Reason, r.Description = ev.Cause.String(), text(ev.Condition), text(ev.Description)
-	case *event.SendsRefused:
-		r.Cause, r.Messages = ev.Why.String(), int64(ev.Count)
-	case *event.HistoryCut:
-		r.Cause = ev.Cause.String()
-	case *event.BodyErased:
-		r.Number = int64(ev.Sequence)
-	case *event.ErasureFinished:
-		r.Number = int64(ev.Sequence)
 	case *event.SliceDropped:
-		for of := range x.open {
-			if of.slice == ev.Slice {
-				if err := x.endLock(of, at, "dropped"); err != nil {
-					return nil, err
-				}
-			}
-		}
-		for of, s := range x.held {
-			if of.slice == ev.Slice {
-				delete(x.held, of)
-				s.ReleasedAt, s.Released = int64(at), "dropped"
-				if err := x.sessions.add(s, rowBytes); err != nil {
-					return nil, err
-				}
-			}
-		}
+		return nil, x.dropped(at, ev.Slice)
 	}
 	return nil, nil
 }
 
+// dropped ends the locks and sessions of a slice that is gone.
+func (x *exporter) dropped(at event.Time, slice event.Slice) error {
+	for of := range x.open {
+		if of.slice == slice {
+			if err := x.endLock(of, at, "dropped"); err != nil {
+				return err
+			}
+		}
+	}
+	for of, s := range x.held {
+		if of.slice == slice {
+			delete(x.held, of)
+			s.ReleasedAt, s.Released = int64(at), "dropped"
+			if err := x.sessions.add(s, rowBytes); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // released ends a session, and the locks that were held with it.
 func (x *exporter) released(at event.Time, ev *event.SessionReleased) (several []event.SequenceNumber, err error) {
-	x.row.SessionID, x.row.Cause = text(ev.SessionID), ev.Cause.String()
 	for i := range ev.Returned {
 		several = append(several, ev.Returned[i].Sequence)
 		if err := x.endLock(message{ev.Slice, ev.Returned[i].Sequence}, at, x.row.Type); err != nil {
@@ -195,12 +129,7 @@ func (x *exporter) released(at event.Time, ev *event.SessionReleased) (several [
 	return several, x.sessions.add(s, rowBytes+len(s.SessionID))
 }
 
-// ended notes that an event is about a message whose lock, if it had one, ends with it.
-func (x *exporter) ended(slice event.Slice, n event.SequenceNumber, at event.Time) error {
-	x.row.Number = int64(n)
-	return x.endLock(message{slice, n}, at, x.row.Type)
-}
-
+// endLock makes the row of a lock that ends, if the message had one.
 func (x *exporter) endLock(of message, at event.Time, how string) error {
 	l, ok := x.open[of]
 	if !ok {
@@ -214,41 +143,36 @@ func (x *exporter) endLock(of message, at event.Time, how string) error {
 // stored makes the rows of the messages that an event stores: for one that was sent to a topic, those of the copies too.
 func (x *exporter) stored(ev event.Event) error {
 	r := &x.row
-	m := messageRow{Partition: x.id, LSN: r.LSN, At: r.At, Type: r.Type, Entity: r.Entity, EntityID: r.EntityID, EntityPartition: r.EntityPartition, Origin: r.Origin}
+	m := messageRow{Partition: x.id, LSN: r.LSN, At: r.At, Type: r.Type, Entity: r.Entity, EntityID: r.EntityID, EntityPartition: r.EntityPartition, Origin: r.Origin,
+		Number: r.Number, MessageID: r.MessageID, SessionID: r.SessionID, Size: r.Size}
 	var body event.Blob
 	var copies []event.Copy
-	sent := func(n event.SequenceNumber, id, sessionID, key []byte, d *event.Details, b event.Blob, a *event.Arrival) {
-		body = b
-		m.Number, m.MessageID, m.SessionID, m.PartitionKey = int64(n), text(id), text(sessionID), text(key)
-		m.Subject, m.CorrelationID, m.ContentType, m.TraceParent, m.Size = text(d.Subject), text(d.CorrelationID), text(d.ContentType), text(d.TraceParent), int64(b.Size)
-		if a != nil {
+	sent := func(key []byte, d *event.Details, b event.Blob) {
+		body, m.PartitionKey = b, text(key)
+		m.Subject, m.CorrelationID, m.ContentType, m.TraceParent = text(d.Subject), text(d.CorrelationID), text(d.ContentType), text(d.TraceParent)
+		if a := event.ArrivalOf(ev); a != nil {
 			m.FromEntity = x.path(a.Source.Entity)
 		}
 	}
 	switch ev := ev.(type) {
 	case *event.MessageEnqueued:
-		sent(ev.Sequence, ev.MessageID, ev.SessionID, ev.PartitionKey, &ev.Details, ev.Body, ev.Arrival)
+		sent(ev.PartitionKey, &ev.Details, ev.Body)
 		m.EnqueuedAt, m.ExpiresAt = int64(ev.EnqueuedAt), int64(ev.ExpiresAt)
 	case *event.MessageScheduled:
-		sent(ev.Sequence, ev.MessageID, ev.SessionID, ev.PartitionKey, &ev.Details, ev.Body, ev.Arrival)
-		m.ScheduledFor, r.Until = int64(ev.ScheduledFor), int64(ev.ScheduledFor)
+		sent(ev.PartitionKey, &ev.Details, ev.Body)
+		m.ScheduledFor = int64(ev.ScheduledFor)
 	case *event.MessagePublished:
-		sent(ev.Sequence, ev.MessageID, ev.SessionID, ev.PartitionKey, &ev.Details, ev.Body, ev.Arrival)
+		sent(ev.PartitionKey, &ev.Details, ev.Body)
 		m.EnqueuedAt, copies = int64(ev.EnqueuedAt), ev.Copies
 	case *event.MessageHandedOver:
-		sent(ev.Sequence, ev.MessageID, ev.SessionID, ev.PartitionKey, &ev.Details, ev.Body, nil)
-		m.EnqueuedAt, r.Other = int64(ev.EnqueuedAt), x.path(ev.Destination)
+		sent(ev.PartitionKey, &ev.Details, ev.Body)
+		m.EnqueuedAt = int64(ev.EnqueuedAt)
 	case *event.ScheduledActivated:
 		m.Number, m.FromNumber, m.EnqueuedAt, m.ExpiresAt = int64(ev.NewSequence), int64(ev.Sequence), int64(ev.EnqueuedAt), int64(ev.ExpiresAt)
-		r.Number, r.NewNumber = int64(ev.Sequence), int64(ev.NewSequence)
 	case *event.ScheduledPublished:
 		m.Number, m.FromNumber, m.EnqueuedAt, copies = int64(ev.NewSequence), int64(ev.Sequence), int64(ev.EnqueuedAt), ev.Copies
-		r.Number, r.NewNumber = int64(ev.Sequence), int64(ev.NewSequence)
 	}
-	if r.Number == 0 {
-		r.Number = m.Number
-	}
-	r.MessageID, r.SessionID, r.Size, r.Messages = m.MessageID, m.SessionID, m.Size, int64(len(copies))
+	r.Messages = int64(len(copies))
 	if err := x.withBody(&m, body); err != nil {
 		return err
 	}

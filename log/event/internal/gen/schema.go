@@ -1,0 +1,388 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// schema is what the source of package event says of how events are stored.
+type schema struct {
+	Kinds   []*structure // events, by number
+	Parts   []*structure // structs in events, by name, but for those that are stored by hand
+	Sets    []*named     // types of constants that have words, by name
+	types   map[string]*named
+	stored  map[string]codec  // by type
+	columns map[string]column // of the table of events in an export, by name
+	wrong   []string          // what cannot be generated, and why
+}
+
+// named is a type that the package declares.
+type named struct {
+	Name       string
+	Constants  []string // in the block behind it
+	Words      []string // of the constants
+	under      ast.Expr
+	directives map[string]string // by their names
+	methods    []string
+}
+
+// structure is a struct of an event, or one in it.
+type structure struct {
+	*named
+	Number     int // of an event, like the next four
+	Verb, With string
+	Fact       bool
+	OwnSlice   bool // it names its slice besides a message
+	Fields     []*field
+}
+
+// field is a field of a struct.
+type field struct {
+	Name, Type string
+	Version    int    // of the event, which the field came with
+	With       string // capability that the field needs
+	Export     string // column, and behind a colon which member of the field stands there
+	in         string // the field among whose flags this one is stored
+	after      string // the field behind which this one is stored
+	low, high  string // values that a decoder takes; "": those of the type
+}
+
+// codec is how the encoder and the decoder take values of a type.
+type codec struct {
+	method   string // of both
+	pointer  bool   // what the encoder's is given
+	readInto bool   // the decoder's is given a pointer, too, and returns nothing
+}
+
+// problem notes why something cannot be generated.
+func (s *schema) problem(format string, args ...any) {
+	if text := fmt.Sprintf(format, args...); !slices.Contains(s.wrong, text) {
+		s.wrong = append(s.wrong, text)
+	}
+}
+
+func (s *schema) err() error {
+	if len(s.wrong) == 0 {
+		return nil
+	}
+	return errors.New(strings.Join(s.wrong, "\n"))
+}
+
+// read reads what is written by hand of the package in a directory.
+func read(dir string) (*schema, error) {
+	s := &schema{types: map[string]*named{}, stored: map[string]codec{}}
+	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		return nil, err
+	}
+	var methods []*ast.FuncDecl
+	for _, path := range paths {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			return nil, err
+		}
+		if ast.IsGenerated(f) {
+			continue
+		}
+		s.readTypes(f)
+		for _, d := range f.Decls {
+			if d, ok := d.(*ast.FuncDecl); ok && d.Recv != nil {
+				methods = append(methods, d)
+			}
+		}
+	}
+	s.readMethods(methods)
+	s.readSets()
+	s.readEvents()
+	return s, nil
+}
+
+// readTypes reads the types of a file, each with the constants in the block behind it.
+func (s *schema) readTypes(f *ast.File) {
+	var last *named
+	for _, d := range f.Decls {
+		d, ok := d.(*ast.GenDecl)
+		switch {
+		case ok && d.Tok == token.TYPE:
+			for _, spec := range d.Specs {
+				spec := spec.(*ast.TypeSpec)
+				last = &named{Name: spec.Name.Name, under: spec.Type, directives: directives(d.Doc)}
+				s.types[last.Name] = last
+			}
+			continue
+		case ok && d.Tok == token.CONST && last != nil:
+			if first := d.Specs[0].(*ast.ValueSpec); first.Type != nil && typeOf(first.Type) == last.Name {
+				for _, spec := range d.Specs {
+					last.Constants = append(last.Constants, spec.(*ast.ValueSpec).Names[0].Name)
+				}
+			}
+		}
+		last = nil
+	}
+}
+
+// directives are the lines of a comment that begin with //event: and a name, by that name.
+func directives(doc *ast.CommentGroup) map[string]string {
+	found := map[string]string{}
+	if doc == nil {
+		return found
+	}
+	for _, c := range doc.List {
+		if text, ok := strings.CutPrefix(c.Text, "//event:"); ok {
+			name, rest, _ := strings.Cut(text, " ")
+			found[name] = rest
+		}
+	}
+	return found
+}
+
+// readMethods reads the heads of methods: which types have some, and what encoder and decoder take.
+func (s *schema) readMethods(methods []*ast.FuncDecl) {
+	encodes, decodes := map[string]string{}, map[string]string{} // types by methods
+	for _, d := range methods {
+		name, of := d.Name.Name, strings.TrimPrefix(typeOf(d.Recv.List[0].Type), "*")
+		if t := s.types[of]; t != nil {
+			t.methods = append(t.methods, name)
+		}
+		params, results := typesOf(d.Type.Params), typesOf(d.Type.Results)
+		switch {
+		case of == "encoder" && len(params) == 1 && len(results) == 0:
+			encodes[name] = params[0]
+		case of == "decoder" && len(params) == 0 && len(results) == 1:
+			decodes[name] = results[0]
+		case of == "decoder" && len(params) == 1 && len(results) == 0 && params[0][0] == '*':
+			decodes[name] = params[0]
+		}
+	}
+	for name, given := range encodes {
+		typ, pointer := strings.CutPrefix(given, "*")
+		if got := decodes[name]; got == typ || pointer && got == given {
+			s.stored[typ] = codec{name, pointer, pointer && got == given}
+		}
+	}
+}
+
+// readSets reads the words of constants.
+func (s *schema) readSets() {
+	for _, t := range s.byName() {
+		if words, ok := t.directives["words"]; ok {
+			if t.Words = strings.Fields(words); len(t.Words) != len(t.Constants) {
+				s.problem("%s has %d words for %d constants", t.Name, len(t.Words), len(t.Constants))
+			}
+			s.Sets = append(s.Sets, t)
+		}
+	}
+}
+
+func (s *schema) byName() []*named {
+	return slices.SortedFunc(maps.Values(s.types), func(a, b *named) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+// readEvents reads the events, and the structs in them.
+func (s *schema) readEvents() {
+	numbers, seen := map[int]bool{}, map[string]bool{}
+	for _, t := range s.byName() {
+		if kind, ok := t.directives["kind"]; ok {
+			k := s.event(t, kind)
+			if numbers[k.Number] {
+				s.problem("%s has the number of another event, %d", k.Name, k.Number)
+			}
+			numbers[k.Number] = true
+			s.Kinds = append(s.Kinds, k)
+			s.readParts(k, seen)
+		}
+	}
+	slices.SortFunc(s.Kinds, func(a, b *structure) int { return a.Number - b.Number })
+	slices.SortFunc(s.Parts, func(a, b *structure) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+// event reads an event and its directive: its number, and what is said of it.
+func (s *schema) event(t *named, directive string) *structure {
+	k := s.structure(t)
+	number, rest, _ := strings.Cut(directive, " ")
+	n, err := strconv.ParseUint(number, 10, 8)
+	if err != nil || n == 0 {
+		s.problem("%s: %q is no number of a kind", t.Name, number)
+	}
+	k.Number = int(n)
+	for _, word := range strings.Fields(rest) {
+		switch name, value, _ := strings.Cut(word, "="); name {
+		case "verb":
+			k.Verb = value
+		case "with":
+			k.With = value
+		case "fact":
+			k.Fact = true
+		case "slice":
+			k.OwnSlice = true
+		default:
+			s.problem("%s: nothing is known of %q", t.Name, word)
+		}
+	}
+	return k
+}
+
+// readParts reads the structs in a struct.
+func (s *schema) readParts(of *structure, seen map[string]bool) {
+	for _, f := range of.Fields {
+		if _, ok := s.stored[f.Type]; ok {
+			continue
+		}
+		t := s.types[elementOf(f.Type)]
+		if t == nil || seen[t.Name] {
+			continue
+		}
+		if _, ok := t.under.(*ast.StructType); !ok {
+			continue
+		}
+		seen[t.Name] = true
+		p := s.structure(t)
+		s.readParts(p, seen)
+		if !p.ByHand() {
+			s.Parts = append(s.Parts, p)
+		}
+	}
+}
+
+// structure reads a struct.
+func (s *schema) structure(t *named) *structure {
+	p := &structure{named: t}
+	list, ok := t.under.(*ast.StructType)
+	if !ok {
+		s.problem("%s is no struct", t.Name)
+		return p
+	}
+	for _, f := range list.Fields.List {
+		for _, name := range f.Names { // the envelope has none
+			p.Fields = append(p.Fields, s.field(t.Name, name.Name, f))
+		}
+	}
+	return p
+}
+
+// field reads a field and its tags.
+func (s *schema) field(of, name string, f *ast.Field) *field {
+	x := &field{Name: name, Type: typeOf(f.Type), Version: 1}
+	if f.Tag == nil {
+		return x
+	}
+	text, _ := strconv.Unquote(f.Tag.Value)
+	tag := reflect.StructTag(text)
+	x.Export = tag.Get("export")
+	for word := range strings.SplitSeq(tag.Get("log"), ",") {
+		key, value, _ := strings.Cut(word, "=")
+		switch {
+		case word == "":
+		case key == "with":
+			x.With = value
+		case key == "in":
+			x.in = value
+		case key == "after":
+			x.after = value
+		case key == "only":
+			x.low, x.high = value, value
+		case key == "among":
+			x.low, x.high, _ = strings.Cut(value, "..")
+		default:
+			n, err := strconv.Atoi(strings.TrimPrefix(word, "v"))
+			if err != nil || n < 2 {
+				s.problem("%s.%s: nothing is known of %q", of, name, word)
+			}
+			x.Version = n
+		}
+	}
+	return x
+}
+
+// NeedsCapability reports whether an event needs a capability for one of its fields.
+func (p *structure) NeedsCapability() bool {
+	return slices.ContainsFunc(p.Fields, func(f *field) bool { return f.With != "" })
+}
+
+// Variable is what the words of constants are called in the code.
+func (t *named) Variable() string {
+	return strings.ToLower(t.Name[:1]) + t.Name[1:] + "Words"
+}
+
+// ByHand reports whether the code that stores the struct is written by hand.
+func (p *structure) ByHand() bool { return slices.Contains(p.methods, "encode") }
+
+// Newest is the newest version of an event.
+func (s *schema) Newest(k *structure) int {
+	n := 1
+	for _, f := range k.Fields {
+		n = max(n, f.Version)
+		for _, part := range s.Parts {
+			if part.Name == elementOf(f.Type) && !k.ByHand() {
+				n = max(n, s.Newest(part))
+			}
+		}
+	}
+	return n
+}
+
+// Stored are the fields in the order in which they are stored, but for those among the flags of another one.
+func (p *structure) Stored() (list []*field) {
+	for _, f := range p.Fields {
+		if f.after == "" && f.in == "" {
+			list = append(list, f)
+		}
+		for _, g := range p.Fields {
+			if g.after == f.Name {
+				list = append(list, g)
+			}
+		}
+	}
+	return list
+}
+
+// typeOf is a type as it is written, with byte for uint8.
+func typeOf(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.Ident:
+		if e.Name == "uint8" {
+			return "byte"
+		}
+		return e.Name
+	case *ast.StarExpr:
+		return "*" + typeOf(e.X)
+	case *ast.SelectorExpr:
+		return typeOf(e.X) + "." + e.Sel.Name
+	case *ast.ArrayType:
+		if n, ok := e.Len.(*ast.BasicLit); ok {
+			return "[" + n.Value + "]" + typeOf(e.Elt)
+		}
+		return "[]" + typeOf(e.Elt)
+	case *ast.IndexExpr:
+		return typeOf(e.X)
+	}
+	return fmt.Sprintf("%T", e)
+}
+
+func typesOf(list *ast.FieldList) (names []string) {
+	if list == nil {
+		return nil
+	}
+	for _, f := range list.List {
+		for range max(1, len(f.Names)) {
+			names = append(names, typeOf(f.Type))
+		}
+	}
+	return names
+}
+
+// elementOf is the type of what a list has, or a pointer points to; of another type it is that.
+func elementOf(typ string) string { return strings.TrimPrefix(strings.TrimPrefix(typ, "[]"), "*") }
