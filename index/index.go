@@ -63,8 +63,6 @@ func (x *Index) Apply(at event.Time, ev event.Event) {
 		if ev.Arrival != nil {
 			arrivalsOf{x.slices.of(ev.Slice)}.arrive(ev.Arrival, ev)
 		}
-	case *event.RunStarted, *event.LinkOpened, *event.LinkClosed, *event.SettlementRefused, *event.SendsRefused,
-		*event.ReasonGiven, *event.BackupMarked, *event.PartitionFenced, *event.PartitionRestarted, *event.BodyErased, *event.ErasureFinished, *event.HistoryCut, *event.TransactionCommitted, *event.TransactionAborted: // facts: they change nothing
 	case *event.MessageScheduled:
 		x.slices.of(ev.Slice).schedule(at, ev)
 	case *event.ScheduledActivated:
@@ -108,6 +106,8 @@ func (x *Index) Apply(at event.Time, ev event.Event) {
 	case *event.SliceDropped:
 		x.removals.slice(&x.slices, ev)
 	default:
-		x.slices.applyMove(ev)
+		if !ev.Kind().IsFact() {
+			x.slices.applyMove(ev)
+		}
 	}
 }

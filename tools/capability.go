@@ -15,7 +15,7 @@ func (v *verifier) listing(p log.Partition) func(*replay.Record) error {
 	var reported []string
 	return func(rec *replay.Record) error {
 		for _, ev := range rec.Events {
-			c := capabilityOf(ev)
+			c := event.CapabilityOf(ev)
 			if c == "" || slices.Contains(v.listed, c) || slices.Contains(reported, c) {
 				continue
 			}
@@ -28,52 +28,4 @@ func (v *verifier) listing(p log.Partition) func(*replay.Record) error {
 		}
 		return nil
 	}
-}
-
-// capabilityOf is the capability that namespace.json must list for a log to have an event; "": none.
-func capabilityOf(ev event.Event) string {
-	var arrival *event.Arrival
-	var keyed bool // it is of an entity with several partitions
-	switch ev := ev.(type) {
-	case *event.TransactionCommitted, *event.TransactionAborted, *event.NumbersReserved:
-		return log.Transactions
-	case *event.TransferStarted, *event.MessageHandedOver, *event.TransfersFinished, *event.TransferFailed, *event.SourceForgotten:
-		return log.Moves
-	case *event.PartitionFenced, *event.PartitionRestarted:
-		return log.Fences
-	case *event.HistoryPolicySet:
-		return log.Policies
-	case *event.BackupMarked:
-		return log.Backups
-	case *event.BodyErased:
-		return log.Erasures
-	case *event.ErasureFinished:
-		return log.Erased
-	case *event.HistoryCut:
-		return log.Cuts
-	case *event.MessageDeadLettered:
-		if ev.SubQueue == event.TransferDeadLetter {
-			return log.Moves
-		}
-	case *event.MessageScheduled:
-		arrival, keyed = ev.Arrival, ev.Keyed
-		if ev.Reserved {
-			return log.Transactions
-		}
-	case *event.MessageEnqueued:
-		arrival, keyed = ev.Arrival, ev.Keyed
-	case *event.MessagePublished:
-		arrival, keyed = ev.Arrival, ev.Keyed
-	case *event.EntityCreated:
-		keyed = ev.KeyHash != 0
-	case *event.DuplicateDropped:
-		arrival = ev.Arrival
-	}
-	switch {
-	case arrival != nil:
-		return log.Moves
-	case keyed:
-		return log.Partitioned
-	}
-	return ""
 }

@@ -145,7 +145,7 @@ func (v *visit) event(rec *replay.Record, i int, ev event.Event) {
 		return
 	}
 	m := v.note(rec, i, ev)
-	if a := arrivalOf(ev); a != nil {
+	if a := event.ArrivalOf(ev); a != nil {
 		m.move, m.step = move{a.Source, a.Number}, arrives
 	}
 	switch ev := ev.(type) {
@@ -388,7 +388,7 @@ func (v *visit) forwards(ctx context.Context) error {
 			}
 			for i, ev := range rec.Events {
 				b.see(ev)
-				a := arrivalOf(ev)
+				a := event.ArrivalOf(ev)
 				if a == nil || a.Source != v.slice || a.Number != v.moving {
 					continue
 				}
@@ -407,18 +407,4 @@ func (v *visit) forwards(ctx context.Context) error {
 		}
 	}
 	return v.lose(ctx, e)
-}
-
-func arrivalOf(ev event.Event) *event.Arrival {
-	switch ev := ev.(type) {
-	case *event.MessageEnqueued:
-		return ev.Arrival
-	case *event.MessageScheduled:
-		return ev.Arrival
-	case *event.MessagePublished:
-		return ev.Arrival
-	case *event.DuplicateDropped:
-		return ev.Arrival
-	}
-	return nil
 }

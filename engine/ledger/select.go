@@ -138,12 +138,11 @@ func (s *Selection) between(ctx context.Context, r *Range) error {
 	return nil
 }
 
-// verbKinds are the kinds of events for the verbs that are not said of every event of a kind.
+// verbKinds are the kinds of events for the verbs that are said of some events of a kind in place of its own (see verb).
 var verbKinds = map[string][]event.Kind{
-	"sent": {event.KindMessageEnqueued}, "scheduled": {event.KindMessageScheduled}, "published": {event.KindMessagePublished},
 	"arrived":      {event.KindMessageEnqueued, event.KindMessageScheduled, event.KindMessagePublished},
-	"session-lost": {event.KindSessionReleased}, "session-released": {event.KindSessionReleased},
-	"link-lost": {event.KindLinkClosed}, "link-closed": {event.KindLinkClosed},
+	"session-lost": {event.KindSessionReleased},
+	"link-lost":    {event.KindLinkClosed},
 }
 
 // ofTypes notes which events are wanted, and of which kinds they are.
@@ -151,7 +150,7 @@ func (s *Selection) ofTypes(types []string) error {
 	for _, t := range types {
 		kinds := slices.Clone(verbKinds[strings.ToLower(t)])
 		for k := range event.Kind(255) {
-			if k.String() != "" && (strings.EqualFold(k.String(), t) || verbs[k] == strings.ToLower(t)) {
+			if k.String() != "" && (strings.EqualFold(k.String(), t) || k.Verb() == strings.ToLower(t)) {
 				kinds = append(kinds, k)
 			}
 		}

@@ -12,51 +12,23 @@ import (
 // verb is what happened, in a word that questions and answers have in common: events --where "type IN ('lost', 'dead')".
 func verb(ev event.Event) string {
 	switch ev := ev.(type) {
-	case *event.MessageEnqueued:
-		return arrived(ev.Arrival, "sent")
-	case *event.MessageScheduled:
-		return arrived(ev.Arrival, "scheduled")
-	case *event.MessagePublished:
-		return arrived(ev.Arrival, "published")
 	case *event.SessionReleased:
 		if ev.Cause == event.ReleaseExpired {
 			return "session-lost"
 		}
-		return "session-released"
 	case *event.LinkClosed:
 		if ev.Cause == event.ClosedConnection {
 			return "link-lost"
 		}
-		return "link-closed"
+	case *event.MessageEnqueued, *event.MessageScheduled, *event.MessagePublished:
+		if event.ArrivalOf(ev) != nil {
+			return "arrived"
+		}
 	}
-	if v := verbs[ev.Kind()]; v != "" {
+	if v := ev.Kind().Verb(); v != "" {
 		return v
 	}
 	return strings.ToLower(ev.Kind().String())
-}
-
-func arrived(a *event.Arrival, sent string) string {
-	if a != nil {
-		return "arrived"
-	}
-	return sent
-}
-
-var verbs = [1 << 8]string{
-	event.KindOriginDefined: "origin", event.KindEntityCreated: "created", event.KindEntityUpdated: "changed", event.KindEntityDeleted: "deleted",
-	event.KindMessageLocked: "locked", event.KindLockRenewed: "renewed", event.KindLockExpired: "lost", event.KindMessageReleased: "released",
-	event.KindMessageAbandoned: "abandoned", event.KindMessageCompleted: "completed", event.KindMessageReceivedAndDeleted: "received",
-	event.KindMessageDeferred: "deferred", event.KindMessageDeadLettered: "dead", event.KindMessageExpired: "expired",
-	event.KindScheduledActivated: "activated", event.KindScheduledPublished: "activated", event.KindScheduleCancelled: "cancelled",
-	event.KindDuplicateDropped: "duplicate", event.KindSessionAccepted: "session-accepted", event.KindSessionLockRenewed: "session-renewed",
-	event.KindSessionStateSet: "session-state", event.KindMessagesBatchDeleted: "purged", event.KindSliceDropped: "dropped", event.KindEntityTouched: "touched",
-	event.KindRuleAdded: "rule-added", event.KindRuleUpdated: "rule-changed", event.KindRuleRemoved: "rule-removed",
-	event.KindTransactionCommitted: "committed", event.KindTransactionAborted: "aborted", event.KindTransferStarted: "moving",
-	event.KindMessageHandedOver: "handed-over", event.KindTransfersFinished: "moved", event.KindTransferFailed: "move-failed",
-	event.KindSourceForgotten: "source-forgotten", event.KindBackupMarked: "backup", event.KindClockSet: "clock-set", event.KindRunStarted: "run",
-	event.KindLinkOpened: "link-opened", event.KindSettlementRefused: "refused", event.KindSendsRefused: "sends-refused", event.KindReasonGiven: "reason",
-	event.KindNumbersReserved: "reserved", event.KindPartitionFenced: "fenced", event.KindPartitionRestarted: "restarted",
-	event.KindBodyErased: "erase-requested", event.KindErasureFinished: "erased", event.KindHistoryCut: "history-cut", event.KindHistoryPolicySet: "history-kept",
 }
 
 // detail is what there is to say of an event besides its verb and the message it is about. Nothing in it can steer a terminal.

@@ -145,7 +145,7 @@ func (w *autopsy) read(ctx context.Context, b *book, slice event.Slice) error {
 
 func (w *autopsy) event(b *book, at tick, ev event.Event) {
 	if ev.Common().Slice != w.slice {
-		for _, c := range copiesOf(ev) {
+		for _, c := range event.CopiesOf(ev) {
 			if c.Subscription == w.slice.Entity && c.Cause != 0 && w.queue == event.DeadLetter {
 				w.die(b, c.Sequence, at, ev.Common().Origin, c.Cause.String(), c.Reason, c.Description)
 			}
@@ -201,16 +201,6 @@ func (w *autopsy) ended(n event.SequenceNumber, count uint32) *course {
 		f.received, f.failed = true, max(count, 1)-1
 	}
 	return f
-}
-
-func copiesOf(ev event.Event) []event.Copy {
-	switch ev := ev.(type) {
-	case *event.MessagePublished:
-		return ev.Copies
-	case *event.ScheduledPublished:
-		return ev.Copies
-	}
-	return nil
 }
 
 // over forgets messages that an event removes, dead or alive.
