@@ -27,7 +27,8 @@
 //	SubQueue SubQueue `log:"v2,with=moves,only=TransferDeadLetter"`
 //
 // Fields are stored in their order, each as its type says: a method of the encoder for that type, or that of
-// the type below it. Most need no tag. The words of the tag log are
+// the type below it. A SequenceNumber is a message that the event is about. Most fields need no tag. The words
+// of the tag log are
 //
 //	v2                the version of the event that the field came with
 //	with=moves        the capability that it needs: an event without the field is written as before

@@ -11,76 +11,76 @@ func (x *exporter) columns(ev event.Event) {
 	case *event.EntityDeleted:
 		r.Reason = text(ev.Reason)
 	case *event.MessageEnqueued:
-		r.Number = int64(ev.Sequence)
+		put(&r.Number, ev.Sequence)
 		r.MessageID = text(ev.MessageID)
 		r.SessionID = text(ev.SessionID)
-		r.Size = int64(ev.Body.Size)
+		put(&r.Size, ev.Body.Size)
 	case *event.MessageLocked:
-		r.Number = int64(ev.Sequence)
+		put(&r.Number, ev.Sequence)
 		r.Token = token(ev.Token)
-		r.Until = int64(ev.LockedUntil)
-		r.DeliveryCount = int32(ev.DeliveryCount)
+		put(&r.Until, ev.LockedUntil)
+		put(&r.DeliveryCount, ev.DeliveryCount)
 	case *event.LockRenewed:
-		r.Number = int64(ev.Sequence)
+		put(&r.Number, ev.Sequence)
 		r.Token = token(ev.Token)
-		r.Until = int64(ev.LockedUntil)
+		put(&r.Until, ev.LockedUntil)
 	case *event.LockExpired:
-		r.Number = int64(ev.Sequence)
+		put(&r.Number, ev.Sequence)
 		r.Token = token(ev.Token)
-		r.DeliveryCount = int32(ev.DeliveryCount)
+		put(&r.DeliveryCount, ev.DeliveryCount)
 	case *event.MessageReleased:
-		r.Number = int64(ev.Sequence)
+		put(&r.Number, ev.Sequence)
 		r.Token = token(ev.Token)
 	case *event.MessageAbandoned:
-		r.Number = int64(ev.Sequence)
+		put(&r.Number, ev.Sequence)
 		r.Token = token(ev.Token)
-		r.DeliveryCount = int32(ev.DeliveryCount)
+		put(&r.DeliveryCount, ev.DeliveryCount)
 	case *event.MessageCompleted:
-		r.Number = int64(ev.Sequence)
+		put(&r.Number, ev.Sequence)
 		r.Token = token(ev.Token)
 	case *event.MessageReceivedAndDeleted:
-		r.Number = int64(ev.Sequence)
+		put(&r.Number, ev.Sequence)
 	case *event.MessageDeferred:
-		r.Number = int64(ev.Sequence)
+		put(&r.Number, ev.Sequence)
 		r.Token = token(ev.Token)
-		r.DeliveryCount = int32(ev.DeliveryCount)
+		put(&r.DeliveryCount, ev.DeliveryCount)
 	case *event.MessageDeadLettered:
-		r.Number = int64(ev.Sequence)
+		put(&r.Number, ev.Sequence)
 		r.Token = token(ev.Token)
 		r.Cause = ev.Cause.String()
 		r.Reason = text(ev.Reason)
 		r.Description = text(ev.Description)
 	case *event.MessageExpired:
-		r.Number = int64(ev.Sequence)
-		r.Until = int64(ev.ExpiresAt)
+		put(&r.Number, ev.Sequence)
+		put(&r.Until, ev.ExpiresAt)
 	case *event.MessageScheduled:
-		r.Number = int64(ev.Sequence)
+		put(&r.Number, ev.Sequence)
 		r.MessageID = text(ev.MessageID)
 		r.SessionID = text(ev.SessionID)
-		r.Until = int64(ev.ScheduledFor)
-		r.Size = int64(ev.Body.Size)
+		put(&r.Until, ev.ScheduledFor)
+		put(&r.Size, ev.Body.Size)
 	case *event.ScheduledActivated:
-		r.Number = int64(ev.Sequence)
-		r.NewNumber = int64(ev.NewSequence)
+		put(&r.Number, ev.Sequence)
+		put(&r.NewNumber, ev.NewSequence)
 	case *event.ScheduleCancelled:
-		r.Number = int64(ev.Sequence)
+		put(&r.Number, ev.Sequence)
 	case *event.DuplicateDropped:
 		r.MessageID = text(ev.MessageID)
-		r.Number = int64(ev.Original)
+		put(&r.Number, ev.Original)
 	case *event.SessionAccepted:
 		r.SessionID = text(ev.SessionID)
-		r.Until = int64(ev.LockedUntil)
+		put(&r.Until, ev.LockedUntil)
 	case *event.SessionLockRenewed:
 		r.SessionID = text(ev.SessionID)
-		r.Until = int64(ev.LockedUntil)
+		put(&r.Until, ev.LockedUntil)
 	case *event.SessionReleased:
 		r.SessionID = text(ev.SessionID)
 		r.Cause = ev.Cause.String()
 	case *event.SessionStateSet:
 		r.SessionID = text(ev.SessionID)
-		r.Size = int64(ev.State.Size)
+		put(&r.Size, ev.State.Size)
 	case *event.MessagesBatchDeleted:
-		r.Until = int64(ev.Before)
+		put(&r.Until, ev.Before)
 	case *event.RuleAdded:
 		r.Description = text(ev.Rule.Name)
 	case *event.RuleUpdated:
@@ -88,29 +88,29 @@ func (x *exporter) columns(ev event.Event) {
 	case *event.RuleRemoved:
 		r.Description = text(ev.Rule.Name)
 	case *event.MessagePublished:
-		r.Number = int64(ev.Sequence)
+		put(&r.Number, ev.Sequence)
 		r.MessageID = text(ev.MessageID)
 		r.SessionID = text(ev.SessionID)
-		r.Size = int64(ev.Body.Size)
+		put(&r.Size, ev.Body.Size)
 	case *event.ScheduledPublished:
-		r.Number = int64(ev.Sequence)
-		r.NewNumber = int64(ev.NewSequence)
+		put(&r.Number, ev.Sequence)
+		put(&r.NewNumber, ev.NewSequence)
 	case *event.TransferStarted:
-		r.Other = x.path(ev.Destination)
+		r.OtherEntity = x.path(ev.Destination)
 	case *event.MessageHandedOver:
-		r.Number = int64(ev.Sequence)
+		put(&r.Number, ev.Sequence)
 		r.MessageID = text(ev.MessageID)
 		r.SessionID = text(ev.SessionID)
-		r.Size = int64(ev.Body.Size)
-		r.Other = x.path(ev.Destination)
+		put(&r.Size, ev.Body.Size)
+		r.OtherEntity = x.path(ev.Destination)
 	case *event.TransferFailed:
 		r.Cause = ev.Why.String()
 		r.Reason = text(ev.Reason)
 		r.Description = text(ev.Description)
-		r.Number = int64(ev.Sequence)
+		put(&r.Number, ev.Sequence)
 	case *event.ClockSet:
 		r.Cause = ev.Basis.String()
-		r.Until = int64(ev.To)
+		put(&r.Until, ev.To)
 	case *event.RunStarted:
 		r.Description = text(ev.Version)
 		r.Cause = ev.Stop.String()
@@ -122,20 +122,20 @@ func (x *exporter) columns(ev event.Event) {
 		r.Reason = text(ev.Condition)
 		r.Description = text(ev.Description)
 	case *event.SettlementRefused:
-		r.Number = int64(ev.Sequence)
+		put(&r.Number, ev.Sequence)
 		r.Token = token(ev.Token)
 		r.Reason = ev.Wanted.String()
 		r.Cause = ev.Why.String()
 	case *event.SendsRefused:
 		r.Cause = ev.Why.String()
-		r.Messages = int64(ev.Count)
+		put(&r.Messages, ev.Count)
 	case *event.ReasonGiven:
 		r.Reason = text(ev.Reason)
 	case *event.BodyErased:
-		r.Number = int64(ev.Sequence)
+		put(&r.Number, ev.Sequence)
 	case *event.HistoryCut:
 		r.Cause = ev.Cause.String()
 	case *event.ErasureFinished:
-		r.Number = int64(ev.Sequence)
+		put(&r.Number, ev.Sequence)
 	}
 }

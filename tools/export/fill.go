@@ -15,6 +15,9 @@ const rowBytes = 256
 // text is a text of a client, as columns have it: UTF-8.
 func text[T string | []byte](p T) string { return print.Text([]byte(p)) }
 
+// put sets a column of numbers.
+func put[C int32 | int64, N ~uint32 | ~uint64 | ~int64](column *C, n N) { *column = C(n) }
+
 func token(t event.LockToken) string {
 	if t == (event.LockToken{}) {
 		return ""

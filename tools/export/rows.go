@@ -25,7 +25,7 @@ type eventRow struct {
 	Cause           string `parquet:"cause,dict,optional"`
 	Reason          string `parquet:"reason,dict,optional"`
 	Description     string `parquet:"description,optional"`
-	Other           string `parquet:"other_entity,dict,optional"`
+	OtherEntity     string `parquet:"other_entity,dict,optional"`
 	Messages        int64  `parquet:"messages,optional"`
 	Size            int64  `parquet:"size,optional"`
 }

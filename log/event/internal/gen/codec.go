@@ -33,6 +33,9 @@ func (s *schema) Code(p *structure) code { return code{p.Name, s.encodeFields(p)
 func (s *schema) encodeFields(p *structure) string {
 	var b strings.Builder
 	version, optional := 1, p.optional()
+	if n := len(optional); n > 0 && (p.Number == 0 || optional[n-1].Version < s.Newest(p)) {
+		s.problem("%s.%s: only the newest fields of an event itself can need a capability", p.Name, optional[0].Name)
+	}
 	for _, f := range p.Stored() {
 		if f.Version < version {
 			s.problem("%s.%s of version %d stands behind a field of version %d", p.Name, f.Name, f.Version, version)

@@ -2,38 +2,8 @@ package main
 
 import (
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
-	"reflect"
-	"strconv"
 	"strings"
 )
-
-// column is a column of the table of events.
-type column struct{ field, typ string }
-
-// readColumns reads the columns of the struct eventRow in a file, by the names in its tags.
-func readColumns(path string) (map[string]column, error) {
-	f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
-	if err != nil {
-		return nil, err
-	}
-	columns := map[string]column{}
-	ast.Inspect(f, func(n ast.Node) bool {
-		t, ok := n.(*ast.TypeSpec)
-		if !ok || t.Name.Name != "eventRow" {
-			return true
-		}
-		for _, f := range t.Type.(*ast.StructType).Fields.List {
-			text, _ := strconv.Unquote(f.Tag.Value)
-			name, _, _ := strings.Cut(reflect.StructTag(text).Get("parquet"), ",")
-			columns[name] = column{f.Names[0].Name, typeOf(f.Type)}
-		}
-		return false
-	})
-	return columns, nil
-}
 
 // Columns returns the statements that set the columns of an event's row.
 func (s *schema) Columns(k *structure) string {
@@ -42,17 +12,24 @@ func (s *schema) Columns(k *structure) string {
 		if f.Export == "" {
 			continue
 		}
-		name, member, isMember := strings.Cut(f.Export, ":")
-		c, ok := s.columns[name]
-		if !ok {
-			s.problem("%s.%s: there is no column %s", k.Name, f.Name, name)
-		}
+		column, member, isMember := strings.Cut(f.Export, ":")
 		x, typ := "ev."+f.Name, f.Type
 		if isMember {
-			x += "." + member
-			typ = s.member(typ, member)
+			x, typ = x+"."+member, s.member(typ, member)
 		}
-		fmt.Fprintf(&b, "r.%s = %s\n", c.field, s.shown(x, typ, c.typ))
+		to := "r." + inGo(column)
+		switch t := s.types[typ]; {
+		case typ == "EntityID":
+			fmt.Fprintf(&b, "%s = x.path(%s)\n", to, x)
+		case typ == "LockToken":
+			fmt.Fprintf(&b, "%s = token(%s)\n", to, x)
+		case t != nil && t.Words != nil:
+			fmt.Fprintf(&b, "%s = %s.String()\n", to, x)
+		case typ == "string" || typ == "[]byte":
+			fmt.Fprintf(&b, "%s = text(%s)\n", to, x)
+		default:
+			fmt.Fprintf(&b, "put(&%s, %s)\n", to, x)
+		}
 	}
 	return strings.TrimSpace(b.String())
 }
@@ -60,28 +37,22 @@ func (s *schema) Columns(k *structure) string {
 // member is the type of a field of a struct.
 func (s *schema) member(of, name string) string {
 	if t := s.types[of]; t != nil {
-		for _, f := range s.structure(t).Fields {
-			if f.Name == name {
-				return f.Type
-			}
+		if f := s.structure(t).field(name, ""); f != nil {
+			return f.Type
 		}
 	}
 	s.problem("%s has no field %s", of, name)
 	return ""
 }
 
-// shown is a value as a column has it.
-func (s *schema) shown(x, typ, column string) string {
-	t := s.types[typ]
-	switch {
-	case column != "string":
-		return fmt.Sprintf("%s(%s)", column, x)
-	case typ == "EntityID":
-		return fmt.Sprintf("x.path(%s)", x)
-	case typ == "LockToken":
-		return fmt.Sprintf("token(%s)", x)
-	case t != nil && t.Words != nil:
-		return x + ".String()"
+// inGo is the name in Go of a column: MessageID for message_id.
+func inGo(column string) string {
+	var b strings.Builder
+	for word := range strings.SplitSeq(column, "_") {
+		if word == "id" {
+			word = "ID"
+		}
+		b.WriteString(strings.ToUpper(word[:1]) + word[1:])
 	}
-	return fmt.Sprintf("text(%s)", x)
+	return b.String()
 }

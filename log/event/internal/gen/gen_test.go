@@ -60,19 +60,20 @@ func TestRefused(t *testing.T) {
 		{"//event:kind 1\ntype A struct{ X uint64 `log:\"since 2\"` }", `A.X: nothing is known of "since 2"`},
 		{"//event:kind 1\ntype A struct {\nX uint64 `log:\"v2\"`\nY uint64\n}", "A.Y of version 1 stands behind a field of version 2"},
 		{"//event:kind 1\ntype A struct {\nX uint64 `log:\"v2,with=moves\"`\nY uint64 `log:\"v3\"`\n}", "A.Y stands behind a field that needs a capability and needs none"},
-		{"//event:kind 1\ntype A struct{ X uint64 `export:\"colour\"` }", "A.X: there is no column colour"},
+		{"//event:kind 1\ntype A struct {\nX B\nY uint64 `log:\"v2,with=moves\"`\n}\ntype B struct{ Z uint64 `log:\"v3\"` }", "A.Y: only the newest fields of an event itself can need a capability"},
+		{"//event:kind 1\ntype A struct{ X B }\ntype B struct{ Y uint64 `log:\"v2,with=moves\"` }", "B.Y: only the newest fields of an event itself can need a capability"},
+		{"//event:kind 1\ntype A struct{ X uint64 `log:\"after=Y\"` }", "A.X: there is no field Y behind which it could be stored"},
+		{"//event:kind 1\ntype A struct{ X bool `log:\"in=Details\"` }", "A.X: there are no details Details in which it could be stored"},
+		{"//event:kind 1\ntype A struct{ B }\ntype B struct{}", "A embeds B: only an envelope may be"},
+		{"//event:kind 1\ntype A struct{ X Slice `export:\"number:Colour\"` }\ntype Slice struct{}", "Slice has no field Colour"},
+		{"//event:worms one\ntype A uint8\nconst B A = 1", "A: nothing comes of the directive worms"},
+		{"//event:closed letter\ntype A uint8", "A: nothing comes of the directive closed"},
 		{"//event:words one two\ntype A uint8\nconst B A = 1", "A has 2 words for 1 constants"},
 	} {
-		dir := filepath.Join(t.TempDir(), "log", "event")
 		source := "package event\n\ntype encoder struct{}\ntype decoder struct{}\nfunc (*encoder) uvarint(uint64) {}\nfunc (*decoder) uvarint() uint64 { return 0 }\n\n" + c.source
-		for name, text := range map[string]string{"event.go": source, rows: "package export\n\ntype eventRow struct{}"} {
-			name = filepath.Join(dir, name)
-			if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "event.go"), []byte(source), 0o600); err != nil {
+			t.Fatal(err)
 		}
 		if _, err := generate(dir); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s:\n%v, want %s", c.source, err, c.want)
@@ -83,7 +84,7 @@ func TestRefused(t *testing.T) {
 // TestVersions: fields of several versions that need capabilities are written, and read, with all in front of them.
 func TestVersions(t *testing.T) {
 	t.Parallel()
-	k := &structure{named: &named{Name: "A"}, Fields: []*field{
+	k := &structure{named: &named{Name: "A"}, Number: 1, Fields: []*field{
 		{Name: "X", Type: "uint64", Version: 2},
 		{Name: "Y", Type: "uint64", Version: 3, With: "moves"},
 		{Name: "Z", Type: "bool", Version: 4, With: "moves"},

@@ -25,9 +25,6 @@ var outputs = map[string]string{
 	"columns.tmpl": "../../tools/export/columns_generated.go",
 }
 
-// rows is the file with the columns of an export, from the same directory.
-const rows = "../../tools/export/rows.go"
-
 func main() {
 	files, err := generate(".")
 	for name, text := range files {
@@ -46,9 +43,6 @@ func generate(dir string) (map[string][]byte, error) {
 		return nil, err
 	}
 	if err := s.err(); err != nil {
-		return nil, err
-	}
-	if s.columns, err = readColumns(filepath.Join(dir, rows)); err != nil {
 		return nil, err
 	}
 	t, err := template.ParseFS(templates, "*.tmpl")

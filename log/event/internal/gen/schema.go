@@ -17,13 +17,12 @@ import (
 
 // schema is what the source of package event says of how events are stored.
 type schema struct {
-	Kinds   []*structure // events, by number
-	Parts   []*structure // structs in events, by name, but for those that are stored by hand
-	Sets    []*named     // types of constants that have words, by name
-	types   map[string]*named
-	stored  map[string]codec  // by type
-	columns map[string]column // of the table of events in an export, by name
-	wrong   []string          // what cannot be generated, and why
+	Kinds  []*structure // events, by number
+	Parts  []*structure // structs in events, by name, but for those that are stored by hand
+	Sets   []*named     // types of constants that have words, by name
+	types  map[string]*named
+	stored map[string]codec // by type
+	wrong  []string         // what cannot be generated, and why
 }
 
 // named is a type that the package declares.
@@ -178,6 +177,11 @@ func (s *schema) readMethods(methods []*ast.FuncDecl) {
 // readSets reads the words of constants.
 func (s *schema) readSets() {
 	for _, t := range s.byName() {
+		for name := range t.directives {
+			if !slices.Contains([]string{"kind", "words", "closed"}, name) || name == "closed" && len(t.Constants) == 0 {
+				s.problem("%s: nothing comes of the directive %s", t.Name, name)
+			}
+		}
 		if words, ok := t.directives["words"]; ok {
 			if t.Words = strings.Fields(words); len(t.Words) != len(t.Constants) {
 				s.problem("%s has %d words for %d constants", t.Name, len(t.Words), len(t.Constants))
@@ -266,11 +270,32 @@ func (s *schema) structure(t *named) *structure {
 		return p
 	}
 	for _, f := range list.Fields.List {
-		for _, name := range f.Names { // the envelope has none
+		if typ := typeOf(f.Type); len(f.Names) == 0 && typ != "Envelope" {
+			s.problem("%s embeds %s: only an envelope may be", t.Name, typ)
+		}
+		for _, name := range f.Names {
 			p.Fields = append(p.Fields, s.field(t.Name, name.Name, f))
 		}
 	}
+	for _, f := range p.Fields {
+		if f.after != "" && p.field(f.after, "") == nil {
+			s.problem("%s.%s: there is no field %s behind which it could be stored", t.Name, f.Name, f.after)
+		}
+		if f.in != "" && p.field(f.in, "Details") == nil {
+			s.problem("%s.%s: there are no details %s in which it could be stored", t.Name, f.Name, f.in)
+		}
+	}
 	return p
+}
+
+// field is a field by its name and type, of any type where that is empty, if it is stored where it stands.
+func (p *structure) field(name, typ string) *field {
+	for _, f := range p.Fields {
+		if f.Name == name && (typ == "" || f.Type == typ) && f.after == "" && f.in == "" {
+			return f
+		}
+	}
+	return nil
 }
 
 // field reads a field and its tags.
