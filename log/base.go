@@ -154,7 +154,7 @@ func (v *basing) OpenBase() (io.ReadCloser, error) {
 			continue // there is a newer one
 		}
 		if errors.Is(err, fs.ErrNotExist) && p.store.opts.Shared {
-			again := walkAgain(p)
+			again := p.relocate()
 			if again == nil {
 				continue
 			}
@@ -163,7 +163,7 @@ func (v *basing) OpenBase() (io.ReadCloser, error) {
 			}
 		}
 		if err != nil {
-			return nil, &CorruptError{Partition: p.id, File: filepath.Join(format.PartitionDir(p.id), basePath(named.LSN)), LSN: named.LSN, Reason: "base", Cause: errors.Join(ErrChecksum, err)}
+			return nil, p.store.filesOf(p.id).caused(basePath(named.LSN), 0, named.LSN, "base", errors.Join(ErrChecksum, err))
 		}
 		return records(f, &b, nil)
 	}

@@ -101,11 +101,7 @@ func (c *copying) run(ctx context.Context) (format.Mark, error) {
 		return m, fmt.Errorf("LSN %d: %w", end, err)
 	}
 	m = format.Mark{LSN: end, Epoch: epoch, Chain: chain}
-	file, err := readFile(p.store.fs, filepath.Join(p.dir, "manifest"), format.MaxNote)
-	if err != nil {
-		return m, err
-	}
-	manifest, err := format.DecodeManifest(file, p.id, p.store.tag)
+	manifest, err := p.store.filesOf(p.id).readManifest()
 	if err != nil {
 		return m, err
 	}

@@ -18,21 +18,18 @@ import (
 
 // How bodies leave a sealed file (log-format.md 3.2, decision 50): another revision of it takes its place. As with sealing nobody waits for it.
 
-// dropping is the part of a partition that drops bodies.
-type dropping struct{ p *partition }
-
 // DropBodies implements [Compactor].
-func (d dropping) DropBodies(ctx context.Context, file string, wanted func(*Body) bool, least int64) (freed int64, err error) {
-	v := &d.p.sealing
+func (p *partition) DropBodies(ctx context.Context, file string, wanted func(*Body) bool, least int64) (freed int64, err error) {
+	v := &p.sealing
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	r := revision{p: d.p, wanted: wanted, least: least}
+	r := revision{p: p, files: p.store.filesOf(p.id), wanted: wanted, least: least}
 	if err := r.find(file); err != nil {
-		return 0, fmt.Errorf("log: partition %d: %w", d.p.id, err)
+		return 0, fmt.Errorf("log: partition %d: %w", p.id, err)
 	}
 	defer func() { err = errors.Join(err, r.close()) }()
 	if err := r.make(ctx); err != nil {
-		return 0, fmt.Errorf("log: partition %d: %s: %w", d.p.id, file, err)
+		return 0, fmt.Errorf("log: partition %d: %s: %w", p.id, file, err)
 	}
 	return r.was.named.Size - r.is.named.Size, r.removeOld()
 }
@@ -40,6 +37,7 @@ func (d dropping) DropBodies(ctx context.Context, file string, wanted func(*Body
 // revision is a sealed file of which another revision is made.
 type revision struct {
 	p      *partition
+	files  partitionFiles
 	wanted func(*Body) bool
 	least  int64 // bytes that it has to be shorter
 
@@ -88,7 +86,7 @@ func (r *revision) find(file string) error {
 	}
 	k := *r.was
 	k.blocks = walkCache()
-	c, err := k.open(r.open)
+	c, err := k.open(r.files.open)
 	if err != nil {
 		return err
 	}
@@ -135,10 +133,6 @@ func (r *revision) leased() error {
 		}
 	}
 	return nil
-}
-
-func (r *revision) open(path string) (disk.File, error) {
-	return r.p.store.fs.Open(filepath.Join(r.p.dir, path))
 }
 
 func (r *revision) close() error {
@@ -275,45 +269,31 @@ func (r *revision) bodies(ctx context.Context, each func(*Frame, *Body) error) e
 	if r.content.sealed.Footer.Alone {
 		return r.keptBodies(each)
 	}
-	buf := readWindows.Get().(*[readWindow]byte)
-	defer readWindows.Put(buf)
-	from := frameReader{p: r.p, win: format.Window{Buf: buf[:]}}
-	from.win.Reset(r.content, int64(r.segment.end-r.segment.base))
 	var d event.Decoder
-	for lsn := r.segment.base; lsn < r.segment.end; {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
+	e := extent{r.segment, r.segment.end}
+	return r.p.readFrames(ctx, e, r.content, r.segment.base, func(w *walk, off int64, h *format.Header) error {
 		if r.p.sealing.ended.Load() {
 			return ErrClosed
 		}
-		h, err := from.header(r.segment, lsn)
-		if err != nil {
+		f, err := w.frame(off, h)
+		if err != nil || h.Bodies == 0 {
 			return err
-		}
-		f, err := from.frame(r.segment, &h)
-		if err != nil {
-			return err
-		}
-		if lsn = h.Next(); h.Bodies == 0 {
-			continue
 		}
 		if err := each(&f, nil); err != nil {
 			return err
 		}
 		if err := bodiesOf(&d, &f, each); err != nil {
-			return from.corrupt(r.segment, f.LSN, "bodies", err)
+			return w.files.caused(w.file, off, f.LSN, "bodies", err)
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // keptBodies is bodies for a file without frames.
 func (r *revision) keptBodies(each func(*Frame, *Body) error) error {
 	rows, err := r.content.sealed.Kept()
 	if err != nil {
-		w := sealedWalk{&walk{id: r.p.id}}
-		return w.wrap(r.was.path(), 0, r.segment.base, w.verdict(r.was, err))
+		return r.files.verdict(r.was.path(), r.segment.base, err)
 	}
 	for i := range rows {
 		if err := each(nil, &Body{Blob: rows[i].Blob(), Message: Message{rows[i].Slice, rows[i].Number}}); err != nil {
@@ -388,7 +368,7 @@ func (r *revision) writeBodies(ctx context.Context, _ string) error {
 	b := bodiesOfSealed(r.p, r.was.named, &r.content.sealed.Footer, r.rows)
 	err := b.write(ctx)
 	if errors.Is(err, errUnread) {
-		err = &CorruptError{Partition: r.p.id, File: filepath.Join(format.PartitionDir(r.p.id), r.was.path()), LSN: r.segment.base, Reason: "bodies", Cause: err}
+		err = r.files.caused(r.was.path(), 0, r.segment.base, "bodies", err)
 	}
 	r.is = &b.is
 	return err

@@ -286,28 +286,17 @@ func (v *basing) passes(at *format.Run, c format.Chapter, end event.LSN) error {
 	if s == nil || s.base != c.First {
 		return fmt.Errorf("%w: chapter %d has no segment", ErrInternal, c.ID)
 	}
-	f, err := p.files.get(p.store.opts.FS, p.dir, s)
-	if err != nil {
+	return p.firstFrame(extent{s, e}, c.First, func(w *walk, off int64, h *format.Header) error {
+		if at.Epoch = h.Epoch; h.Kind != EpochStart {
+			return nil
+		}
+		if h.Records > format.MaxBoot {
+			return fmt.Errorf("%w: frame %d: boot id of %d bytes", ErrInternal, h.LSN, h.Records)
+		}
+		boot, err := w.scan.Win.Bytes(off+h.RecordsAt(), int(h.Records))
+		at.Boot = string(boot)
 		return err
-	}
-	defer p.files.done(f)
-	buf := readWindows.Get().(*[readWindow]byte)
-	defer readWindows.Put(buf)
-	r := frameReader{p: p, win: format.Window{Buf: buf[:]}}
-	r.win.Reset(f, int64(e-s.base))
-	h, err := r.header(s, c.First)
-	if err != nil {
-		return err
-	}
-	if at.Epoch = h.Epoch; h.Kind != EpochStart {
-		return nil
-	}
-	if h.Records > format.MaxBoot {
-		return fmt.Errorf("%w: frame %d: boot id of %d bytes", ErrInternal, h.LSN, h.Records)
-	}
-	boot, err := r.win.Bytes(h.RecordsAt(), int(h.Records))
-	at.Boot = string(boot)
-	return err
+	})
 }
 
 // drop removes files, once a manifest without them is durable, and the checkpoints from before the base.

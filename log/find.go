@@ -34,22 +34,18 @@ type Stretch struct {
 	Events uint64
 }
 
-// finder searches a partition.
-type finder struct{ p *partition }
-
 // Find implements [Finder].
-func (v finder) Find(q Search) ([]Stretch, error) {
+func (p *partition) Find(q Search) ([]Stretch, error) {
 	for {
-		list, missing, err := v.find(&q)
-		if again, err := v.p.again(missing, err); !again {
+		list, missing, err := p.find(&q)
+		if again, err := p.again(missing, err); !again {
 			return list, err
 		}
 	}
 }
 
 // find is Find for the segments as they are now. If one of them cannot be read, missing is that segment.
-func (v finder) find(q *Search) (list []Stretch, missing *segment, err error) {
-	p := v.p
+func (p *partition) find(q *Search) (list []Stretch, missing *segment, err error) {
 	_, end := p.Bounds()
 	add := func(from, to event.LSN, events uint64) {
 		if n := len(list); n > 0 && list[n-1].To >= from && events == 0 && list[n-1].Events == 0 {

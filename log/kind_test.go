@@ -201,22 +201,23 @@ func TestSecondKind(t *testing.T) {
 }
 
 // walkOver reads the segments of a partition as recovery and a survey do.
-func walkOver(t *testing.T, p *partition, report func(*CorruptError) error) (*walk, error) {
+func walkOver(t *testing.T, p *partition, report func(*CorruptError) error) (*recovery, error) {
 	t.Helper()
-	w := &walk{fs: p.store.fs, root: p.store.root, id: p.id, tag: p.store.tag, report: report, out: &found{first: p.first}}
-	w.scan.Win.Buf = make([]byte, 4096)
-	w.scan.Partition, w.scan.Tag, w.scan.LSN, w.scan.Watch = p.id, p.store.tag, p.first, map[event.LSN]format.Passed{}
-	w.sure, w.chained, w.reigned = true, true, true
-	if err := w.enter(p.manifest.Chapters[0], true); err != nil {
+	r := &recovery{files: p.store.filesOf(p.id), report: report}
+	r.begin(make([]byte, 4096))
+	r.walk.scan.LSN, r.walk.scan.Watch, r.out.first = p.first, map[event.LSN]format.Passed{}, p.first
+	if err := r.enter(p.manifest.Chapters[0], true); err != nil {
 		t.Fatal(err)
 	}
 	for i, s := range slices.Clone(p.segments) {
-		if err := w.segment(t.Context(), &segment{chapter: s.chapter, base: w.scan.LSN, end: w.scan.LSN, kind: s.kind}, i == len(p.segments)-1); err != nil {
-			return w, err
+		seg := &segment{chapter: s.chapter, base: r.walk.scan.LSN, end: r.walk.scan.LSN, kind: s.kind}
+		r.out.segments = append(r.out.segments, seg)
+		if err := r.walk.segment(t.Context(), seg, i == len(p.segments)-1); err != nil {
+			return r, err
 		}
 	}
-	w.conclude(nil)
-	return w, nil
+	r.conclude(nil)
+	return r, nil
 }
 
 // A walk passes over what is erased, which is no damage, but over nothing else.
@@ -230,15 +231,15 @@ func TestWalkSecondKind(t *testing.T) {
 	moveDown(t, p, 0, bodies, func(b event.Blob) bool {
 		return b.Position != bodies[1].Position && b.Position != bodies[3].Position && b.Position != bodies[4].Position
 	})
-	w, err := walkOver(t, p, nil)
+	r, err := walkOver(t, p, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if w.scan.LSN != whole.scan.LSN || w.scan.Chain != whole.scan.Chain || w.scan.Frames != whole.scan.Frames || w.scan.Records != whole.scan.Records {
+	if is, was := &r.walk.scan, &whole.walk.scan; is.LSN != was.LSN || is.Chain != was.Chain || is.Frames != was.Frames || is.Records != was.Records {
 		t.Errorf("walk ends at %d with %d frames, %d records, and ended at %d with %d and %d",
-			w.scan.LSN, w.scan.Frames, w.scan.Records, whole.scan.LSN, whole.scan.Frames, whole.scan.Records)
+			is.LSN, is.Frames, is.Records, was.LSN, was.Frames, was.Records)
 	}
-	for i, s := range w.out.segments {
+	for i, s := range r.out.segments {
 		if want := map[int]uint64{0: 2}[i]; s.erased != want || whole.out.segments[i].erased != 0 {
 			t.Errorf("segment %d: %d frames without all bodies, want %d; before it was %d", i, s.erased, want, whole.out.segments[i].erased)
 		}

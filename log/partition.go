@@ -32,10 +32,7 @@ type partition struct {
 
 	sealing sealing
 	hurry
-	dropping
 	basing
-	finder
-	summaries
 	scrubbing
 
 	listing  sync.Mutex      // held while the manifest is replaced; guards what follows
@@ -59,8 +56,8 @@ type partition struct {
 // take adopts what recovery found.
 func (p *partition) take(f *found) {
 	p.found, p.segments, p.manifest, p.first, p.end = f, f.segments, f.manifest, f.first, f.end
-	p.sealing.p, p.sealing.tip, p.dropping = p, f.tip, dropping{p}
-	p.basing.p, p.summaries.p, p.scrubbing.p, p.base = p, p, p, f.base
+	p.sealing.p, p.sealing.tip = p, f.tip
+	p.basing.p, p.scrubbing.p, p.base = p, p, f.base
 	useBlocks(f.segments, p.store.blocks)
 	p.clean, p.ckpts, p.noted = f.clean || len(f.segments) == 0, f.ckpts, f.noted
 }

@@ -1,13 +1,13 @@
 package log
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"iter"
-	"path/filepath"
 	"slices"
 	"sync"
 
@@ -123,7 +123,7 @@ func (p *partition) again(s *segment, cause error) (bool, error) {
 		return false, cause
 	}
 	if p.store.opts.Shared {
-		err := walkAgain(p)
+		err := p.relocate()
 		if errors.Is(err, ErrChanged) {
 			return false, err
 		}
@@ -153,20 +153,37 @@ func (p *partition) extents(from, to event.LSN) []extent {
 	return list
 }
 
+// errEnough ends [partition.readFrames]: its caller has what it wanted.
+var errEnough = errors.New("enough frames were read")
+
+// readFrames calls each with the frames of an open segment, from the one that begins at an address on. A start has judged them, so
+// the first that is not as it was then ends it. It is a walk that reads headers; each may ask it for the rest of the frame.
+func (p *partition) readFrames(ctx context.Context, e extent, c content, at event.LSN, each func(w *walk, off int64, h *format.Header) error) error {
+	buf := readWindows.Get().(*[readWindow]byte)
+	defer readWindows.Put(buf)
+	files := p.store.filesOf(p.id)
+	w := newWalk(files, buf[:], policy{known: true, damaged: files.unread})
+	w.scan.Each = func(off int64, h *format.Header) error { return each(w, off, h) }
+	w.file, w.scan.Chapter, w.scan.LSN = e.seg.kind.path(), e.seg.chapter, at
+	w.scan.Win.Reset(c, int64(e.end-e.seg.base))
+	if err := w.frames(ctx, e.seg.base, false); !errors.Is(err, errEnough) {
+		return err
+	}
+	return nil
+}
+
 // Read implements [Reader].
 func (p *partition) Read(ctx context.Context, from event.LSN) iter.Seq2[Frame, error] {
 	return func(yield func(Frame, error) bool) {
 		first, committed := p.Bounds()
-		buf := readWindows.Get().(*[readWindow]byte)
-		defer readWindows.Put(buf)
-		r := frameReader{p: p, win: format.Window{Buf: buf[:]}, next: max(from, first)}
+		r := frameReader{p: p, next: max(from, first), yield: yield}
 		for {
-			more, err := r.segments(ctx, committed, yield)
+			err := r.segments(ctx, committed)
 			again, err := p.again(r.seg, err)
 			if again {
 				continue
 			}
-			if err == nil && more {
+			if err == nil && !r.over {
 				err = p.lasting()
 			}
 			if err != nil {
@@ -177,19 +194,18 @@ func (p *partition) Read(ctx context.Context, from event.LSN) iter.Seq2[Frame, e
 	}
 }
 
+// frameReader reads frames of one segment after the other, and begins again where segments were replaced meanwhile.
 type frameReader struct {
-	p    *partition
-	win  format.Window
-	big  []byte    // records that are longer than the window
-	next event.LSN // no frame before it is wanted any more
-	seg  *segment  // being read
-	// begun: next is where a frame ends, so that another one begins there
-	begun bool
+	p     *partition
+	next  event.LSN // no frame before it is wanted any more
+	seg   *segment  // being read
+	begun bool      // next is where a frame ends, so that another one begins there
+	yield func(Frame, error) bool
+	over  bool // no frame is wanted any more
 }
 
-// segments reads what is wanted and below an LSN. It reports whether the reader wants more.
-func (r *frameReader) segments(ctx context.Context, to event.LSN, yield func(Frame, error) bool) (more bool, err error) {
-	more = true
+// segments reads what is wanted and below an LSN.
+func (r *frameReader) segments(ctx context.Context, to event.LSN) error {
 	list := r.p.extents(r.next, to)
 	at := r.next
 	for _, e := range list {
@@ -199,111 +215,63 @@ func (r *frameReader) segments(ctx context.Context, to event.LSN, yield func(Fra
 		at = e.end
 	}
 	if at < to { // segments follow one another: some have been removed since the reader began
-		return false, fmt.Errorf("%w: partition %d: from LSN %d on", ErrGone, r.p.id, at)
+		return fmt.Errorf("%w: partition %d: from LSN %d on", ErrGone, r.p.id, at)
 	}
 	for _, e := range list {
-		if more, err = r.segment(ctx, e, yield); err != nil || !more {
-			break
+		if err := r.segment(ctx, e); err != nil || r.over {
+			return err
 		}
 	}
-	return more, err
+	return nil
 }
 
-func (r *frameReader) segment(ctx context.Context, e extent, yield func(Frame, error) bool) (bool, error) {
+func (r *frameReader) segment(ctx context.Context, e extent) error {
 	r.seg = e.seg
 	f, err := r.p.files.get(r.p.store.opts.FS, r.p.dir, e.seg)
 	if err != nil {
-		return false, fmt.Errorf("log: partition %d: %w", r.p.id, err)
+		return fmt.Errorf("log: partition %d: %w", r.p.id, err)
 	}
 	defer r.p.files.done(f)
 	if alone(f.content) {
 		if r.begun {
 			err = fmt.Errorf("%w: partition %d: from LSN %d on", ErrGone, r.p.id, r.next)
 		}
-		return true, err
+		return err
 	}
-	r.win.Reset(f, int64(e.end-e.seg.base))
-	for lsn := begins(f.content, e.seg, r.next); lsn < e.end; {
-		if err := ctx.Err(); err != nil {
-			return false, err
+	at := e.seg.base
+	if c, ok := f.content.(*sealedContent); ok && r.next > at {
+		at = c.begins(r.next)
+	}
+	return r.p.readFrames(ctx, e, f.content, at, func(w *walk, off int64, h *format.Header) error {
+		if h.LSN < r.next {
+			return nil
 		}
-		h, err := r.header(e.seg, lsn)
+		frame, err := w.frame(off, h)
 		if err != nil {
-			return false, err
+			return err
 		}
-		if lsn >= r.next {
-			fr, err := r.frame(e.seg, &h)
-			if err != nil {
-				return false, err
-			}
-			r.next, r.begun = h.Next(), true
-			if !yield(fr, nil) {
-				return false, nil
-			}
+		r.next, r.begun = h.Next(), true
+		if r.over = !r.yield(frame, nil); r.over {
+			return errEnough
 		}
-		lsn = h.Next()
-	}
-	return true, nil
+		return nil
+	})
 }
 
-// begins is the LSN of a frame of a segment at which a reader that wants the frames at or after from can begin.
-func begins(c content, s *segment, from event.LSN) event.LSN {
-	if c, ok := c.(*sealedContent); ok && from > s.base {
-		return c.begins(from)
-	}
-	return s.base
-}
-
-func (r *frameReader) corrupt(s *segment, lsn event.LSN, reason string, cause error) error {
-	return &CorruptError{
-		Partition: r.p.id, File: filepath.Join(format.PartitionDir(r.p.id), s.kind.path()), Offset: int64(lsn - s.base), LSN: lsn,
-		Reason: reason, Cause: cause,
-	}
-}
-
-// header reads and checks the header of the frame at lsn, which must lie in the window's file.
-func (r *frameReader) header(s *segment, lsn event.LSN) (format.Header, error) {
-	var h format.Header
-	off := int64(lsn - s.base)
-	p, err := r.win.Bytes(off, format.BodiesAt)
+// firstFrame calls each with the frame that begins at an address, which e holds.
+func (p *partition) firstFrame(e extent, at event.LSN, each func(w *walk, off int64, h *format.Header) error) error {
+	f, err := p.files.get(p.store.opts.FS, p.dir, e.seg)
 	if err != nil {
-		return h, r.corrupt(s, lsn, "cannot be read", err)
+		return err
 	}
-	intact, err := h.Decode(p)
-	if err != nil {
-		return h, err
-	}
-	if !intact || h.LSN != lsn || h.Tag != r.p.store.tag || h.Partition != r.p.id || h.Chapter != s.chapter || h.Entry() > r.win.Size-off {
-		return h, r.corrupt(s, lsn, "frame header is not what was recovered", nil)
-	}
-	return h, nil
-}
-
-func (r *frameReader) frame(s *segment, h *format.Header) (Frame, error) {
-	off := int64(h.LSN-s.base) + h.RecordsAt()
-	var records []byte
-	var err error
-	if n := int(h.Records); n <= len(r.win.Buf) {
-		records, err = r.win.Bytes(off, n)
-	} else {
-		r.big = slices.Grow(r.big[:0], n)[:n]
-		records = r.big
-		err = r.win.ReadAt(records, off)
-	}
-	if err != nil {
-		return Frame{}, r.corrupt(s, h.LSN, "cannot be read", err)
-	}
-	if !h.RecordsMatch(records) {
-		return Frame{}, r.corrupt(s, h.LSN, "records", ErrChecksum)
-	}
-	return Frame{
-		LSN: h.LSN, Next: h.Next(), Epoch: h.Epoch, Kind: h.Kind, Level: h.Level, DurableUpTo: h.Durable, Time: h.First,
-		Count: h.Count, Base: event.Position(h.LSN), Bodies: [2]uint32{format.BodiesAt, format.BodiesAt + h.Bodies}, Records: records,
-	}, nil
+	defer p.files.done(f)
+	return p.readFrames(context.Background(), e, f.content, at, func(w *walk, off int64, h *format.Header) error {
+		return cmp.Or(each(w, off, h), errEnough)
+	})
 }
 
 // chainAt returns the chain and epoch of the frame that ends at the LSN.
-func (p *partition) chainAt(at event.LSN) (uint32, Epoch, error) {
+func (p *partition) chainAt(at event.LSN) (chain uint32, epoch Epoch, err error) {
 	p.mu.RLock()
 	end := p.end
 	if p.writer != nil {
@@ -321,23 +289,14 @@ func (p *partition) chainAt(at event.LSN) (uint32, Epoch, error) {
 	if at < first || s == nil || at >= e {
 		return 0, 0, fmt.Errorf("LSN is outside of the log")
 	}
-	f, err := p.files.get(p.store.opts.FS, p.dir, s)
-	if err != nil {
-		again, err := p.again(s, err)
-		if again {
-			return p.chainAt(at)
+	err = p.firstFrame(extent{s, e}, at, func(_ *walk, _ int64, h *format.Header) error {
+		if chain, epoch = h.Chain, h.Epoch; h.Kind == EpochStart {
+			epoch--
 		}
-		return 0, 0, err
+		return nil
+	})
+	if again, err := p.again(s, err); !again {
+		return chain, epoch, err
 	}
-	defer p.files.done(f)
-	r := frameReader{p: p, win: format.Window{Buf: make([]byte, format.BodiesAt)}}
-	r.win.Reset(f, int64(e-s.base))
-	h, err := r.header(s, at)
-	if err != nil {
-		return 0, 0, err
-	}
-	if h.Kind == EpochStart {
-		h.Epoch--
-	}
-	return h.Chain, h.Epoch, nil
+	return p.chainAt(at)
 }

@@ -28,9 +28,7 @@ func (s *store) Reopen(ctx context.Context, id PartitionID) (Partition, error) {
 	if err != nil {
 		return nil, err
 	}
-	buf := windows.Get().(*[windowBytes]byte)
-	defer windows.Put(buf)
-	p := s.recoverPartition(ctx, id, clean, promised(old, clean), buf[:])
+	p := s.recoverPartition(ctx, id, clean, promised(old, clean))
 	if p.err != nil {
 		return nil, p.err
 	}

@@ -71,7 +71,8 @@ func (v *scrubbing) Scrub(ctx context.Context) (found []Damage, over bool, err e
 	}
 	v.loaded.Do(v.load)
 	s := scrub{p: p, ctx: ctx}
-	s.fs = scrubbedFS{p.store.opts.FS, &s}
+	s.files = p.store.filesOf(p.id)
+	s.files.fs = scrubbedFS{p.store.opts.FS, &s}
 	at, next := v.state.Next, v.state.Next
 	if again := len(v.again) > 0; again {
 		at = v.again[0]
@@ -183,7 +184,7 @@ func (v *scrubbing) closedFrom(at event.LSN) *segment {
 type scrub struct {
 	p     *partition
 	ctx   context.Context
-	fs    disk.FS // counts what is read
+	files partitionFiles // whose fs counts what is read
 	bytes int64
 	piece int // bytes since the last rest
 	found []Damage
@@ -229,15 +230,14 @@ func (f scrubbedFile) ReadAt(p []byte, off int64) (int, error) {
 
 // damaged takes an error about a file. One that says nothing of the file, or comes of ending the scrub, is returned.
 func (s *scrub) damaged(file string, lsn event.LSN, err error) error {
-	w := walk{id: s.p.id}
 	if err == nil || s.ctx.Err() != nil || disk.OutOfDescriptors(err) {
 		return err
 	}
-	if errors.Is(err, format.ErrDamaged) || errors.Is(err, ErrChecksum) {
-		err = w.corrupt(file, 0, lsn, "%v", err)
+	if errors.Is(err, ErrChecksum) {
+		err = s.files.corrupt(file, 0, lsn, "%v", err)
 	}
 	var c *CorruptError
-	if err = w.wrap(file, 0, lsn, err); errors.As(err, &c) {
+	if err = s.files.verdict(file, lsn, err); errors.As(err, &c) {
 		s.found = append(s.found, Damage{CorruptError: c})
 		return nil
 	}
@@ -247,10 +247,7 @@ func (s *scrub) damaged(file string, lsn event.LSN, err error) error {
 // ends reads what says where the log begins and what belongs to it.
 func (s *scrub) ends() error {
 	p := s.p
-	file, err := readFile(s.fs, filepath.Join(p.dir, "manifest"), format.MaxNote)
-	if err == nil {
-		_, err = format.DecodeManifest(file, p.id, p.store.tag)
-	}
+	_, err := s.files.readManifest()
 	if err := s.damaged("manifest", 0, err); err != nil {
 		return err
 	}
@@ -259,7 +256,7 @@ func (s *scrub) ends() error {
 		if named.LSN == 0 {
 			return nil
 		}
-		f, _, err := openBase(opens(s.fs, p.dir), named, p.id, p.store.tag, true)
+		f, _, err := openBase(s.files.open, named, p.id, p.store.tag, true)
 		if err == nil {
 			return f.Close()
 		}
@@ -272,13 +269,14 @@ func (s *scrub) ends() error {
 
 // segment reads a segment as a survey does. If it is replaced or removed meanwhile, nothing is found in it.
 func (s *scrub) segment(seg *segment) error {
-	p := s.p
 	buf := windows.Get().(*[windowBytes]byte)
 	defer windows.Put(buf)
-	w := &walk{fs: s.fs, root: p.store.root, id: p.id, tag: p.store.tag, blocks: newBlockCache(walkCacheBytes, nil), out: &found{}}
-	w.scan = format.Scanner{Win: format.Window{Buf: buf[:]}, Partition: p.id, Tag: p.store.tag, Chapter: seg.chapter, LSN: seg.base}
+	r := recovery{files: s.files}
+	r.begin(buf[:])
+	r.walk.scan.Chapter, r.walk.scan.LSN = seg.chapter, seg.base
+	r.walk.chained, r.walk.reigned, r.walk.lost = false, false, true
 	var stop error
-	w.report = func(c *CorruptError) error {
+	r.report = func(c *CorruptError) error {
 		if disk.OutOfDescriptors(c.Cause) {
 			stop = c.Cause
 			return stop
@@ -292,18 +290,19 @@ func (s *scrub) segment(seg *segment) error {
 		return nil
 	}
 	var err error
-	w.sure, w.lost = true, true
+	is := &segment{chapter: seg.chapter, base: seg.base, end: seg.end, kind: seg.kind}
 	if k, ok := seg.kind.(*sealedKind); ok {
-		k = &sealedKind{k.partition, k.tag, k.named, w.blocks}
-		w.scan.Chain, w.chained = k.named.Chain, true
-		err = sealedWalk{w}.read(s.ctx, &segment{chapter: seg.chapter, base: seg.base, end: seg.end, kind: k}, k)
+		k = &sealedKind{k.partition, k.tag, k.named, r.blocks}
+		is.kind = k
+		r.walk.scan.Chain, r.walk.chained = k.named.Chain, true
+		err = r.readSealed(s.ctx, is, k)
 	} else {
 		h := seg.kind.(hot)
-		w.scan.Index, w.scan.Fresh = h.index, h.index == 1
-		err = w.segment(s.ctx, &segment{chapter: seg.chapter, base: seg.base, end: seg.end, kind: h}, false)
-		if end := w.scan.LSN; err == nil && len(s.found) == 0 && end != seg.end {
-			s.found = append(s.found, Damage{CorruptError: &CorruptError{Partition: p.id, File: filepath.Join(format.PartitionDir(p.id), h.path()), Offset: int64(end - seg.base), LSN: end,
-				Reason: fmt.Sprintf("ends at LSN %d, and what follows begins at %d", end, seg.end)}})
+		r.walk.scan.Index, r.walk.scan.Fresh = h.index, h.index == 1
+		err = r.walk.segment(s.ctx, is, false)
+		if end := r.walk.scan.LSN; err == nil && len(s.found) == 0 && end != seg.end {
+			s.found = append(s.found, Damage{CorruptError: s.files.caused(h.path(), int64(end-seg.base), end,
+				fmt.Sprintf("ends at LSN %d, and what follows begins at %d", end, seg.end), nil)})
 		}
 	}
 	if stop != nil {
@@ -338,30 +337,27 @@ func (s *scrub) messagesAt(seg *segment, lsn event.LSN) (list []Message) {
 	if lsn < seg.base || lsn >= seg.end {
 		return nil
 	}
-	f, err := seg.kind.open(opens(p.store.fs, p.dir))
+	c, err := seg.kind.open(p.store.filesOf(p.id).open)
 	if err != nil {
 		return nil
 	}
-	defer f.Close()
-	buf := readWindows.Get().(*[readWindow]byte)
-	defer readWindows.Put(buf)
-	r := frameReader{p: p, win: format.Window{Buf: buf[:]}}
-	r.win.Reset(f, int64(seg.end-seg.base))
-	h, err := r.header(seg, lsn)
-	if err != nil {
-		return nil
-	}
-	frame, err := r.frame(seg, &h)
-	if err != nil || frame.Kind != Events {
-		return nil
-	}
+	defer c.Close()
+	_ = p.readFrames(context.Background(), extent{seg, seg.end}, c, lsn, func(w *walk, off int64, h *format.Header) error {
+		if f, err := w.frame(off, h); err == nil && f.Kind == Events {
+			list = s.messagesOf(&f)
+		}
+		return errEnough
+	}) // without the frame nothing is known of them
+	return list
+}
+
+// messagesOf is messagesAt for a frame that was read.
+func (s *scrub) messagesOf(f *Frame) []Message {
 	var all, unread []Message
 	var d event.Decoder
-	err = bodiesOf(&d, &frame, func(_ *Frame, b *Body) error {
-		bad := false
-		if _, err := p.ReadBlob(b.Blob, nil); err != nil && !errors.Is(err, event.ErrErased) {
-			bad = true
-		}
+	err := bodiesOf(&d, f, func(_ *Frame, b *Body) error {
+		_, err := s.p.ReadBlob(b.Blob, nil)
+		bad := err != nil && !errors.Is(err, event.ErrErased)
 		event.Named(b.Event, func(slice event.Slice, n event.SequenceNumber) {
 			if n == 0 {
 				return
@@ -385,7 +381,7 @@ func (s *scrub) checkpoints() error {
 	for _, info := range p.Checkpoints() {
 		before := len(s.found)
 		name := filepath.Join(p.store.root, info.File)
-		err := compareCheckpoint(s.fs, name, p.id, p.store.tag)
+		err := compareCheckpoint(s.files.fs, name, p.id, p.store.tag)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // there are newer ones by now
 		}

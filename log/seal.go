@@ -114,7 +114,7 @@ func (v *sealing) seal(ctx context.Context, c format.Chapter, end format.Mark) e
 	k := &sealedKind{partition: p.id, tag: p.store.tag, blocks: p.store.blocks, named: format.SealedFile{
 		Chapter: c.ID, Revision: 1, First: c.First, End: end.LSN, Chain: c.Chain, Last: end.Chain,
 	}}
-	r := chapterReader{p: p, chapter: c, segments: v.segmentsOf(c.ID)}
+	r := chapterReader{files: p.store.filesOf(p.id), chapter: c, segments: v.segmentsOf(c.ID)}
 	name := filepath.Join(p.dir, k.path())
 	boot, err := v.write(ctx, &r, k, name)
 	if err != nil {
@@ -327,10 +327,9 @@ func (v *sealing) removeRemains() error {
 
 // chapterReader reads the frames of a closed chapter.
 type chapterReader struct {
-	p        *partition
+	files    partitionFiles
 	chapter  format.Chapter
 	segments []*segment
-	big      []byte // records that are longer than the window
 }
 
 // write writes the sealed file.
@@ -349,7 +348,7 @@ func (r *chapterReader) write(ctx context.Context, to *pacedWriter, k *sealedKin
 			return err
 		}
 		copy(entry[:], p)
-		records, err := r.records(s, off, h)
+		records, err := s.Win.LongBytes(off+h.RecordsAt(), int(h.Entry()-h.RecordsAt())) // with their padding
 		if err != nil {
 			return err
 		}
@@ -381,52 +380,23 @@ func (r *chapterReader) write(ctx context.Context, to *pacedWriter, k *sealedKin
 	return foot, errors.Join(err, to.flush())
 }
 
-// records returns those of a frame, with their padding.
-func (r *chapterReader) records(s *format.Scanner, off int64, h *format.Header) ([]byte, error) {
-	at, n := off+h.RecordsAt(), int(h.Entry()-h.RecordsAt())
-	if n <= len(s.Win.Buf) {
-		return s.Win.Bytes(at, n)
-	}
-	r.big = slices.Grow(r.big[:0], n)[:n]
-	return r.big, s.Win.ReadAt(r.big, at)
-}
-
 // frames calls each with every frame of the chapter, judged as a start judges it.
 func (r *chapterReader) frames(ctx context.Context, from format.Run, each func(s *format.Scanner, off int64, h *format.Header) error) error {
 	buf := windows.Get().(*[windowBytes]byte)
 	defer windows.Put(buf)
-	c := r.chapter
-	s := format.Scanner{
-		Win: format.Window{Buf: buf[:]}, Partition: r.p.id, Tag: r.p.store.tag, Chapter: c.ID, Fresh: true, LSN: c.First, Chain: c.Chain,
-		Epoch: from.Epoch, Boot: from.Boot, Index: 1,
-	}
-	s.Each = func(off int64, h *format.Header) error { return each(&s, off, h) }
+	var upTo event.LSN
+	w := newWalk(r.files, buf[:], policy{upTo: &upTo})
+	s, c := &w.scan, r.chapter
+	s.Chapter, s.Fresh, s.LSN, s.Chain, s.Epoch, s.Boot, s.Index = c.ID, true, c.First, c.Chain, from.Epoch, from.Boot, 1
+	s.Each = func(off int64, h *format.Header) error { return each(s, off, h) }
 	for _, seg := range r.segments {
-		if err := r.segment(ctx, &s, seg); err != nil {
+		is := *seg // the walk writes to it
+		upTo = seg.end
+		if err := w.segment(ctx, &is, false); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func (r *chapterReader) segment(ctx context.Context, s *format.Scanner, seg *segment) error {
-	f, err := seg.kind.open(r.open)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	s.Win.Reset(f, int64(seg.end-seg.base))
-	off, v, err := s.Advance(ctx, seg.base, new(format.Header))
-	if err == nil && !v.Good {
-		err = &CorruptError{
-			Partition: r.p.id, File: filepath.Join(format.PartitionDir(r.p.id), seg.kind.path()), Offset: off, LSN: s.LSN, Reason: v.Reason,
-		}
-	}
-	return err
-}
-
-func (r *chapterReader) open(path string) (disk.File, error) {
-	return r.p.store.fs.Open(filepath.Join(r.p.dir, path))
 }
 
 // compare compares the chapter with a sealed file, byte for byte.
@@ -436,7 +406,7 @@ func (r *chapterReader) compare(ctx context.Context, c content) error {
 	was, is := buf[:windowBytes/2], buf[windowBytes/2:]
 	at := int64(0) // from the chapter's first address
 	for _, seg := range r.segments {
-		f, err := seg.kind.open(r.open)
+		f, err := seg.kind.open(r.files.open)
 		if err != nil {
 			return err
 		}

@@ -11,8 +11,6 @@ import (
 	"strings"
 
 	"github.com/ledgerbus/ledgerbus/internal/mutant"
-	"github.com/ledgerbus/ledgerbus/log/disk"
-	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
@@ -26,7 +24,7 @@ const (
 	movedReads = 16
 )
 
-// bound is where a walk ends that goes on beside a broker: what is behind it may not be durable.
+// bound is where a recovery beside a broker ends: what is behind it may not be durable.
 type bound struct {
 	pinned bool // it was known before
 	at     format.Mark
@@ -34,66 +32,52 @@ type bound struct {
 }
 
 // readBound reads how far the log is durable: before the manifest, which then names the chapter that the place is in.
-func (w *walk) readBound() error {
-	b := w.bound
-	if b == nil || b.pinned {
+func (r *recovery) readBound() error {
+	if mutant.On(mutant.SharedWritten) && r.bound != nil && !r.bound.pinned {
+		r.bound = nil
+	}
+	b := r.bound
+	if b == nil {
 		return nil
 	}
-	if mutant.On(mutant.SharedWritten) {
-		w.bound = nil
+	if r.walk.upTo = &b.at.LSN; b.pinned {
 		return nil
 	}
-	m, err := readProgress(w.fs, w.dir(), w.id, w.tag)
-	if errors.Is(err, format.ErrDamaged) {
-		err = w.corrupt(progressName, 0, 0, "%v", err)
-	}
+	m, err := r.files.readProgress()
 	if m != nil {
 		b.at, b.notes = *m, []note{{progressName, *m}}
 	}
-	return w.damaged(progressName, 0, 0, err)
+	return r.damaged(progressName, 0, 0, r.files.decoded(progressName, 0, 0, err))
 }
 
 // setBound says at which places the log was durable, and has the walk look for them. The newest chapter is one: what is before it was synced
 // before the manifest named it.
-func (w *walk) setBound() []note {
-	b := w.bound
-	if c := w.out.manifest.Chapters; len(c) > 0 && !b.pinned {
+func (r *recovery) setBound() []note {
+	b := r.bound
+	if c := r.out.manifest.Chapters; len(c) > 0 && !b.pinned {
 		if last := c[len(c)-1]; last.First > b.at.LSN {
 			b.at = format.Mark{LSN: last.First, Chain: last.Chain}
 			b.notes = append(b.notes, note{"manifest", b.at})
 		}
 	}
 	for _, n := range b.notes {
-		w.scan.Watch[n.LSN] = format.Passed{}
+		r.walk.scan.Watch[n.LSN] = format.Passed{}
 	}
 	return b.notes
 }
 
-// passed reports whether a place, if it is known, is where the walk ends.
-func (b *bound) passed(at event.LSN, known bool) bool {
-	return b != nil && known && at >= b.at.LSN
-}
-
-// within is how many bytes a walk looks at of a file that begins at base and has size bytes.
-func (b *bound) within(base event.LSN, size int64) int64 {
-	if b == nil {
-		return size
-	}
-	return min(size, max(0, int64(b.at.LSN)-int64(base)))
-}
-
 // readProgress reads the progress note of a log that may be written: nil without one. The broker writes over the note before, which may have
 // had the name when it was opened: a note that is damaged in the same way twice is damaged.
-func readProgress(fsys disk.FS, dir string, id PartitionID, tag uint32) (*format.Mark, error) {
+func (d partitionFiles) readProgress() (*format.Mark, error) {
 	var before []byte
 	for range tornReads {
-		p, err := readFile(fsys, filepath.Join(dir, progressName), format.MaxNote)
+		p, err := d.readNote(progressName)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, nil
 		}
 		var m format.Mark
 		if err == nil {
-			m, err = format.Progress.Decode(p, id, tag)
+			m, err = format.Progress.Decode(p, d.id, d.tag)
 		}
 		if err == nil {
 			return &m, nil
@@ -106,10 +90,10 @@ func readProgress(fsys disk.FS, dir string, id PartitionID, tag uint32) (*format
 	return nil, fmt.Errorf("%w: never whole", format.ErrDamaged)
 }
 
-// walkBeside is run for a log that may be written meanwhile.
-func (s *store) walkBeside(ctx context.Context, w *walk) (*found, error) {
+// recoverBeside is run for a log that may be written meanwhile.
+func (s *store) recoverBeside(ctx context.Context, r *recovery) (*found, error) {
 	for range movedReads {
-		try, b := *w, *w.bound
+		try, b := *r, *r.bound
 		try.bound = &b
 		out, err := s.run(ctx, &try)
 		var c *CorruptError
@@ -117,25 +101,22 @@ func (s *store) walkBeside(ctx context.Context, w *walk) (*found, error) {
 			continue
 		}
 		if out != nil {
-			err = errors.Join(err, s.unchanged(w.id, out.end.Epoch))
+			err = errors.Join(err, s.unchanged(r.files.id, out.end.Epoch))
 		}
 		return out, err
 	}
-	return nil, fmt.Errorf("%w: partition %d: its files come and go", ErrChanged, w.id)
+	return nil, fmt.Errorf("%w: partition %d: its files come and go", ErrChanged, r.files.id)
 }
 
 // moved reports whether a file that the manifest named is gone, or about to go, and another manifest says by now where its contents are.
-func (w *walk) moved(file string) bool {
-	_, gone := w.fs.Stat(filepath.Join(w.root, file))
-	p, err := readFile(w.fs, filepath.Join(w.dir(), "manifest"), format.MaxNote)
-	if err != nil {
+func (r *recovery) moved(file string) bool {
+	_, gone := r.files.fs.Stat(filepath.Join(r.files.root, file))
+	m, err := r.files.readManifest()
+	was := &r.out.manifest
+	if err != nil || m.Generation == was.Generation {
 		return false
 	}
-	m, err := format.DecodeManifest(p, w.id, w.tag)
-	if err != nil || m.Generation == w.out.manifest.Generation {
-		return false
-	}
-	return errors.Is(gone, fs.ErrNotExist) || slices.ContainsFunc(w.out.manifest.Chapters, func(c format.Chapter) bool {
+	return errors.Is(gone, fs.ErrNotExist) || slices.ContainsFunc(was.Chapters, func(c format.Chapter) bool {
 		return len(m.Chapters) > 0 && m.Chapters[0].ID > c.ID && strings.Contains(file, filepath.Join("wal", format.ChapterName(c.ID)))
 	})
 }
@@ -146,7 +127,7 @@ func (s *store) unchanged(id PartitionID, epoch Epoch) error {
 	if _, err := s.same(); err != nil {
 		return err
 	}
-	m, err := readProgress(s.fs, filepath.Join(s.root, format.PartitionDir(id)), id, s.tag)
+	m, err := s.filesOf(id).readProgress()
 	if err == nil && m != nil && epoch > 0 && m.Epoch > epoch {
 		return fmt.Errorf("%w: partition %d: a broker was started on it: epoch %d, was %d", ErrChanged, id, m.Epoch, epoch)
 	}
@@ -165,25 +146,15 @@ func (s *store) same() (format.Namespace, error) {
 	return ns, err
 }
 
-// walkAgain finds out where the bytes of a shared log are by now.
-func walkAgain(p *partition) error {
+// relocate finds out where the bytes of a shared log are by now. The end stays, unless all in front of it has been removed.
+func (p *partition) relocate() error {
 	p.lead.Lock()
 	defer p.lead.Unlock()
-	buf := windows.Get().(*[windowBytes]byte)
-	defer windows.Put(buf)
-	w := walk{fs: p.store.fs, root: p.store.root, id: p.id, tag: p.store.tag, boot: p.store.opts.BootID,
-		bound: &bound{pinned: true, at: p.end, notes: []note{{progressName, p.end}}}}
-	w.scan.Win.Buf = buf[:]
-	out, err := p.store.walkBeside(context.Background(), &w)
+	out, err := p.store.recoverBeside(context.Background(), &recovery{files: p.store.filesOf(p.id), boot: p.store.opts.BootID,
+		bound: &bound{pinned: true, at: p.end, notes: []note{{progressName, p.end}}}})
 	if err != nil {
 		return err
 	}
-	relocate(p, out)
-	return nil
-}
-
-// relocate takes over where a later walk has found the bytes of a log. The end stays, unless all in front of it has been removed.
-func relocate(p *partition, out *found) {
 	p.listing.Lock()
 	p.manifest = out.manifest
 	p.listing.Unlock()
@@ -194,6 +165,7 @@ func relocate(p *partition, out *found) {
 		p.end = out.end
 	}
 	useBlocks(p.segments, p.store.blocks)
+	return nil
 }
 
 // lasting checks, when a reader of a shared log is done, that it was one log all the time.

@@ -80,7 +80,7 @@ func (o Options) withDefaults(dir string) (Options, error) {
 	return o, nil
 }
 
-// windowBytes is how much of a file a walk reads at once.
+// windowBytes is how much of a file a recovery reads at once.
 const windowBytes = 2 << 20
 
 var windows = sync.Pool{New: func() any { return new([windowBytes]byte) }}
@@ -318,10 +318,8 @@ func (s *store) recover(ctx context.Context) error {
 	close(next)
 	for range workers {
 		work := func() {
-			buf := windows.Get().(*[windowBytes]byte)
-			defer windows.Put(buf)
 			for i := range next {
-				s.parts[i].Store(s.recoverPartition(ctx, PartitionID(i), s.marked(PartitionID(i)), format.Mark{}, buf[:]))
+				s.parts[i].Store(s.recoverPartition(ctx, PartitionID(i), s.marked(PartitionID(i)), format.Mark{}))
 			}
 		}
 		if workers == 1 {
@@ -338,6 +336,10 @@ func (s *store) recover(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+func (s *store) filesOf(id PartitionID) partitionFiles {
+	return partitionFiles{s.fs, s.root, id, s.tag}
 }
 
 // part is what the store has of a partition now.
@@ -376,32 +378,30 @@ func Descriptors(partitions, openFiles int) int {
 }
 
 // verdict reads a partition, even while a broker writes it.
-func (s *store) verdict(ctx context.Context, w *walk) (*found, error) {
+func (s *store) verdict(ctx context.Context, r *recovery) (*found, error) {
 	if s.opts.Shared {
-		w.bound = new(bound)
-		return s.walkBeside(ctx, w)
+		r.bound = new(bound)
+		return s.recoverBeside(ctx, r)
 	}
-	return s.run(ctx, w)
+	return s.run(ctx, r)
 }
 
 // run reads a partition. A panic is an error, so that other goroutines' work ends in order.
-func (s *store) run(ctx context.Context, w *walk) (out *found, err error) {
+func (s *store) run(ctx context.Context, r *recovery) (out *found, err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			s.opts.Logger.Error("recovery panicked", "partition", w.id, "panic", v, "stack", string(debug.Stack()))
-			out, err = nil, fmt.Errorf("%w: partition %d: panic: %v", ErrInternal, w.id, v)
+			s.opts.Logger.Error("recovery panicked", "partition", r.files.id, "panic", v, "stack", string(debug.Stack()))
+			out, err = nil, fmt.Errorf("%w: partition %d: panic: %v", ErrInternal, r.files.id, v)
 		}
 	}()
-	return w.run(ctx)
+	return r.run(ctx)
 }
 
-func (s *store) recoverPartition(ctx context.Context, id PartitionID, clean *format.Mark, owed format.Mark, buf []byte) *partition {
-	w := walk{fs: s.fs, root: s.root, id: id, tag: s.tag, boot: s.opts.BootID, clean: clean, owed: owed, thorough: s.opts.Thorough}
-	w.scan.Win.Buf = buf
+func (s *store) recoverPartition(ctx context.Context, id PartitionID, clean *format.Mark, owed format.Mark) *partition {
+	files := s.filesOf(id)
 	start := time.Now()
-	out, err := s.verdict(ctx, &w)
-	p := &partition{store: s, id: id, dir: w.dir(), err: err, owed: owed}
-	p.finder.p = p
+	out, err := s.verdict(ctx, &recovery{files: files, boot: s.opts.BootID, clean: clean, owed: owed, thorough: s.opts.Thorough})
+	p := &partition{store: s, id: id, dir: files.dir(), err: err, owed: owed}
 	p.files.limit = cachedFiles(s.opts.OpenFiles, len(s.parts))
 	logger := s.opts.Logger.With("partition", id)
 	if err != nil {

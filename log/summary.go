@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"sort"
 
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/log/format"
@@ -26,25 +25,22 @@ type Summary struct {
 	sealed.Contents
 }
 
-// summaries is the part of a partition that makes them.
-type summaries struct{ p *partition }
-
 // Summaries implements [Partition].
-func (r summaries) Summaries(ctx context.Context) iter.Seq2[Summary, error] {
-	p := r.p
+func (p *partition) Summaries(ctx context.Context) iter.Seq2[Summary, error] {
 	return func(yield func(Summary, error) bool) {
 		_, end := p.Bounds()
-		for at := event.LSN(0); at < end; {
-			s, next, first := r.following(at)
-			if s == nil || at >= first && at > 0 && s.base > at {
-				yield(Summary{}, fmt.Errorf("%w: partition %d: address %d is in no segment", ErrInternal, p.id, at))
-				return
+		at := event.LSN(0)
+		for list := p.extents(at, end); len(list) > 0; {
+			e := list[0]
+			first, _ := p.Bounds()
+			if at >= first && at > 0 && e.seg.base > at {
+				break
 			}
-			next = min(next, end)
-			sum, err := r.summary(ctx, s, next)
-			sum.Cold = next <= first
-			again, err := p.again(s, err)
+			sum, err := p.summary(ctx, e)
+			sum.Cold = e.end <= first
+			again, err := p.again(e.seg, err)
 			if again {
+				list = p.extents(at, end)
 				continue
 			}
 			if err == nil {
@@ -53,72 +49,65 @@ func (r summaries) Summaries(ctx context.Context) iter.Seq2[Summary, error] {
 			if !yield(sum, err) || err != nil {
 				return
 			}
-			at = next
+			at, list = e.end, list[1:]
 		}
-		if err := p.lasting(); err != nil {
+		err := p.lasting()
+		if at < end {
+			err = fmt.Errorf("%w: partition %d: address %d is in no segment", ErrInternal, p.id, at)
+		}
+		if err != nil {
 			yield(Summary{}, err)
 		}
 	}
 }
 
-// following is the first segment that ends behind an address, where it ends, and where the log begins.
-func (r summaries) following(at event.LSN) (s *segment, end, first event.LSN) {
-	p := r.p
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	i := sort.Search(len(p.segments), func(i int) bool { return p.segments[i].end > at })
-	if i == len(p.segments) {
-		return nil, 0, p.first
+// summary is the summary of a segment: of a sealed file what its footer and its contents say.
+func (p *partition) summary(ctx context.Context, e extent) (Summary, error) {
+	sum := Summary{SegmentInfo: e.seg.info(p.id, e.end)}
+	k, ok := e.seg.kind.(*sealedKind)
+	if !ok {
+		err := p.count(ctx, &sum, e)
+		return sum, err
 	}
-	return p.segments[i], p.segments[i].end, p.first
-}
-
-// summary is the summary of a segment, which ends at an address.
-func (r summaries) summary(ctx context.Context, s *segment, end event.LSN) (Summary, error) {
-	sum := Summary{SegmentInfo: s.info(r.p.id, end)}
-	if k, ok := s.kind.(*sealedKind); ok {
-		return sum, r.believed(&sum, k)
-	}
-	return sum, r.counted(ctx, &sum, extent{s, end})
-}
-
-// believed completes the summary of a sealed file with what its footer and its contents say.
-func (r summaries) believed(sum *Summary, k *sealedKind) error {
-	p := r.p
 	file, f, err := k.file(opens(p.store.opts.FS, p.dir))
 	if err == nil {
 		sum.Contents, err = f.Contents()
 		err = errors.Join(err, file.Close())
 	}
 	if err != nil {
-		w := sealedWalk{&walk{id: p.id}}
-		return w.wrap(k.path(), 0, k.named.First, w.verdict(k, err))
+		return sum, p.store.filesOf(p.id).verdict(k.path(), k.named.First, err)
 	}
 	foot := &f.Footer
 	sum.Sealed, sum.Stored = true, k.named.Size
 	sum.Frames, sum.Records, sum.Events, sum.Lowest, sum.Highest = foot.Frames, foot.Records, foot.Events, foot.Lowest, foot.Highest
 	sum.BodyBytes, sum.ErasedBytes, sum.Erased = foot.BodyBytes, foot.ErasedBytes, foot.ErasedFrames
-	return nil
+	return sum, nil
 }
 
-// counted completes the summary of another segment by reading its records.
-func (r summaries) counted(ctx context.Context, sum *Summary, e extent) error {
-	buf := readWindows.Get().(*[readWindow]byte)
-	defer readWindows.Put(buf)
+// count completes the summary of a segment that is not sealed by reading its records.
+func (p *partition) count(ctx context.Context, sum *Summary, e extent) error {
+	f, err := p.files.get(p.store.opts.FS, p.dir, e.seg)
+	if err != nil {
+		return fmt.Errorf("log: partition %d: %w", p.id, err)
+	}
+	defer p.files.done(f)
 	t := sealed.NewTally(false)
-	frames := frameReader{p: r.p, win: format.Window{Buf: buf[:]}, next: e.seg.base}
-	var wrong error
-	_, err := frames.segment(ctx, e, func(f Frame, _ error) bool {
-		sum.Frames++
-		sum.BodyBytes += uint64(f.Bodies[1] - f.Bodies[0])
-		if f.Kind == Events {
-			if _, _, err := t.Frame(f.Base, f.Bodies, f.Count, f.Records, 0); err != nil {
-				wrong = frames.corrupt(e.seg, f.LSN, "records", err)
-			}
+	err = p.readFrames(ctx, e, f.content, e.seg.base, func(w *walk, off int64, h *format.Header) error {
+		f, err := w.frame(off, h)
+		if err != nil {
+			return err
 		}
-		return wrong == nil
+		sum.Frames++
+		sum.BodyBytes += uint64(h.Bodies)
+		if f.Kind == Events {
+			_, _, err = t.Frame(f.Base, f.Bodies, f.Count, f.Records, 0)
+		}
+		if err != nil {
+			return w.files.caused(w.file, off, f.LSN, "records", err)
+		}
+		return nil
 	})
 	sum.Stored = int64(e.end - e.seg.base)
 	sum.Records, sum.Events, sum.Lowest, sum.Highest, sum.Contents = t.Records, t.Events, t.Lowest, t.Highest, t.Contents()
-	return errors.Join(err, wrong)
+	return err
 }

@@ -100,27 +100,24 @@ func (s *Survey) Close() error { return s.lock.Close() }
 // Partition calls found with every damaged place of one partition, in the order of the walk. An error of found ends the survey and is
 // returned.
 func (s *Survey) Partition(ctx context.Context, id PartitionID, found func(*CorruptError) error) (Surveyed, error) {
-	buf := windows.Get().(*[windowBytes]byte)
-	defer windows.Put(buf)
-	w := walk{fs: s.fs, root: s.root, id: id, tag: s.tagOf(id), boot: s.boot}
+	r := recovery{files: partitionFiles{s.fs, s.root, id, s.tagOf(id)}, boot: s.boot}
 	if s.share {
-		w.bound = new(bound)
+		r.bound = new(bound)
+	}
+	if s.ends != nil {
+		r.clean = &s.ends[id]
 	}
 	var before *CorruptError
-	w.report = func(c *CorruptError) error { // a file that should be another one may begin with a frame that is wrong as well
+	r.report = func(c *CorruptError) error { // a file that should be another one may begin with a frame that is wrong as well
 		if before != nil && before.File == c.File && before.Offset == c.Offset {
 			return nil
 		}
-		if before = c; s.share && w.moved(c.File) {
+		if before = c; s.share && r.moved(c.File) {
 			return fmt.Errorf("%w: partition %d: %s is gone", ErrChanged, id, c.File)
 		}
 		return found(c)
 	}
-	w.scan.Win.Buf = buf[:]
-	if s.ends != nil {
-		w.clean = &s.ends[id]
-	}
-	all, err := w.run(ctx)
+	all, err := r.run(ctx)
 	if err != nil {
 		return Surveyed{}, err
 	}
@@ -135,7 +132,7 @@ func (s *Survey) tagOf(id PartitionID) uint32 {
 	if s.tag != nil {
 		return *s.tag
 	}
-	p, err := readFile(s.fs, filepath.Join(s.root, format.PartitionDir(id), "manifest"), format.MaxNote)
+	p, err := partitionFiles{fs: s.fs, root: s.root, id: id}.readNote("manifest")
 	if err != nil {
 		return 0
 	}

@@ -3,38 +3,22 @@ package log
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io/fs"
-	"path/filepath"
-	"strings"
 
-	"github.com/ledgerbus/ledgerbus/log/disk"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
-// walk goes through the files of one partition, reads every frame and judges what is damaged (log-format.md 5.3). A start and a survey are
-// the same walk with two policies: a start stops at the first damaged place and refuses with it, a survey is told of the place and goes on
-// behind it (5.6). What a walk knows of the place where it is goes with it, so that a survey compares only what the damage does not hide; in a
-// start, where nothing was passed over, all of it is known.
+// walk goes through the segments of a log, of whatever kind, frame by frame, and holds one frame at a time. All that read frames
+// are a walk with a policy: a start, a survey, a scrub, sealing, and [partition.readFrames] for logs that a start has judged.
+// It knows nothing of manifests and notes: that is what a [recovery] is for.
+//
+// Behind a damaged place (log-format.md 5.6) not everything is known of the place where the walk goes on, and what is not known is
+// not compared. In a start, where nothing was passed over, all of it is known.
 type walk struct {
-	fs    disk.FS
-	root  string // data directory
-	id    PartitionID
-	tag   uint32
-	boot  string       // of the running kernel; empty: unknown
-	clean *format.Mark // where the clean marker says the log ends
-	owed  format.Mark  // how far this process has synced it; LSN 0: it is the first to read it
-	bound *bound       // of a walk beside a broker; nil: the log is nobody's, and all of it is read
-	// report is told of a damaged place. An error that it returns ends the walk. Without it the walk stops at the first place, with that
-	// as its error.
-	report func(*CorruptError) error
-	// thorough: sealed files are read whole, which a survey does anyway.
-	thorough bool
-	blocks   *blockCache // of sealed files
-
-	scan format.Scanner
-	out  *found
+	policy
+	files partitionFiles
+	file  string // path of the segment being read
+	scan  format.Scanner
 
 	sure    bool // the scanner's LSN is where a frame ends or a chapter begins
 	counted bool // … and its index counts every frame of the chapter
@@ -43,67 +27,44 @@ type walk struct {
 	lost    bool // something was passed over unread, so that a place not met may have been there
 }
 
-// found is what a walk makes of a partition's files. Nothing has been changed yet.
-type found struct {
-	manifest format.Manifest
-	segments []*segment
-	base     format.Base // what the log begins with; LSN 0: with its first frame
-	first    event.LSN
-	end      format.Mark // of the good frames
-	solid    event.LSN   // everything below was synced
-	cached   bool        // the kernel that the last run wrote with still runs: what was read may stand in its page cache alone
-	clean    bool
-	cut      int64 // bytes behind the end in the last segment's file
-	stray    []string
-	temps    []string
-	remains  []string   // what an interrupted sealing left: chapters and sealed files that are not the log
-	tip      format.Run // under way where the first chapter begins
-	fault    bool
-	report   Recovery
-	stop     event.Stop          // of the last run
-	ckpts    []format.Checkpoint // usable ones, oldest first
-	noted    event.LSN           // progress note
-	badNotes []string            // damaged progress or fault notes that a clean marker made up for
+// policy is what differs between those that read frames. The zero value ends with the first frame that is not good.
+type policy struct {
+	// known: a start has judged the log. Of a frame the header is compared with its place, and nothing else is read of it.
+	known bool
+	// each is called with every good frame, and its offset in the file. Its error ends the walk as it is.
+	each func(off int64, h *format.Header) error
+	// judge returns why a frame that is not good is damage, or errTail, which ends the segment. last: no file follows. Without it
+	// the reason is that of the verdict.
+	judge func(off int64, base event.LSN, v format.Verdict, last bool) error
+	// damaged is told of a damaged place, or one that cannot be read. Where it returns nil, the walk goes on behind it. Without it
+	// the error ends the walk as it is.
+	damaged func(file string, off int64, lsn event.LSN, err error) error
+	// upTo is where the walk ends: what is behind it is not looked at. nil: where the files do.
+	upTo *event.LSN
 }
 
-func (w *walk) dir() string { return filepath.Join(w.root, format.PartitionDir(w.id)) }
+// errTail: what stands there may be cut off; nobody was promised it.
+var errTail = errors.New("unacknowledged tail")
 
-// corrupt names a place below the partition's directory.
-func (w *walk) corrupt(file string, off int64, lsn event.LSN, reason string, args ...any) error {
-	return &CorruptError{
-		Partition: w.id, File: filepath.Join(format.PartitionDir(w.id), file), Offset: off, LSN: lsn,
-		Reason: fmt.Sprintf(reason, args...),
+func newWalk(files partitionFiles, buf []byte, p policy) *walk {
+	w := &walk{policy: p, files: files, sure: true, chained: true, reigned: true}
+	w.scan = format.Scanner{Win: format.Window{Buf: buf}, Partition: files.id, Tag: files.tag, Known: p.known, Each: p.each}
+	if w.judge == nil {
+		w.judge = func(off int64, _ event.LSN, v format.Verdict, _ bool) error { return w.corrupt(off, v.Reason) }
 	}
+	if w.damaged == nil {
+		w.damaged = func(_ string, _ int64, _ event.LSN, err error) error { return err }
+	}
+	return w
 }
 
-// wrap turns an error into a verdict: what cannot be read is as good as damaged (F10), except for a newer format.
-func (w *walk) wrap(file string, off int64, lsn event.LSN, err error) error {
-	var c *CorruptError
-	if err == nil || errors.As(err, &c) || errors.Is(err, ErrFormat) || errors.Is(err, context.Canceled) ||
-		errors.Is(err, context.DeadlineExceeded) {
-		return err
-	}
-	return &CorruptError{
-		Partition: w.id, File: filepath.Join(format.PartitionDir(w.id), file), Offset: off, LSN: lsn,
-		Reason: "cannot be read", Cause: err,
-	}
+// corrupt says that the frame at an offset of the file being read is damaged.
+func (w *walk) corrupt(off int64, reason string) error {
+	return w.files.caused(w.file, off, w.scan.LSN, reason, nil)
 }
 
-// damaged applies the policy to an error met at a place: nil says to go on behind it.
-func (w *walk) damaged(file string, off int64, lsn event.LSN, err error) error {
-	err = w.wrap(file, off, lsn, err)
-	if err == nil || w.report == nil {
-		return err
-	}
-	if errors.Is(err, ErrFormat) { // the log of a newer program would have been refused as such before
-		err = w.corrupt(file, off, w.scan.LSN, "%v", err)
-	}
-	var c *CorruptError
-	if errors.As(err, &c) {
-		return w.report(c)
-	}
-	return err
-}
+// passed reports whether a place, if it is known, is where the walk ends.
+func (w *walk) passed(at event.LSN, known bool) bool { return w.upTo != nil && known && at >= *w.upTo }
 
 // leave forgets what does not hold behind bytes of which nothing is known.
 func (w *walk) leave() {
@@ -113,290 +74,229 @@ func (w *walk) leave() {
 	w.sure, w.counted, w.chained, w.reigned, w.lost, w.scan.Fresh = false, false, false, false, true, false
 }
 
-func (w *walk) run(ctx context.Context) (*found, error) {
-	w.out = &found{first: format.FirstLSN}
+// jump goes to where a chapter or a file begins.
+func (w *walk) jump(to event.LSN, chain uint32) {
+	w.scan.LSN, w.scan.Chain, w.sure, w.chained = to, chain, true, true
+}
+
+// met answers what stands at the walk's place, if that is asked for.
+func (w *walk) met() {
 	s := &w.scan
-	s.Partition, s.Tag, s.LSN = w.id, w.tag, format.FirstLSN
-	s.Watch = make(map[event.LSN]format.Passed)
-	w.sure, w.chained, w.reigned = true, true, true
-	if err := w.readBound(); err != nil {
-		return nil, err
+	if _, asked := s.Watch[s.LSN]; asked {
+		s.Watch[s.LSN] = format.Passed{There: true, Chain: s.Chain}
 	}
-	listed := w.readManifest()
-	if err := w.damaged("manifest", 0, 0, listed); err != nil {
-		return nil, err
-	}
-	notes, err := w.readNotes()
+}
+
+// segment reads the frames of a segment that begins at the walk's place, or where its first header says if nobody knows that.
+// It sets where the segment begins and ends.
+func (w *walk) segment(ctx context.Context, seg *segment, last bool) error {
+	s := &w.scan
+	w.file = seg.kind.path()
+	f, size, err := w.open(seg)
 	if err != nil {
-		return nil, err
+		w.leave()
+		return w.damaged(w.file, 0, s.LSN, err)
 	}
-	if err := (baseWalk{w}).read(listed == nil); err != nil {
-		return nil, err
-	}
-	files := w.listCheckpoints()
-	for _, c := range files {
-		s.Watch[c.LSN] = format.Passed{}
-	}
-	if err := (sealedWalk{w}).files(ctx, listed == nil); err != nil {
-		return nil, err
-	}
-	if err := w.chapters(ctx, listed == nil); err != nil {
-		return nil, err
-	}
-	w.out.end = format.Mark{LSN: s.LSN, Epoch: s.Epoch, Chain: s.Chain}
-	if w.out.end.LSN > w.out.first && w.chained { // places before any frame have no chain
-		s.Watch[w.out.end.LSN] = format.Passed{There: true, Chain: s.Chain}
-	}
-	if err := w.ends(notes); err != nil {
-		return nil, err
-	}
-	if err := (baseWalk{w}).stands(); err != nil {
-		return nil, err
-	}
-	w.keepCheckpoints(files)
-	w.conclude(notes)
-	return w.out, nil
-}
-
-// conclude fills in what follows from the walk as a whole.
-func (w *walk) conclude(notes []note) {
-	out, s := w.out, &w.scan
-	out.cached = w.boot == "" || w.boot == s.Boot
-	out.solid = s.Durable
-	for _, n := range notes {
-		out.solid = max(out.solid, n.LSN)
-		if n.name == progressName {
-			out.noted = n.LSN
+	defer f.Close()
+	s.Win.Reset(f, size)
+	erased := s.Erased
+	if err = w.anchor(ctx, last); err == nil {
+		if seg.base = s.LSN; w.upTo != nil {
+			s.Win.Size = min(size, max(0, int64(*w.upTo)-int64(seg.base)))
 		}
+		err = w.frames(ctx, seg.base, last)
 	}
-	out.clean, out.stop = w.clean != nil, w.stop()
-	p := &out.report
-	p.Clean, p.Frames, p.Records, p.Bytes = out.clean, s.Frames, s.Records, s.Bytes
-	p.Chapters, p.Epoch, p.Newest = len(out.manifest.Chapters), s.Epoch, s.Newest
-	p.CutBytes, p.Checkpoints = out.cut, len(out.ckpts)
-}
-
-// stop is how the last run ended.
-func (w *walk) stop() event.Stop {
-	switch {
-	case w.scan.Frames == 0:
-		return event.StopNone
-	case w.clean != nil:
-		return event.StopClean
-	case w.out.fault:
-		return event.StopFailed
-	case w.boot != "" && w.boot == w.scan.Boot:
-		return event.StopKilled
-	}
-	return event.StopCrash
-}
-
-func (w *walk) readManifest() error {
-	p, err := readFile(w.fs, filepath.Join(w.dir(), "manifest"), format.MaxNote)
-	if errors.Is(err, fs.ErrNotExist) {
-		return w.corrupt("manifest", 0, 0, "is missing")
-	}
-	if err == nil {
-		w.out.manifest, err = format.DecodeManifest(p, w.id, w.tag)
-	}
-	if errors.Is(err, format.ErrDamaged) {
-		return w.corrupt("manifest", 0, 0, "%v", err)
-	}
-	if err == nil {
-		w.scan.LSN, w.scan.Chain = w.out.manifest.First()
-		w.out.first = w.out.manifest.Begin()
+	seg.end, seg.erased = s.LSN, s.Erased-erased
+	if errors.Is(err, errTail) {
+		return nil
 	}
 	return err
 }
 
-// The files that say how far a log was durable.
-const (
-	progressName = "progress"
-	faultName    = "fault"
-)
-
-// memory stands for such a file where it is this process that says so: the file of a disk that failed may have failed with it.
-const memory = "the process that wrote it"
-
-// note is what one of these files says.
-type note struct {
-	name string
-	format.Mark
+func (w *walk) open(seg *segment) (content, int64, error) {
+	f, err := seg.kind.open(w.files.open)
+	if err != nil {
+		return nil, 0, err
+	}
+	size, err := f.Size()
+	if err != nil {
+		return nil, 0, errors.Join(err, f.Close())
+	}
+	return f, size, nil
 }
 
-// readNotes reads the notes that are there and good, and has the scanner watch what stands at their LSNs.
-func (w *walk) readNotes() (notes []note, err error) {
-	if w.bound != nil {
-		return w.setBound(), nil
+// frame returns the frame that each is called with, and compares its records with their checksum.
+func (w *walk) frame(off int64, h *format.Header) (Frame, error) {
+	records, err := w.scan.Win.LongBytes(off+h.RecordsAt(), int(h.Records))
+	if err != nil {
+		return Frame{}, w.files.unread(w.file, off, h.LSN, err)
 	}
-	for _, n := range [...]struct {
-		name string
-		kind format.Note
-	}{{progressName, format.Progress}, {faultName, format.Fault}} {
-		name := n.name
-		m, err := w.readMark(name, n.kind)
-		if name == faultName {
-			w.out.fault = m != nil || err != nil
-		}
-		if err := w.damaged(name, 0, 0, err); err != nil {
-			return nil, err
-		}
-		if m != nil {
-			notes = append(notes, note{name, *m})
-			w.scan.Watch[m.LSN] = format.Passed{}
-		}
+	if !h.RecordsMatch(records) {
+		return Frame{}, w.files.caused(w.file, off, h.LSN, "records", ErrChecksum)
 	}
-	if w.owed.LSN > 0 {
-		notes = append(notes, note{memory, w.owed})
-		w.scan.Watch[w.owed.LSN] = format.Passed{}
-	}
-	return notes, nil
+	return Frame{
+		LSN: h.LSN, Next: h.Next(), Epoch: h.Epoch, Kind: h.Kind, Level: h.Level, DurableUpTo: h.Durable, Time: h.First,
+		Count: h.Count, Base: event.Position(h.LSN), Bodies: [2]uint32{format.BodiesAt, format.BodiesAt + h.Bodies}, Records: records,
+	}, nil
 }
 
-// readMark reads progress or fault; nil when it is absent or no good. While a clean marker vouches for the end, a damaged one is no error.
-func (w *walk) readMark(name string, kind format.Note) (*format.Mark, error) {
-	p, err := readFile(w.fs, filepath.Join(w.dir(), name), format.MaxNote)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+// anchor finds the address of the file's first byte. Where the frame before does not lead to it, that is a damaged place of its own.
+func (w *walk) anchor(ctx context.Context, last bool) error {
+	s := &w.scan
+	var h format.Header
+	if w.ours(0, &h) && h.LSN == s.LSN || w.sure && !w.ours(0, &h) {
+		return nil // there, or its first frame is damaged
 	}
-	var m format.Mark
-	if err == nil {
-		m, err = kind.Decode(p, w.id, w.tag)
+	base, err := w.base(ctx, s.LSN)
+	if err != nil || base == s.LSN {
+		return err
 	}
-	switch {
-	case err == nil:
-		return &m, nil
-	case !errors.Is(err, format.ErrDamaged):
-		return nil, err
-	case w.clean != nil:
-		w.discard(name, err)
-		w.out.badNotes = append(w.out.badNotes, name)
-		return nil, nil
-	}
-	return nil, w.corrupt(name, 0, 0, "%v", err)
-}
-
-func (w *walk) discard(file string, err error) {
-	w.out.report.Discarded = append(w.out.report.Discarded,
-		Discard{File: filepath.Join(format.PartitionDir(w.id), file), Reason: err.Error()})
-}
-
-// ends compares the end of the log, as far as it is known, with what the notes and the clean marker say.
-func (w *walk) ends(notes []note) error {
-	for _, n := range notes {
-		if w.missed(n.LSN) {
-			continue
+	if w.sure {
+		v, err := s.Judge(0, &h)
+		if err == nil {
+			err = w.judge(0, s.LSN, v, last)
 		}
-		if err := w.damaged(n.name, 0, n.LSN, w.reached(n)); err != nil {
+		if errors.Is(err, errTail) {
 			return err
 		}
-	}
-	end, c := w.out.end, w.clean
-	if c == nil || *c == end || !w.sure || !w.chained || !w.reigned {
-		return nil
-	}
-	return w.damaged("clean", 0, end.LSN, &CorruptError{Partition: w.id, File: "clean", LSN: end.LSN,
-		Reason: fmt.Sprintf("log ends at %d in epoch %d, the clean marker says %d in epoch %d, or its chain is another",
-			end.LSN, end.Epoch, c.LSN, c.Epoch)})
-}
-
-// missed reports whether nothing can be said about a place, since it may have been among what was passed over.
-func (w *walk) missed(at event.LSN) bool {
-	return w.lost && !w.scan.Watch[at].There && (at <= w.out.end.LSN || !w.sure)
-}
-
-// reached checks that the log holds what a note says was durable.
-func (w *walk) reached(n note) error {
-	err := holds(w, n)
-	if c, is := errors.AsType[*CorruptError](err); is && n.name == memory {
-		c.Cause = ErrLost
-	}
-	return err
-}
-
-func holds(w *walk, n note) error {
-	file := n.name
-	if file == memory {
-		file, _ = w.endPlace()
-	}
-	if n.LSN <= w.out.first && len(w.out.segments) == 0 {
-		end := &w.out.end
-		removed := w.bound != nil && (n.LSN < end.LSN || n.LSN == end.LSN && n.Chain == end.Chain) // the newest chapter begins there
-		if n.LSN > format.FirstLSN && !removed {
-			return w.corrupt(file, 0, n.LSN, "the log was durable up to LSN %d and is empty", n.LSN)
+		if err := w.damaged(w.file, 0, s.LSN, err); err != nil {
+			return err
 		}
-		return nil
+		fresh := s.Fresh
+		w.leave()
+		s.Fresh, w.counted = fresh, true
 	}
-	if n.LSN > w.out.end.LSN {
-		file, off := w.endPlace()
-		return w.corrupt(file, off, w.out.end.LSN, "the log ends here, but %s says it was durable up to LSN %d", n.name, n.LSN)
+	s.LSN = base
+	return nil
+}
+
+// ours reports whether an intact header of this chapter stands at off, for whatever LSN. What cannot be read is no header.
+func (w *walk) ours(off int64, h *format.Header) bool {
+	s := &w.scan
+	if off+format.BodiesAt > s.Win.Size {
+		return false
 	}
-	if n.LSN > w.out.first && w.scan.Watch[n.LSN] != (format.Passed{There: true, Chain: n.Chain}) {
-		return w.corrupt(file, 0, n.LSN, "%s names a frame at LSN %d that is not in this log", n.name, n.LSN)
+	p, err := s.Win.Bytes(off, format.BodiesAt)
+	if err != nil {
+		return false
+	}
+	intact, err := h.Decode(p)
+	return err == nil && intact && h.Tag == s.Tag && h.Partition == s.Partition && h.Chapter == s.Chapter
+}
+
+// base returns want when a header of the file agrees with it, else what the first header says.
+func (w *walk) base(ctx context.Context, want event.LSN) (event.LSN, error) {
+	var first event.LSN
+	for off := int64(0); off+format.BodiesAt <= w.scan.Win.Size; {
+		if off%(1<<20) == 0 && ctx.Err() != nil {
+			return 0, ctx.Err()
+		}
+		var h format.Header
+		if !w.ours(off, &h) {
+			off = w.next(off)
+			continue
+		}
+		base := h.LSN - event.LSN(off)
+		if base == want {
+			return want, nil
+		}
+		if first == 0 && h.LSN >= format.FirstLSN+event.LSN(off) {
+			first = base
+		}
+		off += h.Entry()
+	}
+	if first == 0 {
+		return want, nil
+	}
+	return first, nil
+}
+
+// block is by how much a walk steps over what cannot be read, bytes.
+const block = 4096
+
+// next is where a header may stand behind off, where none is.
+func (w *walk) next(off int64) int64 {
+	if _, err := w.scan.Win.Bytes(off, format.BodiesAt); err != nil {
+		return (off/block + 1) * block
+	}
+	return off + 8
+}
+
+// frames goes from frame to frame, and behind a damaged one to the next intact header of this place.
+func (w *walk) frames(ctx context.Context, base event.LSN, last bool) error {
+	s := &w.scan
+	var h format.Header
+	for s.LSN < base+event.LSN(s.Win.Size) {
+		from := s.LSN
+		w.follow(&h, int64(from-base))
+		off, v, err := s.Advance(ctx, base, &h)
+		w.sure = w.sure || s.LSN > from
+		if v.Good {
+			return err // nil at the end, else that of each
+		}
+		if err == nil {
+			err = w.judge(off, base, v, last)
+		}
+		if errors.Is(err, errTail) {
+			return err
+		}
+		if err := w.damaged(w.file, off, s.LSN, err); err != nil {
+			return err
+		}
+		if v.Ours {
+			w.pass(&h, base)
+			continue
+		}
+		at := w.ahead(off)
+		w.leave()
+		s.LSN = base + event.LSN(at)
 	}
 	return nil
 }
 
-// endPlace is where the good frames end, as file and offset.
-func (w *walk) endPlace() (string, int64) {
-	if n := len(w.out.segments); n > 0 {
-		s := w.out.segments[n-1]
-		return s.kind.path(), int64(s.end - s.base)
+// follow takes chain and epoch from an intact header of this place, if they are not known.
+func (w *walk) follow(h *format.Header, off int64) {
+	s := &w.scan
+	if w.chained && w.reigned || !w.ours(off, h) || h.LSN != s.LSN {
+		return
 	}
-	return "wal", 0
+	if !w.chained {
+		s.Chain = h.Chain
+	}
+	if !w.reigned {
+		if s.Epoch = h.Epoch; h.Kind == EpochStart {
+			s.Epoch--
+		}
+	}
+	w.chained, w.reigned = true, true
 }
 
-// listCheckpoints reads the headers of what lies in checkpoints/; what is no good is discarded, never fatal (F6).
-func (w *walk) listCheckpoints() []format.Checkpoint {
-	entries, err := w.fs.ReadDir(filepath.Join(w.dir(), "checkpoints"))
-	if err != nil {
-		if !errors.Is(err, fs.ErrNotExist) {
-			w.discard("checkpoints", err)
-		}
-		return nil
+// pass goes behind a damaged frame with an intact header of this place.
+func (w *walk) pass(h *format.Header, base event.LSN) {
+	s := &w.scan
+	if h.Kind == EpochStart || s.Fresh {
+		s.Boot = ""
 	}
-	var list []format.Checkpoint
-	for _, e := range entries {
-		name := filepath.Join("checkpoints", e.Name)
-		if disk.IsTemp(e.Name) {
-			w.out.temps = append(w.out.temps, name)
-			continue
-		}
-		if !strings.HasSuffix(e.Name, ".ckpt") {
-			continue
-		}
-		c, err := readCheckpoint(w.fs, filepath.Join(w.dir(), name), w.id, w.tag)
-		if w.bound != nil && errors.Is(err, fs.ErrNotExist) {
-			continue // the broker has newer ones by now
-		}
-		if err == nil && format.CheckpointName(c.LSN) != e.Name {
-			err = fmt.Errorf("%w: is of LSN %d", format.ErrDamaged, c.LSN)
-		}
-		if err != nil {
-			w.discard(name, err)
-			continue
-		}
-		list = append(list, c)
+	s.Chain, s.Epoch, s.Fresh = h.Sum, h.Epoch, false
+	s.Index++
+	if h.Next() > base+event.LSN(s.Win.Size) { // the file was cut short
+		w.leave()
+		s.LSN = base + event.LSN(s.Win.Size)
+		return
 	}
-	return list
+	s.LSN, w.sure = h.Next(), true
+	w.met()
 }
 
-// keepCheckpoints leaves those that are of this log, or may be.
-func (w *walk) keepCheckpoints(list []format.Checkpoint) {
-	for _, c := range list {
-		name := filepath.Join("checkpoints", format.CheckpointName(c.LSN))
-		switch {
-		case w.missed(c.LSN):
-			w.out.ckpts = append(w.out.ckpts, c)
-		case c.LSN > w.out.end.LSN && w.bound != nil: // of what came since
-		case c.LSN > w.out.end.LSN:
-			w.discard(name, fmt.Errorf("log ends at LSN %d before it", w.out.end.LSN))
-		case c.LSN < w.out.base.LSN: // the log begins behind it
-			w.out.remains = append(w.out.remains, name)
-		case c.LSN < w.out.first || c.LSN > format.FirstLSN && w.scan.Watch[c.LSN] != (format.Passed{There: true, Chain: c.Chain}):
-			w.discard(name, errors.New("is of another log"))
-		default:
-			w.out.ckpts = append(w.out.ckpts, c)
+// ahead returns where the next intact header of this place stands behind off, or the end of the file.
+func (w *walk) ahead(off int64) int64 {
+	s := &w.scan
+	base := s.LSN - event.LSN(off)
+	var h format.Header
+	for off = w.next(off); off+format.BodiesAt <= s.Win.Size; off = w.next(off) {
+		if w.ours(off, &h) && h.LSN == base+event.LSN(off) && h.Epoch >= s.Epoch {
+			return off
 		}
 	}
+	return s.Win.Size
 }

@@ -30,7 +30,10 @@ type Scanner struct {
 	Bytes           int64
 	Erased          uint64 // of the frames, those without all of their bodies
 
+	// Known: the log was judged before. A frame is good if its header is the one of this place; nothing else of it is read.
+	Known bool
 	// Each is called by Advance with every good frame, before that is passed, and its offset in the window's file; it may be nil.
+	// Advance returns its error with a good verdict.
 	Each func(off int64, h *Header) error
 
 	Watch map[event.LSN]Passed // what is at the LSNs asked for, filled in as they come by
@@ -56,6 +59,9 @@ type Verdict struct {
 
 // Judge says what stands at off, where the scanner's next frame is due.
 func (s *Scanner) Judge(off int64, h *Header) (Verdict, error) {
+	if s.Known {
+		return s.recognize(off, h)
+	}
 	rest := s.Win.Size - off
 	if rest < BodiesAt {
 		return Verdict{Reason: fmt.Sprintf("%d bytes are less than a frame", rest)}, nil
@@ -96,6 +102,22 @@ func (s *Scanner) Judge(off int64, h *Header) (Verdict, error) {
 	}
 	v.Good = v.Reason == "" && err == nil
 	return v, err
+}
+
+// recognize is Judge for a log that was judged before.
+func (s *Scanner) recognize(off int64, h *Header) (Verdict, error) {
+	p, err := s.Win.Bytes(off, BodiesAt)
+	if err != nil {
+		return Verdict{}, err
+	}
+	intact, err := h.Decode(p)
+	if err != nil {
+		return Verdict{}, err
+	}
+	if !intact || s.place(h) != "" || h.Entry() > s.Win.Size-off {
+		return Verdict{Reason: "frame header is not what was recovered"}, nil
+	}
+	return Verdict{Good: true}, nil
 }
 
 // place says what is wrong with the place an intact header claims.
@@ -164,7 +186,7 @@ func (s *Scanner) records(off int64, h *Header) (string, error) {
 
 // take moves on behind a good frame at off.
 func (s *Scanner) take(off int64, h *Header) error {
-	if h.Kind == EpochStart {
+	if h.Kind == EpochStart && !s.Known {
 		if h.Records > 256 {
 			return fmt.Errorf("boot id of %d bytes", h.Records)
 		}
@@ -198,13 +220,16 @@ func (s *Scanner) Advance(ctx context.Context, base event.LSN, h *Header) (int64
 			return off, Verdict{}, err
 		}
 		v, err := s.Judge(off, h)
-		if err == nil && v.Good && s.Each != nil {
-			err = s.Each(off, h)
-		}
-		if err == nil && v.Good {
-			err = s.take(off, h)
-		}
 		if err != nil || !v.Good {
+			return off, v, err
+		}
+		if s.Each != nil {
+			if err := s.Each(off, h); err != nil {
+				return off, v, err
+			}
+		}
+		if err := s.take(off, h); err != nil {
+			v.Good = false
 			return off, v, err
 		}
 		if v.erased {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"hash/crc32"
 	"io"
+	"slices"
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -16,6 +17,7 @@ type Window struct {
 	file io.ReaderAt
 	at   int64 // place of Buf[0]
 	n    int   // valid bytes
+	long []byte
 }
 
 // Reset moves the window to the beginning of a file, of which it sees the first size bytes.
@@ -46,16 +48,20 @@ func (w *Window) Bytes(off int64, n int) ([]byte, error) {
 	return w.Buf[:n], nil
 }
 
-// ReadAt fills dst, which may be longer than the window, from off on, and does not move the window.
-func (w *Window) ReadAt(dst []byte, off int64) error {
-	n, err := w.file.ReadAt(dst, off)
-	if n == len(dst) {
-		return nil
+// LongBytes is Bytes for what may be more than a window. It does not move the window for that.
+func (w *Window) LongBytes(off int64, n int) ([]byte, error) {
+	if n <= len(w.Buf) {
+		return w.Bytes(off, n)
+	}
+	w.long = slices.Grow(w.long[:0], n)[:n]
+	m, err := w.file.ReadAt(w.long, off)
+	if m == n {
+		return w.long, nil
 	}
 	if err == nil || errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF
 	}
-	return err
+	return nil, err
 }
 
 // Sum is the checksum of the n bytes at off.

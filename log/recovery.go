@@ -1,0 +1,428 @@
+package log
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"github.com/ledgerbus/ledgerbus/log/disk"
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/log/format"
+)
+
+// recovery goes through the files of one partition: it reads what says where the log begins and ends, sends a [walk] through the
+// segments, and compares (log-format.md 5.3). A start and a survey are the same recovery with two policies: a start stops at the
+// first damaged place and refuses with it, a survey is told of the place and goes on behind it (5.6).
+type recovery struct {
+	files partitionFiles
+	boot  string       // of the running kernel; empty: unknown
+	clean *format.Mark // where the clean marker says the log ends
+	owed  format.Mark  // how far this process has synced it; LSN 0: it is the first to read it
+	bound *bound       // of a log that a broker writes; nil: the log is nobody's, and all of it is read
+	// report is told of a damaged place. An error that it returns ends the recovery. Without it the first place does, as the error.
+	report func(*CorruptError) error
+	// thorough: sealed files are read whole, which a survey does anyway.
+	thorough bool
+
+	blocks *blockCache // of sealed files
+	walk   *walk
+	dirs   inventory
+	out    *found
+}
+
+// found is what a recovery makes of a partition's files. Nothing has been changed yet.
+type found struct {
+	manifest format.Manifest
+	segments []*segment
+	base     format.Base // what the log begins with; LSN 0: with its first frame
+	first    event.LSN
+	end      format.Mark // of the good frames
+	solid    event.LSN   // everything below was synced
+	cached   bool        // the kernel that the last run wrote with still runs: what was read may stand in its page cache alone
+	clean    bool
+	cut      int64 // bytes behind the end in the last segment's file
+	stray    []string
+	temps    []string
+	remains  []string   // what an interrupted sealing left: chapters and sealed files that are not the log
+	tip      format.Run // under way where the first chapter begins
+	fault    bool
+	report   Recovery
+	stop     event.Stop          // of the last run
+	ckpts    []format.Checkpoint // usable ones, oldest first
+	noted    event.LSN           // progress note
+	badNotes []string            // damaged progress or fault notes that a clean marker made up for
+}
+
+// begin makes the walk, which reads through buf.
+func (r *recovery) begin(buf []byte) {
+	r.blocks, r.out = walkCache(), &found{first: format.FirstLSN}
+	r.walk = newWalk(r.files, buf, policy{judge: r.judge, damaged: r.damaged})
+	r.dirs = inventory{files: r.files, out: r.out, damaged: r.damaged}
+}
+
+// whole reports whether sealed files and bases are read whole.
+func (r *recovery) whole() bool { return r.report != nil || r.thorough }
+
+// damaged applies the policy to an error met at a place: nil says to go on behind it.
+func (r *recovery) damaged(file string, off int64, lsn event.LSN, err error) error {
+	err = r.files.unread(file, off, lsn, err)
+	if err == nil || r.report == nil {
+		return err
+	}
+	if errors.Is(err, ErrFormat) { // the log of a newer program would have been refused as such before
+		err = r.files.corrupt(file, off, r.walk.scan.LSN, "%v", err)
+	}
+	var c *CorruptError
+	if errors.As(err, &c) {
+		return r.report(c)
+	}
+	return err
+}
+
+func (r *recovery) run(ctx context.Context) (*found, error) {
+	buf := windows.Get().(*[windowBytes]byte)
+	defer windows.Put(buf)
+	r.begin(buf[:])
+	s, out := &r.walk.scan, r.out
+	s.LSN, s.Watch = format.FirstLSN, make(map[event.LSN]format.Passed)
+	if err := r.readBound(); err != nil {
+		return nil, err
+	}
+	if err := r.takeManifest(); err != nil {
+		return nil, err
+	}
+	notes, err := r.readNotes()
+	if err != nil {
+		return nil, err
+	}
+	if err := r.readBase(); err != nil {
+		return nil, err
+	}
+	files := r.listCheckpoints()
+	for _, c := range files {
+		s.Watch[c.LSN] = format.Passed{}
+	}
+	if err := r.sealedFiles(ctx); err != nil {
+		return nil, err
+	}
+	if err := r.chapters(ctx); err != nil {
+		return nil, err
+	}
+	out.end = format.Mark{LSN: s.LSN, Epoch: s.Epoch, Chain: s.Chain}
+	if out.end.LSN > out.first && r.walk.chained { // places before any frame have no chain
+		s.Watch[out.end.LSN] = format.Passed{There: true, Chain: s.Chain}
+	}
+	if err := r.ends(notes); err != nil {
+		return nil, err
+	}
+	if err := r.baseStands(); err != nil {
+		return nil, err
+	}
+	r.keepCheckpoints(files)
+	r.conclude(notes)
+	return out, nil
+}
+
+// conclude fills in what follows from the recovery as a whole.
+func (r *recovery) conclude(notes []note) {
+	out, s := r.out, &r.walk.scan
+	out.cached = r.boot == "" || r.boot == s.Boot
+	out.solid = s.Durable
+	for _, n := range notes {
+		out.solid = max(out.solid, n.LSN)
+		if n.name == progressName {
+			out.noted = n.LSN
+		}
+	}
+	out.clean, out.stop = r.clean != nil, r.stop()
+	p := &out.report
+	p.Clean, p.Frames, p.Records, p.Bytes = out.clean, s.Frames, s.Records, s.Bytes
+	p.Chapters, p.Epoch, p.Newest = len(out.manifest.Chapters), s.Epoch, s.Newest
+	p.CutBytes, p.Checkpoints = out.cut, len(out.ckpts)
+}
+
+// stop is how the last run ended.
+func (r *recovery) stop() event.Stop {
+	switch {
+	case r.walk.scan.Frames == 0:
+		return event.StopNone
+	case r.clean != nil:
+		return event.StopClean
+	case r.out.fault:
+		return event.StopFailed
+	case r.boot != "" && r.boot == r.walk.scan.Boot:
+		return event.StopKilled
+	}
+	return event.StopCrash
+}
+
+func (r *recovery) takeManifest() error {
+	m, err := r.files.readManifest()
+	r.dirs.listed, r.dirs.live = err == nil, r.bound != nil
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		err = r.files.corrupt("manifest", 0, 0, "is missing")
+	case err == nil:
+		r.out.manifest, r.out.first = m, m.Begin()
+		r.walk.scan.LSN, r.walk.scan.Chain = m.First()
+	}
+	return r.damaged("manifest", 0, 0, r.files.decoded("manifest", 0, 0, err))
+}
+
+// readBase looks at the base that the manifest names, if that is good, and at what else there is (log-format.md 5.3).
+func (r *recovery) readBase() error {
+	ok, err := r.dirs.bases()
+	named := r.out.manifest.Base
+	if !ok || !r.dirs.listed || named.LSN == 0 {
+		return err
+	}
+	name := basePath(named.LSN)
+	f, b, err := openBase(r.files.open, named, r.files.id, r.files.tag, r.whole())
+	if err == nil {
+		err = f.Close()
+	}
+	if err == nil {
+		r.out.base = b
+		r.walk.scan.Watch[b.LSN] = format.Passed{}
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		err = r.files.corrupt(name, 0, named.LSN, "base is missing")
+	}
+	return r.damaged(name, 0, named.LSN, r.files.decoded(name, 0, named.LSN, err))
+}
+
+// baseStands checks that a frame of the log ends where the base stands.
+func (r *recovery) baseStands() error {
+	b := &r.out.base
+	unread := r.bound != nil && (b.LSN > r.out.end.LSN || len(r.out.segments) == 0) // all up to where the walk ends has been removed
+	if b.LSN <= format.FirstLSN || r.missed(b.LSN) || unread || r.walk.scan.Watch[b.LSN] == (format.Passed{There: true, Chain: b.Chain}) {
+		return nil
+	}
+	name := basePath(b.LSN)
+	return r.damaged(name, 0, b.LSN, r.files.corrupt(name, 0, b.LSN, "is of another log"))
+}
+
+// The files that say how far a log was durable.
+const (
+	progressName = "progress"
+	faultName    = "fault"
+)
+
+// memory stands for such a file where it is this process that says so: the file of a disk that failed may have failed with it.
+const memory = "the process that wrote it"
+
+// note is what one of these files says.
+type note struct {
+	name string
+	format.Mark
+}
+
+// readNotes reads the notes that are there and good, and has the scanner watch what stands at their LSNs.
+func (r *recovery) readNotes() (notes []note, err error) {
+	if r.bound != nil {
+		return r.setBound(), nil
+	}
+	for _, n := range [...]struct {
+		name string
+		kind format.Note
+	}{{progressName, format.Progress}, {faultName, format.Fault}} {
+		name := n.name
+		m, err := r.readMark(name, n.kind)
+		if name == faultName {
+			r.out.fault = m != nil || err != nil
+		}
+		if err := r.damaged(name, 0, 0, err); err != nil {
+			return nil, err
+		}
+		if m != nil {
+			notes = append(notes, note{name, *m})
+			r.walk.scan.Watch[m.LSN] = format.Passed{}
+		}
+	}
+	if r.owed.LSN > 0 {
+		notes = append(notes, note{memory, r.owed})
+		r.walk.scan.Watch[r.owed.LSN] = format.Passed{}
+	}
+	return notes, nil
+}
+
+// readMark reads progress or fault; nil when it is absent or no good. While a clean marker vouches for the end, a damaged one is no error.
+func (r *recovery) readMark(name string, kind format.Note) (*format.Mark, error) {
+	p, err := r.files.readNote(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var m format.Mark
+	if err == nil {
+		m, err = kind.Decode(p, r.files.id, r.files.tag)
+	}
+	switch {
+	case err == nil:
+		return &m, nil
+	case !errors.Is(err, format.ErrDamaged):
+		return nil, err
+	case r.clean != nil:
+		r.discard(name, err)
+		r.out.badNotes = append(r.out.badNotes, name)
+		return nil, nil
+	}
+	return nil, r.files.corrupt(name, 0, 0, "%v", err)
+}
+
+func (r *recovery) discard(file string, err error) {
+	r.out.report.Discarded = append(r.out.report.Discarded,
+		Discard{File: filepath.Join(format.PartitionDir(r.files.id), file), Reason: err.Error()})
+}
+
+// ends compares the end of the log, as far as it is known, with what the notes and the clean marker say.
+func (r *recovery) ends(notes []note) error {
+	for _, n := range notes {
+		if r.missed(n.LSN) {
+			continue
+		}
+		if err := r.damaged(n.name, 0, n.LSN, r.holds(n)); err != nil {
+			return err
+		}
+	}
+	end, c := r.out.end, r.clean
+	if c == nil || *c == end || !r.walk.sure || !r.walk.chained || !r.walk.reigned {
+		return nil
+	}
+	return r.damaged("clean", 0, end.LSN, &CorruptError{Partition: r.files.id, File: "clean", LSN: end.LSN,
+		Reason: fmt.Sprintf("log ends at %d in epoch %d, the clean marker says %d in epoch %d, or its chain is another",
+			end.LSN, end.Epoch, c.LSN, c.Epoch)})
+}
+
+// missed reports whether nothing can be said about a place, since it may have been among what was passed over.
+func (r *recovery) missed(at event.LSN) bool {
+	return r.walk.lost && !r.walk.scan.Watch[at].There && (at <= r.out.end.LSN || !r.walk.sure)
+}
+
+// holds checks that the log holds what a note says was durable.
+func (r *recovery) holds(n note) error {
+	endFile, endOff := r.endPlace()
+	file, end := n.name, r.out.end
+	var cause error
+	if file == memory {
+		file, cause = endFile, ErrLost
+	}
+	stands := r.walk.scan.Watch[n.LSN] == (format.Passed{There: true, Chain: n.Chain})
+	switch empty := n.LSN <= r.out.first && len(r.out.segments) == 0; {
+	case empty && r.bound != nil && (n.LSN < end.LSN || n.LSN == end.LSN && n.Chain == end.Chain): // the newest chapter begins there
+	case empty && n.LSN > format.FirstLSN:
+		return r.files.caused(file, 0, n.LSN, fmt.Sprintf("the log was durable up to LSN %d and is empty", n.LSN), cause)
+	case empty:
+	case n.LSN > end.LSN:
+		return r.files.caused(endFile, endOff, end.LSN, fmt.Sprintf("the log ends here, but %s says it was durable up to LSN %d", n.name, n.LSN), cause)
+	case n.LSN > r.out.first && !stands:
+		return r.files.caused(file, 0, n.LSN, fmt.Sprintf("%s names a frame at LSN %d that is not in this log", n.name, n.LSN), cause)
+	}
+	return nil
+}
+
+// endPlace is where the good frames end, as file and offset.
+func (r *recovery) endPlace() (string, int64) {
+	if n := len(r.out.segments); n > 0 {
+		s := r.out.segments[n-1]
+		return s.kind.path(), int64(s.end - s.base)
+	}
+	return "wal", 0
+}
+
+// listCheckpoints reads the headers of what lies in checkpoints/; what is no good is discarded, never fatal (F6).
+func (r *recovery) listCheckpoints() []format.Checkpoint {
+	entries, err := r.files.readDir("checkpoints")
+	if err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			r.discard("checkpoints", err)
+		}
+		return nil
+	}
+	var list []format.Checkpoint
+	for _, e := range entries {
+		name := filepath.Join("checkpoints", e.Name)
+		if disk.IsTemp(e.Name) {
+			r.out.temps = append(r.out.temps, name)
+			continue
+		}
+		if !strings.HasSuffix(e.Name, ".ckpt") {
+			continue
+		}
+		c, err := readCheckpoint(r.files.fs, filepath.Join(r.files.dir(), name), r.files.id, r.files.tag)
+		if r.bound != nil && errors.Is(err, fs.ErrNotExist) {
+			continue // the broker has newer ones by now
+		}
+		if err == nil && format.CheckpointName(c.LSN) != e.Name {
+			err = fmt.Errorf("%w: is of LSN %d", format.ErrDamaged, c.LSN)
+		}
+		if err != nil {
+			r.discard(name, err)
+			continue
+		}
+		list = append(list, c)
+	}
+	return list
+}
+
+// keepCheckpoints leaves those that are of this log, or may be.
+func (r *recovery) keepCheckpoints(list []format.Checkpoint) {
+	for _, c := range list {
+		name := filepath.Join("checkpoints", format.CheckpointName(c.LSN))
+		switch {
+		case r.missed(c.LSN):
+			r.out.ckpts = append(r.out.ckpts, c)
+		case c.LSN > r.out.end.LSN && r.bound != nil: // of what came since
+		case c.LSN > r.out.end.LSN:
+			r.discard(name, fmt.Errorf("log ends at LSN %d before it", r.out.end.LSN))
+		case c.LSN < r.out.base.LSN: // the log begins behind it
+			r.out.remains = append(r.out.remains, name)
+		case c.LSN < r.out.first || c.LSN > format.FirstLSN && r.walk.scan.Watch[c.LSN] != (format.Passed{There: true, Chain: c.Chain}):
+			r.discard(name, errors.New("is of another log"))
+		default:
+			r.out.ckpts = append(r.out.ckpts, c)
+		}
+	}
+}
+
+// judge says of a frame that is not good why it is damaged (log-format.md 5.3), or errTail, which is noted.
+func (r *recovery) judge(off int64, base event.LSN, v format.Verdict, last bool) error {
+	s := &r.walk.scan
+	switch {
+	case !last:
+		return r.walk.corrupt(off, v.Reason+"; segments follow, so it was durable")
+	case r.bound != nil:
+		return r.walk.corrupt(off, v.Reason+"; it was durable")
+	case r.clean != nil:
+		return r.walk.corrupt(off, v.Reason+"; the last stop was clean")
+	}
+	written, err := s.Win.Written(off)
+	if err != nil {
+		return err
+	}
+	if written == 0 {
+		return errTail // room for the frame that did not come
+	}
+	sameBoot := r.boot != "" && r.boot == s.Boot && !r.out.fault
+	reason, err := s.Classify(off, written, base, v, sameBoot)
+	if err != nil {
+		return err
+	}
+	if reason != "" {
+		return r.walk.corrupt(off, reason)
+	}
+	return r.cut(off, written, v.Reason)
+}
+
+// cut notes what is behind the good frames, and the name of the file that is to keep it.
+func (r *recovery) cut(off, written int64, reason string) error {
+	sum, err := r.walk.scan.Win.Sum(off, written)
+	if err != nil {
+		return err
+	}
+	r.out.cut, r.out.report.CutReason = written, reason
+	r.out.report.CutFile = filepath.Join(format.PartitionDir(r.files.id), "cut", fmt.Sprintf("%020d-%08x.cut", r.walk.scan.LSN, sum))
+	return errTail
+}
