@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
+	"io"
 
 	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/disk"
@@ -60,8 +60,6 @@ func bytesOf(rows []sealed.Kept) (n int64) {
 	return n
 }
 
-func (b *bodyFile) name() string { return filepath.Join(b.p.dir, b.is.path()) }
-
 // begin makes durable what has to be on the disk before one is written. The caller holds the mutex of sealing.
 func (b *bodyFile) begin() error {
 	for _, word := range [...]string{Sealed, format.Bodies} {
@@ -74,50 +72,23 @@ func (b *bodyFile) begin() error {
 
 // write makes the temp file, durable and read back. An error leaves none.
 func (b *bodyFile) write(ctx context.Context) error {
-	err := b.begin()
-	if err == nil {
-		if err = b.file(ctx); err != nil {
-			b.remove(disk.TempSuffix)
-		}
+	if err := b.begin(); err != nil {
+		return disk.Later(err)
 	}
-	return disk.Later(err)
+	n := &b.is.named
+	head := sealed.Header{Partition: b.p.id, Tag: b.p.store.tag, Chapter: n.Chapter, Revision: n.Revision, First: n.First, End: n.End, Chain: n.Chain}
+	return b.p.sealing.makeFile(ctx, &b.is, !mutant.On(mutant.BodiesUnsynced), func(to io.Writer) (sealed.Footer, error) {
+		return sealed.WriteBodies(to, head, b.from, b.rows, b.read())
+	}, func(s *sealed.File, foot *sealed.Footer) error {
+		if err := b.compare(s, foot); err != nil {
+			return fmt.Errorf("read back: %w", err)
+		}
+		return nil
+	})
 }
 
 // remove removes what was made of it, as well as it can: else the next start does.
-func (b *bodyFile) remove(suffix string) { _ = b.p.store.fs.Remove(b.name() + suffix) }
-
-func (b *bodyFile) file(ctx context.Context) (err error) {
-	p := b.p
-	f, err := p.store.fs.Create(b.name() + disk.TempSuffix)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	n := &b.is.named
-	head := sealed.Header{Partition: p.id, Tag: p.store.tag, Chapter: n.Chapter, Revision: n.Revision, First: n.First, End: n.End, Chain: n.Chain}
-	to := &pacedWriter{ctx: ctx, file: f, p: p}
-	foot, err := sealed.WriteBodies(to, head, b.from, b.rows, b.read())
-	if err == nil {
-		err = to.flush()
-	}
-	if err == nil && !mutant.On(mutant.BodiesUnsynced) {
-		err = f.Sync()
-	}
-	if err != nil {
-		return err
-	}
-	if n.Size, err = f.Size(); err != nil {
-		return err
-	}
-	s, err := sealed.Open(f, n.Size)
-	if err == nil {
-		n.Footer, err = s.Digest, b.compare(s, &foot)
-	}
-	if err != nil {
-		return fmt.Errorf("read back: %w", err)
-	}
-	return nil
-}
+func (b *bodyFile) remove(suffix string) { _ = b.p.remove(b.is.path() + suffix) }
 
 // read returns a function that reads bodies, from where the log has them now, and compares them with their checksums.
 func (b *bodyFile) read() func(*sealed.Kept) ([]byte, error) {
@@ -143,15 +114,6 @@ func (b *bodyFile) compare(s *sealed.File, foot *sealed.Footer) error {
 	_, err := s.Verify(buf[:])
 	if err == nil {
 		_, err = s.CheckBodies()
-	}
-	return err
-}
-
-// place gives the file its name. The directory has to be synced.
-func (b *bodyFile) place() error {
-	err := disk.Later(b.p.store.fs.Rename(b.name()+disk.TempSuffix, b.name()))
-	if err != nil {
-		b.remove(disk.TempSuffix)
 	}
 	return err
 }

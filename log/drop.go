@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path/filepath"
 	"slices"
 	"sort"
 
 	"github.com/ledgerbus/ledgerbus/internal/mutant"
-	"github.com/ledgerbus/ledgerbus/log/disk"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/log/format"
 	"github.com/ledgerbus/ledgerbus/log/sealed"
@@ -151,25 +151,23 @@ func (r *revision) make(ctx context.Context) error {
 	is := *r.was
 	is.named.Revision++
 	r.is = &is
-	name := filepath.Join(p.dir, is.path())
 	write := r.write
 	if r.alone {
 		write = r.writeBodies
 	}
-	if err := write(ctx, name); err != nil {
-		_ = p.store.fs.Remove(name + disk.TempSuffix) // best effort: the next start removes it too
-		return disk.Later(err)
+	err := write(ctx)
+	if err == nil {
+		err = p.sealing.nameFile(r.is)
 	}
-	if err := disk.Later(p.store.fs.Rename(name+disk.TempSuffix, name)); err != nil {
-		_ = p.store.fs.Remove(name + disk.TempSuffix)
+	if err != nil {
 		return err
 	}
-	err := p.store.fs.SyncDir(filepath.Dir(name))
+	err = p.store.fs.SyncDir(filepath.Join(p.dir, "sealed"))
 	if err == nil {
 		err = r.list()
 	}
 	if err != nil && !errors.Is(err, ErrPoisoned) { // else the manifest may name it
-		_ = p.store.fs.Remove(name)
+		_ = p.remove(r.is.path())
 	}
 	return err
 }
@@ -329,42 +327,20 @@ func bodiesOf(d *event.Decoder, f *Frame, each func(*Frame, *Body) error) error 
 	return nil
 }
 
-// write makes the temp file, durable and compared with the one before, and completes what the manifest is to say of it.
-func (r *revision) write(ctx context.Context, name string) (err error) {
-	p := r.p
-	f, err := p.store.fs.Create(name + disk.TempSuffix)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	to := &pacedWriter{ctx: ctx, file: f, p: p}
-	foot, err := r.content.sealed.Revise(to, r.is.named.Revision, r.keep, r.erased)
-	if err == nil {
-		err = to.flush()
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	if err != nil {
-		return err
-	}
-	size, err := f.Size()
-	if err != nil {
-		return err
-	}
-	s, err := sealed.Open(f, size)
-	if err != nil {
-		return fmt.Errorf("read back: %w", err)
-	}
-	r.is.named.Size, r.is.named.Footer = size, s.Digest
-	if s.Footer != foot || foot.ErasedBytes != foot.BodyBytes-r.sum.kept {
-		return fmt.Errorf("%w: a revision is not what was written", ErrInternal)
-	}
-	return r.compare(ctx, s, name)
+// write makes the revision.
+func (r *revision) write(ctx context.Context) error {
+	return r.p.sealing.makeFile(ctx, r.is, true, func(to io.Writer) (sealed.Footer, error) {
+		return r.content.sealed.Revise(to, r.is.named.Revision, r.keep, r.erased)
+	}, func(s *sealed.File, foot *sealed.Footer) error {
+		if s.Footer != *foot || foot.ErasedBytes != foot.BodyBytes-r.sum.kept {
+			return fmt.Errorf("%w: a revision is not what was written", ErrInternal)
+		}
+		return r.compare(ctx, s)
+	})
 }
 
 // writeBodies is write for a file of bodies.
-func (r *revision) writeBodies(ctx context.Context, _ string) error {
+func (r *revision) writeBodies(ctx context.Context) error {
 	b := bodiesOfSealed(r.p, r.was.named, &r.content.sealed.Footer, r.rows)
 	err := b.write(ctx)
 	if errors.Is(err, errUnread) {
@@ -375,17 +351,15 @@ func (r *revision) writeBodies(ctx context.Context, _ string) error {
 }
 
 // compare reads the revision back: all of it that has to be as it was, and every body that is wanted.
-func (r *revision) compare(ctx context.Context, s *sealed.File, name string) error {
+func (r *revision) compare(ctx context.Context, s *sealed.File) error {
 	buf := windows.Get().(*[windowBytes]byte)
 	defer windows.Put(buf)
 	if _, err := s.Verify(buf[:]); err != nil {
 		return fmt.Errorf("read back: %w", err)
 	}
-	k := *r.is
-	k.blocks = walkCache()
-	c, err := k.open(func(string) (disk.File, error) { return r.p.store.fs.Open(name + disk.TempSuffix) })
+	c, err := r.p.sealing.openMade(r.is)
 	if err != nil {
-		return fmt.Errorf("read back: %w", err)
+		return err
 	}
 	win := format.Window{Buf: buf[:]}
 	win.Reset(c, int64(r.segment.end-r.segment.base))

@@ -121,7 +121,7 @@ func (v *basing) dropPrepared(ctx context.Context, r *removal) (freed int64, err
 		}
 	}
 	for _, b := range r.bodies {
-		if err := b.place(); err != nil {
+		if err := p.sealing.nameFile(&b.is); err != nil {
 			return 0, err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path/filepath"
 	"slices"
@@ -115,21 +116,18 @@ func (v *sealing) seal(ctx context.Context, c format.Chapter, end format.Mark) e
 		Chapter: c.ID, Revision: 1, First: c.First, End: end.LSN, Chain: c.Chain, Last: end.Chain,
 	}}
 	r := chapterReader{files: p.store.filesOf(p.id), chapter: c, segments: v.segmentsOf(c.ID)}
-	name := filepath.Join(p.dir, k.path())
-	boot, err := v.write(ctx, &r, k, name)
+	boot, err := v.write(ctx, &r, k)
+	if err == nil {
+		err = v.nameFile(k)
+	}
+	if err == nil {
+		err = p.store.fs.SyncDir(filepath.Join(p.dir, "sealed"))
+	}
 	if err != nil {
-		_ = p.store.fs.Remove(name + disk.TempSuffix) // best effort: the next start removes it too
-		return disk.Later(err)
-	}
-	if err := disk.Later(p.store.fs.Rename(name+disk.TempSuffix, name)); err != nil {
-		_ = p.store.fs.Remove(name + disk.TempSuffix)
-		return err
-	}
-	if err := p.store.fs.SyncDir(filepath.Dir(name)); err != nil {
 		return err
 	}
 	if !p.copying.TryLock() {
-		_ = p.store.fs.Remove(name) // made again when the copy is there
+		_ = p.remove(k.path()) // made again when the copy is there
 		return errCopied
 	}
 	defer p.copying.Unlock()
@@ -190,48 +188,87 @@ func (v *sealing) segmentsOf(chapter uint32) (list []*segment) {
 	return list
 }
 
-// write makes the temp file, durable and compared with the chapter, and completes what the manifest is to say of it.
-func (v *sealing) write(ctx context.Context, r *chapterReader, k *sealedKind, name string) (boot string, err error) {
-	p := v.p
-	f, err := p.store.fs.Create(name + disk.TempSuffix)
+// write makes the file of a chapter, and compares it with that.
+func (v *sealing) write(ctx context.Context, r *chapterReader, k *sealedKind) (boot string, err error) {
+	err = v.makeFile(ctx, k, !mutant.On(mutant.ListedUnsynced), func(to io.Writer) (sealed.Footer, error) {
+		return r.write(ctx, to, k, v.tip)
+	}, func(s *sealed.File, foot *sealed.Footer) error {
+		if boot = foot.Boot; foot.Last != k.named.Last || s.Footer != *foot {
+			return fmt.Errorf("%w: the chapter does not end where the next one begins", ErrInternal)
+		}
+		c, err := v.openMade(k)
+		if err != nil {
+			return err
+		}
+		if !mutant.On(mutant.NotReadBack) {
+			_, wrongIDs := s.IDs()
+			_, wrongContents := s.Contents()
+			_, wrongRecords := s.Index(sealed.Records)
+			_, wrongBodies := s.Index(sealed.Bodies)
+			err = errors.Join(r.compare(ctx, c), wrongIDs, wrongContents, wrongRecords, wrongBodies)
+		}
+		return errors.Join(err, c.Close())
+	})
+	return boot, err
+}
+
+// makeFile makes the temp file of a sealed file, durable unless told not to sync it, and completes what the manifest is to say of it.
+// write writes it, and compare compares what is read back with what it has to be. An error leaves no file.
+func (v *sealing) makeFile(ctx context.Context, k *sealedKind, sync bool, write func(io.Writer) (sealed.Footer, error), compare func(*sealed.File, *sealed.Footer) error) (err error) {
+	fsys, name := v.p.store.fs, filepath.Join(v.p.dir, k.path())+disk.TempSuffix
+	defer func() {
+		if err != nil {
+			_ = fsys.Remove(name) // best effort: the next start removes it too
+			err = disk.Later(err)
+		}
+	}()
+	f, err := fsys.Create(name)
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	foot, err := r.write(ctx, &pacedWriter{ctx: ctx, file: f, p: p}, k, v.tip)
-	if err != nil {
-		return "", err
+	to := &pacedWriter{ctx: ctx, file: f, p: v.p}
+	foot, err := write(to)
+	if err == nil {
+		err = to.flush()
 	}
-	if !mutant.On(mutant.ListedUnsynced) {
-		if err := f.Sync(); err != nil {
-			return "", err
-		}
+	if err == nil && sync {
+		err = f.Sync()
+	}
+	if err != nil {
+		return err
 	}
 	size, err := f.Size()
 	if err != nil {
-		return "", err
+		return err
 	}
 	s, err := sealed.Open(f, size)
 	if err != nil {
-		return "", fmt.Errorf("read back: %w", err)
+		return fmt.Errorf("read back: %w", err)
 	}
 	k.named.Epoch, k.named.Size, k.named.Footer = foot.Epoch, size, s.Digest
-	if foot.Last != k.named.Last || s.Footer != foot {
-		return "", fmt.Errorf("%w: the chapter does not end where the next one begins", ErrInternal)
-	}
-	back := &sealedKind{partition: k.partition, tag: k.tag, named: k.named, blocks: walkCache()}
-	c, err := back.open(func(string) (disk.File, error) { return p.store.fs.Open(name + disk.TempSuffix) })
+	return compare(s, &foot)
+}
+
+// openMade opens a temp file that makeFile has made.
+func (v *sealing) openMade(k *sealedKind) (content, error) {
+	back := *k
+	back.blocks = walkCache()
+	c, err := back.open(func(path string) (disk.File, error) { return v.p.store.filesOf(v.p.id).open(path + disk.TempSuffix) })
 	if err != nil {
-		return "", fmt.Errorf("read back: %w", err)
+		return nil, fmt.Errorf("read back: %w", err)
 	}
-	if !mutant.On(mutant.NotReadBack) {
-		_, wrongIDs := s.IDs()
-		_, wrongContents := s.Contents()
-		_, wrongRecords := s.Index(sealed.Records)
-		_, wrongBodies := s.Index(sealed.Bodies)
-		err = errors.Join(r.compare(ctx, c), wrongIDs, wrongContents, wrongRecords, wrongBodies)
+	return c, nil
+}
+
+// nameFile gives a file that makeFile has made its name. The directory has to be synced.
+func (v *sealing) nameFile(k *sealedKind) error {
+	name := filepath.Join(v.p.dir, k.path())
+	err := disk.Later(v.p.store.fs.Rename(name+disk.TempSuffix, name))
+	if err != nil {
+		_ = v.p.store.fs.Remove(name + disk.TempSuffix)
 	}
-	return foot.Boot, errors.Join(err, c.Close())
+	return err
 }
 
 // dropEmpty drops a chapter without a frame, which an interrupted start leaves.
@@ -333,7 +370,7 @@ type chapterReader struct {
 }
 
 // write writes the sealed file.
-func (r *chapterReader) write(ctx context.Context, to *pacedWriter, k *sealedKind, from format.Run) (sealed.Footer, error) {
+func (r *chapterReader) write(ctx context.Context, to io.Writer, k *sealedKind, from format.Run) (sealed.Footer, error) {
 	head := sealed.Header{
 		Partition: k.partition, Tag: k.tag, Chapter: k.named.Chapter, Revision: k.named.Revision, First: k.named.First, End: k.named.End, Chain: k.named.Chain,
 	}
@@ -376,8 +413,7 @@ func (r *chapterReader) write(ctx context.Context, to *pacedWriter, k *sealedKin
 	if err != nil {
 		return sealed.Footer{}, err
 	}
-	foot, err := w.Close()
-	return foot, errors.Join(err, to.flush())
+	return w.Close()
 }
 
 // frames calls each with every frame of the chapter, judged as a start judges it.
