@@ -275,16 +275,27 @@ func (v *basing) write(ctx context.Context, b *format.Base, name string, write f
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	paced := &pacedWriter{ctx: ctx, file: f, p: p}
-	if _, err := paced.Write(b.Head(p.id, p.store.tag)); err != nil {
+	if err := writeBase(paced, b, p.id, p.store.tag, write); err != nil {
+		return err
+	}
+	if err := paced.flush(); err != nil || mutant.On(mutant.BaseTooSoon) {
+		return err
+	}
+	return f.Sync()
+}
+
+// writeBase writes a base whose records are what write writes, and completes b.
+func writeBase(to io.Writer, b *format.Base, part PartitionID, tag uint32, write func(io.Writer) error) error {
+	if _, err := to.Write(b.Head(part, tag)); err != nil { // it has nothing of what follows
 		return err
 	}
 	h := sha256.New()
-	out := &summed{w: io.MultiWriter(paced, h)}
+	out := &summed{w: io.MultiWriter(to, h)}
 	z := encoders.Get().(*zstd.Encoder)
 	defer encoders.Put(z)
 	z.Reset(out)
 	in := &summed{w: z}
-	err = write(in)
+	err := write(in)
 	if err2 := z.Close(); err == nil {
 		err = err2
 	}
@@ -293,13 +304,8 @@ func (v *basing) write(ctx context.Context, b *format.Base, name string, write f
 	}
 	b.Payload, b.Size = out.n, in.n
 	h.Sum(b.Sum[:0])
-	if _, err := paced.Write(b.Trailer()); err != nil {
-		return err
-	}
-	if err := paced.flush(); err != nil || mutant.On(mutant.BaseTooSoon) {
-		return err
-	}
-	return f.Sync()
+	_, err = to.Write(b.Trailer())
+	return err
 }
 
 // prove compares the checksums of what was stored, and calls prove with its records.

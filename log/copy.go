@@ -120,8 +120,10 @@ func (c *copying) run(ctx context.Context) (format.Mark, error) {
 	if err := c.segments(ctx); err != nil {
 		return m, err
 	}
-	if err := c.base(ctx, manifest.Base); err != nil {
-		return m, err
+	if b := manifest.Base; b.LSN != 0 { // what the log begins with
+		if err := c.file(ctx, basePath(b.LSN), b.Size); err != nil {
+			return m, err
+		}
 	}
 	if err := c.checkpoints(ctx); err != nil {
 		return m, err
@@ -139,7 +141,7 @@ func (c *copying) segments(ctx context.Context) error {
 		k := e.seg.kind
 		if s, ok := k.(*sealedKind); ok {
 			if s.named.Chapter != c.raw {
-				if err := c.sealed(ctx, s); err != nil {
+				if err := c.file(ctx, s.path(), s.named.Size); err != nil {
 					return err
 				}
 				continue
@@ -189,29 +191,24 @@ func (c *copying) limit(m *format.Manifest) error {
 	return nil
 }
 
-// base copies what the log begins with.
-func (c *copying) base(ctx context.Context, b format.BaseFile) error {
-	if b.LSN == 0 {
+// file copies a file as it is, by its path below the partition's directory. size is that of the file; -1: it is not known, and the file
+// may be gone.
+func (c *copying) file(ctx context.Context, path string, size int64) error {
+	f, err := c.p.store.filesOf(c.p.id).open(path)
+	if size < 0 && errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	f, err := c.p.store.fs.Open(filepath.Join(c.p.dir, basePath(b.LSN)))
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	name := filepath.ToSlash(filepath.Join(format.PartitionDir(c.p.id), basePath(b.LSN)))
-	return c.put(Copied{Name: name, Size: b.Size, Contents: reading{ctx, io.NewSectionReader(f, 0, b.Size)}})
-}
-
-// sealed copies a sealed file as it is.
-func (c *copying) sealed(ctx context.Context, k *sealedKind) error {
-	f, err := c.p.store.fs.Open(filepath.Join(c.p.dir, k.path()))
-	if err != nil {
-		return err
+	if size < 0 {
+		if size, err = f.Size(); err != nil {
+			return err
+		}
 	}
-	defer f.Close()
-	name := filepath.ToSlash(filepath.Join(format.PartitionDir(c.p.id), k.path()))
-	return c.put(Copied{Name: name, Size: k.named.Size, Contents: reading{ctx, io.NewSectionReader(f, 0, k.named.Size)}})
+	name := filepath.ToSlash(filepath.Join(format.PartitionDir(c.p.id), path))
+	return c.put(Copied{Name: name, Size: size, Contents: reading{ctx, io.NewSectionReader(f, 0, size)}})
 }
 
 // unbroken is content, whose reads may end early, as a file whose reads do not.
@@ -231,27 +228,11 @@ func (c *copying) checkpoints(ctx context.Context) error {
 		if info.LSN > c.end {
 			continue
 		}
-		if err := c.checkpoint(ctx, info); err != nil {
+		if err := c.file(ctx, filepath.Join("checkpoints", format.CheckpointName(info.LSN)), -1); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func (c *copying) checkpoint(ctx context.Context, info CheckpointInfo) error {
-	f, err := c.p.store.fs.Open(filepath.Join(c.p.store.root, info.File))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil // it was not kept
-	}
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	size, err := f.Size()
-	if err != nil {
-		return err
-	}
-	return c.put(Copied{Name: filepath.ToSlash(info.File), Size: size, Contents: reading{ctx, io.NewSectionReader(f, 0, size)}})
 }
 
 // reading is a file that is read until the context ends.

@@ -3,7 +3,6 @@ package log
 import (
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -11,7 +10,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/klauspost/compress/zstd"
 
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/log/format"
@@ -378,22 +376,6 @@ func (w *excerptWriter) writeBase() error {
 		return fmt.Errorf("%w: no frame ends where the base stands, at LSN %d", ErrInternal, info.LSN)
 	}
 	return w.x.to.Write(filepath.ToSlash(filepath.Join(w.dir, basePath(info.LSN))), func(to io.Writer) error {
-		// The header has nothing of what follows.
-		if _, err := to.Write(w.base.Head(w.id, w.x.tag)); err != nil {
-			return err
-		}
-		h := sha256.New()
-		out := &summed{w: io.MultiWriter(to, h)}
-		z := encoders.Get().(*zstd.Encoder)
-		defer encoders.Put(z)
-		z.Reset(out)
-		in := &summed{w: z}
-		if err := errors.Join(w.log.Records(in), z.Close()); err != nil {
-			return err
-		}
-		w.base.Payload, w.base.Size = out.n, in.n
-		h.Sum(w.base.Sum[:0])
-		_, err := to.Write(w.base.Trailer())
-		return err
+		return writeBase(to, &w.base, w.id, w.x.tag, w.log.Records)
 	})
 }
