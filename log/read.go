@@ -156,14 +156,14 @@ func (p *partition) extents(from, to event.LSN) []extent {
 // errEnough ends [partition.readFrames]: its caller has what it wanted.
 var errEnough = errors.New("enough frames were read")
 
-// readFrames calls each with the frames of an open segment, from the one that begins at an address on. A start has judged them, so
-// the first that is not as it was then ends it. It is a walk that reads headers; each may ask it for the rest of the frame.
+// readFrames calls each with the frames of an open segment, from the one that begins at an address
+// on. A start has judged them, so the first that is not as it was ends it. It is a walk that reads
+// headers; each may ask it for the rest of the frame.
 func (p *partition) readFrames(ctx context.Context, e extent, c content, at event.LSN, each func(w *walk, off int64, h *format.Header) error) error {
 	buf := readWindows.Get().(*[readWindow]byte)
 	defer readWindows.Put(buf)
 	files := p.store.filesOf(p.id)
-	w := newWalk(files, buf[:], policy{known: true, damaged: files.unread})
-	w.scan.Each = func(off int64, h *format.Header) error { return each(w, off, h) }
+	w := newWalk(files, buf[:], policy{known: true, each: each, damaged: files.unread})
 	w.file, w.scan.Chapter, w.scan.LSN = e.seg.kind.path(), e.seg.chapter, at
 	w.scan.Win.Reset(c, int64(e.end-e.seg.base))
 	if err := w.frames(ctx, e.seg.base, false); !errors.Is(err, errEnough) {

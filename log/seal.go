@@ -374,36 +374,36 @@ func (r *chapterReader) write(ctx context.Context, to io.Writer, k *sealedKind, 
 	head := sealed.Header{
 		Partition: k.partition, Tag: k.tag, Chapter: k.named.Chapter, Revision: k.named.Revision, First: k.named.First, End: k.named.End, Chain: k.named.Chain,
 	}
-	w, err := sealed.NewWriter(to, head, from.Epoch, from.Boot)
+	out, err := sealed.NewWriter(to, head, from.Epoch, from.Boot)
 	if err != nil {
 		return sealed.Footer{}, err
 	}
-	err = r.frames(ctx, from, func(s *format.Scanner, off int64, h *format.Header) error {
+	err = r.frames(ctx, from, func(w *walk, off int64, h *format.Header) error {
 		var entry [format.BodiesAt]byte
-		p, err := s.Win.Bytes(off, format.BodiesAt)
+		p, err := w.scan.Win.Bytes(off, format.BodiesAt)
 		if err != nil {
 			return err
 		}
 		copy(entry[:], p)
-		records, err := s.Win.LongBytes(off+h.RecordsAt(), int(h.Entry()-h.RecordsAt())) // with their padding
+		records, err := w.scan.Win.LongBytes(off+h.RecordsAt(), int(h.Entry()-h.RecordsAt())) // with their padding
 		if err != nil {
 			return err
 		}
-		return w.Frame(h, entry[:], records)
+		return out.Frame(h, entry[:], records)
 	})
 	if err == nil {
-		err = w.EndRecords()
+		err = out.EndRecords()
 	}
 	if err != nil {
 		return sealed.Footer{}, err
 	}
-	err = r.frames(ctx, from, func(s *format.Scanner, off int64, h *format.Header) error {
+	err = r.frames(ctx, from, func(w *walk, off int64, h *format.Header) error {
 		for at, end := off+format.BodiesAt, off+h.RecordsAt(); at < end; {
-			p, err := s.Win.Bytes(at, int(min(end-at, int64(len(s.Win.Buf)))))
+			p, err := w.scan.Win.Bytes(at, int(min(end-at, int64(len(w.scan.Win.Buf)))))
 			if err != nil {
 				return err
 			}
-			if err := w.Bodies(h.LSN+event.LSN(at-off), p); err != nil {
+			if err := out.Bodies(h.LSN+event.LSN(at-off), p); err != nil {
 				return err
 			}
 			at += int64(len(p))
@@ -413,22 +413,25 @@ func (r *chapterReader) write(ctx context.Context, to io.Writer, k *sealedKind, 
 	if err != nil {
 		return sealed.Footer{}, err
 	}
-	return w.Close()
+	return out.Close()
 }
 
 // frames calls each with every frame of the chapter, judged as a start judges it.
-func (r *chapterReader) frames(ctx context.Context, from format.Run, each func(s *format.Scanner, off int64, h *format.Header) error) error {
+func (r *chapterReader) frames(ctx context.Context, from format.Run, each func(w *walk, off int64, h *format.Header) error) error {
 	buf := windows.Get().(*[windowBytes]byte)
 	defer windows.Put(buf)
 	var upTo event.LSN
-	w := newWalk(r.files, buf[:], policy{upTo: &upTo})
+	w := newWalk(r.files, buf[:], policy{upTo: &upTo, each: each})
 	s, c := &w.scan, r.chapter
 	s.Chapter, s.Fresh, s.LSN, s.Chain, s.Epoch, s.Boot, s.Index = c.ID, true, c.First, c.Chain, from.Epoch, from.Boot, 1
-	s.Each = func(off int64, h *format.Header) error { return each(s, off, h) }
 	for _, seg := range r.segments {
 		is := *seg // the walk writes to it
 		upTo = seg.end
-		if err := w.segment(ctx, &is, false); err != nil {
+		err := w.segment(ctx, &is, false)
+		if err == nil && is.end != seg.end {
+			err = io.ErrUnexpectedEOF // the file has lost bytes
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -8,12 +8,13 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
-// walk goes through the segments of a log, of whatever kind, frame by frame, and holds one frame at a time. All that read frames
-// are a walk with a policy: a start, a survey, a scrub, sealing, and [partition.readFrames] for logs that a start has judged.
-// It knows nothing of manifests and notes: that is what a [recovery] is for.
+// walk goes through the segments of a log, of whatever kind, frame by frame, and holds one frame at a
+// time. All that read frames are a walk with a policy: a start, a survey, a scrub, sealing, and
+// [partition.readFrames] for logs that a start has judged. It knows nothing of manifests and notes:
+// they are for a [recovery].
 //
-// Behind a damaged place (log-format.md 5.6) not everything is known of the place where the walk goes on, and what is not known is
-// not compared. In a start, where nothing was passed over, all of it is known.
+// Behind a damaged place (log-format.md 5.6) not everything is known of the place where the walk goes
+// on, and what is not known is not compared. In a start nothing was passed over, so all is known.
 type walk struct {
 	policy
 	files partitionFiles
@@ -27,17 +28,20 @@ type walk struct {
 	lost    bool // something was passed over unread, so that a place not met may have been there
 }
 
-// policy is what differs between those that read frames. The zero value ends with the first frame that is not good.
+// policy is what differs between readers of frames. The zero value compares everything, and ends with
+// the first frame that is not good. Where a walk begins is set in its scanner; who has to rest while
+// it reads does so in the file system.
 type policy struct {
-	// known: a start has judged the log. Of a frame the header is compared with its place, and nothing else is read of it.
+	// known: a start has judged the log. Of a frame the header is compared with its place, and nothing
+	// else is read of it.
 	known bool
-	// each is called with every good frame, and its offset in the file. Its error ends the walk as it is.
-	each func(off int64, h *format.Header) error
-	// judge returns why a frame that is not good is damage, or errTail, which ends the segment. last: no file follows. Without it
-	// the reason is that of the verdict.
+	// each is called with every good frame, and its offset in the file. Its error ends the walk.
+	each func(w *walk, off int64, h *format.Header) error
+	// judge returns why a frame that is not good is damage, or errTail, which ends the segment. last:
+	// no file follows. Without it the reason is that of the verdict.
 	judge func(off int64, base event.LSN, v format.Verdict, last bool) error
-	// damaged is told of a damaged place, or one that cannot be read. Where it returns nil, the walk goes on behind it. Without it
-	// the error ends the walk as it is.
+	// damaged is told of a damaged place, or one that cannot be read. Where it returns nil, the walk
+	// goes on behind it. Without it the error ends the walk.
 	damaged func(file string, off int64, lsn event.LSN, err error) error
 	// upTo is where the walk ends: what is behind it is not looked at. nil: where the files do.
 	upTo *event.LSN
@@ -48,7 +52,10 @@ var errTail = errors.New("unacknowledged tail")
 
 func newWalk(files partitionFiles, buf []byte, p policy) *walk {
 	w := &walk{policy: p, files: files, sure: true, chained: true, reigned: true}
-	w.scan = format.Scanner{Win: format.Window{Buf: buf}, Partition: files.id, Tag: files.tag, Known: p.known, Each: p.each}
+	w.scan = format.Scanner{Win: format.Window{Buf: buf}, Partition: files.id, Tag: files.tag, Known: p.known}
+	if w.each != nil {
+		w.scan.Each = func(off int64, h *format.Header) error { return w.each(w, off, h) }
+	}
 	if w.judge == nil {
 		w.judge = func(off int64, _ event.LSN, v format.Verdict, _ bool) error { return w.corrupt(off, v.Reason) }
 	}
@@ -87,8 +94,8 @@ func (w *walk) met() {
 	}
 }
 
-// segment reads the frames of a segment that begins at the walk's place, or where its first header says if nobody knows that.
-// It sets where the segment begins and ends.
+// segment reads the frames of a segment that begins at the walk's place, or where its first header
+// says if that is not known. It sets where the segment begins and ends.
 func (w *walk) segment(ctx context.Context, seg *segment, last bool) error {
 	s := &w.scan
 	w.file = seg.kind.path()
