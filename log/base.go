@@ -163,7 +163,7 @@ func (v *basing) OpenBase() (io.ReadCloser, error) {
 			}
 		}
 		if err != nil {
-			return nil, p.store.filesOf(p.id).caused(basePath(named.LSN), 0, named.LSN, "base", errors.Join(ErrChecksum, err))
+			return nil, p.store.filesOf(p.id).corruptBy(basePath(named.LSN), 0, named.LSN, "base", errors.Join(ErrChecksum, err))
 		}
 		return records(f, &b, nil)
 	}

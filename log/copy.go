@@ -191,8 +191,8 @@ func (c *copying) limit(m *format.Manifest) error {
 	return nil
 }
 
-// file copies a file as it is, by its path below the partition's directory. size is that of the file; -1: it is not known, and the file
-// may be gone.
+// file copies a file as it is, by its path below the partition's directory. size is that of the
+// file; -1: it is not known, and the file may be gone.
 func (c *copying) file(ctx context.Context, path string, size int64) error {
 	f, err := c.p.store.filesOf(c.p.id).open(path)
 	if size < 0 && errors.Is(err, fs.ErrNotExist) {

@@ -15,11 +15,13 @@
 //	t := w.Append(b)                                           // never waits for the disk
 //	<-t.Done()                                                 // now the outcome may leave
 //
-// All that read frames are one [walk] with a policy (walk.go): it goes through segments of any kind, judges each frame, and ends with
-// the first bad one or goes on behind it. A start and a survey are a [recovery], which reads the small files, takes an [inventory] of
-// the directories and sends the walk through what the manifest names; a scrub is the same for one file. Sealing gives each frame of a
-// chapter to its writer. Read, Summaries, DropBodies and the rest read a log that a start has judged: their walk (readFrames in
-// read.go) begins at any frame, compares headers, and reads of a frame what its caller asks for.
+// All that read frames are one [walk] with a policy (walk.go): it goes through segments of any
+// kind, judges each frame, and ends with the first bad one or goes on behind it. A start and a
+// survey are a [recovery], which reads the small files, takes an [inventory] of the directories and
+// sends the walk through what the manifest names; a scrub is the same for one file. Sealing gives
+// each frame of a chapter to its writer. Read, Summaries, DropBodies and the rest read a log that a
+// start has judged: their walk (readFrames in read.go) begins at any frame, compares headers, and
+// reads of a frame what its caller asks for.
 //
 // Invariants:
 //

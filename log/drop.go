@@ -281,7 +281,7 @@ func (r *revision) bodies(ctx context.Context, each func(*Frame, *Body) error) e
 			return err
 		}
 		if err := bodiesOf(&d, &f, each); err != nil {
-			return w.files.caused(w.file, off, f.LSN, "bodies", err)
+			return w.files.corruptBy(w.file, off, f.LSN, "bodies", err)
 		}
 		return nil
 	})
@@ -344,7 +344,7 @@ func (r *revision) writeBodies(ctx context.Context) error {
 	b := bodiesOfSealed(r.p, r.was.named, &r.content.sealed.Footer, r.rows)
 	err := b.write(ctx)
 	if errors.Is(err, errUnread) {
-		err = r.files.caused(r.was.path(), 0, r.segment.base, "bodies", err)
+		err = r.files.corruptBy(r.was.path(), 0, r.segment.base, "bodies", err)
 	}
 	r.is = &b.is
 	return err

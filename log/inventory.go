@@ -12,8 +12,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/sealed"
 )
 
-// inventory compares what lies in the directories of a partition with what its manifest names (log-format.md 5.3). What an
-// interrupted run leaves is noted, to be removed; what is missing or does not belong there is damage.
+// inventory compares what lies in the directories of a partition with what its manifest names
+// (log-format.md 5.3). What an interrupted run leaves is noted, to be removed; what is missing or
+// does not belong there is damage.
 type inventory struct {
 	files   partitionFiles
 	out     *found
@@ -24,12 +25,12 @@ type inventory struct {
 
 const notOurs = "does not belong to this log"
 
-// foreign reports a file or directory that nothing names.
-func (v *inventory) foreign(name string) error {
+// reportForeign reports a file or directory that nothing names.
+func (v *inventory) reportForeign(name string) error {
 	return v.damaged(name, 0, 0, v.files.corrupt(name, 0, 0, notOurs))
 }
 
-// read returns what a directory has besides temporary files, which are noted. One that need not be there is empty.
+// read returns what a directory has besides temporary files, which are noted.
 func (v *inventory) read(dir string) (entries []disk.Entry, err error) {
 	all, err := v.files.readDir(dir)
 	for _, e := range all {
@@ -42,8 +43,8 @@ func (v *inventory) read(dir string) (entries []disk.Entry, err error) {
 	return entries, err
 }
 
-// bases looks at the bases that are there.
-func (v *inventory) bases() (ok bool, err error) {
+// checkBases looks at the bases that are there.
+func (v *inventory) checkBases() (ok bool, err error) {
 	entries, err := v.read("base")
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false, v.damaged("base", 0, 0, err)
@@ -52,7 +53,7 @@ func (v *inventory) bases() (ok bool, err error) {
 		name := filepath.Join("base", e.Name)
 		switch at, ok := format.BaseLSN(e.Name); {
 		case !ok || e.Dir:
-			if err := v.foreign(name); err != nil {
+			if err := v.reportForeign(name); err != nil {
 				return false, err
 			}
 		case !v.listed || at != v.out.manifest.Base.LSN:
@@ -62,8 +63,9 @@ func (v *inventory) bases() (ok bool, err error) {
 	return true, nil
 }
 
-// sealed returns the sealed files that the manifest names, or if it is not good those that are there.
-func (v *inventory) sealed() (list []format.SealedFile, err error) {
+// sealedFiles returns the sealed files that the manifest names, or if it is not good those that are
+// there.
+func (v *inventory) sealedFiles() (list []format.SealedFile, err error) {
 	entries, err := v.read("sealed")
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, v.damaged("sealed", 0, 0, err)
@@ -83,7 +85,7 @@ func (v *inventory) sealed() (list []format.SealedFile, err error) {
 		case ok && (hasChapter(m, chapter) || !v.listed || v.removed(chapter)):
 			v.out.remains = append(v.out.remains, name)
 		default:
-			if err := v.foreign(name); err != nil {
+			if err := v.reportForeign(name); err != nil {
 				return nil, err
 			}
 		}
@@ -160,8 +162,8 @@ func (v *inventory) removed(chapter uint32) bool {
 	return m.Removed != 0 && len(m.Chapters) > 0 && chapter < m.Chapters[0].ID
 }
 
-// chapters returns the chapters that the manifest names, or if it is not good those that are there behind a sealed one. there has
-// the names of all that are.
+// chapters returns the chapters that the manifest names, or if it is not good those that are there
+// behind a sealed one. there has the names of all that are.
 func (v *inventory) chapters(last uint32) (list []format.Chapter, there map[string]bool, err error) {
 	entries, err := v.files.readDir("wal")
 	if err != nil {
@@ -190,7 +192,7 @@ func (v *inventory) chapters(last uint32) (list []format.Chapter, there map[stri
 		if named[e.Name] {
 			continue
 		}
-		if err := v.unnamed(e, last); err != nil {
+		if err := v.judgeUnnamed(e, last); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -212,8 +214,8 @@ func chapterID(e disk.Entry) (uint32, bool) {
 	return id, ok && e.Dir
 }
 
-// unnamed judges what lies among the chapters and is none of them. last is the newest of them.
-func (v *inventory) unnamed(e disk.Entry, last uint32) error {
+// judgeUnnamed judges what lies among the chapters and is none of them. last is the newest of them.
+func (v *inventory) judgeUnnamed(e disk.Entry, last uint32) error {
 	name := filepath.Join("wal", e.Name)
 	id, ok := chapterID(e)
 	isSealed := slices.ContainsFunc(v.out.segments, func(s *segment) bool { return s.chapter == id })
@@ -221,18 +223,18 @@ func (v *inventory) unnamed(e disk.Entry, last uint32) error {
 	case ok && v.live && id > last: // begun since
 		return nil
 	case ok && (isSealed || v.listed && v.removed(id)):
-		return v.leftover(name, &v.out.remains, isOfChapter, notOurs)
+		return v.judgeLeftover(name, &v.out.remains, isOfChapter, notOurs)
 	case ok && v.listed && id <= last:
-		return v.leftOut(name)
+		return v.judgeLeftOut(name)
 	case ok && v.listed:
-		return v.leftover(name, &v.out.stray, isFirst, "chapter is not in the manifest, but holds data")
+		return v.judgeLeftover(name, &v.out.stray, isFirst, "chapter is not in the manifest, but holds data")
 	}
-	return v.foreign(name)
+	return v.reportForeign(name)
 }
 
-// leftover judges a chapter that an interrupted run may have left: it has nothing but files that may be. It is added to a list of
-// what goes.
-func (v *inventory) leftover(name string, list *[]string, may func(disk.Entry) bool, reason string) error {
+// judgeLeftover judges a chapter that an interrupted run may have left: it has nothing but files
+// that may be. It is added to a list of what goes.
+func (v *inventory) judgeLeftover(name string, list *[]string, may func(disk.Entry) bool, reason string) error {
 	files, err := v.files.readDir(name)
 	if errors.Is(err, fs.ErrNotExist) { // a broker was about to remove it
 		return nil
@@ -253,7 +255,8 @@ func (v *inventory) leftover(name string, list *[]string, may func(disk.Entry) b
 	return nil
 }
 
-// isFirst reports whether a file is what an interrupted creation of a chapter, or a repair after it, can leave: an empty first one.
+// isFirst reports whether a file is what an interrupted creation of a chapter, or a repair after
+// it, can leave: an empty first one.
 func isFirst(f disk.Entry) bool {
 	return (f.Name == format.SegmentName(1) || f.Name == format.SegmentName(1)+disk.TempSuffix) && f.Size == 0
 }
@@ -264,9 +267,10 @@ func isOfChapter(f disk.Entry) bool {
 	return ok
 }
 
-// leftOut judges a chapter that the manifest names no more and nothing stands for: it has one file without a byte and nothing else, or nothing at all. A start that was
-// interrupted leaves such a chapter, and sealing leaves it out.
-func (v *inventory) leftOut(name string) error {
+// judgeLeftOut judges a chapter that the manifest names no more and nothing stands for: it has one
+// file without a byte and nothing else, or nothing at all. A start that was interrupted leaves such
+// a chapter, and sealing leaves it out.
+func (v *inventory) judgeLeftOut(name string) error {
 	files, err := v.files.readDir(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist): // a broker was about to remove it
@@ -277,5 +281,5 @@ func (v *inventory) leftOut(name string) error {
 		v.out.stray = append(v.out.stray, name)
 		return nil
 	}
-	return v.foreign(name)
+	return v.reportForeign(name)
 }

@@ -46,37 +46,39 @@ func (d partitionFiles) readManifest() (format.Manifest, error) {
 
 // corrupt says that a place is damaged, and why.
 func (d partitionFiles) corrupt(file string, off int64, lsn event.LSN, reason string, args ...any) error {
-	return d.caused(file, off, lsn, fmt.Sprintf(reason, args...), nil)
+	return d.corruptBy(file, off, lsn, fmt.Sprintf(reason, args...), nil)
 }
 
-// caused is corrupt with an error that is the cause.
-func (d partitionFiles) caused(file string, off int64, lsn event.LSN, reason string, cause error) *CorruptError {
+// corruptBy is corrupt with an error that is the cause.
+func (d partitionFiles) corruptBy(file string, off int64, lsn event.LSN, reason string, cause error) *CorruptError {
 	return &CorruptError{
 		Partition: d.id, File: filepath.Join(format.PartitionDir(d.id), file), Offset: off, LSN: lsn, Reason: reason, Cause: cause,
 	}
 }
 
-// decoded makes a verdict of an error of decoding what stands at a place. It returns other errors as they are.
-func (d partitionFiles) decoded(file string, off int64, lsn event.LSN, err error) error {
+// decodeVerdict makes a verdict of an error of decoding what stands at a place. It returns other
+// errors as they are.
+func (d partitionFiles) decodeVerdict(file string, off int64, lsn event.LSN, err error) error {
 	if errors.Is(err, format.ErrDamaged) {
 		return d.corrupt(file, off, lsn, "%v", err)
 	}
 	return err
 }
 
-// unread makes a verdict of an error of reading: what cannot be read is as good as damaged (F10), except for a newer format.
-func (d partitionFiles) unread(file string, off int64, lsn event.LSN, err error) error {
+// readVerdict makes a verdict of an error of reading: what cannot be read is as good as damaged
+// (F10), except for a newer format.
+func (d partitionFiles) readVerdict(file string, off int64, lsn event.LSN, err error) error {
 	var c *CorruptError
 	if err == nil || errors.As(err, &c) || errors.Is(err, ErrFormat) || errors.Is(err, context.Canceled) ||
 		errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	return d.caused(file, off, lsn, "cannot be read", err)
+	return d.corruptBy(file, off, lsn, "cannot be read", err)
 }
 
 // verdict makes a verdict of an error about a file that was read or decoded.
 func (d partitionFiles) verdict(file string, lsn event.LSN, err error) error {
-	return d.unread(file, 0, lsn, d.decoded(file, 0, lsn, err))
+	return d.readVerdict(file, 0, lsn, d.decodeVerdict(file, 0, lsn, err))
 }
 
 // readFile returns a small file. Files over limit are damage: nothing we write is longer.

@@ -163,7 +163,7 @@ func (p *partition) readFrames(ctx context.Context, e extent, c content, at even
 	buf := readWindows.Get().(*[readWindow]byte)
 	defer readWindows.Put(buf)
 	files := p.store.filesOf(p.id)
-	w := newWalk(files, buf[:], policy{known: true, each: each, damaged: files.unread})
+	w := newWalk(files, buf[:], policy{known: true, each: each, damaged: files.readVerdict})
 	w.file, w.scan.Chapter, w.scan.LSN = e.seg.kind.path(), e.seg.chapter, at
 	w.scan.Win.Reset(c, int64(e.end-e.seg.base))
 	if err := w.frames(ctx, e.seg.base, false); !errors.Is(err, errEnough) {
@@ -194,7 +194,8 @@ func (p *partition) Read(ctx context.Context, from event.LSN) iter.Seq2[Frame, e
 	}
 }
 
-// frameReader reads frames of one segment after the other, and begins again where segments were replaced meanwhile.
+// frameReader reads frames of one segment after the other, and begins again where segments were
+// replaced meanwhile.
 type frameReader struct {
 	p     *partition
 	next  event.LSN // no frame before it is wanted any more

@@ -13,16 +13,18 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
-// recovery goes through the files of one partition: it reads what says where the log begins and ends, sends a [walk] through the
-// segments, and compares (log-format.md 5.3). A start and a survey are the same recovery with two policies: a start stops at the
-// first damaged place and refuses with it, a survey is told of the place and goes on behind it (5.6).
+// recovery goes through the files of one partition: it reads what says where the log begins and
+// ends, sends a [walk] through the segments, and compares (log-format.md 5.3). A start and a survey
+// are the same recovery with two policies: a start stops at the first damaged place and refuses
+// with it, a survey is told of the place and goes on behind it (5.6).
 type recovery struct {
 	files partitionFiles
 	boot  string       // of the running kernel; empty: unknown
 	clean *format.Mark // where the clean marker says the log ends
 	owed  format.Mark  // how far this process has synced it; LSN 0: it is the first to read it
 	bound *bound       // of a log that a broker writes; nil: the log is nobody's, and all of it is read
-	// report is told of a damaged place. An error that it returns ends the recovery. Without it the first place does, as the error.
+	// report is told of a damaged place. An error that it returns ends the recovery. Without it the
+	// first place does, as the error.
 	report func(*CorruptError) error
 	// thorough: sealed files are read whole, which a survey does anyway.
 	thorough bool
@@ -63,12 +65,12 @@ func (r *recovery) begin(buf []byte) {
 	r.dirs = inventory{files: r.files, out: r.out, damaged: r.damaged}
 }
 
-// whole reports whether sealed files and bases are read whole.
-func (r *recovery) whole() bool { return r.report != nil || r.thorough }
+// readsWhole reports whether sealed files and bases are read whole.
+func (r *recovery) readsWhole() bool { return r.report != nil || r.thorough }
 
 // damaged applies the policy to an error met at a place: nil says to go on behind it.
 func (r *recovery) damaged(file string, off int64, lsn event.LSN, err error) error {
-	err = r.files.unread(file, off, lsn, err)
+	err = r.files.readVerdict(file, off, lsn, err)
 	if err == nil || r.report == nil {
 		return err
 	}
@@ -169,18 +171,19 @@ func (r *recovery) takeManifest() error {
 		r.out.manifest, r.out.first = m, m.Begin()
 		r.walk.scan.LSN, r.walk.scan.Chain = m.First()
 	}
-	return r.damaged("manifest", 0, 0, r.files.decoded("manifest", 0, 0, err))
+	return r.damaged("manifest", 0, 0, r.files.decodeVerdict("manifest", 0, 0, err))
 }
 
-// readBase looks at the base that the manifest names, if that is good, and at what else there is (log-format.md 5.3).
+// readBase looks at the base that the manifest names, if that is good, and at what else there is
+// (log-format.md 5.3).
 func (r *recovery) readBase() error {
-	ok, err := r.dirs.bases()
+	ok, err := r.dirs.checkBases()
 	named := r.out.manifest.Base
 	if !ok || !r.dirs.listed || named.LSN == 0 {
 		return err
 	}
 	name := basePath(named.LSN)
-	f, b, err := openBase(r.files.open, named, r.files.id, r.files.tag, r.whole())
+	f, b, err := openBase(r.files.open, named, r.files.id, r.files.tag, r.readsWhole())
 	if err == nil {
 		err = f.Close()
 	}
@@ -191,7 +194,7 @@ func (r *recovery) readBase() error {
 	if errors.Is(err, fs.ErrNotExist) {
 		err = r.files.corrupt(name, 0, named.LSN, "base is missing")
 	}
-	return r.damaged(name, 0, named.LSN, r.files.decoded(name, 0, named.LSN, err))
+	return r.damaged(name, 0, named.LSN, r.files.decodeVerdict(name, 0, named.LSN, err))
 }
 
 // baseStands checks that a frame of the log ends where the base stands.
@@ -313,12 +316,12 @@ func (r *recovery) holds(n note) error {
 	switch empty := n.LSN <= r.out.first && len(r.out.segments) == 0; {
 	case empty && r.bound != nil && (n.LSN < end.LSN || n.LSN == end.LSN && n.Chain == end.Chain): // the newest chapter begins there
 	case empty && n.LSN > format.FirstLSN:
-		return r.files.caused(file, 0, n.LSN, fmt.Sprintf("the log was durable up to LSN %d and is empty", n.LSN), cause)
+		return r.files.corruptBy(file, 0, n.LSN, fmt.Sprintf("the log was durable up to LSN %d and is empty", n.LSN), cause)
 	case empty:
 	case n.LSN > end.LSN:
-		return r.files.caused(endFile, endOff, end.LSN, fmt.Sprintf("the log ends here, but %s says it was durable up to LSN %d", n.name, n.LSN), cause)
+		return r.files.corruptBy(endFile, endOff, end.LSN, fmt.Sprintf("the log ends here, but %s says it was durable up to LSN %d", n.name, n.LSN), cause)
 	case n.LSN > r.out.first && !stands:
-		return r.files.caused(file, 0, n.LSN, fmt.Sprintf("%s names a frame at LSN %d that is not in this log", n.name, n.LSN), cause)
+		return r.files.corruptBy(file, 0, n.LSN, fmt.Sprintf("%s names a frame at LSN %d that is not in this log", n.name, n.LSN), cause)
 	}
 	return nil
 }
@@ -387,7 +390,8 @@ func (r *recovery) keepCheckpoints(list []format.Checkpoint) {
 	}
 }
 
-// judge says of a frame that is not good why it is damaged (log-format.md 5.3), or errTail, which is noted.
+// judge says of a frame that is not good why it is damaged (log-format.md 5.3), or errTail, which
+// is noted.
 func (r *recovery) judge(off int64, base event.LSN, v format.Verdict, last bool) error {
 	s := &r.walk.scan
 	switch {

@@ -43,7 +43,7 @@ func (r *recovery) jumpUnsealed() {
 	}
 	r.walk.jump(m.Chapters[0].First, m.Chapters[0].Chain)
 	r.walk.scan.Epoch, r.walk.scan.Boot, r.walk.reigned = m.Before.Epoch, m.Before.Boot, true
-	r.walk.met()
+	r.walk.answerWatch()
 	r.out.tip = m.Before
 }
 
@@ -81,7 +81,8 @@ func (r *recovery) chapter(ctx context.Context, c format.Chapter, last bool) err
 	return nil
 }
 
-// enter compares where a chapter begins with where the one before it ended, and goes there. listed: the manifest says where it begins.
+// enter compares where a chapter begins with where the one before it ended, and goes there. listed:
+// the manifest says where it begins.
 func (r *recovery) enter(c format.Chapter, listed bool) error {
 	s := &r.walk.scan
 	var err error

@@ -11,12 +11,13 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/sealed"
 )
 
-// How a recovery goes through the sealed files (log-format.md 5.3). A start believes them by their ends; a survey, and a start that is
-// to be thorough, reads all of them as it reads chapters.
+// How a recovery goes through the sealed files (log-format.md 5.3). A start believes them by their
+// ends; a survey, and a start that is to be thorough, reads all of them as it reads chapters.
 
-// sealedFiles goes through those of the manifest, or if it is not good through those of the directory.
+// sealedFiles goes through those of the manifest, or if it is not good through those of the
+// directory.
 func (r *recovery) sealedFiles(ctx context.Context) error {
-	list, err := r.dirs.sealed()
+	list, err := r.dirs.sealedFiles()
 	if err != nil {
 		return err
 	}
@@ -26,7 +27,7 @@ func (r *recovery) sealedFiles(ctx context.Context) error {
 		}
 		k := &sealedKind{r.files.id, r.files.tag, named, r.blocks}
 		seg := &segment{chapter: named.Chapter, base: named.First, end: named.First, kind: k}
-		if r.whole() {
+		if r.readsWhole() {
 			err = r.readSealed(ctx, seg, k)
 		} else {
 			err = r.believe(seg, k)
@@ -48,7 +49,7 @@ func (r *recovery) believe(seg *segment, k *sealedKind) error {
 		if r.jumpTo(&k.named) {
 			s.Epoch = f.Footer.Before
 		}
-		err = r.fits(&f.Footer)
+		err = r.checkPlace(&f.Footer)
 	}
 	if err != nil {
 		return r.files.verdict(k.path(), k.named.First, err)
@@ -66,7 +67,8 @@ func (r *recovery) believe(seg *segment, k *sealedKind) error {
 	return nil
 }
 
-// jumpTo goes to where a sealed file begins when something was removed in front of it, and reports whether that is so.
+// jumpTo goes to where a sealed file begins when something was removed in front of it, and reports
+// whether that is so.
 func (r *recovery) jumpTo(named *format.SealedFile) bool {
 	m := &r.out.manifest
 	if m.Removed == 0 || named.First > m.Removed || len(r.out.segments) > 0 && named.First == r.walk.scan.LSN {
@@ -74,13 +76,13 @@ func (r *recovery) jumpTo(named *format.SealedFile) bool {
 	}
 	r.walk.jump(named.First, named.Chain)
 	r.walk.scan.Boot = ""
-	r.walk.met()
+	r.walk.answerWatch()
 	return true
 }
 
-// fits checks that a file goes on from what was walked through before it, as far as that is known, and that no frames are wanted of
-// a file of bodies.
-func (r *recovery) fits(f *sealed.Footer) error {
+// checkPlace checks that a file goes on from what was walked through before it, as far as that is
+// known, and that no frames are wanted of a file of bodies.
+func (r *recovery) checkPlace(f *sealed.Footer) error {
 	w, m := r.walk, &r.out.manifest
 	s := &w.scan
 	if w.sure && w.chained && w.reigned && (f.First != s.LSN || f.Chain != s.Chain || f.Before != s.Epoch) {
@@ -115,7 +117,7 @@ func (r *recovery) passIn(seg *segment, c *sealedContent) error {
 			if errors.Is(err, errPartEnds) || errors.Is(err, event.ErrErased) {
 				continue // no frame begins there
 			}
-			return r.files.unread(k.path(), int64(lsn-seg.base), lsn, err)
+			return r.files.readVerdict(k.path(), int64(lsn-seg.base), lsn, err)
 		}
 		intact, err := h.Decode(p[:])
 		if err != nil {
@@ -137,7 +139,7 @@ func (r *recovery) take(f *sealed.Footer) {
 	if f.Records > 0 {
 		s.Newest = f.Newest
 	}
-	r.walk.met()
+	r.walk.answerWatch()
 }
 
 // readSealed reads every frame of a sealed file, and every byte of the rest.
@@ -160,7 +162,7 @@ func (r *recovery) readSealed(ctx context.Context, seg *segment, k *sealedKind) 
 		check, err = sealed.NewCheck(f)
 	}
 	if err != nil {
-		if err := r.damaged(name, at, k.named.First, r.files.decoded(name, at, k.named.First, err)); err != nil {
+		if err := r.damaged(name, at, k.named.First, r.files.decodeVerdict(name, at, k.named.First, err)); err != nil {
 			return err
 		}
 	}
@@ -179,7 +181,8 @@ func (r *recovery) readSealed(ctx context.Context, seg *segment, k *sealedKind) 
 	return r.checkFrames(ctx, seg, k, f, check)
 }
 
-// checkFrames reads the frames of a sealed file, and makes its indexes again of them. check is nil where they are damaged.
+// checkFrames reads the frames of a sealed file, and makes its indexes again of them. check is nil
+// where they are damaged.
 func (r *recovery) checkFrames(ctx context.Context, seg *segment, k *sealedKind, f *sealed.File, check *sealed.Check) error {
 	s, name := &r.walk.scan, k.path()
 	frames := s.Frames
@@ -214,9 +217,9 @@ func (r *recovery) checkFrames(ctx context.Context, seg *segment, k *sealedKind,
 
 // passBodies goes on behind a file of bodies, all of which was read.
 func (r *recovery) passBodies(seg *segment, f *sealed.File) error {
-	err := r.fits(&f.Footer)
+	err := r.checkPlace(&f.Footer)
 	if err != nil {
-		err = r.damaged(seg.kind.path(), 0, seg.base, r.files.decoded(seg.kind.path(), 0, seg.base, err))
+		err = r.damaged(seg.kind.path(), 0, seg.base, r.files.decodeVerdict(seg.kind.path(), 0, seg.base, err))
 	}
 	seg.end = f.Footer.End
 	r.take(&f.Footer)

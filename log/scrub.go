@@ -301,7 +301,7 @@ func (s *scrub) segment(seg *segment) error {
 		r.walk.scan.Index, r.walk.scan.Fresh = h.index, h.index == 1
 		err = r.walk.segment(s.ctx, is, false)
 		if end := r.walk.scan.LSN; err == nil && len(s.found) == 0 && end != seg.end {
-			s.found = append(s.found, Damage{CorruptError: s.files.caused(h.path(), int64(end-seg.base), end,
+			s.found = append(s.found, Damage{CorruptError: s.files.corruptBy(h.path(), int64(end-seg.base), end,
 				fmt.Sprintf("ends at LSN %d, and what follows begins at %d", end, seg.end), nil)})
 		}
 	}

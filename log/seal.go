@@ -212,8 +212,9 @@ func (v *sealing) write(ctx context.Context, r *chapterReader, k *sealedKind) (b
 	return boot, err
 }
 
-// makeFile makes the temp file of a sealed file, durable unless told not to sync it, and completes what the manifest is to say of it.
-// write writes it, and compare compares what is read back with what it has to be. An error leaves no file.
+// makeFile makes the temp file of a sealed file, durable unless told not to sync it, and completes
+// what the manifest is to say of it. write writes it, and compare compares what is read back with
+// what it has to be. An error leaves no file.
 func (v *sealing) makeFile(ctx context.Context, k *sealedKind, sync bool, write func(io.Writer) (sealed.Footer, error), compare func(*sealed.File, *sealed.Footer) error) (err error) {
 	fsys, name := v.p.store.fs, filepath.Join(v.p.dir, k.path())+disk.TempSuffix
 	defer func() {

@@ -47,7 +47,7 @@ func (r *recovery) readBound() error {
 	if m != nil {
 		b.at, b.notes = *m, []note{{progressName, *m}}
 	}
-	return r.damaged(progressName, 0, 0, r.files.decoded(progressName, 0, 0, err))
+	return r.damaged(progressName, 0, 0, r.files.decodeVerdict(progressName, 0, 0, err))
 }
 
 // setBound says at which places the log was durable, and has the walk look for them. The newest chapter is one: what is before it was synced
@@ -146,7 +146,8 @@ func (s *store) same() (format.Namespace, error) {
 	return ns, err
 }
 
-// relocate finds out where the bytes of a shared log are by now. The end stays, unless all in front of it has been removed.
+// relocate finds out where the bytes of a shared log are by now. The end stays, unless all in front
+// of it has been removed.
 func (p *partition) relocate() error {
 	p.lead.Lock()
 	defer p.lead.Unlock()

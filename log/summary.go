@@ -66,7 +66,7 @@ func (p *partition) summary(ctx context.Context, e extent) (Summary, error) {
 	sum := Summary{SegmentInfo: e.seg.info(p.id, e.end)}
 	k, ok := e.seg.kind.(*sealedKind)
 	if !ok {
-		err := p.count(ctx, &sum, e)
+		err := p.countFrames(ctx, &sum, e)
 		return sum, err
 	}
 	file, f, err := k.file(opens(p.store.opts.FS, p.dir))
@@ -84,8 +84,8 @@ func (p *partition) summary(ctx context.Context, e extent) (Summary, error) {
 	return sum, nil
 }
 
-// count completes the summary of a segment that is not sealed by reading its records.
-func (p *partition) count(ctx context.Context, sum *Summary, e extent) error {
+// countFrames completes the summary of a segment that is not sealed by reading its records.
+func (p *partition) countFrames(ctx context.Context, sum *Summary, e extent) error {
 	f, err := p.files.get(p.store.opts.FS, p.dir, e.seg)
 	if err != nil {
 		return fmt.Errorf("log: partition %d: %w", p.id, err)
@@ -103,7 +103,7 @@ func (p *partition) count(ctx context.Context, sum *Summary, e extent) error {
 			_, _, err = t.Frame(f.Base, f.Bodies, f.Count, f.Records, 0)
 		}
 		if err != nil {
-			return w.files.caused(w.file, off, f.LSN, "records", err)
+			return w.files.corruptBy(w.file, off, f.LSN, "records", err)
 		}
 		return nil
 	})

@@ -8,13 +8,14 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
-// walk goes through the segments of a log, of whatever kind, frame by frame, and holds one frame at a
-// time. All that read frames are a walk with a policy: a start, a survey, a scrub, sealing, and
+// walk goes through the segments of a log, of whatever kind, frame by frame, and holds one frame at
+// a time. All that read frames are a walk with a policy: a start, a survey, a scrub, sealing, and
 // [partition.readFrames] for logs that a start has judged. It knows nothing of manifests and notes:
 // they are for a [recovery].
 //
-// Behind a damaged place (log-format.md 5.6) not everything is known of the place where the walk goes
-// on, and what is not known is not compared. In a start nothing was passed over, so all is known.
+// Behind a damaged place (log-format.md 5.6) not everything is known of the place where the walk
+// goes on, and what is not known is not compared. In a start nothing was passed over, so all is
+// known.
 type walk struct {
 	policy
 	files partitionFiles
@@ -28,20 +29,20 @@ type walk struct {
 	lost    bool // something was passed over unread, so that a place not met may have been there
 }
 
-// policy is what differs between readers of frames. The zero value compares everything, and ends with
-// the first frame that is not good. Where a walk begins is set in its scanner; who has to rest while
-// it reads does so in the file system.
+// policy is what differs between readers of frames. The zero value compares everything, and ends
+// with the first frame that is not good. Where a walk begins is set in its scanner; who has to rest
+// while it reads does so in the file system.
 type policy struct {
-	// known: a start has judged the log. Of a frame the header is compared with its place, and nothing
-	// else is read of it.
+	// known: a start has judged the log. Of a frame the header is compared with its place, and
+	// nothing else is read of it.
 	known bool
 	// each is called with every good frame, and its offset in the file. Its error ends the walk.
 	each func(w *walk, off int64, h *format.Header) error
-	// judge returns why a frame that is not good is damage, or errTail, which ends the segment. last:
-	// no file follows. Without it the reason is that of the verdict.
+	// judge returns why a frame that is not good is damage, or errTail, which ends the segment.
+	// last: no file follows. Without it the reason is that of the verdict.
 	judge func(off int64, base event.LSN, v format.Verdict, last bool) error
-	// damaged is told of a damaged place, or one that cannot be read. Where it returns nil, the walk
-	// goes on behind it. Without it the error ends the walk.
+	// damaged is told of a damaged place, or one that cannot be read. Where it returns nil, the
+	// walk goes on behind it. Without it the error ends the walk.
 	damaged func(file string, off int64, lsn event.LSN, err error) error
 	// upTo is where the walk ends: what is behind it is not looked at. nil: where the files do.
 	upTo *event.LSN
@@ -67,7 +68,7 @@ func newWalk(files partitionFiles, buf []byte, p policy) *walk {
 
 // corrupt says that the frame at an offset of the file being read is damaged.
 func (w *walk) corrupt(off int64, reason string) error {
-	return w.files.caused(w.file, off, w.scan.LSN, reason, nil)
+	return w.files.corruptBy(w.file, off, w.scan.LSN, reason, nil)
 }
 
 // passed reports whether a place, if it is known, is where the walk ends.
@@ -86,8 +87,8 @@ func (w *walk) jump(to event.LSN, chain uint32) {
 	w.scan.LSN, w.scan.Chain, w.sure, w.chained = to, chain, true, true
 }
 
-// met answers what stands at the walk's place, if that is asked for.
-func (w *walk) met() {
+// answerWatch answers what stands at the walk's place, if that is asked for.
+func (w *walk) answerWatch() {
 	s := &w.scan
 	if _, asked := s.Watch[s.LSN]; asked {
 		s.Watch[s.LSN] = format.Passed{There: true, Chain: s.Chain}
@@ -99,12 +100,16 @@ func (w *walk) met() {
 func (w *walk) segment(ctx context.Context, seg *segment, last bool) error {
 	s := &w.scan
 	w.file = seg.kind.path()
-	f, size, err := w.open(seg)
+	f, err := seg.kind.open(w.files.open)
+	size := int64(0)
+	if err == nil {
+		defer f.Close()
+		size, err = f.Size()
+	}
 	if err != nil {
 		w.leave()
 		return w.damaged(w.file, 0, s.LSN, err)
 	}
-	defer f.Close()
 	s.Win.Reset(f, size)
 	erased := s.Erased
 	if err = w.anchor(ctx, last); err == nil {
@@ -120,26 +125,14 @@ func (w *walk) segment(ctx context.Context, seg *segment, last bool) error {
 	return err
 }
 
-func (w *walk) open(seg *segment) (content, int64, error) {
-	f, err := seg.kind.open(w.files.open)
-	if err != nil {
-		return nil, 0, err
-	}
-	size, err := f.Size()
-	if err != nil {
-		return nil, 0, errors.Join(err, f.Close())
-	}
-	return f, size, nil
-}
-
 // frame returns the frame that each is called with, and compares its records with their checksum.
 func (w *walk) frame(off int64, h *format.Header) (Frame, error) {
 	records, err := w.scan.Win.LongBytes(off+h.RecordsAt(), int(h.Records))
 	if err != nil {
-		return Frame{}, w.files.unread(w.file, off, h.LSN, err)
+		return Frame{}, w.files.readVerdict(w.file, off, h.LSN, err)
 	}
 	if !h.RecordsMatch(records) {
-		return Frame{}, w.files.caused(w.file, off, h.LSN, "records", ErrChecksum)
+		return Frame{}, w.files.corruptBy(w.file, off, h.LSN, "records", ErrChecksum)
 	}
 	return Frame{
 		LSN: h.LSN, Next: h.Next(), Epoch: h.Epoch, Kind: h.Kind, Level: h.Level, DurableUpTo: h.Durable, Time: h.First,
@@ -292,7 +285,7 @@ func (w *walk) pass(h *format.Header, base event.LSN) {
 		return
 	}
 	s.LSN, w.sure = h.Next(), true
-	w.met()
+	w.answerWatch()
 }
 
 // ahead returns where the next intact header of this place stands behind off, or the end of the file.

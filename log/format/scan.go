@@ -30,7 +30,8 @@ type Scanner struct {
 	Bytes           int64
 	Erased          uint64 // of the frames, those without all of their bodies
 
-	// Known: the log was judged before. A frame is good if its header is the one of this place; nothing else of it is read.
+	// Known: the log was judged before. A frame is good if its header is the one of this place;
+	// nothing else of it is read.
 	Known bool
 	// Each is called by Advance with every good frame, before that is passed, and its offset in the window's file; it may be nil.
 	// Advance returns its error with a good verdict.
