@@ -19,6 +19,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/engine/ledger/address"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/tools/client/admin"
+	"github.com/ledgerbus/ledgerbus/tools/output"
 )
 
 // administration is what the commands on entities work with.
@@ -136,7 +137,7 @@ func confirm(c *cli.Context, name, what string) error {
 
 // askName asks a person to type a name.
 func askName(r io.Reader, w io.Writer, name, what string) error {
-	fmt.Fprintf(w, "%s.\nType %s to go on: ", oneLine(what), oneLine(name))
+	fmt.Fprintf(w, "%s.\nType %s to go on: ", output.OneLine(what), output.OneLine(name))
 	typed, err := bufio.NewReader(io.LimitReader(r, 4<<10)).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err

@@ -9,7 +9,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/ledgerbus/ledgerbus/engine/ledger/print"
 	"github.com/ledgerbus/ledgerbus/tools"
+	"github.com/ledgerbus/ledgerbus/tools/output"
 )
 
 // backupEvery is how often a backup that takes long says how far it is.
@@ -24,17 +26,13 @@ func backupCommand() *cli.Command {
 			"copy continues from that moment: docs/guide/backup.md says what that means. Works only with Ledgerbus brokers, with a key that has the\n" +
 			"right Manage. Whoever can read the copy can read all messages, and the keys of entities.\n\n" +
 			"   ledgerbus backup --into /backups/monday\n   ledgerbus backup --into /backups/monday --reason 'before the upgrade'",
-		Flags: connectionFlags(tableFlag(), reasonFlag(),
+		Flags: connectionFlags(output.Flag(), reasonFlag(),
 			&cli.StringFlag{Name: "into", Usage: "data directory to make: it must be empty or not exist yet"}),
 		Action: backUp,
 	}
 }
 
 func backUp(c *cli.Context) error {
-	f, err := tableFormat(c)
-	if err != nil {
-		return err
-	}
 	if err := arguments(c, 0, 0, ""); err != nil {
 		return err
 	}
@@ -54,17 +52,13 @@ func backUp(c *cli.Context) error {
 		if err != nil {
 			return errors.Join(err, in.Drop())
 		}
-		if f != formatTable {
-			return printOne(c.App.Writer, f, r)
-		}
-		_, err = fmt.Fprintf(c.App.Writer, "%s is a copy of %s as of %s, verified: %s bytes, %s frames, %s records\n", oneLine(filepath.Clean(dir)), oneLine(a.Host()),
-			r[1].text, r[2].text, r[3].text, r[4].text)
-		return err
+		return output.Of(c).Said(fmt.Sprintf("%s is a copy of %s as of %v, verified: %v bytes, %v frames, %v records", filepath.Clean(dir), a.Host(),
+			r[1].Value(), r[2].Value(), r[3].Value(), r[4].Value()), r)
 	})
 }
 
 // receiveBackup has a copy come in, and finishes it.
-func receiveBackup(a *administration, in *tools.Incoming, progress io.Writer) (row, error) {
+func receiveBackup(a *administration, in *tools.Incoming, progress io.Writer) (print.Object, error) {
 	b, err := a.Backup(a.ctx)
 	if err != nil {
 		return nil, err
@@ -95,8 +89,8 @@ func receiveBackup(a *administration, in *tools.Incoming, progress io.Writer) (r
 	if err != nil {
 		return nil, err
 	}
-	return row{text("id", b.ID), text("time", b.Time.Format("2006-01-02T15:04:05.000Z")), number("bytes", in.Bytes), number("frames", int64(found.Frames)),
-		number("records", int64(found.Records))}, nil
+	return print.Object{print.Named("id", b.ID), print.Named("time", b.Time.Format("2006-01-02T15:04:05.000Z")), print.Named("bytes", in.Bytes),
+		print.Named("frames", found.Frames), print.Named("records", found.Records)}, nil
 }
 
 // progressReader calls tell when something was read.

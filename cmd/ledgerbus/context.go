@@ -10,7 +10,9 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
 
+	"github.com/ledgerbus/ledgerbus/engine/ledger/print"
 	"github.com/ledgerbus/ledgerbus/tools/client"
+	"github.com/ledgerbus/ledgerbus/tools/output"
 )
 
 const maxConnectionString = 8 << 10
@@ -28,13 +30,13 @@ func contextCommand() *cli.Command {
 			{
 				Name: "list", Usage: "print all contexts, without their keys",
 				Description: "Marks the one in use with a star.\n\n   ledgerbus context list -o json",
-				Flags:       []cli.Flag{tableFlag()},
+				Flags:       []cli.Flag{output.Flag()},
 				Action:      listContexts,
 			},
 			{
 				Name: "show", Usage: "print one context, without its key", ArgsUsage: "[NAME]",
 				Description: "Without a name: the one in use.\n\n   ledgerbus context show staging",
-				Flags:       []cli.Flag{tableFlag()},
+				Flags:       []cli.Flag{output.Flag()},
 				Action:      showContext,
 			},
 			{
@@ -65,7 +67,7 @@ func contextCommand() *cli.Command {
 }
 
 // contextRow is a context as it is shown.
-func contextRow(known *contexts, name string) row {
+func contextRow(known *contexts, name string) print.Object {
 	where := "(not a connection string)"
 	if cs, err := client.ParseConnectionString(known.Named[name].ConnectionString); err == nil {
 		where = cs.String()
@@ -74,14 +76,11 @@ func contextRow(known *contexts, name string) row {
 	if known.Current == name {
 		current = "*"
 	}
-	return row{{"current", current, known.Current == name}, text("name", name), text("connectionString", where), text("caFile", known.Named[name].CAFile)}
+	return print.Object{print.Named("current", output.Shown{Text: current, Value: known.Current == name}), print.Named("name", name),
+		print.Named("connectionString", where), print.Named("caFile", known.Named[name].CAFile)}
 }
 
 func listContexts(c *cli.Context) error {
-	format, err := tableFormat(c)
-	if err != nil {
-		return err
-	}
 	if err := arguments(c, 0, 0, ""); err != nil {
 		return err
 	}
@@ -89,22 +88,15 @@ func listContexts(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	var rows []row
-	for _, name := range known.names() {
-		rows = append(rows, contextRow(known, name))
-	}
-	if len(rows) == 0 && format == formatTable {
+	out, names := output.Of(c), known.names()
+	if len(names) == 0 && out.Format == output.Text {
 		fmt.Fprintln(c.App.ErrWriter, "no context yet; make one with ledgerbus context set NAME")
 		return nil
 	}
-	return printRows(c.App.Writer, format, contextRow(known, ""), nil, rows)
+	return output.Rows(out, names, func(name string) print.Object { return contextRow(known, name) })
 }
 
 func showContext(c *cli.Context) error {
-	format, err := tableFormat(c)
-	if err != nil {
-		return err
-	}
 	if err := arguments(c, 0, 1, "[NAME]"); err != nil {
 		return err
 	}
@@ -122,7 +114,7 @@ func showContext(c *cli.Context) error {
 	if _, err := known.get(name); err != nil {
 		return err
 	}
-	return printOne(c.App.Writer, format, contextRow(known, name))
+	return output.Of(c).One(contextRow(known, name))
 }
 
 func setContext(c *cli.Context) error {

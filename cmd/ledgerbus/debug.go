@@ -17,6 +17,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/ledgerbus/ledgerbus/engine/ledger"
+	"github.com/ledgerbus/ledgerbus/tools/output"
 )
 
 // maxCommand is how long a command of the debugger may be, bytes.
@@ -33,7 +34,7 @@ func debugCommand() *cli.Command {
 			"   ledgerbus debug ./data --at 03:12 -c \"break type IN ('dead', 'lost'); continue; print orders; back\"" + besideHelp,
 		Flags: []cli.Flag{
 			liveFlag(),
-			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "text, or json for one object per line"},
+			output.Flag(output.Text, output.JSON),
 			&cli.StringFlag{Name: "at", Usage: "instant, or place in the log, to begin at", DefaultText: "before the first event"},
 			&cli.StringFlag{Name: "command", Aliases: []string{"c"}, Usage: "commands, separated by semicolons, instead of a prompt"},
 		},
@@ -51,9 +52,6 @@ func stepThrough(c *cli.Context) (err error) {
 		return err
 	}
 	t, err := newAnswerPrinter(c, nil)
-	if err == nil && t.csv != nil {
-		err = usageError{errors.New("--output: this command has no csv: give text or json")}
-	}
 	if err != nil {
 		return err
 	}
@@ -134,7 +132,7 @@ func debugFrom(ctx context.Context, d *ledger.Debugger, in io.Reader, out io.Wri
 		case errors.Is(err, ledger.ErrQuit):
 			return nil
 		case errors.Is(err, ledger.ErrQuestion), errors.Is(err, ledger.ErrNothing):
-			fmt.Fprintln(out, oneLine(err.Error()))
+			fmt.Fprintln(out, output.OneLine(err.Error()))
 		case err != nil:
 			return err
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/engine/ledger"
 	"github.com/ledgerbus/ledgerbus/engine/ledger/print"
 	"github.com/ledgerbus/ledgerbus/tools/doctor"
+	"github.com/ledgerbus/ledgerbus/tools/output"
 )
 
 // syncTime is how long each way of syncing is measured, and clockApart how far a broker's clock may be from ours: a broker tells its own in whole seconds.
@@ -45,7 +46,7 @@ func doctorCommand() *cli.Command {
 		Flags: connectionFlags(
 			&cli.StringFlag{Name: "data", Usage: "data directory to examine, instead of asking a broker"},
 			&cli.StringFlag{Name: "config", Usage: "YAML file with the broker's settings [$LEDGERBUS_CONFIG]"},
-			formFlag(), liveFlag()),
+			output.Flag(), liveFlag()),
 		Action: examine,
 	}
 }
@@ -122,7 +123,7 @@ func examine(c *cli.Context) error {
 func (d *consultation) settings(c *cli.Context) error {
 	s, err := settings.Load(settings.Sources{File: configFile(c), Env: os.LookupEnv, Flags: map[string][]string{"data": {c.String("data")}}})
 	if err != nil {
-		return d.found(doctor.Finding{Check: "settings", Verdict: doctor.Bad, Text: oneLine(strings.TrimSpace(err.Error())), Remedy: "ledgerbus serve --help lists the settings"})
+		return d.found(doctor.Finding{Check: "settings", Verdict: doctor.Bad, Text: output.OneLine(strings.TrimSpace(err.Error())), Remedy: "ledgerbus serve --help lists the settings"})
 	}
 	f := doctor.Finding{Check: "settings", Verdict: doctor.Good, Text: "serve accepts them: no file, the environment and defaults"}
 	if name := configFile(c); name != "" {
@@ -147,9 +148,9 @@ func (d *consultation) broker(a *administration) error {
 	var says struct{ Conditions []json.RawMessage }
 	switch _ = json.Unmarshal([]byte(h.Text), &says); { // what is no JSON has no conditions
 	case !h.Well:
-		f.Verdict, f.Text, f.Remedy = doctor.Bad, "it takes no messages: "+oneLine(h.Text), "ledgerbus partition list; docs/guide/operating.md"
+		f.Verdict, f.Text, f.Remedy = doctor.Bad, "it takes no messages: "+output.OneLine(h.Text), "ledgerbus partition list; docs/guide/operating.md"
 	case len(says.Conditions) > 0:
-		f.Verdict, f.Text, f.Remedy = doctor.Warning, "it takes messages, but: "+oneLine(h.Text), "docs/guide/operating.md"
+		f.Verdict, f.Text, f.Remedy = doctor.Warning, "it takes messages, but: "+output.OneLine(h.Text), "docs/guide/operating.md"
 	}
 	if err := d.found(f); err != nil {
 		return err
@@ -175,15 +176,15 @@ func (d *consultation) brokerClock(theirs, ours time.Time) error {
 func (d *consultation) partitions(a *administration) error {
 	all, err := a.Partitions(a.ctx)
 	if err != nil {
-		return d.found(doctor.Finding{Check: "partitions", Verdict: doctor.Bad, Text: oneLine(err.Error()), Remedy: "use a key with the right Manage"})
+		return d.found(doctor.Finding{Check: "partitions", Verdict: doctor.Bad, Text: output.OneLine(err.Error()), Remedy: "use a key with the right Manage"})
 	}
 	serving := 0
 	for _, p := range all {
 		switch {
 		case p.State != "serving":
-			err = d.found(doctor.Finding{Check: "partitions", Verdict: doctor.Bad, Text: oneLine(fmt.Sprintf("partition %d is %s: %s", p.ID, p.State, p.Cause)), Remedy: "docs/guide/partitions.md"})
+			err = d.found(doctor.Finding{Check: "partitions", Verdict: doctor.Bad, Text: output.OneLine(fmt.Sprintf("partition %d is %s: %s", p.ID, p.State, p.Cause)), Remedy: "docs/guide/partitions.md"})
 		case p.Cause != "":
-			err = d.found(doctor.Finding{Check: "partitions", Verdict: doctor.Bad, Text: oneLine(fmt.Sprintf("partition %d has damaged data: %s", p.ID, p.Cause)), Remedy: "docs/guide/partitions.md"})
+			err = d.found(doctor.Finding{Check: "partitions", Verdict: doctor.Bad, Text: output.OneLine(fmt.Sprintf("partition %d has damaged data: %s", p.ID, p.Cause)), Remedy: "docs/guide/partitions.md"})
 		default:
 			serving++
 		}

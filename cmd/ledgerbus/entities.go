@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,6 +16,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/internal/program"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/tools/client/admin"
+	"github.com/ledgerbus/ledgerbus/tools/output"
 )
 
 func entitiesCommand() *cli.Command {
@@ -48,7 +48,7 @@ func entitiesCommand() *cli.Command {
 					"   ledgerbus entities apply entities.yaml --dry-run --exit-code\n" +
 					"   ledgerbus entities apply Config.json --prune --confirm localhost",
 				Flags: connectionFlags(
-					outputFlag(),
+					output.Flag(output.Text, output.JSON),
 					&cli.BoolFlag{Name: "dry-run", Usage: "print what is to be done, and do nothing"},
 					&cli.BoolFlag{Name: "exit-code", Usage: "with --dry-run: exit code 1 when there is something to be done"},
 					&cli.BoolFlag{Name: "prune", Usage: "delete entities that the file does not have, with all they hold"},
@@ -128,10 +128,6 @@ func (a *administration) snapshot(rulesOf func(string) bool) (*snapshot, error) 
 }
 
 func applyEntities(c *cli.Context) error {
-	inJSON, err := asJSON(c)
-	if err != nil {
-		return err
-	}
 	if err := arguments(c, 1, 1, "one FILE"); err != nil {
 		return err
 	}
@@ -150,7 +146,7 @@ func applyEntities(c *cli.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := p.print(c.App.Writer, inJSON); err != nil {
+		if err := p.print(output.Of(c)); err != nil {
 			return err
 		}
 		return p.apply(c, a)
@@ -256,28 +252,28 @@ func (a *administration) adapt(want []engine.PutEntity, there *snapshot) error {
 	return nil
 }
 
-func (p *plan) print(w io.Writer, inJSON bool) error {
+func (p *plan) print(out *output.Printer) error {
 	count := map[settings.Action]int{}
 	for _, c := range p.changes {
 		count[c.Action]++
 		var err error
-		if inJSON {
-			err = writeJSON(w, changeJSON(c))
+		if out.Format == output.JSON {
+			err = out.Value(changeJSON(c))
 		} else {
-			_, err = fmt.Fprintln(w, program.Printable(c.String()))
+			_, err = fmt.Fprintln(out, program.Printable(c.String()))
 		}
 		if err != nil {
 			return err
 		}
 	}
-	if inJSON {
+	if out.Format == output.JSON {
 		return nil
 	}
 	text := "nothing to be done"
 	if len(p.changes) > 0 {
 		text = fmt.Sprintf("%d to create, %d to update, %d to delete", count[settings.Create], count[settings.Update], count[settings.Delete])
 	}
-	_, err := fmt.Fprintln(w, text)
+	_, err := fmt.Fprintln(out, text)
 	return err
 }
 

@@ -10,9 +10,11 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/ledgerbus/ledgerbus/engine/ledger/address"
+	"github.com/ledgerbus/ledgerbus/engine/ledger/print"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/atom/document"
 	"github.com/ledgerbus/ledgerbus/tools/client/admin"
+	"github.com/ledgerbus/ledgerbus/tools/output"
 )
 
 // examplesOf are how the commands on a kind of entity are used.
@@ -43,7 +45,7 @@ func entityCommand(kind event.EntityKind) *cli.Command {
 	args := argumentsOf(kind)
 	example := func(verb string) string { return "   ledgerbus " + examplesOf[kind][verb] }
 	withKeys := cli.Flag(&cli.BoolFlag{Name: "with-keys", Usage: "show the keys of access rules"})
-	show, create, update := []cli.Flag{tableFlag()}, []cli.Flag{tableFlag(), reasonFlag()}, []cli.Flag{tableFlag(), reasonFlag()}
+	show, create, update := []cli.Flag{output.Flag()}, []cli.Flag{output.Flag(), reasonFlag()}, []cli.Flag{output.Flag(), reasonFlag()}
 	if kind != event.Subscription {
 		show, create, update = append(show, withKeys), append(create, withKeys), append(update, withKeys)
 	} else {
@@ -53,7 +55,7 @@ func entityCommand(kind event.EntityKind) *cli.Command {
 	const forms = "Durations are written 90s, 1h30m, 14d,\nPT1H or unlimited; what is on by default is turned off with =false.\n\n"
 	list := &cli.Command{
 		Name: "list", Usage: "print all " + name + "s and what they hold",
-		Description: example("list"), Flags: connectionFlags(tableFlag()),
+		Description: example("list"), Flags: connectionFlags(output.Flag()),
 		Action: func(c *cli.Context) error { return listEntities(c, kind) },
 	}
 	if kind == event.Subscription {
@@ -95,10 +97,7 @@ func entityCommand(kind event.EntityKind) *cli.Command {
 }
 
 func listEntities(c *cli.Context, kind event.EntityKind) error {
-	f, err := tableFormat(c)
-	if err != nil {
-		return err
-	}
+	var err error
 	if kind == event.Subscription {
 		err = arguments(c, 0, 1, "one TOPIC or none")
 	} else {
@@ -112,11 +111,12 @@ func listEntities(c *cli.Context, kind event.EntityKind) error {
 		if err != nil {
 			return err
 		}
-		rows := make([]row, len(found))
-		for i, e := range found {
-			rows[i] = entityRow(e, false)
-		}
-		return printRows(c.App.Writer, f, entityRow(admin.NewEntity(kind, ""), false), entityColumns[kind], rows)
+		return output.Rows(output.Of(c), found, func(e *admin.Entity) print.Object {
+			if e == nil { // of no entity only the names are of use
+				e = admin.NewEntity(kind, "")
+			}
+			return entityRow(e, false)
+		}, entityColumns[kind]...)
 	})
 }
 
@@ -148,57 +148,57 @@ var entityColumns = map[event.EntityKind][]string{
 }
 
 // entityRow shows an entity: its settings, what it holds, and its times.
-func entityRow(e *admin.Entity, withKeys bool) row {
-	r := row{text("name", e.Path)}
+func entityRow(e *admin.Entity, withKeys bool) print.Object {
+	r := print.Object{print.Named("name", e.Path)}
 	if e.Kind == event.Subscription {
 		topic, name, _ := admin.SplitSubscription(e.Path)
-		r = row{text("topic", topic), text("name", name)}
+		r = print.Object{print.Named("topic", topic), print.Named("name", name)}
 	}
 	for _, s := range settingsOfEntities {
 		if s.of.has(e.Kind) {
-			r = append(r, s.cell(&e.Properties))
+			r = append(r, s.field(&e.Properties))
 		}
 	}
 	if e.Partitions > 0 {
-		r = append(r, number("partitions", int64(e.Partitions)))
+		r = append(r, print.Named("partitions", e.Partitions))
 	}
 	if e.Kind != event.Subscription {
-		r = append(r, accessCell(e.Properties.AccessRules, withKeys))
+		r = append(r, accessField(e.Properties.AccessRules, withKeys))
 	}
-	r = append(r, runtimeCells(e)...)
+	r = append(r, runtimeFields(e)...)
 	return append(r, moment("createdAt", e.CreatedAt), moment("updatedAt", e.UpdatedAt), moment("accessedAt", e.AccessedAt))
 }
 
 // subQueueRow shows what a sub-queue of an entity holds.
-func subQueueRow(e *admin.Entity, of address.Address) row {
+func subQueueRow(e *admin.Entity, of address.Address) print.Object {
 	n := e.Runtime.DeadLetter
 	if of.SubQueue == event.TransferDeadLetter {
 		n = e.Runtime.TransferDeadLetter
 	}
-	held := number("messages", int64(n))
-	if !counted(e) {
-		held = unknown("messages")
-	}
-	return row{text("name", of.String()), text("entity", e.Path), held}
+	return print.Object{print.Named("name", of.String()), print.Named("entity", e.Path), held(e, "messages", n)}
 }
 
-// runtimeCells show what an entity holds.
-func runtimeCells(e *admin.Entity) (cells []cell) {
-	held := number
-	if !counted(e) {
-		held = func(name string, _ int64) cell { return unknown(name) }
-	}
+// runtimeFields show what an entity holds.
+func runtimeFields(e *admin.Entity) (fields []print.Field) {
 	n := &e.Runtime
 	if e.Kind == event.Topic {
-		cells = append(cells, number("subscriptions", int64(n.Subscriptions)))
+		fields = append(fields, print.Named("subscriptions", n.Subscriptions))
 	} else {
-		cells = append(cells, held("messages", int64(n.Total())), held("active", int64(n.Active)), held("deadLetter", int64(n.DeadLetter)))
+		fields = append(fields, held(e, "messages", n.Total()), held(e, "active", n.Active), held(e, "deadLetter", n.DeadLetter))
 	}
-	cells = append(cells, held("scheduled", int64(n.Scheduled)), held("transfer", int64(n.Transfer)), held("transferDeadLetter", int64(n.TransferDeadLetter)))
+	fields = append(fields, held(e, "scheduled", n.Scheduled), held(e, "transfer", n.Transfer), held(e, "transferDeadLetter", n.TransferDeadLetter))
 	if e.Kind != event.Subscription {
-		cells = append(cells, held("sizeBytes", n.SizeBytes))
+		fields = append(fields, held(e, "sizeBytes", n.SizeBytes))
 	}
-	return cells
+	return fields
+}
+
+// held shows how much an entity holds of something.
+func held(e *admin.Entity, name string, n any) print.Field {
+	if !counted(e) {
+		n = output.Unknown
+	}
+	return print.Named(name, n)
 }
 
 // counted reports whether the broker said how much an entity holds. It does not when it answers a change, nor when it cannot read
@@ -206,11 +206,11 @@ func runtimeCells(e *admin.Entity) (cells []cell) {
 func counted(e *admin.Entity) bool { return e.Present.Has(document.CountDetails) && !e.Runtime.Unknown }
 
 // moment shows a time; 0: never.
-func moment(name string, t event.Time) cell {
+func moment(name string, t event.Time) print.Field {
 	if t == 0 {
-		return text(name, "")
+		return print.Named(name, "")
 	}
-	return text(name, time.UnixMilli(int64(t)).UTC().Format("2006-01-02T15:04:05.000Z"))
+	return print.Named(name, time.UnixMilli(int64(t)).UTC().Format("2006-01-02T15:04:05.000Z"))
 }
 
 // onEntity finds the namespace and the entity that a command is about. A deletion needs that, too: the broker would delete an entity
@@ -231,10 +231,6 @@ func onEntity(c *cli.Context, kind event.EntityKind, do func(a *administration, 
 
 // showEntity prints an entity, or of a sub-queue what it holds.
 func showEntity(c *cli.Context, kind event.EntityKind) error {
-	f, err := tableFormat(c)
-	if err != nil {
-		return err
-	}
 	of, err := entityOf(c, kind)
 	if err != nil {
 		return err
@@ -248,17 +244,13 @@ func showEntity(c *cli.Context, kind event.EntityKind) error {
 			return err
 		}
 		if of.SubQueue != event.Main {
-			return printOne(c.App.Writer, f, subQueueRow(e, of))
+			return output.Of(c).One(subQueueRow(e, of))
 		}
-		return printOne(c.App.Writer, f, entityRow(e, c.Bool("with-keys")))
+		return output.Of(c).One(entityRow(e, c.Bool("with-keys")))
 	})
 }
 
 func createEntity(c *cli.Context, kind event.EntityKind) error {
-	f, err := tableFormat(c)
-	if err != nil {
-		return err
-	}
 	path, err := pathOf(c, kind)
 	if err != nil {
 		return err
@@ -276,15 +268,11 @@ func createEntity(c *cli.Context, kind event.EntityKind) error {
 		if e, err = a.Create(a.ctx, e); err != nil {
 			return err
 		}
-		return printChanged(c, f, "created", e)
+		return printChanged(c, "created", e)
 	})
 }
 
 func updateEntity(c *cli.Context, kind event.EntityKind) error {
-	f, err := tableFormat(c)
-	if err != nil {
-		return err
-	}
 	return onEntity(c, kind, func(a *administration, e *admin.Entity) error {
 		given, err := applySettings(c, e)
 		if err != nil {
@@ -296,19 +284,17 @@ func updateEntity(c *cli.Context, kind event.EntityKind) error {
 		if e, err = a.Update(a.ctx, e); err != nil {
 			return err
 		}
-		return printChanged(c, f, "updated", e)
+		return printChanged(c, "updated", e)
 	})
 }
 
 // printChanged says what was done, or prints the entity in a form for programs.
-func printChanged(c *cli.Context, f format, done string, e *admin.Entity) error {
-	if f != formatTable {
-		return printOne(c.App.Writer, f, entityRow(e, c.Bool("with-keys")))
-	}
-	if _, err := fmt.Fprintf(c.App.Writer, "%s %s\n", done, oneLine(nameOf(e))); err != nil || !c.Bool("with-keys") {
+func printChanged(c *cli.Context, done string, e *admin.Entity) error {
+	out, withKeys := output.Of(c), c.Bool("with-keys")
+	if err := out.Said(done+" "+nameOf(e), entityRow(e, withKeys)); err != nil || !withKeys || out.Format != output.Text {
 		return err
 	}
-	return printOne(c.App.Writer, f, row{accessCell(e.Properties.AccessRules, true)})
+	return out.One(print.Object{accessField(e.Properties.AccessRules, true)})
 }
 
 // nameOf names an entity in a sentence.
@@ -335,7 +321,7 @@ func deleteEntity(c *cli.Context, kind event.EntityKind) error {
 		if err := a.Delete(a.ctx, kind, e.Path); err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(c.App.Writer, "deleted %s with %s\n", oneLine(nameOf(e)), losing)
+		_, err = fmt.Fprintf(c.App.Writer, "deleted %s with %s\n", output.OneLine(nameOf(e)), losing)
 		return err
 	})
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/ledger/wire"
 	"github.com/ledgerbus/ledgerbus/tools/client/admin"
+	"github.com/ledgerbus/ledgerbus/tools/output"
 )
 
 const (
@@ -102,7 +103,7 @@ func (f *followed) look(ask func(heard func(*wire.Line) error) error) error {
 func (f *followed) before(l *wire.Line, passed map[uint16]told) (bool, error) {
 	at, err := address.Parse(gjson.GetBytes(l.Fields, "Place").Str)
 	if err != nil || !at.Place {
-		return false, fmt.Errorf("the broker sent an event without a place: %s", oneLine(l.Text))
+		return false, fmt.Errorf("the broker sent an event without a place: %s", output.OneLine(l.Text))
 	}
 	now := told{at.LSN, 1}
 	if p := passed[at.Partition]; p.lsn == at.LSN {
@@ -143,7 +144,7 @@ func (r *repeated) run(ctx context.Context, round func() error) error {
 			patience = r.every
 		case errors.As(err, &e) && (e.Status == 0 || e.Status == 503) && e.Code != "invalid":
 			if patience = min(2*patience, mostRest); patience >= time.Second {
-				fmt.Fprintf(r.notes, "%s: %s; again in %v\n", r.what, oneLine(err.Error()), patience)
+				fmt.Fprintf(r.notes, "%s: %s; again in %v\n", r.what, output.OneLine(err.Error()), patience)
 			}
 			rest = patience
 		default:

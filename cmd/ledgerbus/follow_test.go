@@ -19,6 +19,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/engine/ledger/print"
 	"github.com/ledgerbus/ledgerbus/protocol/ledger/wire"
 	"github.com/ledgerbus/ledgerbus/tools/client/admin"
+	"github.com/ledgerbus/ledgerbus/tools/output"
 )
 
 // What a broker does is printed while it happens.
@@ -73,7 +74,7 @@ func TestFollow(t *testing.T) {
 func TestFollowBreaksOff(t *testing.T) {
 	var out, notes bytes.Buffer
 	q := &ledger.Question{After: ledger.FromNow}
-	f := &followed{answerPrinter: &answerPrinter{out: &out, notes: &notes}, q: q}
+	f := &followed{answerPrinter: &answerPrinter{Printer: output.New(&out, &notes, output.Text)}, q: q}
 	line := func(part, text string, fields ...print.Field) wire.Line {
 		raw, err := print.Object(fields).AppendJSON(nil)
 		if err != nil {

@@ -7,8 +7,10 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/ledgerbus/ledgerbus/engine/ledger/print"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/ledger/wire"
+	"github.com/ledgerbus/ledgerbus/tools/output"
 )
 
 func historyCommand() *cli.Command {
@@ -25,7 +27,7 @@ func historyCommand() *cli.Command {
 				{
 					Name: "list", Usage: "print the policies, the most specific one first, and that of the namespace",
 					Description: "   ledgerbus history policy list\n   ledgerbus history policy list -o json",
-					Flags:       connectionFlags(tableFlag()), Action: listHistoryPolicies,
+					Flags:       connectionFlags(output.Flag()), Action: listHistoryPolicies,
 				},
 				{
 					Name: "set", Usage: "set how long to keep the history of the entities that a pattern matches", ArgsUsage: args,
@@ -33,7 +35,7 @@ func historyCommand() *cli.Command {
 						"unlimited to keep everything. One that is not given is left to the next policy that matches.\n\n" +
 						"   ledgerbus history policy set 'orders/*' --bodies none --reason 'personal data'\n" +
 						"   ledgerbus history policy set audit --events unlimited --bodies 365d",
-					Flags: connectionFlags(tableFlag(), reasonFlag(),
+					Flags: connectionFlags(output.Flag(), reasonFlag(),
 						&cli.StringFlag{Name: "events", Usage: "how long to keep events that no longer affect any message"},
 						&cli.StringFlag{Name: "bodies", Usage: "how long to keep bodies of messages that were completed, received and deleted, expired or cancelled"},
 						&cli.StringFlag{Name: "undo", Usage: "how long to keep messages that were purged, deleted in a batch or deleted with their entity"}),
@@ -44,7 +46,7 @@ func historyCommand() *cli.Command {
 					Description: "From then on the next policy that matches applies. It may keep less, and what it removes does not come back. Asks for the\n" +
 						"pattern; a script gives it with --confirm.\n\n" +
 						"   ledgerbus history policy delete 'orders/*' --confirm 'orders/*'",
-					Flags: connectionFlags(tableFlag(), confirmFlag(), reasonFlag()), Action: deleteHistoryPolicy,
+					Flags: connectionFlags(output.Flag(), confirmFlag(), reasonFlag()), Action: deleteHistoryPolicy,
 				},
 			},
 		}},
@@ -52,10 +54,6 @@ func historyCommand() *cli.Command {
 }
 
 func listHistoryPolicies(c *cli.Context) error {
-	f, err := tableFormat(c)
-	if err != nil {
-		return err
-	}
 	if err := arguments(c, 0, 0, ""); err != nil {
 		return err
 	}
@@ -64,7 +62,7 @@ func listHistoryPolicies(c *cli.Context) error {
 		if err != nil {
 			return err
 		}
-		return printPolicies(c, f, all)
+		return printPolicies(c, all)
 	})
 }
 
@@ -95,10 +93,6 @@ func deleteHistoryPolicy(c *cli.Context) error {
 
 // onPattern changes the policy of the pattern that a command is about, and prints what holds then.
 func onPattern(c *cli.Context, do func(a *administration, pattern string) (wire.HistoryPolicies, error)) error {
-	f, err := tableFormat(c)
-	if err != nil {
-		return err
-	}
 	if c.Args().Len() != 1 || c.Args().First() == "" {
 		return usageError{fmt.Errorf("of which entities? %s PATTERN, such as 'orders/*'", c.Command.HelpName)}
 	}
@@ -107,22 +101,19 @@ func onPattern(c *cli.Context, do func(a *administration, pattern string) (wire.
 		if err != nil {
 			return err
 		}
-		return printPolicies(c, f, all)
+		return printPolicies(c, all)
 	})
 }
 
-// printPolicies prints those of patterns, the most specific one first, and then that of the namespace.
-func printPolicies(c *cli.Context, f format, all wire.HistoryPolicies) error {
-	rows := make([]row, 0, len(all.Policies)+1)
-	for _, p := range all.Policies {
-		rows = append(rows, policyRow(p, "", ""))
-	}
-	whole := all.Namespace
-	rows = append(rows, policyRow(whole.HistoryPolicy, strconv.Itoa(whole.Share), strconv.FormatBool(whole.BeforeSends)))
-	return printRows(c.App.Writer, f, policyRow(wire.HistoryPolicy{}, "", ""), nil, rows)
-}
-
-// policyRow shows a policy; that of the namespace has no pattern.
-func policyRow(p wire.HistoryPolicy, share, beforeSends string) row {
-	return row{text("pattern", p.Pattern), text("events", p.Events), text("bodies", p.Bodies), text("undo", p.Undo), text("share", share), text("before-sends", beforeSends)}
+// printPolicies prints those of patterns, the most specific one first, and then that of the namespace,
+// which has no pattern.
+func printPolicies(c *cli.Context, all wire.HistoryPolicies) error {
+	return output.Rows(output.Of(c), append(all.Policies, all.Namespace.HistoryPolicy), func(p wire.HistoryPolicy) print.Object {
+		share, beforeSends := "", ""
+		if p.Pattern == "" {
+			share, beforeSends = strconv.Itoa(all.Namespace.Share), strconv.FormatBool(all.Namespace.BeforeSends)
+		}
+		return print.Object{print.Named("pattern", p.Pattern), print.Named("events", p.Events), print.Named("bodies", p.Bodies), print.Named("undo", p.Undo),
+			print.Named("share", share), print.Named("before-sends", beforeSends)}
+	})
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/engine/ledger/address"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/tools"
+	"github.com/ledgerbus/ledgerbus/tools/output"
 )
 
 const verifyHelp = "Reads all there is and replays it. A line for each partition, and one for each damaged place:\n\n" +
@@ -49,7 +50,7 @@ func logCommand() *cli.Command {
 					"docs/guide/log-dump.md says how each field is printed.\n" +
 					"Of a damaged partition nothing is printed. Needs memory for one frame, however long the log.\n" + besideHelp,
 				Flags: append([]cli.Flag{
-					outputFlag(),
+					output.Flag(output.Text, output.JSON),
 					liveFlag(),
 					&cli.IntFlag{Name: "partition", Value: -1, DefaultText: "all", Usage: "number of the partition to print"},
 					&cli.StringFlag{Name: "from", Usage: "first frame to print: its LSN, or its place, as in @0/1839977, which names the partition as well", DefaultText: "the first there is"},
@@ -62,7 +63,7 @@ func logCommand() *cli.Command {
 				Usage:       "compare every checksum, name every damaged place",
 				ArgsUsage:   "DIR",
 				Description: verifyHelp + "\n" + besideHelp,
-				Flags:       []cli.Flag{outputFlag(), liveFlag()},
+				Flags:       []cli.Flag{output.Flag(output.Text, output.JSON), liveFlag()},
 				Action:      verifyLog,
 			},
 			listCommand(),
@@ -82,17 +83,8 @@ func beside(c *cli.Context) tools.Beside {
 	return tools.Beside{Live: c.Bool("live"), Notes: c.App.ErrWriter}
 }
 
-// directoryAndForm are the data directory of a command, and whether it prints JSON.
-func directoryAndForm(c *cli.Context) (dir string, inJSON bool, err error) {
-	if inJSON, err = asJSON(c); err != nil {
-		return "", false, err
-	}
-	dir, err = directory(c)
-	return dir, inJSON, err
-}
-
 func dumpLog(c *cli.Context) error {
-	dir, inJSON, err := directoryAndForm(c)
+	dir, err := directory(c)
 	if err != nil {
 		return err
 	}
@@ -105,7 +97,7 @@ func dumpLog(c *cli.Context) error {
 		return err
 	}
 	err = tools.Dump(c.App.Writer, dir, tools.DumpOptions{
-		Partition: partition, From: from, JSON: inJSON, Bodies: c.Bool("bodies"), Range: within, Beside: beside(c)})
+		Partition: partition, From: from, JSON: output.Of(c).Format == output.JSON, Bodies: c.Bool("bodies"), Range: within, Beside: beside(c)})
 	if errors.Is(err, tools.ErrNoPartition) {
 		return usageError{err}
 	}
@@ -136,11 +128,11 @@ func firstFrame(c *cli.Context) (partition int, from event.LSN, err error) {
 }
 
 func verifyLog(c *cli.Context) error {
-	dir, inJSON, err := directoryAndForm(c)
+	dir, err := directory(c)
 	if err != nil {
 		return err
 	}
-	found, err := tools.Verify(c.App.Writer, dir, tools.VerifyOptions{JSON: inJSON, Beside: beside(c)})
+	found, err := tools.Verify(c.App.Writer, dir, tools.VerifyOptions{JSON: output.Of(c).Format == output.JSON, Beside: beside(c)})
 	if err != nil {
 		return err
 	}

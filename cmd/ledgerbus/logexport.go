@@ -12,6 +12,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/engine/ledger"
 	"github.com/ledgerbus/ledgerbus/internal/program"
 	"github.com/ledgerbus/ledgerbus/tools/export"
+	"github.com/ledgerbus/ledgerbus/tools/output"
 )
 
 func exportCommand() *cli.Command {
@@ -67,7 +68,10 @@ func exportLog(c *cli.Context) error {
 		bar = newBar(c.App.ErrWriter, 0, "exporting", "events")
 	}
 	o.Progress = bar.add
-	sum, err := export.Export(ctx, s, func(line ledger.Line) error { _, err := fmt.Fprintln(c.App.ErrWriter, oneLine(line.Text)); return err }, o)
+	sum, err := export.Export(ctx, s, func(line ledger.Line) error {
+		_, err := fmt.Fprintln(c.App.ErrWriter, output.OneLine(line.Text))
+		return err
+	}, o)
 	bar.finish()
 	if errors.Is(err, export.ErrNotEmpty) {
 		return usageError{err}

@@ -3,17 +3,15 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
+	"slices"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/ledgerbus/ledgerbus/engine/ledger/print"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/tools"
+	"github.com/ledgerbus/ledgerbus/tools/output"
 )
-
-func censusFlags() []cli.Flag {
-	return []cli.Flag{&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "text, csv, or json for one object per line"}, liveFlag()}
-}
 
 const censusHelp = "Of a sealed file only the index at its end is read, of other files every record. What is live comes from the newest checkpoints and the\n" +
 	"log after them, as at a start of the broker: bodies that messages still have, their changed properties, and states of sessions.\n"
@@ -28,7 +26,7 @@ func listCommand() *cli.Command {
 			"begins with. The line has the addresses in the file, what it takes on the disk and took before it was compressed, its events and\n" +
 			"their times, the bytes of bodies that are kept, and of those what is live. csv and json say more.\n\n" +
 			"   ledgerbus log ls ./data\n" + besideHelp,
-		Flags:  censusFlags(),
+		Flags:  []cli.Flag{output.Flag(), liveFlag()},
 		Action: func(c *cli.Context) error { return takeCensus(c, printFiles) },
 	}
 }
@@ -42,17 +40,13 @@ func statCommand() *cli.Command {
 			"Bytes of events are those in records, before compression. A deleted entity has no name, only a number; what belongs to none is\n" +
 			"that of the namespace. In csv and json the first field says what a line is about: partition, entity or event.\n\n" +
 			"   ledgerbus log stat ./data\n   ledgerbus log stat -o json ./data\n" + besideHelp,
-		Flags:  censusFlags(),
+		Flags:  []cli.Flag{output.Flag(), liveFlag()},
 		Action: func(c *cli.Context) error { return takeCensus(c, printSums) },
 	}
 }
 
 // takeCensus counts what is in the directory of a command, and prints what could be counted even where a partition is damaged.
-func takeCensus(c *cli.Context, print func(io.Writer, format, tools.Census) error) error {
-	f, ok := map[string]format{"text": formatTable, "json": formatJSON, "csv": formatCSV}[c.String("output")]
-	if !ok {
-		return usageError{fmt.Errorf("--output: %q is not one of text, json, csv", c.String("output"))}
-	}
+func takeCensus(c *cli.Context, show func(*output.Printer, tools.Census) error) error {
 	dir, err := directory(c)
 	if err != nil {
 		return err
@@ -61,12 +55,10 @@ func takeCensus(c *cli.Context, print func(io.Writer, format, tools.Census) erro
 	if len(census.Files) == 0 && err != nil {
 		return err
 	}
-	return errors.Join(print(c.App.Writer, f, census), err)
+	return errors.Join(show(output.Of(c), census), err)
 }
 
-func count(name string, n uint64) cell { return number(name, int64(n)) }
-
-func fileRow(f *tools.FileCount) row {
+func fileRow(f tools.FileCount) print.Object {
 	kind := "hot"
 	switch {
 	case f.Base:
@@ -76,36 +68,32 @@ func fileRow(f *tools.FileCount) row {
 	case f.Sealed:
 		kind = "sealed"
 	}
-	return row{
-		count("partition", uint64(f.Partition)), text("file", f.File), text("kind", kind), count("chapter", uint64(f.Chapter)), count("first", uint64(f.First)), count("end", uint64(f.End)),
-		number("stored", f.Stored), count("raw", uint64(f.End-f.First)), count("frames", f.Frames), count("records", f.Records), count("events", f.Events),
-		moment("from", f.Lowest), moment("to", f.Highest), count("bodyBytes", f.BodyBytes), count("erasedBytes", f.ErasedBytes), count("keptBytes", f.BodyBytes-f.ErasedBytes),
-		count("live", f.Live), count("liveBytes", f.LiveBytes),
+	return print.Object{
+		print.Named("partition", uint64(f.Partition)), print.Named("file", f.File), print.Named("kind", kind), print.Named("chapter", uint64(f.Chapter)), print.Named("first", uint64(f.First)),
+		print.Named("end", uint64(f.End)), print.Named("stored", f.Stored), print.Named("raw", uint64(f.End-f.First)), print.Named("frames", f.Frames), print.Named("records", f.Records),
+		print.Named("events", f.Events), moment("from", f.Lowest), moment("to", f.Highest), print.Named("bodyBytes", f.BodyBytes), print.Named("erasedBytes", f.ErasedBytes),
+		print.Named("keptBytes", f.BodyBytes-f.ErasedBytes), print.Named("live", f.Live), print.Named("liveBytes", f.LiveBytes),
 	}
 }
 
-func printFiles(w io.Writer, f format, census tools.Census) error {
-	rows := make([]row, len(census.Files))
-	for i := range rows {
-		rows[i] = fileRow(&census.Files[i])
-	}
-	return printRows(w, f, fileRow(&tools.FileCount{}), []string{"file", "kind", "first", "end", "stored", "raw", "events", "from", "to", "keptBytes", "live", "liveBytes"}, rows)
+func printFiles(out *output.Printer, census tools.Census) error {
+	return output.Rows(out, census.Files, fileRow, "file", "kind", "first", "end", "stored", "raw", "events", "from", "to", "keptBytes", "live", "liveBytes")
 }
 
-// sum is a line of log stat: what one thing has. Cells that say nothing of it are unknown.
-func sum(of, name string, cells ...cell) row {
-	r := row{text("of", of), text("name", name)}
+// sum is a line of log stat: what one thing has. What it does not say of it is unknown.
+func sum(of, name string, says ...print.Field) print.Object {
+	r := print.Object{print.Named("of", of), print.Named("name", name)}
 	for _, column := range []string{"files", "sealed", "stored", "raw", "events", "bytes", "bodies", "bodyBytes", "erasedBytes", "live", "liveBytes", "from", "to"} {
-		c := row(cells).find(column)
-		if c.name == "" {
-			c = unknown(column)
+		f := print.Named(column, output.Unknown)
+		if i := slices.IndexFunc(says, func(f print.Field) bool { return f.Name == column }); i >= 0 {
+			f = says[i]
 		}
-		r = append(r, c)
+		r = append(r, f)
 	}
 	return r
 }
 
-func partitionSums(census tools.Census) (rows []row) {
+func partitionSums(census tools.Census) (rows []print.Object) {
 	for rest := census.Files; len(rest) > 0; {
 		var files, sealed, stored, raw, events, bodies, erased, live, liveBytes uint64
 		id, from, to := rest[0].Partition, event.Time(0), event.Time(0)
@@ -121,13 +109,13 @@ func partitionSums(census tools.Census) (rows []row) {
 			}
 			to = max(to, f.Highest)
 		}
-		rows = append(rows, sum("partition", fmt.Sprint(id), count("files", files), count("sealed", sealed), count("stored", stored), count("raw", raw), count("events", events),
-			count("bodyBytes", bodies), count("erasedBytes", erased), count("live", live), count("liveBytes", liveBytes), moment("from", from), moment("to", to)))
+		rows = append(rows, sum("partition", fmt.Sprint(id), print.Named("files", files), print.Named("sealed", sealed), print.Named("stored", stored), print.Named("raw", raw), print.Named("events", events),
+			print.Named("bodyBytes", bodies), print.Named("erasedBytes", erased), print.Named("live", live), print.Named("liveBytes", liveBytes), moment("from", from), moment("to", to)))
 	}
 	return rows
 }
 
-func entitySums(census tools.Census) (rows []row) {
+func entitySums(census tools.Census) (rows []print.Object) {
 	for _, e := range census.Entities {
 		name := e.Path
 		switch {
@@ -136,50 +124,45 @@ func entitySums(census tools.Census) (rows []row) {
 		case name == "":
 			name = fmt.Sprintf("(entity %d)", e.ID)
 		}
-		rows = append(rows, sum("entity", name, count("events", e.Events), count("bytes", e.Bytes), count("bodies", e.Bodies), count("bodyBytes", e.BodyBytes),
-			count("live", e.Live), count("liveBytes", e.LiveBytes)))
+		rows = append(rows, sum("entity", name, print.Named("events", e.Events), print.Named("bytes", e.Bytes), print.Named("bodies", e.Bodies), print.Named("bodyBytes", e.BodyBytes),
+			print.Named("live", e.Live), print.Named("liveBytes", e.LiveBytes)))
 	}
 	return rows
 }
 
-func kindSums(census tools.Census) (rows []row) {
+func kindSums(census tools.Census) (rows []print.Object) {
 	for _, k := range census.Kinds {
-		rows = append(rows, sum("event", k.Kind.String(), count("events", k.Events), count("bytes", k.Bytes)))
+		rows = append(rows, sum("event", k.Kind.String(), print.Named("events", k.Events), print.Named("bytes", k.Bytes)))
 	}
 	return rows
 }
 
-func printSums(w io.Writer, f format, census tools.Census) error {
-	tables := []struct {
-		rows    []row
+func printSums(out *output.Printer, census tools.Census) error {
+	asItIs := func(r print.Object) print.Object { return r }
+	partitions, entities, kinds := partitionSums(census), entitySums(census), kindSums(census)
+	if out.Format != output.Text {
+		return output.Rows(out, slices.Concat(partitions, entities, kinds), asItIs)
+	}
+	for i, t := range []struct {
+		of      string // what the rows are about: the name of their first column
+		rows    []print.Object
 		columns []string
 	}{
-		{partitionSums(census), []string{"name", "files", "sealed", "stored", "raw", "events", "bodyBytes", "erasedBytes", "live", "liveBytes", "from", "to"}},
-		{entitySums(census), []string{"name", "events", "bytes", "bodies", "bodyBytes", "live", "liveBytes"}},
-		{kindSums(census), []string{"name", "events", "bytes"}},
-	}
-	var all []row
-	for i, t := range tables {
-		if f != formatTable {
-			all = append(all, t.rows...)
-			continue
-		}
-		// The first column is what the rows are about, which their header says.
-		for _, r := range t.rows {
-			r[1].name = r[0].text
-		}
-		t.columns[0] = []string{"partition", "entity", "event"}[i]
+		{"partition", partitions, []string{"files", "sealed", "stored", "raw", "events", "bodyBytes", "erasedBytes", "live", "liveBytes", "from", "to"}},
+		{"entity", entities, []string{"events", "bytes", "bodies", "bodyBytes", "live", "liveBytes"}},
+		{"event", kinds, []string{"events", "bytes"}},
+	} {
 		if i > 0 {
-			if _, err := fmt.Fprintln(w); err != nil {
+			if _, err := fmt.Fprintln(out); err != nil {
 				return err
 			}
 		}
-		if err := printRows(w, f, nil, t.columns, t.rows); err != nil {
+		for _, r := range t.rows {
+			r[1].Name = t.of
+		}
+		if err := output.Rows(out, t.rows, asItIs, append([]string{t.of}, t.columns...)...); err != nil {
 			return err
 		}
 	}
-	if f == formatTable {
-		return nil
-	}
-	return printRows(w, f, sum("", ""), nil, all)
+	return nil
 }

@@ -23,9 +23,11 @@ import (
 	"github.com/ledgerbus/ledgerbus/cmd/broker"
 	"github.com/ledgerbus/ledgerbus/cmd/settings"
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/ledger/print"
 	"github.com/ledgerbus/ledgerbus/internal/program"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/tools/client"
+	"github.com/ledgerbus/ledgerbus/tools/output"
 )
 
 var rewrite = flag.Bool("rewrite", false, "rewrite the golden files")
@@ -139,7 +141,7 @@ func TestExitCodesAndMessages(t *testing.T) {
 		{"no entity", []string{"peek"}, 2, "ledgerbus: which entity? ledgerbus peek ENTITY, such as orders or 'orders/$dlq'"},
 		{"two entities", []string{"receive", "a", "b"}, 2, `ledgerbus: give one entity: "b" is one too many`},
 		{"two settlements", []string{"receive", "a", "--complete", "--abandon"}, 2, "ledgerbus: choose one of --complete, --abandon, --dead-letter, --defer, --delete"},
-		{"output", []string{"peek", "a", "-o", "xml"}, 2, `ledgerbus: --output: "xml" is neither text nor json`},
+		{"output", []string{"peek", "a", "-o", "xml"}, 2, `ledgerbus: --output: "xml" is not one of text, json`},
 		{"property", []string{"send", "a", "--body", "x", "--property", "n:int=x"}, 2, `ledgerbus: --property: "n:int=x": "x" is not a valid int`},
 		{"bad connection string", []string{"send", "a", "--body", "x", "--connection-string", "x"}, 2, "ledgerbus: connection string: every part must be Key=Value"},
 		{"scheduled twice", []string{"send", "a", "--body", "x", "--schedule-in", "1m", "--schedule-at", "2027-01-31T08:00:00Z"}, 2, "ledgerbus: give either --schedule-at or --schedule-in"},
@@ -396,14 +398,29 @@ func TestNothingSteersATerminal(t *testing.T) {
 	p.UserMetadata = evil
 	subject := evil
 	m := client.Message{SequenceNumber: 1, Subject: &subject, Properties: map[string]any{evil: evil}, Body: client.Body{Value: evil}}
-	r := row{text("metadata", evil)}
+	r := print.Object{print.Named("metadata", evil)}
+	printer := func(w io.Writer, f output.Format) *output.Printer { return output.New(w, w, f) }
+	rows := func(p *output.Printer) error {
+		return output.Rows(p, []print.Object{r}, func(r print.Object) print.Object { return r })
+	}
+	fields, err := r.AppendJSON(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := func(p *output.Printer) error {
+		return errors.Join(p.Columns([]string{"metadata"}), p.Line("row", evil, fields))
+	}
 	for name, show := range map[string]func(io.Writer) error{
-		"message":         func(w io.Writer) error { return printMessage(w, m, false) },
-		"message in JSON": func(w io.Writer) error { return printMessage(w, m, true) },
-		"table":           func(w io.Writer) error { return printRows(w, formatTable, r, nil, []row{r}) },
-		"rows in JSON":    func(w io.Writer) error { return printRows(w, formatJSON, r, nil, []row{r}) },
-		"rows in CSV":     func(w io.Writer) error { return printRows(w, formatCSV, r, nil, []row{r}) },
-		"one":             func(w io.Writer) error { return printOne(w, formatTable, r) },
+		"message":         func(w io.Writer) error { return printMessage(printer(w, output.Text), m) },
+		"message in JSON": func(w io.Writer) error { return printMessage(printer(w, output.JSON), m) },
+		"table":           func(w io.Writer) error { return rows(printer(w, output.Text)) },
+		"rows in JSON":    func(w io.Writer) error { return rows(printer(w, output.JSON)) },
+		"rows in CSV":     func(w io.Writer) error { return rows(printer(w, output.CSV)) },
+		"one":             func(w io.Writer) error { return printer(w, output.Text).One(r) },
+		"sentence":        func(w io.Writer) error { return printer(w, output.Text).Said(evil, r) },
+		"line":            func(w io.Writer) error { return line(printer(w, output.Text)) },
+		"line in JSON":    func(w io.Writer) error { return line(printer(w, output.JSON)) },
+		"line in CSV":     func(w io.Writer) error { return line(printer(w, output.CSV)) },
 		"entity file": func(w io.Writer) error {
 			return settings.WriteEntities(w, []engine.PutEntity{{Kind: event.Queue, Path: "orders", Properties: p}}, settings.EntityJSON, false)
 		},

@@ -7,6 +7,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/ledgerbus/ledgerbus/engine/ledger/address"
+	"github.com/ledgerbus/ledgerbus/engine/ledger/print"
+	"github.com/ledgerbus/ledgerbus/tools/output"
 )
 
 func messageCommand() *cli.Command {
@@ -22,7 +24,7 @@ func messageCommand() *cli.Command {
 				"those in backups, and where the message was forwarded to. A body that cannot be erased now, such as one in a part of the log that\n" +
 				"is not sealed yet, is erased by the broker as soon as it can: the command fails and says so, and audit shows when that is done.\n\n" +
 				"   ledgerbus message erase 'orders#17' --reason 'a customer asked'",
-			Flags: connectionFlags(tableFlag(), reasonFlag()), Action: eraseMessage,
+			Flags: connectionFlags(output.Flag(), reasonFlag()), Action: eraseMessage,
 		}},
 	}
 }
@@ -46,10 +48,6 @@ func oneMessage(args cli.Args) (entity string, number int64, err error) {
 }
 
 func eraseMessage(c *cli.Context) error {
-	f, err := tableFormat(c)
-	if err != nil {
-		return err
-	}
 	entity, which, err := oneMessage(c.Args())
 	if err != nil {
 		return usageError{fmt.Errorf("which message? %s ENTITY#NUMBER, with the sequence number that log dump and receivers show", c.Command.HelpName)}
@@ -59,14 +57,11 @@ func eraseMessage(c *cli.Context) error {
 		if err != nil {
 			return err
 		}
-		if f != formatTable {
-			return printOne(c.App.Writer, f, row{text("entity", m.Entity), number("sequence", m.Sequence), number("bytes", int64(m.Bytes)), text("before", strconv.FormatBool(m.Before))})
-		}
 		said := fmt.Sprintf("the body of message %d in %s is erased: %d bytes", m.Sequence, m.Entity, m.Bytes)
 		if m.Before {
 			said = fmt.Sprintf("the body of message %d in %s is gone already", m.Sequence, m.Entity)
 		}
-		_, err = fmt.Fprintln(c.App.Writer, oneLine(said))
-		return err
+		return output.Of(c).Said(said, print.Object{print.Named("entity", m.Entity), print.Named("sequence", m.Sequence), print.Named("bytes", uint64(m.Bytes)),
+			print.Named("before", strconv.FormatBool(m.Before))})
 	})
 }

@@ -8,7 +8,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/ledgerbus/ledgerbus/engine/ledger/print"
 	"github.com/ledgerbus/ledgerbus/protocol/ledger/wire"
+	"github.com/ledgerbus/ledgerbus/tools/output"
 )
 
 func partitionCommand() *cli.Command {
@@ -25,31 +27,27 @@ func partitionCommand() *cli.Command {
 				Description: "serving: all is well. fenced: taken out of service, by a fault of its disk or with fence. refused: its files are damaged or\n" +
 					"missing. starting: it is being restarted. Scrubbed is when its whole log was last read again to look for damage (scrub-every).\n\n" +
 					"   ledgerbus partition list\n   ledgerbus partition list -o json",
-				Flags: connectionFlags(tableFlag()), Action: listPartitions,
+				Flags: connectionFlags(output.Flag()), Action: listPartitions,
 			},
 			{
 				Name: "restart", Usage: "recover a partition that does not serve, and let it serve again", ArgsUsage: args,
 				Description: "First put right what keeps it from serving. Only this partition is recovered, as at a start of the broker; that takes as\n" +
 					"long, and goes on if this command is interrupted. If it fails, the partition stays as it is.\n\n" +
 					"   ledgerbus partition restart 2 --reason INC-4711",
-				Flags: connectionFlags(tableFlag(), reasonFlag()), Action: restartPartition,
+				Flags: connectionFlags(output.Flag(), reasonFlag()), Action: restartPartition,
 			},
 			{
 				Name: "fence", Usage: "take a partition out of service", ArgsUsage: args,
 				Description: "Requests to it are refused as busy. What was under way is finished or, if its client got no answer, may have happened\n" +
 					"or not. Messages on their way into or out of it wait. Nothing is lost. Partition 0 holds the catalogue and cannot be fenced.\n\n" +
 					"   ledgerbus partition fence 2 --reason 'its volume is moved'",
-				Flags: connectionFlags(tableFlag(), reasonFlag()), Action: fencePartition,
+				Flags: connectionFlags(output.Flag(), reasonFlag()), Action: fencePartition,
 			},
 		},
 	}
 }
 
 func listPartitions(c *cli.Context) error {
-	f, err := tableFormat(c)
-	if err != nil {
-		return err
-	}
 	if err := arguments(c, 0, 0, ""); err != nil {
 		return err
 	}
@@ -58,14 +56,11 @@ func listPartitions(c *cli.Context) error {
 		if err != nil {
 			return err
 		}
-		rows := make([]row, len(all))
-		for i, p := range all {
-			rows[i] = partitionRow(p)
-		}
-		if err := printRows(c.App.Writer, f, partitionRow(wire.Partition{}), nil, rows); err != nil || f != formatTable {
+		out := output.Of(c)
+		if err := output.Rows(out, all, partitionRow); err != nil || out.Format != output.Text {
 			return err
 		}
-		return printNext(c.App.Writer, all)
+		return printNext(out, all)
 	})
 }
 
@@ -100,10 +95,6 @@ func fencePartition(c *cli.Context) error {
 
 // onPartition does something to the partition that a command is about, and prints how it is then: in a sentence, or all there is.
 func onPartition(c *cli.Context, do func(a *administration, id int) (string, wire.Partition, error)) error {
-	f, err := tableFormat(c)
-	if err != nil {
-		return err
-	}
 	id, err := strconv.ParseUint(c.Args().First(), 10, 16)
 	if err != nil || c.Args().Len() != 1 {
 		return usageError{fmt.Errorf("which partition? %s N, with a number that ledgerbus partition list shows", c.Command.HelpName)}
@@ -113,21 +104,17 @@ func onPartition(c *cli.Context, do func(a *administration, id int) (string, wir
 		if err != nil {
 			return err
 		}
-		if f != formatTable {
-			return printOne(c.App.Writer, f, partitionRow(p))
-		}
-		_, err = fmt.Fprintln(c.App.Writer, oneLine(said))
-		return err
+		return output.Of(c).Said(said, partitionRow(p))
 	})
 }
 
 // partitionRow shows a partition.
-func partitionRow(p wire.Partition) row {
-	at := func(name string, t *time.Time) cell {
+func partitionRow(p wire.Partition) print.Object {
+	at := func(name string, t *time.Time) print.Field {
 		if t == nil {
-			return cell{name: name}
+			return print.Named(name, output.Shown{})
 		}
-		return text(name, t.UTC().Format("2006-01-02T15:04:05.000Z"))
+		return print.Named(name, when(t))
 	}
-	return row{number("id", int64(p.ID)), text("state", p.State), at("since", p.Since), text("cause", p.Cause), text("by", p.By), at("scrubbed", p.Scrubbed)}
+	return print.Object{print.Named("id", p.ID), print.Named("state", p.State), at("since", p.Since), print.Named("cause", p.Cause), print.Named("by", p.By), at("scrubbed", p.Scrubbed)}
 }

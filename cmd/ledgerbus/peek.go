@@ -3,13 +3,18 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/Azure/go-amqp"
 	"github.com/urfave/cli/v2"
 
 	"github.com/ledgerbus/ledgerbus/internal/program"
 	"github.com/ledgerbus/ledgerbus/tools/client"
+	"github.com/ledgerbus/ledgerbus/tools/output"
 )
 
 // peekPage is how many messages are asked for at a time; the broker may send fewer.
@@ -25,7 +30,7 @@ func peekCommand() *cli.Command {
 			"   ledgerbus peek orders#1042\n" +
 			"   ledgerbus peek 'orders/$dlq' --from 1042 -o json",
 		Flags: connectionFlags(
-			outputFlag(),
+			output.Flag(output.Text, output.JSON),
 			&cli.StringFlag{Name: "session", Usage: "only messages of this session"},
 			&cli.Int64Flag{Name: "from", Value: 1, Usage: "first sequence number"},
 			&cli.IntFlag{Name: "count", Aliases: []string{"n"}, Value: 10, Usage: "how many messages at most; 0: all"},
@@ -35,10 +40,6 @@ func peekCommand() *cli.Command {
 }
 
 func peek(c *cli.Context) error {
-	inJSON, err := asJSON(c)
-	if err != nil {
-		return err
-	}
 	count, from := c.Int("count"), c.Int64("from")
 	if count < 0 || from < 0 {
 		return usageError{errors.New("--count and --from must not be negative")}
@@ -54,6 +55,7 @@ func peek(c *cli.Context) error {
 		}
 		from, count = int64(s.number), 1
 	}
+	out := output.Of(c)
 	bar := newProgress(count, "peeking at "+s.entity, true)
 	defer bar.finish()
 	shown := 0
@@ -82,7 +84,7 @@ func peek(c *cli.Context) error {
 			if v.SequenceNumber < from {
 				return fmt.Errorf("peek: the broker sent message #%d when asked for those from %d", v.SequenceNumber, from)
 			}
-			if err := printMessage(c.App.Writer, v, inJSON); err != nil {
+			if err := printMessage(out, v); err != nil {
 				return err
 			}
 			from = v.SequenceNumber + 1
@@ -90,8 +92,72 @@ func peek(c *cli.Context) error {
 		shown += len(messages)
 		bar.add(len(messages))
 	}
-	if shown == 0 && !inJSON {
+	if shown == 0 && out.Format == output.Text {
 		fmt.Fprintf(os.Stderr, "no message in %s from %d on\n", program.Printable(s.entity), from)
 	}
 	return nil
+}
+
+// printMessage prints one message: a line of what matters, its properties and its body; or one JSON object.
+func printMessage(out *output.Printer, m client.Message) error {
+	if out.Format == output.JSON {
+		return out.Value(m)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "#%d", m.SequenceNumber)
+	text := func(name string, value *string) {
+		if value != nil && *value != "" {
+			fmt.Fprintf(&b, "  %s=%s", name, program.Printable(*value))
+		}
+	}
+	field := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(&b, "  %s=%s", name, program.Printable(value))
+		}
+	}
+	text("id", m.MessageID)
+	if m.SessionID != nil {
+		field("session", fmt.Sprintf("%q", *m.SessionID))
+	}
+	text("subject", m.Subject)
+	text("content-type", m.ContentType)
+	text("correlation", m.CorrelationID)
+	field("state", m.State)
+	if m.DeliveryCount > 0 {
+		field("failed-deliveries", fmt.Sprint(m.DeliveryCount))
+	}
+	field("enqueued", when(m.EnqueuedTime))
+	if m.EnqueuedSequence > 0 {
+		field("sent-as", fmt.Sprintf("#%d", m.EnqueuedSequence))
+	}
+	field("dead-letter-source", m.DeadLetterSource)
+	field("dead-letter-reason", m.DeadLetterReason)
+	field("dead-letter-description", m.DeadLetterDescription)
+	if m.LockToken != nil && m.LockedUntil != nil {
+		field("lock", m.LockToken.String())
+		field("until", when(m.LockedUntil))
+	}
+	b.WriteByte('\n')
+	keys := make([]string, 0, len(m.Properties))
+	for key := range m.Properties {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	for _, key := range keys {
+		fmt.Fprintf(&b, "  %s: %s\n", program.Printable(key), program.Printable(fmt.Sprint(m.Properties[key])))
+	}
+	body := string(m.Body.Data)
+	if m.Body.Value != nil {
+		body = fmt.Sprint(m.Body.Value)
+	}
+	fmt.Fprintf(&b, "  %s\n", strings.ReplaceAll(program.Printable(body), "\n", "\n  "))
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+func when(t *time.Time) string {
+	if t == nil {
+		return ""
+	}
+	return t.UTC().Format("2006-01-02T15:04:05.000Z")
 }

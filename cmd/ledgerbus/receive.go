@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"sync"
 	"time"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/internal/program"
 	"github.com/ledgerbus/ledgerbus/tools/client"
+	"github.com/ledgerbus/ledgerbus/tools/output"
 )
 
 const (
@@ -36,7 +36,7 @@ func receiveCommand() *cli.Command {
 			"   ledgerbus receive baskets --session next --count 0 --complete\n" +
 			"   ledgerbus receive orders --deferred 17 --deferred 21 --complete",
 		Flags: connectionFlags(
-			outputFlag(),
+			output.Flag(output.Text, output.JSON),
 			&cli.IntFlag{Name: "count", Aliases: []string{"n"}, Value: 1, Usage: "how many messages at most; 0: as many as come"},
 			&cli.DurationFlag{Name: "wait", Aliases: []string{"w"}, Value: 5 * time.Second, Usage: "how long to wait for a message before giving up"},
 			&cli.BoolFlag{Name: "complete", Usage: "complete each message: it is gone"},
@@ -85,10 +85,6 @@ func chooseSettlement(c *cli.Context) (settlement, error) {
 }
 
 func receive(c *cli.Context) error {
-	inJSON, err := asJSON(c)
-	if err != nil {
-		return err
-	}
 	settle, err := chooseSettlement(c)
 	if err != nil {
 		return err
@@ -116,15 +112,15 @@ func receive(c *cli.Context) error {
 		return err
 	}
 	if c.IsSet("deferred") {
-		return receiveDeferred(c, s, mode, inJSON)
+		return receiveDeferred(c, s, mode)
 	}
 	r := &receiving{
-		link: link, settle: settle, count: c.Int("count"), wait: c.Duration("wait"), window: c.Int("in-flight"), w: c.App.Writer, inJSON: inJSON,
+		link: link, settle: settle, count: c.Int("count"), wait: c.Duration("wait"), window: c.Int("in-flight"), out: output.Of(c),
 		bar: newProgress(c.Int("count"), "receiving from "+s.entity, true), slots: make(chan struct{}, c.Int("in-flight")),
 	}
 	err = r.run(s.ctx)
 	r.bar.finish()
-	if err == nil && !inJSON {
+	if err == nil && r.out.Format == output.Text {
 		r.summary(c, s.entity, mode)
 	}
 	return err
@@ -156,7 +152,7 @@ func openReceiver(c *cli.Context, s *session, mode client.Mode) (*client.Receive
 }
 
 // receiveDeferred receives messages that were set aside. The link that holds their session, if they have one, is open.
-func receiveDeferred(c *cli.Context, s *session, mode client.Mode, inJSON bool) error {
+func receiveDeferred(c *cli.Context, s *session, mode client.Mode) error {
 	var id *string
 	if c.IsSet("session") {
 		name := c.String("session")
@@ -167,7 +163,7 @@ func receiveDeferred(c *cli.Context, s *session, mode client.Mode, inJSON bool) 
 		return err
 	}
 	for _, m := range messages {
-		if err := printMessage(c.App.Writer, client.View(m), inJSON); err != nil {
+		if err := printMessage(output.Of(c), client.View(m)); err != nil {
 			return err
 		}
 		for name, d := range map[string]client.Disposition{
@@ -191,8 +187,7 @@ type receiving struct {
 	count  int // 0: no limit
 	wait   time.Duration
 	window int
-	w      io.Writer
-	inJSON bool
+	out    *output.Printer
 	bar    progress
 	slots  chan struct{} // one per settlement under way
 
@@ -265,7 +260,7 @@ func (r *receiving) rest() error {
 func (r *receiving) take(ctx context.Context, m *amqp.Message) error {
 	r.received++
 	r.credit--
-	if err := printMessage(r.w, client.View(m), r.inJSON); err != nil {
+	if err := printMessage(r.out, client.View(m)); err != nil {
 		return err
 	}
 	r.bar.add(1)

@@ -8,8 +8,10 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/ledgerbus/ledgerbus/engine/ledger/print"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/tools/client/admin"
+	"github.com/ledgerbus/ledgerbus/tools/output"
 )
 
 func ruleCommand() *cli.Command {
@@ -23,24 +25,24 @@ func ruleCommand() *cli.Command {
 		Subcommands: []*cli.Command{
 			{
 				Name: "list", Usage: "print the rules of a subscription", ArgsUsage: "TOPIC SUBSCRIPTION",
-				Description: "   ledgerbus rule list events audit -o json", Flags: connectionFlags(tableFlag()), Action: listRules,
+				Description: "   ledgerbus rule list events audit -o json", Flags: connectionFlags(output.Flag()), Action: listRules,
 			},
 			{
 				Name: "show", Usage: "print a rule", ArgsUsage: args,
-				Description: "   ledgerbus rule show events audit big", Flags: connectionFlags(tableFlag()), Action: showRule,
+				Description: "   ledgerbus rule show events audit big", Flags: connectionFlags(output.Flag()), Action: showRule,
 			},
 			{
 				Name: "create", Usage: "add a rule to a subscription", ArgsUsage: args,
 				Description: "Without a filter it matches everything.\n\n" +
 					"   ledgerbus rule create events audit big --sql 'qty > @min' --param @min=int:5 --action \"SET size = 'big'\"\n" +
 					"   ledgerbus rule create events audit eu --correlation label=eu --correlation property.tier=int:1",
-				Flags: connectionFlags(append([]cli.Flag{tableFlag(), reasonFlag()}, filterFlags()...)...), Action: createRule,
+				Flags: connectionFlags(append([]cli.Flag{output.Flag(), reasonFlag()}, filterFlags()...)...), Action: createRule,
 			},
 			{
 				Name: "update", Usage: "change filter or action of a rule", ArgsUsage: args,
 				Description: "What is not given stays as it is; --action '' takes the action away.\n\n" +
 					"   ledgerbus rule update events audit big --sql 'qty > 100'",
-				Flags: connectionFlags(append([]cli.Flag{tableFlag(), reasonFlag()}, filterFlags()...)...), Action: updateRule,
+				Flags: connectionFlags(append([]cli.Flag{output.Flag(), reasonFlag()}, filterFlags()...)...), Action: updateRule,
 			},
 			{
 				Name: "delete", Usage: "delete a rule", ArgsUsage: args,
@@ -242,21 +244,19 @@ func parameterTexts(list []event.Property) []string {
 }
 
 // ruleRow shows a rule.
-func ruleRow(subscription string, r *event.Rule) row {
+func ruleRow(subscription string, r event.Rule) print.Object {
 	topic, name, _ := admin.SplitSubscription(subscription)
-	several := func(name string, texts []string) cell { return cell{name, strings.Join(texts, ", "), texts} }
-	return row{
-		text("topic", topic), text("subscription", name), text("name", r.Name), text("type", r.Filter.Kind.String()),
-		text("filter", filterText(&r.Filter)), several("correlation", correlationTexts(&r.Filter)), several("parameters", parameterTexts(r.Filter.Parameters)),
-		text("action", r.Action.Text), several("actionParameters", parameterTexts(r.Action.Parameters)), moment("createdAt", r.CreatedAt),
+	several := func(name string, texts []string) print.Field {
+		return print.Named(name, output.Shown{Text: strings.Join(texts, ", "), Value: texts})
+	}
+	return print.Object{
+		print.Named("topic", topic), print.Named("subscription", name), print.Named("name", r.Name), print.Named("type", r.Filter.Kind.String()),
+		print.Named("filter", filterText(&r.Filter)), several("correlation", correlationTexts(&r.Filter)), several("parameters", parameterTexts(r.Filter.Parameters)),
+		print.Named("action", r.Action.Text), several("actionParameters", parameterTexts(r.Action.Parameters)), moment("createdAt", r.CreatedAt),
 	}
 }
 
 func listRules(c *cli.Context) error {
-	f, err := tableFormat(c)
-	if err != nil {
-		return err
-	}
 	subscription, err := pathOf(c, event.Subscription)
 	if err != nil {
 		return err
@@ -266,25 +266,17 @@ func listRules(c *cli.Context) error {
 		if err != nil {
 			return err
 		}
-		rows := make([]row, len(rules))
-		for i := range rules {
-			rows[i] = ruleRow(subscription, &rules[i])
-		}
-		return printRows(c.App.Writer, f, ruleRow(subscription, &event.Rule{}), []string{"name", "type", "filter", "parameters", "action"}, rows)
+		return output.Rows(output.Of(c), rules, func(r event.Rule) print.Object { return ruleRow(subscription, r) }, "name", "type", "filter", "parameters", "action")
 	})
 }
 
 func showRule(c *cli.Context) error {
-	f, err := tableFormat(c)
-	if err != nil {
-		return err
-	}
 	return onRule(c, func(a *administration, subscription, name string) error {
 		r, err := a.Rule(a.ctx, subscription, name)
 		if err != nil {
 			return err
 		}
-		return printOne(c.App.Writer, f, ruleRow(subscription, r))
+		return output.Of(c).One(ruleRow(subscription, *r))
 	})
 }
 
@@ -300,10 +292,6 @@ func onRule(c *cli.Context, do func(a *administration, subscription, rule string
 }
 
 func createRule(c *cli.Context) error {
-	f, err := tableFormat(c)
-	if err != nil {
-		return err
-	}
 	r := event.Rule{Filter: event.Filter{Kind: event.TrueFilter}}
 	if _, err := applyFilter(c, &r); err != nil {
 		return err
@@ -314,15 +302,11 @@ func createRule(c *cli.Context) error {
 		if err != nil {
 			return err
 		}
-		return printChangedRule(c, f, "created", subscription, made)
+		return printChangedRule(c, "created", subscription, made)
 	})
 }
 
 func updateRule(c *cli.Context) error {
-	f, err := tableFormat(c)
-	if err != nil {
-		return err
-	}
 	return onRule(c, func(a *administration, subscription, name string) error {
 		r, err := a.Rule(a.ctx, subscription, name)
 		if err != nil {
@@ -338,16 +322,12 @@ func updateRule(c *cli.Context) error {
 		if r, err = a.UpdateRule(a.ctx, subscription, *r); err != nil {
 			return err
 		}
-		return printChangedRule(c, f, "updated", subscription, r)
+		return printChangedRule(c, "updated", subscription, r)
 	})
 }
 
-func printChangedRule(c *cli.Context, f format, done, subscription string, r *event.Rule) error {
-	if f != formatTable {
-		return printOne(c.App.Writer, f, ruleRow(subscription, r))
-	}
-	_, err := fmt.Fprintf(c.App.Writer, "%s rule %s of %s: %s\n", done, oneLine(r.Name), oneLine(subscription), oneLine(filterText(&r.Filter)))
-	return err
+func printChangedRule(c *cli.Context, done, subscription string, r *event.Rule) error {
+	return output.Of(c).Said(fmt.Sprintf("%s rule %s of %s: %s", done, r.Name, subscription, filterText(&r.Filter)), ruleRow(subscription, *r))
 }
 
 func deleteRule(c *cli.Context) error {
@@ -363,7 +343,7 @@ func deleteRule(c *cli.Context) error {
 		if err := a.DeleteRule(a.ctx, subscription, r.Name); err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(c.App.Writer, "deleted rule %s of %s\n", oneLine(r.Name), oneLine(subscription))
+		_, err = fmt.Fprintf(c.App.Writer, "deleted rule %s of %s\n", output.OneLine(r.Name), output.OneLine(subscription))
 		return err
 	})
 }

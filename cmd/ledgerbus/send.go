@@ -14,8 +14,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/urfave/cli/v2"
 
-	"github.com/ledgerbus/ledgerbus/internal/program"
+	"github.com/ledgerbus/ledgerbus/engine/ledger/print"
 	"github.com/ledgerbus/ledgerbus/tools/client"
+	"github.com/ledgerbus/ledgerbus/tools/output"
 )
 
 func sendCommand() *cli.Command {
@@ -34,7 +35,7 @@ func sendCommand() *cli.Command {
 			"   ledgerbus send orders < lines.txt\n" +
 			"   ledgerbus receive 'orders/$dlq' --count 0 --complete -o json | tee kept.json | ledgerbus send orders --message -",
 		Flags: connectionFlags(
-			outputFlag(),
+			output.Flag(output.Text, output.JSON),
 			&cli.StringFlag{Name: "body", Aliases: []string{"b"}, Usage: "text of the message"},
 			&cli.StringFlag{Name: "body-file", Usage: "file whose bytes are the message"},
 			&cli.StringFlag{Name: "message", Usage: "file with messages in JSON, one per line, as receive and peek print them; - for standard input"},
@@ -56,10 +57,6 @@ func sendCommand() *cli.Command {
 }
 
 func send(c *cli.Context) error {
-	inJSON, err := asJSON(c)
-	if err != nil {
-		return err
-	}
 	if c.Int("count") < 1 || c.Int("batch") < 1 || c.Int("in-flight") < 1 {
 		return usageError{errors.New("--count, --batch and --in-flight must be at least 1")}
 	}
@@ -88,12 +85,11 @@ func send(c *cli.Context) error {
 	sent, err := sendAll(s.ctx, sender, next, c.Int("batch"), c.Int("in-flight"), bar.add)
 	bar.finish()
 	took := time.Since(began)
-	if inJSON {
-		if err := writeJSON(c.App.Writer, map[string]any{"entity": s.entity, "acknowledged": sent, "seconds": took.Seconds()}); err != nil {
+	if out := output.Of(c); err == nil || out.Format != output.Text { // programs read how many were sent in any case
+		says := print.Object{print.Named("acknowledged", sent), print.Named("entity", s.entity), print.Named("seconds", took.Seconds())}
+		if err := out.Said(fmt.Sprintf("%s to %s, acknowledged in %s", plural(sent, "message"), s.entity, took.Round(time.Millisecond)), says); err != nil {
 			return err
 		}
-	} else if err == nil {
-		fmt.Fprintf(c.App.Writer, "%s to %s, acknowledged in %s\n", plural(sent, "message"), program.Printable(s.entity), took.Round(time.Millisecond))
 	}
 	if err != nil && sent > 0 {
 		return fmt.Errorf("after %s acknowledged: %w", plural(sent, "message"), err)

@@ -11,9 +11,11 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/ledgerbus/ledgerbus/engine/ledger/print"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/atom/document"
 	"github.com/ledgerbus/ledgerbus/tools/client/admin"
+	"github.com/ledgerbus/ledgerbus/tools/output"
 )
 
 // kinds is a set of kinds of entities.
@@ -27,7 +29,7 @@ const (
 
 func (k kinds) has(kind event.EntityKind) bool { return k>>kind&1 == 1 }
 
-// setting is one property of an entity as a flag and as a cell.
+// setting is one property of an entity as a flag and as a value that is shown.
 type setting struct {
 	flag    string
 	of      kinds
@@ -211,25 +213,22 @@ func spanText(d time.Duration) string {
 	return b.String()
 }
 
-// cell shows the property.
-func (s setting) cell(p *event.Properties) cell {
-	c := cell{name: camel(s.flag)}
+// field shows the property.
+func (s setting) field(p *event.Properties) print.Field {
+	var shown any
 	switch v := s.point(p).(type) {
 	case *string:
-		c.text, c.value = *v, *v
+		shown = *v
 	case *bool:
-		c.text, c.value = "no", *v
-		if *v {
-			c.text = "yes"
-		}
+		shown = output.Shown{Text: map[bool]string{true: "yes", false: "no"}[*v], Value: *v}
 	case *uint32:
-		c.text, c.value = fmt.Sprint(*v), int64(*v)
+		shown = uint64(*v)
 	case *time.Duration:
-		c.text, c.value = spanText(*v), string(event.AppendDuration(nil, *v))
+		shown = output.Shown{Text: spanText(*v), Value: string(event.AppendDuration(nil, *v))}
 	case *event.Status:
-		c.text, c.value = v.String(), v.String()
+		shown = v.String()
 	}
-	return c
+	return print.Named(camel(s.flag), shown)
 }
 
 // camel is the name of a flag as it stands in JSON: lockDuration for lock-duration.
@@ -297,8 +296,8 @@ func newKey() event.Secret {
 	return event.Secret(base64.StdEncoding.EncodeToString(b[:]))
 }
 
-// accessCell shows access rules; their keys only when that was asked for.
-func accessCell(rules []event.AccessRule, withKeys bool) cell {
+// accessField shows access rules; their keys only when that was asked for.
+func accessField(rules []event.AccessRule, withKeys bool) print.Field {
 	type shown struct {
 		Name         string       `json:"name"`
 		Rights       event.Rights `json:"rights"`
@@ -319,5 +318,5 @@ func accessCell(rules []event.AccessRule, withKeys bool) cell {
 		}
 		all, texts = append(all, s), append(texts, t)
 	}
-	return cell{"accessRules", strings.Join(texts, "; "), all}
+	return print.Named("accessRules", output.Shown{Text: strings.Join(texts, "; "), Value: all})
 }

@@ -14,10 +14,12 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/engine/ledger"
 	"github.com/ledgerbus/ledgerbus/engine/ledger/address"
+	"github.com/ledgerbus/ledgerbus/engine/ledger/print"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/tools"
 	"github.com/ledgerbus/ledgerbus/tools/excerpt"
+	"github.com/ledgerbus/ledgerbus/tools/output"
 )
 
 func sliceCommand() *cli.Command {
@@ -39,7 +41,7 @@ func sliceCommand() *cli.Command {
 			&cli.StringFlag{Name: "until", Usage: "only up to this instant", DefaultText: "the end"},
 			&cli.StringFlag{Name: "entity", Usage: "only what is about this entity"},
 			&cli.StringFlag{Name: "bodies", Value: string(excerpt.Drop), Usage: "what becomes of bodies, session states and property changes: keep, drop or hash"},
-			tableFlag(),
+			output.Flag(),
 		},
 		Action: slice,
 	}
@@ -85,10 +87,6 @@ func slice(c *cli.Context) (err error) {
 	if c.String("into") == "" {
 		return usageError{errors.New("into which directory? give --into OUT, which must be empty or not exist yet")}
 	}
-	f, err := tableFormat(c)
-	if err != nil {
-		return err
-	}
 	ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	how := beside(c)
@@ -104,7 +102,10 @@ func slice(c *cli.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	tell := func(line ledger.Line) error { _, err := fmt.Fprintln(c.App.ErrWriter, oneLine(line.Text)); return err }
+	tell := func(line ledger.Line) error {
+		_, err := fmt.Fprintln(c.App.ErrWriter, output.OneLine(line.Text))
+		return err
+	}
 	var bar progress
 	if theAudience().err {
 		bar = newBar(c.App.ErrWriter, len(s.Partitions()), "cutting", "partitions")
@@ -119,26 +120,23 @@ func slice(c *cli.Context) (err error) {
 	if err != nil {
 		return known(errors.Join(err, in.Drop()))
 	}
-	return tellSlice(c, f, made, in.Bytes, found.Records)
+	return tellSlice(c, made, in.Bytes, found.Records)
 }
 
 // tellSlice says what was made.
-func tellSlice(c *cli.Context, f format, s *excerpt.Slice, bytes int64, records uint64) error {
+func tellSlice(c *cli.Context, s *excerpt.Slice, bytes int64, records uint64) error {
 	events, messages := 0, 0
 	for _, l := range s.Logs {
 		events, messages = events+l.Events, messages+l.Messages
-	}
-	if f != formatTable {
-		return printOne(c.App.Writer, f, row{text("directory", c.String("into")), text("namespace", s.Namespace), text("of", s.Of), text("bodies", string(s.Bodies)),
-			text("entities", strings.Join(s.Entities, ", ")), number("events", int64(events)), number("messages", int64(messages)), number("bytes", bytes)})
 	}
 	what := "all entities"
 	if s.Entities != nil {
 		what = strings.Join(s.Entities, ", ")
 	}
-	_, err := fmt.Fprintf(c.App.Writer, "%s is a slice of %s: %s, events %d, messages before them %d, bodies: %s, verified: %d bytes\n",
-		oneLine(c.String("into")), s.Of, oneLine(what), events, messages, s.Bodies, bytes)
-	return err
+	return output.Of(c).Said(fmt.Sprintf("%s is a slice of %s: %s, events %d, messages before them %d, bodies: %s, verified: %d bytes",
+		c.String("into"), s.Of, what, events, messages, s.Bodies, bytes),
+		print.Object{print.Named("directory", c.String("into")), print.Named("namespace", s.Namespace), print.Named("of", s.Of), print.Named("bodies", string(s.Bodies)),
+			print.Named("entities", strings.Join(s.Entities, ", ")), print.Named("events", events), print.Named("messages", messages), print.Named("bytes", bytes)})
 }
 
 // sayOfSlice says that a directory is a slice, and of what, so that nobody takes what it lacks for what never was.
@@ -147,6 +145,6 @@ func sayOfSlice(w io.Writer, dir string, of log.Store) error {
 	if s == nil || err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(w, oneLine(s.String()))
+	_, err = fmt.Fprintln(w, output.OneLine(s.String()))
 	return err
 }

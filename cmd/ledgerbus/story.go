@@ -14,6 +14,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/engine/ledger/address"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/tools/client/admin"
+	"github.com/ledgerbus/ledgerbus/tools/output"
 )
 
 const dataHelp = "\n\nAsks a broker, with a key that has the right ReadHistory or Manage, or with --data reads a backup or a data directory, whether a broker\n" +
@@ -23,7 +24,7 @@ const dataHelp = "\n\nAsks a broker, with a key that has the right ReadHistory o
 func historyFlags(more ...cli.Flag) []cli.Flag {
 	return connectionFlags(append([]cli.Flag{
 		&cli.StringFlag{Name: "data", Usage: "data directory or backup to read, instead of asking a broker; a broker may be running on it"},
-		formFlag(), liveFlag(),
+		output.Flag(), liveFlag(),
 	}, more...)...)
 }
 

@@ -51,6 +51,7 @@ var exportedNames = ratchet{
 		"tools/bench":            15,
 		"tools/excerpt":          10, // four for what becomes of bodies
 		"tools/export":           10, // three for the formats
+		"tools/output":           12, // three for the formats
 		"tools/bench/floor":      5,
 		"tools/client":           26, // one reads messages in JSON, for the command line
 		"tools/client/admin":     13, // one for the health of a broker

@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +16,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/ledgerbus/ledgerbus/tools/bench/floor"
+	"github.com/ledgerbus/ledgerbus/tools/output"
 )
 
 // Commands returns the commands of ledgerbench.
@@ -43,7 +43,7 @@ func targetFlags() []cli.Flag {
 		&cli.StringFlag{Name: "from", DefaultText: "--queue", Usage: "queue to receive from, when --queue forwards to another one"},
 		&cli.BoolFlag{Name: "plain", Usage: "use the client library as it is, which makes a system call per frame; else its frames leave together"},
 		&cli.IntFlag{Name: "server-pid", Usage: "process of the server on this machine, to report its CPU time"},
-		&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "text or json"},
+		output.Flag(output.Text, output.JSON),
 	}
 }
 
@@ -110,8 +110,8 @@ func loadCommand(name, usage string, measure func(context.Context, Target, Load)
 			if err != nil {
 				return err
 			}
-			if c.String("output") == "json" {
-				return json.NewEncoder(c.App.Writer).Encode(result)
+			if out := output.Of(c); out.Format == output.JSON {
+				return out.Value(result)
 			}
 			return result.print(c.App.Writer)
 		},
@@ -166,7 +166,7 @@ func suiteCommand() *cli.Command {
 				return err
 			}
 			report.Command = suiteText(c)
-			if c.String("output") == "json" {
+			if output.Of(c).Format == output.JSON {
 				return report.JSON(c.App.Writer)
 			}
 			return report.Markdown(c.App.Writer)
@@ -280,7 +280,7 @@ func diskCommand() *cli.Command {
 			&cli.IntFlag{Name: "size", Value: 1024, Usage: "bytes of a message"},
 			&cli.IntSliceFlag{Name: "messages", Value: cli.NewIntSlice(1, 64, 512), Usage: "messages per write"},
 			&cli.DurationFlag{Name: "duration", Value: 3 * time.Second, Usage: "time for each"},
-			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "text or json"},
+			output.Flag(output.Text, output.JSON),
 		},
 		Action: func(c *cli.Context) error {
 			ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
@@ -290,8 +290,8 @@ func diskCommand() *cli.Command {
 				if err != nil {
 					return err
 				}
-				if c.String("output") == "json" {
-					err = json.NewEncoder(c.App.Writer).Encode(r)
+				if out := output.Of(c); out.Format == output.JSON {
+					err = out.Value(r)
 				} else {
 					_, err = fmt.Fprintf(c.App.Writer, "%4d messages  %8d bytes  %8.0f writes/s  %9.0f messages/s  median %v  p99 %v\n",
 						n, r.FrameBytes, r.PerSecond, r.PerSecond*float64(n), short(r.Median), short(r.P99))

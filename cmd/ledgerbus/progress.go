@@ -1,0 +1,73 @@
+package main
+
+import (
+	"io"
+	"os"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
+
+	"github.com/ledgerbus/ledgerbus/internal/program"
+)
+
+// progress shows how far long work has come, on standard error, and only to a person: not when it is not a terminal, and
+// not between messages that are printed to one.
+type progress struct{ bar *progressbar.ProgressBar }
+
+const (
+	longWork         = 1000 // messages
+	longWorkEntities = 50
+)
+
+// audience is who sees what a command writes: whether a person reads its standard output and its standard error.
+type audience struct{ out, err bool }
+
+func theAudience() audience {
+	return audience{out: term.IsTerminal(int(os.Stdout.Fd())), err: term.IsTerminal(int(os.Stderr.Fd()))}
+}
+
+// seesEntities reports whether work on that many entities has a progress bar.
+func (a audience) seesEntities(total int) bool { return a.err && total >= longWorkEntities }
+
+// sees reports whether work on that many messages has a progress bar; a total of 0 is not known.
+func (a audience) sees(total int, messagesPrinted bool) bool {
+	return a.err && (total <= 0 || total >= longWork) && !(messagesPrinted && a.out)
+}
+
+// newEntityProgress is the bar of work on entities.
+func newEntityProgress(total int, what string) progress {
+	if !theAudience().seesEntities(total) {
+		return progress{}
+	}
+	return newBar(os.Stderr, total, what, "entities")
+}
+
+func newProgress(total int, what string, messagesPrinted bool) progress {
+	if !theAudience().sees(total, messagesPrinted) {
+		return progress{}
+	}
+	return newBar(os.Stderr, total, what, "messages")
+}
+
+// newBar draws a bar on w; a total of 0 is not known.
+func newBar(w io.Writer, total int, what, unit string) progress {
+	if total <= 0 {
+		total = -1
+	}
+	return progress{progressbar.NewOptions(total, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(program.Printable(what)),
+		progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString(unit),
+		progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())}
+}
+
+func (p progress) add(n int) {
+	if p.bar != nil {
+		_ = p.bar.Add(n) // a bar that cannot be drawn stops no work
+	}
+}
+
+func (p progress) finish() {
+	if p.bar != nil {
+		_ = p.bar.Finish()
+	}
+}

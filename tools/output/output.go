@@ -1,0 +1,171 @@
+// Package output prints what commands answer. It is the one place that knows the formats of the
+// flag --output: a command says what it has, as rows of named values or as lines of an answer, and
+// makes one call.
+//
+//	Flags:  []cli.Flag{output.Flag()},
+//	Action: func(c *cli.Context) error { return output.Rows(output.Of(c), things, rowOf) },
+package output
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/tidwall/gjson"
+	"github.com/urfave/cli/v2"
+
+	"github.com/ledgerbus/ledgerbus/engine/ledger/print"
+	"github.com/ledgerbus/ledgerbus/internal/jsontext"
+	"github.com/ledgerbus/ledgerbus/internal/program"
+)
+
+// Format is how a command prints its answer.
+type Format string
+
+// The formats. A command that cannot do all of them says in its help which it can.
+const (
+	Text Format = "text" // for people; "table" is another name of it
+	JSON Format = "json" // an object per line
+	CSV  Format = "csv"  // a header and rows
+)
+
+// usages are what help says of the formats.
+var usages = map[Format]string{Text: "text", JSON: "json for one object per line", CSV: "csv for the rows alone"}
+
+// Flag returns the flag --output of a command that has these formats; without any, of one that has
+// all. Another value is refused before the command begins.
+func Flag(formats ...Format) cli.Flag {
+	if formats == nil {
+		formats = []Format{Text, JSON, CSV}
+	}
+	var names, words []string
+	for _, f := range formats {
+		names, words = append(names, string(f)), append(words, usages[f])
+	}
+	words[len(words)-1] = "or " + words[len(words)-1]
+	return &cli.StringFlag{
+		Name: "output", Aliases: []string{"o"}, Value: string(Text), Usage: strings.Join(words, ", "),
+		Action: func(_ *cli.Context, name string) error {
+			if !slices.Contains(formats, named(name)) {
+				return cli.Exit(fmt.Sprintf("--output: %q is not one of %s", name, strings.Join(names, ", ")), 2) // a usage error
+			}
+			return nil
+		},
+	}
+}
+
+// named returns the format of a name.
+func named(name string) Format {
+	if name == "table" {
+		return Text
+	}
+	return Format(name)
+}
+
+// Printer prints the answer of one command. What it writes steers no terminal (reliability.md S33).
+type Printer struct {
+	io.Writer
+	Notes   io.Writer // gets what CSV has no rows for
+	Format  Format
+	csv     *csv.Writer
+	columns []string // of lines of an answer, in CSV
+}
+
+// New returns a printer.
+func New(w, notes io.Writer, f Format) *Printer {
+	return &Printer{Writer: w, Notes: notes, Format: f, csv: csv.NewWriter(w)}
+}
+
+// Of returns the printer of a command.
+func Of(c *cli.Context) *Printer {
+	return New(c.App.Writer, c.App.ErrWriter, named(c.String("output")))
+}
+
+// Value prints a value that is no row, such as a message, in JSON.
+func (p *Printer) Value(v any) error {
+	line, err := jsontext.AppendValue(nil, v)
+	if err != nil {
+		return err
+	}
+	_, err = p.Write(append(line, '\n'))
+	return err
+}
+
+// Said prints what a command did: people read a sentence, programs a row.
+func (p *Printer) Said(sentence string, r print.Object) error {
+	if p.Format != Text {
+		return p.One(r)
+	}
+	_, err := fmt.Fprintln(p, OneLine(sentence))
+	return err
+}
+
+// Columns names the columns of the lines that follow, of which CSV has the header now.
+func (p *Printer) Columns(names []string) error {
+	if p.columns = names; p.Format != CSV {
+		return nil
+	}
+	return p.record(names)
+}
+
+// row is the part of an answer that has columns: all that CSV shows of it. The names of the parts
+// are those of [github.com/ledgerbus/ledgerbus/engine/ledger.Part].
+const row = "row"
+
+// Line prints a line of an answer as soon as it is known: its text for people, its fields, an
+// object in JSON, for programs. In CSV a line that is no row is a note, so that it is taken for none
+// and no gap is silent.
+func (p *Printer) Line(part, text string, fields []byte) error {
+	switch {
+	case p.Format == Text:
+		_, err := fmt.Fprintln(p, OneLine(text))
+		return err
+	case p.Format == JSON:
+		line, err := print.Object{print.String("Part", part)}.AppendJSON(nil)
+		if err != nil {
+			return err
+		}
+		if len(fields) > len("{}") {
+			line = append(append(line[:len(line)-1], ','), fields[1:]...)
+		}
+		_, err = p.Write(append(line, '\n'))
+		return err
+	case part != row:
+		_, err := fmt.Fprintln(p.Notes, OneLine(text))
+		return err
+	}
+	values := make([]string, len(p.columns))
+	for i, v := range gjson.GetManyBytes(fields, p.columns...) {
+		switch v.Type {
+		case gjson.Null: // or not there
+		case gjson.String:
+			values[i] = noFormula(v.Str)
+		default:
+			values[i] = v.Raw
+		}
+	}
+	return p.record(values)
+}
+
+// record writes a line of CSV.
+func (p *Printer) record(values []string) error {
+	_ = p.csv.Write(values) // its Error has it
+	p.csv.Flush()
+	return p.csv.Error()
+}
+
+// noFormula is a text in a field of its own: what a spreadsheet takes for a formula is a text there,
+// too. What begins with an @ is a place in a log.
+func noFormula(s string) string {
+	if s != "" && strings.ContainsRune("=+-\t\r", rune(s[0])) {
+		s = "'" + s
+	}
+	return OneLine(s)
+}
+
+var lineEnds = strings.NewReplacer("\n", `\n`, "\t", `\t`)
+
+// OneLine is [program.Printable] with new lines and tabs escaped as well.
+func OneLine(s string) string { return lineEnds.Replace(program.Printable(s)) }
