@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -11,8 +10,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/engine/ledger/address"
 )
 
-const instantHelp = "\n\nAn instant is 03:12, 'yesterday 14:00', -2h, now, 2026-11-03T03:12:00Z, or a place in a log as answers show it: @0/1839977. One\n" +
-	"that begins with a hyphen goes after --: ledgerbus at -- -2h orders. Without a zone it is local time; answers are in UTC."
+const instantHelp = "\n\nAn instant is 03:12, 'yesterday 14:00', 2h or 7d for that long ago, now, 2026-11-03T03:12:00Z, or a place in a log as answers show\n" +
+	"it: @0/1839977. Without a zone it is local time; answers are in UTC."
 
 func whyCommand() *cli.Command {
 	return &cli.Command{
@@ -21,30 +20,9 @@ func whyCommand() *cli.Command {
 		ArgsUsage: "ENTITY/$dlq | ENTITY#NUMBER",
 		Description: "   ledgerbus why 'orders/$dlq'\n" +
 			"   ledgerbus why orders#88114" + dataHelp,
-		Flags: historyFlags(),
-		Action: func(c *cli.Context) error {
-			of, err := theAddress(c)
-			if err != nil {
-				return err
-			}
-			return ask(c, &ledger.Question{Verb: "why", Of: of})
-		},
+		Flags:  historyFlags(),
+		Action: func(c *cli.Context) error { return ask(c, "of") },
 	}
-}
-
-// theAddress is the one argument of a command about an entity or a message.
-func theAddress(c *cli.Context) (address.Address, error) {
-	if c.Args().Len() != 1 {
-		return address.Address{}, usageError{fmt.Errorf("about what? ledgerbus %s %s", c.Command.Name, c.Command.ArgsUsage)}
-	}
-	of, err := address.Parse(c.Args().First())
-	if err == nil && of.Place {
-		err = fmt.Errorf("%s is a place in a log, not an entity", of)
-	}
-	if err != nil {
-		return of, usageError{err}
-	}
-	return of, nil
 }
 
 func atCommand() *cli.Command {
@@ -54,14 +32,8 @@ func atCommand() *cli.Command {
 		ArgsUsage: "INSTANT [ENTITY]",
 		Description: "   ledgerbus at 03:12\n" +
 			"   ledgerbus at 'yesterday 14:00' orders --messages" + instantHelp + dataHelp,
-		Flags: historyFlags(&cli.BoolFlag{Name: "messages", Usage: "each message, instead of counts"}),
-		Action: func(c *cli.Context) error {
-			instants, entity, err := instantsAndEntity(c, 1)
-			if err != nil {
-				return err
-			}
-			return ask(c, &ledger.Question{Verb: "at", Instants: instants, Entity: entity, Messages: c.Bool("messages")})
-		},
+		Flags:  historyFlags(&cli.BoolFlag{Name: "messages", Usage: "each message, instead of counts"}),
+		Action: func(c *cli.Context) error { return ask(c, "at", "entity") },
 	}
 }
 
@@ -73,41 +45,9 @@ func diffCommand() *cli.Command {
 		Description: "   ledgerbus diff 02:45 03:15 orders\n" +
 			"   ledgerbus diff 02:45 now --messages\n\n" +
 			"If a clock was set back, so that an instant was twice, there is an answer for each of the two, with its place." + instantHelp + dataHelp,
-		Flags: historyFlags(&cli.BoolFlag{Name: "messages", Usage: "each message that differs, instead of counts"}),
-		Action: func(c *cli.Context) error {
-			instants, entity, err := instantsAndEntity(c, 2)
-			if err != nil {
-				return err
-			}
-			return ask(c, &ledger.Question{Verb: "diff", Instants: instants, Entity: entity, Messages: c.Bool("messages")})
-		},
+		Flags:  historyFlags(&cli.BoolFlag{Name: "messages", Usage: "each message that differs, instead of counts"}),
+		Action: func(c *cli.Context) error { return ask(c, "from", "to", "entity") },
 	}
-}
-
-// instantsAndEntity are the arguments of a command about that many instants.
-func instantsAndEntity(c *cli.Context, n int) (instants []ledger.Instant, entity string, err error) {
-	args := c.Args().Slice()
-	if len(args) < n || len(args) > n+1 {
-		return nil, "", usageError{fmt.Errorf("when? ledgerbus %s %s", c.Command.Name, c.Command.ArgsUsage)}
-	}
-	for _, text := range args[:n] {
-		i, err := ledger.ParsePast(text, time.Now())
-		if err != nil {
-			return nil, "", usageError{err}
-		}
-		instants = append(instants, i)
-	}
-	if len(args) > n {
-		of, err := address.Parse(args[n])
-		if err == nil && (of.Place || of.Number != 0) {
-			err = fmt.Errorf("%s is not an entity", of)
-		}
-		if err != nil {
-			return nil, "", usageError{err}
-		}
-		entity = of.String()
-	}
-	return instants, entity, nil
 }
 
 func whenCommand() *cli.Command {
@@ -118,17 +58,8 @@ func whenCommand() *cli.Command {
 		Description: "A condition compares counts of entities: messages, active, dead, scheduled, transfer, transferdead, locked, deferred, size.\n\n" +
 			"   ledgerbus when 'orders.active > 1000'\n" +
 			"   ledgerbus when 'orders.active > 0 AND orders.locked = 0' --since 02:00" + dataHelp,
-		Flags: historyFlags(&cli.StringFlag{Name: "since", Usage: "look only from this instant on", DefaultText: "the beginning of history"}),
-		Action: func(c *cli.Context) error {
-			if c.Args().Len() != 1 {
-				return usageError{errors.New("which condition? ledgerbus when 'orders.active > 1000'")}
-			}
-			since, err := instantFlag(c, "since")
-			if err != nil {
-				return err
-			}
-			return ask(c, &ledger.Question{Verb: "when", Condition: c.Args().First(), Since: since})
-		},
+		Flags:  historyFlags(&cli.StringFlag{Name: "since", Usage: "look only from this instant on", DefaultText: "the beginning of history"}),
+		Action: func(c *cli.Context) error { return ask(c, "condition") },
 	}
 }
 
@@ -137,11 +68,7 @@ func instantFlag(c *cli.Context, name string) (*ledger.Instant, error) {
 	if !c.IsSet(name) {
 		return nil, nil
 	}
-	text := c.String(name)
-	if d, err := time.ParseDuration(text); err == nil && d > 0 { // --since 24h
-		text = "-" + text
-	}
-	i, err := ledger.ParseInstant(text, time.Now())
+	i, err := ledger.ParseInstant(c.String(name), time.Now())
 	if err != nil {
 		return nil, usageError{fmt.Errorf("--%s: %w", name, err)}
 	}
@@ -159,8 +86,6 @@ func spanFlags() []cli.Flag {
 	}
 }
 
-func rangeFlags() []cli.Flag { return historyFlags(spanFlags()...) }
-
 // selectionFlags are those of commands that have a directory for their argument.
 func selectionFlags() []cli.Flag {
 	return append([]cli.Flag{&cli.StringFlag{Name: "entity", Usage: "only what is about this entity, its sub-queue, as in orders/$dlq, or with a number, as in orders#88114, this message"}}, spanFlags()...)
@@ -168,10 +93,11 @@ func selectionFlags() []cli.Flag {
 
 // selected is which events selectionFlags name; nil: all.
 func selected(c *cli.Context) (*ledger.Range, error) {
-	r, err := span(c)
+	q, err := parse(c, "events", saidByFlags(c))
 	if err != nil {
 		return nil, err
 	}
+	r := q.Range()
 	if text := c.String("entity"); text != "" {
 		of, err := address.Parse(text)
 		if err == nil && of.Place {
@@ -190,45 +116,6 @@ func selected(c *cli.Context) (*ledger.Range, error) {
 	return &r, nil
 }
 
-// span is what spanFlags say.
-func span(c *cli.Context) (r ledger.Range, err error) {
-	if r.Since, err = instantFlag(c, "since"); err != nil {
-		return r, err
-	}
-	if r.Until, err = instantFlag(c, "until"); err != nil {
-		return r, err
-	}
-	r.Where, r.MessageID = c.String("where"), c.String("message-id")
-	if c.IsSet("type") {
-		r.Types = c.StringSlice("type")
-	}
-	return r, nil
-}
-
-// theRange is the question that the flags and the argument of a command put about the events that are wanted.
-func theRange(c *cli.Context, verb string) (*ledger.Question, error) {
-	r, err := span(c)
-	if err != nil {
-		return nil, err
-	}
-	q := &ledger.Question{Verb: verb, Since: r.Since, Until: r.Until, Where: r.Where, MessageID: r.MessageID, Types: r.Types}
-	switch c.Args().Len() {
-	case 0:
-	case 1:
-		of, err := theAddress(c)
-		if err == nil && of.Number != 0 {
-			err = usageError{fmt.Errorf("of one message: ledgerbus story %s", of)}
-		}
-		if err == nil {
-			q.Entity = of.String()
-		}
-		return q, err
-	default:
-		return nil, usageError{fmt.Errorf("give one entity: %q is one too many", c.Args().Get(1))}
-	}
-	return q, nil
-}
-
 func auditCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "audit",
@@ -236,14 +123,8 @@ func auditCommand() *cli.Command {
 		ArgsUsage: "[ENTITY]",
 		Description: "   ledgerbus audit --since 24h\n" +
 			"   ledgerbus audit orders -o json" + dataHelp,
-		Flags: rangeFlags(),
-		Action: func(c *cli.Context) error {
-			q, err := theRange(c, "audit")
-			if err != nil {
-				return err
-			}
-			return ask(c, q)
-		},
+		Flags:  historyFlags(spanFlags()...),
+		Action: func(c *cli.Context) error { return ask(c, "entity") },
 	}
 }
 
@@ -257,17 +138,17 @@ func eventsCommand() *cli.Command {
 			"   ledgerbus events -f --where \"type IN ('lost', 'dead')\"\n" +
 			"   ledgerbus events 'orders/$dlq' --since 24h\n\n" +
 			"On a terminal it stops after 200 events and says how to go on, unless --since or --until is given." + dataHelp,
-		Flags: append(rangeFlags(), &cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on and print what happens from now on, or with --since from then on"},
+		Flags: append(historyFlags(spanFlags()...), &cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on and print what happens from now on, or with --since from then on"},
 			priorityFlag()),
 		Action: func(c *cli.Context) error {
-			q, err := theRange(c, "events")
+			if !c.Bool("follow") {
+				return ask(c, "entity")
+			}
+			q, err := question(c, "events", saidByFlags(c), "entity")
 			if err != nil {
 				return err
 			}
-			if c.Bool("follow") {
-				return followEvents(c, q)
-			}
-			return ask(c, q)
+			return followEvents(c, q)
 		},
 	}
 }

@@ -141,6 +141,9 @@ func TestAt(t *testing.T) {
 		{[]string{"audit", "--where", "Type = 'purged' OR EXISTS(queue)"}, 2, "there is no column queue"},
 		{[]string{"when", "orders.colour > 1 AND orders.active > 0"}, 2, `there is no count "colour": messages, active, dead,`},
 		{[]string{"audit", "orders#1"}, 2, "ledgerbus story orders#1"},
+		{[]string{"events", "orders", "bills"}, 2, `"bills" is one argument too many; see ledgerbus events --help`},
+		{[]string{"events", ""}, 2, "entity is empty"},
+		{[]string{"events", "--since", ""}, 2, "since is empty"},
 	} {
 		if r := execute(t, "", "", append(c.args, "--data", data)...); r.code != c.code || !strings.Contains(r.errOut, c.text) {
 			t.Errorf("%q: %+v; want r.code == c.code && strings.Contains(r.errOut, c.text)", c.args, r)

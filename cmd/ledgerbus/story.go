@@ -4,14 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/ledgerbus/ledgerbus/engine/ledger"
-	"github.com/ledgerbus/ledgerbus/engine/ledger/address"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/tools/client/admin"
 	"github.com/ledgerbus/ledgerbus/tools/output"
@@ -38,30 +40,67 @@ func storyCommand() *cli.Command {
 			"   ledgerbus story orders#88114\n" +
 			"   ledgerbus story --message-id A-4711 --data /var/lib/ledgerbus" + dataHelp,
 		Flags:  historyFlags(&cli.StringFlag{Name: "message-id", Usage: "all messages that were sent with this id, instead of a number"}),
-		Action: story,
+		Action: func(c *cli.Context) error { return ask(c, "of") },
 	}
 }
 
-func story(c *cli.Context) error {
-	id := c.String("message-id")
-	if (id == "") == (c.Args().Len() == 0) || c.Args().Len() > 1 {
-		return usageError{errors.New("which message? ledgerbus story ENTITY#NUMBER, such as orders#88114, or --message-id ID")}
+// ask puts the question that a command is named after, and prints the answer. Its arguments are
+// those of the question that have the names, in order.
+func ask(c *cli.Context, names ...string) error {
+	q, err := question(c, c.Command.Name, saidByFlags(c), names...)
+	if err != nil {
+		return err
 	}
-	var of address.Address
-	if id == "" {
-		var err error
-		if of, err = address.Parse(c.Args().First()); err == nil && of.Number == 0 {
-			err = fmt.Errorf("%s is not a message: give ENTITY#NUMBER, such as orders#88114", of)
-		}
-		if err != nil {
-			return usageError{err}
-		}
-	}
-	return ask(c, &ledger.Question{Verb: "story", Of: of, MessageID: id})
+	return put(c, q)
 }
 
-// ask puts a question to a broker, or with --data to a directory, and prints the answer.
-func ask(c *cli.Context, q *ledger.Question) error {
+// asking are the flags that say a part of a question, under its name.
+var asking = []string{"message-id", "messages", "since", "until", "type", "where"}
+
+// saidByFlags is what the flags of a command say of a question.
+func saidByFlags(c *cli.Context) url.Values {
+	says := url.Values{}
+	for _, name := range asking {
+		switch {
+		case !c.IsSet(name):
+		case name == "type":
+			says.Set(name, strings.Join(c.StringSlice(name), ","))
+		default:
+			says.Set(name, fmt.Sprint(c.Value(name)))
+		}
+	}
+	return says
+}
+
+// question reads a question from what is said of it and from the arguments of a command, which have
+// the names, in order.
+func question(c *cli.Context, verb string, says url.Values, names ...string) (*ledger.Question, error) {
+	for i, text := range c.Args().Slice() {
+		if i == len(names) {
+			return nil, usageError{fmt.Errorf("%q is one argument too many; see %s --help", text, c.Command.HelpName)}
+		}
+		says.Set(names[i], text)
+	}
+	return parse(c, verb, says)
+}
+
+// parse reads a question. What is given and empty is refused, such as a variable that is not set:
+// without it the question would be about everything.
+func parse(c *cli.Context, verb string, says url.Values) (*ledger.Question, error) {
+	for name := range says {
+		if says.Get(name) == "" && name != "where" && name != "message-id" {
+			return nil, usageError{fmt.Errorf("%s is empty; see %s --help", name, c.Command.HelpName)}
+		}
+	}
+	q, err := ledger.ParseQuestion(verb, says, time.Now())
+	if err != nil {
+		return nil, usageError{fmt.Errorf("%w; see %s --help", err, c.Command.HelpName)}
+	}
+	return q, nil
+}
+
+// put puts a question to a broker, or with --data to a directory, and prints the answer.
+func put(c *cli.Context, q *ledger.Question) error {
 	t, err := newAnswerPrinter(c, q.Columns())
 	if err != nil {
 		return err

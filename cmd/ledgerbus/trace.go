@@ -2,15 +2,14 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/ledgerbus/ledgerbus/engine/ledger"
-	"github.com/ledgerbus/ledgerbus/engine/ledger/address"
 )
 
 // mostTraced bounds the file of a message, bytes; its body is left out.
@@ -30,21 +29,19 @@ func traceCommand() *cli.Command {
 			"   echo '{\"properties\": {\"wind\": 17}}' | ledgerbus trace weather --message -" + dataHelp,
 		Flags: historyFlags(&cli.StringFlag{Name: "message", Usage: "file with the message, - for standard input"}),
 		Action: func(c *cli.Context) error {
-			if c.Args().Len() != 1 || c.String("message") == "" {
-				return usageError{errors.New("which message, to which topic? ledgerbus trace TOPIC --message FILE")}
+			says := url.Values{}
+			if c.IsSet("message") {
+				m, err := messageFile(c)
+				if err != nil {
+					return usageError{fmt.Errorf("--message: %w", err)}
+				}
+				says.Set("message", m)
 			}
-			topic, err := address.Parse(c.Args().First())
-			if err == nil && (topic.Place || topic.Number != 0 || topic.SubQueue != 0) {
-				err = fmt.Errorf("%s is not a topic", topic)
-			}
+			q, err := question(c, "trace", says, "entity")
 			if err != nil {
-				return usageError{err}
+				return err
 			}
-			m, err := messageFile(c)
-			if err != nil {
-				return usageError{fmt.Errorf("--message: %w", err)}
-			}
-			return ask(c, &ledger.Question{Verb: "trace", Entity: topic.Entity, Message: m})
+			return put(c, q)
 		},
 	}
 }

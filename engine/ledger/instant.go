@@ -30,7 +30,7 @@ func (i Instant) String() string {
 }
 
 // ParseInstant reads an instant as people write them: 03:12 (the last one), yesterday 14:00, -2h, -7d, 2026-11-03, 2026-11-03T03:12:00Z, @0/1839977. Without
-// a zone the one of now counts.
+// a zone the one of now counts. A duration without a sign, 2h or 7d, means that long ago, too.
 func ParseInstant(s string, now time.Time) (Instant, error) {
 	s = strings.TrimSpace(s)
 	if strings.HasPrefix(s, "@") {
@@ -40,13 +40,12 @@ func ParseInstant(s string, now time.Time) (Instant, error) {
 	if s == "now" {
 		return Instant{At: event.TimeOf(now), now: true}, nil
 	}
-	if strings.HasPrefix(s, "-") {
-		if days, err := strconv.Atoi(strings.TrimSuffix(s, "d")); err == nil && strings.HasSuffix(s, "d") && days > -100*366 {
-			return Instant{At: event.TimeOf(now.AddDate(0, 0, days))}, nil
-		}
-		if d, err := time.ParseDuration(s); err == nil {
-			return Instant{At: event.TimeOf(now.Add(d))}, nil
-		}
+	ago, signed := strings.CutPrefix(s, "-")
+	if days, err := strconv.ParseUint(strings.TrimSuffix(ago, "d"), 10, 64); err == nil && strings.HasSuffix(ago, "d") && days < 100*366 {
+		return Instant{At: event.TimeOf(now.AddDate(0, 0, -int(days)))}, nil
+	}
+	if d, err := time.ParseDuration(ago); err == nil && !strings.ContainsAny(ago, "+-") && (d > 0 || signed) {
+		return Instant{At: event.TimeOf(now.Add(-d))}, nil
 	}
 	for _, form := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999", "2006-01-02 15:04", "2006-01-02"} {
 		if t, err := time.ParseInLocation(form, s, now.Location()); err == nil {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ledgerbus/ledgerbus/engine/ledger/address"
 	"github.com/ledgerbus/ledgerbus/engine/ledger/print"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -50,8 +51,8 @@ func TestNewer(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(6) {
 		m := newModel(t, seed)
-		questions := []Question{{Verb: "events"}, {Verb: "events", Entity: "bills"}, {Verb: "events", Where: "type IN ('sent', 'dead')"}, {Verb: "events", Types: []string{"locked"}},
-			{Verb: "events", Entity: "bills/$dlq"}}
+		questions := []Question{{Verb: "events"}, {Verb: "events", Entity: address.Address{Entity: "bills"}}, {Verb: "events", Where: "type IN ('sent', 'dead')"}, {Verb: "events", Types: []string{"locked"}},
+			{Verb: "events", Entity: address.Address{Entity: "bills", SubQueue: event.DeadLetter}}}
 		after := make([]string, len(questions))
 		got := make([][2][]string, len(questions))
 		var memory Memory
@@ -102,7 +103,7 @@ func TestNewerBegins(t *testing.T) {
 	if err != nil || len(rows[0])+len(rows[1]) > 0 || !strings.HasPrefix(next, "@0/") || !strings.Contains(next, ",@1/") {
 		t.Fatalf("%d, %d rows, %q, %v", len(rows[0]), len(rows[1]), next, err)
 	}
-	if _, notes, next, err := m.asked(nil, Question{Verb: "events", After: FromNow, Entity: "later"}); err != nil || next == "" || len(notes) != 1 || !strings.Contains(notes[0], "later") {
+	if _, notes, next, err := m.asked(nil, Question{Verb: "events", After: FromNow, Entity: address.Address{Entity: "later"}}); err != nil || next == "" || len(notes) != 1 || !strings.Contains(notes[0], "later") {
 		t.Errorf(`%q, %q, %v; want next != "" && len(notes) == 1 && strings.Contains(notes[0], "later")`, notes, next, err)
 	}
 	for _, c := range []struct {

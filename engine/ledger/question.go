@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -15,15 +16,16 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Question is a question that a [Ledger] answers, as a value: it can be sent to a broker, or put to a directory with [Ledger.Put]. Only the fields of its
-// verb count.
+// Question is a question that a [Ledger] answers, as a value. Whoever asks, the command line or a
+// request to a broker, says it in names and texts, which [ParseQuestion] reads and [Question.Values]
+// writes. Only the fields of its verb count.
 type Question struct {
-	Verb      string          // story, why, at, diff, when, audit, events, trace or log
+	Verb      string          // one of [Verbs]
 	Of        address.Address // story, why: what it is about
 	MessageID string          // story: in place of Of; audit, events: of messages that were sent with it; "": all
 	Types     []string        // audit, events; nil: all
-	Instants  []Instant       // at: one; diff: two
-	Entity    string          // at, diff, audit, events: path, or that of a sub-queue; "": all. trace: of the topic
+	At, To    *Instant        // at: At; diff: both
+	Entity    address.Address // at, diff, audit, events: an entity or sub-queue; none: all. trace: the topic
 	Message   string          // trace: the message, in JSON
 	Messages  bool            // at, diff: each message, instead of counts
 	Condition string          // when
@@ -36,232 +38,183 @@ type Question struct {
 	Bodies    bool            // log: messages' bodies, too
 }
 
-// Names of what a question says besides its verb, as [Question.Values] has them.
-const (
-	ofName        = "of"
-	idName        = "message-id"
-	instantName   = "at"
-	fromName      = "from"
-	toName        = "to"
-	entityName    = "entity"
-	messageName   = "message"
-	messagesName  = "messages"
-	conditionName = "condition"
-	sinceName     = "since"
-	untilName     = "until"
-	whereName     = "where"
-	typeName      = "type" // several with commas between
-	afterName     = "after"
-	partitionName = "partition"
-	lsnName       = "lsn"
-	bodiesName    = "bodies"
-)
-
-// questions are the names that a question may have, by verb.
-var questions = map[string][]string{
-	"story":  {ofName, idName},
-	"why":    {ofName},
-	"at":     {instantName, entityName, messagesName},
-	"diff":   {fromName, toName, entityName, messagesName},
-	"when":   {conditionName, sinceName},
-	"audit":  {entityName, idName, typeName, sinceName, untilName, whereName},
-	"events": {entityName, idName, typeName, sinceName, untilName, whereName, afterName},
-	"trace":  {entityName, messageName},
-	"log":    {partitionName, lsnName, bodiesName},
+// argument is what a question says under a name, and the field of the question that has it.
+type argument struct {
+	name  string
+	field any // a pointer to it
 }
 
 // Verbs returns the verbs of all questions, in alphabetical order.
 func Verbs() []string {
-	var list []string
-	for verb := range questions {
-		list = append(list, verb)
-	}
-	slices.Sort(list)
-	return list
+	return []string{"at", "audit", "diff", "events", "log", "story", "trace", "when", "why"}
 }
 
-// Values is the question as names and texts, which [ParseQuestion] reads. Instants in it are absolute, but for "now": whoever answers may have another clock.
+// arguments returns all that a question of its verb can say. It is the one place that knows the names.
+func (q *Question) arguments() []argument {
+	of, entity, messages := argument{"of", &q.Of}, argument{"entity", &q.Entity}, argument{"messages", &q.Messages}
+	id, types, where := argument{"message-id", &q.MessageID}, argument{"type", &q.Types}, argument{"where", &q.Where}
+	since, until := argument{"since", &q.Since}, argument{"until", &q.Until}
+	switch q.Verb {
+	case "story":
+		return []argument{of, id}
+	case "why":
+		return []argument{of}
+	case "at":
+		return []argument{{"at", &q.At}, entity, messages}
+	case "diff":
+		return []argument{{"from", &q.At}, {"to", &q.To}, entity, messages}
+	case "when":
+		return []argument{{"condition", &q.Condition}, since}
+	case "audit":
+		return []argument{entity, id, types, since, until, where}
+	case "events":
+		return []argument{entity, id, types, since, until, where, {"after", &q.After}}
+	case "trace":
+		return []argument{entity, {"message", &q.Message}}
+	case "log":
+		return []argument{{"partition", &q.Partition}, {"lsn", &q.From}, {"bodies", &q.Bodies}}
+	}
+	return nil
+}
+
+// Values returns what the question says besides its verb, for [ParseQuestion] to read. Instants in it
+// are absolute, but for a "now" of which it is asked how it is: whoever answers may have another clock.
 func (q *Question) Values() url.Values {
 	v := url.Values{}
-	set := func(name, text string) {
-		if text != "" {
-			v.Set(name, text)
-		}
-	}
-	if q.Of != (address.Address{}) {
-		set(ofName, q.Of.String())
-	}
-	set(idName, q.MessageID)
-	for i, at := range q.Instants {
-		name := instantName
-		if len(q.Instants) > 1 {
-			name = []string{fromName, toName}[i]
-		}
-		if set(name, at.String()); at.now {
-			set(name, "now")
-		}
-	}
-	set(entityName, q.Entity)
-	set(messageName, q.Message)
-	if q.Messages {
-		set(messagesName, "true")
-	}
-	set(conditionName, q.Condition)
-	for name, at := range map[string]*Instant{sinceName: q.Since, untilName: q.Until} {
-		if at != nil {
-			set(name, at.String())
-		}
-	}
-	set(whereName, q.Where)
-	set(afterName, q.After)
-	set(typeName, strings.Join(q.Types, ","))
-	if q.Verb == "log" {
-		set(partitionName, strconv.FormatUint(uint64(q.Partition), 10))
-		set(lsnName, strconv.FormatUint(uint64(q.From), 10))
-		if q.Bodies {
-			set(bodiesName, "true")
+	for _, a := range q.arguments() {
+		if text := a.text(); text != "" {
+			v.Set(a.name, text)
 		}
 	}
 	return v
 }
 
-// maxText bounds what a question says under one name, bytes, and maxMessage a message: more does not fit into a request.
-const (
-	maxText    = 4 << 10
-	maxMessage = 8 << 10
-)
-
-// ParseQuestion reads a question. A name that its verb does not have is refused, so that a misspelt one is not ignored. Instants that are not absolute are
-// relative to now. The error wraps [ErrQuestion].
+// ParseQuestion reads a question. A name that its verb does not have is refused, so that a misspelt
+// one is not ignored; an empty text says nothing. Instants that are not absolute are relative to now.
+// The error wraps [ErrQuestion].
 func ParseQuestion(verb string, v url.Values, now time.Time) (*Question, error) {
-	names, ok := questions[verb]
-	if !ok {
+	if !slices.Contains(Verbs(), verb) {
 		return nil, fmt.Errorf("%w: %.20q; there are %v", ErrQuestion, verb, Verbs())
 	}
-	for name, texts := range v {
+	q := &Question{Verb: verb}
+	known := make(map[string]argument)
+	var names []string
+	for _, a := range q.arguments() {
+		known[a.name], names = a, append(names, a.name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(v)) {
+		a, ok := known[name]
 		switch {
-		case !slices.Contains(names, name):
+		case !ok:
 			return nil, fmt.Errorf("%w: %s has no %.20q, it has %v", ErrQuestion, verb, name, names)
-		case len(texts) != 1:
-			return nil, fmt.Errorf("%w: %s is given %d times", ErrQuestion, name, len(texts))
-		case len(texts[0]) > maxText && name != messageName, len(texts[0]) > maxMessage:
-			return nil, fmt.Errorf("%w: %s has more than %d bytes, or a message more than %d", ErrQuestion, name, maxText, maxMessage)
+		case len(v[name]) != 1:
+			return nil, fmt.Errorf("%w: %s is given %d times", ErrQuestion, name, len(v[name]))
+		case v[name][0] == "":
+			continue
+		}
+		if err := a.read(v[name][0], now); errors.Is(err, ErrQuestion) {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		} else if err != nil {
+			return nil, fmt.Errorf("%w: %s: %w", ErrQuestion, name, err)
 		}
 	}
-	r := reading{Values: v, now: now}
-	q := &Question{Verb: verb, MessageID: v.Get(idName), Message: v.Get(messageName), Condition: v.Get(conditionName), Where: v.Get(whereName), After: v.Get(afterName), Messages: r.flag(messagesName),
-		Partition: log.PartitionID(r.number(partitionName, 16)), From: event.LSN(r.number(lsnName, 63)), Bodies: r.flag(bodiesName),
-		Since: r.instant(sinceName, ParseInstant), Until: r.instant(untilName, ParseInstant), Entity: r.entity(verb)}
-	if text := v.Get(ofName); text != "" {
-		q.Of = r.address(text)
-	}
-	if text := v.Get(typeName); text != "" {
-		q.Types = strings.Split(text, ",")
-	}
-	for _, name := range []string{instantName, fromName, toName} {
-		if at := r.instant(name, ParsePast); at != nil {
-			q.Instants = append(q.Instants, *at)
-		}
-	}
-	r.note(q.check())
-	return q, r.err
+	return q, q.check()
 }
 
-// check says what is missing.
+// bound reports whether an instant bounds what is looked at. Of others it is asked how it was.
+func (a argument) bound() bool { return a.name == "since" || a.name == "until" }
+
+// text is what [argument.read] reads; "": nothing is said.
+func (a argument) text() string {
+	switch f := a.field.(type) {
+	case *string:
+		return *f
+	case *[]string:
+		return strings.Join(*f, ",")
+	case *bool:
+		if *f {
+			return "true"
+		}
+	case *address.Address:
+		return f.String()
+	case **Instant:
+		switch {
+		case *f == nil:
+		case (*f).now && !a.bound():
+			return "now"
+		default:
+			return (*f).String()
+		}
+	case *log.PartitionID:
+		return strconv.FormatUint(uint64(*f), 10)
+	case *event.LSN:
+		return strconv.FormatUint(uint64(*f), 10)
+	}
+	return ""
+}
+
+// read sets the field.
+func (a argument) read(text string, now time.Time) (err error) {
+	var n uint64
+	switch f := a.field.(type) {
+	case *string:
+		*f = text
+	case *[]string:
+		*f = strings.Split(text, ",")
+	case *bool:
+		*f, err = strconv.ParseBool(text)
+	case *address.Address:
+		if *f, err = address.Parse(text); err == nil && f.Place {
+			err = fmt.Errorf("%s is a place in a log, not an entity", f)
+		}
+	case **Instant:
+		parse := ParsePast
+		if a.bound() {
+			parse = ParseInstant
+		}
+		var at Instant
+		at, err = parse(text, now)
+		*f = &at
+	case *log.PartitionID:
+		n, err = strconv.ParseUint(text, 10, 16)
+		*f = log.PartitionID(n)
+	case *event.LSN:
+		n, err = strconv.ParseUint(text, 10, 63)
+		*f = event.LSN(n)
+	}
+	return err
+}
+
+// check says what is missing, or does not go together.
 func (q *Question) check() error {
-	var missing string
+	var wrong string
 	switch {
 	case q.Verb == "story" && (q.Of.Number == 0) == (q.MessageID == ""):
-		missing = "which message? A number, as in orders#88114, or a message-id"
+		if wrong = "which message? A number, as in orders#88114, or a message-id"; q.Of.Entity != "" && q.Of.Number == 0 {
+			wrong = q.Of.String() + " is not a message: " + wrong
+		}
 	case q.Verb == "why" && q.Of.Entity == "":
-		missing = "about what? An entity, as in orders/$dlq, or a message"
-	case q.Verb == "at" && len(q.Instants) != 1, q.Verb == "diff" && len(q.Instants) != 2:
-		missing = "when? at has one instant, diff two"
+		wrong = "about what? An entity, as in orders/$dlq, or a message"
+	case q.Verb == "at" && q.At == nil, q.Verb == "diff" && (q.At == nil || q.To == nil):
+		wrong = "when? at has one instant, diff two"
 	case q.Verb == "when" && q.Condition == "":
-		missing = "which condition? As in orders.active > 1000"
-	case q.Verb == "trace" && (q.Entity == "" || q.Message == ""):
-		missing = "which message, to which topic? A message is a JSON object"
+		wrong = "which condition? As in orders.active > 1000"
+	case q.Verb == "trace" && (q.Entity.Entity == "" || q.Message == ""):
+		wrong = "which message, to which topic? A message is a JSON object"
+	case q.Verb == "trace" && (q.Entity.Number != 0 || q.Entity.SubQueue != event.Main):
+		wrong = q.Entity.String() + " is not a topic"
+	case q.Entity.Number != 0:
+		wrong = fmt.Sprintf("%s is a message, not an entity; of one message: ledgerbus story %[1]s", q.Entity)
 	default:
 		return nil
 	}
-	return errors.New(missing)
-}
-
-// reading is a question that is being read, with the first error.
-type reading struct {
-	url.Values
-	now time.Time
-	err error
-}
-
-func (r *reading) note(err error) {
-	switch {
-	case err == nil || r.err != nil:
-	case errors.Is(err, ErrQuestion):
-		r.err = err
-	default:
-		r.err = fmt.Errorf("%w: %w", ErrQuestion, err)
-	}
-}
-
-func (r *reading) address(text string) address.Address {
-	a, err := address.Parse(text)
-	if err == nil && a.Place {
-		err = fmt.Errorf("%s is a place in a log, not an entity", a)
-	}
-	r.note(err)
-	return a
-}
-
-func (r *reading) entity(verb string) string {
-	text := r.Get(entityName)
-	if text == "" {
-		return ""
-	}
-	a := r.address(text)
-	if a.Number != 0 {
-		r.note(fmt.Errorf("%s is a message, not an entity", a))
-	}
-	if verb == "trace" && a.SubQueue != event.Main {
-		r.note(fmt.Errorf("%s is a sub-queue, not a topic", a))
-	}
-	return a.String()
-}
-
-func (r *reading) flag(name string) bool {
-	text := r.Get(name)
-	if text == "" {
-		return false
-	}
-	is, err := strconv.ParseBool(text)
-	r.note(err)
-	return is
-}
-
-func (r *reading) number(name string, bits int) uint64 {
-	text := r.Get(name)
-	if text == "" {
-		return 0
-	}
-	n, err := strconv.ParseUint(text, 10, bits)
-	r.note(err)
-	return n
-}
-
-func (r *reading) instant(name string, parse func(string, time.Time) (Instant, error)) *Instant {
-	text := r.Get(name)
-	if text == "" {
-		return nil
-	}
-	i, err := parse(text, r.now)
-	r.note(err)
-	return &i
+	return fmt.Errorf("%w: %s", ErrQuestion, wrong)
 }
 
 // Put answers a question, with the errors of the method for its verb.
 func (l *Ledger) Put(ctx context.Context, q *Question) error {
 	if err := q.check(); err != nil {
-		return fmt.Errorf("%w: %w", ErrQuestion, err)
+		return err
 	}
 	switch q.Verb {
 	case "story":
@@ -269,28 +222,29 @@ func (l *Ledger) Put(ctx context.Context, q *Question) error {
 	case "why":
 		return l.Why(ctx, q.Of)
 	case "at":
-		return l.At(ctx, q.Instants[0], q.Entity, q.Messages)
+		return l.At(ctx, *q.At, q.Entity.String(), q.Messages)
 	case "diff":
-		return l.Diff(ctx, q.Instants[0], q.Instants[1], q.Entity, q.Messages)
+		return l.Diff(ctx, *q.At, *q.To, q.Entity.String(), q.Messages)
 	case "when":
 		return l.When(ctx, q.Condition, q.Since)
 	case "audit":
-		return l.Audit(ctx, q.span())
+		return l.Audit(ctx, q.Range())
 	case "events":
 		if q.After != "" {
-			return l.newer(ctx, q.span(), q.After)
+			return l.newer(ctx, q.Range(), q.After)
 		}
-		return l.Events(ctx, q.span())
+		return l.Events(ctx, q.Range())
 	case "trace":
-		return l.Trace(ctx, q.Entity, q.Message)
+		return l.Trace(ctx, q.Entity.String(), q.Message)
 	case "log":
 		return l.Log(ctx, q.Partition, q.From, q.Bodies)
 	}
 	return fmt.Errorf("%w: %q", ErrQuestion, q.Verb)
 }
 
-func (q *Question) span() Range {
-	return Range{Since: q.Since, Until: q.Until, Entity: q.Entity, MessageID: q.MessageID, Types: q.Types, Where: q.Where}
+// Range returns which events the question is about.
+func (q *Question) Range() Range {
+	return Range{Since: q.Since, Until: q.Until, Entity: q.Entity.String(), MessageID: q.MessageID, Types: q.Types, Where: q.Where}
 }
 
 // Columns are the columns of the rows of the answer.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/url"
 	"runtime"
 	"strings"
 	"sync"
@@ -43,6 +44,9 @@ var (
 // question is the route of a question, which its verb names.
 func question(verb string) route {
 	return route{http.MethodGet, "v1/" + verb, access.ReadHistory, func(c *call) (any, error) {
+		if err := fits(c.query); err != nil {
+			return nil, err
+		}
 		q, err := past.ParseQuestion(verb, c.query, c.now.Std().UTC())
 		if err != nil {
 			return nil, refuse(http.StatusBadRequest, "%s.", sentence(err))
@@ -56,6 +60,24 @@ func question(verb string) route {
 			return l.Put(ctx, q)
 		})
 	}}
+}
+
+// maxText bounds what a question says under one name, bytes, and maxMessage a message.
+const (
+	maxText    = 4 << 10
+	maxMessage = 8 << 10
+)
+
+// fits refuses a query that says too much under one name.
+func fits(query url.Values) error {
+	for name, texts := range query {
+		for _, text := range texts {
+			if len(text) > maxText && name != "message" || len(text) > maxMessage {
+				return refuse(http.StatusBadRequest, "Not a question: %.20s has more than %d bytes, or a message more than %d.", name, maxText, maxMessage)
+			}
+		}
+	}
+	return nil
 }
 
 // readHistory is an answer that is read from the logs of the broker, if there is room for another one.

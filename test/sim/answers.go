@@ -186,7 +186,7 @@ func (a *asking) at() {
 		return
 	}
 	want := m.queues[q]
-	rows, _, err := a.put(ledger.Question{Verb: "at", Instants: []ledger.Instant{at}, Entity: q.path, Messages: true})
+	rows, _, err := a.put(ledger.Question{Verb: "at", At: &at, Entity: address.Address{Entity: q.path}, Messages: true})
 	if a.nothing(err, len(want)) {
 		return
 	}
@@ -212,7 +212,7 @@ func (a *asking) diff() {
 	if x.record > y.record {
 		x, y, from, to = y, x, to, from
 	}
-	rows, _, err := a.put(ledger.Question{Verb: "diff", Instants: []ledger.Instant{from, to}, Entity: q.path, Messages: true})
+	rows, _, err := a.put(ledger.Question{Verb: "diff", At: &from, To: &to, Entity: address.Address{Entity: q.path}, Messages: true})
 	if a.nothing(err, len(x.queues[q])+len(y.queues[q])) {
 		return
 	}

@@ -32,14 +32,14 @@ func (m *measurement) online(ctx context.Context, connectionString string) error
 		asks ledger.Question
 		args []string
 	}{
-		{"story of one message, by number", ledger.Question{Of: address.Of(history.Queue(0), message)}, []string{"story", number}},
-		{"story of one message, by id", ledger.Question{MessageID: id}, []string{"story", "--message-id", id}},
+		{"story of one message, by number", ledger.Question{Verb: "story", Of: address.Of(history.Queue(0), message)}, []string{"story", number}},
+		{"story of one message, by id", ledger.Question{Verb: "story", MessageID: id}, []string{"story", "--message-id", id}},
 	} {
 		var warm, anew []time.Duration
 		for range asksOnline {
 			lines := 0
 			began := time.Now()
-			if err := c.Ask(ctx, "story", q.asks.Values(), func(*wire.Line) error { lines++; return nil }); err != nil {
+			if err := c.Ask(ctx, q.asks.Verb, q.asks.Values(), func(*wire.Line) error { lines++; return nil }); err != nil {
 				return err
 			}
 			if warm = append(warm, time.Since(began)); lines < 3 {
