@@ -19,9 +19,10 @@ type answerPrinter struct {
 	rows int // printed so far; counted only where most bounds them
 }
 
-func newAnswerPrinter(c *cli.Context, columns []string) (*answerPrinter, error) {
+func newAnswerPrinter(c *cli.Context, columns []string) *answerPrinter {
 	t := &answerPrinter{Printer: output.Of(c)}
-	return t, t.Columns(columns)
+	t.Columns = columns
+	return t
 }
 
 // mostOnTerminal is how many events a person sees who did not say of which time.

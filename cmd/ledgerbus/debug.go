@@ -47,13 +47,13 @@ func stepThrough(c *cli.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	from, err := instantFlag(c, "at")
-	if err != nil {
-		return err
-	}
-	t, err := newAnswerPrinter(c, nil)
-	if err != nil {
-		return err
+	var from *ledger.Instant
+	if c.IsSet("at") {
+		at, err := ledger.ParseInstant(c.String("at"), time.Now())
+		if err != nil {
+			return usageError{fmt.Errorf("--at: %w", err)}
+		}
+		from = &at
 	}
 	ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -66,7 +66,7 @@ func stepThrough(c *cli.Context) (err error) {
 	if err := sayOfSlice(c.App.ErrWriter, dir, s); err != nil {
 		return err
 	}
-	d, err := ledger.NewDebugger(ctx, ledger.New(s, t.tell), from, time.Now)
+	d, err := ledger.NewDebugger(ctx, ledger.New(s, newAnswerPrinter(c, nil).tell), from, time.Now)
 	if err != nil {
 		return known(err)
 	}

@@ -90,11 +90,7 @@ func examine(c *cli.Context) error {
 	if err := arguments(c, 0, 0, ""); err != nil {
 		return err
 	}
-	t, err := newAnswerPrinter(c, findingColumns)
-	if err != nil {
-		return err
-	}
-	d := &consultation{answerPrinter: t}
+	d := &consultation{answerPrinter: newAnswerPrinter(c, findingColumns)}
 	if !c.IsSet("data") {
 		if c.Bool("live") || c.IsSet("config") {
 			return usageError{errors.New("--live and --config are for a directory: give --data, too")}

@@ -35,14 +35,10 @@ func followEvents(c *cli.Context, q *ledger.Question) error {
 	if c.IsSet("data") || c.Bool("live") {
 		return usageError{errors.New("a directory is read once: leave out --follow, or leave out --data and --live to follow the broker over HTTP")}
 	}
-	t, err := newAnswerPrinter(c, q.Columns())
-	if err != nil {
-		return err
-	}
 	if q.After = ledger.FromNow; q.Since != nil {
 		q.After = ledger.FromBeginning
 	}
-	f := &followed{answerPrinter: t, q: q}
+	f := &followed{answerPrinter: newAnswerPrinter(c, q.Columns()), q: q}
 	again := repeated{every: followEvery, what: "events", notes: c.App.ErrWriter}
 	return administer(c, func(a *administration) error {
 		return again.run(a.ctx, func() error {

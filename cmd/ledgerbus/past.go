@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -61,18 +60,6 @@ func whenCommand() *cli.Command {
 		Flags:  historyFlags(&cli.StringFlag{Name: "since", Usage: "look only from this instant on", DefaultText: "the beginning of history"}),
 		Action: func(c *cli.Context) error { return ask(c, "condition") },
 	}
-}
-
-// instantFlag is an instant that a flag gives; nil without it.
-func instantFlag(c *cli.Context, name string) (*ledger.Instant, error) {
-	if !c.IsSet(name) {
-		return nil, nil
-	}
-	i, err := ledger.ParseInstant(c.String(name), time.Now())
-	if err != nil {
-		return nil, usageError{fmt.Errorf("--%s: %w", name, err)}
-	}
-	return &i, nil
 }
 
 // spanFlags say which events a command is about, but for the entity.

@@ -141,7 +141,7 @@ func TestAt(t *testing.T) {
 		{[]string{"audit", "--where", "Type = 'purged' OR EXISTS(queue)"}, 2, "there is no column queue"},
 		{[]string{"when", "orders.colour > 1 AND orders.active > 0"}, 2, `there is no count "colour": messages, active, dead,`},
 		{[]string{"audit", "orders#1"}, 2, "ledgerbus story orders#1"},
-		{[]string{"events", "orders", "bills"}, 2, `"bills" is one argument too many; see ledgerbus events --help`},
+		{[]string{"events", "orders", "bills"}, 2, `"bills" is one argument too many; usage: ledgerbus events [ENTITY]`},
 		{[]string{"events", ""}, 2, "entity is empty"},
 		{[]string{"events", "--since", ""}, 2, "since is empty"},
 	} {

@@ -13,7 +13,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/ledgerbus/ledgerbus/engine/ledger"
-	"github.com/ledgerbus/ledgerbus/engine/ledger/address"
 	"github.com/ledgerbus/ledgerbus/engine/ledger/print"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -53,25 +52,18 @@ func sliceOptions(c *cli.Context) (o excerpt.Options, err error) {
 	if o.Bodies != excerpt.Keep && o.Bodies != excerpt.Drop && o.Bodies != excerpt.Hash {
 		return o, usageError{fmt.Errorf("--bodies: %q is not one of keep, drop, hash", o.Bodies)}
 	}
-	if o.Since, err = instantFlag(c, "since"); err != nil {
+	says := saidByFlags(c)
+	if entity := c.String("entity"); entity != "" {
+		says.Set("entity", entity)
+	}
+	q, err := parse(c, "events", says)
+	if err != nil {
 		return o, err
 	}
-	if o.Until, err = instantFlag(c, "until"); err != nil {
-		return o, err
+	if of := q.Entity; of.SubQueue != event.Main {
+		return o, usageError{fmt.Errorf("--entity: %s is a sub-queue, and a slice has whole entities: --entity %s, and then ledgerbus events '%s' --data OUT", of, of.Entity, of)}
 	}
-	if text := c.String("entity"); text != "" {
-		of, err := address.Parse(text)
-		if err == nil && (of.Place || of.Number != 0) {
-			err = fmt.Errorf("%s is not an entity", of)
-		}
-		if err != nil {
-			return o, usageError{fmt.Errorf("--entity: %w", err)}
-		}
-		if of.SubQueue != event.Main {
-			return o, usageError{fmt.Errorf("--entity: %s is a sub-queue, and a slice has whole entities: --entity %s, and then ledgerbus events '%s' --data OUT", of, of.Entity, of)}
-		}
-		o.Entity = of.Entity
-	}
+	o.Since, o.Until, o.Entity = q.Since, q.Until, q.Entity.Entity
 	return o, nil
 }
 

@@ -77,11 +77,15 @@ func saidByFlags(c *cli.Context) url.Values {
 func question(c *cli.Context, verb string, says url.Values, names ...string) (*ledger.Question, error) {
 	for i, text := range c.Args().Slice() {
 		if i == len(names) {
-			return nil, usageError{fmt.Errorf("%q is one argument too many; see %s --help", text, c.Command.HelpName)}
+			return nil, usageError{fmt.Errorf("%q is one argument too many; usage: %s %s", text, c.Command.HelpName, c.Command.ArgsUsage)}
 		}
 		says.Set(names[i], text)
 	}
-	return parse(c, verb, says)
+	q, err := parse(c, verb, says)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("%w; usage: %s %s", err, c.Command.HelpName, c.Command.ArgsUsage)}
+	}
+	return q, nil
 }
 
 // parse reads a question. What is given and empty is refused, such as a variable that is not set:
@@ -89,22 +93,19 @@ func question(c *cli.Context, verb string, says url.Values, names ...string) (*l
 func parse(c *cli.Context, verb string, says url.Values) (*ledger.Question, error) {
 	for name := range says {
 		if says.Get(name) == "" && name != "where" && name != "message-id" {
-			return nil, usageError{fmt.Errorf("%s is empty; see %s --help", name, c.Command.HelpName)}
+			return nil, usageError{fmt.Errorf("%s is empty", name)}
 		}
 	}
 	q, err := ledger.ParseQuestion(verb, says, time.Now())
 	if err != nil {
-		return nil, usageError{fmt.Errorf("%w; see %s --help", err, c.Command.HelpName)}
+		return nil, usageError{err}
 	}
 	return q, nil
 }
 
 // put puts a question to a broker, or with --data to a directory, and prints the answer.
 func put(c *cli.Context, q *ledger.Question) error {
-	t, err := newAnswerPrinter(c, q.Columns())
-	if err != nil {
-		return err
-	}
+	t := newAnswerPrinter(c, q.Columns())
 	t.bound(q, theAudience())
 	return t.end(askWith(c, q, t))
 }

@@ -1,4 +1,9 @@
 // Package jsontext writes JSON in ASCII: whoever prints it to a terminal prints nothing that the terminal acts on. Most strings need no escape, and are copied.
+//
+// Values are written by encoding/json, which has no ASCII. What is written by hand is names and strings
+// in order: a row (package print), an event as it is read (its sink, for speed: decision 75), and the
+// line around fields that are JSON already (package wire, once for each event of a mirror). All of them
+// escape with AppendString.
 package jsontext
 
 import (

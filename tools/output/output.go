@@ -69,8 +69,9 @@ type Printer struct {
 	io.Writer
 	Notes   io.Writer // gets what CSV has no rows for
 	Format  Format
+	Columns []string // that CSV has of the lines of an answer
 	csv     *csv.Writer
-	columns []string // of lines of an answer, in CSV
+	headed  bool // they stand above the rows
 }
 
 // New returns a printer.
@@ -102,14 +103,6 @@ func (p *Printer) Said(sentence string, r print.Object) error {
 	return err
 }
 
-// Columns names the columns of the lines that follow, of which CSV has the header now.
-func (p *Printer) Columns(names []string) error {
-	if p.columns = names; p.Format != CSV {
-		return nil
-	}
-	return p.record(names)
-}
-
 // row is the part of an answer that has columns: all that CSV shows of it. The names of the parts
 // are those of [github.com/ledgerbus/ledgerbus/engine/ledger.Part].
 const row = "row"
@@ -136,8 +129,12 @@ func (p *Printer) Line(part, text string, fields []byte) error {
 		_, err := fmt.Fprintln(p.Notes, OneLine(text))
 		return err
 	}
-	values := make([]string, len(p.columns))
-	for i, v := range gjson.GetManyBytes(fields, p.columns...) {
+	if !p.headed {
+		p.headed = true
+		_ = p.csv.Write(p.Columns) // the row's error has it
+	}
+	values := make([]string, len(p.Columns))
+	for i, v := range gjson.GetManyBytes(fields, p.Columns...) {
 		switch v.Type {
 		case gjson.Null: // or not there
 		case gjson.String:
@@ -156,13 +153,13 @@ func (p *Printer) record(values []string) error {
 	return p.csv.Error()
 }
 
-// noFormula is a text in a field of its own: what a spreadsheet takes for a formula is a text there,
-// too. What begins with an @ is a place in a log.
+// noFormula is a text in a field of its own, of one or more lines: what a spreadsheet takes for a
+// formula is a text there, too. What begins with an @ is a place in a log.
 func noFormula(s string) string {
 	if s != "" && strings.ContainsRune("=+-\t\r", rune(s[0])) {
 		s = "'" + s
 	}
-	return OneLine(s)
+	return program.Printable(s)
 }
 
 var lineEnds = strings.NewReplacer("\n", `\n`, "\t", `\t`)

@@ -46,7 +46,7 @@ func TestRows(t *testing.T) {
 	}{
 		{two, "", text}, {two, "-o text", text}, {two, "--output table", text},
 		{two, "-o json", `{"name":"orders","sizeBytes":5,"on":true,"tags":["a","b<"]}` + "\n" + `{"name":"=1\n2","sizeBytes":1000,"on":true,"tags":null}` + "\n"},
-		{two, "-o csv", "name,sizeBytes,on,tags,left\norders,5,true,\"a, b<\",\n'=1\\n2,1000,true,,\n"},
+		{two, "-o csv", "name,sizeBytes,on,tags,left\norders,5,true,\"a, b<\",\n\"'=1\n2\",1000,true,,\n"},
 		{nil, "", "NAME  SIZE BYTES  ON  TAGS  LEFT\n"}, {nil, "-o json", ""}, {nil, "-o csv", "name,sizeBytes,on,tags,left\n"},
 	} {
 		if got, err := things(c.of, strings.Fields(c.args)...); got != c.want || err != nil {
@@ -88,7 +88,8 @@ func TestLines(t *testing.T) {
 	} {
 		var out, notes bytes.Buffer
 		p := New(&out, &notes, format)
-		err := errors.Join(p.Columns([]string{"Number", "Entity", "Place", "By"}), p.Line("answer", "two", []byte(`{"Found":2}`)),
+		p.Columns = []string{"Number", "Entity", "Place", "By"}
+		err := errors.Join(p.Line("answer", "two", []byte(`{"Found":2}`)),
 			p.Line("row", "orders\n  2", []byte(`{"Entity":"orders","Number":2,"By":"-a"}`)), p.Line("note", "that was all", []byte("{}")))
 		if got := [2]string{out.String(), notes.String()}; got != want || err != nil {
 			t.Errorf("%s: %v\n%q\nwant\n%q", format, err, got, want)
