@@ -34,7 +34,7 @@ func storyCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "story",
 		Usage:     "tell the life of a message, over entities, copies, moves and schedules",
-		ArgsUsage: "ENTITY#NUMBER",
+		ArgsUsage: "ENTITY#NUMBER | --message-id ID",
 		Description: "Shows what the message is and what became of it, everything that happened to it, with who did it and where it is in the log, and sums it up\n" +
 			"in a sentence.\n\n" +
 			"   ledgerbus story orders#88114\n" +

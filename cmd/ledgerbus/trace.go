@@ -19,7 +19,7 @@ func traceCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "trace",
 		Usage:     "tell which rules of a topic a message would match, and why not the others; nothing is sent",
-		ArgsUsage: "TOPIC",
+		ArgsUsage: "TOPIC --message FILE",
 		Description: "Takes the rules in force now, and evaluates them as for a message that is sent. For a rule that matches it shows what its action\n" +
 			"would change, for any other the first part of its condition that is not true, with the values it had.\n\n" +
 			"The message is a JSON object as receive and peek print one with -o json, of which rules see messageId, sessionId, subject, contentType,\n" +

@@ -64,7 +64,8 @@ func named(name string) Format {
 	return Format(name)
 }
 
-// Printer prints the answer of one command. What it writes steers no terminal (reliability.md S33).
+// Printer prints the answer of one command. What its methods make of a text steers no terminal
+// (reliability.md S33).
 type Printer struct {
 	io.Writer
 	Notes   io.Writer // gets what CSV has no rows for
