@@ -23,7 +23,7 @@ func (s *Server) management() http.Handler {
 		Admin: s.engine, Callers: callers, Namespace: namespaceName, Tier: tier, Created: s.store.Namespace().Created,
 		Now: s.engine.Now, Logger: slog.Default(),
 	})
-	own := ledger.New(ledger.Options{Operations: s.engine, Backups: s.engine, Erasures: s.engine, Histories: s.engine, Callers: callers, Now: s.engine.Now, Logger: slog.Default(),
+	own := ledger.New(ledger.Options{Operations: s.engine, Backups: s.engine, Erasures: s.engine, Histories: s.engine, Live: s.engine, Receivers: s.amqp.Receivers, Callers: callers, Now: s.engine.Now, Logger: slog.Default(),
 		Past: s.store, Memory: s.memory})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if ledger.Owns(r.URL.Path) {

@@ -65,6 +65,10 @@ func (l *Loop) step(now event.Time, req *engine.Request) bool {
 	case *ordered:
 		l.forwarder.order(cmd)
 		l.replies.answer(req, engine.Reply{})
+	case *look:
+		l.replies.atOnce(req, cmd.tell(l))
+	case *countStates:
+		l.replies.answer(req, cmd.tell(l))
 	case *configure, *avoid, *ping, *damage, *usage, *count, *inspect, *lookup, *snapshotOf, *readingNow, *askHistory:
 		l.replies.answer(req, l.carryOut(cmd))
 	default:

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -30,17 +31,21 @@ type Options struct {
 	Backups    engine.Backups
 	Histories  engine.Histories
 	Erasures   engine.Erasures
-	Past       past.Source    // the logs of the broker
-	Memory     *budget.Budget // nil: nothing bounds it
-	Callers    *caller.Authenticator
-	Now        func() event.Time
-	Logger     *slog.Logger // nil: slog.Default
+	Live       engine.Live
+	// Receivers is what connections know of the receiver links of a sub-queue.
+	Receivers func(context.Context, engine.Target) engine.LinksNow
+	Past      past.Source    // the logs of the broker
+	Memory    *budget.Budget // nil: nothing bounds it
+	Callers   *caller.Authenticator
+	Now       func() event.Time
+	Logger    *slog.Logger // nil: slog.Default
 }
 
 type handler struct {
 	// set once in New
 	Options
 	questions slots
+	looks     slots // at receivers
 	answers   answers
 	memory    past.Memory
 }
@@ -50,7 +55,7 @@ func New(o Options) http.Handler {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	return &handler{Options: o, questions: make(slots, mostQuestions)}
+	return &handler{Options: o, questions: make(slots, mostQuestions), looks: make(slots, mostLooks)}
 }
 
 // call is a request that is being answered.
@@ -122,7 +127,7 @@ func (c *call) answer() (any, error) {
 	if c.query, err = url.ParseQuery(c.URL.RawQuery); err != nil {
 		return nil, refuse(http.StatusBadRequest, "The query of the request cannot be read; in it, percent signs and semicolons are percent-encoded.")
 	}
-	if !r.isQuestion() && len(c.query) > 0 {
+	if !r.takesQuery() && len(c.query) > 0 {
 		return nil, refuse(http.StatusBadRequest, "This request has no parameter %.20q; what it takes stands in its path and its body.",
 			slices.Min(slices.Collect(maps.Keys(c.query))))
 	}

@@ -43,6 +43,7 @@ type fake struct {
 	histories  *index.Index
 	past       past.Source
 	ended      bool // the context of the last act could not be cancelled
+	live       live
 }
 
 func (f *fake) Partitions() []engine.PartitionStatus { return f.partitions }
@@ -114,7 +115,7 @@ func newAPI(t *testing.T) *api {
 		{Name: "reviewer", Rights: event.Rights{access.HistoryReader, access.BodyReader}, Primary: readKey},
 	}})
 	logger := slog.New(slog.NewTextHandler(&a.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	a.h = New(Options{Operations: a.fake, Backups: a.fake, Erasures: a.fake, Histories: a.fake, Past: pastOf{a.fake}, Callers: &caller.Authenticator{Access: verifier, Failures: a.failures, Logger: logger},
+	a.h = New(Options{Operations: a.fake, Backups: a.fake, Erasures: a.fake, Histories: a.fake, Live: &a.fake.live, Receivers: a.fake.live.receivers, Past: pastOf{a.fake}, Callers: &caller.Authenticator{Access: verifier, Failures: a.failures, Logger: logger},
 		Now: func() event.Time { return start }, Logger: logger})
 	t.Cleanup(func() {
 		for _, secret := range []string{rootKey, sendKey, readKey, "sig="} {
@@ -193,7 +194,13 @@ func TestQueriesRefused(t *testing.T) {
 		if r.isQuestion() {
 			right = sign("sb://"+host, "auditor", readKey)
 		}
-		fragment := map[bool]string{true: "has no \"state\"", false: "no parameter \"state\"; what it takes stands in its path and its body"}[r.isQuestion()]
+		fragment := "no parameter \"state\"; what it takes stands in its path and its body"
+		switch {
+		case r.isQuestion():
+			fragment = "has no \"state\""
+		case r.takesQuery():
+			fragment = "no parameter \"state\"; it has one, entity"
+		}
 		a.refused(a.do(r.method, path+"?state=fenced", "", "Authorization", right), 400, "invalid", fragment)
 		for _, query := range []string{"?since=%zz", "?since=-1m;until=now"} {
 			a.refused(a.do(r.method, path+query, "", "Authorization", right), 400, "invalid", "The query of the request cannot be read")

@@ -23,6 +23,7 @@ var routes = []route{
 	{http.MethodGet, "v1/partitions", access.Manage, (*call).listPartitions},
 	{http.MethodPost, "v1/partitions/{id}/fence", access.Manage, (*call).fencePartition},
 	{http.MethodPost, "v1/partitions/{id}/restart", access.Manage, (*call).restartPartition},
+	{http.MethodGet, receiversPath, access.Manage, (*call).receivers},
 	{http.MethodGet, "v1/history/policies", access.Manage, (*call).listHistoryPolicies},
 	{http.MethodPost, "v1/history/policies", access.Manage, (*call).setHistoryPolicy},
 	{http.MethodPost, "v1/history/policies/delete", access.Manage, (*call).deleteHistoryPolicy},
@@ -30,6 +31,12 @@ var routes = []route{
 	{http.MethodPost, "v1/messages/erase", access.Manage, (*call).eraseMessage},
 	question("story"), question("why"), question("at"), question("diff"), question("when"), question("audit"), question("events"), question("trace"), question("log"),
 }
+
+// receiversPath is that of the one request with a query that is no question about the past.
+const receiversPath = "v1/receivers"
+
+// takesQuery reports whether the request has parameters in its query.
+func (r *route) takesQuery() bool { return r.isQuestion() || r.path == receiversPath }
 
 // isQuestion reports whether the request is a question about the past, whose parameters stand in
 // its query.

@@ -7,6 +7,7 @@ import (
 	"net"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
@@ -46,8 +47,12 @@ type conn struct {
 	onPanic func()               // there was a bug
 	onLogin func()               // there has been a valid token
 	onFail  func() time.Duration // a login failed; how long the next one has to wait
+	// onRefused is told of a receiver link that the broker refuses, or detaches for an error.
+	onRefused func(*link, amqp.Symbol, string)
 
-	turn sync.Mutex // held by the goroutine that has the connection's turn: run, or the reader (turns.go). Guards what is said to be owned by it
+	asked atomic.Pointer[looking] // nil: nobody waits for the end of the turn to look at its links
+
+	turn sync.Mutex // held by the goroutine that has the connection's turn: run, the reader (turns.go), or one that looks (look.go). Guards what is said to be owned by it
 	done bool       // run has had its last turn, and so has the reader; guarded by turn
 
 	anonymous bool        // no valid token so far; guarded by the server's mutex
@@ -231,6 +236,7 @@ func (c *conn) settleUp() {
 	if c.in.short {
 		c.in.acknowledge(c.reader, c.out.backlog() > 0 || c.pendings.unanswered > 0)
 	}
+	c.sessions.answerLook(&c.asked, c.number)
 }
 
 // mayRead is false while the peer has to wait for the engine or for its own reading.

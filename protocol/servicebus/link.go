@@ -274,6 +274,9 @@ func (c *conn) unauthorized(right access.Rights, at address) string {
 func (l *link) refuse(a *amqp.Attach, e *amqp.Error) {
 	l.c.log.Info("servicebus: attach refused", "link", loggable(a.Name), "entity", loggable(l.at.path), "condition", e.Condition,
 		"text", loggable(e.Description))
+	if a.Role == amqp.RoleReceiver {
+		l.c.onRefused(l, e.Condition, e.Description)
+	}
 	l.c.out.frame(l.s.channel, l.refusalOf(a))
 	l.detached = true
 	l.writeDetach(l.failure(e.Condition, e.Description))
@@ -381,6 +384,9 @@ func (l *link) endFor(cause event.ReleaseCause, symbol amqp.Symbol, text string)
 		return
 	}
 	l.c.log.Info("servicebus: link detached", "link", loggable(l.name), "entity", loggable(l.at.path), "condition", symbol, "text", loggable(text))
+	if l.receiver != nil {
+		l.c.onRefused(l, symbol, text)
+	}
 	e := l.failure(symbol, text)
 	l.leave(cause, closedBy(event.ClosedByBroker, e))
 	l.c.links.awaitDetach()

@@ -57,7 +57,8 @@ type Server struct {
 	anonymous int            // the sum of byHost
 	overLimit int            // connections over the limit, which are told so when they open
 	closed    bool
-	done      sync.WaitGroup // one per connection
+	refusals  []engine.RefusedLink // the newest, newest last
+	done      sync.WaitGroup       // one per connection
 }
 
 // environment is what every connection of a server has in common.
@@ -110,6 +111,7 @@ func (s *Server) ServeConn(nc net.Conn) {
 	c := newConn(s.env, nc, s.number.Add(1))
 	c.onPanic = func() { s.panics.Add(1) }
 	c.onLogin = func() { s.loggedIn(c) }
+	c.onRefused = s.refused
 	c.onFail = func() time.Duration { return s.loginFailed(c.host, time.Now()) }
 	if why := s.admit(c); why != "" {
 		s.env.logger.Warn("servicebus: connection refused", "remote", c.remote, "reason", why)

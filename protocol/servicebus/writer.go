@@ -16,6 +16,7 @@ type writer struct {
 	in    chan []byte
 	done  chan error
 	stall atomic.Int64 // nanoseconds without progress after which a write fails
+	began atomic.Int64 // when the write that goes on began, in nanoseconds since 1970; 0: none goes on
 
 	raw      syscall.RawConn // of a plain socket; nil: there is none
 	deadline bool            // one is set; belongs to whoever has the writer's turn
@@ -43,7 +44,9 @@ func (w *writer) clearDeadline() {
 // run writes until in is closed or a write fails.
 func (w *writer) run() {
 	for buf := range w.in {
-		if err := w.write(buf); err != nil {
+		err := w.write(buf)
+		w.began.Store(0)
+		if err != nil {
 			w.done <- err
 			return
 		}
@@ -55,7 +58,9 @@ func (w *writer) run() {
 func (w *writer) write(buf []byte) error {
 	w.deadline = true
 	for {
-		if err := w.sink.SetWriteDeadline(time.Now().Add(time.Duration(w.stall.Load()))); err != nil {
+		now := time.Now()
+		w.began.Store(now.UnixNano())
+		if err := w.sink.SetWriteDeadline(now.Add(time.Duration(w.stall.Load()))); err != nil {
 			return err
 		}
 		n, err := w.sink.Write(buf)

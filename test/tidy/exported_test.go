@@ -17,7 +17,7 @@ var exportedNames = ratchet{
 	known: map[string]int{
 		"cmd/broker":             6,
 		"cmd/settings":           61,
-		"engine":                 161, // seven for how long history is kept; StepBack, which protocol/servicebus sends
+		"engine":                 168, // seven for what an operator is told of receivers, which partitions and connections say and protocol/ledger joins; seven for how long history is kept; StepBack, which protocol/servicebus sends
 		"engine/host":            45,
 		"engine/filter":          40, // four for explanations; Properties, by which ledger finds columns that there are not
 		"index":                  34, // what a tally is made from
@@ -41,7 +41,7 @@ var exportedNames = ratchet{
 		"protocol/atom/document": 67,
 		"protocol/caller":        9, // a key that others can read, which atom and ledger refuse in their own words
 		"protocol/ledger":        3,
-		"protocol/ledger/wire":   27,
+		"protocol/ledger/wire":   33, // six for receivers, which the command line prints
 		"protocol/listen":        12,
 		"protocol/message":       30,
 		"protocol/servicebus":    4,
@@ -55,7 +55,7 @@ var exportedNames = ratchet{
 		"tools/bench/floor":      5,
 		"tools/client":           26, // one reads messages in JSON, for the command line
 		"tools/client/admin":     13, // one for the health of a broker
-		"types of engine":        83,
+		"types of engine":        90,
 	},
 }
 

@@ -55,7 +55,7 @@ var mutexes = map[string]string{
 	"protocol/listen.answering.mu":        "how many connections net/http has, whose goroutines tell it",
 	"protocol/listen.Server.mu":           "listeners, and connections that have not said what they speak",
 	"protocol/servicebus.Server.mu":       "the connections",
-	"protocol/servicebus.conn.turn":       "the state of a connection, but for what is said of it: whoever has its turn, run or the reader, which need not wake the other goroutine",
+	"protocol/servicebus.conn.turn":       "the state of a connection, but for what is said of it: whoever has its turn: run, the reader, which need not wake the other goroutine, or an operator who looks",
 	"protocol/servicebus.outbox.mu":       "replies on their way to a connection",
 	"cmd/broker.certificates.mu":          "the certificate in use",
 	"tools/doctor.examination.measure mu": "times of syncs of several files",

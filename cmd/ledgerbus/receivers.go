@@ -1,0 +1,127 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/ledgerbus/ledgerbus/engine/ledger/address"
+	"github.com/ledgerbus/ledgerbus/engine/ledger/print"
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/protocol/ledger/wire"
+	"github.com/ledgerbus/ledgerbus/tools/output"
+)
+
+func receiversCommand() *cli.Command {
+	return &cli.Command{
+		Name: "receivers", Usage: "who receives from an entity now, and what each receiver waits for", ArgsUsage: "ENTITY",
+		Description: "Credit is what the client asks for now, passed how much of it the partitions have, in loop how much they say they have.\n" +
+			"Unsettled is what the client has and did not settle. A ? is not known. Verdict names what the next delivery waits for;\n" +
+			"docs/guide/waiting.md explains each one. Works only with Ledgerbus brokers, with a key that has the right Manage.\n\n" +
+			"   ledgerbus receivers orders\n   ledgerbus receivers 'orders/$dlq'\n   ledgerbus receivers weather/Subscriptions/audit -o json",
+		Flags: connectionFlags(output.Flag(output.Text, output.JSON)), Action: receivers,
+	}
+}
+
+func receivers(c *cli.Context) error {
+	if err := arguments(c, 1, 1, "the path of a queue, a subscription, or a sub-queue such as orders/$dlq"); err != nil {
+		return err
+	}
+	of, err := address.Parse(c.Args().First())
+	if err != nil {
+		return usageError{err}
+	}
+	if of.Place || of.Number != 0 || of.Entity == "" {
+		return usageError{fmt.Errorf("%s is not the path of an entity: ledgerbus story '%s' tells of a message", of, of)}
+	}
+	path := of.Entity + map[event.SubQueue]string{event.DeadLetter: "/$DeadLetterQueue", event.TransferDeadLetter: "/$Transfer/$DeadLetterQueue"}[of.SubQueue]
+	return administer(c, func(a *administration) error {
+		all, err := a.Receivers(a.ctx, path)
+		if err != nil {
+			return err
+		}
+		out := output.Of(c)
+		if out.Format == output.JSON {
+			return out.Value(all)
+		}
+		return printReceivers(out, all)
+	})
+}
+
+// printReceivers prints what holds for all receivers, a table with a line for each, and those that were refused.
+func printReceivers(p *output.Printer, all wire.Receivers) error {
+	var b strings.Builder
+	line := func(format string, args ...any) { b.WriteString(output.OneLine(fmt.Sprintf(format, args...)) + "\n") }
+	line("%s: %s", all.Entity, countMessages(all.Messages))
+	for _, why := range all.Why {
+		line("%s", why)
+	}
+	if _, err := io.WriteString(p, b.String()); err != nil {
+		return err
+	}
+	if len(all.Receivers) > 0 {
+		if err := output.Rows(p, all.Receivers, receiverRow); err != nil {
+			return err
+		}
+	}
+	b.Reset()
+	if all.More > 0 {
+		line("more receivers: %d", all.More)
+	}
+	if len(all.Silent) > 0 {
+		line("connections that did not answer, of which receivers may be missing: %d", len(all.Silent))
+	}
+	for _, r := range all.Refused {
+		line("refused %s  %s  %s  %s: %s", when(&r.At), r.Remote, r.Client, r.Condition, r.Text)
+	}
+	_, err := io.WriteString(p, b.String())
+	return err
+}
+
+// countMessages names the states in which there are messages.
+func countMessages(n *wire.MessageCounts) string {
+	if n == nil {
+		return "? messages"
+	}
+	var list []string
+	for _, c := range []struct {
+		n    int
+		what string
+	}{
+		{n.Active, "active"}, {n.Locked, "locked"}, {n.Deferred, "deferred"}, {n.Scheduled, "scheduled"}, {n.Transferring, "in transfer"},
+		{n.DeadLettered, "dead letters"}, {n.TransferDeadLettered, "dead letters of transfers"},
+	} {
+		if c.n > 0 {
+			list = append(list, fmt.Sprintf("%d %s", c.n, c.what))
+		}
+	}
+	if list == nil {
+		return "no messages"
+	}
+	return strings.Join(list, ", ")
+}
+
+// receiverRow is a line of the table.
+func receiverRow(r wire.Receiver) print.Object {
+	client, session := r.Client, ""
+	if client == "" {
+		client = r.Container
+	}
+	if r.Session != nil {
+		session = *r.Session
+	}
+	return print.Object{
+		print.Uint64("connection", r.Connection), print.String("from", r.Remote), print.String("client", client), print.String("by", r.By),
+		orUnknown("credit", r.Credit), orUnknown("passed", r.Passed), orUnknown("inLoop", r.InLoop), orUnknown("unsettled", r.Unsettled),
+		print.String("session", session), print.String("verdict", r.Verdict),
+	}
+}
+
+func orUnknown[N int | int32](name string, n *N) print.Field {
+	if n == nil {
+		return print.Named(name, output.Unknown)
+	}
+	return print.Named(name, int64(*n))
+}

@@ -1,0 +1,162 @@
+package ledger
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/protocol/ledger/wire"
+)
+
+const (
+	// mostLooks is how many looks at receivers are taken at a time: each asks every connection.
+	mostLooks = 2
+	// lookTime is how long a look waits for partitions, and then again for connections.
+	lookTime = time.Second
+	// namedRefusals is how many links that were refused an answer has at most: the newest.
+	namedRefusals = 10
+)
+
+// receivers tells what a sub-queue has now and what each of its receivers waits for.
+func (c *call) receivers() (any, error) {
+	for name := range c.query {
+		if name != "entity" {
+			return nil, refuse(http.StatusBadRequest, "This request has no parameter %.20q; it has one, entity.", name)
+		}
+	}
+	path := strings.Trim(c.query.Get("entity"), "/")
+	if len(c.query["entity"]) != 1 || path == "" {
+		return nil, refuse(http.StatusBadRequest, "This request has one parameter, entity: the path of a queue, a subscription, or a sub-queue such as orders/$dlq.")
+	}
+	if !c.h.looks.TryAcquire() {
+		return nil, refuse(http.StatusServiceUnavailable, "%d looks at receivers are being taken already, which is the limit; try again.", mostLooks)
+	}
+	defer c.h.looks.Release()
+	if i := len(path) - len("$dlq"); i > 0 && strings.EqualFold(path[i:], "$dlq") {
+		path = path[:i] + "$DeadLetterQueue"
+	}
+	of, err := c.h.Live.Resolve(path)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(c.Context(), lookTime)
+	partitions := c.h.Live.Receiving(ctx, of)
+	cancel()
+	ctx, cancel = context.WithTimeout(c.Context(), lookTime)
+	defer cancel()
+	return showReceivers(of, partitions, c.h.Receivers(ctx, of)), nil
+}
+
+// showReceivers joins what partitions and connections know.
+func showReceivers(of engine.Target, partitions []engine.PartitionNow, links engine.LinksNow) wire.Receivers {
+	list := wire.Receivers{Entity: of.Entity.Path + suffixes[of.SubQueue], Messages: sumMessages(partitions), Silent: links.Silent,
+		Partitions: []wire.ReceiverPartition{}, Receivers: []wire.Receiver{}, Refused: []wire.RefusedReceiver{}}
+	for i := range partitions {
+		p := &partitions[i]
+		list.Partitions = append(list.Partitions, wire.ReceiverPartition{ID: int(p.ID), State: p.State.String(), Trouble: trouble(p), Requests: p.Mail, Late: p.Late})
+	}
+	all := joinReceivers(partitions, links.Links)
+	list.Why = nobodyReceives(of, partitions, len(all), len(links.Silent) > 0)
+	if list.More = max(0, len(all)-wire.MaxReceivers); list.More > 0 {
+		all = all[:wire.MaxReceivers]
+	}
+	for _, k := range all {
+		list.Receivers = append(list.Receivers, k.shown(list.Messages))
+	}
+	refused := links.Refused[max(0, len(links.Refused)-namedRefusals):]
+	for _, r := range refused {
+		list.Refused = append(list.Refused, wire.RefusedReceiver{At: r.At.UTC(), Remote: r.Origin.RemoteAddress, Client: r.Origin.Product, Condition: r.Condition, Text: r.Text})
+	}
+	return list
+}
+
+// suffixes are what the paths of sub-queues end with.
+var suffixes = map[event.SubQueue]string{event.DeadLetter: "/$DeadLetterQueue", event.TransferDeadLetter: "/$Transfer/$DeadLetterQueue"}
+
+// sumMessages adds up what the partitions have; nil: not all of them have answered.
+func sumMessages(partitions []engine.PartitionNow) *wire.MessageCounts {
+	sum := &wire.MessageCounts{}
+	for _, p := range partitions {
+		if p.Messages == nil {
+			return nil
+		}
+		sum.Active, sum.Locked, sum.Deferred = sum.Active+p.Messages.Active, sum.Locked+p.Messages.Locked, sum.Deferred+p.Messages.Deferred
+		sum.Scheduled, sum.Transferring = sum.Scheduled+p.Messages.Scheduled, sum.Transferring+p.Messages.Transferring
+		sum.DeadLettered, sum.TransferDeadLettered = sum.DeadLettered+p.Messages.DeadLettered, sum.TransferDeadLettered+p.Messages.TransferDeadLettered
+	}
+	return sum
+}
+
+// known is what is known of one receiver.
+type known struct {
+	of         *engine.Receiver
+	link       *engine.LinkNow // nil: its connection has not answered
+	ports      []*engine.PortNow
+	partitions []*engine.PartitionNow // that it receives from
+}
+
+// joinReceivers puts together what is known of each receiver, by connection and link.
+func joinReceivers(partitions []engine.PartitionNow, links []engine.LinkNow) []*known {
+	byReceiver := map[*engine.Receiver]*known{}
+	find := func(r *engine.Receiver) *known {
+		k := byReceiver[r]
+		if k == nil {
+			k = &known{of: r}
+			for i := range partitions {
+				if slices.Contains(r.Hosts(), partitions[i].ID) && r.At(partitions[i].ID) != 0 {
+					k.partitions = append(k.partitions, &partitions[i])
+				}
+			}
+			byReceiver[r] = k
+		}
+		return k
+	}
+	for i := range links {
+		find(links[i].Receiver).link = &links[i]
+	}
+	for i := range partitions {
+		for j := range partitions[i].Ports {
+			p := &partitions[i].Ports[j]
+			k := find(p.Receiver)
+			k.ports = append(k.ports, p)
+		}
+	}
+	all := make([]*known, 0, len(byReceiver))
+	for _, k := range byReceiver {
+		all = append(all, k)
+	}
+	slices.SortFunc(all, func(a, b *known) int {
+		return cmp.Or(cmp.Compare(a.of.Origin.Connection, b.of.Origin.Connection), cmp.Compare(a.of.Origin.Link, b.of.Origin.Link), cmp.Compare(a.of.Tag, b.of.Tag))
+	})
+	return all
+}
+
+// shown is a receiver as the answer has it.
+func (k *known) shown(messages *wire.MessageCounts) wire.Receiver {
+	o := k.of.Origin
+	w := wire.Receiver{Connection: o.Connection, Remote: o.RemoteAddress, Client: short(o.Product), Container: short(o.ContainerID),
+		By: short(o.Principal), Link: short(o.Link), Verdict: k.verdict(messages)}
+	if l := k.link; l != nil {
+		w.Credit, w.Passed, w.Unsettled, w.Unsent = &l.Credit, &l.Passed, &l.Unsettled, &l.Unsent
+	}
+	for _, p := range k.ports {
+		if w.InLoop == nil {
+			left := max(0, p.Credit)
+			w.InLoop = &left
+		}
+		if p.HasSession {
+			id := short(p.Session)
+			w.Session = &id
+		}
+	}
+	return w
+}
+
+// short cuts what a client has said, so that all receivers together fit into an answer.
+func short(text string) string { return fmt.Sprintf("%.100s", text) }

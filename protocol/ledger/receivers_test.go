@@ -1,0 +1,194 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// live is one queue, "orders", with what partitions and connections say of it.
+type live struct {
+	path       string // that was asked for last
+	partitions []engine.PartitionNow
+	links      engine.LinksNow
+}
+
+var orders = &engine.Entity{ID: 7, Path: "orders", Hosts: []engine.PartitionID{0}}
+
+// Resolve implements [engine.Live].
+func (l *live) Resolve(path string) (engine.Target, error) {
+	l.path = path
+	name, q := engine.SplitPath(path)
+	if name != "orders" {
+		return engine.Target{}, engine.NoEntity(path)
+	}
+	return engine.Target{Entity: orders, SubQueue: q}, nil
+}
+
+// Receiving implements [engine.Live].
+func (l *live) Receiving(context.Context, engine.Target) []engine.PartitionNow { return l.partitions }
+
+func (l *live) receivers(context.Context, engine.Target) engine.LinksNow { return l.links }
+
+// TestReceivers: the request, what it refuses, and what it says of a queue of which nothing is known.
+func TestReceivers(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	const path = "/$ledger/v1/receivers"
+	a.is(a.do("GET", path+"?entity=orders", ""), `{"entity":"orders","why":["nobody receives"],"messages":{"active":0,"locked":0,"deferred":0,"scheduled":0,"transferring":0,"deadLettered":0,"transferDeadLettered":0},"partitions":[],"receivers":[],"refused":[]}`)
+	a.fake.live.partitions = []engine.PartitionNow{{Mail: 3, MaxMail: 100}}
+	a.fake.live.links.Silent = []uint64{4}
+	a.is(a.do("GET", path+"?entity=/orders/$dlq", ""), `{"entity":"orders/$DeadLetterQueue","why":["partition 0 is behind its disk and takes no requests: 3 wait"],"partitions":[{"id":0,"state":"serving","trouble":"partition 0 is behind its disk and takes no requests: 3 wait","requests":3}],"receivers":[],"refused":[],"silent":[4]}`)
+	for _, query := range []string{"", "?entity=", "?entity=/", "?entity=a&entity=b"} {
+		a.refused(a.do("GET", path+query, ""), 400, "invalid", "one parameter, entity")
+	}
+	a.refused(a.do("GET", path+"?entity=a&top=3", ""), 400, "invalid", `no parameter "top"`)
+	a.refused(a.do("GET", path+"?entity=none", ""), 404, "not-found", "none")
+	a.refused(a.do("GET", path+"?entity=orders", "", "Authorization", sign("sb://"+host, "sender", sendKey)), 403, "forbidden", "Manage")
+	a.refused(a.do("POST", path, ""), 405, "method-not-allowed", "GET")
+	h := a.h.(*handler)
+	for range mostLooks {
+		h.looks <- struct{}{}
+	}
+	a.refused(a.do("GET", path+"?entity=orders", ""), 503, "busy", "looks at receivers")
+}
+
+// TestVerdict: of several causes the one is told that has to end first. What a test with real connections can bring about is in
+// protocol/servicebus.
+func TestVerdict(t *testing.T) {
+	t.Parallel()
+	well := func() engine.LinkNow { return engine.LinkNow{Credit: 5, Passed: 5, MaxHeld: 10, Window: 100} }
+	type change func(l *engine.LinkNow, p *engine.PartitionNow, port *engine.PortNow)
+	for _, c := range []struct {
+		change change
+		want   string
+	}{
+		{func(*engine.LinkNow, *engine.PartitionNow, *engine.PortNow) {}, "gets the next message"},
+		{func(_ *engine.LinkNow, _ *engine.PartitionNow, port *engine.PortNow) {
+			port.SessionFull, port.Session = true, "A"
+		}, `its session "A" has as many locked messages as it may`},
+		{func(_ *engine.LinkNow, _ *engine.PartitionNow, port *engine.PortNow) { port.Late = 3 }, "comes behind 3 requests of its connection"},
+		{func(_ *engine.LinkNow, p *engine.PartitionNow, port *engine.PortNow) {
+			p.Conditions, port.Late = []string{"disk-full"}, 3
+		}, "the disk of partition 0 is full"},
+		{func(l *engine.LinkNow, p *engine.PartitionNow, _ *engine.PortNow) {
+			p.Conditions, l.Credit = []string{"disk-hangs"}, 0
+		}, "no credit"},
+		{func(l *engine.LinkNow, p *engine.PartitionNow, _ *engine.PortNow) {
+			p.Answered, p.Turn = false, 3*time.Second
+		}, "partition 0 does not answer: its turn has taken 3s so far"},
+		{func(l *engine.LinkNow, p *engine.PartitionNow, _ *engine.PortNow) {
+			p.Answered, p.State = false, engine.PartitionStarting
+		}, "partition 0 is starting"},
+		{func(l *engine.LinkNow, _ *engine.PartitionNow, port *engine.PortNow) { port.Queued, l.Unsent = 0, 2 }, "2 deliveries are on the way to it"},
+		{func(_ *engine.LinkNow, _ *engine.PartitionNow, port *engine.PortNow) { port.Queued = 0 }, "unknown: its credit is on its way"},
+		{func(l *engine.LinkNow, _ *engine.PartitionNow, _ *engine.PortNow) { l.Window, l.Credit = 0, 0 }, "its client takes no transfers"},
+		{func(l *engine.LinkNow, _ *engine.PartitionNow, _ *engine.PortNow) {
+			l.Blocked, l.Backlog, l.Window = 2100*time.Millisecond, 4096, 0
+		}, "waits for its socket: 4096 bytes are not taken, and the write began 2.1s ago"},
+		{func(l *engine.LinkNow, _ *engine.PartitionNow, _ *engine.PortNow) { l.Held = 10 }, "its connection holds 10 of 10 unsettled"},
+	} {
+		r := &engine.Receiver{Entity: orders, Origin: &engine.Origin{}}
+		l, p := well(), engine.PartitionNow{Answered: true, MaxMail: 100, Messages: &engine.MessagesNow{Active: 1}, Ports: []engine.PortNow{{Receiver: r, Credit: 5, Queued: 5}}}
+		l.Receiver = r
+		c.change(&l, &p, &p.Ports[0])
+		if got := showReceivers(engine.Target{Entity: orders}, []engine.PartitionNow{p}, engine.LinksNow{Links: []engine.LinkNow{l}}).Receivers[0].Verdict; !strings.HasPrefix(got, c.want) {
+			t.Errorf("%q; want %q in front", got, c.want)
+		}
+	}
+}
+
+// TestVerdictOfPartitions: with several partitions one that works is enough, and the place is the best one.
+func TestVerdictOfPartitions(t *testing.T) {
+	t.Parallel()
+	split := &engine.Entity{ID: 8, Path: "split", Hosts: []engine.PartitionID{0, 1}}
+	r := &engine.Receiver{Entity: split, Origin: &engine.Origin{}}
+	ports := func(before int) []engine.PortNow {
+		return []engine.PortNow{{Receiver: r, Credit: 5, Queued: 5, Before: before}}
+	}
+	parts := []engine.PartitionNow{{Answered: true, Ports: ports(4)}, {ID: 1, Answered: true, Ports: ports(2)}}
+	links := engine.LinksNow{Links: []engine.LinkNow{{Receiver: r, Credit: 5, MaxHeld: 10, Window: 1}}}
+	verdict := func() string { return showReceivers(engine.Target{Entity: split}, parts, links).Receivers[0].Verdict }
+	if got := verdict(); got != "waits its turn behind 2 others" {
+		t.Error(got)
+	}
+	parts[1] = engine.PartitionNow{ID: 1, State: engine.PartitionFenced}
+	if got := verdict(); got != "waits its turn behind 4 others" {
+		t.Error(got)
+	}
+	parts[0] = engine.PartitionNow{State: engine.PartitionFenced}
+	if got := verdict(); got != "partition 0 is fenced; partition 1 is fenced" {
+		t.Error(got)
+	}
+}
+
+// TestNobodyReceives: what keeps every receiver from messages, where no client is needed to see it.
+func TestNobodyReceives(t *testing.T) {
+	t.Parallel()
+	full := []engine.PartitionNow{{Answered: true, Attached: 5, MaxAttached: 5}}
+	for _, c := range []struct {
+		change func(*engine.Target)
+		want   string
+	}{
+		{func(*engine.Target) {}, "5 receivers are attached, as many as may be: others are refused"},
+		{func(of *engine.Target) { of.Entity.Properties.Status = event.Disabled }, "its status is Disabled: nobody may receive"},
+		{func(of *engine.Target) {
+			of.SubQueue, of.Entity.Properties.ForwardDeadLetteredMessagesTo = event.DeadLetter, "dead"
+		}, "it forwards to dead: nobody may receive"},
+	} {
+		of := engine.Target{Entity: &engine.Entity{Path: "q"}}
+		c.change(&of)
+		if got := nobodyReceives(of, full, 5, false); !slices.Contains(got, c.want) {
+			t.Errorf("%q; want %q", got, c.want)
+		}
+	}
+}
+
+// An answer fits into what a client reads, whatever clients say.
+func TestReceiversFit(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	odd := strings.Repeat("<\x01", 600)
+	a.fake.live.partitions = []engine.PartitionNow{{Answered: true}}
+	for i := range 1000 {
+		r := &engine.Receiver{Entity: orders, Origin: &engine.Origin{Connection: uint64(i), RemoteAddress: "[2001:db8::1]:65535", ContainerID: odd, Product: odd, Principal: odd, Link: odd}}
+		a.fake.live.partitions[0].Ports = append(a.fake.live.partitions[0].Ports, engine.PortNow{Receiver: r, HasSession: true, Session: odd, SessionFull: true})
+		a.fake.live.links.Links = append(a.fake.live.links.Links, engine.LinkNow{Receiver: r, Credit: 1, MaxHeld: 1, Window: 1})
+		a.fake.live.links.Refused = append(a.fake.live.links.Refused, engine.RefusedLink{Text: odd[:512], Origin: *r.Origin})
+	}
+	w := a.do("GET", "/$ledger/v1/receivers?entity=orders", "")
+	if w.Code != 200 || w.Body.Len() > 1<<20 || !strings.Contains(w.Body.String(), `"more":800`) {
+		t.Error(fmt.Sprint(w.Code, w.Body.Len()))
+	}
+}
+
+// TestEachCauseIsSeen: the guide says for each cause of a delivery that waits what shows it: a command, or what one of them says.
+func TestEachCauseIsSeen(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/guide/waiting.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(text), "| --- | --- | --- |\n")
+	rows := 0
+	for line := range strings.Lines(table) {
+		if !strings.HasPrefix(line, "|") {
+			break
+		}
+		rows++
+		cells := strings.Split(line, " | ")
+		if seen := cells[len(cells)-1]; len(cells) != 3 || !strings.Contains(seen, "`ledgerbus ") && !strings.Contains(seen, `"`) {
+			t.Errorf("nothing shows this cause: %s", line)
+		}
+	}
+	if rows < 20 {
+		t.Errorf("%d causes; is that the table?", rows)
+	}
+}

@@ -1,0 +1,211 @@
+package ledger
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/protocol/ledger/wire"
+)
+
+// slowSocket is how long a socket may take to accept what is written to it before deliveries count as held up by it.
+const slowSocket = 100 * time.Millisecond
+
+// nobodyReceives is what keeps every receiver of a sub-queue from messages.
+func nobodyReceives(of engine.Target, partitions []engine.PartitionNow, receivers int, silent bool) (why []string) {
+	why = []string{}
+	say := func(format string, args ...any) { why = append(why, fmt.Sprintf(format, args...)) }
+	p := &of.Entity.Properties
+	main, forwards := of.SubQueue == event.Main, p.ForwardTo
+	if of.SubQueue == event.DeadLetter {
+		forwards = p.ForwardDeadLetteredMessagesTo
+	}
+	if of.Entity.Kind == event.Topic && of.SubQueue != event.TransferDeadLetter {
+		say("it is a topic: messages are received from its subscriptions")
+	}
+	if p.Status == event.Disabled || p.Status == event.ReceiveDisabled {
+		say("its status is %v: nobody may receive", p.Status)
+	}
+	if forwards != "" && of.SubQueue != event.TransferDeadLetter {
+		say("it forwards to %s: nobody may receive", forwards)
+	}
+	if main && p.RequiresSession {
+		say("it has sessions: a receiver gets messages only of a session that it accepts")
+	}
+	for i := range partitions {
+		if n := &partitions[i]; n.Answered && n.MaxAttached > 0 && n.Attached >= n.MaxAttached {
+			say("%d receivers are attached, as many as may be: others are refused", n.Attached)
+		}
+		if t := trouble(&partitions[i]); t != "" {
+			say("%s", t)
+		}
+	}
+	if receivers == 0 && !silent && allAnswered(partitions) {
+		say("nobody receives")
+	}
+	return why
+}
+
+func allAnswered(partitions []engine.PartitionNow) bool {
+	return !slices.ContainsFunc(partitions, func(p engine.PartitionNow) bool { return !p.Answered })
+}
+
+// trouble is what keeps a partition from delivering; "": nothing that is known.
+func trouble(p *engine.PartitionNow) string {
+	has := func(condition string) bool { return slices.Contains(p.Conditions, condition) }
+	switch {
+	case p.State != engine.PartitionServing:
+		return fmt.Sprintf("partition %d is %v", p.ID, p.State)
+	case has("disk-hangs"):
+		return fmt.Sprintf("the disk of partition %d does not answer: nothing is locked", p.ID)
+	case has("disk-full"):
+		return fmt.Sprintf("the disk of partition %d is full: what is written waits for room", p.ID)
+	case p.Answered:
+		return ""
+	case p.Mail+2 > p.MaxMail: // there was no room to ask it
+		return fmt.Sprintf("the mailbox of partition %d is full: %d requests wait", p.ID, p.Mail)
+	case p.Turn > 0:
+		return fmt.Sprintf("partition %d does not answer: its turn has taken %v so far", p.ID, p.Turn.Round(time.Millisecond))
+	}
+	return fmt.Sprintf("partition %d is behind its disk and takes no requests: %d wait", p.ID, p.Mail)
+}
+
+// verdict says in one phrase what the next delivery of a receiver waits for: the first cause that holds, on the way
+// from the client back to the message. What comes first on that way has to be over before anything else matters.
+func (k *known) verdict(messages *wire.MessageCounts) string {
+	if why := k.onConnection(); why != "" {
+		return why
+	}
+	if why := k.inPartitions(); why != "" {
+		return why
+	}
+	return k.inQueue(messages)
+}
+
+// onConnection is what the connection waits for.
+func (k *known) onConnection() string {
+	l := k.link
+	if l == nil {
+		return k.silent()
+	}
+	switch {
+	case l.Blocked >= slowSocket:
+		return fmt.Sprintf("waits for its socket: %d bytes are not taken, and the write began %v ago", l.Backlog, l.Blocked.Round(time.Millisecond))
+	case l.Window <= 0:
+		return "its client takes no transfers: the window of its session is closed"
+	case l.NoMemory:
+		return "there is no memory for its next message"
+	case l.Unread:
+		return "the body of its next message cannot be read now"
+	case l.Attaching:
+		return k.forSession()
+	case l.Credit <= 0:
+		return "no credit"
+	case l.Held >= l.MaxHeld:
+		return fmt.Sprintf("its connection holds %d of %d unsettled", l.Held, l.MaxHeld)
+	}
+	return ""
+}
+
+// silent is why a connection does not answer, as far as can be seen.
+func (k *known) silent() string {
+	for _, p := range k.partitions {
+		if !p.Answered && p.Mail+2 > p.MaxMail {
+			return fmt.Sprintf("unknown: its connection does not answer; the mailbox of partition %d is full", p.ID)
+		}
+	}
+	return "unknown: its connection does not answer; it reads a body, or waits for room in a mailbox, or is gone"
+}
+
+// forSession is what a receiver without a session waits for.
+func (k *known) forSession() string {
+	if t := k.partitionTrouble(); t != "" {
+		return t
+	}
+	return "waits for a session: none with messages is free"
+}
+
+// partitionTrouble is what keeps the partitions from delivering; "": at least one of them can.
+func (k *known) partitionTrouble() string {
+	var all []string
+	for _, p := range k.partitions {
+		if !k.concerns(p) {
+			continue
+		}
+		t := trouble(p)
+		if t == "" {
+			return ""
+		}
+		all = append(all, t)
+	}
+	return strings.Join(all, "; ")
+}
+
+// concerns reports whether the receiver gets messages from a partition. One that holds a session gets them only from
+// where the session is.
+func (k *known) concerns(p *engine.PartitionNow) bool {
+	for _, port := range k.ports {
+		if port.HasSession {
+			return slices.ContainsFunc(p.Ports, func(other engine.PortNow) bool { return other.Receiver == k.of && other.HasSession })
+		}
+	}
+	return true
+}
+
+// inPartitions is what the partitions wait for.
+func (k *known) inPartitions() string {
+	if t := k.partitionTrouble(); t != "" {
+		return t
+	}
+	late, unwritten := 0, 0
+	for _, p := range k.ports {
+		late, unwritten = late+p.Late, unwritten+p.Unwritten
+	}
+	switch {
+	case late > 0:
+		return "comes behind " + plural(late, "request", "requests") + " of its connection, the first of them costly"
+	case unwritten > 0:
+		return plural(unwritten, "delivery waits", "deliveries wait") + " for the disk: a lock is not written, or a message not durable"
+	}
+	return ""
+}
+
+// inQueue is the receiver's place among the others.
+func (k *known) inQueue(messages *wire.MessageCounts) string {
+	queued, before, from := int32(0), 0, "" // of the queue where fewest come before it
+	for _, p := range k.ports {
+		switch {
+		case p.SessionFull:
+			return fmt.Sprintf("its session %q has as many locked messages as it may", short(p.Session))
+		case p.HasSession:
+			from = fmt.Sprintf(" of its session %q", short(p.Session))
+		}
+		if p.Queued > 0 && (queued == 0 || p.Before < before) {
+			queued, before = p.Queued, p.Before
+		}
+	}
+	switch {
+	case len(k.ports) == 0:
+		return "unknown: no partition knows it yet"
+	case queued == 0 && k.link.Unsent > 0:
+		return plural(k.link.Unsent, "delivery is", "deliveries are") + " on the way to it"
+	case queued == 0:
+		return "unknown: its credit is on its way to the partition"
+	case before > 0:
+		return "waits its turn behind " + plural(before, "other", "others")
+	case messages != nil && messages.Active == 0:
+		return "nothing to deliver: it gets the next message" + from
+	}
+	return "gets the next message" + from
+}
+
+// plural is a number with the words that go with it.
+func plural(n int, one, several string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, several)
+}

@@ -1,0 +1,141 @@
+package servicebus
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/protocol/amqp"
+)
+
+// keptRefusals is how many receiver links that were refused a server remembers, and maxRefusal how many bytes of each
+// text.
+const (
+	keptRefusals = 64
+	maxRefusal   = 512
+)
+
+// looking is a look at the receiver links of a sub-queue, which connections that are in the middle of a turn answer at
+// its end.
+type looking struct {
+	of      engine.Target
+	answers chan linksOf
+}
+
+type linksOf struct {
+	connection uint64
+	links      []engine.LinkNow
+}
+
+// Receivers returns what the connections know of the receiver links of a sub-queue. It takes the turn of each
+// connection that nobody has, for a moment. One that does not end its turn before the context ends is silent: it reads
+// a body, or waits for room in the mailbox of a partition.
+func (s *Server) Receivers(ctx context.Context, of engine.Target) (now engine.LinksNow) {
+	s.init()
+	s.mu.Lock()
+	for i := range s.refusals {
+		if r := &s.refusals[i]; r.Entity == of.Entity.ID {
+			now.Refused = append(now.Refused, *r)
+		}
+	}
+	var all []*conn
+	for c := range s.conns {
+		all = append(all, c)
+	}
+	s.mu.Unlock()
+	busy := slices.DeleteFunc(all, func(c *conn) bool {
+		if !c.turn.TryLock() {
+			return false
+		}
+		defer c.turn.Unlock()
+		now.Links = c.sessions.look(now.Links, of)
+		return true
+	})
+	k := &looking{of, make(chan linksOf, len(busy))}
+	asked := 0
+	for _, c := range busy {
+		now.Silent = append(now.Silent, c.number)
+		if c.asked.CompareAndSwap(nil, k) {
+			asked++
+			c.outbox.poke()
+		}
+	}
+	for ; asked > 0; asked-- {
+		select {
+		case said := <-k.answers:
+			now.Links = append(now.Links, said.links...)
+			now.Silent = slices.DeleteFunc(now.Silent, func(n uint64) bool { return n == said.connection })
+		case <-ctx.Done():
+			return now
+		}
+	}
+	return now
+}
+
+// answerLook answers a look that came while the turn was somebody's.
+func (t sessionTable) answerLook(asked *atomic.Pointer[looking], connection uint64) {
+	k := asked.Load()
+	if k == nil {
+		return
+	}
+	asked.Store(nil)
+	k.answers <- linksOf{connection, t.look(nil, k.of)}
+}
+
+// look appends the receiver links of a sub-queue.
+func (t sessionTable) look(list []engine.LinkNow, of engine.Target) []engine.LinkNow {
+	for l := range t.links() {
+		r := l.receiver
+		if !l.detached && r != nil && r.engine != nil && r.engine.Entity.ID == of.Entity.ID && r.engine.SubQueue == of.SubQueue {
+			list = append(list, r.look(time.Now()))
+		}
+	}
+	return list
+}
+
+// look is what the connection knows of the link now.
+func (r *receiver) look(now time.Time) engine.LinkNow {
+	c := r.l.c
+	return engine.LinkNow{
+		Receiver: r.engine, Attaching: r.l.attaching != nil,
+		Credit: max(0, r.credit.left()), Passed: max(0, int32(r.credit.granted-r.credit.assigned)), Unsent: r.unsent(),
+		Unsettled: r.unsettled, Held: c.outstanding.count, MaxHeld: c.limits.Locked, Window: r.l.s.window,
+		Backlog: c.out.backlog(), Blocked: c.out.blocked(now),
+		NoMemory: slices.Contains(c.pump.starved, r.l), Unread: slices.Contains(c.pump.unread, r.l),
+	}
+}
+
+// blocked is how long the socket has not taken all of what was written to it last.
+func (o *output) blocked(now time.Time) time.Duration {
+	began := o.writer.began.Load()
+	if began == 0 {
+		return 0
+	}
+	return max(0, now.Sub(time.Unix(0, began)))
+}
+
+// refused remembers a link that was refused, or detached for an error, if the peer would have received messages on
+// it. The caller has the turn of the link's connection.
+func (s *Server) refused(l *link, symbol amqp.Symbol, text string) {
+	if l.at.node() {
+		return
+	}
+	target := l.target
+	if target.Entity == nil {
+		target, _ = s.Broker.Resolve(l.at.path)
+	}
+	if target.Entity == nil {
+		return // there is no such entity
+	}
+	c := l.c
+	r := engine.RefusedLink{At: c.now, Entity: target.Entity.ID, Condition: string(symbol), Text: kept(text, maxRefusal),
+		Origin: engine.Origin{Connection: c.number, RemoteAddress: c.remote, ContainerID: c.peer.container, Product: c.peer.product}}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.refusals) == keptRefusals {
+		s.refusals = slices.Delete(s.refusals, 0, 1)
+	}
+	s.refusals = append(s.refusals, r)
+}
