@@ -54,7 +54,7 @@ func TestBrowser(t *testing.T) {
 	h.turn(&engine.Detach{Receiver: r})
 	h.fill(1, 0)
 	h.hears()
-	if len(h.loop.waiting.entities) != 0 || len(h.loop.waiting.counts) != 0 || h.loop.waiting.ready.len() != 0 {
+	if len(h.loop.waiting.entities) != 0 || len(h.loop.waiting.counts) != 0 || h.loop.waiting.ready.Len() != 0 {
 		t.Errorf("left behind: %v %v %v", h.loop.waiting.entities, h.loop.waiting.counts, h.loop.waiting.ready)
 	}
 }

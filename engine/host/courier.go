@@ -9,6 +9,8 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/engine/filter"
+	"github.com/ledgerbus/ledgerbus/engine/loop"
+	"github.com/ledgerbus/ledgerbus/internal/fifo"
 	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -27,9 +29,9 @@ type Courier struct {
 
 	// owned by Turn
 	streams  map[streamKey]*stream
-	ready    fifo[*stream] // those that have something to do
-	resting  []*stream     // those that wait until a time
-	free     []*batch      // whose memory is used again
+	ready    fifo.Queue[*stream] // those that have something to do
+	resting  []*stream           // those that wait until a time
+	free     []*batch            // whose memory is used again
 	inFlight map[uint64]*batch
 	batches  uint64 // so far
 	bytes    int    // of the bodies that are under way
@@ -81,7 +83,7 @@ type stream struct {
 	of        *stream   // the one that sorts for it; nil: none does
 	parts     []*stream // by partition, those that it sorts for; nil where nothing came
 	partition uint8     // of the destination
-	queue     fifo[engine.Transfer]
+	queue     fifo.Queue[engine.Transfer]
 	floor     event.TransferNumber // all smaller ones are over, durably
 	batch     *batch               // under way; nil: none
 	queued    bool                 // it is among the ready ones
@@ -126,8 +128,8 @@ func (c *Courier) Turn(now event.Time) event.Time {
 	clear(c.letters)
 	c.rouse(now)
 	c.short = false
-	for n := c.ready.len(); n > 0 && c.bytes < maxInFlight && !c.short; n-- {
-		l := c.ready.pop()
+	for n := c.ready.Len(); n > 0 && c.bytes < maxInFlight && !c.short; n-- {
+		l := c.ready.Pop()
 		l.queued = false
 		c.depart(now, l)
 	}
@@ -135,7 +137,7 @@ func (c *Courier) Turn(now event.Time) event.Time {
 	switch {
 	case c.short: // a batch that arrives wakes it as well
 		next = now.Add(firstRest)
-	case c.ready.len() > 0 && c.bytes < maxInFlight:
+	case c.ready.Len() > 0 && c.bytes < maxInFlight:
 		return now
 	}
 	for _, l := range c.resting {
@@ -149,11 +151,11 @@ func (c *Courier) Turn(now event.Time) event.Time {
 // read takes one thing it was told.
 func (c *Courier) read(now event.Time, letter *engine.Reply) {
 	switch told := letter.Answer.(type) {
-	case *handed:
+	case *loop.Handed:
 		c.take(told)
 		return
-	case *sliceGone:
-		c.forget(told.source)
+	case *loop.SliceGone:
+		c.forget(told.Source)
 		return
 	case *retryNow:
 		c.retryNow()
@@ -171,23 +173,23 @@ func (c *Courier) read(now event.Time, letter *engine.Reply) {
 }
 
 // take takes over transfers of a slice.
-func (c *Courier) take(told *handed) {
-	for _, fl := range told.floors {
+func (c *Courier) take(told *loop.Handed) {
+	for _, fl := range told.Floors {
 		for _, trigger := range [...]event.Trigger{event.TriggerForward, event.TriggerDeadLetter, event.TriggerVia} {
-			if l := c.streams[streamKey{told.source, trigger, fl.destination}]; l != nil {
-				l.floor = max(l.floor, fl.floor)
+			if l := c.streams[streamKey{told.Source, trigger, fl.Destination}]; l != nil {
+				l.floor = max(l.floor, fl.Number)
 			}
 		}
 	}
-	for i := range told.transfers {
-		t := &told.transfers[i]
-		l := c.stream(streamKey{told.source, t.Trigger, t.Destination})
-		for _, fl := range told.floors {
-			if fl.destination == t.Destination {
-				l.floor = max(l.floor, fl.floor)
+	for i := range told.Transfers {
+		t := &told.Transfers[i]
+		l := c.stream(streamKey{told.Source, t.Trigger, t.Destination})
+		for _, fl := range told.Floors {
+			if fl.Destination == t.Destination {
+				l.floor = max(l.floor, fl.Number)
 			}
 		}
-		l.queue.push(*t)
+		l.queue.Push(*t)
 		c.wake(l)
 	}
 }
@@ -203,9 +205,9 @@ func (c *Courier) stream(k streamKey) *stream {
 
 // wake has a stream depart, if it can.
 func (c *Courier) wake(l *stream) {
-	if !l.queued && l.batch == nil && l.until == 0 && l.queue.len() > 0 && !l.gone {
+	if !l.queued && l.batch == nil && l.until == 0 && l.queue.Len() > 0 && !l.gone {
 		l.queued = true
-		c.ready.push(l)
+		c.ready.Push(l)
 	}
 }
 
@@ -305,15 +307,15 @@ func (c *Courier) putBack(l *stream, f *batch, from int) {
 	if from == len(f.transfers) || l.gone {
 		return
 	}
-	var q fifo[engine.Transfer]
+	var q fifo.Queue[engine.Transfer]
 	if mutant.On(mutant.BehindOthers) {
 		q, l.queue = l.queue, q
 	}
 	for _, t := range f.transfers[from:] {
-		q.push(t)
+		q.Push(t)
 	}
-	for _, t := range l.queue.all() {
-		q.push(t)
+	for _, t := range l.queue.All() {
+		q.Push(t)
 	}
 	l.queue = q
 }
@@ -364,25 +366,25 @@ func (c *Courier) refuseAll(now event.Time, l *stream) {
 		}
 		refusal = engine.NoEntity(engine.ForwardPath(path))
 	}
-	for l.queue.len() > 0 {
-		t := l.queue.pop()
+	for l.queue.Len() > 0 {
+		t := l.queue.Pop()
 		c.ends(over, &t, refusal, 0)
 	}
 	c.report(over)
 }
 
-func (c *Courier) newOver(l *stream) *transfersOver {
-	return &transfersOver{source: l.source, trigger: l.trigger, destination: l.destination}
+func (c *Courier) newOver(l *stream) *loop.TransfersOver {
+	return &loop.TransfersOver{Source: l.source, Trigger: l.trigger, Destination: l.destination}
 }
 
 // ends notes what became of one transfer. It reports false when that is not decided yet: the message waits.
-func (c *Courier) ends(over *transfersOver, t *engine.Transfer, refusal *engine.Error, header int) bool {
+func (c *Courier) ends(over *loop.TransfersOver, t *engine.Transfer, refusal *engine.Error, header int) bool {
 	if refusal == nil {
-		over.arrived = append(over.arrived, t.Number)
-		over.bytes += t.Bytes()
+		over.Arrived = append(over.Arrived, t.Number)
+		over.Bytes += t.Bytes()
 		return true
 	}
-	fail := engine.FailTransfer{Slice: over.source, Number: t.Number, SubQueue: c.FailuresTo, Refusal: *refusal, Header: header}
+	fail := engine.FailTransfer{Slice: over.Source, Number: t.Number, SubQueue: c.FailuresTo, Refusal: *refusal, Header: header}
 	switch {
 	case refusal.Code == engine.Busy:
 		return false
@@ -396,14 +398,14 @@ func (c *Courier) ends(over *transfersOver, t *engine.Transfer, refusal *engine.
 	case refusal.Code == engine.NotFound: // it waits where it was, for one of the same name
 		fail.SubQueue, fail.Back = event.DeadLetter, true
 	}
-	over.failed = append(over.failed, fail)
-	over.bytes += t.Bytes()
+	over.Failed = append(over.Failed, fail)
+	over.Bytes += t.Bytes()
 	return true
 }
 
 // report tells the log which transfers are over.
-func (c *Courier) report(over *transfersOver) {
-	if len(over.arrived)+len(over.failed) > 0 {
+func (c *Courier) report(over *loop.TransfersOver) {
+	if len(over.Arrived)+len(over.Failed) > 0 {
 		c.Offer(c.Home, engine.Request{Command: over}) // a log that has stopped finds them in transfer when it starts
 	}
 }
@@ -464,37 +466,4 @@ func (c *Courier) Run(now func() event.Time, stop <-chan struct{}) {
 			return
 		}
 	}
-}
-
-// What a courier and the loop of its log tell each other.
-
-// handed is transfers of a slice, which are durable, for the courier to take.
-type handed struct {
-	engine.Internal
-	source    event.Slice
-	transfers []engine.Transfer // by number
-	floors    []floor
-}
-
-// floor says up to where the transfers of a slice to a destination are over, durably.
-type floor struct {
-	destination event.EntityID
-	floor       event.TransferNumber // all smaller ones are
-}
-
-// sliceGone tells the courier that a slice is no more.
-type sliceGone struct {
-	engine.Internal
-	source event.Slice
-}
-
-// transfersOver tells the loop what became of transfers of a slice.
-type transfersOver struct {
-	engine.Internal
-	source      event.Slice
-	trigger     event.Trigger
-	destination event.EntityID
-	arrived     []event.TransferNumber
-	failed      []engine.FailTransfer
-	bytes       int // of all of them
 }

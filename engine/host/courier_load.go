@@ -25,16 +25,16 @@ const (
 // can ever be read: their transfers have failed.
 func (c *Courier) load(l *stream, e *engine.Entity) (*batch, error) {
 	f := c.newBatch(l, e)
-	n := f.choose(l.queue.all())
+	n := f.choose(l.queue.All())
 	if !c.pay(f) {
 		f.bytes = 0
 		c.recycle(f)
 		return nil, errNoMemory
 	}
-	c.readTogether(f, l.queue.all()[:n])
+	c.readTogether(f, l.queue.All()[:n])
 	for n > 0 {
 		n--
-		t := l.queue.front()
+		t := l.queue.Front()
 		err := c.loadOne(f, t, e.Kind == event.Topic)
 		if err == nil {
 			f.transfers = append(f.transfers, *t)
@@ -48,7 +48,7 @@ func (c *Courier) load(l *stream, e *engine.Entity) (*batch, error) {
 		} else {
 			return f, nil
 		}
-		l.queue.pop()
+		l.queue.Pop()
 	}
 	if len(f.transfers) == 0 {
 		c.recycle(f)

@@ -2,6 +2,7 @@ package host
 
 import (
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/internal/fifo"
 	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -30,7 +31,7 @@ func (c *Courier) sort(l *stream, f *batch) *stream {
 	}
 	for i, p := range partitions {
 		part := l.part(p, len(to.Entity.Hosts))
-		part.queue.push(f.transfers[i])
+		part.queue.Push(f.transfers[i])
 		c.wake(part)
 	}
 	c.recycle(f)
@@ -64,12 +65,12 @@ func (l *stream) idle() bool {
 			return false
 		}
 	}
-	return l.queue.len() == 0 && l.batch == nil && !l.queued && l.until == 0
+	return l.queue.Len() == 0 && l.batch == nil && !l.queued && l.until == 0
 }
 
 // end has a stream, and those that it sorts for, carry nothing any more.
 func (l *stream) end() {
-	l.gone, l.queue = true, fifo[engine.Transfer]{}
+	l.gone, l.queue = true, fifo.Queue[engine.Transfer]{}
 	for _, part := range l.parts {
 		if part != nil {
 			part.end()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/loop"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -17,7 +18,7 @@ type courierHarness struct {
 	courier *Courier
 	now     event.Time
 	offered []engine.Request // imports that nobody has answered
-	over    []*transfersOver
+	over    []*loop.TransfersOver
 	closed  map[engine.PartitionID]bool // these take nothing
 	busy    bool                        // nothing can be read now
 }
@@ -40,7 +41,7 @@ func newHarness(t *testing.T) *courierHarness {
 		},
 		Damaged: func(err error) { t.Error(err) },
 		Offer: func(p engine.PartitionID, req engine.Request) bool {
-			if over, ok := req.Command.(*transfersOver); ok {
+			if over, ok := req.Command.(*loop.TransfersOver); ok {
 				d.over = append(d.over, over)
 				return true
 			}
@@ -54,11 +55,11 @@ func newHarness(t *testing.T) *courierHarness {
 }
 
 // hand gives the courier transfers of messages with that many bytes.
-func (d *courierHarness) hand(trigger event.Trigger, to event.EntityID, first event.TransferNumber, n, size int, floors ...floor) {
-	told := &handed{source: event.Slice{Entity: 1}, floors: floors}
+func (d *courierHarness) hand(trigger event.Trigger, to event.EntityID, first event.TransferNumber, n, size int, floors ...loop.Floor) {
+	told := &loop.Handed{Source: event.Slice{Entity: 1}, Floors: floors}
 	for i := range n {
 		number := first + event.TransferNumber(i)
-		told.transfers = append(told.transfers, engine.Transfer{Number: number, Trigger: trigger, Destination: to,
+		told.Transfers = append(told.Transfers, engine.Transfer{Number: number, Trigger: trigger, Destination: to,
 			Body: event.Blob{Position: event.Position(number), Size: uint32(size)}})
 	}
 	d.courier.Post([]engine.Reply{{Answer: told}})
@@ -101,7 +102,7 @@ func TestCourierBatches(t *testing.T) {
 	d.expect("2: 1-256 floor 0")
 	d.answer(taken(100))
 	d.expect("2: 101-300 floor 0")
-	d.hand(event.TriggerForward, 2, 301, 3, 200<<10, floor{2, 101})
+	d.hand(event.TriggerForward, 2, 301, 3, 200<<10, loop.Floor{Destination: 2, Number: 101})
 	d.answer(taken(200))
 	d.expect("2: 301-301 floor 101")
 	d.answer(taken(1))
@@ -111,7 +112,7 @@ func TestCourierBatches(t *testing.T) {
 	d.expect()
 	n := 0
 	for _, over := range d.over {
-		n += len(over.arrived)
+		n += len(over.Arrived)
 	}
 	if n != 303 || len(d.courier.streams) != 0 || d.courier.bytes != 0 {
 		t.Errorf("%d arrived, %d streams and %d bytes are left", n, len(d.courier.streams), d.courier.bytes)
@@ -171,7 +172,7 @@ func TestCourierBounds(t *testing.T) {
 	}
 	d.answer(taken(1))
 	d.expect("3: 3-3 floor 0", "4: 4-4 floor 0")
-	d.courier.Post([]engine.Reply{{Answer: &sliceGone{source: event.Slice{Entity: 1}}}})
+	d.courier.Post([]engine.Reply{{Answer: &loop.SliceGone{Source: event.Slice{Entity: 1}}}})
 	d.answer(taken(1))
 	d.answer(engine.Reply{Err: engine.ErrUnknown})
 	if next := d.courier.Turn(d.now); len(d.offered) != 0 || len(d.courier.streams) != 0 || d.courier.bytes != 0 || next != 0 {
@@ -185,7 +186,7 @@ func TestCourierOfAFailedLog(t *testing.T) {
 	t.Parallel()
 	d := newHarness(t)
 	d.hand(event.TriggerForward, 2, 1, 1, 10)
-	(&replies{grants: []held{{sink: d.courier, reply: engine.Reply{Answer: &handed{}}}}}).abandon(engine.ErrUnknown)
+	(&replies{grants: []held{{sink: d.courier, reply: engine.Reply{Answer: &loop.Handed{}}}}}).abandon(engine.ErrUnknown)
 	d.courier.Turn(d.now)
 	d.expect("2: 1-1 floor 0")
 }

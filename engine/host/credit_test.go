@@ -270,10 +270,11 @@ func TestCreditOfOtherPorts(t *testing.T) {
 	w.Flow(both, 6, false)
 	both.link.credit.take(0, false) // by the other port
 	both.link.credit.take(0, false)
+	queue := w.queueOf(both)
 	serve := func(want ...*receiver) {
 		t.Helper()
 		for i, r := range want {
-			if got := both.queue.Next(); got != r || !got.queue.Assigned(1) {
+			if got := queue.Next(); got != r || !queue.Assigned(1) {
 				t.Errorf("%d: it is another's turn", i)
 			}
 		}
@@ -282,7 +283,7 @@ func TestCreditOfOtherPorts(t *testing.T) {
 	both.link.credit.take(0, false)
 	w.Flow(both, 7, false)
 	serve(alone, alone, both, both, both)
-	if r := both.queue.Next(); r != nil || both.queued != 0 || both.credit() != 0 {
+	if r := queue.Next(); r != nil || both.queued != 0 || both.credit() != 0 {
 		t.Errorf("there is more: %v, %d of %d", r, both.queued, both.credit())
 	}
 }

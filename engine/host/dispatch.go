@@ -60,40 +60,31 @@ func (d *dispatcher) attach(now event.Time, link *engine.Receiver, noted bool, r
 		}
 		return
 	}
-	said := r.asked.held(engine.Reply{})
-	if r.link.shared() {
-		said.ports = &r.link.pending
-	}
-	d.replies.tell(r, said, 0)
+	d.replies.attached(r)
 	d.links.attached(now, r)
 }
 
 // flow sets a receiver's credit; with drain what is deliverable goes out now and the rest of the credit is given up.
 func (d *dispatcher) flow(now event.Time, cmd *engine.Flow) {
 	r := d.waiting.receiver(cmd.Receiver)
-	if r == nil || r.queue == nil {
+	if r == nil || !r.served {
 		return // it has lost its session, or waits for one, or another port has it
 	}
-	q := r.queue
+	q := d.waiting.queueOf(r)
 	if d.waiting.Flow(r, cmd.Limit, cmd.Drain); !cmd.Drain {
 		return
 	}
-	if waits := d.halted && (q.grants.len() > 0 || mutant.On(mutant.DrainUnanswered)); !waits && d.serve(now, q) { // without credit there is nothing to wait for
+	if waits := d.halted && (q.grants.Len() > 0 || mutant.On(mutant.DrainUnanswered)); !waits && d.serve(now, q) { // without credit there is nothing to wait for
 		d.endDrains(q)
 	} else {
 		d.waiting.mark(q) // there is more than one turn should do
 	}
 }
 
-// endDrains tells the receivers that drain a queue which has nothing more to deliver. Where other ports have not answered, this port's
-// answer is held back in the place of a reply: it becomes one if it is the last answer when it leaves.
+// endDrains tells the receivers that drain a queue which has nothing more to deliver.
 func (d *dispatcher) endDrains(q *receiverQueue) {
 	for _, r := range q.Drained() {
-		said := held{sink: r.Sink, reply: engine.Reply{Kind: engine.ReplyDrained, Tag: r.Tag}}
-		if r.drain == drainSaid {
-			said.receiver = r
-		}
-		d.replies.tell(r, said, d.frames.solid)
+		d.replies.drained(r)
 	}
 }
 
@@ -111,7 +102,7 @@ func (d *dispatcher) detach(now event.Time, cmd *engine.Detach) {
 	if d.waiting.receiver(cmd.Receiver) == nil {
 		return
 	}
-	holds := r.queue != nil
+	holds := r.served
 	d.waiting.Detach(r)
 	switch {
 	case r.Session != nil && holds:
@@ -164,7 +155,7 @@ func (d *dispatcher) serve(now event.Time, q *receiverQueue) bool {
 			return true
 		}
 		if q.yields() {
-			if yielded++; yielded >= q.grants.len() {
+			if yielded++; yielded >= q.grants.Len() {
 				d.yielding++
 				return false // until the others have taken what is left for them
 			}
@@ -205,8 +196,7 @@ func (d *dispatcher) serve(now event.Time, q *receiverQueue) bool {
 			continue
 		}
 		r.gives(partition, message)
-		out.Reply.Tag = r.Tag
-		d.replies.tell(r, held{sink: r.Sink, reply: out.Reply, receiver: r}, d.replies.showsDelivery(r, slice, message))
+		d.replies.delivered(r, slice, out.Reply)
 	}
 	return true
 }
@@ -243,7 +233,7 @@ func (d *dispatcher) attachSession(now event.Time, r *receiver) {
 		return // it is only counted here
 	}
 	var answered, again bool
-	if !r.Session.Any || r.at.sessions.waiters.Len() == 0 {
+	if !r.Session.Any || d.waiting.sessionsOf(r).waiters.Len() == 0 {
 		answered, again = d.accept(now, r, r.local)
 	}
 	if !answered {
@@ -251,7 +241,7 @@ func (d *dispatcher) attachSession(now event.Time, r *receiver) {
 	}
 	if again {
 		for partition := range r.local.all() {
-			d.waiting.openSessions(r.at, partition)
+			d.waiting.OpenSessions(event.Slice{Entity: r.Entity.ID, Partition: partition})
 		}
 	}
 }
@@ -259,9 +249,9 @@ func (d *dispatcher) attachSession(now event.Time, r *receiver) {
 // refuseSession turns away a receiver that wants a session. If another port has given it one it loses that.
 func (d *dispatcher) refuseSession(r *receiver, err error) {
 	if r.link.speak() {
-		d.replies.tell(r, r.asked.held(engine.Reply{Err: err}), d.frames.solid)
+		d.replies.refused(r, err)
 	} else {
-		d.replies.tell(r, held{sink: r.Sink, reply: engine.Reply{Kind: engine.ReplyEnded, Tag: r.Tag, Err: err}}, d.frames.solid)
+		d.replies.ended(r, err)
 	}
 }
 
@@ -299,18 +289,15 @@ func (d *dispatcher) acceptIn(now event.Time, r *receiver, partition uint8) (ans
 		return false, false
 	}
 	d.recorder.write(now, out)
-	shows := d.frames.solid
 	switch {
 	case out.Reply.Err != nil:
 		d.waiting.Detach(r)
+		d.replies.refused(r, out.Reply.Err)
 	case grant == nil:
 		return false, false
 	default:
 		d.waiting.Granted(r, grant.ID, grant.Token)
-		shows = d.replies.showsSession(r, grant.ID, d.part.Index())
-	}
-	d.replies.tell(r, r.asked.held(out.Reply), shows)
-	if grant != nil {
+		d.replies.gotSession(r, grant.ID, out.Reply, d.part.Index())
 		d.links.attached(now, r)
 	}
 	return true, false
@@ -320,7 +307,7 @@ func (d *dispatcher) acceptIn(now event.Time, r *receiver, partition uint8) (ans
 // end; else there is more than one turn should do.
 func (d *dispatcher) acceptWaiting(now event.Time) bool {
 	for r := d.waiting.NextWaiter(); r != nil && !d.frames.full(); r = d.waiting.NextWaiter() {
-		answered, again := d.accept(now, r, r.at.sessions.look&r.local)
+		answered, again := d.accept(now, r, d.waiting.sessionsOf(r).look&r.local)
 		if again {
 			return false
 		}
@@ -345,8 +332,8 @@ func (d *dispatcher) giveUp(r *receiver) {
 		return
 	}
 	d.waiting.Detach(r)
-	d.replies.tell(r, r.asked.held(engine.Reply{Err: engine.Refuse(engine.Timeout,
-		"The operation did not complete within the allotted timeout of %s: no session became available.", hms(r.Session.Wait))}), d.frames.solid)
+	d.replies.refused(r, engine.Refuse(engine.Timeout,
+		"The operation did not complete within the allotted timeout of %s: no session became available.", hms(r.Session.Wait)))
 }
 
 // releaseSession ends the lock of the session that a receiver held.

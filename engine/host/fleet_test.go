@@ -97,7 +97,7 @@ func (f *fleet) start() (err error) {
 		part.Split(f.split)
 		f.loops = append(f.loops, NewLoop(part, p, w, LoopOptions{
 			Clock: func() event.Time { return f.now }, Logger: slog.New(slog.DiscardHandler), CheckpointBytes: -1, Inline: true, Tokens: newTokens(),
-			Courier: c, Use: f.store.Use, Properties: message.Properties, Reread: f.reread}))
+			Courier: c, FailuresTo: f.failures, Use: f.store.Use, Properties: message.Properties, Reread: f.reread}))
 	}
 	f.enforce()
 	for _, l := range f.loops {
@@ -125,7 +125,7 @@ func (f *fleet) enforce() {
 	}
 	for _, e := range f.directory.sorted() {
 		for _, h := range hostsOf(e) {
-			f.loops[h].forwarder.order(Order(e, f.directory.find).(*ordered))
+			f.loops[h].transfers.order(Order(e, f.directory.find).(*ordered))
 		}
 	}
 }
@@ -229,7 +229,7 @@ func (f *fleet) settle() {
 func (f *fleet) quiet() bool {
 	for i, l := range f.loops {
 		c := f.couriers[i]
-		if l.unfinished() || l.Busy() || len(l.inbound.mail) > 0 || l.inbound.waiting.len() > 0 || len(c.mail.letters) > 0 || c.ready.len() > 0 || len(c.inFlight) > 0 {
+		if l.unfinished() || l.Busy() || len(l.inbound.mail) > 0 || l.inbound.waiting.Len() > 0 || len(c.mail.letters) > 0 || c.ready.Len() > 0 || len(c.inFlight) > 0 {
 			return false
 		}
 		if slices.ContainsFunc(c.resting, func(l *stream) bool { return l.until <= f.now }) {

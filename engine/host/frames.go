@@ -41,7 +41,6 @@ type frames struct {
 	background   int        // bytes of the next group that nobody asked for
 	arrived      int        // bytes of the next group that came from other entities
 	budget       int        // and how many of these there may be before the rest is for the group behind it
-	urgent       bool       // the frame being filled has a grant that waits for nothing but being written
 	alone        int        // records of the frame being filled that wait for company
 	aloneBy      event.Time // when they go without; 0: there are none
 	hasty        bool       // no more of them: it is the end
@@ -92,6 +91,11 @@ func (f *frames) ripen(now event.Time) {
 
 // filled reports whether the frame being filled has anything that goes on its way by itself.
 func (f *frames) filled() bool { return f.writer.Batch().Count() > f.alone }
+
+// filling reports whether an address is in the frame being filled; 0 is in none.
+func (f *frames) filling(at event.LSN) bool {
+	return at != 0 && at >= f.end && f.writer.Batch().Count() > 0
+}
 
 // syncing reports whether a sync was asked for and its end has not been seen.
 func (f *frames) syncing() bool { return f.asked != 0 }
@@ -176,7 +180,7 @@ func (f *frames) put(how func(*log.Batch) log.Ticket) {
 	if f.writer.Batch().BeginsChapter() {
 		f.part.BeginChapter()
 	}
-	f.urgent, f.alone, f.aloneBy = false, 0, 0
+	f.alone, f.aloneBy = 0, 0
 	f.forgetSynced()
 }
 

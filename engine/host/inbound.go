@@ -4,6 +4,8 @@ import (
 	"sync"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/loop"
+	"github.com/ledgerbus/ledgerbus/internal/fifo"
 	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -20,8 +22,8 @@ type inbound struct {
 	mail   []engine.Request
 	closed bool
 
-	waiting fifo[engine.Request] // imports that were taken; owned by the loop
-	empty   []engine.Request     // memory for the mail; owned by the loop
+	waiting fifo.Queue[engine.Request] // imports that were taken; owned by the loop
+	empty   []engine.Request           // memory for the mail; owned by the loop
 }
 
 // offer appends a request. It reports false when the loop takes no more.
@@ -53,8 +55,8 @@ func (q *inbound) take() []engine.Request {
 func (q *inbound) close() []engine.Request {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	rest := append(q.mail, q.waiting.all()...)
-	q.mail, q.closed, q.waiting = nil, true, fifo[engine.Request]{}
+	rest := append(q.mail, q.waiting.All()...)
+	q.mail, q.closed, q.waiting = nil, true, fifo.Queue[engine.Request]{}
 	return rest
 }
 
@@ -67,26 +69,26 @@ func (q *inbound) turn(now event.Time) {
 	mail := q.take()
 	for i := range mail {
 		switch cmd := mail[i].Command.(type) {
-		case *transfersOver:
+		case *loop.TransfersOver:
 			q.forwarder.over(now, cmd)
 			q.recorder.commitLarge()
 		case *mark:
 			q.mark(now, &mail[i])
 		default:
-			q.waiting.push(mail[i])
+			q.waiting.Push(mail[i])
 		}
 	}
 	clear(mail)
 	q.empty = mail[:0]
-	for q.waiting.len() > 0 && !q.recorder.frames.backgroundFull() {
-		req := q.waiting.pop()
+	for q.waiting.Len() > 0 && !q.recorder.frames.backgroundFull() {
+		req := q.waiting.Pop()
 		q.arrive(now, &req)
 		q.recorder.commitLarge()
 	}
 }
 
 // any reports whether there is something that can be taken in now.
-func (q *inbound) any() bool { return q.waiting.len() > 0 && !q.recorder.frames.backgroundFull() }
+func (q *inbound) any() bool { return q.waiting.Len() > 0 && !q.recorder.frames.backgroundFull() }
 
 // arrive carries out an import.
 func (q *inbound) arrive(now event.Time, req *engine.Request) {
@@ -99,7 +101,7 @@ func (q *inbound) arrive(now event.Time, req *engine.Request) {
 	frames.arrived += frames.writer.Batch().Len() - before
 	if mutant.On(mutant.OverTooSoon) {
 		reply.Tag = req.Tag
-		req.Sink.Post([]engine.Reply{reply})
+		q.recorder.replies.post([]held{{sink: req.Sink, reply: reply}})
 		return
 	}
 	q.recorder.replies.answer(req, reply)

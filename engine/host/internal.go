@@ -10,7 +10,7 @@ import (
 // configure puts an entity's settings in force, or rules of it.
 func (l *Loop) configure(cmd *configure) {
 	l.part.Configure(cmd.entity)
-	l.forwarder.wake(cmd.entity)
+	l.transfers.wake(cmd.entity)
 	var err error
 	switch {
 	case cmd.ruled:

@@ -2,6 +2,7 @@ package host
 
 import (
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/internal/fifo"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -24,7 +25,7 @@ const (
 
 // late is the requests that wait for a later turn.
 type late struct {
-	queues fifo[*lateQueue] // the one whose turn it is first; none is empty
+	queues fifo.Queue[*lateQueue] // the one whose turn it is first; none is empty
 	of     map[engine.Sink]*lateQueue
 	count  int // requests in all of them
 	looked int // entries looked at in this turn
@@ -84,7 +85,7 @@ func (w *late) add(req engine.Request) {
 			w.of = map[engine.Sink]*lateQueue{}
 		}
 		w.of[req.Sink] = q
-		w.queues.push(q)
+		w.queues.Push(q)
 	}
 	q.requests = append(q.requests, req)
 	w.count++
@@ -107,11 +108,11 @@ func (w *late) putOff(now event.Time, req *engine.Request) bool {
 func (l *Loop) catchUp(now event.Time) {
 	w := &l.late
 	for w.any() && w.looked < maxLooks && !l.frames.full() {
-		q := w.queues.pop()
+		q := w.queues.Pop()
 		if l.stepLate(now, q) {
 			delete(w.of, q.sink)
 		} else {
-			w.queues.push(q)
+			w.queues.Push(q)
 		}
 	}
 }
@@ -152,8 +153,8 @@ func (w *late) stop() (rest []engine.Request) {
 
 // take empties what is late.
 func (w *late) take() (requests []engine.Request) {
-	for w.queues.len() > 0 {
-		requests = append(requests, w.queues.pop().requests...)
+	for w.queues.Len() > 0 {
+		requests = append(requests, w.queues.Pop().requests...)
 	}
 	*w = late{}
 	return requests

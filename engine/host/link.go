@@ -1,7 +1,6 @@
 package host
 
 import (
-	"slices"
 	"sync/atomic"
 
 	"github.com/ledgerbus/ledgerbus/engine"
@@ -11,7 +10,6 @@ import (
 // here they agree, without waiting, on what is to happen once (docs/decisions/0034).
 type link struct {
 	hosts   []engine.PartitionID // of the ports, in their order
-	ports   []*receiver          // each is touched by its own loop and by no other
 	serving int                  // of the ports, those with slices to receive from
 	credit  credit
 	line    line
@@ -19,7 +17,6 @@ type link struct {
 	pending atomic.Int32 // ports that have not attached
 	closing atomic.Int32 // ports that have not detached
 	looking atomic.Int32 // ports that have not looked for the session it wants: only when all have looked is it known that there is none
-	only    [1]*receiver // memory of ports where there is one
 
 	// step, in a test, is called before each look at what is shared: there it says which loop goes on.
 	step func()
@@ -29,10 +26,9 @@ type link struct {
 func newLink(r *engine.Receiver) *link {
 	l := &link{hosts: r.Hosts()}
 	if len(l.hosts) <= 1 {
-		l.serving, l.ports = 1, l.only[:]
+		l.serving = 1
 		return l
 	}
-	l.ports = make([]*receiver, len(l.hosts))
 	for port, h := range l.hosts {
 		if r.At(h) != 0 {
 			l.serving++
@@ -67,16 +63,8 @@ func attachedLink(r *engine.Receiver) *link {
 	return l
 }
 
-// port is the place of a loop's port.
-func (l *link) port(of engine.PartitionID) **receiver {
-	if len(l.ports) == 1 {
-		return &l.ports[0]
-	}
-	return &l.ports[slices.Index(l.hosts, of)]
-}
-
 // shared reports whether there is more than one port.
-func (l *link) shared() bool { return len(l.ports) > 1 }
+func (l *link) shared() bool { return len(l.hosts) > 1 }
 
 // detaching counts the ports of a receiver that have not detached; nil: there is one.
 func detaching(r *engine.Receiver) *atomic.Int32 {

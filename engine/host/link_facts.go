@@ -46,7 +46,7 @@ func newLinkFacts(part *engine.Partition, recorder *recorder) linkFacts {
 
 // attached notes a receiver that is served from now on. A port that receives from no slice, and is only counted, is not noted.
 func (f *linkFacts) attached(now event.Time, r *receiver) {
-	if !r.noted || r.queue == nil {
+	if !r.noted || !r.served {
 		return
 	}
 	fact := &event.LinkOpened{Role: event.Receiver, SubQueue: r.SubQueue}
@@ -56,10 +56,11 @@ func (f *linkFacts) attached(now event.Time, r *receiver) {
 	case engine.Browse:
 		fact.Role = event.Browser
 	}
+	first, _ := r.local.after(15)
 	if r.Session != nil {
 		fact.InSession, fact.SessionID = true, r.sessionID
+		first = r.session.Partition()
 	}
-	first, _ := r.queue.local.after(15)
 	f.opened(now, event.Slice{Entity: r.Entity.ID, Partition: first}, r.Origin, fact)
 }
 

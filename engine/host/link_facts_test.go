@@ -205,10 +205,10 @@ func TestNobodyWaitsForLinkFacts(t *testing.T) {
 	for i, cmd := range []engine.Command{opened, &engine.Attach{Receiver: first, Noted: true}, &engine.Attach{Receiver: second}, &engine.Detach{Receiver: first}} {
 		h.loop.step(h.now, &engine.Request{Command: cmd, Sink: h, Tag: uint64(i)})
 	}
-	if n := h.loop.frames.writer.Batch().Count(); n != 3 || h.loop.frames.urgent {
-		t.Errorf("%d facts; somebody waits for them: %v", n, h.loop.frames.urgent)
+	if n := h.loop.frames.writer.Batch().Count(); n != 3 || h.loop.frames.filling(h.loop.replies.pressing) {
+		t.Errorf("%d facts; somebody waits for them: %v", n, h.loop.frames.filling(h.loop.replies.pressing))
 	}
-	h.loop.replies.release()
+	h.loop.replies.committed(h.loop.frames.writer.Written(), h.loop.frames.writer.Durable())
 	h.hears("0:done", "1:done", "2:done", "3:done")
 	h.turn()
 	h.noted("s opened sender", "r opened receiver", "r closed peer")

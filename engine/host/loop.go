@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/engine/filter"
-	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -35,7 +35,8 @@ type Loop struct {
 	late         late             // costly requests, and what came behind them
 	waiting      waiting          // receivers
 	dispatcher   dispatcher       // serves them
-	forwarder    forwarder        // has messages leave for other entities
+	transfers    transfers        // orders to move messages, and those that do
+	forwarder    forwarder        // makes messages leave for other entities
 	inbound      inbound          // what couriers want
 	publisher    publisher        // prepares what is due by itself
 	recorder     recorder         // writes and applies what is decided
@@ -80,7 +81,9 @@ type LoopOptions struct {
 	// Aside is Elsewhere without waiting, for sends that this loop refuses because of the state of its log; nil: it refuses them all.
 	Aside func([]engine.Request) []engine.Request
 	// Courier is told what is in transfer; nil: nobody is, and nothing moves.
-	Courier *Courier
+	Courier engine.Sink
+	// FailuresTo is that of [Options].
+	FailuresTo event.SubQueue
 }
 
 // NewLoop is a loop over a recovered partition and its writer.
@@ -95,15 +98,15 @@ func NewLoop(part *engine.Partition, plog log.Partition, writer log.Writer, opts
 		frames: frames{writer: writer, part: part, inline: opts.Inline, budget: maxBackground, pace: pacer{on: opts.Pace, logs: opts.logs},
 			checkpointer: newCheckpointer(plog, part.Index(), opts)},
 	}
-	l.replies.frames = &l.frames
-	l.recorder = recorder{part: part, clock: opts.Clock, logger: opts.Logger, waiting: &l.waiting, frames: &l.frames, replies: &l.replies}
-	l.recorder.forwarder = &l.forwarder
+	l.transfers = transfers{part: part, replies: &l.replies, courier: opts.Courier}
+	l.waiting.transfers = &l.transfers
+	l.recorder = recorder{part: part, clock: opts.Clock, logger: opts.Logger, waiting: &l.waiting, transfers: &l.transfers,
+		frames: &l.frames, replies: &l.replies}
 	l.links = newLinkFacts(part, &l.recorder)
-	l.forwarder = forwarder{part: part, recorder: &l.recorder, frames: &l.frames, replies: &l.replies}
-	if opts.Courier != nil {
-		l.forwarder.courier, l.forwarder.tooOften = opts.Courier, opts.Courier.FailuresTo
+	l.forwarder = forwarder{transfers: &l.transfers, recorder: &l.recorder, tooOften: event.DeadLetter}
+	if opts.FailuresTo == event.TransferDeadLetter {
+		l.forwarder.tooOften = opts.FailuresTo
 	}
-	l.waiting.forwarder = &l.forwarder
 	l.inbound = inbound{wake: make(chan struct{}, 1), recorder: &l.recorder, forwarder: &l.forwarder}
 	l.dispatcher = dispatcher{part: part, tokens: opts.Tokens, waiting: &l.waiting, recorder: &l.recorder, links: &l.links,
 		frames: &l.frames, replies: &l.replies}
@@ -259,13 +262,13 @@ func (l *Loop) NextDeadline() event.Time {
 // onlyYields reports whether all that a turn left for the next one are queues that wait for ports in other loops.
 func onlyYields(l *Loop) bool {
 	w := &l.waiting
-	others := w.open.len() > 0 || w.sweeps.running.len() > 0 || l.late.any() || l.forwarder.any() || l.inbound.any()
-	return !others && w.ready.len() > 0 && w.ready.len() == l.dispatcher.yielding
+	others := w.open.Len() > 0 || w.sweeps.running.Len() > 0 || l.late.any() || l.transfers.any() || l.inbound.any()
+	return !others && w.ready.Len() > 0 && w.ready.Len() == l.dispatcher.yielding
 }
 
 // unfinished reports whether a turn ended with work left for the next one.
 func (l *Loop) unfinished() bool {
-	return l.waiting.Any() || l.late.any() || l.forwarder.any() || l.inbound.any()
+	return l.waiting.Any() || l.late.any() || l.transfers.any() || l.inbound.any()
 }
 
 // Err is why the loop stopped, or nil.
@@ -275,9 +278,11 @@ func (l *Loop) Err() error { return l.recorder.err }
 // there is when the sync before is over.
 func (l *Loop) seal() {
 	for {
-		l.dispatcher.returnUnsent(l.replies.release())
+		written, durable := l.frames.writer.Written(), l.frames.writer.Durable()
+		l.transfers.committed(durable)
+		l.dispatcher.returnUnsent(l.replies.committed(written, durable))
 		switch {
-		case l.frames.urgent && l.frames.writer.Batch().Count() > 0:
+		case l.frames.filling(l.replies.pressing):
 			l.frames.put(l.frames.writer.Write)
 		case !l.recorder.commit():
 			return
@@ -309,40 +314,13 @@ func (l *Loop) abort() {
 	unknown := fmt.Errorf("%w: %w", engine.ErrUnknown, l.recorder.err)
 	routeAgain(l)
 	l.replies.abandon(unknown)
-	for _, r := range l.waiting.waiters() {
-		if to := r.asked; to.sink != nil && r.link.speak() {
-			to.sink.Post([]engine.Reply{{Tag: to.tag, Err: unknown}})
-		}
-	}
+	giveUp(l.waiting.deadlines, unknown)
 	turnAway(l.late.take(), unknown)
 	turnAway(l.others.take(l.backlog), unknown)
 	turnAway(l.others.take(l.mail.close()), unknown)
 	turnAway(l.inbound.close(), unknown)
-	dismiss(&l.waiting, unknown)
+	dismiss(l.waiting.DetachAll(), unknown)
 	l.frames.checkpointer.wait()
-}
-
-// dismiss tells the receivers that are left that they are served no more.
-func dismiss(w *waiting, err error) {
-	for _, r := range w.DetachAll() {
-		if mutant.On(mutant.ReceiversLeft) {
-			continue
-		}
-		r.Sink.Post([]engine.Reply{{Kind: engine.ReplyEnded, Tag: r.Tag, Err: err}})
-	}
-}
-
-// turnAway answers requests that no loop will look at.
-func turnAway(requests []engine.Request, err error) {
-	for i := range requests {
-		req := &requests[i]
-		if send, ok := req.Command.(*engine.Send); ok && send.Buffer != nil {
-			send.Buffer.Release()
-		}
-		if req.Sink != nil && turnedAway(req.Command) {
-			req.Sink.Post([]engine.Reply{{Tag: req.Tag, Err: err}})
-		}
-	}
 }
 
 // Submit hands requests to a running loop.
@@ -363,7 +341,7 @@ func (l *Loop) drain() {
 			l.Turn(nil)
 			continue
 		}
-		for _, r := range l.waiting.waiters() {
+		for _, r := range slices.Clone(l.waiting.deadlines) {
 			l.dispatcher.giveUp(r)
 		}
 		l.Finish()
@@ -381,7 +359,7 @@ func (l *Loop) drain() {
 		return
 	}
 	turnAway(l.inbound.close(), engine.ErrUnknown)
-	dismiss(&l.waiting, engine.ErrUnknown)
+	dismiss(l.waiting.DetachAll(), engine.ErrUnknown)
 	l.frames.checkpointer.wait()
 	l.end = l.frames.writer.Batch().LSN()
 }

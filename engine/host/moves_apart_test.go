@@ -39,7 +39,7 @@ func TestFullDestinationKeepsNobodyElse(t *testing.T) {
 		"of one log": func(f *fleet) {
 			f.put(event.Queue, "a", testQueue())
 			for _, l := range f.loops {
-				l.forwarder.outstanding = maxOutstanding
+				l.transfers.outstanding = maxOutstanding
 			}
 			f.must(f.via("a", "b", "free").Err)
 		},

@@ -261,7 +261,7 @@ func TestMovesSpan(t *testing.T) {
 	from := f.put(event.Queue, "a", forwardTo("b"))
 	stuck := event.Slice{Entity: to.ID, Partition: 5}
 	host := f.loops[to.Hosts[stuck.Partition]]
-	forwarder := &f.loops[from.Hosts[0]].forwarder
+	transfers := &f.loops[from.Hosts[0]].transfers
 	id := event.Slice{Entity: from.ID}
 	for i := range f.couriers {
 		offer := f.couriers[i].Offer
@@ -294,7 +294,7 @@ func TestMovesSpan(t *testing.T) {
 	}
 	f.now = 1 << 62
 	f.settle()
-	if got := len(f.spread("b", event.Main)); got != sent || forwarder.outstanding != 0 || host.Err() != nil {
-		t.Errorf("%d of %d messages are there, %d with the courier", got, sent, forwarder.outstanding)
+	if got := len(f.spread("b", event.Main)); got != sent || transfers.outstanding != 0 || host.Err() != nil {
+		t.Errorf("%d of %d messages are there, %d with the courier", got, sent, transfers.outstanding)
 	}
 }

@@ -56,8 +56,8 @@ func TestUnreadableInTransfer(t *testing.T) {
 				t.Errorf("reported: %q", reported)
 			}
 			for _, l := range f.loops {
-				if l.forwarder.outstanding != 0 {
-					t.Errorf("the courier of a log has %d transfers", l.forwarder.outstanding)
+				if l.transfers.outstanding != 0 {
+					t.Errorf("the courier of a log has %d transfers", l.transfers.outstanding)
 				}
 			}
 		})
@@ -109,7 +109,7 @@ func TestCourierReadsLater(t *testing.T) {
 	d.hand(event.TriggerForward, 2, 4, 1, 10)
 	d.expect()
 	last := d.over[len(d.over)-1]
-	if len(last.failed) != 1 || last.failed[0].Number != 4 || last.failed[0].Refusal.Code != engine.Unreadable || last.bytes != 10 || len(d.courier.streams) != 0 {
+	if len(last.Failed) != 1 || last.Failed[0].Number != 4 || last.Failed[0].Refusal.Code != engine.Unreadable || last.Bytes != 10 || len(d.courier.streams) != 0 {
 		t.Errorf("the log is told %+v, and %d streams are left", last, len(d.courier.streams))
 	}
 }
@@ -149,7 +149,7 @@ func TestFloorsOfDeleted(t *testing.T) {
 		f.settle()
 		f.remove(to)
 	}
-	d := f.loops[0].forwarder.sources[event.Slice{Entity: a.ID}]
+	d := f.loops[0].transfers.sources[event.Slice{Entity: a.ID}]
 	if kept := f.directory.find("kept"); len(d.floors) > manyFloors+1 || d.floors[kept.ID] == 0 {
 		t.Errorf("%d floors are remembered, %d of the queue that is there", len(d.floors), d.floors[kept.ID])
 	}
@@ -161,7 +161,7 @@ func TestOrdersWithoutCourier(t *testing.T) {
 	f := newFleet(t, 11, 1)
 	f.put(event.Queue, "b", testQueue())
 	l := f.loops[0]
-	l.forwarder.courier = nil
+	l.transfers.courier = nil
 	f.put(event.Queue, "a", forwardTo("b"))
 	f.send("a", "1")
 	for l.Busy() {

@@ -300,10 +300,13 @@ func (n *Namespace) lead(ctx context.Context, id engine.PartitionID, plog log.Pa
 	part := engine.NewPartition(id, len(n.slots), x)
 	part.Split(opts.EntityPartitions)
 	part.SplitAtMost(opts.MaxPartitioned)
-	l := NewLoop(part, plog, writer, LoopOptions{
+	to := LoopOptions{
 		Clock: n.clock.Now, Tokens: newTokens(), Logger: opts.Logger, Use: n.store.Use,
-		Properties: opts.Properties, Reread: opts.Reread, CheckpointBytes: opts.CheckpointBytes, MaxReceivers: opts.MaxReceivers, NoMemory: opts.NoMemory, Memory: opts.Memory, Pace: true, Courier: c, Elsewhere: n.elsewhere, Aside: n.aside, logs: &n.busyLogs})
-	return newIncarnation(l, plog, c), nil
+		Properties: opts.Properties, Reread: opts.Reread, CheckpointBytes: opts.CheckpointBytes, MaxReceivers: opts.MaxReceivers, NoMemory: opts.NoMemory, Memory: opts.Memory, Pace: true, FailuresTo: opts.FailuresTo, Elsewhere: n.elsewhere, Aside: n.aside, logs: &n.busyLogs}
+	if c != nil {
+		to.Courier = c
+	}
+	return newIncarnation(NewLoop(part, plog, writer, to), plog, c), nil
 }
 
 // run starts the goroutines of an incarnation.

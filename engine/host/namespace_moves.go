@@ -125,7 +125,7 @@ func (a *admin) orderAll(logger *slog.Logger) error {
 	for _, e := range all {
 		for _, h := range hostsOf(e) {
 			if l := a.partitions.loop(h); l != nil {
-				l.forwarder.order(Order(e, a.directory.find).(*ordered))
+				l.transfers.order(Order(e, a.directory.find).(*ordered))
 			}
 		}
 	}
@@ -142,7 +142,7 @@ func (a *admin) trapped(all []*engine.Entity) (paths []string, messages int) {
 		for i, h := range e.Hosts {
 			id := event.Slice{Entity: e.ID, Partition: uint8(i)}
 			if l := a.partitions.loop(h); l != nil && l.part.Index().NextTransfer(id) == 1 {
-				here += l.forwarder.waiting(id)
+				here += l.transfers.waiting(id)
 			}
 		}
 		if messages += here; here > 0 {
@@ -166,5 +166,5 @@ func (l *Loop) Resume(lives func(event.EntityID) *engine.Entity) {
 			l.makeRoom()
 		}
 	}
-	l.forwarder.resume(lives)
+	l.transfers.resume(lives)
 }

@@ -30,14 +30,14 @@ func (r *receiver) gives(partition uint8, d *engine.Delivery) {
 	}
 	r.numbers[partition]++
 	n := r.numbers[partition]
-	for r.unread.len() > 0 && r.isRead(r.unread.front()) {
-		r.unread.pop()
+	for r.unread.Len() > 0 && r.isRead(r.unread.Front()) {
+		r.unread.Pop()
 	}
 	if d.Body.Size > 0 {
-		r.unread.push(given{partition, n, d.Body})
+		r.unread.Push(given{partition, n, d.Body})
 	}
 	for _, b := range d.Changes {
-		r.unread.push(given{partition, n, b})
+		r.unread.Push(given{partition, n, b})
 	}
 }
 
@@ -45,8 +45,9 @@ func (r *receiver) isRead(g *given) bool { return g.number <= r.Read[g.partition
 
 // reading are the bodies that receivers have been given and not read yet.
 func (w *waiting) reading() (list []event.Blob) {
-	for _, r := range w.attached {
-		unread := r.unread.all()
+	for i := range w.attached {
+		r := w.attached[i].receiver
+		unread := r.unread.All()
 		for i := range unread {
 			if g := &unread[i]; !r.isRead(g) {
 				list = append(list, g.body)

@@ -4,6 +4,7 @@ import (
 	"container/list"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/internal/fifo"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -11,13 +12,12 @@ import (
 type receiver struct {
 	*engine.Receiver
 	link    *link
-	port    uint8 // its place among the ports of the link, where there are several
-	yields  int   // turns in which it left credit to other ports
-	home    bool  // it is counted here
-	local   parts // that it receives from and this partition hosts; none: it is only counted here
-	at      *entityReceivers
+	port    uint8                              // its place among the ports of the link, where there are several
+	yields  int                                // turns in which it left credit to other ports
+	home    bool                               // it is counted here
+	local   parts                              // that it receives from and this partition hosts; none: it is only counted here
 	number  int                                // index in waiting.attached
-	queue   *receiverQueue                     // nil: it waits for a session, has none here, or is gone
+	served  bool                               // it has a queue; else it waits for a session, has none here, or is gone
 	flows   uint32                             // taken so far, as [credit] counts them
 	limit   uint32                             // of the newest: see [engine.Flow]
 	queued  int32                              // of its credit, what waits in the queue: no less than what is left
@@ -28,7 +28,7 @@ type receiver struct {
 	active  bool                               // it has asked for messages of a main queue: expired ones are looked for
 	next    []event.SequenceNumber             // by entity partition, where a receiver that browses goes on
 	numbers *[event.MaxEntityPartitions]uint64 // by entity partition, how many deliveries without a lock there were; nil: none
-	unread  fifo[given]                        // of those, what was not read when it was last looked at
+	unread  fifo.Queue[given]                  // of those, what was not read when it was last looked at
 	shown   event.LSN                          // address of what must be durable before it is told anything more
 
 	// of one that wants a session
@@ -75,13 +75,13 @@ func (r *receiver) from(partition uint8) event.SequenceNumber {
 type receiverQueue struct {
 	entity   event.EntityID
 	subQueue event.SubQueue
-	local    parts       // of the entity: those with messages for it
-	look     parts       // of these, where there may be something
-	last     uint8       // partition of the one that had the last turn
-	grants   fifo[grant] // of credit, none of them used up
-	marked   bool        // is among waiting.ready
-	limited  bool        // is among entitySessions.limited
-	reorder  bool        // there are receivers whose credit is to wait behind that of the others
+	local    parts             // of the entity: those with messages for it
+	look     parts             // of these, where there may be something
+	last     uint8             // partition of the one that had the last turn
+	grants   fifo.Queue[grant] // of credit, none of them used up
+	marked   bool              // is among waiting.ready
+	limited  bool              // is among entitySessions.limited
+	reorder  bool              // there are receivers whose credit is to wait behind that of the others
 	draining []*receiver
 	holder   *receiver // of the session the queue is for; nil: of a sub-queue
 	attached int       // receivers; not counted where there is one only
@@ -101,18 +101,18 @@ func (q *receiverQueue) setCredit(r *receiver, change, left int32) {
 	q.used(r, r.queued-(left-min(max(change, 0), left)))
 	if more := left - r.queued; more > 0 {
 		r.behind = r.behind && r.queued > 0 // what comes alone is behind the others'
-		q.grants.push(grant{r, more})
+		q.grants.Push(grant{r, more})
 		r.queued += more
 	}
 }
 
 // revoke takes credit from a receiver's newest grants.
 func (q *receiverQueue) revoke(r *receiver, credit int32) {
-	all := q.grants.all()
+	all := q.grants.All()
 	for i := len(all) - 1; i >= 0 && credit > 0; i-- {
 		credit -= all[i].take(r, credit)
 	}
-	q.grants.keep(func(g grant) bool { return g.credit > 0 })
+	q.grants.Keep(func(g grant) bool { return g.credit > 0 })
 }
 
 // used takes credit from a receiver's oldest grants.
@@ -120,11 +120,11 @@ func (q *receiverQueue) used(r *receiver, credit int32) {
 	if credit <= 0 {
 		return
 	}
-	all := q.grants.all()
+	all := q.grants.All()
 	for i := 0; i < len(all) && credit > 0; i++ {
 		credit -= all[i].take(r, credit)
 	}
-	q.grants.keep(func(g grant) bool { return g.credit > 0 })
+	q.grants.Keep(func(g grant) bool { return g.credit > 0 })
 }
 
 // stepBack puts the credit of receivers that are to be behind to the end. It is done once for all of them, because it looks at all credit.
@@ -134,7 +134,7 @@ func (q *receiverQueue) stepBack() {
 	}
 	q.reorder = false
 	var behind []grant
-	q.grants.keep(func(g grant) bool {
+	q.grants.Keep(func(g grant) bool {
 		if g.receiver.behind {
 			behind = append(behind, g)
 		}
@@ -142,7 +142,7 @@ func (q *receiverQueue) stepBack() {
 	})
 	for _, g := range behind {
 		g.receiver.behind = false
-		q.grants.push(g)
+		q.grants.Push(g)
 	}
 }
 
@@ -159,8 +159,8 @@ func (g *grant) take(r *receiver, credit int32) int32 {
 
 // Next is the receiver whose credit has waited longest; nil: none has any.
 func (q *receiverQueue) Next() *receiver {
-	for q.grants.len() > 0 {
-		g := q.grants.front()
+	for q.grants.Len() > 0 {
+		g := q.grants.Front()
 		r := g.receiver
 		if !r.link.shared() {
 			return r
@@ -169,7 +169,7 @@ func (q *receiverQueue) Next() *receiver {
 		if g.take(r, max(0, r.queued-max(0, r.credit()))); g.credit > 0 {
 			return r
 		}
-		q.grants.pop()
+		q.grants.Pop()
 	}
 	return nil
 }
@@ -177,7 +177,7 @@ func (q *receiverQueue) Next() *receiver {
 // yields reports whether the receiver of Next has to leave its credit to another port: that credit then
 // waits behind that of the other receivers.
 func (q *receiverQueue) yields() bool {
-	r := q.grants.front().receiver
+	r := q.grants.Front().receiver
 	if !r.link.shared() {
 		return false
 	}
@@ -192,7 +192,7 @@ func (q *receiverQueue) yields() bool {
 		return false
 	}
 	r.yields++
-	q.grants.push(q.grants.pop())
+	q.grants.Push(q.grants.Pop())
 	return true
 }
 
@@ -218,7 +218,7 @@ func (q *receiverQueue) Empty(partition uint8) { q.look &^= 1 << partition }
 
 // Assigned takes one credit from Next, for a message; false: another port has used up what there was.
 func (q *receiverQueue) Assigned(seq event.SequenceNumber) bool {
-	g := q.grants.front()
+	g := q.grants.Front()
 	r := g.receiver
 	r.link.pause()
 	ok, owing := r.link.credit.take(r.flows, r.drain == drainAnswered)
@@ -242,7 +242,7 @@ func (q *receiverQueue) Assigned(seq event.SequenceNumber) bool {
 	}
 	r.queued--
 	if g.credit--; g.credit == 0 {
-		q.grants.pop()
+		q.grants.Pop()
 	}
 	return true
 }
@@ -253,7 +253,7 @@ func (q *receiverQueue) Assigned(seq event.SequenceNumber) bool {
 func (q *receiverQueue) Drained() []*receiver {
 	said := q.draining[:0]
 	for _, r := range q.draining {
-		if r.drain != drainOwed || r.queue != q {
+		if r.drain != drainOwed || !r.served {
 			continue // it thought better of it, or is gone
 		}
 		r.link.pause()

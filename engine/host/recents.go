@@ -107,6 +107,8 @@ func (r *recents) written(ev event.Event, at event.LSN) {
 		r.note(subject{kind: ofFront, slice: id}, at)
 	case *event.ScheduledActivated:
 		r.message(id, ev.NewSequence, at)
+	case *event.TransferFailed:
+		r.message(id, ev.Sequence, at)
 	case *event.SessionReleased:
 		r.note(subject{kind: ofSession, slice: id, session: string(ev.SessionID)}, at)
 		for i := range ev.Returned {

@@ -8,14 +8,15 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// recorder carries decisions out: their events go into the frame being filled and are applied, and whoever waits for them is marked.
+// recorder carries decisions out: their events go into the frame being filled and are applied, and each
+// part of the loop that has to know is told: waiting, transfers and replies have a method decided.
 type recorder struct {
 	// set once in NewLoop
 	part      *engine.Partition
 	clock     func() event.Time
 	logger    *slog.Logger
 	waiting   *waiting
-	forwarder *forwarder
+	transfers *transfers
 	frames    *frames
 	replies   *replies
 
@@ -39,16 +40,21 @@ func (r *recorder) write(now event.Time, out engine.Outcome) {
 // record writes one record and applies it.
 func (r *recorder) record(now event.Time, out engine.Outcome) {
 	at := r.frames.append(now, out)
+	r.replies.behind(r.frames.wrote, r.frames.solid)
 	for _, ev := range out.Events {
-		r.forwarder.failing(ev, at)
 		r.part.Apply(now, ev)
-		r.replies.recent.written(ev, at)
 		applyRuleEarly(r.part, ev)
-		r.forwarder.observe(ev)
-		if lost := r.waiting.Observe(ev); lost != nil {
-			r.replies.tell(lost, held{sink: lost.Sink, reply: engine.Reply{Kind: engine.ReplyEnded, Tag: lost.Tag, Err: engine.SessionLost()}}, r.frames.solid)
-		}
+		r.decided(ev, at)
 		dropBody(ev)
+	}
+}
+
+// decided tells all parts of the loop of an event that has been applied, with an address in its frame.
+func (r *recorder) decided(ev event.Event, at event.LSN) {
+	r.replies.decided(ev, at)
+	r.transfers.decided(ev)
+	if lost := r.waiting.decided(ev); lost != nil {
+		r.replies.ended(lost, engine.SessionLost())
 	}
 }
 

@@ -10,9 +10,14 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// When replies leave (docs/decisions/0017). A reply leaves once everything that was decided before it is written and, locks and
-// renewals apart, durable; facts (docs/decisions/0030) count for nothing. Only what grants or renews a lock waits for less: for the frame that the grant is in to be written, and
-// for what it shows, the message's own last event, to be durable (reliability.md P6, P7, P16). What tells of nothing that is in the log waits for nothing.
+// When replies leave (docs/decisions/0017). It is decided here, and only here: whoever has something to
+// say names what kind of reply it is, and what it waits for follows from that. A reply leaves once
+// everything that was decided before it is written and, locks and renewals apart, durable; facts
+// (docs/decisions/0030) count for nothing. Only what grants or renews a lock waits for less: for the
+// frame that the grant is in to be written, and for what it shows, the message's own last event, to be
+// durable (reliability.md P6, P7, P16). What tells of nothing that is in the log waits for nothing.
+//
+// When a frame is written and synced is decided in frames.go. The two meet in Loop.seal.
 
 // held is a reply that waits for the log.
 type held struct {
@@ -55,19 +60,30 @@ func (q *queue) rest() []held { return slices.Concat(q.front[q.next:], q.back) }
 
 // replies are what the loop has to say and holds back until the log has what it stands for.
 type replies struct {
-	frames *frames // set once in NewLoop
-
-	// owned by the loop
 	acks     queue
-	grants   []held                               // locks and renewals, and what else receivers are told
-	count    uint64                               // so far
-	looked   struct{ written, durable event.LSN } // when grants were looked at
+	grants   []held // locks and renewals, and what else receivers are told
+	count    uint64 // so far
 	recent   recents
 	unread   unread // what has left points to, and what has not
 	leaving  []held // scratch
 	posts    []engine.Reply
 	returned []unsent
+
+	// what was decided so far: see [frames]
+	wrote, solid event.LSN
+	// how far the log was when grants were looked at, and whether one that waits for nothing has come since
+	written, durable event.LSN
+	fresh            bool
+	// frame with the newest grant that waits for nothing but being written; 0: there is none
+	pressing event.LSN
 }
+
+// behind makes the replies that follow wait for the newest record that was decided on, and for the
+// newest that has to be durable.
+func (p *replies) behind(wrote, solid event.LSN) { p.wrote, p.solid = wrote, solid }
+
+// decided takes an event that has been applied, with an address in its frame.
+func (p *replies) decided(ev event.Event, at event.LSN) { p.recent.written(ev, at) }
 
 // address is where an answer goes.
 type address struct {
@@ -91,18 +107,16 @@ func (p *replies) answer(req *engine.Request, reply engine.Reply) {
 	p.hold(held{sink: req.Sink, reply: reply})
 }
 
+// hold is answer for a reply that is no answer to a request.
 func (p *replies) hold(h held) {
 	if h.sink == nil {
 		return
 	}
 	p.count++
-	h.number, h.written, h.durable = p.count, p.frames.wrote, p.frames.solid
+	h.number, h.written, h.durable = p.count, p.wrote, p.solid
 	if mutant.On(mutant.ShowBeforeDurable) {
 		p.post([]held{h})
 		return
-	}
-	if mutant.On(mutant.LookFirst) && p.frames.writer.Batch().Count() == 0 {
-		h.written, h.durable = 0, 0
 	}
 	p.acks.push(h)
 }
@@ -116,7 +130,85 @@ func (p *replies) atOnce(req *engine.Request, reply engine.Reply) {
 	reply.Tag = req.Tag
 	p.count++
 	p.grants = append(p.grants, held{sink: req.Sink, reply: reply, number: p.count})
-	p.looked.written = 0 // there is one that waits for nothing
+	p.fresh = true
+}
+
+// renewed is the answer to a command that moved the ends of locks: that has to be written.
+func (p *replies) renewed(req *engine.Request, reply engine.Reply) {
+	reply.Tag = req.Tag
+	p.grant(held{sink: req.Sink, reply: reply}, 0)
+}
+
+// lockedByNumber is the answer to a command that locked messages of a slice by their numbers.
+func (p *replies) lockedByNumber(req *engine.Request, id event.Slice, reply engine.Reply) {
+	reply.Tag = req.Tag
+	p.shows(req, &reply)
+	var shows event.LSN
+	messages := reply.Messages()
+	for i := range messages {
+		shows = max(shows, p.recent.newest(id, messages[i].Sequence, &messages[i].Body))
+	}
+	p.grant(held{sink: req.Sink, reply: reply}, shows)
+}
+
+// detached is the answer of a port to the end of its link, behind all that the receiver was told.
+func (p *replies) detached(req *engine.Request, ports *atomic.Int32) {
+	p.grant(held{sink: req.Sink, reply: engine.Reply{Tag: req.Tag}, ports: ports}, p.solid)
+}
+
+// attached is the answer of a port that takes messages without a session: it tells of nothing in the log.
+func (p *replies) attached(r *receiver) {
+	h := r.asked.held(engine.Reply{})
+	if r.link.shared() {
+		h.ports = &r.link.pending
+	}
+	p.tell(r, h, 0)
+}
+
+// refused is the answer to a receiver that was not let in, or waited for a session in vain.
+func (p *replies) refused(r *receiver, err error) {
+	p.tell(r, r.asked.held(engine.Reply{Err: err}), p.solid)
+}
+
+// ended tells a receiver that it is served no more.
+func (p *replies) ended(r *receiver, err error) {
+	p.tell(r, held{sink: r.Sink, reply: engine.Reply{Kind: engine.ReplyEnded, Tag: r.Tag, Err: err}}, p.solid)
+}
+
+// drained tells a receiver that the queue has nothing more for it. Where other ports have not answered,
+// it becomes a reply only if it is the last answer when it leaves.
+func (p *replies) drained(r *receiver) {
+	h := held{sink: r.Sink, reply: engine.Reply{Kind: engine.ReplyDrained, Tag: r.Tag}}
+	if r.drain == drainSaid {
+		h.receiver = r
+	}
+	p.tell(r, h, p.solid)
+}
+
+// delivered gives a receiver a message of a slice. Under a lock that shows that the message is there, and
+// in a session that nothing comes before it (P19); else that the message is gone.
+func (p *replies) delivered(r *receiver, id event.Slice, reply engine.Reply) {
+	shows := p.solid
+	if r.Mode == engine.PeekLock {
+		d := reply.Delivery()
+		shows = p.recent.newest(id, d.Sequence, &d.Body)
+		if r.Session != nil {
+			shows = max(shows, p.recent.cleared(id))
+		}
+	}
+	reply.Tag = r.Tag
+	p.tell(r, held{sink: r.Sink, reply: reply, receiver: r}, shows)
+}
+
+// gotSession gives a receiver a session. That shows that nobody has its lock any more and, when it was
+// not asked for by its name, that there is a message.
+func (p *replies) gotSession(r *receiver, session string, reply engine.Reply, x *index.Index) {
+	id := event.Slice{Entity: r.Entity.ID, Partition: r.session.Partition()}
+	shows := p.recent.freed(id, session)
+	if m, ok := x.FirstOf(id, []byte(session)); ok && r.Session.Any {
+		shows = max(shows, p.recent.newest(id, m.Sequence, &m.Body))
+	}
+	p.tell(r, r.asked.held(reply), shows)
 }
 
 // grant keeps the answer to a command that locks or renews back until that is written and what it shows is durable.
@@ -125,7 +217,7 @@ func (p *replies) grant(h held, shows event.LSN) {
 		return
 	}
 	p.count++
-	h.number, h.written, h.durable = p.count, p.frames.wrote, shows
+	h.number, h.written, h.durable = p.count, p.wrote, shows
 	if mutant.On(mutant.ShowBeforeDurable) {
 		p.post([]held{h})
 		return
@@ -138,11 +230,11 @@ func (p *replies) grant(h held, shows event.LSN) {
 	}
 	p.grants = append(p.grants, h)
 	switch {
-	case h.durable >= p.frames.writer.Durable():
-	case h.written < p.frames.writer.Written():
-		p.looked.written = 0 // it waits for nothing
-	case h.written >= p.frames.end: // in the frame being filled
-		p.frames.urgent = true
+	case h.durable >= p.durable:
+	case h.written < p.written:
+		p.fresh = true
+	default:
+		p.pressing = h.written
 	}
 }
 
@@ -153,46 +245,13 @@ func (p *replies) tell(r *receiver, h held, shows event.LSN) {
 	p.grant(h, r.shown)
 }
 
-// showsAll is the newest of what happened to any of some messages; see recents.newest.
-func (p *replies) showsAll(id event.Slice, messages []engine.Delivery) (at event.LSN) {
-	for i := range messages {
-		at = max(at, p.recent.newest(id, messages[i].Sequence, &messages[i].Body))
-	}
-	return at
-}
-
-// showsDelivery is the newest of what a delivery shows: under a lock, that the message is there, and in a session that nothing comes
-// before it (P19); else that the message is gone.
-func (p *replies) showsDelivery(r *receiver, id event.Slice, d *engine.Delivery) event.LSN {
-	if r.Mode != engine.PeekLock {
-		return p.frames.solid
-	}
-	at := p.recent.newest(id, d.Sequence, &d.Body)
-	if r.Session != nil {
-		at = max(at, p.recent.cleared(id))
-	}
-	return at
-}
-
-// showsSession is the newest of what the grant of a session shows: that nobody has its lock any more and, when it was not asked for by its
-// name, that there is a message.
-func (p *replies) showsSession(r *receiver, session string, x *index.Index) event.LSN {
-	id := r.queue.slice()
-	at := p.recent.freed(id, session)
-	if m, ok := x.FirstOf(id, []byte(session)); ok && r.Session.Any {
-		at = max(at, p.recent.newest(id, m.Sequence, &m.Body))
-	}
-	return at
-}
-
-// release posts the replies that nothing holds back any more, in the order in which they were decided: only a grant comes before
-// others. It returns the deliveries whose receivers are gone, until the next call.
-func (p *replies) release() []unsent {
+// committed takes how far the log is written and durable, and posts the replies that nothing holds back any more, in the order in which
+// they were decided: only a grant comes before others. It returns the deliveries whose receivers are gone, until the next call.
+func (p *replies) committed(written, durable event.LSN) []unsent {
 	p.returned = p.returned[:0]
-	written, durable := p.frames.writer.Written(), p.frames.writer.Durable()
 	grants := p.leaving[:0]
-	if written != p.looked.written || durable != p.looked.durable {
-		p.looked.written, p.looked.durable, p.frames.urgent = written, durable, false
+	if p.fresh || written != p.written || durable != p.durable {
+		p.written, p.durable, p.fresh, p.pressing = written, durable, false, 0
 		p.recent.forget(durable)
 		grants = p.readyGrants(grants, written, durable)
 	}
@@ -224,7 +283,7 @@ func before(hs []held, number uint64) int {
 	return n
 }
 
-// readyGrants moves the locks and renewals that may leave to dst. What waits only for being written makes the frame being filled urgent.
+// readyGrants moves the locks and renewals that may leave to dst, and notes what waits only for being written.
 func (p *replies) readyGrants(dst []held, written, durable event.LSN) []held {
 	kept := p.grants[:0]
 	for i := range p.grants {
@@ -233,7 +292,9 @@ func (p *replies) readyGrants(dst []held, written, durable event.LSN) []held {
 			dst = append(dst, *h)
 			continue
 		}
-		p.frames.urgent = p.frames.urgent || h.durable < durable && h.written >= p.frames.end
+		if h.durable < durable {
+			p.pressing = h.written
+		}
 		kept = append(kept, *h)
 	}
 	clear(p.grants[len(kept):])
@@ -263,7 +324,7 @@ func (p *replies) post(hs []held) {
 func (p *replies) leaves(h *held) bool {
 	r := h.receiver
 	switch {
-	case r != nil && r.queue == nil:
+	case r != nil && !r.served:
 		if d := h.reply.Delivery(); d != nil {
 			p.returned = append(p.returned, unsent{r.Receiver, d.Token})
 		}
@@ -293,6 +354,38 @@ func (p *replies) abandon(unknown error) {
 	for _, h := range append(p.acks.rest(), p.grants...) {
 		if h.receiver == nil && (h.ports == nil || h.ports.Add(-1) == 0) {
 			h.sink.Post([]engine.Reply{{Tag: h.reply.Tag, Err: unknown}})
+		}
+	}
+}
+
+// giveUp answers receivers that wait for a session.
+func giveUp(receivers []*receiver, err error) {
+	for _, r := range receivers {
+		if to := r.asked; to.sink != nil && r.link.speak() {
+			to.sink.Post([]engine.Reply{{Tag: to.tag, Err: err}})
+		}
+	}
+}
+
+// dismiss tells receivers that they are served no more.
+func dismiss(receivers []*receiver, err error) {
+	for _, r := range receivers {
+		if mutant.On(mutant.ReceiversLeft) {
+			continue
+		}
+		r.Sink.Post([]engine.Reply{{Kind: engine.ReplyEnded, Tag: r.Tag, Err: err}})
+	}
+}
+
+// turnAway answers requests that no loop will look at.
+func turnAway(requests []engine.Request, err error) {
+	for i := range requests {
+		req := &requests[i]
+		if send, ok := req.Command.(*engine.Send); ok && send.Buffer != nil {
+			send.Buffer.Release()
+		}
+		if req.Sink != nil && turnedAway(req.Command) {
+			req.Sink.Post([]engine.Reply{{Tag: req.Tag, Err: err}})
 		}
 	}
 }

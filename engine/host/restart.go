@@ -161,7 +161,7 @@ func (n *Namespace) reconfigure(id engine.PartitionID, l *Loop) error {
 			return found[i].Err
 		}
 		l.configure(&configure{entity: e, ruled: e.Kind == event.Subscription, rules: found[i].Answer.(*foundEntity).rules})
-		l.forwarder.order(Order(e, n.directory.find).(*ordered))
+		l.transfers.order(Order(e, n.directory.find).(*ordered))
 		e.Use(now)
 	}
 	return nil

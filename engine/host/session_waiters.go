@@ -67,10 +67,13 @@ func (h waitDeadlines) first() event.Time {
 	return h[0].until
 }
 
+// sessionsOf is the sessions of the entity that a receiver is attached to.
+func (w *waiting) sessionsOf(r *receiver) *entitySessions { return &w.entities[r.Entity.ID].sessions }
+
 // Wait puts a receiver behind the others that wait for a session. One port alone decides when it gives up, the last one to come here. So,
 // however short the wait, nobody says that there is no session before each port has looked for one (semantics.md 10.4).
 func (w *waiting) Wait(r *receiver) {
-	r.place, r.index = r.at.sessions.waiters.PushBack(r), -1
+	r.place, r.index = w.sessionsOf(r).waiters.PushBack(r), -1
 	if last := r.link.lastLook(); last && !mutant.On(mutant.NoneTooSoon) || r.home && mutant.On(mutant.NoneTooSoon) {
 		heap.Push(&w.deadlines, r)
 	}
@@ -81,7 +84,7 @@ func (w *waiting) stopWaiting(r *receiver) {
 	if r.place == nil {
 		return
 	}
-	r.at.sessions.waiters.Remove(r.place)
+	w.sessionsOf(r).waiters.Remove(r.place)
 	if r.place = nil; r.index >= 0 {
 		heap.Remove(&w.deadlines, r.index)
 	}
@@ -90,20 +93,21 @@ func (w *waiting) stopWaiting(r *receiver) {
 // Granted gives a receiver the session it got; the token says in which slice that is.
 func (w *waiting) Granted(r *receiver, id string, token event.LockToken) {
 	w.stopWaiting(r)
-	s := &r.at.sessions
+	s := w.sessionsOf(r)
 	if s.held == nil {
 		s.held = map[messageSession]*receiverQueue{}
 	}
 	partition := token.Partition()
-	r.queue = &receiverQueue{entity: r.at.entity, local: 1 << partition, holder: r}
-	s.held[messageSession{partition, id}] = r.queue
+	q := &receiverQueue{entity: r.Entity.ID, local: 1 << partition, holder: r}
+	s.held[messageSession{partition, id}] = q
+	w.attached[r.number].queue, r.served = q, true
 	r.session, r.sessionID = token, []byte(id)
 }
 
 // NextWaiter is the receiver that comes first where a session may have become available; nil: none.
 func (w *waiting) NextWaiter() *receiver {
-	for w.open.len() > 0 {
-		if first := (*w.open.front()).sessions.waiters.Front(); first != nil {
+	for w.open.Len() > 0 {
+		if first := (*w.open.Front()).sessions.waiters.Front(); first != nil {
 			return first.Value.(*receiver)
 		}
 		w.NoSession()
@@ -113,14 +117,14 @@ func (w *waiting) NextWaiter() *receiver {
 
 // NoSession says that there is none for the receiver that NextWaiter gave, nor for those behind it.
 func (w *waiting) NoSession() {
-	s := &w.open.pop().sessions
+	s := &w.open.Pop().sessions
 	s.open, s.look = false, 0
 }
 
 // Overdue is a receiver that has waited for a session for as long as it would; nil: there is none, or it comes after those that
 // NextWaiter gives. While the dispatcher is halted nobody is served, so those give up in time as well.
 func (w *waiting) Overdue(now event.Time, halted bool) *receiver {
-	if len(w.deadlines) == 0 || w.deadlines[0].until > now || !halted && w.deadlines[0].at.sessions.open {
+	if len(w.deadlines) == 0 || w.deadlines[0].until > now || !halted && w.sessionsOf(w.deadlines[0]).open {
 		return nil
 	}
 	return w.deadlines[0]
@@ -140,7 +144,7 @@ func (w *waiting) openSessions(e *entityReceivers, partition uint8) {
 	}
 	if s.look |= 1 << partition; !s.open {
 		s.open = true
-		w.open.push(e)
+		w.open.Push(e)
 	}
 }
 
@@ -177,11 +181,11 @@ func (w *waiting) sessionEnded(ev *event.SessionReleased) (lost *receiver) {
 
 // LockLimit notes a queue that gets nothing more until its receiver has settled some of what it has, if that is so.
 func (w *waiting) LockLimit(q *receiverQueue) {
-	if q.holder == nil || q.holder.queue != q || q.limited || !w.atLimit(q) {
+	if q.holder == nil || !q.holder.served || q.limited || !w.atLimit(q) {
 		return
 	}
 	q.limited = true
-	s := &q.holder.at.sessions
+	s := w.sessionsOf(q.holder)
 	s.limited = append(s.limited, q)
 }
 
@@ -205,6 +209,3 @@ func (w *waiting) settled(id event.Slice) {
 		return true
 	})
 }
-
-// waiters are all that wait for a session, in no order.
-func (w *waiting) waiters() []*receiver { return slices.Clone(w.deadlines) }

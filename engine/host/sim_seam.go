@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/loop"
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -48,16 +49,16 @@ type Over struct {
 
 // OverOf is what a [Courier] tells a loop of transfers; false where the command is none of this kind.
 func OverOf(cmd engine.Command) (o Over, ok bool) {
-	over, ok := cmd.(*transfersOver)
+	over, ok := cmd.(*loop.TransfersOver)
 	if !ok {
 		return o, false
 	}
-	return Over{over.source, over.arrived, over.failed, over.trigger}, true
+	return Over{over.Source, over.Arrived, over.Failed, over.Trigger}, true
 }
 
 // GiveOrder gives a loop that does not run yet the standing orders of an entity. [Namespace] does so at a start.
 func GiveOrder(l *Loop, e *engine.Entity, find func(lower string) *engine.Entity) {
-	l.forwarder.order(Order(e, find).(*ordered))
+	l.transfers.order(Order(e, find).(*ordered))
 }
 
 // Follow is the event that tells a partition which was not there when the broker started of the decisions about clocks that its state lacks; nil:
@@ -72,7 +73,7 @@ func RetryNow(c *Courier) { c.Post([]engine.Reply{{Answer: &retryNow{}}}) }
 // Carried says how many of a loop's transfers a courier has, by the loop's count and in fact; "" when both are none, as they must be when
 // nothing is in transfer. A transfer that was counted once too often is never handed over again, and less and less moves.
 func Carried(l *Loop, c *Courier) string {
-	f, kinds := &l.forwarder, 0
+	f, kinds := &l.transfers, 0
 	for _, d := range f.sources {
 		for _, o := range d.queues {
 			kinds += o.count

@@ -42,7 +42,7 @@ func (l *Loop) step(now event.Time, req *engine.Request) bool {
 		l.waiting.StepBack(cmd.Receiver)
 	case *engine.Detach:
 		l.dispatcher.detach(now, cmd)
-		l.replies.grant(held{sink: req.Sink, reply: engine.Reply{Tag: req.Tag}, ports: detaching(cmd.Receiver)}, l.frames.solid) // behind all it was told
+		l.replies.detached(req, detaching(cmd.Receiver))
 		l.links.closed(now, cmd.Receiver.Origin, &cmd.Closed)
 	case *engine.Send:
 		if !aside(l, req, cmd) {
@@ -63,7 +63,7 @@ func (l *Loop) step(now event.Time, req *engine.Request) bool {
 		l.note(now, cmd)
 		l.replies.answer(req, engine.Reply{})
 	case *ordered:
-		l.forwarder.order(cmd)
+		l.transfers.order(cmd)
 		l.replies.answer(req, engine.Reply{})
 	case *look:
 		l.replies.atOnce(req, cmd.tell(l))
@@ -100,10 +100,12 @@ func (l *Loop) decide(now event.Time, req *engine.Request) bool {
 	if out.Note != nil {
 		l.note(now, out.Note)
 	}
-	if renews(cmd) && out.Reply.Err == nil {
-		out.Reply.Tag = req.Tag
-		l.replies.grant(held{sink: req.Sink, reply: out.Reply}, 0)
-	} else {
+	switch {
+	case renews(cmd) && out.Reply.Err == nil:
+		l.replies.renewed(req, out.Reply)
+	case mutant.On(mutant.LookFirst) && l.frames.writer.Batch().Count() == 0:
+		l.replies.atOnce(req, out.Reply)
+	default:
 		l.replies.answer(req, out.Reply)
 	}
 	if done, ok := cmd.(*engine.Settle); ok {
@@ -178,9 +180,7 @@ func (l *Loop) receiveDeferred(now event.Time, cmd *engine.ReceiveDeferred, req 
 		l.replies.answer(req, out.Reply)
 		return
 	}
-	out.Reply.Tag = req.Tag
-	l.replies.shows(req, &out.Reply)
-	l.replies.grant(held{sink: req.Sink, reply: out.Reply}, l.replies.showsAll(cmd.Slice, out.Reply.Messages()))
+	l.replies.lockedByNumber(req, cmd.Slice, out.Reply)
 }
 
 // renews reports whether a command moves the ends of locks, and so is answered when that is written (reliability.md P7).

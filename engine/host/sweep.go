@@ -7,6 +7,7 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/internal/fifo"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -21,7 +22,7 @@ const (
 // (semantics.md 7.4).
 type sweeps struct {
 	list    list.List // of *sweeper, in the order in which they came
-	running fifo[*sweeper]
+	running fifo.Queue[*sweeper]
 	next    event.Time // when a pass may have to begin; 0: never
 }
 
@@ -35,13 +36,13 @@ type sweeper struct {
 }
 
 // begin counts an active receiver of main queues.
-func (s *sweeps) begin(r *receiver) {
-	for partition := range r.local.all() {
-		id := event.Slice{Entity: r.at.entity, Partition: partition}
-		w := r.at.sweeper(id)
+func (s *sweeps) begin(e *entityReceivers, in parts) {
+	for partition := range in.all() {
+		id := event.Slice{Entity: e.entity, Partition: partition}
+		w := e.sweeper(id)
 		if w == nil {
 			w = &sweeper{slice: id}
-			r.at.sweepers = append(r.at.sweepers, w)
+			e.sweepers = append(e.sweepers, w)
 			w.place = s.list.PushBack(w)
 			s.next = 1 // look
 		}
@@ -50,16 +51,16 @@ func (s *sweeps) begin(r *receiver) {
 }
 
 // end counts one out.
-func (s *sweeps) end(r *receiver) {
-	for partition := range r.local.all() {
-		w := r.at.sweeper(event.Slice{Entity: r.at.entity, Partition: partition})
+func (s *sweeps) end(e *entityReceivers, in parts) {
+	for partition := range in.all() {
+		w := e.sweeper(event.Slice{Entity: e.entity, Partition: partition})
 		if w.receivers--; w.receivers > 0 {
 			continue
 		}
-		r.at.sweepers = slices.DeleteFunc(r.at.sweepers, func(o *sweeper) bool { return o == w })
+		e.sweepers = slices.DeleteFunc(e.sweepers, func(o *sweeper) bool { return o == w })
 		s.list.Remove(w.place)
 		if w.pass != nil {
-			s.running.keep(func(o *sweeper) bool { return o != w })
+			s.running.Keep(func(o *sweeper) bool { return o != w })
 		}
 	}
 }
@@ -101,21 +102,21 @@ func (s *sweeps) Next(now event.Time, x *index.Index) *sweeper {
 			case w.pass != nil:
 			case x.Soonest(w.slice) <= now && w.after <= now:
 				w.pass = engine.Sweep(w.slice)
-				s.running.push(w)
+				s.running.Push(w)
 			default:
 				s.schedule(w, x)
 			}
 		}
 	}
-	if s.running.len() == 0 {
+	if s.running.Len() == 0 {
 		return nil
 	}
-	return *s.running.front()
+	return *s.running.Front()
 }
 
 // Done ends the pass that Next gave.
 func (s *sweeps) Done(now event.Time, x *index.Index) {
-	w := s.running.pop()
+	w := s.running.Pop()
 	rest := time.Duration(x.Count(w.slice, event.Main, index.Active)) * time.Second / sweepRate
 	w.pass, w.after = nil, now.Add(max(sweepEvery, rest))
 	s.schedule(w, x)

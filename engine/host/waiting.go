@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/internal/fifo"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -16,21 +17,29 @@ const maxReceivers = 5000
 // messages to be looked for. It dies with the process (docs/decisions/0026). Of a link that has ports in other loops, too, it knows its own
 // port, and what the ports share (link.go).
 //
-// Attach, Wait, Flow and Detach say what receivers want, Observe what has happened. Next, NextWaiter, Overdue and sweeps.Next say who may
+// Attach, Wait, Flow and Detach say what receivers want, decided what has happened. Next, NextWaiter, Overdue and sweeps.Next say who may
 // have something to do now; whoever carries that out says with Served, Granted or NoSession what came of it. It looks things up in the
 // partition and decides nothing; log, replies and time are not its business.
 type waiting struct {
 	part      *engine.Partition
-	forwarder *forwarder                          // what is not waited for by anybody, but has an order
+	transfers *transfers                          // what is not waited for by anybody, but has an order
 	limit     int                                 // see [Options].MaxReceivers
 	counts    map[event.EntityID]int              // receivers
 	entities  map[event.EntityID]*entityReceivers // those that have any
-	attached  []*receiver                         // all of them, in no order
-	ready     fifo[*receiverQueue]                // queues that may have both credit and messages
+	ports     map[*engine.Receiver]*receiver      // that are attached
+	attached  []attachment                        // the same, in no order
+	ready     fifo.Queue[*receiverQueue]          // queues that may have both credit and messages
 	later     []*receiverQueue                    // of these, what is left for the next turn
-	open      fifo[*entityReceivers]              // in which a session may have become available
+	open      fifo.Queue[*entityReceivers]        // in which a session may have become available
 	deadlines waitDeadlines                       // of those that wait for a session
 	sweeps    sweeps
+}
+
+// attachment is a port and where it waits for messages. Queues know their receivers; only this says in
+// which queue a receiver is.
+type attachment struct {
+	receiver *receiver
+	queue    *receiverQueue // nil: it waits for a session, or has none here
 }
 
 // entityReceivers is who is attached to the slices of one entity.
@@ -44,17 +53,15 @@ type entityReceivers struct {
 }
 
 func newWaiting(part *engine.Partition, limit int) waiting {
-	return waiting{part: part, limit: limit, counts: map[event.EntityID]int{}, entities: map[event.EntityID]*entityReceivers{}}
+	return waiting{part: part, limit: limit, counts: map[event.EntityID]int{}, entities: map[event.EntityID]*entityReceivers{},
+		ports: map[*engine.Receiver]*receiver{}}
 }
 
 // receiver is the port of a receiver link; nil: it is not attached.
-func (w *waiting) receiver(of *engine.Receiver) *receiver {
-	l := attachedLink(of)
-	if l == nil {
-		return nil
-	}
-	return *l.port(w.part.ID())
-}
+func (w *waiting) receiver(of *engine.Receiver) *receiver { return w.ports[of] }
+
+// queueOf is the queue in which a receiver that is attached waits; nil: none.
+func (w *waiting) queueOf(r *receiver) *receiverQueue { return w.attached[r.number].queue }
 
 // Attach makes a receiver known, or refuses it when there are too many. One that wants a session either gets one, with Granted, or Wait is
 // called.
@@ -72,26 +79,28 @@ func (w *waiting) Attach(r *receiver) *engine.Error {
 		e = &entityReceivers{entity: r.Entity.ID}
 		w.entities[r.Entity.ID] = e
 	}
-	r.number, w.attached = len(w.attached), append(w.attached, r)
-	e.attached++
-	r.at, *r.link.port(here) = e, r
+	var q *receiverQueue
 	switch {
 	case r.Session != nil || r.local == 0:
 	case r.Mode == engine.Browse:
-		r.queue = &receiverQueue{entity: e.entity, local: r.local}
+		q = &receiverQueue{entity: e.entity, local: r.local}
 		r.next = make([]event.SequenceNumber, bits.Len16(uint16(r.local)))
-		e.browsers = append(e.browsers, r.queue)
+		e.browsers = append(e.browsers, q)
 	default:
-		r.queue = e.queueOf(r)
-		r.queue.attached++
+		q = e.queueOf(r)
+		q.attached++
 	}
+	e.attached++
+	r.number = len(w.attached)
+	w.attached, w.ports[r.Receiver] = append(w.attached, attachment{r, q}), r
+	r.served = q != nil
 	w.standInLine(r)
 	return nil
 }
 
 // standInLine makes the port stand in line with those of other loops if there is a message for the receiver here.
 func (w *waiting) standInLine(r *receiver) {
-	if r.queue != nil && r.link.shared() {
+	if r.served && r.link.shared() {
 		r.port = uint8(slices.Index(r.link.hosts, w.part.ID()))
 		r.link.line.put(r.port, w.offers(r))
 	}
@@ -115,7 +124,7 @@ func (e *entityReceivers) queueOf(r *receiver) *receiverQueue {
 
 // Flow sets the credit of a receiver that has a queue. One that drains is to be served at once.
 func (w *waiting) Flow(r *receiver, limit uint32, drain bool) {
-	q, change := r.queue, int32(limit-r.limit)
+	q, change := w.queueOf(r), int32(limit-r.limit)
 	r.limit, r.flows = limit, nextFlow(r.flows)
 	r.link.pause()
 	left := max(0, r.link.credit.flow(r.flows, change, drain, r.link.serving))
@@ -133,8 +142,8 @@ func (w *waiting) Flow(r *receiver, limit uint32, drain bool) {
 
 // StepBack puts the credit of a receiver behind that of the others in its queue, before the queue is served next.
 func (w *waiting) StepBack(of *engine.Receiver) {
-	if r := w.receiver(of); r != nil && r.queue != nil && r.queued > 0 {
-		r.behind, r.queue.reorder = true, true
+	if r := w.receiver(of); r != nil && r.served && r.queued > 0 {
+		r.behind, w.queueOf(r).reorder = true, true
 	}
 }
 
@@ -158,28 +167,30 @@ func (w *waiting) offers(r *receiver) bool {
 func (w *waiting) activate(r *receiver, credit int32) {
 	if credit > 0 && !r.active && r.SubQueue == event.Main && r.Mode != engine.Browse {
 		r.active = true
-		w.sweeps.begin(r)
+		w.sweeps.begin(w.entities[r.Entity.ID], r.local)
 	}
 }
 
 // Detach forgets a receiver, whether it has a queue or waits for a session.
 func (w *waiting) Detach(r *receiver) {
 	w.stopWaiting(r)
-	if q := r.queue; q != nil {
+	e := w.entities[r.Entity.ID]
+	if r.served {
+		q := w.queueOf(r)
 		q.revoke(r, r.queued)
-		r.at.leave(r, q)
-		r.queue = nil
+		e.leave(r, q)
+		r.served = false
 	}
 	if r.active {
 		r.active = false
-		w.sweeps.end(r)
+		w.sweeps.end(e, r.local)
 	}
-	if *r.link.port(w.part.ID()) = nil; !r.link.shared() {
+	if !r.link.shared() {
 		r.Runtime.Store((*link)(nil))
 	}
 	w.forget(r)
-	if r.at.attached--; r.at.attached == 0 {
-		delete(w.entities, r.at.entity)
+	if e.attached--; e.attached == 0 {
+		delete(w.entities, e.entity)
 	}
 	if id := r.counted(); r.home {
 		if w.counts[id]--; w.counts[id] == 0 {
@@ -188,18 +199,22 @@ func (w *waiting) Detach(r *receiver) {
 	}
 }
 
-// forget takes a receiver from the list of all.
+// forget takes a receiver from those that are attached.
 func (w *waiting) forget(r *receiver) {
 	last := len(w.attached) - 1
 	w.attached[r.number] = w.attached[last]
-	w.attached[r.number].number = r.number
-	w.attached[last] = nil
+	w.attached[r.number].receiver.number = r.number
+	w.attached[last] = attachment{}
 	w.attached = w.attached[:last]
+	delete(w.ports, r.Receiver)
 }
 
 // DetachAll forgets all receivers, and returns them.
 func (w *waiting) DetachAll() []*receiver {
-	all := slices.Clone(w.attached)
+	all := make([]*receiver, len(w.attached))
+	for i := range all {
+		all[i] = w.attached[i].receiver
+	}
 	for _, r := range all {
 		w.Detach(r)
 	}
@@ -221,9 +236,9 @@ func (e *entityReceivers) leave(r *receiver, q *receiverQueue) {
 	}
 }
 
-// Observe takes an event that has been applied: whoever waits for what it brings about may have something to do. When it is the end of a
+// decided takes an event that has been applied: whoever waits for what it brings about may have something to do. When it is the end of a
 // session's lock, the receiver that held it is detached and returned.
-func (w *waiting) Observe(ev event.Event) (lost *receiver) {
+func (w *waiting) decided(ev event.Event) (lost *receiver) {
 	switch ev := ev.(type) {
 	case *event.MessageEnqueued:
 		w.deliverable(ev.Slice, ev.Sequence)
@@ -251,7 +266,7 @@ func (w *waiting) Observe(ev event.Event) (lost *receiver) {
 	case *event.ScheduledPublished:
 		w.copied(ev.Slice.Partition, ev.Copies)
 	case *event.SessionReleased:
-		w.forwarder.stored(ev.Slice)
+		w.transfers.stored(ev.Slice)
 		return w.sessionEnded(ev)
 	}
 	return nil
@@ -259,7 +274,7 @@ func (w *waiting) Observe(ev event.Event) (lost *receiver) {
 
 // deliverable marks whoever waits for a message that can be delivered now, or be looked at.
 func (w *waiting) deliverable(id event.Slice, seq event.SequenceNumber) {
-	w.forwarder.stored(id)
+	w.transfers.stored(id)
 	e := w.entities[id.Entity]
 	if e == nil {
 		return
@@ -304,23 +319,23 @@ func (w *waiting) wake(q *receiverQueue, partition uint8) {
 
 // mark notes that a queue may have messages for the credit that waits there.
 func (w *waiting) mark(q *receiverQueue) {
-	if !q.marked && q.grants.len() > 0 {
+	if !q.marked && q.grants.Len() > 0 {
 		q.marked = true
-		w.ready.push(q)
+		w.ready.Push(q)
 	}
 }
 
 // Next is the queue to serve next, the same one until Served says what came of it; nil: none.
 func (w *waiting) Next() *receiverQueue {
-	if w.ready.len() == 0 {
+	if w.ready.Len() == 0 {
 		return nil
 	}
-	return *w.ready.front()
+	return *w.ready.Front()
 }
 
 // Served says that the queue that Next gave has got what there is, or that it needs more than one turn: then the others come first.
 func (w *waiting) Served(all bool) {
-	q := w.ready.pop()
+	q := w.ready.Pop()
 	if all {
 		q.marked = false
 	} else {
@@ -331,7 +346,7 @@ func (w *waiting) Served(all bool) {
 // Resume has Next give again what needs more than one turn.
 func (w *waiting) Resume() {
 	for i, q := range w.later {
-		w.ready.push(q)
+		w.ready.Push(q)
 		w.later[i] = nil
 	}
 	w.later = w.later[:0]
@@ -339,7 +354,7 @@ func (w *waiting) Resume() {
 
 // Any reports whether there is anybody to serve now.
 func (w *waiting) Any() bool {
-	return w.ready.len() > 0 || w.open.len() > 0 || w.sweeps.running.len() > 0
+	return w.ready.Len() > 0 || w.open.Len() > 0 || w.sweeps.running.Len() > 0
 }
 
 // Has reports whether an entity has receivers.

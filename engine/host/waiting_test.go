@@ -340,7 +340,7 @@ func (w *waitingTest) call(words []string) string {
 	case "expiring": // a message that expires at a time
 		w.stored(w.slice(words[0]), "", event.Time(w.number(words[1])))
 	case "released": // a session
-		if r := w.w.Observe(&event.SessionReleased{Envelope: event.Envelope{Slice: w.slice(words[0])}, SessionID: []byte(words[1])}); r != nil {
+		if r := w.w.decided(&event.SessionReleased{Envelope: event.Envelope{Slice: w.slice(words[0])}, SessionID: []byte(words[1])}); r != nil {
 			return w.name(r)
 		}
 	case "open": // a slice: a session may have become available
@@ -422,7 +422,7 @@ func (w *waitingTest) stored(slice event.Slice, what string, expires event.Time)
 		ev.Sequence = w.last
 		w.w.part.Apply(0, ev)
 		w.sent[fmt.Sprint(slice.Entity, string(ev.SessionID))]++
-		w.w.Observe(ev)
+		w.w.decided(ev)
 	}
 }
 
@@ -434,12 +434,13 @@ func (w *waitingTest) receiver(verb string, r *receiver, limit uint32, most int)
 		w.w.Detach(r)
 	default:
 		if w.w.Flow(r, limit, verb == "drain"); verb == "drain" {
-			names, all := w.serve(r.queue, most)
+			queue := w.w.queueOf(r)
+			names, all := w.serve(queue, most)
 			if !all {
-				w.w.mark(r.queue)
+				w.w.mark(queue)
 				return strings.Join(names, " ")
 			}
-			return strings.Join(append(names, w.drained(r.queue)...), " ")
+			return strings.Join(append(names, w.drained(queue)...), " ")
 		}
 	}
 	return ""
@@ -506,94 +507,4 @@ func (w *waitingTest) number(word string) int {
 		w.t.Fatal(err)
 	}
 	return n
-}
-
-const thousands = 30_000
-
-// However many slices wake at once, they are served in order, and nothing is shifted when one is served: the next one stands where it
-// was put.
-func TestThousandsOfSlices(t *testing.T) {
-	t.Parallel()
-	w := newWaitingTest(t, thousands)
-	all := make([]*receiver, thousands)
-	for i := range all {
-		all[i] = attached(w, i, 0)
-		w.w.Flow(all[i], 1, false)
-	}
-	for _, r := range all {
-		w.w.Observe(&event.MessageAbandoned{Envelope: event.Envelope{Slice: r.Slice}, Sequence: 1})
-	}
-	for i, want := range all {
-		q := w.w.Next()
-		if r := q.Next(); r != want || w.w.ready.front() != &w.w.ready.items[i] {
-			t.Fatalf("%d: slice %d is served, and %d have left", i, r.Slice.Entity, w.w.ready.gone)
-		}
-		q.Assigned(1)
-		w.w.Served(true)
-		w.w.Detach(want)
-	}
-}
-
-// Receivers of one queue with credit for one message each are served in order, too, and nothing is shifted.
-func TestThousandsWithCredit(t *testing.T) {
-	t.Parallel()
-	w := newWaitingTest(t, thousands)
-	all := make([]*receiver, thousands)
-	for i := range all {
-		all[i] = attached(w, 1, 0)
-		w.w.Flow(all[i], 1, false)
-	}
-	for i, want := range all {
-		w.w.Observe(&event.MessageAbandoned{Envelope: event.Envelope{Slice: want.Slice}, Sequence: 1})
-		q := w.w.Next()
-		if r := q.Next(); r != want || q.grants.front() != &q.grants.items[i] {
-			t.Fatalf("%d is not the one served, or %d have left", i, q.grants.gone)
-		}
-		q.Assigned(1)
-		w.w.Served(true)
-	}
-}
-
-// Receivers that wait for a session leave in any order, and the others keep their order.
-func TestThousandsOfWaiters(t *testing.T) {
-	t.Parallel()
-	w := newWaitingTest(t, thousands)
-	all := make([]*receiver, thousands)
-	for i := range all {
-		all[i] = attached(w, 1, event.Time(i+1))
-	}
-	w.w.OpenSessions(event.Slice{Entity: 1})
-	for i := range all {
-		if i%3 == 0 {
-			w.w.Detach(all[i*7919%thousands])
-		}
-	}
-	for i, want := range all {
-		if i%3 == 0 {
-			continue
-		}
-		if r := w.w.NextWaiter(); r != want || w.w.Deadline() != want.until {
-			t.Fatalf("%d: %d is next, and somebody gives up at %d", i, r.until, w.w.Deadline())
-		}
-		w.w.Detach(want)
-	}
-	if len(w.w.entities) != 0 || len(w.w.deadlines) != 0 {
-		t.Error("somebody waits still")
-	}
-}
-
-// attached attaches a receiver to an entity; where the time is not 0, the receiver waits for a session until then.
-func attached(w *waitingTest, entity int, until event.Time) *receiver {
-	r := &receiver{until: until, Receiver: &engine.Receiver{Slice: event.Slice{Entity: event.EntityID(entity)}, Mode: engine.PeekLock,
-		Entity: &engine.Entity{ID: event.EntityID(entity)}}}
-	if until != 0 {
-		r.Session = &engine.SessionRequest{Any: true}
-	}
-	if err := w.w.Attach(r); err != nil {
-		w.t.Fatal(err)
-	}
-	if until != 0 {
-		w.w.Wait(r)
-	}
-	return r
 }

@@ -1,0 +1,2 @@
+// Package loop is what runs the rules of one partition.
+package loop
