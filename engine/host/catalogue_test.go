@@ -117,7 +117,7 @@ func TestForwardingIsNeverIdle(t *testing.T) {
 	there := func(want map[string]bool) {
 		t.Helper()
 		d.turn(6 * time.Minute)
-		if err := b.CollectIdle(t.Context()); err != nil {
+		if err := b.collectIdle(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		for path, want := range want {
@@ -130,7 +130,7 @@ func TestForwardingIsNeverIdle(t *testing.T) {
 		"other": true, "other/Subscriptions/dead": true})
 	put(event.Queue, "itself", "", "")
 	d.turn(4 * time.Minute)
-	if err := b.CollectIdle(t.Context()); err != nil {
+	if err := b.collectIdle(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	there(map[string]bool{"itself": false, "dead": true})
@@ -288,7 +288,7 @@ func TestTopicIsAccessedWithItsSubscriptions(t *testing.T) {
 		t.Fatal(err)
 	}
 	accessed(received, again)
-	if err := b.CollectIdle(t.Context()); err != nil {
+	if err := b.collectIdle(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	b.close(t)

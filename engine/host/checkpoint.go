@@ -3,10 +3,13 @@ package host
 import (
 	"io"
 	"log/slog"
+	"runtime"
 	"runtime/debug"
 	"sync/atomic"
 
+	"github.com/ledgerbus/ledgerbus/engine/loop"
 	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/index/replay"
 	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -24,6 +27,8 @@ const (
 	// mostPostponed is how many times the usual amount of log is written before a checkpoint is made even though there is no memory for it: a
 	// start that has to read it all takes time, too.
 	mostPostponed = 2
+	// checkpointMemory is what is taken to encode and compress a checkpoint, bytes: two windows of the compression, and a piece of the state.
+	checkpointMemory = 10 << 20
 )
 
 // checkpointer decides when a checkpoint is made, and encodes and writes it beside the loop, which only takes a snapshot. A checkpoint is never
@@ -37,22 +42,22 @@ type checkpointer struct {
 	inline bool
 	events int // since the last one
 	newest event.LSN
-	state  *index.Snapshot // that of the group being synced, when a checkpoint is to be made of it; else nil
-	at     event.LSN       // and where that ends
-	busy   chan struct{}   // closed when the save that runs is over; nil when none was ever started
-	size   int64           // of the last state encoded; of the save that runs, while one does
-	live   int             // messages that it had; likewise
-	copies int             // how much was kept twice meanwhile, bytes; likewise
-	memory snapshotMemory  // taken for state, or for the save that runs
+	state  *index.Snapshot     // that of the group being synced, when a checkpoint is to be made of it; else nil
+	at     event.LSN           // and where that ends
+	busy   chan struct{}       // closed when the save that runs is over; nil when none was ever started
+	size   int64               // of the last state encoded; of the save that runs, while one does
+	live   int                 // messages that it had; likewise
+	copies int                 // how much was kept twice meanwhile, bytes; likewise
+	memory loop.SnapshotMemory // taken for state, or for the save that runs
 }
 
 func newCheckpointer(plog log.Checkpoints, x *index.Index, opts LoopOptions) checkpointer {
-	s := checkpointer{plog: plog, index: x, logger: opts.Logger, memory: snapshotMemory{from: opts.Memory}, every: opts.CheckpointBytes, wish: new(atomic.Int64), inline: opts.Inline}
+	s := checkpointer{plog: plog, index: x, logger: opts.Logger, memory: loop.SnapshotMemory{From: opts.Memory}, every: opts.CheckpointBytes, wish: new(atomic.Int64), inline: opts.Inline}
 	if s.every == 0 {
 		s.every = defaultCheckpointBytes
 	}
 	for _, c := range plog.Checkpoints() {
-		if ofToday(plog, c.LSN) { // one of another version is of no use to a start, and no base can be made of it
+		if replay.Current(plog, c.LSN) { // one of another version is of no use to a start, and no base can be made of it
 			s.newest = c.LSN
 			break
 		}
@@ -65,7 +70,7 @@ func (s *checkpointer) sealed(at event.LSN) {
 	if s.state != nil {
 		return
 	}
-	if due, late := s.due(at); due && s.memory.take(checkpointMemory, s.copies, late && !mutant.On(mutant.NeverSaved)) {
+	if due, late := s.due(at); due && s.memory.Take(checkpointMemory, s.copies, late && !mutant.On(mutant.NeverSaved)) {
 		s.at, s.state = at, s.index.Snapshot()
 	}
 }
@@ -138,14 +143,14 @@ func (s *checkpointer) save(at event.LSN, state *index.Snapshot) {
 }
 
 func (s *checkpointer) write(at event.LSN, state *index.Snapshot) {
-	defer s.memory.give()
+	defer s.memory.Give()
 	defer state.Close()
 	err := s.plog.SaveCheckpoint(at, func(w io.Writer) error {
 		size, err := state.Encode(considerate{w, state, &s.memory})
 		if err == nil {
 			s.size, s.live = size, state.Live()
 		}
-		s.copies = s.memory.follow(state)
+		s.copies = s.memory.Follow(state)
 		return err
 	})
 	if err != nil {
@@ -161,14 +166,29 @@ func (s *checkpointer) wait() {
 	if s.state != nil {
 		s.state.Close()
 		s.state = nil
-		s.memory.give()
+		s.memory.Give()
 	}
 }
 
 // last writes a checkpoint at a clean stop, when there is anything new to save.
 func (s *checkpointer) last(at event.LSN) {
 	if s.every > 0 && at > s.newest {
-		s.memory.take(checkpointMemory, 0, true)
+		s.memory.Take(checkpointMemory, 0, true)
 		s.write(at, s.index.Snapshot())
 	}
+}
+
+// considerate lets other goroutines run after each write: what comes in one write takes half a millisecond to make and to take in, and the
+// scheduler would let the loop wait for 10 ms. It also looks what the snapshot costs by then.
+type considerate struct {
+	io.Writer
+	state  *index.Snapshot
+	memory *loop.SnapshotMemory
+}
+
+func (c considerate) Write(p []byte) (int, error) {
+	n, err := c.Writer.Write(p)
+	c.memory.Follow(c.state)
+	runtime.Gosched()
+	return n, err
 }

@@ -1,15 +1,14 @@
 package host
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/background"
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -26,29 +25,31 @@ func (f *fleet) compact(i int) error {
 		}
 	}
 	if f.states[i] == nil {
-		n := &liveBodies{}
+		f.states[i], f.sealed[i] = &SnapshotOf{}, nil
 		for _, s := range f.parts[i].Segments() {
 			if strings.HasSuffix(s.File, ".lbs") {
-				n.files = append(n.files, liveFile{SegmentInfo: s, known: true})
+				f.sealed[i] = append(f.sealed[i], s.File)
 			}
 		}
-		f.states[i], f.needs[i] = &snapshotOf{}, n
-		return f.states[i].take(f.loops[i]).Err
+		return f.states[i].Take(f.loops[i]).Err
 	}
 	_, committed := f.parts[i].Bounds()
-	state := f.states[i]
-	if !state.lasts(committed) {
+	cmd := f.states[i]
+	if !cmd.Lasts(committed) {
 		return nil
 	}
 	f.states[i] = nil
-	defer state.close()
-	n := f.needs[i]
-	if err := n.collect(f.t.Context(), state.state, state.read); err != nil {
-		return err
+	defer cmd.Close()
+	needed := map[event.Position]bool{}
+	state, unread := cmd.Taken()
+	for b := range state.Blobs() {
+		needed[b.Position] = true
 	}
-	for k := range n.files {
-		file := &n.files[k]
-		_, err := f.parts[i].(log.Compactor).DropBodies(f.t.Context(), file.File, func(b *log.Body) bool { return file.has(b.Blob) }, 1)
+	for _, b := range unread {
+		needed[b.Position] = true
+	}
+	for _, name := range f.sealed[i] {
+		_, err := f.parts[i].(log.Compactor).DropBodies(f.t.Context(), name, func(b *log.Body) bool { return needed[b.Position] }, 1)
 		switch {
 		case err == nil:
 			f.freed++
@@ -92,8 +93,11 @@ func leanBroker(t *testing.T, dir string) *broker {
 	return &broker{n, store}
 }
 
+// keepBodies keeps all bodies, also those that no state needs.
+var keepBodies = background.Keep{File: func(s *log.Summary) int64 { return int64(s.BodyBytes) }, Body: func(*log.Body) bool { return true }}
+
 // compact seals what is closed and runs a round, and returns how much all sealed files take afterwards.
-func (b *broker) compact(t *testing.T, keep keeps) (out compacted, size int64) {
+func (b *broker) compact(t *testing.T, keep background.Keep) (out background.Compacted, size int64) {
 	t.Helper()
 	p := b.slots[0].serves.Load().log
 	for more := true; more; {
@@ -102,12 +106,7 @@ func (b *broker) compact(t *testing.T, keep keeps) (out compacted, size int64) {
 			t.Fatal(err)
 		}
 	}
-	c, err := b.compaction(0, keep)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.rest = func(context.Context, time.Time) error { return nil }
-	out, err = c.run(t.Context())
+	out, err := hasty(b).DropBodies(t.Context(), 0, keep)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +163,7 @@ func (b *broker) complete(t *testing.T, q engine.Target, n int) {
 // whole reads every body that the state points to and returns how many there are.
 func (b *broker) whole(t *testing.T) (n int) {
 	t.Helper()
-	err := b.durable(t.Context(), 0, func(s *index.Snapshot, _ []event.Blob) error {
+	err := b.surroundings().State(t.Context(), 0, func(s *index.Snapshot, _ []event.Blob) error {
 		for blob := range s.Blobs() {
 			n++
 			if _, err := b.slots[0].serves.Load().log.ReadBlob(blob, nil); err != nil {
@@ -188,12 +187,11 @@ func TestCompaction(t *testing.T) {
 	b.sendMany(t, q, 400)
 	b.complete(t, q, 360)
 	b.sendMany(t, q, 50) // so that what matters is in closed chapters
-	all := keeps{file: func(s *log.Summary) int64 { return int64(s.BodyBytes) }, body: func(*log.Body) bool { return true }}
-	out, before := b.compact(t, all)
+	out, before := b.compact(t, keepBodies)
 	if out.Freed != 0 || out.Files != 0 || out.Kept < 100_000 {
 		t.Errorf("all is to be kept: %+v", out)
 	}
-	early := keeps{file: func(*log.Summary) int64 { return 0 }, body: func(b *log.Body) bool {
+	early := background.Keep{Body: func(b *log.Body) bool {
 		m, ok := b.Event.(*event.MessageEnqueued)
 		return ok && m.Sequence <= 100
 	}}
@@ -201,11 +199,11 @@ func TestCompaction(t *testing.T) {
 	if out.Files == 0 || out.Freed != before-some || some > before*2/3 {
 		t.Errorf("a part is to be kept: %+v, %d bytes of %d", out, some, before)
 	}
-	out, size := b.compact(t, nothing)
+	out, size := b.compact(t, background.Keep{})
 	if out.Files == 0 || out.Held != nil || out.Freed != some-size || size > before/2 || out.Needed < 12_000 {
 		t.Errorf("nothing is to be kept: %+v, %d bytes of %d", out, size, before)
 	}
-	if again, _ := b.compact(t, nothing); again.Files != 0 {
+	if again, _ := b.compact(t, background.Keep{}); again.Files != 0 {
 		t.Errorf("nothing has changed, and files are written again: %+v", again)
 	}
 	if n := b.whole(t); n != 90 {
@@ -220,7 +218,7 @@ func TestCompaction(t *testing.T) {
 	if err := b.DeleteEntity(t.Context(), engine.DeleteEntity{Path: "orders"}); err != nil {
 		t.Fatal(err)
 	}
-	if out, left := b.compact(t, nothing); out.Files == 0 || left >= size || b.whole(t) != 0 {
+	if out, left := b.compact(t, background.Keep{}); out.Files == 0 || left >= size || b.whole(t) != 0 {
 		t.Errorf("the queue is gone: %+v, %d bytes of %d are left", out, left, size)
 	}
 }

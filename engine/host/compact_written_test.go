@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/background"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/disk"
 )
@@ -54,11 +55,10 @@ func invoice(rng *rand.Rand, n int) []byte {
 // bases are not in it, nor what does not compress: a message is a fifth random.
 func TestBytesWritten(t *testing.T) {
 	t.Parallel()
-	all := keeps{file: func(s *log.Summary) int64 { return int64(s.BodyBytes) }, body: func(*log.Body) bool { return true }}
 	for name, c := range map[string]struct {
-		keep keeps
+		keep background.Keep
 		most float64
-	}{"without bodies": {nothing, 1.6}, "with bodies": {all, 2.2}} {
+	}{"without bodies": {background.Keep{}, 1.6}, "with bodies": {keepBodies, 2.2}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			written := new(atomic.Int64)

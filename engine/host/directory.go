@@ -90,3 +90,13 @@ func (d *directory) sorted() []*engine.Entity {
 	}
 	return d.order
 }
+
+// resolve finds the entity and sub-queue of a path.
+func (d *directory) resolve(path string) (engine.Target, error) {
+	name, q := engine.SplitPath(path)
+	e := d.find(name)
+	if e == nil {
+		return engine.Target{}, engine.NoEntity(path)
+	}
+	return engine.Target{Entity: e, SubQueue: q}, nil
+}

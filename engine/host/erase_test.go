@@ -7,7 +7,6 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/index/replay"
-	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -33,8 +32,7 @@ func TestErase(t *testing.T) {
 	refused("orders", 1000, engine.NotFound)
 	refused("orders", 90, engine.NotAllowed) // it waits
 	b.sendMany(t, q, 100)
-	all := keeps{file: func(s *log.Summary) int64 { return int64(s.BodyBytes) }, body: func(*log.Body) bool { return true }}
-	b.compact(t, all) // seals
+	b.compact(t, keepBodies) // seals
 	last := event.SequenceNumber(200)
 	b.complete(t, q, 150)
 	refused("orders", last, engine.Busy) // it is in the newest chapter: the request stays open

@@ -29,8 +29,7 @@ func TestPlantedBugsOfPartitions(t *testing.T) {
 
 // TestPlantedBugsOfHistory finds planted bugs about which history may be dropped, and when.
 func TestPlantedBugsOfHistory(t *testing.T) {
-	find(t, map[mutant.Bug]string{mutant.UndoForgotten: "TestHistoryPlan", mutant.GraceForgotten: "TestHistoryGrace", mutant.CutNoFurther: "TestHistoryPlan",
-		mutant.CutAloneFrees: "TestUpgradeNamed", mutant.CutUnsaid: "TestUpgradeLow"})
+	find(t, map[mutant.Bug]string{mutant.CutAloneFrees: "TestUpgradeNamed", mutant.CutUnsaid: "TestUpgradeLow"})
 }
 
 // TestPlantedBugsOfBackups finds the planted bug where loops do not wait for each other.

@@ -160,13 +160,13 @@ func TestCatalogueBesideAFence(t *testing.T) {
 		}
 	}
 	d.turn(time.Hour)
-	if err := f.CollectIdle(t.Context()); err != nil {
+	if err := f.collectIdle(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := f.RestartPartition(t.Context(), 2, nil, event.ReasonGiven{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.CollectIdle(t.Context()); err != nil {
+	if err := f.collectIdle(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := f.Resolve("idle"); err != nil {

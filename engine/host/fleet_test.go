@@ -42,8 +42,8 @@ type fleet struct {
 	err       error // that the process died of
 
 	lean   bool          // chapters are short and sealed at once, and bodies dropped that nobody needs
-	states []*snapshotOf // by loop, of some time before; nil: none
-	needs  []*liveBodies // by loop, for the files that were there then
+	states []*SnapshotOf // by loop, of some time before; nil: none
+	sealed [][]string    // by loop, the sealed files that were there then
 	freed  int           // sealed files that were written again
 }
 
@@ -70,8 +70,8 @@ func (f *fleet) start() (err error) {
 	f.err = nil
 	opts := log.Options{FS: f.disk, Partitions: f.logs, Manual: true}
 	if f.lean {
-		opts.SegmentBytes, opts.ChapterBytes, opts.SealAfter, f.states = 500, 1000, -1, make([]*snapshotOf, f.logs)
-		f.needs = make([]*liveBodies, f.logs)
+		opts.SegmentBytes, opts.ChapterBytes, opts.SealAfter, f.states = 500, 1000, -1, make([]*SnapshotOf, f.logs)
+		f.sealed = make([][]string, f.logs)
 	}
 	f.store, err = log.Open(f.t.Context(), "/data", opts)
 	if err != nil {

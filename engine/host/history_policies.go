@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/background"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -67,7 +68,7 @@ func keepHistory(ctx context.Context, n *Namespace) error {
 	go n.attend(func() {
 		defer close(n.kept)
 		if !n.opts.keepsAll {
-			newRetention(served{n}).run(n.closing)
+			background.NewRetention(n.surroundings()).Run(n.closing)
 		}
 	})
 	return nil

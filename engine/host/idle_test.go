@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/background"
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -98,7 +99,7 @@ func (i *idleTest) receivesNothing(path string) {
 func (i *idleTest) after(d time.Duration, there ...string) {
 	i.t.Helper()
 	i.d.turn(d)
-	if err := i.CollectIdle(i.t.Context()); err != nil {
+	if err := i.collectIdle(i.t.Context()); err != nil {
 		i.t.Fatal(err)
 	}
 	var got []string
@@ -142,6 +143,31 @@ func TestIdle(t *testing.T) {
 	i.close(t)
 }
 
+// collectIdle deletes what was not used for too long, as the broker does now and then.
+func (b *broker) collectIdle(ctx context.Context) error {
+	return (&background.Idle{Of: b.surroundings(), Started: b.started}).Look(ctx)
+}
+
+// changing is a broker with a queue that turns out to be in use, and in which something changes before
+// the first queue that was found idle is deleted.
+type changing struct {
+	surroundings
+	busy   []event.EntityID // none is in use so far
+	change func()
+}
+
+func (c *changing) InUse(context.Context) ([]event.EntityID, func(engine.PartitionID) bool, error) {
+	return c.busy, func(engine.PartitionID) bool { return false }, nil
+}
+
+func (c *changing) DeleteIdle(ctx context.Context, found *engine.Entity, over func(*engine.Entity, []*engine.Entity) bool) error {
+	if c.change != nil {
+		c.change()
+	}
+	c.change = nil
+	return c.surroundings.DeleteIdle(ctx, found, over)
+}
+
 // TestIdleMeanwhile: SM-300. What was found idle is looked at again before it is deleted: it may have been used, updated, or deleted and made anew
 // meanwhile. The note of a last use may come too late as well.
 func TestIdleMeanwhile(t *testing.T) {
@@ -165,19 +191,25 @@ func TestIdleMeanwhile(t *testing.T) {
 		found[path] = put(path, engine.CreateOnly)
 	}
 	d.turn(6 * time.Minute)
-	used := engine.Target{Entity: found["used"]}
-	if _, err := b.ask(ctx, used.Host(0), &engine.Peek{Slice: used.Slice(0), Count: 1, MaxBytes: 1}); err != nil {
-		t.Fatal(err)
-	}
-	put("updated", engine.UpdateOnly)
-	if err := b.DeleteEntity(ctx, engine.DeleteEntity{Path: "again"}); err != nil {
-		t.Fatal(err)
-	}
-	put("again", engine.CreateOnly)
-	for _, path := range paths {
-		if err := b.deleteIdle(ctx, found[path], []event.EntityID{found["held"].ID}); err != nil {
+	of := &changing{surroundings: b.surroundings(), busy: make([]event.EntityID, 1)}
+	changed := false
+	of.change = func() {
+		changed = true
+		of.busy[0] = found["held"].ID
+		used := engine.Target{Entity: found["used"]}
+		if _, err := b.ask(ctx, used.Host(0), &engine.Peek{Slice: used.Slice(0), Count: 1, MaxBytes: 1}); err != nil {
 			t.Fatal(err)
 		}
+		put("updated", engine.UpdateOnly)
+		if err := b.DeleteEntity(ctx, engine.DeleteEntity{Path: "again"}); err != nil {
+			t.Fatal(err)
+		}
+		put("again", engine.CreateOnly)
+	}
+	if err := (&background.Idle{Of: of, Started: b.started}).Look(ctx); err != nil || !changed {
+		t.Fatal(err, changed)
+	}
+	for _, path := range paths {
 		if _, there := b.Find(path); there != (path != "quiet") {
 			t.Errorf("%s is there: %t", path, there)
 		}
@@ -202,7 +234,7 @@ func TestIdleAsksAllHosts(t *testing.T) {
 	b.directory.put(wide)
 	tried := func() bool { // the catalogue does not know it
 		var e *engine.Error
-		return errors.As(b.CollectIdle(t.Context()), &e) && e.Code == engine.NotFound
+		return errors.As(b.collectIdle(t.Context()), &e) && e.Code == engine.NotFound
 	}
 	ask := func(cmd engine.Command) {
 		t.Helper()

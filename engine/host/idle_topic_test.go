@@ -58,7 +58,7 @@ func TestIdleTopics(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.turn(90 * time.Second)
-	if err := b.CollectIdle(t.Context()); err != nil {
+	if err := b.collectIdle(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]bool{

@@ -59,10 +59,8 @@ func (l *Loop) carryOut(cmd engine.Command) (reply engine.Reply) {
 		return l.lookup(cmd)
 	case *askHistory:
 		reply.Answer = saidOfHistory{now: l.part.HistoryPolicies()}
-	case *snapshotOf:
-		return cmd.take(l)
-	case *readingNow:
-		reply.Answer = stillRead{list: reading(l)}
+	case *SnapshotOf:
+		return cmd.Take(l)
 	}
 	return reply
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/background"
 	"github.com/ledgerbus/ledgerbus/engine/filter"
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/log"
@@ -77,7 +78,6 @@ type Namespace struct {
 	partitions // how commands get to the loops
 	watchers   // who hears of changes of entities
 	admin      // what makes them, an [engine.Admin]
-	erasures   // what removes bodies that must not stay
 	busyLogs   // how many logs have something on its way to the disk
 
 	// set once in Open
@@ -90,8 +90,9 @@ type Namespace struct {
 	failed    chan error
 	started   event.Time
 	closing   context.Context // ends when Close begins
-	cancel    context.CancelFunc
-	collected chan struct{} // closed when collect has ended
+	cancel    context.CancelCauseFunc
+	collected chan struct{} // closed when idle entities are not looked for any more
+	eraser    *background.Eraser
 	kept      chan struct{} // closed when nobody looks after history any more
 
 	directory directory
@@ -132,8 +133,8 @@ func Open(ctx context.Context, store log.Store, opts Options) (*Namespace, error
 		partitions: partitions{slots: make([]slot, len(ids)), memory: opts.Memory}, opts: opts, store: store,
 		recovered: make([]Recovered, len(ids)), logger: opts.Logger, failed: make(chan error, len(ids)+2), collected: make(chan struct{}), kept: make(chan struct{}),
 	}
-	n.closing, n.cancel = context.WithCancel(context.Background())
-	n.erasures.n, n.erasures.asked = n, make(chan *erasure)
+	n.closing, n.cancel = context.WithCancelCause(context.Background())
+	n.eraser = background.NewEraser(n.surroundings())
 	n.admin.partitions, n.admin.directory, n.admin.watchers, n.admin.now = &n.partitions, &n.directory, &n.watchers, n.Now
 	n.admin.store, n.admin.moved = store, slices.Contains(store.Namespace().Capabilities, log.Moves)
 	n.admin.manage, n.admin.managed = make(chan engine.Request, maxManaged), make(chan struct{})
@@ -167,7 +168,7 @@ func Open(ctx context.Context, store log.Store, opts Options) (*Namespace, error
 	go n.attend(func() { n.serveManaged(n.closing.Done()) })
 	go n.attend(func() {
 		defer close(n.collected)
-		n.collect(n.closing.Done())
+		(&background.Idle{Of: n.surroundings(), Started: n.started}).Run(n.closing)
 	})
 	if err := keepHistory(ctx, n); err != nil {
 		return nil, errors.Join(err, n.Close())
@@ -175,13 +176,13 @@ func Open(ctx context.Context, store log.Store, opts Options) (*Namespace, error
 	n.carried.Add(1)
 	go n.attend(func() {
 		defer n.carried.Done()
-		(&eraser{n: n, logs: map[engine.PartitionID]*openErasures{}}).run(n.closing, n.erasures.asked)
+		n.eraser.Run(n.closing)
 	})
 	if opts.ScrubEvery > 0 {
 		n.carried.Add(1)
 		go n.attend(func() {
 			defer n.carried.Done()
-			(&scrubs{of: served{n}, every: opts.ScrubEvery}).run(n.closing)
+			(&background.Scrub{Of: n.surroundings(), Every: opts.ScrubEvery}).Run(n.closing)
 		})
 	}
 	return n, nil
@@ -374,12 +375,7 @@ func (n *Namespace) Entities() []*engine.Entity { return n.directory.sorted() }
 
 // Resolve implements [engine.Broker].
 func (n *Namespace) Resolve(path string) (engine.Target, error) {
-	name, q := engine.SplitPath(path)
-	e := n.directory.find(name)
-	if e == nil {
-		return engine.Target{}, engine.NoEntity(path)
-	}
-	return engine.Target{Entity: e, SubQueue: q}, nil
+	return n.directory.resolve(path)
 }
 
 // ReportDamage implements [engine.Broker].
@@ -389,12 +385,12 @@ func (n *Namespace) ReportDamage(p engine.PartitionID, lock event.LockToken, err
 		n.Submit(p, []engine.Request{{Command: &damage{err: err, lock: lock, is: func() {
 			err := ofLive(err)
 			n.logger.Error(text, "partition", p, "error", err)
-			noteRot(n, p, 0, err)
+			n.slots[p].noteRot(n.Now(), 0, err)
 		}}}})
 		return
 	}
 	n.logger.Error(text, "partition", p, "error", err)
-	rot(n, p, 0, err)
+	n.rot(n.Now(), p, 0, err)
 }
 
 // Close stops every partition after what was asked is done.
@@ -403,7 +399,7 @@ func (n *Namespace) Close() error {
 	n.closed.Do(func() {
 		n.fencing.Lock()
 		n.partitions.mu.Lock() // what operators ask for begins before this, and is waited for, or not at all
-		n.cancel()
+		n.cancel(stopping())
 		n.partitions.mu.Unlock()
 		n.fencing.Unlock()
 		<-n.collected

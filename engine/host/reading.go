@@ -1,7 +1,6 @@
 package host
 
 import (
-	"context"
 	"maps"
 	"sync/atomic"
 
@@ -120,24 +119,4 @@ func reading(l *Loop) []event.Blob {
 		list = append(list, bodies...)
 	}
 	return list
-}
-
-// readingNow asks a loop for the bodies that are still to be read.
-type readingNow struct{ engine.Internal }
-
-type stillRead struct {
-	engine.Internal
-	list []event.Blob
-}
-
-// reading are the bodies of a partition that are still to be read, although its state may no longer need them.
-func (ps *partitions) reading(ctx context.Context, id engine.PartitionID) ([]event.Blob, error) {
-	reply, err := ps.ask(ctx, id, &readingNow{})
-	if err != nil {
-		return nil, err
-	}
-	if is, ok := reply.Answer.(stillRead); ok {
-		return is.list, nil
-	}
-	return nil, notServing()
 }

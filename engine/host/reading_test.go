@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/background"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -28,7 +29,7 @@ func TestUnreadDeliveriesKeepBodies(t *testing.T) {
 			for _, d := range in.wait(100) {
 				bodies = append(bodies, d.Delivery().Body)
 			}
-			k := newRetention(hasty{served{b.Namespace}})
+			k := hasty(b)
 			look := func() int { return b.lookReading(t, k, q, bodies) }
 			if there := look(); there != 100 {
 				t.Fatalf("%d of 100 bodies are there that are still to be read", there)
@@ -70,14 +71,14 @@ func openReading(t *testing.T) (*broker, engine.Target) {
 }
 
 // lookReading has history given back up to now, and returns how many of the bodies are still there.
-func (b *broker) lookReading(t *testing.T, k *retention, q engine.Target, bodies []event.Blob) (there int) {
+func (b *broker) lookReading(t *testing.T, k *background.Retention, q engine.Target, bodies []event.Blob) (there int) {
 	t.Helper()
 	for range 3 { // a checkpoint behind all of it
 		b.sendMany(t, q, 100)
 		b.complete(t, q, 100)
 	}
 	b.seal(t)
-	k.look(t.Context())
+	k.Look(t.Context())
 	for _, body := range bodies {
 		if got, err := b.readBlob(0, body); err == nil && strings.HasPrefix(string(got), "000") {
 			there++
@@ -101,7 +102,7 @@ func TestUnreadAnswersKeepBodies(t *testing.T) {
 			if len(bodies) != 100 {
 				t.Fatalf("%d messages in the answer", len(bodies))
 			}
-			k := newRetention(hasty{served{b.Namespace}})
+			k := hasty(b)
 			if there := b.lookReading(t, k, q, bodies); there != 100 {
 				t.Fatalf("%d of 100 bodies are there that are still to be read", there)
 			}

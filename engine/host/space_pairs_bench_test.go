@@ -302,7 +302,7 @@ func (r *roomy) waitingIn(q engine.Target) int64 {
 // scrubAndAsk scrubs all logs, over and over, and reads them as a question does.
 func (r *roomy) scrubAndAsk(ctx context.Context) {
 	var wg sync.WaitGroup
-	for _, p := range (served{r.Namespace}).logs() {
+	for _, p := range r.surroundings().Logs() {
 		wg.Go(func() {
 			for ctx.Err() == nil {
 				if _, _, err := p.(log.Scrubber).Scrub(ctx); err != nil && ctx.Err() == nil {

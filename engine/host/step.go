@@ -69,7 +69,7 @@ func (l *Loop) step(now event.Time, req *engine.Request) bool {
 		l.replies.atOnce(req, cmd.tell(l))
 	case *countStates:
 		l.replies.answer(req, cmd.tell(l))
-	case *configure, *avoid, *ping, *damage, *usage, *count, *inspect, *lookup, *snapshotOf, *readingNow, *askHistory:
+	case *configure, *avoid, *ping, *damage, *usage, *count, *inspect, *lookup, *SnapshotOf, *askHistory:
 		l.replies.answer(req, l.carryOut(cmd))
 	default:
 		return l.decide(now, req)

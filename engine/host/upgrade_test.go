@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/background"
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/index/replay"
 	"github.com/ledgerbus/ledgerbus/log"
@@ -163,11 +164,11 @@ func (u *upgraded) start() {
 		u.t.Fatal(err)
 	}
 	u.broker = &broker{n, store}
-	k := newRetention(served{n})
-	k.cut = u.cutEagerly
+	k := background.NewRetention(n.surroundings())
+	k.Cut = u.cutEagerly
 	ctx, cancel := context.WithCancel(u.t.Context())
 	ended := make(chan struct{})
-	go func() { defer close(ended); k.run(ctx) }()
+	go func() { defer close(ended); k.Run(ctx) }()
 	u.stop = func() { cancel(); <-ended }
 }
 
@@ -189,7 +190,7 @@ func (u *upgraded) cutEagerly(ctx context.Context, p log.Partition, upTo event.L
 // state is the hash of a partition's state. All bodies that it points to can be read.
 func (u *upgraded) state(id engine.PartitionID) (hash string) {
 	u.t.Helper()
-	err := u.durable(context.Background(), id, func(s *index.Snapshot, _ []event.Blob) error {
+	err := u.surroundings().State(context.Background(), id, func(s *index.Snapshot, _ []event.Blob) error {
 		h := sha256.New()
 		if _, err := s.Encode(h); err != nil {
 			return err
@@ -261,7 +262,7 @@ func (u *upgraded) sealed() bool {
 	for i := range u.slots {
 		list := (*u.slots[i].log.Load()).Segments()
 		for _, s := range list {
-			if s.Chapter != list[len(list)-1].Chapter && !strings.HasSuffix(s.File, sealedSuffix) {
+			if s.Chapter != list[len(list)-1].Chapter && !strings.HasSuffix(s.File, ".lbs") {
 				return false
 			}
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
 // maxAhead is how many bytes are allocated at most on the word of a checkpoint's size. For a larger state the buffer grows as it is read.
@@ -44,6 +45,18 @@ func Usable(r io.Reader) error {
 		return err
 	}
 	return known(first[0])
+}
+
+// Current reports whether a checkpoint is in the encoding of this version, and so of use to it. It reads no more than that.
+func Current(p log.Checkpoints, at event.LSN) bool {
+	r, err := p.OpenCheckpoint(at)
+	if err != nil {
+		return false
+	}
+	defer r.Close()
+	var first [1]byte
+	_, err = io.ReadFull(r, first[:])
+	return err == nil && known(first[0]) == nil
 }
 
 // known refuses a state whose encoding is of another program: it is no use to this one, and no damage.

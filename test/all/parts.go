@@ -187,9 +187,10 @@ var planted = []struct {
 	suite    string
 	concerns []string
 }{
-	{"test/sim", []string{"engine/host/", "test/sim/"}},
+	{"test/sim", []string{"engine/background/", "engine/host/", "engine/loop/", "test/sim/"}},
 	{"engine", []string{"engine/"}},
-	{"engine/host", []string{"engine/host/"}},
+	{"engine/background", []string{"engine/background/"}},
+	{"engine/host", []string{"engine/background/", "engine/host/", "engine/loop/"}},
 	{"protocol/servicebus", []string{"protocol/servicebus/"}},
 	{"log", []string{"log/"}},
 	{"index", []string{"index/"}},
@@ -223,8 +224,8 @@ var concerns = []struct {
 	files         []string
 }{
 	{"attack", "make attack ATTACK=10s", []string{"protocol/", "cmd/broker/", "test/attack/"}},
-	{"temporary", "make temporary", []string{"engine/host/idle", "engine/host/sweep", "test/torture/temporary"}},
-	{"space", "make space", []string{"log/", "engine/host/compact", "engine/host/history", "engine/host/space"}},
+	{"temporary", "make temporary", []string{"engine/background/idle", "engine/host/idle", "engine/host/sweep", "engine/host/use", "test/torture/temporary"}},
+	{"space", "make space", []string{"log/", "engine/background/", "engine/host/compact", "engine/host/history", "engine/host/space"}},
 	{"large", "make large", []string{"protocol/servicebus/unfinished", "test/torture/large"}},
 	{"tables", "make tables", []string{"tools/export/", "engine/ledger/print/", "test/format/duckdb"}},
 }

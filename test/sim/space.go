@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
-	"github.com/ledgerbus/ledgerbus/engine/host"
+	"github.com/ledgerbus/ledgerbus/engine/background"
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/index/replay"
 	"github.com/ledgerbus/ledgerbus/log"
@@ -20,7 +20,7 @@ import (
 )
 
 // History is given back while everything goes on, in most of the worlds that seal: bases are made, files that end before them removed, and bodies dropped that no state
-// needs (docs/decisions/0048 to 0050), by policies that change. The steps are those of the broker (host.History), and a crash comes in the middle of them as of anything
+// needs (docs/decisions/0048 to 0050), by policies that change. The steps are those of the broker (background.Retention), and a crash comes in the middle of them as of anything
 // else. The oracle is not told of any of it: whatever is asked of a log is asked of one that has lost its history. What may go is
 // worked out here once more, from records.
 
@@ -116,14 +116,9 @@ func (w *world) newRound() *round {
 	ctx, cancel := context.WithCancel(context.Background())
 	r.resume, r.stop = iter.Pull(func(yield func(struct{}) bool) {
 		defer cancel()
-		h := host.NewHistory(host.HistoryOf{
-			Now:      func() event.Time { return event.Time(w.newest) },
-			Policies: func() *engine.HistoryPolicies { return w.spaces.said.Catalogue.History() },
-			Entities: w.entities, Logs: w.logs, Space: w.room, Cut: w.cut, Logger: w.logger(),
-			Loop:  func(id engine.PartitionID) *host.Loop { return w.parts[id].loop },
-			Hurry: w.hurryHistory, Note: w.noteCut,
-			Wait: func() bool { return yield(struct{}{}) && !w.gone() },
-		})
+		g := grounds{w, func() bool { return yield(struct{}{}) && !w.gone() }}
+		h := background.NewRetention(g)
+		h.Cut, h.Rest = w.cut, g.rest
 		h.Look(ctx)
 		if w.spaces.unsaid && !w.gone() {
 			w.broken("space", "history was cut before its time, and the log is not told")
@@ -318,18 +313,18 @@ func (w *world) policyOf(id event.EntityID) event.HistoryPolicy {
 }
 
 // dropBodies drops the bodies of a partition that nobody needs and no policy keeps.
-func (w *world) dropBodies(ctx context.Context, h *host.History, p *part) {
+func (w *world) dropBodies(ctx context.Context, h *background.Retention, p *part) {
 	now := event.Time(w.newest)
-	files, _, err := h.DropBodies(ctx, engine.PartitionID(p.id), func(b *log.Body) bool {
+	out, err := h.DropBodies(ctx, engine.PartitionID(p.id), background.Keep{Body: func(b *log.Body) bool {
 		if b.Event == nil { // of a file of bodies: history keeps none of them
 			return false
 		}
 		said := w.policyOf(b.Event.Common().Slice.Entity)
 		return !said.Bodies.Over(b.At, now) || !said.Undo.Over(b.At, now)
-	})
-	if files > 0 {
-		w.stats.FilesRevised += int64(files)
-		w.note("bodies dropped", int64(p.id), int64(files))
+	}})
+	if out.Files > 0 {
+		w.stats.FilesRevised += int64(out.Files)
+		w.note("bodies dropped", int64(p.id), int64(out.Files))
 	}
 	if w.gone() || p.plog == nil || p.away {
 		return

@@ -18,11 +18,12 @@ var exportedNames = ratchet{
 		"cmd/broker":             6,
 		"cmd/settings":           61,
 		"engine":                 168, // seven for what an operator is told of receivers, which partitions and connections say and protocol/ledger joins; seven for how long history is kept; StepBack, which protocol/servicebus sends
-		"engine/host":            45,
-		"engine/loop":            5, // what a courier and a loop tell each other 4
+		"engine/background":      12,
+		"engine/host":            43,
+		"engine/loop":            6, // what a courier and a loop tell each other 4
 		"engine/filter":          40, // four for explanations; Properties, by which ledger finds columns that there are not
 		"index":                  34, // what a tally is made from
-		"index/replay":           14, // Cut gives history back; two for states that are put away; a base is written for slices, too
+		"index/replay":           15, // Current, by which a loop and background find checkpoints of use; Cut gives history back; two for states that are put away; a base is written for slices, too
 		"internal/budget":        9,
 		"engine/ledger":          39, // columns and questions of the verbs; one for an instant that has been; three for where following begins; two for a message to trace; three for the debugger
 		"engine/ledger/address":  4,

@@ -33,7 +33,7 @@ var methodCounts = ratchet{
 		"engine.settling":              64,
 		"engine.slice":                 54,
 		"engine/host.Loop":             51,
-		"engine/host.Namespace":        106,
+		"engine/host.Namespace":        93,
 		"engine/ledger.Debugger":       49,
 		"engine/ledger.Ledger":         42,
 		"engine/ledger.beginning":      52,

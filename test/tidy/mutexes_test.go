@@ -44,7 +44,7 @@ var mutexes = map[string]string{
 	"engine/host.inbound.mu":              "what couriers have for a loop",
 	"engine/host.mailbox.mu":              "requests on their way to a partition",
 	"engine/host.mailbox.room":            "waiting for room in a full mailbox",
-	"engine/host.snapshotOf.mu":           "a state that a loop gives away, and whoever asked may have stopped waiting for",
+	"engine/host.SnapshotOf.mu":           "a state that a loop gives away, and whoever asked may have stopped waiting for",
 	"engine/host.Clock.mu":                "broker time",
 	"protocol/access.Failures.mu":         "failed logins by address",
 	"protocol/access.keySet.mu":           "fetching an issuer's keys: one at a time",
@@ -68,7 +68,7 @@ var mutexes = map[string]string{
 	"tools/bench/floor.keeper.mu":         "what the next sync makes durable",
 	"tools/bench/floor.queue.mu":          "messages that wait for receivers, or receivers for messages",
 	"tools/bench/floor.inbox.mu":          "notices on their way to a connection of the floor",
-	"engine/host.retention.mu":            "which files are not to be tried again, and what was said, for who cuts history and who drops bodies",
+	"engine/background.Retention.mu":      "which files are not to be tried again, and what was said, for who cuts history and who drops bodies",
 }
 
 // lockSection is where docs/concurrency.md says in which order the mutexes of package log are taken, in the first column of a table.

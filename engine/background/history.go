@@ -1,11 +1,10 @@
-package host
+package background
 
 import (
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"math"
@@ -23,7 +22,7 @@ import (
 )
 
 const (
-	// historyEvery is how often the namespace looks for history that may go.
+	// historyEvery is how often a broker looks for history that may go.
 	historyEvery = time.Minute
 	// hurryEvery is how often it looks while there is a hurry, if there is something new.
 	hurryEvery = 250 * time.Millisecond
@@ -36,13 +35,18 @@ const (
 	shareNear      = 8
 )
 
-// retention gives back the space of history that nobody keeps (docs/decisions/0049): one goroutine of the namespace, one step after the other. Every step
-// is one of the log's, which can be killed at any point, so it keeps nothing that has to last. Bodies are dropped beside it, by one more goroutine at a
-// time: that one waits for readers, which the removal of whole files need not.
-type retention struct {
-	// set once in newRetention
-	of  grounds
-	cut func(ctx context.Context, p log.Partition, upTo event.LSN, forced bool) (freed int64, err error)
+// Retention gives back the space of history that nobody keeps (docs/decisions/0049): one goroutine
+// of the broker, one step after the other. Every step is one of the log's, which can be killed at any
+// point, so it keeps nothing that has to last. One more goroutine at a time drops bodies: that one
+// waits for readers, which the removal of whole files need not.
+type Retention struct {
+	// Cut removes history, as [replay.Cut] does; tests put something around it.
+	Cut func(ctx context.Context, p log.Partition, upTo event.LSN, forced bool) (freed int64, err error)
+	// Rest waits until a time; tests do not wait.
+	Rest func(ctx context.Context, until time.Time) error
+
+	// set once in NewRetention
+	of Grounds
 
 	files  map[string]pastFile                       // by name: a sealed file does not change
 	usable map[engine.PartitionID]map[event.LSN]bool // whether a base can be made of a checkpoint
@@ -60,87 +64,39 @@ type retention struct {
 	dropping bool                          // a goroutine drops bodies
 }
 
-// grounds are what it looks at: a namespace, or what a simulation has in the place of one.
-type grounds interface {
+// Grounds are what a [Retention] looks at and works on: a broker, or what a simulation has in its place.
+type Grounds interface {
 	Now() event.Time
+	Logger() *slog.Logger
+	Memory() log.Memory
 	HistoryPolicies() *engine.HistoryPolicies
 	Entities() []*engine.Entity
-	// logs are the logs of the partitions that serve.
-	logs() map[engine.PartitionID]log.Partition
-	// space is how many bytes the disk has in all, how many are free, and below how many it has little room; all 0: nobody knows.
-	space() (total, free, low int64, err error)
-	log() *slog.Logger
-	// compaction is a round in a partition.
-	compaction(id engine.PartitionID, keep keeps) (*compaction, error)
-	// hurry has checkpoints of a partition follow each other closely, or not any more, and those of its chapters sealed as soon as they have ended that end at an LSN
-	// or before.
-	hurry(id engine.PartitionID, on bool, upTo event.LSN)
-	// reading are the bodies of a partition that are still to be read.
-	reading(ctx context.Context, id engine.PartitionID) ([]event.Blob, error)
-	// note puts down a fact of history in the catalogue's log.
-	note(ctx context.Context, fact *event.HistoryCut) error
+	// Logs returns the logs of the partitions that serve.
+	Logs() map[engine.PartitionID]log.Partition
+	// Space returns how many bytes the disk has in all, how many are free, and below how many it has
+	// little room. All are 0 when nobody knows.
+	Space() (total, free, low int64, err error)
+	// State shows look a durable state of a partition, and the bodies that were still to be read when
+	// it was taken.
+	State(ctx context.Context, id engine.PartitionID, look func(s *index.Snapshot, unread []event.Blob) error) error
+	// Unread returns the bodies of a partition that are still to be read.
+	Unread(ctx context.Context, id engine.PartitionID) ([]event.Blob, error)
+	// Hurry makes checkpoints of a partition follow each other closely, or no longer, and has those
+	// of its chapters sealed as soon as they have ended that end at an LSN or before.
+	Hurry(id engine.PartitionID, on bool, upTo event.LSN)
+	// NoteCut puts a fact of history into the catalogue's log.
+	NoteCut(ctx context.Context, fact *event.HistoryCut) error
 }
 
-func newRetention(of grounds) *retention {
-	return &retention{of: of, cut: replay.Cut, files: map[string]pastFile{}, said: map[engine.PartitionID]string{}, tried: map[engine.PartitionID]string{},
+// NewRetention makes a retention. It remembers nothing that a new one would not find out.
+func NewRetention(of Grounds) *Retention {
+	return &Retention{of: of, Cut: replay.Cut, Rest: restUntil, files: map[string]pastFile{}, said: map[engine.PartitionID]string{}, tried: map[engine.PartitionID]string{},
 		usable: map[engine.PartitionID]map[event.LSN]bool{},
 		undo:   map[engine.PartitionID]*removals{}, later: map[string]event.Time{}, aside: func(do func()) { do() }}
 }
 
-// served are the grounds of a namespace.
-type served struct{ *Namespace }
-
-func (s served) log() *slog.Logger { return s.logger }
-
-func (s served) logs() map[engine.PartitionID]log.Partition {
-	logs := map[engine.PartitionID]log.Partition{}
-	for i := range s.slots {
-		if slot := &s.slots[i]; slot.serves.Load() != nil {
-			logs[engine.PartitionID(i)] = *slot.log.Load()
-		}
-	}
-	return logs
-}
-
-func (s served) space() (total, free, low int64, err error) {
-	store, ok := s.store.(interface {
-		Space() (total, free, low int64, err error)
-	})
-	if !ok {
-		return 0, 0, 0, nil
-	}
-	return store.Space()
-}
-
-// hurryBytes is how much log is written between two checkpoints where there is a hurry: a chapter that has ended goes when there is one from a moment later, when
-// messages of its last frames are over, too.
-const hurryBytes = 16 << 20
-
-func (s served) hurry(id engine.PartitionID, on bool, upTo event.LSN) {
-	t := s.slots[id].serves.Load()
-	if t == nil {
-		return
-	}
-	wish := int64(0)
-	if on {
-		wish = hurryBytes
-	}
-	t.loop.frames.checkpointer.wish.Store(wish)
-	if sealer, ok := t.log.(log.Sealer); ok {
-		sealer.Hurry(upTo)
-	}
-}
-
-func (s served) note(ctx context.Context, fact *event.HistoryCut) error {
-	if err := s.store.Use(log.Cuts); err != nil {
-		return err
-	}
-	_, err := s.ask(ctx, 0, &engine.Note{Fact: fact})
-	return err
-}
-
-// run looks at once and then now and then, until the context ends.
-func (k *retention) run(ctx context.Context) {
+// Run looks at once and then now and then, until the context ends.
+func (k *Retention) Run(ctx context.Context) {
 	var beside sync.WaitGroup
 	defer beside.Wait()
 	k.aside = func(do func()) { beside.Go(do) }
@@ -150,7 +106,7 @@ func (k *retention) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		now := time.Now()
 		if _, need := k.room(); !now.Before(next) || need > 0 && !k.hurry || k.hurry && k.news() {
-			k.look(ctx)
+			k.Look(ctx)
 			next = now.Add(historyEvery)
 		}
 		select {
@@ -161,9 +117,9 @@ func (k *retention) run(ctx context.Context) {
 }
 
 // news reports whether there is something that was not there at the last look: a sealed file, a checkpoint, a chapter that has ended.
-func (k *retention) news() bool { return k.there(k.of.logs()) != k.seen }
+func (k *Retention) news() bool { return k.there(k.of.Logs()) != k.seen }
 
-func (k *retention) there(logs map[engine.PartitionID]log.Partition) string {
+func (k *Retention) there(logs map[engine.PartitionID]log.Partition) string {
 	var b strings.Builder
 	for _, id := range slices.Sorted(maps.Keys(logs)) {
 		list := logs[id].Segments()
@@ -185,14 +141,14 @@ func (k *retention) there(logs map[engine.PartitionID]log.Partition) string {
 	return b.String()
 }
 
-// look has what may go given back, what gains most first.
-func (k *retention) look(ctx context.Context) {
+// Look gives back what may go, what gains most first. A broker looks once a minute.
+func (k *Retention) Look(ctx context.Context) {
 	o := outlook{now: k.of.Now(), rules: k.of.HistoryPolicies(), said: k.policies(), bases: map[engine.PartitionID][]event.LSN{}}
 	if o.rules == nil {
 		return
 	}
 	o.disk, o.need = k.room()
-	logs := k.of.logs()
+	logs := k.of.Logs()
 	k.seen = k.there(logs)
 	if o.idle() {
 		k.hurryUp(logs, &o)
@@ -219,7 +175,7 @@ func (k *retention) look(ctx context.Context) {
 	k.hurryUp(logs, &o)
 	if o.overBudget() || !k.began {
 		k.measure(ctx, o.files)
-		if ctx.Err() != nil || !maps.Equal(logs, k.of.logs()) { // that took time
+		if ctx.Err() != nil || !maps.Equal(logs, k.of.Logs()) { // that took time
 			return
 		}
 		if o.rules, o.said = k.of.HistoryPolicies(), k.policies(); o.rules == nil { // and policies may be others, or an entity with one of its own be gone
@@ -247,13 +203,13 @@ func (k *retention) look(ctx context.Context) {
 }
 
 // bases are where a log has checkpoints that a base can be made of: states in the encoding of this version.
-func (k *retention) bases(id engine.PartitionID, p log.Partition) (list []event.LSN) {
+func (k *Retention) bases(id engine.PartitionID, p log.Partition) (list []event.LSN) {
 	was := k.usable[id]
 	now := map[event.LSN]bool{}
 	for _, c := range p.Checkpoints() {
 		usable, known := was[c.LSN]
 		if !known {
-			usable = ofToday(p, c.LSN)
+			usable = replay.Current(p, c.LSN)
 		}
 		if now[c.LSN] = usable; usable {
 			list = append(list, c.LSN)
@@ -264,20 +220,8 @@ func (k *retention) bases(id engine.PartitionID, p log.Partition) (list []event.
 	return list
 }
 
-// ofToday reports whether a checkpoint is in the encoding of this version.
-func ofToday(p log.Checkpoints, at event.LSN) bool {
-	r, err := p.OpenCheckpoint(at)
-	if err != nil {
-		return false
-	}
-	defer r.Close()
-	var first [1]byte
-	_, err = io.ReadFull(r, first[:])
-	return err == nil && first[0] == index.EncodingVersion
-}
-
 // drops notes that a goroutine has begun to drop bodies, or has ended, and reports whether that was news.
-func (k *retention) drops(now bool) bool {
+func (k *Retention) drops(now bool) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	was := k.dropping
@@ -286,25 +230,25 @@ func (k *retention) drops(now bool) bool {
 }
 
 // announce logs at the start of a run how much history goes by the policies, and what stays for now.
-func (k *retention) announce(o *outlook, p *plan) {
+func (k *Retention) announce(o *outlook, p *plan) {
 	whole := o.rules.Whole()
 	kept := []any{"events", whole.Policy.Events.String(), "bodies", whole.Policy.Bodies.String(), "undo", whole.Policy.Undo.String(), "share", whole.Share}
 	at := *o
 	at.graceless = true
 	if then := at.plan(); o.grace() && then.loses() > p.loses() {
-		k.of.log().Warn("history from before the upgrade goes in a day, unless settings say otherwise: history-events, history-bodies, history-undo, history-share",
+		k.of.Logger().Warn("history from before the upgrade goes in a day, unless settings say otherwise: history-events, history-bodies, history-undo, history-share",
 			append(kept, "bytes", then.loses()-p.loses(), "after", (o.rules.Since+graceTime).Std().UTC())...)
 	}
 	if len(o.files) == 0 {
 		return
 	}
-	k.of.log().Info("history that policies do not keep", append(kept, "bytes", p.loses(), "kept", strings.Join(p.held, "; "))...)
+	k.of.Logger().Info("history that policies do not keep", append(kept, "bytes", p.loses(), "kept", strings.Join(p.held, "; "))...)
 }
 
 // hurryUp has chapters sealed and checkpoints made without delay where history is kept for hardly any time, is near to its share, or the disk has
 // little room: what is to go has to be in sealed files, in front of a checkpoint. Where nothing is kept of any chapter, only one is sealed that a
 // base from behind it did not let go: it has bodies that are needed.
-func (k *retention) hurryUp(logs map[engine.PartitionID]log.Partition, o *outlook) {
+func (k *Retention) hurryUp(logs map[engine.PartitionID]log.Partition, o *outlook) {
 	k.hurry = o.hasty()
 	for id, p := range logs {
 		upTo := event.LSN(0)
@@ -314,7 +258,7 @@ func (k *retention) hurryUp(logs map[engine.PartitionID]log.Partition, o *outloo
 		case k.hurry:
 			upTo = math.MaxUint64
 		}
-		k.of.hurry(id, k.hurry, upTo)
+		k.of.Hurry(id, k.hurry, upTo)
 	}
 }
 
@@ -354,7 +298,7 @@ func pending(id engine.PartitionID, p log.Partition) (files []pastFile) {
 }
 
 // cutAll removes the files that may go whole, first in the partition where that gains most.
-func (k *retention) cutAll(ctx context.Context, logs map[engine.PartitionID]log.Partition, o *outlook, p *plan) {
+func (k *Retention) cutAll(ctx context.Context, logs map[engine.PartitionID]log.Partition, o *outlook, p *plan) {
 	gain := map[engine.PartitionID]int64{}
 	for i := range o.files {
 		if f := &o.files[i]; f.end <= p.cuts[f.partition] {
@@ -381,7 +325,7 @@ func because(forced event.CutCause) string {
 }
 
 // cutOne removes what a partition may lose, and logs the outcome. Forced is why more goes than policies let go; 0: no more does.
-func (k *retention) cutOne(ctx context.Context, id engine.PartitionID, p log.Partition, upTo event.LSN, forced event.CutCause) {
+func (k *Retention) cutOne(ctx context.Context, id engine.PartitionID, p log.Partition, upTo event.LSN, forced event.CutCause) {
 	if forced != event.CutForRoom {
 		upTo = k.unread(ctx, id, p, upTo)
 	}
@@ -389,14 +333,14 @@ func (k *retention) cutOne(ctx context.Context, id engine.PartitionID, p log.Par
 	if k.tried[id] == now {
 		return
 	}
-	freed, err := k.cut(ctx, p, upTo, forced != 0)
+	freed, err := k.Cut(ctx, p, upTo, forced != 0)
 	if freed > 0 {
 		first, _ := p.Bounds()
-		k.of.log().Info("history given back", "partition", id, "bytes", freed, "up to", upTo, "log begins at", first, "because", because(forced))
+		k.of.Logger().Info("history given back", "partition", id, "bytes", freed, "up to", upTo, "log begins at", first, "because", because(forced))
 		if forced != 0 && !mutant.On(mutant.CutUnsaid) {
 			fact := &event.HistoryCut{LogPartition: uint32(id), Cause: forced, First: first, Bytes: uint64(freed)}
-			if err := k.of.note(ctx, fact); err != nil && ctx.Err() == nil {
-				k.of.log().Warn("the log does not say that history was given back before its time", "partition", id, "error", err)
+			if err := k.of.NoteCut(ctx, fact); err != nil && ctx.Err() == nil {
+				k.of.Logger().Warn("the log does not say that history was given back before its time", "partition", id, "error", err)
 			}
 		}
 	}
@@ -411,13 +355,13 @@ func (k *retention) cutOne(ctx context.Context, id engine.PartitionID, p log.Par
 	case errors.Is(err, log.ErrHeld), errors.Is(err, log.ErrTooLittle), errors.Is(err, log.ErrClosed):
 		k.tell(id, err.Error())
 	default:
-		k.of.log().Error("history cannot be given back", "partition", id, "error", err)
+		k.of.Logger().Error("history cannot be given back", "partition", id, "error", err)
 	}
 }
 
 // unread bounds a cut by the bodies that are still to be read, of messages that are gone: it ends in front of the first file with one.
-func (k *retention) unread(ctx context.Context, id engine.PartitionID, p log.Partition, upTo event.LSN) event.LSN {
-	list, err := k.of.reading(ctx, id)
+func (k *Retention) unread(ctx context.Context, id engine.PartitionID, p log.Partition, upTo event.LSN) event.LSN {
+	list, err := k.of.Unread(ctx, id)
 	if err != nil {
 		return 0
 	}
@@ -453,23 +397,23 @@ func standing(p log.Partition, upTo event.LSN, forced bool) string {
 }
 
 // tell says what is in the way of a partition, unless that was the last thing said of it.
-func (k *retention) tell(id engine.PartitionID, what string) {
+func (k *Retention) tell(id engine.PartitionID, what string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.said[id] != what {
 		k.said[id] = what
-		k.of.log().Info("history stays for now", "partition", id, "because", what)
+		k.of.Logger().Info("history stays for now", "partition", id, "because", what)
 	}
 }
 
-func (k *retention) untell(id engine.PartitionID) {
+func (k *Retention) untell(id engine.PartitionID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.said, id)
 }
 
 // sealed are the sealed files of a log, oldest first. After an error they are those before it.
-func (k *retention) sealed(ctx context.Context, id engine.PartitionID, p log.Partition) (files []pastFile, err error) {
+func (k *Retention) sealed(ctx context.Context, id engine.PartitionID, p log.Partition) (files []pastFile, err error) {
 	count := 0
 	for _, s := range p.Segments() {
 		if !strings.HasSuffix(s.File, sealedSuffix) {
@@ -518,7 +462,7 @@ func pastOf(id engine.PartitionID, s *log.Summary) pastFile {
 }
 
 // forget lets go of files that are no more.
-func (k *retention) forget(there []pastFile) {
+func (k *Retention) forget(there []pastFile) {
 	now := make(map[string]pastFile, len(there))
 	for _, f := range there {
 		if !f.pending {
@@ -532,7 +476,7 @@ func (k *retention) forget(there []pastFile) {
 }
 
 // policies is what was said of entities, by id. An entity that is gone has no path: what is said of the namespace, and of every path, holds for it.
-func (k *retention) policies() func(event.EntityID) event.HistoryPolicy {
+func (k *Retention) policies() func(event.EntityID) event.HistoryPolicy {
 	rules, paths := k.of.HistoryPolicies(), map[event.EntityID]string{}
 	for _, e := range k.of.Entities() {
 		paths[e.ID] = e.Path
@@ -550,10 +494,10 @@ func (k *retention) policies() func(event.EntityID) event.HistoryPolicy {
 
 // room is how many bytes the disk has in all, and how many are to be given back: history goes while the disk has less than twice what it needs
 // for sends to be taken.
-func (k *retention) room() (total, need int64) {
-	total, free, low, err := k.of.space()
+func (k *Retention) room() (total, need int64) {
+	total, free, low, err := k.of.Space()
 	if err != nil {
-		k.of.log().Warn("the disk does not say how much room it has", "error", err)
+		k.of.Logger().Warn("the disk does not say how much room it has", "error", err)
 		return 0, 0
 	}
 	return total, max(0, 2*low-free)

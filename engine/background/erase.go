@@ -1,4 +1,4 @@
-package host
+package background
 
 import (
 	"context"
@@ -12,22 +12,15 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// erasures implements [engine.Erasures] for a namespace.
-type erasures struct {
-	n     *Namespace
-	asked chan *erasure // to the eraser
-}
-
-var _ engine.Erasures = erasures{}
-
-// EraseBody implements [engine.Erasures]. The request is durable before the body goes, and the eraser
-// carries it out: if the process dies in between, or the caller leaves, it is carried out all the same.
-func (v erasures) EraseBody(ctx context.Context, entity string, message event.SequenceNumber, by *engine.Origin, why event.ReasonGiven) (engine.ErasedBody, error) {
-	n, out := v.n, engine.ErasedBody{Sequence: message}
+// Erase has the body of a message erased, as [engine.Erasures] says. The request is durable before the
+// body goes, and the eraser carries it out: if the process dies in between, or the caller leaves, it is
+// carried out all the same.
+func (v *Eraser) Erase(ctx context.Context, entity string, message event.SequenceNumber, by *engine.Origin, why event.ReasonGiven) (engine.ErasedBody, error) {
+	out := engine.ErasedBody{Sequence: message}
 	if err := engine.CheckReason(why.Reason); err != nil {
 		return out, err
 	}
-	target, err := n.Resolve(entity)
+	target, err := v.of.Resolve(entity)
 	if err != nil {
 		return out, err
 	}
@@ -35,12 +28,11 @@ func (v erasures) EraseBody(ctx context.Context, entity string, message event.Se
 	if message == 0 || int(message.Partition()) >= len(target.Entity.Hosts) {
 		return out, noMessage(entity, message)
 	}
-	e := erasure{n: n, id: target.Host(p), slice: target.Slice(p), message: message}
-	t := n.slots[e.id].serves.Load()
-	if t == nil {
+	e := erasure{of: v.of, id: target.Host(p), slice: target.Slice(p), message: message}
+	if e.log = v.of.Logs()[e.id]; e.log == nil {
 		return out, notServing()
 	}
-	e.log, out.Entity = t.log, target.Entity.Path
+	out.Entity = target.Entity.Path
 	if err := e.find(ctx, entity); err != nil {
 		return out, err
 	}
@@ -56,19 +48,19 @@ func (v erasures) EraseBody(ctx context.Context, entity string, message event.Se
 }
 
 // handOver gives an erasure to the eraser and returns what becomes of it.
-func (v erasures) handOver(ctx context.Context, e *erasure) error {
+func (v *Eraser) handOver(ctx context.Context, e *erasure) error {
 	select {
 	case v.asked <- e:
-	case <-v.n.closing.Done():
-		return stopping()
+	case <-v.ended:
+		return v.cause
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 	select {
 	case err := <-e.outcome:
 		return err
-	case <-v.n.closing.Done():
-		return stopping()
+	case <-v.ended:
+		return v.cause
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -76,7 +68,7 @@ func (v erasures) handOver(ctx context.Context, e *erasure) error {
 
 // erasure is the erasure of one body.
 type erasure struct {
-	n       *Namespace
+	of      Erasing
 	id      engine.PartitionID
 	log     log.Partition
 	slice   event.Slice
@@ -171,7 +163,7 @@ func (e *erasure) gone() (bool, error) {
 
 // free refuses while the body is needed: a message that still waits has to be settled first.
 func (e *erasure) free(ctx context.Context) error {
-	return e.n.durable(ctx, e.id, func(s *index.Snapshot, _ []event.Blob) error {
+	return e.of.State(ctx, e.id, func(s *index.Snapshot, _ []event.Blob) error {
 		if _, waits := s.Message(e.slice, e.message); waits {
 			return engine.Refuse(engine.NotAllowed, "Message %d is still waiting: first receive and complete it, or delete it.", e.message)
 		}

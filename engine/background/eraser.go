@@ -1,15 +1,18 @@
-package host
+package background
 
 import (
 	"cmp"
 	"context"
 	"errors"
 	"io/fs"
+	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/index/replay"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -24,16 +27,41 @@ const (
 	noLeast = 0
 )
 
-// eraser carries out requests to erase bodies (docs/decisions/0085): one goroutine of the namespace.
+// Eraser carries out requests to erase bodies (docs/decisions/0085): one goroutine of the broker.
 // All that it knows is in the logs as well, so what a run leaves open, the next one finishes.
-type eraser struct {
-	n    *Namespace
-	logs map[engine.PartitionID]*openErasures
+type Eraser struct {
+	// set once in NewEraser
+	of    Erasing
+	asked chan *erasure
+	ended chan struct{} // closed when Run has returned
+
+	cause error // why it has; set before ended is closed; unknown if it panicked
+	logs  map[engine.PartitionID]*openErasures
+}
+
+// Erasing is what an [Eraser] needs of its broker.
+type Erasing interface {
+	Logger() *slog.Logger
+	Resolve(path string) (engine.Target, error)
+	// Logs returns the logs of the partitions that serve. A partition that was away comes back with another one.
+	Logs() map[engine.PartitionID]log.Partition
+	// State shows look a durable state of a partition, and the bodies that were still to be read when
+	// it was taken.
+	State(ctx context.Context, id engine.PartitionID, look func(s *index.Snapshot, unread []event.Blob) error) error
+	// Uses reports whether the data directory may hold what belongs to a capability.
+	Uses(capability string) bool
+	// Note makes a fact durable that belongs to a capability.
+	Note(ctx context.Context, id engine.PartitionID, capability string, note *engine.Note) error
+}
+
+// NewEraser makes an eraser that knows of no requests yet.
+func NewEraser(of Erasing) *Eraser {
+	return &Eraser{of: of, asked: make(chan *erasure), ended: make(chan struct{}), cause: engine.ErrUnknown, logs: map[engine.PartitionID]*openErasures{}}
 }
 
 // openErasures are the requests in the log of a partition that have not been carried out.
 type openErasures struct {
-	run   *incarnation // of the partition; another one has its log read again
+	log   log.Partition // another one is read again
 	list  map[request]*progress
 	again time.Time // not to be tried before
 	said  string    // what was logged last, so that it is logged once
@@ -54,52 +82,57 @@ type progress struct {
 	halted bool
 }
 
-// run carries out what callers ask for and what is open, until the context ends.
-func (v *eraser) run(ctx context.Context, asked <-chan *erasure) {
+// Run carries out what callers ask for and what is open, until the context ends. Callers that still
+// wait then get its cause.
+func (v *Eraser) Run(ctx context.Context) {
+	defer close(v.ended)
 	ticker := time.NewTicker(eraseEvery)
 	defer ticker.Stop()
 	for {
-		for i := range v.n.slots {
-			if o := v.open(ctx, engine.PartitionID(i)); o != nil {
-				v.finish(ctx, engine.PartitionID(i), o)
-			}
-		}
+		v.look(ctx)
 		select {
 		case <-ctx.Done():
+			v.cause = context.Cause(ctx)
 			return
-		case e := <-asked:
+		case e := <-v.asked:
 			e.outcome <- v.take(ctx, e)
 		case <-ticker.C:
 		}
 	}
 }
 
-// open returns the open requests of a partition; nil: it does not serve.
-func (v *eraser) open(ctx context.Context, id engine.PartitionID) *openErasures {
-	t := v.n.slots[id].serves.Load()
-	if t == nil {
-		delete(v.logs, id)
-		return nil
+// look carries out what is open.
+func (v *Eraser) look(ctx context.Context) {
+	logs := v.of.Logs()
+	maps.DeleteFunc(v.logs, func(id engine.PartitionID, _ *openErasures) bool { return logs[id] == nil })
+	for _, id := range slices.Sorted(maps.Keys(logs)) {
+		if o := v.open(ctx, id, logs[id]); o != nil {
+			v.finish(ctx, id, o)
+		}
 	}
+}
+
+// open returns the open requests in the log of a partition; nil: they cannot be read now.
+func (v *Eraser) open(ctx context.Context, id engine.PartitionID, p log.Partition) *openErasures {
 	o := v.logs[id]
-	if o == nil || o.run != t {
-		list, err := v.requests(ctx, t.log)
+	if o == nil || o.log != p {
+		list, err := v.requests(ctx, p)
 		switch {
 		case ctx.Err() != nil, errors.Is(err, log.ErrGone): // history went meanwhile: again
 			return nil
 		case err != nil:
-			v.n.logger.Error("requests to erase bodies cannot be read; those of earlier runs stay open", "partition", id, "error", err)
+			v.of.Logger().Error("requests to erase bodies cannot be read; those of earlier runs stay open", "partition", id, "error", err)
 		}
-		o = &openErasures{run: t, list: list}
+		o = &openErasures{log: p, list: list}
 		v.logs[id] = o
 	}
 	return o
 }
 
 // requests reads the requests in a log that have not been carried out. After an error there are none.
-func (v *eraser) requests(ctx context.Context, p log.Partition) (map[request]*progress, error) {
+func (v *Eraser) requests(ctx context.Context, p log.Partition) (map[request]*progress, error) {
 	list := map[request]*progress{}
-	if !slices.Contains(v.n.store.Namespace().Capabilities, log.Erasures) {
+	if !v.of.Uses(log.Erasures) {
 		return list, nil
 	}
 	for rec, err := range replay.Found(ctx, p, log.Search{Kinds: []event.Kind{event.KindBodyErased, event.KindErasureFinished}}) {
@@ -119,9 +152,12 @@ func (v *eraser) requests(ctx context.Context, p log.Partition) (map[request]*pr
 }
 
 // take carries out what a caller asks for. If that is not possible now the request stays open.
-func (v *eraser) take(ctx context.Context, e *erasure) error {
-	o := v.open(ctx, e.id)
-	if o == nil || o.run.log != e.log {
+func (v *Eraser) take(ctx context.Context, e *erasure) error {
+	if v.of.Logs()[e.id] != e.log {
+		return notServing()
+	}
+	o := v.open(ctx, e.id, e.log)
+	if o == nil {
 		return notServing()
 	}
 	r := request{e.slice, e.message, e.body.Position}
@@ -141,27 +177,28 @@ func (v *eraser) take(ctx context.Context, e *erasure) error {
 
 // request makes it durable who asks for the erasure, and why.
 func (e *erasure) request(ctx context.Context) error {
-	if err := e.n.store.Use(log.Erasures); err != nil {
-		return notMarked(e.n.logger, log.Erasures, err)
-	}
 	fact := &event.BodyErased{Envelope: event.Envelope{Slice: e.slice}, Sequence: e.message, Position: e.body.Position, Size: e.body.Size}
-	if _, err := e.n.ask(ctx, e.id, &engine.Note{Fact: fact, Origin: e.by, Why: e.why}); err != nil {
+	if err := e.of.Note(ctx, e.id, log.Erasures, &engine.Note{Fact: fact, Origin: e.by, Why: e.why}); err != nil {
 		return err
 	}
-	e.n.logger.Info("the erasure of a body was requested", "partition", e.id, "entity", e.slice.Entity, "sequence", e.message,
-		"bytes", e.body.Size, "by", principal(e.by), "reason", e.why.Reason)
+	principal := ""
+	if e.by != nil {
+		principal = e.by.Principal
+	}
+	e.of.Logger().Info("the erasure of a body was requested", "partition", e.id, "entity", e.slice.Entity, "sequence", e.message,
+		"bytes", e.body.Size, "by", principal, "reason", e.why.Reason)
 	return nil
 }
 
 var errUnsealed = errors.New("it is in a part of the log that is still as it was written, and can be erased when that is sealed")
 
 // finish erases the bodies of open requests that are in sealed files, and puts down which bodies are gone.
-func (v *eraser) finish(ctx context.Context, id engine.PartitionID, o *openErasures) {
+func (v *Eraser) finish(ctx context.Context, id engine.PartitionID, o *openErasures) {
 	if len(o.list) == 0 || time.Now().Before(o.again) {
 		return
 	}
 	var gone []request
-	files, segments := map[string][]request{}, o.run.log.Segments()
+	files, segments := map[string][]request{}, o.log.Segments()
 	for r, p := range o.list {
 		i := slices.IndexFunc(segments, func(s log.SegmentInfo) bool { return s.First <= event.LSN(r.at) && event.LSN(r.at) < s.End })
 		switch {
@@ -193,18 +230,18 @@ func (v *eraser) finish(ctx context.Context, id engine.PartitionID, o *openErasu
 
 // gone reports whether a body is no longer in the log. Else p says why it is not, where that is an error.
 func (o *openErasures) gone(r request, p *progress) bool {
-	_, err := o.run.log.ReadInto(event.Blob{Position: r.at, Size: p.size}, make([]byte, min(p.size, 1)))
+	_, err := o.log.ReadInto(event.Blob{Position: r.at, Size: p.size}, make([]byte, min(p.size, 1)))
 	p.kept = err
 	return errors.Is(err, event.ErrErased)
 }
 
 // drop writes a file again without the bodies that are to be erased, and reports whether it did.
-func (v *eraser) drop(ctx context.Context, id engine.PartitionID, o *openErasures, file string, list []request) bool {
+func (v *Eraser) drop(ctx context.Context, id engine.PartitionID, o *openErasures, file string, list []request) bool {
 	unwanted := map[event.Position]bool{}
 	for _, r := range list {
 		unwanted[r.at] = true
 	}
-	_, err := o.run.log.(log.Compactor).DropBodies(ctx, file, func(b *log.Body) bool { return !unwanted[b.Position] }, noLeast)
+	_, err := o.log.(log.Compactor).DropBodies(ctx, file, func(b *log.Body) bool { return !unwanted[b.Position] }, noLeast)
 	if err == nil {
 		return true
 	}
@@ -218,20 +255,17 @@ func (v *eraser) drop(ctx context.Context, id engine.PartitionID, o *openErasure
 	}
 	if ctx.Err() == nil && o.said != err.Error() {
 		o.said = err.Error()
-		v.n.logger.Warn("bodies are not erased yet", "partition", id, "file", file, "bodies", len(list), "error", err)
+		v.of.Logger().Warn("bodies are not erased yet", "partition", id, "file", file, "bodies", len(list), "error", err)
 	}
 	return false
 }
 
 // put puts down that a body is gone.
-func (v *eraser) put(ctx context.Context, id engine.PartitionID, r request) error {
-	if err := v.n.store.Use(log.Erased); err != nil {
-		return notMarked(v.n.logger, log.Erased, err)
-	}
+func (v *Eraser) put(ctx context.Context, id engine.PartitionID, r request) error {
 	fact := &event.ErasureFinished{Envelope: event.Envelope{Slice: r.slice}, Sequence: r.message, Position: r.at}
-	if _, err := v.n.ask(ctx, id, &engine.Note{Fact: fact}); err != nil {
+	if err := v.of.Note(ctx, id, log.Erased, &engine.Note{Fact: fact}); err != nil {
 		return err
 	}
-	v.n.logger.Info("a body was erased", "partition", id, "entity", r.slice.Entity, "sequence", r.message)
+	v.of.Logger().Info("a body was erased", "partition", id, "entity", r.slice.Entity, "sequence", r.message)
 	return nil
 }

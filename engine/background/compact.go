@@ -1,4 +1,4 @@
-package host
+package background
 
 import (
 	"context"
@@ -15,37 +15,58 @@ import (
 
 // Compaction of bodies (docs/decisions/0050): which sealed files are written again without the bodies that nobody needs.
 
-// keeps is what is kept although no state needs it: what history is for.
-type keeps struct {
-	file func(*log.Summary) int64 // about how many bytes of bodies of a sealed file
-	body func(*log.Body) bool
+// Keep is what is kept although no state needs it: what history is for. Its zero value keeps nothing.
+type Keep struct {
+	File func(*log.Summary) int64 // about how many bytes of bodies of a sealed file; nil: none
+	Body func(*log.Body) bool     // nil: none
 }
 
-// nothing is kept of what no state needs.
-var nothing = keeps{file: func(*log.Summary) int64 { return 0 }, body: func(*log.Body) bool { return false }}
+func (k *Keep) file(s *log.Summary) int64 {
+	if k.File == nil {
+		return 0
+	}
+	return k.File(s)
+}
+
+func (k *Keep) body(b *log.Body) bool { return k.Body != nil && k.Body(b) }
 
 // compaction is one round in a partition.
 type compaction struct {
 	log    log.Partition
-	memory log.Memory // nil: there is enough
+	memory log.Memory
 	state  lasting
-	keep   keeps
+	keep   Keep
 	rest   func(context.Context, time.Time) error // waits until a time
 }
 
 // lasting gives look a state of the partition that is durable, and the bodies that are still being read.
 type lasting func(ctx context.Context, look func(s *index.Snapshot, read []event.Blob) error) error
 
-// compaction is a round in a partition that serves.
-func (ps *partitions) compaction(id engine.PartitionID, keep keeps) (*compaction, error) {
-	t := ps.slots[id].serves.Load()
-	if t == nil {
+// compaction returns a round in a partition that serves.
+func (k *Retention) compaction(id engine.PartitionID, keep Keep) (*compaction, error) {
+	p := k.of.Logs()[id]
+	if p == nil {
 		return nil, notServing()
 	}
 	state := func(ctx context.Context, look func(*index.Snapshot, []event.Blob) error) error {
-		return ps.durable(ctx, id, look)
+		return k.of.State(ctx, id, look)
 	}
-	return &compaction{log: t.log, memory: ps.memory, state: state, keep: keep, rest: restUntil}, nil
+	return &compaction{log: p, memory: k.of.Memory(), state: state, keep: keep, rest: k.Rest}, nil
+}
+
+// DropBodies gives back the space of bodies of a partition that neither its state nor keep asks for,
+// oldest file first. An error that is not about one file ends it.
+func (k *Retention) DropBodies(ctx context.Context, id engine.PartitionID, keep Keep) (out Compacted, err error) {
+	c, err := k.compaction(id, keep)
+	if err != nil {
+		return out, err
+	}
+	return c.run(ctx)
+}
+
+// notServing refuses what is asked of a partition that does not serve.
+func notServing() *engine.Error {
+	return engine.Refuse(engine.Busy, "The partition is not available now. Please retry the operation.")
 }
 
 // restUntil waits until a time.
@@ -60,8 +81,8 @@ func restUntil(ctx context.Context, until time.Time) error {
 	}
 }
 
-// compacted is what a round has done, and why it has not done more.
-type compacted struct {
+// Compacted is what a round has done, and why it has not done more.
+type Compacted struct {
 	Files  int      // that were written again
 	Freed  int64    // bytes of the disk
 	Needed int64    // bytes of bodies of the files that were looked at which the state needs, about
@@ -73,8 +94,8 @@ type compacted struct {
 // worth is which part of a file's bytes has to go for it to be written again: one half.
 const worth = 2
 
-// run gives back the space of bodies, oldest file first. An error that is not about one file ends it.
-func (c *compaction) run(ctx context.Context) (out compacted, err error) {
+// run carries out the whole round.
+func (c *compaction) run(ctx context.Context) (out Compacted, err error) {
 	r, err := c.begin(ctx)
 	if r == nil {
 		return out, err
@@ -97,7 +118,7 @@ type round struct {
 	sums  []log.Summary
 	live  *liveBodies
 	shows index.Removals // that the state has seen
-	out   compacted
+	out   Compacted
 }
 
 // begin finds out what is needed of files that may have something else; nil: nothing can be dropped from this log.
@@ -132,7 +153,7 @@ func (c *compaction) begin(ctx context.Context) (*round, error) {
 }
 
 // end gives back the memory for what is needed.
-func (r *round) end() { r.live.memory.give() }
+func (r *round) end() { r.live.memory.Give() }
 
 // chosen reports whether any file may be written again.
 func (r *round) chosen() bool {
@@ -158,7 +179,7 @@ func (r *round) drop(ctx context.Context) error {
 }
 
 // candidates are the sealed files that have bodies which history does not ask to be kept.
-func (c *compaction) candidates(ctx context.Context, plog log.Partition, out *compacted) (list []log.Summary, err error) {
+func (c *compaction) candidates(ctx context.Context, plog log.Partition, out *Compacted) (list []log.Summary, err error) {
 	for s, err := range plog.Summaries(ctx) {
 		if err != nil {
 			return nil, err

@@ -1,4 +1,4 @@
-package host
+package background
 
 import (
 	"context"
@@ -63,7 +63,7 @@ type droppingRound struct {
 }
 
 // dropAll has bodies dropped that neither a state nor a policy needs.
-func (k *retention) dropAll(ctx context.Context, logs map[engine.PartitionID]log.Partition, o *outlook, p *plan) {
+func (k *Retention) dropAll(ctx context.Context, logs map[engine.PartitionID]log.Partition, o *outlook, p *plan) {
 	plans := map[engine.PartitionID][]bodyPlan{}
 	for _, b := range p.bodies {
 		if b.file.bodies > 0 && k.ripe(b.file.name, o.now) {
@@ -78,7 +78,7 @@ func (k *retention) dropAll(ctx context.Context, logs map[engine.PartitionID]log
 		slices.SortFunc(plans[id], func(a, b bodyPlan) int { return int(int64(a.file.first) - int64(b.file.first)) })
 		r, err := k.beginDropping(ctx, id, logs[id], plans[id], o)
 		if err != nil {
-			k.dropped(ctx, id, compacted{}, err)
+			k.dropped(ctx, id, Compacted{}, err)
 		} else if r != nil {
 			rounds = append(rounds, droppingRound{r, id})
 		}
@@ -95,7 +95,7 @@ func (k *retention) dropAll(ctx context.Context, logs map[engine.PartitionID]log
 		if i == 0 {
 			err = r.rest(ctx, until)
 		}
-		if err == nil && k.of.logs()[r.id] != r.log {
+		if err == nil && k.of.Logs()[r.id] != r.log {
 			err = notServing()
 		}
 		if k.of.HistoryPolicies() != o.rules { // what is kept from now on must not go
@@ -113,13 +113,13 @@ func (k *retention) dropAll(ctx context.Context, logs map[engine.PartitionID]log
 }
 
 // ripe reports whether a file is to be looked at now.
-func (k *retention) ripe(name string, now event.Time) bool {
+func (k *Retention) ripe(name string, now event.Time) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.later[name] <= now
 }
 
-func (k *retention) postpone(names []string, until event.Time) {
+func (k *Retention) postpone(names []string, until event.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, name := range names {
@@ -128,7 +128,7 @@ func (k *retention) postpone(names []string, until event.Time) {
 }
 
 // beginDropping begins a round in a partition, and finds out what of it could be wanted back; nil: there is nothing to do.
-func (k *retention) beginDropping(ctx context.Context, id engine.PartitionID, p log.Partition, files []bodyPlan, o *outlook) (*round, error) {
+func (k *Retention) beginDropping(ctx context.Context, id engine.PartitionID, p log.Partition, files []bodyPlan, o *outlook) (*round, error) {
 	undo := k.undo[id]
 	if undo == nil {
 		undo = &removals{}
@@ -139,7 +139,7 @@ func (k *retention) beginDropping(ctx context.Context, id engine.PartitionID, p 
 		topics[e.ID] = e.Kind == event.Topic
 	}
 	keep := &keptBodies{files: files, undo: undo, topic: func(id event.EntityID) bool { return topics[id] }}
-	c, err := k.of.compaction(id, keeps{file: keep.file, body: keep.body})
+	c, err := k.compaction(id, Keep{File: keep.file, Body: keep.body})
 	if err != nil {
 		return nil, err
 	}
@@ -158,7 +158,7 @@ func (k *retention) beginDropping(ctx context.Context, id engine.PartitionID, p 
 }
 
 // followUndo finds out what of a partition could be wanted back.
-func (k *retention) followUndo(ctx context.Context, undo *removals, p log.Partition, r *round, before event.LSN, o *outlook) error {
+func (k *Retention) followUndo(ctx context.Context, undo *removals, p log.Partition, r *round, before event.LSN, o *outlook) error {
 	window := o.longestUndo()
 	if window == event.KeepNone {
 		*undo = removals{}
@@ -179,9 +179,9 @@ func (k *retention) followUndo(ctx context.Context, undo *removals, p log.Partit
 }
 
 // dropped says what became of a round.
-func (k *retention) dropped(ctx context.Context, id engine.PartitionID, out compacted, err error) {
+func (k *Retention) dropped(ctx context.Context, id engine.PartitionID, out Compacted, err error) {
 	if out.Files > 0 {
-		k.of.log().Info("bodies given back", "partition", id, "bytes", out.Freed, "files", out.Files, "needed", out.Needed, "kept by policies", out.Kept,
+		k.of.Logger().Info("bodies given back", "partition", id, "bytes", out.Freed, "files", out.Files, "needed", out.Needed, "kept by policies", out.Kept,
 			"files with too little", len(out.Little))
 	}
 	if err == nil {
@@ -193,12 +193,12 @@ func (k *retention) dropped(ctx context.Context, id engine.PartitionID, out comp
 	case errors.Is(err, log.ErrHeld), errors.Is(err, log.ErrClosed), errors.Is(err, log.ErrNoRoom), errors.As(err, &refused):
 		k.tell(id, err.Error())
 	default:
-		k.of.log().Error("bodies cannot be given back", "partition", id, "error", err)
+		k.of.Logger().Error("bodies cannot be given back", "partition", id, "error", err)
 	}
 }
 
 // measure finds out how much of the files the states need, which is no history. What cannot be asked counts as history.
-func (k *retention) measure(ctx context.Context, files []pastFile) {
+func (k *Retention) measure(ctx context.Context, files []pastFile) {
 	for len(files) > 0 {
 		id := files[0].partition
 		n := slices.IndexFunc(files, func(f pastFile) bool { return f.partition != id })
@@ -210,8 +210,8 @@ func (k *retention) measure(ctx context.Context, files []pastFile) {
 	}
 }
 
-func (k *retention) measureOne(ctx context.Context, id engine.PartitionID, files []pastFile) {
-	c, err := k.of.compaction(id, nothing)
+func (k *Retention) measureOne(ctx context.Context, id engine.PartitionID, files []pastFile) {
+	c, err := k.compaction(id, Keep{})
 	if err != nil {
 		return
 	}
@@ -220,7 +220,7 @@ func (k *retention) measureOne(ctx context.Context, id engine.PartitionID, files
 		list[i] = log.SegmentInfo{First: files[i].first, End: files[i].end}
 	}
 	n, err := liveBodiesOf(ctx, c.memory, c.state, list, func(*liveFile) bool { return false })
-	defer n.memory.give()
+	defer n.memory.Give()
 	if err != nil {
 		return
 	}

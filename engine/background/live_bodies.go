@@ -1,4 +1,4 @@
-package host
+package background
 
 import (
 	"cmp"
@@ -7,100 +7,32 @@ import (
 	"runtime"
 	"slices"
 	"sort"
-	"sync"
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/loop"
 	"github.com/ledgerbus/ledgerbus/index"
-	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
 // Which bodies in sealed files are needed (docs/decisions/0050): those that a durable state of the partition points to. No later state points to any
-// other body that was in the log then. The loop takes a snapshot in a moment; all else is done beside it.
+// other body that was in the log then.
 
 const (
 	// readingTime is how long a read that was under way when the state was taken may go on.
 	readingTime = 30 * time.Second
 	// maxLiveSpans is how many stretches of bodies are held at a time, of all files of a partition: 16 MiB.
 	maxLiveSpans = 1 << 20
-	// durableEvery is how often a round looks whether a state has become durable.
-	durableEvery = 10 * time.Millisecond
+	// liveBodiesMemory is what is taken to find out which bodies are needed, bytes: [maxLiveSpans] spans and a sample of [maxSample] bodies.
+	liveBodiesMemory = 16*maxLiveSpans + 8<<20
 )
-
-// snapshotOf asks for the state of a partition.
-type snapshotOf struct {
-	engine.Internal
-
-	mu    sync.Mutex // guards what follows
-	state *index.Snapshot
-	read  []event.Blob // what is still to be read
-	over  bool         // nobody wants it any more
-	wrote event.LSN    // of the frame with the newest record that the state shows; 0: this run has written none
-}
-
-// take takes the state as it is now, in its loop. What it shows may not be durable yet.
-func (cmd *snapshotOf) take(l *Loop) (reply engine.Reply) {
-	cmd.mu.Lock()
-	defer cmd.mu.Unlock()
-	if !cmd.over {
-		cmd.state, cmd.wrote, cmd.read = l.part.Index().Snapshot(), l.frames.wrote, reading(l)
-	}
-	return reply
-}
-
-// lasts reports whether all that the state shows is durable, in a log that is durable up to an LSN: no later state lacks it, whatever happens.
-func (cmd *snapshotOf) lasts(committed event.LSN) bool {
-	return committed > cmd.wrote || mutant.On(mutant.NeedsWritten)
-}
-
-// close lets go of the state, also of one that is still to come.
-func (cmd *snapshotOf) close() {
-	cmd.mu.Lock()
-	defer cmd.mu.Unlock()
-	cmd.over = true
-	if cmd.state != nil {
-		cmd.state.Close()
-	}
-}
-
-// durable gives look the state of a partition as it was a moment ago, when all that it shows is durable, and the bodies that were still being read then.
-func (ps *partitions) durable(ctx context.Context, id engine.PartitionID, look func(*index.Snapshot, []event.Blob) error) error {
-	t := ps.slots[id].serves.Load()
-	if t == nil {
-		return notServing()
-	}
-	cmd := &snapshotOf{}
-	defer cmd.close()
-	if _, err := ps.ask(ctx, id, cmd); err != nil {
-		return err
-	}
-	again := time.NewTicker(durableEvery)
-	defer again.Stop()
-	for {
-		if _, committed := t.log.Bounds(); cmd.lasts(committed) {
-			break
-		}
-		select {
-		case <-again.C:
-		case <-t.stop:
-			return notServing()
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	if ps.slots[id].serves.Load() != t { // another run of it may have less
-		return notServing()
-	}
-	return look(cmd.state, cmd.read)
-}
 
 // liveBodies is what the state of a partition needs of sealed files.
 type liveBodies struct {
-	files  []liveFile     // by address
-	after  time.Time      // when nobody reads any more what the state does not need
-	memory snapshotMemory // has to be given back
+	files  []liveFile          // by address
+	after  time.Time           // when nobody reads any more what the state does not need
+	memory loop.SnapshotMemory // has to be given back
 }
 
 // liveFile is what is needed of a sealed file.
@@ -120,15 +52,18 @@ func (f *liveFile) has(b event.Blob) bool {
 	return !f.known || i < len(f.spans) && f.spans[i].from < b.Position+event.Position(b.Size)
 }
 
+// noMemory says that there is no memory for what is to be done now.
+var noMemory = engine.Refuse(engine.Busy, "The server is busy: it has no memory for this now. Please retry the operation.")
+
 // liveBodiesOf finds out what the state of a partition needs of sealed files, which are ordered by address: about how much of each, and what of those
 // that choose says, as long as there is memory for it.
 func liveBodiesOf(ctx context.Context, from log.Memory, state lasting, files []log.SegmentInfo, choose func(*liveFile) bool) (*liveBodies, error) {
-	n := &liveBodies{files: make([]liveFile, len(files)), memory: snapshotMemory{from: from}}
+	n := &liveBodies{files: make([]liveFile, len(files)), memory: loop.SnapshotMemory{From: from}}
 	for i, f := range files {
 		n.files[i].SegmentInfo = f
 	}
 	err := state(ctx, func(s *index.Snapshot, read []event.Blob) error {
-		if !n.memory.take(min(1<<20+64*s.Live(), liveBodiesMemory), int(s.Copied()), false) {
+		if !n.memory.Take(min(1<<20+64*s.Live(), liveBodiesMemory), int(s.Copied()), false) {
 			return noMemory
 		}
 		n.after = time.Now().Add(readingTime)
@@ -203,7 +138,7 @@ func (n *liveBodies) each(ctx context.Context, s *index.Snapshot, read []event.B
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			n.memory.follow(s)
+			n.memory.Follow(s)
 			runtime.Gosched()
 		}
 		if at := event.LSN(b.Position); f == nil || at < f.First || at >= f.End {

@@ -1,0 +1,40 @@
+package background
+
+import (
+	"testing"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// at is a broker of which only the time matters.
+type at struct {
+	Scrubbed
+	now event.Time
+}
+
+func (a at) Now() event.Time { return a.now }
+
+// A log is read on where a pass has begun or there is damage, and a pass begins half of the time after the one before.
+func TestScrubDue(t *testing.T) {
+	t.Parallel()
+	now := time.UnixMilli(1_900_000_000_000)
+	v := Scrub{Of: at{now: event.TimeOf(now)}, Every: time.Hour}
+	for _, c := range []struct {
+		of   log.Scrubbed
+		want bool
+	}{
+		{log.Scrubbed{}, true},
+		{log.Scrubbed{Ended: now}, false},
+		{log.Scrubbed{Ended: now.Add(-29 * time.Minute)}, false},
+		{log.Scrubbed{Ended: now.Add(-31 * time.Minute)}, true},
+		{log.Scrubbed{Ended: now.Add(2 * time.Hour)}, true},
+		{log.Scrubbed{Again: true, Ended: now}, true},
+		{log.Scrubbed{Began: now, Ended: now}, true},
+	} {
+		if got := v.due(c.of); got != c.want {
+			t.Errorf("%+v: due %v, want %v", c.of, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,195 @@
+package host
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/background"
+	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// surroundings is what the jobs of package background get of a namespace.
+type surroundings struct {
+	parts  *partitions
+	admin  *admin
+	store  log.Store
+	logger *slog.Logger
+}
+
+var (
+	_ background.Grounds  = surroundings{}
+	_ background.Scrubbed = surroundings{}
+	_ background.Erasing  = surroundings{}
+	_ background.Idling   = surroundings{}
+)
+
+func (n *Namespace) surroundings() surroundings {
+	return surroundings{&n.partitions, &n.admin, n.store, n.logger}
+}
+
+func (s surroundings) Now() event.Time { return s.admin.now() }
+
+func (s surroundings) Logger() *slog.Logger { return s.logger }
+
+func (s surroundings) Memory() log.Memory { return s.parts.memory }
+
+func (s surroundings) HistoryPolicies() *engine.HistoryPolicies { return s.admin.HistoryPolicies() }
+
+func (s surroundings) Entities() []*engine.Entity { return s.admin.directory.sorted() }
+
+func (s surroundings) Resolve(path string) (engine.Target, error) {
+	return s.admin.directory.resolve(path)
+}
+
+func (s surroundings) Logs() map[engine.PartitionID]log.Partition {
+	logs := map[engine.PartitionID]log.Partition{}
+	for i := range s.parts.slots {
+		if t := s.parts.slots[i].serves.Load(); t != nil {
+			logs[engine.PartitionID(i)] = t.log
+		}
+	}
+	return logs
+}
+
+func (s surroundings) Space() (total, free, low int64, err error) {
+	store, ok := s.store.(interface {
+		Space() (total, free, low int64, err error)
+	})
+	if !ok {
+		return 0, 0, 0, nil
+	}
+	return store.Space()
+}
+
+// durableEvery is how often State looks whether a state has become durable.
+const durableEvery = 10 * time.Millisecond
+
+// State shows look the state of a partition as it was a moment ago, when all that it shows is durable.
+// The loop takes a snapshot; all else is done beside it.
+func (s surroundings) State(ctx context.Context, id engine.PartitionID, look func(*index.Snapshot, []event.Blob) error) error {
+	t := s.parts.slots[id].serves.Load()
+	if t == nil {
+		return notServing()
+	}
+	cmd := &SnapshotOf{}
+	defer cmd.Close()
+	if _, err := s.parts.ask(ctx, id, cmd); err != nil {
+		return err
+	}
+	again := time.NewTicker(durableEvery)
+	defer again.Stop()
+	for {
+		if _, committed := t.log.Bounds(); cmd.Lasts(committed) {
+			break
+		}
+		select {
+		case <-again.C:
+		case <-t.stop:
+			return notServing()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	if s.parts.slots[id].serves.Load() != t { // another run of it may have less
+		return notServing()
+	}
+	return look(cmd.Taken())
+}
+
+func (s surroundings) Unread(ctx context.Context, id engine.PartitionID) ([]event.Blob, error) {
+	cmd := &SnapshotOf{}
+	defer cmd.Close()
+	if _, err := s.parts.ask(ctx, id, cmd); err != nil {
+		return nil, err
+	}
+	_, unread := cmd.Taken()
+	return unread, nil
+}
+
+// hurryBytes is how much log is written between two checkpoints where there is a hurry: a chapter that has ended goes when there is one from a moment later, when
+// messages of its last frames are over, too.
+const hurryBytes = 16 << 20
+
+func (s surroundings) Hurry(id engine.PartitionID, on bool, upTo event.LSN) {
+	t := s.parts.slots[id].serves.Load()
+	if t == nil {
+		return
+	}
+	wish := int64(0)
+	if on {
+		wish = hurryBytes
+	}
+	t.loop.frames.checkpointer.wish.Store(wish)
+	if sealer, ok := t.log.(log.Sealer); ok {
+		sealer.Hurry(upTo)
+	}
+}
+
+func (s surroundings) NoteCut(ctx context.Context, fact *event.HistoryCut) error {
+	if err := s.store.Use(log.Cuts); err != nil {
+		return err
+	}
+	_, err := s.parts.ask(ctx, 0, &engine.Note{Fact: fact})
+	return err
+}
+
+func (s surroundings) Damaged(id engine.PartitionID, files int, err error) {
+	s.parts.rot(s.Now(), id, files, err)
+}
+
+func (s surroundings) Uses(capability string) bool {
+	return slices.Contains(s.store.Namespace().Capabilities, capability)
+}
+
+func (s surroundings) Note(ctx context.Context, id engine.PartitionID, capability string, note *engine.Note) error {
+	if err := s.store.Use(capability); err != nil {
+		return notMarked(s.logger, capability, err)
+	}
+	_, err := s.parts.ask(ctx, id, note)
+	return err
+}
+
+func (s surroundings) InUse(ctx context.Context) (busy []event.EntityID, away func(engine.PartitionID) bool, err error) {
+	asked := make([]bool, len(s.parts.slots))
+	for i := range s.parts.slots {
+		reply, err := s.parts.ask(ctx, engine.PartitionID(i), &usage{})
+		if err != nil && ctx.Err() != nil {
+			return nil, nil, err
+		}
+		if asked[i] = err == nil; asked[i] {
+			busy = append(busy, InUse(&reply)...)
+		}
+	}
+	return busy, func(id engine.PartitionID) bool { return !asked[id] || s.parts.absent(id) }, nil
+}
+
+func (s surroundings) NoteUse(ctx context.Context, note engine.Command) error {
+	_, err := s.parts.ask(ctx, 0, note)
+	return err
+}
+
+// DeleteIdle looks again before it deletes: the entity may have gone with its topic, been updated, or
+// been made anew under its name.
+func (s surroundings) DeleteIdle(ctx context.Context, found *engine.Entity, over func(*engine.Entity, []*engine.Entity) bool) error {
+	ctx, err := s.admin.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.admin.mu.Unlock()
+	e := s.admin.directory.find(strings.ToLower(found.Path))
+	if e == nil || e.ID != found.ID || !over(e, s.admin.directory.subscriptions(e)) {
+		return nil
+	}
+	return s.admin.delete(ctx, engine.DeleteEntity{Path: e.Path, Reason: "idle"})
+}
+
+// EraseBody implements [engine.Erasures].
+func (n *Namespace) EraseBody(ctx context.Context, entity string, message event.SequenceNumber, by *engine.Origin, why event.ReasonGiven) (engine.ErasedBody, error) {
+	return n.eraser.Erase(ctx, entity, message, by, why)
+}
