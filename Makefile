@@ -5,7 +5,7 @@ DURATION ?= 2m
 ROUNDS ?= 100
 ATTACK ?= 60s
 BASE ?= HEAD
-SUITES ?= ./test/sim ./engine ./engine/background ./engine/host ./protocol/servicebus ./log ./index ./index/replay ./engine/ledger
+SUITES ?= ./test/sim ./engine ./engine/background ./engine/host ./engine/loop ./protocol/servicebus ./log ./index ./index/replay ./engine/ledger
 VULNDB ?= https://vuln.go.dev
 
 .PHONY: build image run test full full-tests full-sdks full-random full-faults test-js test-python test-java sdk fuzz sim mutants torture temporary space large tables compatible attack bench lint vulns portable fmt
@@ -75,7 +75,7 @@ attack: ## hostile peers at the real binary, each kind for ATTACK, with honest c
 
 bench: build ## the load generator, bin/ledgerbench; codec, index, engine, filters and log alone, then the whole broker beside disk and floor
 	go build -trimpath -o bin/ledgerbench ./cmd/ledgerbench
-	go test -run '^$$' -bench . -benchmem ./protocol/amqp ./protocol/message ./protocol/servicebus ./index ./engine ./engine/background ./engine/host ./engine/filter ./log
+	go test -run '^$$' -bench . -benchmem ./protocol/amqp ./protocol/message ./protocol/servicebus ./index ./engine ./engine/background ./engine/host ./engine/loop ./engine/filter ./log
 	go test -run '^$$' -bench . -benchtime 1x -timeout 0 ./test/attack # the time of honest clients' calls under attack
 	bin/ledgerbench suite
 

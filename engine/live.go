@@ -23,7 +23,7 @@ type PartitionNow struct {
 	State      PartitionState
 	Conditions []string      // that last, by the names that /health has for them
 	Mail       int           // requests that wait in its mailbox
-	MaxMail    int           // from which on connections wait for room in it
+	MaxMail    int           // from which on connections wait for room in it; 0: it does not serve
 	Turn       time.Duration // that its turn has taken so far; 0: it sleeps
 
 	Answered    bool // the partition itself has answered; else what follows is not known

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/loop"
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -46,7 +47,7 @@ type lasting func(ctx context.Context, look func(s *index.Snapshot, read []event
 func (k *Retention) compaction(id engine.PartitionID, keep Keep) (*compaction, error) {
 	p := k.of.Logs()[id]
 	if p == nil {
-		return nil, notServing()
+		return nil, loop.NotServing()
 	}
 	state := func(ctx context.Context, look func(*index.Snapshot, []event.Blob) error) error {
 		return k.of.State(ctx, id, look)
@@ -62,11 +63,6 @@ func (k *Retention) DropBodies(ctx context.Context, id engine.PartitionID, keep 
 		return out, err
 	}
 	return c.run(ctx)
-}
-
-// notServing refuses what is asked of a partition that does not serve.
-func notServing() *engine.Error {
-	return engine.Refuse(engine.Busy, "The partition is not available now. Please retry the operation.")
 }
 
 // restUntil waits until a time.

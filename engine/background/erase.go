@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/loop"
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/index/replay"
 	"github.com/ledgerbus/ledgerbus/log"
@@ -30,7 +31,7 @@ func (v *Eraser) Erase(ctx context.Context, entity string, message event.Sequenc
 	}
 	e := erasure{of: v.of, id: target.Host(p), slice: target.Slice(p), message: message}
 	if e.log = v.of.Logs()[e.id]; e.log == nil {
-		return out, notServing()
+		return out, loop.NotServing()
 	}
 	out.Entity = target.Entity.Path
 	if err := e.find(ctx, entity); err != nil {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/loop"
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/index/replay"
 	"github.com/ledgerbus/ledgerbus/log"
@@ -154,11 +155,11 @@ func (v *Eraser) requests(ctx context.Context, p log.Partition) (map[request]*pr
 // take carries out what a caller asks for. If that is not possible now the request stays open.
 func (v *Eraser) take(ctx context.Context, e *erasure) error {
 	if v.of.Logs()[e.id] != e.log {
-		return notServing()
+		return loop.NotServing()
 	}
 	o := v.open(ctx, e.id, e.log)
 	if o == nil {
-		return notServing()
+		return loop.NotServing()
 	}
 	r := request{e.slice, e.message, e.body.Position}
 	if o.list[r] == nil {

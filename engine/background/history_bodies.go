@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/loop"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -96,7 +97,7 @@ func (k *Retention) dropAll(ctx context.Context, logs map[engine.PartitionID]log
 			err = r.rest(ctx, until)
 		}
 		if err == nil && k.of.Logs()[r.id] != r.log {
-			err = notServing()
+			err = loop.NotServing()
 		}
 		if k.of.HistoryPolicies() != o.rules { // what is kept from now on must not go
 			return

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/engine/background"
+	"github.com/ledgerbus/ledgerbus/engine/loop"
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -75,9 +76,9 @@ const durableEvery = 10 * time.Millisecond
 func (s surroundings) State(ctx context.Context, id engine.PartitionID, look func(*index.Snapshot, []event.Blob) error) error {
 	t := s.parts.slots[id].serves.Load()
 	if t == nil {
-		return notServing()
+		return loop.NotServing()
 	}
-	cmd := &SnapshotOf{}
+	cmd := &loop.Snapshot{}
 	defer cmd.Close()
 	if _, err := s.parts.ask(ctx, id, cmd); err != nil {
 		return err
@@ -91,19 +92,19 @@ func (s surroundings) State(ctx context.Context, id engine.PartitionID, look fun
 		select {
 		case <-again.C:
 		case <-t.stop:
-			return notServing()
+			return loop.NotServing()
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
 	if s.parts.slots[id].serves.Load() != t { // another run of it may have less
-		return notServing()
+		return loop.NotServing()
 	}
 	return look(cmd.Taken())
 }
 
 func (s surroundings) Unread(ctx context.Context, id engine.PartitionID) ([]event.Blob, error) {
-	cmd := &SnapshotOf{}
+	cmd := &loop.Snapshot{}
 	defer cmd.Close()
 	if _, err := s.parts.ask(ctx, id, cmd); err != nil {
 		return nil, err
@@ -125,7 +126,7 @@ func (s surroundings) Hurry(id engine.PartitionID, on bool, upTo event.LSN) {
 	if on {
 		wish = hurryBytes
 	}
-	t.loop.frames.checkpointer.wish.Store(wish)
+	t.loop.WishCheckpoints(wish)
 	if sealer, ok := t.log.(log.Sealer); ok {
 		sealer.Hurry(upTo)
 	}
@@ -149,7 +150,7 @@ func (s surroundings) Uses(capability string) bool {
 
 func (s surroundings) Note(ctx context.Context, id engine.PartitionID, capability string, note *engine.Note) error {
 	if err := s.store.Use(capability); err != nil {
-		return notMarked(s.logger, capability, err)
+		return loop.NotMarked(s.logger, capability, err)
 	}
 	_, err := s.parts.ask(ctx, id, note)
 	return err
@@ -158,12 +159,13 @@ func (s surroundings) Note(ctx context.Context, id engine.PartitionID, capabilit
 func (s surroundings) InUse(ctx context.Context) (busy []event.EntityID, away func(engine.PartitionID) bool, err error) {
 	asked := make([]bool, len(s.parts.slots))
 	for i := range s.parts.slots {
-		reply, err := s.parts.ask(ctx, engine.PartitionID(i), &usage{})
+		cmd := &loop.Usage{}
+		_, err := s.parts.ask(ctx, engine.PartitionID(i), cmd)
 		if err != nil && ctx.Err() != nil {
 			return nil, nil, err
 		}
 		if asked[i] = err == nil; asked[i] {
-			busy = append(busy, InUse(&reply)...)
+			busy = append(busy, cmd.IDs...)
 		}
 	}
 	return busy, func(id engine.PartitionID) bool { return !asked[id] || s.parts.absent(id) }, nil

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/loop"
 	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -26,17 +27,6 @@ const (
 	markAttempts  = 12
 	firstMarkRest = 50 * time.Millisecond
 )
-
-// mark has a loop write its mark, and stand still until all loops have.
-type mark struct {
-	engine.Internal
-	fact    event.BackupMarked
-	by      *engine.Origin
-	why     event.ReasonGiven
-	barrier *barrier
-	end     event.LSN // of its frame; set by the loop before it answers
-	missed  bool      // it came too late, and wrote nothing
-}
 
 // barrier is where loops wait for each other.
 type barrier struct {
@@ -80,22 +70,11 @@ func (m *barrier) ended() bool {
 	}
 }
 
-// mark writes the mark of a backup, hands its frame on, and stands still until the others have theirs.
-func (q *inbound) mark(now event.Time, req *engine.Request) {
-	cmd := req.Command.(*mark)
-	if cmd.barrier.ended() {
-		cmd.missed = true
-		q.recorder.replies.answer(req, engine.Reply{})
-		return
-	}
-	frames := q.recorder.frames
-	q.recorder.write(now, q.recorder.part.Decide(now, &engine.Note{Fact: &cmd.fact, Origin: cmd.by, Why: cmd.why}))
-	frames.put(frames.writer.Append)
-	cmd.end = frames.end
-	q.recorder.replies.answer(req, engine.Reply{})
-	cmd.barrier.here <- time.Now()
+// meet waits until all loops are here, or the time is over.
+func (m *barrier) meet() {
+	m.here <- time.Now()
 	if !mutant.On(mutant.MarksApart) {
-		<-cmd.barrier.over
+		<-m.over
 	}
 }
 
@@ -164,12 +143,12 @@ func (b *backup) try(ctx context.Context, by *engine.Origin, why event.ReasonGiv
 	loops := len(all)
 	rand.Read(b.id[:])
 	b.at = n.Now()
-	meet, answers, marks := newBarrier(loops), make(answer, loops), make([]*mark, loops)
+	meet, answers, marks := newBarrier(loops), make(answer, loops), make([]*loop.Mark, loops)
 	offered := 0
 	for i, l := range all {
-		marks[i] = &mark{fact: event.BackupMarked{ID: b.id, Logs: uint32(loops)}, by: by, barrier: meet}
+		marks[i] = &loop.Mark{Fact: event.BackupMarked{ID: b.id, Logs: uint32(loops)}, By: by, Over: meet.ended, Meet: meet.meet}
 		if i == 0 {
-			marks[i].why = why
+			marks[i].Why = why
 		}
 		if l == nil || !l.Offer(engine.Request{Command: marks[i], Sink: answers}) {
 			break
@@ -201,7 +180,7 @@ func (b *backup) try(ctx context.Context, by *engine.Origin, why event.ReasonGiv
 	}
 	b.ends = make([]event.LSN, loops)
 	for i, m := range marks {
-		b.ends[i] = m.end
+		b.ends[i] = m.End
 	}
 	return true, nil
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/loop"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/disk"
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -190,7 +191,7 @@ func TestBackupPauseEnds(t *testing.T) {
 		_, got := b.receiver(to, 1, 1000)
 		for range 4 {
 			slow := &slowSink{make(chan struct{}), make(chan struct{})}
-			b.Submit(late.Host(0), []engine.Request{{Command: &ping{}, Sink: slow}})
+			b.Submit(late.Host(0), []engine.Request{{Command: loop.Ping(), Sink: slow}})
 			<-slow.entered
 			made := make(chan time.Duration)
 			go func() { made <- b.discardBackup(t) }()

@@ -16,6 +16,7 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/engine/background"
+	"github.com/ledgerbus/ledgerbus/engine/loop"
 	"github.com/ledgerbus/ledgerbus/index/replay"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -216,9 +217,9 @@ func TestBackupWaits(t *testing.T) {
 	}
 	for round := range 8 {
 		slow := &slowSink{make(chan struct{}), make(chan struct{})}
-		b.Submit(late.Host(0), []engine.Request{{Command: &ping{}, Sink: slow}})
+		b.Submit(late.Host(0), []engine.Request{{Command: loop.Ping(), Sink: slow}})
 		<-slow.entered
-		writer := b.loop(early.Host(0)).frames.writer
+		writer := b.slots[early.Host(0)].serves.Load().writer
 		before := writer.Written()
 		type made struct {
 			dir string

@@ -77,17 +77,3 @@ func BenchmarkEntities(b *testing.B) {
 		br.close(b)
 	}
 }
-
-// A send allocates nothing of its own; rows of the index and room in the frame are allocated for many sends at a time.
-func TestSendsAllocateNothing(t *testing.T) {
-	h := byHand(t, testQueue())
-	in := newInbox()
-	cmd := &engine.Send{Slice: handEntity, Messages: []engine.Message{{ID: []byte("4711"), Body: make([]byte, 100)}}}
-	if n := testing.AllocsPerRun(500, func() {
-		h.loop.step(h.now, &engine.Request{Command: cmd, Sink: in})
-	}); n > 0 {
-		t.Errorf("%v allocations a send", n)
-	}
-	h.loop.seal()
-	h.land()
-}

@@ -146,8 +146,8 @@ func (r ClockRules) Begin(wall time.Time, states []*index.Index) (ClockStart, er
 	return s, nil
 }
 
-// follow is the event by which a partition that was not there at the start catches up with the decisions about clocks; nil: it knows them.
-func (s *ClockStart) follow(x *index.Index, now event.Time, wall time.Time) *event.ClockSet {
+// Follow is the event by which a partition that was not there at the start catches up with the decisions about clocks; nil: it knows them.
+func (s *ClockStart) Follow(x *index.Index, now event.Time, wall time.Time) *event.ClockSet {
 	if x.Clock().Number == s.last.Number {
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/loop"
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/index/replay"
 	"github.com/ledgerbus/ledgerbus/log"
@@ -143,13 +144,13 @@ func clockStart(t *testing.T, disk *faultfs.FS, wall time.Time, accept AcceptClo
 	if err != nil {
 		return nil, err
 	}
-	var loops []*Loop
+	var loops []*loop.Loop
 	for i, p := range parts {
 		w, err := p.Lead(t.Context())
 		if err != nil {
 			return nil, err
 		}
-		loops = append(loops, NewLoop(engine.NewPartition(engine.PartitionID(i), 3, states[i]), p, w, LoopOptions{Inline: true, CheckpointBytes: -1,
+		loops = append(loops, loop.New(engine.NewPartition(engine.PartitionID(i), 3, states[i]), p, w, loop.Options{Inline: true, CheckpointBytes: -1,
 			Clock: func() event.Time { return begin.At }, Tokens: newTokens(), Logger: slog.New(slog.DiscardHandler)}))
 	}
 	for i, set := range begin.Sets {
@@ -269,8 +270,8 @@ func TestDowntimeIsToldFirst(t *testing.T) {
 			t.Errorf("told %q with the log at %d, it ended at %d", list, end(store), before)
 		}
 	})
-	if !told || n.loop(0).part.Index().Scheduled(slice) != 0 {
-		t.Errorf("told %t, %d are scheduled still", told, n.loop(0).part.Index().Scheduled(slice))
+	if !told || n.slots[0].serves.Load().part.Index().Scheduled(slice) != 0 {
+		t.Errorf("told %t, %d are scheduled still", told, n.slots[0].serves.Load().part.Index().Scheduled(slice))
 	}
 	if err := errors.Join(n.Close(), store.Close()); err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/engine/background"
+	"github.com/ledgerbus/ledgerbus/engine/loop"
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -25,7 +26,7 @@ func (f *fleet) compact(i int) error {
 		}
 	}
 	if f.states[i] == nil {
-		f.states[i], f.sealed[i] = &SnapshotOf{}, nil
+		f.states[i], f.sealed[i] = &loop.Snapshot{}, nil
 		for _, s := range f.parts[i].Segments() {
 			if strings.HasSuffix(s.File, ".lbs") {
 				f.sealed[i] = append(f.sealed[i], s.File)

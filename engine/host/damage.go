@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/loop"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -26,7 +27,7 @@ func (r *rotten) count() string {
 // rot notes that stored data of a partition cannot be read, and has it take no more messages.
 func (ps *partitions) rot(now event.Time, p engine.PartitionID, files int, err error) {
 	ps.slots[p].noteRot(now, files, err)
-	ps.Submit(p, []engine.Request{{Command: &damage{err: err}}})
+	ps.Submit(p, []engine.Request{{Command: loop.Damage(err, event.LockToken{}, nil)}})
 }
 
 // noteRot notes that stored data of a partition cannot be read.

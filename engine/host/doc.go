@@ -1,10 +1,7 @@
-// Package host runs the rules of package engine. It knows clocks, goroutines and logs, and no AMQP or socket.
+// Package host is a broker over one data directory, for those who speak to it by [engine.Broker] and [engine.Admin]. It knows clocks,
+// goroutines and logs, and no AMQP or socket.
 //
-// A [Namespace] is a broker over one data directory: [Open] recovers every partition and starts a [Loop] for each, which owns the
-// partition's state. The loop takes what was asked from its mailbox, stamps the time, has the partition decide, writes and applies the
-// events, and lets replies go when what they stand for is in the log. It alone knows who waits: receivers with credit, those that
-// want a session, sweeps that go on. That dies with the process.
-//
-// Nothing here decides what a command comes to. A simulation drives loops by hand, one turn after the other, with a clock and a disk
-// of its own.
+// [Open] recovers every partition and makes a [Namespace] of them: a loop runs each (package loop), a courier takes what moves to other
+// entities, and what a broker does by itself is in package background. Here is what concerns more than one partition: administration and
+// the directory of entities, the clock, fences and restarts, backups.
 package host

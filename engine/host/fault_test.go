@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/loop"
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -32,9 +33,13 @@ func TestFaultWhileIdle(t *testing.T) {
 			writer.Append(batch)
 			for writer.Work() {
 			}
-			l := NewLoop(engine.NewPartition(0, 1, index.New()), plog, writer, LoopOptions{Clock: func() event.Time { return 1 }, Tokens: newTokens(),
+			l := loop.New(engine.NewPartition(0, 1, index.New()), plog, writer, loop.Options{Clock: func() event.Time { return 1 }, Tokens: newTokens(),
 				Logger: slog.New(slog.DiscardHandler), CheckpointBytes: -1})
-			go l.Run()
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				l.Run()
+			}()
 			for range c.ticks {
 				writer.Tick()
 			}
@@ -47,7 +52,7 @@ func TestFaultWhileIdle(t *testing.T) {
 			writer.Tick()
 			for writer.Work() {
 			}
-			<-l.done
+			<-done
 			if err := l.Err(); !errors.Is(err, log.ErrPoisoned) || !errors.Is(err, syscall.EIO) {
 				t.Errorf("stopped with %v", err)
 			}
@@ -59,7 +64,7 @@ func TestFaultWhileIdle(t *testing.T) {
 func TestPanicBesideThePartitions(t *testing.T) {
 	t.Parallel()
 	b := open(t, t.TempDir())
-	b.manage <- engine.Request{Command: &ping{}} // which it does not know
+	b.manage <- engine.Request{Command: loop.Ping()} // which it does not know
 	if err := <-b.Failed(); !errors.Is(err, ErrInternal) {
 		t.Errorf("failed with %v", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/loop"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -64,7 +65,7 @@ func (n *Namespace) tellFenced(id engine.PartitionID, cause error) {
 // note puts a fact about partitions into the log of the catalogue.
 func (n *Namespace) note(ctx context.Context, cmd *engine.Note) error {
 	if err := n.store.Use(log.Fences); err != nil {
-		return notMarked(n.logger, log.Fences, err)
+		return loop.NotMarked(n.logger, log.Fences, err)
 	}
 	_, err := n.ask(ctx, 0, cmd)
 	return err
@@ -142,11 +143,5 @@ func (n *Namespace) avoid() {
 	for i := range away {
 		away[i] = n.absent(engine.PartitionID(i))
 	}
-	n.Submit(0, []engine.Request{{Command: &avoid{partitions: away}}})
-}
-
-// avoid tells the catalogue's partition on which others no new entity is placed.
-type avoid struct {
-	engine.Internal
-	partitions []bool // by number
+	n.Submit(0, []engine.Request{{Command: loop.Do(func(p *engine.Partition) engine.Reply { p.Avoid(away); return engine.Reply{} })}})
 }

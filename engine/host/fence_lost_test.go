@@ -27,7 +27,7 @@ func TestRestartOfAPartitionThatLostData(t *testing.T) {
 	if err := f.one(t, sick, "acknowledged"); err != nil {
 		t.Fatal(err)
 	}
-	promised := f.slots[2].last.loop.frames.writer.Durable()
+	promised := f.slots[2].last.writer.Durable()
 	dead := faultfs.Fault{Err: syscall.EIO, DropPages: true}
 	f.disk.Hook(func(c faultfs.Call) faultfs.Fault {
 		if strings.Contains(c.Name, "/partitions/02/") && c.Op != faultfs.OpWrite && c.Op != faultfs.OpRead { // nor can a note be left

@@ -36,8 +36,3 @@ func TestPlantedBugsOfHistory(t *testing.T) {
 func TestPlantedBugsOfBackups(t *testing.T) {
 	find(t, map[mutant.Bug]string{mutant.MarksApart: "TestBackupWaits"})
 }
-
-// TestPlantedBugsOfMemory finds planted bugs about memory that has to be taken before it is used.
-func TestPlantedBugsOfMemory(t *testing.T) {
-	find(t, map[mutant.Bug]string{mutant.FlownUnpaid: "TestF22CourierTakesMemory", mutant.NeverSaved: "TestF22CheckpointTakesMemory"})
-}

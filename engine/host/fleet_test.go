@@ -13,7 +13,9 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/background"
 	"github.com/ledgerbus/ledgerbus/engine/filter"
+	"github.com/ledgerbus/ledgerbus/engine/loop"
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -34,17 +36,42 @@ type fleet struct {
 
 	store     log.Store
 	parts     []log.Partition
-	loops     []*Loop
-	couriers  []*Courier
+	loops     []*loop.Loop
+	rules     []*engine.Partition
+	writers   []*sizes
+	couriers  []*carrier
 	marks     []event.LSN // by loop: how much it has heard of
 	directory directory
 	posts     posts
 	err       error // that the process died of
 
-	lean   bool          // chapters are short and sealed at once, and bodies dropped that nobody needs
-	states []*SnapshotOf // by loop, of some time before; nil: none
-	sealed [][]string    // by loop, the sealed files that were there then
-	freed  int           // sealed files that were written again
+	lean   bool             // chapters are short and sealed at once, and bodies dropped that nobody needs
+	states []*loop.Snapshot // by loop, of some time before; nil: none
+	sealed [][]string       // by loop, the sealed files that were there then
+	freed  int              // sealed files that were written again
+}
+
+// carrier is a courier, and what a fleet knows of it.
+type carrier struct {
+	*background.Courier
+	letters int        // of its loop, which it has not read
+	next    event.Time // when it wants its next turn; 0: never
+}
+
+func (c *carrier) Post(rs []engine.Reply) {
+	c.letters += len(rs)
+	c.Courier.Post(rs)
+}
+
+func (c *carrier) Turn(now event.Time) {
+	c.letters = 0
+	c.next = c.Courier.Turn(now)
+}
+
+// quiet reports whether a courier has nothing to do at a time.
+func (c *carrier) quiet(now event.Time) bool {
+	_, batches, _ := c.Carries()
+	return c.letters == 0 && batches == 0 && (c.next == 0 || c.next > now)
 }
 
 func newFleet(t testing.TB, seed uint64, logs int) *fleet {
@@ -70,13 +97,14 @@ func (f *fleet) start() (err error) {
 	f.err = nil
 	opts := log.Options{FS: f.disk, Partitions: f.logs, Manual: true}
 	if f.lean {
-		opts.SegmentBytes, opts.ChapterBytes, opts.SealAfter, f.states = 500, 1000, -1, make([]*SnapshotOf, f.logs)
+		opts.SegmentBytes, opts.ChapterBytes, opts.SealAfter, f.states = 500, 1000, -1, make([]*loop.Snapshot, f.logs)
 		f.sealed = make([][]string, f.logs)
 	}
 	f.store, err = log.Open(f.t.Context(), "/data", opts)
 	if err != nil {
 		return err
 	}
+	f.rules, f.writers = nil, nil
 	f.parts, f.loops, f.couriers, f.marks = nil, nil, nil, make([]event.LSN, f.logs)
 	f.directory, f.posts = directory{}, posts{}
 	for i := range f.logs {
@@ -89,13 +117,15 @@ func (f *fleet) start() (err error) {
 		if err != nil {
 			return err
 		}
-		c := NewCourier(CourierOptions{Home: engine.PartitionID(i), Reread: f.reread, Entity: f.directory.lives, Logger: slog.New(slog.DiscardHandler),
+		c := &carrier{Courier: background.NewCourier(background.CourierOptions{Home: engine.PartitionID(i), Reread: f.reread, Entity: f.directory.lives, Logger: slog.New(slog.DiscardHandler),
 			Read: p.ReadInto, Damaged: f.damaged, FailuresTo: f.failures,
-			Offer: func(id engine.PartitionID, req engine.Request) bool { return f.loops[id].Offer(req) }})
+			Offer: func(id engine.PartitionID, req engine.Request) bool { return f.loops[id].Offer(req) }})}
 		f.parts, f.couriers = append(f.parts, p), append(f.couriers, c)
 		part := engine.NewPartition(engine.PartitionID(i), f.logs, state.Index)
 		part.Split(f.split)
-		f.loops = append(f.loops, NewLoop(part, p, w, LoopOptions{
+		g := &sizes{ManualWriter: w.(log.ManualWriter)}
+		f.rules, f.writers = append(f.rules, part), append(f.writers, g)
+		f.loops = append(f.loops, loop.New(part, p, g, loop.Options{
 			Clock: func() event.Time { return f.now }, Logger: slog.New(slog.DiscardHandler), CheckpointBytes: -1, Inline: true, Tokens: newTokens(),
 			Courier: c, FailuresTo: f.failures, Use: f.store.Use, Properties: message.Properties, Reread: f.reread}))
 	}
@@ -110,22 +140,22 @@ func (f *fleet) start() (err error) {
 
 // enforce puts the catalogue, and what it orders, in force.
 func (f *fleet) enforce() {
-	c := &f.loops[0].part.Index().Catalogue
+	c := &f.rules[0].Index().Catalogue
 	f.directory = directory{}
 	for _, e := range c.All() {
 		v := engine.View(e, nil)
 		f.directory.put(v)
-		cmd := &configure{entity: v, ruled: v.Kind == event.Subscription}
+		var rules []event.Rule
 		for _, r := range c.Rules(e.ID) {
-			cmd.rules = append(cmd.rules, *r)
+			rules = append(rules, *r)
 		}
 		for _, h := range hostsOf(v) {
-			f.loops[h].configure(cmd)
+			f.loops[h].Prepare(loop.Configure(v, v.Kind == event.Subscription, rules))
 		}
 	}
 	for _, e := range f.directory.sorted() {
 		for _, h := range hostsOf(e) {
-			f.loops[h].transfers.order(Order(e, f.directory.find).(*ordered))
+			f.loops[h].Prepare(loop.Order(e, f.directory.find))
 		}
 	}
 }
@@ -166,7 +196,7 @@ func (f *fleet) remove(path string) {
 	e := f.directory.find(path)
 	f.must(f.ask(0, &engine.DeleteEntity{Path: path, Reason: "client"}).Err)
 	f.directory.remove(e)
-	f.must(f.ask(e.Hosts[0], DropSlice(event.Slice{Entity: e.ID})).Err)
+	f.must(f.ask(e.Hosts[0], loop.DropSlice(event.Slice{Entity: e.ID})).Err)
 	f.enforce()
 }
 
@@ -202,7 +232,7 @@ func (f *fleet) step() {
 	case 0:
 		l.Turn(nil)
 	case 1:
-		l.frames.writer.(log.ManualWriter).Work()
+		f.writers[i].Work()
 	case 2:
 		l.Committed()
 	case 3:
@@ -228,11 +258,7 @@ func (f *fleet) settle() {
 // quiet reports whether nobody has anything to do before time passes.
 func (f *fleet) quiet() bool {
 	for i, l := range f.loops {
-		c := f.couriers[i]
-		if l.unfinished() || l.Busy() || len(l.inbound.mail) > 0 || l.inbound.waiting.Len() > 0 || len(c.mail.letters) > 0 || c.ready.Len() > 0 || len(c.inFlight) > 0 {
-			return false
-		}
-		if slices.ContainsFunc(c.resting, func(l *stream) bool { return l.until <= f.now }) {
+		if l.Pending() || l.Busy() || !f.couriers[i].quiet(f.now) {
 			return false
 		}
 	}
@@ -276,7 +302,7 @@ func (f *fleet) places() map[string][]string {
 	found := map[string][]string{}
 	for _, e := range f.directory.sorted() {
 		for i, h := range e.Hosts {
-			x := f.loops[h].part.Index()
+			x := f.rules[h].Index()
 			id := event.Slice{Entity: e.ID, Partition: uint8(i)}
 			note := func(m *index.Message, name string) {
 				body, err := f.parts[h].ReadBlob(m.Body, nil)
@@ -325,7 +351,7 @@ func (f *fleet) first(path string, q event.SubQueue) (m index.Message, reason, t
 	f.t.Helper()
 	e := f.directory.find(path)
 	p := f.parts[e.Hosts[0]]
-	for m = range f.loops[e.Hosts[0]].part.Index().Browse(event.Slice{Entity: e.ID}, q, 0) {
+	for m = range f.rules[e.Hosts[0]].Index().Browse(event.Slice{Entity: e.ID}, q, 0) {
 		for i := range m.Changes {
 			b, err := p.ReadBlob(m.Changes[i], nil)
 			f.must(err)
@@ -407,9 +433,49 @@ func movesUntil(t *testing.T, seed uint64, logs int, mode faultfs.Mode, k int) i
 		}
 	}
 	for i := range f.loops {
-		if open := f.loops[i].part.Index().Transfers(); len(open) > 0 {
+		if open := f.rules[i].Index().Transfers(); len(open) > 0 {
 			t.Fatalf("seed %d, dies at %d: %d transfers are open", seed, k, len(open))
 		}
 	}
 	return calls
+}
+
+// outstanding is how many transfers the loops have given to their couriers.
+func (f *fleet) outstanding() (n int) {
+	for _, l := range f.loops {
+		all, _ := l.Outstanding()
+		n += all
+	}
+	return n
+}
+
+// Limits of engine/loop, as its own tests know them.
+const (
+	maxOpenTransfers = 256
+	maxSpan          = 16 * maxOpenTransfers
+	maxBackground    = 256 << 10
+)
+
+// sizes is a writer that knows how large the largest group was: what was written for one sync.
+type sizes struct {
+	log.ManualWriter
+	group, largest int
+}
+
+func (s *sizes) add(b *log.Batch) *log.Batch {
+	s.group += b.Len()
+	s.largest = max(s.largest, s.group)
+	return b
+}
+
+// Append implements [log.Writer].
+func (s *sizes) Append(b *log.Batch) log.Ticket { return s.ManualWriter.Append(s.add(b)) }
+
+// Write implements [log.Writer].
+func (s *sizes) Write(b *log.Batch) log.Ticket { return s.ManualWriter.Write(s.add(b)) }
+
+// Sync implements [log.Writer].
+func (s *sizes) Sync() {
+	s.group = 0
+	s.ManualWriter.Sync()
 }

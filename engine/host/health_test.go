@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/loop"
 )
 
 // stuckSink holds up the loop that answers to it.
@@ -22,11 +23,11 @@ func TestHealthOfAFullMailbox(t *testing.T) {
 		b := open(t, t.TempDir())
 		defer b.close(t)
 		stuck := make(stuckSink)
-		b.Submit(1, []engine.Request{{Command: &ping{}, Sink: stuck}})
+		b.Submit(1, []engine.Request{{Command: loop.Ping(), Sink: stuck}})
 		synctest.Wait()
 		var many []engine.Request
-		for range maxMail {
-			many = append(many, engine.Request{Command: &ping{}, Sink: nobody{}})
+		for range 16 << 10 {
+			many = append(many, engine.Request{Command: loop.Ping(), Sink: nobody{}})
 		}
 		b.Submit(1, many)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

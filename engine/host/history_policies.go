@@ -7,6 +7,7 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/engine/background"
+	"github.com/ledgerbus/ledgerbus/engine/loop"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -37,12 +38,14 @@ func (a *admin) PutHistoryPolicy(ctx context.Context, cmd engine.PutHistoryPolic
 	if err := a.store.Use(log.Policies); err != nil {
 		return err
 	}
-	replies, err := a.partitions.askAll(ctx, 0, []engine.Command{&cmd, &askHistory{}})
+	var now *engine.HistoryPolicies
+	look := loop.Do(func(p *engine.Partition) engine.Reply { now = p.HistoryPolicies(); return engine.Reply{} })
+	replies, err := a.partitions.askAll(ctx, 0, []engine.Command{&cmd, look})
 	if err != nil {
 		return err
 	}
-	if s, ok := replies[1].Answer.(saidOfHistory); ok {
-		a.said.now.Store(s.now)
+	if replies[1].Err == nil {
+		a.said.now.Store(now)
 	}
 	return errors.Join(replies[0].Err, replies[1].Err)
 }
@@ -65,19 +68,12 @@ func keepHistory(ctx context.Context, n *Namespace) error {
 		close(n.kept)
 		return err
 	}
+	k := background.NewRetention(n.surroundings())
 	go n.attend(func() {
 		defer close(n.kept)
 		if !n.opts.keepsAll {
-			background.NewRetention(n.surroundings()).Run(n.closing)
+			k.Run(n.closing)
 		}
 	})
 	return nil
-}
-
-// askHistory asks the catalogue what is said of history.
-type askHistory struct{ engine.Internal }
-
-type saidOfHistory struct {
-	engine.Internal
-	now *engine.HistoryPolicies
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/engine/background"
+	"github.com/ledgerbus/ledgerbus/engine/loop"
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -242,16 +243,16 @@ func TestIdleAsksAllHosts(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	ask(&configure{entity: wide})
+	ask(loop.Configure(wide, false, nil))
 	r := &engine.Receiver{Entity: wide, Slice: event.Slice{Entity: wide.ID, Partition: 1}, Sink: newInbox()}
 	b.Submit(1, []engine.Request{{Command: &engine.Attach{Receiver: r}}})
-	ask(&ping{})
+	ask(loop.Ping())
 	d.turn(6 * time.Minute)
 	if tried() {
 		t.Error("an entity with a receiver at its second host is idle")
 	}
 	b.Submit(1, []engine.Request{{Command: &engine.Detach{Receiver: r}}})
-	ask(&ping{})
+	ask(loop.Ping())
 	d.turn(6 * time.Minute)
 	there := b.slots[1].serves.Swap(nil)
 	if tried() {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/loop"
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -18,7 +19,7 @@ func (ps *partitions) Receiving(ctx context.Context, of engine.Target) []engine.
 	left := 0
 	conditions := ps.Conditions()
 	for i, id := range hosts {
-		all[i] = engine.PartitionNow{ID: id, State: ps.status(id).State, MaxMail: maxMail}
+		all[i] = engine.PartitionNow{ID: id, State: ps.status(id).State}
 		for _, c := range conditions {
 			if c.Partition < 0 || c.Partition == int(id) {
 				all[i].Conditions = append(all[i].Conditions, c.State)
@@ -28,11 +29,10 @@ func (ps *partitions) Receiving(ctx context.Context, of engine.Target) []engine.
 		if l == nil {
 			continue
 		}
-		all[i].Mail = l.mail.waiting()
-		look := &look{of: of}
-		if took, _ := l.mail.offer([]engine.Request{
-			{Command: look, Sink: replies, Tag: uint64(i)},
-			{Command: &countStates{look}, Sink: replies, Tag: uint64(i)},
+		all[i].Mail, all[i].MaxMail, _ = l.Backlog()
+		if took, _ := l.SubmitNow([]engine.Request{
+			{Command: loop.Look(of), Sink: replies, Tag: uint64(i)},
+			{Command: countStates(of), Sink: replies, Tag: uint64(i)},
 		}); took {
 			left += 2
 		}
@@ -41,9 +41,9 @@ func (ps *partitions) Receiving(ctx context.Context, of engine.Target) []engine.
 		select {
 		case r := <-replies:
 			switch said := r.Answer.(type) {
-			case looked:
+			case loop.Looked:
 				now := &all[r.Tag]
-				now.Answered, now.Late, now.Attached, now.MaxAttached, now.Ports = true, said.late, said.attached, said.maxAttached, said.ports
+				now.Answered, now.Late, now.Attached, now.MaxAttached, now.Ports = true, said.Late, said.Attached, said.MaxAttached, said.Ports
 			case statesCounted:
 				all[r.Tag].Messages = &said.MessagesNow
 			}
@@ -53,111 +53,41 @@ func (ps *partitions) Receiving(ctx context.Context, of engine.Target) []engine.
 	}
 	for i := range all {
 		if l := ps.loop(all[i].ID); l != nil && !all[i].Answered {
-			all[i].Mail, all[i].Turn = l.mail.waiting(), l.turn.lasts()
+			all[i].Mail, _, all[i].Turn = l.Backlog()
 		}
 	}
 	return all
 }
 
-// waiting is how many requests the loop has not taken.
-func (m *mailbox) waiting() int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return len(m.mail)
-}
-
-// look asks a loop for the receivers of a sub-queue. Its answer leaves at once: what it tells is in no log.
-type look struct {
-	engine.Internal
-	of engine.Target
-}
-
-// looked is the answer to a look.
-type looked struct {
-	engine.Internal
-	late                  int
-	attached, maxAttached int
-	ports                 []engine.PortNow
-}
-
-// countStates asks a loop for the messages of a sub-queue. Its answer waits, as others do, until all that it shows is
-// durable.
-type countStates struct{ *look }
-
-// statesCounted is the answer to it.
+// statesCounted is the answer to [countStates].
 type statesCounted struct {
 	engine.Internal
 	engine.MessagesNow
 }
 
-// tell returns what a loop knows of the receivers of the sub-queue.
-func (k *look) tell(l *Loop) engine.Reply {
-	w := &l.waiting
-	counted := k.of.Entity.Topic
-	if counted == 0 {
-		counted = k.of.Entity.ID
-	}
-	said := looked{late: l.late.count, attached: w.counts[counted], maxAttached: w.limit}
-	unwritten := map[*receiver]int{}
-	for i := range l.replies.grants {
-		if h := &l.replies.grants[i]; h.receiver != nil && h.reply.Kind == engine.ReplyDelivery {
-			unwritten[h.receiver]++
-		}
-	}
-	places := map[*receiverQueue]map[*receiver]int{}
-	for _, r := range w.attached {
-		if r.Entity.ID != k.of.Entity.ID || r.SubQueue != k.of.SubQueue {
-			continue
-		}
-		p := engine.PortNow{Receiver: r.Receiver, Credit: r.credit(), Queued: r.queued, Unwritten: unwritten[r]}
-		if q := l.late.of[r.Sink]; q != nil {
-			p.Late = len(q.requests)
-		}
-		if q := r.queue; q != nil {
-			if places[q] == nil {
-				places[q] = q.places()
+// countStates is the command that counts the messages of a sub-queue in a partition, and those of its entity's other
+// ones. Its answer waits, as others do, until all that it shows is durable.
+func countStates(of engine.Target) engine.Command {
+	return loop.Do(func(part *engine.Partition) engine.Reply {
+		x, n := part.Index(), engine.MessagesNow{}
+		for i, h := range of.Entity.Hosts {
+			if h != part.ID() {
+				continue
 			}
-			p.Before = places[q][r]
-			if q.holder != nil {
-				p.HasSession, p.Session, p.SessionFull = true, string(r.sessionID), w.atLimit(q)
+			id := event.Slice{Entity: of.Entity.ID, Partition: uint8(i)}
+			count := func(st index.State) int { return x.Count(id, of.SubQueue, st) }
+			n.Active += count(index.Active)
+			n.Locked += count(index.Locked) + count(index.DeferredLocked)
+			n.Deferred += count(index.Deferred)
+			n.Scheduled += count(index.Scheduled)
+			n.Transferring += count(index.Transferring)
+			if of.SubQueue != event.Main {
+				continue
 			}
+			var t index.Tally
+			t.Add(x, id)
+			n.DeadLettered, n.TransferDeadLettered = n.DeadLettered+t.DeadLetter, n.TransferDeadLettered+t.TransferDeadLetter
 		}
-		said.ports = append(said.ports, p)
-	}
-	return engine.Reply{Answer: said}
-}
-
-// places is how many receivers' credit comes before that of each receiver that has some here.
-func (q *receiverQueue) places() map[*receiver]int {
-	places := map[*receiver]int{}
-	for _, g := range q.grants.all() {
-		if _, known := places[g.receiver]; !known {
-			places[g.receiver] = len(places)
-		}
-	}
-	return places
-}
-
-// tell counts the messages of the sub-queue, and those of its entity's other ones.
-func (k *countStates) tell(l *Loop) engine.Reply {
-	x, n := l.part.Index(), engine.MessagesNow{}
-	for i, h := range k.of.Entity.Hosts {
-		if h != l.part.ID() {
-			continue
-		}
-		id := event.Slice{Entity: k.of.Entity.ID, Partition: uint8(i)}
-		count := func(st index.State) int { return x.Count(id, k.of.SubQueue, st) }
-		n.Active += count(index.Active)
-		n.Locked += count(index.Locked) + count(index.DeferredLocked)
-		n.Deferred += count(index.Deferred)
-		n.Scheduled += count(index.Scheduled)
-		n.Transferring += count(index.Transferring)
-		if k.of.SubQueue != event.Main {
-			continue
-		}
-		var t index.Tally
-		t.Add(x, id)
-		n.DeadLettered, n.TransferDeadLettered = n.DeadLettered+t.DeadLetter, n.TransferDeadLettered+t.TransferDeadLetter
-	}
-	return engine.Reply{Answer: statesCounted{MessagesNow: n}}
+		return engine.Reply{Answer: statesCounted{MessagesNow: n}}
+	})
 }

@@ -14,40 +14,6 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/faultfs"
 )
 
-// looks is what the loop knows of the receivers of its main queue now.
-func (h *hand) looks() looked {
-	e := &engine.Entity{ID: handEntity.Entity}
-	return (&look{of: engine.Target{Entity: e}}).tell(h.loop).Answer.(looked)
-}
-
-// A receiver whose session has as many locked messages as it may is told from one with a session that has nothing.
-func TestLookAtFullSession(t *testing.T) {
-	t.Parallel()
-	h := byHand(t, sessionQueue())
-	h.send(0, make([]string, maxUnderSession+1)...)
-	r := h.accepts(1, "")
-	if p := h.looks().ports; len(p) != 1 || !p[0].HasSession || p[0].SessionFull || p[0].Queued != 0 {
-		t.Errorf("%+v", p)
-	}
-	h.turn(&engine.Flow{Receiver: r, Limit: 2 * maxUnderSession})
-	if p := h.looks().ports; len(p) != 1 || !p[0].SessionFull || p[0].Queued != maxUnderSession {
-		t.Errorf("%+v", p)
-	}
-}
-
-// Requests of the connection that come first, and how many receivers there may be, are told.
-func TestLookAtLateRequests(t *testing.T) {
-	t.Parallel()
-	h := byHand(t, testQueue())
-	h.turn(&engine.Attach{Receiver: h.receiver(1, event.Main)})
-	h.loop.late.add(engine.Request{Sink: h, Command: &engine.Peek{Slice: handEntity, Count: 1}})
-	said := h.looks()
-	if p := said.ports; said.late != 1 || len(p) != 1 || p[0].Late != 1 || said.attached != 1 || said.maxAttached != h.loop.waiting.limit {
-		t.Errorf("%+v", said)
-	}
-	h.after(time.Second)
-}
-
 // F8: that its disk is full is told of a partition, which answers all the same; what is not durable is not.
 func TestReceivingFromFullDisk(t *testing.T) {
 	t.Parallel()

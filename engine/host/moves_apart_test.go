@@ -8,8 +8,7 @@ import (
 )
 
 // Decision 35: streams do not wait for each other. Messages that one destination has no room for do not hold up those for another, whether these are
-// sent through the same entity, are forwarded by the same queue since its ForwardTo was changed, or come from other queues of a log whose courier holds
-// all that it may.
+// sent through the same entity, or are forwarded by the same queue since its ForwardTo was changed.
 func TestFullDestinationKeepsNobodyElse(t *testing.T) {
 	t.Parallel()
 	for name, crowd := range map[string]func(*fleet){
@@ -35,13 +34,6 @@ func TestFullDestinationKeepsNobodyElse(t *testing.T) {
 			f.put(event.Queue, "a", p)
 			f.send("a", "free")
 			f.deadLetters("a")
-		},
-		"of one log": func(f *fleet) {
-			f.put(event.Queue, "a", testQueue())
-			for _, l := range f.loops {
-				l.transfers.outstanding = maxOutstanding
-			}
-			f.must(f.via("a", "b", "free").Err)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

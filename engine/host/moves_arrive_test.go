@@ -100,7 +100,7 @@ func TestDoorOfTheDestination(t *testing.T) {
 	f.settle()
 	f.are(map[string]string{"1": "b", "later": "b", "cut": "b", "own": "b"})
 	b := f.directory.find("b")
-	x := f.loops[b.Hosts[0]].part.Index()
+	x := f.rules[b.Hosts[0]].Index()
 	var got []string
 	for m := range x.Browse(event.Slice{Entity: b.ID}, event.Main, 0) {
 		var ttl time.Duration

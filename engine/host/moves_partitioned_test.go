@@ -65,7 +65,7 @@ func (f *fleet) spread(path string, q event.SubQueue) map[string][]uint8 {
 	f.t.Helper()
 	e, found := f.directory.find(strings.ToLower(path)), map[string][]uint8{}
 	for i, h := range e.Hosts {
-		for m := range f.loops[h].part.Index().Browse(event.Slice{Entity: e.ID, Partition: uint8(i)}, q, 0) {
+		for m := range f.rules[h].Index().Browse(event.Slice{Entity: e.ID, Partition: uint8(i)}, q, 0) {
 			body, err := f.parts[h].ReadBlob(m.Body, nil)
 			f.must(err)
 			if m.State != index.Transferring {
@@ -206,53 +206,6 @@ func movesToPartitions(t *testing.T, seed uint64, mode faultfs.Mode, k int) int 
 	return calls
 }
 
-// SM-210, S4-58: a partition of the destination that takes nothing holds back what is for it, in order, and nothing else. Of what arrives meanwhile little is
-// remembered: when too many numbers lie behind the oldest that waits, the other partitions wait as well (P6).
-func TestMovesPastAPartitionThatIsAway(t *testing.T) {
-	t.Parallel()
-	d := newHarness(t)
-	d.courier.Reread = rereadsKeys
-	d.courier.Entity = func(id event.EntityID) *engine.Entity {
-		e := &engine.Entity{ID: id, Path: "wide"}
-		for i := range event.MaxEntityPartitions {
-			e.Hosts = append(e.Hosts, engine.PartitionID(i))
-		}
-		return e
-	}
-	d.closed[7] = true
-	d.hand(event.TriggerForward, 2, 1, 64, 10)
-	d.courier.Turn(d.now)
-	there := map[event.TransferNumber]uint8{}
-	for len(d.offered) > 0 {
-		cmd := d.offered[0].Command.(*engine.Import)
-		for _, item := range cmd.Items {
-			there[item.Number] = cmd.Slice.Partition
-		}
-		d.answer(taken(len(cmd.Items)))
-	}
-	if len(there) != 60 {
-		t.Errorf("%d of 64 messages have gone, want 60", len(there))
-	}
-	for n, p := range there {
-		if p == 7 || p != uint8(n%16) {
-			t.Errorf("transfer %d went to partition %d", n, p)
-		}
-	}
-	d.closed[7] = false
-	d.now = d.now.Add(firstRest)
-	d.courier.Turn(d.now)
-	cmd := d.offered[0].Command.(*engine.Import)
-	for i, want := range []event.TransferNumber{7, 23, 39, 55} {
-		if cmd.Slice.Partition != 7 || cmd.Items[i].Number != want {
-			t.Errorf("item %d of %d in partition %d is transfer %d, want %d", i, len(cmd.Items), cmd.Slice.Partition, cmd.Items[i].Number, want)
-		}
-	}
-	d.answer(taken(4))
-	if len(d.courier.streams) != 0 || d.courier.bytes != 0 {
-		t.Errorf("%d streams and %d bytes are left", len(d.courier.streams), d.courier.bytes)
-	}
-}
-
 // P6: see maxSpan.
 func TestMovesSpan(t *testing.T) {
 	t.Parallel()
@@ -261,7 +214,6 @@ func TestMovesSpan(t *testing.T) {
 	from := f.put(event.Queue, "a", forwardTo("b"))
 	stuck := event.Slice{Entity: to.ID, Partition: 5}
 	host := f.loops[to.Hosts[stuck.Partition]]
-	transfers := &f.loops[from.Hosts[0]].transfers
 	id := event.Slice{Entity: from.ID}
 	for i := range f.couriers {
 		offer := f.couriers[i].Offer
@@ -282,7 +234,7 @@ func TestMovesSpan(t *testing.T) {
 		f.must(f.ask(from.Hosts[0], cmd).Err)
 	}
 	f.settle()
-	x := f.loops[from.Hosts[0]].part.Index()
+	x := f.rules[from.Hosts[0]].Index()
 	if oldest, open := x.LowestOpen(id, to.ID); !open || oldest != 1 {
 		t.Fatalf("the oldest open transfer is %d, %v", oldest, open)
 	}
@@ -294,7 +246,7 @@ func TestMovesSpan(t *testing.T) {
 	}
 	f.now = 1 << 62
 	f.settle()
-	if got := len(f.spread("b", event.Main)); got != sent || transfers.outstanding != 0 || host.Err() != nil {
-		t.Errorf("%d of %d messages are there, %d with the courier", got, sent, transfers.outstanding)
+	if got := len(f.spread("b", event.Main)); got != sent || f.outstanding() != 0 || host.Err() != nil {
+		t.Errorf("%d of %d messages are there, %d with the courier", got, sent, f.outstanding())
 	}
 }

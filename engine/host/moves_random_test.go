@@ -75,8 +75,8 @@ func randomMoves(t *testing.T, f *fleet, seed uint64) {
 		}
 	}
 	for i := range f.loops {
-		if c := f.couriers[i]; len(c.streams) > 0 || c.bytes != 0 || f.loops[i].transfers.outstanding != 0 {
-			t.Fatalf("seed %d: courier %d keeps %d streams and %d bytes, and has %d outstanding", seed, i, len(c.streams), c.bytes, f.loops[i].transfers.outstanding)
+		if streams, _, bytes := f.couriers[i].Carries(); streams > 0 || bytes != 0 || f.outstanding() != 0 {
+			t.Fatalf("seed %d: courier %d keeps %d streams and %d bytes, and has %d outstanding", seed, i, streams, bytes, f.outstanding())
 		}
 	}
 }

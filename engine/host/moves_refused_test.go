@@ -17,7 +17,7 @@ func (f *fleet) deadLetters(path string) {
 	e := f.directory.find(path)
 	for i, h := range e.Hosts {
 		id := event.Slice{Entity: e.ID, Partition: uint8(i)}
-		for f.loops[h].part.Index().Count(id, event.Main, index.Active) > 0 {
+		for f.rules[h].Index().Count(id, event.Main, index.Active) > 0 {
 			token := event.LockToken{1, byte(f.rng.IntN(256)), byte(f.rng.IntN(256))}.In(id.Partition)
 			if r := f.ask(h, &engine.Receive{Slice: id, Token: token}); r.Delivery() == nil {
 				f.t.Fatalf("%+v; want r.Delivery() != nil", r.Err)
@@ -145,8 +145,8 @@ func (f *fleet) says(where, trigger, why string) {
 func (f *fleet) restart() {
 	f.t.Helper()
 	f.settle()
-	for _, l := range f.loops {
-		f.must(l.frames.writer.Close())
+	for _, w := range f.writers {
+		f.must(w.Close())
 	}
 	f.must(f.store.Close())
 	f.must(f.start())
@@ -168,9 +168,9 @@ func TestWaitingMovesGoOn(t *testing.T) {
 	f.must(f.via("a", "b", "3").Err)
 	f.settle()
 	f.are(map[string]string{"1": "a+", "2": "a+", "3": "a+"})
-	r := f.loops[1].part.Runtimes([]event.Slice{{Entity: f.directory.find("a").ID}})
+	r := f.rules[1].Runtimes([]event.Slice{{Entity: f.directory.find("a").ID}})
 	if f.directory.find("a").Hosts[0] == 0 {
-		r = f.loops[0].part.Runtimes([]event.Slice{{Entity: f.directory.find("a").ID}})
+		r = f.rules[0].Runtimes([]event.Slice{{Entity: f.directory.find("a").ID}})
 	}
 	if r[0].Transfer != 1 || r[0].DeadLetter != 2 || r[0].Active != 0 {
 		t.Errorf("counts %+v", r[0])
@@ -234,7 +234,7 @@ func TestForwardSetAndUnset(t *testing.T) {
 	e := f.directory.find("a")
 	l := f.loops[e.Hosts[0]]
 	l.Turn(nil) // they are in transfer, and nobody knows
-	if n, _ := l.part.Index().OpenTransfers(event.Slice{Entity: e.ID}, event.TriggerForward); n != 2 {
+	if n, _ := f.rules[e.Hosts[0]].Index().OpenTransfers(event.Slice{Entity: e.ID}, event.TriggerForward); n != 2 {
 		t.Fatalf("%d are in transfer", n)
 	}
 	f.put(event.Queue, "a", testQueue())
@@ -287,7 +287,7 @@ func TestDeletionOnTheWay(t *testing.T) {
 		f.restart()
 		f.settle()
 		b := f.directory.find("b")
-		if from := f.loops[b.Hosts[0]].part.Index().ArrivalSources(event.Slice{Entity: b.ID}); len(from) > 0 {
+		if from := f.rules[b.Hosts[0]].Index().ArrivalSources(event.Slice{Entity: b.ID}); len(from) > 0 {
 			t.Errorf("seed %d: it remembers %v", seed, from)
 		}
 		f.put(event.Queue, "a", forwardTo("b"))

@@ -18,13 +18,14 @@ import (
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/engine/background"
 	"github.com/ledgerbus/ledgerbus/engine/filter"
+	"github.com/ledgerbus/ledgerbus/engine/loop"
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// ErrInternal: something that must hold does not, so the state may be wrong. The process should end (reliability.md F21).
-var ErrInternal = errors.New("engine: internal fault")
+// ErrInternal says that something that must hold does not, so the state may be wrong. The process should end (reliability.md F21).
+var ErrInternal = loop.ErrInternal
 
 // Options are the settings of a [Namespace].
 type Options struct {
@@ -78,7 +79,6 @@ type Namespace struct {
 	partitions // how commands get to the loops
 	watchers   // who hears of changes of entities
 	admin      // what makes them, an [engine.Admin]
-	busyLogs   // how many logs have something on its way to the disk
 
 	// set once in Open
 	opts      Options
@@ -96,12 +96,19 @@ type Namespace struct {
 	kept      chan struct{} // closed when nobody looks after history any more
 
 	directory directory
+	busy      loop.BusyLogs  // how many logs have something on its way to the disk
 	carried   sync.WaitGroup // loops and couriers, and what else ends with them
 	restarts  sync.WaitGroup // of partitions
 	copying   atomic.Bool    // a backup is being made
 	closed    sync.Once
 
 	fencing sync.Mutex // held while an operator takes a partition out of service: one at a time
+}
+
+// Program is what the log says about the program that writes it.
+type Program struct {
+	Version  string // of the broker
+	Settings string // a fingerprint of what it was started with; equal settings have equal ones
 }
 
 // Recovered says what a partition's start found.
@@ -134,7 +141,8 @@ func Open(ctx context.Context, store log.Store, opts Options) (*Namespace, error
 		recovered: make([]Recovered, len(ids)), logger: opts.Logger, failed: make(chan error, len(ids)+2), collected: make(chan struct{}), kept: make(chan struct{}),
 	}
 	n.closing, n.cancel = context.WithCancelCause(context.Background())
-	n.eraser = background.NewEraser(n.surroundings())
+	of := n.surroundings()
+	n.eraser = background.NewEraser(of)
 	n.admin.partitions, n.admin.directory, n.admin.watchers, n.admin.now = &n.partitions, &n.directory, &n.watchers, n.Now
 	n.admin.store, n.admin.moved = store, slices.Contains(store.Namespace().Capabilities, log.Moves)
 	n.admin.manage, n.admin.managed = make(chan engine.Request, maxManaged), make(chan struct{})
@@ -158,9 +166,9 @@ func Open(ctx context.Context, store log.Store, opts Options) (*Namespace, error
 		return nil, err
 	}
 	if err := n.start(ctx, states); err != nil {
-		for _, l := range n.loops() {
-			if l != nil {
-				l.frames.writer.Close()
+		for i := range n.slots {
+			if t := n.slots[i].serves.Load(); t != nil {
+				t.writer.Close()
 			}
 		}
 		return nil, err
@@ -168,7 +176,7 @@ func Open(ctx context.Context, store log.Store, opts Options) (*Namespace, error
 	go n.attend(func() { n.serveManaged(n.closing.Done()) })
 	go n.attend(func() {
 		defer close(n.collected)
-		(&background.Idle{Of: n.surroundings(), Started: n.started}).Run(n.closing)
+		(&background.Idle{Of: of, Started: n.started}).Run(n.closing)
 	})
 	if err := keepHistory(ctx, n); err != nil {
 		return nil, errors.Join(err, n.Close())
@@ -182,7 +190,7 @@ func Open(ctx context.Context, store log.Store, opts Options) (*Namespace, error
 		n.carried.Add(1)
 		go n.attend(func() {
 			defer n.carried.Done()
-			(&background.Scrub{Of: n.surroundings(), Every: opts.ScrubEvery}).Run(n.closing)
+			(&background.Scrub{Of: of, Every: opts.ScrubEvery}).Run(n.closing)
 		})
 	}
 	return n, nil
@@ -238,7 +246,7 @@ func (n *Namespace) start(ctx context.Context, states []*index.Index) error {
 		if l == nil {
 			continue
 		}
-		l.Begin(n.opts.Program, n.slots[i].last.log)
+		l.Begin(n.opts.Program.Version, n.opts.Program.Settings, n.slots[i].last.log)
 		l.DropUnknown()
 		l.Recover()
 		l.Resume(n.directory.lives)
@@ -301,19 +309,19 @@ func (n *Namespace) lead(ctx context.Context, id engine.PartitionID, plog log.Pa
 	part := engine.NewPartition(id, len(n.slots), x)
 	part.Split(opts.EntityPartitions)
 	part.SplitAtMost(opts.MaxPartitioned)
-	to := LoopOptions{
+	to := loop.Options{
 		Clock: n.clock.Now, Tokens: newTokens(), Logger: opts.Logger, Use: n.store.Use,
-		Properties: opts.Properties, Reread: opts.Reread, CheckpointBytes: opts.CheckpointBytes, MaxReceivers: opts.MaxReceivers, NoMemory: opts.NoMemory, Memory: opts.Memory, Pace: true, FailuresTo: opts.FailuresTo, Elsewhere: n.elsewhere, Aside: n.aside, logs: &n.busyLogs}
+		Properties: opts.Properties, Reread: opts.Reread, CheckpointBytes: opts.CheckpointBytes, MaxReceivers: opts.MaxReceivers, NoMemory: opts.NoMemory, Memory: opts.Memory, Pace: true, FailuresTo: opts.FailuresTo, Elsewhere: n.elsewhere, Aside: n.aside, Logs: &n.busy}
 	if c != nil {
 		to.Courier = c
 	}
-	return newIncarnation(NewLoop(part, plog, writer, to), plog, c), nil
+	return newIncarnation(loop.New(part, plog, writer, to), part, writer, plog, c), nil
 }
 
 // run starts the goroutines of an incarnation.
 func (n *Namespace) run(id engine.PartitionID, t *incarnation) {
 	n.carried.Go(func() {
-		if err := n.serve(t.loop); err != nil {
+		if err := n.serve(id, t.loop); err != nil {
 			n.ended(id, t, err)
 		}
 	})
@@ -321,10 +329,10 @@ func (n *Namespace) run(id engine.PartitionID, t *incarnation) {
 }
 
 // serve runs a loop until it is closed or fails.
-func (n *Namespace) serve(l *Loop) (err error) {
-	defer n.rescue(l.part.ID(), &err)
+func (n *Namespace) serve(id engine.PartitionID, l *loop.Loop) (err error) {
+	defer n.rescue(id, &err)
 	l.Run()
-	return l.recorder.err
+	return l.Err()
 }
 
 // attend runs what looks after the catalogue, which is partition 0, until the namespace closes.
@@ -382,11 +390,11 @@ func (n *Namespace) Resolve(path string) (engine.Target, error) {
 func (n *Namespace) ReportDamage(p engine.PartitionID, lock event.LockToken, err error) {
 	const text = "stored data cannot be read; the partition takes no more messages"
 	if lock != (event.LockToken{}) && errors.Is(err, event.ErrErased) { // only the loop knows whether anybody needed it
-		n.Submit(p, []engine.Request{{Command: &damage{err: err, lock: lock, is: func() {
-			err := ofLive(err)
+		n.Submit(p, []engine.Request{{Command: loop.Damage(err, lock, func() {
+			err := loop.OfLive(err)
 			n.logger.Error(text, "partition", p, "error", err)
 			n.slots[p].noteRot(n.Now(), 0, err)
-		}}}})
+		})}})
 		return
 	}
 	n.logger.Error(text, "partition", p, "error", err)

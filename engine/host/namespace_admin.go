@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/loop"
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -62,13 +63,13 @@ func (a *admin) configureAll(c *index.Catalogue) {
 	for _, e := range c.All() {
 		v := engine.View(e, nil)
 		a.directory.put(v)
-		cmd := &configure{entity: v, ruled: v.Kind == event.Subscription}
+		var rules []event.Rule
 		for _, r := range c.Rules(e.ID) {
-			cmd.rules = append(cmd.rules, *r)
+			rules = append(rules, *r)
 		}
 		for _, h := range hostsOf(v) {
 			if l := a.partitions.loop(h); l != nil {
-				l.configure(cmd)
+				l.Prepare(loop.Configure(v, v.Kind == event.Subscription, rules))
 			}
 		}
 	}
@@ -112,10 +113,10 @@ func (a *admin) PutEntities(ctx context.Context, cmds []engine.PutEntity) ([]*en
 // putEntities fills in the entity or the error of each command. An error that it comes to itself is that of all commands that
 // have none. The caller holds mu.
 func (a *admin) putEntities(ctx context.Context, cmds []engine.PutEntity, entities []*engine.Entity, errs []error) error {
-	asks := make([]engine.Command, 0, 2*len(cmds))
+	asks, ruled := make([]engine.Command, 0, 2*len(cmds)), make([]bool, len(cmds))
 	for i := range cmds {
-		ruled := cmds[i].Kind == event.Subscription && (cmds[i].OnlyRules || a.directory.find(strings.ToLower(cmds[i].Path)) == nil)
-		asks = append(asks, &cmds[i], &lookup{path: cmds[i].Path, ruled: ruled})
+		ruled[i] = cmds[i].Kind == event.Subscription && (cmds[i].OnlyRules || a.directory.find(strings.ToLower(cmds[i].Path)) == nil)
+		asks = append(asks, &cmds[i], lookup(cmds[i].Path, ruled[i]))
 	}
 	replies, err := a.partitions.askAll(ctx, 0, asks)
 	if err != nil {
@@ -128,13 +129,13 @@ func (a *admin) putEntities(ctx context.Context, cmds []engine.PutEntity, entiti
 			errs[i] = fmt.Errorf("engine: %s %q: %w", strings.ToLower(cmds[i].Kind.String()), cmds[i].Path, err)
 			continue
 		}
-		ruled, found := asks[2*i+1].(*lookup).ruled, look.Answer.(*foundEntity)
+		found := look.Answer.(*foundEntity)
 		e, same := a.version(found.entity)
-		if entities[i] = e; same && !ruled {
+		if entities[i] = e; same && !ruled[i] {
 			continue // in force already
 		}
 		for _, h := range hostsOf(e) {
-			inForce[h] = append(inForce[h], &configure{entity: e, ruled: ruled, rules: found.rules})
+			inForce[h] = append(inForce[h], loop.Configure(e, ruled[i], found.rules))
 		}
 	}
 	for h, configures := range inForce {
@@ -218,7 +219,7 @@ func (a *admin) delete(ctx context.Context, cmd engine.DeleteEntity) error {
 	for _, e := range gone {
 		a.watchers.tell(engine.Change{Entity: e, Deleted: true})
 		for i, h := range e.Hosts {
-			drops[h] = append(drops[h], &dropSlice{slice: event.Slice{Entity: e.ID, Partition: uint8(i)}})
+			drops[h] = append(drops[h], loop.DropSlice(event.Slice{Entity: e.ID, Partition: uint8(i)}))
 		}
 	}
 	for h, cmds := range drops {
@@ -247,7 +248,7 @@ func (a *admin) PutRule(ctx context.Context, cmd engine.PutRule) (event.Rule, er
 	if err != nil {
 		return r, err
 	}
-	return r, a.enforce(ctx, sub, &configure{entity: sub, put: &r})
+	return r, a.enforce(ctx, sub, loop.ConfigureRule(sub, &r, ""))
 }
 
 // DeleteRule implements [engine.Admin].
@@ -261,7 +262,7 @@ func (a *admin) DeleteRule(ctx context.Context, cmd engine.DeleteRule) error {
 	if err != nil {
 		return err
 	}
-	return a.enforce(ctx, sub, &configure{entity: sub, remove: cmd.Name})
+	return a.enforce(ctx, sub, loop.ConfigureRule(sub, nil, cmd.Name))
 }
 
 // changeRules makes a change of a subscription's rules durable. The caller holds mu.
@@ -274,7 +275,7 @@ func (a *admin) changeRules(ctx context.Context, path string, cmd engine.Command
 	return sub, nil
 }
 
-func (a *admin) enforce(ctx context.Context, sub *engine.Entity, cmd *configure) error {
+func (a *admin) enforce(ctx context.Context, sub *engine.Entity, cmd engine.Command) error {
 	for _, h := range hostsOf(sub) {
 		if _, err := a.partitions.askAll(ctx, h, []engine.Command{cmd}); err != nil { // one that is away learns of it when it is back
 			return err
@@ -351,7 +352,9 @@ func (a *admin) Runtime(ctx context.Context, entities []*engine.Entity) ([]engin
 		}
 	}
 	for h, p := range hosts {
-		reply, err := a.partitions.ask(ctx, h, &inspect{slices: p.slices})
+		reply, err := a.partitions.ask(ctx, h, loop.Do(func(at *engine.Partition) engine.Reply {
+			return engine.Reply{Answer: runtimes{of: at.Runtimes(p.slices)}}
+		}))
 		if err != nil && ctx.Err() != nil {
 			return nil, err
 		}
@@ -369,7 +372,9 @@ func (a *admin) Runtime(ctx context.Context, entities []*engine.Entity) ([]engin
 			sum.SizeBytes += r.SizeBytes
 		}
 	}
-	reply, err := a.partitions.ask(ctx, 0, &count{entities: entities})
+	reply, err := a.partitions.ask(ctx, 0, loop.Do(func(p *engine.Partition) engine.Reply {
+		return engine.Reply{Answer: runtimes{of: p.Belongings(entities)}}
+	}))
 	if err != nil {
 		return nil, err
 	}
@@ -393,10 +398,35 @@ func (a *admin) lastUse(e *engine.Entity) event.Time {
 	return at
 }
 
-// count asks the catalogue what belongs to topics.
-type count struct {
+// runtimes is how much there is in slices or entities, by the order in which they were asked for.
+type runtimes struct {
 	engine.Internal
-	entities []*engine.Entity
+	of []engine.Runtime
+}
+
+// lookup asks the catalogue for an entity, with the rules it has.
+func lookup(path string, ruled bool) engine.Command {
+	return loop.Do(func(p *engine.Partition) engine.Reply {
+		c := &p.Index().Catalogue
+		e, ok := c.Find(path)
+		if !ok {
+			return engine.Reply{Err: engine.NoEntity(path)}
+		}
+		found := &foundEntity{entity: engine.View(e, nil)}
+		if ruled {
+			for _, r := range c.Rules(e.ID) {
+				found.rules = append(found.rules, *r)
+			}
+		}
+		return engine.Reply{Answer: found}
+	})
+}
+
+// foundEntity is the answer to a lookup.
+type foundEntity struct {
+	engine.Internal
+	entity *engine.Entity
+	rules  []event.Rule // when they were asked for
 }
 
 // Manage implements [engine.Broker].
@@ -404,7 +434,7 @@ func (a *admin) Manage(req engine.Request) {
 	select {
 	case a.manage <- req:
 	default:
-		turnAway([]engine.Request{req}, engine.Refuse(engine.Busy, "Too many changes of rules are waiting."))
+		loop.TurnAway([]engine.Request{req}, engine.Refuse(engine.Busy, "Too many changes of rules are waiting."))
 	}
 }
 
@@ -422,7 +452,7 @@ func (a *admin) serveManaged(stop <-chan struct{}) {
 			for {
 				select {
 				case req := <-a.manage:
-					turnAway([]engine.Request{req}, engine.ErrUnknown)
+					loop.TurnAway([]engine.Request{req}, engine.ErrUnknown)
 				default:
 					return
 				}

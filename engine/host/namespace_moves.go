@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/background"
+	"github.com/ledgerbus/ledgerbus/engine/loop"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -17,12 +19,12 @@ type capable interface{ Use(capability string) error }
 
 // courier is the courier of a partition; nil without [Options].Reread, and in an excerpt of another directory: the other end of a move may not be in it,
 // or may be as it was at another time (docs/decisions/0059).
-func (n *Namespace) courier(id engine.PartitionID) *Courier {
+func (n *Namespace) courier(id engine.PartitionID) *background.Courier {
 	opts := &n.opts
 	if opts.Reread == nil || slices.Contains(n.store.Namespace().Capabilities, log.Slice) {
 		return nil
 	}
-	return NewCourier(CourierOptions{Home: id, Reread: opts.Reread, Entity: n.directory.lives, Offer: n.offer, Logger: opts.Logger, Memory: opts.Memory,
+	return background.NewCourier(background.CourierOptions{Home: id, Reread: opts.Reread, Entity: n.directory.lives, Offer: n.offer, Logger: opts.Logger, Memory: opts.Memory,
 		FailuresTo: opts.FailuresTo,
 		Read:       func(b event.Blob, dst []byte) (int, error) { return n.ReadInto(id, b, dst) },
 		Damaged:    func(err error) { n.ReportDamage(id, event.LockToken{}, err) }})
@@ -72,7 +74,7 @@ func (a *admin) reorder(ctx context.Context, changed, own []*engine.Entity) erro
 		}
 		seen[e.ID] = true
 		for _, h := range hostsOf(e) {
-			orders[h] = append(orders[h], Order(e, a.directory.find))
+			orders[h] = append(orders[h], loop.Order(e, a.directory.find))
 		}
 	}
 	for _, e := range own {
@@ -125,7 +127,7 @@ func (a *admin) orderAll(logger *slog.Logger) error {
 	for _, e := range all {
 		for _, h := range hostsOf(e) {
 			if l := a.partitions.loop(h); l != nil {
-				l.transfers.order(Order(e, a.directory.find).(*ordered))
+				l.Prepare(loop.Order(e, a.directory.find))
 			}
 		}
 	}
@@ -141,8 +143,8 @@ func (a *admin) trapped(all []*engine.Entity) (paths []string, messages int) {
 		here := 0
 		for i, h := range e.Hosts {
 			id := event.Slice{Entity: e.ID, Partition: uint8(i)}
-			if l := a.partitions.loop(h); l != nil && l.part.Index().NextTransfer(id) == 1 {
-				here += l.transfers.waiting(id)
+			if t := a.partitions.slots[h].serves.Load(); t != nil && t.part.Index().NextTransfer(id) == 1 {
+				here += t.loop.ToMove(id)
 			}
 		}
 		if messages += here; here > 0 {
@@ -150,21 +152,4 @@ func (a *admin) trapped(all []*engine.Entity) (paths []string, messages int) {
 		}
 	}
 	return paths, messages
-}
-
-// Resume tells the courier what is in transfer, and forgets what came from entities that are no more. It is called once, behind Recover. lives is the
-// entity of an id, or nil.
-func (l *Loop) Resume(lives func(event.EntityID) *engine.Entity) {
-	x := l.part.Index()
-	for _, id := range x.Slices() {
-		for _, source := range x.ArrivalSources(id) {
-			if lives(source.Entity) != nil {
-				continue
-			}
-			now := l.recorder.now()
-			l.recorder.write(now, l.part.Decide(now, &engine.ForgetSource{Slice: id, Source: source}))
-			l.makeRoom()
-		}
-	}
-	l.transfers.resume(lives)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/loop"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -27,7 +28,7 @@ func (ps *partitions) Submit(p engine.PartitionID, requests []engine.Request) {
 		l.Submit(requests)
 		return
 	}
-	turnAway(ps.elsewhere(requests), notServing())
+	loop.TurnAway(ps.elsewhere(requests), loop.NotServing())
 }
 
 // elsewhere hands sends that any partition of their entity may store to one that is served, and returns what is left. Nobody has looked at the
@@ -54,7 +55,7 @@ func (ps *partitions) aside(requests []engine.Request) (rest []engine.Request) {
 			var to engine.PartitionID
 			if to, ok = send.Elsewhere(ps.fit); ok {
 				if l := ps.loop(to); l != nil {
-					took, _ = l.mail.offer(requests[i : i+1])
+					took, _ = l.SubmitNow(requests[i : i+1])
 				}
 			}
 		}
@@ -68,33 +69,20 @@ func (ps *partitions) aside(requests []engine.Request) (rest []engine.Request) {
 // fit reports whether a partition serves and its disk lets it take what is new.
 func (ps *partitions) fit(id engine.PartitionID) bool {
 	l := ps.loop(id)
-	return l != nil && l.frames.writer.DiskState().Hangs.IsZero() && tooHeavy(l.frames.writer, growth) == nil
-}
-
-// notServing refuses what is asked of a partition that does not serve. Nothing of it was taken.
-func notServing() *engine.Error {
-	return engine.Refuse(engine.Busy, "The partition is not available now. Please retry the operation.")
+	return l != nil && l.Fit()
 }
 
 // ReadInto implements [engine.Broker]. While a partition is out of service its bodies can be read.
 func (ps *partitions) ReadInto(p engine.PartitionID, b event.Blob, dst []byte) (int, error) {
 	from := ps.slots[p].log.Load()
 	if from == nil {
-		return 0, notServing()
+		return 0, loop.NotServing()
 	}
 	read, err := (*from).ReadInto(b, dst)
 	if errors.Is(err, log.ErrDescriptors) {
 		return 0, engine.Refuse(engine.Busy, "Stored messages cannot be read now; try again.")
 	}
-	return read, ofLive(err)
-}
-
-// ofLive names the fault when the body of something that is still there was erased. History erases no such body, so the fault is ours.
-func ofLive(err error) error {
-	if errors.Is(err, event.ErrErased) {
-		return fmt.Errorf("%w: a body that is still needed: %w", ErrInternal, err)
-	}
-	return err
+	return read, loop.OfLive(err)
 }
 
 // tellUnsplit names the partitioned entities that an older version made: they have one partition for ever.
@@ -140,7 +128,7 @@ func (ps *partitions) askAll(ctx context.Context, p engine.PartitionID, cmds []e
 	for i, cmd := range cmds {
 		requests[i] = engine.Request{Command: cmd, Sink: a, Tag: uint64(i)}
 	}
-	for some := range slices.Chunk(requests, maxMail/16) {
+	for some := range slices.Chunk(requests, maxAsked) {
 		ps.Submit(p, some)
 	}
 	replies := make([]engine.Reply, len(cmds))
@@ -194,15 +182,15 @@ func (ps *partitions) Health(ctx context.Context) error {
 
 // knock pings a partition, and reports whether it took that, or will never.
 func (ps *partitions) knock(p engine.PartitionID, sink engine.Sink) bool {
-	ping := []engine.Request{{Command: &ping{}, Sink: sink}}
+	ping := []engine.Request{{Command: loop.Ping(), Sink: sink}}
 	l := ps.loop(p)
 	if l == nil {
-		turnAway(ping, notServing())
+		loop.TurnAway(ping, loop.NotServing())
 		return true
 	}
-	took, open := l.mail.offer(ping)
+	took, open := l.SubmitNow(ping)
 	if !open {
-		turnAway(ping, notServing())
+		loop.TurnAway(ping, loop.NotServing())
 	}
 	return took || !open
 }
@@ -219,9 +207,6 @@ func (ps *partitions) diskStates() error {
 	}
 	return nil
 }
-
-// ping asks a partition whether it works. The answer leaves, as all do, when what was written before it is in the log.
-type ping struct{ engine.Internal }
 
 // watchers are told of changes of entities.
 type watchers struct {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/loop"
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -53,7 +54,7 @@ func wideQueue(t *testing.T) (*broker, *engine.Entity) {
 	b := &broker{n, store}
 	wide := engine.View(index.Entity{ID: 99, Kind: event.Queue, Path: "wide", Properties: testQueue(), Hosts: []byte{0, 1, 2, 0, 1}}, nil)
 	for h := range engine.PartitionID(3) {
-		if _, err := b.ask(t.Context(), h, &configure{entity: wide}); err != nil {
+		if _, err := b.ask(t.Context(), h, loop.Configure(wide, false, nil)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/loop"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/test/faultfs"
@@ -39,7 +40,7 @@ func TestLive(t *testing.T) {
 			t.Errorf("idle: %v", err)
 		}
 		stuck := make(stuckSink)
-		b.Submit(1, []engine.Request{{Command: &ping{}, Sink: stuck}})
+		b.Submit(1, []engine.Request{{Command: loop.Ping(), Sink: stuck}})
 		for _, c := range []struct {
 			after time.Duration
 			live  bool
@@ -58,25 +59,6 @@ func TestLive(t *testing.T) {
 			t.Errorf("after the turn: %v", err)
 		}
 	})
-}
-
-// MA-159: a loop that is held up by a disk that is known to hang is live: a new process would wait for
-// the same disk.
-func TestLiveWhileTheDiskHangs(t *testing.T) {
-	t.Parallel()
-	h := byHand(t, testQueue())
-	sick := &ailingDisk{Writer: h.loop.frames.writer, hangs: time.Now()}
-	h.loop.frames.writer = sick
-	ps := &partitions{slots: make([]slot, 1)}
-	ps.slots[0].serves.Store(&incarnation{loop: h.loop})
-	h.loop.turn.Store(int64(time.Since(programBegan) - time.Minute))
-	if err := ps.Live(); err != nil {
-		t.Errorf("while the disk hangs: %v", err)
-	}
-	sick.hangs = time.Time{}
-	if err := ps.Live(); err == nil {
-		t.Error("a stuck loop is live where no disk hangs")
-	}
 }
 
 // MA-162: the disk is full for ten minutes. Messages are not taken, so /health fails

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/loop"
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log"
@@ -94,16 +95,15 @@ func (n *Namespace) restart(ctx context.Context, id engine.PartitionID) (err err
 		return refusal(id, err)
 	}
 	if last := n.slots[id].last; last != nil && mutant.On(mutant.RestartKeeps) {
-		x = last.loop.part.Index()
+		x = last.part.Index()
 	}
 	t, err := n.lead(n.closing, id, plog, x)
 	if err != nil {
 		return err
 	}
 	if err := n.install(id, t, x); err != nil {
-		t.loop.recorder.fail(err)
-		t.loop.abort()
-		_ = t.loop.frames.writer.Close() // what matters is why
+		t.loop.End(err)
+		_ = t.writer.Close() // what matters is why
 		return err
 	}
 	return nil
@@ -115,7 +115,7 @@ func (n *Namespace) install(id engine.PartitionID, t *incarnation, x *index.Inde
 	n.admin.mu.Lock()
 	defer n.admin.mu.Unlock()
 	l := t.loop
-	if set := n.began.follow(x, n.clock.Now(), n.opts.Time.Wall()); set != nil {
+	if set := n.began.Follow(x, n.clock.Now(), n.opts.Time.Wall()); set != nil {
 		if err := l.SetClock(set, ""); err != nil {
 			return err
 		}
@@ -123,7 +123,7 @@ func (n *Namespace) install(id engine.PartitionID, t *incarnation, x *index.Inde
 	if err := n.reconfigure(id, l); err != nil {
 		return err
 	}
-	l.Begin(n.opts.Program, t.log)
+	l.Begin(n.opts.Program.Version, n.opts.Program.Settings, t.log)
 	l.DropUnknown()
 	l.Recover()
 	l.Resume(n.directory.lives)
@@ -140,14 +140,14 @@ func (n *Namespace) install(id engine.PartitionID, t *incarnation, x *index.Inde
 
 // reconfigure puts the entities of a partition in force before it runs, with their rules and orders. The time that it was away does not count
 // as idleness of theirs. The caller holds the mutex of the catalogue.
-func (n *Namespace) reconfigure(id engine.PartitionID, l *Loop) error {
+func (n *Namespace) reconfigure(id engine.PartitionID, l *loop.Loop) error {
 	var here []*engine.Entity
 	var asks []engine.Command
 	for _, e := range n.directory.sorted() {
 		for _, h := range hostsOf(e) {
 			if h == id {
 				here = append(here, e)
-				asks = append(asks, &lookup{path: e.Path, ruled: e.Kind == event.Subscription})
+				asks = append(asks, lookup(e.Path, e.Kind == event.Subscription))
 			}
 		}
 	}
@@ -160,8 +160,7 @@ func (n *Namespace) reconfigure(id engine.PartitionID, l *Loop) error {
 		if found[i].Err != nil {
 			return found[i].Err
 		}
-		l.configure(&configure{entity: e, ruled: e.Kind == event.Subscription, rules: found[i].Answer.(*foundEntity).rules})
-		l.transfers.order(Order(e, n.directory.find).(*ordered))
+		l.Prepare(loop.Configure(e, e.Kind == event.Subscription, found[i].Answer.(*foundEntity).rules), loop.Order(e, n.directory.find))
 		e.Use(now)
 	}
 	return nil
@@ -171,10 +170,7 @@ func (n *Namespace) reconfigure(id engine.PartitionID, l *Loop) error {
 func (n *Namespace) hurryCouriers() {
 	for i := range n.slots {
 		if t := n.slots[i].serves.Load(); t != nil && t.courier != nil {
-			t.courier.Post([]engine.Reply{{Answer: &retryNow{}}})
+			t.courier.RetryNow()
 		}
 	}
 }
-
-// retryNow tells a courier not to wait for a destination any longer: it may be there again.
-type retryNow struct{ engine.Internal }

@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/background"
+	"github.com/ledgerbus/ledgerbus/engine/loop"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -23,20 +25,22 @@ type slot struct {
 // incarnation is a partition from when it is led until it serves no more. What it has in memory dies with it: the one that follows has what stands in
 // the log.
 type incarnation struct {
-	loop        *Loop
+	loop        *loop.Loop
+	part        *engine.Partition // what the loop runs
+	writer      log.Writer        // of its log
 	log         log.Partition
-	courier     *Courier      // nil: nothing moves
-	stop        chan struct{} // closed to end the courier
-	carried     chan struct{} // closed when the courier has ended
-	over        chan struct{} // closed when nothing of it runs any more, and its log is closed
-	fenceLogged chan struct{} // closed when the catalogue's log says that it was fenced, or cannot
+	courier     *background.Courier // nil: nothing moves
+	stop        chan struct{}       // closed to end the courier
+	carried     chan struct{}       // closed when the courier has ended
+	over        chan struct{}       // closed when nothing of it runs any more, and its log is closed
+	fenceLogged chan struct{}       // closed when the catalogue's log says that it was fenced, or cannot
 
 	retiring sync.Once
 	err      error // of the end; set before over is closed
 }
 
-func newIncarnation(l *Loop, plog log.Partition, c *Courier) *incarnation {
-	return &incarnation{loop: l, log: plog, courier: c, stop: make(chan struct{}), carried: make(chan struct{}), over: make(chan struct{}), fenceLogged: make(chan struct{})}
+func newIncarnation(l *loop.Loop, part *engine.Partition, writer log.Writer, plog log.Partition, c *background.Courier) *incarnation {
+	return &incarnation{loop: l, part: part, writer: writer, log: plog, courier: c, stop: make(chan struct{}), carried: make(chan struct{}), over: make(chan struct{}), fenceLogged: make(chan struct{})}
 }
 
 // retire ends an incarnation whose loop and courier run or have run, after what was asked of it is done as far as its log lets it, and returns
@@ -61,7 +65,7 @@ func (s *slot) seat(t *incarnation) {
 }
 
 // loop is that of a partition; nil: it does not serve.
-func (ps *partitions) loop(id engine.PartitionID) *Loop {
+func (ps *partitions) loop(id engine.PartitionID) *loop.Loop {
 	if t := ps.slots[id].serves.Load(); t != nil {
 		return t.loop
 	}
@@ -69,8 +73,8 @@ func (ps *partitions) loop(id engine.PartitionID) *Loop {
 }
 
 // loops are those of all partitions, by number; nil where one does not serve.
-func (ps *partitions) loops() []*Loop {
-	all := make([]*Loop, len(ps.slots))
+func (ps *partitions) loops() []*loop.Loop {
+	all := make([]*loop.Loop, len(ps.slots))
 	for i := range all {
 		all[i] = ps.loop(engine.PartitionID(i))
 	}

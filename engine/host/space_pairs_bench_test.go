@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/loop"
 	"github.com/ledgerbus/ledgerbus/index/replay"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -271,7 +272,7 @@ func (r *roomy) stops(b *testing.B, name string, do func()) {
 	wg.Go(func() {
 		for ctx.Err() == nil {
 			asked := time.Now()
-			if _, err := r.ask(context.Background(), q.Host(0), &ping{}); err != nil {
+			if _, err := r.ask(context.Background(), q.Host(0), loop.Ping()); err != nil {
 				b.Error(err)
 			}
 			took = append(took, time.Since(asked))

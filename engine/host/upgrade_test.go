@@ -217,7 +217,7 @@ func (u *upgraded) end() {
 	stopped := u.slots
 	u.close(u.t)
 	for i := range stopped {
-		live = append(live, sha256.Sum256(stopped[i].serves.Load().loop.part.Index().Encode(nil)))
+		live = append(live, sha256.Sum256(stopped[i].serves.Load().part.Index().Encode(nil)))
 	}
 	u.eachLog(func(p log.Partition) {
 		s := replay.Begin(p)
@@ -461,7 +461,10 @@ func (u *upgraded) wantHurry(is bool) {
 		u.t.Error("a chapter that has ended is not sealed, although there is a hurry")
 	}
 	for i := range u.slots {
-		if wish := u.slots[i].serves.Load().loop.frames.checkpointer.wish.Load(); (wish == hurryBytes) != is {
+		l := u.loop(engine.PartitionID(i))
+		wish := l.WishCheckpoints(0)
+		l.WishCheckpoints(wish)
+		if (wish == hurryBytes) != is {
 			u.t.Errorf("partition %d makes a checkpoint every %d bytes; in a hurry: %v", i, wish, is)
 		}
 	}

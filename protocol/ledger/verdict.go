@@ -65,7 +65,7 @@ func trouble(p *engine.PartitionNow) string {
 		return fmt.Sprintf("the disk of partition %d is full: what is written waits for room", p.ID)
 	case p.Answered:
 		return ""
-	case p.Mail+2 > p.MaxMail: // there was no room to ask it
+	case p.MaxMail > 0 && p.Mail+2 > p.MaxMail: // there was no room to ask it
 		return fmt.Sprintf("the mailbox of partition %d is full: %d requests wait", p.ID, p.Mail)
 	case p.Turn > 0:
 		return fmt.Sprintf("partition %d does not answer: its turn has taken %v so far", p.ID, p.Turn.Round(time.Millisecond))
@@ -113,7 +113,7 @@ func (k *known) onConnection() string {
 // silent is why a connection does not answer, as far as can be seen.
 func (k *known) silent() string {
 	for _, p := range k.partitions {
-		if !p.Answered && p.Mail+2 > p.MaxMail {
+		if !p.Answered && p.MaxMail > 0 && p.Mail+2 > p.MaxMail {
 			return fmt.Sprintf("unknown: its connection does not answer; the mailbox of partition %d is full", p.ID)
 		}
 	}

@@ -127,7 +127,7 @@ func TestScopes(t *testing.T) {
 		"a change of the log": {args: "--scope change --since v1", changed: "log/reader.go docs/x.md", want: slices.Concat([]string{goSplit}, sdksOfChange(),
 			[]string{"make sim DURATION=60s in TOP", answers, "make mutants SUITES=./log in TOP", "go run ./test/fuzz --count 20000 --since v1 in TOP", seen, killed, "make space in TOP"})},
 		"a change of who knows what": {args: "--scope change", want: slices.Concat([]string{goSplit}, sdksOfChange(),
-			[]string{"make sim DURATION=60s in TOP", answers, "make mutants SUITES=./test/sim ./engine ./engine/background ./engine/host ./protocol/servicebus ./log ./index ./index/replay ./engine/ledger in TOP",
+			[]string{"make sim DURATION=60s in TOP", answers, "make mutants SUITES=./test/sim ./engine ./engine/background ./engine/host ./engine/loop ./protocol/servicebus ./log ./index ./index/replay ./engine/ledger in TOP",
 				"go run ./test/fuzz --count 20000 in TOP", seen, killed, "make attack ATTACK=10s in TOP", "make temporary in TOP", "make space in TOP", "make large in TOP", "make tables in TOP"})},
 	} {
 		at := fake(t)

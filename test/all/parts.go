@@ -191,6 +191,7 @@ var planted = []struct {
 	{"engine", []string{"engine/"}},
 	{"engine/background", []string{"engine/background/"}},
 	{"engine/host", []string{"engine/background/", "engine/host/", "engine/loop/"}},
+	{"engine/loop", []string{"engine/loop/"}},
 	{"protocol/servicebus", []string{"protocol/servicebus/"}},
 	{"log", []string{"log/"}},
 	{"index", []string{"index/"}},
@@ -224,7 +225,7 @@ var concerns = []struct {
 	files         []string
 }{
 	{"attack", "make attack ATTACK=10s", []string{"protocol/", "cmd/broker/", "test/attack/"}},
-	{"temporary", "make temporary", []string{"engine/background/idle", "engine/host/idle", "engine/host/sweep", "engine/host/use", "test/torture/temporary"}},
+	{"temporary", "make temporary", []string{"engine/background/idle", "engine/host/idle", "engine/loop/sweep", "engine/loop/use", "test/torture/temporary"}},
 	{"space", "make space", []string{"log/", "engine/background/", "engine/host/compact", "engine/host/history", "engine/host/space"}},
 	{"large", "make large", []string{"protocol/servicebus/unfinished", "test/torture/large"}},
 	{"tables", "make tables", []string{"tools/export/", "engine/ledger/print/", "test/format/duckdb"}},

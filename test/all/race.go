@@ -10,7 +10,7 @@ import (
 // in which goroutines share memory. It makes tests five to ten times as slow, and in the others,
 // most of them pure functions on one goroutine, it has nothing to find.
 var raced = []string{
-	"cmd/broker", "engine/background", "engine/host", "engine/ledger", "index", "internal/budget", "log", "log/disk",
+	"cmd/broker", "engine/background", "engine/host", "engine/ledger", "engine/loop", "index", "internal/budget", "log", "log/disk",
 	"protocol/access", "protocol/ledger", "protocol/listen", "protocol/servicebus",
 	"tools/client", "tools/client/admin", "tools/mirror",
 }

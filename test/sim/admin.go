@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/ledgerbus/ledgerbus/engine"
-	"github.com/ledgerbus/ledgerbus/engine/host"
+	"github.com/ledgerbus/ledgerbus/engine/loop"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/test/model"
 )
@@ -152,7 +152,7 @@ func (w *world) administered(a *ask, ok bool) {
 				if part.away() {
 					continue // it forgets the slice when it is back
 				}
-				drop := &ask{op: opDrop, q: part, tag: w.tag(), asked: a.asked, cmd: host.DropSlice(part.slice)}
+				drop := &ask{op: opDrop, q: part, tag: w.tag(), asked: a.asked, cmd: loop.DropSlice(part.slice)}
 				w.admin = drop
 				w.submit(drop)
 			}
@@ -182,16 +182,16 @@ func (w *world) enforce(a *ask) {
 		switch a.op {
 		case opPutRule:
 			rule := *x.Catalogue.Rule(q.slice.Entity, a.rule.Name)
-			e.cmd = host.EnforceRule(entity, &rule, "")
+			e.cmd = loop.ConfigureRule(entity, &rule, "")
 		case opDropRule:
-			e.cmd = host.EnforceRule(entity, nil, a.rule.Name)
+			e.cmd = loop.ConfigureRule(entity, nil, a.rule.Name)
 		default:
 			ruled := q.kind == event.Subscription && (created || a.cmd.(*engine.PutEntity).OnlyRules)
 			var rules []event.Rule
 			for _, r := range x.Catalogue.Rules(q.slice.Entity) {
 				rules = append(rules, *r)
 			}
-			e.cmd = host.Enforce(entity, ruled, rules)
+			e.cmd = loop.Configure(entity, ruled, rules)
 		}
 		if w.admin = e; site.away() { // it comes into force there when the log is back
 			w.administered(e, true)

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
-	"github.com/ledgerbus/ledgerbus/engine/host"
+	"github.com/ledgerbus/ledgerbus/engine/loop"
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/index/replay"
 	"github.com/ledgerbus/ledgerbus/log"
@@ -317,13 +317,13 @@ func (w *world) lead(p *part, state *index.Index) error {
 	}
 	p.writer = &simWriter{ManualWriter: writer.(log.ManualWriter), p: p, sizes: sizes{of: map[int]int{}}}
 	p.state = engine.NewPartition(engine.PartitionID(p.id), len(w.parts), state)
-	to := host.LoopOptions{Elsewhere: w.elsewhereOf(p), Clock: w.clock.Now, Tokens: p.token,
+	to := loop.Options{Elsewhere: w.elsewhereOf(p), Clock: w.clock.Now, Tokens: p.token,
 		Logger: w.logger(), CheckpointBytes: w.o.checkpointBytes, StartBytes: w.o.startBytes, Inline: true, Properties: w.see, Reread: w.reread, FailuresTo: w.o.failuresTo, NoMemory: func() bool { return w.faults.noMemory }, Memory: w.memory}
 	if p.courier = nil; w.o.moves {
 		p.courier = w.courier(p)
 		to.Courier = p.courier
 	}
-	p.loop = host.NewLoop(p.state, p.plog, p.writer, to)
+	p.loop = loop.New(p.state, p.plog, p.writer, to)
 	if p.id == 0 {
 		p.state.Avoid(w.avoided())
 		p.state.Split(w.o.split)

@@ -10,7 +10,7 @@
 //
 // # What is real
 //
-// engine.Partition, host.Loop, host.Clock, packages index and index/replay, and package log with recovery, checkpoints
+// engine.Partition, loop.Loop, host.Clock, packages index and index/replay, and package log with recovery, checkpoints
 // and chapters (Options.Manual), on faultfs. What package engine does with goroutines, timers and the mailbox is replaced:
 // the scheduler calls Turn and Landed, ManualWriter.Work and ManualWriter.Tick, in any order and with any delay. A sync takes time (crank.go): between its
 // beginning and its end loops decide and write, and the process may die or the power fail. Time passes in jumps of

@@ -3,7 +3,6 @@ package sim
 import (
 	"slices"
 
-	"github.com/ledgerbus/ledgerbus/engine/host"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/test/model"
 )
@@ -149,7 +148,7 @@ func (s *shadow) filled() bool {
 // begin notes the start of a run, and which stops before it the log may name.
 func (p *part) begin(now int64) {
 	p.shadow.handed = p.appended
-	p.loop.Begin(host.Program{Version: "sim"}, p.plog)
+	p.loop.Begin("sim", "", p.plog)
 	p.shadow.fact(now, noted{kind: event.KindRunStarted})
 	if got := p.plog.LastStop(); len(p.stops) > 0 && !slices.Contains(p.stops, got) {
 		p.w.broken("facts", "partition %d: the last run is said to have ended %v, it must be one of %v", p.id, got, p.stops)

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
-	"github.com/ledgerbus/ledgerbus/engine/host"
+	"github.com/ledgerbus/ledgerbus/engine/loop"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/test/model"
 )
@@ -121,7 +121,7 @@ func (w *world) kept(p *part, a *ask) bool {
 	}
 	var answer answers
 	req := engine.Request{Command: a.cmd, Sink: &answer, Tag: a.tag}
-	kept := len(host.Admitted(p.writer, []engine.Request{req})) == 1
+	kept := len(loop.Admitted(p.writer, []engine.Request{req})) == 1
 	if must := a.isNew() || full && a.weight() >= ending; kept == must {
 		w.broken("S4 (faults)", "partition %d: request %d (%v) is let in: %v; the disk is full: %v, hangs: %v", p.id, a.tag, a.op, kept, full, p.writer.hangs)
 	}

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/ledgerbus/ledgerbus/engine"
-	"github.com/ledgerbus/ledgerbus/engine/host"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/test/model"
 )
@@ -103,7 +102,7 @@ func (w *world) endLoop(p *part) {
 		p.loop.Offer(req)
 	}
 	p.posted = nil
-	w.do(p, func() { host.End(p.loop) }, func() {})
+	w.do(p, func() { p.loop.End(engine.ErrUnknown) }, func() {})
 	w.finishTurn(p)
 	p.looks = nil
 	answers := map[uint64]int{}

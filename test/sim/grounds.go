@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
-	"github.com/ledgerbus/ledgerbus/engine/host"
+	"github.com/ledgerbus/ledgerbus/engine/loop"
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -45,7 +45,7 @@ func (g grounds) NoteCut(_ context.Context, fact *event.HistoryCut) error { retu
 func (g grounds) State(ctx context.Context, id engine.PartitionID, look func(*index.Snapshot, []event.Blob) error) error {
 	p := g.w.parts[id]
 	l, plog := p.loop, p.plog
-	cmd := &host.SnapshotOf{}
+	cmd := &loop.Snapshot{}
 	defer cmd.Close()
 	if r := cmd.Take(l); r.Err != nil {
 		return r.Err
@@ -64,7 +64,7 @@ func (g grounds) State(ctx context.Context, id engine.PartitionID, look func(*in
 }
 
 func (g grounds) Unread(_ context.Context, id engine.PartitionID) ([]event.Blob, error) {
-	cmd := &host.SnapshotOf{}
+	cmd := &loop.Snapshot{}
 	defer cmd.Close()
 	r := cmd.Take(g.w.parts[id].loop)
 	_, unread := cmd.Taken()

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
-	"github.com/ledgerbus/ledgerbus/engine/host"
+	"github.com/ledgerbus/ledgerbus/engine/loop"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/test/model"
 )
@@ -36,7 +36,7 @@ func (w *world) collect() {
 		c = &collector{asked: len(w.running()), held: map[*queue]bool{}}
 		w.collector = c
 		for _, p := range w.running() {
-			p.inbox = append(p.inbox, &ask{op: opUsage, tag: w.tag(), cmd: host.Usage()})
+			p.inbox = append(p.inbox, &ask{op: opUsage, tag: w.tag(), cmd: &loop.Usage{}})
 		}
 	case c.asked > 0 || c.waits:
 	default:

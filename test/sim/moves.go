@@ -9,8 +9,9 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/background"
 	"github.com/ledgerbus/ledgerbus/engine/filter"
-	"github.com/ledgerbus/ledgerbus/engine/host"
+	"github.com/ledgerbus/ledgerbus/engine/loop"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/test/model"
 )
@@ -25,16 +26,16 @@ import (
 type offered struct {
 	from *part
 	req  engine.Request
-	tag  uint64    // under which the simulation asks
-	over host.Over // … where it tells of ends
+	tag  uint64             // under which the simulation asks
+	over loop.TransfersOver // … where it tells of ends
 	ends bool
 
 	answered bool // … and its courier knows what came of it
 }
 
 // courier makes the courier of a partition.
-func (w *world) courier(p *part) *host.Courier {
-	return host.NewCourier(host.CourierOptions{Home: engine.PartitionID(p.id), Reread: w.reread, Entity: w.byID, Logger: w.logger(),
+func (w *world) courier(p *part) *background.Courier {
+	return background.NewCourier(background.CourierOptions{Home: engine.PartitionID(p.id), Reread: w.reread, Entity: w.byID, Logger: w.logger(),
 		FailuresTo: w.o.failuresTo, Memory: w.memory,
 		Read: func(b event.Blob, dst []byte) (int, error) {
 			n, err := p.plog.ReadInto(b, dst)
@@ -54,8 +55,9 @@ func (w *world) courier(p *part) *host.Courier {
 				return false
 			}
 			o := &offered{from: p, req: req, tag: w.tag()}
-			if o.over, o.ends = host.OverOf(req.Command); o.ends {
-				o.over.Arrived = slices.Clone(o.over.Arrived) // the loop works in it
+			if over, ends := req.Command.(*loop.TransfersOver); ends {
+				o.over, o.ends = *over, true
+				o.over.Arrived = slices.Clone(over.Arrived) // the loop works in it
 			}
 			q.offers = append(q.offers, o)
 			return true
@@ -267,7 +269,7 @@ func (w *world) reorder(q *queue) {
 			if o.refused() {
 				continue
 			}
-			o.host.inbox = append(o.host.inbox, &ask{op: opOrder, q: o, tag: w.tag(), orders: w.orders(o), cmd: host.Order(o.entity, w.byPath)})
+			o.host.inbox = append(o.host.inbox, &ask{op: opOrder, q: o, tag: w.tag(), orders: w.orders(o), cmd: loop.Order(o.entity, w.byPath)})
 		}
 	}
 }
@@ -282,7 +284,7 @@ func (w *world) orderAll(of ...*part) {
 		if !slices.Contains(of, q.host) {
 			continue
 		}
-		host.GiveOrder(q.host.loop, q.entity, w.byPath)
+		q.host.loop.Prepare(loop.Order(q.entity, w.byPath))
 		q.host.shadow.order(q, w.orders(q))
 	}
 }
@@ -344,7 +346,7 @@ func (s *shadow) carried(now int64, all []*offered) {
 }
 
 // over is the end of transfers.
-func (s *shadow) over(now int64, over host.Over) {
+func (s *shadow) over(now int64, over loop.TransfersOver) {
 	w := s.w
 	q := w.queueOf(over.Source.Entity)
 	if q.model.Dropped {
@@ -541,7 +543,9 @@ func (w *world) nothingCarried(p *part) {
 	if p.courier == nil {
 		return
 	}
-	if has := host.Carried(p.loop, p.courier); has != "" {
-		w.broken("I26", "partition %d: nothing is left, and %s", p.id, has)
+	all, ofKinds := p.loop.Outstanding()
+	if streams, batches, bytes := p.courier.Carries(); all+ofKinds+streams+batches+bytes != 0 {
+		w.broken("I26", "partition %d: nothing is left, and %d transfers are outstanding, %d of all kinds; the courier has %d streams, %d batches and %d bytes",
+			p.id, all, ofKinds, streams, batches, bytes)
 	}
 }

@@ -66,7 +66,7 @@ type options struct {
 
 	faults bool // disks have little room or hang, and memory is short
 
-	startBytes int // see [engine.LoopOptions]
+	startBytes int // see [loop.Options]
 }
 
 // action is what the scheduler does next.

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/ledgerbus/ledgerbus/engine"
-	"github.com/ledgerbus/ledgerbus/engine/host"
+	"github.com/ledgerbus/ledgerbus/engine/loop"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/test/model"
 )
@@ -42,7 +42,7 @@ const (
 // look is what a port found when it looked at what is shared.
 type look struct {
 	r  *receiver
-	is host.Ports
+	is loop.Ports
 }
 
 // jointAnswer is how far ports are with what they answer together.
@@ -142,7 +142,7 @@ func (w *world) submitJoint(a *ask) {
 func (w *world) turnAway(p *part, a *ask) {
 	a.unsure()
 	var answer answers
-	host.TurnAway([]engine.Request{{Command: a.cmd, Sink: &answer, Tag: a.tag}}, engine.Refuse(engine.Busy, "away"))
+	loop.TurnAway([]engine.Request{{Command: a.cmd, Sink: &answer, Tag: a.tag}}, engine.Refuse(engine.Busy, "away"))
 	if len(answer) > 1 {
 		w.broken("I2", "%s: request %d is turned away %d times", a.q.path, a.tag, len(answer))
 	}
@@ -154,7 +154,7 @@ func (w *world) turnAway(p *part, a *ask) {
 // attachPorts makes the ports of a receiver, as the rules of [engine.Receiver] have them.
 func (w *world) attachPorts(r *receiver) {
 	hosts := r.real.Hosts()
-	shared := host.WatchPorts(r.real, func() { w.looked(r) })
+	shared := loop.WatchPorts(r.real, func() { w.looked(r) })
 	if shared != (len(hosts) > 1) {
 		w.broken("I26", "%s: a receiver of %d logs has one port: %v", r.q.path, len(hosts), !shared)
 	}
@@ -189,11 +189,11 @@ func (w *world) looked(r *receiver) {
 		w.stats.StoodStill++
 		p.pause(struct{}{})
 	}
-	p.looks = append(p.looks, look{r, host.PortsOf(r.real)})
+	p.looks = append(p.looks, look{r, loop.PortsOf(r.real)})
 }
 
 // looks is what a port found when it looked next.
-func (s *shadow) looks(r *receiver) host.Ports {
+func (s *shadow) looks(r *receiver) loop.Ports {
 	p := s.p
 	if len(p.looks) == 0 || p.looks[0].r != r.client() {
 		s.w.broken("I26", "partition %d: a port of receiver %d must look at what it shares with others, and does not", p.id, r.tag)
@@ -510,7 +510,7 @@ func (w *world) starving() {
 		return
 	}
 	for _, r := range w.receivers {
-		if len(r.ports) == 0 || r.leaving || host.PortsOf(r.real).Left <= 0 {
+		if len(r.ports) == 0 || r.leaving || loop.PortsOf(r.real).Left <= 0 {
 			continue
 		}
 		for _, port := range r.ports {
@@ -523,7 +523,7 @@ func (w *world) starving() {
 					session = &port.session
 				}
 				if m := q.model.Deliverable(port.sub, session); m != nil && !q.model.Settings.NoReceive {
-					w.broken("I26", "%s: receiver %d takes %d more, message %d of partition %d is there, and nobody gives it", q.path, r.tag, host.PortsOf(r.real).Left, m.Seq, q.slice.Partition)
+					w.broken("I26", "%s: receiver %d takes %d more, message %d of partition %d is there, and nobody gives it", q.path, r.tag, loop.PortsOf(r.real).Left, m.Seq, q.slice.Partition)
 				}
 			}
 		}

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/ledgerbus/ledgerbus/engine"
-	"github.com/ledgerbus/ledgerbus/engine/host"
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -182,7 +181,7 @@ func (w *world) install(p *part, x *index.Index) error {
 		return err
 	}
 	last, now := w.parts[0].model.Clock, event.Time(w.broker())
-	set := host.Follow(&w.began, x, now, w.Wall())
+	set := w.began.Follow(x, now, w.Wall())
 	switch is := p.model.Clock; {
 	case (set != nil) != (is.Number != last.Number), set != nil && (int(set.Number) != last.Number || int64(set.To-set.From) != last.Shift-is.Shift):
 		w.broken("F15", "partition %d, which knows of %+v, is given %+v, it must come to %+v", p.id, is, set, last)
@@ -203,7 +202,7 @@ func (w *world) install(p *part, x *index.Index) error {
 	w.recover(p)
 	for _, o := range w.running() {
 		if o.courier != nil {
-			host.RetryNow(o.courier)
+			o.courier.RetryNow()
 		}
 	}
 	return nil

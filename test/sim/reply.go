@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/ledgerbus/ledgerbus/engine"
-	"github.com/ledgerbus/ledgerbus/engine/host"
+	"github.com/ledgerbus/ledgerbus/engine/loop"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/test/model"
 )
@@ -142,7 +142,7 @@ func (p *part) answered(r *engine.Reply, x *want) {
 	case a.op == opList && !slices.Equal(r.SessionIDs().IDs, x.ids):
 		w.broken("I9", "%s: sessions %q are listed, it must be %q", a.q.path, r.SessionIDs().IDs, x.ids)
 	case a.op == opUsage:
-		w.collector.answered(w, x.busy, host.InUse(r))
+		w.collector.answered(w, x.busy, r.Answer.(*loop.Usage).IDs)
 	case a.op == opPurge && r.Deleted() != x.n:
 		w.broken("I17", "%s: batch delete removed %d messages, it must be %d", a.q.path, r.Deleted(), x.n)
 	case a.op == opUpdate || a.op == opDelete || a.op == opPutRule || a.op == opDropRule || a.op == opDrop || a.op == opEnforce ||

@@ -170,7 +170,7 @@ func (w *world) describe(m *sent) {
 	}
 }
 
-// see finds what filters see of a body: [engine.LoopOptions.Properties].
+// see finds what filters see of a body: [loop.Options.Properties].
 func (w *world) see(body []byte, into *filter.Message) (header int, err error) {
 	into.Reset()
 	if len(body) < seenBytes {

@@ -14,7 +14,9 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/background"
 	"github.com/ledgerbus/ledgerbus/engine/host"
+	"github.com/ledgerbus/ledgerbus/engine/loop"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/test/faultfs"
@@ -53,7 +55,7 @@ type part struct {
 	plog   log.Partition
 	writer *simWriter
 	state  *engine.Partition
-	loop   *host.Loop
+	loop   *loop.Loop
 	inbox  []*ask
 	posted []engine.Reply
 	issued []model.Token // tokens the loop took in this turn
@@ -73,10 +75,10 @@ type part struct {
 	noted     int     // of those, at the last progress note
 	ledIn     int     // boot in which the log was last taken over
 
-	courier *host.Courier // nil: nothing moves
-	offers  []*offered    // that couriers made it
-	given   []*offered    // … and its loop has; some of them have their answers
-	looks   []look        // of its ports at what they share with others, that the shadow has not heard of
+	courier *background.Courier // nil: nothing moves
+	offers  []*offered          // that couriers made it
+	given   []*offered          // … and its loop has; some of them have their answers
+	looks   []look              // of its ports at what they share with others, that the shadow has not heard of
 	suspended
 
 	shut int   // that many more are turned away

@@ -40,11 +40,11 @@ var mutexes = map[string]string{
 	"engine/host.watchers.mu":             "who is told of changes of entities",
 	"engine/host.Namespace.Close mu":      "the errors of partitions that are closed at the same time",
 	"engine/host.directory.mu":            "the entities, for everybody who looks one up",
-	"engine/host.courierMail.mu":          "what loops have told a courier",
-	"engine/host.inbound.mu":              "what couriers have for a loop",
-	"engine/host.mailbox.mu":              "requests on their way to a partition",
-	"engine/host.mailbox.room":            "waiting for room in a full mailbox",
-	"engine/host.SnapshotOf.mu":           "a state that a loop gives away, and whoever asked may have stopped waiting for",
+	"engine/background.courierMail.mu":    "what loops have told a courier",
+	"engine/loop.inbound.mu":              "what couriers have for a loop",
+	"engine/loop.mailbox.mu":              "requests on their way to a partition",
+	"engine/loop.mailbox.room":            "waiting for room in a full mailbox",
+	"engine/loop.Snapshot.mu":             "a state that a loop gives away, and whoever asked may have stopped waiting for",
 	"engine/host.Clock.mu":                "broker time",
 	"protocol/access.Failures.mu":         "failed logins by address",
 	"protocol/access.keySet.mu":           "fetching an issuer's keys: one at a time",
@@ -114,7 +114,7 @@ func TestMutexes(t *testing.T) {
 		"no longer there. Delete it from mutexes in test/tidy/mutexes_test.go."))
 }
 
-// mutexesOf lists the mutexes of a file, "engine/host.mailbox.mu" for a field and "engine.Namespace.Close mu" for a variable in a function, and
+// mutexesOf lists the mutexes of a file, "engine/loop.mailbox.mu" for a field and "engine.Namespace.Close mu" for a variable in a function, and
 // says which fields have no comment about what they guard.
 func mutexesOf(f *source.File) (names, uncommented []string) {
 	for name, d := range f.Declarations() {

@@ -1,0 +1,480 @@
+package background
+
+import (
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/filter"
+	"github.com/ledgerbus/ledgerbus/engine/loop"
+	"github.com/ledgerbus/ledgerbus/internal/fifo"
+	"github.com/ledgerbus/ledgerbus/internal/mutant"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// Courier takes messages that are in transfer in one log to the entities they are for, which may be in others, and tells the log what came of it
+// (docs/decisions/0035). It keeps nothing that is not in the logs: a start tells a new one what is in transfer.
+//
+// It never waits for a loop, and loops never for it: what goes between them is bounded by how many messages of a slice may be in transfer at a time.
+//
+// Run drives it in a goroutine. A simulation calls Turn by hand.
+type Courier struct {
+	// set once in NewCourier
+	CourierOptions
+	mail courierMail
+
+	// owned by Turn
+	streams  map[streamKey]*stream
+	ready    fifo.Queue[*stream] // those that have something to do
+	resting  []*stream           // those that wait until a time
+	free     []*batch            // whose memory is used again
+	inFlight map[uint64]*batch
+	batches  uint64 // so far
+	bytes    int    // of the bodies that are under way
+	short    bool   // there was no memory for another batch
+	letters  []engine.Reply
+}
+
+// CourierOptions are what a courier needs from its surroundings.
+type CourierOptions struct {
+	Home engine.PartitionID // of the log whose transfers it carries
+	// Read is [log.Reader.ReadInto] of that log. It refuses with the code Busy where it can be read later.
+	Read func(b event.Blob, dst []byte) (int, error)
+	// Reread makes of a stored message what its destination is asked to store; see Options of package host.
+	Reread func(stored []byte, changes [][]byte, ttl time.Duration, see *filter.Message) (engine.Message, []byte, error)
+	// Entity is the entity of an id; nil: it is no more.
+	Entity func(event.EntityID) *engine.Entity
+	// Offer hands a request to the loop of a partition, which must not make it wait. False: there is none that takes it now.
+	Offer func(engine.PartitionID, engine.Request) bool
+	// Damaged is told of stored messages that cannot be read back.
+	Damaged func(error)
+	Logger  *slog.Logger
+	// FailuresTo is where messages go that a destination refuses: [event.DeadLetter] or [event.TransferDeadLetter].
+	FailuresTo event.SubQueue
+	// Memory is where memory is taken for messages on their way, before they are read; nil: there is enough.
+	Memory log.Memory
+}
+
+const (
+	// maxBatch is how many messages are taken to a destination at once, maxBatchBytes the number of bytes at which a batch is full before that.
+	maxBatch      = 256
+	maxBatchBytes = 256 << 10
+	// maxInFlight bounds the bodies that a courier has read and not delivered, bytes; one batch is always on its way, with and without memory.
+	maxInFlight = 16 << 20
+	// How long a courier waits when a destination cannot take anything now: it doubles each time.
+	firstRest, longestRest = 100 * time.Millisecond, 5 * time.Second
+)
+
+// streamKey names a stream: what goes from one slice to another, for one reason, stays in order and waits together.
+type streamKey struct {
+	source      event.Slice
+	trigger     event.Trigger
+	destination event.EntityID
+}
+
+// stream is the messages in transfer from one slice to one entity, one batch at a time. For an entity with several partitions it holds the messages
+// that are not sorted yet, and each partition has a stream of its own behind it (courier_sort.go).
+type stream struct {
+	streamKey
+	of        *stream   // the one that sorts for it; nil: none does
+	parts     []*stream // by partition, those that it sorts for; nil where nothing came
+	partition uint8     // of the destination
+	queue     fifo.Queue[engine.Transfer]
+	floor     event.TransferNumber // all smaller ones are over, durably
+	batch     *batch               // under way; nil: none
+	queued    bool                 // it is among the ready ones
+	rest      time.Duration        // how long it waits when the destination cannot take anything, next time
+	until     event.Time           // it waits until then; 0: it does not
+	gone      bool                 // the source is no more
+}
+
+// batch is messages on their way to their destination.
+type batch struct {
+	stream    *stream
+	import_   engine.Import
+	transfers []engine.Transfer // of the items
+	window    []byte            // a stretch of the log with several bodies
+	at        event.Position    // where it begins
+	bodies    []byte            // memory of those that were read by themselves
+	sees      []filter.Message
+	bytes     int
+	paid      int // what was taken of the process's memory, bytes
+}
+
+// NewCourier makes a courier that knows of no transfers yet.
+func NewCourier(opts CourierOptions) *Courier {
+	if opts.FailuresTo != event.TransferDeadLetter {
+		opts.FailuresTo = event.DeadLetter
+	}
+	if opts.Memory == nil {
+		opts.Memory = log.Unbounded{}
+	}
+	return &Courier{CourierOptions: opts, mail: courierMail{wake: make(chan struct{}, 1)}, streams: map[streamKey]*stream{}, inFlight: map[uint64]*batch{}}
+}
+
+// Post implements [engine.Sink].
+func (c *Courier) Post(rs []engine.Reply) { c.mail.put(rs) }
+
+// Turn takes what it was told, and hands on what can go. It returns when it wants the next turn if it is told nothing before; 0: never.
+func (c *Courier) Turn(now event.Time) event.Time {
+	c.letters = c.mail.take(c.letters[:0])
+	for i := range c.letters {
+		c.read(now, &c.letters[i])
+	}
+	clear(c.letters)
+	c.rouse(now)
+	c.short = false
+	for n := c.ready.Len(); n > 0 && c.bytes < maxInFlight && !c.short; n-- {
+		l := c.ready.Pop()
+		l.queued = false
+		c.depart(now, l)
+	}
+	var next event.Time
+	switch {
+	case c.short: // a batch that arrives wakes it as well
+		next = now.Add(firstRest)
+	case c.ready.Len() > 0 && c.bytes < maxInFlight:
+		return now
+	}
+	for _, l := range c.resting {
+		if next == 0 || l.until < next {
+			next = l.until
+		}
+	}
+	return next
+}
+
+// read takes one thing it was told.
+func (c *Courier) read(now event.Time, letter *engine.Reply) {
+	switch told := letter.Answer.(type) {
+	case *loop.Handed:
+		c.take(told)
+		return
+	case *loop.SliceGone:
+		c.forget(told.Source)
+		return
+	case *retryNow:
+		c.endRests()
+		return
+	}
+	f := c.inFlight[letter.Tag]
+	if f == nil {
+		return // its log has stopped before what it has in transfer was durable: the next start says which of it is
+	}
+	delete(c.inFlight, letter.Tag)
+	c.bytes -= f.bytes
+	f.stream.batch = nil
+	c.answered(now, f, letter)
+	c.recycle(f)
+}
+
+// take takes over transfers of a slice.
+func (c *Courier) take(told *loop.Handed) {
+	for _, fl := range told.Floors {
+		for _, trigger := range [...]event.Trigger{event.TriggerForward, event.TriggerDeadLetter, event.TriggerVia} {
+			if l := c.streams[streamKey{told.Source, trigger, fl.Destination}]; l != nil {
+				l.floor = max(l.floor, fl.Number)
+			}
+		}
+	}
+	for i := range told.Transfers {
+		t := &told.Transfers[i]
+		l := c.stream(streamKey{told.Source, t.Trigger, t.Destination})
+		for _, fl := range told.Floors {
+			if fl.Destination == t.Destination {
+				l.floor = max(l.floor, fl.Number)
+			}
+		}
+		l.queue.Push(*t)
+		c.wake(l)
+	}
+}
+
+func (c *Courier) stream(k streamKey) *stream {
+	l := c.streams[k]
+	if l == nil {
+		l = &stream{streamKey: k}
+		c.streams[k] = l
+	}
+	return l
+}
+
+// wake has a stream depart, if it can.
+func (c *Courier) wake(l *stream) {
+	if !l.queued && l.batch == nil && l.until == 0 && l.queue.Len() > 0 && !l.gone {
+		l.queued = true
+		c.ready.Push(l)
+	}
+}
+
+// rouse wakes the streams that have rested.
+func (c *Courier) rouse(now event.Time) {
+	c.resting = slices.DeleteFunc(c.resting, func(l *stream) bool {
+		if l.until > now && !l.gone {
+			return false
+		}
+		l.until = 0
+		c.wake(l)
+		return true
+	})
+}
+
+// wait has a stream wait before it tries again, longer each time.
+func (c *Courier) wait(now event.Time, l *stream) {
+	if l.rest = min(2*l.rest, longestRest); l.rest == 0 {
+		l.rest = firstRest
+	}
+	if l.until = now.Add(l.rest); mutant.On(mutant.NeverAgain) {
+		return
+	}
+	c.resting = append(c.resting, l)
+}
+
+// retryNow tells a courier not to wait for destinations any longer.
+type retryNow struct{ engine.Internal }
+
+// RetryNow has all streams that wait try again at once: a destination may be there again.
+func (c *Courier) RetryNow() { c.Post([]engine.Reply{{Answer: &retryNow{}}}) }
+
+// endRests ends the waits of all streams, and begins with short ones anew.
+func (c *Courier) endRests() {
+	for _, l := range c.resting {
+		l.until, l.rest = 1, 0
+	}
+}
+
+// forget drops what it has of a slice that is no more. What is on its way arrives or does not: both are right.
+func (c *Courier) forget(source event.Slice) {
+	for k, l := range c.streams {
+		if k.source == source {
+			l.end()
+			delete(c.streams, k)
+		}
+	}
+}
+
+// tidy drops a stream that has nothing to do.
+func (c *Courier) tidy(l *stream) {
+	if l = l.head(); l.idle() && c.streams[l.streamKey] == l {
+		delete(c.streams, l.streamKey)
+	}
+}
+
+// depart sends the next messages of a stream on their way.
+func (c *Courier) depart(now event.Time, l *stream) {
+	defer c.tidy(l)
+	e := c.Entity(l.destination)
+	if e == nil {
+		c.refuseAll(now, l)
+		return
+	}
+	f, err := c.load(l, e)
+	switch {
+	case errors.Is(err, noMemory):
+		c.short = true
+		c.wake(l)
+		return
+	case err != nil: // it can be read later
+		c.wait(now, l)
+		return
+	case f == nil:
+		c.wake(l)
+		return
+	}
+	if len(e.Hosts) > 1 && l.of == nil {
+		if l = c.sort(l, f); l == nil {
+			return
+		}
+	}
+	c.leave(now, l, f)
+}
+
+// leave sends a batch of a stream on its way.
+func (c *Courier) leave(now event.Time, l *stream, f *batch) {
+	to := engine.Target{Entity: f.import_.Entity}
+	f.import_.Slice = to.Slice(l.partition)
+	c.batches++
+	if !c.Offer(to.Host(l.partition), engine.Request{Command: &f.import_, Sink: c, Tag: c.batches}) {
+		c.putBack(l, f, 0)
+		c.recycle(f)
+		c.wait(now, l)
+		return
+	}
+	c.inFlight[c.batches], l.batch = f, f
+	c.bytes += f.bytes
+}
+
+// putBack puts the messages of a batch, from an index on, back in front of the others of its stream.
+func (c *Courier) putBack(l *stream, f *batch, from int) {
+	if from == len(f.transfers) || l.gone {
+		return
+	}
+	var q fifo.Queue[engine.Transfer]
+	if mutant.On(mutant.BehindOthers) {
+		q, l.queue = l.queue, q
+	}
+	for _, t := range f.transfers[from:] {
+		q.Push(t)
+	}
+	for _, t := range l.queue.All() {
+		q.Push(t)
+	}
+	l.queue = q
+}
+
+// answered takes the answer of a destination.
+func (c *Courier) answered(now event.Time, f *batch, answer *engine.Reply) {
+	l := f.stream
+	defer c.tidy(l)
+	became, _ := answer.Answer.(engine.Arrivals)
+	if answer.Err != nil {
+		became = nil
+		var refusal *engine.Error
+		if mutant.On(mutant.UnknownRefused) && errors.Is(answer.Err, engine.ErrUnknown) {
+			answer.Err = engine.Refuse(engine.NotAllowed, "")
+		}
+		if errors.As(answer.Err, &refusal) && refusal.Code != engine.Busy { // all of them
+			became = slices.Repeat(engine.Arrivals{refusal}, len(f.transfers))
+		}
+	}
+	over, waits, n := c.newOver(l), answer.Err != nil && became == nil, 0
+	for ; n < len(became) && !waits; n++ {
+		if waits = !c.ends(over, &f.transfers[n], became[n], f.import_.Items[n].Message.Header); waits {
+			break
+		}
+	}
+	c.putBack(l, f, n)
+	c.report(over)
+	if n > 0 {
+		l.rest = 0
+	}
+	if mutant.On(mutant.FloorWritten) && n > 0 {
+		l.head().floor = max(l.head().floor, f.transfers[n-1].Number+1)
+	}
+	if waits && !l.gone {
+		c.wait(now, l)
+		return
+	}
+	c.wake(l)
+}
+
+// refuseAll ends the transfers of a stream whose destination is no more.
+func (c *Courier) refuseAll(now event.Time, l *stream) {
+	refusal, over := engine.Refuse(engine.NotFound, "The messaging entity with id %d could not be found.", l.destination), c.newOver(l)
+	if source := c.Entity(l.source.Entity); source != nil && l.trigger != event.TriggerVia {
+		path := source.Properties.ForwardTo
+		if l.trigger == event.TriggerDeadLetter {
+			path = source.Properties.ForwardDeadLetteredMessagesTo
+		}
+		refusal = engine.NoEntity(engine.ForwardPath(path))
+	}
+	for l.queue.Len() > 0 {
+		t := l.queue.Pop()
+		c.ends(over, &t, refusal, 0)
+	}
+	c.report(over)
+}
+
+func (c *Courier) newOver(l *stream) *loop.TransfersOver {
+	return &loop.TransfersOver{Source: l.source, Trigger: l.trigger, Destination: l.destination}
+}
+
+// ends notes what became of one transfer. It reports false when that is not decided yet: the message waits.
+func (c *Courier) ends(over *loop.TransfersOver, t *engine.Transfer, refusal *engine.Error, header int) bool {
+	if refusal == nil {
+		over.Arrived = append(over.Arrived, t.Number)
+		over.Bytes += t.Bytes()
+		return true
+	}
+	fail := engine.FailTransfer{Slice: over.Source, Number: t.Number, SubQueue: c.FailuresTo, Refusal: *refusal, Header: header}
+	switch {
+	case refusal.Code == engine.Busy:
+		return false
+	case t.Trigger == event.TriggerForward:
+	case refusal.Code == engine.EntityFull && !(t.Trigger == event.TriggerVia && mutant.On(mutant.FullFails)):
+		return false
+	case t.Trigger == event.TriggerVia:
+		fail.SubQueue = event.TransferDeadLetter
+	case refusal.Code == engine.Disabled:
+		return false
+	case refusal.Code == engine.NotFound: // it waits where it was, for one of the same name
+		fail.SubQueue, fail.Back = event.DeadLetter, true
+	}
+	over.Failed = append(over.Failed, fail)
+	over.Bytes += t.Bytes()
+	return true
+}
+
+// report tells the log which transfers are over.
+func (c *Courier) report(over *loop.TransfersOver) {
+	if len(over.Arrived)+len(over.Failed) > 0 {
+		c.Offer(c.Home, engine.Request{Command: over}) // a log that has stopped finds them in transfer when it starts
+	}
+}
+
+// courierMail is what a courier was told and has not read.
+type courierMail struct {
+	wake chan struct{} // one slot
+
+	mu      sync.Mutex // guards letters
+	letters []engine.Reply
+}
+
+func (m *courierMail) put(rs []engine.Reply) {
+	m.mu.Lock()
+	m.letters = append(m.letters, rs...)
+	m.mu.Unlock()
+	select {
+	case m.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take swaps what is there for an empty slice to fill next.
+func (m *courierMail) take(empty []engine.Reply) []engine.Reply {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	letters := m.letters
+	m.letters = empty
+	return letters
+}
+
+// Carries returns how many streams and batches under way a courier has, and the bytes of these.
+func (c *Courier) Carries() (streams, batches, bytes int) {
+	return len(c.streams), len(c.inFlight), c.bytes
+}
+
+// Close gives back what memory it has. It takes no turns any more.
+func (c *Courier) Close() {
+	for _, f := range c.inFlight {
+		c.Memory.Give(f.paid)
+	}
+	c.spare()
+	c.inFlight = nil
+}
+
+// Run takes turns until stop is closed.
+func (c *Courier) Run(now func() event.Time, stop <-chan struct{}) {
+	defer c.Close()
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		at := now()
+		switch next := c.Turn(at); {
+		case next == 0:
+			timer.Reset(time.Hour)
+		default:
+			timer.Reset(max(0, next.Sub(at)))
+		}
+		select {
+		case <-c.mail.wake:
+		case <-timer.C:
+		case <-stop:
+			return
+		}
+	}
+}

@@ -1,0 +1,247 @@
+package background
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/filter"
+	"github.com/ledgerbus/ledgerbus/internal/mutant"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+const (
+	// maxBetween is the largest gap between two bodies, bytes, that is read along with them; behind a larger one the second body is read by itself.
+	maxBetween = 8 << 10
+	// maxFree is how many batches are kept for the next ones to use their memory.
+	maxFree = 16
+	// batchItems is about how much a batch takes besides bodies, bytes.
+	batchItems = 64 << 10
+)
+
+// load reads the next messages of a stream. An error says that they may be read later. There is no batch when none of the messages it looked at
+// can ever be read: their transfers have failed.
+func (c *Courier) load(l *stream, e *engine.Entity) (*batch, error) {
+	f := c.newBatch(l, e)
+	n := f.choose(l.queue.All())
+	if !c.pay(f) {
+		f.bytes = 0
+		c.recycle(f)
+		return nil, noMemory
+	}
+	c.readTogether(f, l.queue.All()[:n])
+	for n > 0 {
+		n--
+		t := l.queue.Front()
+		err := c.loadOne(f, t, e.Kind == event.Topic)
+		if err == nil {
+			f.transfers = append(f.transfers, *t)
+		} else if refusal := c.unloaded(l, t, err); refusal != nil {
+			if !mutant.On(mutant.UnreadableKept) {
+				c.turnBack(l, t, refusal)
+			}
+		} else if len(f.transfers) == 0 {
+			c.recycle(f)
+			return nil, err
+		} else {
+			return f, nil
+		}
+		l.queue.Pop()
+	}
+	if len(f.transfers) == 0 {
+		c.recycle(f)
+		return nil, nil
+	}
+	return f, nil
+}
+
+// pay takes memory for what a batch will read, before it does: its bodies, and what lies between them. A single batch goes ahead even where there is
+// none.
+func (c *Courier) pay(f *batch) bool {
+	need := f.bytes + min(4*f.bytes, maxBatchBytes+maxBetween) + batchItems
+	more := need - f.paid
+	if more <= 0 {
+		return true
+	}
+	if !c.Memory.Take(more) && !mutant.On(mutant.FlownUnpaid) {
+		if len(c.inFlight) > 0 {
+			return false
+		}
+		c.spare()
+		c.Memory.Owe(more)
+	}
+	f.paid = need
+	return true
+}
+
+// spare lets go of the memory of batches that are not under way.
+func (c *Courier) spare() {
+	for _, f := range c.free {
+		c.Memory.Give(f.paid)
+	}
+	clear(c.free)
+	c.free = c.free[:0]
+}
+
+// unloaded is the refusal of a message that could not be read and never will be; nil: it may be read later. A message whose bytes are not those that
+// were stored goes where refused ones go: there somebody sees it, and the others can go on. One that the disk only fails to give now may still be
+// whole.
+func (c *Courier) unloaded(l *stream, t *engine.Transfer, err error) *engine.Error {
+	var refusal *engine.Error
+	if errors.As(err, &refusal) {
+		if refusal.Code == engine.Busy {
+			return nil
+		}
+		return refusal
+	}
+	c.Damaged(fmt.Errorf("message %d of %v, in transfer: %w", t.Sequence, l.source, err))
+	if errors.Is(err, log.ErrChecksum) || errors.Is(err, event.ErrErased) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, errStored) {
+		return engine.Refuse(engine.Unreadable, "The stored bytes of the message cannot be read.")
+	}
+	return nil
+}
+
+// errStored says that stored bytes are whole and make no sense.
+var errStored = errors.New("engine: not a message")
+
+// turnBack ends a transfer that is refused before it leaves.
+func (c *Courier) turnBack(l *stream, t *engine.Transfer, refusal *engine.Error) {
+	over := c.newOver(l)
+	c.ends(over, t, refusal, 0)
+	c.report(over)
+}
+
+// newBatch is an empty one for a stream.
+func (c *Courier) newBatch(l *stream, e *engine.Entity) *batch {
+	f := new(batch)
+	if n := len(c.free); n > 0 {
+		f, c.free = c.free[n-1], c.free[:n-1]
+	}
+	f.stream = l
+	f.import_ = engine.Import{Entity: e, Source: l.source, Floor: l.head().floor, Items: f.import_.Items[:0], Waits: l.trigger != event.TriggerForward}
+	return f
+}
+
+// recycle uses the memory of a batch again.
+func (c *Courier) recycle(f *batch) {
+	clear(f.transfers)
+	clear(f.import_.Items)
+	f.stream, f.transfers, f.import_.Items, f.bytes = nil, f.transfers[:0], f.import_.Items[:0], 0
+	f.window, f.bodies = f.window[:0], f.bodies[:0]
+	if len(c.free) < maxFree && cap(f.bodies)+cap(f.window) <= 3*maxBatchBytes && !c.Memory.Exceeds(0) {
+		c.free = append(c.free, f)
+		return
+	}
+	f.window, f.bodies = nil, nil // the request that the destination got last may keep the batch
+	c.Memory.Give(f.paid)
+	f.paid = 0
+}
+
+// readTogether reads the stretch of the log that the bodies of messages lie in, as far as they lie close together. What it cannot read shows when
+// each body is read by itself.
+func (c *Courier) readTogether(f *batch, messages []engine.Transfer) {
+	f.window = f.window[:0]
+	if len(messages) < 2 || messages[0].Body.Size == 0 {
+		return
+	}
+	first := messages[0].Body
+	end := first.Position + event.Position(first.Size)
+	for i := range messages[1:] {
+		b := &messages[1+i].Body
+		to := b.Position + event.Position(b.Size)
+		if b.Position < end || b.Position-end > maxBetween || to-first.Position > maxBatchBytes+maxBetween {
+			break
+		}
+		end = to
+	}
+	span := int(end - first.Position)
+	if span == int(first.Size) {
+		return
+	}
+	if cap(f.window) < span {
+		f.window = make([]byte, 0, max(span, min(4*span, maxBatchBytes+maxBetween)))
+	}
+	if n, err := c.Read(first, f.window[:span]); err == nil {
+		f.window, f.at = f.window[:n], first.Position
+	}
+}
+
+// choose decides how many of some messages go at once.
+func (f *batch) choose(queue []engine.Transfer) (n int) {
+	for n < len(queue) && n < maxBatch {
+		size := queue[n].Bytes()
+		if n > 0 && f.bytes+size > maxBatchBytes {
+			break
+		}
+		f.bytes += size
+		n++
+	}
+	return n
+}
+
+// loadOne reads one message.
+func (c *Courier) loadOne(f *batch, t *engine.Transfer, topic bool) error {
+	body, err := c.blob(f, &t.Body)
+	if err != nil {
+		return err
+	}
+	var changes [][]byte
+	for i := range t.Changes {
+		b, err := c.blob(f, &t.Changes[i])
+		if err != nil {
+			return err
+		}
+		changes = append(changes, b)
+	}
+	var see *filter.Message
+	if topic {
+		see = f.see()
+	}
+	m, merged, err := c.Reread(body, changes, t.TimeToLive, see)
+	if refusal := (*engine.Error)(nil); err != nil && !errors.As(err, &refusal) {
+		return fmt.Errorf("%w: %w", errStored, err)
+	} else if err != nil {
+		return refusal
+	}
+	if topic {
+		m.Properties = see
+	}
+	item := engine.Arriving{Message: m, Number: t.Number, Sequence: t.Sequence, Hops: t.Hops + 1, First: t.First, DeadLetterSource: t.DeadLetterSource, Changes: merged}
+	f.import_.Items = append(f.import_.Items, item)
+	return nil
+}
+
+// see is what filters see of one more message.
+func (f *batch) see() *filter.Message {
+	n := len(f.import_.Items)
+	if cap(f.sees) == 0 {
+		f.sees = make([]filter.Message, maxBatch)
+	}
+	return &f.sees[n]
+}
+
+// blob reads a blob into the memory of the batch.
+func (c *Courier) blob(f *batch, b *event.Blob) ([]byte, error) {
+	size := int(b.Size)
+	if size == 0 {
+		return nil, nil
+	}
+	if b.Position >= f.at && uint64(b.Position-f.at)+uint64(size) <= uint64(len(f.window)) {
+		from := int(b.Position - f.at)
+		if data := f.window[from : from+size : from+size]; b.Matches(data) {
+			return data, nil
+		}
+	}
+	from := len(f.bodies)
+	if from+size > cap(f.bodies) { // what was read into the memory so far stays where it is
+		f.bodies, from = make([]byte, 0, max(size, min(4*f.bytes, maxBatchBytes))), 0
+	}
+	f.bodies = f.bodies[:from+size]
+	n, err := c.Read(*b, f.bodies[from:])
+	if err == nil && n < size {
+		err = fmt.Errorf("engine: blob at position %d: %d bytes missing: %w", b.Position, size-n, io.ErrUnexpectedEOF)
+	}
+	return f.bodies[from:len(f.bodies):len(f.bodies)], err
+}

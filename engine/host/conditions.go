@@ -1,0 +1,92 @@
+package host
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log"
+)
+
+// The states that keep a namespace from doing all of its work (docs/decisions/0039, 0040).
+const (
+	diskLow           = "disk-low"           // little room: what makes the log grow for good is refused
+	diskCritical      = "disk-critical"      // no room but a reserve: settlements go on
+	diskFull          = "disk-full"          // no room at all: what was taken waits
+	diskHangs         = "disk-hangs"         // a partition's disk does not answer: new sends are refused
+	partitionRefused  = "partition-refused"  // its files are not what was written to them
+	partitionFenced   = "partition-fenced"   // it was taken out of service
+	partitionStarting = "partition-starting" // it is being recovered by itself
+	dataDamaged       = "data-damaged"       // stored data cannot be read: no messages are taken, others can be received
+)
+
+// Why a partition does not serve, as far as everybody may know: texts of errors name files.
+const (
+	byError    = "io-error"
+	byOperator = "operator"
+	byDamage   = "damage"
+)
+
+// Condition is a state that lasts, by the name that /health has for it.
+type Condition struct {
+	State     string
+	Partition int // -1: it concerns all
+	Since     time.Time
+	Cause     string // of a partition that is fenced or refused: io-error, operator or damage; of data that is damaged how many files are known to be
+}
+
+func (c Condition) String() string {
+	s := c.State
+	if c.Partition >= 0 {
+		s = fmt.Sprintf("partition %d: %s", c.Partition, s)
+	}
+	if !c.Since.IsZero() {
+		s += " since " + c.Since.UTC().Format(time.RFC3339)
+	}
+	return s
+}
+
+// absence is the condition of a partition that does not serve.
+func absence(s engine.PartitionStatus) Condition {
+	c := Condition{State: partitionFenced, Partition: int(s.ID), Cause: byError}
+	switch {
+	case s.State == engine.PartitionRefused:
+		c.State, c.Cause = partitionRefused, byDamage
+	case s.State == engine.PartitionStarting:
+		c.State, c.Cause = partitionStarting, ""
+	case s.By != "":
+		c.Cause = byOperator
+	}
+	if s.Since != 0 {
+		c.Since = s.Since.Std()
+	}
+	return c
+}
+
+// Conditions are the states that last, those of the disk first.
+func (ps *partitions) Conditions() (list []Condition) {
+	worst := log.DiskState{}
+	var rest []Condition
+	for i := range ps.slots {
+		t := ps.slots[i].serves.Load()
+		if t == nil {
+			rest = append(rest, absence(ps.status(engine.PartitionID(i))))
+			continue
+		}
+		if r := ps.slots[i].rotten.Load(); r != nil {
+			rest = append(rest, Condition{State: dataDamaged, Partition: i, Since: r.since.Std(), Cause: r.count()})
+		}
+		s := t.writer.DiskState()
+		if s.Room > worst.Room {
+			worst = s
+		}
+		if !s.Hangs.IsZero() {
+			rest = append(rest, Condition{State: diskHangs, Partition: i, Since: s.Hangs})
+		}
+	}
+	if worst.Room > log.RoomEnough {
+		state := map[log.Room]string{log.RoomLow: diskLow, log.RoomCritical: diskCritical, log.RoomNone: diskFull}[worst.Room]
+		list = append(list, Condition{State: state, Partition: -1, Since: worst.Since})
+	}
+	return append(list, rest...)
+}

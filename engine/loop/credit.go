@@ -1,0 +1,136 @@
+package loop
+
+import "sync/atomic"
+
+// credit is how many more deliveries a receiver link takes, and how far a drain has come, in one place for all ports of the link: they take
+// from it in loops of their own. It is one word, so that each step is taken by one port and seen by all:
+//
+//	bits 63 … 37   flows: how many have been taken, modulo 2^27
+//	bits 36 … 32   owing: ports that have not answered the drain; 0: no drain goes on
+//	bits 31 …  0   left: the Limit of the newest flow, less what was delivered and what drains gave up; may be negative
+//
+// The flows of a link come to every port in the same order, each at a time of its own. The first port to come to a flow puts it in force, and
+// the others find that it is. So a port that has come to a flow sees its credit, and what it does about one that is not the newest any more
+// has no effect.
+type credit struct{ word atomic.Uint64 }
+
+const (
+	flowBits  = 27
+	flowMask  = 1<<flowBits - 1
+	owingBits = 5
+	owingMask = 1<<owingBits - 1 // an entity has 16 partitions at most
+)
+
+// creditState is the word of a credit, taken apart.
+type creditState struct {
+	flows uint32
+	owing uint32
+	left  int32
+}
+
+func (s creditState) word() uint64 {
+	return uint64(s.flows)<<(32+owingBits) | uint64(s.owing)<<32 | uint64(uint32(s.left))
+}
+
+func stateOf(word uint64) creditState {
+	return creditState{flows: uint32(word >> (32 + owingBits)), owing: uint32(word>>32) & owingMask, left: int32(uint32(word))}
+}
+
+func (c *credit) state() creditState { return stateOf(c.word.Load()) }
+
+// nextFlow is the number of the flow behind another.
+func nextFlow(n uint32) uint32 { return (n + 1) & flowMask }
+
+// older reports whether flow a came before flow b, in serial number arithmetic.
+func older(a, b uint32) bool { return int32((a-b)<<(32-flowBits)) < 0 }
+
+// left is how many deliveries the link takes now.
+func (c *credit) left() int32 { return c.state().left }
+
+// flow puts a flow in force, with more credit than the one before it, or less where more is negative. It changes nothing when another
+// port has done so already. One that drains is to be answered by that many ports. It returns what is left, of this flow or a newer
+// one.
+func (c *credit) flow(number uint32, more int32, drain bool, ports int) (left int32) {
+	for {
+		word := c.word.Load()
+		s := stateOf(word)
+		if !older(s.flows, number) {
+			return s.left
+		}
+		s.flows, s.owing = number, 0
+		s.left += more
+		if drain {
+			s.owing = uint32(ports)
+		}
+		if c.word.CompareAndSwap(word, s.word()) {
+			return s.left
+		}
+	}
+}
+
+// take takes one for a delivery; false: none is left. A port that has answered the drain of a flow has to answer it once more, behind this
+// delivery: it is owing again, if the drain is not over.
+func (c *credit) take(flow uint32, answered bool) (ok, owing bool) {
+	for {
+		word := c.word.Load()
+		s := stateOf(word)
+		if s.left <= 0 {
+			return false, false
+		}
+		s.left--
+		if owing = answered && s.flows == flow && s.owing > 0; owing {
+			s.owing++
+		}
+		if c.word.CompareAndSwap(word, s.word()) {
+			return true, owing
+		}
+	}
+}
+
+// drainStep is what a port learns when it says that it has nothing more to deliver for a drain.
+type drainStep uint8
+
+const (
+	drainOpen  drainStep = iota // others owe an answer
+	drainOver                   // it was the last one: what was left is given up
+	drainMoved                  // the drain is not in force any more: a newer flow is
+)
+
+// end ends the drain of a flow if no other port than the one that calls owes an answer.
+func (c *credit) end(flow uint32) drainStep { return c.answer(flow, true) }
+
+// answered is a port's answer to the drain of a flow: all that it delivered for it has left.
+func (c *credit) answered(flow uint32) drainStep { return c.answer(flow, false) }
+
+func (c *credit) answer(flow uint32, onlyLast bool) drainStep {
+	for {
+		word := c.word.Load()
+		s := stateOf(word)
+		step := drainOpen
+		switch {
+		case s.flows != flow || s.owing == 0:
+			return drainMoved
+		case s.owing == 1:
+			s.owing, s.left, step = 0, 0, drainOver
+		case onlyLast:
+			return drainOpen
+		default:
+			s.owing--
+		}
+		if c.word.CompareAndSwap(word, s.word()) {
+			return step
+		}
+	}
+}
+
+// close takes away what is left: the link is detached. No flow follows.
+func (c *credit) close() {
+	for {
+		word := c.word.Load()
+		s := stateOf(word)
+		s.left, s.owing = min(s.left, 0), 0
+		if c.word.CompareAndSwap(word, s.word()) {
+			return
+		}
+	}
+}

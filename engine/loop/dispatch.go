@@ -1,0 +1,365 @@
+package loop
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/internal/mutant"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// maxShown bounds what receivers that browse are shown in one turn: it writes nothing, so no full frame ends it.
+const maxShown = 1024
+
+// dispatcher serves those who wait: it has the partition deliver messages, give away sessions and end what has expired, for whom
+// [waiting] names, and says to them what came of it.
+type dispatcher struct {
+	// set once in New
+	part     *engine.Partition
+	tokens   func() event.LockToken
+	waiting  *waiting
+	recorder *recorder
+	links    *linkFacts
+	frames   *frames
+	replies  *replies
+
+	// owned by the loop
+	halted   bool           // the disk hangs: nobody is served
+	shown    int            // deliveries to receivers that browse, in this turn
+	yielding int            // queues that wait for ports in other loops, in this turn
+	take     engine.Receive // scratch of serve
+}
+
+// turn is the dispatcher's part of the loop's turn.
+func (d *dispatcher) turn(now event.Time) {
+	if d.halted {
+		d.endWaits(now)
+		return
+	}
+	d.acceptWaiting(now)
+	d.endWaits(now)
+	d.sweep(now)
+	d.serveAll(now)
+}
+
+// attach makes a receiver known and says so. One that wants a session is told when it has it (semantics.md 8.3).
+func (d *dispatcher) attach(now event.Time, link *engine.Receiver, noted bool, req *engine.Request) {
+	r := &receiver{Receiver: link, noted: noted, asked: address{req.Sink, req.Tag}}
+	if r.Session != nil {
+		d.attachSession(now, r)
+		return
+	}
+	_, err := d.part.Entity(event.Slice{Entity: r.Entity.ID}) // deleted since the receiver looked it up
+	if err == nil {
+		err = d.waiting.Attach(r)
+	}
+	if err != nil {
+		if linkOf(link).speak() {
+			d.replies.answer(req, engine.Reply{Err: err})
+		}
+		return
+	}
+	d.replies.attached(r)
+	d.links.attached(now, r)
+}
+
+// flow sets a receiver's credit; with drain what is deliverable goes out now and the rest of the credit is given up.
+func (d *dispatcher) flow(now event.Time, cmd *engine.Flow) {
+	r := d.waiting.receiver(cmd.Receiver)
+	if r == nil || !r.served {
+		return // it has lost its session, or waits for one, or another port has it
+	}
+	q := d.waiting.queueOf(r)
+	if d.waiting.Flow(r, cmd.Limit, cmd.Drain); !cmd.Drain {
+		return
+	}
+	if waits := d.halted && (q.grants.Len() > 0 || mutant.On(mutant.DrainUnanswered)); !waits && d.serve(now, q) { // without credit there is nothing to wait for
+		d.endDrains(q)
+	} else {
+		d.waiting.mark(q) // there is more than one turn should do
+	}
+}
+
+// endDrains tells the receivers that drain a queue which has nothing more to deliver.
+func (d *dispatcher) endDrains(q *receiverQueue) {
+	for _, r := range q.Drained() {
+		d.replies.drained(r)
+	}
+}
+
+// detach forgets a receiver and takes back what never reached the wire.
+func (d *dispatcher) detach(now event.Time, cmd *engine.Detach) {
+	r := d.waiting.receiver(cmd.Receiver)
+	if r == nil {
+		return // it has lost its session
+	}
+	r.link.pause()
+	r.link.credit.close()
+	if r.place != nil {
+		d.giveUp(r)
+	}
+	if d.waiting.receiver(cmd.Receiver) == nil {
+		return
+	}
+	holds := r.served
+	d.waiting.Detach(r)
+	switch {
+	case r.Session != nil && holds:
+		d.releaseSession(now, r, cmd.Cause)
+	case r.Session == nil && r.Mode != engine.Browse:
+		for _, t := range cmd.Unsent {
+			if !r.link.shared() || r.local.has(t.Partition()) {
+				d.releaseLock(now, r.Receiver, t)
+			}
+		}
+	}
+}
+
+// serveAll serves receivers and gives sessions to those that wait, until there is nothing more to do or no room.
+func (d *dispatcher) serveAll(now event.Time) {
+	if d.halted {
+		return
+	}
+	for {
+		d.serveReady(now)
+		if d.waiting.NextWaiter() == nil || d.frames.full() || !d.acceptWaiting(now) {
+			return
+		}
+	}
+}
+
+// serveReady delivers to the queues that may have both credit and messages, until the frame is large enough. Those that need more than
+// one turn come behind the others.
+func (d *dispatcher) serveReady(now event.Time) {
+	for q := d.waiting.Next(); q != nil && !d.frames.full(); q = d.waiting.Next() {
+		all := d.serve(now, q)
+		if !all && d.frames.full() {
+			break
+		}
+		if d.waiting.Served(all); all {
+			d.endDrains(q)
+		}
+	}
+	d.waiting.Resume()
+}
+
+// serve delivers to one queue until credit or messages run out, and reports whether they did; it stops at a full frame,
+// when many expired messages are in the way, and when what credit there is belongs to other ports first.
+func (d *dispatcher) serve(now event.Time, q *receiverQueue) bool {
+	q.Look()
+	yielded := 0
+	for r := q.Next(); r != nil; r = q.Next() {
+		partition, any := q.Turn()
+		if !any {
+			return true
+		}
+		if q.yields() {
+			if yielded++; yielded >= q.grants.Len() {
+				d.yielding++
+				return false // until the others have taken what is left for them
+			}
+			continue
+		}
+		if d.recorder.commitLarge(); d.frames.full() {
+			return false
+		}
+		slice := event.Slice{Entity: q.entity, Partition: partition}
+		d.take = engine.Receive{Slice: slice, SubQueue: r.SubQueue, Mode: r.Mode, Origin: r.Origin,
+			HasSession: r.Session != nil, Session: r.session, SessionID: r.sessionID, From: r.from(partition)}
+		switch r.Mode {
+		case engine.PeekLock:
+			d.take.Token = d.tokens().In(partition)
+		case engine.Browse:
+			if d.shown++; d.shown > maxShown {
+				return false
+			}
+		}
+		out := d.part.Decide(now, &d.take)
+		if out.Again {
+			if d.recorder.background(now, out); d.frames.spent() {
+				return false
+			}
+			continue
+		}
+		message := out.Reply.Delivery()
+		if message != nil && !q.Assigned(message.Sequence) {
+			continue // another port has used the credit: nothing was decided
+		}
+		d.recorder.write(now, out)
+		if message == nil {
+			d.waiting.LockLimit(q)
+			q.Empty(partition)
+			if mutant.On(mutant.CreditGivenBack) {
+				r.link.credit.word.Add(1)
+			}
+			continue
+		}
+		r.gives(partition, message)
+		d.replies.delivered(r, slice, out.Reply)
+	}
+	return true
+}
+
+// returnUnsent gives deliveries that found their receiver gone back to their queue, without counting.
+func (d *dispatcher) returnUnsent(returned []unsent) {
+	if len(returned) == 0 {
+		return
+	}
+	now := d.recorder.now()
+	for _, u := range returned {
+		if u.receiver.Mode == engine.PeekLock {
+			d.releaseLock(now, u.receiver, u.token)
+		}
+	}
+	d.serveAll(now)
+}
+
+// releaseLock ends the lock of a delivery that nobody has seen.
+func (d *dispatcher) releaseLock(now event.Time, r *engine.Receiver, token event.LockToken) {
+	slice := event.Slice{Entity: r.Entity.ID, Partition: engine.Target{Entity: r.Entity}.OfToken(token)}
+	d.recorder.write(now, d.part.Decide(now, &engine.Settle{Entity: r.Entity, Slice: slice, SubQueue: r.SubQueue, Origin: r.Origin,
+		Token: token, Outcome: engine.Release}))
+}
+
+// attachSession gives a receiver its session, now or when one becomes available.
+func (d *dispatcher) attachSession(now event.Time, r *receiver) {
+	r.until = now.Add(r.Session.Wait)
+	if err := d.waiting.Attach(r); err != nil {
+		d.refuseSession(r, err)
+		return
+	}
+	if r.local == 0 {
+		return // it is only counted here
+	}
+	var answered, again bool
+	if !r.Session.Any || d.waiting.sessionsOf(r).waiters.Len() == 0 {
+		answered, again = d.accept(now, r, r.local)
+	}
+	if !answered {
+		d.waiting.Wait(r)
+	}
+	if again {
+		for partition := range r.local.all() {
+			d.waiting.OpenSessions(event.Slice{Entity: r.Entity.ID, Partition: partition})
+		}
+	}
+}
+
+// refuseSession turns away a receiver that wants a session. If another port has given it one it loses that.
+func (d *dispatcher) refuseSession(r *receiver, err error) {
+	if r.link.speak() {
+		d.replies.refused(r, err)
+	} else {
+		d.replies.ended(r, err)
+	}
+}
+
+// accept tries to give a session of some slices to a receiver that wants one, and reports whether it is answered, with a session or a
+// refusal. When so many expired messages are in the way that others should have their turn first, it asks to be called again.
+func (d *dispatcher) accept(now event.Time, r *receiver, in parts) (answered, again bool) {
+	if d.halted {
+		return false, true
+	}
+	for partition := range in.all() {
+		if r.link.over() {
+			break // it has a session of another port
+		}
+		if answered, again = d.acceptIn(now, r, partition); answered || again {
+			return answered, again
+		}
+	}
+	if answered = r.link.over(); answered {
+		d.waiting.stopWaiting(r)
+	}
+	return answered, false
+}
+
+// acceptIn is accept for one slice. What the partition decides has no effect when another port was faster.
+func (d *dispatcher) acceptIn(now event.Time, r *receiver, partition uint8) (answered, again bool) {
+	cmd := engine.AcceptSession(event.Slice{Entity: r.Entity.ID, Partition: partition}, r.Receiver, d.tokens().In(partition))
+	out := d.part.Decide(now, cmd)
+	for ; out.Again; out = d.part.Decide(now, cmd) {
+		if d.recorder.background(now, out); r.Session.Any && d.frames.spent() {
+			return false, true
+		}
+	}
+	grant := out.Reply.SessionGrant()
+	if (grant != nil || out.Reply.Err != nil) && !r.link.speak() && !mutant.On(mutant.TwoSessions) {
+		return false, false
+	}
+	d.recorder.write(now, out)
+	switch {
+	case out.Reply.Err != nil:
+		d.waiting.Detach(r)
+		d.replies.refused(r, out.Reply.Err)
+	case grant == nil:
+		return false, false
+	default:
+		d.waiting.Granted(r, grant.ID, grant.Token)
+		d.replies.gotSession(r, grant.ID, out.Reply, d.part.Index())
+		d.links.attached(now, r)
+	}
+	return true, false
+}
+
+// acceptWaiting gives sessions to those that wait, where some may have become available. It reports whether it came to an
+// end; else there is more than one turn should do.
+func (d *dispatcher) acceptWaiting(now event.Time) bool {
+	for r := d.waiting.NextWaiter(); r != nil && !d.frames.full(); r = d.waiting.NextWaiter() {
+		answered, again := d.accept(now, r, d.waiting.sessionsOf(r).look&r.local)
+		if again {
+			return false
+		}
+		if !answered {
+			d.waiting.NoSession()
+		}
+	}
+	return true
+}
+
+// endWaits gives up on sessions that did not become available in time.
+func (d *dispatcher) endWaits(now event.Time) {
+	for r := d.waiting.Overdue(now, d.halted); r != nil; r = d.waiting.Overdue(now, d.halted) {
+		d.giveUp(r)
+	}
+}
+
+// giveUp ends a wait for a session without one, unless another port has one for it.
+func (d *dispatcher) giveUp(r *receiver) {
+	if !r.link.speak() {
+		d.waiting.stopWaiting(r)
+		return
+	}
+	d.waiting.Detach(r)
+	d.replies.refused(r, engine.Refuse(engine.Timeout,
+		"The operation did not complete within the allotted timeout of %s: no session became available.", hms(r.Session.Wait)))
+}
+
+// releaseSession ends the lock of the session that a receiver held.
+func (d *dispatcher) releaseSession(now event.Time, r *receiver, cause event.ReleaseCause) {
+	if cause == 0 {
+		cause = event.ReleaseClosed
+	}
+	d.recorder.write(now, d.part.Decide(now, engine.ReleaseSession(event.Slice{Entity: r.Entity.ID, Partition: r.session.Partition()}, r.session, cause)))
+}
+
+// sweep takes one step of a search for expired messages.
+func (d *dispatcher) sweep(now event.Time) {
+	w := d.waiting.sweeps.Next(now, d.part.Index())
+	if w == nil || d.frames.spent() {
+		return
+	}
+	out := d.part.Decide(now, w.pass)
+	if d.recorder.background(now, out); out.Again {
+		w.pass = out.Rest
+	} else {
+		d.waiting.sweeps.Done(now, d.part.Index())
+	}
+}
+
+// hms is a duration as the service writes it, 00:01:00.
+func hms(d time.Duration) string {
+	s := int(d / time.Second)
+	return fmt.Sprintf("%02d:%02d:%02d", s/3600, s/60%60, s%60)
+}

@@ -1,0 +1,116 @@
+package loop
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/filter"
+	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// publisher prepares what is due by itself: rules have to see the bytes of a scheduled message of a topic, so those are read back.
+type publisher struct {
+	part   *engine.Partition
+	stored interface {
+		ReadBlob(b event.Blob, dst []byte) ([]byte, error) // that of [log.Reader]
+	}
+	frames *frames
+	// properties finds what filters see of an encoded message, and its bytes beside the body
+	properties func(message []byte, into *filter.Message) (header int, err error)
+	reread     func(stored []byte, changes [][]byte, ttl time.Duration, see *filter.Message) (engine.Message, []byte, error)
+	seen       seen // owned by the loop; the rest is set once in New
+}
+
+// tick makes the command that ends what is due. When that is a scheduled message of a topic, rules will look at it: its bytes
+// are read back.
+func (p *publisher) tick(now event.Time) (*engine.Tick, error) {
+	tick := &engine.Tick{}
+	s, ok := p.part.Index().DueScheduled(now)
+	if !ok {
+		return tick, nil
+	}
+	if e, gone := p.part.Entity(s.Slice); gone != nil || e.Kind != event.Topic {
+		return tick, nil
+	}
+	if p.seen.see == nil || p.seen.of != s {
+		see, header, err := p.readBack(s)
+		if errors.Is(err, log.ErrDescriptors) {
+			err = errUnwritten // it can be read later, like what is not written yet
+		}
+		if err != nil {
+			return nil, err
+		}
+		p.seen = seen{see, header, s}
+	}
+	tick.Properties, tick.Header = p.seen.see, p.seen.header
+	return tick, nil
+}
+
+// seen is what was read back of the message of a topic that is to be published next.
+type seen struct {
+	see    *filter.Message // what filters see; nil: nothing was read
+	header int             // bytes beside its body
+	of     index.ScheduledMessage
+}
+
+// ErrInternal says that something that must hold does not, so the state may be wrong (reliability.md F21).
+var ErrInternal = errors.New("engine: internal fault")
+
+// errUnwritten says that a message cannot be read yet: it stands in a frame that is not in the log, or no file can be opened now.
+var errUnwritten = errors.New("not readable yet")
+
+// readBack reads a scheduled message. One that cannot be read stops the partition: nobody can say who is to have it.
+func (p *publisher) readBack(s index.ScheduledMessage) (see *filter.Message, header int, err error) {
+	m, _ := p.part.Index().Message(s.Slice, s.Sequence)
+	if event.LSN(m.Body.Position) >= p.frames.writer.Written() {
+		return nil, 0, errUnwritten
+	}
+	if m.Body.Size == 0 {
+		return new(filter.Message), 0, nil // it stands nowhere
+	}
+	body, err := p.stored.ReadBlob(m.Body, nil)
+	if err != nil {
+		return nil, 0, fmt.Errorf("message %d of %v, scheduled: %w", s.Sequence, s.Slice, OfLive(err))
+	}
+	see = new(filter.Message)
+	if p.properties == nil {
+		return see, 0, nil
+	}
+	if len(m.Changes) > 0 && p.reread != nil {
+		header, err = p.readMoved(&m, body, see)
+	} else {
+		header, err = p.properties(body, see)
+	}
+	if err != nil {
+		return nil, 0, fmt.Errorf("message %d of %v, scheduled: %w", s.Sequence, s.Slice, err)
+	}
+	return see, header, nil
+}
+
+// readMoved is what filters see of a message that came with changes from another entity, and its bytes beside the body, the changes included.
+func (p *publisher) readMoved(m *index.Message, body []byte, see *filter.Message) (header int, err error) {
+	changes := make([][]byte, len(m.Changes))
+	for i, b := range m.Changes {
+		if changes[i], err = p.stored.ReadBlob(b, nil); err != nil {
+			return 0, OfLive(err)
+		}
+	}
+	moved, _, err := p.reread(body, changes, 0, see)
+	var other *engine.Error
+	if errors.As(err, &other) { // about keys that differ: the message was let in all the same
+		err = nil
+	}
+	return moved.Header, err
+}
+
+// OfLive names the fault when the body of something that is still there was erased. History erases no such body, so the fault is ours.
+func OfLive(err error) error {
+	if errors.Is(err, event.ErrErased) {
+		return fmt.Errorf("%w: a body that is still needed: %w", ErrInternal, err)
+	}
+	return err
+}

@@ -1,0 +1,155 @@
+package loop
+
+import (
+	"slices"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/internal/mutant"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// forwarder makes messages leave the slices of a partition for other entities: it puts those of queues
+// with a standing order in transfer, and gives the courier, in order, all that are in transfer and
+// durable. What comes back ends the transfers.
+type forwarder struct {
+	// set once in New
+	transfers *transfers
+	recorder  *recorder
+	tooOften  event.SubQueue // gets what was moved too often
+}
+
+// turn starts transfers and tells the courier.
+func (f *forwarder) turn(now event.Time) {
+	if !f.transfers.active() {
+		return
+	}
+	for n := f.transfers.ready.Len(); n > 0 && !f.recorder.frames.full(); n-- {
+		o := f.transfers.ready.Pop()
+		o.marked = false
+		if f.start(now, o) {
+			f.transfers.mark(o)
+		}
+	}
+	for n := f.transfers.unreported.Len(); n > 0; n-- {
+		d := f.transfers.unreported.Pop()
+		d.marked = false
+		f.tell(d)
+	}
+}
+
+// start puts messages of a queue in transfer, and reports whether there may be more that could be.
+func (f *forwarder) start(now event.Time, o *order) (more bool) {
+	if o.trigger == event.TriggerDeadLetter && o.destination == 0 {
+		return false // they wait where they are
+	}
+	count, bytes := f.transfers.open(o)
+	if count >= maxOpenTransfers || bytes >= maxOpenBytes || f.transfers.spans(o.slice, o.destination, f.transfers.part.Index().NextTransfer(o.slice)) {
+		return false // the end of one of them looks again
+	}
+	f.recorder.commitLarge()
+	out := f.transfers.part.Decide(now, &engine.Forward{Slice: o.slice, Trigger: o.trigger, Destination: o.destination, TooOften: f.tooOften,
+		Count: maxOpenTransfers - count, Bytes: maxOpenBytes - bytes})
+	again := out.Again
+	f.recorder.background(now, out)
+	return again
+}
+
+// over takes what became of transfers.
+func (f *forwarder) over(now event.Time, cmd *TransfersOver) {
+	d := f.transfers.sources[cmd.Source]
+	if d == nil {
+		return // the entity is no more
+	}
+	n := len(cmd.Arrived) + len(cmd.Failed)
+	out := d.transferQueue(cmd.Trigger, cmd.Destination)
+	f.transfers.outstanding -= n
+	out.count -= n
+	out.bytes -= cmd.Bytes
+	to := f.destinations(cmd)
+	if len(cmd.Arrived) > 0 {
+		f.recorder.background(now, f.transfers.part.Decide(now, &engine.FinishTransfers{Slice: cmd.Source, Numbers: cmd.Arrived}))
+	}
+	for i := range cmd.Failed {
+		f.recorder.background(now, f.transfers.part.Decide(now, &cmd.Failed[i]))
+	}
+	for _, destination := range to {
+		f.transfers.floors.Push(floorAt{f.recorder.frames.wrote, cmd.Source, Floor{Destination: destination, Number: f.transfers.floorOf(cmd.Source, destination)}})
+	}
+	f.transfers.mark(f.transfers.orders[orderKey{cmd.Source, cmd.Trigger}])
+	waits := out.untold.Len() > 0
+	if e := f.transfers.lives(cmd.Destination); e != nil && len(e.Hosts) > 1 { // also what leaves for other reasons may have waited for the oldest: see spans
+		f.transfers.mark(f.transfers.orders[orderKey{cmd.Source, event.TriggerForward}])
+		f.transfers.mark(f.transfers.orders[orderKey{cmd.Source, event.TriggerDeadLetter}])
+		waits = slices.ContainsFunc(d.queues, func(o *transferQueue) bool { return o.untold.Len() > 0 })
+	}
+	if waits {
+		f.transfers.news(d)
+	}
+	d.tidy(out)
+	f.transfers.uncrowd()
+}
+
+// destinations are the destinations of transfers that are about to be over.
+func (f *forwarder) destinations(cmd *TransfersOver) (to []event.EntityID) {
+	note := func(n event.TransferNumber) {
+		if _, t, ok := f.transfers.part.Index().Transfer(cmd.Source, n); ok && !slices.Contains(to, t.Destination) {
+			to = append(to, t.Destination)
+		}
+	}
+	if len(cmd.Arrived) > 0 {
+		note(cmd.Arrived[0]) // those of a stream have one
+	}
+	if len(cmd.Failed) > 0 {
+		note(cmd.Failed[0].Number)
+	}
+	return to
+}
+
+// tell gives the courier the next transfers of a slice, as soon as they are durable.
+func (f *forwarder) tell(d *outgoing) {
+	told := &Handed{Source: d.slice}
+	for _, o := range d.queues {
+		f.handOver(d, o, told)
+	}
+	if len(told.Transfers) > 0 && mutant.On(mutant.ToldTooSoon) {
+		f.recorder.replies.post([]held{{sink: f.transfers.courier, reply: engine.Reply{Answer: told}}})
+		return
+	}
+	if len(told.Transfers) > 0 {
+		f.recorder.replies.hold(held{sink: f.transfers.courier, reply: engine.Reply{Answer: told}})
+	}
+}
+
+// handOver adds to what the courier is told as many transfers of one kind as it may have. When some of those end, it is told of more.
+func (f *forwarder) handOver(d *outgoing, o *transferQueue, told *Handed) {
+	for o.untold.Len() > 0 && !o.full() && !f.transfers.spans(d.slice, o.destination, *o.untold.Front()) {
+		if f.transfers.outstanding >= maxOutstanding && o.count >= minOutstanding {
+			if !d.throttled {
+				d.throttled = true
+				f.transfers.throttled.Push(d)
+			}
+			return
+		}
+		m, t, ok := f.transfers.part.Index().Transfer(d.slice, o.untold.Pop())
+		if !ok {
+			continue
+		}
+		one := engine.TransferOf(&m, &t)
+		if o.trigger == event.TriggerDeadLetter && !mutant.On(mutant.SourceAskedLate) {
+			one.DeadLetterSource = f.transfers.path(d.slice) // the entity may be gone when the message leaves
+		}
+		addTransfer(told, one, d.floors)
+		f.transfers.outstanding++
+		o.count++
+		o.bytes += one.Bytes()
+	}
+}
+
+// addTransfer adds a transfer to what the courier is told, with the floor of its destination.
+func addTransfer(told *Handed, t engine.Transfer, floors map[event.EntityID]event.TransferNumber) {
+	told.Transfers = append(told.Transfers, t)
+	n, known := floors[t.Destination]
+	if known && !slices.ContainsFunc(told.Floors, func(fl Floor) bool { return fl.Destination == t.Destination }) {
+		told.Floors = append(told.Floors, Floor{Destination: t.Destination, Number: n})
+	}
+}

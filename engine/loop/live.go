@@ -1,0 +1,86 @@
+package loop
+
+import (
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+)
+
+// Look is the command that asks for the receivers of a sub-queue. Its answer, [Looked], leaves at once: what it
+// tells is in no log.
+func Look(of engine.Target) engine.Command { return &look{of: of} }
+
+type look struct {
+	engine.Internal
+	of engine.Target
+}
+
+// Looked is the answer to [Look].
+type Looked struct {
+	engine.Internal
+	Late                  int              // costly requests that wait, of all connections
+	Attached, MaxAttached int              // receivers of the entity that count, and how many there may be
+	Ports                 []engine.PortNow // receivers of the sub-queue
+}
+
+// tell returns what the loop knows of the receivers of the sub-queue.
+func (k *look) tell(l *Loop) engine.Reply {
+	w := &l.waiting
+	counted := k.of.Entity.Topic
+	if counted == 0 {
+		counted = k.of.Entity.ID
+	}
+	said := Looked{Late: l.late.count, Attached: w.counts[counted], MaxAttached: w.limit}
+	unwritten := map[*receiver]int{} // deliveries that wait for the log
+	for i := range l.replies.grants {
+		if h := &l.replies.grants[i]; h.receiver != nil && h.reply.Kind == engine.ReplyDelivery {
+			unwritten[h.receiver]++
+		}
+	}
+	places := map[*receiverQueue]map[*receiver]int{}
+	for _, a := range w.attached {
+		r, q := a.receiver, a.queue
+		if r.Entity.ID != k.of.Entity.ID || r.SubQueue != k.of.SubQueue {
+			continue
+		}
+		p := engine.PortNow{Receiver: r.Receiver, Credit: r.credit(), Queued: r.queued, Unwritten: unwritten[r]}
+		if first := l.late.of[r.Sink]; first != nil {
+			p.Late = len(first.requests)
+		}
+		if q != nil {
+			if places[q] == nil {
+				places[q] = q.places()
+			}
+			p.Before = places[q][r]
+			if q.holder != nil {
+				p.HasSession, p.Session, p.SessionFull = true, string(r.sessionID), w.atLimit(q)
+			}
+		}
+		said.Ports = append(said.Ports, p)
+	}
+	return engine.Reply{Answer: said}
+}
+
+// places is how many receivers' credit comes before that of each receiver that has some here.
+func (q *receiverQueue) places() map[*receiver]int {
+	places := map[*receiver]int{}
+	for _, g := range q.grants.All() {
+		if _, known := places[g.receiver]; !known {
+			places[g.receiver] = len(places)
+		}
+	}
+	return places
+}
+
+// Backlog is how many requests wait for the loop, how many may, and how long its turn has gone on; 0: none goes on.
+// It waits for nothing, so it can be told of a loop that does not answer.
+func (l *Loop) Backlog() (mail, most int, turn time.Duration) {
+	return l.mail.waiting(), maxMail, l.turn.lasts()
+}
+
+// waiting is how many requests the loop has not taken.
+func (m *mailbox) waiting() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.mail)
+}

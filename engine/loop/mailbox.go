@@ -1,0 +1,127 @@
+package loop
+
+import (
+	"sync"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+)
+
+// maxMail bounds the requests waiting for one partition. A full mailbox makes connections wait, and so stop reading.
+const maxMail = 16 << 10
+
+// mailbox hands requests to a loop in batches.
+type mailbox struct {
+	wake chan struct{} // one slot: there is something to take
+
+	mu     sync.Mutex // guards what follows
+	room   sync.Cond  // broadcast when mail is taken, and at the end
+	mail   []engine.Request
+	least  int  // sends that wake the loop; fewer of them wait; 0: one does
+	woken  bool // the loop was told of what is there
+	closed bool
+}
+
+func newMailbox() *mailbox {
+	m := &mailbox{wake: make(chan struct{}, 1)}
+	m.room.L = &m.mu
+	return m
+}
+
+// put waits for room and appends. It reports false when the mailbox is closed and nothing was taken.
+func (m *mailbox) put(requests []engine.Request) bool {
+	m.mu.Lock()
+	for !m.closed && m.full(len(requests)) {
+		m.room.Wait()
+	}
+	open := !m.closed
+	wakes := open && m.add(requests)
+	m.mu.Unlock()
+	if wakes {
+		m.poke()
+	}
+	return open
+}
+
+// offer is put for callers that do not wait: where there is no room it takes nothing, and says that the mailbox is open.
+func (m *mailbox) offer(requests []engine.Request) (took, open bool) {
+	m.mu.Lock()
+	open = !m.closed
+	took = open && !m.full(len(requests))
+	wakes := took && m.add(requests)
+	m.mu.Unlock()
+	if wakes {
+		m.poke()
+	}
+	return took, open
+}
+
+// full reports whether that many requests have to wait for room. m.mu is held.
+func (m *mailbox) full(n int) bool { return len(m.mail) > 0 && len(m.mail)+n > maxMail }
+
+// add appends, and reports whether the loop has to be told. m.mu is held.
+func (m *mailbox) add(requests []engine.Request) (wakes bool) {
+	m.mail = append(m.mail, requests...)
+	if m.woken || len(m.mail) < m.least && onlySends(requests) {
+		return false
+	}
+	m.woken = true
+	return true
+}
+
+func (m *mailbox) poke() {
+	select {
+	case m.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take swaps the waiting requests for an empty slice to fill next.
+func (m *mailbox) take(empty []engine.Request) []engine.Request {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.least, m.woken = 0, false
+	if len(m.mail) == 0 {
+		return empty
+	}
+	mail := m.mail
+	m.mail = empty
+	m.room.Broadcast()
+	return mail
+}
+
+// gather lets sends wait, until the next take, while there are fewer than that many of them. Any other request wakes the loop.
+func (m *mailbox) gather(least int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.least = min(least, maxMail/4)
+}
+
+// onlySends reports whether requests are sends, all of them.
+func onlySends(requests []engine.Request) bool {
+	for i := range requests {
+		if _, ok := requests[i].Command.(*engine.Send); !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// close refuses further requests and returns those that were waiting.
+func (m *mailbox) close() []engine.Request {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	mail := m.mail
+	m.mail, m.closed = nil, true
+	m.room.Broadcast()
+	return mail
+}
+
+// others takes requests that one partition has not looked at, and returns those that no other can carry out; nil: none can.
+type others func([]engine.Request) []engine.Request
+
+func (o others) take(requests []engine.Request) []engine.Request {
+	if o == nil || len(requests) == 0 {
+		return requests
+	}
+	return o(requests)
+}

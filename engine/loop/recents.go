@@ -1,0 +1,130 @@
+package loop
+
+import (
+	"github.com/ledgerbus/ledgerbus/internal/mutant"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// recents knows where in the log the newest event of each message stands, as long as that may not be durable; locks and renewals do not
+// count. Most messages are sent, locked and completed: their newest event is the one that their body is part of, and nothing is
+// remembered. Only what has happened to other messages, and to sessions, is remembered, until it is durable.
+type recents struct {
+	at    map[subject]event.LSN // of the frame
+	order []recent              // oldest first
+}
+
+// subject is what something has happened to.
+type subject struct {
+	kind     subjectKind
+	slice    event.Slice
+	sequence event.SequenceNumber // of a message
+	session  string               // of a session
+}
+
+type subjectKind uint8
+
+const (
+	ofMessage subjectKind = iota
+	ofSession             // its lock has ended
+	ofFront               // messages at the front of the slice are gone without having been received: those behind them come next
+)
+
+type recent struct {
+	subject
+	at event.LSN
+}
+
+// newest is an address in the frame with the newest event of a message: when that is durable, so is the event.
+func (r *recents) newest(id event.Slice, seq event.SequenceNumber, body *event.Blob) (at event.LSN) {
+	if body.Size > 0 {
+		at = event.LSN(body.Position)
+	}
+	if len(r.at) > 0 && !mutant.On(mutant.ReturnBeforeDurable) {
+		at = max(at, r.at[subject{slice: id, sequence: seq}])
+	}
+	return at
+}
+
+// freed is the same of the end of a session's lock.
+func (r *recents) freed(id event.Slice, session string) event.LSN {
+	return r.at[subject{kind: ofSession, slice: id, session: session}]
+}
+
+// cleared is the same of messages that expired or were deleted in a batch.
+func (r *recents) cleared(id event.Slice) event.LSN {
+	return r.at[subject{kind: ofFront, slice: id}]
+}
+
+func (r *recents) note(s subject, at event.LSN) {
+	if r.at == nil {
+		r.at = map[subject]event.LSN{}
+	}
+	if r.at[s] != at {
+		r.at[s] = at
+		r.order = append(r.order, recent{s, at})
+	}
+}
+
+func (r *recents) message(id event.Slice, seq event.SequenceNumber, at event.LSN) {
+	r.note(subject{slice: id, sequence: seq}, at)
+}
+
+// forget drops what is durable.
+func (r *recents) forget(durable event.LSN) {
+	n := 0
+	for ; n < len(r.order) && r.order[n].at < durable; n++ {
+		if o := r.order[n]; r.at[o.subject] == o.at {
+			delete(r.at, o.subject)
+		}
+	}
+	if r.order = r.order[n:]; len(r.order) == 0 {
+		r.order = nil
+	}
+}
+
+// written takes an event of a frame: one that changes a message which is there already, or whose body is not in this frame.
+func (r *recents) written(ev event.Event, at event.LSN) {
+	id := ev.Common().Slice
+	switch ev := ev.(type) {
+	case *event.MessageEnqueued:
+		if ev.Body.Size == 0 {
+			r.message(id, ev.Sequence, at)
+		}
+	case *event.MessageReleased:
+		r.message(id, ev.Sequence, at)
+	case *event.MessageAbandoned:
+		r.message(id, ev.Sequence, at)
+	case *event.LockExpired:
+		r.message(id, ev.Sequence, at)
+	case *event.MessageDeferred:
+		r.message(id, ev.Sequence, at)
+	case *event.MessageDeadLettered:
+		r.message(id, ev.Sequence, at)
+		if ev.Cause == event.CauseExpired || ev.Cause == event.CauseHeaderSize && ev.Token == (event.LockToken{}) { // what it says of itself had no room
+			r.note(subject{kind: ofFront, slice: id}, at)
+		}
+	case *event.MessageExpired, *event.MessagesBatchDeleted:
+		r.note(subject{kind: ofFront, slice: id}, at)
+	case *event.ScheduledActivated:
+		r.message(id, ev.NewSequence, at)
+	case *event.TransferFailed:
+		r.message(id, ev.Sequence, at)
+	case *event.SessionReleased:
+		r.note(subject{kind: ofSession, slice: id, session: string(ev.SessionID)}, at)
+		for i := range ev.Returned {
+			r.message(id, ev.Returned[i].Sequence, at)
+		}
+	case *event.MessagePublished:
+		if ev.Body.Size == 0 {
+			r.copies(id.Partition, ev.Copies, at)
+		}
+	case *event.ScheduledPublished:
+		r.copies(id.Partition, ev.Copies, at)
+	}
+}
+
+func (r *recents) copies(partition uint8, copies []event.Copy, at event.LSN) {
+	for i := range copies {
+		r.message(event.Slice{Entity: copies[i].Subscription, Partition: partition}, copies[i].Sequence, at)
+	}
+}

@@ -1,0 +1,392 @@
+package loop
+
+import (
+	"slices"
+	"sync/atomic"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/internal/mutant"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// When replies leave (docs/decisions/0017). It is decided here, and only here: whoever has something to
+// say names what kind of reply it is, and what it waits for follows from that. A reply leaves once
+// everything that was decided before it is written and, locks and renewals apart, durable; facts
+// (docs/decisions/0030) count for nothing. Only what grants or renews a lock waits for less: for the
+// frame that the grant is in to be written, and for what it shows, the message's own last event, to be
+// durable (reliability.md P6, P7, P16). What tells of nothing that is in the log waits for nothing.
+//
+// When a frame is written and synced is decided in frames.go. The two meet in Loop.seal.
+
+// held is a reply that waits for the log.
+type held struct {
+	sink     engine.Sink
+	reply    engine.Reply
+	receiver *receiver     // of a delivery, or of an answer to a drain that others have to answer, too
+	ports    *atomic.Int32 // of a request that went to several ports of a link: those that have not answered
+	written  event.LSN     // of the last frame that must be written; 0: none
+	durable  event.LSN     // address of what must be durable; 0: nothing
+	number   uint64        // of all replies, in the order of the decisions
+}
+
+// queue is replies that leave in order.
+type queue struct {
+	front []held // goes first, from next on
+	next  int
+	gone  int // up to here front is cleared
+	back  []held
+}
+
+func (q *queue) len() int { return len(q.front) - q.next + len(q.back) }
+
+func (q *queue) push(h held) { q.back = append(q.back, h) }
+
+// ready returns those at the front that may leave, until the next call of a method. There may be more of them.
+func (q *queue) ready(written, durable event.LSN) []held {
+	clear(q.front[q.gone:q.next])
+	if q.gone = q.next; q.next == len(q.front) {
+		q.front, q.back, q.next, q.gone = q.back, q.front[:0], 0, 0
+	}
+	from := q.next
+	for q.next < len(q.front) && q.front[q.next].written < written && q.front[q.next].durable < durable {
+		q.next++
+	}
+	return q.front[from:q.next]
+}
+
+// rest returns all that is left.
+func (q *queue) rest() []held { return slices.Concat(q.front[q.next:], q.back) }
+
+// replies are what the loop has to say and holds back until the log has what it stands for.
+type replies struct {
+	acks     queue
+	grants   []held // locks and renewals, and what else receivers are told
+	count    uint64 // so far
+	recent   recents
+	unread   unread // what has left points to, and what has not
+	leaving  []held // scratch
+	posts    []engine.Reply
+	returned []unsent
+
+	// what was decided so far: see [frames]
+	wrote, solid event.LSN
+	// how far the log was when grants were looked at, and whether one that waits for nothing has come since
+	written, durable event.LSN
+	fresh            bool
+	// frame with the newest grant that waits for nothing but being written; 0: there is none
+	pressing event.LSN
+}
+
+// behind makes the replies that follow wait for the newest record that was decided on, and for the
+// newest that has to be durable.
+func (p *replies) behind(wrote, solid event.LSN) { p.wrote, p.solid = wrote, solid }
+
+// decided takes an event that has been applied, with an address in its frame.
+func (p *replies) decided(ev event.Event, at event.LSN) { p.recent.written(ev, at) }
+
+// address is where an answer goes.
+type address struct {
+	sink engine.Sink
+	tag  uint64
+}
+
+// held is a reply to an address.
+func (a address) held(reply engine.Reply) held {
+	reply.Tag = a.tag
+	return held{sink: a.sink, reply: reply}
+}
+
+// any reports whether there is one that has not left.
+func (p *replies) any() bool { return p.acks.len() > 0 || len(p.grants) > 0 }
+
+// answer holds the reply to a request back until everything decided so far is committed.
+func (p *replies) answer(req *engine.Request, reply engine.Reply) {
+	p.shows(req, &reply)
+	reply.Tag = req.Tag
+	p.hold(held{sink: req.Sink, reply: reply})
+}
+
+// hold is answer for a reply that is no answer to a request.
+func (p *replies) hold(h held) {
+	if h.sink == nil {
+		return
+	}
+	p.count++
+	h.number, h.written, h.durable = p.count, p.wrote, p.solid
+	if mutant.On(mutant.ShowBeforeDurable) {
+		p.post([]held{h})
+		return
+	}
+	p.acks.push(h)
+}
+
+// atOnce lets the reply to a request go without waiting: it tells of nothing that is in the log or will be.
+func (p *replies) atOnce(req *engine.Request, reply engine.Reply) {
+	if req.Sink == nil {
+		return
+	}
+	p.shows(req, &reply)
+	reply.Tag = req.Tag
+	p.count++
+	p.grants = append(p.grants, held{sink: req.Sink, reply: reply, number: p.count})
+	p.fresh = true
+}
+
+// renewed is the answer to a command that moved the ends of locks: that has to be written.
+func (p *replies) renewed(req *engine.Request, reply engine.Reply) {
+	reply.Tag = req.Tag
+	p.grant(held{sink: req.Sink, reply: reply}, 0)
+}
+
+// lockedByNumber is the answer to a command that locked messages of a slice by their numbers.
+func (p *replies) lockedByNumber(req *engine.Request, id event.Slice, reply engine.Reply) {
+	reply.Tag = req.Tag
+	p.shows(req, &reply)
+	var shows event.LSN
+	messages := reply.Messages()
+	for i := range messages {
+		shows = max(shows, p.recent.newest(id, messages[i].Sequence, &messages[i].Body))
+	}
+	p.grant(held{sink: req.Sink, reply: reply}, shows)
+}
+
+// detached is the answer of a port to the end of its link, behind all that the receiver was told.
+func (p *replies) detached(req *engine.Request, ports *atomic.Int32) {
+	p.grant(held{sink: req.Sink, reply: engine.Reply{Tag: req.Tag}, ports: ports}, p.solid)
+}
+
+// attached is the answer of a port that takes messages without a session: it tells of nothing in the log.
+func (p *replies) attached(r *receiver) {
+	h := r.asked.held(engine.Reply{})
+	if r.link.shared() {
+		h.ports = &r.link.pending
+	}
+	p.tell(r, h, 0)
+}
+
+// refused is the answer to a receiver that was not let in, or waited for a session in vain.
+func (p *replies) refused(r *receiver, err error) {
+	p.tell(r, r.asked.held(engine.Reply{Err: err}), p.solid)
+}
+
+// ended tells a receiver that it is served no more.
+func (p *replies) ended(r *receiver, err error) {
+	p.tell(r, held{sink: r.Sink, reply: engine.Reply{Kind: engine.ReplyEnded, Tag: r.Tag, Err: err}}, p.solid)
+}
+
+// drained tells a receiver that the queue has nothing more for it. Where other ports have not answered,
+// it becomes a reply only if it is the last answer when it leaves.
+func (p *replies) drained(r *receiver) {
+	h := held{sink: r.Sink, reply: engine.Reply{Kind: engine.ReplyDrained, Tag: r.Tag}}
+	if r.drain == drainSaid {
+		h.receiver = r
+	}
+	p.tell(r, h, p.solid)
+}
+
+// delivered gives a receiver a message of a slice. Under a lock that shows that the message is there, and
+// in a session that nothing comes before it (P19); else that the message is gone.
+func (p *replies) delivered(r *receiver, id event.Slice, reply engine.Reply) {
+	shows := p.solid
+	if r.Mode == engine.PeekLock {
+		d := reply.Delivery()
+		shows = p.recent.newest(id, d.Sequence, &d.Body)
+		if r.Session != nil {
+			shows = max(shows, p.recent.cleared(id))
+		}
+	}
+	reply.Tag = r.Tag
+	p.tell(r, held{sink: r.Sink, reply: reply, receiver: r}, shows)
+}
+
+// gotSession gives a receiver a session. That shows that nobody has its lock any more and, when it was
+// not asked for by its name, that there is a message.
+func (p *replies) gotSession(r *receiver, session string, reply engine.Reply, x *index.Index) {
+	id := event.Slice{Entity: r.Entity.ID, Partition: r.session.Partition()}
+	shows := p.recent.freed(id, session)
+	if m, ok := x.FirstOf(id, []byte(session)); ok && r.Session.Any {
+		shows = max(shows, p.recent.newest(id, m.Sequence, &m.Body))
+	}
+	p.tell(r, r.asked.held(reply), shows)
+}
+
+// grant keeps the answer to a command that locks or renews back until that is written and what it shows is durable.
+func (p *replies) grant(h held, shows event.LSN) {
+	if h.sink == nil {
+		return
+	}
+	p.count++
+	h.number, h.written, h.durable = p.count, p.wrote, shows
+	if mutant.On(mutant.ShowBeforeDurable) {
+		p.post([]held{h})
+		return
+	}
+	if mutant.On(mutant.DeliverBeforeDurable) {
+		h.durable = 0
+	}
+	if mutant.On(mutant.DeliverBeforeWritten) {
+		h.written = 0
+	}
+	p.grants = append(p.grants, h)
+	switch {
+	case h.durable >= p.durable:
+	case h.written < p.written:
+		p.fresh = true
+	default:
+		p.pressing = h.written
+	}
+}
+
+// tell is grant for what concerns a receiver. What it is told leaves in the order in which it was decided: deliveries in the order of
+// the messages, and an end behind everything that came before it.
+func (p *replies) tell(r *receiver, h held, shows event.LSN) {
+	r.shown = max(r.shown, shows)
+	p.grant(h, r.shown)
+}
+
+// committed takes how far the log is written and durable, and posts the replies that nothing holds back any more, in the order in which
+// they were decided: only a grant comes before others. It returns the deliveries whose receivers are gone, until the next call.
+func (p *replies) committed(written, durable event.LSN) []unsent {
+	p.returned = p.returned[:0]
+	grants := p.leaving[:0]
+	if p.fresh || written != p.written || durable != p.durable {
+		p.written, p.durable, p.fresh, p.pressing = written, durable, false, 0
+		p.recent.forget(durable)
+		grants = p.readyGrants(grants, written, durable)
+	}
+	all := grants
+	for acks := p.acks.ready(written, durable); len(acks) > 0; acks = p.acks.ready(written, durable) {
+		for len(grants) > 0 && len(acks) > 0 {
+			n := before(acks, grants[0].number)
+			p.post(acks[:n])
+			if acks = acks[n:]; len(acks) > 0 {
+				n = before(grants, acks[0].number)
+				p.post(grants[:n])
+				grants = grants[n:]
+			}
+		}
+		p.post(acks)
+	}
+	p.post(grants)
+	clear(all)
+	p.leaving = all[:0]
+	return p.returned
+}
+
+// before is how many of some replies have a lower number.
+func before(hs []held, number uint64) int {
+	n := 0
+	for n < len(hs) && hs[n].number < number {
+		n++
+	}
+	return n
+}
+
+// readyGrants moves the locks and renewals that may leave to dst, and notes what waits only for being written.
+func (p *replies) readyGrants(dst []held, written, durable event.LSN) []held {
+	kept := p.grants[:0]
+	for i := range p.grants {
+		h := &p.grants[i]
+		if h.written < written && h.durable < durable {
+			dst = append(dst, *h)
+			continue
+		}
+		if h.durable < durable {
+			p.pressing = h.written
+		}
+		kept = append(kept, *h)
+	}
+	clear(p.grants[len(kept):])
+	p.grants = kept
+	return dst
+}
+
+// post posts replies in order, each run for one sink together.
+func (p *replies) post(hs []held) {
+	for i := 0; i < len(hs); {
+		sink := hs[i].sink
+		p.posts = p.posts[:0]
+		for ; i < len(hs) && hs[i].sink == sink; i++ {
+			if h := &hs[i]; h.receiver == nil && h.ports == nil || p.leaves(h) {
+				p.posts = append(p.posts, h.reply)
+			}
+		}
+		if len(p.posts) > 0 {
+			sink.Post(p.posts)
+		}
+	}
+	clear(p.posts)
+}
+
+// leaves reports whether a reply that waited for the log leaves: a delivery, unless its receiver is gone; what several ports answer
+// together, from the last of them. Before that counts as said here, what comes before it has to be on its way.
+func (p *replies) leaves(h *held) bool {
+	r := h.receiver
+	switch {
+	case r != nil && !r.served:
+		if d := h.reply.Delivery(); d != nil {
+			p.returned = append(p.returned, unsent{r.Receiver, d.Token})
+		}
+		return false
+	case r != nil && h.reply.Kind == engine.ReplyDelivery:
+		return true
+	}
+	if len(p.posts) > 0 {
+		h.sink.Post(p.posts)
+		clear(p.posts)
+		p.posts = p.posts[:0]
+	}
+	if r != nil {
+		return r.answered()
+	}
+	return h.ports.Add(-1) == 0
+}
+
+// unsent is a delivery whose receiver was gone when it could leave.
+type unsent struct {
+	receiver *engine.Receiver
+	token    event.LockToken
+}
+
+// abandon answers whoever still waits for a reply that the outcome is unknown.
+func (p *replies) abandon(unknown error) {
+	for _, h := range append(p.acks.rest(), p.grants...) {
+		if h.receiver == nil && (h.ports == nil || h.ports.Add(-1) == 0) {
+			h.sink.Post([]engine.Reply{{Tag: h.reply.Tag, Err: unknown}})
+		}
+	}
+}
+
+// giveUp answers receivers that wait for a session.
+func giveUp(receivers []*receiver, err error) {
+	for _, r := range receivers {
+		if to := r.asked; to.sink != nil && r.link.speak() {
+			to.sink.Post([]engine.Reply{{Tag: to.tag, Err: err}})
+		}
+	}
+}
+
+// dismiss tells receivers that they are served no more.
+func dismiss(receivers []*receiver, err error) {
+	for _, r := range receivers {
+		if mutant.On(mutant.ReceiversLeft) {
+			continue
+		}
+		r.Sink.Post([]engine.Reply{{Kind: engine.ReplyEnded, Tag: r.Tag, Err: err}})
+	}
+}
+
+// TurnAway answers requests that no loop has looked at nor will. What goes to several ports of a receiver counts as said by that of the
+// partition.
+func TurnAway(requests []engine.Request, err error) {
+	for i := range requests {
+		req := &requests[i]
+		if send, ok := req.Command.(*engine.Send); ok && send.Buffer != nil {
+			send.Buffer.Release()
+		}
+		if req.Sink != nil && turnedAway(req.Command) {
+			req.Sink.Post([]engine.Reply{{Tag: req.Tag, Err: err}})
+		}
+	}
+}

@@ -1,0 +1,191 @@
+package loop
+
+import (
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/internal/mutant"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// steps takes requests until the frame being filled is full, and returns how many.
+func (l *Loop) steps(now event.Time, requests []engine.Request) int {
+	for i := range requests {
+		if l.frames.group() > maxOpen {
+			if l.frames.syncing() {
+				return i
+			}
+			l.recorder.commit()
+		}
+		if req := &requests[i]; !l.late.putOff(now, req) && !l.step(now, req) {
+			l.late.add(*req)
+		}
+	}
+	return len(requests)
+}
+
+// step carries out a request, or a part of a costly one: it reports whether that is all.
+func (l *Loop) step(now event.Time, req *engine.Request) bool {
+	use(l.part, now, req.Command)
+	if err := l.limits.refuse(weightOf(req.Command)); err != nil {
+		if settle, ok := req.Command.(*engine.Settle); ok {
+			settle.Recycle()
+		}
+		l.replies.answer(req, engine.Reply{Err: err})
+		return true
+	}
+	switch cmd := req.Command.(type) {
+	case *engine.Attach:
+		l.dispatcher.attach(now, cmd.Receiver, cmd.Noted, req)
+	case *engine.Flow:
+		l.dispatcher.flow(now, cmd)
+	case *engine.StepBack:
+		l.waiting.StepBack(cmd.Receiver)
+	case *engine.Detach:
+		l.dispatcher.detach(now, cmd)
+		l.replies.detached(req, detaching(cmd.Receiver))
+		l.links.closed(now, cmd.Receiver.Origin, &cmd.Closed)
+	case *engine.Send:
+		if !aside(l, req, cmd) {
+			l.replies.answer(req, l.send(now, cmd))
+			keepDecided(l, req)
+		}
+	case *engine.Stage:
+		l.stage(now, cmd, req)
+	case *engine.ReceiveDeferred:
+		l.receiveDeferred(now, cmd, req)
+	case *engine.PutEntity:
+		l.capabilities.beforePut(cmd, l.part)
+		return l.decide(now, req)
+	case *dropSlice:
+		l.dropSlice(now, cmd)
+		l.replies.answer(req, engine.Reply{})
+	case *engine.Note:
+		l.facts.note(now, cmd)
+		l.replies.answer(req, engine.Reply{})
+	case *ordered:
+		l.transfers.order(cmd)
+		l.replies.answer(req, engine.Reply{})
+	case *look:
+		l.replies.atOnce(req, cmd.tell(l))
+	case *configure, *do, *ping, *damage, *Usage, *Snapshot:
+		l.replies.answer(req, l.carryOut(cmd))
+	default:
+		return l.decide(now, req)
+	}
+	return true
+}
+
+// decide has the partition carry out a request, or a part of it.
+func (l *Loop) decide(now event.Time, req *engine.Request) bool {
+	cmd := req.Command
+	out := l.part.Decide(now, cmd)
+	l.late.charge(cmd, out.Looks)
+	if err := l.limits.refuse(eventWeight(out.Events)); err != nil && asked(cmd) {
+		if mutant.On(mutant.RefusedIsAdopted) {
+			out.Events = nil
+			l.recorder.write(now, out)
+		}
+		l.replies.answer(req, engine.Reply{Err: err}) // nobody may take its origins for defined: none of it gets into the log
+		return true
+	}
+	if l.recorder.write(now, out); out.Again {
+		if out.Rest != nil {
+			req.Command = out.Rest
+		}
+		l.replies.shows(req, &out.Reply) // of what it has found so far, the rows may be gone when it ends
+		return false
+	}
+	if out.Note != nil {
+		l.facts.note(now, out.Note)
+	}
+	switch {
+	case renews(cmd) && out.Reply.Err == nil:
+		l.replies.renewed(req, out.Reply)
+	case mutant.On(mutant.LookFirst) && l.frames.writer.Batch().Count() == 0:
+		l.replies.atOnce(req, out.Reply)
+	default:
+		l.replies.answer(req, out.Reply)
+	}
+	if done, ok := cmd.(*engine.Settle); ok {
+		done.Recycle()
+	}
+	return true
+}
+
+// asked reports whether a command is an administrator's, which may be refused when it is decided on.
+func asked(cmd engine.Command) bool {
+	switch cmd.(type) {
+	case *engine.PutEntity, *engine.PutRule:
+		return true
+	}
+	return false
+}
+
+// aside reports whether a send goes to another partition, because this one refuses it for the state of its log. It was not decided, and never will be
+// here.
+func aside(l *Loop, req *engine.Request, cmd *engine.Send) bool {
+	return l.limits.unfit && cmd.Others > 0 && l.aside != nil && len(l.aside([]engine.Request{*req})) == 0
+}
+
+// send stores messages.
+func (l *Loop) send(now event.Time, cmd *engine.Send) engine.Reply {
+	if cmd.Buffer != nil {
+		defer cmd.Buffer.Release()
+	}
+	l.capabilities.beforeSend(cmd, l.part)
+	out := l.part.Decide(now, cmd)
+	if l.recorder.write(now, out); out.Reply.Err != nil {
+		l.facts.refused(now, cmd, out.Reply.Err)
+	}
+	return out.Reply
+}
+
+// stage makes an operation part of a transaction. Nothing of that is in the log but numbers that the answer tells, so without these the answer
+// need not wait for it.
+func (l *Loop) stage(now event.Time, cmd *engine.Stage, req *engine.Request) {
+	l.capabilities.beforeFirst(log.Transactions, l.part.RefuseTransactions)
+	send, _ := cmd.Operation.(*engine.Send)
+	if send != nil {
+		l.capabilities.beforeSend(send, l.part)
+	}
+	l.late.charge(cmd, 0)
+	out := l.part.Decide(now, cmd)
+	l.recorder.write(now, out)
+	if send != nil && out.Reply.Err != nil {
+		l.facts.refused(now, send, out.Reply.Err)
+	}
+	if out.Note != nil {
+		l.facts.note(now, out.Note)
+	}
+	if out.Reply.Err == nil && (len(out.Events) == 0 || mutant.On(mutant.NumbersTooSoon)) {
+		l.replies.atOnce(req, out.Reply)
+	} else {
+		l.replies.answer(req, out.Reply)
+	}
+}
+
+// receiveDeferred takes messages by their numbers. Like other locks, theirs need only be written before they are told of.
+func (l *Loop) receiveDeferred(now event.Time, cmd *engine.ReceiveDeferred, req *engine.Request) {
+	if cmd.Mode == engine.PeekLock {
+		for range cmd.Sequences {
+			cmd.Tokens = append(cmd.Tokens, l.dispatcher.tokens().In(cmd.Slice.Partition).Under(cmd.Session))
+		}
+	}
+	l.late.charge(cmd, 0)
+	out := l.part.Decide(now, cmd)
+	l.recorder.write(now, out)
+	if out.Reply.Err != nil || cmd.Mode != engine.PeekLock {
+		l.replies.answer(req, out.Reply)
+		return
+	}
+	l.replies.lockedByNumber(req, cmd.Slice, out.Reply)
+}
+
+// renews reports whether a command moves the ends of locks, and so is answered when that is written (reliability.md P7).
+func renews(cmd engine.Command) bool {
+	switch cmd.(type) {
+	case *engine.Renew, *engine.RenewSession:
+		return true
+	}
+	return false
+}
