@@ -20,7 +20,7 @@ var exportedNames = ratchet{
 		"engine":                 168, // seven for what an operator is told of receivers, which partitions and connections say and protocol/ledger joins; seven for how long history is kept; StepBack, which protocol/servicebus sends
 		"engine/background":      15,
 		"engine/host":            18,
-		"engine/loop":            28, // commands of host 11, what a courier and a loop tell each other 4, ports for the simulation 3
+		"engine/loop":            30, // commands of host 13, what a courier and a loop tell each other 4, ports for the simulation 3
 		"engine/filter":          40, // four for explanations; Properties, by which ledger finds columns that there are not
 		"index":                  34, // what a tally is made from
 		"index/replay":           15, // Current, by which a loop and background find checkpoints of use; Cut gives history back; two for states that are put away; a base is written for slices, too

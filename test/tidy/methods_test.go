@@ -32,7 +32,7 @@ var methodCounts = ratchet{
 		"engine.sending":               65,
 		"engine.settling":              64,
 		"engine.slice":                 54,
-		"engine/loop.Loop":             50,
+		"engine/loop.Loop":             51,
 		"engine/host.Namespace":        93,
 		"engine/ledger.Debugger":       49,
 		"engine/ledger.Ledger":         42,
