@@ -126,6 +126,8 @@ func TestScopes(t *testing.T) {
 			[]string{"make sim DURATION=60s in TOP", "go run ./test/fuzz --count 20000 --since HEAD~1 in TOP", seen, killed})},
 		"a change of the log": {args: "--scope change --since v1", changed: "log/reader.go docs/x.md", want: slices.Concat([]string{goSplit}, sdksOfChange(),
 			[]string{"make sim DURATION=60s in TOP", answers, "make mutants SUITES=./log in TOP", "go run ./test/fuzz --count 20000 --since v1 in TOP", seen, killed, "make space in TOP"})},
+		"a change of planted bugs": {args: "--scope change", changed: "test/mutants/log-format.patch", want: slices.Concat([]string{goSplit}, sdksOfChange(),
+			[]string{"make sim DURATION=60s in TOP", "make mutants SUITES=./log in TOP", "go run ./test/fuzz --count 20000 --since HEAD~1 in TOP", seen, killed})},
 		"a change of who knows what": {args: "--scope change", want: slices.Concat([]string{goSplit}, sdksOfChange(),
 			[]string{"make sim DURATION=60s in TOP", answers, "make mutants SUITES=./test/sim ./engine ./engine/background ./engine/host ./engine/loop ./protocol/servicebus ./log ./index ./index/replay ./engine/ledger in TOP",
 				"go run ./test/fuzz --count 20000 in TOP", seen, killed, "make attack ATTACK=10s in TOP", "make temporary in TOP", "make space in TOP", "make large in TOP", "make tables in TOP"})},

@@ -154,7 +154,7 @@ func random(changed changes.Files) []part {
 	answers := words("go test ./test/sim -run ^TestAnswers$ -answers -count 1 -timeout 0")
 	var suites []string
 	for _, of := range planted {
-		if changed.Below(of.concerns...) || changed.Below("test/planted/", "internal/mutant/") {
+		if changed.Below(of.concerns...) || changed.Below(patches(of.concerns)...) || changed.Below(planting...) {
 			suites = append(suites, "./"+of.suite)
 		}
 	}
@@ -172,6 +172,17 @@ func random(changed changes.Files) []part {
 		{name: "mutants", commands: map[string][]command{change: where(len(suites) > 0, mutants), full: {words("make mutants")}}},
 		{name: "fuzz", commands: map[string][]command{change: {fuzz}, full: {words("make fuzz FUZZ=20000")}}},
 	}
+}
+
+// planting are the files of what plants bugs, whichever they are.
+var planting = []string{"test/mutants/bug", "test/mutants/main", "test/mutants/patches", "test/mutants/trials"}
+
+// patches returns how the names begin of the patches that plant bugs below directories.
+func patches(dirs []string) (names []string) {
+	for _, dir := range dirs {
+		names = append(names, "test/mutants/"+strings.ReplaceAll(strings.TrimSuffix(dir, "/"), "/", "-"))
+	}
+	return names
 }
 
 // where returns a command on a condition.

@@ -17,18 +17,18 @@ import (
 var notPlanted = map[string]struct{ file, what string }{
 	"M2":  {"log/crash_test.go", "func TestF1F2F14CrashAtEveryCall("}, // a power loss at every call takes the names that no directory was synced for
 	"M5":  {"log/repair_test.go", "func TestF9PageCacheLies("},
-	"M6":  {"log/during_test.go", "func TestSyncFailsDuringWrite("}, // and Y1 of internal/mutant, where there is no room
-	"M7":  {"log/mutants_test.go", "mutant.HalfFrame"},
+	"M6":  {"log/during_test.go", "func TestSyncFailsDuringWrite("}, // and Y1 of test/mutants, where there is no room
+	"M7":  {"test/mutants/bugs.go", `of("C5",`},
 	"M8":  {"log/checkpoint_test.go", "func TestF6Checkpoints("},
-	"M9":  {"log/mutants_test.go", "mutant.RevisionBefore"},           // and mutant.GoneBeforeListed
-	"M10": {"test/sim/mutants_test.go", "mutant.CommitInTwo"},         // and mutant.CopiesInTwo
+	"M9":  {"test/mutants/bugs.go", `of("K1",`},                       // and C1
+	"M10": {"test/mutants/bugs.go", `of("T1",`},                       // and X1
 	"M21": {"protocol/amqp/limits_test.go", "func TestDecodeMemory("}, // depth: TestLimits; frames: TestBrokenFrames of protocol/servicebus
 	"M24": {"protocol/servicebus/limits_test.go", "func TestPeerThatDoesNotReadHoldsUpNobody("},
 }
 
 var (
 	plantedRule = regexp.MustCompile(`^\| (M\d{1,2}) \|`)
-	plantedBug  = regexp.MustCompile(`Bug += "([A-Z]\d{1,2})"`)
+	plantedBug  = regexp.MustCompile(`\bof\("([A-Z]\d{1,2})",`)
 	bugName     = regexp.MustCompile(`\bM\d{1,2}\b`)
 )
 
@@ -50,7 +50,7 @@ func TestPlanted(t *testing.T) {
 			}
 		}
 	}
-	text, err := os.ReadFile(filepath.Join(source.Root, "internal/mutant/mutant.go"))
+	text, err := os.ReadFile(filepath.Join(source.Root, "test/mutants/bugs.go"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func TestPlanted(t *testing.T) {
 		case named[name] && elsewhere:
 			t.Errorf("%s is planted or named by a test now: take it out of notPlanted in test/tidy/planted_test.go", name)
 		case !named[name] && !elsewhere:
-			t.Errorf("%s of docs/rules/reliability.md is no bug of internal/mutant, and no test names it: say in notPlanted of test/tidy/planted_test.go what shows its absence", name)
+			t.Errorf("%s of docs/rules/reliability.md is no bug of test/mutants, and no test names it: say in notPlanted of test/tidy/planted_test.go what shows its absence", name)
 		case elsewhere && !has(shown.file, shown.what):
 			t.Errorf("%s is to be shown by %q of %s, which has no such thing", name, shown.what, shown.file)
 		}
