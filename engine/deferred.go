@@ -2,7 +2,6 @@ package engine
 
 import (
 	"github.com/ledgerbus/ledgerbus/index"
-	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -113,6 +112,6 @@ func (s *receivingDeferred) enact(found []index.Message) {
 			s.lock(origin, m, &taken[i])
 		}
 	}
-	s.early = s.cmd.Mode != ReceiveAndDelete || mutant.On(mutant.TakenByNumber)
+	s.early = s.cmd.Mode != ReceiveAndDelete
 	s.reply.Answer = taken
 }

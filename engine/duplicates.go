@@ -3,7 +3,6 @@ package engine
 import (
 	"time"
 
-	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -84,9 +83,7 @@ func (s *slice) remembered() int { return s.index.Remembered(s.id) + len(s.scrat
 func (s *sending) drop(m *Message, original event.SequenceNumber) {
 	ev := add[*event.DuplicateDropped](s.decision, event.KindDuplicateDropped)
 	ev.Envelope, ev.MessageID, ev.IDType, ev.Original = s.envelope(s.from), m.ID, m.IDType, original
-	if ev.Arrival = s.arrival; mutant.On(mutant.DropUntold) {
-		ev.Arrival = nil
-	}
+	ev.Arrival = s.arrival
 }
 
 // stillScheduled is the number that answers a second schedule with the same id: that of the first, if it still waits, else 0.

@@ -3,7 +3,6 @@ package engine
 import (
 	"time"
 
-	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -40,7 +39,7 @@ func (i *idleness) Quiet(now event.Time, e *Entity) time.Duration {
 	if e.Properties.ForwardTo != "" || e.Properties.ForwardDeadLetteredMessagesTo != "" {
 		return 0
 	}
-	if i.busy[e.ID] && !mutant.On(mutant.IdleThoughHeld) {
+	if i.busy[e.ID] {
 		return 0
 	}
 	quiet := now.Sub(max(e.LastUse(), e.UpdatedAt, event.Time(e.activity.ruled.Load())))

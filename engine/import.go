@@ -1,9 +1,6 @@
 package engine
 
-import (
-	"github.com/ledgerbus/ledgerbus/internal/mutant"
-	"github.com/ledgerbus/ledgerbus/log/event"
-)
+import "github.com/ledgerbus/ledgerbus/log/event"
 
 const (
 	// maxImport is the number of bytes from which on an [Import] takes no more messages, so that other commands get their turn.
@@ -52,9 +49,6 @@ func take(d *decision, cmd *Import) *Error {
 func (s *importing) take(item *Arriving) *Error {
 	s.one.Messages[0] = item.Message
 	s.one.Messages[0].Details.Source = event.Source{Relation: event.Forwarded, Slice: s.cmd.Source, Sequence: item.Sequence}
-	if mutant.On(mutant.ElsewhereFrom) {
-		s.one.Messages[0].Details.Source.Sequence = event.SequenceNumber(item.Number)
-	}
 	of := sending{slice: s.slice, cmd: &s.one, arrival: s.arrival(item)}
 	if err := of.check(); err != nil {
 		return err

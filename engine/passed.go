@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/ledgerbus/ledgerbus/index"
-	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -86,9 +85,6 @@ func (s *slice) back(m *index.Message, count uint32, header int) {
 
 // expired reports whether a message's time to live has ended. Nothing expires in a dead-letter queue (semantics.md 7.5).
 func expired(m *index.Message, now event.Time) bool {
-	if mutant.On(mutant.DeliverExpired) && m.DeliveryCount > 0 && m.State != index.Deferred {
-		return false
-	}
 	return m.SubQueue == event.Main && m.ExpiresAt != 0 && now >= m.ExpiresAt
 }
 

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"github.com/ledgerbus/ledgerbus/index"
-	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -60,7 +59,6 @@ func (s *receiving) give(m *index.Message) {
 	origin, given := s.origin(s.cmd.Origin), s.deliver(m)
 	if s.cmd.Mode == ReceiveAndDelete {
 		s.remove(origin, m) // gone for good before a byte of it leaves (reliability.md P8)
-		s.early = mutant.On(mutant.TakeBeforeDurable)
 		return
 	}
 	given.Token = s.cmd.Token

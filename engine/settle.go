@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/ledgerbus/ledgerbus/index"
-	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -21,9 +20,6 @@ func (s *slice) live(q event.SubQueue, token event.LockToken) (_ index.Message, 
 		return index.Message{}, way, false
 	}
 	now := s.now
-	if mutant.On(mutant.CheckAtArrival) {
-		now = s.index.LastAt()
-	}
 	m, _ := s.index.Message(s.id, l.Sequence)
 	if m.SubQueue != q {
 		return index.Message{}, way, false
@@ -33,7 +29,7 @@ func (s *slice) live(q event.SubQueue, token event.LockToken) (_ index.Message, 
 		held, _ := s.index.Session(s.id, []byte(m.SessionID))
 		until, ends = held.Until, held.Token
 	}
-	if now >= until && !s.pinned(ends) && !(l.Until != 0 && mutant.On(mutant.StaleToken)) {
+	if now >= until && !s.pinned(ends) {
 		return index.Message{}, passed{lock: ends}, false
 	}
 	return m, way, true
@@ -136,9 +132,6 @@ func (s *settling) locked(messages []index.Message) (_ []index.Message, way pass
 
 // refused is the fact that notes the refusal of a settlement, about one of its tokens.
 func (cmd *Settle) refused(about event.LockToken) event.SettlementRefused {
-	if mutant.On(mutant.FactMisnamed) {
-		about = cmd.Token
-	}
 	return event.SettlementRefused{Envelope: event.Envelope{Slice: cmd.Slice}, SubQueue: cmd.SubQueue, Token: about, Wanted: cmd.Outcome.Wanted()}
 }
 
@@ -162,7 +155,6 @@ func (s *settling) enact(messages []index.Message) {
 			s.tooLarge(origin, m, s.cmd.token(i))
 		}
 	}
-	s.early = mutant.On(mutant.ManyTokens) && len(s.cmd.More) > 0
 }
 
 // tooLarge dead-letters a message whose properties a settlement would make larger than a header may be, without the changes

@@ -5,7 +5,6 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/engine/filter"
 	"github.com/ledgerbus/ledgerbus/index"
-	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -195,7 +194,7 @@ func (p *publishing) activate(next index.ScheduledMessage, cmd *Tick) {
 		see = &p.fan.blank
 	}
 	session := see.System[filter.SessionID]
-	if m.Hops > 0 && !mutant.On(mutant.FirstForgotten) { // it was moved here, and waited
+	if m.Hops > 0 { // it was moved here, and waited
 		p.arrival = &event.Arrival{First: m.EnqueuedSequence, DeadLetterSource: m.DeadLetterSource}
 	}
 	p.copiesOf(&published{sequence: number, ttl: ttl, session: []byte(session.Text), inSession: session.Type != event.Null,
@@ -323,9 +322,6 @@ func (p *publishing) deadCopy(m *published, sub *Entity, cause event.Cause, reas
 func (p *publishing) newCopy(m *published, sub *Entity, changes int) *event.Copy {
 	id := event.Slice{Entity: sub.ID, Partition: p.id.Partition}
 	ceiling := min(p.entity.Properties.DefaultMessageTimeToLive, sub.ceiling())
-	if mutant.On(mutant.LongCopies) {
-		ceiling = p.entity.Properties.DefaultMessageTimeToLive
-	}
 	own, expires := timeToLive(p.now, m.ttl, ceiling)
 	p.fan.copies = append(p.fan.copies, event.Copy{Subscription: sub.ID, Sequence: p.take(id), OwnTTL: own != 0, ExpiresAt: expires})
 	p.bytes += int64(m.size + m.carried + changes)

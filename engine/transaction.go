@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/index"
-	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -115,9 +114,7 @@ func (t *transactions) reserved(id event.Slice, but *transaction) int64 {
 
 // hold keeps a lock that a transaction relies on from ending by its time.
 func (t *transactions) hold(tx *transaction, token event.LockToken) {
-	if !mutant.On(mutant.PinExpires) {
-		t.index.Hold(token)
-	}
+	t.index.Hold(token)
 	tx.pinned = append(tx.pinned, token)
 }
 
@@ -132,9 +129,6 @@ func (t *transactions) release(tx *transaction) {
 		delete(t.pins, token)
 	}
 	for id, n := range tx.done.bytes.each {
-		if mutant.On(mutant.ReservedStays) {
-			break
-		}
 		if t.bytes[id] -= n; t.bytes[id] == 0 {
 			delete(t.bytes, id)
 		}

@@ -1,9 +1,6 @@
 package engine
 
-import (
-	"github.com/ledgerbus/ledgerbus/internal/mutant"
-	"github.com/ledgerbus/ledgerbus/log/event"
-)
+import "github.com/ledgerbus/ledgerbus/log/event"
 
 // handOver stores messages that are sent through an entity to another one. Whether that one takes them shows when they get there: its
 // state is not known here, and neither is its duplicate history.
@@ -34,12 +31,10 @@ func handOver(d *decision, of slice, cmd *Send) *Error {
 		seq, number = seq+1, number+1
 	}
 	s.gave(s.id, seq)
-	if d.scratch.several && !mutant.On(mutant.NumberedTwice) {
+	if d.scratch.several {
 		d.scratch.moves.set(s.id, number)
 	}
-	if !mutant.On(mutant.HandOverUncounted) {
-		s.added(size)
-	}
+	s.added(size)
 	if cmd.Numbers {
 		d.reply.Answer = numbers
 	}

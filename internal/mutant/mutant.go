@@ -11,29 +11,21 @@ const (
 	TruncateAlways      Bug = "M3"  // recovery cuts the log at the first bad frame, whatever it is
 	NoPayloadChecksum   Bug = "M4"  // payload checksums are not compared
 	ShowBeforeDurable   Bug = "M11" // outcomes leave before their frame is durable
-	CheckAtArrival      Bug = "M12" // whether a lock is alive is judged by the time before the command's turn came
-	StaleToken          Bug = "M13" // a settlement with a token that is not the current one is accepted
 	WallClock           Bug = "M14" // locks end by the wall clock
 	ReuseSequenceNumber Bug = "M15" // after recovery sequence numbers start behind the newest live message
 	AbandonedToBack     Bug = "M16" // an abandoned message of a session goes behind those that were never delivered
 	ForgetDuplicates    Bug = "M17" // checkpoints leave the duplicate history out
-	DeliverExpired      Bug = "M18" // an expired message is delivered when it was abandoned before
 	DeadLetterInTwo     Bug = "M19" // the end of a lock and the move to the dead-letter queue are in two frames
-	TakeBeforeDurable   Bug = "M20" // a receive-and-delete transfer leaves before the removal is synced
 
 	// Of topics and idleness; these are not in reliability.md.
 
 	CopiesInTwo       Bug = "X1" // the copies of one message that was sent to a topic are in two frames
 	RuleBeforeDurable Bug = "X2" // a rule is in force before its event is durable, where partition 0 hosts the topic
 	ForgetCopies      Bug = "X3" // a start forgets what subscriptions hold
-	LongCopies        Bug = "X4" // a copy lives as long as its topic allows, whatever its subscription says
-	IdleThoughHeld    Bug = "X5" // an entity with a receiver, or a scheduled message, deletes itself when nothing else was asked of it
 
 	// Of places where a bug was once seen by no suite, or late.
 
-	TakenByNumber Bug = "X6" // a deferred message that is received and deleted leaves when its removal is written
-	ManyTokens    Bug = "X7" // a settlement of several tokens is answered when it is written
-	LookFirst     Bug = "X8" // what is only looked at is shown before the frame that it follows from is durable
+	LookFirst Bug = "X8" // what is only looked at is shown before the frame that it follows from is durable
 
 	// Of what a delivery waits for; these are not in reliability.md either.
 
@@ -45,15 +37,12 @@ const (
 
 	// Of facts; these are not in reliability.md.
 
-	FactAwaited  Bug = "X13" // a reply waits for the facts before it to be written
-	FactSynced   Bug = "X14" // a fact has its frame synced
-	FactMisnamed Bug = "X15" // the refusal of a settlement is noted with the first of its tokens, not with the one that it is about
+	FactAwaited Bug = "X13" // a reply waits for the facts before it to be written
+	FactSynced  Bug = "X14" // a fact has its frame synced
 
 	// Of transactions and moves.
 
-	CommitInTwo   Bug = "T1" // a commit is in two frames
-	PinExpires    Bug = "T2" // a lock that a transaction relies on ends by its time
-	ReservedStays Bug = "T3" // what a transaction reserved stays reserved when it is rolled back
+	CommitInTwo Bug = "T1" // a commit is in two frames
 
 	ForgetArrivals Bug = "T4" // checkpoints leave out what came from other entities
 	OverTooSoon    Bug = "T5" // a destination answers that messages have arrived before they are durable
@@ -73,21 +62,16 @@ const (
 
 	// Of places of moves that no suite had seen; nor are these in the design.
 
-	GoneBeforeTold    Bug = "T10" // a courier hears that a slice is gone before what it does not know of it yet
-	FirstForgotten    Bug = "T11" // what waited in a topic it was moved to is shown to rules as if it were sent there
-	BehindOthers      Bug = "T12" // messages that could not be taken are offered again behind those that came after them
-	FullFails         Bug = "T13" // what is sent through an entity fails when its destination is full
-	NumberedTwice     Bug = "T14" // two messages that are sent through an entity in one transaction get one number of a transfer
-	FloorOfAll        Bug = "T15" // a floor passes transfers that are not over
-	DropUntold        Bug = "T16" // a duplicate that is dropped has not arrived
-	ElsewhereFrom     Bug = "T17" // what has arrived names another message as the one that it was
-	HandOverUncounted Bug = "T18" // what one transaction sends through an entity does not count toward the room that its next message has
-	NeverAgain        Bug = "T19" // what waits for its destination waits for ever
-	ToldTooSoon       Bug = "T20" // a courier has what is in transfer before it is durable
-	NotCarriedOn      Bug = "T21" // what was sent through an entity is not carried on by the next start
-	UnreadableKept    Bug = "T22" // a message in transfer that cannot be read stays so, and keeps its place
-	SourceAskedLate   Bug = "T23" // the entity that a dead letter died in is looked for when it has left
-	FreedTooSoon      Bug = "T24" // the memory of what is staged is used again before its partition has let go of it
+	GoneBeforeTold  Bug = "T10" // a courier hears that a slice is gone before what it does not know of it yet
+	BehindOthers    Bug = "T12" // messages that could not be taken are offered again behind those that came after them
+	FullFails       Bug = "T13" // what is sent through an entity fails when its destination is full
+	FloorOfAll      Bug = "T15" // a floor passes transfers that are not over
+	NeverAgain      Bug = "T19" // what waits for its destination waits for ever
+	ToldTooSoon     Bug = "T20" // a courier has what is in transfer before it is durable
+	NotCarriedOn    Bug = "T21" // what was sent through an entity is not carried on by the next start
+	UnreadableKept  Bug = "T22" // a message in transfer that cannot be read stays so, and keeps its place
+	SourceAskedLate Bug = "T23" // the entity that a dead letter died in is looked for when it has left
+	FreedTooSoon    Bug = "T24" // the memory of what is staged is used again before its partition has let go of it
 
 	// Of what a log begins with (docs/decisions/0048).
 
