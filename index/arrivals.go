@@ -6,7 +6,6 @@ import (
 
 	"github.com/RoaringBitmap/roaring/v2/roaring64"
 
-	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -39,9 +38,6 @@ func (a *arrivals) has(from event.Slice, n event.TransferNumber) bool {
 		return false
 	}
 	src := &a.sources[i]
-	if mutant.On(mutant.HighWaterMark) && src.numbers != nil && !src.numbers.IsEmpty() {
-		return uint64(n) <= src.numbers.Maximum()
-	}
 	return n < src.floor || src.numbers != nil && src.numbers.Contains(uint64(n))
 }
 

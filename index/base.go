@@ -6,7 +6,6 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -150,9 +149,6 @@ func (b *baseOf) rows(of event.Envelope, k *kept, ordinals []uint32) {
 		}
 		return b.more
 	})
-	if n := len(ev.Rows); n > 0 && mutant.On(mutant.BaseUnproved) {
-		ev.Rows = ev.Rows[:n-1]
-	}
 	if len(ev.Rows) > 0 {
 		b.give(ev)
 	}
@@ -198,7 +194,7 @@ func (b *baseOf) history(of event.Envelope, k *kept) {
 			}
 		}
 	}
-	if k.arrived != nil && !mutant.On(mutant.BaseForgetsArrivals) {
+	if k.arrived != nil {
 		for i := range k.arrived.sources {
 			b.source(ev, &k.arrived.sources[i])
 		}

@@ -3,7 +3,6 @@ package index
 import (
 	"iter"
 
-	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -24,20 +23,20 @@ func (s *Snapshot) Blobs() iter.Seq[event.Blob] {
 func (k *kept) blobs(yield func(event.Blob) bool) bool {
 	if k.names != nil {
 		for _, r := range k.names.records.all() {
-			if r.there && r.set && r.state.size > 0 && !mutant.On(mutant.StatesDropped) && !yield(r.state.blob()) {
+			if r.there && r.set && r.state.size > 0 && !yield(r.state.blob()) {
 				return false
 			}
 		}
 	}
 	return k.rows.root.each(0, func(p place) bool {
 		r := p.row()
-		if r.marks.has(changed) && !mutant.On(mutant.ChangesDropped) {
+		if r.marks.has(changed) {
 			for _, b := range p.changes() {
 				if !yield(b) {
 					return false
 				}
 			}
 		}
-		return r.size == 0 || r.marks.state() == Scheduled && mutant.On(mutant.ScheduledDropped) || yield(event.Blob{Position: r.position, Size: r.size, Sum: r.sum})
+		return r.size == 0 || yield(event.Blob{Position: r.position, Size: r.size, Sum: r.sum})
 	})
 }

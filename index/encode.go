@@ -10,7 +10,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -72,7 +71,7 @@ func (e *encoding) state() {
 		}
 		e.slice(k)
 	}
-	moved := slices.DeleteFunc(all, func(k *kept) bool { return k.given == 0 && (k.arrived == nil || mutant.On(mutant.ForgetArrivals)) })
+	moved := slices.DeleteFunc(all, func(k *kept) bool { return k.given == 0 && k.arrived == nil })
 	if e.clock.Number != 0 || len(moved) > 0 || e.policies != nil { // a state without any of these is encoded as it was before they existed
 		e.number(e.clock.Number)
 		e.dst = binary.AppendVarint(e.dst, e.clock.Shift)

@@ -5,7 +5,6 @@ import (
 
 	"github.com/RoaringBitmap/roaring/v2/roaring64"
 
-	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -16,7 +15,7 @@ func (e *encoding) moves(moved []*kept) {
 	for _, k := range moved {
 		e.id(k.id)
 		e.number(uint64(k.given))
-		if k.arrived == nil || mutant.On(mutant.ForgetArrivals) {
+		if k.arrived == nil {
 			e.number(0)
 			continue
 		}

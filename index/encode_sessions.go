@@ -3,7 +3,6 @@ package index
 import (
 	"math"
 
-	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -49,7 +48,7 @@ func (e *encoding) sessions(t *keptSessions) (ordinals []uint32) {
 
 // history appends the duplicate history in the order in which it came about.
 func (e *encoding) history(h *keptHistory) {
-	if h == nil || mutant.On(mutant.ForgetDuplicates) {
+	if h == nil {
 		e.dst = append(e.dst, 0)
 		return
 	}

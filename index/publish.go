@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 
-	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -21,7 +20,7 @@ func (t *sliceTable) publish(ev *event.MessagePublished) {
 		topic.remember(ev.EnqueuedAt, ev.Identity(), seen{until: ev.DuplicateUntil, original: ev.Sequence})
 	}
 	body, along := row{position: ev.Body.Position, size: ev.Body.Size, sum: ev.Body.Sum, enqueuedAt: ev.EnqueuedAt}, brought(ev.Arrival)
-	if ev.Arrival != nil && !mutant.On(mutant.HopsForgotten) {
+	if ev.Arrival != nil {
 		body.marks = body.marks.moves(ev.Arrival.Hops)
 	}
 	along.origin = cmp.Or(along.origin, ev.Sequence)

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -59,9 +58,6 @@ func (x *Index) NextSequence(id event.Slice) event.SequenceNumber {
 	if s == nil {
 		before, _ := id.Numbers()
 		return before + 1
-	}
-	if mutant.On(mutant.ReuseSequenceNumber) {
-		return s.newestLive() + 1
 	}
 	return s.last + 1
 }

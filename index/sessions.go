@@ -5,7 +5,6 @@ import (
 
 	"github.com/RoaringBitmap/roaring/v2/roaring64"
 
-	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -284,8 +283,6 @@ func (t *sessions) first(ses *session) event.SequenceNumber {
 	switch {
 	case ses.active == 0:
 		return 0
-	case mutant.On(mutant.AbandonedToBack):
-		return t.leastFailed(ses)
 	case ses.ready != nil:
 		return event.SequenceNumber(ses.ready.Minimum())
 	}

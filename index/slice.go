@@ -3,7 +3,6 @@ package index
 import (
 	"fmt"
 
-	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -71,9 +70,6 @@ type slice struct {
 
 func newSlice(id event.Slice, sh *shared) *slice {
 	before, _ := id.Numbers()
-	if mutant.On(mutant.NumberUnpartitioned) {
-		before = 0
-	}
 	return &slice{kept: &kept{id: id, made: sh.versions.now, last: before}, shared: sh, soonest: event.EndOfTime, since: event.EndOfTime}
 }
 
@@ -131,7 +127,7 @@ func (s *slice) must(seq event.SequenceNumber, ev event.Event) *row {
 
 // takeNumber notes that a sequence number is given out.
 func (s *slice) takeNumber(seq event.SequenceNumber) {
-	if seq <= s.last && !mutant.On(mutant.ReuseSequenceNumber) {
+	if seq <= s.last {
 		panic(fmt.Sprintf("index: message %d stored in slice %v after %d", seq, s.id, s.last))
 	}
 	if seq.Partition() != s.id.Partition {

@@ -10,7 +10,6 @@ import (
 	"sort"
 
 	"github.com/ledgerbus/ledgerbus/index"
-	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -39,7 +38,7 @@ func Cut(ctx context.Context, p log.Partition, upTo event.LSN, forced bool) (fre
 	}
 	c.order()
 	return b.DropFiles(ctx, func(first, end event.LSN) (all bool, bodies []log.KeptBody) {
-		if end > upTo && !mutant.On(mutant.CutBeyond) { // the base may be of a time when less was to be kept
+		if end > upTo { // the base may be of a time when less was to be kept
 			return true, nil
 		}
 		return c.needs(first, end)
@@ -151,7 +150,7 @@ func (c *cut) look(ctx context.Context) error {
 		return fmt.Errorf("%w: partition %d has no checkpoint that a base would be worth to be made of", log.ErrTooLittle, c.log.ID())
 	}
 	c.begin(has.LSN)
-	if len(c.files) == 0 || len(c.files) == 1 && mutant.On(mutant.CutUnasked) { // nothing to look for
+	if len(c.files) == 0 { // nothing to look for
 		return nil
 	}
 	_, _, err := loadBase(ctx, c.log, c.see)
@@ -245,9 +244,6 @@ func (c *cut) needs(first, end event.LSN) (all bool, bodies []log.KeptBody) {
 		return true, nil
 	}
 	all, bodies = c.files[i].all, c.files[i].bodies
-	if n := len(bodies); n > 1 && mutant.On(mutant.BodiesForgotten) {
-		bodies = bodies[:n-1]
-	}
 	return all, bodies
 }
 

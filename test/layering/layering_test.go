@@ -34,8 +34,8 @@ var allowed = map[string][]string{
 	"log/sealed":             {"log/event", "log/format", "internal/mutant"},
 	"log/disk":               {},
 	"log":                    {"log/format", "log/disk", "log/sealed", "log/event", "internal/mutant"},
-	"index":                  {"log/event", "internal/mutant"},
-	"index/replay":           {"index", "log", "log/event", "internal/mutant"},
+	"index":                  {"log/event"},
+	"index/replay":           {"index", "log", "log/event"},
 	"engine/filter":          {"log/event"},
 	"engine":                 {"engine/filter", "index", "log", "log/event"},
 	"engine/loop":            {"engine", "engine/filter", "index", "index/replay", "internal/fifo", "log", "log/event", "internal/mutant"}, // only engine/background and engine/host import it: decision 89
