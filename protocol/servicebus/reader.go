@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 
 	"github.com/ledgerbus/ledgerbus/internal/budget"
-	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
@@ -155,7 +154,7 @@ func (r *reader) modestChunk(size int) *chunk {
 // save makes the reader take no more memory than it has to, or ends that; also while the reader waits.
 func (r *reader) save(modest bool) {
 	r.modest.Store(modest)
-	if modest && r.large.Load() && r.waker != nil && !mutant.On(mutant.SleepsOnItsChunk) {
+	if modest && r.large.Load() && r.waker != nil {
 		_ = r.waker.WakeReader() // a connection that is gone needs none
 	}
 }

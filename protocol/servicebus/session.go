@@ -3,7 +3,6 @@ package servicebus
 import (
 	"fmt"
 
-	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
@@ -185,7 +184,7 @@ func (s *session) transfer(t *amqp.Transfer, payload []byte) {
 	if s.advertised > 0 && s.sinceFlow >= min(1000, max(1, s.advertised/5)) {
 		s.sendFlow()
 	}
-	if s.advertised == 0 && !mutant.On(mutant.WindowIgnored) {
+	if s.advertised == 0 {
 		if s.unasked++; s.unasked > s.mostUnasked() {
 			s.end(amqp.CondWindowViolation, "Transfers keep coming although the session's incoming window is closed.")
 			return

@@ -5,7 +5,6 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/internal/budget"
-	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
@@ -68,7 +67,7 @@ func (m *memory) settle() {
 		more := (kept - m.reserved + unit - 1) / unit * unit
 		m.share.Owe(more)
 		m.reserved += more
-	case less > spare && !mutant.On(mutant.KeptForEver):
+	case less > spare:
 		m.share.Give(less)
 		m.reserved -= less
 	}

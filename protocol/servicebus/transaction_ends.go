@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
-	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
@@ -12,9 +11,6 @@ import (
 // ask has the partition end a transaction, and books p for its answer. The transaction's id is unknown from now on.
 func (t *transactions) ask(x *transaction, cmd engine.Command, p pending) {
 	t.end(x)
-	if mutant.On(mutant.FreedTooSoon) {
-		x.memory.free()
-	}
 	t.c.batch.add(x.host, engine.Request{Command: cmd, Sink: t.c.outbox, Tag: t.c.pendings.add(p)})
 }
 

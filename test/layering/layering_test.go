@@ -44,7 +44,7 @@ var allowed = map[string][]string{
 	"protocol/amqp":          {},
 	"protocol/access":        {"log/event"},
 	"protocol/message":       {"protocol/amqp", "engine", "engine/filter", "log/event"},
-	"protocol/servicebus":    {"protocol/amqp", "protocol/message", "protocol/access", "engine", "engine/filter", "log/event", "internal/budget", "internal/mutant"},
+	"protocol/servicebus":    {"protocol/amqp", "protocol/message", "protocol/access", "engine", "engine/filter", "log/event", "internal/budget"},
 	"protocol/atom/document": {"log/event"},
 	"protocol/caller":        {"protocol/access", "engine", "log/event"},
 	"protocol/atom":          {"protocol/atom/document", "protocol/caller", "protocol/access", "engine", "log/event"},
