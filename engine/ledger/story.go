@@ -10,7 +10,6 @@ import (
 	"github.com/ledgerbus/ledgerbus/engine/ledger/address"
 	"github.com/ledgerbus/ledgerbus/engine/ledger/print"
 	"github.com/ledgerbus/ledgerbus/index"
-	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -203,7 +202,7 @@ func (s *story) order() {
 	}
 	slices.SortFunc(rows, func(a, b []moment) int { return cmp.Compare(a[0].book.ID(), b[0].book.ID()) })
 	early := func(m *moment) bool { // a step before it is still to come
-		if m.move == (move{}) || mutant.On(mutant.ArrivesFirst) {
+		if m.move == (move{}) {
 			return false
 		}
 		return slices.ContainsFunc(left[m.move][:m.step], func(n int) bool { return n > 0 })

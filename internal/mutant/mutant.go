@@ -7,15 +7,12 @@ package mutant
 type Bug string
 
 const (
-	AckBeforeSync       Bug = "M1"  // a durable ticket completes before the sync
-	TruncateAlways      Bug = "M3"  // recovery cuts the log at the first bad frame, whatever it is
-	NoPayloadChecksum   Bug = "M4"  // payload checksums are not compared
-	ShowBeforeDurable   Bug = "M11" // outcomes leave before their frame is durable
-	WallClock           Bug = "M14" // locks end by the wall clock
-	ReuseSequenceNumber Bug = "M15" // after recovery sequence numbers start behind the newest live message
-	AbandonedToBack     Bug = "M16" // an abandoned message of a session goes behind those that were never delivered
-	ForgetDuplicates    Bug = "M17" // checkpoints leave the duplicate history out
-	DeadLetterInTwo     Bug = "M19" // the end of a lock and the move to the dead-letter queue are in two frames
+	AckBeforeSync     Bug = "M1"  // a durable ticket completes before the sync
+	TruncateAlways    Bug = "M3"  // recovery cuts the log at the first bad frame, whatever it is
+	NoPayloadChecksum Bug = "M4"  // payload checksums are not compared
+	ShowBeforeDurable Bug = "M11" // outcomes leave before their frame is durable
+	WallClock         Bug = "M14" // locks end by the wall clock
+	DeadLetterInTwo   Bug = "M19" // the end of a lock and the move to the dead-letter queue are in two frames
 
 	// Of topics and idleness; these are not in reliability.md.
 
@@ -44,12 +41,9 @@ const (
 
 	CommitInTwo Bug = "T1" // a commit is in two frames
 
-	ForgetArrivals Bug = "T4" // checkpoints leave out what came from other entities
-	OverTooSoon    Bug = "T5" // a destination answers that messages have arrived before they are durable
-	HighWaterMark  Bug = "T6" // a transfer counts as arrived when a later one has
-	FloorWritten   Bug = "T7" // a floor is raised when the ends of transfers are on their way into the log
-	UnsetReleases  Bug = "T8" // messages in transfer are receivers' again when their entity does not forward any more
-	HopsForgotten  Bug = "T9" // a topic's copies have not moved
+	OverTooSoon   Bug = "T5" // a destination answers that messages have arrived before they are durable
+	FloorWritten  Bug = "T7" // a floor is raised when the ends of transfers are on their way into the log
+	UnsetReleases Bug = "T8" // messages in transfer are receivers' again when their entity does not forward any more
 
 	// Of partitions that are fenced and restarted (docs/decisions/0044).
 
@@ -71,20 +65,15 @@ const (
 	NotCarriedOn    Bug = "T21" // what was sent through an entity is not carried on by the next start
 	UnreadableKept  Bug = "T22" // a message in transfer that cannot be read stays so, and keeps its place
 	SourceAskedLate Bug = "T23" // the entity that a dead letter died in is looked for when it has left
-	FreedTooSoon    Bug = "T24" // the memory of what is staged is used again before its partition has let go of it
 
 	// Of what a log begins with (docs/decisions/0048).
 
-	BaseForgetsArrivals Bug = "B1" // a base leaves out what came from other entities
-	BaseTooSoon         Bug = "B2" // the manifest names a base that is not durable
-	CutTooSoon          Bug = "B3" // files are removed before a manifest without them is durable
-	CutBodies           Bug = "B4" // files go though messages that are there have their bodies in them
-	CutUnasked          Bug = "B5" // the only file in front of a base goes though messages that are there have their bodies in it
-	CutBeyond           Bug = "B6" // files go up to the base, though less was to go this time
-	BodiesUnsynced      Bug = "B7" // the manifest names a file of bodies that is not durable
-	BodiesForgotten     Bug = "B8" // the last of the bodies that are needed is not in a file of bodies
-	BodiesNotReadBack   Bug = "B9" // a file of bodies is taken for what was written
-	BaseUnproved        Bug = "C2" // a base is named without a proof, and has one message less
+	BaseTooSoon       Bug = "B2" // the manifest names a base that is not durable
+	CutTooSoon        Bug = "B3" // files are removed before a manifest without them is durable
+	CutBodies         Bug = "B4" // files go though messages that are there have their bodies in them
+	BodiesUnsynced    Bug = "B7" // the manifest names a file of bodies that is not durable
+	BodiesNotReadBack Bug = "B9" // a file of bodies is taken for what was written
+	BaseUnproved      Bug = "C2" // a base is named without a proof, and has one message less
 
 	// Of a full disk (docs/decisions/0039).
 
@@ -106,19 +95,15 @@ const (
 	// Of a full or hanging disk and of memory; these are not in the design.
 
 	SyncForgiven     Bug = "Y1"  // a sync that found no room counts as one that did what it should
-	KeptForEver      Bug = "Y2"  // a connection does not give back memory that it needs no more
 	SettlesNoMore    Bug = "Y3"  // settlements are refused for want of memory
 	StagedWhileHung  Bug = "Y4"  // a send in a transaction is taken while the disk hangs
 	GrantedWhileHung Bug = "Y5"  // locks are granted while the disk hangs
-	SleepsOnItsChunk Bug = "Y6"  // a reader that waits keeps its memory when that is short
-	NobodyGoes       Bug = "Y7"  // the connection that has most stays, and keeps out new ones
 	DrainUnanswered  Bug = "Y8"  // a receiver without credit that drains while the disk hangs is never answered
 	SendsInNeed      Bug = "Y9"  // sends are taken although there is little room
 	RefusedIsAdopted Bug = "Y10" // what an administrator is refused for want of room defines origins that the log does not have
 	CachedUnpaid     Bug = "Y11" // blocks of sealed files are kept without asking for memory
 	FlownUnpaid      Bug = "Y12" // a courier takes messages on their way for which there is no memory
 	NeverSaved       Bug = "Y13" // a checkpoint waits for memory for ever
-	WindowIgnored    Bug = "Y14" // a peer that goes on sending while its session's window is closed is read for ever
 
 	// Of readers beside a broker (docs/decisions/0047).
 
@@ -149,19 +134,13 @@ const (
 	ReadingForgotten Bug = "K5" // what was given without a lock and is not read yet keeps no body
 	AnswerForgotten  Bug = "K7" // what a reply points to and is not read yet keeps no body
 	NeedsWritten     Bug = "K2" // what is needed is taken from a state that may not last
-	ChangesDropped   Bug = "C3" // property changes count as needed by nobody
-	StatesDropped    Bug = "K3" // states of sessions count as needed by nobody
-	ScheduledDropped Bug = "K4" // what is scheduled counts as needed by nobody
 
 	// Of answers about the past (docs/decisions/0052).
 
-	ArrivesFirst Bug = "Q1" // the story of a message that moves has no order of its own for the move: it may arrive before it departs
-
 	// Of entities with several partitions (docs/decisions/0051). Of P3 and P4 a test of package host finds what they do to ports, too.
 
-	NumberUnpartitioned Bug = "P1" // a slice that begins with a session gives its messages numbers without the partition
-	RoutedAgain         Bug = "P2" // a send without a key whose outcome nobody knows goes to another partition as well
-	CreditGivenBack     Bug = "P3" // a loop that finds nothing to deliver gives credit back that it did not take
-	TwoSessions         Bug = "P4" // two loops give one receiver a session each
-	NoneTooSoon         Bug = "P7" // a receiver that waits for a session is told that there is none before every loop has looked
+	RoutedAgain     Bug = "P2" // a send without a key whose outcome nobody knows goes to another partition as well
+	CreditGivenBack Bug = "P3" // a loop that finds nothing to deliver gives credit back that it did not take
+	TwoSessions     Bug = "P4" // two loops give one receiver a session each
+	NoneTooSoon     Bug = "P7" // a receiver that waits for a session is told that there is none before every loop has looked
 )

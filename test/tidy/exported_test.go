@@ -30,7 +30,7 @@ var exportedNames = ratchet{
 		"engine/ledger/print":    10, // four to print events and rows without an allocation for each field
 		"internal/fifo":          1,
 		"internal/jsontext":      2,
-		"internal/mutant":        101,
+		"internal/mutant":        81,
 		"internal/private":       2,
 		"internal/program":       4,  // what the two binaries share
 		"log":                    90, // the lock of a directory alone 1, the word for finished erasures 1, a part of a directory 7, scrubbing 4, memory 2, bases 4, search 3, what a segment has 1, the room of a disk 7 (engine and /health)
