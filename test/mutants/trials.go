@@ -48,13 +48,15 @@ func carryOut(ctx context.Context, binaries map[string]string, list []trial, w i
 		group.Go(func() {
 			for t := range next {
 				began := time.Now()
-				err := t.run(ctx, binaries[t.suite])
+				said, err := t.run(ctx, binaries[t.suite])
 				mu.Lock()
-				if err != nil && ctx.Err() == nil {
+				switch {
+				case ctx.Err() != nil: // what was interrupted has not failed
+				case err != nil:
 					wrong++
-					fmt.Fprintf(w, "FAILED %v\n", err)
-				} else {
-					fmt.Fprintf(w, "ok %v (%s)\n", t, time.Since(began).Round(time.Millisecond))
+					fmt.Fprintf(w, "FAILED %v: %v\n", t, err)
+				default:
+					fmt.Fprintf(w, "ok %v (%s) %s\n", t, time.Since(began).Round(time.Millisecond), said)
 				}
 				mu.Unlock()
 			}
@@ -74,22 +76,24 @@ func carryOut(ctx context.Context, binaries map[string]string, list []trial, w i
 	return ctx.Err()
 }
 
-// run carries out the trial. The error says that the bug was not found, or not as what it is, or that
-// something was found where nothing is planted.
-func (t trial) run(ctx context.Context, binary string) error {
+// run carries out the trial and returns what the finder said by which the bug is known. The error says
+// that the bug was not found, or not as what it is, or that something was found where none is planted.
+func (t trial) run(ctx context.Context, binary string) (said string, err error) {
 	cmd := exec.CommandContext(ctx, binary, slices.Concat([]string{"-test.run", "^" + t.test + "$"}, t.args)...)
 	cmd.Dir = filepath.FromSlash(t.suite)
 	cmd.Env = append(os.Environ(), variable+"="+t.bug)
 	out, err := cmd.CombinedOutput()
 	switch exit := (*exec.ExitError)(nil); {
 	case err != nil && !errors.As(err, &exit):
-		return fmt.Errorf("%v: %w", t, err)
+		return "", err
 	case t.bug == "" && err != nil:
-		return fmt.Errorf("%v: nothing is planted, and the test fails:\n%s", t, out)
+		return "", fmt.Errorf("nothing is planted, and the test fails:\n%s", out)
 	case t.bug != "" && err == nil:
-		return fmt.Errorf("%v: the bug is planted, and the test passes:\n%s", t, out)
-	case !regexp.MustCompile(t.finds).Match(out):
-		return fmt.Errorf("%v: the bug is not found as what it is, %s:\n%s", t, t.finds, out)
+		return "", fmt.Errorf("the bug is planted, and the test passes:\n%s", out)
 	}
-	return nil
+	known := regexp.MustCompile(t.finds)
+	if !known.Match(out) {
+		return "", fmt.Errorf("the bug is not found as what it is, %s:\n%s", t.finds, out)
+	}
+	return string(known.Find(out)), nil
 }

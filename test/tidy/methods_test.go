@@ -38,7 +38,7 @@ var methodCounts = ratchet{
 		"engine/ledger.Ledger":         42,
 		"engine/ledger.beginning":      52,
 		"index.Index":                  54,
-		"index.slice":                  67,
+		"index.slice":                  66,
 		"log.partition":                85,
 		"log.writer":                   42,
 		"protocol/amqp.fields":         71,
