@@ -13,7 +13,6 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/disk"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/log/format"
@@ -237,15 +236,9 @@ func (v *basing) begin(b *format.Base) (err error) {
 func (v *basing) save(ctx context.Context, b *format.Base, write func(io.Writer) error, prove func(io.Reader) error) error {
 	p := v.p
 	fsys, name := p.store.fs, filepath.Join(p.dir, basePath(b.LSN))
-	soon := func() error {
-		return p.sealing.relist(func(m *format.Manifest) { m.Base = b.File(p.id, p.store.tag) })
-	}
 	err := v.write(ctx, b, name+disk.TempSuffix, write)
-	if err == nil && !mutant.On(mutant.BaseUnproved) {
+	if err == nil {
 		err = v.prove(b, name+disk.TempSuffix, prove)
-	}
-	if err == nil && mutant.On(mutant.BaseTooSoon) {
-		err = soon()
 	}
 	if err == nil {
 		err = disk.Later(fsys.Rename(name+disk.TempSuffix, name))
@@ -257,7 +250,7 @@ func (v *basing) save(ctx context.Context, b *format.Base, write func(io.Writer)
 	if err := fsys.SyncDir(filepath.Dir(name)); err != nil {
 		return err
 	}
-	if err := soon(); err != nil {
+	if err := p.sealing.relist(func(m *format.Manifest) { m.Base = b.File(p.id, p.store.tag) }); err != nil {
 		return err
 	}
 	p.mu.Lock()
@@ -278,7 +271,7 @@ func (v *basing) write(ctx context.Context, b *format.Base, name string, write f
 	if err := writeBase(paced, b, p.id, p.store.tag, write); err != nil {
 		return err
 	}
-	if err := paced.flush(); err != nil || mutant.On(mutant.BaseTooSoon) {
+	if err := paced.flush(); err != nil {
 		return err
 	}
 	return f.Sync()

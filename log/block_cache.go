@@ -4,7 +4,6 @@ import (
 	"container/list"
 	"sync"
 
-	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/sealed"
 )
 
@@ -96,7 +95,7 @@ func (c *blockCache) grow(size int) bool {
 // take counts bytes, and takes from [Memory] what exceeds leastCacheBytes. The caller holds mu.
 func (c *blockCache) take(size int) bool {
 	more := max(0, c.size+size-leastCacheBytes) - max(0, c.size-leastCacheBytes)
-	if more > 0 && !mutant.On(mutant.CachedUnpaid) && !c.memory.Take(more) {
+	if more > 0 && !c.memory.Take(more) {
 		return false
 	}
 	c.size += size
@@ -107,7 +106,7 @@ func (c *blockCache) take(size int) bool {
 func (c *blockCache) give(size int) {
 	less := max(0, c.size-leastCacheBytes) - max(0, c.size-size-leastCacheBytes)
 	c.size -= size
-	if less > 0 && !mutant.On(mutant.CachedUnpaid) {
+	if less > 0 {
 		c.memory.Give(less)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/disk"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/log/format"
@@ -77,7 +76,7 @@ func (b *bodyFile) write(ctx context.Context) error {
 	}
 	n := &b.is.named
 	head := sealed.Header{Partition: b.p.id, Tag: b.p.store.tag, Chapter: n.Chapter, Revision: n.Revision, First: n.First, End: n.End, Chain: n.Chain}
-	return b.p.sealing.makeFile(ctx, &b.is, !mutant.On(mutant.BodiesUnsynced), func(to io.Writer) (sealed.Footer, error) {
+	return b.p.sealing.makeFile(ctx, &b.is, true, func(to io.Writer) (sealed.Footer, error) {
 		return sealed.WriteBodies(to, head, b.from, b.rows, b.read())
 	}, func(s *sealed.File, foot *sealed.Footer) error {
 		if err := b.compare(s, foot); err != nil {
@@ -105,9 +104,6 @@ func (b *bodyFile) read() func(*sealed.Kept) ([]byte, error) {
 func (b *bodyFile) compare(s *sealed.File, foot *sealed.Footer) error {
 	if s.Footer != *foot || foot.BodyBytes != uint64(bytesOf(b.rows)) {
 		return fmt.Errorf("%w: a file of bodies is not what was written", ErrInternal)
-	}
-	if mutant.On(mutant.BodiesNotReadBack) {
-		return nil
 	}
 	buf := windows.Get().(*[windowBytes]byte)
 	defer windows.Put(buf)

@@ -3,7 +3,6 @@ package log
 import (
 	"slices"
 
-	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/log/format"
 )
@@ -27,7 +26,7 @@ func thinned(list []format.Checkpoint, base event.LSN, stored int64) []format.Ch
 	for i := range list {
 		size += storedSize(&list[i])
 	}
-	for len(list) > newestCheckpoints && (size > stored/checkpointShare || len(list) > maxCheckpoints) && !mutant.On(mutant.CheckpointsPile) {
+	for len(list) > newestCheckpoints && (size > stored/checkpointShare || len(list) > maxCheckpoints) {
 		least, way := 0, event.LSN(0)
 		for i := range len(list) - newestCheckpoints {
 			before := base

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/log/format"
 	"github.com/ledgerbus/ledgerbus/log/sealed"
@@ -391,9 +390,6 @@ func (r *revision) list() error {
 	defer p.copying.Unlock()
 	if err := r.leased(); err != nil {
 		return err
-	}
-	if mutant.On(mutant.RevisionBefore) {
-		_ = r.removeOld()
 	}
 	err := p.sealing.relist(func(m *format.Manifest) {
 		m.Sealed = slices.Clone(m.Sealed)

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/disk"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/log/format"
@@ -198,9 +197,6 @@ func (v *basing) unwanted(needed func(first, end event.LSN) (bool, []KeptBody)) 
 			return end > m.Base.LSN, nil
 		}
 		all, bodies := needed(first, end)
-		if mutant.On(mutant.CutBodies) {
-			return false, nil
-		}
 		return all, bodies
 	}
 	for i := 0; i+1 < len(m.Chapters); i++ {
@@ -302,11 +298,6 @@ func (v *basing) passes(at *format.Run, c format.Chapter, end event.LSN) error {
 // drop removes files, once a manifest without them is durable, and the checkpoints from before the base.
 func (v *basing) drop(r *removal) (freed int64, err error) {
 	p := v.p
-	if mutant.On(mutant.CutTooSoon) {
-		if _, err := v.remove(r); err != nil {
-			return 0, err
-		}
-	}
 	err = p.sealing.relist(func(m *format.Manifest) {
 		m.Sealed, m.Removed = r.left(m.Sealed), r.removed
 		if n := len(r.chapters); n > 0 {

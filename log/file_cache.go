@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"sync"
 
-	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/disk"
 )
 
@@ -113,7 +112,7 @@ func (c *fileCache) closeAll() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.limit = 0
-	for c.recent.Len() > 0 && !mutant.On(mutant.ReadFilesKept) {
+	for c.recent.Len() > 0 {
 		c.evict(c.recent.Back())
 	}
 }

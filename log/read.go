@@ -11,7 +11,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/log/format"
 )
@@ -97,7 +96,7 @@ func (p *partition) readInto(s *segment, end event.LSN, b event.Blob, dst []byte
 	switch {
 	case n >= asked:
 		err = nil
-		if asked == int(b.Size) && !b.Matches(dst[:asked]) && !mutant.On(mutant.NoPayloadChecksum) {
+		if asked == int(b.Size) && !b.Matches(dst[:asked]) {
 			err = ErrChecksum
 		}
 	case err == nil || errors.Is(err, io.EOF): // not the end: the file has lost bytes

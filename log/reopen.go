@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
@@ -31,9 +30,6 @@ func (s *store) Reopen(ctx context.Context, id PartitionID) (Partition, error) {
 	p := s.recoverPartition(ctx, id, clean, promised(old, clean))
 	if p.err != nil {
 		return nil, p.err
-	}
-	if mutant.On(mutant.ReopenTrusts) {
-		p.found.cached = false
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,7 +71,7 @@ func promised(p *partition, clean *format.Mark) format.Mark {
 		mark = w.synced
 		w.mu.Unlock()
 	}
-	if mutant.On(mutant.ReopenForgets) || mark.LSN <= format.FirstLSN {
+	if mark.LSN <= format.FirstLSN {
 		return format.Mark{}
 	}
 	return mark

@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/disk"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/log/format"
@@ -155,9 +154,6 @@ func (v *scrubbing) load() {
 // save makes the position durable. Where it cannot, the next run begins where the last saved one was.
 func (v *scrubbing) save(now time.Time) {
 	v.saved = now
-	if mutant.On(mutant.ScrubForgets) {
-		return
-	}
 	p := v.p
 	if p.store.reserve.room() != RoomEnough {
 		return
@@ -311,7 +307,7 @@ func (s *scrub) segment(seg *segment) error {
 	if err != nil {
 		return err
 	}
-	if !s.holds(seg) || mutant.On(mutant.ScrubBlind) { // it was sealed, written again or removed meanwhile: what was missing had to be
+	if !s.holds(seg) { // it was sealed, written again or removed meanwhile: what was missing had to be
 		s.found = nil
 		return nil
 	}

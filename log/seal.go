@@ -13,7 +13,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/disk"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/log/format"
@@ -131,9 +130,6 @@ func (v *sealing) seal(ctx context.Context, c format.Chapter, end format.Mark) e
 		return errCopied
 	}
 	defer p.copying.Unlock()
-	if mutant.On(mutant.GoneBeforeListed) {
-		_ = v.removeChapter(filepath.Join("wal", format.ChapterName(c.ID)))
-	}
 	if err := v.relist(func(m *format.Manifest) {
 		m.Sealed, m.Before, m.Chapters = append(slices.Clip(m.Sealed), k.named), format.Run{}, slices.Clone(m.Chapters[1:])
 	}); err != nil {
@@ -144,9 +140,6 @@ func (v *sealing) seal(ctx context.Context, c format.Chapter, end format.Mark) e
 	raw := int64(end.LSN - c.First)
 	p.store.opts.Logger.Info("chapter sealed", "partition", p.id, "chapter", c.ID, "file", k.path(), "bytes", raw, "sealed", k.named.Size,
 		"percent", 100*k.named.Size/raw, "took", p.store.opts.Now().Sub(began))
-	if mutant.On(mutant.GoneBeforeListed) { // it is
-		return nil
-	}
 	return v.removeChapter(filepath.Join("wal", format.ChapterName(c.ID)))
 }
 
@@ -190,7 +183,7 @@ func (v *sealing) segmentsOf(chapter uint32) (list []*segment) {
 
 // write makes the file of a chapter, and compares it with that.
 func (v *sealing) write(ctx context.Context, r *chapterReader, k *sealedKind) (boot string, err error) {
-	err = v.makeFile(ctx, k, !mutant.On(mutant.ListedUnsynced), func(to io.Writer) (sealed.Footer, error) {
+	err = v.makeFile(ctx, k, true, func(to io.Writer) (sealed.Footer, error) {
 		return r.write(ctx, to, k, v.tip)
 	}, func(s *sealed.File, foot *sealed.Footer) error {
 		if boot = foot.Boot; foot.Last != k.named.Last || s.Footer != *foot {
@@ -200,13 +193,11 @@ func (v *sealing) write(ctx context.Context, r *chapterReader, k *sealedKind) (b
 		if err != nil {
 			return err
 		}
-		if !mutant.On(mutant.NotReadBack) {
-			_, wrongIDs := s.IDs()
-			_, wrongContents := s.Contents()
-			_, wrongRecords := s.Index(sealed.Records)
-			_, wrongBodies := s.Index(sealed.Bodies)
-			err = errors.Join(r.compare(ctx, c), wrongIDs, wrongContents, wrongRecords, wrongBodies)
-		}
+		_, wrongIDs := s.IDs()
+		_, wrongContents := s.Contents()
+		_, wrongRecords := s.Index(sealed.Records)
+		_, wrongBodies := s.Index(sealed.Bodies)
+		err = errors.Join(r.compare(ctx, c), wrongIDs, wrongContents, wrongRecords, wrongBodies)
 		return errors.Join(err, c.Close())
 	})
 	return boot, err

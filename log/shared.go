@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
@@ -33,9 +32,6 @@ type bound struct {
 
 // readBound reads how far the log is durable: before the manifest, which then names the chapter that the place is in.
 func (r *recovery) readBound() error {
-	if mutant.On(mutant.SharedWritten) && r.bound != nil && !r.bound.pinned {
-		r.bound = nil
-	}
 	b := r.bound
 	if b == nil {
 		return nil

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/disk"
 	"github.com/ledgerbus/ledgerbus/log/format"
 )
@@ -55,9 +54,7 @@ func (t *tail) write(entry []byte, roomy bool) error {
 		}
 	}
 	n, err := t.file.WriteAt(entry, int64(t.size))
-	if t.torn = disk.Full(err); t.torn && mutant.On(mutant.HalfFrame) {
-		t.size, t.torn = t.size+n, false
-	}
+	t.torn = disk.Full(err)
 	if err != nil {
 		return disk.Later(err)
 	}

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/disk"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/log/format"
@@ -269,9 +268,6 @@ func (w *writer) append(b queued) *ticket {
 	if err == nil {
 		w.next = t.end
 		w.queue = append(w.queue, b)
-		if mutant.On(mutant.WrittenTooSoon) {
-			w.written.Store(uint64(t.end))
-		}
 		if !empty {
 			w.appends++
 			w.dirty = true
@@ -424,10 +420,6 @@ func (w *writer) write(b queued) error {
 	w.mu.Lock()
 	w.writ = format.Mark{LSN: h.Next(), Epoch: h.Epoch, Chain: h.Sum}
 	w.written.Store(uint64(w.writ.LSN))
-	if mutant.On(mutant.AckBeforeSync) {
-		w.durable.Store(uint64(w.writ.LSN))
-		level = Ordered
-	}
 	w.settle(t, level) // before a sync that has this frame can end
 	w.mu.Unlock()
 	w.short.over()
@@ -472,9 +464,6 @@ func (w *writer) flush() error {
 	w.mu.Lock()
 	w.syncing = false
 	w.mu.Unlock()
-	if mutant.On(mutant.SyncForgiven) && disk.Full(err) {
-		err = nil
-	}
 	if err != nil {
 		return fmt.Errorf("sync: %w", err)
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/ledgerbus/ledgerbus/engine/filter"
 	"github.com/ledgerbus/ledgerbus/engine/loop"
 	"github.com/ledgerbus/ledgerbus/internal/fifo"
-	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -228,9 +227,7 @@ func (c *Courier) wait(now event.Time, l *stream) {
 	if l.rest = min(2*l.rest, longestRest); l.rest == 0 {
 		l.rest = firstRest
 	}
-	if l.until = now.Add(l.rest); mutant.On(mutant.NeverAgain) {
-		return
-	}
+	l.until = now.Add(l.rest)
 	c.resting = append(c.resting, l)
 }
 
@@ -314,9 +311,6 @@ func (c *Courier) putBack(l *stream, f *batch, from int) {
 		return
 	}
 	var q fifo.Queue[engine.Transfer]
-	if mutant.On(mutant.BehindOthers) {
-		q, l.queue = l.queue, q
-	}
 	for _, t := range f.transfers[from:] {
 		q.Push(t)
 	}
@@ -334,9 +328,6 @@ func (c *Courier) answered(now event.Time, f *batch, answer *engine.Reply) {
 	if answer.Err != nil {
 		became = nil
 		var refusal *engine.Error
-		if mutant.On(mutant.UnknownRefused) && errors.Is(answer.Err, engine.ErrUnknown) {
-			answer.Err = engine.Refuse(engine.NotAllowed, "")
-		}
 		if errors.As(answer.Err, &refusal) && refusal.Code != engine.Busy { // all of them
 			became = slices.Repeat(engine.Arrivals{refusal}, len(f.transfers))
 		}
@@ -351,9 +342,6 @@ func (c *Courier) answered(now event.Time, f *batch, answer *engine.Reply) {
 	c.report(over)
 	if n > 0 {
 		l.rest = 0
-	}
-	if mutant.On(mutant.FloorWritten) && n > 0 {
-		l.head().floor = max(l.head().floor, f.transfers[n-1].Number+1)
 	}
 	if waits && !l.gone {
 		c.wait(now, l)
@@ -395,7 +383,7 @@ func (c *Courier) ends(over *loop.TransfersOver, t *engine.Transfer, refusal *en
 	case refusal.Code == engine.Busy:
 		return false
 	case t.Trigger == event.TriggerForward:
-	case refusal.Code == engine.EntityFull && !(t.Trigger == event.TriggerVia && mutant.On(mutant.FullFails)):
+	case refusal.Code == engine.EntityFull:
 		return false
 	case t.Trigger == event.TriggerVia:
 		fail.SubQueue = event.TransferDeadLetter

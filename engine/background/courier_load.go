@@ -7,7 +7,6 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/engine/filter"
-	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -39,9 +38,7 @@ func (c *Courier) load(l *stream, e *engine.Entity) (*batch, error) {
 		if err == nil {
 			f.transfers = append(f.transfers, *t)
 		} else if refusal := c.unloaded(l, t, err); refusal != nil {
-			if !mutant.On(mutant.UnreadableKept) {
-				c.turnBack(l, t, refusal)
-			}
+			c.turnBack(l, t, refusal)
 		} else if len(f.transfers) == 0 {
 			c.recycle(f)
 			return nil, err
@@ -65,7 +62,7 @@ func (c *Courier) pay(f *batch) bool {
 	if more <= 0 {
 		return true
 	}
-	if !c.Memory.Take(more) && !mutant.On(mutant.FlownUnpaid) {
+	if !c.Memory.Take(more) {
 		if len(c.inFlight) > 0 {
 			return false
 		}

@@ -3,8 +3,6 @@ package background
 import (
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/internal/fifo"
-	"github.com/ledgerbus/ledgerbus/internal/mutant"
-	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
 // Messages for an entity with several partitions are sorted before they leave: what goes to one partition stays in order and waits together, and does
@@ -18,9 +16,6 @@ func (c *Courier) sort(l *stream, f *batch) *stream {
 	partitions, one := make([]uint8, len(items)), true
 	for i := range items {
 		number := items[i].Number
-		if mutant.On(mutant.MovedInTurn) {
-			number = event.TransferNumber(c.batches)
-		}
 		partitions[i] = to.OfMoved(&items[i].Message, l.source, number)
 		one = one && partitions[i] == partitions[0]
 	}

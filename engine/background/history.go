@@ -16,7 +16,6 @@ import (
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/index/replay"
-	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -337,7 +336,7 @@ func (k *Retention) cutOne(ctx context.Context, id engine.PartitionID, p log.Par
 	if freed > 0 {
 		first, _ := p.Bounds()
 		k.of.Logger().Info("history given back", "partition", id, "bytes", freed, "up to", upTo, "log begins at", first, "because", because(forced))
-		if forced != 0 && !mutant.On(mutant.CutUnsaid) {
+		if forced != 0 {
 			fact := &event.HistoryCut{LogPartition: uint32(id), Cause: forced, First: first, Bytes: uint64(freed)}
 			if err := k.of.NoteCut(ctx, fact); err != nil && ctx.Err() == nil {
 				k.of.Logger().Warn("the log does not say that history was given back before its time", "partition", id, "error", err)

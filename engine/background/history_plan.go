@@ -7,7 +7,6 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/index"
-	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -93,7 +92,7 @@ func (o *outlook) limit() int64 {
 // spared reports whether a file stays although history takes more than its share: it is from before an upgrade, and nobody has said what the share is.
 func (o *outlook) spared(f *pastFile) bool {
 	said := o.rules != nil && o.rules.Namespace != nil && o.rules.Namespace.Share != 0
-	return !said && o.grace() && f.newest < o.rules.Since && !mutant.On(mutant.GraceForgotten)
+	return !said && o.grace() && f.newest < o.rules.Since
 }
 
 // overBudget reports whether more has to go than policies say, if all there is were history.
@@ -114,7 +113,7 @@ func (o *outlook) grace() bool {
 // may reports whether something of a file that lost its use no later than the file's newest record may go: said is its retention, 0 where nobody
 // said one.
 func (o *outlook) may(said, byDefault event.Retention, f *pastFile) bool {
-	if said == 0 && o.grace() && f.newest < o.rules.Since && !mutant.On(mutant.GraceForgotten) {
+	if said == 0 && o.grace() && f.newest < o.rules.Since {
 		return false
 	}
 	return cmp.Or(said, byDefault).Over(f.newest, o.now)
@@ -131,7 +130,7 @@ func (o *outlook) keeps(f *pastFile) string {
 		if !o.may(p.Events, byDefault.Events, f) {
 			return fmt.Sprintf("events of entity %d, kept %s", id, o.kept(p.Events, byDefault.Events, f))
 		}
-		if !o.may(p.Undo, byDefault.Undo, f) && !mutant.On(mutant.UndoForgotten) {
+		if !o.may(p.Undo, byDefault.Undo, f) {
 			return fmt.Sprintf("undo of entity %d, kept %s", id, o.kept(p.Undo, byDefault.Undo, f))
 		}
 	}
@@ -198,10 +197,10 @@ func (o *outlook) plan() plan {
 	o.makeRoom(&p)
 	p.bodies = slices.DeleteFunc(p.bodies, func(b bodyPlan) bool {
 		whole := !b.file.cold && b.file.end <= p.cuts[b.file.partition]
-		if whole && !mutant.On(mutant.CutAloneFrees) {
+		if whole {
 			p.uncut = append(p.uncut, b)
 		}
-		return whole || mutant.On(mutant.CutAloneFrees) && b.file.end <= p.cuts[b.file.partition]
+		return whole
 	})
 	slices.SortStableFunc(p.bodies, func(a, b bodyPlan) int { return cmp.Compare(a.file.newest, b.file.newest) })
 	return p
@@ -337,7 +336,7 @@ func (o *outlook) makeRoom(p *plan) {
 func (o *outlook) upToBase(files []pastFile) []pastFile {
 	id := files[0].partition
 	at, _ := slices.BinarySearch(o.bases[id], files[0].end)
-	if at == len(o.bases[id]) || mutant.On(mutant.CutNoFurther) {
+	if at == len(o.bases[id]) {
 		return files[:1]
 	}
 	base := o.bases[id][at]

@@ -8,7 +8,6 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/index/replay"
-	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -142,12 +141,12 @@ func (r *removals) forget(over func(id event.EntityID, at event.Time) bool) {
 }
 
 // some reports whether anything could be put back. In a file of bodies nobody knows which numbers their messages have had: all of them are kept meanwhile.
-func (r *removals) some() bool { return len(r.of) > 0 && !mutant.On(mutant.UndoneDropped) }
+func (r *removals) some() bool { return len(r.of) > 0 }
 
 // wants reports whether a body is of a message that could be put back. The number that a scheduled message gets when it becomes active stands in another event, so bodies of such
 // messages are kept as long as anything of the entity could be put back, and those in a topic as long as anything of the partition could.
 func (r *removals) wants(b *log.Body, topic func(event.EntityID) bool) (found bool) {
-	if len(r.of) == 0 || mutant.On(mutant.UndoneDropped) {
+	if len(r.of) == 0 {
 		return false
 	}
 	if ev, ok := b.Event.(*event.MessageScheduled); ok && (r.of[ev.Slice.Entity] != nil || topic(ev.Slice.Entity)) {

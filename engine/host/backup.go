@@ -10,7 +10,6 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/engine/loop"
-	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -73,9 +72,7 @@ func (m *barrier) ended() bool {
 // meet waits until all loops are here, or the time is over.
 func (m *barrier) meet() {
 	m.here <- time.Now()
-	if !mutant.On(mutant.MarksApart) {
-		<-m.over
-	}
+	<-m.over
 }
 
 // Backup implements [engine.Backups].

@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -57,9 +56,6 @@ func (c *Clock) Now() event.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	wall := c.source.Wall().Round(0)
-	if mutant.On(mutant.WallClock) {
-		return event.TimeOf(wall)
-	}
 	elapsed := max(c.source.Elapsed()-c.started, c.read)
 	delta := elapsed - c.read
 	c.read = elapsed

@@ -9,7 +9,6 @@ import (
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/engine/loop"
 	"github.com/ledgerbus/ledgerbus/index"
-	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -93,9 +92,6 @@ func (n *Namespace) restart(ctx context.Context, id engine.PartitionID) (err err
 	x, err := n.replay(n.closing, plog, id, &Recovered{})
 	if err != nil {
 		return refusal(id, err)
-	}
-	if last := n.slots[id].last; last != nil && mutant.On(mutant.RestartKeeps) {
-		x = last.part.Index()
 	}
 	t, err := n.lead(n.closing, id, plog, x)
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
-	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -74,7 +73,7 @@ func (d *dispatcher) flow(now event.Time, cmd *engine.Flow) {
 	if d.waiting.Flow(r, cmd.Limit, cmd.Drain); !cmd.Drain {
 		return
 	}
-	if waits := d.halted && (q.grants.Len() > 0 || mutant.On(mutant.DrainUnanswered)); !waits && d.serve(now, q) { // without credit there is nothing to wait for
+	if waits := d.halted && q.grants.Len() > 0; !waits && d.serve(now, q) { // without credit there is nothing to wait for
 		d.endDrains(q)
 	} else {
 		d.waiting.mark(q) // there is more than one turn should do
@@ -190,9 +189,6 @@ func (d *dispatcher) serve(now event.Time, q *receiverQueue) bool {
 		if message == nil {
 			d.waiting.LockLimit(q)
 			q.Empty(partition)
-			if mutant.On(mutant.CreditGivenBack) {
-				r.link.credit.word.Add(1)
-			}
 			continue
 		}
 		r.gives(partition, message)
@@ -285,7 +281,7 @@ func (d *dispatcher) acceptIn(now event.Time, r *receiver, partition uint8) (ans
 		}
 	}
 	grant := out.Reply.SessionGrant()
-	if (grant != nil || out.Reply.Err != nil) && !r.link.speak() && !mutant.On(mutant.TwoSessions) {
+	if (grant != nil || out.Reply.Err != nil) && !r.link.speak() {
 		return false, false
 	}
 	d.recorder.write(now, out)

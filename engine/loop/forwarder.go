@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/ledgerbus/ledgerbus/engine"
-	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -111,10 +110,6 @@ func (f *forwarder) tell(d *outgoing) {
 	for _, o := range d.queues {
 		f.handOver(d, o, told)
 	}
-	if len(told.Transfers) > 0 && mutant.On(mutant.ToldTooSoon) {
-		f.recorder.replies.post([]held{{sink: f.transfers.courier, reply: engine.Reply{Answer: told}}})
-		return
-	}
 	if len(told.Transfers) > 0 {
 		f.recorder.replies.hold(held{sink: f.transfers.courier, reply: engine.Reply{Answer: told}})
 	}
@@ -135,7 +130,7 @@ func (f *forwarder) handOver(d *outgoing, o *transferQueue, told *Handed) {
 			continue
 		}
 		one := engine.TransferOf(&m, &t)
-		if o.trigger == event.TriggerDeadLetter && !mutant.On(mutant.SourceAskedLate) {
+		if o.trigger == event.TriggerDeadLetter {
 			one.DeadLetterSource = f.transfers.path(d.slice) // the entity may be gone when the message leaves
 		}
 		addTransfer(told, one, d.floors)

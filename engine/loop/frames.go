@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
-	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -65,12 +64,6 @@ func (f *frames) append(now event.Time, out engine.Outcome) event.LSN {
 
 // appendedFact notes that a record waits for others to go with, and that nobody waits for the record.
 func (f *frames) appendedFact(now event.Time) {
-	if mutant.On(mutant.FactAwaited) {
-		f.wrote = f.writer.Batch().LSN()
-	}
-	if mutant.On(mutant.FactSynced) {
-		f.solid = f.writer.Batch().LSN()
-	}
 	if f.hasty {
 		return
 	}

@@ -5,7 +5,6 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/internal/fifo"
-	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -105,10 +104,5 @@ func (q *inbound) arrive(now event.Time, req *engine.Request) {
 	before := frames.writer.Batch().Len()
 	q.recorder.write(now, out)
 	frames.arrived += frames.writer.Batch().Len() - before
-	if mutant.On(mutant.OverTooSoon) {
-		reply.Tag = req.Tag
-		q.recorder.replies.post([]held{{sink: req.Sink, reply: reply}})
-		return
-	}
 	q.recorder.replies.answer(req, reply)
 }

@@ -317,7 +317,6 @@ func (l *Loop) Busy() bool { return l.frames.busy() || l.replies.any() }
 // abort answers everybody who still waits.
 func (l *Loop) abort() {
 	unknown := fmt.Errorf("%w: %w", engine.ErrUnknown, l.recorder.err)
-	routeAgain(l)
 	l.replies.abandon(unknown)
 	giveUp(l.waiting.deadlines, unknown)
 	TurnAway(l.late.take(), unknown)

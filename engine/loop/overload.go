@@ -2,7 +2,6 @@ package loop
 
 import (
 	"github.com/ledgerbus/ledgerbus/engine"
-	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -72,9 +71,6 @@ type memory func() (none bool)
 // refuses refuses a command for want of memory; nil: there is some for it. What settles needs none.
 func (m memory) refuses(w weight) *engine.Error {
 	least := growth
-	if mutant.On(mutant.SettlesNoMore) {
-		least = ending
-	}
 	if m == nil || w < least || !m() {
 		return nil
 	}
@@ -95,9 +91,6 @@ type limits struct {
 // refuseGrowth has the partition refuse sends for as long as they cannot be stored.
 func (l *limits) refuseGrowth() {
 	refusal := tooHeavy(l.recorder.frames.writer, growth)
-	if mutant.On(mutant.SendsInNeed) {
-		refusal = nil
-	}
 	l.unfit = refusal != nil || l.damaged != nil
 	if refusal == nil {
 		refusal = l.memory.refuses(growth)
@@ -148,17 +141,17 @@ func isNew(cmd engine.Command) bool {
 	case *engine.Send, *engine.PutEntity, *engine.PutRule:
 		return true
 	case *engine.ReceiveDeferred: // its locks could end before they are written
-		return !mutant.On(mutant.GrantedWhileHung)
+		return true
 	case *engine.Stage: // that it is committed later does not help a client which waits for its answer now
 		_, send := cmd.Operation.(*engine.Send)
-		return send && !mutant.On(mutant.StagedWhileHung)
+		return send
 	}
 	return false
 }
 
 // halted reports whether no locks are granted, because the disk hangs: they could end before they are written.
 func halted(on log.Writer) bool {
-	return !on.DiskState().Hangs.IsZero() && !mutant.On(mutant.GrantedWhileHung)
+	return !on.DiskState().Hangs.IsZero()
 }
 
 // spoil notes damage. With a lock it is none if nobody has that lock any more: then the message has ended while it was on its way, and history was free to

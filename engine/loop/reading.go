@@ -5,7 +5,6 @@ import (
 	"sync/atomic"
 
 	"github.com/ledgerbus/ledgerbus/engine"
-	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -21,7 +20,7 @@ type given struct {
 
 // gives notes a delivery without a lock.
 func (r *receiver) gives(partition uint8, d *engine.Delivery) {
-	if r.Mode == engine.PeekLock || mutant.On(mutant.ReadingForgotten) {
+	if r.Mode == engine.PeekLock {
 		return
 	}
 	if r.numbers == nil {
@@ -86,7 +85,7 @@ func (u *unread) tidy() {
 
 // shows notes the bodies that a reply to a request points to. Of a request that is carried out in parts the reply of each part has all that was found.
 func (p *replies) shows(req *engine.Request, reply *engine.Reply) {
-	if req.Read == nil || reply.Answer == nil || mutant.On(mutant.AnswerForgotten) {
+	if req.Read == nil || reply.Answer == nil {
 		return
 	}
 	var bodies []event.Blob

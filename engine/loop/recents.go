@@ -1,9 +1,6 @@
 package loop
 
-import (
-	"github.com/ledgerbus/ledgerbus/internal/mutant"
-	"github.com/ledgerbus/ledgerbus/log/event"
-)
+import "github.com/ledgerbus/ledgerbus/log/event"
 
 // recents knows where in the log the newest event of each message stands, as long as that may not be durable; locks and renewals do not
 // count. Most messages are sent, locked and completed: their newest event is the one that their body is part of, and nothing is
@@ -39,7 +36,7 @@ func (r *recents) newest(id event.Slice, seq event.SequenceNumber, body *event.B
 	if body.Size > 0 {
 		at = event.LSN(body.Position)
 	}
-	if len(r.at) > 0 && !mutant.On(mutant.ReturnBeforeDurable) {
+	if len(r.at) > 0 {
 		at = max(at, r.at[subject{slice: id, sequence: seq}])
 	}
 	return at

@@ -34,7 +34,7 @@ func (r *recorder) write(now event.Time, out engine.Outcome) {
 	if len(out.Events) == 0 {
 		return
 	}
-	r.record(now, splitRecord(r, now, out))
+	r.record(now, out)
 }
 
 // record writes one record and applies it.
@@ -43,7 +43,6 @@ func (r *recorder) record(now event.Time, out engine.Outcome) {
 	r.replies.behind(r.frames.wrote, r.frames.solid)
 	for _, ev := range out.Events {
 		r.part.Apply(now, ev)
-		applyRuleEarly(r.part, ev)
 		r.decided(ev, at)
 		dropBody(ev)
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/ledgerbus/ledgerbus/engine"
-	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -66,8 +65,7 @@ func (l *Loop) SetClock(set *event.ClockSet, reason string) error {
 // Recover, which then has nothing to end in them.
 func (l *Loop) DropUnknown() {
 	for _, id := range l.part.Index().Slices() {
-		e, gone := l.part.Entity(id)
-		if gone != nil || mutant.On(mutant.ForgetCopies) && e.Kind == event.Subscription {
+		if _, gone := l.part.Entity(id); gone != nil {
 			l.recorder.write(l.recorder.now(), l.part.Decide(l.recorder.now(), engine.DropSlice(id)))
 		}
 	}

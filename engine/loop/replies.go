@@ -6,7 +6,6 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/index"
-	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -114,10 +113,6 @@ func (p *replies) hold(h held) {
 	}
 	p.count++
 	h.number, h.written, h.durable = p.count, p.wrote, p.solid
-	if mutant.On(mutant.ShowBeforeDurable) {
-		p.post([]held{h})
-		return
-	}
 	p.acks.push(h)
 }
 
@@ -218,16 +213,6 @@ func (p *replies) grant(h held, shows event.LSN) {
 	}
 	p.count++
 	h.number, h.written, h.durable = p.count, p.wrote, shows
-	if mutant.On(mutant.ShowBeforeDurable) {
-		p.post([]held{h})
-		return
-	}
-	if mutant.On(mutant.DeliverBeforeDurable) {
-		h.durable = 0
-	}
-	if mutant.On(mutant.DeliverBeforeWritten) {
-		h.written = 0
-	}
 	p.grants = append(p.grants, h)
 	switch {
 	case h.durable >= p.durable:
@@ -370,9 +355,6 @@ func giveUp(receivers []*receiver, err error) {
 // dismiss tells receivers that they are served no more.
 func dismiss(receivers []*receiver, err error) {
 	for _, r := range receivers {
-		if mutant.On(mutant.ReceiversLeft) {
-			continue
-		}
 		r.Sink.Post([]engine.Reply{{Kind: engine.ReplyEnded, Tag: r.Tag, Err: err}})
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"container/list"
 	"slices"
 
-	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -74,7 +73,7 @@ func (w *waiting) sessionsOf(r *receiver) *entitySessions { return &w.entities[r
 // however short the wait, nobody says that there is no session before each port has looked for one (semantics.md 10.4).
 func (w *waiting) Wait(r *receiver) {
 	r.place, r.index = w.sessionsOf(r).waiters.PushBack(r), -1
-	if last := r.link.lastLook(); last && !mutant.On(mutant.NoneTooSoon) || r.home && mutant.On(mutant.NoneTooSoon) {
+	if last := r.link.lastLook(); last {
 		heap.Push(&w.deadlines, r)
 	}
 }

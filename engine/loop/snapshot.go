@@ -5,7 +5,6 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/index"
-	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -32,7 +31,7 @@ func (cmd *Snapshot) Take(l *Loop) (reply engine.Reply) {
 
 // Lasts reports whether all that the state shows is durable, in a log that is durable up to an LSN: no later state lacks it, whatever happens.
 func (cmd *Snapshot) Lasts(committed event.LSN) bool {
-	return committed > cmd.wrote || mutant.On(mutant.NeedsWritten)
+	return committed > cmd.wrote
 }
 
 // Taken returns what was taken.

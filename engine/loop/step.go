@@ -2,7 +2,6 @@ package loop
 
 import (
 	"github.com/ledgerbus/ledgerbus/engine"
-	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -47,7 +46,6 @@ func (l *Loop) step(now event.Time, req *engine.Request) bool {
 	case *engine.Send:
 		if !aside(l, req, cmd) {
 			l.replies.answer(req, l.send(now, cmd))
-			keepDecided(l, req)
 		}
 	case *engine.Stage:
 		l.stage(now, cmd, req)
@@ -81,10 +79,6 @@ func (l *Loop) decide(now event.Time, req *engine.Request) bool {
 	out := l.part.Decide(now, cmd)
 	l.late.charge(cmd, out.Looks)
 	if err := l.limits.refuse(eventWeight(out.Events)); err != nil && asked(cmd) {
-		if mutant.On(mutant.RefusedIsAdopted) {
-			out.Events = nil
-			l.recorder.write(now, out)
-		}
 		l.replies.answer(req, engine.Reply{Err: err}) // nobody may take its origins for defined: none of it gets into the log
 		return true
 	}
@@ -101,8 +95,6 @@ func (l *Loop) decide(now event.Time, req *engine.Request) bool {
 	switch {
 	case renews(cmd) && out.Reply.Err == nil:
 		l.replies.renewed(req, out.Reply)
-	case mutant.On(mutant.LookFirst) && l.frames.writer.Batch().Count() == 0:
-		l.replies.atOnce(req, out.Reply)
 	default:
 		l.replies.answer(req, out.Reply)
 	}
@@ -157,7 +149,7 @@ func (l *Loop) stage(now event.Time, cmd *engine.Stage, req *engine.Request) {
 	if out.Note != nil {
 		l.facts.note(now, out.Note)
 	}
-	if out.Reply.Err == nil && (len(out.Events) == 0 || mutant.On(mutant.NumbersTooSoon)) {
+	if out.Reply.Err == nil && len(out.Events) == 0 {
 		l.replies.atOnce(req, out.Reply)
 	} else {
 		l.replies.answer(req, out.Reply)
@@ -188,4 +180,50 @@ func renews(cmd engine.Command) bool {
 		return true
 	}
 	return false
+}
+
+// use notes that something was asked of an entity. Sends, receives, empty ones too, and looks count (docs/decisions/0010);
+// answers that were not asked for do not.
+func use(part *engine.Partition, now event.Time, cmd engine.Command) {
+	var id event.Slice
+	switch cmd := cmd.(type) {
+	case *engine.Send:
+		cmd.Entity.Use(now)
+	case *engine.Attach:
+		cmd.Receiver.Entity.Use(now)
+	case *engine.Flow:
+		cmd.Receiver.Entity.Use(now)
+	case *engine.Detach:
+		cmd.Receiver.Entity.Use(now)
+	case *engine.Settle:
+		cmd.Entity.Use(now)
+	case *engine.Renew:
+		cmd.Entity.Use(now)
+	case *engine.ReceiveDeferred:
+		cmd.Entity.Use(now)
+	case *engine.CancelScheduled:
+		cmd.Entity.Use(now)
+	case *engine.BatchDelete:
+		cmd.Entity.Use(now)
+	case *engine.RenewSession:
+		cmd.Entity.Use(now)
+	case *engine.SetSessionState:
+		cmd.Entity.Use(now)
+	case *engine.GetSessionState:
+		cmd.Entity.Use(now)
+	case *engine.Stage:
+		use(part, now, cmd.Operation)
+		return
+	case *engine.Peek:
+		id = cmd.Slice
+	case *engine.ListSessions:
+		id = cmd.Slice
+	default:
+		return
+	}
+	if id.Entity != 0 {
+		if e, err := part.Entity(id); err == nil {
+			e.Use(now)
+		}
+	}
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/internal/fifo"
-	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -135,9 +134,6 @@ func (t *transfers) put(key orderKey, to *event.EntityID) {
 		if o := t.orders[key]; o != nil {
 			delete(t.orders, key)
 			t.ready.Keep(func(other *order) bool { return other != o })
-			if mutant.On(mutant.UnsetReleases) {
-				index.Deliverable(t.part.Index(), key.slice)
-			}
 		}
 		return
 	}
@@ -195,9 +191,6 @@ func (t *transfers) resume(lives func(event.EntityID) *engine.Entity) {
 		return
 	}
 	for _, is := range t.part.Index().Transfers() {
-		if mutant.On(mutant.NotCarriedOn) && is.Trigger == event.TriggerVia {
-			continue
-		}
 		d := t.outgoing(is.Slice)
 		d.transferQueue(is.Trigger, is.Destination).untold.Push(is.Number)
 		t.news(d)
@@ -241,10 +234,6 @@ func (t *transfers) dropped(id event.Slice) {
 	t.uncrowd()
 	// It goes behind what the courier was told of the slice and has not read yet: otherwise that would wait for its destination for ever.
 	gone := engine.Reply{Answer: &SliceGone{Source: id}}
-	if mutant.On(mutant.GoneBeforeTold) {
-		t.replies.post([]held{{sink: t.courier, reply: gone}})
-		return
-	}
 	t.replies.hold(held{sink: t.courier, reply: gone})
 }
 
@@ -281,7 +270,7 @@ func (t *transfers) wake(e *engine.Entity) {
 // spans reports whether a transfer from a slice waits until the oldest of those to its destination is over.
 func (t *transfers) spans(id event.Slice, destination event.EntityID, n event.TransferNumber) bool {
 	oldest, open := t.part.Index().LowestOpen(id, destination)
-	if !open || n-oldest < maxSpan || mutant.On(mutant.SpanUnbound) {
+	if !open || n-oldest < maxSpan {
 		return false
 	}
 	e := t.lives(destination)
@@ -318,7 +307,7 @@ func (t *transfers) uncrowd() {
 // floorOf is the number below which all transfers of a slice to a destination are over, in memory.
 func (t *transfers) floorOf(id event.Slice, destination event.EntityID) event.TransferNumber {
 	x := t.part.Index()
-	if n, open := x.LowestOpen(id, destination); open && !mutant.On(mutant.FloorOfAll) {
+	if n, open := x.LowestOpen(id, destination); open {
 		return n
 	}
 	return x.NextTransfer(id)

@@ -13,52 +13,6 @@ type Usage struct {
 	IDs []event.EntityID // in no order
 }
 
-// use notes that something was asked of an entity. Sends, receives, empty ones too, and looks count (docs/decisions/0010);
-// answers that were not asked for do not.
-func use(part *engine.Partition, now event.Time, cmd engine.Command) {
-	var id event.Slice
-	switch cmd := cmd.(type) {
-	case *engine.Send:
-		cmd.Entity.Use(now)
-	case *engine.Attach:
-		cmd.Receiver.Entity.Use(now)
-	case *engine.Flow:
-		cmd.Receiver.Entity.Use(now)
-	case *engine.Detach:
-		cmd.Receiver.Entity.Use(now)
-	case *engine.Settle:
-		cmd.Entity.Use(now)
-	case *engine.Renew:
-		cmd.Entity.Use(now)
-	case *engine.ReceiveDeferred:
-		cmd.Entity.Use(now)
-	case *engine.CancelScheduled:
-		cmd.Entity.Use(now)
-	case *engine.BatchDelete:
-		cmd.Entity.Use(now)
-	case *engine.RenewSession:
-		cmd.Entity.Use(now)
-	case *engine.SetSessionState:
-		cmd.Entity.Use(now)
-	case *engine.GetSessionState:
-		cmd.Entity.Use(now)
-	case *engine.Stage:
-		use(part, now, cmd.Operation)
-		return
-	case *engine.Peek:
-		id = cmd.Slice
-	case *engine.ListSessions:
-		id = cmd.Slice
-	default:
-		return
-	}
-	if id.Entity != 0 {
-		if e, err := part.Entity(id); err == nil {
-			e.Use(now)
-		}
-	}
-}
-
 // usage is the entities of this partition that are in use by themselves.
 func (w *waiting) usage() (busy []event.EntityID) {
 	for e := range w.part.Entities() {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -301,9 +300,6 @@ func (s *Scanner) shortPrefix(off, written int64, v Verdict) (bool, error) {
 // Classify decides about the bad frame at off of the last file: "" when it and all behind it may be cut, else why it is
 // corruption (log-format.md 5.3). written is how much of that is not room.
 func (s *Scanner) Classify(off, written int64, base event.LSN, v Verdict, sameBoot bool) (string, error) {
-	if mutant.On(mutant.TruncateAlways) {
-		return "", nil
-	}
 	if v.intact && !v.linked {
 		return v.Reason, nil
 	}

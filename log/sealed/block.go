@@ -9,7 +9,6 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -119,7 +118,7 @@ var ErrBlock = errors.New("sealed: block does not have its checksum")
 
 // Decode decompresses a block. limit is where the next block of its part begins, or the file's addresses end.
 func (b *Block) Decode(stored []byte, limit event.LSN) (*Data, error) {
-	if len(stored) != int(b.Stored) || event.Sum(stored) != b.Sum && !mutant.On(mutant.BlockUnchecked) {
+	if len(stored) != int(b.Stored) || event.Sum(stored) != b.Sum {
 		return nil, ErrBlock
 	}
 	raw, err := decompress(stored, int(b.Raw))

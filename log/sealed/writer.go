@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/ledgerbus/ledgerbus/internal/mutant"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/log/format"
 )
@@ -60,9 +59,6 @@ func (s *Writer) Frame(h *format.Header, head, records []byte) error {
 		if lowest, highest, err = s.what.Frame(event.Position(h.LSN), bodies, h.Count, records[:h.Records], in); err != nil {
 			return fmt.Errorf("frame %d: %w", h.LSN, err)
 		}
-	}
-	if mutant.On(mutant.IndexForgets) {
-		lowest, highest = 0, 0
 	}
 	s.records.times(block, h.LSN, lowest, highest)
 	return nil

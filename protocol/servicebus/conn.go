@@ -236,7 +236,9 @@ func (c *conn) settleUp() {
 	if c.in.short {
 		c.in.acknowledge(c.reader, c.out.backlog() > 0 || c.pendings.unanswered > 0)
 	}
-	c.sessions.answerLook(&c.asked, c.number)
+	if c.asked.Load() != nil {
+		c.asked.Swap(nil).answer(c.number, c.sessions)
+	}
 }
 
 // mayRead is false while the peer has to wait for the engine or for its own reading.

@@ -3,7 +3,6 @@ package servicebus
 import (
 	"context"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
@@ -74,13 +73,8 @@ func (s *Server) Receivers(ctx context.Context, of engine.Target) (now engine.Li
 	return now
 }
 
-// answerLook answers a look that came while the turn was somebody's.
-func (t sessionTable) answerLook(asked *atomic.Pointer[looking], connection uint64) {
-	k := asked.Load()
-	if k == nil {
-		return
-	}
-	asked.Store(nil)
+// answer answers a look that came while the turn was somebody's.
+func (k *looking) answer(connection uint64, t sessionTable) {
 	k.answers <- linksOf{connection, t.look(nil, k.of)}
 }
 

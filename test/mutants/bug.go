@@ -62,12 +62,12 @@ func seeded(seeds, clean int, damage bool, broken []string) finder {
 
 // ports makes a finder of TestPorts, which has to say what a seed came to.
 func ports(says string) finder {
-	return finder{suite: "engine/host", test: "TestPorts", args: []string{"-ports", "500"}, finds: `seed \d+: .*(` + says + `)`}
+	return finder{suite: "engine/loop", test: "TestPorts", args: []string{"-ports", "500"}, finds: `seed \d+: .*(` + says + `)`}
 }
 
 // faults makes a finder of the tests of what is refused while the disk hangs or there is no memory.
 func faults(says string) finder {
-	return finder{suite: "engine/host", test: "(TestF22|TestF11).*", finds: says}
+	return finder{suite: "engine/loop", test: "(TestF22|TestF11).*", finds: says}
 }
 
 // alive are the invariants that are broken when a lock that has ended counts as alive, for a settlement

@@ -204,9 +204,9 @@ var bugs = []bug{
 	of("Y11", "blocks of sealed files are kept without asking for memory",
 		in("log", "TestF22BlockCacheTakesMemory")),
 	of("Y12", "a courier takes messages on their way for which there is no memory",
-		brief("engine/host", "TestF22CourierTakesMemory")),
+		brief("engine/background", "TestF22CourierTakesMemory")),
 	of("Y13", "a checkpoint waits for memory for ever",
-		brief("engine/host", "TestF22CheckpointTakesMemory")),
+		brief("engine/loop", "TestF22CheckpointTakesMemory")),
 	of("Y14", "a peer that goes on sending while its session's window is closed is read for ever",
 		in("protocol/servicebus", "TestMemory.*")),
 
@@ -226,15 +226,15 @@ var bugs = []bug{
 	// Of how long history is kept (docs/decisions/0049).
 
 	of("H1", "what could still be undone is cut with the events before it",
-		brief("engine/host", "TestHistoryPlan")),
+		brief("engine/background", "TestHistoryPlan")),
 	of("H3", "bodies of what was purged count as those of settled messages",
 		in("engine/host", "TestUndoKeepsBodies")),
 	of("H2", "after an upgrade what is older goes at once",
-		brief("engine/host", "TestHistoryGrace")),
+		brief("engine/background", "TestHistoryGrace")),
 	of("H6", "what is cut before its time is no event",
 		brief("engine/host", "TestUpgradeLow"), sim(1000, "space")),
 	of("H5", "where room is needed only as much is planned to go as is needed, although no base can be made there",
-		brief("engine/host", "TestHistoryPlan")),
+		brief("engine/background", "TestHistoryPlan")),
 	of("H4", "bodies stay in files that no base can be made for yet",
 		brief("engine/host", "TestUpgradeNamed")),
 

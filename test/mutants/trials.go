@@ -24,7 +24,7 @@ const variable = "LEDGERBUS_MUTANT"
 func build(ctx context.Context, dir, overlay string, list []trial) (map[string]string, error) {
 	binaries := map[string]string{}
 	into := filepath.Join(dir, "bin") + string(filepath.Separator)
-	args := []string{"test", "-c", "-tags", "mutants", "-overlay", overlay, "-o", into}
+	args := []string{"test", "-c", "-overlay", overlay, "-o", into}
 	for _, t := range list {
 		if binaries[t.suite] == "" {
 			binaries[t.suite] = filepath.Join(into, path.Base(t.suite)+".test")

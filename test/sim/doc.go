@@ -6,7 +6,7 @@
 //	go test ./test/sim -run TestSim -seeds 100000 -first 1   // a range of seeds
 //	go test ./test/sim -run TestSim -duration 2h -first 7000000
 //	go test ./test/sim -run TestSim -seed 4711 -v            // one seed, with a readable trace
-//	go test -tags mutants ./test/sim -run TestPlantedBugs    // the simulation must find bugs that are planted
+//	make mutants SUITES=./test/sim                           // the simulation must find bugs that are planted
 //
 // # What is real
 //

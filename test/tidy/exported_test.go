@@ -22,7 +22,7 @@ var exportedNames = ratchet{
 		"engine/host":            18,
 		"engine/loop":            30, // commands of host 13, what a courier and a loop tell each other 4, ports for the simulation 3
 		"engine/filter":          40, // four for explanations; Properties, by which ledger finds columns that there are not
-		"index":                  34, // what a tally is made from
+		"index":                  33, // what a tally is made from
 		"index/replay":           15, // Current, by which a loop and background find checkpoints of use; Cut gives history back; two for states that are put away; a base is written for slices, too
 		"internal/budget":        9,
 		"engine/ledger":          39, // columns and questions of the verbs; one for an instant that has been; three for where following begins; two for a message to trace; three for the debugger
@@ -30,7 +30,6 @@ var exportedNames = ratchet{
 		"engine/ledger/print":    10, // four to print events and rows without an allocation for each field
 		"internal/fifo":          1,
 		"internal/jsontext":      2,
-		"internal/mutant":        81,
 		"internal/private":       2,
 		"internal/program":       4,  // what the two binaries share
 		"log":                    90, // the lock of a directory alone 1, the word for finished erasures 1, a part of a directory 7, scrubbing 4, memory 2, bases 4, search 3, what a segment has 1, the room of a disk 7 (engine and /health)
