@@ -12,15 +12,6 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/faultfs"
 )
 
-// ailingDisk is a writer whose disk has as much room as the test says.
-type ailingDisk struct {
-	log.Writer
-	room  log.Room
-	hangs time.Time
-}
-
-func (s *ailingDisk) DiskState() log.DiskState { return log.DiskState{Room: s.room, Hangs: s.hangs} }
-
 // TestF8StopWithoutRoom: what waits for room is not answered while it waits, and what is new is refused at once; a stop does not wait for room that may never
 // come, and says so.
 func TestF8StopWithoutRoom(t *testing.T) {

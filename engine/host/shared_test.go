@@ -39,14 +39,6 @@ type posts struct{ got []engine.Reply }
 
 func (p *posts) Post(rs []engine.Reply) { p.got = append(p.got, rs...) }
 
-// tags are those of the replies, in order.
-func (p *posts) tags() (tags []uint64) {
-	for _, r := range p.got {
-		tags = append(tags, r.Tag)
-	}
-	return tags
-}
-
 func code(err error) engine.Code {
 	if e, ok := err.(*engine.Error); ok {
 		return e.Code
