@@ -287,6 +287,9 @@ func (r *receiving) take(ctx context.Context, m *amqp.Message) error {
 // summary says on standard error what became of the messages.
 func (r *receiving) summary(c *cli.Context, entity string, mode client.Mode) {
 	what := "left locked: they come back when their locks end"
+	if c.IsSet("session") {
+		what = "left: they are back, as their session was given back"
+	}
 	for name, done := range map[string]string{"complete": "completed", "abandon": "abandoned", "dead-letter": "dead-lettered", "defer": "deferred"} {
 		if c.Bool(name) {
 			what = done

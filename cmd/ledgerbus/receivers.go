@@ -91,7 +91,7 @@ func countMessages(n *wire.MessageCounts) string {
 		what string
 	}{
 		{n.Active, "active"}, {n.Locked, "locked"}, {n.Deferred, "deferred"}, {n.Scheduled, "scheduled"}, {n.Transferring, "in transfer"},
-		{n.DeadLettered, "dead letters"}, {n.TransferDeadLettered, "dead letters of transfers"},
+		{n.DeadLettered, "dead-lettered"}, {n.TransferDeadLettered, "dead-lettered in transfer"},
 	} {
 		if c.n > 0 {
 			list = append(list, fmt.Sprintf("%d %s", c.n, c.what))

@@ -8,6 +8,10 @@ import (
 
 // What a loop refuses while its disk is full or hangs (docs/decisions/0039, 0040), as server-busy, which clients take for an invitation to try
 // again. What was taken before is not refused: it may become durable. What nobody asked for, ends of locks and such, goes on.
+//
+// It is refused in [Loop.Submit], before the mailbox and in the goroutine of the caller; in Loop.step, by the command; in
+// Loop.decide, by the events that an administrator's command came to; and by the partition itself, which [limits.refuseGrowth]
+// tells, for sends, what is staged, and what arrives from other entities.
 
 // weight is how much longer a command makes the log.
 type weight uint8
@@ -176,7 +180,7 @@ func (l *Loop) Fit() bool {
 }
 
 // Admitted is those of some requests to a loop that get into its mailbox: those that its disk keeps from being carried out are turned away.
-// [Loop.Submit] asks.
+// A simulation, which submits nothing, asks; [Loop.Submit] does the same.
 func Admitted(on log.Writer, requests []engine.Request) []engine.Request {
 	kept, refused, why := withoutNew(on, requests)
 	TurnAway(refused, why)

@@ -194,12 +194,16 @@ func (k *known) inQueue(messages *wire.MessageCounts) string {
 		return plural(k.link.Unsent, "delivery is", "deliveries are") + " on the way to it"
 	case queued == 0:
 		return "unknown: its credit is on its way to the partition"
-	case before > 0:
-		return "waits its turn behind " + plural(before, "other", "others")
+	case messages != nil && messages.Active == 0 && before > 0:
+		return "nothing to deliver; its turn comes behind " + plural(before, "other", "others")
 	case messages != nil && messages.Active == 0:
 		return "nothing to deliver: it gets the next message" + from
+	case before > 0:
+		return "waits its turn behind " + plural(before, "other", "others")
+	case from != "":
+		return "gets the next message" + from + ", and of no other"
 	}
-	return "gets the next message" + from
+	return "gets the next message"
 }
 
 // plural is a number with the words that go with it.

@@ -115,7 +115,7 @@ func TestLookAtCredit(t *testing.T) {
 			b.receives("q", 1)
 			b.receives("q", 7)
 			b.receives("q", 7)
-			b.says("q", "nothing to deliver", "waits its turn behind 1 other", "waits its turn behind 2 others")
+			b.says("q", "nothing to deliver: it gets the next message", "nothing to deliver; its turn comes behind 1 other", "nothing to deliver; its turn comes behind 2 others")
 		},
 		"its window is closed": func(b *bench) {
 			p := b.receives("q", 1)
@@ -235,7 +235,7 @@ func TestLookAtRefused(t *testing.T) {
 			holder.credit(2, 0, 1, false)
 			b.root().wantSession(2, "s", nil)
 			synctest.Wait()
-			all := b.says("s", "no credit", `gets the next message of its session "B"`, "waits for a session")
+			all := b.says("s", "no credit", `gets the next message of its session "B", and of no other`, "waits for a session")
 			if *all.Receivers[1].Session != "B" || all.Messages.Active != 1 {
 				t.Errorf("%+v", all)
 			}
