@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ledgerbus/ledgerbus/engine/ledger/address"
 	"github.com/ledgerbus/ledgerbus/index/replay"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
@@ -85,5 +86,37 @@ func TestNamesInFrontOfTheBase(t *testing.T) {
 	}
 	if e := n.byPath["lived"][0]; e.since != 0 || e.until != 0 {
 		t.Errorf("the one that lived: of the clocks %d to %d", e.since, e.until)
+	}
+}
+
+// Of a place in front of the base nothing is known, also where what the base begins behind has the same time: only a place
+// tells frames of one millisecond apart.
+func TestPlaceInFrontOfTheBase(t *testing.T) {
+	t.Parallel()
+	d := newCutDir(t)
+	var sent []event.Event
+	for i := range 3 {
+		sent = append(sent, &event.MessageEnqueued{Envelope: queue(0), Sequence: event.SequenceNumber(i + 1), MessageID: []byte("m")})
+	}
+	d.cut(0, sent...)
+	asked := 0
+	base, _ := d.part[0].(log.Bases).Base()
+	first, _ := d.part[0].Bounds()
+	for rec, err := range replay.Records(t.Context(), d.part[0], first) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := rec.Events[0].(*event.MessageEnqueued); !ok || rec.Events[0].Common().Slice != queue(0).Slice || rec.LSN >= base.LSN {
+			continue
+		}
+		asked++
+		place := address.At(log.PartitionID(0), rec.LSN)
+		var lines []Line
+		if err := New(d, keep(&lines)).At(t.Context(), Instant{Place: &place}, "orders", false); !errors.Is(err, ErrNothing) || column(lines, "Active") != nil {
+			t.Errorf("at %s, and the base is at %d: active %v, %v", place, base.LSN, column(lines, "Active"), err)
+		}
+	}
+	if asked != 3 {
+		t.Errorf("%d of 3 frames are there in front of the base, at %d", asked, base.LSN)
 	}
 }

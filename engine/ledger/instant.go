@@ -191,7 +191,8 @@ func (l *Ledger) start(b *book, i Instant, at event.Time, e era) (*replay.State,
 		}
 	}
 	s := replay.Begin(b)
-	if s.Index.LastAt() > at && s.Index.Clock().Number >= e.number {
+	here := i.Place != nil && log.PartitionID(i.Place.Partition) == b.ID()
+	if here && s.From > i.Place.LSN || s.Index.LastAt() > at && s.Index.Clock().Number >= e.number { // many frames may have one time
 		return nil, fmt.Errorf("%w of partition %d at %s: its history begins at %s, %s", ErrNothing, b.ID(), at, s.Index.LastAt(), address.At(b.ID(), s.From))
 	}
 	return s, nil

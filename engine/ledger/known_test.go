@@ -50,8 +50,8 @@ func (d *cutDir) do(in int, events ...event.Event) {
 	d.Append(d.w[in], d.now, events...)
 }
 
-// cut removes all there is of a log, and returns from when on there is history.
-func (d *cutDir) cut(in int) event.Time {
+// cut removes all there is of a log but events of one time, if some are named, and returns from when on there is history.
+func (d *cutDir) cut(in int, stay ...event.Event) event.Time {
 	d.t.Helper()
 	first, _ := d.part[in].Bounds()
 	for i := range event.SequenceNumber(40) { // so that what came before is in another chapter
@@ -60,6 +60,9 @@ func (d *cutDir) cut(in int) event.Time {
 			&event.MessageReceivedAndDeleted{Envelope: filler, Sequence: i + 1})
 	}
 	d.do(in, &event.SliceDropped{Envelope: event.Envelope{Slice: event.Slice{Entity: 99}}})
+	for _, ev := range stay {
+		d.Append(d.w[in], d.now, ev)
+	}
 	s := replay.Begin(d.part[in])
 	if err := s.Run(d.t.Context(), replay.Watch{}); err != nil {
 		d.t.Fatal(err)
