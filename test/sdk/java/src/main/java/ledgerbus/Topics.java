@@ -304,11 +304,15 @@ final class Topics {
         sender.cancelScheduledMessage(x);
         bus.send(Bus.message("C").setScheduledEnqueueTime(t));
 
-        sources.forEach(Source::peeks);
-        Expect.equal(3, bus.admin().getTopicRuntimeProperties(bus.queue).getScheduledMessageCount(), "scheduled");
+        List<List<ServiceBusReceivedMessage>> early = sources.stream().map(Source::peekAll).toList();
+        int scheduled = bus.admin().getTopicRuntimeProperties(bus.queue).getScheduledMessageCount();
         SubscriptionRuntimeProperties runtime = bus.admin().getSubscriptionRuntimeProperties(bus.queue, "one");
-        Expect.equal(0, runtime.getActiveMessageCount(), "active in one");
-        Expect.equal(0L, runtime.getTotalMessageCount(), "in total in one");
+        if (Instant.now().isBefore(t.toInstant())) { // on a busy machine it may be later by now, and nothing follows
+            early.forEach(all -> Expect.equal(List.of(), Bus.texts(all), "peeked early"));
+            Expect.equal(3, scheduled, "scheduled");
+            Expect.equal(0, runtime.getActiveMessageCount(), "active in one");
+            Expect.equal(0L, runtime.getTotalMessageCount(), "in total in one");
+        }
 
         List<Future<List<ServiceBusReceivedMessage>>> waiting = new ArrayList<>();
         for (ServiceBusReceiverClient receiver : receivers) {
