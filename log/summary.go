@@ -30,7 +30,14 @@ func (p *partition) Summaries(ctx context.Context) iter.Seq2[Summary, error] {
 	return func(yield func(Summary, error) bool) {
 		_, end := p.Bounds()
 		at := event.LSN(0)
-		for list := p.extents(at, end); len(list) > 0; {
+		rest := func() []extent {
+			list := p.extents(at, end)
+			if s, to := p.locate(end); at == 0 && len(list) == 0 && s != nil { // no frame is there, only a segment for the first
+				list = []extent{{s, min(to, end)}}
+			}
+			return list
+		}
+		for list := rest(); len(list) > 0; {
 			e := list[0]
 			first, _ := p.Bounds()
 			if at >= first && at > 0 && e.seg.base > at {
@@ -40,7 +47,7 @@ func (p *partition) Summaries(ctx context.Context) iter.Seq2[Summary, error] {
 			sum.Cold = e.end <= first
 			again, err := p.again(e.seg, err)
 			if again {
-				list = p.extents(at, end)
+				list = rest()
 				continue
 			}
 			if err == nil {
@@ -52,7 +59,7 @@ func (p *partition) Summaries(ctx context.Context) iter.Seq2[Summary, error] {
 			at, list = e.end, list[1:]
 		}
 		err := p.lasting()
-		if at < end {
+		if at > 0 && at < end { // where at is 0 the log has no segment yet
 			err = fmt.Errorf("%w: partition %d: address %d is in no segment", ErrInternal, p.id, at)
 		}
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/log/sealed"
+	"github.com/ledgerbus/ledgerbus/test/faultfs"
 )
 
 // total is the sum of summaries, which does not depend on how chapters are kept.
@@ -50,6 +51,38 @@ func total(t *testing.T, p log.Partition) (all log.Summary, files int) {
 }
 
 // The summaries of a log have the same sum whether it is sealed or not, and nothing between the ends of a sealed file is read for them.
+// TestSummariesOfEmptyLog: a log that died while its first frame was written may have a segment and no frame. It has a
+// summary of nothing, and no fault.
+func TestSummariesOfEmptyLog(t *testing.T) {
+	t.Parallel()
+	empty := 0
+	for k, more := 1, true; more; k++ {
+		w := newWorld(t, t.Name(), 8)
+		if err := w.open(); err != nil {
+			t.Fatal(err)
+		}
+		w.fs.CrashAt(k)
+		more = w.lead() != nil
+		w.crash(faultfs.PowerLoss)
+		if err := w.open(); err != nil {
+			t.Fatal(err)
+		}
+		files, frames := 0, uint64(0)
+		for s, err := range w.part.Summaries(t.Context()) {
+			if err != nil {
+				t.Fatalf("died at call %d: %v", k, err)
+			}
+			files, frames = files+1, frames+s.Frames
+		}
+		if files > 0 && frames == 0 {
+			empty++
+		}
+	}
+	if empty == 0 {
+		t.Error("no log had a segment without frames")
+	}
+}
+
 func TestSummaries(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, t.Name(), 8)
