@@ -9,17 +9,21 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// activity is when an entity was last used. All versions of an entity share one; every log partition that hosts a part of the entity writes to it.
+// activity is when an entity was last used. All versions of an entity share one; every log
+// partition that hosts a part of the entity writes to it.
 type activity struct {
-	at        atomic.Int64
-	noted     atomic.Int64  // the last use that stands in the log
-	ruled     atomic.Int64  // when a rule was last added or changed: that keeps a subscription from being deleted as idle, and does not count as a use
+	at    atomic.Int64
+	noted atomic.Int64 // the last use that stands in the log
+	// when a rule was last added or changed: that keeps a subscription from being deleted as idle,
+	// and does not count as a use
+	ruled     atomic.Int64
 	turns     atomic.Uint32 // sends without a key: see [Entity.nextInTurn]
 	elsewhere atomic.Uint32 // sends that went to another partition
 	order     []uint8       // in which partitions take turns; set once in View
 }
 
-// View is an entity of the catalogue in the form that clients get. It shares its activity with the version before; nil: there is none.
+// View is an entity of the catalogue in the form that clients get. It shares its activity with the
+// version before; nil: there is none.
 func View(e index.Entity, before *Entity) *Entity {
 	v := &Entity{ID: e.ID, Kind: e.Kind, Path: e.Path, Properties: e.Properties, Topic: e.Topic,
 		CreatedAt: e.CreatedAt, UpdatedAt: e.UpdatedAt}
@@ -36,8 +40,9 @@ func View(e index.Entity, before *Entity) *Entity {
 	return v
 }
 
-// inTurn is the order in which the partitions of an entity take turns: those that one log hosts stand together. So what is sent one after the other
-// comes to the same log a few messages at a time, and is answered so.
+// inTurn is the order in which the partitions of an entity take turns: those that one log hosts
+// stand together. So what is sent one after the other comes to the same log a few messages at a
+// time, and is answered so.
 func inTurn(hosts []PartitionID) []uint8 {
 	order := make([]uint8, len(hosts))
 	for i := range order {
@@ -50,7 +55,8 @@ func inTurn(hosts []PartitionID) []uint8 {
 // Succeed makes an entity the next version of another: they share their activity.
 func (e *Entity) Succeed(before *Entity) { e.activity = before.activity }
 
-// Use notes that something was asked of an entity. Nothing is noted of a nil one. It is safe for concurrent use.
+// Use notes that something was asked of an entity. Nothing is noted of a nil one. It is safe for
+// concurrent use.
 func (e *Entity) Use(at event.Time) {
 	if e != nil && e.activity != nil && e.activity.at.Load() < int64(at) { // never back
 		e.activity.at.Store(int64(at))

@@ -9,8 +9,9 @@ import (
 
 // Backups makes copies of the namespace while it serves.
 type Backups interface {
-	// Backup marks one moment in all logs, with the origin and the reason given, and returns the copy that ends there. It waits until the marks are
-	// durable. It is refused with [Busy] while another copy is made, a partition does not serve, or the loops do not come together in time.
+	// Backup marks one moment in all logs, with the origin and the reason given, and returns the
+	// copy that ends there. It waits until the marks are durable. It is refused with [Busy] while
+	// another copy is made, a partition does not serve, or the loops do not come together in time.
 	Backup(ctx context.Context, by *Origin, why event.ReasonGiven) (Backup, error)
 }
 
@@ -20,8 +21,9 @@ type Backup interface {
 	At() event.Time
 	// Bytes is about how many there are: those of the logs.
 	Bytes() int64
-	// Files gives put every file and directory below the data directory, with slashes in the name, a directory before what is in it. contents is nil
-	// for a directory; else it yields size bytes, and is valid until put returns.
+	// Files gives put every file and directory below the data directory, with slashes in the name,
+	// a directory before what is in it. contents is nil for a directory; else it yields size bytes,
+	// and is valid until put returns.
 	Files(ctx context.Context, put func(name string, size int64, contents io.Reader) error) error
 	Close()
 }

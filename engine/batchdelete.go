@@ -8,15 +8,16 @@ import (
 // maxBatchDelete is how many messages one call deletes at most (semantics.md 14.3).
 const maxBatchDelete = 4000
 
-// batchDelete removes active messages, oldest first, and leaves all others alone. In a session, where there may be many others, it
-// goes on in steps, each a record of its own.
+// batchDelete removes active messages, oldest first, and leaves all others alone. In a session,
+// where there may be many others, it goes on in steps, each a record of its own.
 func batchDelete(d *decision, cmd *BatchDelete) *Error {
 	s, err := d.slice(cmd.Slice)
 	if err != nil {
 		return err
 	}
 	if err := s.receivable(); err != nil {
-		if cmd.deleted > 0 { // disabled between two steps: what is gone is gone, and the caller has to know
+		// disabled between two steps: what is gone is gone, and the caller has to know
+		if cmd.deleted > 0 {
 			d.reply.Answer = Deleted(cmd.deleted)
 			return nil
 		}
@@ -35,7 +36,8 @@ func batchDelete(d *decision, cmd *BatchDelete) *Error {
 		origin := s.origin(cmd.Origin)
 		ev := add[*event.MessagesBatchDeleted](d, event.KindMessagesBatchDeleted)
 		ev.Envelope, ev.Before, ev.Sequences = s.envelope(origin), rest.Before, doomed
-		if cmd.Why.Reason != "" { // clients delete messages as part of their work, each request with a tracking id
+		// clients delete messages as part of their work, each request with a tracking id
+		if cmd.Why.Reason != "" {
 			s.because(cmd.Why, ev.Envelope)
 		}
 		rest.Why = event.ReasonGiven{} // said once

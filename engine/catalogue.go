@@ -11,7 +11,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// hashVersion names the placement hash below. It is stored with every entity: changing the hash needs a new number.
+// hashVersion names the placement hash below. It is stored with every entity: changing the hash
+// needs a new number.
 const hashVersion = 1
 
 // Quotas of a namespace and of a topic (semantics.md 16.3).
@@ -25,8 +26,8 @@ const (
 	maxRulesShown    = 10_000 // in one answer, which has its own bound in bytes; a choice
 )
 
-// place chooses the partition that hosts an entity partition: FNV-1a of the entity id and the number, so it depends on
-// nothing else and never changes. A subscription is where its topic is.
+// place chooses the partition that hosts an entity partition: FNV-1a of the entity id and the
+// number, so it depends on nothing else and never changes. A subscription is where its topic is.
 func place(id event.EntityID, number uint8, width int) PartitionID {
 	h := fnv.New32a()
 	h.Write([]byte{byte(id >> 24), byte(id >> 16), byte(id >> 8), byte(id), number})
@@ -81,8 +82,8 @@ func about(id event.EntityID, o event.OriginID) event.Envelope {
 	return event.Envelope{Slice: event.Slice{Entity: id}, Origin: o}
 }
 
-// nextID is the id of the next entity. Ids that would place a queue or topic on a partition that is refused are left out: it
-// could take no message until that is repaired (reliability.md P24).
+// nextID is the id of the next entity. Ids that would place a queue or topic on a partition that is
+// refused are left out: it could take no message until that is repaired (reliability.md P24).
 func (c cataloguing) nextID(cmd *PutEntity) event.EntityID {
 	id := c.there.NextID()
 	if cmd.Kind == event.Subscription || c.avoid == nil || c.partitionsOf(cmd) > 1 {
@@ -157,8 +158,9 @@ func (c cataloguing) firstRules(sub event.EntityID, origin event.OriginID, rules
 	}
 }
 
-// newEntity returns a new entity with its path, its partitions and, for a subscription, its topic. It refuses one that cannot be made. The names
-// of queues and topics become lower case here and nowhere else, so that a replay shows older ones as they were made (semantics.md 1.2).
+// newEntity returns a new entity with its path, its partitions and, for a subscription, its topic.
+// It refuses one that cannot be made. The names of queues and topics become lower case here and
+// nowhere else, so that a replay shows older ones as they were made (semantics.md 1.2).
 func (c cataloguing) newEntity(cmd *PutEntity) (e index.Entity, _ *Error) {
 	if err := CheckPath(cmd.Kind, cmd.Path); err != nil {
 		return e, err
@@ -196,7 +198,8 @@ func (c cataloguing) hosts(id event.EntityID, partitions int) []byte {
 	return hosts
 }
 
-// maySplit refuses an entity with several partitions while the directory cannot be marked as having such entities (see [Partition.RefuseSplits]).
+// maySplit refuses an entity with several partitions while the directory cannot be marked as having
+// such entities (see [Partition.RefuseSplits]).
 func (c cataloguing) maySplit(hosts []byte) *Error {
 	if len(hosts) == 1 {
 		return nil
@@ -204,8 +207,8 @@ func (c cataloguing) maySplit(hosts []byte) *Error {
 	return c.settings.noSplits
 }
 
-// allThere refuses a change of an entity with several partitions while one of them is on a log partition that does not serve: the change is made in
-// all of them or in none.
+// allThere refuses a change of an entity with several partitions while one of them is on a log
+// partition that does not serve: the change is made in all of them or in none.
 func (c cataloguing) allThere(path string, hosts []byte) *Error {
 	if len(hosts) <= 1 || c.avoid == nil {
 		return nil // nextID has chosen the place of a single one
@@ -232,7 +235,8 @@ func (c cataloguing) mayCreate(cmd *PutEntity) *Error {
 	return nil
 }
 
-// topicFor finds the topic of a subscription that is to be made, and refuses what would be too many of it.
+// topicFor finds the topic of a subscription that is to be made, and refuses what would be too many
+// of it.
 func (c cataloguing) topicFor(cmd *PutEntity) (index.Entity, *Error) {
 	path := (&Entity{Kind: event.Subscription, Path: cmd.Path}).TopicPath()
 	t, ok := c.there.Find(path)
@@ -255,7 +259,8 @@ func (c cataloguing) topicFor(cmd *PutEntity) (index.Entity, *Error) {
 	return t, c.roomForFilters(t.ID, count)
 }
 
-// updateEntity changes the properties of an entity, and its rules where the command says which they are.
+// updateEntity changes the properties of an entity, and its rules where the command says which they
+// are.
 func (c cataloguing) updateEntity(cmd *PutEntity, old *index.Entity) *Error {
 	ruled := cmd.OnlyRules && cmd.Kind == event.Subscription
 	if err := cmp.Or(fixed(cmd.Kind, &old.Properties, &cmd.Properties), c.allThere(old.Path, old.Hosts)); err != nil {
@@ -282,7 +287,8 @@ func (c cataloguing) updateEntity(cmd *PutEntity, old *index.Entity) *Error {
 	return nil
 }
 
-// effective is the properties as they are stored: a subscription that forwards has no AutoDeleteOnIdle (semantics.md 7.7).
+// effective is the properties as they are stored: a subscription that forwards has no
+// AutoDeleteOnIdle (semantics.md 7.7).
 func effective(kind event.EntityKind, p event.Properties) event.Properties {
 	if kind == event.Subscription && p.ForwardTo != "" {
 		p.AutoDeleteOnIdle = event.Forever
@@ -291,8 +297,9 @@ func effective(kind event.EntityKind, p event.Properties) event.Properties {
 	return p
 }
 
-// dateKeys gives access rules the times at which they were made and last changed, whatever times the command says. A rule that stays as it
-// is keeps its times: none, where an older version made it.
+// dateKeys gives access rules the times at which they were made and last changed, whatever times
+// the command says. A rule that stays as it is keeps its times: none, where an older version made
+// it.
 func (c cataloguing) dateKeys(rules, before []event.AccessRule) {
 	for i := range rules {
 		r := &rules[i]
@@ -309,8 +316,8 @@ func (c cataloguing) dateKeys(rules, before []event.AccessRule) {
 	}
 }
 
-// deleteEntity ends an entity in the catalogue, a topic together with its subscriptions. Their slices are forgotten by their
-// partitions afterwards: see [DropSlice].
+// deleteEntity ends an entity in the catalogue, a topic together with its subscriptions. Their
+// slices are forgotten by their partitions afterwards: see [DropSlice].
 func (c cataloguing) deleteEntity(cmd *DeleteEntity) *Error {
 	old, ok := c.there.Find(cmd.Path)
 	if !ok {

@@ -18,8 +18,8 @@ func put(p *Partition, path string) error {
 	return out.Reply.Err
 }
 
-// SM-326, SM-102: how long a path may be, in characters, and that no queue is made in the place of a sub-queue. Which
-// characters a path may have is decided by package settings.
+// SM-326, SM-102: how long a path may be, in characters, and that no queue is made in the place of
+// a sub-queue. Which characters a path may have is decided by package settings.
 func TestPaths(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]Code{
@@ -41,7 +41,8 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// SM-321, S4-68: one entity more than a namespace may have, of which some are partitioned: each counts once. Those that exist can be changed, and a deleted one makes room.
+// SM-321, S4-68: one entity more than a namespace may have, of which some are partitioned: each
+// counts once. Those that exist can be changed, and a deleted one makes room.
 func TestTooManyEntities(t *testing.T) {
 	t.Parallel()
 	p := NewPartition(0, 1, index.New())
@@ -84,7 +85,8 @@ func sql(name, text string) event.Rule {
 	return event.Rule{Name: name, Filter: event.Filter{Kind: event.SQLFilter, Text: text}}
 }
 
-// An update that is refused for its rules changes no property, names no origin, and adds no event at all.
+// An update that is refused for its rules changes no property, names no origin, and adds no event
+// at all.
 func TestRefusedUpdateOfRules(t *testing.T) {
 	t.Parallel()
 	p := NewPartition(0, 1, index.New())

@@ -23,8 +23,9 @@ func textProperty(name, value string) event.Property {
 	return event.Property{Name: name, Value: event.Value{Type: event.String, Text: value}}
 }
 
-// shortened cuts the description in property changes, then the reason, so that they take no more bytes of log than there is room for
-// (semantics.md 9.2). ok is false when that is not enough. The changes given stay as they are.
+// shortened cuts the description in property changes, then the reason, so that they take no more
+// bytes of log than there is room for (semantics.md 9.2). ok is false when that is not enough. The
+// changes given stay as they are.
 func shortened(changes event.Changes, room int) (_ event.Changes, ok bool) {
 	if changes.Size() <= room {
 		return changes, true

@@ -90,8 +90,9 @@ func TestShortened(t *testing.T) {
 	}
 }
 
-// FuzzShortened: whatever the texts are, what comes back fits and differs in the description and the reason alone, which are beginnings
-// of what they were, and nothing that would have fit is missing.
+// FuzzShortened: whatever the texts are, what comes back fits and differs in the description and
+// the reason alone, which are beginnings of what they were, and nothing that would have fit is
+// missing.
 func FuzzShortened(f *testing.F) {
 	f.Add("reason", strings.Repeat("x", 300), "n", "\x43", 100)
 	f.Add("", "größe", descriptionKey, "abc", 40)
@@ -124,7 +125,8 @@ func FuzzShortened(f *testing.F) {
 	})
 }
 
-// 9.2: why the broker dead-letters a message is cut like everything else; where there is no room for it at all, that becomes the reason.
+// 9.2: why the broker dead-letters a message is cut like everything else; where there is no room
+// for it at all, that becomes the reason.
 func TestExplained(t *testing.T) {
 	t.Parallel()
 	const reason, text = "MaxDeliveryCountExceeded", "Message could not be consumed after 10 delivery attempts."

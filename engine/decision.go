@@ -6,12 +6,14 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// decision is what follows from one command, as far as the rules have found it out. It sees the state, which stays as it is until an
-// outcome is applied, and is filled by the rules. What is in it is valid until the next one.
+// decision is what follows from one command, as far as the rules have found it out. It sees the
+// state, which stays as it is until an outcome is applied, and is filled by the rules. What is in
+// it is valid until the next one.
 //
-// A rule checks, and then enacts. A check looks and may refuse; it adds nothing. Locks and messages that it finds to be over their
-// time it hands back as [passed], and the rule ends them, whether it refuses or not. An enactment adds events and the answer; it
-// cannot refuse. So nothing that was added is ever taken back, and the events of several rules can be one record.
+// A rule checks, and then enacts. A check looks and may refuse; it adds nothing. Locks and messages
+// that it finds to be over their time it hands back as [passed], and the rule ends them, whether it
+// refuses or not. An enactment adds events and the answer; it cannot refuse. So nothing that was
+// added is ever taken back, and the events of several rules can be one record.
 type decision struct {
 	now      event.Time
 	index    *index.Index // to be read, as settings and origins are
@@ -31,8 +33,10 @@ type decision struct {
 	scratch      scratch
 	transactions *transactions // to be read
 	committing   *transaction  // whose operations these are; nil: those of none
-	staging      staging       // an operation that becomes part of one, once the decision is adopted
-	adopt        func()        // what else the decision does to the transactions, once it is adopted
+	// an operation that becomes part of one, once the decision is adopted
+	staging staging
+	// what else the decision does to the transactions, once it is adopted
+	adopt func()
 
 	// Memory that the next decision uses again.
 	pool     event.Pool
@@ -78,10 +82,12 @@ func add[E event.Event](d *decision, kind event.Kind) E {
 	return ev.(E)
 }
 
-// origin is the number of an origin in this log; the first use of one adds its definition to the record.
+// origin is the number of an origin in this log; the first use of one adds its definition to the
+// record.
 func (d *decision) origin(o *Origin) event.OriginID { return d.originAs(o, 0) }
 
-// originAs is the number of an origin: the one given, unless that is 0. The cache may have lost the origin since the number was given.
+// originAs is the number of an origin: the one given, unless that is 0. The cache may have lost the
+// origin since the number was given.
 func (d *decision) originAs(o *Origin, given event.OriginID) event.OriginID {
 	if o == nil {
 		return 0
@@ -121,7 +127,8 @@ func (d *decision) slice(id event.Slice) (slice, *Error) {
 	return slice{d, id, e}, err
 }
 
-// remains is a slice, even of an entity that is no more: then no settings are in force but those that ending a lock needs.
+// remains is a slice, even of an entity that is no more: then no settings are in force but those
+// that ending a lock needs.
 func (d *decision) remains(id event.Slice) slice {
 	e := d.settings.entities[id.Entity]
 	if e == nil {
@@ -130,7 +137,8 @@ func (d *decision) remains(id event.Slice) slice {
 	return slice{d, id, e}
 }
 
-// deliver answers with a message. Its description lives as long as the protocol side needs it ([Delivery.Recycle]).
+// deliver answers with a message. Its description lives as long as the protocol side needs it
+// ([Delivery.Recycle]).
 func (d *decision) deliver(m *index.Message) *Delivery {
 	given := d.newDelivery()
 	*given = describe(m)
@@ -166,8 +174,8 @@ func (s *slice) receivable() *Error {
 	return nil
 }
 
-// room refuses what would make a slice larger than its quota (semantics.md 16.3). What a subscription stores counts with its
-// topic.
+// room refuses what would make a slice larger than its quota (semantics.md 16.3). What a
+// subscription stores counts with its topic.
 func (s *slice) room(more int64) *Error {
 	e, id := s.storing()
 	if e == nil {
@@ -182,14 +190,14 @@ func (s *slice) room(more int64) *Error {
 	return nil
 }
 
-// quota is how many bytes each partition of an entity may store: an equal part of what the entity may. An entity that does not come from the
-// catalogue has no hosts.
+// quota is how many bytes each partition of an entity may store: an equal part of what the entity
+// may. An entity that does not come from the catalogue has no hosts.
 func (e *Entity) quota() int64 {
 	return int64(e.Properties.MaxSizeMegabytes) << 20 / int64(max(1, len(e.Hosts)))
 }
 
-// storing is the entity whose quota what is stored in a slice counts toward, and the slice of it. The entity is nil when it is just being
-// deleted.
+// storing is the entity whose quota what is stored in a slice counts toward, and the slice of it.
+// The entity is nil when it is just being deleted.
 func (s *slice) storing() (*Entity, event.Slice) {
 	e, id := s.settings.storing(s.entity), s.id
 	if e != nil {

@@ -5,7 +5,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// NotDeferred is the refusal of sequence numbers that are not all those of deferred messages which the caller may take.
+// NotDeferred is the refusal of sequence numbers that are not all those of deferred messages which
+// the caller may take.
 func NotDeferred() *Error { return Refuse(MessageNotFound, notDeferredText) }
 
 const notDeferredText = "Failed to lock one or more specified messages. Either the message is already locked or does not exist."
@@ -25,8 +26,8 @@ type receivingDeferred struct {
 	cmd *ReceiveDeferred
 }
 
-// receiveDeferred takes deferred messages by number: all of them or none (semantics.md 14.1). One that has expired expires
-// now, and the caller does not find it (7.4).
+// receiveDeferred takes deferred messages by number: all of them or none (semantics.md 14.1). One
+// that has expired expires now, and the caller does not find it (7.4).
 func receiveDeferred(d *decision, cmd *ReceiveDeferred) *Error {
 	of, err := d.slice(cmd.Slice)
 	if err != nil {
@@ -70,7 +71,8 @@ func (s *receivingDeferred) check() (found []index.Message, way passed, err *Err
 	return found, way, nil
 }
 
-// find finds the messages that are the caller's to take, each once, and apart from them those that have expired.
+// find finds the messages that are the caller's to take, each once, and apart from them those that
+// have expired.
 func (s *receivingDeferred) find() (found, over []index.Message) {
 	found = make([]index.Message, 0, len(s.cmd.Sequences))
 	seen := map[event.SequenceNumber]bool{}
@@ -88,8 +90,8 @@ func (s *receivingDeferred) find() (found, over []index.Message) {
 	return found, over
 }
 
-// mine reports whether a message is for the holder of the session that the command comes from; without sessions it is
-// for anybody.
+// mine reports whether a message is for the holder of the session that the command comes from;
+// without sessions it is for anybody.
 func (s *receivingDeferred) mine(m *index.Message) bool {
 	if !m.InSession || m.SubQueue != event.Main {
 		return true

@@ -6,11 +6,12 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// maxHistory bounds the duplicate history of one slice: about 80 bytes each. Ids cannot be forgotten before their window is
-// over, so a full history refuses sends (reliability.md P23).
+// maxHistory bounds the duplicate history of one slice: about 80 bytes each. Ids cannot be
+// forgotten before their window is over, so a full history refuses sends (reliability.md P23).
 const maxHistory = 8 << 20
 
-// duplicateCheck tells which messages of one send were accepted before, in the history or earlier in the same record (semantics.md 11).
+// duplicateCheck tells which messages of one send were accepted before, in the history or earlier
+// in the same record (semantics.md 11).
 type duplicateCheck struct {
 	*slice
 	window time.Duration // 0: the entity keeps no history
@@ -49,7 +50,8 @@ func (s *slice) duplicates(messages int) duplicateCheck {
 	return f
 }
 
-// original is the message that was accepted within the window under the same id as message i of a send.
+// original is the message that was accepted within the window under the same id as message i of a
+// send.
 func (f *duplicateCheck) original(cmd *Send, i int) (event.SequenceNumber, bool) {
 	if f.window == 0 {
 		return 0, false
@@ -66,7 +68,8 @@ func (f *duplicateCheck) original(cmd *Send, i int) (event.SequenceNumber, bool)
 	return f.index.Duplicate(f.id, f.now, f.entity.identity(m))
 }
 
-// remember notes a message that is stored, and says until when its id is in the history; 0 when there is none.
+// remember notes a message that is stored, and says until when its id is in the history; 0 when
+// there is none.
 func (f *duplicateCheck) remember(m *Message, seq event.SequenceNumber) event.Time {
 	if f.asked && f.window != 0 {
 		id := f.sent(m)
@@ -86,7 +89,8 @@ func (s *sending) drop(m *Message, original event.SequenceNumber) {
 	ev.Arrival = s.arrival
 }
 
-// stillScheduled is the number that answers a second schedule with the same id: that of the first, if it still waits, else 0.
+// stillScheduled is the number that answers a second schedule with the same id: that of the first,
+// if it still waits, else 0.
 func (s *sending) stillScheduled(seq event.SequenceNumber) event.SequenceNumber {
 	if s.scheduled(seq) {
 		return seq

@@ -9,8 +9,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Reliability.md P23: a full duplicate history forgets nothing early. A send that would not fit is refused and stores nothing; the client is
-// to send it again later. Ids that leave the window make room.
+// Reliability.md P23: a full duplicate history forgets nothing early. A send that would not fit is
+// refused and stores nothing; the client is to send it again later. Ids that leave the window make
+// room.
 func TestFullDuplicateHistory(t *testing.T) {
 	t.Parallel()
 	p := testQueue()

@@ -6,23 +6,30 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Note puts a fact into the log: an event that changes nothing and says what nobody could find out later (docs/decisions/0030). It has a record of its own,
-// behind that of what it is about, so that what waits for a decision waits for no fact. A partition asks for one with a refusal ([Outcome.Note]); a caller that
-// refuses without asking the partition gives it one.
+// Note puts a fact into the log: an event that changes nothing and says what nobody could find out
+// later (docs/decisions/0030). It has a record of its own, behind that of what it is about, so that
+// what waits for a decision waits for no fact. A partition asks for one with a refusal
+// ([Outcome.Note]); a caller that refuses without asking the partition gives it one.
 //
-// Where there are too many, a [event.SettlementRefused] is left out, and so are the opening and the end of a link; the [event.SendsRefused] of a second are
-// added up, whoever they are from. How many there were is filled in by the driver of the partition. A receiver's link need not be noted: [Attach] and [Detach]
-// say enough. A sender's is known to no partition. A [event.BackupMarked], a [event.BodyErased], an [event.ErasureFinished] and a [event.HistoryCut] are durable before the
+// Where there are too many, a [event.SettlementRefused] is left out, and so are the opening and the
+// end of a link; the [event.SendsRefused] of a second are added up, whoever they are from. How many
+// there were is filled in by the driver of the partition. A receiver's link need not be noted:
+// [Attach] and [Detach] say enough. A sender's is known to no partition. A [event.BackupMarked], a
+// [event.BodyErased], an [event.ErasureFinished] and a [event.HistoryCut] are durable before the
 // reply; no other fact is.
 type Note struct {
-	Fact   event.Event // belongs to the partition from now on. Its origin is filled in; a number that it has already stays
-	Origin *Origin     // nil: none
-	// Why is the reason given for a fact that is somebody's act: a [event.PartitionFenced], [event.PartitionRestarted],
-	// [event.BackupMarked] or [event.BodyErased]. It is as durable as the fact.
+	// belongs to the partition from now on. Its origin is filled in; a number that it has already
+	// stays
+	Fact   event.Event
+	Origin *Origin // nil: none
+	// Why is the reason given for a fact that is somebody's act: a [event.PartitionFenced],
+	// [event.PartitionRestarted], [event.BackupMarked] or [event.BodyErased]. It is as durable as
+	// the fact.
 	Why event.ReasonGiven
 }
 
-// maxLinkText bounds what a fact says of the end of a link: texts of peers and of operating systems.
+// maxLinkText bounds what a fact says of the end of a link: texts of peers and of operating
+// systems.
 const maxLinkText = 1024
 
 func (*Note) command() {}
@@ -93,7 +100,8 @@ func (o SettleOutcome) Wanted() event.Wanted {
 		Defer: event.WantedDefer, MoveToDeadLetter: event.WantedDeadLetter}[o]
 }
 
-// refuse says that a settlement or a renewal is refused, and that this is to be noted. It is called while the lock is as it was found.
+// refuse says that a settlement or a renewal is refused, and that this is to be noted. It is called
+// while the lock is as it was found.
 func (d *decision) refuse(by *Origin, fact event.SettlementRefused, err *Error) {
 	fact.Sequence, fact.Why = d.lockedBy(&fact), err.Code.Refusal()
 	d.note = &Note{Fact: &fact, Origin: by}

@@ -7,7 +7,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Every outcome has its name in the log, and so has every code that a send or a settlement is refused with.
+// Every outcome has its name in the log, and so has every code that a send or a settlement is
+// refused with.
 func TestFactsInTheLogsWords(t *testing.T) {
 	t.Parallel()
 	for outcome, want := range map[SettleOutcome]event.Wanted{Complete: event.WantedComplete, Abandon: event.WantedAbandon,
@@ -29,7 +30,8 @@ func TestFactsInTheLogsWords(t *testing.T) {
 	}
 }
 
-// The refusal of a settlement is noted with the message, as long as the message is known, and, where there are several tokens, with the one that was wrong.
+// The refusal of a settlement is noted with the message, as long as the message is known, and,
+// where there are several tokens, with the one that was wrong.
 func TestRefusalIsAboutOneToken(t *testing.T) {
 	t.Parallel()
 	s := newScript()

@@ -24,7 +24,8 @@ func (cmd *Settle) header(i int) int {
 	return 0
 }
 
-// written is how many bytes a settlement writes for each message beyond what every settlement writes.
+// written is how many bytes a settlement writes for each message beyond what every settlement
+// writes.
 func (cmd *Settle) written() int { return cmd.Changes.Size() + len(cmd.Reason) + len(cmd.Description) }
 
 // stored is changes as they stand in the log; nil: none.
@@ -35,13 +36,15 @@ func stored(changes event.Changes) []byte {
 	return changes.Append(make([]byte, 0, changes.Size()))
 }
 
-// overgrow reports whether stored changes make a message's header larger than one may be (semantics.md 9.2).
+// overgrow reports whether stored changes make a message's header larger than one may be
+// (semantics.md 9.2).
 func overgrow(changes []byte, m *index.Message, header int) bool {
 	return len(changes) > 0 && header+changed(m)+len(changes) > maxChanges
 }
 
-// unread reports whether the caller has to read what the messages have beside their bodies, which it has not, before they can take the
-// changes. That is not asked for where the whole message is small enough.
+// unread reports whether the caller has to read what the messages have beside their bodies, which
+// it has not, before they can take the changes. That is not asked for where the whole message is
+// small enough.
 func (s *settling) unread(messages []index.Message) bool {
 	for i := range messages {
 		if s.cmd.Unread && overgrow(s.stored, &messages[i], int(messages[i].Body.Size)) {
@@ -73,14 +76,16 @@ func (s *settling) tooMuch(messages []index.Message) *Error {
 	return nil
 }
 
-// The dead-letter reason and description of a message whose header became too large (semantics.md 9.2).
+// The dead-letter reason and description of a message whose header became too large (semantics.md
+// 9.2).
 const (
 	headerReason = "HeaderSizeExceeded"
 	headerText   = "The size quota for this stream has been exceeded."
 )
 
-// fitting is the stored changes of a settlement as a message can take them: those that dead-letter it with a shorter description and
-// reason, where they do not fit beside its header. ok is false when they cannot be made to fit (semantics.md 9.2).
+// fitting is the stored changes of a settlement as a message can take them: those that dead-letter
+// it with a shorter description and reason, where they do not fit beside its header. ok is false
+// when they cannot be made to fit (semantics.md 9.2).
 func (cmd *Settle) fitting(changes []byte, m *index.Message, header int) (_ []byte, ok bool) {
 	if !overgrow(changes, m, header) {
 		return changes, true
@@ -95,8 +100,9 @@ func (cmd *Settle) fitting(changes []byte, m *index.Message, header int) (_ []by
 	return stored(short), true
 }
 
-// explained is why the broker dead-letters a message, with the stored changes that say so, which are cut to what fits beside its header.
-// Where they do not fit at all, that becomes the reason, and is written in full: a dead letter has to have one.
+// explained is why the broker dead-letters a message, with the stored changes that say so, which
+// are cut to what fits beside its header. Where they do not fit at all, that becomes the reason,
+// and is written in full: a dead letter has to have one.
 func explained(header int, cause event.Cause, reason, description string) (event.Cause, string, string, []byte) {
 	if changes, ok := shortened(deadLetterChanges(reason, description), maxChanges-header); ok {
 		return cause, reason, description, stored(changes)

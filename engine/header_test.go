@@ -8,8 +8,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// 9.2: a description, and then a reason, that would make the header too large are cut, also those of one token among several, and
-// those that the broker gives after a settlement. The log keeps the whole texts.
+// 9.2: a description, and then a reason, that would make the header too large are cut, also those
+// of one token among several, and those that the broker gives after a settlement. The log keeps the
+// whole texts.
 func TestDeadLetterReasonsAreCut(t *testing.T) {
 	t.Parallel()
 	p := testQueue()
@@ -63,7 +64,8 @@ func TestDeadLetterReasonsAreCut(t *testing.T) {
 	}
 }
 
-// A settlement of many messages is one record, which has to fit into a frame of the log, whatever it says of each of them.
+// A settlement of many messages is one record, which has to fit into a frame of the log, whatever
+// it says of each of them.
 func TestSettlementFitsARecord(t *testing.T) {
 	t.Parallel()
 	m := newMachine()

@@ -9,20 +9,24 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Histories is the engine for an operator who decides how long history is kept (docs/decisions/0049).
+// Histories is the engine for an operator who decides how long history is kept
+// (docs/decisions/0049).
 type Histories interface {
-	// HistoryPolicies are the policies as they are now; nil: none was ever set. The caller must not change them.
+	// HistoryPolicies are the policies as they are now; nil: none was ever set. The caller must not
+	// change them.
 	HistoryPolicies() *HistoryPolicies
-	// PutHistoryPolicy changes a policy. The change is durable, and an event, when the call returns without an error; where nothing changes
-	// there is no event. Refusals are [*Error]: [NotFound] for the removal of what is not there.
+	// PutHistoryPolicy changes a policy. The change is durable, and an event, when the call returns
+	// without an error; where nothing changes there is no event. Refusals are [*Error]: [NotFound]
+	// for the removal of what is not there.
 	PutHistoryPolicy(ctx context.Context, cmd PutHistoryPolicy) error
 }
 
 // HistoryPolicies are the policies of the catalogue: how long history is kept.
 type HistoryPolicies = index.History
 
-// PutHistoryPolicy says how long history of the entities that a pattern matches is kept, and replaces the pattern's policy. Without a pattern it
-// changes the policy of the namespace: only the fields that are given, the others stay.
+// PutHistoryPolicy says how long history of the entities that a pattern matches is kept, and
+// replaces the pattern's policy. Without a pattern it changes the policy of the namespace: only the
+// fields that are given, the others stay.
 type PutHistoryPolicy struct {
 	Pattern string // see [CheckHistoryPattern]; "": the namespace
 	Remove  bool   // the pattern's policy is removed
@@ -36,7 +40,8 @@ type PutHistoryPolicy struct {
 
 func (*PutHistoryPolicy) command() {}
 
-// HistoryBeforeSends says whether history is kept even when sends have to be refused for want of room.
+// HistoryBeforeSends says whether history is kept even when sends have to be refused for want of
+// room.
 type HistoryBeforeSends uint8
 
 const (
@@ -48,8 +53,9 @@ const (
 // maxHistoryPolicies is how many patterns may have a policy; a choice.
 const maxHistoryPolicies = 1000
 
-// Event is the event that carries a command out, without its origin; nil: it would change nothing. The first policy of the namespace is an event even if
-// it sets nothing: from its time on the defaults hold (docs/decisions/0061).
+// Event is the event that carries a command out, without its origin; nil: it would change nothing.
+// The first policy of the namespace is an event even if it sets nothing: from its time on the
+// defaults hold (docs/decisions/0061).
 func (cmd *PutHistoryPolicy) Event(now *HistoryPolicies) (*event.HistoryPolicySet, *Error) {
 	if cmd.Pattern == "" {
 		return cmd.ofNamespace(now), nil
@@ -111,8 +117,9 @@ func (c cataloguing) putHistoryPolicy(cmd *PutHistoryPolicy) *Error {
 // maxHistoryPattern is the longest pattern, bytes: longer than any path.
 const maxHistoryPattern = 512
 
-// CheckHistoryPattern refuses a text that cannot be the pattern of a policy. A pattern is the path of an entity, in any letter case, in which a
-// star stands for any characters, slashes among them, or for none.
+// CheckHistoryPattern refuses a text that cannot be the pattern of a policy. A pattern is the path
+// of an entity, in any letter case, in which a star stands for any characters, slashes among them,
+// or for none.
 func CheckHistoryPattern(pattern string) *Error {
 	switch {
 	case pattern == "":

@@ -3,7 +3,8 @@ package engine
 import "github.com/ledgerbus/ledgerbus/log/event"
 
 const (
-	// maxImport is the number of bytes from which on an [Import] takes no more messages, so that other commands get their turn.
+	// maxImport is the number of bytes from which on an [Import] takes no more messages, so that
+	// other commands get their turn.
 	maxImport = 256 << 10
 	// maxArrivals is how many arrivals are allocated at once.
 	maxArrivals = 256
@@ -69,7 +70,8 @@ func (s *importing) take(item *Arriving) *Error {
 // arrival is where a message comes from, as its event says it.
 func (s *importing) arrival(item *Arriving) *event.Arrival {
 	if len(s.arrivals) == cap(s.arrivals) {
-		s.arrivals = make([]event.Arrival, 0, maxArrivals) // those before stay where they are until they are written
+		// those before stay where they are until they are written
+		s.arrivals = make([]event.Arrival, 0, maxArrivals)
 	}
 	s.arrivals = append(s.arrivals, event.Arrival{Source: s.cmd.Source, Number: item.Number, Floor: s.cmd.Floor, Hops: item.Hops, First: item.First,
 		DeadLetterSource: item.DeadLetterSource})

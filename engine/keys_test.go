@@ -9,7 +9,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// The vectors of log-format.md 8, made by another program. They never change: messages of a key stay in one partition.
+// The vectors of log-format.md 8, made by another program. They never change: messages of a key
+// stay in one partition.
 var keyVectors = []struct {
 	key       string
 	hash      uint64
@@ -44,7 +45,8 @@ func TestKeyVectors(t *testing.T) {
 	}
 }
 
-// S4-14: a million keys of a fixed list are spread evenly, each partition within 3 % of the mean, whatever part of the keys varies, and to the same partitions on any number of logs.
+// S4-14: a million keys of a fixed list are spread evenly, each partition within 3 % of the mean,
+// whatever part of the keys varies, and to the same partitions on any number of logs.
 func TestKeysAreSpread(t *testing.T) {
 	t.Parallel()
 	const keys = 1_000_000
@@ -88,7 +90,8 @@ func wideEntity(partitions int) *Entity {
 	return e
 }
 
-// SM-208, S4-23, S4-27, S4-29, S4-34, S4-37: what is the key of a message, and that messages sent together have one.
+// SM-208, S4-23, S4-27, S4-29, S4-34, S4-37: what is the key of a message, and that messages sent
+// together have one.
 func TestPlace(t *testing.T) {
 	t.Parallel()
 	const a, q, mine = 5, 1, 12 // partitions of tenant-a, tenant-q and mySession
@@ -154,7 +157,8 @@ func TestPlaceOfOne(t *testing.T) {
 	}
 }
 
-// SM-213, S4-38: sends without key take turns, whatever version of the entity each of them knows, and batches go whole.
+// SM-213, S4-38: sends without key take turns, whatever version of the entity each of them knows,
+// and batches go whole.
 func TestTurns(t *testing.T) {
 	t.Parallel()
 	of := wideEntity(sixteen)
@@ -178,7 +182,8 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// S4-38, docs/decisions/0066: in the turn the partitions that one log hosts stand together, and each comes once.
+// S4-38, docs/decisions/0066: in the turn the partitions that one log hosts stand together, and
+// each comes once.
 func TestTurnsByLog(t *testing.T) {
 	t.Parallel()
 	hosts := []byte{3, 0, 1, 0, 2, 2, 3, 1, 0, 1, 1, 2, 3, 3, 0, 2}

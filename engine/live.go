@@ -7,13 +7,14 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Live is the engine for an operator who asks what it does now, such as why a receiver gets nothing. Nothing of
-// the answers is in a log. docs/guide/waiting.md says what each of the causes is.
+// Live is the engine for an operator who asks what it does now, such as why a receiver gets
+// nothing. Nothing of the answers is in a log. docs/guide/waiting.md says what each of the causes
+// is.
 type Live interface {
 	// Resolve is that of [Broker].
 	Resolve(path string) (Target, error)
-	// Receiving returns what each partition that hosts an entity knows of the receivers and messages of one of its
-	// sub-queues. It waits for answers until the context ends.
+	// Receiving returns what each partition that hosts an entity knows of the receivers and
+	// messages of one of its sub-queues. It waits for answers until the context ends.
 	Receiving(ctx context.Context, of Target) []PartitionNow
 }
 
@@ -26,9 +27,10 @@ type PartitionNow struct {
 	MaxMail    int           // from which on connections wait for room in it; 0: it does not serve
 	Turn       time.Duration // that its turn has taken so far; 0: it sleeps
 
-	Answered    bool // the partition itself has answered; else what follows is not known
-	Late        int  // costly requests that wait for later turns, of all connections
-	Attached    int  // receivers of the entity, or of all subscriptions of its topic, that are counted here
+	Answered bool // the partition itself has answered; else what follows is not known
+	Late     int  // costly requests that wait for later turns, of all connections
+	// receivers of the entity, or of all subscriptions of its topic, that are counted here
+	Attached    int
 	MaxAttached int
 	Ports       []PortNow
 
@@ -37,18 +39,21 @@ type PartitionNow struct {
 
 // PortNow is what a partition knows of one receiver link.
 type PortNow struct {
-	Receiver    *Receiver
-	Credit      int32 // that the link has left, in all partitions together
-	Queued      int32 // of it, what waits here
-	Before      int   // receivers whose credit comes first
-	Unwritten   int   // deliveries that wait until their locks are written and their messages are durable
-	Late        int   // requests of the link's connection that have to be carried out before its next one
+	Receiver *Receiver
+	Credit   int32 // that the link has left, in all partitions together
+	Queued   int32 // of it, what waits here
+	Before   int   // receivers whose credit comes first
+	// deliveries that wait until their locks are written and their messages are durable
+	Unwritten int
+	// requests of the link's connection that have to be carried out before its next one
+	Late        int
 	Session     string
 	HasSession  bool
 	SessionFull bool // the session has as many locked messages as it may
 }
 
-// MessagesNow counts messages of a sub-queue by state; of a main queue also those of the other sub-queues.
+// MessagesNow counts messages of a sub-queue by state; of a main queue also those of the other
+// sub-queues.
 type MessagesNow struct {
 	Active, Locked, Deferred, Scheduled, Transferring int
 	DeadLettered, TransferDeadLettered                int
@@ -71,11 +76,12 @@ type LinkNow struct {
 	Unsettled int   // deliveries that the peer has to settle
 	Held      int   // likewise, of all links of the connection
 	MaxHeld   int
-	Window    int64         // transfers that the peer takes on the link's session
-	Backlog   int           // bytes that wait for the socket
-	Blocked   time.Duration // since the write began that the socket has not taken all of; 0: none goes on
-	NoMemory  bool          // there is no memory for the next message
-	Unread    bool          // the body of the next message could not be read so far
+	Window    int64 // transfers that the peer takes on the link's session
+	Backlog   int   // bytes that wait for the socket
+	// since the write began that the socket has not taken all of; 0: none goes on
+	Blocked  time.Duration
+	NoMemory bool // there is no memory for the next message
+	Unread   bool // the body of the next message could not be read so far
 }
 
 // RefusedLink is a receiver link that the broker has refused, or detached for an error.

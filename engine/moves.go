@@ -8,22 +8,25 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Commands of whoever moves messages from one entity to another (docs/decisions/0035). A message is in transfer where it is ([Forward], or
-// a [Send] with a destination), is taken in by its destination ([Import]), and is then gone where it was ([FinishTransfers]) or in a dead-letter queue
-// there ([FailTransfer]). The two places may be of two partitions: what they have in common is the slice it leaves and the number it has there.
+// Commands of whoever moves messages from one entity to another (docs/decisions/0035). A message is
+// in transfer where it is ([Forward], or a [Send] with a destination), is taken in by its
+// destination ([Import]), and is then gone where it was ([FinishTransfers]) or in a dead-letter
+// queue there ([FailTransfer]). The two places may be of two partitions: what they have in common
+// is the slice it leaves and the number it has there.
 
 // Transfer is a message in transfer, as much of it as its destination is asked to take.
 type Transfer struct {
-	Number           event.TransferNumber
-	Trigger          event.Trigger
-	Destination      event.EntityID // 0: the path that it was to go to named nothing
-	Sequence         event.SequenceNumber
-	Body             event.Blob
-	Changes          []event.Blob         // property changes, oldest first
-	TimeToLive       time.Duration        // its own; 0: none; negative: as it was sent
-	Hops             uint8                // moves made so far
-	First            event.SequenceNumber // where it was sent to first
-	DeadLetterSource string               // path of the entity in whose dead-letter queue it was last; "": none
+	Number      event.TransferNumber
+	Trigger     event.Trigger
+	Destination event.EntityID // 0: the path that it was to go to named nothing
+	Sequence    event.SequenceNumber
+	Body        event.Blob
+	Changes     []event.Blob         // property changes, oldest first
+	TimeToLive  time.Duration        // its own; 0: none; negative: as it was sent
+	Hops        uint8                // moves made so far
+	First       event.SequenceNumber // where it was sent to first
+	// path of the entity in whose dead-letter queue it was last; "": none
+	DeadLetterSource string
 }
 
 // Bytes is how many have to be read to move it.
@@ -35,16 +38,20 @@ func (t *Transfer) Bytes() int {
 	return n
 }
 
-// Forward puts the first deliverable messages of a queue in transfer to an entity, in order, and ends what stands in their way: messages
-// that have expired, and those that have moved too often, which go to a dead-letter queue where they are. It is decided again
-// where there is more.
+// Forward puts the first deliverable messages of a queue in transfer to an entity, in order, and
+// ends what stands in their way: messages that have expired, and those that have moved too often,
+// which go to a dead-letter queue where they are. It is decided again where there is more.
 type Forward struct {
-	Slice       event.Slice
-	Trigger     event.Trigger  // [event.TriggerForward]: of the main queue, [event.TriggerDeadLetter]: of the dead-letter queue
+	Slice event.Slice
+	// [event.TriggerForward]: of the main queue, [event.TriggerDeadLetter]: of the dead-letter
+	// queue
+	Trigger     event.Trigger
 	Destination event.EntityID // 0: there is none; the transfers will fail
 	Count       int            // at most
 	Bytes       int            // until that many are in transfer; one message is always
-	TooOften    event.SubQueue // where messages go that have moved too often: the dead-letter queue or the transfer dead-letter queue
+	// where messages go that have moved too often: the dead-letter queue or the transfer
+	// dead-letter queue
+	TooOften event.SubQueue
 }
 
 // Queue is the sub-queue that the messages leave.
@@ -60,9 +67,11 @@ type Import struct {
 	Entity *Entity
 	Slice  event.Slice
 	Source event.Slice
-	Floor  event.TransferNumber // all transfers from the source to here with smaller numbers are over, durably
-	Items  []Arriving
-	// Waits says that messages wait for room in the entity: the first for which there is none ends the import.
+	// all transfers from the source to here with smaller numbers are over, durably
+	Floor event.TransferNumber
+	Items []Arriving
+	// Waits says that messages wait for room in the entity: the first for which there is none ends
+	// the import.
 	Waits bool
 }
 
@@ -77,11 +86,13 @@ type Arriving struct {
 	Changes          []byte // property changes that it comes with, in one
 }
 
-// Arrivals are what became of the messages of an [Import], in order: nil for one that was taken, now or before; else why it is refused. The list
-// ends behind a refusal that may pass: messages that it does not reach have to be offered again.
+// Arrivals are what became of the messages of an [Import], in order: nil for one that was taken,
+// now or before; else why it is refused. The list ends behind a refusal that may pass: messages
+// that it does not reach have to be offered again.
 type Arrivals []*Error
 
-// FinishTransfers removes messages that have arrived. What is not in transfer any more is left alone.
+// FinishTransfers removes messages that have arrived. What is not in transfer any more is left
+// alone.
 type FinishTransfers struct {
 	Slice   event.Slice
 	Numbers []event.TransferNumber // ascending
@@ -97,7 +108,8 @@ type FailTransfer struct {
 	Back     bool // it was in the dead-letter queue and goes back there as it was
 }
 
-// ForgetSource forgets what arrived in a slice from another one whose entity is no more: nothing of it comes again.
+// ForgetSource forgets what arrived in a slice from another one whose entity is no more: nothing of
+// it comes again.
 type ForgetSource struct{ Slice, Source event.Slice }
 
 func (*Forward) command()         {}
@@ -171,7 +183,8 @@ func (s *slice) tooOften(m *index.Message, cmd *Forward) {
 	ev.Cause, ev.Reason, ev.Description, ev.Changes.Data = explained(changed(m), event.CauseHopLimit, hopsReason, hopsText)
 }
 
-// finishTransfers removes messages that have arrived. Nobody waits for that: at worst they are offered once more, and their destination knows them.
+// finishTransfers removes messages that have arrived. Nobody waits for that: at worst they are
+// offered once more, and their destination knows them.
 func finishTransfers(d *decision, cmd *FinishTransfers) {
 	over := slices.DeleteFunc(cmd.Numbers, func(n event.TransferNumber) bool {
 		_, _, open := d.index.Transfer(cmd.Slice, n)
@@ -201,7 +214,8 @@ func failTransfer(d *decision, cmd *FailTransfer) {
 		cmd.Refusal.Code.className(), clip(cmd.Refusal.Text))
 }
 
-// className is the dead-letter reason of a message that its destination refused: the service's name for the error.
+// className is the dead-letter reason of a message that its destination refused: the service's name
+// for the error.
 func (c Code) className() string {
 	switch c {
 	case Disabled:

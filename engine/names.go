@@ -76,7 +76,8 @@ func checkEntityPath(kind event.EntityKind, path string) *Error {
 	return nil
 }
 
-// CheckName refuses what cannot be the name of a subscription or rule; what says which of them it is.
+// CheckName refuses what cannot be the name of a subscription or rule; what says which of them it
+// is.
 func CheckName(what, name string) *Error {
 	if n := utf8.RuneCountInString(name); n == 0 || n > maxName {
 		return Refuse(InvalidArgument, "The name of a %s has 1 to %d characters; this one has %d.", strings.ToLower(what), maxName, n)
@@ -89,7 +90,8 @@ func CheckName(what, name string) *Error {
 }
 
 func checkCharacters(what, whole, segment string) *Error {
-	if segment == "." || segment == ".." { // proxies and HTTP clients resolve them as relative paths
+	// proxies and HTTP clients resolve them as relative paths
+	if segment == "." || segment == ".." {
 		return Refuse(InvalidArgument, "'%s' contains the segment '%s', which no URL can name. (%s)", whole, segment, what)
 	}
 	for _, c := range segment {
@@ -101,7 +103,8 @@ func checkCharacters(what, whole, segment string) *Error {
 	return nil
 }
 
-// alphanumeric reports whether a character is an ASCII letter or digit: names of Service Bus have no others.
+// alphanumeric reports whether a character is an ASCII letter or digit: names of Service Bus have
+// no others.
 func alphanumeric(c rune) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// TestCharactersOfPaths checks which paths entities can have (management-api.md 5.4): MassTransit and Wolverine name
-// topics of generic and of array types with hyphens or underscores at the ends.
+// TestCharactersOfPaths checks which paths entities can have (management-api.md 5.4): MassTransit
+// and Wolverine name topics of generic and of array types with hyphens or underscores at the ends.
 func TestCharactersOfPaths(t *testing.T) {
 	t.Parallel()
 	for path, refusal := range map[string]string{

@@ -2,11 +2,14 @@ package engine
 
 import "github.com/ledgerbus/ledgerbus/log/event"
 
-// origins holds the numbers of origins that this log knows already. A cache: losing an entry defines it again, with another number.
+// origins holds the numbers of origins that this log knows already. A cache: losing an entry
+// defines it again, with another number.
 type origins struct {
 	numbers map[*Origin]numbered
-	bytes   int    // they take, with their texts
-	chapter uint32 // of the log, counted from the start of the run; what an older one defined is defined again, with its number
+	bytes   int // they take, with their texts
+	// of the log, counted from the start of the run; what an older one defined is defined again,
+	// with its number
+	chapter uint32
 }
 
 // numbered is an origin whose definition is in the log.

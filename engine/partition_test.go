@@ -8,7 +8,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// sends decides a send from an origin, and says which number it has in the events and whether they define it.
+// sends decides a send from an origin, and says which number it has in the events and whether they
+// define it.
 func sends(t *testing.T, p *Partition, o *Origin) (out Outcome, id event.OriginID, defined bool) {
 	t.Helper()
 	out = p.Decide(1, &Send{Slice: testSlice, Origin: o, Messages: []Message{{ID: []byte("m"), Body: []byte("b")}}})
@@ -37,7 +38,8 @@ func oneQueue() *Partition {
 	return p
 }
 
-// The numbers of origins are a cache, bounded by the bytes it takes: texts of peers do not stay for ever.
+// The numbers of origins are a cache, bounded by the bytes it takes: texts of peers do not stay for
+// ever.
 func TestOriginsAreBounded(t *testing.T) {
 	t.Parallel()
 	p := oneQueue()
@@ -58,8 +60,9 @@ func TestOriginsAreBounded(t *testing.T) {
 	}
 }
 
-// Two decisions each name an origin, both with the number that comes next, before either is applied. Only one of them can become part of the
-// log; its origin has the number from then on, and the origin of the other does not.
+// Two decisions each name an origin, both with the number that comes next, before either is
+// applied. Only one of them can become part of the log; its origin has the number from then on, and
+// the origin of the other does not.
 func TestDecisionsThatNameOrigins(t *testing.T) {
 	t.Parallel()
 	p := oneQueue()
@@ -80,7 +83,8 @@ func TestDecisionsThatNameOrigins(t *testing.T) {
 	}
 }
 
-// A partition learns no number from an event that none of its decisions led to, whatever it decided last.
+// A partition learns no number from an event that none of its decisions led to, whatever it decided
+// last.
 func TestForeignDefinitions(t *testing.T) {
 	t.Parallel()
 	p := oneQueue()
@@ -92,7 +96,8 @@ func TestForeignDefinitions(t *testing.T) {
 	}
 }
 
-// An outcome that was overtaken, be it by a decision, by an event or by having been adopted already, is not adopted.
+// An outcome that was overtaken, be it by a decision, by an event or by having been adopted
+// already, is not adopted.
 func TestOvertakenOutcomes(t *testing.T) {
 	t.Parallel()
 	for name, overtake := range map[string]func(*Partition, *Outcome){
@@ -115,7 +120,8 @@ func TestOvertakenOutcomes(t *testing.T) {
 	}
 }
 
-// The most frequent commands are decided without allocating, except for deliveries, which are allocated 64 at a time.
+// The most frequent commands are decided without allocating, except for deliveries, which are
+// allocated 64 at a time.
 func TestUsualDecisionsDoNotAllocate(t *testing.T) {
 	p := oneQueue()
 	out, _, _ := sends(t, p, nil)

@@ -50,7 +50,8 @@ type Fault struct {
 	Code     Code // InvalidArgument or QuotaExceeded
 }
 
-// DefaultProperties are what an entity is made with when nothing but its name is given (semantics.md 1.3).
+// DefaultProperties are what an entity is made with when nothing but its name is given
+// (semantics.md 1.3).
 func DefaultProperties(kind event.EntityKind) event.Properties {
 	p := event.Properties{
 		DefaultMessageTimeToLive: event.Forever, AutoDeleteOnIdle: event.Forever, EnableBatchedOperations: true, Status: event.Active,
@@ -67,8 +68,9 @@ func DefaultProperties(kind event.EntityKind) event.Properties {
 	return p
 }
 
-// CheckProperties finds everything that is wrong with the properties of an entity, in the words of the management API where
-// those are known (management-api.md 2.10). It looks at each property and at pairs, not at other entities.
+// CheckProperties finds everything that is wrong with the properties of an entity, in the words of
+// the management API where those are known (management-api.md 2.10). It looks at each property and
+// at pairs, not at other entities.
 func CheckProperties(kind event.EntityKind, tier Tier, p *event.Properties) []Fault {
 	c := checker{kind: kind}
 	c.times(p)
@@ -80,7 +82,8 @@ func CheckProperties(kind event.EntityKind, tier Tier, p *event.Properties) []Fa
 	if p.Status > event.ReceiveDisabled {
 		c.fault("Status", "The property 'Status' must be one of Active, Disabled, SendDisabled, ReceiveDisabled.")
 	}
-	if p.ForwardTo != "" && p.RequiresSession && !(kind == event.Queue && p.EnablePartitioning) { // management-api.md 3.8
+	// management-api.md 3.8
+	if p.ForwardTo != "" && p.RequiresSession && !(kind == event.Queue && p.EnablePartitioning) {
 		c.fault("ForwardTo", "The properties 'RequiresSession' and 'ForwardTo' can't be used together.")
 	}
 	if p.EnableExpress && p.RequiresDuplicateDetection {
@@ -89,8 +92,8 @@ func CheckProperties(kind event.EntityKind, tier Tier, p *event.Properties) []Fa
 	return c.faults
 }
 
-// storable refuses properties that the log cannot store. Ranges are for those who take properties from outside: see
-// [CheckProperties].
+// storable refuses properties that the log cannot store. Ranges are for those who take properties
+// from outside: see [CheckProperties].
 func storable(kind event.EntityKind, p *event.Properties) *Error {
 	c := checker{kind: kind}
 	c.texts(p)
@@ -101,8 +104,8 @@ func storable(kind event.EntityKind, p *event.Properties) *Error {
 	return nil
 }
 
-// ForwardPath is the path of the entity that a value of ForwardTo or ForwardDeadLetteredMessagesTo names: a bare path, or a URL of
-// which only the path counts (management-api.md 3.8).
+// ForwardPath is the path of the entity that a value of ForwardTo or ForwardDeadLetteredMessagesTo
+// names: a bare path, or a URL of which only the path counts (management-api.md 3.8).
 func ForwardPath(value string) string {
 	if u, err := url.Parse(value); err == nil && u.Scheme != "" && u.Host != "" {
 		value = u.Path
@@ -110,8 +113,9 @@ func ForwardPath(value string) string {
 	return strings.Trim(strings.ReplaceAll(value, `\`, "/"), "/")
 }
 
-// SameSettings reports whether two versions of an entity's properties have the same effect. They may still be shown differently: one
-// target of forwarding can be spelled in many ways, and access rules have times.
+// SameSettings reports whether two versions of an entity's properties have the same effect. They
+// may still be shown differently: one target of forwarding can be spelled in many ways, and access
+// rules have times.
 func SameSettings(a, b *event.Properties) bool {
 	x, y := *a, *b
 	for _, f := range [...]struct{ x, y *string }{
@@ -181,8 +185,9 @@ func (c *checker) times(p *event.Properties) {
 	}
 }
 
-// PartitionedSize gives a queue or topic that is to be partitioned the size that is stored: the cloud has 16 times what is asked for, and shows
-// that from then on. Only the standard sizes are multiplied: any other is kept, such as one that a client has read and writes back.
+// PartitionedSize gives a queue or topic that is to be partitioned the size that is stored: the
+// cloud has 16 times what is asked for, and shows that from then on. Only the standard sizes are
+// multiplied: any other is kept, such as one that a client has read and writes back.
 func PartitionedSize(p *event.Properties) {
 	if p.EnablePartitioning && slices.Contains(standardSizes, p.MaxSizeMegabytes) {
 		p.MaxSizeMegabytes *= partitionedFactor
@@ -280,7 +285,8 @@ func timeSpan(d time.Duration) string {
 	return s
 }
 
-// fixed names the first property whose value cannot change once an entity exists (semantics.md 1.3, SM-312).
+// fixed names the first property whose value cannot change once an entity exists (semantics.md 1.3,
+// SM-312).
 func fixed(kind event.EntityKind, old, new *event.Properties) *Error {
 	for _, f := range [...]struct {
 		name     string

@@ -40,8 +40,8 @@ func byCustomer(n int) (subs [][]event.Rule) {
 	return subs
 }
 
-// BenchmarkPublish: one message of 1 KiB to a topic, and for comparison one to a queue, is decided, encoded and applied. No log; everything is
-// forgotten now and then, so that the index stays small.
+// BenchmarkPublish: one message of 1 KiB to a topic, and for comparison one to a queue, is decided,
+// encoded and applied. No log; everything is forgotten now and then, so that the index stays small.
 func BenchmarkPublish(b *testing.B) {
 	var filters [][]event.Rule
 	for i := range 100 {
@@ -92,7 +92,8 @@ func BenchmarkPublish(b *testing.B) {
 	}
 }
 
-// BenchmarkDuplicates: a send with duplicate detection, compared with one without, and what is kept for each id. No log.
+// BenchmarkDuplicates: a send with duplicate detection, compared with one without, and what is kept
+// for each id. No log.
 func BenchmarkDuplicates(b *testing.B) {
 	for _, on := range []bool{false, true} {
 		b.Run(fmt.Sprintf("on=%t", on), func(b *testing.B) {

@@ -160,8 +160,8 @@ func TestTooManyCopies(t *testing.T) {
 	}
 }
 
-// All that a rule holds is bounded before it comes near the log, even what its kind does not use: nobody can have a record written that cannot be read
-// back (reliability.md S15).
+// All that a rule holds is bounded before it comes near the log, even what its kind does not use:
+// nobody can have a record written that cannot be read back (reliability.md S15).
 func TestSizesOfRules(t *testing.T) {
 	t.Parallel()
 	texts := func(n int) map[string]event.Rule {

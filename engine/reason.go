@@ -8,8 +8,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Whoever changes something by hand may say why. The reason stands in the record of the change, so it is read together with it. A
-// command takes it as the event that it becomes, whose envelope is filled in later; the zero value is no reason.
+// Whoever changes something by hand may say why. The reason stands in the record of the change, so
+// it is read together with it. A command takes it as the event that it becomes, whose envelope is
+// filled in later; the zero value is no reason.
 
 // CheckReason refuses a reason that is not one line of at most [event.MaxReason] bytes of UTF-8.
 func CheckReason(reason string) *Error {

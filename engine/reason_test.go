@@ -9,7 +9,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// record is the kinds of events of a record, with the reason in it and the entity that the reason is about.
+// record is the kinds of events of a record, with the reason in it and the entity that the reason
+// is about.
 func record(events []event.Event) string {
 	var words []string
 	for _, ev := range events {
@@ -22,8 +23,8 @@ func record(events []event.Event) string {
 	return strings.Join(words, ", ")
 }
 
-// The reason that an operator gives for a change stands in the record of the change, about the entity that was named. Where nothing changes, no reason is
-// kept.
+// The reason that an operator gives for a change stands in the record of the change, about the
+// entity that was named. Where nothing changes, no reason is kept.
 func TestReasons(t *testing.T) {
 	t.Parallel()
 	p := NewPartition(0, 1, index.New())
@@ -62,7 +63,8 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// A deletion of messages has its reason in its first record. A tracking id alone, which clients send with each request, is not kept.
+// A deletion of messages has its reason in its first record. A tracking id alone, which clients
+// send with each request, is not kept.
 func TestReasonOfABatchDelete(t *testing.T) {
 	t.Parallel()
 	p := oneQueue()

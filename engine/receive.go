@@ -11,8 +11,8 @@ type receiving struct {
 	cmd *Receive
 }
 
-// receive takes the first deliverable message for a receiver (semantics.md 5.2). There is no answer when
-// there is nothing to deliver.
+// receive takes the first deliverable message for a receiver (semantics.md 5.2). There is no answer
+// when there is nothing to deliver.
 func receive(d *decision, cmd *Receive) *Error {
 	of, err := d.slice(cmd.Slice)
 	if err != nil {
@@ -30,14 +30,16 @@ func receive(d *decision, cmd *Receive) *Error {
 	switch {
 	case way.any():
 		s.end(way)
-		d.again = len(way.messages) > 0 // of a lost session the driver tells the receiver when it writes the event
+		// of a lost session the driver tells the receiver when it writes the event
+		d.again = len(way.messages) > 0
 	case ok:
 		s.give(&m)
 	}
 	return nil
 }
 
-// next finds the message that the receiver gets. There is none while a lock or messages whose time is over stand in the way.
+// next finds the message that the receiver gets. There is none while a lock or messages whose time
+// is over stand in the way.
 func (s *receiving) next() (m index.Message, way passed, ok bool) {
 	if !s.cmd.HasSession {
 		if m, ok = s.index.First(s.id, s.cmd.SubQueue); ok && expired(&m, s.now) {
@@ -66,8 +68,9 @@ func (s *receiving) give(m *index.Message) {
 	s.early = true // written is enough for a lock (reliability.md P6)
 }
 
-// browse shows a receiver the next message behind the last one it was shown, whatever its state, and changes nothing. What comes to
-// a sub-queue with a lower number, as a dead letter does, is not shown: it is a [Peek] that goes on.
+// browse shows a receiver the next message behind the last one it was shown, whatever its state,
+// and changes nothing. What comes to a sub-queue with a lower number, as a dead letter does, is not
+// shown: it is a [Peek] that goes on.
 func (s *receiving) browse() {
 	for m := range s.index.Browse(s.id, s.cmd.SubQueue, s.cmd.From) {
 		s.deliver(&m).LockedUntil = s.heldUntil(&m)
@@ -75,7 +78,8 @@ func (s *receiving) browse() {
 	}
 }
 
-// SessionLocksFull reports whether a session has as many locked messages as it may: its holder gets more when some of them are settled.
+// SessionLocksFull reports whether a session has as many locked messages as it may: its holder gets
+// more when some of them are settled.
 func (p *Partition) SessionLocksFull(id event.Slice, session []byte) bool {
 	return sessionLocksFull(p.index, id, session)
 }
@@ -84,7 +88,8 @@ func sessionLocksFull(x *index.Index, id event.Slice, session []byte) bool {
 	return x.LockedUnder(id, session) >= maxUnderSession
 }
 
-// lock adds the event of a lock, whose end is told in the delivery. One under a session has no end of its own.
+// lock adds the event of a lock, whose end is told in the delivery. One under a session has no end
+// of its own.
 func (s *slice) lock(origin event.OriginID, m *index.Message, given *Delivery) {
 	ev := add[*event.MessageLocked](s.decision, event.KindMessageLocked)
 	ev.Envelope, ev.Sequence, ev.Token, ev.DeliveryCount = s.envelope(origin), m.Sequence, given.Token, m.DeliveryCount
@@ -126,8 +131,8 @@ func describe(m *index.Message) Delivery {
 	return d
 }
 
-// heldUntil returns when the lock ends under which a message that is looked at can be received: for a deferred one of a session, that
-// of the session while somebody holds it. It is 0 for all others.
+// heldUntil returns when the lock ends under which a message that is looked at can be received: for
+// a deferred one of a session, that of the session while somebody holds it. It is 0 for all others.
 func (s *slice) heldUntil(m *index.Message) event.Time {
 	if m.State != index.Deferred && m.State != index.DeferredLocked || !m.InSession || m.SubQueue != event.Main {
 		return 0

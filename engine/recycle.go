@@ -2,13 +2,14 @@ package engine
 
 import "sync"
 
-// Memory that each received message needs once, for a short time, is used again: a settlement and the description of a delivery take a few
-// hundred bytes each, and allocating them would be most of what receiving costs the garbage collector and the operating system.
+// Memory that each received message needs once, for a short time, is used again: a settlement and
+// the description of a delivery take a few hundred bytes each, and allocating them would be most of
+// what receiving costs the garbage collector and the operating system.
 
 var settles, deliveries sync.Pool
 
-// Recycled is a copy of the command for a caller that submits it and never looks at it again: the partition that carries it out uses its memory for another
-// command.
+// Recycled is a copy of the command for a caller that submits it and never looks at it again: the
+// partition that carries it out uses its memory for another command.
 func (cmd Settle) Recycled() *Settle {
 	s, _ := settles.Get().(*Settle)
 	if s == nil {
@@ -19,7 +20,8 @@ func (cmd Settle) Recycled() *Settle {
 	return s
 }
 
-// Recycle takes the memory of a command that has been carried out, if whoever submitted it agreed to that.
+// Recycle takes the memory of a command that has been carried out, if whoever submitted it agreed
+// to that.
 func (cmd *Settle) Recycle() {
 	if cmd.recycled {
 		*cmd = Settle{}
@@ -43,7 +45,8 @@ func (d *decision) newDelivery() *Delivery {
 	return given
 }
 
-// Recycle gives back the memory of a delivery that is not needed any more. A receiver need not call it.
+// Recycle gives back the memory of a delivery that is not needed any more. A receiver need not call
+// it.
 func (d *Delivery) Recycle() {
 	*d = Delivery{}
 	deliveries.Put(d)

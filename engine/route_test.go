@@ -58,8 +58,8 @@ func TestPartitionsFrom(t *testing.T) {
 	}
 }
 
-// S4-39, S4-42: a send without a key that is refused before anybody looked at it is tried once in every other partition that is served,
-// however many other sends take their turns meanwhile.
+// S4-39, S4-42: a send without a key that is refused before anybody looked at it is tried once in
+// every other partition that is served, however many other sends take their turns meanwhile.
 func TestElsewhere(t *testing.T) {
 	t.Parallel()
 	e := wideEntity(16)

@@ -150,8 +150,8 @@ func (c cataloguing) putRule(cmd *PutRule) *Error {
 	return nil
 }
 
-// noRule is the refusal of a rule's name. Its text begins as that for entities does: the JavaScript SDK recognises by it that something was not
-// found.
+// noRule is the refusal of a rule's name. Its text begins as that for entities does: the JavaScript
+// SDK recognises by it that something was not found.
 func noRule(name string, sub *index.Entity) *Error {
 	return Refuse(NotFound, "The messaging entity '%s/Rules/%s' could not be found.", sub.Path, name)
 }

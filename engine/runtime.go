@@ -16,7 +16,8 @@ func (p *Partition) Runtimes(ids []event.Slice) []Runtime {
 	return all
 }
 
-// Belongings counts what belongs to topics, and fills in only those fields of a [Runtime]. The partition is that of the catalogue.
+// Belongings counts what belongs to topics, and fills in only those fields of a [Runtime]. The
+// partition is that of the catalogue.
 func (p *Partition) Belongings(entities []*Entity) []Runtime {
 	p.onlyCatalogue()
 	all := make([]Runtime, len(entities))

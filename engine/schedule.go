@@ -8,7 +8,8 @@ import (
 // maxTick is how many locks one [Tick] ends, so that other commands get their turn in between.
 const maxTick = 1024
 
-// tick does what is due next: ends a transaction whose time is over, makes a scheduled message active, or ends locks whose time has passed.
+// tick does what is due next: ends a transaction whose time is over, makes a scheduled message
+// active, or ends locks whose time has passed.
 func tick(d *decision, cmd *Tick) {
 	if d.abortOverdue() {
 		return
@@ -24,7 +25,8 @@ func tick(d *decision, cmd *Tick) {
 	}
 }
 
-// activate adds the event that makes a scheduled message active: as if it were sent now (semantics.md 7.6).
+// activate adds the event that makes a scheduled message active: as if it were sent now
+// (semantics.md 7.6).
 func activate(d *decision, next index.ScheduledMessage, cmd *Tick) {
 	ceiling := event.Forever
 	if s, err := d.slice(next.Slice); err == nil {
@@ -77,8 +79,8 @@ func cancelScheduled(d *decision, cmd *CancelScheduled) *Error {
 	return nil
 }
 
-// checkCancel refuses when one of the messages is not scheduled, or is named twice. An entity that takes no new messages still lets
-// go of those that it has.
+// checkCancel refuses when one of the messages is not scheduled, or is named twice. An entity that
+// takes no new messages still lets go of those that it has.
 func (s *slice) checkCancel(cmd *CancelScheduled) *Error {
 	if s.entity.Properties.Status == event.Disabled {
 		return s.sendable()

@@ -5,12 +5,16 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// scratch is what a decision has given out and taken away so far, which the index does not show yet: nothing is applied before the
-// record is complete. Where one record is made of several operations, each rule asks here what those before it did; else most of it
-// stays empty, and costs nothing. What is added on behalf of an operation that is then refused can be taken back ([decision.mark]).
+// scratch is what a decision has given out and taken away so far, which the index does not show
+// yet: nothing is applied before the record is complete. Where one record is made of several
+// operations, each rule asks here what those before it did; else most of it stays empty, and costs
+// nothing. What is added on behalf of an operation that is then refused can be taken back
+// ([decision.mark]).
 type scratch struct {
-	several bool     // the record is made of several operations
-	before  *scratch // of operations that come before those of this decision, and are not in the index either; nil: there are none
+	several bool // the record is made of several operations
+	// of operations that come before those of this decision, and are not in the index either; nil:
+	// there are none
+	before *scratch
 
 	next    bySlice[event.SequenceNumber]   // number of the next message
 	bytes   bySlice[int64]                  // stored, by the slice whose quota they count toward
@@ -86,7 +90,8 @@ func (d *decision) take(id event.Slice) event.SequenceNumber {
 	return seq
 }
 
-// added notes bytes that are stored in a slice. Those of a subscription count toward the quota of its topic.
+// added notes bytes that are stored in a slice. Those of a subscription count toward the quota of
+// its topic.
 func (s *slice) added(more int64) {
 	if !s.scratch.several {
 		return
@@ -124,15 +129,16 @@ func (s *slice) stateSize(name []byte) int {
 	return int(session.State.Size)
 }
 
-// savepoint is how far a decision had come. What was added behind it by a check can be taken back, so that a refused operation leaves nothing
-// behind in a record that goes on with others.
+// savepoint is how far a decision had come. What was added behind it by a check can be taken back,
+// so that a refused operation leaves nothing behind in a record that goes on with others.
 type savepoint struct{ ids, copies, changes int }
 
 func (d *decision) savepoint() savepoint {
 	return savepoint{len(d.scratch.entered), len(d.fan.copies), len(d.fan.changes)}
 }
 
-// rollbackTo forgets the ids and the copies behind a mark, and the numbers that these copies were given in an entity partition.
+// rollbackTo forgets the ids and the copies behind a mark, and the numbers that these copies were
+// given in an entity partition.
 func (d *decision) rollbackTo(to savepoint, partition uint8) {
 	for _, id := range d.scratch.entered[to.ids:] {
 		delete(d.scratch.ids, id)

@@ -2,8 +2,8 @@ package engine
 
 import "github.com/ledgerbus/ledgerbus/log/event"
 
-// bySlice is a value for each of some slices. Nearly always that is one slice or two, which are found without a map; a publish to a topic with many
-// subscriptions has one for each of them.
+// bySlice is a value for each of some slices. Nearly always that is one slice or two, which are
+// found without a map; a publish to a topic with many subscriptions has one for each of them.
 type bySlice[V any] struct {
 	few  []sliceValue[V]
 	many map[event.Slice]V // all of them, where they are more than maxFew; else empty

@@ -9,7 +9,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// What a decision notes about slices is what a map would hold, however many slices there are, and the next decision finds nothing of it.
+// What a decision notes about slices is what a map would hold, however many slices there are, and
+// the next decision finds nothing of it.
 func TestBySlice(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))

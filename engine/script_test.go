@@ -19,10 +19,11 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write what the scripts print back into testdata")
 
-// TestScripts runs testdata/*.txt: blocks of commands, below a ---- line what they print. The partition decides and
-// applies with no log and no loop. After every block the state is rebuilt from the records alone and must be the same
-// (invariant I24), and so must a state that went through a checkpoint. Durations of at=, before= and since= count from the
-// start of the script, as printed times do.
+// TestScripts runs testdata/*.txt: blocks of commands, below a ---- line what they print. The
+// partition decides and applies with no log and no loop. After every block the state is rebuilt
+// from the records alone and must be the same (invariant I24), and so must a state that went
+// through a checkpoint. Durations of at=, before= and since= count from the start of the script, as
+// printed times do.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/*.txt")
@@ -197,7 +198,8 @@ func (s *script) receive(out *strings.Builder, cmd *Receive) {
 	}
 }
 
-// accept gives a receiver a session and the script's name for it. Tokens of session locks have their number in another byte.
+// accept gives a receiver a session and the script's name for it. Tokens of session locks have
+// their number in another byte.
 func (s *script) accept(out *strings.Builder, name string, r *Receiver) {
 	for {
 		token := event.LockToken{0: s.grants + 1, 14: s.grants + 1}
@@ -285,7 +287,8 @@ func (s *script) do(out *strings.Builder, cmd Command) Outcome {
 	return o
 }
 
-// noted writes the fact of a refusal, as a loop does; refused sends of one second are written as one fact.
+// noted writes the fact of a refusal, as a loop does; refused sends of one second are written as
+// one fact.
 func (s *script) noted(out *strings.Builder, cmd Command, o *Outcome) {
 	note := o.Note
 	if stage, ok := cmd.(*Stage); ok {
@@ -298,7 +301,8 @@ func (s *script) noted(out *strings.Builder, cmd Command, o *Outcome) {
 	if note == nil {
 		return
 	}
-	before, last := s.part.Index().Encode(nil), s.part.Index().LastAt() // the time of the newest record is part of the state
+	// the time of the newest record is part of the state
+	before, last := s.part.Index().Encode(nil), s.part.Index().LastAt()
 	fact := s.part.Decide(s.now, note)
 	if !fact.Lazy || fact.Level != log.Ordered || fact.Reply != (Reply{}) {
 		fmt.Fprintf(out, "somebody waits for a fact: %+v\n", fact)
@@ -309,8 +313,9 @@ func (s *script) noted(out *strings.Builder, cmd Command, o *Outcome) {
 	}
 }
 
-// needed is the level at which the reply to a decision may leave: lock grants and renewals may be lost when the power fails; everything
-// else was reported to somebody, or is final (reliability.md P6, P8).
+// needed is the level at which the reply to a decision may leave: lock grants and renewals may be
+// lost when the power fails; everything else was reported to somebody, or is final (reliability.md
+// P6, P8).
 func needed(events []event.Event) log.Durability {
 	for _, ev := range events {
 		switch ev.Kind() {
@@ -327,7 +332,8 @@ func facts(events []event.Event) bool {
 	return len(events) == 1 && events[0].Kind() == event.KindTransactionAborted
 }
 
-// ends reports whether an event ends something whose time is over: only such events come with a refusal.
+// ends reports whether an event ends something whose time is over: only such events come with a
+// refusal.
 func ends(ev event.Event) bool {
 	switch ev := ev.(type) {
 	case *event.LockExpired, *event.SessionReleased, *event.MessageExpired, *event.TransactionAborted:

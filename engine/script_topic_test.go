@@ -20,8 +20,8 @@ import (
 //	unrule NAME
 //	rules
 //
-// and belongs to the subscription named last, as everything else does. Messages have the application properties that are given as
-// p:name=value, integers where the value is one.
+// and belongs to the subscription named last, as everything else does. Messages have the
+// application properties that are given as p:name=value, integers where the value is one.
 
 // adjust changes properties by the words of a line.
 func (s *script) adjust(t *testing.T, p *event.Properties, opts map[string]string) {
@@ -54,7 +54,8 @@ func (s *script) adjust(t *testing.T, p *event.Properties, opts map[string]strin
 	}
 }
 
-// put asks for an entity, puts it in force as a namespace does, and makes it the one that the lines below are about.
+// put asks for an entity, puts it in force as a namespace does, and makes it the one that the lines
+// below are about.
 func (s *script) put(out *strings.Builder, cmd *PutEntity) {
 	s.do(out, cmd)
 	if e, ok := s.part.Index().Catalogue.Find(cmd.Path); ok {
@@ -153,7 +154,8 @@ func visible(id string, opts map[string]string) *filter.Message {
 	return m
 }
 
-// seenBody is what a body says of a scheduled message: what filters see of it, and what it has beside its body.
+// seenBody is what a body says of a scheduled message: what filters see of it, and what it has
+// beside its body.
 type seenBody struct {
 	filter.Message
 	Header int
@@ -176,7 +178,8 @@ func readPacked(message []byte, into *filter.Message) (int, error) {
 	return b.Header, err
 }
 
-// tick is the command the loop makes when something is due: with what filters see of a scheduled message of a topic.
+// tick is the command the loop makes when something is due: with what filters see of a scheduled
+// message of a topic.
 func (s *script) tick(t *testing.T) *Tick {
 	cmd := &Tick{}
 	due, ok := s.part.index.DueScheduled(s.now)

@@ -6,7 +6,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-func init() { verbs["stage"] = (*script).stage } // not in the table itself: stage looks verbs up in it
+// not in the table itself: stage looks verbs up in it
+func init() { verbs["stage"] = (*script).stage }
 
 // stage makes the command that follows the name of a transaction a part of it.
 func (s *script) stage(l *line) {

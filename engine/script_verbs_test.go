@@ -214,7 +214,8 @@ func (s *script) batchDelete(l *line) {
 	fmt.Fprintf(l.out, "deleted %d\n", o.Reply.Deleted())
 }
 
-// settle settles the messages of the tokens given, as a caller who holds the sessions of the receivers that by= names; with "-" those of no receiver.
+// settle settles the messages of the tokens given, as a caller who holds the sessions of the
+// receivers that by= names; with "-" those of no receiver.
 func (s *script) settle(l *line) {
 	tokens := l.tokens(l.words)
 	cmd := &Settle{Slice: s.slice, SubQueue: l.subQueue(), Token: tokens[0], More: tokens[1:]}
@@ -303,7 +304,8 @@ func (s *script) sweep(l *line) {
 	}
 }
 
-// setClock does what a start with --accept-clock=wall does where the clock is that far from the newest record.
+// setClock does what a start with --accept-clock=wall does where the clock is that far from the
+// newest record.
 func (s *script) setClock(l *line) {
 	set := &event.ClockSet{Number: s.part.index.Clock().Number + 1, Basis: event.BasisWall, From: s.now, To: s.now.Add(span(l.t, l.words[0]))}
 	s.now, set.Wall = set.To, set.To

@@ -7,11 +7,11 @@ import (
 )
 
 const (
-	// maxKey bounds ids and keys in bytes: 128 characters of at most 4 (semantics.md 16.3). Whoever knows characters counts
-	// them; this is what the log relies on.
+	// maxKey bounds ids and keys in bytes: 128 characters of at most 4 (semantics.md 16.3). Whoever
+	// knows characters counts them; this is what the log relies on.
 	maxKey = 512
-	// idRoom is how much longer a message may be than the entity's limit: a message that was sent without a message-id is
-	// stored with one.
+	// idRoom is how much longer a message may be than the entity's limit: a message that was sent
+	// without a message-id is stored with one.
 	idRoom = 64
 )
 
@@ -21,11 +21,13 @@ type sending struct {
 	cmd   *Send
 	from  event.OriginID
 	batch uint32 // messages, when they are more than one
-	// arrival is where the message, a single one then, comes from; nil: the messages were sent here.
+	// arrival is where the message, a single one then, comes from; nil: the messages were sent
+	// here.
 	arrival *event.Arrival
 }
 
-// send stores messages: checks of semantics.md 5.1 that need the entity's state, then numbers, times and events.
+// send stores messages: checks of semantics.md 5.1 that need the entity's state, then numbers,
+// times and events.
 func send(d *decision, cmd *Send) *Error {
 	if d.settings.noSends != nil {
 		return d.settings.noSends
@@ -113,7 +115,8 @@ func (s *sending) checkMessages() (size int64, _ *Error) {
 	return size, nil
 }
 
-// measure is how many bytes a message takes in an entity. It refuses one that is larger than the entity's may be.
+// measure is how many bytes a message takes in an entity. It refuses one that is larger than the
+// entity's may be.
 func (e *Entity) measure(m *Message) (int64, *Error) {
 	if max(len(m.ID), len(m.SessionID), len(m.PartitionKey)) > maxKey {
 		return 0, Refuse(InvalidArgument, "A message id, session id or partition key is longer than 128 characters.")
@@ -125,7 +128,8 @@ func (e *Entity) measure(m *Message) (int64, *Error) {
 	return n, nil
 }
 
-// store adds the events of messages that were let in, and says which numbers they have, if that was asked.
+// store adds the events of messages that were let in, and says which numbers they have, if that was
+// asked.
 func (s *sending) store() (numbers Numbers) {
 	seq := s.next(s.id)
 	fresh := s.duplicates(len(s.cmd.Messages))
@@ -154,8 +158,8 @@ func (s *sending) store() (numbers Numbers) {
 	return numbers
 }
 
-// reserved reports whether message i has a number that was given out when it was staged. It is scheduled whatever the time is now: its number
-// is smaller than others that were given out since.
+// reserved reports whether message i has a number that was given out when it was staged. It is
+// scheduled whatever the time is now: its number is smaller than others that were given out since.
 func (cmd *Send) reserved(i int) bool { return cmd.found(i).number != 0 }
 
 // storeOne adds the event of a message whose id is remembered until a time.
@@ -183,7 +187,8 @@ func (s *sending) carried() int64 {
 	return int64(len(s.arrival.Changes.Data))
 }
 
-// ceiling is the longest that messages of an entity live. One that forwards them has none of its own: it does not keep them.
+// ceiling is the longest that messages of an entity live. One that forwards them has none of its
+// own: it does not keep them.
 func (e *Entity) ceiling() time.Duration {
 	if e.Properties.ForwardTo != "" {
 		return event.Forever
@@ -191,7 +196,8 @@ func (e *Entity) ceiling() time.Duration {
 	return e.Properties.DefaultMessageTimeToLive
 }
 
-// timeToLive cuts the sender's own time to live to the entity's and says when the message expires (semantics.md 7.1).
+// timeToLive cuts the sender's own time to live to the entity's and says when the message expires
+// (semantics.md 7.1).
 func timeToLive(now event.Time, own, ceiling time.Duration) (time.Duration, event.Time) {
 	ttl := ceiling
 	if own > 0 {

@@ -7,8 +7,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// maxUnderSession bounds the messages locked under one session: the end of its lock is one record. A receiver that has so
-// many gets more as it settles some.
+// maxUnderSession bounds the messages locked under one session: the end of its lock is one record.
+// A receiver that has so many gets more as it settles some.
 const maxUnderSession = 1 << 16
 
 // accepting is a receiver's turn to be given a session.
@@ -17,8 +17,8 @@ type accepting struct {
 	cmd *acceptSession
 }
 
-// accept gives a session to a receiver (semantics.md 8.3). Without an error and without an answer there is none
-// for it now.
+// accept gives a session to a receiver (semantics.md 8.3). Without an error and without an answer
+// there is none for it now.
 func accept(d *decision, cmd *acceptSession) *Error {
 	of, err := d.slice(cmd.slice)
 	if err != nil {
@@ -38,7 +38,8 @@ func accept(d *decision, cmd *acceptSession) *Error {
 	return nil
 }
 
-// check finds the session that a receiver can have now; nil: there is none. What has passed has to end before one can be chosen.
+// check finds the session that a receiver can have now; nil: there is none. What has passed has to
+// end before one can be chosen.
 func (s *accepting) check() (id []byte, way passed, err *Error) {
 	if err := s.receivable(); err != nil {
 		return nil, way, err
@@ -49,7 +50,8 @@ func (s *accepting) check() (id []byte, way passed, err *Error) {
 			return nil, way, nil
 		}
 		id = []byte(next.ID)
-		way.messages = s.index.FrontOf(s.id, id, s.now, maxFront) // what has expired is nothing to wait for
+		// what has expired is nothing to wait for
+		way.messages = s.index.FrontOf(s.id, id, s.now, maxFront)
 		return id, way, nil
 	}
 	if held, ok := s.index.Session(s.id, s.cmd.session); ok && held.Held {
@@ -85,8 +87,8 @@ func release(d *decision, cmd *releaseSession) {
 	s.endSession(l.Session, cause)
 }
 
-// releaseSome ends every session lock, a batch at a time: nobody holds one after a start, and counts stay, whether a lock's
-// time passed meanwhile or not (semantics.md 4.3 R3, 8.5).
+// releaseSome ends every session lock, a batch at a time: nobody holds one after a start, and
+// counts stay, whether a lock's time passed meanwhile or not (semantics.md 4.3 R3, 8.5).
 func releaseSome(d *decision) {
 	held := d.index.HeldSessions()
 	d.again = len(held) > maxTick
@@ -96,7 +98,8 @@ func releaseSome(d *decision) {
 	}
 }
 
-// liveSession reports whether a token is that of a live session lock of a slice. One whose time is over has passed.
+// liveSession reports whether a token is that of a live session lock of a slice. One whose time is
+// over has passed.
 func (s *slice) liveSession(token event.LockToken) (way passed, live bool) {
 	l, ok := s.index.Lock(token)
 	if !ok || l.Slice != s.id || !l.OfSession() {
@@ -140,7 +143,8 @@ func renewSession(d *decision, cmd *RenewSession) *Error {
 	return nil
 }
 
-// setSessionState replaces or clears a state; an empty one is none. It counts toward the entity's size (semantics.md 8.4).
+// setSessionState replaces or clears a state; an empty one is none. It counts toward the entity's
+// size (semantics.md 8.4).
 func setSessionState(d *decision, cmd *SetSessionState) *Error {
 	s, err := d.slice(cmd.Slice)
 	if err != nil {

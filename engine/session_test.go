@@ -7,7 +7,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// A subscription has no limit of its own (management-api.md 3.4): a session state may be as large as a message of its topic.
+// A subscription has no limit of its own (management-api.md 3.4): a session state may be as large
+// as a message of its topic.
 func TestMessageLimit(t *testing.T) {
 	t.Parallel()
 	topic := &Entity{ID: 1, Kind: event.Topic, Properties: event.Properties{MaxMessageSizeKilobytes: 256}}

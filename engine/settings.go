@@ -8,7 +8,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// settings is what is in force in a partition. It is an input of the rules: see [Partition.Configure].
+// settings is what is in force in a partition. It is an input of the rules: see
+// [Partition.Configure].
 type settings struct {
 	entities map[event.EntityID]*Entity
 	topics   map[event.EntityID]*filter.Set // the rules of their subscriptions
@@ -29,7 +30,8 @@ func (s *settings) of(id event.Slice) (*Entity, *Error) {
 	return nil, Refuse(NotFound, "The messaging entity with id %d could not be found.", id.Entity)
 }
 
-// storing is the entity whose limits are for what an entity stores: of a subscription the topic, nil when that is just being deleted.
+// storing is the entity whose limits are for what an entity stores: of a subscription the topic,
+// nil when that is just being deleted.
 func (s *settings) storing(e *Entity) *Entity {
 	if e.Kind == event.Subscription {
 		return s.entities[e.Topic]
@@ -47,7 +49,8 @@ func (s *settings) rulesOf(topic event.EntityID) *filter.Set {
 	return set
 }
 
-// replaceRules gives a subscription these rules instead of those it had. One that cannot be compiled is left out.
+// replaceRules gives a subscription these rules instead of those it had. One that cannot be
+// compiled is left out.
 func (s *settings) replaceRules(sub *Entity, rules []event.Rule) error {
 	set := s.rulesOf(sub.Topic)
 	set.Drop(sub.ID)

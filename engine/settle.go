@@ -8,12 +8,13 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// maxChanges bounds all property changes of one message, and its header as far as it is known, together: the header limit of
-// semantics.md 16.3.
+// maxChanges bounds all property changes of one message, and its header as far as it is known,
+// together: the header limit of semantics.md 16.3.
 const maxChanges = 64 << 10
 
-// live finds the message of a live lock (semantics.md 6.1); one under a session lives as long as the session's. A lock whose time is over
-// is none: ok is false, and the lock, or that of its session, has passed.
+// live finds the message of a live lock (semantics.md 6.1); one under a session lives as long as
+// the session's. A lock whose time is over is none: ok is false, and the lock, or that of its
+// session, has passed.
 func (s *slice) live(q event.SubQueue, token event.LockToken) (_ index.Message, way passed, ok bool) {
 	l, ok := s.index.Lock(token)
 	if !ok || l.Slice != s.id || l.OfSession() {
@@ -77,7 +78,8 @@ func settle(d *decision, cmd *Settle) *Error {
 
 // check appends the messages of all tokens, in their order.
 func (s *settling) check(messages []index.Message) (_ []index.Message, way passed, err *Error) {
-	if s.cmd.Outcome != Release { // giving back is never refused: the driver of the partition does it, too
+	// giving back is never refused: the driver of the partition does it, too
+	if s.cmd.Outcome != Release {
 		if err := s.receivable(); err != nil {
 			return nil, way, err
 		}
@@ -95,8 +97,8 @@ func (s *settling) check(messages []index.Message) (_ []index.Message, way passe
 	return messages, way, s.tooMuch(messages)
 }
 
-// lost is the refusal of the token that a refusal is about. One that was given under a session that the caller still holds is that of a
-// message which is settled, not of a session which is lost.
+// lost is the refusal of the token that a refusal is about. One that was given under a session that
+// the caller still holds is that of a message which is settled, not of a session which is lost.
 func (s *settling) lost() *Error {
 	for _, session := range s.cmd.Sessions {
 		if _, live := s.liveSession(session); live && s.about != session && s.about == s.about.Under(session) {
@@ -106,7 +108,8 @@ func (s *settling) lost() *Error {
 	return s.lockLost(s.cmd.SubQueue)
 }
 
-// locked appends the messages of all tokens, in their order; ok is false when one is not that of a live lock, or is there twice.
+// locked appends the messages of all tokens, in their order; ok is false when one is not that of a
+// live lock, or is there twice.
 func (s *settling) locked(messages []index.Message) (_ []index.Message, way passed, ok bool) {
 	m, way, ok := s.live(s.cmd.SubQueue, s.cmd.Token)
 	if !ok || s.staged(s.cmd.Token) || !s.mayEnd(&m) {
@@ -135,7 +138,8 @@ func (cmd *Settle) refused(about event.LockToken) event.SettlementRefused {
 	return event.SettlementRefused{Envelope: event.Envelope{Slice: cmd.Slice}, SubQueue: cmd.SubQueue, Token: about, Wanted: cmd.Outcome.Wanted()}
 }
 
-// mayEnd reports whether a settlement comes from the holder of a message's session, where it says which sessions it holds.
+// mayEnd reports whether a settlement comes from the holder of a message's session, where it says
+// which sessions it holds.
 func (s *settling) mayEnd(m *index.Message) bool {
 	if s.cmd.Sessions == nil || !m.InSession || m.SubQueue != event.Main {
 		return true
@@ -157,8 +161,8 @@ func (s *settling) enact(messages []index.Message) {
 	}
 }
 
-// tooLarge dead-letters a message whose properties a settlement would make larger than a header may be, without the changes
-// (semantics.md 9.2).
+// tooLarge dead-letters a message whose properties a settlement would make larger than a header may
+// be, without the changes (semantics.md 9.2).
 func (s *settling) tooLarge(origin event.OriginID, m *index.Message, token event.LockToken) {
 	ev := add[*event.MessageDeadLettered](s.decision, event.KindMessageDeadLettered)
 	ev.Envelope, ev.Sequence, ev.Token = s.envelope(origin), m.Sequence, token
@@ -180,7 +184,8 @@ func changed(m *index.Message) (n int) {
 	return n
 }
 
-// enactOne ends one lock, with the changes given. header is the size of the message besides its body in bytes; 0: unknown.
+// enactOne ends one lock, with the changes given. header is the size of the message besides its
+// body in bytes; 0: unknown.
 func (s *settling) enactOne(origin event.OriginID, m *index.Message, token event.LockToken, header int, changes []byte) {
 	switch s.cmd.Outcome {
 	case Complete:
@@ -232,7 +237,8 @@ func renew(d *decision, cmd *Renew) *Error {
 	return nil
 }
 
-// checkRenew refuses to renew locks that are not all live, or that have no time of their own. The refusal is about the first of the rest.
+// checkRenew refuses to renew locks that are not all live, or that have no time of their own. The
+// refusal is about the first of the rest.
 func (s *slice) checkRenew(cmd *Renew) (rest []event.LockToken, way passed, err *Error) {
 	if s.entity.Properties.RequiresSession && cmd.SubQueue == event.Main {
 		return cmd.Tokens, way, Refuse(NotAllowed, "The lock of a message in a session cannot be renewed; renew the lock of the session.")
@@ -245,7 +251,8 @@ func (s *slice) checkRenew(cmd *Renew) (rest []event.LockToken, way passed, err 
 	return nil, way, nil
 }
 
-// refused is the fact that notes the refusal of a renewal, about the first of the rest of its tokens.
+// refused is the fact that notes the refusal of a renewal, about the first of the rest of its
+// tokens.
 func (cmd *Renew) refused(rest []event.LockToken) event.SettlementRefused {
 	fact := event.SettlementRefused{Envelope: event.Envelope{Slice: cmd.Slice}, SubQueue: cmd.SubQueue, Wanted: event.WantedRenew}
 	if len(rest) > 0 {

@@ -9,8 +9,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// S4-01, S4-02, S4-03, S4-12, SM-202: where the sixteen partitions of an entity are, on few logs and on many: spread over all of them, in the same places whenever
-// one asks, in the event as in the catalogue, and a subscription's beside its topic's. A plain entity has one.
+// S4-01, S4-02, S4-03, S4-12, SM-202: where the sixteen partitions of an entity are, on few logs
+// and on many: spread over all of them, in the same places whenever one asks, in the event as in
+// the catalogue, and a subscription's beside its topic's. A plain entity has one.
 func TestPlacementOfSixteen(t *testing.T) {
 	t.Parallel()
 	for logs, most := range map[int]int{1: 16, 2: 8, 3: 6, 4: 4, 8: 2, 16: 1, 64: 1} {
@@ -67,8 +68,8 @@ func splitTopic() event.Properties {
 	return p
 }
 
-// SM-219, S4-59: an entity of which one partition cannot be reached is neither made, changed nor deleted, and no event says otherwise. A plain entity on
-// another partition is.
+// SM-219, S4-59: an entity of which one partition cannot be reached is neither made, changed nor
+// deleted, and no event says otherwise. A plain entity on another partition is.
 func TestPartOfItIsAway(t *testing.T) {
 	t.Parallel()
 	p := NewPartition(0, 4, index.New())
@@ -106,7 +107,8 @@ func TestPartOfItIsAway(t *testing.T) {
 	}
 }
 
-// Each partition may store an equal part of the entity's quota, and can be full while the others are not.
+// Each partition may store an equal part of the entity's quota, and can be full while the others
+// are not.
 func TestQuotaOfAPart(t *testing.T) {
 	t.Parallel()
 	e := wideEntity(sixteen)
@@ -135,8 +137,9 @@ func TestQuotaOfAPart(t *testing.T) {
 	}
 }
 
-// SM-160, docs: duplicate-detection: in an entity with several partitions the same id under another key is another message, in any order, also in one batch; under the
-// same key, or without one, it is a duplicate. The state knows it from the events alone.
+// SM-160, docs: duplicate-detection: in an entity with several partitions the same id under another
+// key is another message, in any order, also in one batch; under the same key, or without one, it
+// is a duplicate. The state knows it from the events alone.
 func TestDuplicatesByKey(t *testing.T) {
 	t.Parallel()
 	for partitions, want := range map[int]int{1: 1, sixteen: 5} {

@@ -15,7 +15,8 @@ type stagedOperation struct {
 	found []stagedMessage
 }
 
-// stagedMessage is what was found out about a message of a send when it was staged, and holds at the commit.
+// stagedMessage is what was found out about a message of a send when it was staged, and holds at
+// the commit.
 type stagedMessage struct {
 	number   event.SequenceNumber // it has this one, which the client was told; 0: it has none
 	dropped  bool                 // its id was accepted before
@@ -30,7 +31,8 @@ func (cmd *Send) found(i int) (m stagedMessage) {
 	return m
 }
 
-// measured is the operation of a command, with the sizes that count toward the bounds of a transaction.
+// measured is the operation of a command, with the sizes that count toward the bounds of a
+// transaction.
 func measured(cmd *Stage) stagedOperation {
 	op := stagedOperation{cmd: cmd.Operation, size: stagedOverhead + max(0, cmd.Bytes)}
 	switch cmd := cmd.Operation.(type) {
@@ -86,7 +88,8 @@ func (op *stagedOperation) keep() {
 			}
 		}
 	case *Settle:
-		cmd.recycled, cmd.Unread = false, false // what had to be read was, and the message stays as it is
+		// what had to be read was, and the message stays as it is
+		cmd.recycled, cmd.Unread = false, false
 	}
 }
 
@@ -98,7 +101,8 @@ func (op *stagedOperation) find(d *decision) {
 	}
 	s, _ := d.slice(cmd.Slice)
 	twice := s.entity.Properties.RequiresDuplicateDetection
-	if cmd.Destination != nil || !twice && !cmd.Numbers { // the duplicate history that counts is that of the destination
+	// the duplicate history that counts is that of the destination
+	if cmd.Destination != nil || !twice && !cmd.Numbers {
 		return
 	}
 	op.found = make([]stagedMessage, len(cmd.Messages))

@@ -8,16 +8,19 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Bounds of what one send to a topic may make, however many subscriptions there are: all of it is one record. One message
-// alone cannot make more copies, for a topic has no more filters. A choice.
+// Bounds of what one send to a topic may make, however many subscriptions there are: all of it is
+// one record. One message alone cannot make more copies, for a topic has no more filters. A choice.
 const (
 	maxCopies      = 1 << 18
-	maxCopyChanges = 32 << 20  // bytes; a copy that would be beyond is dead-lettered
-	maxPublish     = 116 << 20 // bytes of bodies and copies: what fits into a frame of the log beside others
-	manyCopies     = 1 << 14   // more are added up before they are written, and their memory is not kept
+	maxCopyChanges = 32 << 20 // bytes; a copy that would be beyond is dead-lettered
+	// bytes of bodies and copies: what fits into a frame of the log beside others
+	maxPublish = 116 << 20
+	// more are added up before they are written, and their memory is not kept
+	manyCopies = 1 << 14
 )
 
-// fanOut is the copies that one decision makes, and the plan of the last of its sends. Everything in it is valid until the next.
+// fanOut is the copies that one decision makes, and the plan of the last of its sends. Everything
+// in it is valid until the next.
 type fanOut struct {
 	plan    []planned // by message
 	copies  []event.Copy
@@ -78,12 +81,13 @@ type publishing struct {
 	bytes int64 // what the copies add to the topic's size
 	// arrival is where the message comes from; nil: it was sent here.
 	arrival *event.Arrival
-	// earlier is how many of the copies, and bytes of changes, belong to other messages that arrive in the same decision: each message has the bounds
-	// of a send for itself.
+	// earlier is how many of the copies, and bytes of changes, belong to other messages that arrive
+	// in the same decision: each message has the bounds of a send for itself.
 	earlier struct{ copies, changes int }
 }
 
-// check plans a send to a topic: the rules in force decide who gets copies (semantics.md 5.1, 15.2). It refuses when that is too much.
+// check plans a send to a topic: the rules in force decide who gets copies (semantics.md 5.1,
+// 15.2). It refuses when that is too much.
 func (p *publishing) check(cmd *Send) *Error {
 	before := p.savepoint()
 	err := p.makePlan(cmd)
@@ -144,7 +148,8 @@ func (p *publishing) carried() int {
 	return len(p.arrival.Changes.Data)
 }
 
-// publish adds the events of a plan, one for each message with all its copies, and says which numbers they have, if that was asked.
+// publish adds the events of a plan, one for each message with all its copies, and says which
+// numbers they have, if that was asked.
 func (s *sending) publish(plan []planned) (numbers Numbers) {
 	next := s.next(s.id)
 	for i := range s.cmd.Messages {
@@ -178,13 +183,14 @@ func (s *sending) publishOne(m *Message, pl *planned) {
 	ev.TimeToLive, ev.EnqueuedAt, ev.Batch = pl.ttl, s.now, s.batch
 	ev.IDType, ev.DuplicateUntil, ev.Details, ev.Arrival = m.IDType, pl.until, m.Details, s.arrival
 	ev.Keyed = s.entity.keyed(m)
-	if ev.Copies = s.fan.copies[pl.from:pl.to:pl.to]; len(ev.Copies) > 0 { // else nobody will ever read it
+	// else nobody will ever read it
+	if ev.Copies = s.fan.copies[pl.from:pl.to:pl.to]; len(ev.Copies) > 0 {
 		ev.Body.Data, ev.Body.Tail = m.Body, m.Tail
 	}
 }
 
-// activate hands a scheduled message to the subscriptions, as if it were sent now: the rules in force now decide
-// (semantics.md 7.6, SM-292).
+// activate hands a scheduled message to the subscriptions, as if it were sent now: the rules in
+// force now decide (semantics.md 7.6, SM-292).
 func (p *publishing) activate(next index.ScheduledMessage, cmd *Tick) {
 	m, _ := p.index.Message(p.id, next.Sequence)
 	number := p.next(p.id)
@@ -204,8 +210,9 @@ func (p *publishing) activate(next index.ScheduledMessage, cmd *Tick) {
 	ev.Copies = p.fan.copies[:len(p.fan.copies):len(p.fan.copies)]
 }
 
-// copiesOf adds the copies of one message for all subscriptions of its topic. It refuses when there would be too many, and, for
-// a topic that filters before publishing, when no rule matches or one cannot be evaluated (semantics.md 15.6).
+// copiesOf adds the copies of one message for all subscriptions of its topic. It refuses when there
+// would be too many, and, for a topic that filters before publishing, when no rule matches or one
+// cannot be evaluated (semantics.md 15.6).
 func (p *publishing) copiesOf(m *published, filtering bool) *Error {
 	set := p.settings.topics[p.entity.ID]
 	before := len(p.fan.copies)
@@ -231,8 +238,9 @@ func (p *publishing) copiesOf(m *published, filtering bool) *Error {
 	return nil
 }
 
-// copiesFor adds what one subscription gets: one plain copy, a changed one for each matching rule with an action, and one in
-// its dead-letter queue when something could not be evaluated (semantics.md 15.2, 15.6).
+// copiesFor adds what one subscription gets: one plain copy, a changed one for each matching rule
+// with an action, and one in its dead-letter queue when something could not be evaluated
+// (semantics.md 15.2, 15.6).
 func (p *publishing) copiesFor(m *published, sub *Entity, match *filter.Match) {
 	var failed *filter.Rule
 	reason, text := "FilterException", ""
@@ -252,8 +260,9 @@ func (p *publishing) copiesFor(m *published, sub *Entity, match *filter.Match) {
 	}
 }
 
-// changedCopy adds the copy a rule's action makes. One whose header the action makes too large goes to the dead-letter queue as it
-// was sent, whatever the subscription says of errors: the action could be evaluated (semantics.md 9.2, S2-19).
+// changedCopy adds the copy a rule's action makes. One whose header the action makes too large goes
+// to the dead-letter queue as it was sent, whatever the subscription says of errors: the action
+// could be evaluated (semantics.md 9.2, S2-19).
 func (p *publishing) changedCopy(m *published, sub *Entity, r *filter.Rule) error {
 	c := &p.fan.change
 	c.Reset()
@@ -292,7 +301,8 @@ func (p *publishing) changedCopy(m *published, sub *Entity, r *filter.Rule) erro
 	return nil
 }
 
-// The dead-letter reason and description of a copy without a session id for a subscription with sessions (semantics.md 8.1).
+// The dead-letter reason and description of a copy without a session id for a subscription with
+// sessions (semantics.md 8.1).
 const (
 	noSessionReason = "Session id is null."
 	noSessionText   = "Session enabled entity doesn't allow a message whose session identifier is null."
@@ -317,8 +327,8 @@ func (p *publishing) deadCopy(m *published, sub *Entity, cause event.Cause, reas
 	c.Cause, c.Reason, c.Description, c.Changes.Data = cause, reason, description, changes
 }
 
-// newCopy gives a subscription's next number to a copy. Its time to live is cut once more, to the subscription's ceiling, and
-// counts from the same instant (semantics.md 7.1).
+// newCopy gives a subscription's next number to a copy. Its time to live is cut once more, to the
+// subscription's ceiling, and counts from the same instant (semantics.md 7.1).
 func (p *publishing) newCopy(m *published, sub *Entity, changes int) *event.Copy {
 	id := event.Slice{Entity: sub.ID, Partition: p.id.Partition}
 	ceiling := min(p.entity.Properties.DefaultMessageTimeToLive, sub.ceiling())

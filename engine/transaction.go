@@ -12,20 +12,21 @@ import (
 const (
 	// transactionLimit is how long a transaction may take, from its first operation on.
 	transactionLimit = 2 * time.Minute
-	// maxStaged is how many messages its other operations name at most, and maxStagedBytes how much memory all of them take: what a
-	// commit writes is one record. Choices.
+	// maxStaged is how many messages its other operations name at most, and maxStagedBytes how much
+	// memory all of them take: what a commit writes is one record. Choices.
 	maxStaged      = 1 << 14
 	maxStagedBytes = 64 << 20
 	// stagedOverhead is what an operation counts beside its bytes.
 	stagedOverhead = 256
-	// maxTransactions is how many transactions of a partition may be open, or over by time and not discharged; maxEnded is how
-	// many discharged ones it remembers, so that an operation still on its way does not begin a new one.
+	// maxTransactions is how many transactions of a partition may be open, or over by time and not
+	// discharged; maxEnded is how many discharged ones it remembers, so that an operation still on
+	// its way does not begin a new one.
 	maxTransactions = 1 << 16
 	maxEnded        = 1 << 12
 )
 
-// transactions are those of a partition that have not been discharged. They are in memory alone: what is staged dies with the process, and the
-// log has nothing of it.
+// transactions are those of a partition that have not been discharged. They are in memory alone:
+// what is staged dies with the process, and the log has nothing of it.
 type transactions struct {
 	index *index.Index // for the locks
 	none  *Error       // why no operation is staged; nil: they are
@@ -36,8 +37,9 @@ type transactions struct {
 		ring []event.TransactionID
 		next int
 	}
-	pins  map[event.LockToken]*transaction // by the locks of messages that they settle
-	bytes map[event.Slice]int64            // what commits may store, by the slice whose quota it counts toward
+	pins map[event.LockToken]*transaction // by the locks of messages that they settle
+	// what commits may store, by the slice whose quota it counts toward
+	bytes map[event.Slice]int64
 }
 
 // transaction is operations that are carried out together or not at all.
@@ -52,9 +54,10 @@ type transaction struct {
 	named      int               // messages by the other operations
 	size       int               // of the operations in memory, bytes
 	pinned     []event.LockToken // by its operations, one by one
-	unread     []event.LockToken // the first of each settlement that is to come again once its messages were read
-	final      []event.LockToken // of settlements that are [Settle.Final], refused ones too
-	done       scratch           // by its operations, beside numbers
+	// the first of each settlement that is to come again once its messages were read
+	unread []event.LockToken
+	final  []event.LockToken // of settlements that are [Settle.Final], refused ones too
+	done   scratch           // by its operations, beside numbers
 
 	before, behind *transaction // in the line
 }
@@ -99,7 +102,8 @@ func (t *transactions) leave(tx *transaction) {
 	tx.before, tx.behind = nil, nil
 }
 
-// reserved is how many bytes commits may add to what counts toward the quota of a slice, leaving out one transaction.
+// reserved is how many bytes commits may add to what counts toward the quota of a slice, leaving
+// out one transaction.
 func (t *transactions) reserved(id event.Slice, but *transaction) int64 {
 	if len(t.bytes) == 0 {
 		return 0
@@ -174,7 +178,8 @@ func (d *decision) staged(token event.LockToken) bool {
 	return tx != nil && tx != d.committing
 }
 
-// stage decides an operation on the state and what was staged before it. Nothing of it is written, but numbers that the client learns.
+// stage decides an operation on the state and what was staged before it. Nothing of it is written,
+// but numbers that the client learns.
 func (p *Partition) stage(d *decision, cmd *Stage) *Error {
 	t, staging := &p.transactions, &d.staging
 	tx := t.byID[cmd.Transaction]
@@ -183,7 +188,8 @@ func (p *Partition) stage(d *decision, cmd *Stage) *Error {
 	case tx == nil && t.ended.ids[cmd.Transaction], tx != nil && (tx.over || d.now >= tx.end()):
 		return NoTransaction(cmd.Transaction[:])
 	case tx == nil && (t.none != nil || len(t.byID) >= maxTransactions):
-		d.adopt = func() { t.remember(cmd.Transaction) } // what follows must not be committed without it
+		// what follows must not be committed without it
+		d.adopt = func() { t.remember(cmd.Transaction) }
 		if t.none != nil {
 			return t.none
 		}
@@ -197,7 +203,8 @@ func (p *Partition) stage(d *decision, cmd *Stage) *Error {
 	return err
 }
 
-// staging is an operation that a decision has looked at for a transaction. It is in the decision's memory: there are many.
+// staging is an operation that a decision has looked at for a transaction. It is in the decision's
+// memory: there are many.
 type staging struct {
 	in           *transaction // nil: there is none
 	operation    stagedOperation
@@ -243,8 +250,8 @@ func (p *Partition) try(d *decision, tx *transaction, op *stagedOperation) (done
 	return true, nil
 }
 
-// reserve adds the event that gives out the numbers with which a staged send is answered: no other message ever gets them, whatever
-// becomes of the transaction and of this process.
+// reserve adds the event that gives out the numbers with which a staged send is answered: no other
+// message ever gets them, whatever becomes of the transaction and of this process.
 func (d *decision) reserve(cmd *Send, found []stagedMessage) {
 	var given uint32
 	for i := range found {
@@ -299,7 +306,8 @@ func (t *transactions) keep(tx *transaction, op *stagedOperation, done *scratch)
 	op.merge(&tx.done, done)
 }
 
-// awaits notes that a settlement has to come again, and arrives that it has: a commit in between would leave it out.
+// awaits notes that a settlement has to come again, and arrives that it has: a commit in between
+// would leave it out.
 func (tx *transaction) awaits(op *stagedOperation) {
 	if token := op.cmd.(*Settle).Token; !slices.Contains(tx.unread, token) {
 		tx.unread = append(tx.unread, token)
@@ -322,7 +330,8 @@ func (t *transactions) sessionOf(l *index.Lock) (_ event.LockToken, under bool) 
 	return held.Token, true
 }
 
-// commit decides all operations of a transaction in the order in which they were staged, as one record.
+// commit decides all operations of a transaction in the order in which they were staged, as one
+// record.
 func (p *Partition) commit(d *decision, cmd *Commit) *Error {
 	tx, err := p.discharge(d, cmd.Transaction)
 	if err != nil {
@@ -343,7 +352,8 @@ func (p *Partition) commit(d *decision, cmd *Commit) *Error {
 	return err
 }
 
-// enact adds the events of a transaction. It refuses when one of its operations cannot be carried out any more.
+// enact adds the events of a transaction. It refuses when one of its operations cannot be carried
+// out any more.
 func (p *Partition) enact(d *decision, tx *transaction, cmd *Commit) *Error {
 	d.scratch.several, d.committing = true, tx
 	origin := d.origin(cmd.Origin)
@@ -371,7 +381,8 @@ func (p *Partition) rollback(d *decision, cmd *Rollback) *Error {
 	return err
 }
 
-// discharge ends a transaction, one way or the other. It refuses with UnknownTransaction; also one whose time is over has ended then.
+// discharge ends a transaction, one way or the other. It refuses with UnknownTransaction; also one
+// whose time is over has ended then.
 func (p *Partition) discharge(d *decision, id event.TransactionID) (*transaction, *Error) {
 	tx := p.transactions.byID[id]
 	if tx != nil {

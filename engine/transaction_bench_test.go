@@ -8,7 +8,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// BenchmarkTransaction: ten sends of 1 KiB that are staged one by one and committed, per message: decided, encoded, applied. No log.
+// BenchmarkTransaction: ten sends of 1 KiB that are staged one by one and committed, per message:
+// decided, encoded, applied. No log.
 func BenchmarkTransaction(b *testing.B) {
 	props := testQueue()
 	props.MaxSizeMegabytes = 1 << 30

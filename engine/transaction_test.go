@@ -62,8 +62,8 @@ func refusal(r Reply) Code {
 	return 0
 }
 
-// SM-236: 100 messages can be sent in a transaction, one by one or in batches; one more is refused with the service's words, and then so is the
-// commit.
+// SM-236: 100 messages can be sent in a transaction, one by one or in batches; one more is refused
+// with the service's words, and then so is the commit.
 func TestTransactionMessages(t *testing.T) {
 	t.Parallel()
 	for _, batch := range []int{1, 10, 100} {
@@ -98,8 +98,8 @@ func TestTransactionMessages(t *testing.T) {
 	}
 }
 
-// What one transaction may take is bounded, and so is the number of transactions. A transaction that could not begin is not begun by a later
-// operation either.
+// What one transaction may take is bounded, and so is the number of transactions. A transaction
+// that could not begin is not begun by a later operation either.
 func TestTransactionBounds(t *testing.T) {
 	t.Parallel()
 	m := newMachine()
@@ -148,8 +148,9 @@ func TestTransactionBounds(t *testing.T) {
 	}
 }
 
-// A transaction that is committed leaves the state that its operations would have left, had they been carried out one after the other at the time of the commit: a rule
-// sees of the operations before it what it would then have found in the index.
+// A transaction that is committed leaves the state that its operations would have left, had they
+// been carried out one after the other at the time of the commit: a rule sees of the operations
+// before it what it would then have found in the index.
 func TestCommitIsItsOperations(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(300) {

@@ -8,8 +8,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Semantics 1.1, 9.1: a topic's transfer dead-letter queue has receivers. Messages are locked there for the default duration, may fail any
-// number of times, and cannot be dead-lettered further.
+// Semantics 1.1, 9.1: a topic's transfer dead-letter queue has receivers. Messages are locked there
+// for the default duration, may fail any number of times, and cannot be dead-lettered further.
 func TestTopicTransferDeadLetters(t *testing.T) {
 	t.Parallel()
 	p := NewPartition(0, 1, index.New())

@@ -21,7 +21,8 @@ var allCommands = []Command{
 	Internal{},
 }
 
-// references are the types in commands that are not plain values, each with the reason why it is there.
+// references are the types in commands that are not plain values, each with the reason why it is
+// there.
 var references = map[string]string{
 	"*engine.Entity": "the version that the caller knows: never changed, but that loops note the use of the entity there. No rule looks at it.",
 	"*event.Origin": "texts that are made once for a link and never changed. The address tells links with equal texts apart, in a cache of this " +
@@ -34,8 +35,9 @@ var references = map[string]string{
 	"engine.Buffer":    "the memory of the message's bytes, which the loop gives back. No rule looks at it.",
 }
 
-// What a partition decides follows from the command, the time and its state: commands hold no functions, no channels and nothing that the
-// runtime changes on its own, except what is listed with a reason.
+// What a partition decides follows from the command, the time and its state: commands hold no
+// functions, no channels and nothing that the runtime changes on its own, except what is listed
+// with a reason.
 func TestCommandsAreValues(t *testing.T) {
 	t.Parallel()
 	met := map[string]bool{}

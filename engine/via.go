@@ -2,8 +2,9 @@ package engine
 
 import "github.com/ledgerbus/ledgerbus/log/event"
 
-// handOver stores messages that are sent through an entity to another one. Whether that one takes them shows when they get there: its
-// state is not known here, and neither is its duplicate history.
+// handOver stores messages that are sent through an entity to another one. Whether that one takes
+// them shows when they get there: its state is not known here, and neither is its duplicate
+// history.
 func handOver(d *decision, of slice, cmd *Send) *Error {
 	s := sending{slice: of, cmd: cmd}
 	if err := s.checkHandOver(); err != nil {
@@ -44,7 +45,8 @@ func handOver(d *decision, of slice, cmd *Send) *Error {
 // checkHandOver refuses messages that cannot be stored here until their destination takes them.
 func (s *sending) checkHandOver() *Error {
 	if st := s.entity.Properties.Status; st == event.Disabled {
-		return s.sendable() // one that takes no new messages still hands over those that come of receiving the others
+		// one that takes no new messages still hands over those that come of receiving the others
+		return s.sendable()
 	}
 	var size int64
 	for i := range s.cmd.Messages {

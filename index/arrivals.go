@@ -9,8 +9,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// arrivals are what has come to a slice from others. The highest number alone would not do: say 7 is refused and 8 is stored, and the
-// source dies before it has noted the refusal. When it offers 7 again it must not be told that 7 is here.
+// arrivals are what has come to a slice from others. The highest number alone would not do: say 7
+// is refused and 8 is stored, and the source dies before it has noted the refusal. When it offers 7
+// again it must not be told that 7 is here.
 type arrivals struct {
 	made    version
 	sources []source // in order
@@ -18,10 +19,11 @@ type arrivals struct {
 
 // source is what has come from one slice.
 type source struct {
-	slice   event.Slice
-	made    version
-	floor   event.TransferNumber // all below are over at the source, which asks for none of them again
-	numbers *roaring64.Bitmap    // those that are here, from floor on; nil: none yet
+	slice event.Slice
+	made  version
+	// all below are over at the source, which asks for none of them again
+	floor   event.TransferNumber
+	numbers *roaring64.Bitmap // those that are here, from floor on; nil: none yet
 }
 
 func (a *arrivals) place(from event.Slice) (int, bool) {
@@ -114,8 +116,10 @@ func (s arrivalsOf) forget(ev *event.SourceForgotten) {
 
 // carried is what a message keeps on its way, beside its row.
 type carried struct {
-	origin  event.SequenceNumber // its number in the entity that it was sent to; 0: it was sent here
-	source  string               // path of the entity out of whose dead-letter queue it came; "": of none
+	// its number in the entity that it was sent to; 0: it was sent here
+	origin event.SequenceNumber
+	// path of the entity out of whose dead-letter queue it came; "": of none
+	source  string
 	changes []event.Blob
 }
 

@@ -9,14 +9,16 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// The events of a base (docs/log-format.md 3.3): a whole state, with all that its encoding has, in a form that every later version reads.
+// The events of a base (docs/log-format.md 3.3): a whole state, with all that its encoding has, in
+// a form that every later version reads.
 
 const (
 	baseList  = 1024     // entries of a list in an event, at most
 	baseBytes = 64 << 10 // and bytes, roughly; one entry may be longer
 )
 
-// Base yields the events that give the state, in order, each of them valid until the next. In a base each is a record, at [Index.LastAt].
+// Base yields the events that give the state, in order, each of them valid until the next. In a
+// base each is a record, at [Index.LastAt].
 func (s *Snapshot) Base() iter.Seq[event.Event] {
 	return func(yield func(event.Event) bool) {
 		b := baseOf{view: &s.view, yield: yield, more: true}
@@ -100,7 +102,8 @@ func (b *baseOf) slice(k *kept) {
 	b.history(of, k)
 }
 
-// sessions gives the sessions of a slice by id, and returns their ordinals by slot, which rows name.
+// sessions gives the sessions of a slice by id, and returns their ordinals by slot, which rows
+// name.
 func (b *baseOf) sessions(of event.Envelope, t *keptSessions) (ordinals []uint32) {
 	if t == nil {
 		return nil
@@ -238,7 +241,8 @@ type Restoring struct {
 // Restore begins with the state before the first event.
 func Restore() *Restoring { return &Restoring{x: New()} }
 
-// Apply adds what an event of the base has; at is the time of its record. After an error r is of no use.
+// Apply adds what an event of the base has; at is the time of its record. After an error r is of no
+// use.
 func (r *Restoring) Apply(at event.Time, ev event.Event) (err error) {
 	x := r.x
 	x.lastAt = max(x.lastAt, at)

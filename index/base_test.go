@@ -40,7 +40,8 @@ func restored(records [][]byte) *Index {
 	return x
 }
 
-// A base without any one of its events, or with two in another order, is not taken for the state that it was made of.
+// A base without any one of its events, or with two in another order, is not taken for the state
+// that it was made of.
 func TestBaseIsWhole(t *testing.T) {
 	t.Parallel()
 	x := New()
@@ -94,7 +95,8 @@ func TestLongBase(t *testing.T) {
 	}
 }
 
-// FuzzRestore: whatever the records of a base are, they are refused or give an index, whose own base gives the same.
+// FuzzRestore: whatever the records of a base are, they are refused or give an index, whose own
+// base gives the same.
 func FuzzRestore(f *testing.F) {
 	for seed := range uint64(3) {
 		x := New()

@@ -7,7 +7,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// A message's life in a queue that has nothing waiting: each is locked and completed before the next comes.
+// A message's life in a queue that has nothing waiting: each is locked and completed before the
+// next comes.
 func BenchmarkMessageAlone(b *testing.B) {
 	x := New()
 	b.ReportAllocs()
@@ -20,7 +21,8 @@ func BenchmarkMessageAlone(b *testing.B) {
 	}
 }
 
-// Messages of a backlog are locked and completed, with a thousand locks at a time that all end within the same seconds.
+// Messages of a backlog are locked and completed, with a thousand locks at a time that all end
+// within the same seconds.
 func BenchmarkReceived(b *testing.B) {
 	const locked = 1000
 	x := New()

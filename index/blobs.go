@@ -6,8 +6,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Blobs yields everything in the log that the state points to: bodies of messages in every state and sub-queue, the changes of their properties,
-// and the states of sessions. A body that several messages share comes once for each. No later state points to anything else that was in the log
+// Blobs yields everything in the log that the state points to: bodies of messages in every state
+// and sub-queue, the changes of their properties, and the states of sessions. A body that several
+// messages share comes once for each. No later state points to anything else that was in the log
 // when the snapshot was taken (docs/decisions/0050).
 func (s *Snapshot) Blobs() iter.Seq[event.Blob] {
 	return func(yield func(event.Blob) bool) {

@@ -8,8 +8,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// What a state points to is all that it and any later one needs of what was in the log by then (decision 50): with every other blob at another place,
-// with other bytes, the same events lead to the same states.
+// What a state points to is all that it and any later one needs of what was in the log by then
+// (decision 50): with every other blob at another place, with other bytes, the same events lead to
+// the same states.
 func TestBlobsAreAllThatIsNeeded(t *testing.T) {
 	t.Parallel()
 	seeds, steps := 60, 1500

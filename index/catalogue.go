@@ -10,7 +10,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Entity is a queue, topic or subscription of the catalogue. An entity in the catalogue is never changed: a changed copy takes its place.
+// Entity is a queue, topic or subscription of the catalogue. An entity in the catalogue is never
+// changed: a changed copy takes its place.
 type Entity struct {
 	ID          event.EntityID
 	Kind        event.EntityKind
@@ -58,8 +59,10 @@ func byLowerName(a, b *event.Rule) int {
 // subscriptionsOf is what belongs to a topic.
 type subscriptionsOf struct {
 	subscriptions map[event.EntityID]struct{}
-	sql           int // filters of all its subscriptions; true and false filters are among them (management-api.md 3.3)
-	correlation   int
+	// filters of all its subscriptions; true and false filters are among them (management-api.md
+	// 3.3)
+	sql         int
+	correlation int
 }
 
 // Catalogue is the state machine of the namespace's entities, on partition 0's log.
@@ -147,7 +150,8 @@ func (c *Catalogue) SubscriptionCount(topic event.EntityID) int {
 	return 0
 }
 
-// Filters counts the filters in all subscriptions of a topic; true and false filters are counted with the SQL filters.
+// Filters counts the filters in all subscriptions of a topic; true and false filters are counted
+// with the SQL filters.
 func (c *Catalogue) Filters(topic event.EntityID) (sql, correlation int) {
 	if e := c.at(topic); e != nil && e.subscriptionsOf != nil {
 		return e.subscriptionsOf.sql, e.subscriptionsOf.correlation
@@ -155,7 +159,8 @@ func (c *Catalogue) Filters(topic event.EntityID) (sql, correlation int) {
 	return 0, 0
 }
 
-// Rules are those of a subscription in the order in which they were added. They are not to be changed.
+// Rules are those of a subscription in the order in which they were added. They are not to be
+// changed.
 func (c *Catalogue) Rules(subscription event.EntityID) []*event.Rule {
 	if e := c.at(subscription); e != nil {
 		return e.added
@@ -171,7 +176,8 @@ func (c *Catalogue) RulesByName(subscription event.EntityID) []*event.Rule {
 	return nil
 }
 
-// Rule finds a rule by its name, in any letter case; nil when there is none. It is not to be changed.
+// Rule finds a rule by its name, in any letter case; nil when there is none. It is not to be
+// changed.
 func (c *Catalogue) Rule(subscription event.EntityID, name string) *event.Rule {
 	if e := c.at(subscription); e != nil && e.rules != nil {
 		if r := e.rules.byName[strings.ToLower(name)]; r != nil {
@@ -276,7 +282,8 @@ func (c *Catalogue) addRule(e Entity, added event.Rule, ev event.Event) {
 		panic(fmt.Sprintf("index: %T of rule %q of entity %d, which has it or can have none", ev, added.Name, e.ID))
 	}
 	r := &rule{added, c.versions.now}
-	e.added = append(e.added, &r.Rule) // whoever has the list so far does not see what is behind its end
+	// whoever has the list so far does not see what is behind its end
+	e.added = append(e.added, &r.Rule)
 	e.rules.sorted = slices.Insert(e.rules.sorted, e.rules.place(name), &r.Rule)
 	e.rules.byName[name] = r
 	c.countFilter(&e, &r.Rule, 1)

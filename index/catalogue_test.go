@@ -14,7 +14,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// catalogue makes events of the catalogue: entities come and go, rules are added, replaced and taken away.
+// catalogue makes events of the catalogue: entities come and go, rules are added, replaced and
+// taken away.
 func (w *walk) catalogue() {
 	all := w.x.Catalogue.All()
 	if len(all) == 0 || w.rng.IntN(2+len(all)) < 2 {
@@ -269,7 +270,8 @@ func TestDecodeRefusesCatalogue(t *testing.T) {
 	}
 }
 
-// mustPanic applies an event that cannot be, which is a bug of its author: Apply has to panic, with a text that says what is wrong.
+// mustPanic applies an event that cannot be, which is a bug of its author: Apply has to panic, with
+// a text that says what is wrong.
 func mustPanic(t *testing.T, x *Index, ev event.Event, want string) {
 	t.Helper()
 	defer func() {
@@ -307,7 +309,8 @@ func TestCatalogueAssertions(t *testing.T) {
 	}
 }
 
-// namespace is a catalogue of n entities: topics with four subscriptions each, every one of them with the rule it is made with.
+// namespace is a catalogue of n entities: topics with four subscriptions each, every one of them
+// with the rule it is made with.
 func namespace(n int) *Index {
 	x := New()
 	p := event.Properties{LockDuration: time.Minute, MaxSizeMegabytes: 1024, DefaultMessageTimeToLive: event.Forever, MaxDeliveryCount: 10,
@@ -331,7 +334,8 @@ func namespace(n int) *Index {
 	return x
 }
 
-// BenchmarkIdleEntities makes a namespace of 10,000 entities that nobody uses and says what each takes.
+// BenchmarkIdleEntities makes a namespace of 10,000 entities that nobody uses and says what each
+// takes.
 func BenchmarkIdleEntities(b *testing.B) {
 	const n = 10_000
 	bytes := held(n, func() any { return namespace(n) })
@@ -348,7 +352,8 @@ func BenchmarkIdleEntities(b *testing.B) {
 	b.ReportMetric(float64(len(src))/n, "file-B/entity")
 }
 
-// BenchmarkManyRules reads a subscription with as many correlation filters as a topic may have (semantics.md 16.3).
+// BenchmarkManyRules reads a subscription with as many correlation filters as a topic may have
+// (semantics.md 16.3).
 func BenchmarkManyRules(b *testing.B) {
 	const n = 100_000
 	x := namespace(2)

@@ -6,19 +6,20 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Clock is what an index knows of the decisions about clocks that were far off (reliability.md 1.4).
+// Clock is what an index knows of the decisions about clocks that were far off (reliability.md
+// 1.4).
 type Clock struct {
 	Number uint64 // of the newest of them; 0: there was none
-	// Shift is by how much all of them together moved the instants of this partition, ms. Partitions whose numbers are equal have the
-	// same: their times can be compared.
+	// Shift is by how much all of them together moved the instants of this partition, ms.
+	// Partitions whose numbers are equal have the same: their times can be compared.
 	Shift int64
 }
 
 // Clock is the newest decision about a clock.
 func (x *Index) Clock() Clock { return x.clock }
 
-// setClock moves every instant there is, those that are past as well: how long something has been there, or has left, stays what it
-// was, and so does the order of any two of them.
+// setClock moves every instant there is, those that are past as well: how long something has been
+// there, or has left, stays what it was, and so does the order of any two of them.
 func (x *Index) setClock(ev *event.ClockSet) {
 	by := ev.To - ev.From
 	x.clock = Clock{Number: ev.Number, Shift: x.clock.Shift + int64(by)}
@@ -35,7 +36,8 @@ func (x *Index) setClock(ev *event.ClockSet) {
 	x.Catalogue.moveTimes(by)
 }
 
-// moved is an instant, moved by a number of ms. 0, which is none, and the end of time stay as they are.
+// moved is an instant, moved by a number of ms. 0, which is none, and the end of time stay as they
+// are.
 func moved(t, by event.Time) event.Time {
 	if t == 0 || t == event.EndOfTime {
 		return t
@@ -66,7 +68,8 @@ func (t *schedule) moveTimes(by event.Time) {
 }
 
 func (s *slice) moveTimes(by event.Time) {
-	s.rows.root.each(0, func(p place) bool { // the walk goes on in the old nodes, even where edit has replaced them by copies
+	// the walk goes on in the old nodes, even where edit has replaced them by copies
+	s.rows.root.each(0, func(p place) bool {
 		r := s.rows.edit(&s.shared.versions, p.sequence())
 		r.enqueuedAt, r.expiresAt = moved(r.enqueuedAt, by), moved(r.expiresAt, by)
 		return true
@@ -101,7 +104,8 @@ func (c *Catalogue) moveTimes(by event.Time) {
 	}
 	for _, e := range c.All() {
 		e.CreatedAt, e.UpdatedAt, e.AccessedAt = moved(e.CreatedAt, by), moved(e.UpdatedAt, by), moved(e.AccessedAt, by)
-		e.Properties.AccessRules = slices.Clone(e.Properties.AccessRules) // may be shared with whoever was given the entity
+		// may be shared with whoever was given the entity
+		e.Properties.AccessRules = slices.Clone(e.Properties.AccessRules)
 		for i := range e.Properties.AccessRules {
 			r := &e.Properties.AccessRules[i]
 			r.CreatedAt, r.ModifiedAt = moved(r.CreatedAt, by), moved(r.ModifiedAt, by)

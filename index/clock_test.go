@@ -21,8 +21,9 @@ func (w *walk) set(number uint64, by event.Time) *event.ClockSet {
 	return ev
 }
 
-// Every instant moves by the same: what is moved there and back again is what it was, at any point of any history; an index that went
-// through its encoding moves as the other does; and both go on the same way.
+// Every instant moves by the same: what is moved there and back again is what it was, at any point
+// of any history; an index that went through its encoding moves as the other does; and both go on
+// the same way.
 func TestClockSetMovesAllTimes(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(6) {
@@ -85,7 +86,8 @@ func TestClockSetInstants(t *testing.T) {
 	apply(&event.EntityTouched{Envelope: queue, AccessedAt: at - 7})
 	apply(&event.MessageEnqueued{Envelope: queue, Sequence: 1, MessageID: []byte("a"), EnqueuedAt: at - 10, ExpiresAt: at + 10, DuplicateUntil: at + 20})
 	apply(&event.MessageEnqueued{Envelope: queue, Sequence: 2, EnqueuedAt: at - 9, ExpiresAt: event.EndOfTime})
-	apply(&event.MessageEnqueued{Envelope: queue, Sequence: 3, EnqueuedAt: at - 8, ExpiresAt: at - 1}) // it has expired, and stays so
+	// it has expired, and stays so
+	apply(&event.MessageEnqueued{Envelope: queue, Sequence: 3, EnqueuedAt: at - 8, ExpiresAt: at - 1})
 	apply(&event.MessageLocked{Envelope: queue, Sequence: 2, Token: event.LockToken{1}, LockedUntil: at + 30})
 	apply(&event.MessageScheduled{Envelope: queue, Sequence: 4, ScheduledFor: at + 40})
 	apply(&event.SessionAccepted{Envelope: queue, SessionID: []byte("s"), Token: event.LockToken{2}, LockedUntil: at + 50})

@@ -33,7 +33,8 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// tryDecode decodes anything: it is refused, or it is a state like any other, which can be encoded and used.
+// tryDecode decodes anything: it is refused, or it is a state like any other, which can be encoded
+// and used.
 func tryDecode(src []byte) error {
 	x, err := Decode(src)
 	switch {
@@ -104,8 +105,8 @@ func smallMoves() *Index {
 	return x
 }
 
-// Every byte of a state replaced by others, and the state cut off at every byte: no panic, and nothing that is not a
-// state is taken for one.
+// Every byte of a state replaced by others, and the state cut off at every byte: no panic, and
+// nothing that is not a state is taken for one.
 func TestDecodeChangedBytes(t *testing.T) {
 	t.Parallel()
 	for _, x := range []*Index{small(), smallMoves()} {
@@ -125,7 +126,8 @@ func changeBytes(t *testing.T, good []byte) {
 		src := slices.Clone(good)
 		for v := range 256 {
 			if v > 4 && v < 250 && bits.OnesCount8(byte(v)^good[i]) > 1 {
-				continue // what is left are small numbers, large ones, and those that differ in one bit
+				// what is left are small numbers, large ones, and those that differ in one bit
+				continue
 			}
 			src[i] = byte(v)
 			if err := tryDecode(src); err != nil {
@@ -255,7 +257,8 @@ func TestDecodeRefusesMoves(t *testing.T) {
 	}
 }
 
-// forgetAll ends every session and drops every slice, topics before their subscriptions or after them, and every entity.
+// forgetAll ends every session and drops every slice, topics before their subscriptions or after
+// them, and every entity.
 func forgetAll(x *Index, backwards bool) {
 	for _, l := range x.HeldSessions() {
 		ev := &event.SessionReleased{Envelope: event.Envelope{Slice: l.Slice}, SessionID: []byte(l.Session)}

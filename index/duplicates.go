@@ -7,8 +7,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// idKey stands for a message-id in the duplicate history: half of a SHA-256, so that ids of any length cost the same and no
-// two of them are taken for one.
+// idKey stands for a message-id in the duplicate history: half of a SHA-256, so that ids of any
+// length cost the same and no two of them are taken for one.
 type idKey [16]byte
 
 // keyed is added to the type of an id that counts together with a key; the key's length comes next.
@@ -34,17 +34,19 @@ type seen struct {
 	original event.SequenceNumber
 }
 
-// maxForget is how many entries that are over are dropped with each new one. Only a few: one send must not pay for a long history.
+// maxForget is how many entries that are over are dropped with each new one. Only a few: one send
+// must not pay for a long history.
 const maxForget = 4
 
-// keptHistory is what a snapshot sees of a duplicate history. The owner changes it with the slice's own.
+// keptHistory is what a snapshot sees of a duplicate history. The owner changes it with the slice's
+// own.
 type keptHistory struct {
 	order queue[seen] // in the order in which they were made
 	count int         // of those that no other has replaced
 }
 
-// history is the duplicate history of a slice: which ids were accepted lately (semantics.md 11). Entries that are over
-// are dropped when new ones come.
+// history is the duplicate history of a slice: which ids were accepted lately (semantics.md 11).
+// Entries that are over are dropped when new ones come.
 type history struct {
 	of    *slice
 	byKey map[idKey]int // numbers in the order
@@ -99,7 +101,8 @@ func (h *history) enter(s seen) {
 // forget drops the entry of an id.
 func (h *history) forget(k idKey) {
 	delete(h.byKey, k)
-	if h.of.seen.count--; h.of.seen.count == 0 && h.of.seen.order.end-h.of.seen.order.before > peak { // maps do not give memory back
+	// maps do not give memory back
+	if h.of.seen.count--; h.of.seen.count == 0 && h.of.seen.order.end-h.of.seen.order.before > peak {
 		h.byKey = map[idKey]int{}
 	}
 }
@@ -118,7 +121,8 @@ func (h *history) over(now event.Time, limit int) (n int) {
 	return n
 }
 
-// entries are those of the history in the order in which they were made, without the ones that another has replaced.
+// entries are those of the history in the order in which they were made, without the ones that
+// another has replaced.
 func (h *keptHistory) entries(yield func(*seen) bool) {
 	for i := h.order.head; i < h.order.end; i++ {
 		if e := h.order.at(i); e.until != 0 && !yield(e) {

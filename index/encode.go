@@ -13,14 +13,15 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// EncodingVersion is the first byte of an encoded index. See docs/log-format.md, "Checkpoint payload". A state of another
-// version is of no use: replay begins earlier instead.
+// EncodingVersion is the first byte of an encoded index. See docs/log-format.md, "Checkpoint
+// payload". A state of another version is of no use: replay begins earlier instead.
 const EncodingVersion = 5
 
 // errEncoding is wrapped by every error of [Decode].
 var errEncoding = errors.New("index: bad encoding")
 
-// Encode appends the canonical encoding of the whole state: equal states have equal encodings, however they came about.
+// Encode appends the canonical encoding of the whole state: equal states have equal encodings,
+// however they came about.
 func (x *Index) Encode(dst []byte) []byte {
 	v := viewOf(x)
 	e := &encoding{view: &v, dst: dst}
@@ -72,7 +73,8 @@ func (e *encoding) state() {
 		e.slice(k)
 	}
 	moved := slices.DeleteFunc(all, func(k *kept) bool { return k.given == 0 && k.arrived == nil })
-	if e.clock.Number != 0 || len(moved) > 0 || e.policies != nil { // a state without any of these is encoded as it was before they existed
+	// a state without any of these is encoded as it was before they existed
+	if e.clock.Number != 0 || len(moved) > 0 || e.policies != nil {
 		e.number(e.clock.Number)
 		e.dst = binary.AppendVarint(e.dst, e.clock.Shift)
 	}
@@ -124,7 +126,8 @@ func (e *encoding) slice(k *kept) {
 	})
 }
 
-// rowSize is what most rows are encoded in, bytes: numbers that grow from row to row are stored as distances.
+// rowSize is what most rows are encoded in, bytes: numbers that grow from row to row are stored as
+// distances.
 const rowSize = 20
 
 // row appends what is known of one message. last is the row before.
@@ -208,8 +211,9 @@ func appendText(dst []byte, s string) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
 }
 
-// Decode rebuilds an index from its encoding. The bytes have been checked against a checksum before; what does not fit
-// all the same is an error, never a panic, and nothing is allocated on the word of a count alone.
+// Decode rebuilds an index from its encoding. The bytes have been checked against a checksum
+// before; what does not fit all the same is an error, never a panic, and nothing is allocated on
+// the word of a count alone.
 func Decode(src []byte) (*Index, error) {
 	d := &decoding{src: src}
 	x := New()
@@ -230,7 +234,8 @@ func Decode(src []byte) (*Index, error) {
 	if d.err == nil && len(d.src) > 0 {
 		moved = d.moves(x)
 	}
-	if d.err == nil && (len(d.src) > 0 || moved == 0) { // the part may be left out, but it must not be there and empty
+	// the part may be left out, but it must not be there and empty
+	if d.err == nil && (len(d.src) > 0 || moved == 0) {
 		x.Catalogue.history = d.policies()
 	}
 	d.check(assembly{x}.complete())
@@ -257,7 +262,8 @@ type decoding struct {
 	row event.RestoredRow // being read
 }
 
-// check fails with an error about something that was read, unless it is nil or there was an error before.
+// check fails with an error about something that was read, unless it is nil or there was an error
+// before.
 func (d *decoding) check(err error) {
 	if err != nil {
 		d.fail("%v", err)

@@ -8,8 +8,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// moves appends the transfer numbers that slices have given out, and what has come to them. Open transfers are encoded with the rows of their
-// messages.
+// moves appends the transfer numbers that slices have given out, and what has come to them. Open
+// transfers are encoded with the rows of their messages.
 func (e *encoding) moves(moved []*kept) {
 	e.number(uint64(len(moved)))
 	for _, k := range moved {
@@ -55,7 +55,8 @@ func (t *transfer) append(e *encoding, dst []byte) []byte {
 	return append(e.dst, byte(t.trigger))
 }
 
-// moves reads the moves of slices, of which only those with some are written. It returns how many slices that are.
+// moves reads the moves of slices, of which only those with some are written. It returns how many
+// slices that are.
 func (d *decoding) moves(x *Index) (count uint64) {
 	var before event.Slice
 	count = d.number(uint64(len(d.src)))

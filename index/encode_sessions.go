@@ -11,8 +11,9 @@ const (
 	flagState = 1 << 1
 )
 
-// sessions appends the sessions of a slice by id. Rows name a session by its place in that order, from 1 on: those
-// are the ordinals by slot. Which messages belong to a session follows from the rows.
+// sessions appends the sessions of a slice by id. Rows name a session by its place in that order,
+// from 1 on: those are the ordinals by slot. Which messages belong to a session follows from the
+// rows.
 func (e *encoding) sessions(t *keptSessions) (ordinals []uint32) {
 	if t == nil {
 		e.dst = append(e.dst, 0, 0)

@@ -9,7 +9,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// History is what the catalogue says of how long history is kept. A History in the catalogue is never changed: a changed copy takes its place.
+// History is what the catalogue says of how long history is kept. A History in the catalogue is
+// never changed: a changed copy takes its place.
 type History struct {
 	// Since is when the log said something of it for the first time; 0: it never did.
 	Since event.Time
@@ -40,12 +41,14 @@ var DefaultHistory = NamespaceHistory{
 	Share:  20,
 }
 
-// History is the policies of history in force; nil: none was ever set. The caller must not change it.
+// History is the policies of history in force; nil: none was ever set. The caller must not change
+// it.
 func (c *Catalogue) History() *History { return c.history }
 
-// HistoryPolicy is how long history of the entity with a path, in any letter case, is kept. Each field is that of the most specific pattern
-// that matches the path and sets the field; where none does, that of the namespace, and then that of [DefaultHistory]. A pattern that matches a
-// topic matches its subscriptions, too.
+// HistoryPolicy is how long history of the entity with a path, in any letter case, is kept. Each
+// field is that of the most specific pattern that matches the path and sets the field; where none
+// does, that of the namespace, and then that of [DefaultHistory]. A pattern that matches a topic
+// matches its subscriptions, too.
 func (c *Catalogue) HistoryPolicy(path string) event.HistoryPolicy { return c.history.Of(path) }
 
 // Of is [Catalogue.HistoryPolicy].
@@ -95,7 +98,8 @@ func (h *History) place(lower string) (int, bool) {
 	return slices.BinarySearchFunc(h.Patterns, lower, func(p PatternPolicy, lower string) int { return comparePatterns(p.lower, lower) })
 }
 
-// restorePolicy adds what a base says of history: of the namespace first, then of patterns, the most specific one first.
+// restorePolicy adds what a base says of history: of the namespace first, then of patterns, the
+// most specific one first.
 func (c *Catalogue) restorePolicy(ev *event.HistoryPolicySet) error {
 	h := c.history
 	if ev.Since == 0 || (ev.Pattern == "") != (h == nil) || h != nil && (h.Since != ev.Since || ev.Removed) {

@@ -17,8 +17,8 @@ func patternMatches(pattern, path string) bool {
 	return ok && path == ""
 }
 
-// comparePatterns orders patterns, the more specific ones first: those with more characters beside stars, then those with fewer stars,
-// then by alphabet. Both are in lower case.
+// comparePatterns orders patterns, the more specific ones first: those with more characters beside
+// stars, then those with fewer stars, then by alphabet. Both are in lower case.
 func comparePatterns(a, b string) int {
 	starsA, starsB := strings.Count(a, "*"), strings.Count(b, "*")
 	if d := (len(b) - starsB) - (len(a) - starsA); d != 0 {

@@ -12,7 +12,8 @@ const (
 	week = 7 * 24 * hour
 )
 
-// TestHistoryPolicy: the most specific pattern wins, for what it says; what it does not say is the next one's, and at last the namespace's.
+// TestHistoryPolicy: the most specific pattern wins, for what it says; what it does not say is the
+// next one's, and at last the namespace's.
 func TestHistoryPolicy(t *testing.T) {
 	t.Parallel()
 	x := New()
@@ -56,8 +57,8 @@ func TestHistoryPolicy(t *testing.T) {
 	}
 }
 
-// What is said of history is in the state: it survives an encoding, a snapshot has what was said when it was taken, and a clock that is set moves
-// its beginning.
+// What is said of history is in the state: it survives an encoding, a snapshot has what was said
+// when it was taken, and a clock that is set moves its beginning.
 func TestHistoryInTheState(t *testing.T) {
 	t.Parallel()
 	x := New()

@@ -4,7 +4,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Index is the state of one partition. It belongs to one goroutine. Only Apply and [Index.Step] change it; others may have a [Snapshot].
+// Index is the state of one partition. It belongs to one goroutine. Only Apply and [Index.Step]
+// change it; others may have a [Snapshot].
 type Index struct {
 	Catalogue Catalogue // entities; filled on partition 0 only
 	moves
@@ -19,8 +20,8 @@ type Index struct {
 	removals   Removals
 }
 
-// shared is what the slices of a partition have in common: locks are found by token, and the ends of locks and scheduled messages by
-// time, whichever slice they are in.
+// shared is what the slices of a partition have in common: locks are found by token, and the ends
+// of locks and scheduled messages by time, whichever slice they are in.
 type shared struct {
 	versions versions
 	kept     slots[*kept] // of each slice
@@ -40,7 +41,8 @@ func New() *Index {
 	return x
 }
 
-// Apply changes the state by one event, decided at the given broker time. Blobs of the event must have their positions in the log.
+// Apply changes the state by one event, decided at the given broker time. Blobs of the event must
+// have their positions in the log.
 func (x *Index) Apply(at event.Time, ev event.Event) {
 	if len(x.open.list) > 0 {
 		x.open.release(&x.shared.versions)

@@ -131,7 +131,8 @@ func BenchmarkMessageLife(b *testing.B) {
 	}
 }
 
-// semantics.md 2.1: a message that was scheduled is known as one for as long as it lives, and in a checkpoint.
+// semantics.md 2.1: a message that was scheduled is known as one for as long as it lives, and in a
+// checkpoint.
 func TestWasScheduled(t *testing.T) {
 	t.Parallel()
 	env, token := event.Envelope{Slice: event.Slice{Entity: 1}}, event.LockToken{1}
@@ -164,7 +165,8 @@ func TestWasScheduled(t *testing.T) {
 	check("dead-lettered", 3, true)
 }
 
-// The numbers of an entity partition say which one it is, whatever came to its slice before the first message.
+// The numbers of an entity partition say which one it is, whatever came to its slice before the
+// first message.
 func TestNumbersKeepTheirPartition(t *testing.T) {
 	t.Parallel()
 	state := func(id event.Slice) event.Event {
@@ -216,8 +218,8 @@ func TestNumbersKeepTheirPartition(t *testing.T) {
 	}
 }
 
-// P21: which locks end first when there are more at once than are asked for follows from the state, and not from how it came about: a state that was read
-// back has them in other slots.
+// P21: which locks end first when there are more at once than are asked for follows from the state,
+// and not from how it came about: a state that was read back has them in other slots.
 func TestDueOfManyAtOnce(t *testing.T) {
 	t.Parallel()
 	const locks = 5000

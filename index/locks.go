@@ -17,16 +17,19 @@ type lock struct {
 	until    event.Time           // 0: of a message that is locked as long as its session
 }
 
-// peak is the number of slots from which on a table that has become empty is made anew, so that its memory is freed.
+// peak is the number of slots from which on a table that has become empty is made anew, so that its
+// memory is freed.
 const peak = 1 << 16
 
-// lockTable finds locks by slot and by token, and those that end by time by when they do. A snapshot sees the slots.
+// lockTable finds locks by slot and by token, and those that end by time by when they do. A
+// snapshot sees the slots.
 type lockTable struct {
 	slots[lock]
 	versions *versions
 	byToken  tokens
-	ends     deadlines         // without those that are held
-	held     map[uint32]uint32 // slots of locks that do not end by time for now, and how often each is held; nil: none
+	ends     deadlines // without those that are held
+	// slots of locks that do not end by time for now, and how often each is held; nil: none
+	held map[uint32]uint32
 }
 
 func newLockTable(v *versions) lockTable {
@@ -70,11 +73,12 @@ func (t *lockTable) find(token event.LockToken) uint32 {
 	return t.byToken.others[token]
 }
 
-// tokens finds slots by token. It looks up the token's first half, for which maps are faster and which is as random; the lock in the slot says whether
-// the whole token is the same.
+// tokens finds slots by token. It looks up the token's first half, for which maps are faster and
+// which is as random; the lock in the slot says whether the whole token is the same.
 type tokens struct {
 	halves map[uint64]uint32
-	others map[event.LockToken]uint32 // those that came while there was another one with the same half
+	// those that came while there was another one with the same half
+	others map[event.LockToken]uint32
 }
 
 func newTokens() tokens {
@@ -132,8 +136,8 @@ func (t *lockTable) unhold(slot uint32) {
 	}
 }
 
-// bucketBits is the width of a deadline bucket: 64 ms. A lock's end is noticed at most that late; using its token notices
-// it at once.
+// bucketBits is the width of a deadline bucket: 64 ms. A lock's end is noticed at most that late;
+// using its token notices it at once.
 const bucketBits = 6
 
 // bucket is the number of a bucket.
@@ -146,11 +150,13 @@ func (b bucket) Before(o bucket) bool { return b < o }
 // deadlines holds lock slots by the time their locks end.
 type deadlines struct {
 	buckets map[bucket]*ending
-	keys    heapOf[bucket] // of all buckets that are not empty, and perhaps of some that are; the first one is not
-	idle    []bucket       // those that are not in the heap, and some that are in it again
-	links   []neighbours   // of the slots in one bucket, by slot
-	last    bucket         // the one that was asked for last: the next lock is likely to end in the same one
-	lastIs  *ending        // nil: none was
+	// of all buckets that are not empty, and perhaps of some that are; the first one is not
+	keys  heapOf[bucket]
+	idle  []bucket     // those that are not in the heap, and some that are in it again
+	links []neighbours // of the slots in one bucket, by slot
+	// the one that was asked for last: the next lock is likely to end in the same one
+	last   bucket
+	lastIs *ending // nil: none was
 }
 
 // ending is the locks that end within one bucket: a list of slots.

@@ -8,7 +8,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Locks are told apart by the whole token, also where the half that they are looked up by is the same.
+// Locks are told apart by the whole token, also where the half that they are looked up by is the
+// same.
 func TestTokensWithEqualHalves(t *testing.T) {
 	t.Parallel()
 	table := newLockTable(&versions{now: 1})
@@ -38,7 +39,8 @@ func TestTokensWithEqualHalves(t *testing.T) {
 		}
 	}
 	check()
-	for _, gone := range []event.LockToken{token(0, 0), token(1, 1), token(0, 2)} { // the first of its half, and ones behind it
+	// the first of its half, and ones behind it
+	for _, gone := range []event.LockToken{token(0, 0), token(1, 1), token(0, 2)} {
 		table.remove(slots[gone])
 		delete(slots, gone)
 		if found := table.find(gone); found != 0 {
@@ -51,7 +53,8 @@ func TestTokensWithEqualHalves(t *testing.T) {
 	check()
 }
 
-// The earliest bucket has the slots that were entered there and have not left, whatever the order of both; buckets that are empty are none.
+// The earliest bucket has the slots that were entered there and have not left, whatever the order
+// of both; buckets that are empty are none.
 func TestDeadlines(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {

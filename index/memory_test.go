@@ -20,11 +20,13 @@ func held(n int, build func() any) float64 {
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	runtime.KeepAlive(kept)
-	return float64(int64(after.HeapAlloc-before.HeapAlloc)) / float64(n) // what stood there before may have gone
+	// what stood there before may have gone
+	return float64(int64(after.HeapAlloc-before.HeapAlloc)) / float64(n)
 }
 
-// P23: what a waiting message costs in memory that stays, in a queue and as a copy in a subscription, and what a session, a
-// remembered message id and a scheduled message cost beside it. Not parallel: it measures the heap.
+// P23: what a waiting message costs in memory that stays, in a queue and as a copy in a
+// subscription, and what a session, a remembered message id and a scheduled message cost beside it.
+// Not parallel: it measures the heap.
 func TestMemory(t *testing.T) {
 	const n = 100_000
 	store := func(change func(i int, ev *event.MessageEnqueued)) func() any {
@@ -45,7 +47,8 @@ func TestMemory(t *testing.T) {
 		build func() any
 	}{
 		{"message", 60, store(func(int, *event.MessageEnqueued) {})},
-		{"copy, one subscription", 62, func() any { return fannedOut(n, 1) }}, // a message and its number in the topic, which most have in common
+		// a message and its number in the topic, which most have in common
+		{"copy, one subscription", 62, func() any { return fannedOut(n, 1) }},
 		{"copy, ten subscriptions", 62, func() any { return fannedOut(n, 10) }},
 		{"session", 400, store(func(i int, ev *event.MessageEnqueued) {
 			ev.InSession, ev.SessionID = true, fmt.Appendf(nil, "session-%08d", i)
@@ -60,10 +63,12 @@ func TestMemory(t *testing.T) {
 			}
 			return x
 		}},
-		{"copy of a message from elsewhere", 62, store(func(i int, ev *event.MessageEnqueued) { // and its number there, and the numbers that have arrived
+		// and its number there, and the numbers that have arrived
+		{"copy of a message from elsewhere", 62, store(func(i int, ev *event.MessageEnqueued) {
 			ev.Arrival = movedHere(i)
 		})},
-		{"copy, from two places in turn", 75, store(func(i int, ev *event.MessageEnqueued) { // whose numbers have nothing in common
+		// whose numbers have nothing in common
+		{"copy, from two places in turn", 75, store(func(i int, ev *event.MessageEnqueued) {
 			ev.Arrival = movedHere(i)
 			ev.Arrival.First += event.SequenceNumber(i % 2 * n)
 		})},
@@ -114,7 +119,8 @@ func movedHere(i int) *event.Arrival {
 	return &event.Arrival{Source: event.Slice{Entity: 50}, Number: event.TransferNumber(i + 1), Hops: 1, First: event.SequenceNumber(i + 1)}
 }
 
-// P23: a million messages go through an entity, a few at a time: nothing is left of them there, and at the destination nothing but they.
+// P23: a million messages go through an entity, a few at a time: nothing is left of them there, and
+// at the destination nothing but they.
 func TestMemoryOfMoves(t *testing.T) {
 	const n, window = 1_000_000, 256
 	x := New()
@@ -164,7 +170,8 @@ func TestSessionsComeAndGo(t *testing.T) {
 	}
 }
 
-// P23: sessions that are only ever accepted by name leave the row of those that wait from anywhere in it.
+// P23: sessions that are only ever accepted by name leave the row of those that wait from anywhere
+// in it.
 func TestRowOfWaitingSessionsIsBounded(t *testing.T) {
 	t.Parallel()
 	x := New()
@@ -248,7 +255,8 @@ func TestMemoryOfFewMessages(t *testing.T) {
 	}
 }
 
-// S4-06: two thousand subscriptions of a partitioned topic, with one message in each of the sixteen partitions of each, take 64 MB at most.
+// S4-06: two thousand subscriptions of a partitioned topic, with one message in each of the sixteen
+// partitions of each, take 64 MB at most.
 func TestMemoryOfPartitionedSubscriptions(t *testing.T) {
 	const each, most = 2000, 64_000_000
 	one := held(each*event.MaxEntityPartitions, func() any {

@@ -20,8 +20,8 @@ type Transfer struct {
 // moves is what an index knows of messages on their way.
 type moves struct{ slices *sliceTable }
 
-// Movable yields the active messages of a sub-queue that may be forwarded, in sequence order: of the dead-letter queue those that do not
-// stay there.
+// Movable yields the active messages of a sub-queue that may be forwarded, in sequence order: of
+// the dead-letter queue those that do not stay there.
 func (x moves) Movable(id event.Slice, q event.SubQueue) iter.Seq[Message] {
 	return func(yield func(Message) bool) {
 		s := x.slices.find(id)
@@ -44,7 +44,8 @@ func (x moves) NextTransfer(id event.Slice) event.TransferNumber {
 	return 1
 }
 
-// OpenTransfers is how many messages of a slice are in transfer for a reason, and their bytes, property changes included.
+// OpenTransfers is how many messages of a slice are in transfer for a reason, and their bytes,
+// property changes included.
 func (x moves) OpenTransfers(id event.Slice, t event.Trigger) (count int, bytes int64) {
 	if s := x.slices.find(id); s != nil && s.moving != nil {
 		return s.moving.open[t], s.moving.bytes[t]
@@ -112,15 +113,16 @@ func (x moves) ArrivalSources(id event.Slice) (ids []event.Slice) {
 // holds keeps locks.
 type holds struct{ shared *shared }
 
-// Hold keeps a lock from being due, until Unhold is called as often. It is not part of the state: no snapshot shows it, and after a replay
-// nothing is held.
+// Hold keeps a lock from being due, until Unhold is called as often. It is not part of the state:
+// no snapshot shows it, and after a replay nothing is held.
 func (h holds) Hold(token event.LockToken) {
 	if slot := h.shared.locks.find(token); slot != 0 {
 		h.shared.locks.hold(slot)
 	}
 }
 
-// Unhold undoes one [Index.Hold] of a lock, if the lock is still there. One whose time has passed meanwhile is due at once.
+// Unhold undoes one [Index.Hold] of a lock, if the lock is still there. One whose time has passed
+// meanwhile is due at once.
 func (h holds) Unhold(token event.LockToken) {
 	if slot := h.shared.locks.find(token); slot != 0 {
 		h.shared.locks.unhold(slot)

@@ -28,8 +28,8 @@ func numbers(x *Index, highest event.TransferNumber) (here []event.TransferNumbe
 	return here
 }
 
-// SM-262: 7 is refused and 8 stored; when 7 comes again it is not taken for one that is here. What is below a floor is over, whether it
-// came here or not.
+// SM-262: 7 is refused and 8 stored; when 7 comes again it is not taken for one that is here. What
+// is below a floor is over, whether it came here or not.
 func TestArrivals(t *testing.T) {
 	t.Parallel()
 	x := New()
@@ -109,7 +109,8 @@ func TestMovesThatCannotBe(t *testing.T) {
 	}
 }
 
-// A message in transfer counts where it is, and nobody is shown it there but in the dead-letter queue.
+// A message in transfer counts where it is, and nobody is shown it there but in the dead-letter
+// queue.
 func TestTransferring(t *testing.T) {
 	t.Parallel()
 	x := New()
@@ -207,7 +208,8 @@ func TestDroppedOnItsWay(t *testing.T) {
 	}
 }
 
-// SM-241: a lock that is held is not due, however late it is, and can be renewed; not held any more, it is due at once.
+// SM-241: a lock that is held is not due, however late it is, and can be renewed; not held any
+// more, it is due at once.
 func TestHold(t *testing.T) {
 	t.Parallel()
 	token := event.LockToken{7}

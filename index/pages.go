@@ -10,8 +10,8 @@ const (
 	pageSize = 1 << pageBits
 )
 
-// pages is an array that grows at its end and is shared with snapshots page by page: the first change of a page that a snapshot sees
-// copies that page and, once in a version, the list of pages.
+// pages is an array that grows at its end and is shared with snapshots page by page: the first
+// change of a page that a snapshot sees copies that page and, once in a version, the list of pages.
 type pages[T any] struct {
 	list []*page[T]
 	made version // the list
@@ -47,7 +47,8 @@ func (p *pages[T]) ownList(v *versions) {
 	}
 }
 
-// add appends a value, which becomes number n. A snapshot that shares the list does not see what stands behind its end.
+// add appends a value, which becomes number n. A snapshot that shares the list does not see what
+// stands behind its end.
 func (p *pages[T]) add(v *versions, n int, value T) {
 	if n&(pageSize-1) == 0 {
 		if len(p.list) == 0 {

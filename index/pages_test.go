@@ -25,7 +25,8 @@ func (p *paged) values() []int {
 	return all
 }
 
-// Slots and queues of some pages change at random; copies taken on the way, as snapshots take them, stay as they were.
+// Slots and queues of some pages change at random; copies taken on the way, as snapshots take them,
+// stay as they were.
 func TestPages(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(10) {

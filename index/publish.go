@@ -7,9 +7,10 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// A subscription has a slice of its own, like a queue; all of a topic's are in the topic's partition. The slice of the topic
-// holds what waits to be published, the numbers given out and the duplicate history. What its subscriptions store counts
-// towards the topic's size, so their slices point to the topic's slice.
+// A subscription has a slice of its own, like a queue; all of a topic's are in the topic's
+// partition. The slice of the topic holds what waits to be published, the numbers given out and the
+// duplicate history. What its subscriptions store counts towards the topic's size, so their slices
+// point to the topic's slice.
 
 // publish stores the copies of a message that was sent to a topic.
 func (t *sliceTable) publish(ev *event.MessagePublished) {

@@ -11,29 +11,33 @@ import (
 
 // Message is what the index knows of a live message.
 type Message struct {
-	Sequence      event.SequenceNumber
-	State         State
-	SubQueue      event.SubQueue
-	EnqueuedAt    event.Time
-	ExpiresAt     event.Time // 0: never
-	OwnTTL        bool       // the sender gave a time to live: ExpiresAt - EnqueuedAt is it
-	WasScheduled  bool       // it was scheduled before it became active
-	LockedUntil   event.Time // of a locked message: when its lock ends, or that of the session it is locked under
-	DeliveryCount uint32     // failed deliveries
+	Sequence     event.SequenceNumber
+	State        State
+	SubQueue     event.SubQueue
+	EnqueuedAt   event.Time
+	ExpiresAt    event.Time // 0: never
+	OwnTTL       bool       // the sender gave a time to live: ExpiresAt - EnqueuedAt is it
+	WasScheduled bool       // it was scheduled before it became active
+	// of a locked message: when its lock ends, or that of the session it is locked under
+	LockedUntil   event.Time
+	DeliveryCount uint32 // failed deliveries
 	Body          event.Blob
 	Changes       []event.Blob // property changes, oldest first; not to be changed
 	InSession     bool         // it belongs to the session of SessionID
 	SessionID     string
 	ScheduledFor  event.Time    // of a scheduled message
 	TimeToLive    time.Duration // of a scheduled message: the sender's own, 0 for none
-	// EnqueuedSequence is the number that the message had in the topic or entity that it was sent to first; 0 for a message that was sent here.
+	// EnqueuedSequence is the number that the message had in the topic or entity that it was sent
+	// to first; 0 for a message that was sent here.
 	EnqueuedSequence event.SequenceNumber
-	Hops             uint8  // how many times it has moved
-	DeadLetterSource string // path of the entity out of whose dead-letter queue it came here; "": of none
-	Stays            bool   // it is in the dead-letter queue and is not forwarded from there
+	Hops             uint8 // how many times it has moved
+	// path of the entity out of whose dead-letter queue it came here; "": of none
+	DeadLetterSource string
+	Stays            bool // it is in the dead-letter queue and is not forwarded from there
 }
 
-// Lock is a peek-lock or a session lock as stored; it may have ended by time without an event saying so yet.
+// Lock is a peek-lock or a session lock as stored; it may have ended by time without an event
+// saying so yet.
 type Lock struct {
 	Token    event.LockToken
 	Slice    event.Slice
@@ -62,8 +66,8 @@ func (x *Index) NextSequence(id event.Slice) event.SequenceNumber {
 	return s.last + 1
 }
 
-// Bytes is the size of all live messages of a slice, sub-queues, property changes and session states included; of a topic
-// also those of its subscriptions (semantics.md 16.3).
+// Bytes is the size of all live messages of a slice, sub-queues, property changes and session
+// states included; of a topic also those of its subscriptions (semantics.md 16.3).
 func (x *Index) Bytes(id event.Slice) int64 {
 	if s := x.slices.find(id); s != nil {
 		return s.bytes + s.owned
@@ -142,7 +146,8 @@ func (k *kept) describe(p place, schedule *slots[scheduled], locks *slots[lock])
 		t := schedule.at(r.lock)
 		m.ScheduledFor, m.TimeToLive = t.at, t.ttl
 	case Locked, DeferredLocked:
-		if m.LockedUntil = locks.at(r.lock).until; m.LockedUntil == 0 { // it is locked as long as its session
+		// it is locked as long as its session
+		if m.LockedUntil = locks.at(r.lock).until; m.LockedUntil == 0 {
 			m.LockedUntil = locks.at(k.names.records.at(r.session).lock).until
 		}
 	}
@@ -207,16 +212,18 @@ func (x *Index) DueScheduled(now event.Time) (ScheduledMessage, bool) {
 	return ScheduledMessage{s.slice, s.sequence, s.at, s.ttl}, true
 }
 
-// Due returns the first locks that have ended at now, of the earliest bucket, at most limit of them, in the order in which they ended.
-// The order of slots differs between a state that was replayed and one that was read from a checkpoint. It must not show
-// (reliability.md P21), neither in the order of the result, nor in which locks are in it.
+// Due returns the first locks that have ended at now, of the earliest bucket, at most limit of
+// them, in the order in which they ended. The order of slots differs between a state that was
+// replayed and one that was read from a checkpoint. It must not show (reliability.md P21), neither
+// in the order of the result, nor in which locks are in it.
 func (x *Index) Due(now event.Time, limit int) []Lock {
 	ends := &x.shared.locks.ends
 	b, at := ends.first()
 	if b == nil || at > now {
 		return nil
 	}
-	out, full := make([]Lock, 0, min(2*limit, b.count)), false // full: out begins with the first limit of all locks seen so far
+	// full: out begins with the first limit of all locks seen so far
+	out, full := make([]Lock, 0, min(2*limit, b.count)), false
 	for slot := range ends.of(b) {
 		l := x.slices.lock(slot)
 		if full && compareEnds(l, out[limit-1]) > 0 {
@@ -231,7 +238,8 @@ func (x *Index) Due(now event.Time, limit int) []Lock {
 	return out[:min(len(out), limit)]
 }
 
-// compareEnds orders locks by when they end, and those that end together in an order that is the same in every state that has them.
+// compareEnds orders locks by when they end, and those that end together in an order that is the
+// same in every state that has them.
 func compareEnds(a, b Lock) int {
 	return cmp.Or(cmp.Compare(a.Until, b.Until), compareSlices(a.Slice, b.Slice), cmp.Compare(a.Sequence, b.Sequence), cmp.Compare(a.Session, b.Session))
 }
@@ -251,8 +259,8 @@ func (x *Index) BrowseActive(id event.Slice, q event.SubQueue) iter.Seq[Message]
 	}
 }
 
-// Browse yields the messages of a sub-queue in sequence order from a number on, in every state that clients are shown. Messages in
-// transfer from the main queue are not shown.
+// Browse yields the messages of a sub-queue in sequence order from a number on, in every state that
+// clients are shown. Messages in transfer from the main queue are not shown.
 func (x *Index) Browse(id event.Slice, q event.SubQueue, from event.SequenceNumber) iter.Seq[Message] {
 	return func(yield func(Message) bool) {
 		s := x.slices.find(id)

@@ -1,6 +1,7 @@
 package index
 
-// queue is values in a row with a stable number for each: they come at the end and leave at the front.
+// queue is values in a row with a stable number for each: they come at the end and leave at the
+// front.
 type queue[T any] struct {
 	pages[T]
 	before int // values in front of the first page, a whole number of pages

@@ -191,7 +191,8 @@ func (m *moveModel) compareArrivals(x *Index) error {
 	return nil
 }
 
-// sources is how many messages of a slice have a known dead-letter source, and how many paths the slice keeps for them.
+// sources is how many messages of a slice have a known dead-letter source, and how many paths the
+// slice keeps for them.
 func (s *slice) sources() (n, kept int) {
 	leaf := (*node)(nil)
 	s.rows.root.each(0, func(p place) bool {

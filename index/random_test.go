@@ -16,8 +16,8 @@ import (
 // kinds is above every kind of event.
 const kinds = event.KindErasureFinished + 1
 
-// walk makes random legal events of every kind, as the engine would decide them, and applies them to one or more indexes
-// that should be the same.
+// walk makes random legal events of every kind, as the engine would decide them, and applies them
+// to one or more indexes that should be the same.
 type walk struct {
 	rng    *rand.Rand
 	x      *Index // is asked
@@ -45,7 +45,8 @@ type decided struct {
 var (
 	plain, inSessions = event.Slice{Entity: 7}, event.Slice{Entity: 9, Partition: 3}
 	news              = event.Slice{Entity: 11, Partition: 3}
-	copies, grouped   = event.Slice{Entity: 12, Partition: 3}, event.Slice{Entity: 15, Partition: 3} // the second one in sessions
+	// the second one in sessions
+	copies, grouped = event.Slice{Entity: 12, Partition: 3}, event.Slice{Entity: 15, Partition: 3}
 )
 
 func newWalk(seed uint64, xs ...*Index) *walk {
@@ -145,7 +146,8 @@ func (w *walk) step() {
 	}
 }
 
-const operationWeights, stillWeights = 38, 28 // of all, and of those without moves, which come first
+// of all, and of those without moves, which come first
+const operationWeights, stillWeights = 38, 28
 
 // operations are what a step may do; their weights make operationWeights together.
 var operations = []struct {
@@ -268,7 +270,8 @@ func (w *walk) deleteBatch(t *turn) {
 	w.apply(&event.MessagesBatchDeleted{Envelope: t.env, Before: w.now, Sequences: doomed})
 }
 
-// holdSession is what a client does with a session: accept it, lock some of its messages, renew it, set its state.
+// holdSession is what a client does with a session: accept it, lock some of its messages, renew it,
+// set its state.
 func (w *walk) holdSession(*turn) {
 	rng := w.rng
 	held := []event.Slice{inSessions, grouped}[rng.IntN(2)]
@@ -351,7 +354,8 @@ func answers(x *Index, now event.Time) string {
 	s, ok := x.DueScheduled(event.EndOfTime)
 	fmt.Fprintln(&b, s, ok, x.NextDeadline(), x.LockDeadline(), x.Locks(), x.Live(), x.NextOrigin(), x.LastAt())
 	due := x.Due(event.EndOfTime, 1<<20)
-	slices.SortFunc(due, func(a, b Lock) int { return bytes.Compare(a.Token[:], b.Token[:]) }) // slots may differ
+	// slots may differ
+	slices.SortFunc(due, func(a, b Lock) int { return bytes.Compare(a.Token[:], b.Token[:]) })
 	fmt.Fprintln(&b, due)
 	b.WriteString(describe(&x.Catalogue))
 	if h := x.Catalogue.History(); h != nil {
@@ -360,8 +364,8 @@ func answers(x *Index, now event.Time) string {
 	return b.String()
 }
 
-// R9, SM-360, SM-361: an index that went through its encoding, or through the events of a base, is the same, answers the same and goes on the same way, at any
-// point of any history.
+// R9, SM-360, SM-361: an index that went through its encoding, or through the events of a base, is
+// the same, answers the same and goes on the same way, at any point of any history.
 func TestStateAtAnyPoint(t *testing.T) {
 	t.Parallel()
 	seeds, steps := uint64(20), 2500
@@ -371,7 +375,8 @@ func TestStateAtAnyPoint(t *testing.T) {
 	var count [kinds]int
 	for seed := range seeds {
 		x := New()
-		w := newWalk(seed, x, New(), New()) // one that goes through its encoding, and one through a base
+		// one that goes through its encoding, and one through a base
+		w := newWalk(seed, x, New(), New())
 		n := 0
 		w.check = func() {
 			if n++; n%17 == 0 {
@@ -414,7 +419,8 @@ func TestStateAtAnyPoint(t *testing.T) {
 		}
 	}
 	for k := range kinds {
-		if k.String() != "" && count[k] == 0 && (k < event.KindSliceRestored || k == event.KindNumbersReserved) { // the others are facts
+		// the others are facts
+		if k.String() != "" && count[k] == 0 && (k < event.KindSliceRestored || k == event.KindNumbersReserved) {
 			t.Errorf("no %v in %d histories", k, seeds)
 		}
 	}
@@ -443,7 +449,8 @@ func rebased(t *testing.T, x *Index) *Index {
 	return y
 }
 
-// The order of sessions that wait, of schedules and of the history lasts through an encoding (semantics.md 8.3, 7.6, 11).
+// The order of sessions that wait, of schedules and of the history lasts through an encoding
+// (semantics.md 8.3, 7.6, 11).
 func TestOrdersLast(t *testing.T) {
 	t.Parallel()
 	x := New()

@@ -2,8 +2,9 @@ package index
 
 import "github.com/ledgerbus/ledgerbus/log/event"
 
-// Removals stands for all that was removed from a state without having been received: purged, deleted in a batch, or gone with its entity. Between two
-// snapshots with equal Removals nothing was removed so. It is not part of the state: each [Index] counts its own.
+// Removals stands for all that was removed from a state without having been received: purged,
+// deleted in a batch, or gone with its entity. Between two snapshots with equal Removals nothing
+// was removed so. It is not part of the state: each [Index] counts its own.
 type Removals struct {
 	of *int64 // tells those of one index from those of another
 	n  uint64

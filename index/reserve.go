@@ -6,7 +6,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// takeReserved uses a sequence number that was reserved before it was certain that the message would come.
+// takeReserved uses a sequence number that was reserved before it was certain that the message
+// would come.
 func takeReserved(s *slice, seq event.SequenceNumber) {
 	if before, _ := s.id.Numbers(); seq <= before || seq > s.last || s.rows.find(seq).leaf != nil {
 		panic(fmt.Sprintf("index: message %d stored in slice %v, where it was not reserved; the newest is %d", seq, s.id, s.last))

@@ -11,8 +11,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// How a state is put together from its parts, as an encoding or the events of a base have them. A part that does not fit is an error, and leaves
-// the index of no use. Nobody has a snapshot of it yet.
+// How a state is put together from its parts, as an encoding or the events of a base have them. A
+// part that does not fit is an error, and leaves the index of no use. Nobody has a snapshot of it
+// yet.
 
 // assembly is an index that is put together, filling a slice of it.
 type (
@@ -29,7 +30,8 @@ func (c *Catalogue) restoreEntity(e *Entity) error {
 	return nil
 }
 
-// fits reports whether an entity can be added: nothing has its path, and a subscription, and nothing else, has a topic.
+// fits reports whether an entity can be added: nothing has its path, and a subscription, and
+// nothing else, has a topic.
 func (c *Catalogue) fits(e *Entity) bool {
 	if _, twice := c.byPath[strings.ToLower(e.Path)]; twice {
 		return false
@@ -44,7 +46,8 @@ func (c *Catalogue) fits(e *Entity) bool {
 	return false
 }
 
-// restoreRule adds a rule of a subscription. They are sorted once, when all are there: there may be very many.
+// restoreRule adds a rule of a subscription. They are sorted once, when all are there: there may be
+// very many.
 func (c *Catalogue) restoreRule(e *Entity, is event.Rule) error {
 	name := strings.ToLower(is.Name)
 	if e.rules == nil || e.rules.byName[name] != nil {
@@ -57,7 +60,8 @@ func (c *Catalogue) restoreRule(e *Entity, is event.Rule) error {
 	return nil
 }
 
-// restoreSlice makes a slice with the newest number it has given out. The slice of its topic, if it has one, is there already: its number is smaller.
+// restoreSlice makes a slice with the newest number it has given out. The slice of its topic, if it
+// has one, is there already: its number is smaller.
 func (x assembly) restoreSlice(id event.Slice, last event.SequenceNumber, topic event.EntityID) (s filling, err error) {
 	before, end := id.Numbers()
 	if last < before || last > end || x.slices.byID[id] != nil {

@@ -7,7 +7,8 @@ const (
 	subQueues = int(event.TransferDeadLetter) + 1
 )
 
-// row is what is kept of a live message. Keep it at 48 bytes, without pointers: there may be tens of millions.
+// row is what is kept of a live message. Keep it at 48 bytes, without pointers: there may be tens
+// of millions.
 type row struct {
 	position   event.Position // of the body
 	enqueuedAt event.Time
@@ -15,9 +16,11 @@ type row struct {
 	size       uint32 // bytes of the body
 	sum        uint32 // checksum of the body
 	count      uint32 // failed deliveries
-	lock       uint32 // slot in the lock table, 0 when not locked; while scheduled, slot in the schedule; while in transfer, slot in the transfers
-	session    uint32 // slot in the slice's sessions, 0 when it belongs to none
-	marks      marks
+	// slot in the lock table, 0 when not locked; while scheduled, slot in the schedule; while in
+	// transfer, slot in the transfers
+	lock    uint32
+	session uint32 // slot in the slice's sessions, 0 when it belongs to none
+	marks   marks
 }
 
 // marks are the state and the sub-queue of a message, and its flags. Bits 12 to 15 are free.
@@ -31,14 +34,15 @@ const (
 	ownTTL       marks = 1 << (stateBits + subQueueBits) // the sender gave a time to live
 	changed            = ownTTL << 1                     // there are property changes
 	wasScheduled       = changed << 1                    // it was scheduled before it became active
-	stays              = wasScheduled << 1               // it is not forwarded from its dead-letter queue
+	// it is not forwarded from its dead-letter queue
+	stays = wasScheduled << 1
 
 	hopShift = stateBits + subQueueBits + 4 // how many times it has moved stands from here on
 	hopMask  = 7 << hopShift
 )
 
-// class says in which set of a sub-queue a message is. There is a set for each state, and one more for the active messages of the dead-letter
-// queue that stay there.
+// class says in which set of a sub-queue a message is. There is a set for each state, and one more
+// for the active messages of the dead-letter queue that stay there.
 type class uint8
 
 const (
@@ -87,8 +91,9 @@ func (r *row) locked() bool {
 	return r.marks.subQueue() == event.Main && (st == Locked || st == DeferredLocked)
 }
 
-// shown reports whether somebody who looks at a sub-queue sees messages of a state: a message that leaves the main queue has left it for
-// everybody, one that leaves a dead-letter queue may wait there for long.
+// shown reports whether somebody who looks at a sub-queue sees messages of a state: a message that
+// leaves the main queue has left it for everybody, one that leaves a dead-letter queue may wait
+// there for long.
 func shown(q event.SubQueue, st State) bool { return q != event.Main || st != Transferring }
 
 // shownIn reports whether somebody who looks at a sub-queue sees the message.

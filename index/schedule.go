@@ -20,8 +20,9 @@ type scheduled struct {
 type schedule struct {
 	slots[scheduled]
 	versions *versions
-	byAt     heapOf[due] // every slot in use, and perhaps some that no longer are; the first one is in use
-	live     int
+	// every slot in use, and perhaps some that no longer are; the first one is in use
+	byAt heapOf[due]
+	live int
 }
 
 func newSchedule(v *versions) schedule { return schedule{versions: v} }

@@ -11,9 +11,9 @@ import (
 // maxBlock is how many sessions a block has at most.
 const maxBlock = 512
 
-// sessionOrder is the sessions of a slice by id, in blocks that know how many of theirs are listed: the cost of a page depends
-// on the sessions it shows and on the number of blocks in front of it. It follows from the sessions, so nothing of it is
-// encoded.
+// sessionOrder is the sessions of a slice by id, in blocks that know how many of theirs are listed:
+// the cost of a page depends on the sessions it shows and on the number of blocks in front of it.
+// It follows from the sessions, so nothing of it is encoded.
 type sessionOrder struct {
 	blocks []*sessionBlock // none is empty
 }
@@ -24,8 +24,8 @@ type sessionBlock struct {
 	listed   int        // how many of them are
 }
 
-// listed reports whether an enumeration of all sessions has it: it has active messages, locked ones included, or a state
-// (semantics.md 8.6, 16.2).
+// listed reports whether an enumeration of all sessions has it: it has active messages, locked ones
+// included, or a state (semantics.md 8.6, 16.2).
 func (s *session) listed() bool { return s.active > 0 || s.locked > 0 || s.set }
 
 // place is the number of the block in which an id stands, or would.
@@ -55,7 +55,8 @@ func (o *sessionOrder) add(s *session) {
 	s.count()
 }
 
-// split makes room in a full block and returns the block with room for an id. Ids that come in order leave full blocks behind.
+// split makes room in a full block and returns the block with room for an id. Ids that come in
+// order leave full blocks behind.
 func (o *sessionOrder) split(n int, id string) *sessionBlock {
 	b, next := o.blocks[n], &sessionBlock{}
 	o.blocks = slices.Insert(o.blocks, n+1, next)
@@ -133,8 +134,8 @@ func (o *sessionOrder) all(yield func(*session) bool) {
 	}
 }
 
-// Listing is an enumeration of the sessions of a slice by id, in steps (semantics.md 8.6): of those with active messages or a state,
-// or, without All, of those whose state was set after a time.
+// Listing is an enumeration of the sessions of a slice by id, in steps (semantics.md 8.6): of those
+// with active messages or a state, or, without All, of those whose state was set after a time.
 type Listing struct {
 	Slice event.Slice
 	All   bool
@@ -147,8 +148,9 @@ type Listing struct {
 	begun bool
 }
 
-// List goes on with an enumeration: it looks at up to limit sessions or blocks of them, and reports how many those were and whether
-// it has come to its end. Sessions may come and go between two steps.
+// List goes on with an enumeration: it looks at up to limit sessions or blocks of them, and reports
+// how many those were and whether it has come to its end. Sessions may come and go between two
+// steps.
 func (x *Index) List(w *Listing, limit int) (looked int, done bool) {
 	s := x.slices.find(w.Slice)
 	if s == nil || s.sessions == nil {

@@ -58,7 +58,8 @@ func (x *Index) list(t *testing.T, w *Listing, step int) (looked int) {
 	}
 }
 
-// SM-193: sessions come and go in any order, and every page in steps of any length is the one that looking at everything finds.
+// SM-193: sessions come and go in any order, and every page in steps of any length is the one that
+// looking at everything finds.
 func TestOrderOfSessions(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(2) {
@@ -118,7 +119,8 @@ func TestOrderOfSessions(t *testing.T) {
 	}
 }
 
-// A page somewhere among many sessions costs what it shows and the blocks in front of it; one of states is cut into steps.
+// A page somewhere among many sessions costs what it shows and the blocks in front of it; one of
+// states is cut into steps.
 func TestPageOfManySessions(t *testing.T) {
 	t.Parallel()
 	const n = 100_000
@@ -145,7 +147,8 @@ func TestPageOfManySessions(t *testing.T) {
 	}
 }
 
-// longSession is an index with one session that is held, and a model of what its messages should be.
+// longSession is an index with one session that is held, and a model of what its messages should
+// be.
 type longSession struct {
 	x        *Index
 	rng      *rand.Rand
@@ -252,8 +255,8 @@ func (s *longSession) check(t *testing.T, round int) {
 	}
 }
 
-// Messages of a long session that are not deliverable are not looked at again and again, neither for the next one nor for those that
-// are locked; what is found is the same as without.
+// Messages of a long session that are not deliverable are not looked at again and again, neither
+// for the next one nor for those that are locked; what is found is the same as without.
 func TestLongSession(t *testing.T) {
 	t.Parallel()
 	s := newLongSession()

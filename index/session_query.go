@@ -55,7 +55,8 @@ func (t *sliceTable) session(id event.Slice, name []byte) (*slice, *session) {
 	return s, ses
 }
 
-// NextSession is the session that nobody holds, that has something to deliver, and that has waited longest.
+// NextSession is the session that nobody holds, that has something to deliver, and that has waited
+// longest.
 func (x *Index) NextSession(id event.Slice) (Session, bool) {
 	s := x.slices.find(id)
 	if s == nil || s.sessions == nil {
@@ -104,15 +105,16 @@ func (x *Index) LockedOf(id event.Slice, name []byte) iter.Seq[Message] {
 	}
 }
 
-// Walk is the place of a walk over the messages of a session. It is made in steps: there may be many messages of other sub-queues in between.
+// Walk is the place of a walk over the messages of a session. It is made in steps: there may be
+// many messages of other sub-queues in between.
 type Walk struct {
 	From event.SequenceNumber // where it goes on
 	Left int                  // how many may still be looked at in this step
 	More bool                 // the step has ended before the walk has
 }
 
-// BrowseSession yields the messages of one session in a sub-queue in sequence order, in every state that [Index.Browse]
-// shows, as far as a step goes.
+// BrowseSession yields the messages of one session in a sub-queue in sequence order, in every state
+// that [Index.Browse] shows, as far as a step goes.
 func (x *Index) BrowseSession(id event.Slice, q event.SubQueue, name []byte, w *Walk) iter.Seq[Message] {
 	return func(yield func(Message) bool) {
 		s, ses := x.slices.session(id, name)
@@ -171,7 +173,8 @@ func (x *Index) Slices() (ids []event.Slice) {
 // Has reports whether there is anything in a slice, or ever was.
 func (x *Index) Has(id event.Slice) bool { return x.slices.find(id) != nil }
 
-// Duplicate looks an id up in the duplicate history and returns the message it was first accepted with.
+// Duplicate looks an id up in the duplicate history and returns the message it was first accepted
+// with.
 func (x *Index) Duplicate(id event.Slice, now event.Time, of event.Identity) (event.SequenceNumber, bool) {
 	s := x.slices.find(id)
 	if s == nil || s.history == nil {
@@ -184,7 +187,8 @@ func (x *Index) Duplicate(id event.Slice, now event.Time, of event.Identity) (ev
 	return e.original, true
 }
 
-// Remembered is the number of message-ids in the duplicate history, among them some whose time is over.
+// Remembered is the number of message-ids in the duplicate history, among them some whose time is
+// over.
 func (x *Index) Remembered(id event.Slice) int {
 	if s := x.slices.find(id); s != nil && s.history != nil {
 		return len(s.history.byKey)

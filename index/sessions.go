@@ -8,7 +8,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// keptSessions is what a snapshot sees of the sessions of a slice. The owner changes it with the slice's own.
+// keptSessions is what a snapshot sees of the sessions of a slice. The owner changes it with the
+// slice's own.
 type keptSessions struct {
 	records slots[record]
 	count   int    // sessions there are
@@ -37,26 +38,30 @@ func bodyOf(b event.Blob) body { return body{b.Position, b.Size, b.Sum} }
 
 func (b body) blob() event.Blob { return event.Blob{Position: b.position, Size: b.size, Sum: b.sum} }
 
-// session is what finds the messages of a session of a slice (semantics.md 8). It lasts while it has a message, a state or a holder.
+// session is what finds the messages of a session of a slice (semantics.md 8). It lasts while it
+// has a message, a state or a holder.
 type session struct {
 	id      string
 	slot    uint32
 	members []event.SequenceNumber // of its messages, ascending; some may be gone since
 	gone    int                    // how many of members are
-	from    int                    // the first deliverable member, when there is one and ready is nil; no member before it is
-	ready   *roaring64.Bitmap      // the deliverable ones, when there are many members; else nil
-	under   []event.SequenceNumber // those that were locked, among them every one that is; some more than once
-	active  int                    // deliverable ones
-	locked  int                    // locked ones, deferred-locked included
-	set     bool                   // it has a state, as its record says
-	counted bool                   // its block counts it among those that are listed
-	block   *sessionBlock          // it stands in
+	// the first deliverable member, when there is one and ready is nil; no member before it is
+	from  int
+	ready *roaring64.Bitmap // the deliverable ones, when there are many members; else nil
+	// those that were locked, among them every one that is; some more than once
+	under   []event.SequenceNumber
+	active  int           // deliverable ones
+	locked  int           // locked ones, deferred-locked included
+	set     bool          // it has a state, as its record says
+	counted bool          // its block counts it among those that are listed
+	block   *sessionBlock // it stands in
 }
 
 // sessions is the sessions of one slice.
 //
-// A session that nobody holds and that has something to deliver waits for a receiver, in the order in which that became so:
-// a session given back goes behind those not served since, so none starves (semantics.md 8.3).
+// A session that nobody holds and that has something to deliver waits for a receiver, in the order
+// in which that became so: a session given back goes behind those not served since, so none starves
+// (semantics.md 8.3).
 type sessions struct {
 	of      *slice
 	table   []*session // by slot, which is that of its record
@@ -66,7 +71,8 @@ type sessions struct {
 	order   sessionOrder
 }
 
-// waiting is an entry of the list of waiting sessions. An entry whose ticket is no longer that of the session counts as gone.
+// waiting is an entry of the list of waiting sessions. An entry whose ticket is no longer that of
+// the session counts as gone.
 type waiting struct {
 	slot   uint32
 	ticket uint64
@@ -110,7 +116,8 @@ func (t *sessions) find(id []byte) (uint32, *session) {
 	return n, t.table[n]
 }
 
-// reclassify drops a session that has nothing left, and updates whether it is among those that wait and those that are listed.
+// reclassify drops a session that has nothing left, and updates whether it is among those that wait
+// and those that are listed.
 func (t *sessions) reclassify(n uint32) {
 	s, r := t.table[n], t.record(n)
 	waits := r.lock == 0 && s.active > 0
@@ -151,7 +158,8 @@ func (t *sessions) advance() {
 	}
 }
 
-// tidy drops all entries that no longer count: sessions that are accepted by id leave the list from anywhere.
+// tidy drops all entries that no longer count: sessions that are accepted by id leave the list from
+// anywhere.
 func (t *sessions) tidy() {
 	kept := t.waiting[:0]
 	for _, w := range t.waiting[t.head:] {
@@ -182,11 +190,13 @@ func (s *session) place(seq event.SequenceNumber) int {
 	return i
 }
 
-// manyMembers is the number of messages from which on a session has a set of its deliverable ones. Between two of these there may
-// be any number of others, deferred ones or dead letters, which must not be looked at again and again.
+// manyMembers is the number of messages from which on a session has a set of its deliverable ones.
+// Between two of these there may be any number of others, deferred ones or dead letters, which must
+// not be looked at again and again.
 const manyMembers = 1024
 
-// addMessage adds a message. It is younger than all others, but for one with a number that was reserved, which is not deliverable yet.
+// addMessage adds a message. It is younger than all others, but for one with a number that was
+// reserved, which is not deliverable yet.
 func (t *sessions) addMessage(seq event.SequenceNumber, r *row) {
 	ses := t.table[r.session]
 	if n := len(ses.members); n == 0 || ses.members[n-1] < seq {
@@ -206,8 +216,8 @@ func (t *sessions) addMessage(seq event.SequenceNumber, r *row) {
 	}
 }
 
-// dropMessage removes a message that is gone. Members are cleaned up only now and then, so that removing them from the
-// front, the usual case, costs little however many there are.
+// dropMessage removes a message that is gone. Members are cleaned up only now and then, so that
+// removing them from the front, the usual case, costs little however many there are.
 func (t *sessions) dropMessage(n uint32) {
 	ses := t.table[n]
 	if ses.gone++; ses.gone*2 > len(ses.members) {
@@ -262,14 +272,16 @@ func (t *sessions) front(s *session) {
 	}
 }
 
-// tidyLocked drops messages that are no longer locked from those noted as locked under a session, when they are most of them.
+// tidyLocked drops messages that are no longer locked from those noted as locked under a session,
+// when they are most of them.
 func (t *sessions) tidyLocked(n uint32) {
 	if s := t.table[n]; len(s.under) > 64 && len(s.under) > 2*s.locked {
 		s.under = t.lockedUnder(s.under)
 	}
 }
 
-// lockedUnder are the messages locked under a session, ascending. The cost depends on how many those are.
+// lockedUnder are the messages locked under a session, ascending. The cost depends on how many
+// those are.
 func (t *sessions) lockedUnder(under []event.SequenceNumber) []event.SequenceNumber {
 	slices.Sort(under)
 	return slices.DeleteFunc(slices.Compact(under), func(seq event.SequenceNumber) bool {

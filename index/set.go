@@ -79,7 +79,8 @@ func (s *set) first() (event.SequenceNumber, bool) {
 	return 0, false
 }
 
-// active is a cursor at the first active message of a sub-queue that is not before a number, those that stay included.
+// active is a cursor at the first active message of a sub-queue that is not before a number, those
+// that stay included.
 func (m *members) active(q event.SubQueue, seq event.SequenceNumber) either {
 	return either{m[q][Active].from(seq), m[q][staying].from(seq)}
 }

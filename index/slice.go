@@ -25,9 +25,11 @@ func (s State) String() string {
 
 // kept is what a snapshot sees of a slice. The owner changes it after [slice.own] only.
 type kept struct {
-	id    event.Slice
-	made  version
-	topic event.EntityID       // of a subscription: its topic, once there was a message and while the topic's slice is there; else 0
+	id   event.Slice
+	made version
+	// of a subscription: its topic, once there was a message and while the topic's slice is there;
+	// else 0
+	topic event.EntityID
 	last  event.SequenceNumber // newest ever given out
 	given event.TransferNumber // newest ever given out
 	bytes int64                // stored bytes of live messages and session states, for the quota
@@ -49,7 +51,8 @@ func (k *kept) live() (n int) {
 	return n
 }
 
-// slice is the state of one entity partition. What is not in kept follows from it: the owner finds by it.
+// slice is the state of one entity partition. What is not in kept follows from it: the owner finds
+// by it.
 type slice struct {
 	*kept
 	shared  *shared
@@ -63,8 +66,9 @@ type slice struct {
 	history  *history  // nil until there is something in it
 	moving   *moving   // nil while nothing is in transfer
 	stays    uint32    // messages of the class staying
-	// soonest is a time before which no deliverable message of the main queue expires; since is the same of those that came
-	// while a sweep is under way. Not part of the state: only the sweep that looks for expired messages asks.
+	// soonest is a time before which no deliverable message of the main queue expires; since is the
+	// same of those that came while a sweep is under way. Not part of the state: only the sweep
+	// that looks for expired messages asks.
 	soonest, since event.Time
 }
 

@@ -6,8 +6,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// sliceTable finds the slices of a partition, and applies what concerns more than one of them: a topic's messages go to slices of its
-// subscriptions, which count towards its size.
+// sliceTable finds the slices of a partition, and applies what concerns more than one of them: a
+// topic's messages go to slices of its subscriptions, which count towards its size.
 type sliceTable struct {
 	byID   map[event.Slice]*slice
 	recent *slice // the slice changed last

@@ -2,7 +2,8 @@ package index
 
 import "iter"
 
-// slots is a table of values with a stable number for each; numbers are used again. Slot 0 is never used.
+// slots is a table of values with a stable number for each; numbers are used again. Slot 0 is never
+// used.
 type slots[T any] struct {
 	pages[T]
 	end  uint32   // slots there are, used or free, and slot 0

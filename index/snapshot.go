@@ -10,8 +10,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Snapshot is the state as it was at one moment. Taking one costs the same however large the state is: it shares everything with the
-// index, whose owner copies what it changes from then on, part by part. Any number of goroutines may read it. Several may be open.
+// Snapshot is the state as it was at one moment. Taking one costs the same however large the state
+// is: it shares everything with the index, whose owner copies what it changes from then on, part by
+// part. Any number of goroutines may read it. Several may be open.
 type Snapshot struct {
 	view
 	version version
@@ -41,7 +42,8 @@ func viewOf(x *Index) view {
 	return view{x.lastAt, x.nextOrigin, x.clock, x.Catalogue.last, x.Catalogue.kept, x.Catalogue.history, sh.kept, sh.locks.slots, sh.schedule.slots, sh.transfers}
 }
 
-// Snapshot is the state as it is now. Only the owner takes one. It has to be closed: until then what changes is kept twice.
+// Snapshot is the state as it is now. Only the owner takes one. It has to be closed: until then
+// what changes is kept twice.
 func (x *Index) Snapshot() *Snapshot {
 	v := &x.shared.versions
 	x.open.release(v)
@@ -53,15 +55,17 @@ func (x *Index) Snapshot() *Snapshot {
 	return s
 }
 
-// Close tells the owner that nobody reads the snapshot any more, and lets go of what only it still has. Any goroutine may call it, and
-// more than once.
+// Close tells the owner that nobody reads the snapshot any more, and lets go of what only it still
+// has. Any goroutine may call it, and more than once.
 func (s *Snapshot) Close() {
 	if !s.closed.Swap(true) {
-		s.view, s.byID = view{}, nil // the owner has the snapshot itself on its list until the next event comes
+		// the owner has the snapshot itself on its list until the next event comes
+		s.view, s.byID = view{}, nil
 	}
 }
 
-// Copied is how much of the state was kept twice because of open snapshots since this one was taken, bytes, about. Any goroutine may ask.
+// Copied is how much of the state was kept twice because of open snapshots since this one was
+// taken, bytes, about. Any goroutine may ask.
 func (s *Snapshot) Copied() int64 { return s.copied.Load() - s.before }
 
 // snapshots are those that are open, by age.
@@ -80,8 +84,9 @@ func (o *snapshots) release(v *versions) {
 	}
 }
 
-// Encode writes the canonical encoding of the state, as [Index.Encode] makes it, and returns how many bytes that were. It needs little
-// memory: besides the pieces that it writes, some bytes for each entity, slice and session.
+// Encode writes the canonical encoding of the state, as [Index.Encode] makes it, and returns how
+// many bytes that were. It needs little memory: besides the pieces that it writes, some bytes for
+// each entity, slice and session.
 func (s *Snapshot) Encode(w io.Writer) (size int64, err error) {
 	e := &encoding{view: &s.view, w: w, dst: make([]byte, 0, pieceSize+pieceSize/16)}
 	e.state()

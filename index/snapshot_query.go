@@ -6,8 +6,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Questions to a snapshot have the answers that the index had when it was taken. What they cost may depend on how many messages the
-// slice has, since a snapshot has none of the owner's structures for finding things.
+// Questions to a snapshot have the answers that the index had when it was taken. What they cost may
+// depend on how many messages the slice has, since a snapshot has none of the owner's structures
+// for finding things.
 
 // LastAt is the time of the newest record applied.
 func (s *Snapshot) LastAt() event.Time { return s.lastAt }
@@ -67,7 +68,8 @@ func (s *Snapshot) Message(id event.Slice, seq event.SequenceNumber) (Message, b
 	return k.describe(p, &s.schedule, &s.locks), true
 }
 
-// Browse yields the messages of a sub-queue in sequence order from a number on, as [Index.Browse] does.
+// Browse yields the messages of a sub-queue in sequence order from a number on, as [Index.Browse]
+// does.
 func (s *Snapshot) Browse(id event.Slice, q event.SubQueue, from event.SequenceNumber) iter.Seq[Message] {
 	return func(yield func(Message) bool) {
 		k := s.byID()[id]

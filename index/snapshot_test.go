@@ -83,8 +83,8 @@ func (t *taken) encode() {
 	}()
 }
 
-// P21: whatever is applied after a snapshot was taken, it stays what it was: read by others while the owner goes on, several at a time,
-// and some closed before others.
+// P21: whatever is applied after a snapshot was taken, it stays what it was: read by others while
+// the owner goes on, several at a time, and some closed before others.
 func TestSnapshotStays(t *testing.T) {
 	t.Parallel()
 	seeds := uint64(16)
@@ -227,7 +227,8 @@ func (p *pieces) Write(b []byte) (int, error) {
 	return p.buf.Write(b)
 }
 
-// Few messages in many slices, in many leaves: a snapshot is taken of them and everything is changed, by which the copies come to be.
+// Few messages in many slices, in many leaves: a snapshot is taken of them and everything is
+// changed, by which the copies come to be.
 func TestSnapshotOfSparseRows(t *testing.T) {
 	t.Parallel()
 	x := New()
@@ -323,8 +324,8 @@ func asked(x *Index, now event.Time) string {
 	return b.String()
 }
 
-// Whatever is changed first after a snapshot, of a large state with something of everything, little is copied for it.
-// Not parallel: it measures the heap.
+// Whatever is changed first after a snapshot, of a large state with something of everything, little
+// is copied for it. Not parallel: it measures the heap.
 func TestFirstChangeCopiesLittle(t *testing.T) {
 	const n, most = 50_000, 64 << 10
 	x := New()
@@ -384,8 +385,9 @@ func TestFirstChangeCopiesLittle(t *testing.T) {
 	}
 }
 
-// Longest stop of the owner by a checkpoint of ten million waiting messages: taking the snapshot, and any one event after it while it is
-// encoded beside, when each event goes to a leaf that no other has gone to since. Run it with -benchtime 1x.
+// Longest stop of the owner by a checkpoint of ten million waiting messages: taking the snapshot,
+// and any one event after it while it is encoded beside, when each event goes to a leaf that no
+// other has gone to since. Run it with -benchtime 1x.
 func BenchmarkSnapshot10M(b *testing.B) {
 	const n = 10_000_000
 	x := New()
@@ -418,7 +420,8 @@ func BenchmarkSnapshot10M(b *testing.B) {
 		})
 		var longest, turn time.Duration
 		events := 0
-		for seq := event.SequenceNumber(1); seq <= n; seq += fan { // all leaves, one message of each
+		// all leaves, one message of each
+		for seq := event.SequenceNumber(1); seq <= n; seq += fan {
 			tok := event.LockToken{byte(seq), byte(seq >> 8), byte(seq >> 16), byte(seq >> 24)}
 			start := time.Now()
 			x.Apply(1000, &event.MessageLocked{Envelope: q1, Sequence: seq, Token: tok, LockedUntil: event.Time(60_000 + seq/1000)})

@@ -6,7 +6,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Soonest is a time before which no deliverable message of the main queue expires; [event.EndOfTime] when none does.
+// Soonest is a time before which no deliverable message of the main queue expires;
+// [event.EndOfTime] when none does.
 func (x *Index) Soonest(id event.Slice) event.Time {
 	if s := x.slices.find(id); s != nil {
 		return s.soonest
@@ -14,8 +15,8 @@ func (x *Index) Soonest(id event.Slice) event.Time {
 	return event.EndOfTime
 }
 
-// Front returns the expired messages at the head of the main queue: those in front of the first one that has not expired,
-// at most limit.
+// Front returns the expired messages at the head of the main queue: those in front of the first one
+// that has not expired, at most limit.
 func (x *Index) Front(id event.Slice, now event.Time, limit int) (found []Message) {
 	s := x.slices.find(id)
 	if s == nil {
@@ -63,7 +64,8 @@ func (t *sessions) readyOf(ses *session) iter.Seq[event.SequenceNumber] {
 	}
 }
 
-// Sweep is one pass over the deliverable messages of a slice's main queue in search of expired ones, in steps.
+// Sweep is one pass over the deliverable messages of a slice's main queue in search of expired
+// ones, in steps.
 type Sweep struct {
 	Slice   event.Slice
 	next    event.SequenceNumber
@@ -71,8 +73,9 @@ type Sweep struct {
 	begun   bool
 }
 
-// Step looks at up to examine messages and returns the expired ones, at most limit. The pass is over when done; then the
-// slice knows when to look again: unlike other queries, a step writes down what it found.
+// Step looks at up to examine messages and returns the expired ones, at most limit. The pass is
+// over when done; then the slice knows when to look again: unlike other queries, a step writes down
+// what it found.
 func (x *Index) Step(w *Sweep, now event.Time, examine, limit int) (found []Message, done bool) {
 	s := x.slices.find(w.Slice)
 	if s == nil {

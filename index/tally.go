@@ -2,7 +2,8 @@ package index
 
 import "github.com/ledgerbus/ledgerbus/log/event"
 
-// Tally is the counts of an entity's slices, as its manager is shown them, now or at an instant of the past.
+// Tally is the counts of an entity's slices, as its manager is shown them, now or at an instant of
+// the past.
 type Tally struct {
 	Active             int // in the main queue, locked and deferred ones included
 	DeadLetter         int // those that wait to be forwarded included
@@ -24,7 +25,8 @@ func (t *Tally) Add(x Counted, id event.Slice) {
 		return x.Count(id, q, Active) + x.Count(id, q, Locked) + x.Count(id, q, Deferred) + x.Count(id, q, DeferredLocked)
 	}
 	t.Active += count(event.Main)
-	t.DeadLetter += count(event.DeadLetter) + x.Count(id, event.DeadLetter, Transferring) // that is where they wait
+	// that is where they wait
+	t.DeadLetter += count(event.DeadLetter) + x.Count(id, event.DeadLetter, Transferring)
 	t.TransferDeadLetter += count(event.TransferDeadLetter)
 	t.Transfer += x.Count(id, event.Main, Transferring)
 	t.Scheduled += x.Count(id, event.Main, Scheduled)

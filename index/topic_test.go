@@ -11,7 +11,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// fanOut is copies of a message for the two subscriptions: any number for each, plain, changed and dead-lettered ones.
+// fanOut is copies of a message for the two subscriptions: any number for each, plain, changed and
+// dead-lettered ones.
 func (w *walk) fanOut() (list []event.Copy) {
 	for _, id := range []event.Slice{copies, grouped} {
 		seq := w.x.NextSequence(id)
@@ -72,7 +73,8 @@ func (s *slice) keepsChanges() (n int) {
 
 // model knows of topics and of the catalogue what an index should, in the most simple form.
 type model struct {
-	bodies   map[event.SequenceNumber]sentCopy // of what the topic has scheduled: body, origin and what it came with
+	// of what the topic has scheduled: body, origin and what it came with
+	bodies   map[event.SequenceNumber]sentCopy
 	sent     map[event.Slice]map[event.SequenceNumber]sentCopy
 	belongs  map[event.Slice]bool // subscriptions whose slice belongs to the topic's
 	entities []modelEntity        // by id
@@ -119,7 +121,8 @@ func (m *model) apply(at event.Time, ev event.Event) {
 	}
 }
 
-// cameWith is what the copies of a message have in common that was sent to the topic, under a number, or moved there.
+// cameWith is what the copies of a message have in common that was sent to the topic, under a
+// number, or moved there.
 func cameWith(a *event.Arrival, number event.SequenceNumber, body event.Blob) sentCopy {
 	if a == nil {
 		return sentCopy{origin: number, body: body}
@@ -245,7 +248,8 @@ func TestPublish(t *testing.T) {
 			{Subscription: grouped.Entity, Sequence: third + 1, InSession: true, SessionID: []byte{}},
 			{Subscription: grouped.Entity, Sequence: third + 2, Cause: event.CauseNoSession, Changes: changes},
 		}})
-	x.Apply(1001, &event.MessagePublished{Envelope: event.Envelope{Slice: news}, Sequence: third + 2, EnqueuedAt: 1001}) // nobody wants it
+	// nobody wants it
+	x.Apply(1001, &event.MessagePublished{Envelope: event.Envelope{Slice: news}, Sequence: third + 2, EnqueuedAt: 1001})
 	y, err := Decode(x.Encode(nil))
 	if err != nil {
 		t.Fatal(err)
@@ -278,8 +282,8 @@ func TestPublish(t *testing.T) {
 	}
 }
 
-// A scheduled message of a topic counts as its own until it is published; then its body, which stands in an older frame,
-// counts once for each copy (semantics.md 7.6, 16.3).
+// A scheduled message of a topic counts as its own until it is published; then its body, which
+// stands in an older frame, counts once for each copy (semantics.md 7.6, 16.3).
 func TestPublishScheduled(t *testing.T) {
 	t.Parallel()
 	x := New()
@@ -301,8 +305,8 @@ func TestPublishScheduled(t *testing.T) {
 	}
 }
 
-// A topic and its subscriptions are forgotten in any order, and one of them may be there again before the others are gone:
-// bytes are those of what is left (P14).
+// A topic and its subscriptions are forgotten in any order, and one of them may be there again
+// before the others are gone: bytes are those of what is left (P14).
 func TestForgetTopic(t *testing.T) {
 	t.Parallel()
 	all := []event.Slice{news, copies, grouped}
@@ -340,7 +344,8 @@ func TestForgetTopic(t *testing.T) {
 	}
 }
 
-// A subscription that has something before its first message belongs to the topic with that from then on.
+// A subscription that has something before its first message belongs to the topic with that from
+// then on.
 func TestBelongsWithWhatThereIs(t *testing.T) {
 	t.Parallel()
 	x := New()

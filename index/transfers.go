@@ -17,7 +17,8 @@ type transfer struct {
 
 const triggers = int(event.TriggerVia) + 1
 
-// moving finds the messages in transfer of one slice. It follows from the rows, so nothing of it is encoded.
+// moving finds the messages in transfer of one slice. It follows from the rows, so nothing of it is
+// encoded.
 type moving struct {
 	slots map[event.TransferNumber]uint32
 	to    map[event.EntityID]*bound
@@ -130,7 +131,8 @@ func (s departures) handOver(ev *event.MessageHandedOver) {
 	})
 }
 
-// end ends an open transfer and returns what it was and the row of its message, which the caller moves on.
+// end ends an open transfer and returns what it was and the row of its message, which the caller
+// moves on.
 func (s departures) end(n event.TransferNumber, ev event.Event) (transfer, *row) {
 	slot := s.moving.find(n)
 	if slot == 0 {
@@ -150,8 +152,9 @@ func (s departures) finish(ev *event.TransfersFinished) {
 	}
 }
 
-// fail puts a message into a dead-letter queue. A message that was to leave that queue stays there from now on, since the
-// destination would not take it the next time either; unless the destination was gone, which says nothing about the next one.
+// fail puts a message into a dead-letter queue. A message that was to leave that queue stays there
+// from now on, since the destination would not take it the next time either; unless the destination
+// was gone, which says nothing about the next one.
 func (s departures) fail(ev *event.TransferFailed) {
 	t, r := s.end(ev.Number, ev)
 	if ev.Sequence != 0 && ev.Sequence != t.sequence {

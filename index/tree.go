@@ -13,18 +13,20 @@ const (
 	fan     = 1 << fanBits
 )
 
-// node is a part of the tree in which the rows of a slice stand by sequence number: a leaf has the rows of up to 64 messages whose
-// numbers differ in the last six bits, a branch has up to 64 nodes that differ in the six bits above theirs. The root is the lowest node
-// that has all numbers: with few messages it is a leaf. Snapshots share nodes; [versions] says which may be changed in place.
+// node is a part of the tree in which the rows of a slice stand by sequence number: a leaf has the
+// rows of up to 64 messages whose numbers differ in the last six bits, a branch has up to 64 nodes
+// that differ in the six bits above theirs. The root is the lowest node that has all numbers: with
+// few messages it is a leaf. Snapshots share nodes; [versions] says which may be changed in place.
 type node struct {
 	number uint64  // what all sequence numbers in it begin with: each without its last span() bits
 	made   version // the node, and what it points to but for kids
 	level  uint8   // 0: a leaf
 	live   uint64  // of a leaf, the messages there are; of a branch, its kids
 	kids   *[fan]*node
-	used   uint64 // of a leaf, for which numbers there is room in rows: the live ones and some that are gone
-	rows   []row  // of a leaf, one for each bit of used
-	extra  *extra // of a leaf, if it has any
+	// of a leaf, for which numbers there is room in rows: the live ones and some that are gone
+	used  uint64
+	rows  []row  // of a leaf, one for each bit of used
+	extra *extra // of a leaf, if it has any
 }
 
 // extra is what few leaves have to keep.
@@ -34,12 +36,15 @@ type extra struct {
 	sources []deadIn
 }
 
-// origins are the numbers that messages of a leaf had in the entity that they were sent to. Messages that came one after the other from one entity
-// have numbers that differ from ours by a constant, so most leaves need no list.
+// origins are the numbers that messages of a leaf had in the entity that they were sent to.
+// Messages that came one after the other from one entity have numbers that differ from ours by a
+// constant, so most leaves need no list.
 type origins struct {
-	alike  uint64                 // messages whose number there is ours plus apart, by the last bits of ours
-	apart  event.SequenceNumber   // it wraps
-	others []event.SequenceNumber // nil, or for each row the number of one that is not alike; 0: it was sent here
+	// messages whose number there is ours plus apart, by the last bits of ours
+	alike uint64
+	apart event.SequenceNumber // it wraps
+	// nil, or for each row the number of one that is not alike; 0: it was sent here
+	others []event.SequenceNumber
 }
 
 // deadIn is the entity out of whose dead-letter queue a message came.
@@ -96,7 +101,8 @@ func (p place) row() *row {
 	return &p.leaf.rows[p.rank()]
 }
 
-// origin is the number that the message had in the entity that it was sent to; 0 when that was this one.
+// origin is the number that the message had in the entity that it was sent to; 0 when that was this
+// one.
 func (p place) origin() event.SequenceNumber {
 	switch e := p.leaf.extra; {
 	case e == nil:
@@ -129,7 +135,8 @@ func (p place) changes() []event.Blob {
 	return nil
 }
 
-// each yields the live messages from a number on, in order, and reports whether that was all of them.
+// each yields the live messages from a number on, in order, and reports whether that was all of
+// them.
 func (n *node) each(from event.SequenceNumber, yield func(place) bool) bool {
 	if n == nil {
 		return true
@@ -176,7 +183,8 @@ func (n *node) own(v *versions) *node {
 	return &c
 }
 
-// insert makes the row of a new message. The leaf's newest messages come last in it, so it seldom has to move others.
+// insert makes the row of a new message. The leaf's newest messages come last in it, so it seldom
+// has to move others.
 func (n *node) insert(seq event.SequenceNumber) *row {
 	p := place{n, uint8(seq & (fan - 1))}
 	bit, i := uint64(1)<<p.at, p.rank()
@@ -274,7 +282,8 @@ func (t *rows) insert(v *versions, seq event.SequenceNumber) *row {
 	return t.leaf(v, seq, true).insert(seq)
 }
 
-// leaf is the leaf for a sequence number, to be changed; nil when there is none and none is to be made.
+// leaf is the leaf for a sequence number, to be changed; nil when there is none and none is to be
+// made.
 func (t *rows) leaf(v *versions, seq event.SequenceNumber, create bool) *node {
 	if t.recent != nil && v.owned(t.recent.made) && t.recent.has(seq) {
 		return t.recent
@@ -321,7 +330,8 @@ func (t *rows) reach(v *versions, seq event.SequenceNumber) {
 	}
 }
 
-// newNode makes a node for a sequence number. A leaf behind a full one gets full as well, most likely.
+// newNode makes a node for a sequence number. A leaf behind a full one gets full as well, most
+// likely.
 func (t *rows) newNode(v *versions, seq event.SequenceNumber, level uint8) *node {
 	n := &node{level: level, made: v.now}
 	n.number = uint64(seq) >> n.span()
@@ -411,5 +421,6 @@ func (p place) addChange(b event.Blob) {
 		i = len(e.changes)
 		e.changes = append(e.changes, change{at: p.at})
 	}
-	e.changes[i].blobs = append(slices.Clip(e.changes[i].blobs), b) // a snapshot may have the ones so far
+	// a snapshot may have the ones so far
+	e.changes[i].blobs = append(slices.Clip(e.changes[i].blobs), b)
 }

@@ -58,7 +58,8 @@ type frozen struct {
 	want map[event.SequenceNumber]string
 }
 
-// Rows come with growing numbers, close together and far apart, change, and go from anywhere; trees frozen on the way stay as they were.
+// Rows come with growing numbers, close together and far apart, change, and go from anywhere; trees
+// frozen on the way stay as they were.
 func TestTree(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(30) {

@@ -8,8 +8,9 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// background is the budget of a store for work that no client waits for, in bytes written and read (docs/decisions/0087). It bounds what is taken of the disk
-// and the processors. Sealing and removal have a part of it that is theirs alone. Scrubbing and questions share what those leave.
+// background is the budget of a store for work that no client waits for, in bytes written and read
+// (docs/decisions/0087). It bounds what is taken of the disk and the processors. Sealing and
+// removal have a part of it that is theirs alone. Scrubbing and questions share what those leave.
 type background struct {
 	writing *rate.Limiter // what sealing and removal write
 	all     *rate.Limiter // that, and what scrubbing and questions read
@@ -19,11 +20,14 @@ type background struct {
 }
 
 const (
-	// pieceBytes is written before a sync and a rest, and read before a rest. The sync of a log waits for one piece at most, which takes a disk some ms.
+	// pieceBytes is written before a sync and a rest, and read before a rest. The sync of a log
+	// waits for one piece at most, which takes a disk some ms.
 	pieceBytes = 1 << 20
-	// writingRate is some 80 MiB of chapters a second where bodies are JSON (TestSealedRatio has how much smaller they become).
+	// writingRate is some 80 MiB of chapters a second where bodies are JSON (TestSealedRatio has
+	// how much smaller they become).
 	writingRate = 32 << 20
-	// backgroundRate leaves scrubbing and questions 16 MiB a second beside sealing: a reader follows 5,000 messages a second with bodies in half of that.
+	// backgroundRate leaves scrubbing and questions 16 MiB a second beside sealing: a reader
+	// follows 5,000 messages a second with bodies in half of that.
 	backgroundRate = 48 << 20
 	// busyTime is how long a store counts as busy after a log has grown.
 	busyTime = 100 * time.Millisecond
@@ -33,7 +37,8 @@ func newBackground() background {
 	return background{writing: rate.NewLimiter(writingRate, pieceBytes), all: rate.NewLimiter(backgroundRate, pieceBytes)}
 }
 
-// wrote counts what sealing or removal wrote, and returns how long they rest: it never depends on what others read.
+// wrote counts what sealing or removal wrote, and returns how long they rest: it never depends on
+// what others read.
 func (b *background) wrote(now time.Time, bytes int) time.Duration {
 	b.all.ReserveN(now, min(bytes, pieceBytes))
 	return b.writing.ReserveN(now, min(bytes, pieceBytes)).DelayFrom(now)
@@ -59,14 +64,16 @@ func (s *store) Pause(ctx context.Context, bytes int) {
 	}
 }
 
-// restWriting rests after some bytes were written by sealing or removal: not where the disk has little room, since sends are refused until there is more.
+// restWriting rests after some bytes were written by sealing or removal: not where the disk has
+// little room, since sends are refused until there is more.
 func (s *store) restWriting(ctx context.Context, bytes int) {
 	if s.reserve.room() == RoomEnough {
 		s.sleep(ctx, s.background.wrote(time.Now(), bytes))
 	}
 }
 
-// grown is how far the logs that are written are durable, added up: it changes while any of them grows.
+// grown is how far the logs that are written are durable, added up: it changes while any of them
+// grows.
 func (s *store) grown() (sum uint64) {
 	for p := range s.all() {
 		p.mu.RLock()

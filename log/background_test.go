@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Sealing never rests because of those who read, and they have what it leaves of the budget, in a clock that the test turns.
+// Sealing never rests because of those who read, and they have what it leaves of the budget, in a
+// clock that the test turns.
 func TestBackgroundPriorities(t *testing.T) {
 	t.Parallel()
 	const long = 10 * time.Second

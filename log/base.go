@@ -19,17 +19,22 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/sealed"
 )
 
-// A base is what a log may begin with instead of its first frame (log-format.md 3.3, decision 48). What its records mean is not known here.
+// A base is what a log may begin with instead of its first frame (log-format.md 3.3, decision 48).
+// What its records mean is not known here.
 
-// basing is the part of a partition that makes its base, and removes the files whose history the base stands for.
+// basing is the part of a partition that makes its base, and removes the files whose history the
+// base stands for.
 type basing struct {
 	p     *partition
 	doing sync.Mutex // held while a base is made, or files are removed; guards what follows
 
-	stored map[format.SealedFile]*sealed.Footer // of files that had bodies which the base needs, when files were removed last; nil: one that cannot be read
+	// of files that had bodies which the base needs, when files were removed last; nil: one that
+	// cannot be read
+	stored map[format.SealedFile]*sealed.Footer
 }
 
-// end waits until nothing is under way any more. Sealing has been ended before, so what still runs does not succeed.
+// end waits until nothing is under way any more. Sealing has been ended before, so what still runs
+// does not succeed.
 func (v *basing) end() {
 	v.doing.Lock()
 	defer v.doing.Unlock()
@@ -44,7 +49,8 @@ type baseReader struct {
 	ended *atomic.Bool
 }
 
-// openBase opens the base that a manifest names: its header and trailer are compared, and with whole everything between them too.
+// openBase opens the base that a manifest names: its header and trailer are compared, and with
+// whole everything between them too.
 func openBase(files opener, named format.BaseFile, part PartitionID, tag uint32, whole bool) (disk.File, format.Base, error) {
 	f, err := files(basePath(named.LSN))
 	if err != nil {
@@ -191,8 +197,9 @@ func (v *basing) SaveBase(ctx context.Context, info BaseInfo, write func(io.Writ
 	return v.removeOthers(b.LSN)
 }
 
-// removeOthers removes older bases, and what is left of bases that were not completed. While a copy of the log is being made it removes nothing, since the
-// copy may have one of them: the next call or the next start does.
+// removeOthers removes older bases, and what is left of bases that were not completed. While a copy
+// of the log is being made it removes nothing, since the copy may have one of them: the next call
+// or the next start does.
 func (v *basing) removeOthers(named event.LSN) error {
 	p := v.p
 	if !p.copying.TryLock() {
@@ -316,7 +323,8 @@ func (v *basing) prove(b *format.Base, name string, prove func(io.Reader) error)
 	return errors.Join(prove(r), r.Close())
 }
 
-// removed reports whether an address that no file has was in a file that was removed with its history.
+// removed reports whether an address that no file has was in a file that was removed with its
+// history.
 func (v *basing) removed(at event.LSN) bool {
 	v.p.mu.RLock()
 	defer v.p.mu.RUnlock()

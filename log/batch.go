@@ -11,8 +11,9 @@ import (
 // keepBytes is the size up to which a batch's buffers are kept for reuse.
 const keepBytes = 4 << 20
 
-// Batch is the frame being filled: bodies stand where they will stand on disk, records are collected beside them and
-// put behind them by Append. It belongs to the goroutine that appends. It knows nothing of the log it is for but where the frame will begin.
+// Batch is the frame being filled: bodies stand where they will stand on disk, records are
+// collected beside them and put behind them by Append. It belongs to the goroutine that appends. It
+// knows nothing of the log it is for but where the frame will begin.
 type Batch struct {
 	next func() event.LSN // see NewBatch
 	lsn  event.LSN        // 0: not handed out yet, a Skip frame may still come before
@@ -30,8 +31,8 @@ type Batch struct {
 
 var batches = sync.Pool{New: func() any { return new(Batch) }}
 
-// NewBatch makes an empty batch, as a [Writer] has it open. next says where the next frame of its log begins; it is called once, when an address in the batch
-// is first needed.
+// NewBatch makes an empty batch, as a [Writer] has it open. next says where the next frame of its
+// log begins; it is called once, when an address in the batch is first needed.
 func NewBatch(next func() event.LSN) *Batch { return newBatch(next, Events) }
 
 func newBatch(next func() event.LSN, kind Kind) *Batch {
@@ -51,7 +52,8 @@ func (b *Batch) free() {
 	}
 }
 
-// LSN is the frame's place in the log. It is final: once LSN has returned it, no other frame takes the place.
+// LSN is the frame's place in the log. It is final: once LSN has returned it, no other frame takes
+// the place.
 func (b *Batch) LSN() event.LSN {
 	if b.lsn == 0 {
 		b.lsn = b.next()
@@ -59,17 +61,20 @@ func (b *Batch) LSN() event.LSN {
 	return b.lsn
 }
 
-// Base is the position of the entry's first byte: the LSN as a position. It implements [event.Frame].
+// Base is the position of the entry's first byte: the LSN as a position. It implements
+// [event.Frame].
 func (b *Batch) Base() event.Position { return event.Position(b.LSN()) }
 
-// AppendBlob copies a blob behind the other bodies and returns where it will stand and its checksum. It implements [event.Frame].
+// AppendBlob copies a blob behind the other bodies and returns where it will stand and its
+// checksum. It implements [event.Frame].
 func (b *Batch) AppendBlob(head, tail []byte) (event.Position, uint32) {
 	from := len(b.buf)
 	b.buf = append(append(b.buf, head...), tail...)
 	return b.Base() + event.Position(from), event.Sum(b.buf[from:])
 }
 
-// AppendRecord adds one decision. The frame's level is the highest of its records'. Times must not decrease.
+// AppendRecord adds one decision. The frame's level is the highest of its records'. Times must not
+// decrease.
 func (b *Batch) AppendRecord(at event.Time, events []event.Event, level Durability) {
 	b.LSN()
 	b.records = event.AppendRecord(b.records, b, at, events)
@@ -92,8 +97,9 @@ func (b *Batch) Len() int {
 // Count is the number of records.
 func (b *Batch) Count() int { return int(b.count) }
 
-// BeginsChapter reports whether the frame is the first of a chapter that begins in the middle of a run. What its events and those behind it
-// name has to be defined again: a chapter can be read alone (log-format.md 10).
+// BeginsChapter reports whether the frame is the first of a chapter that begins in the middle of a
+// run. What its events and those behind it name has to be defined again: a chapter can be read
+// alone (log-format.md 10).
 func (b *Batch) BeginsChapter() bool { return b.begins }
 
 // Level is the durability that the batch's ticket will wait for.
@@ -104,8 +110,9 @@ func (b *Batch) empty() bool {
 	return b.kind == Events && b.count == 0 && len(b.buf) == format.BodiesAt
 }
 
-// Seal ends the batch and returns the entry as it stands in a log. A [Writer] calls it, and fills in of the header what a batch cannot know:
-// partition, namespace tag, chapter, epoch, how far the log is durable, and the chain. The rest is filled in here.
+// Seal ends the batch and returns the entry as it stands in a log. A [Writer] calls it, and fills
+// in of the header what a batch cannot know: partition, namespace tag, chapter, epoch, how far the
+// log is durable, and the chain. The rest is filled in here.
 func (b *Batch) Seal(h *format.Header) (entry []byte) {
 	h.Kind, h.Level, h.LSN, h.Count = b.kind, b.level, b.LSN(), b.count
 	h.Bodies, h.Records = uint32(len(b.buf)-format.BodiesAt), uint32(len(b.records))

@@ -24,8 +24,9 @@ type blockKey struct {
 	block             int
 }
 
-// blockCache keeps decompressed blocks, the least recently used ones going first. What exceeds leastCacheBytes is taken from [Memory] before a block is
-// decompressed; where there is none, the block replaces those that were used least recently, or is not kept.
+// blockCache keeps decompressed blocks, the least recently used ones going first. What exceeds
+// leastCacheBytes is taken from [Memory] before a block is decompressed; where there is none, the
+// block replaces those that were used least recently, or is not kept.
 type blockCache struct {
 	limit  int // bytes
 	memory Memory
@@ -60,7 +61,8 @@ func (c *blockCache) get(k blockKey) *sealed.Data {
 	return e.Value.(cachedBlock).data
 }
 
-// load returns a block that is in the cache, else the one that read decompresses. size is about how much memory that takes, bytes.
+// load returns a block that is in the cache, else the one that read decompresses. size is about how
+// much memory that takes, bytes.
 func (c *blockCache) load(k blockKey, size int, read func() (*sealed.Data, error)) (*sealed.Data, error) {
 	if d := c.get(k); d != nil {
 		return d, nil
@@ -111,7 +113,8 @@ func (c *blockCache) give(size int) {
 	}
 }
 
-// evict drops the block that was used least recently, and reports whether there was one. The caller holds mu.
+// evict drops the block that was used least recently, and reports whether there was one. The caller
+// holds mu.
 func (c *blockCache) evict() bool {
 	if c.recent.Len() == 0 {
 		return false
@@ -122,7 +125,8 @@ func (c *blockCache) evict() bool {
 	return true
 }
 
-// put adds a block for which that many bytes were reserved, unless it is nil, another reader has added it meanwhile, or it needs more memory than there is.
+// put adds a block for which that many bytes were reserved, unless it is nil, another reader has
+// added it meanwhile, or it needs more memory than there is.
 func (c *blockCache) put(k blockKey, d *sealed.Data, taken int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -27,8 +27,9 @@ func blockOf(t *testing.T, bytes int) *sealed.Data {
 	return d
 }
 
-// Decision 41: blocks beyond the least are taken from memory before they are decompressed; without memory a new one takes the place of another, and when
-// there is less memory than was taken blocks are dropped.
+// Decision 41: blocks beyond the least are taken from memory before they are decompressed; without
+// memory a new one takes the place of another, and when there is less memory than was taken blocks
+// are dropped.
 func TestF22BlockCacheTakesMemory(t *testing.T) {
 	t.Parallel()
 	data := blockOf(t, 60<<10)

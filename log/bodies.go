@@ -12,8 +12,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/sealed"
 )
 
-// How a file of bodies takes the place of a sealed file or a chapter that no replay reads any more (log-format.md 3.3, decision 71): a few bodies are needed of it, and they are
-// all that is read and written.
+// How a file of bodies takes the place of a sealed file or a chapter that no replay reads any more
+// (log-format.md 3.3, decision 71): a few bodies are needed of it, and they are all that is read
+// and written.
 
 // KeptBody is a body that stays when the file with it goes.
 type KeptBody = sealed.Kept
@@ -59,7 +60,8 @@ func bytesOf(rows []sealed.Kept) (n int64) {
 	return n
 }
 
-// begin makes durable what has to be on the disk before one is written. The caller holds the mutex of sealing.
+// begin makes durable what has to be on the disk before one is written. The caller holds the mutex
+// of sealing.
 func (b *bodyFile) begin() error {
 	for _, word := range [...]string{Sealed, format.Bodies} {
 		if err := b.p.store.Use(word); err != nil {
@@ -89,7 +91,8 @@ func (b *bodyFile) write(ctx context.Context) error {
 // remove removes what was made of it, as well as it can: else the next start does.
 func (b *bodyFile) remove(suffix string) { _ = b.p.remove(b.is.path() + suffix) }
 
-// read returns a function that reads bodies, from where the log has them now, and compares them with their checksums.
+// read returns a function that reads bodies, from where the log has them now, and compares them
+// with their checksums.
 func (b *bodyFile) read() func(*sealed.Kept) ([]byte, error) {
 	var buf []byte
 	return func(k *sealed.Kept) (_ []byte, err error) {
@@ -134,7 +137,8 @@ func keptOf(b *Body) sealed.Kept {
 	return k
 }
 
-// alone reports whether a segment is a file of bodies, which has no frames, as far as its content is open.
+// alone reports whether a segment is a file of bodies, which has no frames, as far as its content
+// is open.
 func alone(c content) bool {
 	s, ok := c.(*sealedContent)
 	return ok && s.sealed.Footer.Alone

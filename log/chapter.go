@@ -9,17 +9,20 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
-// How a writer goes from file to file: segments, and chapters of them (log-format.md 5.2). The caller holds io, except in begin.
+// How a writer goes from file to file: segments, and chapters of them (log-format.md 5.2). The
+// caller holds io, except in begin.
 
-// stage is what a writer needs before it can write the next frame. Each step to a new file can find no room and be taken again.
+// stage is what a writer needs before it can write the next frame. Each step to a new file can find
+// no room and be taken again.
 type stage uint8
 
 const (
-	writing      stage = iota
-	segmentFull        // the file being written gets no more frames and has to be closed; its chapter goes on
-	segmentEnded       // the file being written is closed, its chapter goes on: the next file
-	chapterEnded       // a new chapter
-	chapterBegun       // its manifest: the first file is there
+	writing stage = iota
+	// the file being written gets no more frames and has to be closed; its chapter goes on
+	segmentFull
+	segmentEnded // the file being written is closed, its chapter goes on: the next file
+	chapterEnded // a new chapter
+	chapterBegun // its manifest: the first file is there
 )
 
 // begin starts a chapter and commits the EpochStart.
@@ -37,8 +40,8 @@ func (w *writer) begin() error {
 	w.from, w.since = w.next, w.p.store.opts.Now()
 	w.next += event.LSN(b.Len())
 	w.mu.Unlock()
-	// Making room that does not fit fills the disk until it is given back. Partitions begin at the same time, and the others need room for their manifests
-	// meanwhile.
+	// Making room that does not fit fills the disk until it is given back. Partitions begin at the
+	// same time, and the others need room for their manifests meanwhile.
 	w.tail.noPreallocation = true
 	if err := w.short.insist(func() error { return w.write(queued{Batch: b}) }); err != nil {
 		return err
@@ -64,7 +67,8 @@ func (w *writer) toFile(b *Batch) error {
 	return nil
 }
 
-// nextSegment ends the file being written, which makes what is in it durable, and goes on to the next.
+// nextSegment ends the file being written, which makes what is in it durable, and goes on to the
+// next.
 func (w *writer) nextSegment() error {
 	if w.stage == segmentFull {
 		if err := w.tail.close(); err != nil {
@@ -115,8 +119,9 @@ func (w *writer) ends(b *Batch) bool {
 	return w.seg.end+event.LSN(b.Len()) >= w.seg.base+event.LSN(w.chapter.SegmentBytes) || b.begins
 }
 
-// over reports whether the chapter that batches are filled for is long or old enough to end at an LSN. So a batch that begins the next one knows that before
-// anything is in it: a chapter has to define what it names. The caller holds mu.
+// over reports whether the chapter that batches are filled for is long or old enough to end at an
+// LSN. So a batch that begins the next one knows that before anything is in it: a chapter has to
+// define what it names. The caller holds mu.
 func (w *writer) over(end event.LSN) bool {
 	opts := &w.p.store.opts
 	return int64(end-w.from) >= int64(opts.ChapterBytes) || end > w.from && opts.Now().Sub(w.since) >= opts.ChapterAge

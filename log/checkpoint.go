@@ -201,7 +201,8 @@ func openCheckpoint(fs disk.FS, name string, part PartitionID, tag uint32, want 
 	return &checkpointReader{file: f, z: z, want: c, sum: sha256.New()}, nil
 }
 
-// decompress compares the checksum of what is stored of the state before it trusts it to be decompressed.
+// decompress compares the checksum of what is stored of the state before it trusts it to be
+// decompressed.
 func decompress(f disk.File, c *format.Checkpoint) (*zstd.Decoder, error) {
 	buf := readWindows.Get().(*[readWindow]byte)
 	defer readWindows.Put(buf)

@@ -7,19 +7,23 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
-// Which checkpoints are kept (decision 54): the newest two, from which a start goes on, and older ones, for questions about the past and for making a base,
-// as long as all of them are a small part of the log.
+// Which checkpoints are kept (decision 54): the newest two, from which a start goes on, and older
+// ones, for questions about the past and for making a base, as long as all of them are a small part
+// of the log.
 
 const (
 	newestCheckpoints = 2
-	// checkpointShare is the share of the log's bytes that all checkpoints together may take: one in ten.
+	// checkpointShare is the share of the log's bytes that all checkpoints together may take: one
+	// in ten.
 	checkpointShare = 10
 	// maxCheckpoints is how many checkpoints a partition may have: a start reads both ends of each.
 	maxCheckpoints = 1000
 )
 
-// thinned returns the checkpoints of a list, oldest first, that are kept beside a log of that many bytes with a base at an LSN. Those before the base go. So
-// do, until the rest are few enough, those that leave the shortest way between their neighbours, but never the newest two. The list itself is not changed.
+// thinned returns the checkpoints of a list, oldest first, that are kept beside a log of that many
+// bytes with a base at an LSN. Those before the base go. So do, until the rest are few enough,
+// those that leave the shortest way between their neighbours, but never the newest two. The list
+// itself is not changed.
 func thinned(list []format.Checkpoint, base event.LSN, stored int64) []format.Checkpoint {
 	list = slices.DeleteFunc(slices.Clone(list), func(c format.Checkpoint) bool { return c.LSN < base })
 	size := int64(0)

@@ -11,8 +11,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Checkpoints are kept with the log (decision 54): no more than a tenth of it, the newest two in any case, the others spread over all of it, and a start
-// finds those that the run before it had, after a crash too.
+// Checkpoints are kept with the log (decision 54): no more than a tenth of it, the newest two in
+// any case, the others spread over all of it, and a start finds those that the run before it had,
+// after a crash too.
 func TestCheckpointsAreKept(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "", 11)
@@ -48,7 +49,8 @@ func TestCheckpointsAreKept(t *testing.T) {
 	list := w.part.Checkpoints()
 	_, end := w.part.Bounds()
 	before := end
-	for _, c := range append(list[2:], log.CheckpointInfo{}) { // none of the ways is much longer than the others
+	// none of the ways is much longer than the others
+	for _, c := range append(list[2:], log.CheckpointInfo{}) {
 		if way := before - c.LSN; way > 4*end/event.LSN(len(list)) {
 			t.Errorf("from %d to %d there is none of %d", c.LSN, before, len(list))
 		}

@@ -30,12 +30,14 @@ type foreignCheckpoint struct {
 	good bool
 }
 
-// foreignCheckpoints are made of the checkpoint at own. Another frame begins at other, with the chain given, and the log ends at end.
+// foreignCheckpoints are made of the checkpoint at own. Another frame begins at other, with the
+// chain given, and the log ends at end.
 func foreignCheckpoints(own, other, end event.LSN, chain [4]byte) []foreignCheckpoint {
 	put64 := func(p []byte, at event.LSN) { binary.LittleEndian.PutUint64(p, uint64(at)) }
 	return []foreignCheckpoint{
 		{"its own", func([]byte) {}, own, true},
-		{"of another place of this log", func(p []byte) { put64(p[16:], other); copy(p[12:], chain[:]) }, other, true}, // it cannot be told from a good one
+		// it cannot be told from a good one
+		{"of another place of this log", func(p []byte) { put64(p[16:], other); copy(p[12:], chain[:]) }, other, true},
 		{"of a newer format", func(p []byte) { p[4]++ }, own, false},
 		{"of another partition", func(p []byte) { p[6]++ }, own, false},
 		{"of another namespace", func(p []byte) { p[8] ^= 1 }, own, false},
@@ -75,7 +77,8 @@ func otherFrame(t *testing.T, w *world, own event.LSN) (other event.LSN, chain [
 	return 0, chain
 }
 
-// F6: a checkpoint that is whole, but not of this log, is not used, and is reported: the state in it would be that of other messages.
+// F6: a checkpoint that is whole, but not of this log, is not used, and is reported: the state in
+// it would be that of other messages.
 func TestForeignCheckpoints(t *testing.T) {
 	t.Parallel()
 	w, _ := quiet(t, -1)
@@ -124,7 +127,8 @@ func TestForeignCheckpoints(t *testing.T) {
 	}
 }
 
-// F6: the checkpoint that is opened is the one that was looked at when the log was opened: another good one in its place is refused.
+// F6: the checkpoint that is opened is the one that was looked at when the log was opened: another
+// good one in its place is refused.
 func TestReplacedCheckpoint(t *testing.T) {
 	t.Parallel()
 	w, _ := quiet(t, -1)
@@ -148,7 +152,8 @@ func TestReplacedCheckpoint(t *testing.T) {
 	}
 }
 
-// A checkpoint has the epoch in which its last frame was written, even one that ends where the next epoch begins.
+// A checkpoint has the epoch in which its last frame was written, even one that ends where the next
+// epoch begins.
 func TestEpochOfCheckpoint(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, t.Name(), 3)
@@ -179,7 +184,8 @@ func TestEpochOfCheckpoint(t *testing.T) {
 	}
 }
 
-// A checkpoint that was saved is there after a power loss, whole: those before it may be gone by then.
+// A checkpoint that was saved is there after a power loss, whole: those before it may be gone by
+// then.
 func TestCheckpointSurvivesPowerLoss(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {
@@ -204,7 +210,8 @@ func TestCheckpointSurvivesPowerLoss(t *testing.T) {
 	}
 }
 
-// F7: a partition is refused for a note that is whole but says how far another log went, and for a chapter that nothing names.
+// F7: a partition is refused for a note that is whole but says how far another log went, and for a
+// chapter that nothing names.
 func TestForeignNotes(t *testing.T) {
 	t.Parallel()
 	unclean, _ := quiet(t, -1)
@@ -267,7 +274,8 @@ func TestForeignNotes(t *testing.T) {
 	})
 }
 
-// P24: the clean marker speaks for all partitions, or is not written: one that nobody led after a crash was not repaired.
+// P24: the clean marker speaks for all partitions, or is not written: one that nobody led after a
+// crash was not repaired.
 func TestNoCleanMarkerForAnUncleanPartition(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, t.Name(), 5)
@@ -304,7 +312,8 @@ func TestNoCleanMarkerForAnUncleanPartition(t *testing.T) {
 	}
 }
 
-// TestF6Checkpoints (SM-371): damaged, foreign or future checkpoints are discarded and reported, never used, never fatal.
+// TestF6Checkpoints (SM-371): damaged, foreign or future checkpoints are discarded and reported,
+// never used, never fatal.
 func TestF6Checkpoints(t *testing.T) {
 	t.Parallel()
 	w, _ := quiet(t, -1)

@@ -17,14 +17,17 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
-// Copier is a [Store] that can be copied while its logs are written. What comes out is the directory as it would be if each log had ended at a
-// mark and the run in order: what is before a mark is never changed, so nobody waits for the copy.
+// Copier is a [Store] that can be copied while its logs are written. What comes out is the
+// directory as it would be if each log had ended at a mark and the run in order: what is before a
+// mark is never changed, so nobody waits for the copy.
 type Copier interface {
-	// Hold keeps the files of all logs as they are until giveBack is called: no chapter is sealed, no body dropped, no file removed. Call it before deciding
-	// where a copy ends: what is sealed after that decision would have to be written as it was before, with bodies that may be gone.
+	// Hold keeps the files of all logs as they are until giveBack is called: no chapter is sealed,
+	// no body dropped, no file removed. Call it before deciding where a copy ends: what is sealed
+	// after that decision would have to be written as it was before, with bodies that may be gone.
 	Hold() (giveBack func())
-	// Copy gives put every file and directory of the copy, a directory before what is in it, and namespace.json last: no broker opens a directory without it.
-	// ends are durable ends of frames, one for each partition. An error of put ends it and is returned.
+	// Copy gives put every file and directory of the copy, a directory before what is in it, and
+	// namespace.json last: no broker opens a directory without it. ends are durable ends of frames,
+	// one for each partition. An error of put ends it and is returned.
 	Copy(ctx context.Context, ends []event.LSN, put func(Copied) error) error
 }
 
@@ -40,7 +43,9 @@ type Copied struct {
 func (s *store) Hold() (giveBack func()) {
 	var held []*partition
 	for p := range s.all() {
-		p.copying.RLock() // nobody waits to lock it for writing, so this returns at once, or when a manifest has been replaced
+		// nobody waits to lock it for writing, so this returns at once, or when a manifest has been
+		// replaced
+		p.copying.RLock()
 		held = append(held, p)
 	}
 	return sync.OnceFunc(func() {
@@ -169,8 +174,8 @@ func (c *copying) segments(ctx context.Context) error {
 	return nil
 }
 
-// limit takes out of a manifest what is at the address or behind it. The last entry that is left is always a chapter: one that was sealed after the mark is
-// listed as a chapter again.
+// limit takes out of a manifest what is at the address or behind it. The last entry that is left is
+// always a chapter: one that was sealed after the mark is listed as a chapter again.
 func (c *copying) limit(m *format.Manifest) error {
 	m.Chapters = slices.DeleteFunc(m.Chapters, func(h format.Chapter) bool { return h.First >= c.end })
 	m.Sealed = slices.DeleteFunc(m.Sealed, func(s format.SealedFile) bool { return s.First >= c.end })
@@ -258,8 +263,8 @@ var (
 	})
 )
 
-// MayBeCopied reports whether a copy of a data directory may have a directory or a file of that name, with slashes. Who receives a copy refuses all other
-// names.
+// MayBeCopied reports whether a copy of a data directory may have a directory or a file of that
+// name, with slashes. Who receives a copy refuses all other names.
 func MayBeCopied(name string, dir bool) bool {
 	if dir {
 		return copiedDir().MatchString(name)

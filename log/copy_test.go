@@ -41,7 +41,8 @@ func copied(t *testing.T, s log.Store, end event.LSN) *faultfs.FS {
 	return disk
 }
 
-// TestCopy copies a log that is being written, at every frame that is durable: the copy ends there in order, and goes on as a log of its own.
+// TestCopy copies a log that is being written, at every frame that is durable: the copy ends there
+// in order, and goes on as a log of its own.
 func TestCopy(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(testing.TB, string, uint64) *world{"plain": newWorld, "sealed": sealing} {
@@ -104,7 +105,8 @@ func copies(t *testing.T, w *world) {
 	w.refusesToCopy(all[2].lsn)
 }
 
-// refusesToCopy asks for copies that do not end where a durable frame does, and for one whose context has ended. at is the end of a frame.
+// refusesToCopy asks for copies that do not end where a durable frame does, and for one whose
+// context has ended. at is the end of a frame.
 func (w *world) refusesToCopy(at event.LSN) {
 	t, copier := w.t, w.store.(log.Copier)
 	none := func(log.Copied) error { return nil }

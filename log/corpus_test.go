@@ -13,8 +13,10 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// corpus makes messages as applications send them: orders in JSON of 1 KiB, with random ids, numbers, times and texts. The same seed makes the same
-// messages. What is random in each is some 90 bytes of ids and numbers, and about 85 words of a vocabulary of 2,000, the common ones more often.
+// corpus makes messages as applications send them: orders in JSON of 1 KiB, with random ids,
+// numbers, times and texts. The same seed makes the same messages. What is random in each is some
+// 90 bytes of ids and numbers, and about 85 words of a vocabulary of 2,000, the common ones more
+// often.
 type corpus struct {
 	rng   *rand.Rand
 	words []string
@@ -84,8 +86,9 @@ func (c *corpus) message() (id string, body []byte) {
 	}
 }
 
-// Sealed history of 1-KiB messages that were sent, locked and completed is at most 40 % of what it was, and 12 % without their bodies, with all indexes. The
-// corpus decides: what is random in it does not compress.
+// Sealed history of 1-KiB messages that were sent, locked and completed is at most 40 % of what it
+// was, and 12 % without their bodies, with all indexes. The corpus decides: what is random in it
+// does not compress.
 func TestSealedRatio(t *testing.T) {
 	t.Parallel()
 	s, err := log.Open(t.Context(), t.TempDir(), log.Options{Partitions: 1, Manual: true, SealAfter: -1, ChapterBytes: 8 << 20})

@@ -28,7 +28,8 @@ type world struct {
 	opts log.Options
 	boot int
 	busy bool // frames are written while a sync goes on
-	// drops: the bodies of messages may be gone unless it divides their number; 0: no body may be gone.
+	// drops: the bodies of messages may be gone unless it divides their number; 0: no body may be
+	// gone.
 	drops int
 
 	sent  []uint64 // per message of partition 0, from 1: a random number that stands in its body
@@ -62,7 +63,8 @@ func (w *world) failf(format string, args ...any) {
 	w.t.Fatalf("%s: %s", w.name, fmt.Sprintf(format, args...))
 }
 
-// open opens the store and checks that the log holds a prefix of what was sent that contains all that was promised.
+// open opens the store and checks that the log holds a prefix of what was sent that contains all
+// that was promised.
 func (w *world) open() error {
 	w.opts.FS, w.opts.BootID = w.fs, "boot-"+strconv.Itoa(w.boot)
 	s, err := log.Open(ctx, simDir, w.opts)
@@ -254,7 +256,8 @@ func (w *world) crash(mode faultfs.Mode) {
 	w.fs = w.fs.Crash(w.rng, mode)
 }
 
-// life is one run, beginning with open: rotation of segments and chapters, checkpoints, idle frames.
+// life is one run, beginning with open: rotation of segments and chapters, checkpoints, idle
+// frames.
 func (w *world) life() error {
 	if err := w.open(); err != nil {
 		return err
@@ -379,8 +382,8 @@ var scripts = map[string]struct {
 	}, (*world).script},
 }
 
-// TestF1F2F14CrashAtEveryCall (SM-364, SM-371) stops the machine at each call to the disk, those that save a checkpoint among
-// them, in each way, and starts again.
+// TestF1F2F14CrashAtEveryCall (SM-364, SM-371) stops the machine at each call to the disk, those
+// that save a checkpoint among them, in each way, and starts again.
 func TestF1F2F14CrashAtEveryCall(t *testing.T) {
 	t.Parallel()
 	for name, s := range scripts {
@@ -401,7 +404,8 @@ func TestF1F2F14CrashAtEveryCall(t *testing.T) {
 					w := s.start(t, fmt.Sprintf("%s, %v at call %d, variant %d", name, mode, k, v), 1)
 					w.fs.CrashAt(k)
 					if err := s.run(w); err == nil {
-						break // reads and writes depend on nothing random before k, so this is the end
+						// reads and writes depend on nothing random before k, so this is the end
+						break
 					}
 					w.rng = rand.New(rand.NewPCG(uint64(k), uint64(v)))
 					w.crash(mode)
@@ -412,8 +416,9 @@ func TestF1F2F14CrashAtEveryCall(t *testing.T) {
 	}
 }
 
-// TestF8F9F10ErrorAtEveryCall (SM-377, SM-376 as far as nothing acknowledged is lost) makes each call fail, once or for ever, with each error, and then starts again on what
-// the process, or a power loss, left.
+// TestF8F9F10ErrorAtEveryCall (SM-377, SM-376 as far as nothing acknowledged is lost) makes each
+// call fail, once or for ever, with each error, and then starts again on what the process, or a
+// power loss, left.
 func TestF8F9F10ErrorAtEveryCall(t *testing.T) {
 	t.Parallel()
 	faults := map[string]faultfs.Fault{
@@ -439,7 +444,8 @@ func TestF8F9F10ErrorAtEveryCall(t *testing.T) {
 						if err != nil {
 							w.stillPoisoned(err)
 						}
-						// With dropped pages and a disk that stays broken there is no fault note, and a refusal is right.
+						// With dropped pages and a disk that stays broken there is no fault note,
+						// and a refusal is right.
 						mode := faultfs.Kill
 						if k%2 == 0 || fault.DropPages && forever {
 							mode = faultfs.PowerLoss

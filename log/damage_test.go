@@ -16,8 +16,9 @@ import (
 
 const walDir = simDir + "/partitions/00/wal/"
 
-// quiet is a log after a second without traffic, and then the power failed: everything up to the last Skip frame is known
-// to be durable by what is written. It returns the world and the LSN of that frame.
+// quiet is a log after a second without traffic, and then the power failed: everything up to the
+// last Skip frame is known to be durable by what is written. It returns the world and the LSN of
+// that frame.
 func quiet(t testing.TB, room int) (*world, event.LSN) {
 	w := newWorld(t, t.Name(), 7)
 	w.opts.RoomBytes = room
@@ -94,8 +95,8 @@ func (w *world) refused(what string) *log.CorruptError {
 	return c
 }
 
-// TestF4FlipAtEveryByte (SM-364, SM-365) damages each byte of the log. What is known to be durable is refused, naming the frame; the last
-// frame, which nobody was promised, is cut.
+// TestF4FlipAtEveryByte (SM-364, SM-365) damages each byte of the log. What is known to be durable
+// is refused, naming the frame; the last frame, which nobody was promised, is cut.
 func TestF4FlipAtEveryByte(t *testing.T) {
 	t.Parallel()
 	for _, room := range []int{-1, 1024} {
@@ -129,7 +130,8 @@ func TestF4FlipAtEveryByte(t *testing.T) {
 	}
 }
 
-// TestF3TornAtEveryByte (SM-364) cuts the last segment at each byte, and the whole log at each file.
+// TestF3TornAtEveryByte (SM-364) cuts the last segment at each byte, and the whole log at each
+// file.
 func TestF3TornAtEveryByte(t *testing.T) {
 	t.Parallel()
 	w, skip := quiet(t, -1)
@@ -154,7 +156,8 @@ func TestF3TornAtEveryByte(t *testing.T) {
 	}
 }
 
-// Without Skip and progress the frames of the last sync may be lost, but never one that a later frame vouches for.
+// Without Skip and progress the frames of the last sync may be lost, but never one that a later
+// frame vouches for.
 func TestF3TornWithoutNotes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, t.Name(), 3)
@@ -280,8 +283,8 @@ func TestF7Files(t *testing.T) {
 	}
 }
 
-// TestNotes flips each byte of the small files of a clean and an unclean directory: they are refused or do not matter,
-// and messages are never wrong.
+// TestNotes flips each byte of the small files of a clean and an unclean directory: they are
+// refused or do not matter, and messages are never wrong.
 func TestNotes(t *testing.T) {
 	t.Parallel()
 	unclean, _ := quiet(t, -1)
@@ -341,7 +344,8 @@ func TestCleanMarker(t *testing.T) {
 		w.fs.WriteFile(files[len(files)-1], p[:len(p)-1])
 		w.refused("short log")
 	})
-	w.on(w.fs, func(w *world) { // also without the marker: the last progress note says how far it went
+	// also without the marker: the last progress note says how far it went
+	w.on(w.fs, func(w *world) {
 		w.fs.WriteFile(files[len(files)-1], p[:len(p)-1])
 		w.fs.RemoveAll(simDir + "/clean")
 		w.boot++
@@ -354,11 +358,13 @@ func TestCleanMarker(t *testing.T) {
 	})
 }
 
-// TestF9FaultNote: after a failed sync whose pages are gone, and without a reboot, what was acknowledged is served, and a log that ends before that is
-// refused. Room that was synced is what the file shows in place of the lost pages: then nothing is cut.
+// TestF9FaultNote: after a failed sync whose pages are gone, and without a reboot, what was
+// acknowledged is served, and a log that ends before that is refused. Room that was synced is what
+// the file shows in place of the lost pages: then nothing is cut.
 func TestF9FaultNote(t *testing.T) {
 	t.Parallel()
-	for _, room := range []int{-1, 1024, 8192} { // none; too little for the frame that is lost; enough
+	// none; too little for the frame that is lost; enough
+	for _, room := range []int{-1, 1024, 8192} {
 		w := newWorld(t, fmt.Sprintf("room %d", room), 2)
 		w.opts.RoomBytes, w.opts.SegmentBytes = room, 20_000
 		if err := errors.Join(w.open(), w.lead()); err != nil {
@@ -380,7 +386,8 @@ func TestF9FaultNote(t *testing.T) {
 	}
 }
 
-// afterFault starts on what a failed sync left in the last file: two messages that were acknowledged.
+// afterFault starts on what a failed sync left in the last file: two messages that were
+// acknowledged.
 func (w *world) afterFault(name string, blank bool) {
 	w.t.Helper()
 	if !blank {
@@ -429,8 +436,8 @@ func TestF13InUse(t *testing.T) {
 	}
 }
 
-// TestP24Contained: damage of one partition does not stop another; damage of the catalogue stops all. A refused partition stays refused after the others ran
-// and stopped.
+// TestP24Contained: damage of one partition does not stop another; damage of the catalogue stops
+// all. A refused partition stays refused after the others ran and stopped.
 func TestP24Contained(t *testing.T) {
 	t.Parallel()
 	disk := faultfs.New()
@@ -476,7 +483,8 @@ func TestP24Contained(t *testing.T) {
 	}
 }
 
-// What a start cuts off is never lost: wherever the power fails while it repairs, the bytes are still in the log's file, or in the file they are kept in.
+// What a start cuts off is never lost: wherever the power fails while it repairs, the bytes are
+// still in the log's file, or in the file they are kept in.
 func TestCutIsKept(t *testing.T) {
 	t.Parallel()
 	w, _ := quiet(t, -1)

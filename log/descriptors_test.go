@@ -30,7 +30,8 @@ func led(t *testing.T, name string) *world {
 	return w
 }
 
-// The progress note is written every second for as long as there is traffic, and no file is opened for it.
+// The progress note is written every second for as long as there is traffic, and no file is opened
+// for it.
 func TestF18ProgressOpensNothing(t *testing.T) {
 	t.Parallel()
 	w := led(t, "progress")
@@ -98,7 +99,8 @@ func TestProgressWithoutExchange(t *testing.T) {
 	}
 }
 
-// A process without descriptors waits: no write fails for that, and what is read is not called damaged.
+// A process without descriptors waits: no write fails for that, and what is read is not called
+// damaged.
 func TestF18OutOfDescriptors(t *testing.T) {
 	t.Parallel()
 	for _, errno := range []error{syscall.EMFILE, syscall.ENFILE} {

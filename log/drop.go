@@ -15,7 +15,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/sealed"
 )
 
-// How bodies leave a sealed file (log-format.md 3.2, decision 50): another revision of it takes its place. As with sealing nobody waits for it.
+// How bodies leave a sealed file (log-format.md 3.2, decision 50): another revision of it takes its
+// place. As with sealing nobody waits for it.
 
 // DropBodies implements [Compactor].
 func (p *partition) DropBodies(ctx context.Context, file string, wanted func(*Body) bool, least int64) (freed int64, err error) {
@@ -42,12 +43,13 @@ type revision struct {
 
 	segment *segment
 	was, is *sealedKind
-	content *sealedContent  // of was
-	alone   bool            // nobody reads the records any more: it becomes a file of bodies, if it is none
-	rows    []sealed.Kept   // of its bodies, in that case
-	keep    []sealed.Extent // of its bodies, else
-	erased  uint64          // frames of which not all bodies are kept
-	sum     bodyBytes
+	content *sealedContent // of was
+	// nobody reads the records any more: it becomes a file of bodies, if it is none
+	alone  bool
+	rows   []sealed.Kept   // of its bodies, in that case
+	keep   []sealed.Extent // of its bodies, else
+	erased uint64          // frames of which not all bodies are kept
+	sum    bodyBytes
 }
 
 // bodyBytes counts the bytes of a file's bodies.
@@ -110,7 +112,8 @@ func tooLittle(freed, least int64) error {
 	return fmt.Errorf("%w: %d bytes at most, and %d are asked for", ErrTooLittle, freed, least)
 }
 
-// free returns why the file has to stay as it is for now, else nil. Leases count only while there is room enough: they are a courtesy.
+// free returns why the file has to stay as it is for now, else nil. Leases count only while there
+// is room enough: they are a courtesy.
 func (r *revision) free() error {
 	p := r.p
 	if !p.copying.TryLock() {
@@ -260,8 +263,9 @@ func (r *revision) there() (stretches, error) {
 	return f.Extents(blocks)
 }
 
-// bodies calls each for every frame that has bodies, first with a nil body and then with each of its bodies, in the order of their addresses. Of a file of bodies there are these
-// alone, and no frame.
+// bodies calls each for every frame that has bodies, first with a nil body and then with each of
+// its bodies, in the order of their addresses. Of a file of bodies there are these alone, and no
+// frame.
 func (r *revision) bodies(ctx context.Context, each func(*Frame, *Body) error) error {
 	if r.content.sealed.Footer.Alone {
 		return r.keptBodies(each)
@@ -349,7 +353,8 @@ func (r *revision) writeBodies(ctx context.Context) error {
 	return err
 }
 
-// compare reads the revision back: all of it that has to be as it was, and every body that is wanted.
+// compare reads the revision back: all of it that has to be as it was, and every body that is
+// wanted.
 func (r *revision) compare(ctx context.Context, s *sealed.File) error {
 	buf := windows.Get().(*[windowBytes]byte)
 	defer windows.Put(buf)

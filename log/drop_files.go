@@ -14,7 +14,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/sealed"
 )
 
-// How what is in front of a base leaves the log (log-format.md 3.3): whole, or but for a few bodies.
+// How what is in front of a base leaves the log (log-format.md 3.3): whole, or but for a few
+// bodies.
 
 // DropFiles implements [Bases].
 func (v *basing) DropFiles(ctx context.Context, needed func(first, end event.LSN) (all bool, bodies []KeptBody)) (freed int64, err error) {
@@ -40,7 +41,8 @@ func (v *basing) DropFiles(ctx context.Context, needed func(first, end event.LSN
 	return freed, err
 }
 
-// prepare finds out what goes, and has files of bodies written of what goes but for those. A file of which that is not possible stays whole.
+// prepare finds out what goes, and has files of bodies written of what goes but for those. A file
+// of which that is not possible stays whole.
 func (v *basing) prepare(ctx context.Context, needed func(first, end event.LSN) (bool, []KeptBody)) (*removal, error) {
 	p := v.p
 	whole, made := map[event.LSN]bool{}, map[event.LSN]*bodyFile{}
@@ -132,8 +134,9 @@ func (v *basing) dropPrepared(ctx context.Context, r *removal) (freed int64, err
 	return v.drop(r)
 }
 
-// leased returns why what is in front of an LSN has to stay for readers beside the broker, else nil. As with bodies leases count only while there is room enough: sends would be
-// refused for a reader that lags.
+// leased returns why what is in front of an LSN has to stay for readers beside the broker, else
+// nil. As with bodies leases count only while there is room enough: sends would be refused for a
+// reader that lags.
 func (v *basing) leased(before event.LSN) error {
 	p := v.p
 	if p.store.reserve.room() != RoomEnough {
@@ -156,8 +159,9 @@ type removal struct {
 	bytes    int64               // of the chapters
 	removed  event.LSN           // from which on the log has no gaps then
 	before   format.Run          // under way where the first chapter begins then
-	gap      bool                // nothing stands right in front of the first chapter then, and chapters go
-	listed   bool                // the manifest says so
+	// nothing stands right in front of the first chapter then, and chapters go
+	gap    bool
+	listed bool // the manifest says so
 }
 
 func (r *removal) has(s *segment) bool {
@@ -181,11 +185,13 @@ func (r *removal) left(now []format.SealedFile) []format.SealedFile {
 	return list
 }
 
-// maxBodyFiles is with how many sealed files no chapter becomes a file of bodies any more: each has a row in the manifest, which every cut writes, and is opened by every start.
+// maxBodyFiles is with how many sealed files no chapter becomes a file of bodies any more: each has
+// a row in the manifest, which every cut writes, and is opened by every start.
 const maxBodyFiles = 1 << 15
 
-// unwanted returns what may go. A chapter in front of which another one stays is left, too: the manifest says only of the first one which run it goes on with. For the same
-// reason the newest sealed file stays if no chapter goes and it stands in front of them without a gap.
+// unwanted returns what may go. A chapter in front of which another one stays is left, too: the
+// manifest says only of the first one which run it goes on with. For the same reason the newest
+// sealed file stays if no chapter goes and it stands in front of them without a gap.
 func (v *basing) unwanted(needed func(first, end event.LSN) (bool, []KeptBody)) (r removal, err error) {
 	p := v.p
 	p.listing.Lock()
@@ -214,7 +220,8 @@ func (v *basing) unwanted(needed func(first, end event.LSN) (bool, []KeptBody)) 
 		r.chapters, r.removed = append(r.chapters, c), next.First
 		r.bytes += int64(next.First - c.First)
 	}
-	if r.before.Epoch == 0 || r.bytes == 0 { // they are empty: sealed files in front of them would seem to have gone with them
+	// they are empty: sealed files in front of them would seem to have gone with them
+	if r.before.Epoch == 0 || r.bytes == 0 {
 		r.chapters, r.removed, r.before = nil, m.Removed, p.sealing.tip
 	}
 	v.unwantedSealed(&r, &m, stays)
@@ -272,7 +279,8 @@ func (v *basing) footer(s format.SealedFile) *sealed.Footer {
 	return &f.Footer
 }
 
-// passes goes on behind a chapter with the run that is under way: an epoch starts in a chapter's first frame only.
+// passes goes on behind a chapter with the run that is under way: an epoch starts in a chapter's
+// first frame only.
 func (v *basing) passes(at *format.Run, c format.Chapter, end event.LSN) error {
 	if c.First == end {
 		return nil
@@ -295,7 +303,8 @@ func (v *basing) passes(at *format.Run, c format.Chapter, end event.LSN) error {
 	})
 }
 
-// drop removes files, once a manifest without them is durable, and the checkpoints from before the base.
+// drop removes files, once a manifest without them is durable, and the checkpoints from before the
+// base.
 func (v *basing) drop(r *removal) (freed int64, err error) {
 	p := v.p
 	err = p.sealing.relist(func(m *format.Manifest) {

@@ -11,7 +11,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/faultfs"
 )
 
-// dropping is a world in which bodies are dropped from sealed files, more of them from round to round.
+// dropping is a world in which bodies are dropped from sealed files, more of them from round to
+// round.
 func dropping(t testing.TB, name string, seed uint64) *world {
 	w := sealing(t, name, seed)
 	w.opts.ChapterBytes = 4_000
@@ -19,7 +20,8 @@ func dropping(t testing.TB, name string, seed uint64) *world {
 	return w
 }
 
-// wants reports whether the body of a message is still wanted: of every third one, then of every sixth, and so on.
+// wants reports whether the body of a message is still wanted: of every third one, then of every
+// sixth, and so on.
 func (w *world) wants(n int) bool { return w.drops == 0 || n%w.drops == 0 }
 
 // drop drops from every sealed file what is not wanted, and wants less the next time.
@@ -44,7 +46,8 @@ func (w *world) drop() error {
 	return nil
 }
 
-// Bodies that nobody wants go, all others stay, and a file of which too little would go is left alone (reliability.md P22).
+// Bodies that nobody wants go, all others stay, and a file of which too little would go is left
+// alone (reliability.md P22).
 func TestDropBodies(t *testing.T) {
 	t.Parallel()
 	w := sealing(t, t.Name(), 8)
@@ -121,7 +124,8 @@ func (w *world) gone() (n int) {
 	return n
 }
 
-// A file that is not what was written stays as it is, whether its records are damaged or a body that is wanted.
+// A file that is not what was written stays as it is, whether its records are damaged or a body
+// that is wanted.
 func TestDamagedFileKeepsItsBodies(t *testing.T) {
 	t.Parallel()
 	for at := range 60 {

@@ -9,7 +9,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/faultfs"
 )
 
-// during is a world in whose first sync something is done. The frame that is synced has one message.
+// during is a world in whose first sync something is done. The frame that is synced has one
+// message.
 func during(t *testing.T, do func(w *world)) *world {
 	t.Helper()
 	w := newWorld(t, t.Name(), 1)
@@ -34,8 +35,8 @@ func (w *world) done(i int) bool {
 	}
 }
 
-// A frame is written while a sync goes on: its Ordered ticket completes, its Durable one waits for a sync of its own, and the sync
-// makes nothing durable but what was written before it began.
+// A frame is written while a sync goes on: its Ordered ticket completes, its Durable one waits for
+// a sync of its own, and the sync makes nothing durable but what was written before it began.
 func TestWriteDuringSync(t *testing.T) {
 	t.Parallel()
 	w := during(t, func(w *world) {
@@ -105,7 +106,8 @@ func TestCrashAfterWriteDuringSync(t *testing.T) {
 	}
 }
 
-// Where a file ends, syncs are due: the caller of Write does not wait for them, and nothing is reordered.
+// Where a file ends, syncs are due: the caller of Write does not wait for them, and nothing is
+// reordered.
 func TestWriteAtTheEndOfAFile(t *testing.T) {
 	t.Parallel()
 	var written bool
@@ -123,7 +125,8 @@ func TestWriteAtTheEndOfAFile(t *testing.T) {
 	w.after()
 }
 
-// F9: a sync fails while others write. Whatever was not durable before is unknown, and nothing is written any more.
+// F9: a sync fails while others write. Whatever was not durable before is unknown, and nothing is
+// written any more.
 func TestSyncFailsDuringWrite(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []faultfs.Fault{{Err: syscall.EIO}, {Err: syscall.EIO, DropPages: true}} {

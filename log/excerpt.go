@@ -16,8 +16,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/sealed"
 )
 
-// How a data directory is written that has a part of the logs of another one (docs/decisions/0059): of each log a base, and behind it sealed files of the
-// frames that are wanted, at the addresses that they have in the original. Everything else between them is bodies that are not kept.
+// How a data directory is written that has a part of the logs of another one (docs/decisions/0059):
+// of each log a base, and behind it sealed files of the frames that are wanted, at the addresses
+// that they have in the original. Everything else between them is bodies that are not kept.
 
 // Excerpt is such a directory while it is written. It is a namespace of its own.
 type Excerpt struct {
@@ -61,12 +62,15 @@ func (x *Excerpt) Namespace() format.Namespace { return x.ns }
 
 // ExcerptLog says what of a log is to be in an excerpt.
 type ExcerptLog struct {
-	Chapters []Stretch // of the original, from the one on in which the base stands; the last one ends where the log is to end
-	Before   Epoch     // of what precedes them
-	Base     BaseInfo  // LSN, Hash and Encoding
+	// of the original, from the one on in which the base stands; the last one ends where the log is
+	// to end
+	Chapters []Stretch
+	Before   Epoch    // of what precedes them
+	Base     BaseInfo // LSN, Hash and Encoding
 	Records  func(io.Writer) error
 	Bodies   []ExcerptBody // that stand in front of the chapters and are to be kept, in order
-	// Frames yields the frames of the chapters that are wanted, in order, with every EpochStart among them. It is called twice.
+	// Frames yields the frames of the chapters that are wanted, in order, with every EpochStart
+	// among them. It is called twice.
 	Frames func(ctx context.Context, yield func(*ExcerptFrame) error) error
 }
 
@@ -78,7 +82,8 @@ type ExcerptBody struct {
 	Read func() ([]byte, error)
 }
 
-// ExcerptFrame is a frame as it is to be written. It takes the same addresses as in the original, though Records may be shorter.
+// ExcerptFrame is a frame as it is to be written. It takes the same addresses as in the original,
+// though Records may be shorter.
 type ExcerptFrame struct {
 	Frame
 	Newest event.Time    // of the last record

@@ -23,7 +23,8 @@ type openFile struct {
 	refs int // readers, and one for the cache
 }
 
-// get returns the content of a segment; done gives it back. It waits no longer than [disk.OpenSoon] does for a descriptor.
+// get returns the content of a segment; done gives it back. It waits no longer than [disk.OpenSoon]
+// does for a descriptor.
 func (c *fileCache) get(fsys disk.FS, dir string, s *segment) (*openFile, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -65,7 +66,8 @@ func (c *fileCache) find(s *segment) *openFile {
 	return f
 }
 
-// closeIdle closes the file that nobody has read for the longest time and reports whether there was one.
+// closeIdle closes the file that nobody has read for the longest time and reports whether there was
+// one.
 func (c *fileCache) closeIdle() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

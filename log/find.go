@@ -10,27 +10,32 @@ import (
 
 // Finder says which parts of a log a search has to read. The partitions of a store are finders.
 type Finder interface {
-	// Find returns, in order and without overlap, the stretches that may have what is searched for: outside of them nothing durable matches. Inside there may
-	// be other events as well, since sealed files have indexes by block and the rest of the log has none.
+	// Find returns, in order and without overlap, the stretches that may have what is searched for:
+	// outside of them nothing durable matches. Inside there may be other events as well, since
+	// sealed files have indexes by block and the rest of the log has none.
 	Find(s Search) ([]Stretch, error)
 }
 
-// Search says which events are wanted: those that fit all that is given. The zero value is all of them.
+// Search says which events are wanted: those that fit all that is given. The zero value is all of
+// them.
 type Search struct {
 	Begin       event.LSN  // files that end there or before are left out; 0: none is
 	From, Until event.Time // of the record, both inclusive; 0: any
-	Named       bool       // only events that name Slice, and if there is one Number: see [event.Named]
-	Slice       event.Slice
-	Number      event.SequenceNumber // 0: any
-	MessageID   []byte               // as text: only events of which [event.MessageIDOf] is this; nil: any
-	Kinds       []event.Kind         // only events of these kinds; nil: any
-	Origins     []event.OriginID     // only where one of these is defined; nil: anywhere
+	// only events that name Slice, and if there is one Number: see [event.Named]
+	Named  bool
+	Slice  event.Slice
+	Number event.SequenceNumber // 0: any
+	// as text: only events of which [event.MessageIDOf] is this; nil: any
+	MessageID []byte
+	Kinds     []event.Kind     // only events of these kinds; nil: any
+	Origins   []event.OriginID // only where one of these is defined; nil: anywhere
 }
 
 // Stretch is addresses of a log from one up to another.
 type Stretch struct {
 	From, To event.LSN
-	// Events is how many events of the wanted kinds the stretch has: once they have been read, the rest of it need not be. 0: not known.
+	// Events is how many events of the wanted kinds the stretch has: once they have been read, the
+	// rest of it need not be. 0: not known.
 	Events uint64
 }
 
@@ -44,7 +49,8 @@ func (p *partition) Find(q Search) ([]Stretch, error) {
 	}
 }
 
-// find is Find for the segments as they are now. If one of them cannot be read, missing is that segment.
+// find is Find for the segments as they are now. If one of them cannot be read, missing is that
+// segment.
 func (p *partition) find(q *Search) (list []Stretch, missing *segment, err error) {
 	_, end := p.Bounds()
 	add := func(from, to event.LSN, events uint64) {
@@ -72,8 +78,9 @@ func (p *partition) find(q *Search) (list []Stretch, missing *segment, err error
 	return list, nil, nil
 }
 
-// find adds the stretches of a sealed file. The index has an event by the block in which the records of its frame begin, and a time by that in which the
-// frame does, which is the same block or the one before.
+// find adds the stretches of a sealed file. The index has an event by the block in which the
+// records of its frame begin, and a time by that in which the frame does, which is the same block
+// or the one before.
 func (c *sealedContent) find(q *Search, add func(from, to event.LSN, events uint64)) error {
 	foot := &c.sealed.Footer
 	if foot.Alone || !q.during(foot.Lowest, foot.Highest) {
@@ -107,7 +114,8 @@ func (c *sealedContent) find(q *Search, add func(from, to event.LSN, events uint
 	return nil
 }
 
-// during reports whether anything between two times may be wanted. A stretch without records has no times.
+// during reports whether anything between two times may be wanted. A stretch without records has no
+// times.
 func (q *Search) during(lowest, highest event.Time) bool {
 	if q.From == 0 && q.Until == 0 {
 		return true
@@ -157,7 +165,8 @@ func (c *sealedContent) about(q *Search) ([]bool, error) {
 	return named, nil
 }
 
-// onlyKinds reports whether nothing but kinds is asked for. The file does not say which blocks have events of a kind, but how many there are.
+// onlyKinds reports whether nothing but kinds is asked for. The file does not say which blocks have
+// events of a kind, but how many there are.
 func (q *Search) onlyKinds() bool {
 	return q.Kinds != nil && !q.Named && q.MessageID == nil && q.Origins == nil && q.From == 0 && q.Until == 0
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// TestF23Format: newer formats are refused as such, and nothing is written. Those of namespace.json: TestNamespaceText.
+// TestF23Format: newer formats are refused as such, and nothing is written. Those of
+// namespace.json: TestNamespaceText.
 func TestF23Format(t *testing.T) {
 	t.Parallel()
 	w, _ := quiet(t, -1)
@@ -32,6 +33,7 @@ func TestF23Format(t *testing.T) {
 	}
 	note := func(p []byte) { put(p, len(p)-4, event.Sum(p[:len(p)-4])) }
 	newer(w.segments()[0], 8+4, func(p []byte) { put(p, 8+84, event.Sum(p[8:8+84])) })
-	newer(simDir+"/partitions/00/manifest", 4, func(p []byte) { p[4] += 2; note(p) }) // versions 2 and 3 are known
+	// versions 2 and 3 are known
+	newer(simDir+"/partitions/00/manifest", 4, func(p []byte) { p[4] += 2; note(p) })
 	newer(simDir+"/partitions/00/progress", 4, note)
 }

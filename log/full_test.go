@@ -14,12 +14,13 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/faultfs"
 )
 
-// takesRoom are the calls that fail without an effect when there is no room. Cutting a file is one, since some file systems copy it for that. A sync is not
-// among them.
+// takesRoom are the calls that fail without an effect when there is no room. Cutting a file is one,
+// since some file systems copy it for that. A sync is not among them.
 var takesRoom = []faultfs.Op{faultfs.OpCreate, faultfs.OpMkdir, faultfs.OpRename, faultfs.OpWrite, faultfs.OpAllocate, faultfs.OpTruncate}
 
-// TestF8EveryCallWithoutRoom: a disk or a quota that is full at one call that takes room, or at the next three, costs a running log nothing: no frame is
-// lost, doubled or left in part, and what waits is written without a restart.
+// TestF8EveryCallWithoutRoom: a disk or a quota that is full at one call that takes room, or at the
+// next three, costs a running log nothing: no frame is lost, doubled or left in part, and what
+// waits is written without a restart.
 func TestF8EveryCallWithoutRoom(t *testing.T) {
 	t.Parallel()
 	for _, reserve := range []int64{0, 16 << 10} {
@@ -51,7 +52,8 @@ func everyCallWithoutRoom(t *testing.T, name string, reserve int64, fault faultf
 			failed++
 			return fault
 		})
-		if err := w.live(); err != nil && !errors.Is(err, log.ErrNoRoom) { // a checkpoint may be left out
+		// a checkpoint may be left out
+		if err := w.live(); err != nil && !errors.Is(err, log.ErrNoRoom) {
 			w.failf("%v", err)
 		}
 		for range times + 2 {
@@ -80,7 +82,8 @@ func everyCallWithoutRoom(t *testing.T, name string, reserve int64, fault faultf
 	}
 }
 
-// F8: a writer that is closed right after a frame found no room, and before the reserve was asked, writes it if there is room by then.
+// F8: a writer that is closed right after a frame found no room, and before the reserve was asked,
+// writes it if there is room by then.
 func TestCloseTriesAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, t.Name(), 1)
@@ -206,7 +209,8 @@ func TestF8States(t *testing.T) {
 	w.after()
 }
 
-// TestF8Quota: a quota that the disk does not report is found by what it refuses, and counts as gone when the reserve could be filled up twice.
+// TestF8Quota: a quota that the disk does not report is found by what it refuses, and counts as
+// gone when the reserve could be filled up twice.
 func TestF8Quota(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, t.Name(), 4)

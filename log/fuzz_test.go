@@ -11,8 +11,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
-// FuzzCheckpoint opens anything as a checkpoint whose checksums were made to match: no panic, and only the state that
-// has the hash comes out.
+// FuzzCheckpoint opens anything as a checkpoint whose checksums were made to match: no panic, and
+// only the state that has the hash comes out.
 func FuzzCheckpoint(f *testing.F) {
 	good, err := os.ReadFile(filepath.Join("testdata", "checkpoint.ckpt"))
 	if err != nil {

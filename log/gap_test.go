@@ -11,7 +11,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/logdir"
 )
 
-// A body that history has let go is erased, also where it stood behind a file that stays for its bodies.
+// A body that history has let go is erased, also where it stood behind a file that stays for its
+// bodies.
 func TestBodyInAGap(t *testing.T) {
 	t.Parallel()
 	disk := faultfs.New()

@@ -22,8 +22,8 @@ func goldenOptions(fsys disk.FS) Options {
 	}
 }
 
-// golden compares bytes with a file of testdata, a hex dump. A difference means that old logs may become unreadable:
-// it needs a new format version (docs/log-format.md).
+// golden compares bytes with a file of testdata, a hex dump. A difference means that old logs may
+// become unreadable: it needs a new format version (docs/log-format.md).
 func golden(t *testing.T, name string, got []byte) {
 	t.Helper()
 	file := filepath.Join("testdata", name+".hex")
@@ -96,7 +96,8 @@ func TestGoldenNotes(t *testing.T) {
 	}
 }
 
-// A checkpoint written by an earlier binary is read: zstd's bytes may change with its version, so they are not compared.
+// A checkpoint written by an earlier binary is read: zstd's bytes may change with its version, so
+// they are not compared.
 func TestGoldenCheckpoint(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join("testdata", "checkpoint.ckpt")

@@ -79,8 +79,8 @@ func (h *heldLog) remove(t *testing.T) error {
 	return err
 }
 
-// hold begins a hold, unless the log is just replacing a file or writing its manifest, and returns the
-// files that a copy begun now would read. It waits for no lock: the log may be holding it.
+// hold begins a hold, unless the log is just replacing a file or writing its manifest, and returns
+// the files that a copy begun now would read. It waits for no lock: the log may be holding it.
 func (h *heldLog) hold() (names []string) {
 	if !h.p.listing.TryLock() {
 		return nil
@@ -98,9 +98,10 @@ func (h *heldLog) hold() (names []string) {
 	return names
 }
 
-// TestHeldFilesStay checks that a copy finds what the log consisted of when its hold began, whenever in
-// the course of sealing, dropping bodies, removing files and making a base that was: the hold begins in
-// turn before each call of the file system at which no file is just being replaced.
+// TestHeldFilesStay checks that a copy finds what the log consisted of when its hold began,
+// whenever in the course of sealing, dropping bodies, removing files and making a base that was:
+// the hold begins in turn before each call of the file system at which no file is just being
+// replaced.
 func TestHeldFilesStay(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -150,8 +150,8 @@ func hasChapter(m *format.Manifest, id uint32) bool {
 		slices.ContainsFunc(m.Sealed, func(s format.SealedFile) bool { return s.Chapter == id })
 }
 
-// removed reports whether a chapter, or the sealed file of one, has been removed, or is about to be: the manifest does not name it, and names later ones that
-// nothing need be in front of.
+// removed reports whether a chapter, or the sealed file of one, has been removed, or is about to
+// be: the manifest does not name it, and names later ones that nothing need be in front of.
 func (v *inventory) removed(chapter uint32) bool {
 	m := &v.out.manifest
 	for _, s := range m.Sealed {

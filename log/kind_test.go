@@ -14,7 +14,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
-// archive is a second kind of segment: it keeps the parts of frames in memory, each by itself, and not all bodies.
+// archive is a second kind of segment: it keeps the parts of frames in memory, each by itself, and
+// not all bodies.
 type archive struct {
 	name  string
 	parts []part // in the order of their places
@@ -61,7 +62,8 @@ func (c *archive) ReadAt(dst []byte, off int64) (int, error) {
 	return 0, io.EOF
 }
 
-// moveDown puts a segment of the second kind in the place of one of the first. Bodies are kept if keep says so.
+// moveDown puts a segment of the second kind in the place of one of the first. Bodies are kept if
+// keep says so.
 func moveDown(t *testing.T, p *partition, i int, bodies []event.Blob, keep func(event.Blob) bool) {
 	t.Helper()
 	s := p.segments[i]
@@ -194,7 +196,8 @@ func TestSecondKind(t *testing.T) {
 	if after := readAll(t, p, event.LSN(bodies[30].Position)); !slices.Equal(after, half) {
 		t.Errorf("frames are\n%s\nand were\n%s", after, half)
 	}
-	at := p.segments[0].base + event.LSN(p.segments[0].kind.(*archive).parts[3].at) // of the second frame
+	// of the second frame
+	at := p.segments[0].base + event.LSN(p.segments[0].kind.(*archive).parts[3].at)
 	if err := p.SaveCheckpoint(at, func(w io.Writer) error { _, err := io.WriteString(w, "state"); return err }); err != nil {
 		t.Errorf("a checkpoint in a segment of the second kind: %v", err)
 	}

@@ -8,10 +8,12 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
-// What a writer does when the disk has no room for a frame, or for the file that it goes to (docs/decisions/0039). The frame was decided on
-// and applied, others may follow from it: it cannot be taken back. Nobody was told of it either. So it stays at the head of the queue; what of
-// it got into the file is cut off, durably; the reserve gives room, and it is written as it was sealed. When the reserve has nothing
-// left it waits, and is tried once a second. What is written already is synced and answered meanwhile.
+// What a writer does when the disk has no room for a frame, or for the file that it goes to
+// (docs/decisions/0039). The frame was decided on and applied, others may follow from it: it cannot
+// be taken back. Nobody was told of it either. So it stays at the head of the queue; what of it got
+// into the file is cut off, durably; the reserve gives room, and it is written as it was sealed.
+// When the reserve has nothing left it waits, and is tried once a second. What is written already
+// is synced and answered meanwhile.
 
 // roomState is what is known of room for the first batch of the queue.
 type roomState uint8
@@ -62,7 +64,8 @@ func (s *shortage) putBack(b queued) {
 	poke(w.wake)
 }
 
-// find mends the file for a batch that found no room, and asks the reserve for some. The caller holds io.
+// find mends the file for a batch that found no room, and asks the reserve for some. The caller
+// holds io.
 func (s *shortage) find() error {
 	w := s.w
 	w.mu.Lock()
@@ -111,7 +114,8 @@ func (s *shortage) over() {
 	}
 }
 
-// last has the writer that is being closed do what is left. A frame that has just found no room is written once more, when the reserve has been asked.
+// last has the writer that is being closed do what is left. A frame that has just found no room is
+// written once more, when the reserve has been asked.
 func (s *shortage) last() {
 	for range 2 {
 		s.tryAgain()
@@ -135,7 +139,8 @@ func (s *shortage) giveUp() {
 	s.over() // it does not wait any more
 }
 
-// insist repeats what fails for want of room as long as the reserve has some to give. The caller holds io.
+// insist repeats what fails for want of room as long as the reserve has some to give. The caller
+// holds io.
 func (s *shortage) insist(try func() error) error {
 	w := s.w
 	for {
@@ -152,8 +157,8 @@ func (s *shortage) insist(try func() error) error {
 	}
 }
 
-// mend cuts off what the file has of a frame that found no room. That may find none either; then it is done before the frame is written again. The
-// caller holds io.
+// mend cuts off what the file has of a frame that found no room. That may find none either; then it
+// is done before the frame is written again. The caller holds io.
 func (s *shortage) mend() error {
 	if s.w.tail == nil {
 		return nil

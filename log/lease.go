@@ -14,16 +14,18 @@ import (
 )
 
 const (
-	// leaseEvery is how often a reader renews its lease while it opens files. One that opens none lets it end.
+	// leaseEvery is how often a reader renews its lease while it opens files. One that opens none
+	// lets it end.
 	leaseEvery = 10 * time.Second
 	// leaseEnds is the age at which a lease that was not renewed does not count any more.
 	leaseEnds = time.Minute
-	// maxLeases is how many leases a directory may have; further readers have none, and look into the manifest more often.
+	// maxLeases is how many leases a directory may have; further readers have none, and look into
+	// the manifest more often.
 	maxLeases = 64
 )
 
-// lease is the file by which a reader beside a broker asks for the files that it has yet to read not to be removed. It is a courtesy: a reader without one
-// reads correctly, too.
+// lease is the file by which a reader beside a broker asks for the files that it has yet to read
+// not to be removed. It is a courtesy: a reader without one reads correctly, too.
 type lease struct {
 	store   *store
 	file    *disk.Mark
@@ -36,7 +38,8 @@ type marked interface {
 	Unmark(name string)
 }
 
-// newLease takes one; nil where that cannot be: the directory may not be written to, or is full of them.
+// newLease takes one; nil where that cannot be: the directory may not be written to, or is full of
+// them.
 func (s *store) newLease() *lease {
 	dir, ok := s.fs.(marked)
 	if !ok {
@@ -79,7 +82,8 @@ func (l *lease) renew() {
 	if age := time.Duration(now-before) * time.Millisecond; age.Abs() < leaseEvery || !l.renewed.CompareAndSwap(before, now) {
 		return
 	}
-	lowest := slices.Repeat([]event.LSN{format.FirstLSN}, l.store.logs) // of each log, all that it is read for
+	// of each log, all that it is read for
+	lowest := slices.Repeat([]event.LSN{format.FirstLSN}, l.store.logs)
 	l.file.Put(format.Lease{PID: l.file.Process(), Renewed: now, Lowest: lowest}.Encode(l.store.tag))
 }
 
@@ -90,8 +94,8 @@ func (l *lease) end() {
 	}
 }
 
-// leases returns what the readers of the directory need, and the names of leases that have ended. It looks at a bounded number of files, and
-// believes none that is not whole.
+// leases returns what the readers of the directory need, and the names of leases that have ended.
+// It looks at a bounded number of files, and believes none that is not whole.
 func (s *store) leases() (held []format.Lease, ended []string) {
 	entries, err := s.fs.ReadDir(s.root)
 	if err != nil {

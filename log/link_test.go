@@ -40,8 +40,8 @@ var openers = map[string]func(dir string) error{
 	},
 }
 
-// reliability.md S33: a link in the place of what a log is read through is refused alike by a start and by those who only look, and for what it is: a link,
-// not damage.
+// reliability.md S33: a link in the place of what a log is read through is refused alike by a start
+// and by those who only look, and for what it is: a link, not damage.
 func TestS33LinkInside(t *testing.T) {
 	t.Parallel()
 	dir, away := t.TempDir(), filepath.Join(t.TempDir(), "away")
@@ -120,7 +120,8 @@ func TestLinkToDirectory(t *testing.T) {
 	}
 }
 
-// A lost or damaged file that concerns all partitions is the same damage for a start and for those who look, of no single partition.
+// A lost or damaged file that concerns all partitions is the same damage for a start and for those
+// who look, of no single partition.
 func TestDamageOfAll(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -8,9 +8,11 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
-// refuseLinks finds a link among the directories that recovery goes through, and among the files that concern all partitions. A start and an inspection ask
-// it alike, before anything else, so that both refuse, and for what it is: a link is no damage. A link in the place of a partition's file is that partition's
-// alone, and Open refuses it. What cannot be looked at is left to recovery.
+// refuseLinks finds a link among the directories that recovery goes through, and among the files
+// that concern all partitions. A start and an inspection ask it alike, before anything else, so
+// that both refuse, and for what it is: a link is no damage. A link in the place of a partition's
+// file is that partition's alone, and Open refuses it. What cannot be looked at is left to
+// recovery.
 func refuseLinks(root string) error {
 	names := []string{"lock", "namespace.json", "clean"}
 	partitions := filepath.Join(root, "partitions")

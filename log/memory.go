@@ -1,6 +1,7 @@
 package log
 
-// Memory is what is asked before something is kept in memory (docs/decisions/0041). Its methods may be called by several goroutines.
+// Memory is what is asked before something is kept in memory (docs/decisions/0041). Its methods may
+// be called by several goroutines.
 type Memory interface {
 	// Take takes bytes, and reports whether they may be taken. If not, nothing is.
 	Take(bytes int) bool
@@ -8,7 +9,8 @@ type Memory interface {
 	Owe(bytes int)
 	// Give gives bytes back.
 	Give(bytes int)
-	// Exceeds reports whether more was taken than would be allowed now, leaving out the fixed bytes, which cannot be given back.
+	// Exceeds reports whether more was taken than would be allowed now, leaving out the fixed
+	// bytes, which cannot be given back.
 	Exceeds(fixed int) bool
 }
 

@@ -18,8 +18,8 @@ func readNamespace(fsys disk.FS, root string, known []string) (format.Namespace,
 	return format.DecodeNamespace(p, known)
 }
 
-// raise makes a directory of an older format one of today's before anything else is written in it (log-format.md 5.4). A crash leaves
-// the one or the other, and either can be opened.
+// raise makes a directory of an older format one of today's before anything else is written in it
+// (log-format.md 5.4). A crash leaves the one or the other, and either can be opened.
 func (s *store) raise() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -38,7 +38,8 @@ func (s *store) raise() error {
 	return nil
 }
 
-// Space says how many bytes the disk has in all, how many of them are free, and with fewer than how many free ones it has little room.
+// Space says how many bytes the disk has in all, how many of them are free, and with fewer than how
+// many free ones it has little room.
 func (s *store) Space() (total, free, low int64, err error) { return s.reserve.space() }
 
 // Use implements [Store].

@@ -17,8 +17,8 @@ import (
 
 const namespaceFile = simDir + "/namespace.json"
 
-// namespaceText is a namespace.json with good sums. Words is what stands in the list of capabilities; "" leaves the members out that
-// came with format 2.
+// namespaceText is a namespace.json with good sums. Words is what stands in the list of
+// capabilities; "" leaves the members out that came with format 2.
 func namespaceText(format int, words string) string {
 	const id, created = "6ba7b810-9dad-11d1-80b4-00c04fd430c8", "2001-09-09T01:46:40Z"
 	sum := func(text string) string { return fmt.Sprintf("%08x", event.Sum([]byte(text))) }
@@ -30,8 +30,8 @@ func namespaceText(format int, words string) string {
 	return text + "}\n"
 }
 
-// TestNamespaceText: what namespace.json may say, and what is damage or newer than this program, which knows the capabilities moves and
-// sealed here.
+// TestNamespaceText: what namespace.json may say, and what is damage or newer than this program,
+// which knows the capabilities moves and sealed here.
 func TestNamespaceText(t *testing.T) {
 	t.Parallel()
 	many := func(n int) string {
@@ -97,8 +97,8 @@ func TestNamespaceText(t *testing.T) {
 	}
 }
 
-// TestNamespaceBits flips every bit of namespace.json, of those in its format digit and its words too: that is damage, never a newer
-// format, and never another namespace.
+// TestNamespaceBits flips every bit of namespace.json, of those in its format digit and its words
+// too: that is damage, never a newer format, and never another namespace.
 func TestNamespaceBits(t *testing.T) {
 	t.Parallel()
 	w, _ := quiet(t, -1)
@@ -125,14 +125,16 @@ func TestNamespaceBits(t *testing.T) {
 	}
 }
 
-// old turns the directory of a world into one of format 1. Everything else is the same in both formats.
+// old turns the directory of a world into one of format 1. Everything else is the same in both
+// formats.
 func (w *world) old() {
 	if err := w.fs.WriteFile(namespaceFile, []byte(namespaceText(1, ""))); err != nil {
 		w.t.Fatal(err)
 	}
 }
 
-// TestRaise: the first run that leads a directory of format 1 raises it before it writes anything else, and one that only reads does not.
+// TestRaise: the first run that leads a directory of format 1 raises it before it writes anything
+// else, and one that only reads does not.
 func TestRaise(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, t.Name(), 3)
@@ -178,8 +180,8 @@ func TestRaise(t *testing.T) {
 	}
 }
 
-// TestRaiseCrashesAnywhere: whatever a start that raises the format dies of, at any call, the next one opens the directory, in one
-// format or the other, and loses nothing.
+// TestRaiseCrashesAnywhere: whatever a start that raises the format dies of, at any call, the next
+// one opens the directory, in one format or the other, and loses nothing.
 func TestRaiseCrashesAnywhere(t *testing.T) {
 	t.Parallel()
 	for _, clean := range []bool{true, false} {
@@ -238,7 +240,8 @@ func leadIfOpen(w *world) error {
 	return w.lead()
 }
 
-// TestRaiseFails: where the format cannot be raised nothing else is written, and a later start does it.
+// TestRaiseFails: where the format cannot be raised nothing else is written, and a later start does
+// it.
 func TestRaiseFails(t *testing.T) {
 	t.Parallel()
 	for _, cause := range []error{syscall.ENOSPC, syscall.EIO} {
@@ -271,8 +274,9 @@ func TestRaiseFails(t *testing.T) {
 	}
 }
 
-// TestUse: the first use of a capability is durable when Use returns, whatever happens then, and is there or not before that. A program that does not know
-// the word is told so, and one that does opens the directory.
+// TestUse: the first use of a capability is durable when Use returns, whatever happens then, and is
+// there or not before that. A program that does not know the word is told so, and one that does
+// opens the directory.
 func TestUse(t *testing.T) {
 	t.Parallel()
 	base := newWorld(t, t.Name(), 6)
@@ -320,7 +324,8 @@ func (w *world) wantCapabilities(used, maybe []string) {
 	}
 }
 
-// TestUseAtOnce: several first uses at a time are all there, none twice, and later ones cost nothing.
+// TestUseAtOnce: several first uses at a time are all there, none twice, and later ones cost
+// nothing.
 func TestUseAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, t.Name(), 7)
@@ -359,7 +364,8 @@ func TestUseAtOnce(t *testing.T) {
 	w.wantCapabilities(w.opts.Capabilities, nil)
 }
 
-// TestUseRefuses: a word that this program does not know is refused, and any word in a store that is read-only.
+// TestUseRefuses: a word that this program does not know is refused, and any word in a store that
+// is read-only.
 func TestUseRefuses(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, t.Name(), 8)

@@ -18,8 +18,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/faultfs"
 )
 
-// TestReadWhileAppending reads bodies and frames and saves checkpoints from several goroutines while one appends: for
-// the race detector. A body can be read as soon as its ticket is done.
+// TestReadWhileAppending reads bodies and frames and saves checkpoints from several goroutines
+// while one appends: for the race detector. A body can be read as soon as its ticket is done.
 func TestReadWhileAppending(t *testing.T) {
 	t.Parallel()
 	s := must(log.Open(ctx, t.TempDir(), log.Options{Partitions: 1, SegmentBytes: 10 << 10, ChapterBytes: 100 << 10}))(t)
@@ -91,7 +91,8 @@ func TestReadWhileAppending(t *testing.T) {
 	}
 }
 
-// TestTicketOrder appends without waiting: an Ordered ticket completes when its frame is written, a Durable one with a sync.
+// TestTicketOrder appends without waiting: an Ordered ticket completes when its frame is written, a
+// Durable one with a sync.
 func TestTicketOrder(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, t.Name(), 1)
@@ -127,7 +128,8 @@ func TestTicketOrder(t *testing.T) {
 	}
 }
 
-// TestTick: a Skip frame after a second without traffic, not a second one, and none while a batch has its place.
+// TestTick: a Skip frame after a second without traffic, not a second one, and none while a batch
+// has its place.
 func TestTick(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, t.Name(), 1)
@@ -225,7 +227,8 @@ func TestReadInto(t *testing.T) {
 	}
 }
 
-// TestF5RotFoundByRead: bytes that changed while running are not handed out, and the error names the place.
+// TestF5RotFoundByRead: bytes that changed while running are not handed out, and the error names
+// the place.
 func TestF5RotFoundByRead(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -384,7 +387,8 @@ func TestNewRunInOneProcess(t *testing.T) {
 	}
 }
 
-// TestF21Panic: a bug in the writer's goroutine, or while a log is read, is an error of its own kind, and does not end the process.
+// TestF21Panic: a bug in the writer's goroutine, or while a log is read, is an error of its own
+// kind, and does not end the process.
 func TestF21Panic(t *testing.T) {
 	t.Parallel()
 	disk := faultfs.New()

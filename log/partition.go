@@ -19,7 +19,8 @@ type partition struct {
 	id    PartitionID
 	dir   string
 	err   error // why it is refused
-	// owed is how far this process knew the log to be durable when it recovered it again; LSN 0: this is the first time.
+	// owed is how far this process knew the log to be durable when it recovered it again; LSN 0:
+	// this is the first time.
 	owed format.Mark
 
 	files fileCache // has a mutex of its own
@@ -27,7 +28,8 @@ type partition struct {
 	lead   sync.Mutex // held by Lead
 	found  *found     // set once in Open; Lead takes out what it has mended
 	saving sync.Mutex // held by SaveCheckpoint
-	// copying is held for reading by Copy, and from Hold on: no file of the log is replaced by another kind, or removed, meanwhile.
+	// copying is held for reading by Copy, and from Hold on: no file of the log is replaced by
+	// another kind, or removed, meanwhile.
 	copying sync.RWMutex
 
 	sealing sealing
@@ -47,10 +49,11 @@ type partition struct {
 	first    event.LSN
 	base     format.Base // LSN 0: there is none
 	end      format.Mark // of the recovered log, or of what a closed writer left
-	clean    bool        // all up to end is synced: after a clean stop, a repair, or a writer's close
-	writer   *writer
-	poison   error
-	ckpts    []format.Checkpoint // usable ones, oldest first
+	// all up to end is synced: after a clean stop, a repair, or a writer's close
+	clean  bool
+	writer *writer
+	poison error
+	ckpts  []format.Checkpoint // usable ones, oldest first
 }
 
 // take adopts what recovery found.
@@ -168,7 +171,8 @@ func (p *partition) Lead(ctx context.Context) (Writer, error) {
 	return w, nil
 }
 
-// ready refuses a partition that has a writer or failed, and says whether all up to its end is synced.
+// ready refuses a partition that has a writer or failed, and says whether all up to its end is
+// synced.
 func (p *partition) ready() (clean bool, err error) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -181,8 +185,8 @@ func (p *partition) ready() (clean bool, err error) {
 	return p.clean, nil
 }
 
-// replaceNotes puts good notes in the place of damaged ones while the clean marker still vouches for the end of the log:
-// without it the next start would have to refuse them.
+// replaceNotes puts good notes in the place of damaged ones while the clean marker still vouches
+// for the end of the log: without it the next start would have to refuse them.
 func (p *partition) replaceNotes() error {
 	for _, name := range p.found.badNotes {
 		path := filepath.Join(p.dir, name)
@@ -204,7 +208,8 @@ func (p *partition) replaceNotes() error {
 	return nil
 }
 
-// start removes what an interrupted creation of a chapter left, begins a chapter and commits the EpochStart.
+// start removes what an interrupted creation of a chapter left, begins a chapter and commits the
+// EpochStart.
 func (p *partition) start() (*writer, error) {
 	fsys := p.store.fs
 	for _, stray := range p.found.stray {

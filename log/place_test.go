@@ -6,8 +6,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// A second without traffic may be over just when something happens: then no Skip frame is written. There used to be one, at the place that the batch had
-// found and not taken yet, and the process ended when the batch came to be written.
+// A second without traffic may be over just when something happens: then no Skip frame is written.
+// There used to be one, at the place that the batch had found and not taken yet, and the process
+// ended when the batch came to be written.
 func TestTickWhileABatchBegins(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -32,8 +33,9 @@ func TestTickWhileABatchBegins(t *testing.T) {
 	}
 	w := led.(manual).writer
 	write(w, 1)
-	w.tick()                         // from here on nothing has happened
-	w.open.next = func() event.LSN { // the tick comes at the worst moment: right behind the batch's finding its place
+	w.tick() // from here on nothing has happened
+	// the tick comes at the worst moment: right behind the batch's finding its place
+	w.open.next = func() event.LSN {
 		at := w.place()
 		w.tick()
 		return at

@@ -20,8 +20,8 @@ const readWindow = 256 << 10
 
 var readWindows = sync.Pool{New: func() any { return new([readWindow]byte) }}
 
-// locate finds the segment that holds the address, and its end. Segments may be empty: the last one that begins at or
-// before the address is it.
+// locate finds the segment that holds the address, and its end. Segments may be empty: the last one
+// that begins at or before the address is it.
 func (p *partition) locate(lsn event.LSN) (*segment, event.LSN) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -64,7 +64,8 @@ func (p *partition) ReadBlob(b event.Blob, dst []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// holding finds the segment of a blob, and its end. A blob never leaves its segment; one without bytes stands nowhere, and has none.
+// holding finds the segment of a blob, and its end. A blob never leaves its segment; one without
+// bytes stands nowhere, and has none.
 func (p *partition) holding(b event.Blob) (*segment, event.LSN, error) {
 	if b.Size == 0 {
 		return nil, 0, nil
@@ -79,7 +80,8 @@ func (p *partition) holding(b event.Blob) (*segment, event.LSN, error) {
 	return s, end, nil
 }
 
-// readInto reads a blob, and what lies behind it in the segment, which ends at end: see [Reader]. All bodies that leave a log are read here.
+// readInto reads a blob, and what lies behind it in the segment, which ends at end: see [Reader].
+// All bodies that leave a log are read here.
 func (p *partition) readInto(s *segment, end event.LSN, b event.Blob, dst []byte) (int, error) {
 	if s == nil {
 		return 0, nil
@@ -116,7 +118,8 @@ func readBody(c content, dst []byte, off int64) (int, error) {
 	return c.ReadAt(dst, off)
 }
 
-// again reports whether an error is that of a file whose bytes are elsewhere by now, and finds out where. If not, it returns the error, or what it comes from.
+// again reports whether an error is that of a file whose bytes are elsewhere by now, and finds out
+// where. If not, it returns the error, or what it comes from.
 func (p *partition) again(s *segment, cause error) (bool, error) {
 	if !errors.Is(cause, fs.ErrNotExist) {
 		return false, cause

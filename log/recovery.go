@@ -22,7 +22,8 @@ type recovery struct {
 	boot  string       // of the running kernel; empty: unknown
 	clean *format.Mark // where the clean marker says the log ends
 	owed  format.Mark  // how far this process has synced it; LSN 0: it is the first to read it
-	bound *bound       // of a log that a broker writes; nil: the log is nobody's, and all of it is read
+	// of a log that a broker writes; nil: the log is nobody's, and all of it is read
+	bound *bound
 	// report is told of a damaged place. An error that it returns ends the recovery. Without it the
 	// first place does, as the error.
 	report func(*CorruptError) error
@@ -43,12 +44,15 @@ type found struct {
 	first    event.LSN
 	end      format.Mark // of the good frames
 	solid    event.LSN   // everything below was synced
-	cached   bool        // the kernel that the last run wrote with still runs: what was read may stand in its page cache alone
-	clean    bool
-	cut      int64 // bytes behind the end in the last segment's file
-	stray    []string
-	temps    []string
-	remains  []string   // what an interrupted sealing left: chapters and sealed files that are not the log
+	// the kernel that the last run wrote with still runs: what was read may stand in its page cache
+	// alone
+	cached bool
+	clean  bool
+	cut    int64 // bytes behind the end in the last segment's file
+	stray  []string
+	temps  []string
+	// what an interrupted sealing left: chapters and sealed files that are not the log
+	remains  []string
 	tip      format.Run // under way where the first chapter begins
 	fault    bool
 	report   Recovery
@@ -74,7 +78,8 @@ func (r *recovery) damaged(file string, off int64, lsn event.LSN, err error) err
 	if err == nil || r.report == nil {
 		return err
 	}
-	if errors.Is(err, ErrFormat) { // the log of a newer program would have been refused as such before
+	// the log of a newer program would have been refused as such before
+	if errors.Is(err, ErrFormat) {
 		err = r.files.corrupt(file, off, r.walk.scan.LSN, "%v", err)
 	}
 	var c *CorruptError
@@ -200,7 +205,8 @@ func (r *recovery) readBase() error {
 // baseStands checks that a frame of the log ends where the base stands.
 func (r *recovery) baseStands() error {
 	b := &r.out.base
-	unread := r.bound != nil && (b.LSN > r.out.end.LSN || len(r.out.segments) == 0) // all up to where the walk ends has been removed
+	// all up to where the walk ends has been removed
+	unread := r.bound != nil && (b.LSN > r.out.end.LSN || len(r.out.segments) == 0)
 	if b.LSN <= format.FirstLSN || r.missed(b.LSN) || unread || r.walk.scan.Watch[b.LSN] == (format.Passed{There: true, Chain: b.Chain}) {
 		return nil
 	}
@@ -214,7 +220,8 @@ const (
 	faultName    = "fault"
 )
 
-// memory stands for such a file where it is this process that says so: the file of a disk that failed may have failed with it.
+// memory stands for such a file where it is this process that says so: the file of a disk that
+// failed may have failed with it.
 const memory = "the process that wrote it"
 
 // note is what one of these files says.
@@ -223,7 +230,8 @@ type note struct {
 	format.Mark
 }
 
-// readNotes reads the notes that are there and good, and has the scanner watch what stands at their LSNs.
+// readNotes reads the notes that are there and good, and has the scanner watch what stands at their
+// LSNs.
 func (r *recovery) readNotes() (notes []note, err error) {
 	if r.bound != nil {
 		return r.setBound(), nil
@@ -252,7 +260,8 @@ func (r *recovery) readNotes() (notes []note, err error) {
 	return notes, nil
 }
 
-// readMark reads progress or fault; nil when it is absent or no good. While a clean marker vouches for the end, a damaged one is no error.
+// readMark reads progress or fault; nil when it is absent or no good. While a clean marker vouches
+// for the end, a damaged one is no error.
 func (r *recovery) readMark(name string, kind format.Note) (*format.Mark, error) {
 	p, err := r.files.readNote(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -280,7 +289,8 @@ func (r *recovery) discard(file string, err error) {
 		Discard{File: filepath.Join(format.PartitionDir(r.files.id), file), Reason: err.Error()})
 }
 
-// ends compares the end of the log, as far as it is known, with what the notes and the clean marker say.
+// ends compares the end of the log, as far as it is known, with what the notes and the clean marker
+// say.
 func (r *recovery) ends(notes []note) error {
 	for _, n := range notes {
 		if r.missed(n.LSN) {
@@ -299,7 +309,8 @@ func (r *recovery) ends(notes []note) error {
 			end.LSN, end.Epoch, c.LSN, c.Epoch)})
 }
 
-// missed reports whether nothing can be said about a place, since it may have been among what was passed over.
+// missed reports whether nothing can be said about a place, since it may have been among what was
+// passed over.
 func (r *recovery) missed(at event.LSN) bool {
 	return r.walk.lost && !r.walk.scan.Watch[at].There && (at <= r.out.end.LSN || !r.walk.sure)
 }
@@ -314,7 +325,8 @@ func (r *recovery) holds(n note) error {
 	}
 	stands := r.walk.scan.Watch[n.LSN] == (format.Passed{There: true, Chain: n.Chain})
 	switch empty := n.LSN <= r.out.first && len(r.out.segments) == 0; {
-	case empty && r.bound != nil && (n.LSN < end.LSN || n.LSN == end.LSN && n.Chain == end.Chain): // the newest chapter begins there
+	case empty && r.bound != nil && (n.LSN < end.LSN || n.LSN == end.LSN && n.Chain == end.Chain):
+		// the newest chapter begins there
 	case empty && n.LSN > format.FirstLSN:
 		return r.files.corruptBy(file, 0, n.LSN, fmt.Sprintf("the log was durable up to LSN %d and is empty", n.LSN), cause)
 	case empty:
@@ -335,7 +347,8 @@ func (r *recovery) endPlace() (string, int64) {
 	return "wal", 0
 }
 
-// listCheckpoints reads the headers of what lies in checkpoints/; what is no good is discarded, never fatal (F6).
+// listCheckpoints reads the headers of what lies in checkpoints/; what is no good is discarded,
+// never fatal (F6).
 func (r *recovery) listCheckpoints() []format.Checkpoint {
 	entries, err := r.files.readDir("checkpoints")
 	if err != nil {

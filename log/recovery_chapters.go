@@ -35,7 +35,8 @@ func (r *recovery) chapters(ctx context.Context) error {
 	return nil
 }
 
-// jumpUnsealed goes to where the first chapter begins, when those in front of it were removed unsealed.
+// jumpUnsealed goes to where the first chapter begins, when those in front of it were removed
+// unsealed.
 func (r *recovery) jumpUnsealed() {
 	m := &r.out.manifest
 	if m.Before.Epoch == 0 {
@@ -102,7 +103,8 @@ func (r *recovery) enter(c format.Chapter, listed bool) error {
 	return err
 }
 
-// isSegment compares a file's name, the index of its first frame, with the frames counted so far, and reports whether it is a segment's.
+// isSegment compares a file's name, the index of its first frame, with the frames counted so far,
+// and reports whether it is a segment's.
 func (r *recovery) isSegment(chapter string, e disk.Entry) (bool, error) {
 	s := &r.walk.scan
 	index, ok := format.SegmentIndex(e.Name)

@@ -88,13 +88,15 @@ func (r *recovery) checkPlace(f *sealed.Footer) error {
 	if w.sure && w.chained && w.reigned && (f.First != s.LSN || f.Chain != s.Chain || f.Before != s.Epoch) {
 		return fmt.Errorf("%w: does not follow what is in front of it, which ends at LSN %d", format.ErrDamaged, s.LSN)
 	}
-	if f.Alone && f.End > m.Removed && len(m.Sealed) > 0 { // else it is not known, or of one file alone
+	// else it is not known, or of one file alone
+	if f.Alone && f.End > m.Removed && len(m.Sealed) > 0 {
 		return fmt.Errorf("%w: has bodies alone, and the log begins at LSN %d", format.ErrDamaged, m.Begin())
 	}
 	return nil
 }
 
-// passIn answers what stands at the LSNs that notes and checkpoints name in a file that is believed.
+// passIn answers what stands at the LSNs that notes and checkpoints name in a file that is
+// believed.
 func (r *recovery) passIn(seg *segment, c *sealedContent) error {
 	var asked []event.LSN
 	for lsn := range r.walk.scan.Watch {

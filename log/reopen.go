@@ -7,9 +7,10 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
-// Reopen implements [Store]. It is the recovery of a start, of one partition (docs/decisions/0044): only what stands in the files counts, and nothing that
-// this process remembers of the log, except how far it was synced: if the files hold less than that, or, of a log that this process has closed in order, end
-// elsewhere, the partition is refused (docs/decisions/0069).
+// Reopen implements [Store]. It is the recovery of a start, of one partition (docs/decisions/0044):
+// only what stands in the files counts, and nothing that this process remembers of the log, except
+// how far it was synced: if the files hold less than that, or, of a log that this process has
+// closed in order, end elsewhere, the partition is refused (docs/decisions/0069).
 func (s *store) Reopen(ctx context.Context, id PartitionID) (Partition, error) {
 	s.reopening.Lock()
 	defer s.reopening.Unlock()
@@ -41,7 +42,8 @@ func (s *store) Reopen(ctx context.Context, id PartitionID) (Partition, error) {
 	return p, nil
 }
 
-// left is where the log of a partition that nobody writes to must end; nil: wherever its good frames do. It refuses one that is written to.
+// left is where the log of a partition that nobody writes to must end; nil: wherever its good
+// frames do. It refuses one that is written to.
 func (p *partition) left() (*format.Mark, error) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -57,8 +59,9 @@ func (p *partition) left() (*format.Mark, error) {
 	return nil, nil
 }
 
-// promised is how far this process knows the log of a partition to be durable; LSN 0: it knows nothing. What is below may have been acknowledged. It is what the
-// last writer has synced, in files that are no sealed ones yet, or where it has left the log.
+// promised is how far this process knows the log of a partition to be durable; LSN 0: it knows
+// nothing. What is below may have been acknowledged. It is what the last writer has synced, in
+// files that are no sealed ones yet, or where it has left the log.
 func promised(p *partition, clean *format.Mark) format.Mark {
 	p.mu.RLock()
 	w, mark := p.writer, p.owed

@@ -13,7 +13,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/faultfs"
 )
 
-// reopen has the store recover the partition whose writer is w.w, or was never had, and checks what is in it.
+// reopen has the store recover the partition whose writer is w.w, or was never had, and checks what
+// is in it.
 func (w *world) reopen() error {
 	if w.w != nil {
 		_ = w.w.Close() // it failed, or ends in order
@@ -29,8 +30,9 @@ func (w *world) reopen() error {
 	return w.check()
 }
 
-// F9, F14, P24: whichever call of a run fails, the log can be read again in the same process, holds all that was acknowledged, is written again, and
-// what is written then survives what comes next. The page cache may show what the disk has not.
+// F9, F14, P24: whichever call of a run fails, the log can be read again in the same process, holds
+// all that was acknowledged, is written again, and what is written then survives what comes next.
+// The page cache may show what the disk has not.
 func TestReopenAfterErrorAtEveryCall(t *testing.T) {
 	t.Parallel()
 	for kind, fault := range map[string]faultfs.Fault{
@@ -53,7 +55,8 @@ func TestReopenAfterErrorAtEveryCall(t *testing.T) {
 					return
 				}
 				w.fs.Hook(nil)
-				if w.safe = 0; err == nil { // nothing was reported, for instance of a read that can be done without
+				// nothing was reported, for instance of a read that can be done without
+				if w.safe = 0; err == nil {
 					continue
 				}
 				if err := w.reopen(); err != nil {
@@ -82,7 +85,8 @@ func TestReopenAfterErrorAtEveryCall(t *testing.T) {
 	}
 }
 
-// F14: the process dies at any call of a restart of one partition, or the power goes: a start finds all that was acknowledged.
+// F14: the process dies at any call of a restart of one partition, or the power goes: a start finds
+// all that was acknowledged.
 func TestReopenDiesAtEveryCall(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []faultfs.Mode{faultfs.Kill, faultfs.PowerLoss} {
@@ -131,8 +135,10 @@ func TestReopenDiesAtEveryCall(t *testing.T) {
 	}
 }
 
-// A partition is not reopened while somebody writes to it. One that was closed in order must end where it was closed; with its files back it is what it was.
-// The same holds for one that a start refused: the clean marker said where it ends, although the marker is gone by now (log-format.md 5.3).
+// A partition is not reopened while somebody writes to it. One that was closed in order must end
+// where it was closed; with its files back it is what it was. The same holds for one that a start
+// refused: the clean marker said where it ends, although the marker is gone by now (log-format.md
+// 5.3).
 func TestReopenWhatWasThere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, t.Name(), 3)
@@ -185,7 +191,8 @@ func TestReopenWhatWasThere(t *testing.T) {
 	w.after()
 }
 
-// syncWith does what is to be done up to a sync, in which the disk has a fault. One that fails has no note left on it either.
+// syncWith does what is to be done up to a sync, in which the disk has a fault. One that fails has
+// no note left on it either.
 func (w *world) syncWith(fault faultfs.Fault) error {
 	w.fs.Hook(func(c faultfs.Call) faultfs.Fault {
 		switch {
@@ -201,8 +208,10 @@ func (w *world) syncWith(fault faultfs.Fault) error {
 	return w.work()
 }
 
-// F9, F14: a sync says that it is done and is not, and then the disk fails, so that what was acknowledged is gone. The process knows how far it had come: it
-// refuses the log, says both addresses, and goes on refusing it until all is there. A start knows nothing, and takes the log as it ends.
+// F9, F14: a sync says that it is done and is not, and then the disk fails, so that what was
+// acknowledged is gone. The process knows how far it had come: it refuses the log, says both
+// addresses, and goes on refusing it until all is there. A start knows nothing, and takes the log
+// as it ends.
 func TestReopenRefusesWhatASyncLostSilently(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"the sync was true", "a start takes what is left", "the file comes back"} {
@@ -234,7 +243,8 @@ func TestReopenRefusesWhatASyncLostSilently(t *testing.T) {
 			if err := w.reopen(); err != nil {
 				w.failf("nothing that was acknowledged is gone: %v", err)
 			}
-			if err := errors.Join(w.lead(), w.live(), w.w.Close(), w.settle()); err != nil { // what was promised before is in a sealed file by now
+			// what was promised before is in a sealed file by now
+			if err := errors.Join(w.lead(), w.live(), w.w.Close(), w.settle()); err != nil {
 				t.Fatal(err)
 			}
 			w.w, w.acked = nil, len(w.sent)
@@ -265,8 +275,8 @@ func TestReopenRefusesWhatASyncLostSilently(t *testing.T) {
 	}
 }
 
-// P24: one of two partitions is refused at the start. Its files come back while the other one works, and so does it; meanwhile the clean
-// marker is gone, and still counts for it.
+// P24: one of two partitions is refused at the start. Its files come back while the other one
+// works, and so does it; meanwhile the clean marker is gone, and still counts for it.
 func TestReopenARefusedPartition(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, t.Name(), 4)
@@ -331,8 +341,8 @@ func TestReopenARefusedPartition(t *testing.T) {
 	}
 }
 
-// Who takes a partition away, or its disk, waits for its files to be closed: none is open once its writer is closed, however that ended, and whatever was
-// read.
+// Who takes a partition away, or its disk, waits for its files to be closed: none is open once its
+// writer is closed, however that ended, and whatever was read.
 func TestClosedPartitionHasNoFileOpen(t *testing.T) {
 	t.Parallel()
 	for how, fault := range map[string]faultfs.Fault{"failed": {Err: syscall.EIO}, "in order": {}} {

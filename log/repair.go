@@ -13,13 +13,15 @@ import (
 const (
 	// repairBytes is how much of a segment is written again at a time.
 	repairBytes = 1 << 20
-	// maxHeldTail is how much of a tail is held in memory where there is no room for a copy of it beside it.
+	// maxHeldTail is how much of a tail is held in memory where there is no room for a copy of it
+	// beside it.
 	maxHeldTail = 16 << 20
 )
 
-// cutTails repairs the partitions whose logs end in a tail, one after the other, before any partition of this run is led. A copy of a
-// tail that does not fit fills the disk until it is removed again: others that had begun their chapters meanwhile would find no room for
-// their manifests, and fail where there is enough for everybody.
+// cutTails repairs the partitions whose logs end in a tail, one after the other, before any
+// partition of this run is led. A copy of a tail that does not fit fills the disk until it is
+// removed again: others that had begun their chapters meanwhile would find no room for their
+// manifests, and fail where there is enough for everybody.
 func (s *store) cutTails() {
 	s.cutting.Lock()
 	defer s.cutting.Unlock()
@@ -37,8 +39,9 @@ func (s *store) cutTails() {
 	}
 }
 
-// repair makes the last segment file durable and ends it behind its good frames (log-format.md 5.4). It needs no room but for the
-// tail, if there is one, and for that only what it gives back right after.
+// repair makes the last segment file durable and ends it behind its good frames (log-format.md
+// 5.4). It needs no room but for the tail, if there is one, and for that only what it gives back
+// right after.
 func (p *partition) repair() error {
 	p.mu.RLock()
 	n := len(p.segments)
@@ -74,8 +77,9 @@ func (p *partition) repair() error {
 	return nil
 }
 
-// rewrite writes what stands between two places of a file once more. After a failed sync the page cache may show what the disk lacks, and take it for written
-// (F9): a sync alone would not bring it there.
+// rewrite writes what stands between two places of a file once more. After a failed sync the page
+// cache may show what the disk lacks, and take it for written (F9): a sync alone would not bring it
+// there.
 func rewrite(f disk.File, from, to int64) error {
 	buf := make([]byte, min(repairBytes, max(to-from, 0)))
 	for from < to {
@@ -91,8 +95,9 @@ func rewrite(f disk.File, from, to int64) error {
 	return nil
 }
 
-// cutTail ends the file behind its good frames and syncs it. A tail goes to a side file before. Where the disk has no room for both, it
-// is held in memory meanwhile, and is lost when the process dies just then: nobody was promised it.
+// cutTail ends the file behind its good frames and syncs it. A tail goes to a side file before.
+// Where the disk has no room for both, it is held in memory meanwhile, and is lost when the process
+// dies just then: nobody was promised it.
 func (p *partition) cutTail(f disk.File, good int64) error {
 	cut := p.found.cut
 	if cut == 0 {
@@ -130,7 +135,8 @@ func (p *partition) sideFile() (string, error) {
 	if err := disk.MakeDir(p.store.fs, filepath.Join(p.dir, "cut")); err != nil {
 		return "", err
 	}
-	return filepath.Join(p.store.root, p.found.report.CutFile), p.store.fs.SyncDir(p.dir) // an interrupted repair may have made it
+	// an interrupted repair may have made it
+	return filepath.Join(p.store.root, p.found.report.CutFile), p.store.fs.SyncDir(p.dir)
 }
 
 // end makes the file end there, durably.
@@ -148,7 +154,8 @@ func end(f disk.File, size int64) error {
 // copyTo writes n bytes to a durable file of that name.
 func copyTo(fsys disk.FS, src io.Reader, n int64, name string) error {
 	return disk.Write(fsys, name, func(dst disk.File) error {
-		copied, err := io.CopyBuffer(struct{ io.Writer }{dst}, src, make([]byte, min(repairBytes, max(n, 1)))) // not the files' own methods: all I/O is plain reads and writes
+		// not the files' own methods: all I/O is plain reads and writes
+		copied, err := io.CopyBuffer(struct{ io.Writer }{dst}, src, make([]byte, min(repairBytes, max(n, 1))))
 		if err == nil && copied != n {
 			err = io.ErrUnexpectedEOF
 		}
@@ -156,9 +163,9 @@ func copyTo(fsys disk.FS, src io.Reader, n int64, name string) error {
 	})
 }
 
-// failRepair stops the partition. A sync that failed may have dropped frames that were good, so the next start must judge the tail as
-// one that a failed sync left; unless a note about an earlier failure says so already. What is sure to be durable is what the
-// chapter began with.
+// failRepair stops the partition. A sync that failed may have dropped frames that were good, so the
+// next start must judge the tail as one that a failed sync left; unless a note about an earlier
+// failure says so already. What is sure to be durable is what the chapter began with.
 func (p *partition) failRepair(cause error) error {
 	err := p.fail(fmt.Errorf("repair: %w", cause))
 	p.listing.Lock()
@@ -173,7 +180,8 @@ func (p *partition) failRepair(cause error) error {
 // noteFault leaves, once, how far the log was durable for the next start (log-format.md 5.2).
 func (p *partition) noteFault(durable format.Mark) {
 	note := format.Fault.Encode(p.id, p.store.tag, durable)
-	if err := disk.Replace(p.store.opts.FS, filepath.Join(p.dir, faultName), note); err != nil { // without patience: the end is near
+	// without patience: the end is near
+	if err := disk.Replace(p.store.opts.FS, filepath.Join(p.dir, faultName), note); err != nil {
 		p.store.opts.Logger.Error("fault note", "partition", p.id, "err", err)
 	}
 }

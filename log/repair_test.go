@@ -21,8 +21,9 @@ const (
 	blockRoom = 32 << 10  // what a start may need for its small files, all partitions together
 )
 
-// fullDirectory makes a data directory with four partitions whose last segment files are long, and lets every writer end on a full disk:
-// full takes the room away in front of each one's last, large frame, and may keep what is written of it from being cut off.
+// fullDirectory makes a data directory with four partitions whose last segment files are long, and
+// lets every writer end on a full disk: full takes the room away in front of each one's last, large
+// frame, and may keep what is written of it from being cut off.
 func fullDirectory(t *testing.T, dir string, opts log.Options, full func()) {
 	t.Helper()
 	s := must(log.Open(ctx, dir, opts))(t)
@@ -70,8 +71,9 @@ func uncut(c faultfs.Call) faultfs.Fault {
 	return faultfs.Fault{}
 }
 
-// orderly fails the test when something is tried that may fill the disk for a moment, a copy of a tail or room, once a partition
-// has begun to make its chapter: its manifest could then find no room where there is enough for it.
+// orderly fails the test when something is tried that may fill the disk for a moment, a copy of a
+// tail or room, once a partition has begun to make its chapter: its manifest could then find no
+// room where there is enough for it.
 func orderly(t *testing.T, disk *faultfs.FS) {
 	began := ""
 	disk.Hook(func(c faultfs.Call) faultfs.Fault {
@@ -109,7 +111,8 @@ func lead(t *testing.T, dir string, opts log.Options) error {
 	return errors.Join(append(errs, s.Close())...)
 }
 
-// F8: a start after a full disk needs no room for segments, nor for all tails at a time; a file that it cannot write leaves nothing behind.
+// F8: a start after a full disk needs no room for segments, nor for all tails at a time; a file
+// that it cannot write leaves nothing behind.
 func TestF8StartOnFullDisk(t *testing.T) {
 	t.Parallel()
 	disk := faultfs.New()
@@ -156,8 +159,9 @@ func TestF8StartOnFullDisk(t *testing.T) {
 	}
 }
 
-// F9: after a sync that failed, the page cache shows what the disk lacks and no later sync brings it there. What a start shows of that must be on the disk
-// all the same, even where the note about the failure could not be written either.
+// F9: after a sync that failed, the page cache shows what the disk lacks and no later sync brings
+// it there. What a start shows of that must be on the disk all the same, even where the note about
+// the failure could not be written either.
 func TestF9PageCacheLies(t *testing.T) {
 	t.Parallel()
 	for _, noted := range []bool{true, false} {
@@ -208,7 +212,8 @@ func TestF9PageCacheLies(t *testing.T) {
 	}
 }
 
-// A repair that fails at any call can be repeated: what was durable is there, nothing is refused, no temp file stays.
+// A repair that fails at any call can be repeated: what was durable is there, nothing is refused,
+// no temp file stays.
 func TestRepairFailsAnywhere(t *testing.T) {
 	t.Parallel()
 	base := newWorld(t, t.Name(), 6)

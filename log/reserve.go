@@ -16,30 +16,35 @@ import (
 type Room uint8
 
 const (
-	RoomEnough   Room = iota
-	RoomLow           // less is free than [Options.LowBytes]: what makes the log grow for good should be refused
-	RoomCritical      // nothing but the reserve: what can wait should be refused
-	RoomNone          // the reserve is used up, too: what is written waits
+	RoomEnough Room = iota
+	// less is free than [Options.LowBytes]: what makes the log grow for good should be refused
+	RoomLow
+	RoomCritical // nothing but the reserve: what can wait should be refused
+	RoomNone     // the reserve is used up, too: what is written waits
 )
 
 func (r Room) String() string { return [...]string{"enough", "low", "critical", "none"}[r] }
 
 const (
 	ballastName = "ballast"
-	// smallestShare is the part of a small disk that the reserve takes at most: one in this many. So are the shares below.
+	// smallestShare is the part of a small disk that the reserve takes at most: one in this many.
+	// So are the shares below.
 	smallestShare = 8
-	// lastShare is the part of the reserve that is for what was taken already: with no more of it left there is no room.
+	// lastShare is the part of the reserve that is for what was taken already: with no more of it
+	// left there is no room.
 	lastShare = 8
 	// pieceShare is the part of the reserve that is given away at a time, at least.
 	pieceShare = 16
-	// startBytes is what a start needs for each partition: a segment file, a manifest, notes, and for a moment the copy of a tail.
+	// startBytes is what a start needs for each partition: a segment file, a manifest, notes, and
+	// for a moment the copy of a tail.
 	startBytes = 1 << 20
 	// lookEvery is the least time between two times that the disk is asked for its room.
 	lookEvery = time.Second / 2
 )
 
-// reserve keeps room on the disk with a file, the ballast, for when the disk is full: settlements are written in the room that it gives up. It is filled up
-// again before anything else when there is room. Its contents mean nothing, and it may be missing.
+// reserve keeps room on the disk with a file, the ballast, for when the disk is full: settlements
+// are written in the room that it gives up. It is filled up again before anything else when there
+// is room. Its contents mean nothing, and it may be missing.
 type reserve struct {
 	// set once in open
 	fs       disk.FS
@@ -80,8 +85,8 @@ func (r *reserve) is() roomSince {
 // room is how much room there is, as far as is known.
 func (r *reserve) room() Room { return r.is().room }
 
-// open makes the reserve, or what the disk has room for. Of a ballast that exists it gives up what a start needs. It is called before the first write of a
-// run; later calls do nothing.
+// open makes the reserve, or what the disk has room for. Of a ballast that exists it gives up what
+// a start needs. It is called before the first write of a run; later calls do nothing.
 func (r *reserve) open(o *Options, partitions int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -137,8 +142,8 @@ func (r *reserve) take(name string, need int64) (err error) {
 	return nil
 }
 
-// cut shortens the ballast to size. It is synced, because file systems give the room of a file away only once they have recorded that the file has it no
-// more.
+// cut shortens the ballast to size. It is synced, because file systems give the room of a file away
+// only once they have recorded that the file has it no more.
 func (r *reserve) cut(size int64) bool {
 	err := r.file.Truncate(size)
 	if disk.Full(err) {
@@ -154,8 +159,8 @@ func (r *reserve) cut(size int64) bool {
 	return r.has == size
 }
 
-// drop removes the ballast, which gives up all of it at once. It is the last resort on file systems that copy a file to cut it, when there is no room for the
-// copy; to remove a file they keep some.
+// drop removes the ballast, which gives up all of it at once. It is the last resort on file systems
+// that copy a file to cut it, when there is no room for the copy; to remove a file they keep some.
 func (r *reserve) drop() bool {
 	r.file.Close()
 	r.file, r.has, r.dropped = nil, 0, true
@@ -189,7 +194,8 @@ func (r *reserve) wait(more int32) {
 	r.judge()
 }
 
-// look asks the disk how much room it has, unless somebody has just done so, and fills the reserve up.
+// look asks the disk how much room it has, unless somebody has just done so, and fills the reserve
+// up.
 func (r *reserve) look() {
 	if !r.mu.TryLock() {
 		return
@@ -215,8 +221,8 @@ func (r *reserve) ask() {
 	}
 }
 
-// fill makes the reserve whole if what is free then is enough. After a write that found no room what the disk says does not count, since there may be a
-// quota: it has to give as much again.
+// fill makes the reserve whole if what is free then is enough. After a write that found no room
+// what the disk says does not count, since there may be a quota: it has to give as much again.
 func (r *reserve) fill() {
 	if r.file == nil && (!r.dropped || !r.anew()) {
 		r.failed = r.failed && (r.waiting.Load() > 0 || r.dropped)
@@ -245,8 +251,8 @@ func (r *reserve) anew() bool {
 	return true
 }
 
-// judge says what the state is, and logs when it changes. A state ends with a little more free than it begins with, so that it does not come and go all the
-// time.
+// judge says what the state is, and logs when it changes. A state ends with a little more free than
+// it begins with, so that it does not come and go all the time.
 func (r *reserve) judge() {
 	was, is := r.room(), RoomEnough
 	over := func(limit int64, state Room) bool {
@@ -299,7 +305,8 @@ func (r *reserve) close() {
 	}
 }
 
-// space is how many bytes the disk has in all, how many of them are free, and with fewer than how many free ones it has little room.
+// space is how many bytes the disk has in all, how many of them are free, and with fewer than how
+// many free ones it has little room.
 func (r *reserve) space() (total, free, low int64, err error) {
 	space, err := r.fs.Free(r.dir)
 	r.mu.Lock()

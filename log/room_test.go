@@ -27,7 +27,8 @@ func (w *world) last() (log.SegmentInfo, []byte) {
 	return s, p
 }
 
-// TestRoomComesAndGoes: while a file is written it has room, made in front of small frames only; a closed one has none.
+// TestRoomComesAndGoes: while a file is written it has room, made in front of small frames only; a
+// closed one has none.
 func TestRoomComesAndGoes(t *testing.T) {
 	t.Parallel()
 	const room = 2048
@@ -98,8 +99,8 @@ func TestRoomAfterKill(t *testing.T) {
 	}
 }
 
-// TestRoomSameBoot: when only the process died, a frame of which the beginning stands in the room is cut; one that is there whole
-// and is not what was written is refused, at every byte.
+// TestRoomSameBoot: when only the process died, a frame of which the beginning stands in the room
+// is cut; one that is there whole and is not what was written is refused, at every byte.
 func TestRoomSameBoot(t *testing.T) {
 	t.Parallel()
 	w, _ := quiet(t, 4096)
@@ -181,8 +182,8 @@ func TestRoomIsOnlyAtTheEnd(t *testing.T) {
 	clean.refused("room after a clean stop")
 }
 
-// TestRoomAndPowerLoss writes over room and loses power before the sync: what was synced in front of it, in the same sector, is
-// there in every image.
+// TestRoomAndPowerLoss writes over room and loses power before the sync: what was synced in front
+// of it, in the same sector, is there in every image.
 func TestRoomAndPowerLoss(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(300) {
@@ -221,7 +222,8 @@ func cramped(t *testing.T, name string) *world {
 	return w
 }
 
-// TestF8NoPlaceForRoom: what fits is written when its room does not fit, into a file that is not given room again; the next one is.
+// TestF8NoPlaceForRoom: what fits is written when its room does not fit, into a file that is not
+// given room again; the next one is.
 func TestF8NoPlaceForRoom(t *testing.T) {
 	t.Parallel()
 	for _, short := range []int{0, 1, 700, 4095} {
@@ -265,8 +267,8 @@ func TestF8NoPlaceForRoom(t *testing.T) {
 	}
 }
 
-// TestF8NoWayBack: where a file cannot be cut for want of room either, as where it is copied for that, its frame waits; any other error of making room,
-// or of taking it back, poisons.
+// TestF8NoWayBack: where a file cannot be cut for want of room either, as where it is copied for
+// that, its frame waits; any other error of making room, or of taking it back, poisons.
 func TestF8NoWayBack(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ write, cut syscall.Errno }{{syscall.ENOSPC, syscall.EDQUOT}, {syscall.ENOSPC, syscall.EIO}, {syscall.EIO, 0}} {

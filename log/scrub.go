@@ -16,9 +16,10 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
-// How a log that is in use is read again, whole, for rot (docs/decisions/0053). A pass goes through base and manifest, then through the segments that nobody
-// writes any more, by address, and last through the checkpoints. It is the walk of a survey, one file at a time, and takes a lock of the partition
-// only to look at its list of segments.
+// How a log that is in use is read again, whole, for rot (docs/decisions/0053). A pass goes through
+// base and manifest, then through the segments that nobody writes any more, by address, and last
+// through the checkpoints. It is the walk of a survey, one file at a time, and takes a lock of the
+// partition only to look at its list of segments.
 
 // scrubbing is the part of a partition that reads it again.
 type scrubbing struct {
@@ -137,7 +138,8 @@ func (v *scrubbing) firstOf() event.LSN {
 	return v.p.segments[0].base
 }
 
-// load reads how far an earlier run had come. A file that is missing or damaged is no fault: then the pass begins again.
+// load reads how far an earlier run had come. A file that is missing or damaged is no fault: then
+// the pass begins again.
 func (v *scrubbing) load() {
 	v.saved = v.p.store.opts.Now()
 	p, err := readFile(v.p.store.fs, filepath.Join(v.p.dir, format.ScrubName), format.MaxNote)
@@ -151,7 +153,8 @@ func (v *scrubbing) load() {
 	v.show()
 }
 
-// save makes the position durable. Where it cannot, the next run begins where the last saved one was.
+// save makes the position durable. Where it cannot, the next run begins where the last saved one
+// was.
 func (v *scrubbing) save(now time.Time) {
 	v.saved = now
 	p := v.p
@@ -163,7 +166,8 @@ func (v *scrubbing) save(now time.Time) {
 	}
 }
 
-// closedFrom is the first segment with an address at or behind one that nobody writes to any more; nil: there is none.
+// closedFrom is the first segment with an address at or behind one that nobody writes to any more;
+// nil: there is none.
 func (v *scrubbing) closedFrom(at event.LSN) *segment {
 	p := v.p
 	p.mu.RLock()
@@ -224,7 +228,8 @@ func (f scrubbedFile) ReadAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// damaged takes an error about a file. One that says nothing of the file, or comes of ending the scrub, is returned.
+// damaged takes an error about a file. One that says nothing of the file, or comes of ending the
+// scrub, is returned.
 func (s *scrub) damaged(file string, lsn event.LSN, err error) error {
 	if err == nil || s.ctx.Err() != nil || disk.OutOfDescriptors(err) {
 		return err
@@ -263,7 +268,8 @@ func (s *scrub) ends() error {
 	}
 }
 
-// segment reads a segment as a survey does. If it is replaced or removed meanwhile, nothing is found in it.
+// segment reads a segment as a survey does. If it is replaced or removed meanwhile, nothing is
+// found in it.
 func (s *scrub) segment(seg *segment) error {
 	buf := windows.Get().(*[windowBytes]byte)
 	defer windows.Put(buf)
@@ -307,7 +313,8 @@ func (s *scrub) segment(seg *segment) error {
 	if err != nil {
 		return err
 	}
-	if !s.holds(seg) { // it was sealed, written again or removed meanwhile: what was missing had to be
+	// it was sealed, written again or removed meanwhile: what was missing had to be
+	if !s.holds(seg) {
 		s.found = nil
 		return nil
 	}
@@ -327,7 +334,8 @@ func (s *scrub) holds(seg *segment) bool {
 	return slices.Contains(s.p.segments, seg)
 }
 
-// messagesAt are the messages of a frame whose bodies cannot be read, or all of its messages if all bodies can. nil: the frame cannot be read.
+// messagesAt are the messages of a frame whose bodies cannot be read, or all of its messages if all
+// bodies can. nil: the frame cannot be read.
 func (s *scrub) messagesAt(seg *segment, lsn event.LSN) (list []Message) {
 	p := s.p
 	if lsn < seg.base || lsn >= seg.end {
@@ -371,7 +379,8 @@ func (s *scrub) messagesOf(f *Frame) []Message {
 	return all
 }
 
-// checkpoints reads the checkpoints that can be used. A damaged one costs the next start time, and nothing else.
+// checkpoints reads the checkpoints that can be used. A damaged one costs the next start time, and
+// nothing else.
 func (s *scrub) checkpoints() error {
 	p := s.p
 	for _, info := range p.Checkpoints() {

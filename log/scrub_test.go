@@ -14,7 +14,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/faultfs"
 )
 
-// scrubbable is a log in use that has all there is to scrub: sealed files, chapters that ended, a base and checkpoints.
+// scrubbable is a log in use that has all there is to scrub: sealed files, chapters that ended, a
+// base and checkpoints.
 func scrubbable(t *testing.T) *world {
 	t.Helper()
 	w := sealing(t, t.Name(), 53)
@@ -60,8 +61,8 @@ func (w *world) pass() (found []log.Damage) {
 	return nil
 }
 
-// F4: a bit that flips anywhere in what nobody writes any more is found in one pass, with the file it is in, and nothing else is found; when it has flipped
-// back, nothing is.
+// F4: a bit that flips anywhere in what nobody writes any more is found in one pass, with the file
+// it is in, and nothing else is found; when it has flipped back, nothing is.
 func TestScrubFindsEveryPart(t *testing.T) {
 	t.Parallel()
 	w := scrubbable(t)
@@ -110,7 +111,8 @@ func TestScrubFindsEveryPart(t *testing.T) {
 	}
 }
 
-// What is damaged is named with the messages that cannot be read, and what was damaged when a run ended is looked at first by the next one.
+// What is damaged is named with the messages that cannot be read, and what was damaged when a run
+// ended is looked at first by the next one.
 func TestScrubGoesOn(t *testing.T) {
 	t.Parallel()
 	w := scrubbable(t)
@@ -161,7 +163,8 @@ func TestScrubGoesOn(t *testing.T) {
 	}
 }
 
-// F10: a file that cannot be read is damaged; one that is gone by then, a scrub that is to end, and a process without descriptors prove nothing about it.
+// F10: a file that cannot be read is damaged; one that is gone by then, a scrub that is to end, and
+// a process without descriptors prove nothing about it.
 func TestScrubReadErrors(t *testing.T) {
 	t.Parallel()
 	w := scrubbable(t)
@@ -198,7 +201,8 @@ func TestScrubReadErrors(t *testing.T) {
 	}
 }
 
-// A chapter that is sealed, a file that is written again without bodies and one that is removed while they are read are not damaged.
+// A chapter that is sealed, a file that is written again without bodies and one that is removed
+// while they are read are not damaged.
 func TestScrubOfWhatGoes(t *testing.T) {
 	t.Parallel()
 	gone := 0

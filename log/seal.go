@@ -19,8 +19,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/sealed"
 )
 
-// How a closed chapter becomes a sealed file (log-format.md 3.2, decision 46). Nobody waits for it: it reads files that nobody writes, writes
-// one that nobody reads, and takes a lock of the partition only for as long as the manifest is replaced and the segments change.
+// How a closed chapter becomes a sealed file (log-format.md 3.2, decision 46). Nobody waits for it:
+// it reads files that nobody writes, writes one that nobody reads, and takes a lock of the
+// partition only for as long as the manifest is replaced and the segments change.
 
 // sealing is the part of a partition that seals its chapters.
 type sealing struct {
@@ -36,7 +37,8 @@ type sealing struct {
 // errCopied: the log is being copied, and a copy takes what the manifest named when it began.
 var errCopied = errors.New("log: is being copied")
 
-// useBlocks makes sealed segments share the blocks that they decompress with those of the whole store.
+// useBlocks makes sealed segments share the blocks that they decompress with those of the whole
+// store.
 func useBlocks(list []*segment, blocks *blockCache) {
 	for _, s := range list {
 		if k, ok := s.kind.(*sealedKind); ok {
@@ -143,7 +145,8 @@ func (v *sealing) seal(ctx context.Context, c format.Chapter, end format.Mark) e
 	return v.removeChapter(filepath.Join("wal", format.ChapterName(c.ID)))
 }
 
-// end gives up what is under way, and waits until nothing is any more. Nothing will be from then on.
+// end gives up what is under way, and waits until nothing is any more. Nothing will be from then
+// on.
 func (v *sealing) end() {
 	v.ended.Store(true)
 	v.mu.Lock()
@@ -153,7 +156,8 @@ func (v *sealing) end() {
 	}
 }
 
-// makeDir makes the directory durable, once in a run: an earlier one may have died between making and syncing it.
+// makeDir makes the directory durable, once in a run: an earlier one may have died between making
+// and syncing it.
 func (v *sealing) makeDir() error {
 	p := v.p
 	if v.made {
@@ -277,8 +281,8 @@ func (v *sealing) dropEmpty(c format.Chapter) error {
 	return v.removeChapter(filepath.Join("wal", format.ChapterName(c.ID)))
 }
 
-// relist replaces the manifest by a changed one. change must not modify the lists of the old one. Where it is not known which of the two is on the disk,
-// nothing can be written any more.
+// relist replaces the manifest by a changed one. change must not modify the lists of the old one.
+// Where it is not known which of the two is on the disk, nothing can be written any more.
 func (v *sealing) relist(change func(*format.Manifest)) error {
 	p := v.p
 	if v.ended.Load() {
@@ -307,7 +311,8 @@ func (v *sealing) relist(change func(*format.Manifest)) error {
 	return p.fail(err)
 }
 
-// replaceSegments puts others in the place of a chapter's segments. Who reads one of the old ones goes on reading it.
+// replaceSegments puts others in the place of a chapter's segments. Who reads one of the old ones
+// goes on reading it.
 func (v *sealing) replaceSegments(old, new []*segment) {
 	p := v.p
 	p.mu.Lock()
@@ -377,7 +382,8 @@ func (r *chapterReader) write(ctx context.Context, to io.Writer, k *sealedKind, 
 			return err
 		}
 		copy(entry[:], p)
-		records, err := w.scan.Win.LongBytes(off+h.RecordsAt(), int(h.Entry()-h.RecordsAt())) // with their padding
+		// with their padding
+		records, err := w.scan.Win.LongBytes(off+h.RecordsAt(), int(h.Entry()-h.RecordsAt()))
 		if err != nil {
 			return err
 		}

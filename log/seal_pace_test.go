@@ -16,7 +16,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/faultfs"
 )
 
-// sealOutside seals and reads something outside of bubbles: the compressor has channels, made when it is first used, that one bubble would have for itself.
+// sealOutside seals and reads something outside of bubbles: the compressor has channels, made when
+// it is first used, that one bubble would have for itself.
 var sealOutside = sync.OnceFunc(func() {
 	w := sealing(nil, "outside", 3)
 	w.opts.ChapterBytes = 4_000
@@ -28,7 +29,8 @@ var sealOutside = sync.OnceFunc(func() {
 	}
 })
 
-// pacing is a log on a disk whose syncs of the log take a known time, in a clock of its own. A chapter of 4 MiB that does not compress has just ended.
+// pacing is a log on a disk whose syncs of the log take a known time, in a clock of its own. A
+// chapter of 4 MiB that does not compress has just ended.
 type pacing struct {
 	t     *testing.T
 	fs    *faultfs.FS
@@ -117,7 +119,8 @@ func (p *pacing) written() (bytes int, sealed bool) {
 	return bytes, p.part.Segments()[0].Sealed > 0
 }
 
-// Sealing keeps to its rate, which readers do not change. Where the disk has little room it does not rest, since sends are refused until there is more.
+// Sealing keeps to its rate, which readers do not change. Where the disk has little room it does
+// not rest, since sends are refused until there is more.
 func TestSealingKeepsToItsRate(t *testing.T) {
 	t.Parallel()
 	sealOutside()
@@ -126,7 +129,8 @@ func TestSealingKeepsToItsRate(t *testing.T) {
 		reads       bool
 		least, most time.Duration
 	}{
-		"alone":                 {0, false, 180 * time.Millisecond, 300 * time.Millisecond}, // 8 MiB, of which the first is free
+		// 8 MiB, of which the first is free
+		"alone":                 {0, false, 180 * time.Millisecond, 300 * time.Millisecond},
 		"beside those who read": {0, true, 180 * time.Millisecond, 300 * time.Millisecond},
 		"little room":           {2 << 30, true, 0, 50 * time.Millisecond},
 	} {

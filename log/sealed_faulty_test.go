@@ -16,7 +16,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/sealed"
 )
 
-// faulty is a file system that writes another byte than it was given, at one place of files that are to become sealed files.
+// faulty is a file system that writes another byte than it was given, at one place of files that
+// are to become sealed files.
 type faulty struct {
 	disk.FS
 	at int64 // negative: nowhere
@@ -44,8 +45,9 @@ func (f *faultyFile) Write(p []byte) (int, error) {
 	return f.File.Write(p)
 }
 
-// twoChapters writes a log with a body that does not compress in a first chapter, and a second one. It returns the second run's partition, which
-// writes sealed files through a file system that fails at a place, the body, and the end of all.
+// twoChapters writes a log with a body that does not compress in a first chapter, and a second one.
+// It returns the second run's partition, which writes sealed files through a file system that fails
+// at a place, the body, and the end of all.
 func twoChapters(t *testing.T, dir string, at int64) (log.Partition, *event.MessageEnqueued, []byte, func() error) {
 	t.Helper()
 	body := make([]byte, 3000)
@@ -81,7 +83,8 @@ func twoChapters(t *testing.T, dir string, at int64) (log.Partition, *event.Mess
 	}
 }
 
-// What is on the disk is read back before anything relies on it: wherever a wrong byte is stored in a sealed file, the chapter stays.
+// What is on the disk is read back before anything relies on it: wherever a wrong byte is stored in
+// a sealed file, the chapter stays.
 func TestSealedIsReadBack(t *testing.T) {
 	t.Parallel()
 	tried := 0
@@ -112,7 +115,8 @@ func TestSealedIsReadBack(t *testing.T) {
 	}
 }
 
-// So is a file of bodies: wherever a wrong byte is stored in one, the chapter stays, and what is behind it.
+// So is a file of bodies: wherever a wrong byte is stored in one, the chapter stays, and what is
+// behind it.
 func TestFileOfBodiesIsReadBack(t *testing.T) {
 	t.Parallel()
 	for at := int64(0); ; at += 53 {
@@ -158,7 +162,8 @@ func TestFileOfBodiesIsReadBack(t *testing.T) {
 	}
 }
 
-// Where only the beginning of a body is wanted, only the checksum of its block can be compared: whatever is wrong in it, wrong bytes are never read.
+// Where only the beginning of a body is wanted, only the checksum of its block can be compared:
+// whatever is wrong in it, wrong bytes are never read.
 func TestBlocksAreChecked(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -13,8 +13,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/sealed"
 )
 
-// sealedKind is how a sealed file keeps the bytes of a chapter: compressed, in blocks that an index finds by address, and not necessarily all
-// bodies.
+// sealedKind is how a sealed file keeps the bytes of a chapter: compressed, in blocks that an index
+// finds by address, and not necessarily all bodies.
 type sealedKind struct {
 	partition PartitionID
 	tag       uint32
@@ -72,7 +72,9 @@ type sealedContent struct {
 	kind   *sealedKind
 	file   disk.File
 	sealed *sealed.File
-	parts  [2]atomic.Pointer[[]sealed.Block] // of records and of bodies, read when somebody wants them: most questions need nothing of most files
+	// of records and of bodies, read when somebody wants them: most questions need nothing of most
+	// files
+	parts [2]atomic.Pointer[[]sealed.Block]
 }
 
 // part is the index of the blocks of records or bodies.
@@ -98,8 +100,8 @@ func (c *sealedContent) Close() error { return c.file.Close() }
 // errPartEnds: what was read ends where bytes of the other part begin.
 var errPartEnds = errors.New("log: the part of a sealed file ends here")
 
-// ReadAt implements [content]. It reads on as long as the bytes are of the part that the first one is of: a reader of records reads no bodies, and
-// one of bodies no records.
+// ReadAt implements [content]. It reads on as long as the bytes are of the part that the first one
+// is of: a reader of records reads no bodies, and one of bodies no records.
 func (c *sealedContent) ReadAt(dst []byte, off int64) (int, error) {
 	return c.read(dst, off, sealed.Records, sealed.Bodies)
 }
@@ -124,7 +126,8 @@ func (c *sealedContent) read(dst []byte, off int64, likely, other sealed.Part) (
 	return 0, fmt.Errorf("log: address %d: %w", at, event.ErrErased)
 }
 
-// readPart reads from a part as far as addresses follow one another. It returns no error where the part does not have the first one.
+// readPart reads from a part as far as addresses follow one another. It returns no error where the
+// part does not have the first one.
 func (c *sealedContent) readPart(dst []byte, at event.LSN, part sealed.Part) (n int, err error) {
 	blocks, err := c.part(part)
 	if err != nil {
@@ -182,7 +185,8 @@ func (c *sealedContent) block(part sealed.Part, blocks []sealed.Block, i int) (*
 	})
 }
 
-// begins is the LSN of a frame at or before an address, from which a reader can go on: without an index, that of the first one.
+// begins is the LSN of a frame at or before an address, from which a reader can go on: without an
+// index, that of the first one.
 func (c *sealedContent) begins(at event.LSN) event.LSN {
 	blocks, err := c.part(sealed.Records)
 	for i := sealed.Holding(blocks, at); i >= 0 && err == nil; i-- {

@@ -40,8 +40,8 @@ func sealedLog(t *testing.T, seed uint64) (*world, []string) {
 	return w, names
 }
 
-// wantSealed looks at a stopped log as tools do, which read all of it: everything but the newest chapter is sealed, and nothing is left of what
-// went before.
+// wantSealed looks at a stopped log as tools do, which read all of it: everything but the newest
+// chapter is sealed, and nothing is left of what went before.
 func (w *world) wantSealed() {
 	w.t.Helper()
 	o := w.opts
@@ -109,8 +109,8 @@ func sealing(t testing.TB, name string, seed uint64) *world {
 	return w
 }
 
-// Whatever is wrong in a sealed file, a thorough look and a survey name the file; a start refuses what is wrong with its ends; and nothing ever reads other
-// bytes than were written.
+// Whatever is wrong in a sealed file, a thorough look and a survey name the file; a start refuses
+// what is wrong with its ends; and nothing ever reads other bytes than were written.
 func TestSealedDamage(t *testing.T) {
 	t.Parallel()
 	w, names := sealedLog(t, 3)
@@ -182,7 +182,8 @@ func TestSealedDamage(t *testing.T) {
 	}
 }
 
-// openOne opens partition 0 and reads all of it. What cannot be read is no error, what is read must be right.
+// openOne opens partition 0 and reads all of it. What cannot be read is no error, what is read must
+// be right.
 func openOne(t *testing.T, w *world, o log.Options) error {
 	t.Helper()
 	o.FS, o.BootID = w.fs, "another"
@@ -218,7 +219,8 @@ func survey(t *testing.T, w *world) (places []*log.CorruptError) {
 	return places
 }
 
-// Sealed files that are missing, are those of another chapter, or that nothing names are refused by name.
+// Sealed files that are missing, are those of another chapter, or that nothing names are refused by
+// name.
 func TestSealedFilesThatDoNotBelong(t *testing.T) {
 	t.Parallel()
 	for name, harm := range map[string]func(fs *faultfs.FS, names []string) error{
@@ -263,7 +265,8 @@ func remains(fs *faultfs.FS, file string) error {
 	return errors.Join(fs.Mkdir(dir), fs.WriteFile(dir+"/"+file, []byte("old")))
 }
 
-// Readers of frames and of bodies go on while chapters are sealed under them, by the goroutine of a store on a real disk; so do those beside it.
+// Readers of frames and of bodies go on while chapters are sealed under them, by the goroutine of a
+// store on a real disk; so do those beside it.
 func TestReadWhileSealing(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -408,7 +411,8 @@ func lastBut(list []log.SegmentInfo) log.SegmentInfo {
 	return list[0]
 }
 
-// A chapter is sealed when it has been closed for as long as it is told to wait, oldest first, and never the last one.
+// A chapter is sealed when it has been closed for as long as it is told to wait, oldest first, and
+// never the last one.
 func TestSealAfter(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, t.Name(), 6)

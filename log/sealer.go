@@ -68,7 +68,8 @@ func (v *sealer) run(ctx context.Context) {
 	}
 }
 
-// pacedWriter writes a file in pieces, each of which is synced: one sync of all of it at the end would keep those of the logs waiting.
+// pacedWriter writes a file in pieces, each of which is synced: one sync of all of it at the end
+// would keep those of the logs waiting.
 type pacedWriter struct {
 	ctx  context.Context
 	file disk.File

@@ -9,14 +9,16 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
-// segment is a stretch of a log's addresses, and where the bytes are kept. LSNs and positions are addresses in the row of bytes as it was
-// first written, for ever: how a segment keeps them now is its kind's business.
+// segment is a stretch of a log's addresses, and where the bytes are kept. LSNs and positions are
+// addresses in the row of bytes as it was first written, for ever: how a segment keeps them now is
+// its kind's business.
 type segment struct {
 	chapter uint32
 	base    event.LSN // address of its first byte
-	end     event.LSN // address behind its last written byte; grows in the last segment only, which is hot
-	erased  uint64    // frames that a walk has found to lack bodies
-	kind    kind
+	// address behind its last written byte; grows in the last segment only, which is hot
+	end    event.LSN
+	erased uint64 // frames that a walk has found to lack bodies
+	kind   kind
 }
 
 // info describes a segment of a partition, which ends at an address.
@@ -32,7 +34,8 @@ func (s *segment) info(id PartitionID, end event.LSN) SegmentInfo {
 type kind interface {
 	// path is where the bytes are, below the partition's directory.
 	path() string
-	// open gives access to them. It opens files with files, which takes a path below the partition's directory.
+	// open gives access to them. It opens files with files, which takes a path below the
+	// partition's directory.
 	open(files opener) (content, error)
 }
 
@@ -44,12 +47,15 @@ func opens(fsys disk.FS, dir string) opener {
 	return func(path string) (disk.File, error) { return fsys.Open(filepath.Join(dir, path)) }
 }
 
-// content is the bytes of an open segment. ReadAt takes a distance from the segment's first address, and may be called concurrently. It may
-// return fewer bytes than it was asked for, with any error, but goes on at least to the end of what it begins in: a frame's header, its
-// bodies, or its records. Where bytes of a body are no longer kept it stops, with an error that wraps [event.ErrErased].
+// content is the bytes of an open segment. ReadAt takes a distance from the segment's first
+// address, and may be called concurrently. It may return fewer bytes than it was asked for, with
+// any error, but goes on at least to the end of what it begins in: a frame's header, its bodies, or
+// its records. Where bytes of a body are no longer kept it stops, with an error that wraps
+// [event.ErrErased].
 type content interface {
 	io.ReaderAt
-	// Size is how far the bytes may go, from the first address. There may be room behind the last written one.
+	// Size is how far the bytes may go, from the first address. There may be room behind the last
+	// written one.
 	Size() (int64, error)
 	io.Closer
 }
@@ -59,7 +65,8 @@ type bodies interface {
 	ReadBody(dst []byte, off int64) (int, error) // as ReadAt
 }
 
-// hot is the kind that is written: a file in which a byte stands where its address is, less the segment's first. The file is the content.
+// hot is the kind that is written: a file in which a byte stands where its address is, less the
+// segment's first. The file is the content.
 type hot struct {
 	chapter uint32
 	index   uint64 // of its first frame in the chapter

@@ -13,8 +13,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
-// How a log is read while a broker writes it (log-format.md 5.7). What the broker has said to be durable stays as it is, whatever becomes of the
-// broker, so a reader ends there; only where the bytes are may change, and that the manifest says.
+// How a log is read while a broker writes it (log-format.md 5.7). What the broker has said to be
+// durable stays as it is, whatever becomes of the broker, so a reader ends there; only where the
+// bytes are may change, and that the manifest says.
 
 const (
 	// tornReads is how many times a note is read that is being written over.
@@ -30,7 +31,8 @@ type bound struct {
 	notes  []note // that say so
 }
 
-// readBound reads how far the log is durable: before the manifest, which then names the chapter that the place is in.
+// readBound reads how far the log is durable: before the manifest, which then names the chapter
+// that the place is in.
 func (r *recovery) readBound() error {
 	b := r.bound
 	if b == nil {
@@ -46,8 +48,8 @@ func (r *recovery) readBound() error {
 	return r.damaged(progressName, 0, 0, r.files.decodeVerdict(progressName, 0, 0, err))
 }
 
-// setBound says at which places the log was durable, and has the walk look for them. The newest chapter is one: what is before it was synced
-// before the manifest named it.
+// setBound says at which places the log was durable, and has the walk look for them. The newest
+// chapter is one: what is before it was synced before the manifest named it.
 func (r *recovery) setBound() []note {
 	b := r.bound
 	if c := r.out.manifest.Chapters; len(c) > 0 && !b.pinned {
@@ -62,8 +64,9 @@ func (r *recovery) setBound() []note {
 	return b.notes
 }
 
-// readProgress reads the progress note of a log that may be written: nil without one. The broker writes over the note before, which may have
-// had the name when it was opened: a note that is damaged in the same way twice is damaged.
+// readProgress reads the progress note of a log that may be written: nil without one. The broker
+// writes over the note before, which may have had the name when it was opened: a note that is
+// damaged in the same way twice is damaged.
 func (d partitionFiles) readProgress() (*format.Mark, error) {
 	var before []byte
 	for range tornReads {
@@ -104,7 +107,8 @@ func (s *store) recoverBeside(ctx context.Context, r *recovery) (*found, error) 
 	return nil, fmt.Errorf("%w: partition %d: its files come and go", ErrChanged, r.files.id)
 }
 
-// moved reports whether a file that the manifest named is gone, or about to go, and another manifest says by now where its contents are.
+// moved reports whether a file that the manifest named is gone, or about to go, and another
+// manifest says by now where its contents are.
 func (r *recovery) moved(file string) bool {
 	_, gone := r.files.fs.Stat(filepath.Join(r.files.root, file))
 	m, err := r.files.readManifest()
@@ -117,8 +121,8 @@ func (r *recovery) moved(file string) bool {
 	})
 }
 
-// unchanged checks that the directory is the one that was opened, and that no later run than the one of an epoch has written its log. A new
-// run says so within a second.
+// unchanged checks that the directory is the one that was opened, and that no later run than the
+// one of an epoch has written its log. A new run says so within a second.
 func (s *store) unchanged(id PartitionID, epoch Epoch) error {
 	if _, err := s.same(); err != nil {
 		return err

@@ -47,7 +47,8 @@ func (w *world) beside(fsys disk.FS) (log.Partition, error) {
 	return s.Open(ctx, 0)
 }
 
-// keeps checks that what a reader was shown is in the log that a start finds, whatever becomes of the machine.
+// keeps checks that what a reader was shown is in the log that a start finds, whatever becomes of
+// the machine.
 func (w *world) keeps(seen []shown) {
 	w.t.Helper()
 	for v := range 4 {
@@ -74,8 +75,9 @@ func (w *world) keeps(seen []shown) {
 	}
 }
 
-// TestSharedShowsWhatLasts stops the machine at each call to the disk and has a shared reader look at it as it is then: it finds no damage, and
-// what it shows is there after every loss of power that may follow. Planted bug C6.
+// TestSharedShowsWhatLasts stops the machine at each call to the disk and has a shared reader look
+// at it as it is then: it finds no damage, and what it shows is there after every loss of power
+// that may follow. Planted bug C6.
 func TestSharedShowsWhatLasts(t *testing.T) {
 	t.Parallel()
 	for name, script := range scripts {
@@ -110,7 +112,8 @@ func TestSharedShowsWhatLasts(t *testing.T) {
 	}
 }
 
-// between is a disk as a reader sees it beside a broker that does something before each of the reader's calls.
+// between is a disk as a reader sees it beside a broker that does something before each of the
+// reader's calls.
 type between struct {
 	disk.FS
 	step func(op, name string) error // an error is that of the call
@@ -296,7 +299,8 @@ func readWhole(p log.Partition) (list []shown, err error) {
 	return list, nil
 }
 
-// A file that is gone is looked for where the manifest says then; one that is gone and stays where it was is damage.
+// A file that is gone is looked for where the manifest says then; one that is gone and stays where
+// it was is damage.
 func TestSharedFileIsGone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, t.Name(), 3)

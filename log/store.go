@@ -87,13 +87,14 @@ var windows = sync.Pool{New: func() any { return new([windowBytes]byte) }}
 
 type store struct {
 	// set once in Open
-	fs    disk.FS // waits for a descriptor, unless it is only looked at
-	root  string
-	opts  Options
-	tag   uint32
-	logs  int // how many there are
-	lock  io.Closer
-	ends  []format.Mark               // of the logs, as the clean marker had them; nil: there was none
+	fs   disk.FS // waits for a descriptor, unless it is only looked at
+	root string
+	opts Options
+	tag  uint32
+	logs int // how many there are
+	lock io.Closer
+	// of the logs, as the clean marker had them; nil: there was none
+	ends  []format.Mark
 	parts []atomic.Pointer[partition] // refused ones have err; Reopen puts others in their place
 	lease *lease                      // of a shared reader; nil: it has none
 
@@ -116,9 +117,10 @@ type store struct {
 	closed   bool
 }
 
-// Open takes the data directory, creating it if there is none, and recovers all partitions. A partition that is refused
-// does not stop the others, but for partition 0, whose *CorruptError is returned. Other errors wrap ErrInUse, ErrFormat or
-// the cause. Nothing but the lock file and a new directory is written before Lead.
+// Open takes the data directory, creating it if there is none, and recovers all partitions. A
+// partition that is refused does not stop the others, but for partition 0, whose *CorruptError is
+// returned. Other errors wrap ErrInUse, ErrFormat or the cause. Nothing but the lock file and a new
+// directory is written before Lead.
 func Open(ctx context.Context, dir string, opts Options) (Store, error) {
 	dir, opts, err := opts.at(dir)
 	if err != nil {
@@ -143,8 +145,8 @@ func Open(ctx context.Context, dir string, opts Options) (Store, error) {
 	return s, nil
 }
 
-// Lock takes the lock of a data directory, which it makes if it is not there, and reads nothing. Where another process has the lock it fails with
-// [ErrInUse]. Close gives it back.
+// Lock takes the lock of a data directory, which it makes if it is not there, and reads nothing.
+// Where another process has the lock it fails with [ErrInUse]. Close gives it back.
 func Lock(dir string) (io.Closer, error) {
 	dir, o, err := Options{}.at(dir)
 	if err != nil {
@@ -168,7 +170,8 @@ func (o Options) take(fsys disk.FS, dir string) (io.Closer, error) {
 	return fsys.Lock(filepath.Join(dir, "lock"))
 }
 
-// at finds out where the directory really is, refuses one with links inside, and fills in the options for it.
+// at finds out where the directory really is, refuses one with links inside, and fills in the
+// options for it.
 func (o Options) at(dir string) (string, Options, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -219,7 +222,9 @@ func (s *store) open(ctx context.Context) error {
 	if err := s.recover(ctx); err != nil {
 		return err
 	}
-	if s.opts.Shared { // a capability is listed before the first byte that needs it, so by now all are that what was read needs
+	// a capability is listed before the first byte that needs it, so by now all are that what was
+	// read needs
+	if s.opts.Shared {
 		s.ns, err = s.same()
 		return err
 	}
@@ -229,8 +234,9 @@ func (s *store) open(ctx context.Context) error {
 	return s.part(0).err
 }
 
-// missing judges a directory without a namespace.json: one with chapters or a clean marker in it has lost it and is refused.
-// Another is new, or what an interrupted creation left, and is made unless it is only looked at.
+// missing judges a directory without a namespace.json: one with chapters or a clean marker in it
+// has lost it and is refused. Another is new, or what an interrupted creation left, and is made
+// unless it is only looked at.
 func (s *store) missing(cause error) error {
 	if _, err := s.fs.Stat(filepath.Join(s.root, "clean")); err == nil {
 		return fmt.Errorf("%w: missing, but the clean marker is there", format.ErrDamaged)
@@ -367,8 +373,9 @@ func (s *store) marked(id PartitionID) *format.Mark {
 // cachedFiles is how many segment files each partition keeps open for reading.
 func cachedFiles(openFiles, partitions int) int { return max(fewestOpenFiles, openFiles/partitions) }
 
-// Descriptors is how many files a store of that many partitions keeps open while they are written, with [Options.OpenFiles] as given.
-// What it opens for a moment, to begin a segment or to write a checkpoint, comes on top: a few per partition.
+// Descriptors is how many files a store of that many partitions keeps open while they are written,
+// with [Options.OpenFiles] as given. What it opens for a moment, to begin a segment or to write a
+// checkpoint, comes on top: a few per partition.
 func Descriptors(partitions, openFiles int) int {
 	const (
 		writing = 2 // a segment to write and to sync through
@@ -405,7 +412,8 @@ func (s *store) recoverPartition(ctx context.Context, id PartitionID, clean *for
 	p.files.limit = cachedFiles(s.opts.OpenFiles, len(s.parts))
 	logger := s.opts.Logger.With("partition", id)
 	if err != nil {
-		if ctx.Err() == nil || !errors.Is(err, ctx.Err()) { // told to stop, it says nothing of the partition
+		// told to stop, it says nothing of the partition
+		if ctx.Err() == nil || !errors.Is(err, ctx.Err()) {
 			logger.Error("partition is refused", "err", err)
 		}
 		return p

@@ -14,8 +14,9 @@ import (
 // Summary is what a segment has, as far as that is known without its bodies.
 type Summary struct {
 	SegmentInfo
-	Sealed          bool  // it is a sealed file, and else one that was written as the log was
-	Cold            bool  // it is there for its bodies alone: its events are in front of what the log begins with
+	Sealed bool // it is a sealed file, and else one that was written as the log was
+	// it is there for its bodies alone: its events are in front of what the log begins with
+	Cold            bool
 	Stored          int64 // what it takes on the disk, bytes
 	Frames, Records uint64
 	Events          uint64
@@ -32,7 +33,8 @@ func (p *partition) Summaries(ctx context.Context) iter.Seq2[Summary, error] {
 		at := event.LSN(0)
 		rest := func() []extent {
 			list := p.extents(at, end)
-			if s, to := p.locate(end); at == 0 && len(list) == 0 && s != nil { // no frame is there, only a segment for the first
+			// no frame is there, only a segment for the first
+			if s, to := p.locate(end); at == 0 && len(list) == 0 && s != nil {
 				list = []extent{{s, min(to, end)}}
 			}
 			return list

@@ -50,9 +50,9 @@ func total(t *testing.T, p log.Partition) (all log.Summary, files int) {
 	return all, files
 }
 
-// The summaries of a log have the same sum whether it is sealed or not, and nothing between the ends of a sealed file is read for them.
-// TestSummariesOfEmptyLog: a log that died while its first frame was written may have a segment and no frame. It has a
-// summary of nothing, and no fault.
+// The summaries of a log have the same sum whether it is sealed or not, and nothing between the
+// ends of a sealed file is read for them. TestSummariesOfEmptyLog: a log that died while its first
+// frame was written may have a segment and no frame. It has a summary of nothing, and no fault.
 func TestSummariesOfEmptyLog(t *testing.T) {
 	t.Parallel()
 	empty := 0

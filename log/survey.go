@@ -12,9 +12,11 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
-// Survey is a look at a damaged directory. A start stops at the first damaged place of a partition and refuses with it; a survey is the same walk, told to go
-// on behind the place, and names every one (log-format.md 5.6). In a partition that a start accepts it finds damage only in sealed files, of which a start
-// reads the ends alone. In any other, the first place it finds is the one a start refuses with. It writes nothing and holds no more of a log than a start.
+// Survey is a look at a damaged directory. A start stops at the first damaged place of a partition
+// and refuses with it; a survey is the same walk, told to go on behind the place, and names every
+// one (log-format.md 5.6). In a partition that a start accepts it finds damage only in sealed
+// files, of which a start reads the ends alone. In any other, the first place it finds is the one a
+// start refuses with. It writes nothing and holds no more of a log than a start.
 type Survey struct {
 	fs    disk.FS
 	root  string
@@ -35,8 +37,9 @@ type Surveyed struct {
 	Discarded       []Discard        // checkpoints and notes that are no good
 }
 
-// OpenSurvey takes a directory that nobody uses, or shares it. A damaged or lost namespace.json or clean marker, which [Open] reports, does not
-// stop it: it does without. Of the options FS, BootID, Capabilities and Shared count.
+// OpenSurvey takes a directory that nobody uses, or shares it. A damaged or lost namespace.json or
+// clean marker, which [Open] reports, does not stop it: it does without. Of the options FS, BootID,
+// Capabilities and Shared count.
 func OpenSurvey(dir string, opts Options) (*Survey, error) {
 	opts.ReadOnly = true
 	dir, opts, err := opts.at(dir)
@@ -97,8 +100,8 @@ func (s *Survey) Partitions() []PartitionID { return s.ids }
 // Close gives the directory back.
 func (s *Survey) Close() error { return s.lock.Close() }
 
-// Partition calls found with every damaged place of one partition, in the order of the walk. An error of found ends the survey and is
-// returned.
+// Partition calls found with every damaged place of one partition, in the order of the walk. An
+// error of found ends the survey and is returned.
 func (s *Survey) Partition(ctx context.Context, id PartitionID, found func(*CorruptError) error) (Surveyed, error) {
 	r := recovery{files: partitionFiles{s.fs, s.root, id, s.tagOf(id)}, boot: s.boot}
 	if s.share {
@@ -108,7 +111,8 @@ func (s *Survey) Partition(ctx context.Context, id PartitionID, found func(*Corr
 		r.clean = &s.ends[id]
 	}
 	var before *CorruptError
-	r.report = func(c *CorruptError) error { // a file that should be another one may begin with a frame that is wrong as well
+	// a file that should be another one may begin with a frame that is wrong as well
+	r.report = func(c *CorruptError) error {
 		if before != nil && before.File == c.File && before.Offset == c.Offset {
 			return nil
 		}

@@ -33,8 +33,8 @@ func (w *world) survey() (places []*log.CorruptError, out log.Surveyed) {
 	return places, out
 }
 
-// agree compares a survey with recovery: no place where recovery accepts, and recovery's place first where it refuses. It returns
-// the places.
+// agree compares a survey with recovery: no place where recovery accepts, and recovery's place
+// first where it refuses. It returns the places.
 func (w *world) agree(what string) []*log.CorruptError {
 	w.t.Helper()
 	opts := w.opts
@@ -119,7 +119,8 @@ func TestSurveyFlips(t *testing.T) {
 	}
 }
 
-// Several damaged frames, in the same file and in others, are all named, with partition, file, byte and LSN.
+// Several damaged frames, in the same file and in others, are all named, with partition, file, byte
+// and LSN.
 func TestSurveyNamesEveryPlace(t *testing.T) {
 	t.Parallel()
 	w, _ := quiet(t, 1024)
@@ -129,7 +130,8 @@ func TestSurveyNamesEveryPlace(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 2))
 		w.on(w.fs, func(w *world) {
 			var want []place
-			for i := rng.IntN(3); i < len(all); i += 2 + rng.IntN(4) { // two in a row may be one place
+			// two in a row may be one place
+			for i := rng.IntN(3); i < len(all); i += 2 + rng.IntN(4) {
 				p := all[i]
 				want = append(want, p)
 				w.fs.Flip(simDir+"/"+p.file, p.off+rng.Int64N(p.end-p.off), byte(1+rng.IntN(255)))
@@ -146,7 +148,8 @@ func TestSurveyNamesEveryPlace(t *testing.T) {
 	})
 }
 
-// Whatever is done to the files, survey and recovery agree on whether there is damage, and where the first is.
+// Whatever is done to the files, survey and recovery agree on whether there is damage, and where
+// the first is.
 func TestSurveyAgrees(t *testing.T) {
 	t.Parallel()
 	unclean, _ := quiet(t, 1024)
@@ -217,7 +220,8 @@ func (w *world) harm(rng *rand.Rand) string {
 	return fmt.Sprintf("%s %s at %d", what, name, at)
 }
 
-// A survey also finds what is wrong behind damage of other kinds: a manifest, a missing file or chapter, a note, a checkpoint.
+// A survey also finds what is wrong behind damage of other kinds: a manifest, a missing file or
+// chapter, a note, a checkpoint.
 func TestSurveyBehindMissingThings(t *testing.T) {
 	t.Parallel()
 	w, _ := quiet(t, 1024)
@@ -257,7 +261,8 @@ func TestSurveyBehindMissingThings(t *testing.T) {
 	}
 }
 
-// A damaged namespace.json or clean marker, which is no partition's damage, hides none in partitions.
+// A damaged namespace.json or clean marker, which is no partition's damage, hides none in
+// partitions.
 func TestSurveyWithoutNamespace(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, t.Name(), 8)

@@ -13,21 +13,23 @@ import (
 // roomShare is how many entries like the one at hand must fit into the room that is made for it.
 const roomShare = 4
 
-// tail writes the segment files of one chapter, beginning in an empty directory. A file it has closed is one of a tidwall/wal
-// directory, byte for byte (docs/decisions/0004).
+// tail writes the segment files of one chapter, beginning in an empty directory. A file it has
+// closed is one of a tidwall/wal directory, byte for byte (docs/decisions/0004).
 //
-// In front of small entries it makes room: it extends the file by many entries' worth at once. A sync of a file that
-// grows has to write the file's new size as well, one that fills room has not, and that is a quarter of the time a lone
-// sender waits (docs/decisions/0012).
+// In front of small entries it makes room: it extends the file by many entries' worth at once. A
+// sync of a file that grows has to write the file's new size as well, one that fills room has not,
+// and that is a quarter of the time a lone sender waits (docs/decisions/0012).
 type tail struct {
-	fs              disk.FS
-	dir             string
-	blank           []byte // what room is filled with, as long as is made at a time; empty: none is made
+	fs  disk.FS
+	dir string
+	// what room is filled with, as long as is made at a time; empty: none is made
+	blank           []byte
 	file            disk.File
 	size            int  // bytes of entries
 	room            int  // size of the file
 	noPreallocation bool // no room is made in this file
-	torn            bool // it may end with a part of an entry for which the disk had no place (docs/decisions/0039)
+	// it may end with a part of an entry for which the disk had no place (docs/decisions/0039)
+	torn bool
 }
 
 func newTail(fsys disk.FS, dir string, roomBytes int) (*tail, error) {
@@ -35,15 +37,17 @@ func newTail(fsys disk.FS, dir string, roomBytes int) (*tail, error) {
 	return t, t.create(1)
 }
 
-// create makes the file of the entries from index on the one being written. The one before it must have been closed.
+// create makes the file of the entries from index on the one being written. The one before it must
+// have been closed.
 func (t *tail) create(index uint64) (err error) {
 	t.size, t.room, t.noPreallocation = 0, 0, false
 	t.file, err = t.fs.Create(filepath.Join(t.dir, format.SegmentName(index)))
 	return disk.Later(err)
 }
 
-// write appends an entry, its length in front of it, and makes room in front of that where there may be. When there is none for the entry
-// itself the error wraps [disk.ErrNoRoom], and the file has to be mended before it is closed.
+// write appends an entry, its length in front of it, and makes room in front of that where there
+// may be. When there is none for the entry itself the error wraps [disk.ErrNoRoom], and the file
+// has to be mended before it is closed.
 func (t *tail) write(entry []byte, roomy bool) error {
 	if err := t.mend(); err != nil {
 		return err
@@ -66,8 +70,9 @@ func (t *tail) write(entry []byte, roomy bool) error {
 	return nil
 }
 
-// mend takes back what was written of an entry for which there was no room: the file ends with its entries again, also after a power loss. Where
-// files are copied to be cut that takes room, too: an error that wraps [disk.ErrNoRoom] leaves the file as it is, and it has to be mended later.
+// mend takes back what was written of an entry for which there was no room: the file ends with its
+// entries again, also after a power loss. Where files are copied to be cut that takes room, too: an
+// error that wraps [disk.ErrNoRoom] leaves the file as it is, and it has to be mended later.
 func (t *tail) mend() error {
 	if !t.torn {
 		return nil
@@ -82,8 +87,9 @@ func (t *tail) mend() error {
 	return nil
 }
 
-// makeRoom extends the file. The entry at hand may fit where its room does not: when the disk, the quota or the largest size of a
-// file is what forbids it, the file becomes what it was, and nothing has been lost but time.
+// makeRoom extends the file. The entry at hand may fit where its room does not: when the disk, the
+// quota or the largest size of a file is what forbids it, the file becomes what it was, and nothing
+// has been lost but time.
 func (t *tail) makeRoom() error {
 	_, err := t.file.WriteAt(t.blank, int64(t.size))
 	if err == nil {

@@ -42,7 +42,8 @@ func dirBytes(t *testing.T, dir string) map[string]string {
 	return files
 }
 
-// TestTailBytes writes random frames with tidwall/wal and with our writer: names, modes and bytes are the same.
+// TestTailBytes writes random frames with tidwall/wal and with our writer: names, modes and bytes
+// are the same.
 func TestTailBytes(t *testing.T) {
 	t.Parallel()
 	const seed = 1

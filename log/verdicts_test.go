@@ -17,8 +17,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/faultfs"
 )
 
-// A start and a survey are one walk, so that they agree does not show that they are right. The texts of both stand in a file, for damage done at random from
-// fixed seeds. -update writes it; a difference is a change of what users are told.
+// A start and a survey are one walk, so that they agree does not show that they are right. The
+// texts of both stand in a file, for damage done at random from fixed seeds. -update writes it; a
+// difference is a change of what users are told.
 func TestVerdicts(t *testing.T) {
 	t.Parallel()
 	unclean, _ := quiet(t, 1024)
@@ -63,7 +64,8 @@ func (w *world) blind(rng *rand.Rand) string {
 	return files[rng.IntN(len(files))]
 }
 
-// verdict is what a start and a survey say of partition 0, while the file named, if one is, cannot be read.
+// verdict is what a start and a survey say of partition 0, while the file named, if one is, cannot
+// be read.
 func (w *world) verdict(unreadable string) string {
 	w.t.Helper()
 	var b strings.Builder

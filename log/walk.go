@@ -140,7 +140,8 @@ func (w *walk) frame(off int64, h *format.Header) (Frame, error) {
 	}, nil
 }
 
-// anchor finds the address of the file's first byte. Where the frame before does not lead to it, that is a damaged place of its own.
+// anchor finds the address of the file's first byte. Where the frame before does not lead to it,
+// that is a damaged place of its own.
 func (w *walk) anchor(ctx context.Context, last bool) error {
 	s := &w.scan
 	var h format.Header
@@ -170,7 +171,8 @@ func (w *walk) anchor(ctx context.Context, last bool) error {
 	return nil
 }
 
-// ours reports whether an intact header of this chapter stands at off, for whatever LSN. What cannot be read is no header.
+// ours reports whether an intact header of this chapter stands at off, for whatever LSN. What
+// cannot be read is no header.
 func (w *walk) ours(off int64, h *format.Header) bool {
 	s := &w.scan
 	if off+format.BodiesAt > s.Win.Size {
@@ -222,7 +224,8 @@ func (w *walk) next(off int64) int64 {
 	return off + 8
 }
 
-// frames goes from frame to frame, and behind a damaged one to the next intact header of this place.
+// frames goes from frame to frame, and behind a damaged one to the next intact header of this
+// place.
 func (w *walk) frames(ctx context.Context, base event.LSN, last bool) error {
 	s := &w.scan
 	var h format.Header
@@ -288,7 +291,8 @@ func (w *walk) pass(h *format.Header, base event.LSN) {
 	w.answerWatch()
 }
 
-// ahead returns where the next intact header of this place stands behind off, or the end of the file.
+// ahead returns where the next intact header of this place stands behind off, or the end of the
+// file.
 func (w *walk) ahead(off int64) int64 {
 	s := &w.scan
 	base := s.LSN - event.LSN(off)

@@ -6,8 +6,10 @@ import (
 	"time"
 )
 
-// A disk that neither answers nor fails keeps those who wait waiting: whether what they sent is on it nobody can say. All that can be done is to
-// notice, and to take nothing new (docs/decisions/0040). Each writer says when a call begins and ends; one goroutine of the store looks at all of them.
+// A disk that neither answers nor fails keeps those who wait waiting: whether what they sent is on
+// it nobody can say. All that can be done is to notice, and to take nothing new
+// (docs/decisions/0040). Each writer says when a call begins and ends; one goroutine of the store
+// looks at all of them.
 
 // watchEvery is how often the writers are looked at.
 const watchEvery = 100 * time.Millisecond

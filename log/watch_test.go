@@ -31,8 +31,9 @@ func (l *lines) count(text string) int {
 	return strings.Count(l.text.String(), text)
 }
 
-// TestF11HangIsNoticed: a sync that does not come back is noticed within a second, and reported once, for its partition alone; what waits for it is neither
-// failed nor acknowledged before it comes back.
+// TestF11HangIsNoticed: a sync that does not come back is noticed within a second, and reported
+// once, for its partition alone; what waits for it is neither failed nor acknowledged before it
+// comes back.
 func TestF11HangIsNoticed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

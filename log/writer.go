@@ -32,9 +32,10 @@ func (t *ticket) complete(err error) {
 	close(t.done)
 }
 
-// writer appends to a partition. The appending goroutine fills batches. What is queued is written by it (Write) or by the I/O
-// goroutine (or the caller of [ManualWriter.Work]), which alone syncs, and closes files and creates them. They meet under mu, which is
-// never held during I/O, and write in turn, under io; a sync holds neither.
+// writer appends to a partition. The appending goroutine fills batches. What is queued is written
+// by it (Write) or by the I/O goroutine (or the caller of [ManualWriter.Work]), which alone syncs,
+// and closes files and creates them. They meet under mu, which is never held during I/O, and write
+// in turn, under io; a sync holds neither.
 type writer struct {
 	// set once
 	p     *partition
@@ -53,9 +54,10 @@ type writer struct {
 	released atomic.Bool               // it has failed, and has nothing open any more
 	hangs    atomic.Pointer[time.Time] // when one of them began that takes too long; nil: none does
 
-	mu      sync.Mutex // guards what follows
-	open    *Batch
-	placed  bool      // the open batch has been told its place, which nothing else may take any more
+	mu   sync.Mutex // guards what follows
+	open *Batch
+	// the open batch has been told its place, which nothing else may take any more
+	placed  bool
 	next    event.LSN // of the next frame
 	from    event.LSN // of the first frame of the chapter that the last batch is in
 	since   time.Time // when that was begun
@@ -72,9 +74,10 @@ type writer struct {
 	closed  bool
 	err     error // poisoned
 
-	io      sync.Mutex // held while something is written; guards what follows
-	tail    *tail
-	file    disk.File // our descriptor of the last segment; only the goroutine that syncs changes it
+	io   sync.Mutex // held while something is written; guards what follows
+	tail *tail
+	// our descriptor of the last segment; only the goroutine that syncs changes it
+	file    disk.File
 	seg     *segment
 	stage   stage
 	index   uint64 // of the next frame in its chapter
@@ -195,7 +198,8 @@ func (w *writer) head() format.Mark {
 	return w.writ
 }
 
-// place is where the next frame begins. Once it was asked for it is taken: from then on no Skip comes in between.
+// place is where the next frame begins. Once it was asked for it is taken: from then on no Skip
+// comes in between.
 func (w *writer) place() event.LSN {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -352,8 +356,8 @@ func (w *writer) pop() queued {
 	return b
 }
 
-// writeQueued writes what is queued, and reports whether that was all: it does not wait for anybody, neither for who is writing nor
-// for the syncs at the end of a file.
+// writeQueued writes what is queued, and reports whether that was all: it does not wait for
+// anybody, neither for who is writing nor for the syncs at the end of a file.
 func (w *writer) writeQueued() (all bool) {
 	if !w.io.TryLock() {
 		return false
@@ -385,8 +389,9 @@ func (w *writer) writeQueued() (all bool) {
 	}
 }
 
-// write appends a batch to the log. It completes its ticket if that waits for no sync. It takes the batch, unless the error wraps
-// [disk.ErrNoRoom]: then the batch is to be written again. The caller holds io.
+// write appends a batch to the log. It completes its ticket if that waits for no sync. It takes the
+// batch, unless the error wraps [disk.ErrNoRoom]: then the batch is to be written again. The caller
+// holds io.
 func (w *writer) write(b queued) error {
 	t := b.ticket
 	if b.empty() {
@@ -453,7 +458,8 @@ func (w *writer) settle(t *ticket, level Durability) {
 	}
 }
 
-// flush syncs what is written by now. What is written meanwhile may be on the disk afterwards or not.
+// flush syncs what is written by now. What is written meanwhile may be on the disk afterwards or
+// not.
 func (w *writer) flush() error {
 	w.mu.Lock()
 	m := w.writ
@@ -489,8 +495,8 @@ func (w *writer) reached(m format.Mark) {
 	w.pending = w.pending[:rest]
 }
 
-// fail stops the writer for good. Tickets that may have reached the log fail with ErrUnknown. What was durable is
-// noted, once, for the next start (log-format.md 5.2).
+// fail stops the writer for good. Tickets that may have reached the log fail with ErrUnknown. What
+// was durable is noted, once, for the next start (log-format.md 5.2).
 func (w *writer) fail(cause error) error {
 	err := w.p.fail(cause)
 	w.mu.Lock()
@@ -518,8 +524,8 @@ func (w *writer) fail(cause error) error {
 	return err
 }
 
-// release gives back the descriptors of a writer that has failed: of a failed log nothing more is asked. Nothing is synced. From here on the
-// partition can be reopened.
+// release gives back the descriptors of a writer that has failed: of a failed log nothing more is
+// asked. Nothing is synced. From here on the partition can be reopened.
 func (w *writer) release() {
 	_ = w.progress.Close()
 	if w.file != nil {
@@ -531,7 +537,8 @@ func (w *writer) release() {
 	w.released.Store(true)
 }
 
-// Close implements [Writer]. Files that were read are closed, too: who takes the log away for good, or its disk, waits for that.
+// Close implements [Writer]. Files that were read are closed, too: who takes the log away for good,
+// or its disk, waits for that.
 func (w *writer) Close() error {
 	defer w.p.files.closeAll()
 	w.mu.Lock()

@@ -8,8 +8,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/log"
 )
 
-// base reports the base that a log begins with, if it does not begin with its first frame (log-format.md 3.3). The replay, which begins with the base, shows
-// whether it gives the state that it should.
+// base reports the base that a log begins with, if it does not begin with its first frame
+// (log-format.md 3.3). The replay, which begins with the base, shows whether it gives the state
+// that it should.
 func (v *verifier) base(p log.Partition) error {
 	b, ok := baseOf(p)
 	if !ok {

@@ -9,16 +9,20 @@ import (
 	"github.com/ledgerbus/ledgerbus/log"
 )
 
-// Beside says how to take a directory that a broker may be using. If one does, what is read is what was durable when the directory was opened, less what came
-// in the second before: the output is that of a stopped directory whose logs end there. Reading never makes the broker wait.
+// Beside says how to take a directory that a broker may be using. If one does, what is read is what
+// was durable when the directory was opened, less what came in the second before: the output is
+// that of a stopped directory whose logs end there. Reading never makes the broker wait.
 type Beside struct {
-	// Live takes the directory this way even if no broker uses it, so that one can start meanwhile; otherwise none can before the directory has been read.
+	// Live takes the directory this way even if no broker uses it, so that one can start meanwhile;
+	// otherwise none can before the directory has been read.
 	Live bool
-	// Notes gets a line for each partition that is not read to its end, with how far it is read; nil: nothing is written.
+	// Notes gets a line for each partition that is not read to its end, with how far it is read;
+	// nil: nothing is written.
 	Notes io.Writer
 }
 
-// Open takes a directory to read it, beside a broker if one uses it. Of what is opened of it the notes say how far it is read.
+// Open takes a directory to read it, beside a broker if one uses it. Of what is opened of it the
+// notes say how far it is read.
 func (b *Beside) Open(ctx context.Context, dir string) (log.Store, error) {
 	s, err := b.open(ctx, dir, false)
 	if err == nil && b.Live {

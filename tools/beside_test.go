@@ -15,8 +15,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools"
 )
 
-// TestBeside: the output for a directory that a broker writes is, to the byte, the output for one that was stopped where the log was last known to be
-// durable, and the notes say how far that is.
+// TestBeside: the output for a directory that a broker writes is, to the byte, the output for one
+// that was stopped where the log was last known to be durable, and the notes say how far that is.
 func TestBeside(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

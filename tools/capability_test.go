@@ -12,8 +12,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools"
 )
 
-// I27: events of a capability are damage in a directory that does not list it, since a program that does not know the capability would take the directory. Of
-// each capability the first event is reported, and the rest of the log is replayed.
+// I27: events of a capability are damage in a directory that does not list it, since a program that
+// does not know the capability would take the directory. Of each capability the first event is
+// reported, and the rest of the log is replayed.
 func TestUnlistedCapability(t *testing.T) {
 	t.Parallel()
 	const fences, moved, transactions = `PartitionFenced needs the capability \"fences\"`, `MessageEnqueued needs the capability \"moves\"`,

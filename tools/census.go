@@ -19,7 +19,8 @@ type Census struct {
 	Kinds    []KindCount   // by number
 }
 
-// FileCount is a file of a log, and what of it is live: the bodies, session states and property changes that messages and sessions still have.
+// FileCount is a file of a log, and what of it is live: the bodies, session states and property
+// changes that messages and sessions still have.
 type FileCount struct {
 	Partition log.PartitionID
 	log.Summary
@@ -27,13 +28,15 @@ type FileCount struct {
 	Base            bool // it is the base that the log begins with, and no segment
 }
 
-// EntityCount is what the logs have of an entity. What belongs to the namespace itself counts as entity 0.
+// EntityCount is what the logs have of an entity. What belongs to the namespace itself counts as
+// entity 0.
 type EntityCount struct {
 	ID                event.EntityID
 	Path              string // "": there is no such entity any more, or it is the namespace
 	Events, Bytes     uint64 // in records
 	Bodies, BodyBytes uint64 // that were written, whether they are kept or not
-	Live, LiveBytes   uint64 // messages that it has now, and their bodies; copies of one message have one body
+	// messages that it has now, and their bodies; copies of one message have one body
+	Live, LiveBytes uint64
 }
 
 // KindCount is what the logs have of a kind of event, in records.
@@ -42,9 +45,10 @@ type KindCount struct {
 	Events, Bytes uint64
 }
 
-// Count takes the census of a directory. Of sealed files it reads the ends alone, of other segments the records. What is live it knows from the
-// newest checkpoints and the log behind them, as a start of the broker does. A refused partition is an error, a *log.CorruptError, beside
-// what could be told of the others.
+// Count takes the census of a directory. Of sealed files it reads the ends alone, of other segments
+// the records. What is live it knows from the newest checkpoints and the log behind them, as a
+// start of the broker does. A refused partition is an error, a *log.CorruptError, beside what could
+// be told of the others.
 func Count(dir string, beside Beside) (Census, error) {
 	ctx := context.Background()
 	s, err := beside.open(ctx, dir, false)

@@ -25,16 +25,18 @@ type DumpOptions struct {
 	Partition int       // which one; -1: all, one after the other
 	From      event.LSN // first frame to print; 0: the first there is
 	JSON      bool      // one object per line instead of text
-	Bodies    bool      // print message bodies too; of those that history no longer keeps, that they are erased
-	// Range, unless nil, is which events to print. A message or an entity is looked up by the indexes of sealed files.
+	// print message bodies too; of those that history no longer keeps, that they are erased
+	Bodies bool
+	// Range, unless nil, is which events to print. A message or an entity is looked up by the
+	// indexes of sealed files.
 	Range  *ledger.Range
 	Beside // how a directory is taken that a broker may be using
 }
 
-// Dump prints every event of the directory: place, time, entity, event, fields and who asked. Control characters are
-// escaped. A refused partition is an error, a *log.CorruptError, after what could be printed of the others; so is a record that cannot be
-// decoded, after those before it.
-// A number that no partition has is ErrNoPartition.
+// Dump prints every event of the directory: place, time, entity, event, fields and who asked.
+// Control characters are escaped. A refused partition is an error, a *log.CorruptError, after what
+// could be printed of the others; so is a record that cannot be decoded, after those before it. A
+// number that no partition has is ErrNoPartition.
 func Dump(w io.Writer, dir string, opts DumpOptions) error {
 	ctx := context.Background()
 	s, err := opts.open(ctx, dir, false)
@@ -158,7 +160,8 @@ func (d *dumper) run(ctx context.Context) error {
 	if err := kept(d.part, uint64(d.opts.From)); err != nil {
 		return err
 	}
-	for rec, err := range replay.Records(ctx, d.part, 0) { // from the start: origins are defined before From
+	// from the start: origins are defined before From
+	for rec, err := range replay.Records(ctx, d.part, 0) {
 		if err != nil {
 			return located(d.part, err)
 		}

@@ -143,7 +143,8 @@ func topicHistory() [][]event.Event {
 	}
 }
 
-// facts goes on with events that change nothing, and with what is kept of a message besides its body.
+// facts goes on with events that change nothing, and with what is kept of a message besides its
+// body.
 func facts() [][]event.Event {
 	at := func(s int) event.Time { return event.Time(1_900_000_000_000 + 1000*s) }
 	queue := event.Envelope{Slice: event.Slice{Entity: 9}, Origin: 8}
@@ -210,8 +211,8 @@ func moves() [][]event.Event {
 	}
 }
 
-// everyFieldShown demands that each field of each kind of event is somewhere in a dump: one that is zero in every event of a kind is not printed, and how
-// it is printed would be seen by nobody.
+// everyFieldShown demands that each field of each kind of event is somewhere in a dump: one that is
+// zero in every event of a kind is not printed, and how it is printed would be seen by nobody.
 func everyFieldShown(t *testing.T, dump []byte) {
 	t.Helper()
 	shown := make(map[string][]any)
@@ -269,7 +270,8 @@ func unseen(path string, of []any, t reflect.Type) (list []string) {
 	return list
 }
 
-// TestDumpGolden (SM-372): every event is printed with all its fields, as text and as JSON, and the history it is part of is good.
+// TestDumpGolden (SM-372): every event is printed with all its fields, as text and as JSON, and the
+// history it is part of is good.
 func TestDumpGolden(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -296,7 +298,8 @@ func TestDumpGolden(t *testing.T) {
 	}
 	w.Append(b)
 	d.Close()
-	filledDir := write(t, [][]event.Event{filled("text ")}, false) // what is in no history: each event with all its fields
+	// what is in no history: each event with all its fields
+	filledDir := write(t, [][]event.Event{filled("text ")}, false)
 	for _, c := range []struct {
 		name, dir string
 		opts      tools.DumpOptions

@@ -16,13 +16,15 @@ import (
 // PartialSuffix is behind the name of a data directory that is being received.
 const PartialSuffix = ".partial"
 
-// maxReceived is how many files and directories a data directory may have that is received: 16 TiB of segments.
+// maxReceived is how many files and directories a data directory may have that is received: 16 TiB
+// of segments.
 const maxReceived = 1 << 21
 
 // ErrNotEmpty: there is something already where a data directory is to be received.
 var ErrNotEmpty = errors.New("is not empty")
 
-// Incoming is a data directory that is being received from elsewhere. It gets its name only when all of it is there, durable and verified.
+// Incoming is a data directory that is being received from elsewhere. It gets its name only when
+// all of it is there, durable and verified.
 type Incoming struct {
 	dir, partial string
 	root         *os.Root // of what is received: no name leads out of it
@@ -31,8 +33,9 @@ type Incoming struct {
 	Bytes        int64 // received so far
 }
 
-// Receive begins to receive a data directory. There may be an empty directory in its place, and its parent must exist. The error wraps [ErrNotEmpty] where
-// something is in the directory, or an earlier one was not completed.
+// Receive begins to receive a data directory. There may be an empty directory in its place, and its
+// parent must exist. The error wraps [ErrNotEmpty] where something is in the directory, or an
+// earlier one was not completed.
 func Receive(dir string) (*Incoming, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -109,7 +112,8 @@ func (in *Incoming) create(name string) (*os.File, error) {
 	return in.root.OpenFile(filepath.FromSlash(name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 }
 
-// Put writes a file or, without contents, makes a directory. It refuses names that no copy of a data directory has, and any twice.
+// Put writes a file or, without contents, makes a directory. It refuses names that no copy of a
+// data directory has, and any twice.
 func (in *Incoming) Put(name string, size int64, contents io.Reader) error {
 	if contents == nil {
 		if err := in.check(name, true); err != nil {
@@ -134,7 +138,8 @@ func (in *Incoming) Put(name string, size int64, contents io.Reader) error {
 	return errors.Join(err, f.Close())
 }
 
-// Finish makes what was received durable, verifies all of it, and gives it its name. Damage is a [*log.CorruptError], and is printed to w line by line.
+// Finish makes what was received durable, verifies all of it, and gives it its name. Damage is a
+// [*log.CorruptError], and is printed to w line by line.
 func (in *Incoming) Finish(w io.Writer) (Report, error) {
 	in.made = append(in.made, ".")
 	slices.Reverse(in.made) // from the innermost

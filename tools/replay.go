@@ -9,9 +9,11 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// replay applies every event of a log and compares the state with that of the given checkpoints on the way (reliability.md 3.4 step 7). A checkpoint with
-// good checksums and a wrong state would be believed by the next start, so that counts as damage, as does a record that does not fit the state or cannot be
-// decoded, where the replay ends. One that a newer program wrote is an error. It holds what a broker would: a row per message that is live at the time.
+// replay applies every event of a log and compares the state with that of the given checkpoints on
+// the way (reliability.md 3.4 step 7). A checkpoint with good checksums and a wrong state would be
+// believed by the next start, so that counts as damage, as does a record that does not fit the
+// state or cannot be decoded, where the replay ends. One that a newer program wrote is an error. It
+// holds what a broker would: a row per message that is live at the time.
 func (v *verifier) replay(p log.Partition, states []log.CheckpointInfo) error {
 	err := replay.Begin(p).Run(v.ctx, replay.Watch{Checkpoints: states, Look: v.listing(p), Differs: func(c log.CheckpointInfo) error {
 		return v.damage(&log.CorruptError{Partition: p.ID(), File: c.File, LSN: c.LSN, Reason: "the state is not that of the log up to this LSN"})
@@ -22,7 +24,8 @@ func (v *verifier) replay(p log.Partition, states []log.CheckpointInfo) error {
 	return err
 }
 
-// located turns an error about a record that no program can have written into a damaged place. A record that a newer program wrote is no damage.
+// located turns an error about a record that no program can have written into a damaged place. A
+// record that a newer program wrote is no damage.
 func located(p log.Partition, err error) error {
 	wrong := (*replay.Error)(nil)
 	if !errors.As(err, &wrong) || errors.Is(err, event.ErrUnknown) {

@@ -128,7 +128,8 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// F6 and 3.4 step 7: a checkpoint whose checksums hold but whose state is not that of the log would mislead the next start.
+// F6 and 3.4 step 7: a checkpoint whose checksums hold but whose state is not that of the log would
+// mislead the next start.
 func TestVerifyComparesStates(t *testing.T) {
 	t.Parallel()
 	for _, honest := range []bool{true, false} {
@@ -151,8 +152,8 @@ func TestVerifyComparesStates(t *testing.T) {
 	}
 }
 
-// A checkpoint that a clean stop made stands in front of the frame with which the next run begins, which has no events. Its state is compared
-// as any other is.
+// A checkpoint that a clean stop made stands in front of the frame with which the next run begins,
+// which has no events. Its state is compared as any other is.
 func TestVerifyComparesStatesBetweenRuns(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -179,8 +180,9 @@ type strange struct{ *event.MessageExpired }
 
 func (strange) Kind() event.Kind { return 200 }
 
-// Records that no start takes, in frames without a fault: both tools name partition, frame and record, as the start does. A record that does not fit the
-// state is damage, but dump, which has no state, prints it; a record of a newer program is an error of both.
+// Records that no start takes, in frames without a fault: both tools name partition, frame and
+// record, as the start does. A record that does not fit the state is damage, but dump, which has no
+// state, prints it; a record of a newer program is an error of both.
 func TestRecordsThatNoStartTakes(t *testing.T) {
 	t.Parallel()
 	env := event.Envelope{Slice: event.Slice{Entity: 4}}
@@ -222,7 +224,8 @@ func TestRecordsThatNoStartTakes(t *testing.T) {
 	}
 }
 
-// A checkpoint in another encoding is of no use to this program, and no damage: replay begins earlier.
+// A checkpoint in another encoding is of no use to this program, and no damage: replay begins
+// earlier.
 func TestVerifyOtherEncoding(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -271,7 +274,8 @@ func TestCopy(t *testing.T) {
 	}
 }
 
-// FuzzVerify reads a segment made of anything: no panic, nothing written, output without control characters.
+// FuzzVerify reads a segment made of anything: no panic, nothing written, output without control
+// characters.
 func FuzzVerify(f *testing.F) {
 	f.Add([]byte("LBFR"), uint16(0))
 	f.Fuzz(func(t *testing.T, data []byte, at uint16) {
@@ -297,7 +301,8 @@ func FuzzVerify(f *testing.F) {
 	})
 }
 
-// With bodies, property changes are printed by what they are; those of format 1, and damaged ones, as the text that they hold.
+// With bodies, property changes are printed by what they are; those of format 1, and damaged ones,
+// as the text that they hold.
 func TestDumpChanges(t *testing.T) {
 	t.Parallel()
 	set := event.Changes{{Name: "color", Value: event.Value{Type: event.String, Text: "blau\x1b"}}, {Name: "n", Value: event.Value{Type: event.Encoded, Text: "\x54\xff"}}}

@@ -28,8 +28,8 @@ const marker event.Secret = "MARKER-bm90IGEga2V5"
 // evil is text that must not reach a terminal as it is.
 const evil = "\x1b[2J\u202e\xff\n\x7f\u0085\U000e0041"
 
-// write makes a data directory with one partition, each record in a frame of its own, and a checkpoint behind the last one with
-// the state there.
+// write makes a data directory with one partition, each record in a frame of its own, and a
+// checkpoint behind the last one with the state there.
 func write(t *testing.T, records [][]event.Event, checkpoint bool) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -53,7 +53,8 @@ func write(t *testing.T, records [][]event.Event, checkpoint bool) string {
 	return dir
 }
 
-// fill sets every field of an event. Texts begin with text, and no two values that could be equal are.
+// fill sets every field of an event. Texts begin with text, and no two values that could be equal
+// are.
 func fill(v reflect.Value, text string, n *int) {
 	*n++
 	switch x := v.Addr().Interface().(type) {
@@ -199,7 +200,8 @@ func missing(path string, got any, t reflect.Type) (list []string) {
 	return list
 }
 
-// SM-372, S31, S33: of every event, with the worst values in all fields, every field is printed, but no control character and no key.
+// SM-372, S31, S33: of every event, with the worst values in all fields, every field is printed,
+// but no control character and no key.
 func TestDumpEverything(t *testing.T) {
 	t.Parallel()
 	events := filled(evil)
@@ -243,7 +245,8 @@ func clean(t *testing.T, out string) {
 	}
 }
 
-// S31: keys are in the log and nowhere else, not even in what verify says of a log that makes no sense.
+// S31: keys are in the log and nowhere else, not even in what verify says of a log that makes no
+// sense.
 func TestVerifyShowsNoKeys(t *testing.T) {
 	t.Parallel()
 	p := event.Properties{AccessRules: []event.AccessRule{{Name: evil, Primary: marker, Secondary: marker}}}
@@ -280,8 +283,8 @@ func TestVerifyShowsNoKeys(t *testing.T) {
 	}
 }
 
-// The copies of a scheduled message have the body it was sent with, in an older frame: the state of a checkpoint says so, can be
-// read, and a fault in that frame is found.
+// The copies of a scheduled message have the body it was sent with, in an older frame: the state of
+// a checkpoint says so, can be read, and a fault in that frame is found.
 func TestVerifySharedBodies(t *testing.T) {
 	t.Parallel()
 	topic, body := event.Envelope{Slice: event.Slice{Entity: 2}}, []byte("the only copy of the body")

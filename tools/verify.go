@@ -25,8 +25,8 @@ type VerifyOptions struct {
 type Report struct {
 	Frames, Records uint64 // good ones
 	Bytes           int64  // of them
-	// Refused partitions: the broker would not serve them. All is true when it would serve no partition, whatever is in them, since a file that concerns all
-	// of them is damaged.
+	// Refused partitions: the broker would not serve them. All is true when it would serve no
+	// partition, whatever is in them, since a file that concerns all of them is damaged.
 	Refused []log.PartitionID
 	All     bool
 	Places  uint64              // damaged ones
@@ -38,12 +38,16 @@ type Report struct {
 	Discarded []log.Discard
 }
 
-// Verify compares every checksum of the directory, replays every event, compares the states of checkpoints with those of the replay, and prints a line per
-// partition and per damaged place. Whether a partition is refused is recovery's verdict; behind the first damage, where recovery stops, a [log.Survey] goes
-// on and names every other place, in later files and chapters too. A checkpoint that an older or newer program wrote in another encoding is of no use to this
-// one, and no damage. The error is about the verification itself: directory in use, newer format, no directory.
+// Verify compares every checksum of the directory, replays every event, compares the states of
+// checkpoints with those of the replay, and prints a line per partition and per damaged place.
+// Whether a partition is refused is recovery's verdict; behind the first damage, where recovery
+// stops, a [log.Survey] goes on and names every other place, in later files and chapters too. A
+// checkpoint that an older or newer program wrote in another encoding is of no use to this one, and
+// no damage. The error is about the verification itself: directory in use, newer format, no
+// directory.
 //
-// It holds what a broker would: a row per message that is waiting at the time, of one partition, and a window of the log.
+// It holds what a broker would: a row per message that is waiting at the time, of one partition,
+// and a window of the log.
 func Verify(w io.Writer, dir string, opts VerifyOptions) (Report, error) {
 	ctx := context.Background()
 	v := verifier{ctx: ctx, out: w, opts: opts, dir: dir}
@@ -95,7 +99,8 @@ func (v *verifier) run() error {
 	return nil
 }
 
-// all reports damage in the directory's own files, for which every partition is refused, and surveys the partitions.
+// all reports damage in the directory's own files, for which every partition is refused, and
+// surveys the partitions.
 func (v *verifier) all(c *log.CorruptError) error {
 	v.report.All = true
 	if err := v.place("all", nil, c); err != nil {

@@ -20,7 +20,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools"
 )
 
-// long makes a log of two partitions with n messages in each, all alike and settled, in files of about eight frames.
+// long makes a log of two partitions with n messages in each, all alike and settled, in files of
+// about eight frames.
 func long(t testing.TB, n, size int) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -90,8 +91,8 @@ func verify(t testing.TB, dir string, opts tools.VerifyOptions) (tools.Report, [
 	return r, strings.Split(strings.TrimSpace(out.String()), "\n")
 }
 
-// One line per damaged place, with partition, file, byte, LSN and reason: in the same file, in later files and chapters, in other
-// partitions.
+// One line per damaged place, with partition, file, byte, LSN and reason: in the same file, in
+// later files and chapters, in other partitions.
 func TestVerifyNamesEveryPlace(t *testing.T) {
 	t.Parallel()
 	dir := long(t, 50, 300)
@@ -150,7 +151,8 @@ func TestVerifyNamesEveryPlace(t *testing.T) {
 	}
 }
 
-// Lines of a directory without damage, and of one whose clean marker is damaged, which concerns all partitions.
+// Lines of a directory without damage, and of one whose clean marker is damaged, which concerns all
+// partitions.
 func TestVerifyLines(t *testing.T) {
 	t.Parallel()
 	dir := long(t, 3, 100)
@@ -215,7 +217,8 @@ func TestVerifyUnusedOfDamaged(t *testing.T) {
 	}
 }
 
-// What kill -9 leaves, room and all, is no damage and has no tail: here a copy made while nothing was being written.
+// What kill -9 leaves, room and all, is no damage and has no tail: here a copy made while nothing
+// was being written.
 func TestVerifyAfterKill(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -264,8 +267,8 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// S33: dump and verify hold a window of the log, however long it is; verify of a damaged one too. Not parallel: it counts what the
-// process allocates.
+// S33: dump and verify hold a window of the log, however long it is; verify of a damaged one too.
+// Not parallel: it counts what the process allocates.
 func TestBoundedMemory(t *testing.T) {
 	dir := long(t, 200, 160<<10) // 64 MB
 	const bound = 24 << 20
@@ -299,8 +302,8 @@ func TestBoundedMemory(t *testing.T) {
 	})
 }
 
-// Behind a ClockSet time begins again earlier: that is a good log, its newest record is the last one, and a state from behind it is that
-// of its replay.
+// Behind a ClockSet time begins again earlier: that is a good log, its newest record is the last
+// one, and a state from behind it is that of its replay.
 func TestVerifyClockSetBack(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -10,8 +10,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/access"
 )
 
-// authorise makes the verifier that decides who may do what, on every way in. An issuer of identity tokens that does not answer is a problem
-// of the settings.
+// authorise makes the verifier that decides who may do what, on every way in. An issuer of identity
+// tokens that does not answer is a problem of the settings.
 func (s *Server) authorise(ctx context.Context) error {
 	o := access.Options{
 		Rules:       namespaceRules(s.settings.Access),
@@ -48,11 +48,12 @@ func namespaceRules(list []settings.AccessRule) []event.AccessRule {
 	return rules
 }
 
-// maxResource bounds the paths whose entity is looked for: an entity, a subscription, a rule and the words between them.
+// maxResource bounds the paths whose entity is looked for: an entity, a subscription, a rule and
+// the words between them.
 const maxResource = 512
 
-// entityRules are the access rules of the queue or topic that a resource path lies in: of the longest path that is one. A
-// subscription has none of its own (management-api.md 5.1).
+// entityRules are the access rules of the queue or topic that a resource path lies in: of the
+// longest path that is one. A subscription has none of its own (management-api.md 5.1).
 func (s *Server) entityRules(path string) []event.AccessRule {
 	if len(path) > maxResource {
 		return nil
@@ -69,8 +70,9 @@ func (s *Server) entityRules(path string) []event.AccessRule {
 // Access decides who may do what: the one authorisation of AMQP and HTTP (reliability.md S10).
 func (s *Server) Access() *access.Verifier { return s.access }
 
-// Reload takes over, while the broker runs, the access rules of new settings and a certificate whose files have changed. Claims and
-// links that live on keys that are gone end (management-api.md 5.2). After an error nothing has changed. Other settings need a restart.
+// Reload takes over, while the broker runs, the access rules of new settings and a certificate
+// whose files have changed. Claims and links that live on keys that are gone end (management-api.md
+// 5.2). After an error nothing has changed. Other settings need a restart.
 func (s *Server) Reload(next settings.Settings) error {
 	if next.DevelopmentKey() && !s.settings.DevelopmentKey() {
 		return errors.New("access rules: the emulator's well-known key cannot be added while the broker runs")

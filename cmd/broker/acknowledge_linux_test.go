@@ -27,8 +27,9 @@ func (c halting) Write(p []byte) (int, error) {
 	return n + m, err
 }
 
-// A peer whose kernel holds back what it writes until the last piece is acknowledged (Nagle's algorithm, which some SDKs leave on) gets its
-// answers sooner than the kernel acknowledges by itself, which is after 40 ms; over TLS and WebSocket too.
+// A peer whose kernel holds back what it writes until the last piece is acknowledged (Nagle's
+// algorithm, which some SDKs leave on) gets its answers sooner than the kernel acknowledges by
+// itself, which is after 40 ms; over TLS and WebSocket too.
 func TestPeerThatGathersItsWrites(t *testing.T) {
 	t.Parallel()
 	srv := start(t, load(t, t.TempDir(), nil))

@@ -53,8 +53,8 @@ func web(t *testing.T, b *harness.Broker) *http.Client {
 	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
-// P24: beside a partition that is refused, the runtime properties of everything are listed and got, by our client and by an SDK; the
-// counts of what has messages there are -1 (docs/decisions/0018).
+// P24: beside a partition that is refused, the runtime properties of everything are listed and got,
+// by our client and by an SDK; the counts of what has messages there are -1 (docs/decisions/0018).
 func TestRuntimeBesideARefusedPartition(t *testing.T) {
 	t.Parallel()
 	data := ""
@@ -69,7 +69,8 @@ func TestRuntimeBesideARefusedPartition(t *testing.T) {
 	checkTopics(t, c, lost)
 }
 
-// fill makes queues, and topics with a subscription, with a message each. It says which of them are on partition 1.
+// fill makes queues, and topics with a subscription, with a message each. It says which of them are
+// on partition 1.
 func fill(t *testing.T, b *harness.Broker) (lost map[string]bool) {
 	t.Helper()
 	check := func(err error) {
@@ -218,8 +219,9 @@ func ask(t *testing.T, b *harness.Broker, scheme, method, path, body string, hea
 	return response.StatusCode, string(text)
 }
 
-// S21, S23, over the whole way from the socket: links are of the scheme that was used, the root needs no version, an unclean path is
-// refused after the token and never redirected, and so are requests of foreign pages and bodies that are no XML.
+// S21, S23, over the whole way from the socket: links are of the scheme that was used, the root
+// needs no version, an unclean path is refused after the token and never redirected, and so are
+// requests of foreign pages and bodies that are no XML.
 func TestManagementFromTheSocket(t *testing.T) {
 	t.Parallel()
 	b := harness.Start(t)
@@ -254,8 +256,8 @@ func TestManagementFromTheSocket(t *testing.T) {
 	}
 }
 
-// MA-061, MA-084, MA-141 over a crash and a start from a checkpoint: times in rules keep their zone, and access rules have the times
-// at which they were made, whatever a client gives.
+// MA-061, MA-084, MA-141 over a crash and a start from a checkpoint: times in rules keep their
+// zone, and access rules have the times at which they were made, whatever a client gives.
 func TestWhatWasGivenStays(t *testing.T) {
 	t.Parallel()
 	b := harness.Start(t)
@@ -315,7 +317,8 @@ func changesOf(t *testing.T, dir string) map[string]int {
 	return n
 }
 
-// MA-123: an entity file that was loaded before changes nothing: a start of any kind writes no event for it.
+// MA-123: an entity file that was loaded before changes nothing: a start of any kind writes no
+// event for it.
 func TestTheSameFileAgain(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "entities.json")

@@ -17,8 +17,9 @@ import (
 // lookAgain is how often, at most, a handshake looks whether the files have changed.
 const lookAgain = 2 * time.Second
 
-// certificates is the operator's certificate, read again when its files have changed (reliability.md 7.2). Files that cannot be read, or do
-// not fit together, change nothing: the certificate that was in use stays.
+// certificates is the operator's certificate, read again when its files have changed
+// (reliability.md 7.2). Files that cannot be read, or do not fit together, change nothing: the
+// certificate that was in use stays.
 type certificates struct {
 	// set once in newCertificates
 	certificateFile, keyFile string
@@ -32,8 +33,9 @@ type certificates struct {
 // tlsFolder is where generated certificates are, in the data directory.
 const tlsFolder = "tls"
 
-// Authority is the certificate, in PEM, of the development authority in a data directory: what clients have to trust. There is none
-// before the first start in development mode: [fs.ErrNotExist]. A broker may be running.
+// Authority is the certificate, in PEM, of the development authority in a data directory: what
+// clients have to trust. There is none before the first start in development mode:
+// [fs.ErrNotExist]. A broker may be running.
 func Authority(data string) ([]byte, error) {
 	file := filepath.Join(data, tlsFolder, listen.AuthorityFile)
 	text, err := os.ReadFile(file)
@@ -59,7 +61,8 @@ func newCertificates(certificateFile, keyFile string) (*certificates, error) {
 	return c, c.load()
 }
 
-// loadCertificates reads the operator's certificate. What cannot be loaded is a problem of the settings.
+// loadCertificates reads the operator's certificate. What cannot be loaded is a problem of the
+// settings.
 func (s *Server) loadCertificates() error {
 	t := s.settings.TLS
 	if t.From != settings.TLSFiles {
@@ -73,7 +76,8 @@ func (s *Server) loadCertificates() error {
 	return nil
 }
 
-// generateCertificate makes or reads the certificate in the data directory, which has to be locked by then.
+// generateCertificate makes or reads the certificate in the data directory, which has to be locked
+// by then.
 func (s *Server) generateCertificate() error {
 	if s.settings.TLS.From != settings.TLSGenerated {
 		return nil
@@ -92,7 +96,8 @@ func (c *certificates) forHandshake(*tls.ClientHelloInfo) (*tls.Certificate, err
 	defer c.mu.Unlock()
 	if now := time.Now(); now.Sub(c.looked) >= lookAgain {
 		c.looked = now
-		if seen := c.stamps(); seen != c.seen { // taken before the files are read: a change after that is seen next time
+		// taken before the files are read: a change after that is seen next time
+		if seen := c.stamps(); seen != c.seen {
 			c.seen = seen
 			if err := c.load(); err != nil {
 				slog.Error("the new certificate cannot be used; the one before stays", "error", err)

@@ -34,7 +34,8 @@ func directoryOf(t *testing.T, newest time.Time) string {
 	return dir
 }
 
-// reliability.md 1.4: which clocks a start refuses, what it says, and where broker time goes on when it is told what to believe.
+// reliability.md 1.4: which clocks a start refuses, what it says, and where broker time goes on
+// when it is told what to believe.
 func TestClockOfAStart(t *testing.T) {
 	t.Parallel()
 	const day = 24 * time.Hour
@@ -105,8 +106,8 @@ func TestClockOfAStart(t *testing.T) {
 	}
 }
 
-// With the decision about which clock to believe a reason can be given: it stands in the log of every partition beside what the decision
-// changes, and nowhere when no decision was needed.
+// With the decision about which clock to believe a reason can be given: it stands in the log of
+// every partition beside what the decision changes, and nowhere when no decision was needed.
 func TestReasonOfAClock(t *testing.T) {
 	t.Parallel()
 	for ahead, want := range map[time.Duration]int{2 * time.Hour: 4, -time.Second: 0} {

@@ -7,7 +7,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/cmd/settings"
 )
 
-// What `make run` prints for an SDK is the emulator's connection string, to the letter, as long as the first listener has its port.
+// What `make run` prints for an SDK is the emulator's connection string, to the letter, as long as
+// the first listener has its port.
 func TestConnectionString(t *testing.T) {
 	t.Parallel()
 	usual, err := settings.Load(settings.Sources{Flags: map[string][]string{"data": {t.TempDir()}, "entities": {"../../docs/examples/config.json"}}})

@@ -14,16 +14,17 @@ import (
 )
 
 const (
-	// reserveDescriptors stay free for what the log opens for a moment, for administration, and for a connection that is accepted to be
-	// refused (reliability.md F18).
+	// reserveDescriptors stay free for what the log opens for a moment, for administration, and for
+	// a connection that is accepted to be refused (reliability.md F18).
 	reserveDescriptors = 64
-	// ownDescriptors is for standard streams, the poller, listeners and certificates that are read again.
+	// ownDescriptors is for standard streams, the poller, listeners and certificates that are read
+	// again.
 	ownDescriptors = 24
-	// fewestSockets is the fewest with which a broker is of any use: one for each connection that is told that there are too many, and a few for
-	// those that are served.
+	// fewestSockets is the fewest with which a broker is of any use: one for each connection that
+	// is told that there are too many, and a few for those that are served.
 	fewestSockets = servicebus.Overhang + 32
-	// readingShare is the part of all descriptors, one in readingShare, that the log may use for segment files that it reads, where descriptors
-	// are few.
+	// readingShare is the part of all descriptors, one in readingShare, that the log may use for
+	// segment files that it reads, where descriptors are few.
 	readingShare = 8
 	usualReading = 256
 )
@@ -37,7 +38,8 @@ func raiseDescriptors() (int, error) {
 	if l.Cur < l.Max {
 		raised := l
 		raised.Cur = l.Max
-		if unix.Setrlimit(unix.RLIMIT_NOFILE, &raised) == nil { // systems that say "unlimited" may have a limit all the same
+		// systems that say "unlimited" may have a limit all the same
+		if unix.Setrlimit(unix.RLIMIT_NOFILE, &raised) == nil {
 			l = raised
 		}
 	}
@@ -58,8 +60,8 @@ func shareDescriptors(limit int) descriptors {
 // sockets is how many are left for connections.
 func (d *descriptors) sockets() int { return d.limit - reserveDescriptors - ownDescriptors - d.log }
 
-// hold counts what the log of that many partitions keeps open. Where too little is left to serve anybody that is a problem of the
-// settings.
+// hold counts what the log of that many partitions keeps open. Where too little is left to serve
+// anybody that is a problem of the settings.
 func (d *descriptors) hold(partitions int) error {
 	d.log = log.Descriptors(partitions, d.reading)
 	if missing := fewestSockets - d.sockets(); missing > 0 {
@@ -69,9 +71,11 @@ func (d *descriptors) hold(partitions int) error {
 	return nil
 }
 
-// bound lowers limits of connections, filled in where they are 0, to what there are sockets for. A quarter of the sockets is for HTTP and for
-// connections that have not said what they want, another for AMQP before the first valid token: those who have logged in find half of the
-// sockets, whatever the others do. The first quarter and all connections of AMQP together never need more than there are.
+// bound lowers limits of connections, filled in where they are 0, to what there are sockets for. A
+// quarter of the sockets is for HTTP and for connections that have not said what they want, another
+// for AMQP before the first valid token: those who have logged in find half of the sockets,
+// whatever the others do. The first quarter and all connections of AMQP together never need more
+// than there are.
 func (d *descriptors) bound(l settings.Limits) settings.Limits {
 	asked := settings.Limits{Connections: cmp.Or(l.Connections, 5000), Unauthenticated: cmp.Or(l.Unauthenticated, 1000)}
 	share := d.sockets() / 4

@@ -13,8 +13,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools/client"
 )
 
-// What SDK 7.21.0 for .NET leaves out of the PUT of an entity that it has read: what only the broker sets, unlimited durations, the window for
-// duplicates that are not looked for, and the times of keys.
+// What SDK 7.21.0 for .NET leaves out of the PUT of an entity that it has read: what only the
+// broker sets, unlimited durations, the window for duplicates that are not looked for, and the
+// times of keys.
 var (
 	dotnetNeverSends = regexp.MustCompile(`<(SizeInBytes|MessageCount|CreatedAt|UpdatedAt|AccessedAt|EntityAvailabilityStatus|SubscriptionCount|SqlFilterCount|` +
 		`CorrelationFilterCount|IsClientAffine|CreatedTime|ModifiedTime)>[^<]*</[A-Za-z]+>|<CountDetails.*</CountDetails>`)
@@ -50,7 +51,8 @@ type attached struct {
 	receiver *client.Receiver
 }
 
-// MA-142: .NET's update of an entity as it was read tells no link of a change, whatever kind the entity is of: each goes on.
+// MA-142: .NET's update of an entity as it was read tells no link of a change, whatever kind the
+// entity is of: each goes on.
 func TestDotnetUpdateThatChangesNothing(t *testing.T) {
 	t.Parallel()
 	queue, topic, sub := engine.DefaultProperties(event.Queue), engine.DefaultProperties(event.Topic), engine.DefaultProperties(event.Subscription)
@@ -116,7 +118,8 @@ func TestDotnetUpdateThatChangesNothing(t *testing.T) {
 	}
 }
 
-// attach attaches a sender and a receiver, of what can have them; where there are sessions, the receiver holds one.
+// attach attaches a sender and a receiver, of what can have them; where there are sessions, the
+// receiver holds one.
 func attach(t *testing.T, bus *client.Client, e *engine.PutEntity) attached {
 	t.Helper()
 	l, err := attached{path: e.Path}, error(nil)

@@ -34,7 +34,8 @@ func trusting(t *testing.T, srv *Server) *tls.Config {
 	if !roots.AppendCertsFromPEM(text) {
 		t.Fatal("no certificate")
 	}
-	return &tls.Config{RootCAs: roots, ServerName: "localhost"} // the Go SDK would take localhost:PORT for the name
+	// the Go SDK would take localhost:PORT for the name
+	return &tls.Config{RootCAs: roots, ServerName: "localhost"}
 }
 
 // overTLS is the connection string of the broker's first endpoint for clients that speak TLS there.
@@ -60,7 +61,8 @@ func roundTrip(t *testing.T, connection string, o *azservicebus.ClientOptions) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	body := strings.Repeat("0123456789", 20_000) // several frames, and several messages of a WebSocket
+	// several frames, and several messages of a WebSocket
+	body := strings.Repeat("0123456789", 20_000)
 	if err := sender.SendMessage(ctx, &azservicebus.Message{Body: []byte(body)}, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +90,8 @@ func TestSDKOverTLS(t *testing.T) {
 	}
 }
 
-// WP-007, WP-221 as far as it goes: send, receive, renew, complete. More of the Go SDK: test/sdk/go, TestOverWebSocket.
+// WP-007, WP-221 as far as it goes: send, receive, renew, complete. More of the Go SDK:
+// test/sdk/go, TestOverWebSocket.
 func TestSDKOverWebSocket(t *testing.T) {
 	t.Parallel()
 	srv := start(t, load(t, t.TempDir(), nil))
@@ -139,7 +142,8 @@ func TestWebSocketsCountAsConnections(t *testing.T) {
 	}
 }
 
-// Plain peers are refused by a listener for TLS, and SASL PLAIN, which carries a key, is welcome there alone.
+// Plain peers are refused by a listener for TLS, and SASL PLAIN, which carries a key, is welcome
+// there alone.
 func TestListenerForTLS(t *testing.T) {
 	t.Parallel()
 	srv := start(t, load(t, t.TempDir(), map[string][]string{"listen": {"127.0.0.1:0/tls", "127.0.0.1:0/plain"}}))
@@ -177,7 +181,8 @@ func TestUpgradeToTLS(t *testing.T) {
 	s := load(t, t.TempDir(), map[string][]string{"listen": {"127.0.0.1:0/any", "127.0.0.1:0/tls"}})
 	s.Mode = settings.Production // in which a key is not taken without TLS
 	srv := start(t, s)
-	plain := &amqp.ConnOptions{SASLType: amqp.SASLTypePlain("RootManageSharedAccessKey", "SAS_KEY_VALUE")} // carries a key: for TLS alone
+	// carries a key: for TLS alone
+	plain := &amqp.ConnOptions{SASLType: amqp.SASLTypePlain("RootManageSharedAccessKey", "SAS_KEY_VALUE")}
 	for _, e := range srv.Endpoints() {
 		nc, err := net.Dial("tcp", e.Addr.String())
 		if err != nil {
@@ -276,13 +281,14 @@ func plainLogin(ctx context.Context, nc net.Conn, user, key string) error {
 	if err := receiver.AcceptMessage(ctx, m); err != nil {
 		return err
 	}
-	// The client has given credit for another message, and its Close waits for no answer: a receiver that is still attached then would
-	// get the next login's message, and hold its lock.
+	// The client has given credit for another message, and its Close waits for no answer: a
+	// receiver that is still attached then would get the next login's message, and hold its lock.
 	return receiver.Close(ctx)
 }
 
-// Reliability.md 7.2: PLAIN over TLS, in a WebSocket too; without TLS on loopback in development mode, and with --insecure-no-tls; a key
-// that is wrong is refused everywhere, and elsewhere the client finds no PLAIN.
+// Reliability.md 7.2: PLAIN over TLS, in a WebSocket too; without TLS on loopback in development
+// mode, and with --insecure-no-tls; a key that is wrong is refused everywhere, and elsewhere the
+// client finds no PLAIN.
 func TestPlainLogin(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -332,8 +338,8 @@ func TestPlainLogin(t *testing.T) {
 	}
 }
 
-// Management-api.md 5.2, reliability.md S10: links of a connection that logged in with a key end when the key is gone, as those with a
-// token do.
+// Management-api.md 5.2, reliability.md S10: links of a connection that logged in with a key end
+// when the key is gone, as those with a token do.
 func TestPlainKeysReplaced(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -12,9 +12,10 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/listen"
 )
 
-// gate is what connections come to. While the broker starts it is closed: a connection that speaks AMQP waits, a request gets 503, and /health
-// and /readyz say that it is not open yet; /livez says that the process lives. Most starts accept no connections before it is open; one that has notices does, so that they are
-// seen before anything follows from them (reliability.md 1.4).
+// gate is what connections come to. While the broker starts it is closed: a connection that speaks
+// AMQP waits, a request gets 503, and /health and /readyz say that it is not open yet; /livez says
+// that the process lives. Most starts accept no connections before it is open; one that has notices
+// does, so that they are seen before anything follows from them (reliability.md 1.4).
 type gate struct {
 	most    int64           // connections that wait
 	closing <-chan struct{} // nobody waits any longer
@@ -63,7 +64,8 @@ func (g *gate) ServeConn(nc net.Conn) {
 	g.amqp.ServeConn(nc)
 }
 
-// wait waits until the gate is opened, and reports whether it was: not when too many wait, or the broker closes.
+// wait waits until the gate is opened, and reports whether it was: not when too many wait, or the
+// broker closes.
 func (g *gate) wait() bool {
 	defer g.waiting.Add(-1)
 	if g.waiting.Add(1) > g.most {
@@ -97,7 +99,8 @@ func (g *gate) Health(ctx context.Context) error {
 	return g.health(ctx)
 }
 
-// Live returns why a new process should take the place of this one. A start takes as long as it takes.
+// Live returns why a new process should take the place of this one. A start takes as long as it
+// takes.
 func (g *gate) Live(context.Context) error {
 	if !g.isOpen() {
 		return nil

@@ -32,7 +32,8 @@ func request(t *testing.T, b *harness.Broker, method, path, rule, key string) (i
 	return res.StatusCode, string(text)
 }
 
-// The broker's own requests are beside the management API, need Manage of the namespace, and no entity can have one of their paths.
+// The broker's own requests are beside the management API, need Manage of the namespace, and no
+// entity can have one of their paths.
 func TestLedgerDoor(t *testing.T) {
 	t.Parallel()
 	b := harness.Start(t, harness.Rule("reader", "a key to read with", settings.Listen))
@@ -59,7 +60,8 @@ func TestLedgerDoor(t *testing.T) {
 	}
 }
 
-// When an operator's change to a partition is answered it is in force; /health shows it while it lasts, and the log says who made it and why.
+// When an operator's change to a partition is answered it is in force; /health shows it while it
+// lasts, and the log says who made it and why.
 func TestFencedOverTheDoor(t *testing.T) {
 	t.Parallel()
 	data := ""

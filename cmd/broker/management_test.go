@@ -40,8 +40,8 @@ func counts(t *testing.T, c *admin.Client, kind event.EntityKind, path string) *
 	return e
 }
 
-// MA-001, MA-002, MA-012: one API on every listener, plain and in TLS on the same port, and on one that has TLS alone, as 443
-// would be.
+// MA-001, MA-002, MA-012: one API on every listener, plain and in TLS on the same port, and on one
+// that has TLS alone, as 443 would be.
 func TestManagementOnEveryListener(t *testing.T) {
 	t.Parallel()
 	data := ""
@@ -108,7 +108,8 @@ func useManaged(ctx context.Context, t *testing.T, connection string) {
 	must(t, bus.Close())
 }
 
-// MA-100 to MA-106, MA-110, MA-125: what was answered is there after a crash, with the counts and the times it had.
+// MA-100 to MA-106, MA-110, MA-125: what was answered is there after a crash, with the counts and
+// the times it had.
 func TestManagementOverCrashes(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -167,7 +168,8 @@ func TestManagementOverCrashes(t *testing.T) {
 	}
 }
 
-// Every change is an event that says who asked for it, what was before and what is now; keys are shown nowhere.
+// Every change is an event that says who asked for it, what was before and what is now; keys are
+// shown nowhere.
 func TestManagementIsAudited(t *testing.T) {
 	t.Parallel()
 	ctx, data := t.Context(), ""

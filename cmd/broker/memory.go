@@ -25,7 +25,8 @@ func (s *Server) keepBudget() {
 	s.serving.Go(func() { s.memory.Watch(s.closing) })
 }
 
-// health says why messages cannot be accepted now. With little memory those still are that fit into what is promised to each connection.
+// health says why messages cannot be accepted now. With little memory those still are that fit into
+// what is promised to each connection.
 func (s *Server) health(ctx context.Context) error {
 	if s.noMemory() {
 		return errMemory

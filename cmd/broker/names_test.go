@@ -122,8 +122,8 @@ func deadLetter(t *testing.T) func(*client.Receiver, *amqp.Message) error {
 	return func(r *client.Receiver, m *amqp.Message) error { return r.DeadLetter(t.Context(), m, "no", "") }
 }
 
-// SM-311, SM-399, MA-139: names of new queues and topics are shown in lower case; those of subscriptions, rules and keys, forwarding
-// targets and AMQP addresses keep their spelling.
+// SM-311, SM-399, MA-139: names of new queues and topics are shown in lower case; those of
+// subscriptions, rules and keys, forwarding targets and AMQP addresses keep their spelling.
 func TestNamesInLowerCase(t *testing.T) {
 	t.Parallel()
 	n := names{t, harness.Start(t)}
@@ -164,7 +164,8 @@ func TestNamesInLowerCase(t *testing.T) {
 	}
 }
 
-// writeOlder writes the log of a version that kept the spelling of names: a queue with a message, a topic with a subscription, and a queue that forwards.
+// writeOlder writes the log of a version that kept the spelling of names: a queue with a message, a
+// topic with a subscription, and a queue that forwards.
 func writeOlder(t *testing.T, dir string) {
 	d := logdir.Open(t, dir, log.Options{Partitions: 1})
 	_, w := d.Lead(0)
@@ -187,7 +188,8 @@ func writeOlder(t *testing.T, dir string) {
 	d.Close()
 }
 
-// SM-399, MA-139: in an older log names keep their spelling; what is made there new, and what is made again, is in lower case.
+// SM-399, MA-139: in an older log names keep their spelling; what is made there new, and what is
+// made again, is in lower case.
 func TestNamesOfAnOlderLog(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")
@@ -222,7 +224,8 @@ func TestNamesOfAnOlderLog(t *testing.T) {
 	n.ask(200, "GET", "/names.topic/Subscriptions/new", "", n.shown("Names.Topic/Subscriptions/New", "New")...)
 }
 
-// MA-141: a key of an older log has no times until it is changed; then it is known when that was, and not when it was made.
+// MA-141: a key of an older log has no times until it is changed; then it is known when that was,
+// and not when it was made.
 func TestKeysOfAnOlderLog(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")
@@ -236,7 +239,8 @@ func TestKeysOfAnOlderLog(t *testing.T) {
 	n.ask(200, "UPDATE", "/keys", described("Queue", keyed("again", "p")), "</Rights><CreatedTime>20")
 }
 
-// MA-123, SM-399: a file of the emulator in mixed case writes no event at its second and third start, and clients use its spelling.
+// MA-123, SM-399: a file of the emulator in mixed case writes no event at its second and third
+// start, and clients use its spelling.
 func TestAFileInMixedCase(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -20,7 +20,8 @@ func logged(t *testing.T) *bytes.Buffer {
 	return &b
 }
 
-// Reliability.md S32: a start takes away, and logs, what others may do in the data directory and with its keys; it does not fail because of that.
+// Reliability.md S32: a start takes away, and logs, what others may do in the data directory and
+// with its keys; it does not fail because of that.
 func TestOpenDataDirectoryIsNarrowed(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	s := load(t, dir, nil)

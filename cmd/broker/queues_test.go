@@ -24,7 +24,8 @@ func entityFile(t *testing.T, queues ...string) string {
 	return file
 }
 
-// SM-312, SM-169 (semantics.md 1.3): what is fixed when a queue is made cannot be changed by the next start.
+// SM-312, SM-169 (semantics.md 1.3): what is fixed when a queue is made cannot be changed by the
+// next start.
 func TestFixedPropertiesOfAQueue(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -82,7 +83,8 @@ func TestEmptyListOfRules(t *testing.T) {
 	}
 }
 
-// MA-149, MA-152: a start logs a warning for each unknown key, and a line for each kind of entity that has defaults of the emulator.
+// MA-149, MA-152: a start logs a warning for each unknown key, and a line for each kind of entity
+// that has defaults of the emulator.
 func TestStartTellsOfTheEntityFile(t *testing.T) {
 	said := logged(t)
 	env := map[string]string{"CONFIG_JSON": `{"Queues":[{"Name":"a","MaxDeliveryCount":3},{"Name":"b","Properties":{"IsClientAffine":true}}]}`}
@@ -108,8 +110,8 @@ func TestStartTellsOfTheEntityFile(t *testing.T) {
 	}
 }
 
-// MA-151, MA-154: outside development mode an entity that exists keeps what the file leaves out, and a queue of --queue keeps everything
-// in every mode. In development mode the file decides.
+// MA-151, MA-154: outside development mode an entity that exists keeps what the file leaves out,
+// and a queue of --queue keeps everything in every mode. In development mode the file decides.
 func TestEntitiesKeepWhatTheFileLeavesOut(t *testing.T) {
 	t.Parallel()
 	file := entityFile(t, `{"Name":"filed","Properties":{"LockDuration":"PT30S"}}`)
@@ -155,8 +157,8 @@ func TestEntitiesKeepWhatTheFileLeavesOut(t *testing.T) {
 	}
 }
 
-// MA-155: a broker in the emulator's place without a file has the emulator's sample until there are other entities; a half-made sample is
-// completed, and what was changed stays.
+// MA-155: a broker in the emulator's place without a file has the emulator's sample until there are
+// other entities; a half-made sample is completed, and what was changed stays.
 func TestSampleEntities(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -233,7 +235,8 @@ func TestTenThousandQueues(t *testing.T) {
 	}
 }
 
-// A change of settings reaches those who watch entities; a start with the same settings tells them nothing.
+// A change of settings reaches those who watch entities; a start with the same settings tells them
+// nothing.
 func TestPutEntitiesTellsOfChanges(t *testing.T) {
 	t.Parallel()
 	srv := start(t, load(t, t.TempDir(), map[string][]string{"queue": {"a", "b", "c"}}))
@@ -260,8 +263,8 @@ func TestPutEntitiesTellsOfChanges(t *testing.T) {
 	}
 }
 
-// SM-203, S4-09: a partitioned queue has 16 times the size that it was asked for, whichever way it was made, and the same file changes
-// nothing at the next start.
+// SM-203, S4-09: a partitioned queue has 16 times the size that it was asked for, whichever way it
+// was made, and the same file changes nothing at the next start.
 func TestOneSizeOfPartitioned(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -67,7 +67,8 @@ func (c *certificates) lookNow() {
 	c.looked = time.Time{}
 }
 
-// Reliability.md 7.2: a certificate is replaced without a restart, and not by one that cannot be used.
+// Reliability.md 7.2: a certificate is replaced without a restart, and not by one that cannot be
+// used.
 func TestCertificateReplaced(t *testing.T) {
 	t.Parallel()
 	first, second := newPair(t), newPair(t)
@@ -186,7 +187,8 @@ func TestKeysReplaced(t *testing.T) {
 	}
 }
 
-// Reliability.md 7.2: settings are taken over whole or not at all, so that "not reloaded" is true of the keys as well.
+// Reliability.md 7.2: settings are taken over whole or not at all, so that "not reloaded" is true
+// of the keys as well.
 func TestNothingIsTakenOverWithABadCertificate(t *testing.T) {
 	t.Parallel()
 	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "pair.pem")

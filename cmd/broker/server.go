@@ -25,13 +25,15 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/servicebus"
 )
 
-// Failed logins of an address within a minute (reliability.md S13): how many are free, and after how many it is refused.
+// Failed logins of an address within a minute (reliability.md S13): how many are free, and after
+// how many it is refused.
 const (
 	freeFailures = 10
 	mostFailures = 20
 )
 
-// mostWaiting is how many connections may wait while the broker starts, unless settings allow more without a login.
+// mostWaiting is how many connections may wait while the broker starts, unless settings allow more
+// without a login.
 const mostWaiting = 1000
 
 // closeGrace is how long connections get to end by themselves when the broker closes.
@@ -40,8 +42,8 @@ const closeGrace = 10 * time.Second
 // namespaceName stands in the error texts clients see.
 const namespaceName = "ledgerbus"
 
-// earliest is a time before which no build of this program existed: a clock that shows less is wrong, and broker time must
-// not begin there (reliability.md 1.4).
+// earliest is a time before which no build of this program existed: a clock that shows less is
+// wrong, and broker time must not begin there (reliability.md 1.4).
 var earliest = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 
 // built is when the program was made, as far as is known: the time of its commit.
@@ -68,7 +70,8 @@ func clockRules(c settings.Clock) host.ClockRules {
 // checkClock refuses a clock that is wrong whatever stands in the log.
 func checkClock(now time.Time) error { return clockProblem(clockRules(settings.Clock{}).Early(now)) }
 
-// clockProblem makes the refusal of a clock one that an operator has to put right; any other error stays what it is.
+// clockProblem makes the refusal of a clock one that an operator has to put right; any other error
+// stays what it is.
 func clockProblem(err error) error {
 	if refused := (*host.ClockError)(nil); errors.As(err, &refused) {
 		return settings.Problems{{Where: "clock", Text: refused.Error()}}
@@ -128,10 +131,12 @@ type Server struct {
 	closed  error // of Close; set in once
 }
 
-// Start takes the addresses, opens the data directory, recovers it, makes the entities of the settings and serves. Connections that come
-// earlier wait; where the start has notices, probes are answered meanwhile and show them. A start that fails because of an address or a
-// certificate writes nothing to an existing log: each start that does adds a chapter to it. The context bounds the start alone: a running
-// broker is ended by Close. After an error nothing is left open; when the context has ended the error is, or wraps, the context's.
+// Start takes the addresses, opens the data directory, recovers it, makes the entities of the
+// settings and serves. Connections that come earlier wait; where the start has notices, probes are
+// answered meanwhile and show them. A start that fails because of an address or a certificate
+// writes nothing to an existing log: each start that does adds a chapter to it. The context bounds
+// the start alone: a running broker is ended by Close. After an error nothing is left open; when
+// the context has ended the error is, or wraps, the context's.
 func Start(ctx context.Context, s settings.Settings) (*Server, error) {
 	if s.Clock.Accept != host.AcceptLog { // else the log has to be looked at
 		if err := checkClock(time.Now()); err != nil {
@@ -162,7 +167,8 @@ func newServer(s settings.Settings) *Server {
 	return srv
 }
 
-// open recovers the data directory. Only the engine writes to it, so whatever else can fail comes first.
+// open recovers the data directory. Only the engine writes to it, so whatever else can fail comes
+// first.
 func (s *Server) open(ctx context.Context) error {
 	began := time.Now()
 	limit, err := raiseDescriptors()
@@ -218,8 +224,8 @@ func (s *Server) watch() {
 // ofSettings are the refusals of an entity that only other settings can put right.
 var ofSettings = []engine.Code{engine.InvalidArgument, engine.AlreadyExists, engine.QuotaExceeded, engine.NotFound}
 
-// putEntities makes the entities of the settings. What is impossible, such as sessions for a queue that was made without, is a problem of the
-// settings (semantics.md 1.3).
+// putEntities makes the entities of the settings. What is impossible, such as sessions for a queue
+// that was made without, is a problem of the settings (semantics.md 1.3).
 func (s *Server) putEntities(ctx context.Context) error {
 	var problems settings.Problems
 	for _, key := range s.settings.Entities.Ignored {
@@ -245,7 +251,8 @@ func (s *Server) putEntities(ctx context.Context) error {
 		case err == nil:
 		case errors.As(err, &refusal) && slices.Contains(ofSettings, refusal.Code):
 			problems = append(problems, settings.Problem{Where: s.settings.Entities.Where(s.settings.Entities.Put[i].Path), Text: refusal.Text})
-		case errors.As(err, &refusal) && refusal.Code == engine.Busy && len(s.engine.Conditions()) > 0: // messages that are there can be settled all the same
+		case errors.As(err, &refusal) && refusal.Code == engine.Busy && len(s.engine.Conditions()) > 0:
+			// messages that are there can be settled all the same
 			slog.Error("an entity of the settings is not made or changed", "path", s.settings.Entities.Put[i].Path, "error", err)
 		default:
 			return err
@@ -258,8 +265,8 @@ func (s *Server) putEntities(ctx context.Context) error {
 	return nil
 }
 
-// wantsSample reports whether there are no entities but those of the sample: somebody who has made others needs none of it. Part of it
-// may be there, from a start that was killed.
+// wantsSample reports whether there are no entities but those of the sample: somebody who has made
+// others needs none of it. Part of it may be there, from a start that was killed.
 func (s *Server) wantsSample() bool {
 	for _, e := range s.engine.Entities() {
 		if !slices.ContainsFunc(s.settings.Entities.Put, func(put engine.PutEntity) bool { return put.Kind == e.Kind && strings.EqualFold(put.Path, e.Path) }) {
@@ -270,7 +277,8 @@ func (s *Server) wantsSample() bool {
 	return true
 }
 
-// putPolicies says how long history is kept of the entities that the patterns of the settings match. Policies of other patterns stay.
+// putPolicies says how long history is kept of the entities that the patterns of the settings
+// match. Policies of other patterns stay.
 func (s *Server) putPolicies(ctx context.Context) error {
 	var problems settings.Problems
 	for _, p := range s.settings.History.Patterns {
@@ -287,9 +295,10 @@ func (s *Server) putPolicies(ctx context.Context) error {
 	return nil
 }
 
-// bind takes every address before it serves any: a broker listens on all of them or on none. Meanwhile connections wait in the kernel's queue. A
-// generated certificate is there before the first of them can come. The lock of the data directory is asked for first, since that a broker runs
-// says more than that its addresses are taken.
+// bind takes every address before it serves any: a broker listens on all of them or on none.
+// Meanwhile connections wait in the kernel's queue. A generated certificate is there before the
+// first of them can come. The lock of the data directory is asked for first, since that a broker
+// runs says more than that its addresses are taken.
 func (s *Server) bind(ctx context.Context) error {
 	lock, err := log.Lock(s.settings.Storage.Data)
 	if err != nil {
@@ -400,7 +409,8 @@ func (s *Server) fail(err error) {
 	}
 }
 
-// Failed yields the error of a part that stopped while the broker was running. The broker should be closed then.
+// Failed yields the error of a part that stopped while the broker was running. The broker should be
+// closed then.
 func (s *Server) Failed() <-chan error { return s.failed }
 
 // Addrs are the addresses listened on, in the order of the settings.
@@ -415,8 +425,8 @@ func (s *Server) Addrs() []net.Addr {
 // Endpoints are the addresses listened on, in the order of the settings, and whom they take.
 func (s *Server) Endpoints() []Endpoint { return s.endpoints }
 
-// Trust is the file with the certificate of the development authority, which clients have to trust; "" when the
-// certificate is not a generated one.
+// Trust is the file with the certificate of the development authority, which clients have to trust;
+// "" when the certificate is not a generated one.
 func (s *Server) Trust() string { return s.trust }
 
 // Settings are those the broker was started with.
@@ -428,8 +438,9 @@ func (s *Server) Engine() *host.Namespace { return s.engine }
 // Recovered says what the start found in the data directory.
 func (s *Server) Recovered() Recovered { return s.recovered }
 
-// Authority is the host and port by which clients on this machine reach an endpoint, without the port where it is the given one. The host is localhost
-// for 127.0.0.1, which that name means everywhere, and for every address of the machine; else it is the address itself.
+// Authority is the host and port by which clients on this machine reach an endpoint, without the
+// port where it is the given one. The host is localhost for 127.0.0.1, which that name means
+// everywhere, and for every address of the machine; else it is the address itself.
 func (e Endpoint) Authority(usualPort string) string {
 	host, port, err := net.SplitHostPort(e.Addr.String())
 	if err != nil {
@@ -446,8 +457,8 @@ func (e Endpoint) Authority(usualPort string) string {
 	return host
 }
 
-// ConnectionString is what an SDK connects to the first listener with. The key is shown only when it is the emulator's,
-// which everybody knows.
+// ConnectionString is what an SDK connects to the first listener with. The key is shown only when
+// it is the emulator's, which everybody knows.
 func (s *Server) ConnectionString() string {
 	first := s.endpoints[0]
 	host, emulator := first.Authority("5672"), "UseDevelopmentEmulator=true;"
@@ -462,7 +473,8 @@ func (s *Server) ConnectionString() string {
 	return fmt.Sprintf("Endpoint=sb://%s;SharedAccessKeyName=%s;SharedAccessKey=%s;%s", host, rule.Name, key, emulator)
 }
 
-// Close stops accepting, ends the connections, commits what was asked, and marks the data directory as cleanly closed.
+// Close stops accepting, ends the connections, commits what was asked, and marks the data directory
+// as cleanly closed.
 func (s *Server) Close() error {
 	s.once.Do(func() { s.closed = s.close() })
 	return s.closed

@@ -153,7 +153,8 @@ func TestRightsOfAnAccessRule(t *testing.T) {
 	}
 }
 
-// The way into the cloud: TLS, and an audience of that scheme. A TLS listener in front of the broker plays the cloud.
+// The way into the cloud: TLS, and an audience of that scheme. A TLS listener in front of the
+// broker plays the cloud.
 func TestClientOverTLS(t *testing.T) {
 	t.Parallel()
 	srv := start(t, load(t, t.TempDir(), nil))
@@ -247,7 +248,8 @@ func TestRefusedStarts(t *testing.T) {
 	if listen := (*ListenError)(nil); !errors.As(err, &listen) || listen.Address != srv.Addrs()[0].String() {
 		t.Errorf("an address in use: %v", err)
 	}
-	other.Listening.Addresses = []string{"127.0.0.1:0"} // nothing of the failed start is left: the directory is free
+	// nothing of the failed start is left: the directory is free
+	other.Listening.Addresses = []string{"127.0.0.1:0"}
 	if err := start(t, other).Close(); err != nil {
 		t.Error(err)
 	}

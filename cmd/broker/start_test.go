@@ -47,7 +47,8 @@ func tree(t *testing.T, dir string) string {
 	return b.String()
 }
 
-// A supervisor tries again and again, and a chapter is kept for ever: a start that fails before it serves adds none.
+// A supervisor tries again and again, and a chapter is kept for ever: a start that fails before it
+// serves adds none.
 func TestFailedStartWritesNothing(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
@@ -93,7 +94,8 @@ func TestFailedStartWritesNothing(t *testing.T) {
 	}
 }
 
-// Who waits for a port finds the certificate that has to be trusted: it is written before the first address can be connected to.
+// Who waits for a port finds the certificate that has to be trusted: it is written before the first
+// address can be connected to.
 func TestCertificateBeforeThePorts(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
@@ -129,7 +131,8 @@ func TestDamagedKeyWritesNothing(t *testing.T) {
 	}
 }
 
-// F13: a second broker with the same settings fails because of the directory, as before, not because of the address.
+// F13: a second broker with the same settings fails because of the directory, as before, not
+// because of the address.
 func TestSecondBrokerOnTheSameAddress(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -140,7 +143,8 @@ func TestSecondBrokerOnTheSameAddress(t *testing.T) {
 	}
 }
 
-// A connection that comes before the broker is ready is served once it is, and closed if it never is.
+// A connection that comes before the broker is ready is served once it is, and closed if it never
+// is.
 func TestConnectionBeforeReady(t *testing.T) {
 	t.Parallel()
 	for name, ready := range map[string]bool{"served": true, "cut": false} {
@@ -172,12 +176,14 @@ func TestConnectionBeforeReady(t *testing.T) {
 			t.Error(err)
 		}
 		if _, err := c.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Errorf("%s: %v on %v", name, err, srv.Addrs()) // which also keeps the listener from being collected, and closed by that
+			// which also keeps the listener from being collected, and closed by that
+			t.Errorf("%s: %v on %v", name, err, srv.Addrs())
 		}
 	}
 }
 
-// A start that is told to stop while it reads the log is no fault of a partition. Not beside others: it looks at what is logged.
+// A start that is told to stop while it reads the log is no fault of a partition. Not beside
+// others: it looks at what is logged.
 func TestStopWhileReadingTheLog(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	s := load(t, dir, nil)

@@ -88,7 +88,8 @@ func addressed(place string) []usedWith {
 	}
 }
 
-// Which form of address each command takes, and that it refuses the others by name before it does anything.
+// Which form of address each command takes, and that it refuses the others by name before it does
+// anything.
 func TestAddressesOfAllCommands(t *testing.T) {
 	broker := startBroker(t, "data", t.TempDir())
 	for _, args := range [][]string{{"send", "orders", "--body", "x"}, {"send", "orders", "--body", "y"}, {"receive", "orders", "--dead-letter"},
@@ -105,11 +106,13 @@ func TestAddressesOfAllCommands(t *testing.T) {
 	if place == "" {
 		t.Fatal("audit shows no place")
 	}
-	copied := filepath.Join(t.TempDir(), "copy") // a log is read beside its broker only up to a second ago
+	// a log is read beside its broker only up to a second ago
+	copied := filepath.Join(t.TempDir(), "copy")
 	if r := execute(t, broker, "", "backup", "--into", copied); r.code != 0 {
 		t.Fatal(r)
 	}
-	says := regexp.MustCompile(`which \w+\? ledgerbus |name the entity without a number`) // in place of the address
+	// in place of the address
+	says := regexp.MustCompile(`which \w+\? ledgerbus |name the entity without a number`)
 	for _, c := range addressed(place) {
 		for i, of := range slices.Concat(c.takes, c.refuses) {
 			args := strings.Fields(c.args)

@@ -65,8 +65,8 @@ func argumentsOf(kind event.EntityKind) string {
 	return strings.ToUpper(kind.String())
 }
 
-// splitNames takes the arguments that name a subscription apart, followed by more others: either TOPIC SUBSCRIPTION or the path
-// TOPIC/Subscriptions/SUBSCRIPTION.
+// splitNames takes the arguments that name a subscription apart, followed by more others: either
+// TOPIC SUBSCRIPTION or the path TOPIC/Subscriptions/SUBSCRIPTION.
 func splitNames(args []string, more int) (subscription string, rest []string, ok bool) {
 	switch len(args) - more {
 	case 1:
@@ -124,7 +124,8 @@ func confirmFlag() cli.Flag {
 	return &cli.StringFlag{Name: "confirm", Usage: "the name of what is deleted, instead of typing it when asked"}
 }
 
-// confirm refuses to go on unless name was typed, or given with --confirm. what says what will be lost.
+// confirm refuses to go on unless name was typed, or given with --confirm. what says what will be
+// lost.
 func confirm(c *cli.Context, name, what string) error {
 	if c.IsSet("confirm") {
 		return sameName(c.String("confirm"), name, what)

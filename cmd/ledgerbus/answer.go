@@ -28,8 +28,8 @@ func newAnswerPrinter(c *cli.Context, columns []string) *answerPrinter {
 // mostOnTerminal is how many events a person sees who did not say of which time.
 const mostOnTerminal = 200
 
-// bound bounds the rows of an answer that a person reads on a terminal, if nothing in the question does:
-// all events since the beginning of history may be millions.
+// bound bounds the rows of an answer that a person reads on a terminal, if nothing in the question
+// does: all events since the beginning of history may be millions.
 func (t *answerPrinter) bound(q *ledger.Question, to audience) {
 	if to.out && t.Format == output.Text && q.Verb == "events" && q.Since == nil && q.Until == nil {
 		t.most = mostOnTerminal

@@ -7,10 +7,10 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// flagsFirst moves the flags of a command before its other arguments, so that both "send orders --count 5" and
-// "send --count 5 orders" work: the flag package stops at the first argument that is no flag. Where one
-// of them asks for help, that is all that is left: the flag package takes the argument for the name of a
-// command to help with.
+// flagsFirst moves the flags of a command before its other arguments, so that both "send orders
+// --count 5" and "send --count 5 orders" work: the flag package stops at the first argument that is
+// no flag. Where one of them asks for help, that is all that is left: the flag package takes the
+// argument for the name of a command to help with.
 func flagsFirst(commands []*cli.Command, args []string) []string {
 	group := &cli.Command{}
 	for i := 1; i < len(args); i++ {

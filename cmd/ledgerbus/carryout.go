@@ -61,7 +61,8 @@ func (p *plan) losses(a *administration) string {
 	return fmt.Sprintf("at %s this deletes %s", a.Hostname(), strings.Join(parts, " and "))
 }
 
-// carryOut makes the changes. After one that fails the rest is left: applying the file again goes on from there.
+// carryOut makes the changes. After one that fails the rest is left: applying the file again goes
+// on from there.
 func (p *plan) carryOut(a *administration) error {
 	bar := newEntityProgress(len(p.changes), "applying")
 	defer bar.finish()
@@ -88,12 +89,14 @@ func (p *plan) stopped(after int, err error) error {
 	return fmt.Errorf("after %d of %s: %w", after, plural(len(p.changes), "change"), err)
 }
 
-// change carries out one change. An entity that is to forward to one that is made only later comes back, to be updated then.
+// change carries out one change. An entity that is to forward to one that is made only later comes
+// back, to be updated then.
 func (p *plan) change(a *administration, c settings.Change) (postponed *admin.Entity, err error) {
 	path := strings.ToLower(c.Entity.Path)
 	switch c.Action {
 	case settings.Delete:
-		// A subscription is gone already when its topic was deleted, and any entity when somebody else was faster.
+		// A subscription is gone already when its topic was deleted, and any entity when somebody
+		// else was faster.
 		if err := a.Delete(a.ctx, c.Entity.Kind, c.Entity.Path); err != nil && !admin.IsNotFound(err) {
 			return nil, err
 		}
@@ -148,8 +151,8 @@ func onlyRules(fields []settings.Field) bool {
 	return !slices.ContainsFunc(fields, func(f settings.Field) bool { return !strings.HasPrefix(f.Name, rulesOfField) })
 }
 
-// forwardable returns the entity without forwarding to entities that are not there, for now, and with it, for later; later is nil when the two
-// are the same.
+// forwardable returns the entity without forwarding to entities that are not there, for now, and
+// with it, for later; later is nil when the two are the same.
 func (p *plan) forwardable(e admin.Entity) (now, later *admin.Entity) {
 	whole := e
 	for _, f := range [...]*string{&e.Properties.ForwardTo, &e.Properties.ForwardDeadLetteredMessagesTo} {
@@ -160,7 +163,8 @@ func (p *plan) forwardable(e admin.Entity) (now, later *admin.Entity) {
 	return &e, later
 }
 
-// createWithRules creates an entity and, when it is a subscription with rules of its own, these and no others.
+// createWithRules creates an entity and, when it is a subscription with rules of its own, these and
+// no others.
 func (a *administration) createWithRules(e *admin.Entity, want *engine.PutEntity) (*admin.Entity, error) {
 	if len(want.Rules) > 0 {
 		e.SetDefaultRule(want.Rules[0])
@@ -180,7 +184,8 @@ func (a *administration) createWithRules(e *admin.Entity, want *engine.PutEntity
 	return made, nil
 }
 
-// changeRules makes the rules of a subscription as they are wanted. Rules that are not wanted go last: meanwhile more messages match, not fewer.
+// changeRules makes the rules of a subscription as they are wanted. Rules that are not wanted go
+// last: meanwhile more messages match, not fewer.
 func (a *administration) changeRules(c *settings.Change) error {
 	var gone []string
 	for _, f := range c.Fields {

@@ -25,7 +25,8 @@ const (
 	maxCAFile      = 4 << 20
 )
 
-// connectionFlags say which namespace a command is for, followed by the flags of the command itself.
+// connectionFlags say which namespace a command is for, followed by the flags of the command
+// itself.
 func connectionFlags(more ...cli.Flag) []cli.Flag {
 	return slices.Concat([]cli.Flag{
 		&cli.StringFlag{
@@ -47,8 +48,9 @@ type namespace struct {
 	trust *tls.Config // nil: the system's roots
 }
 
-// chooseNamespace finds out which namespace is meant: by the flags, else by the environment, else the context in use, else the
-// emulator at localhost. Two answers at one level are refused: a command may be about to delete something.
+// chooseNamespace finds out which namespace is meant: by the flags, else by the environment, else
+// the context in use, else the emulator at localhost. Two answers at one level are refused: a
+// command may be about to delete something.
 func chooseNamespace(c *cli.Context) (namespace, error) {
 	program.TrustRoots()
 	text, name := c.String("connection-string"), c.String("context")
@@ -84,7 +86,8 @@ func chooseNamespace(c *cli.Context) (namespace, error) {
 	return ns, nil
 }
 
-// chooseContext is the context of a name; without one the context in use, or the emulator's when there is none.
+// chooseContext is the context of a name; without one the context in use, or the emulator's when
+// there is none.
 func chooseContext(name string) (savedContext, error) {
 	development := savedContext{ConnectionString: client.DevelopmentConnectionString}
 	if _, err := contextsFile(); err != nil && name == "" {

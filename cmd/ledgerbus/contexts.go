@@ -21,9 +21,11 @@ const (
 	maxContextName  = 64
 )
 
-// contexts are named connections, kept in a file that only its owner may read: it holds keys (reliability.md S31).
+// contexts are named connections, kept in a file that only its owner may read: it holds keys
+// (reliability.md S31).
 type contexts struct {
-	Current string                  `yaml:"current,omitempty"` // used when nothing else says where to
+	// used when nothing else says where to
+	Current string                  `yaml:"current,omitempty"`
 	Named   map[string]savedContext `yaml:"contexts"`
 
 	file string
@@ -116,7 +118,8 @@ func checkContextName(name string) error {
 	return nil
 }
 
-// readPrivate reads a file with keys in it and refuses one that others may read (reliability.md S31).
+// readPrivate reads a file with keys in it and refuses one that others may read (reliability.md
+// S31).
 func readPrivate(name string, limit int64) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {

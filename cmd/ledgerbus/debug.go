@@ -103,8 +103,9 @@ func debugAll(ctx context.Context, d *ledger.Debugger, commands func(func(string
 	return nil
 }
 
-// debugFrom reads commands, line by line. For a person a command that makes no sense is only reported, and an empty line repeats the one
-// before; a script ends at the first command that fails.
+// debugFrom reads commands, line by line. For a person a command that makes no sense is only
+// reported, and an empty line repeats the one before; a script ends at the first command that
+// fails.
 func debugFrom(ctx context.Context, d *ledger.Debugger, in io.Reader, out io.Writer, person bool) error {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, maxCommand)

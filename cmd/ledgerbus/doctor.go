@@ -19,7 +19,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools/output"
 )
 
-// syncTime is how long each way of syncing is measured, and clockApart how far a broker's clock may be from ours: a broker tells its own in whole seconds.
+// syncTime is how long each way of syncing is measured, and clockApart how far a broker's clock may
+// be from ours: a broker tells its own in whole seconds.
 const (
 	syncTime   = 400 * time.Millisecond
 	clockApart = 5 * time.Second
@@ -74,7 +75,8 @@ func (d *consultation) found(f doctor.Finding) error {
 		print.Named("Finding", print.Text([]byte(f.Text))), print.Named("Remedy", f.Remedy)}})
 }
 
-// end prints how many checks there were and what they found. It returns errUnwell when something is bad.
+// end prints how many checks there were and what they found. It returns errUnwell when something is
+// bad.
 func (d *consultation) end() error {
 	if err := d.tell(ledger.Line{Part: ledger.Answer, Text: fmt.Sprintf("%s, %s, %d bad", plural(d.good+d.warnings+d.bad, "check"), plural(d.warnings, "warning"), d.bad),
 		Fields: print.Object{print.Named("Good", uint64(d.good)), print.Named("Warnings", uint64(d.warnings)), print.Named("Bad", uint64(d.bad))}}); err != nil {

@@ -47,7 +47,8 @@ func everyFile(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// A sound directory is found so, stopped and beside its broker, and is what it was; each defect is found, named and ends with exit code 1.
+// A sound directory is found so, stopped and beside its broker, and is what it was; each defect is
+// found, named and ends with exit code 1.
 func TestDoctor(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	if err := history.Make(t.Context(), data, history.Options{Events: 5000, Dead: 3, Lost: 20, Checkpoint: 500}); err != nil {

@@ -91,13 +91,15 @@ func exportEntities(c *cli.Context) error {
 	})
 }
 
-// snapshot is all entities there are, read one after another: changes that others make meanwhile may be in it or not.
+// snapshot is all entities there are, read one after another: changes that others make meanwhile
+// may be in it or not.
 type snapshot struct {
 	put    []engine.PutEntity
 	byPath map[string]*admin.Entity // by lower-case path
 }
 
-// snapshot reads all entities, and the rules of those subscriptions for which rulesOf is true of the lower-case path.
+// snapshot reads all entities, and the rules of those subscriptions for which rulesOf is true of
+// the lower-case path.
 func (a *administration) snapshot(rulesOf func(string) bool) (*snapshot, error) {
 	s := &snapshot{byPath: map[string]*admin.Entity{}}
 	for _, kind := range []event.EntityKind{event.Queue, event.Topic, event.Subscription} {
@@ -226,17 +228,19 @@ func (a *administration) plan(want []engine.PutEntity, prune bool) (*plan, error
 
 const (
 	premiumMessageKilobytes = 1024 // the least that can be allowed in the premium tier
-	partitionedFactor       = 16   // a partitioned entity has this many times the size that was asked for
+	// a partitioned entity has this many times the size that was asked for
+	partitionedFactor = 16
 )
 
-// adapt changes two kinds of values that a namespace stores in its own way (management-api.md 3.2): otherwise a file would differ from the
-// namespace for ever.
+// adapt changes two kinds of values that a namespace stores in its own way (management-api.md 3.2):
+// otherwise a file would differ from the namespace for ever.
 func (a *administration) adapt(want []engine.PutEntity, there *snapshot) error {
 	ns, err := a.Namespace(a.ctx)
 	if refused := (*admin.Error)(nil); errors.As(err, &refused) && refused.Status == 0 {
 		return err
 	}
-	premium := err == nil && strings.EqualFold(ns.Tier, "Premium") // an emulator need not describe itself
+	// an emulator need not describe itself
+	premium := err == nil && strings.EqualFold(ns.Tier, "Premium")
 	for i := range want {
 		p := &want[i].Properties
 		is := there.byPath[strings.ToLower(want[i].Path)]

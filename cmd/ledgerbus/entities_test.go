@@ -24,7 +24,8 @@ func namespaces(t *testing.T, run func(t *testing.T, connection string)) {
 	})
 }
 
-// steps runs commands in turn, in this process, and compares exit code and what they print, on both outputs.
+// steps runs commands in turn, in this process, and compares exit code and what they print, on both
+// outputs.
 type steps struct {
 	t          *testing.T
 	connection string
@@ -181,7 +182,8 @@ func (f *entityFile) write(text string) {
 func (f *entityFile) create() {
 	t := f.t
 	f.write(someEntities)
-	there := strings.Count(f.run(0, "…", "queue", "list", "-o", "json"), "\n") // a broker may have some
+	// a broker may have some
+	there := strings.Count(f.run(0, "…", "queue", "list", "-o", "json"), "\n")
 	const summary = "6 to create, 0 to update, 0 to delete"
 	if got := f.run(1, "…", "entities", "apply", f.name, "--dry-run", "--exit-code"); !strings.Contains(got, "create queue source\n    MaxDeliveryCount: 7\n") || !strings.HasSuffix(got, summary+"\nledgerbus: there is something to be done") {
 		t.Errorf("dry run:\n%s", got)
@@ -192,7 +194,8 @@ func (f *entityFile) create() {
 	used := f.name + ": each queue that leaves it out has the emulator's default: MaxDeliveryCount 3, DefaultMessageTimeToLive PT1H, DuplicateDetectionHistoryTimeWindow PT20S\n" +
 		f.name + ": each topic that leaves it out has the emulator's default: DefaultMessageTimeToLive PT1H, DuplicateDetectionHistoryTimeWindow PT20S\n" +
 		f.name + ": each subscription that leaves it out has the emulator's default: MaxDeliveryCount 3, DefaultMessageTimeToLive PT1H\n"
-	if got := f.steps.run(0, "…", "entities", "apply", f.name); !strings.HasPrefix(got, used) || !strings.HasSuffix(got, summary+"\ndone") { // MA-152
+	// MA-152
+	if got := f.steps.run(0, "…", "entities", "apply", f.name); !strings.HasPrefix(got, used) || !strings.HasSuffix(got, summary+"\ndone") {
 		t.Errorf("apply:\n%s", got)
 	}
 	f.run(0, "nothing to be done", "entities", "apply", f.name, "--dry-run", "--exit-code")
@@ -209,7 +212,8 @@ func (f *entityFile) export() {
 	for _, name := range []string{"out.json", "out.yml"} {
 		out := filepath.Join(filepath.Dir(f.name), name)
 		f.run(0, "", "entities", "export", "--file", out)
-		if info, err := os.Stat(out); err != nil || info.Mode().Perm() != 0o600 { // reliability.md S34
+		// reliability.md S34
+		if info, err := os.Stat(out); err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("%s: %v, %v; want info.Mode().Perm() == 0o600", name, info.Mode(), err)
 		}
 		f.run(0, "nothing to be done", "entities", "apply", out, "--prune")
@@ -228,7 +232,8 @@ func (f *entityFile) exportUnruled() {
 	const made = "update subscription events/Subscriptions/unruled\n    Rules.no-messages: none -> {\"FilterType\":\"False\"}\n0 to create, 1 to update, 0 to delete\ndone"
 	f.run(0, made, "entities", "apply", out)
 	f.run(0, "nothing to be done", "entities", "apply", out)
-	f.run(0, "nothing to be done", "entities", "apply", f.name) // an empty list deletes no rule either
+	// an empty list deletes no rule either
+	f.run(0, "nothing to be done", "entities", "apply", f.name)
 	if got := f.run(0, "…", "rule", "list", "events", "unruled"); !strings.Contains(got, "no-messages  FalseFilter") {
 		t.Errorf("rules:\n%s", got)
 	}
@@ -267,7 +272,8 @@ func (f *entityFile) prune() {
 	}
 }
 
-// A file is fulfilled in the premium tier, too, where the defaults differ; what is lost is counted; JSON for programs.
+// A file is fulfilled in the premium tier, too, where the defaults differ; what is lost is counted;
+// JSON for programs.
 func TestEntitiesElsewhere(t *testing.T) {
 	ns, connection := startOther(t, "Premium")
 	s := steps{t, connection}
@@ -290,8 +296,8 @@ func TestEntitiesElsewhere(t *testing.T) {
 	s.run(0, "deleted queue sink with 3 messages (2 active, 1 dead-lettered)", "queue", "delete", "sink", "--confirm", "sink")
 }
 
-// P24: of an entity whose partition is refused the broker does not say what it holds. It is shown with the others, not as empty,
-// and can be deleted all the same.
+// P24: of an entity whose partition is refused the broker does not say what it holds. It is shown
+// with the others, not as empty, and can be deleted all the same.
 func TestCountsThatAreUnknown(t *testing.T) {
 	ns, connection := startOther(t, "Standard")
 	host := strings.Split(strings.TrimPrefix(connection, "Endpoint=sb://"), ";")[0]

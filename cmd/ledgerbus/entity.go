@@ -201,8 +201,9 @@ func held(e *admin.Entity, name string, n any) print.Field {
 	return print.Named(name, n)
 }
 
-// counted reports whether the broker said how much an entity holds. It does not when it answers a change, nor when it cannot read
-// the log of the partition that the entity is on (reliability.md P24).
+// counted reports whether the broker said how much an entity holds. It does not when it answers a
+// change, nor when it cannot read the log of the partition that the entity is on (reliability.md
+// P24).
 func counted(e *admin.Entity) bool { return e.Present.Has(document.CountDetails) && !e.Runtime.Unknown }
 
 // moment shows a time; 0: never.
@@ -213,8 +214,8 @@ func moment(name string, t event.Time) print.Field {
 	return print.Named(name, time.UnixMilli(int64(t)).UTC().Format("2006-01-02T15:04:05.000Z"))
 }
 
-// onEntity finds the namespace and the entity that a command is about. A deletion needs that, too: the broker would delete an entity
-// of another kind as well.
+// onEntity finds the namespace and the entity that a command is about. A deletion needs that, too:
+// the broker would delete an entity of another kind as well.
 func onEntity(c *cli.Context, kind event.EntityKind, do func(a *administration, e *admin.Entity) error) error {
 	path, err := pathOf(c, kind)
 	if err != nil {

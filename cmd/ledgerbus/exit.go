@@ -67,7 +67,8 @@ func exitCode(err error) int {
 		return exitFormat
 	case is[*log.CorruptError](err), errors.Is(err, log.ErrChecksum), errors.Is(err, errDamaged):
 		return exitCorruption
-	case errors.Is(err, errInternal), errors.Is(err, host.ErrInternal), errors.Is(err, log.ErrInternal): // also where it ended a log
+	case errors.Is(err, errInternal), errors.Is(err, host.ErrInternal), errors.Is(err, log.ErrInternal):
+		// also where it ended a log
 		return exitInternal
 	case errors.Is(err, log.ErrPoisoned), errors.Is(err, log.ErrNoRoom), errors.Is(err, engine.ErrUnknown), is[*fs.PathError](err), is[*os.LinkError](err), is[*os.SyscallError](err):
 		return exitIO

@@ -206,14 +206,16 @@ func startProcess(t *testing.T, data string) *process {
 	return nil
 }
 
-// F9, F12: a broker that finds its directory gone while nobody asks for anything ends with 5 and says why.
+// F9, F12: a broker that finds its directory gone while nobody asks for anything ends with 5 and
+// says why.
 func TestServeLosesItsDirectory(t *testing.T) {
 	data := t.TempDir()
 	p := startProcess(t, data)
 	if err := os.Rename(filepath.Join(data, "partitions"), filepath.Join(data, "gone")); err != nil {
 		t.Fatal(err)
 	}
-	// Its files are open, so this succeeds unless it comes late; within a second the broker has to note how far the log is durable.
+	// Its files are open, so this succeeds unless it comes late; within a second the broker has to
+	// note how far the log is durable.
 	execute(t, p.connection, "", "send", "orders", "--body", "x")
 	err := p.Wait()
 	if text := p.errOut.String(); p.ProcessState.ExitCode() != exitIO || !strings.Contains(text, "\nledgerbus: engine: partition ") || !strings.Contains(text, "progress note: ") {
@@ -221,7 +223,8 @@ func TestServeLosesItsDirectory(t *testing.T) {
 	}
 }
 
-// F1, F3: what a start says of a run that was killed: messages, locks, and the beginning of a frame that was being written.
+// F1, F3: what a start says of a run that was killed: messages, locks, and the beginning of a frame
+// that was being written.
 func TestServeAfterAKill(t *testing.T) {
 	data := t.TempDir()
 	p := startProcess(t, data)
@@ -275,8 +278,9 @@ type as struct {
 
 func (e as) Kind() event.Kind { return e.kind }
 
-// F21, R11: a record of a sound frame that no start takes. The start, log verify and log dump name partition, frame and record in the same
-// words, and what is wrong: it does not fit the state (which dump does not have), cannot be decoded, or is a newer program's.
+// F21, R11: a record of a sound frame that no start takes. The start, log verify and log dump name
+// partition, frame and record in the same words, and what is wrong: it does not fit the state
+// (which dump does not have), cannot be decoded, or is a newer program's.
 func TestServeFindsANonsensicalEvent(t *testing.T) {
 	completed := &event.MessageCompleted{Envelope: event.Envelope{Slice: event.Slice{Entity: 9}}, Sequence: 3}
 	for _, c := range []struct {
@@ -314,8 +318,8 @@ func TestServeFindsANonsensicalEvent(t *testing.T) {
 	}
 }
 
-// reliability.md 1.4: a start whose clock is refused is exit code 2, says what to do, and starts when it is told what to believe; then
-// not again.
+// reliability.md 1.4: a start whose clock is refused is exit code 2, says what to do, and starts
+// when it is told what to believe; then not again.
 func TestServeRefusesAClock(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	d := logdir.Open(t, data, log.Options{})

@@ -26,8 +26,9 @@ const (
 	mostRest = 30 * time.Second
 )
 
-// followEvents prints what happens in a broker, until it is told to stop. Each look goes on where the one before ended, in each log, so that no event is
-// printed twice and none is left out. Only the events of one look are sorted by their times.
+// followEvents prints what happens in a broker, until it is told to stop. Each look goes on where
+// the one before ended, in each log, so that no event is printed twice and none is left out. Only
+// the events of one look are sorted by their times.
 func followEvents(c *cli.Context, q *ledger.Question) error {
 	if q.Until != nil {
 		return usageError{errors.New("give either --follow or --until")}
@@ -52,7 +53,8 @@ type followed struct {
 	*answerPrinter
 	q     *ledger.Question
 	notes []string // of the look before: those that still hold are not printed again
-	// told is how far each partition has been told by looks that broke off, which the next one begins again; nil: none has.
+	// told is how far each partition has been told by looks that broke off, which the next one
+	// begins again; nil: none has.
 	told map[uint16]told
 }
 
@@ -62,7 +64,8 @@ type told struct {
 	rows int
 }
 
-// look puts the question once more and prints what is new. The next look begins where this one ended.
+// look puts the question once more and prints what is new. The next look begins where this one
+// ended.
 func (f *followed) look(ask func(heard func(*wire.Line) error) error) error {
 	var notes []string
 	next, passed := "", make(map[uint16]told)
@@ -95,7 +98,8 @@ func (f *followed) look(ask func(heard func(*wire.Line) error) error) error {
 	return err
 }
 
-// before reports whether a row was told by a look that broke off. passed is how far this look has come.
+// before reports whether a row was told by a look that broke off. passed is how far this look has
+// come.
 func (f *followed) before(l *wire.Line, passed map[uint16]told) (bool, error) {
 	at, err := address.Parse(gjson.GetBytes(l.Fields, "Place").Str)
 	if err != nil || !at.Place {
@@ -124,7 +128,8 @@ type repeated struct {
 	notes interface{ Write([]byte) (int, error) }
 }
 
-// run calls round until a signal comes. A broker that does not answer is asked again, more and more seldom.
+// run calls round until a signal comes. A broker that does not answer is asked again, more and more
+// seldom.
 func (r *repeated) run(ctx context.Context, round func() error) error {
 	patience := r.every
 	for {

@@ -70,7 +70,8 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// A look that breaks off is begun again, and nothing is printed twice; notes that still hold are not said again.
+// A look that breaks off is begun again, and nothing is printed twice; notes that still hold are
+// not said again.
 func TestFollowBreaksOff(t *testing.T) {
 	var out, notes bytes.Buffer
 	q := &ledger.Question{After: ledger.FromNow}

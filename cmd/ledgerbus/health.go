@@ -20,7 +20,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools/client/admin"
 )
 
-// maxHealthAnswer is how much of an answer is read, bytes; the broker's own has fewer than a hundred.
+// maxHealthAnswer is how much of an answer is read, bytes; the broker's own has fewer than a
+// hundred.
 const maxHealthAnswer = 4 << 10
 
 // The questions that a broker answers without a token.
@@ -148,7 +149,8 @@ func askLocal(ctx context.Context, c *cli.Context, path string) (answer string, 
 	if err != nil {
 		return "", usageError{err}
 	}
-	transport := &http.Transport{ // no proxy: the broker is here; no check of its certificate: nothing secret is sent
+	// no proxy: the broker is here; no check of its certificate: nothing secret is sent
+	transport := &http.Transport{
 		DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
 	}
 	response, err := transport.RoundTrip(request)

@@ -57,9 +57,9 @@ func TestHealthCommand(t *testing.T) {
 	}
 }
 
-// TestHealthFollowsContext: health asks the broker that all other commands would talk to: that of the
-// flags, of the environment, of the context in use. In a broker's container, where only its settings are
-// known, it asks that broker.
+// TestHealthFollowsContext: health asks the broker that all other commands would talk to: that of
+// the flags, of the environment, of the context in use. In a broker's container, where only its
+// settings are known, it asks that broker.
 func TestHealthFollowsContext(t *testing.T) {
 	serve := func(name string) string {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(name)) }))

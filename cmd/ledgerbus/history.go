@@ -105,8 +105,8 @@ func onPattern(c *cli.Context, do func(a *administration, pattern string) (wire.
 	})
 }
 
-// printPolicies prints those of patterns, the most specific one first, and then that of the namespace,
-// which has no pattern.
+// printPolicies prints those of patterns, the most specific one first, and then that of the
+// namespace, which has no pattern.
 func printPolicies(c *cli.Context, all wire.HistoryPolicies) error {
 	return output.Rows(output.Of(c), append(all.Policies, all.Namespace.HistoryPolicy), func(p wire.HistoryPolicy) print.Object {
 		share, beforeSends := "", ""

@@ -67,7 +67,8 @@ func (l *lines) body() ([]byte, error) {
 	if printedMessage(line) {
 		return nil, l.wrong(errors.New("this is a message as peek and receive print it: --message - sends that message; --body sends any text as it is"))
 	}
-	return append([]byte{}, line...), nil // its own copy: it is in flight while the next line is read
+	// its own copy: it is in flight while the next line is read
+	return append([]byte{}, line...), nil
 }
 
 // printedMessage reports whether a text is a message that peek or receive printed.
@@ -117,5 +118,6 @@ func messageLines(c *cli.Context) (next func() (*amqp.Message, error), done func
 	if err != nil {
 		return nil, nil, usageError{fmt.Errorf("--message: %w", err)}
 	}
-	return newLines(name, f, maxMessageLine).message, func() { _ = f.Close() }, nil // it was only read
+	// it was only read
+	return newLines(name, f, maxMessageLine).message, func() { _ = f.Close() }, nil
 }

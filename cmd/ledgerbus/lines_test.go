@@ -190,7 +190,8 @@ func TestLines(t *testing.T) {
 		{"a\n\nb", "a,,b"},
 		{"a\n" + strings.Repeat("x", 100), "a,f, line 2: it has more than 100 bytes"},
 		{"a\n" + string(printed) + "\n", "a,f, line 2: this is a message as peek and receive print it: --message - sends that message; --body sends any text as it is"},
-		{"{\"sequenceNumber\":1,\"deliveryCount\":0,\"body\":}", "{\"sequenceNumber\":1,\"deliveryCount\":0,\"body\":}"}, // not JSON
+		// not JSON
+		{"{\"sequenceNumber\":1,\"deliveryCount\":0,\"body\":}", "{\"sequenceNumber\":1,\"deliveryCount\":0,\"body\":}"},
 	} {
 		l := newLines("f", strings.NewReader(c.in), 100)
 		var got []string

@@ -82,7 +82,8 @@ func TestVerifyEveryPlace(t *testing.T) {
 	}
 }
 
-// What a start says of a directory and what the commands say of it is the same, to the exit code (reliability.md S33).
+// What a start says of a directory and what the commands say of it is the same, to the exit code
+// (reliability.md S33).
 func TestLogAgreesWithServe(t *testing.T) {
 	parent := t.TempDir()
 	data := filepath.Join(parent, "data")
@@ -102,7 +103,8 @@ func TestLogAgreesWithServe(t *testing.T) {
 			t.Errorf(`%+v; want r.code == 2 && strings.Contains(r.errOut, "no such partition: data has 0 to 1, not "+n)`, r)
 		}
 	}
-	all := [][]string{{"log", "verify", data}, {"log", "dump", data}, {"serve", "--data", data, "--listen", "127.0.0.1:0"}} // serve last: it would go on for ever
+	// serve last: it would go on for ever
+	all := [][]string{{"log", "verify", data}, {"log", "dump", data}, {"serve", "--data", data, "--listen", "127.0.0.1:0"}}
 	inside := filepath.Join(data, "partitions")
 	if err := errors.Join(os.Rename(inside, filepath.Join(parent, "p")), os.Symlink(filepath.Join(parent, "p"), inside)); err != nil {
 		t.Fatal(err)

@@ -45,7 +45,8 @@ func statCommand() *cli.Command {
 	}
 }
 
-// takeCensus counts what is in the directory of a command, and prints what could be counted even where a partition is damaged.
+// takeCensus counts what is in the directory of a command, and prints what could be counted even
+// where a partition is damaged.
 func takeCensus(c *cli.Context, show func(*output.Printer, tools.Census) error) error {
 	dir, err := directory(c)
 	if err != nil {

@@ -1,4 +1,5 @@
-// Command ledgerbus is a durable message broker that Azure Service Bus SDKs connect to, and the tools around it.
+// Command ledgerbus is a durable message broker that Azure Service Bus SDKs connect to, and the
+// tools around it.
 package main
 
 import (

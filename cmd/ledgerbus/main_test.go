@@ -35,8 +35,8 @@ var rewrite = flag.Bool("rewrite", false, "rewrite the golden files")
 // asCommand makes the test binary be the command.
 const asCommand = "LEDGERBUS_TEST_IS_COMMAND"
 
-// The tests of this package run one after the other: all commands of a process share the help flag of the command-line library,
-// which writes to it whenever one is parsed.
+// The tests of this package run one after the other: all commands of a process share the help flag
+// of the command-line library, which writes to it whenever one is parsed.
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asCommand) != "" {
@@ -51,7 +51,8 @@ func command(t *testing.T, connection string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
 	cmd.Env = []string{
 		asCommand + "=1", "LEDGERBUS_CONNECTION_STRING=" + connection, "PATH=" + os.Getenv("PATH"), "GOCOVERDIR=" + t.TempDir(),
-		"GORACE=atexit_sleep_ms=10", // built with -race, a process sleeps for a second before it ends, and there are hundreds
+		// built with -race, a process sleeps for a second before it ends, and there are hundreds
+		"GORACE=atexit_sleep_ms=10",
 	}
 	return cmd
 }
@@ -73,7 +74,8 @@ func execute(t *testing.T, connection, stdin string, args ...string) result {
 	return result{cmd.ProcessState.ExitCode(), out.String(), errOut.String()}
 }
 
-// startBroker starts what the command line starts, on a free port, and returns its connection string.
+// startBroker starts what the command line starts, on a free port, and returns its connection
+// string.
 func startBroker(t *testing.T, more ...string) string {
 	t.Helper()
 	flags := map[string][]string{"data": {t.TempDir()}, "listen": {"127.0.0.1:0"}, "queue": {"orders"}}
@@ -391,7 +393,8 @@ func TestFlagsFirst(t *testing.T) {
 	}
 }
 
-// S33: whatever the form, nothing that is printed steers a terminal, and programs read from it what was sent.
+// S33: whatever the form, nothing that is printed steers a terminal, and programs read from it what
+// was sent.
 func TestNothingSteersATerminal(t *testing.T) {
 	const evil = "\x1b[2J\u009b\u202e\u2028\u2029é"
 	p := engine.DefaultProperties(event.Queue)

@@ -14,13 +14,15 @@ import (
 	"strings"
 )
 
-// memoryPercent is how much of the memory there is the broker uses before the garbage collector works harder to use no more: the rest is
-// for what the collector does not see, and for the page cache.
+// memoryPercent is how much of the memory there is the broker uses before the garbage collector
+// works harder to use no more: the rest is for what the collector does not see, and for the page
+// cache.
 const memoryPercent = 90
 
-// boundMemory gives the runtime a soft limit (reliability.md F22): that of the settings, that of GOMEMLIMIT in the environment, or
-// memoryPercent of the memory there is. It returns the limit, 0 for none, which the broker's account of memory follows, and a function that
-// logs the limit, and how far garbage may grow below it, for when a broker runs under it.
+// boundMemory gives the runtime a soft limit (reliability.md F22): that of the settings, that of
+// GOMEMLIMIT in the environment, or memoryPercent of the memory there is. It returns the limit, 0
+// for none, which the broker's account of memory follows, and a function that logs the limit, and
+// how far garbage may grow below it, for when a broker runs under it.
 func boundMemory(setting int64) (bytes int64, tell func()) {
 	said := func(limit int64, of string, more ...any) (int64, func()) {
 		return limit, func() {
@@ -74,8 +76,8 @@ func growthText(percent int64) string {
 	return strconv.FormatInt(percent, 10)
 }
 
-// groupMemory is the memory limit in bytes of the process's control group, of version 1 or 2, or of a group above it if that is lower; 0:
-// there is none.
+// groupMemory is the memory limit in bytes of the process's control group, of version 1 or 2, or of
+// a group above it if that is lower; 0: there is none.
 func groupMemory(root fs.FS) (limit uint64) {
 	groups, err := fs.ReadFile(root, "proc/self/cgroup")
 	if err != nil {
@@ -96,7 +98,8 @@ func groupMemory(root fs.FS) (limit uint64) {
 		default:
 			continue
 		}
-		// Inside a container the path may be that of the host, which is not there: the mount is the container's group then.
+		// Inside a container the path may be that of the host, which is not there: the mount is the
+		// container's group then.
 		for group := path.Clean("/" + fields[2]); ; group = path.Dir(group) {
 			limit = lower(limit, numberIn(root, path.Join(mount, group, file)))
 			if group == "/" {

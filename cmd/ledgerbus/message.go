@@ -29,7 +29,8 @@ func messageCommand() *cli.Command {
 	}
 }
 
-// oneMessage is the message that arguments name: by its address, as in orders#17, or by entity and number.
+// oneMessage is the message that arguments name: by its address, as in orders#17, or by entity and
+// number.
 func oneMessage(args cli.Args) (entity string, number int64, err error) {
 	switch args.Len() {
 	case 1:

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// A mirror follows the log that it was begun with, and no other: also not one that ends before what is mirrored.
+// A mirror follows the log that it was begun with, and no other: also not one that ends before what
+// is mirrored.
 func TestMirrorOfAnotherBroker(t *testing.T) {
 	t.Parallel()
 	long, short := startBroker(t, "partitions", "1"), startBroker(t, "partitions", "1")

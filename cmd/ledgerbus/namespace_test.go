@@ -18,7 +18,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/atom/document"
 )
 
-// otherNamespace is a namespace that is not ours: it has other defaults, small pages, and forgets everything.
+// otherNamespace is a namespace that is not ours: it has other defaults, small pages, and forgets
+// everything.
 type otherNamespace struct {
 	mu       sync.Mutex
 	tier     string
@@ -127,7 +128,8 @@ func (ns *otherNamespace) put(w http.ResponseWriter, r *http.Request, in map[str
 	}
 	e := *doc.Entry
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
-	e.Title = strings.ToLower(strings.Join(parts, "/")) // as the service shows names of queues and topics
+	// as the service shows names of queues and topics
+	e.Title = strings.ToLower(strings.Join(parts, "/"))
 	if e.Rule != nil || e.Entity.Kind == event.Subscription {
 		e.Title = parts[len(parts)-1]
 	}

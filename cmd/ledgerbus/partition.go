@@ -93,7 +93,8 @@ func fencePartition(c *cli.Context) error {
 	})
 }
 
-// onPartition does something to the partition that a command is about, and prints how it is then: in a sentence, or all there is.
+// onPartition does something to the partition that a command is about, and prints how it is then:
+// in a sentence, or all there is.
 func onPartition(c *cli.Context, do func(a *administration, id int) (string, wire.Partition, error)) error {
 	id, err := strconv.ParseUint(c.Args().First(), 10, 16)
 	if err != nil || c.Args().Len() != 1 {

@@ -10,7 +10,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/caller"
 )
 
-// startWithLedger is a broker of which partition 2 is fenced, and partition 3 refused: whatever is done to it fails.
+// startWithLedger is a broker of which partition 2 is fenced, and partition 3 refused: whatever is
+// done to it fails.
 func startWithLedger(t *testing.T) (connection string, reasons *[]string) {
 	t.Helper()
 	const (

@@ -93,7 +93,8 @@ func selected(c *cli.Context) (*ledger.Range, error) {
 		if err != nil {
 			return nil, usageError{fmt.Errorf("--entity: %w", err)}
 		}
-		if r.Entity, r.Number = of.String(), of.Number; of.Number != 0 { // a message, wherever it lies
+		// a message, wherever it lies
+		if r.Entity, r.Number = of.String(), of.Number; of.Number != 0 {
 			r.Entity = of.Entity
 		}
 	}

@@ -36,7 +36,8 @@ func troubled(t *testing.T, broker string) {
 	}
 }
 
-// A broker that is asked says what its directory does, in each form, and refuses as much with the same code.
+// A broker that is asked says what its directory does, in each form, and refuses as much with the
+// same code.
 func TestPastOfBroker(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	broker, stop := startStoppable(t, data)
@@ -151,8 +152,8 @@ func TestAt(t *testing.T) {
 	}
 }
 
-// TestPathUsedTwice asks about a path that two entities have had: a broker, its directory, a backup and a
-// slice tell of both, and so do tables.
+// TestPathUsedTwice asks about a path that two entities have had: a broker, its directory, a backup
+// and a slice tell of both, and so do tables.
 func TestPathUsedTwice(t *testing.T) {
 	data, dir := filepath.Join(t.TempDir(), "data"), t.TempDir()
 	broker, stop := startStoppable(t, data)
@@ -190,7 +191,8 @@ func TestPathUsedTwice(t *testing.T) {
 	stop()
 	for i, q := range questions {
 		for _, from := range []string{data, copied} {
-			if got := types(t, from, strings.Split(q.args, "|")...); got != said[i] && !strings.HasPrefix(q.args, "diff") { // it says what now is
+			// it says what now is
+			if got := types(t, from, strings.Split(q.args, "|")...); got != said[i] && !strings.HasPrefix(q.args, "diff") {
 				t.Errorf("%s of %s:\n%s\nthe broker said\n%s", q.args, from, got, said[i])
 			} else {
 				wants(t, got, q.want...)

@@ -98,7 +98,8 @@ func peek(c *cli.Context) error {
 	return nil
 }
 
-// printMessage prints one message: a line of what matters, its properties and its body; or one JSON object.
+// printMessage prints one message: a line of what matters, its properties and its body; or one JSON
+// object.
 func printMessage(out *output.Printer, m client.Message) error {
 	if out.Format == output.JSON {
 		return out.Value(m)

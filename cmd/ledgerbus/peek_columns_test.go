@@ -9,7 +9,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools/client"
 )
 
-// at --messages names what peek shows as peek does, and in its order; what only history tells stands behind that.
+// at --messages names what peek shows as peek does, and in its order; what only history tells
+// stands behind that.
 func TestMessagesHaveTheColumnsOfPeek(t *testing.T) {
 	t.Parallel()
 	var peek []string

@@ -11,8 +11,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/internal/program"
 )
 
-// progress shows how far long work has come, on standard error, and only to a person: not when it is not a terminal, and
-// not between messages that are printed to one.
+// progress shows how far long work has come, on standard error, and only to a person: not when it
+// is not a terminal, and not between messages that are printed to one.
 type progress struct{ bar *progressbar.ProgressBar }
 
 const (
@@ -20,7 +20,8 @@ const (
 	longWorkEntities = 50
 )
 
-// audience is who sees what a command writes: whether a person reads its standard output and its standard error.
+// audience is who sees what a command writes: whether a person reads its standard output and its
+// standard error.
 type audience struct{ out, err bool }
 
 func theAudience() audience {

@@ -151,7 +151,8 @@ func openReceiver(c *cli.Context, s *session, mode client.Mode) (*client.Receive
 	return link, nil
 }
 
-// receiveDeferred receives messages that were set aside. The link that holds their session, if they have one, is open.
+// receiveDeferred receives messages that were set aside. The link that holds their session, if they
+// have one, is open.
 func receiveDeferred(c *cli.Context, s *session, mode client.Mode) error {
 	var id *string
 	if c.IsSet("session") {
@@ -229,7 +230,8 @@ func (r *receiving) receiveAll(ctx context.Context) error {
 	return nil
 }
 
-// replenish gives credit for what may still come, never more, so that no message is locked that will not be shown.
+// replenish gives credit for what may still come, never more, so that no message is locked that
+// will not be shown.
 func (r *receiving) replenish() error {
 	want := r.window
 	if r.count > 0 {
@@ -243,7 +245,8 @@ func (r *receiving) replenish() error {
 	return r.link.Credit(more)
 }
 
-// rest takes the credit back and handles messages that were sent meanwhile: they are locked, or deleted, for us.
+// rest takes the credit back and handles messages that were sent meanwhile: they are locked, or
+// deleted, for us.
 func (r *receiving) rest() error {
 	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
 	defer cancel()
@@ -256,7 +259,8 @@ func (r *receiving) rest() error {
 	return err
 }
 
-// take prints a message before it is settled: a message that was shown twice is better than one that is gone unseen.
+// take prints a message before it is settled: a message that was shown twice is better than one
+// that is gone unseen.
 func (r *receiving) take(ctx context.Context, m *amqp.Message) error {
 	r.received++
 	r.credit--

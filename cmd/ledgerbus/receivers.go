@@ -50,7 +50,8 @@ func receivers(c *cli.Context) error {
 	})
 }
 
-// printReceivers prints what holds for all receivers, a table with a line for each, and those that were refused.
+// printReceivers prints what holds for all receivers, a table with a line for each, and those that
+// were refused.
 func printReceivers(p *output.Printer, all wire.Receivers) error {
 	var b strings.Builder
 	line := func(format string, args ...any) { b.WriteString(output.OneLine(fmt.Sprintf(format, args...)) + "\n") }

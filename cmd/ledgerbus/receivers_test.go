@@ -32,7 +32,8 @@ func TestReceiversCommand(t *testing.T) {
 	}
 }
 
-// TestPrintReceivers: a number that is not known is a question mark, and what clients said steers no terminal.
+// TestPrintReceivers: a number that is not known is a question mark, and what clients said steers
+// no terminal.
 func TestPrintReceivers(t *testing.T) {
 	five, none, session := int32(5), 0, "A"
 	var b strings.Builder

@@ -131,7 +131,8 @@ func applyFilter(c *cli.Context, r *event.Rule) (given bool, err error) {
 	return given, nil
 }
 
-// firstRule gives a subscription that is to be created the rule that flags describe, if they describe one.
+// firstRule gives a subscription that is to be created the rule that flags describe, if they
+// describe one.
 func firstRule(c *cli.Context, e *admin.Entity) error {
 	r := event.Rule{Name: "$Default", Filter: event.Filter{Kind: event.TrueFilter}}
 	given, err := applyFilter(c, &r)

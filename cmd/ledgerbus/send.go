@@ -85,7 +85,8 @@ func send(c *cli.Context) error {
 	sent, err := sendAll(s.ctx, sender, next, c.Int("batch"), c.Int("in-flight"), bar.add)
 	bar.finish()
 	took := time.Since(began)
-	if out := output.Of(c); err == nil || out.Format != output.Text { // programs read how many were sent in any case
+	// programs read how many were sent in any case
+	if out := output.Of(c); err == nil || out.Format != output.Text {
 		says := print.Object{print.Named("acknowledged", sent), print.Named("entity", s.entity), print.Named("seconds", took.Seconds())}
 		if err := out.Said(fmt.Sprintf("%s to %s, acknowledged in %s", plural(sent, "message"), s.entity, took.Round(time.Millisecond)), says); err != nil {
 			return err
@@ -97,8 +98,8 @@ func send(c *cli.Context) error {
 	return err
 }
 
-// sendAll sends what next yields until it ends with [io.EOF], and returns how many messages the broker acknowledged.
-// Messages are begun in order, with at most inFlight unanswered.
+// sendAll sends what next yields until it ends with [io.EOF], and returns how many messages the
+// broker acknowledged. Messages are begun in order, with at most inFlight unanswered.
 func sendAll(ctx context.Context, sender *client.Sender, next func() (*amqp.Message, error), perBatch, inFlight int, acknowledged func(int)) (sent int, err error) {
 	type begun struct {
 		wait  func(context.Context) error
@@ -138,7 +139,8 @@ func sendAll(ctx context.Context, sender *client.Sender, next func() (*amqp.Mess
 	return sent, err
 }
 
-// eachBatch groups messages: one by one for a batch size of 1, else as many as were asked for and fit.
+// eachBatch groups messages: one by one for a batch size of 1, else as many as were asked for and
+// fit.
 func eachBatch(next func() (*amqp.Message, error), empty func() *client.Batch, perBatch int, begin func(*amqp.Message, int) error) error {
 	var batch *client.Batch
 	flush := func() error {

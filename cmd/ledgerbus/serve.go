@@ -103,7 +103,8 @@ func loadSettings(c *cli.Context) (settings.Settings, error) {
 	return settings.Load(from)
 }
 
-// configFile is the file with settings that the command line or the environment names, "" when there is none.
+// configFile is the file with settings that the command line or the environment names, "" when
+// there is none.
 func configFile(c *cli.Context) string {
 	return cmp.Or(c.String("config"), os.Getenv("LEDGERBUS_CONFIG"))
 }
@@ -117,7 +118,8 @@ func startLogging(l settings.Logging) {
 	slog.SetDefault(slog.New(handler))
 }
 
-// serve runs a broker until a signal, the end of the context or a failure. On SIGHUP it loads the settings again.
+// serve runs a broker until a signal, the end of the context or a failure. On SIGHUP it loads the
+// settings again.
 func serve(ctx context.Context, s settings.Settings, load func() (settings.Settings, error), w io.Writer) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -166,10 +168,12 @@ func serve(ctx context.Context, s settings.Settings, load func() (settings.Setti
 
 // wasStopped reports whether a start failed for no other reason than that it was told to stop.
 func wasStopped(ctx context.Context, err error) bool {
-	return ctx.Err() != nil && errors.Is(err, context.Canceled) && exitCode(err) == exitRefused // no fault we know beside it
+	// no fault we know beside it
+	return ctx.Err() != nil && errors.Is(err, context.Canceled) && exitCode(err) == exitRefused
 }
 
-// reload lets a running broker take over what it can of the settings as they are now. When they are wrong all stays as it is.
+// reload lets a running broker take over what it can of the settings as they are now. When they are
+// wrong all stays as it is.
 func reload(srv *broker.Server, load func() (settings.Settings, error)) {
 	s, err := load()
 	if err == nil {
@@ -231,7 +235,8 @@ func announceEntities(line func(name, format string, args ...any), srv *broker.S
 // ready is the emulator's word for it, for which tools that start one wait on standard output.
 const ready = "Emulator Service is Successfully Up!"
 
-// insecure says what the switches that lift a protection have lifted, for the addresses that are listened on.
+// insecure says what the switches that lift a protection have lifted, for the addresses that are
+// listened on.
 func insecure(s settings.Settings, endpoints []broker.Endpoint) []string {
 	far := slices.ContainsFunc(endpoints, func(e broker.Endpoint) bool { return !e.Loopback() })
 	plain := slices.ContainsFunc(endpoints, func(e broker.Endpoint) bool { return !e.Loopback() && e.Mode != settings.ListenTLS })

@@ -9,7 +9,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/cmd/settings"
 )
 
-// What a start prints names addresses that are listened on, and tells of no other reach than they have.
+// What a start prints names addresses that are listened on, and tells of no other reach than they
+// have.
 func TestAnnounced(t *testing.T) {
 	t.Parallel()
 	const warning = "addresses other than loopback"

@@ -38,7 +38,8 @@ type setting struct {
 	point   func(*event.Properties) any // to the property
 }
 
-// settingsOfEntities are all properties but access rules, in the order in which they are shown (management-api.md 3.2 to 3.4).
+// settingsOfEntities are all properties but access rules, in the order in which they are shown
+// (management-api.md 3.2 to 3.4).
 var settingsOfEntities = []setting{
 	{"status", ofQueue | ofTopic | ofSubscription, document.Status, "Active, Disabled, SendDisabled or ReceiveDisabled", func(p *event.Properties) any { return &p.Status }},
 	{"lock-duration", ofQueue | ofSubscription, document.LockDuration, "how long a receiver holds a message, 5s to 5m", func(p *event.Properties) any { return &p.LockDuration }},
@@ -86,7 +87,8 @@ func settingFlags(kind event.EntityKind) []cli.Flag {
 	return flags
 }
 
-// list is the values of a repeatable flag. Unlike the slices of the flag package it leaves commas alone.
+// list is the values of a repeatable flag. Unlike the slices of the flag package it leaves commas
+// alone.
 type list []string
 
 func (l *list) Set(value string) error { *l = append(*l, value); return nil }
@@ -99,7 +101,8 @@ func listOf(c *cli.Context, name string) []string {
 	return nil
 }
 
-// applySettings changes the properties that flags were given for, and reports whether there were any.
+// applySettings changes the properties that flags were given for, and reports whether there were
+// any.
 func applySettings(c *cli.Context, e *admin.Entity) (given bool, err error) {
 	for _, s := range settingsOfEntities {
 		if !s.of.has(e.Kind) || !c.IsSet(s.flag) {
@@ -154,7 +157,8 @@ func assign(into any, text string) error {
 	return nil
 }
 
-// parseSpan reads a duration as people write it (90s, 1h30m, 14d), as Service Bus does (PT90S), or "unlimited".
+// parseSpan reads a duration as people write it (90s, 1h30m, 14d), as Service Bus does (PT90S), or
+// "unlimited".
 func parseSpan(text string) (time.Duration, error) {
 	bad := fmt.Errorf("%q is not a duration such as 90s, 14d, PT1H or unlimited", text)
 	if strings.EqualFold(text, unlimited) {

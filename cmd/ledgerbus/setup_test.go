@@ -14,7 +14,8 @@ import (
 	"time"
 )
 
-// Reliability.md S3: init writes keys that nobody else has where nobody else can read them, and a broker starts with them.
+// Reliability.md S3: init writes keys that nobody else has where nobody else can read them, and a
+// broker starts with them.
 func TestInit(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "bus.yaml")
 	r := execute(t, "", "", "init", "--config", file)
@@ -46,11 +47,13 @@ func TestInit(t *testing.T) {
 	serving(t, file)
 }
 
-// serving starts a broker for production from a config file and returns its process and its address.
+// serving starts a broker for production from a config file and returns its process and its
+// address.
 func serving(t *testing.T, file string) (process *os.Process, address string, log *bufio.Scanner) {
 	t.Helper()
 	until := command(t, "", "serve", "--config", file, "--data", filepath.Join(t.TempDir(), "data"), "--listen", "127.0.0.1:0", "--queue", "orders", "--log-level", "info")
-	cmd := exec.Command(until.Path, until.Args[1:]...) // not killed when the test ends: Cleanup asks it to stop
+	// not killed when the test ends: Cleanup asks it to stop
+	cmd := exec.Command(until.Path, until.Args[1:]...)
 	cmd.Env = until.Env
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
@@ -86,7 +89,8 @@ func serving(t *testing.T, file string) (process *os.Process, address string, lo
 	return cmd.Process, address, bufio.NewScanner(stderr)
 }
 
-// Management-api.md 5.2: SIGHUP takes over the keys of the config file; a file with a mistake changes nothing.
+// Management-api.md 5.2: SIGHUP takes over the keys of the config file; a file with a mistake
+// changes nothing.
 func TestKeysReplacedBySignal(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "bus.yaml")
 	put := func(rules string) {

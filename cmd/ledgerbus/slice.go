@@ -131,7 +131,8 @@ func tellSlice(c *cli.Context, s *excerpt.Slice, bytes int64, records uint64) er
 			print.Named("entities", strings.Join(s.Entities, ", ")), print.Named("events", events), print.Named("messages", messages), print.Named("bytes", bytes)})
 }
 
-// sayOfSlice says that a directory is a slice, and of what, so that nobody takes what it lacks for what never was.
+// sayOfSlice says that a directory is a slice, and of what, so that nobody takes what it lacks for
+// what never was.
 func sayOfSlice(w io.Writer, dir string, of log.Store) error {
 	s, err := excerpt.Read(dir, of)
 	if s == nil || err != nil {

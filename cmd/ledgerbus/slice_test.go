@@ -12,7 +12,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools"
 )
 
-// A slice of what a broker wrote answers as the whole directory does, and a broker starts on it and delivers what is in it.
+// A slice of what a broker wrote answers as the whole directory does, and a broker starts on it and
+// delivers what is in it.
 func TestSlice(t *testing.T) {
 	data := past(t)
 	dir := t.TempDir()
@@ -121,7 +122,8 @@ func TestDebug(t *testing.T) {
 	}
 }
 
-// A slice that is killed while it is made is not there, however far it had come, and one that is there is whole.
+// A slice that is killed while it is made is not there, however far it had come, and one that is
+// there is whole.
 func TestSliceKilled(t *testing.T) {
 	dir := t.TempDir()
 	data := filepath.Join(dir, "data")
@@ -179,8 +181,8 @@ func entriesBelow(dir string) (n int) {
 	return n
 }
 
-// A directory is cut and stepped through while its broker serves: both see what was durable, nothing appears in the directory or is lost from it, and the broker keeps
-// its lease and goes on.
+// A directory is cut and stepped through while its broker serves: both see what was durable,
+// nothing appears in the directory or is lost from it, and the broker keeps its lease and goes on.
 func TestSliceAndDebugBesideBroker(t *testing.T) {
 	data := t.TempDir()
 	broker, stop := startStoppable(t, data)
@@ -190,7 +192,8 @@ func TestSliceAndDebugBesideBroker(t *testing.T) {
 			t.Fatalf("%q: %+v", args, r)
 		}
 	}
-	for !strings.Contains(execute(t, "", "", "log", "dump", data).out, "MessageDeadLettered") { // what is not marked as durable yet is not read
+	// what is not marked as durable yet is not read
+	for !strings.Contains(execute(t, "", "", "log", "dump", data).out, "MessageDeadLettered") {
 		if t.Context().Err() != nil {
 			t.Fatal("nothing is marked as durable")
 		}

@@ -39,7 +39,8 @@ func countsAt(t *testing.T, dir, at string) map[string]counts {
 	return all
 }
 
-// countsOf are those that a broker tells of its queues, and of the subscription through which messages move.
+// countsOf are those that a broker tells of its queues, and of the subscription through which
+// messages move.
 func countsOf(t *testing.T, broker string) map[string]counts {
 	t.Helper()
 	all := map[string]counts{}
@@ -63,8 +64,9 @@ func countsOf(t *testing.T, broker string) map[string]counts {
 	return all
 }
 
-// A slice may begin and end between any two steps of a move or around a transaction: it is sound, tells what the whole directory tells, and a broker that opens it
-// has what there was at its end, moves nothing of it, takes new messages, and leaves it sound.
+// A slice may begin and end between any two steps of a move or around a transaction: it is sound,
+// tells what the whole directory tells, and a broker that opens it has what there was at its end,
+// moves nothing of it, takes new messages, and leaves it sound.
 func TestSliceWithMovesUnderWay(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	for name, content := range archive.Files(t, filepath.Join("..", "..", "test", "compatible", "testdata", "moves.tar.gz")) {
@@ -113,7 +115,8 @@ func underWay(all map[string]counts) (n int) {
 	return n
 }
 
-// cutBetween makes a slice, compares it with the directory at its beginning, at a time inside it and at its end, and lets a broker go on with it.
+// cutBetween makes a slice, compares it with the directory at its beginning, at a time inside it
+// and at its end, and lets a broker go on with it.
 func cutBetween(t *testing.T, data, since, until string, inside []string, end map[string]counts) {
 	t.Helper()
 	into := filepath.Join(t.TempDir(), "incident")
@@ -144,7 +147,8 @@ func cutBetween(t *testing.T, data, since, until string, inside []string, end ma
 	stop()
 	verified("behind its broker")
 	for name, want := range end {
-		// Nothing expires in the directory. What was locked in it has expired by now, which the broker says when the lock ends, at its start.
+		// Nothing expires in the directory. What was locked in it has expired by now, which the
+		// broker says when the lock ends, at its start.
 		expired := execute(t, "", "", "events", name, "--type", "expired", "--data", into, "-o", "csv").out
 		want.Active -= strings.Count(expired, ",expired,")
 		if got, is := has[name]; is && got != want || !is && name != "hub" {
@@ -156,7 +160,8 @@ func cutBetween(t *testing.T, data, since, until string, inside []string, end ma
 	}
 }
 
-// What was before history begins is not guessed: the question is refused, and says where it begins. What goes on over it says so in a note.
+// What was before history begins is not guessed: the question is refused, and says where it begins.
+// What goes on over it says so in a note.
 func TestBeforeTheHorizon(t *testing.T) {
 	data, late := past(t), filepath.Join(t.TempDir(), "late")
 	timeOf := func(where string) string {

@@ -10,10 +10,12 @@ import (
 	"testing"
 )
 
-// howFar is the one thing that an answer from the directory of a running broker has and no other: a line on stderr for each log, which says how far it was read.
+// howFar is the one thing that an answer from the directory of a running broker has and no other: a
+// line on stderr for each log, which says how far it was read.
 var howFar = regexp.MustCompile(`(?m)^partition \d+ is read up to durable LSN \d+, beside a broker that may be using the directory\n`)
 
-// A question has one answer, in each form, whoever is asked: a running broker, its directory meanwhile, a backup of it, the directory of the stopped broker.
+// A question has one answer, in each form, whoever is asked: a running broker, its directory
+// meanwhile, a backup of it, the directory of the stopped broker.
 func TestSameAnswerFromEverySource(t *testing.T) {
 	data, copied := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "copy")
 	broker, stop := startStoppable(t, data)
@@ -35,7 +37,8 @@ func TestSameAnswerFromEverySource(t *testing.T) {
 		return strings.TrimSpace(found[len(found)-1])
 	}
 	first, last := place("type = 'sent' AND number = 1"), place("type = 'completed'")
-	for !strings.Contains(execute(t, "", "", "events", "orders", "--type", "completed", "--data", data).out, last+"\n") { // what is not marked as durable yet is not read
+	// what is not marked as durable yet is not read
+	for !strings.Contains(execute(t, "", "", "events", "orders", "--type", "completed", "--data", data).out, last+"\n") {
 		if t.Context().Err() != nil {
 			t.Fatal("nothing is marked as durable")
 		}
@@ -65,7 +68,8 @@ func TestSameAnswerFromEverySource(t *testing.T) {
 	for i, want := range door {
 		q := append(slices.Clone(questions[i/len(forms)]), forms[i%len(forms)])
 		for source, got := range map[string]result{"its directory": beside[i], "its backup": backup[i], "its directory when it was stopped": stopped[i]} {
-			if got.errOut = howFar.ReplaceAllString(got.errOut, ""); want.code != 0 { // a broker's refusal has a status, and the command that asked
+			// a broker's refusal has a status, and the command that asked
+			if got.errOut = howFar.ReplaceAllString(got.errOut, ""); want.code != 0 {
 				got.errOut = want.errOut
 			}
 			if got != want {
@@ -81,7 +85,8 @@ func TestSameAnswerFromEverySource(t *testing.T) {
 	}
 }
 
-// questionsAbout are questions whose answers do not change while a broker goes on: they end at a place, or are about what is over.
+// questionsAbout are questions whose answers do not change while a broker goes on: they end at a
+// place, or are about what is over.
 func questionsAbout(first, last, message string) [][]string {
 	return [][]string{
 		{"story", "orders#1"}, {"story", "--message-id", "poison"}, {"story", "--message-id", "W-1"}, {"why", "orders/$dlq"}, {"why", "orders#2"},

@@ -164,8 +164,8 @@ func senseOf(err error) error {
 	return err
 }
 
-// known turns an error of a question into one that has the right exit code: usage for a question that makes no sense, refused for what history
-// does not have.
+// known turns an error of a question into one that has the right exit code: usage for a question
+// that makes no sense, refused for what history does not have.
 func known(err error) error {
 	if errors.Is(err, ledger.ErrQuestion) {
 		return usageError{err}

@@ -17,7 +17,8 @@ func types(t *testing.T, data string, args ...string) string {
 	return r.out
 }
 
-// wants compares what was printed with expressions, each of which must be found behind the one before.
+// wants compares what was printed with expressions, each of which must be found behind the one
+// before.
 func wants(t *testing.T, got string, lines ...string) {
 	t.Helper()
 	rest := got
@@ -74,7 +75,8 @@ func TestStory(t *testing.T) {
 	}
 }
 
-// settle waits until what a running broker has written can be read beside it, which takes a second: the question, asked again until it has the answer.
+// settle waits until what a running broker has written can be read beside it, which takes a second:
+// the question, asked again until it has the answer.
 func settle(t *testing.T, data, has string, args ...string) {
 	t.Helper()
 	for t.Context().Err() == nil {

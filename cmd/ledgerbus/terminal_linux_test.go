@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// onTerminal runs the command with a terminal for its standard output, and returns what it printed there
-// and on standard error.
+// onTerminal runs the command with a terminal for its standard output, and returns what it printed
+// there and on standard error.
 func onTerminal(t *testing.T, connection string, args ...string) (out, errOut string) {
 	t.Helper()
 	screen, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -39,7 +39,8 @@ func onTerminal(t *testing.T, connection string, args ...string) (out, errOut st
 	cmd.Stdout, cmd.Stderr = terminal, &noted
 	done := make(chan struct{})
 	go func() {
-		_, _ = io.Copy(&printed, screen) // ends with an error when nothing has the terminal open any more
+		// ends with an error when nothing has the terminal open any more
+		_, _ = io.Copy(&printed, screen)
 		close(done)
 	}()
 	err = cmd.Run()
@@ -51,8 +52,9 @@ func onTerminal(t *testing.T, connection string, args ...string) (out, errOut st
 	return strings.ReplaceAll(printed.String(), "\r\n", "\n"), noted.String()
 }
 
-// events without a range stops on a terminal after 200 events, whoever answers, and says how to go on;
-// what it says to add prints the rest. With a range, and where no person reads, all are printed.
+// events without a range stops on a terminal after 200 events, whoever answers, and says how to go
+// on; what it says to add prints the rest. With a range, and where no person reads, all are
+// printed.
 func TestEventsOnATerminal(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	broker, stop := startStoppable(t, data)

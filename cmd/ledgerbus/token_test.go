@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// MA-165: what token prints is a token of the key that all other commands would use, for the namespace or
-// for one entity; the requests of the guide can be made with it, as with name and key.
+// MA-165: what token prints is a token of the key that all other commands would use, for the
+// namespace or for one entity; the requests of the guide can be made with it, as with name and key.
 func TestToken(t *testing.T) {
 	broker := startBroker(t)
 	base := "http://" + regexp.MustCompile(`sb://([^;]*)`).FindStringSubmatch(broker)[1]

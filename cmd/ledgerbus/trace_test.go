@@ -25,7 +25,8 @@ func weather(t *testing.T, broker string) {
 	}
 }
 
-// What trace says of a message is what becomes of it when it is sent, and it says the same of the directory. Nothing is sent by it.
+// What trace says of a message is what becomes of it when it is sent, and it says the same of the
+// directory. Nothing is sent by it.
 func TestTrace(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	broker, stop := startStoppable(t, data)
@@ -67,7 +68,8 @@ func TestTrace(t *testing.T) {
 			t.Errorf(`%s: %+v; want r.code == 0 && (r.out != "") == gets`, subscription, r)
 		}
 	}
-	peeked := execute(t, broker, "", "peek", "weather/Subscriptions/all", "-o", "json") // what peek prints can be traced
+	// what peek prints can be traced
+	peeked := execute(t, broker, "", "peek", "weather/Subscriptions/all", "-o", "json")
 	if r := execute(t, broker, peeked.out, "trace", "weather", "--message", "-"); r.code != 0 || !strings.Contains(r.out, "2 of 6 subscriptions") {
 		t.Errorf("%+v\n%+v; want r.code == 0 && strings.Contains(r.out, \"2 of 6 subscriptions\")", r, peeked)
 	}

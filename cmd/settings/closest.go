@@ -5,8 +5,8 @@ import "strings"
 // maxTypos is how many letters may be wrong in a word for another to be suggested.
 const maxTypos = 2
 
-// closest is the one of the words that was probably meant by another: it differs in letter case or a letter or two. "" if
-// there is none.
+// closest is the one of the words that was probably meant by another: it differs in letter case or
+// a letter or two. "" if there is none.
 func closest(word string, words []string) string {
 	best, fewest := "", min(maxTypos, len(word)/2)+1
 	for _, w := range words {

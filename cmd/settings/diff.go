@@ -24,12 +24,14 @@ const (
 type Change struct {
 	Action Action
 	Entity engine.PutEntity // as it is wanted; as it is when it is to be deleted
-	Fields []Field          // what differs; of a new entity, what differs from one made with nothing but its name
+	// what differs; of a new entity, what differs from one made with nothing but its name
+	Fields []Field
 }
 
 // Field is one property, access rule or rule of an entity that differs.
 type Field struct {
-	Name     string // as the entity file has it; "AuthorizationRules.x" and "Rules.x" name one of them
+	// as the entity file has it; "AuthorizationRules.x" and "Rules.x" name one of them
+	Name     string
 	Old, New string // "": there is none
 	Fixed    bool   // it cannot be changed: the entity has to be deleted first
 }
@@ -59,10 +61,11 @@ func orNone(text string) string {
 	return text
 }
 
-// Diff is what has to be done to make of the entities there are the ones that are wanted: creations and updates in the order of
-// want, then deletions of what want does not have, subscriptions before their topics. It compares what can be set: not the
-// times at which rules were made, and the keys of access rules only where both sides have them. The rules of a subscription
-// that exists count only with OnlyRules. No key is shown.
+// Diff is what has to be done to make of the entities there are the ones that are wanted: creations
+// and updates in the order of want, then deletions of what want does not have, subscriptions before
+// their topics. It compares what can be set: not the times at which rules were made, and the keys
+// of access rules only where both sides have them. The rules of a subscription that exists count
+// only with OnlyRules. No key is shown.
 func Diff(have, want []engine.PutEntity) []Change {
 	old := map[string]*engine.PutEntity{}
 	for i := range have {

@@ -9,10 +9,10 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// ParseDuration reads an ISO 8601 duration: P[nY][nM][nW][nD][T[nH][nM][nS]], a fraction allowed in the seconds. The
-// result is cut to whole milliseconds, the broker's unit of time. The cloud's longest duration,
-// P10675199DT2H48M5.4775807S, and everything too long for a [time.Duration] (292 years) is [event.Forever]; anything
-// longer than the cloud's is an error, as are negative ones.
+// ParseDuration reads an ISO 8601 duration: P[nY][nM][nW][nD][T[nH][nM][nS]], a fraction allowed in
+// the seconds. The result is cut to whole milliseconds, the broker's unit of time. The cloud's
+// longest duration, P10675199DT2H48M5.4775807S, and everything too long for a [time.Duration] (292
+// years) is [event.Forever]; anything longer than the cloud's is an error, as are negative ones.
 func ParseDuration(s string) (time.Duration, error) {
 	if strings.HasPrefix(s, "-P") {
 		return 0, fmt.Errorf("%q is negative", s)

@@ -10,13 +10,16 @@ import (
 	"strings"
 )
 
-// Variables of the emulator's container that mean something here; CONFIG_PATH is another name of LEDGERBUS_ENTITIES. The rest of
-// them (ACCEPT_EULA, SQL_SERVER, MSSQL_SA_PASSWORD, SQL_WAIT_INTERVAL) is about a database that is not needed, and is not read.
+// Variables of the emulator's container that mean something here; CONFIG_PATH is another name of
+// LEDGERBUS_ENTITIES. The rest of them (ACCEPT_EULA, SQL_SERVER, MSSQL_SA_PASSWORD,
+// SQL_WAIT_INTERVAL) is about a database that is not needed, and is not read.
 const (
-	inlineVariable  = "LEDGERBUS_ENTITIES_JSON" // an entity file's content
-	inlineAlias     = "CONFIG_JSON"
-	presentVariable = "LEDGERBUS_ENTITIES_IF_PRESENT" // an entity file that is read when it exists and no other is named; set in the container image
-	portVariable    = "EMULATOR_HTTP_PORT"            // takes the place of the emulator's HTTP port in the addresses listened on
+	inlineVariable = "LEDGERBUS_ENTITIES_JSON" // an entity file's content
+	inlineAlias    = "CONFIG_JSON"
+	// an entity file that is read when it exists and no other is named; set in the container image
+	presentVariable = "LEDGERBUS_ENTITIES_IF_PRESENT"
+	// takes the place of the emulator's HTTP port in the addresses listened on
+	portVariable = "EMULATOR_HTTP_PORT"
 )
 
 //go:embed sample.json
@@ -43,14 +46,16 @@ func (l *loader) emulator(lookup func(string) (string, bool)) {
 	}
 }
 
-// moveHTTPPort puts the port of EMULATOR_HTTP_PORT in the place of the emulator's, wherever that is listened on: by default, and in
-// the container image, whose environment names the addresses. Other addresses are somebody's choice and stay.
+// moveHTTPPort puts the port of EMULATOR_HTTP_PORT in the place of the emulator's, wherever that is
+// listened on: by default, and in the container image, whose environment names the addresses. Other
+// addresses are somebody's choice and stay.
 func (l *loader) moveHTTPPort() {
 	if l.httpPort == "" {
 		return
 	}
 	_, usual, _ := net.SplitHostPort(developmentHTTP)
-	addresses := make([]string, len(l.settings.Listening.Addresses)) // a copy: the list may be the caller's
+	// a copy: the list may be the caller's
+	addresses := make([]string, len(l.settings.Listening.Addresses))
 	for i, entry := range l.settings.Listening.Addresses {
 		address, mode, chosen := strings.Cut(entry, "/")
 		if host, port, err := net.SplitHostPort(address); err == nil && port == usual {
@@ -64,12 +69,13 @@ func (l *loader) moveHTTPPort() {
 	l.settings.Listening.Addresses = addresses
 }
 
-// entityFile reads what the settings name as entity file, nil when there is none. An inline one counts as part of the
-// environment: a flag wins over it, and it over the config file. Where none is named, the one of LEDGERBUS_ENTITIES_IF_PRESENT
-// is read if it exists; if not, a broker in development mode for which no queue is named either has the emulator's sample.
+// entityFile reads what the settings name as entity file, nil when there is none. An inline one
+// counts as part of the environment: a flag wins over it, and it over the config file. Where none
+// is named, the one of LEDGERBUS_ENTITIES_IF_PRESENT is read if it exists; if not, a broker in
+// development mode for which no queue is named either has the emulator's sample.
 //
-// A file that is named as the emulator's is read as the emulator reads it. Any other is strict, and outside development mode
-// the emulator's defaults are not in it.
+// A file that is named as the emulator's is read as the emulator reads it. Any other is strict, and
+// outside development mode the emulator's defaults are not in it.
 func (l *loader) entityFile() (*entityFile, error) {
 	file, where := l.settings.Entities.File, l.origin["entities"]
 	w, _ := word("entities")
@@ -100,8 +106,8 @@ func (l *loader) entityFile() (*entityFile, error) {
 	return parseEntities(l.inline.variable, []byte(l.inline.content), ours, nil)
 }
 
-// sample reads the emulator's sample entities, nil where they are not wanted. Their rules are those to begin with: unlike those of a
-// file, they stay as somebody has changed them.
+// sample reads the emulator's sample entities, nil where they are not wanted. Their rules are those
+// to begin with: unlike those of a file, they stay as somebody has changed them.
 func (l *loader) sample() (*entityFile, error) {
 	if l.settings.Mode != Development || len(l.settings.Entities.Queues) > 0 {
 		return nil, nil

@@ -23,7 +23,8 @@ type emulated struct {
 	problem   string
 }
 
-// emulatedStarts are the starts of TestEmulatorVariables. inFile is the name of a file that names the sample, whose content is sample.
+// emulatedStarts are the starts of TestEmulatorVariables. inFile is the name of a file that names
+// the sample, whose content is sample.
 func emulatedStarts(inFile, sample string) []emulated {
 	return []emulated{
 		{name: "none"},
@@ -114,7 +115,8 @@ func TestQueueThatIsATopic(t *testing.T) {
 	}
 }
 
-// What generators of entity files write beside what a rule is changes nothing, but has to be what it says.
+// What generators of entity files write beside what a rule is changes nothing, but has to be what
+// it says.
 func TestKeysOfNoEffect(t *testing.T) {
 	t.Parallel()
 	const file = `{"Topics":[{"Name":"t","Subscriptions":[{"Name":"s","Rules":[
@@ -161,8 +163,8 @@ var unknownOnes = strings.TrimSpace(`
 %[1]s:5: UserConfig.Namespaces[0].Topics[0].Subscriptions[0].Rules[0].Properties.CorrelationFilter: does not go together with FilterType "Sql"
 %[1]s:6: UserConfig.Logging.Level: unknown key; known are Type`)
 
-// MA-149: in the emulator's place an unknown key is a warning each. MA-150: a file that is ours is refused for them and says so, and
-// so is one of the emulator's in which something else is wrong.
+// MA-149: in the emulator's place an unknown key is a warning each. MA-150: a file that is ours is
+// refused for them and says so, and so is one of the emulator's in which something else is wrong.
 func TestUnknownKeys(t *testing.T) {
 	t.Parallel()
 	file := write(t, "e.json", unknownKeys, 0o644)
@@ -199,8 +201,8 @@ func TestUnknownKeys(t *testing.T) {
 	}
 }
 
-// MA-151: what a file of ours leaves out has the service's defaults outside development mode. MA-152: the emulator's are named where
-// they are used, once for each kind.
+// MA-151: what a file of ours leaves out has the service's defaults outside development mode.
+// MA-152: the emulator's are named where they are used, once for each kind.
 func TestDefaultsOfAFile(t *testing.T) {
 	t.Parallel()
 	const content = `{"Queues": [{"Name": "plain"}, {"Name": "more", "Properties": {"MaxDeliveryCount": 5}}],
@@ -246,8 +248,9 @@ func TestDefaultsOfAFile(t *testing.T) {
 	}
 }
 
-// shown is what the broker makes of an entity file: the entities with the properties that differ from the emulator's defaults and with
-// their rules, the keys that it ignores, and the defaults that it names.
+// shown is what the broker makes of an entity file: the entities with the properties that differ
+// from the emulator's defaults and with their rules, the keys that it ignores, and the defaults
+// that it names.
 func shown(s *Settings) string {
 	var b strings.Builder
 	for _, e := range s.Entities.Put {

@@ -18,13 +18,15 @@ const (
 	maxEntities   = 10_000 // queues and topics of a namespace (semantics.md 16.3)
 )
 
-// ReadEntities reads an entity file: the emulator's Config.json, comments and byte order mark allowed, or the same in YAML
-// when its name ends in .yaml or .yml. UserConfig and Namespaces may be left out: then Queues and Topics are the file's own
-// keys. The entities come in an order in which they can be put: queues, topics, subscriptions. What the file leaves out of
-// their properties has the emulator's defaults (management-api.md 4.2); Load decides by mode and source.
+// ReadEntities reads an entity file: the emulator's Config.json, comments and byte order mark
+// allowed, or the same in YAML when its name ends in .yaml or .yml. UserConfig and Namespaces may
+// be left out: then Queues and Topics are the file's own keys. The entities come in an order in
+// which they can be put: queues, topics, subscriptions. What the file leaves out of their
+// properties has the emulator's defaults (management-api.md 4.2); Load decides by mode and source.
 //
-// An error about the content is a [Problems] with JSON path and line of everything that is wrong: nothing in the file is
-// dropped silently. A file with keys in it must be readable by its owner alone (reliability.md S31).
+// An error about the content is a [Problems] with JSON path and line of everything that is wrong:
+// nothing in the file is dropped silently. A file with keys in it must be readable by its owner
+// alone (reliability.md S31).
 //
 // Used names the emulator's defaults that the file relies on, a line for each kind of entity.
 func ReadEntities(file string) (put []engine.PutEntity, used []string, err error) {
@@ -35,10 +37,13 @@ func ReadEntities(file string) (put []engine.PutEntity, used []string, err error
 	return f.put, f.used, nil
 }
 
-// reading is how an entity file is read. The zero value is that of a file that a person names, in development mode.
+// reading is how an entity file is read. The zero value is that of a file that a person names, in
+// development mode.
 type reading struct {
 	lenient bool // unknown keys are ignored, as the emulator does
-	service bool // what is left out has the service's defaults, and stays as it is where the entity exists; else the emulator's
+	// what is left out has the service's defaults, and stays as it is where the entity exists; else
+	// the emulator's
+	service bool
 }
 
 func (how reading) defaults(kind event.EntityKind) event.Properties {
@@ -50,11 +55,13 @@ func (how reading) defaults(kind event.EntityKind) event.Properties {
 
 // entityFile is what an entity file says.
 type entityFile struct {
-	put     []engine.PutEntity
-	where   map[string]string // by lower-case path: file, line and path of what asked for the entity
-	ignored Problems          // keys that a lenient reading skips
-	used    []string          // defaults of the emulator that an entity has, a line for each kind
-	given   map[string]uint32 // by lower-case path: the properties that the file names, where others stay as they are
+	put []engine.PutEntity
+	// by lower-case path: file, line and path of what asked for the entity
+	where   map[string]string
+	ignored Problems // keys that a lenient reading skips
+	used    []string // defaults of the emulator that an entity has, a line for each kind
+	// by lower-case path: the properties that the file names, where others stay as they are
+	given map[string]uint32
 }
 
 func readEntities(file string, how reading) (*entityFile, error) {
@@ -72,8 +79,8 @@ func readEntities(file string, how reading) (*entityFile, error) {
 	return parseEntities(file, src, how, CheckPrivate)
 }
 
-// parseEntities reads a file's content. Private, if given, complains about a file that others may read: it is asked when there
-// are keys.
+// parseEntities reads a file's content. Private, if given, complains about a file that others may
+// read: it is asked when there are keys.
 func parseEntities(file string, src []byte, how reading, private func(string) error) (*entityFile, error) {
 	parse := parseJSON
 	switch strings.ToLower(filepath.Ext(file)) {
@@ -136,8 +143,9 @@ type entry struct {
 
 // complaint is a problem and the line it is on.
 type complaint struct {
-	line    int
-	unknown bool // a key that means nothing: ignored in a lenient reading, unless something else is wrong
+	line int
+	// a key that means nothing: ignored in a lenient reading, unless something else is wrong
+	unknown bool
 	Problem
 }
 
@@ -156,7 +164,8 @@ func (r *entityReader) unknown(n *node, format string, args ...any) {
 	r.problems[len(r.problems)-1].unknown = true
 }
 
-// refused reports whether the file cannot be used. Then unknown keys are told, too: one may be what is missing.
+// refused reports whether the file cannot be used. Then unknown keys are told, too: one may be what
+// is missing.
 func (r *entityReader) refused() bool {
 	return slices.ContainsFunc(r.problems, func(c complaint) bool { return !c.unknown || !r.how.lenient })
 }
@@ -189,8 +198,8 @@ func (r *entityReader) at(n *node) string {
 // readers are what to do with the keys of an object.
 type readers map[string]func(*node)
 
-// object calls the reader of each key. Keys given twice and missing required ones are problems, and so are unknown ones
-// unless the reading is lenient; a null is as if its key were not there.
+// object calls the reader of each key. Keys given twice and missing required ones are problems, and
+// so are unknown ones unless the reading is lenient; a null is as if its key were not there.
 func (r *entityReader) object(n *node, known readers, required ...string) {
 	members, ok := n.value.([]member)
 	if !ok {
@@ -261,7 +270,8 @@ func (r *entityReader) document(root *node) {
 	})
 }
 
-// logging checks the block that tells the emulator where to log to; ledgerbus has log-level and log-format for that.
+// logging checks the block that tells the emulator where to log to; ledgerbus has log-level and
+// log-format for that.
 func (r *entityReader) logging(n *node) {
 	r.object(n, readers{"Type": func(n *node) {
 		var kind string
@@ -393,7 +403,8 @@ func (r *entityReader) named(n *node, what string, into *string, seen map[string
 	return true
 }
 
-// cleanPath checks a queue's or topic's name and returns it with "/" for every "\" (management-api.md 5.4).
+// cleanPath checks a queue's or topic's name and returns it with "/" for every "\"
+// (management-api.md 5.4).
 func cleanPath(kind event.EntityKind, name string) (string, *engine.Error) {
 	path := strings.ReplaceAll(name, `\`, "/")
 	return path, engine.CheckPath(kind, path)

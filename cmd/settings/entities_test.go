@@ -77,7 +77,8 @@ func sampleRules() []event.Rule {
 	}
 }
 
-// MA-120, MA-122, MA-124 (management-api.md 4.2): the emulator's file, with everything it can have and our further keys.
+// MA-120, MA-122, MA-124 (management-api.md 4.2): the emulator's file, with everything it can have
+// and our further keys.
 func TestFileOfTheEmulator(t *testing.T) {
 	t.Parallel()
 	src, err := os.ReadFile("testdata/sample.json")
@@ -125,7 +126,8 @@ func TestEmptyValues(t *testing.T) {
 		ofRule   = rules + "[0].Properties."
 		ofAccess = "Queues[0].Properties.AuthorizationRules"
 	)
-	for _, c := range []struct{ in, part, want string }{ // want: the entities with their rules, or the beginning of the complaint
+	// want: the entities with their rules, or the beginning of the complaint
+	for _, c := range []struct{ in, part, want string }{
 		{subs, `"Rules":[]`, unruled},
 		{subs, `"Rules":null`, unruled},
 		{subs, `"Rules":[null]`, rules + "[0]: must be an object, not null"},
@@ -217,8 +219,8 @@ func TestDefaultsOfTheFile(t *testing.T) {
 	}
 }
 
-// The ranges of table 1.3: SM-099 (MaxDeliveryCount), SM-169 (the window), SM-301 (AutoDeleteOnIdle). They are the engine's,
-// told with path and line.
+// The ranges of table 1.3: SM-099 (MaxDeliveryCount), SM-169 (the window), SM-301
+// (AutoDeleteOnIdle). They are the engine's, told with path and line.
 func TestBoundsOfProperties(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ property, want string }{ // want: part of the complaint, "" for none
@@ -330,7 +332,8 @@ func TestEntityFileShape(t *testing.T) {
 	}
 }
 
-// SM-326, MA-122: how long a name may be, and what may be in it. SM-102: no name is that of a sub-queue.
+// SM-326, MA-122: how long a name may be, and what may be in it. SM-102: no name is that of a
+// sub-queue.
 func TestNames(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
@@ -353,7 +356,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// management-api.md 3.8: where messages are forwarded to must be in the file; any spelling and a URL will do.
+// management-api.md 3.8: where messages are forwarded to must be in the file; any spelling and a
+// URL will do.
 func TestForwarding(t *testing.T) {
 	t.Parallel()
 	const file = `{"Queues":[{"Name":"Orders"},{"Name":"team/dead"},{"Name":"source","Properties":{
@@ -398,7 +402,8 @@ func TestPartitionedKeepsNoOrder(t *testing.T) {
 	}
 }
 
-// Access rules of queues and topics (management-api.md 3.7; issue 128 of the emulator), and who may read a file that has them.
+// Access rules of queues and topics (management-api.md 3.7; issue 128 of the emulator), and who may
+// read a file that has them.
 func TestAccessRulesOfEntities(t *testing.T) {
 	t.Parallel()
 	const text = `{"Topics":[{"Name":"t","Properties":{"AuthorizationRules":[

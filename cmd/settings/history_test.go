@@ -9,7 +9,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// How long history is kept is said by flag, environment or file; what is not said is left to the log.
+// How long history is kept is said by flag, environment or file; what is not said is left to the
+// log.
 func TestHistory(t *testing.T) {
 	t.Parallel()
 	s, err := Load(Sources{})

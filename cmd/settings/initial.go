@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// Initial is a config file to begin with: production mode, and a rule with two random keys of 256 bits (reliability.md S3). Only
-// its owner may be able to read it, else [Load] refuses it.
+// Initial is a config file to begin with: production mode, and a rule with two random keys of 256
+// bits (reliability.md S3). Only its owner may be able to read it, else [Load] refuses it.
 func Initial() ([]byte, error) {
 	var keys [2]string
 	for i := range keys {

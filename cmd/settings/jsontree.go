@@ -77,7 +77,8 @@ type jsonParser struct {
 	line int   // lines before at
 }
 
-// lineAt is the line of a byte. Offsets are asked for in increasing order, so each byte is looked at once.
+// lineAt is the line of a byte. Offsets are asked for in increasing order, so each byte is looked
+// at once.
 func (p *jsonParser) lineAt(offset int64) int {
 	offset = min(offset, int64(len(p.src)))
 	if offset > p.at {

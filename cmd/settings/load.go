@@ -25,16 +25,17 @@ var quoted = regexp.MustCompile(`'[^']{2,}'`)
 
 // Sources is where settings come from.
 type Sources struct {
-	File  string                      // YAML file; "": none. Paths in it are relative to the working directory.
+	// YAML file; "": none. Paths in it are relative to the working directory.
+	File  string
 	Env   func(string) (string, bool) // [os.LookupEnv]; nil: none
 	Flags map[string][]string         // values given as flags, by the word's name
 }
 
-// Load merges flags, environment, file and defaults, in this order of precedence, checks the result and reads the entity
-// file. Its error is a [Problems] with everything that is wrong.
+// Load merges flags, environment, file and defaults, in this order of precedence, checks the result
+// and reads the entity file. Its error is a [Problems] with everything that is wrong.
 //
-// Environment variables that begin with LEDGERBUS_ and are no word of ours are left alone: a container platform makes
-// some up from the service's name.
+// Environment variables that begin with LEDGERBUS_ and are no word of ours are left alone: a
+// container platform makes some up from the service's name.
 func Load(from Sources) (Settings, error) {
 	l := gather(from)
 	l.finish()
@@ -61,7 +62,8 @@ func gather(from Sources) *loader {
 	return l
 }
 
-// loader collects values and problems. A later assignment wins; what is wrong in an earlier, lower source is still reported.
+// loader collects values and problems. A later assignment wins; what is wrong in an earlier, lower
+// source is still reported.
 type loader struct {
 	settings Settings
 	origin   map[string]string // by word: where its value came from
@@ -208,12 +210,14 @@ func (f *configFile) value(w Word, n *yaml.Node) {
 	f.assign(w, values, where)
 }
 
-// onceOnly complains about a decision about one start that is given where it would hold for every start.
+// onceOnly complains about a decision about one start that is given where it would hold for every
+// start.
 func (l *loader) onceOnly(w Word, where string) {
 	l.problems.add(where, "holds for one start only, and here it would apply to every start: give it as the flag --%s", w.Flag())
 }
 
-// access reads a list of access rules. Messages never quote a value: it may be a key in the wrong place.
+// access reads a list of access rules. Messages never quote a value: it may be a key in the wrong
+// place.
 func (l *loader) access(n *yaml.Node, at func(*yaml.Node) string) {
 	if n == nil || n.Kind != yaml.SequenceNode {
 		where := "" // an empty document has no line

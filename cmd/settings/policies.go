@@ -13,7 +13,8 @@ import (
 // historyPolicies is the key of the config file for policies of entities.
 const historyPolicies = "history-policies"
 
-// PatternPolicy says how long history is kept of the entities whose path a pattern matches (docs/decisions/0049).
+// PatternPolicy says how long history is kept of the entities whose path a pattern matches
+// (docs/decisions/0049).
 type PatternPolicy struct {
 	Pattern string
 	Policy  event.HistoryPolicy

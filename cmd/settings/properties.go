@@ -39,7 +39,8 @@ const (
 	forwardDeadLetters = "ForwardDeadLetteredMessagesTo"
 )
 
-// properties are all of management-api.md 3.2 to 3.4 that can be set, in the order in which they are written.
+// properties are all of management-api.md 3.2 to 3.4 that can be set, in the order in which they
+// are written.
 var properties = []property{
 	{"LockDuration", ofQueue | ofSubscription, false, func(p *event.Properties) any { return &p.LockDuration }},
 	{"MaxDeliveryCount", ofQueue | ofSubscription, false, func(p *event.Properties) any { return &p.MaxDeliveryCount }},
@@ -65,7 +66,8 @@ var properties = []property{
 	{accessProperty, ofQueue | ofTopic, false, func(p *event.Properties) any { return &p.AccessRules }},
 }
 
-// emulatorDefaults are what an entity gets in the emulator for the properties that a file leaves out (management-api.md 4.2).
+// emulatorDefaults are what an entity gets in the emulator for the properties that a file leaves
+// out (management-api.md 4.2).
 func emulatorDefaults(kind event.EntityKind) event.Properties {
 	p := engine.DefaultProperties(kind)
 	p.DefaultMessageTimeToLive = time.Hour
@@ -89,7 +91,8 @@ func (e *entry) given() uint32 {
 	return bits
 }
 
-// usedDefaults names the defaults that entities have because the emulator differs from the service, a line for each kind.
+// usedDefaults names the defaults that entities have because the emulator differs from the service,
+// a line for each kind.
 func usedDefaults(file string, kinds ...[]*entry) []string {
 	var lines []string
 	for _, entries := range kinds {
@@ -115,7 +118,8 @@ func (p property) differs(kind event.EntityKind) bool {
 	return p.of.has(kind) && p.name != accessProperty && p.text(&service) != p.text(&emulator)
 }
 
-// properties reads those of an entity. One of another kind is as unknown as one that does not exist.
+// properties reads those of an entity. One of another kind is as unknown as one that does not
+// exist.
 func (r *entityReader) properties(e *entry) func(*node) {
 	return func(n *node) {
 		known := readers{}
@@ -139,7 +143,8 @@ func (r *entityReader) properties(e *entry) func(*node) {
 	}
 }
 
-// check applies the ranges of the properties, which are the cloud's or wider. Complaints stand where the property does.
+// check applies the ranges of the properties, which are the cloud's or wider. Complaints stand
+// where the property does.
 func (r *entityReader) check(n *node, e *entry) {
 	for _, f := range engine.CheckProperties(e.put.Kind, engine.Unbound, &e.put.Properties) {
 		at := e.keys[f.Property]
@@ -246,7 +251,8 @@ func (r *entityReader) oneOf(n *node, word string, words ...string) {
 	r.complain(n, "%q is not one of %s%s", word, strings.Join(words, ", "), meant)
 }
 
-// accessRules reads the access rules of a queue or topic (management-api.md 3.7). No message quotes a key.
+// accessRules reads the access rules of a queue or topic (management-api.md 3.7). No message quotes
+// a key.
 func (r *entityReader) accessRules(n *node, into *[]event.AccessRule) {
 	for _, item := range r.array(n) {
 		var rule event.AccessRule

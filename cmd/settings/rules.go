@@ -104,8 +104,8 @@ func (r *entityReader) sql(n *node, text *string, parameters *[]event.Property) 
 	return at
 }
 
-// Keys that generators of entity files write (Aspire does) and that change nothing about a rule: the service prepares every rule
-// when it is made, and has one version of its SQL.
+// Keys that generators of entity files write (Aspire does) and that change nothing about a rule:
+// the service prepares every rule when it is made, and has one version of its SQL.
 const (
 	requiresPreprocessing = "RequiresPreprocessing"
 	compatibilityLevel    = "CompatibilityLevel"

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// When chapters are sealed is said by flag, environment or file; ten minutes are the default, and 0s is at once.
+// When chapters are sealed is said by flag, environment or file; ten minutes are the default, and
+// 0s is at once.
 func TestSealAfter(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]time.Duration{"never": 0, "0s": -1, "10m": 10 * time.Minute, "8760h": 8760 * time.Hour} {

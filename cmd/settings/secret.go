@@ -8,7 +8,8 @@ import (
 
 const hidden = "***"
 
-// Secret is a key. It prints as *** in every formatter, in JSON, in YAML and in slog; [Secret.Reveal] gives the value.
+// Secret is a key. It prints as *** in every formatter, in JSON, in YAML and in slog;
+// [Secret.Reveal] gives the value.
 type Secret struct{ value string }
 
 // NewSecret wraps a key.

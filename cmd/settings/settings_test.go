@@ -110,8 +110,9 @@ func TestWhereAQueueWasAskedFor(t *testing.T) {
 var ownKey = []string{"LEDGERBUS_ACCESS_RULES", `[{name: a, rights: [Manage], primary-key: k}]`}
 
 var problematic = []struct {
-	name  string
-	file  string // %[1]s in want stands for its name, %[2]s in both for that of a key that others may read
+	name string
+	// %[1]s in want stands for its name, %[2]s in both for that of a key that others may read
+	file  string
 	mode  os.FileMode
 	env   []string
 	flags map[string][]string

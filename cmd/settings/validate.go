@@ -17,7 +17,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// finish fills in what depends on the mode, checks everything that needs more than one value, and reads the entities.
+// finish fills in what depends on the mode, checks everything that needs more than one value, and
+// reads the entities.
 func (l *loader) finish() {
 	s := &l.settings
 	l.addresses()
@@ -74,7 +75,8 @@ func (l *loader) checkAccess() {
 	}
 }
 
-// checkIdentity checks what is said about identity tokens (reliability.md S4, S5; management-api.md 1.7, 5.5).
+// checkIdentity checks what is said about identity tokens (reliability.md S4, S5; management-api.md
+// 1.7, 5.5).
 func (l *loader) checkIdentity() {
 	s := &l.settings
 	id := &s.Identity
@@ -147,8 +149,8 @@ func (l *loader) checkTLS() {
 	}
 }
 
-// checkListening carries out S1 and S2 of reliability.md 7.1: nothing but loopback without TLS and a key of one's own, unless
-// asked for loudly.
+// checkListening carries out S1 and S2 of reliability.md 7.1: nothing but loopback without TLS and
+// a key of one's own, unless asked for loudly.
 func (l *loader) checkListening() {
 	s := &l.settings
 	where := l.origin["listen"]
@@ -178,7 +180,8 @@ func (l *loader) checkListening() {
 	}
 }
 
-// checkReach checks an address for who can reach it: without TLS, and with keys that everybody knows.
+// checkReach checks an address for who can reach it: without TLS, and with keys that everybody
+// knows.
 func (l *loader) checkReach(where, address string, mode ListenMode, who reach) {
 	s := &l.settings
 	if who == loopback {
@@ -212,8 +215,9 @@ func (l *loader) checkReach(where, address string, mode ListenMode, who reach) {
 	}
 }
 
-// Listener splits one of the addresses into what to bind and which connections to take there. Without a mode behind a slash, loopback takes
-// all in development mode, and other addresses take TLS alone where there is a certificate; --insecure-no-tls opens them.
+// Listener splits one of the addresses into what to bind and which connections to take there.
+// Without a mode behind a slash, loopback takes all in development mode, and other addresses take
+// TLS alone where there is a certificate; --insecure-no-tls opens them.
 func (s *Settings) Listener(entry string) (address string, mode ListenMode, err error) {
 	address, name, chosen := strings.Cut(entry, "/")
 	host, port, err := net.SplitHostPort(address)
@@ -248,8 +252,8 @@ const (
 	public
 )
 
-// reachOf judges the host of a listener. Names other than localhost and the wildcard addresses count as public, since
-// they may be.
+// reachOf judges the host of a listener. Names other than localhost and the wildcard addresses
+// count as public, since they may be.
 func reachOf(host string) reach {
 	if strings.EqualFold(host, "localhost") {
 		return loopback
@@ -266,7 +270,8 @@ func reachOf(host string) reach {
 	return public
 }
 
-// checkEntities reads the entity file and adds the queues named one by one; the file's description of a queue wins.
+// checkEntities reads the entity file and adds the queues named one by one; the file's description
+// of a queue wins.
 func (l *loader) checkEntities() {
 	s := &l.settings
 	s.Entities.where, s.Entities.given = map[string]string{}, map[string]uint32{}

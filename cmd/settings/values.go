@@ -13,11 +13,13 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Values of filters stand in the file as JSON has them: a string, true or false, a number, null. A whole number of 32 bits is
-// an int, a longer one a long, one with a point or exponent a double. Any other type, and a number whose type matters, is
-// written {"Type": "dateTime", "Value": "2026-01-31T08:00:00Z"}.
+// Values of filters stand in the file as JSON has them: a string, true or false, a number, null. A
+// whole number of 32 bits is an int, a longer one a long, one with a point or exponent a double.
+// Any other type, and a number whose type matters, is written {"Type": "dateTime", "Value":
+// "2026-01-31T08:00:00Z"}.
 
-// valueTypes are the types by the name the management API has for them (management-api.md 3.6), and how their text is read.
+// valueTypes are the types by the name the management API has for them (management-api.md 3.6), and
+// how their text is read.
 var valueTypes = []struct {
 	name string
 	of   event.ValueType

@@ -12,15 +12,16 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Word is the name of one setting, the same as a flag (--log-level), an environment variable (LEDGERBUS_LOG_LEVEL) and a
-// key of the file (log-level: or, with a dot in it, a key inside a block: limits.links is links: inside limits:).
+// Word is the name of one setting, the same as a flag (--log-level), an environment variable
+// (LEDGERBUS_LOG_LEVEL) and a key of the file (log-level: or, with a dot in it, a key inside a
+// block: limits.links is links: inside limits:).
 type Word struct {
 	Name    string
 	Usage   string
 	Default string // for people, "" when there is none
 	Shape   Shape
-	// Once is a decision about one start: it is taken as a flag alone, for in the environment or a file it would be in force at every
-	// start to come.
+	// Once is a decision about one start: it is taken as a flag alone, for in the environment or a
+	// file it would be in force at every start to come.
 	Once bool
 
 	alias string // another environment variable with the same meaning
@@ -31,9 +32,10 @@ type Word struct {
 type Shape uint8
 
 const (
-	One    Shape = iota // one value
-	Many                // a list: flag repeatable, commas in the environment, a sequence in the file
-	Switch              // true or false
+	One Shape = iota // one value
+	// a list: flag repeatable, commas in the environment, a sequence in the file
+	Many
+	Switch // true or false
 )
 
 // Flag is the word as a flag, without the dashes.
@@ -44,8 +46,8 @@ func (w Word) Variable() string {
 	return "LEDGERBUS_" + strings.ToUpper(strings.NewReplacer(".", "_", "-", "_").Replace(w.Name))
 }
 
-// Words lists every setting that may be given as a flag. Access rules are not among them: a key on a command line is seen
-// by everyone on the machine.
+// Words lists every setting that may be given as a flag. Access rules are not among them: a key on
+// a command line is seen by everyone on the machine.
 func Words() []Word { return words }
 
 var words = []Word{

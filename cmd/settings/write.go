@@ -22,11 +22,13 @@ const (
 	EntityYAML EntityFormat = "yaml" // the same keys, without UserConfig and Namespaces
 )
 
-// WriteEntities writes an entity file that [ReadEntities] reads back to the same entities, in any order of those given.
-// Properties that the file need not name are left out: those whose default, the emulator's and the service's alike, is the value. Subscriptions without
-// rules of their own (neither OnlyRules nor Rules) have no "Rules" either. A subscription that is to have no rule at all is
-// written with one that matches nothing, because an empty list says nothing. Access rules come without their keys unless withKeys
-// is set: without them the file can be shown around, but not be read back until somebody adds keys.
+// WriteEntities writes an entity file that [ReadEntities] reads back to the same entities, in any
+// order of those given. Properties that the file need not name are left out: those whose default,
+// the emulator's and the service's alike, is the value. Subscriptions without rules of their own
+// (neither OnlyRules nor Rules) have no "Rules" either. A subscription that is to have no rule at
+// all is written with one that matches nothing, because an empty list says nothing. Access rules
+// come without their keys unless withKeys is set: without them the file can be shown around, but
+// not be read back until somebody adds keys.
 func WriteEntities(w io.Writer, entities []engine.PutEntity, format EntityFormat, withKeys bool) error {
 	tree, err := (&entityWriter{withKeys: withKeys}).document(entities)
 	if err != nil {
@@ -58,7 +60,8 @@ var noMessages = []event.Rule{{Name: "no-messages", Filter: event.Filter{Kind: e
 
 type entityWriter struct{ withKeys bool }
 
-// document is {"Queues": [...], "Topics": [...]}, both there even when empty: the emulator asks for them.
+// document is {"Queues": [...], "Topics": [...]}, both there even when empty: the emulator asks for
+// them.
 func (w *entityWriter) document(entities []engine.PutEntity) (*node, error) {
 	queues, topics := array(), array()
 	subscriptions := map[string]*node{} // by lower-case path of the topic
@@ -107,7 +110,8 @@ func splitSubscription(path string) (topic, name string) {
 	return path[:strings.LastIndexByte(path[:i], '/')], path[i+1:]
 }
 
-// entity is name and properties. Properties are left out when the reader would come to the same without them.
+// entity is name and properties. Properties are left out when the reader would come to the same
+// without them.
 func (w *entityWriter) entity(e *engine.PutEntity, name string) *node {
 	defaults, given := emulatorDefaults(e.Kind), e.Properties
 	if e.Kind != event.Subscription && given.EnablePartitioning {
@@ -216,7 +220,8 @@ func valuesNode(list []event.Property) *node {
 	return n
 }
 
-// appendJSON prints a tree with two blanks a level. What holds only scalars in an array stays on one line.
+// appendJSON prints a tree with two blanks a level. What holds only scalars in an array stays on
+// one line.
 func appendJSON(b []byte, n *node, indent string) []byte {
 	inner := indent + "  "
 	switch v := n.value.(type) {
@@ -257,7 +262,8 @@ func closeJSON(b []byte, end byte, lines bool, indent string) []byte {
 	return append(b, end)
 }
 
-// scalarJSON prints a scalar in ASCII, so that it does not steer a terminal; < and > of a filter stay as they are.
+// scalarJSON prints a scalar in ASCII, so that it does not steer a terminal; < and > of a filter
+// stay as they are.
 func scalarJSON(v any) string {
 	text, err := jsontext.AppendValue(nil, v)
 	if err != nil {

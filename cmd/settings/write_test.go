@@ -14,7 +14,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// again writes entities in both formats, reads them back, and writes what was read. MA-153: the defaults of the reader do not matter.
+// again writes entities in both formats, reads them back, and writes what was read. MA-153: the
+// defaults of the reader do not matter.
 func again(t *testing.T, entities []engine.PutEntity) {
 	t.Helper()
 	for _, format := range []EntityFormat{EntityJSON, EntityYAML} {

@@ -10,7 +10,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxAliased is how many more values than bytes a file may have: aliases can make much of a small one.
+// maxAliased is how many more values than bytes a file may have: aliases can make much of a small
+// one.
 const maxAliased = 1 << 19
 
 // yamlLine is how the YAML reader begins a message.
@@ -82,7 +83,8 @@ func (t *yamlTree) value(y *yaml.Node, path string, depth int) (n *node, line in
 	return n, y.Line, err
 }
 
-// yamlScalar is a scalar as JSON would have it. Everything that JSON does not know, such as a time, is a string.
+// yamlScalar is a scalar as JSON would have it. Everything that JSON does not know, such as a time,
+// is a string.
 func yamlScalar(y *yaml.Node) (any, error) {
 	switch y.ShortTag() {
 	case "!!null":
@@ -94,7 +96,8 @@ func yamlScalar(y *yaml.Node) (any, error) {
 	case "!!int":
 		var i int64
 		if err := y.Decode(&i); err != nil {
-			return json.Number(y.Value), nil // too large for a number, which is reported where a number is wanted
+			// too large for a number, which is reported where a number is wanted
+			return json.Number(y.Value), nil
 		}
 		return json.Number(strconv.FormatInt(i, 10)), nil
 	case "!!float":

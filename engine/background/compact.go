@@ -14,9 +14,11 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Compaction of bodies (docs/decisions/0050): which sealed files are written again without the bodies that nobody needs.
+// Compaction of bodies (docs/decisions/0050): which sealed files are written again without the
+// bodies that nobody needs.
 
-// Keep is what is kept although no state needs it: what history is for. Its zero value keeps nothing.
+// Keep is what is kept although no state needs it: what history is for. Its zero value keeps
+// nothing.
 type Keep struct {
 	File func(*log.Summary) int64 // about how many bytes of bodies of a sealed file; nil: none
 	Body func(*log.Body) bool     // nil: none
@@ -40,7 +42,8 @@ type compaction struct {
 	rest   func(context.Context, time.Time) error // waits until a time
 }
 
-// lasting gives look a state of the partition that is durable, and the bodies that are still being read.
+// lasting gives look a state of the partition that is durable, and the bodies that are still being
+// read.
 type lasting func(ctx context.Context, look func(s *index.Snapshot, read []event.Blob) error) error
 
 // compaction returns a round in a partition that serves.
@@ -55,8 +58,8 @@ func (k *Retention) compaction(id engine.PartitionID, keep Keep) (*compaction, e
 	return &compaction{log: p, memory: k.of.Memory(), state: state, keep: keep, rest: k.Rest}, nil
 }
 
-// DropBodies gives back the space of bodies of a partition that neither its state nor keep asks for,
-// oldest file first. An error that is not about one file ends it.
+// DropBodies gives back the space of bodies of a partition that neither its state nor keep asks
+// for, oldest file first. An error that is not about one file ends it.
 func (k *Retention) DropBodies(ctx context.Context, id engine.PartitionID, keep Keep) (out Compacted, err error) {
 	c, err := k.compaction(id, keep)
 	if err != nil {
@@ -117,7 +120,8 @@ type round struct {
 	out   Compacted
 }
 
-// begin finds out what is needed of files that may have something else; nil: nothing can be dropped from this log.
+// begin finds out what is needed of files that may have something else; nil: nothing can be dropped
+// from this log.
 func (c *compaction) begin(ctx context.Context) (*round, error) {
 	to, ok := c.log.(log.Compactor)
 	if !ok {

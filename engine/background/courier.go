@@ -15,10 +15,12 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Courier takes messages that are in transfer in one log to the entities they are for, which may be in others, and tells the log what came of it
-// (docs/decisions/0035). It keeps nothing that is not in the logs: a start tells a new one what is in transfer.
+// Courier takes messages that are in transfer in one log to the entities they are for, which may be
+// in others, and tells the log what came of it (docs/decisions/0035). It keeps nothing that is not
+// in the logs: a start tells a new one what is in transfer.
 //
-// It never waits for a loop, and loops never for it: what goes between them is bounded by how many messages of a slice may be in transfer at a time.
+// It never waits for a loop, and loops never for it: what goes between them is bounded by how many
+// messages of a slice may be in transfer at a time.
 //
 // Run drives it in a goroutine. A simulation calls Turn by hand.
 type Courier struct {
@@ -41,42 +43,51 @@ type Courier struct {
 // CourierOptions are what a courier needs from its surroundings.
 type CourierOptions struct {
 	Home engine.PartitionID // of the log whose transfers it carries
-	// Read is [log.Reader.ReadInto] of that log. It refuses with the code Busy where it can be read later.
+	// Read is [log.Reader.ReadInto] of that log. It refuses with the code Busy where it can be read
+	// later.
 	Read func(b event.Blob, dst []byte) (int, error)
-	// Reread makes of a stored message what its destination is asked to store; see Options of package host.
+	// Reread makes of a stored message what its destination is asked to store; see Options of
+	// package host.
 	Reread func(stored []byte, changes [][]byte, ttl time.Duration, see *filter.Message) (engine.Message, []byte, error)
 	// Entity is the entity of an id; nil: it is no more.
 	Entity func(event.EntityID) *engine.Entity
-	// Offer hands a request to the loop of a partition, which must not make it wait. False: there is none that takes it now.
+	// Offer hands a request to the loop of a partition, which must not make it wait. False: there
+	// is none that takes it now.
 	Offer func(engine.PartitionID, engine.Request) bool
 	// Damaged is told of stored messages that cannot be read back.
 	Damaged func(error)
 	Logger  *slog.Logger
-	// FailuresTo is where messages go that a destination refuses: [event.DeadLetter] or [event.TransferDeadLetter].
+	// FailuresTo is where messages go that a destination refuses: [event.DeadLetter] or
+	// [event.TransferDeadLetter].
 	FailuresTo event.SubQueue
-	// Memory is where memory is taken for messages on their way, before they are read; nil: there is enough.
+	// Memory is where memory is taken for messages on their way, before they are read; nil: there
+	// is enough.
 	Memory log.Memory
 }
 
 const (
-	// maxBatch is how many messages are taken to a destination at once, maxBatchBytes the number of bytes at which a batch is full before that.
+	// maxBatch is how many messages are taken to a destination at once, maxBatchBytes the number of
+	// bytes at which a batch is full before that.
 	maxBatch      = 256
 	maxBatchBytes = 256 << 10
-	// maxInFlight bounds the bodies that a courier has read and not delivered, bytes; one batch is always on its way, with and without memory.
+	// maxInFlight bounds the bodies that a courier has read and not delivered, bytes; one batch is
+	// always on its way, with and without memory.
 	maxInFlight = 16 << 20
 	// How long a courier waits when a destination cannot take anything now: it doubles each time.
 	firstRest, longestRest = 100 * time.Millisecond, 5 * time.Second
 )
 
-// streamKey names a stream: what goes from one slice to another, for one reason, stays in order and waits together.
+// streamKey names a stream: what goes from one slice to another, for one reason, stays in order and
+// waits together.
 type streamKey struct {
 	source      event.Slice
 	trigger     event.Trigger
 	destination event.EntityID
 }
 
-// stream is the messages in transfer from one slice to one entity, one batch at a time. For an entity with several partitions it holds the messages
-// that are not sorted yet, and each partition has a stream of its own behind it (courier_sort.go).
+// stream is the messages in transfer from one slice to one entity, one batch at a time. For an
+// entity with several partitions it holds the messages that are not sorted yet, and each partition
+// has a stream of its own behind it (courier_sort.go).
 type stream struct {
 	streamKey
 	of        *stream   // the one that sorts for it; nil: none does
@@ -86,9 +97,10 @@ type stream struct {
 	floor     event.TransferNumber // all smaller ones are over, durably
 	batch     *batch               // under way; nil: none
 	queued    bool                 // it is among the ready ones
-	rest      time.Duration        // how long it waits when the destination cannot take anything, next time
-	until     event.Time           // it waits until then; 0: it does not
-	gone      bool                 // the source is no more
+	// how long it waits when the destination cannot take anything, next time
+	rest  time.Duration
+	until event.Time // it waits until then; 0: it does not
+	gone  bool       // the source is no more
 }
 
 // batch is messages on their way to their destination.
@@ -118,7 +130,8 @@ func NewCourier(opts CourierOptions) *Courier {
 // Post implements [engine.Sink].
 func (c *Courier) Post(rs []engine.Reply) { c.mail.put(rs) }
 
-// Turn takes what it was told, and hands on what can go. It returns when it wants the next turn if it is told nothing before; 0: never.
+// Turn takes what it was told, and hands on what can go. It returns when it wants the next turn if
+// it is told nothing before; 0: never.
 func (c *Courier) Turn(now event.Time) event.Time {
 	c.letters = c.mail.take(c.letters[:0])
 	for i := range c.letters {
@@ -162,7 +175,9 @@ func (c *Courier) read(now event.Time, letter *engine.Reply) {
 	}
 	f := c.inFlight[letter.Tag]
 	if f == nil {
-		return // its log has stopped before what it has in transfer was durable: the next start says which of it is
+		// its log has stopped before what it has in transfer was durable: the next start says which
+		// of it is
+		return
 	}
 	delete(c.inFlight, letter.Tag)
 	c.bytes -= f.bytes
@@ -244,7 +259,8 @@ func (c *Courier) endRests() {
 	}
 }
 
-// forget drops what it has of a slice that is no more. What is on its way arrives or does not: both are right.
+// forget drops what it has of a slice that is no more. What is on its way arrives or does not: both
+// are right.
 func (c *Courier) forget(source event.Slice) {
 	for k, l := range c.streams {
 		if k.source == source {
@@ -305,7 +321,8 @@ func (c *Courier) leave(now event.Time, l *stream, f *batch) {
 	c.bytes += f.bytes
 }
 
-// putBack puts the messages of a batch, from an index on, back in front of the others of its stream.
+// putBack puts the messages of a batch, from an index on, back in front of the others of its
+// stream.
 func (c *Courier) putBack(l *stream, f *batch, from int) {
 	if from == len(f.transfers) || l.gone {
 		return
@@ -371,7 +388,8 @@ func (c *Courier) newOver(l *stream) *loop.TransfersOver {
 	return &loop.TransfersOver{Source: l.source, Trigger: l.trigger, Destination: l.destination}
 }
 
-// ends notes what became of one transfer. It reports false when that is not decided yet: the message waits.
+// ends notes what became of one transfer. It reports false when that is not decided yet: the
+// message waits.
 func (c *Courier) ends(over *loop.TransfersOver, t *engine.Transfer, refusal *engine.Error, header int) bool {
 	if refusal == nil {
 		over.Arrived = append(over.Arrived, t.Number)
@@ -400,7 +418,8 @@ func (c *Courier) ends(over *loop.TransfersOver, t *engine.Transfer, refusal *en
 // report tells the log which transfers are over.
 func (c *Courier) report(over *loop.TransfersOver) {
 	if len(over.Arrived)+len(over.Failed) > 0 {
-		c.Offer(c.Home, engine.Request{Command: over}) // a log that has stopped finds them in transfer when it starts
+		// a log that has stopped finds them in transfer when it starts
+		c.Offer(c.Home, engine.Request{Command: over})
 	}
 }
 

@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	// maxBetween is the largest gap between two bodies, bytes, that is read along with them; behind a larger one the second body is read by itself.
+	// maxBetween is the largest gap between two bodies, bytes, that is read along with them; behind
+	// a larger one the second body is read by itself.
 	maxBetween = 8 << 10
 	// maxFree is how many batches are kept for the next ones to use their memory.
 	maxFree = 16
@@ -20,8 +21,8 @@ const (
 	batchItems = 64 << 10
 )
 
-// load reads the next messages of a stream. An error says that they may be read later. There is no batch when none of the messages it looked at
-// can ever be read: their transfers have failed.
+// load reads the next messages of a stream. An error says that they may be read later. There is no
+// batch when none of the messages it looked at can ever be read: their transfers have failed.
 func (c *Courier) load(l *stream, e *engine.Entity) (*batch, error) {
 	f := c.newBatch(l, e)
 	n := f.choose(l.queue.All())
@@ -54,8 +55,8 @@ func (c *Courier) load(l *stream, e *engine.Entity) (*batch, error) {
 	return f, nil
 }
 
-// pay takes memory for what a batch will read, before it does: its bodies, and what lies between them. A single batch goes ahead even where there is
-// none.
+// pay takes memory for what a batch will read, before it does: its bodies, and what lies between
+// them. A single batch goes ahead even where there is none.
 func (c *Courier) pay(f *batch) bool {
 	need := f.bytes + min(4*f.bytes, maxBatchBytes+maxBetween) + batchItems
 	more := need - f.paid
@@ -82,9 +83,10 @@ func (c *Courier) spare() {
 	c.free = c.free[:0]
 }
 
-// unloaded is the refusal of a message that could not be read and never will be; nil: it may be read later. A message whose bytes are not those that
-// were stored goes where refused ones go: there somebody sees it, and the others can go on. One that the disk only fails to give now may still be
-// whole.
+// unloaded is the refusal of a message that could not be read and never will be; nil: it may be
+// read later. A message whose bytes are not those that were stored goes where refused ones go:
+// there somebody sees it, and the others can go on. One that the disk only fails to give now may
+// still be whole.
 func (c *Courier) unloaded(l *stream, t *engine.Transfer, err error) *engine.Error {
 	var refusal *engine.Error
 	if errors.As(err, &refusal) {
@@ -136,8 +138,8 @@ func (c *Courier) recycle(f *batch) {
 	f.paid = 0
 }
 
-// readTogether reads the stretch of the log that the bodies of messages lie in, as far as they lie close together. What it cannot read shows when
-// each body is read by itself.
+// readTogether reads the stretch of the log that the bodies of messages lie in, as far as they lie
+// close together. What it cannot read shows when each body is read by itself.
 func (c *Courier) readTogether(f *batch, messages []engine.Transfer) {
 	f.window = f.window[:0]
 	if len(messages) < 2 || messages[0].Body.Size == 0 {

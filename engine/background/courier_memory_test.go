@@ -7,8 +7,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/fixed"
 )
 
-// Decision 41: a courier takes memory for messages before it reads them. Where there is none, what it has not read waits; even then one batch is on its
-// way, and all that was taken is given back.
+// Decision 41: a courier takes memory for messages before it reads them. Where there is none, what
+// it has not read waits; even then one batch is on its way, and all that was taken is given back.
 func TestF22CourierTakesMemory(t *testing.T) {
 	t.Parallel()
 	d := newHarness(t)

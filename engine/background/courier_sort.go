@@ -5,12 +5,14 @@ import (
 	"github.com/ledgerbus/ledgerbus/internal/fifo"
 )
 
-// Messages for an entity with several partitions are sorted before they leave: what goes to one partition stays in order and waits together, and does
-// not wait for another that is away or has no room. The key that decides stands in the message alone, so it has to be read for that. It is not kept:
-// where a partition has to wait, that may be for long.
+// Messages for an entity with several partitions are sorted before they leave: what goes to one
+// partition stays in order and waits together, and does not wait for another that is away or has no
+// room. The key that decides stands in the message alone, so it has to be read for that. It is not
+// kept: where a partition has to wait, that may be for long.
 
-// sort gives the messages that a stream has read to the streams of their partitions. Where all are for one partition whose stream has nothing else, that
-// stream is returned, and the batch is its own. Otherwise the result is nil, and each stream reads its messages again.
+// sort gives the messages that a stream has read to the streams of their partitions. Where all are
+// for one partition whose stream has nothing else, that stream is returned, and the batch is its
+// own. Otherwise the result is nil, and each stream reads its messages again.
 func (c *Courier) sort(l *stream, f *batch) *stream {
 	to, items := engine.Target{Entity: f.import_.Entity}, f.import_.Items
 	partitions, one := make([]uint8, len(items)), true
@@ -34,7 +36,8 @@ func (c *Courier) sort(l *stream, f *batch) *stream {
 	return nil
 }
 
-// part is the stream of a partition behind the one that sorts for it. The parameter of is how many partitions there are.
+// part is the stream of a partition behind the one that sorts for it. The parameter of is how many
+// partitions there are.
 func (l *stream) part(partition uint8, of int) *stream {
 	if l.parts == nil {
 		l.parts = make([]*stream, of)
@@ -45,7 +48,8 @@ func (l *stream) part(partition uint8, of int) *stream {
 	return l.parts[partition]
 }
 
-// head is the stream that sorts for a stream, or the stream itself where none does. It has the floor, which all partitions share.
+// head is the stream that sorts for a stream, or the stream itself where none does. It has the
+// floor, which all partitions share.
 func (l *stream) head() *stream {
 	if l.of != nil {
 		return l.of

@@ -14,7 +14,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// courierHarness is a courier whose loops are this test: it sees what it offers, and answers when it likes.
+// courierHarness is a courier whose loops are this test: it sees what it offers, and answers when
+// it likes.
 type courierHarness struct {
 	t       *testing.T
 	courier *Courier
@@ -100,8 +101,9 @@ func (d *courierHarness) answer(reply engine.Reply) event.Time {
 
 func taken(n int) engine.Reply { return engine.Reply{Answer: make(engine.Arrivals, n)} }
 
-// Decision 35: a stream has one batch at a time, of a bounded number of messages and bytes; messages that the destination did not look at go in the next one; each batch carries the
-// floor that the courier was told.
+// Decision 35: a stream has one batch at a time, of a bounded number of messages and bytes;
+// messages that the destination did not look at go in the next one; each batch carries the floor
+// that the courier was told.
 func TestCourierBatches(t *testing.T) {
 	t.Parallel()
 	d := newHarness(t)
@@ -126,8 +128,9 @@ func TestCourierBatches(t *testing.T) {
 	}
 }
 
-// Decision 35: where a destination cannot take anything now, its stream waits, 100 ms doubling to 5 s, and the others go on; once something arrives, the wait
-// begins at 100 ms again. A partition that has stopped is no refusal.
+// Decision 35: where a destination cannot take anything now, its stream waits, 100 ms doubling to 5
+// s, and the others go on; once something arrives, the wait begins at 100 ms again. A partition
+// that has stopped is no refusal.
 func TestCourierWaits(t *testing.T) {
 	t.Parallel()
 	d := newHarness(t)
@@ -166,8 +169,8 @@ func TestCourierWaits(t *testing.T) {
 	d.expect("2: 2-2 floor 0")
 }
 
-// Decision 35: what a courier holds in memory is bounded, however many streams there are; a source that no longer exists is forgotten, with what is on
-// its way.
+// Decision 35: what a courier holds in memory is bounded, however many streams there are; a source
+// that no longer exists is forgotten, with what is on its way.
 func TestCourierBounds(t *testing.T) {
 	t.Parallel()
 	d := newHarness(t)
@@ -187,8 +190,8 @@ func TestCourierBounds(t *testing.T) {
 	}
 }
 
-// P17: a log that fails before the start of a transfer is durable tells everybody who waits for that, its courier included, which does not
-// take that for the answer of a destination.
+// P17: a log that fails before the start of a transfer is durable tells everybody who waits for
+// that, its courier included, which does not take that for the answer of a destination.
 func TestCourierOfAFailedLog(t *testing.T) {
 	t.Parallel()
 	d := newHarness(t)
@@ -198,8 +201,9 @@ func TestCourierOfAFailedLog(t *testing.T) {
 	d.expect("2: 1-1 floor 0")
 }
 
-// SM-210, S4-58: a partition of the destination that takes nothing holds back what is for it, in order, and nothing else. Of what arrives meanwhile little is
-// remembered: when too many numbers lie behind the oldest that waits, the other partitions wait as well (P6).
+// SM-210, S4-58: a partition of the destination that takes nothing holds back what is for it, in
+// order, and nothing else. Of what arrives meanwhile little is remembered: when too many numbers
+// lie behind the oldest that waits, the other partitions wait as well (P6).
 func TestMovesPastAPartitionThatIsAway(t *testing.T) {
 	t.Parallel()
 	d := newHarness(t)
@@ -244,8 +248,8 @@ func TestMovesPastAPartitionThatIsAway(t *testing.T) {
 	}
 }
 
-// F4: what the disk cannot read now may still be whole: the stream waits, and the message is not taken for damaged. Bytes that are whole but are no
-// message are taken for damaged.
+// F4: what the disk cannot read now may still be whole: the stream waits, and the message is not
+// taken for damaged. Bytes that are whole but are no message are taken for damaged.
 func TestCourierReadsLater(t *testing.T) {
 	t.Parallel()
 	d := newHarness(t)

@@ -13,9 +13,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Erase has the body of a message erased, as [engine.Erasures] says. The request is durable before the
-// body goes, and the eraser carries it out: if the process dies in between, or the caller leaves, it is
-// carried out all the same.
+// Erase has the body of a message erased, as [engine.Erasures] says. The request is durable before
+// the body goes, and the eraser carries it out: if the process dies in between, or the caller
+// leaves, it is carried out all the same.
 func (v *Eraser) Erase(ctx context.Context, entity string, message event.SequenceNumber, by *engine.Origin, why event.ReasonGiven) (engine.ErasedBody, error) {
 	out := engine.ErasedBody{Sequence: message}
 	if err := engine.CheckReason(why.Reason); err != nil {
@@ -87,7 +87,8 @@ func noMessage(entity string, message event.SequenceNumber) error {
 
 // find looks for the body in history.
 func (e *erasure) find(ctx context.Context, entity string) error {
-	for at := (numbered{e.slice, e.message}); at.number != 0; { // what was scheduled had another number, which the event with the body has
+	// what was scheduled had another number, which the event with the body has
+	for at := (numbered{e.slice, e.message}); at.number != 0; {
 		before := numbered{}
 		for rec, err := range replay.Found(ctx, e.log, log.Search{Named: true, Slice: at.slice, Number: at.number}) {
 			if err != nil {
@@ -115,7 +116,8 @@ type numbered struct {
 	number event.SequenceNumber
 }
 
-// stored is the body of the message, if an event has stored it; or the slice and number that it had before, if the event says that.
+// stored is the body of the message, if an event has stored it; or the slice and number that it had
+// before, if the event says that.
 func (p numbered) stored(ev event.Event) (body event.Blob, before numbered) {
 	of := ev.Common().Slice
 	is := func(n event.SequenceNumber) bool { return of == p.slice && n == p.number }

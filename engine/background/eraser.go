@@ -44,10 +44,11 @@ type Eraser struct {
 type Erasing interface {
 	Logger() *slog.Logger
 	Resolve(path string) (engine.Target, error)
-	// Logs returns the logs of the partitions that serve. A partition that was away comes back with another one.
+	// Logs returns the logs of the partitions that serve. A partition that was away comes back with
+	// another one.
 	Logs() map[engine.PartitionID]log.Partition
-	// State shows look a durable state of a partition, and the bodies that were still to be read when
-	// it was taken.
+	// State shows look a durable state of a partition, and the bodies that were still to be read
+	// when it was taken.
 	State(ctx context.Context, id engine.PartitionID, look func(s *index.Snapshot, unread []event.Blob) error) error
 	// Uses reports whether the data directory may hold what belongs to a capability.
 	Uses(capability string) bool
@@ -130,7 +131,8 @@ func (v *Eraser) open(ctx context.Context, id engine.PartitionID, p log.Partitio
 	return o
 }
 
-// requests reads the requests in a log that have not been carried out. After an error there are none.
+// requests reads the requests in a log that have not been carried out. After an error there are
+// none.
 func (v *Eraser) requests(ctx context.Context, p log.Partition) (map[request]*progress, error) {
 	list := map[request]*progress{}
 	if !v.of.Uses(log.Erasures) {
@@ -193,7 +195,8 @@ func (e *erasure) request(ctx context.Context) error {
 
 var errUnsealed = errors.New("it is in a part of the log that is still as it was written, and can be erased when that is sealed")
 
-// finish erases the bodies of open requests that are in sealed files, and puts down which bodies are gone.
+// finish erases the bodies of open requests that are in sealed files, and puts down which bodies
+// are gone.
 func (v *Eraser) finish(ctx context.Context, id engine.PartitionID, o *openErasures) {
 	if len(o.list) == 0 || time.Now().Before(o.again) {
 		return
@@ -229,7 +232,8 @@ func (v *Eraser) finish(ctx context.Context, id engine.PartitionID, o *openErasu
 	}
 }
 
-// gone reports whether a body is no longer in the log. Else p says why it is not, where that is an error.
+// gone reports whether a body is no longer in the log. Else p says why it is not, where that is an
+// error.
 func (o *openErasures) gone(r request, p *progress) bool {
 	_, err := o.log.ReadInto(event.Blob{Position: r.at, Size: p.size}, make([]byte, min(p.size, 1)))
 	p.kept = err

@@ -27,17 +27,17 @@ const (
 	hurryEvery = 250 * time.Millisecond
 )
 
-// shortRetention is how long events have to be kept for history to be in no hurry, and shareNear how near to its share it may come: one part in
-// shareNear.
+// shortRetention is how long events have to be kept for history to be in no hurry, and shareNear
+// how near to its share it may come: one part in shareNear.
 const (
 	shortRetention = event.Retention(600_000)
 	shareNear      = 8
 )
 
 // Retention gives back the space of history that nobody keeps (docs/decisions/0049): one goroutine
-// of the broker, one step after the other. Every step is one of the log's, which can be killed at any
-// point, so it keeps nothing that has to last. One more goroutine at a time drops bodies: that one
-// waits for readers, which the removal of whole files need not.
+// of the broker, one step after the other. Every step is one of the log's, which can be killed at
+// any point, so it keeps nothing that has to last. One more goroutine at a time drops bodies: that
+// one waits for readers, which the removal of whole files need not.
 type Retention struct {
 	// Cut removes history, as [replay.Cut] does; tests put something around it.
 	Cut func(ctx context.Context, p log.Partition, upTo event.LSN, forced bool) (freed int64, err error)
@@ -49,21 +49,27 @@ type Retention struct {
 
 	files  map[string]pastFile                       // by name: a sealed file does not change
 	usable map[engine.PartitionID]map[event.LSN]bool // whether a base can be made of a checkpoint
-	tried  map[engine.PartitionID]string             // what [standing] was when nothing could be cut
-	began  bool                                      // it was said how much would go
-	hurry  bool                                      // chapters are sealed at once, and checkpoints follow each other closely
-	seen   string                                    // what there was at the last look
-	aside  func(func())                              // runs something beside this goroutine, or at once
+	// what [standing] was when nothing could be cut
+	tried map[engine.PartitionID]string
+	began bool // it was said how much would go
+	// chapters are sealed at once, and checkpoints follow each other closely
+	hurry bool
+	seen  string // what there was at the last look
+	// runs something beside this goroutine, or at once
+	aside func(func())
 
 	undo map[engine.PartitionID]*removals // belongs to the goroutine that drops bodies
 
-	mu       sync.Mutex                    // guards what follows
-	later    map[string]event.Time         // by name: when a file of which too little could go may be looked at again
-	said     map[engine.PartitionID]string // what was last said to be in the way, so that it is said once
-	dropping bool                          // a goroutine drops bodies
+	mu sync.Mutex // guards what follows
+	// by name: when a file of which too little could go may be looked at again
+	later map[string]event.Time
+	// what was last said to be in the way, so that it is said once
+	said     map[engine.PartitionID]string
+	dropping bool // a goroutine drops bodies
 }
 
-// Grounds are what a [Retention] looks at and works on: a broker, or what a simulation has in its place.
+// Grounds are what a [Retention] looks at and works on: a broker, or what a simulation has in its
+// place.
 type Grounds interface {
 	Now() event.Time
 	Logger() *slog.Logger
@@ -72,11 +78,11 @@ type Grounds interface {
 	Entities() []*engine.Entity
 	// Logs returns the logs of the partitions that serve.
 	Logs() map[engine.PartitionID]log.Partition
-	// Space returns how many bytes the disk has in all, how many are free, and below how many it has
-	// little room. All are 0 when nobody knows.
+	// Space returns how many bytes the disk has in all, how many are free, and below how many it
+	// has little room. All are 0 when nobody knows.
 	Space() (total, free, low int64, err error)
-	// State shows look a durable state of a partition, and the bodies that were still to be read when
-	// it was taken.
+	// State shows look a durable state of a partition, and the bodies that were still to be read
+	// when it was taken.
 	State(ctx context.Context, id engine.PartitionID, look func(s *index.Snapshot, unread []event.Blob) error) error
 	// Unread returns the bodies of a partition that are still to be read.
 	Unread(ctx context.Context, id engine.PartitionID) ([]event.Blob, error)
@@ -115,7 +121,8 @@ func (k *Retention) Run(ctx context.Context) {
 	}
 }
 
-// news reports whether there is something that was not there at the last look: a sealed file, a checkpoint, a chapter that has ended.
+// news reports whether there is something that was not there at the last look: a sealed file, a
+// checkpoint, a chapter that has ended.
 func (k *Retention) news() bool { return k.there(k.of.Logs()) != k.seen }
 
 func (k *Retention) there(logs map[engine.PartitionID]log.Partition) string {
@@ -177,7 +184,8 @@ func (k *Retention) Look(ctx context.Context) {
 		if ctx.Err() != nil || !maps.Equal(logs, k.of.Logs()) { // that took time
 			return
 		}
-		if o.rules, o.said = k.of.HistoryPolicies(), k.policies(); o.rules == nil { // and policies may be others, or an entity with one of its own be gone
+		// and policies may be others, or an entity with one of its own be gone
+		if o.rules, o.said = k.of.HistoryPolicies(), k.policies(); o.rules == nil {
 			return
 		}
 	}
@@ -201,7 +209,8 @@ func (k *Retention) Look(ctx context.Context) {
 	})
 }
 
-// bases are where a log has checkpoints that a base can be made of: states in the encoding of this version.
+// bases are where a log has checkpoints that a base can be made of: states in the encoding of this
+// version.
 func (k *Retention) bases(id engine.PartitionID, p log.Partition) (list []event.LSN) {
 	was := k.usable[id]
 	now := map[event.LSN]bool{}
@@ -219,7 +228,8 @@ func (k *Retention) bases(id engine.PartitionID, p log.Partition) (list []event.
 	return list
 }
 
-// drops notes that a goroutine has begun to drop bodies, or has ended, and reports whether that was news.
+// drops notes that a goroutine has begun to drop bodies, or has ended, and reports whether that was
+// news.
 func (k *Retention) drops(now bool) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -228,7 +238,8 @@ func (k *Retention) drops(now bool) bool {
 	return was != now
 }
 
-// announce logs at the start of a run how much history goes by the policies, and what stays for now.
+// announce logs at the start of a run how much history goes by the policies, and what stays for
+// now.
 func (k *Retention) announce(o *outlook, p *plan) {
 	whole := o.rules.Whole()
 	kept := []any{"events", whole.Policy.Events.String(), "bodies", whole.Policy.Bodies.String(), "undo", whole.Policy.Undo.String(), "share", whole.Share}
@@ -244,8 +255,9 @@ func (k *Retention) announce(o *outlook, p *plan) {
 	k.of.Logger().Info("history that policies do not keep", append(kept, "bytes", p.loses(), "kept", strings.Join(p.held, "; "))...)
 }
 
-// hurryUp has chapters sealed and checkpoints made without delay where history is kept for hardly any time, is near to its share, or the disk has
-// little room: what is to go has to be in sealed files, in front of a checkpoint. Where nothing is kept of any chapter, only one is sealed that a
+// hurryUp has chapters sealed and checkpoints made without delay where history is kept for hardly
+// any time, is near to its share, or the disk has little room: what is to go has to be in sealed
+// files, in front of a checkpoint. Where nothing is kept of any chapter, only one is sealed that a
 // base from behind it did not let go: it has bodies that are needed.
 func (k *Retention) hurryUp(logs map[engine.PartitionID]log.Partition, o *outlook) {
 	k.hurry = o.hasty()
@@ -261,8 +273,8 @@ func (k *Retention) hurryUp(logs map[engine.PartitionID]log.Partition, o *outloo
 	}
 }
 
-// neededUpTo is where the log's first chapter ends, if it is in front of the base and was not removed. Those behind it have not been tried: chapters go in
-// order.
+// neededUpTo is where the log's first chapter ends, if it is in front of the base and was not
+// removed. Those behind it have not been tried: chapters go in order.
 func neededUpTo(p log.Partition) (upTo event.LSN) {
 	b, ok := p.(log.Bases)
 	if !ok {
@@ -305,7 +317,8 @@ func (k *Retention) cutAll(ctx context.Context, logs map[engine.PartitionID]log.
 		}
 	}
 	for _, id := range slices.SortedFunc(maps.Keys(p.cuts), func(a, b engine.PartitionID) int { return cmp.Or(cmp.Compare(gain[b], gain[a]), cmp.Compare(a, b)) }) {
-		if ctx.Err() != nil || k.of.HistoryPolicies() != o.rules { // a cut takes time, and what is kept from now on must not go: the next look plans anew
+		// a cut takes time, and what is kept from now on must not go: the next look plans anew
+		if ctx.Err() != nil || k.of.HistoryPolicies() != o.rules {
 			return
 		}
 		k.cutOne(ctx, id, logs[id], p.cuts[id], p.forced[id])
@@ -323,7 +336,8 @@ func because(forced event.CutCause) string {
 	return "policies do not keep it"
 }
 
-// cutOne removes what a partition may lose, and logs the outcome. Forced is why more goes than policies let go; 0: no more does.
+// cutOne removes what a partition may lose, and logs the outcome. Forced is why more goes than
+// policies let go; 0: no more does.
 func (k *Retention) cutOne(ctx context.Context, id engine.PartitionID, p log.Partition, upTo event.LSN, forced event.CutCause) {
 	if forced != event.CutForRoom {
 		upTo = k.unread(ctx, id, p, upTo)
@@ -358,7 +372,8 @@ func (k *Retention) cutOne(ctx context.Context, id engine.PartitionID, p log.Par
 	}
 }
 
-// unread bounds a cut by the bodies that are still to be read, of messages that are gone: it ends in front of the first file with one.
+// unread bounds a cut by the bodies that are still to be read, of messages that are gone: it ends
+// in front of the first file with one.
 func (k *Retention) unread(ctx context.Context, id engine.PartitionID, p log.Partition, upTo event.LSN) event.LSN {
 	list, err := k.of.Unread(ctx, id)
 	if err != nil {
@@ -374,7 +389,8 @@ func (k *Retention) unread(ctx context.Context, id engine.PartitionID, p log.Par
 	return upTo
 }
 
-// standing is all that decides whether a log can be cut. A cut takes long, so one that failed is not tried again before this has changed.
+// standing is all that decides whether a log can be cut. A cut takes long, so one that failed is
+// not tried again before this has changed.
 func standing(p log.Partition, upTo event.LSN, forced bool) string {
 	var base log.BaseInfo
 	if b, ok := p.(log.Bases); ok {
@@ -474,7 +490,8 @@ func (k *Retention) forget(there []pastFile) {
 	maps.DeleteFunc(k.later, func(name string, _ event.Time) bool { _, there := now[name]; return !there })
 }
 
-// policies is what was said of entities, by id. An entity that is gone has no path: what is said of the namespace, and of every path, holds for it.
+// policies is what was said of entities, by id. An entity that is gone has no path: what is said of
+// the namespace, and of every path, holds for it.
 func (k *Retention) policies() func(event.EntityID) event.HistoryPolicy {
 	rules, paths := k.of.HistoryPolicies(), map[event.EntityID]string{}
 	for _, e := range k.of.Entities() {
@@ -491,8 +508,8 @@ func (k *Retention) policies() func(event.EntityID) event.HistoryPolicy {
 	}
 }
 
-// room is how many bytes the disk has in all, and how many are to be given back: history goes while the disk has less than twice what it needs
-// for sends to be taken.
+// room is how many bytes the disk has in all, and how many are to be given back: history goes while
+// the disk has less than twice what it needs for sends to be taken.
 func (k *Retention) room() (total, need int64) {
 	total, free, low, err := k.of.Space()
 	if err != nil {

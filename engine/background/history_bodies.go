@@ -13,8 +13,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// How bodies that no policy keeps leave the log (docs/decisions/0054): a round of compaction in each partition that has some. All of them are asked first what they need, so
-// that they wait for their readers together.
+// How bodies that no policy keeps leave the log (docs/decisions/0054): a round of compaction in
+// each partition that has some. All of them are asked first what they need, so that they wait for
+// their readers together.
 
 // triedAgain is how long, ms, a file is left alone of which too little could go.
 const triedAgain = event.Time(3_600_000)
@@ -35,7 +36,8 @@ func (v *keptBodies) plan(at event.LSN) *bodyPlan {
 	return &v.files[i]
 }
 
-// file is about how many bytes of a file's bodies are kept, without those that could be wanted back.
+// file is about how many bytes of a file's bodies are kept, without those that could be wanted
+// back.
 func (v *keptBodies) file(s *log.Summary) (bytes int64) {
 	p := v.plan(s.First)
 	if p == nil {
@@ -128,7 +130,8 @@ func (k *Retention) postpone(names []string, until event.Time) {
 	}
 }
 
-// beginDropping begins a round in a partition, and finds out what of it could be wanted back; nil: there is nothing to do.
+// beginDropping begins a round in a partition, and finds out what of it could be wanted back; nil:
+// there is nothing to do.
 func (k *Retention) beginDropping(ctx context.Context, id engine.PartitionID, p log.Partition, files []bodyPlan, o *outlook) (*round, error) {
 	undo := k.undo[id]
 	if undo == nil {
@@ -198,7 +201,8 @@ func (k *Retention) dropped(ctx context.Context, id engine.PartitionID, out Comp
 	}
 }
 
-// measure finds out how much of the files the states need, which is no history. What cannot be asked counts as history.
+// measure finds out how much of the files the states need, which is no history. What cannot be
+// asked counts as history.
 func (k *Retention) measure(ctx context.Context, files []pastFile) {
 	for len(files) > 0 {
 		id := files[0].partition

@@ -10,13 +10,14 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// What may go of history, as docs/decisions/0049 says: a function of what footers say of sealed files, of the policies, the time and the disk. It opens
-// no file and asks no clock.
+// What may go of history, as docs/decisions/0049 says: a function of what footers say of sealed
+// files, of the policies, the time and the disk. It opens no file and asks no clock.
 
 // graceTime is how long, ms, history from before an upgrade stays, unless a policy says otherwise.
 const graceTime = 24 * event.Time(3_600_000)
 
-// shareRest says how far history falls below its share when it is cut, one part in shareRest of it: so not each new file costs a base.
+// shareRest says how far history falls below its share when it is cut, one part in shareRest of it:
+// so not each new file costs a base.
 const shareRest = 16
 
 // pastFile is a sealed file, as its ends describe it.
@@ -27,35 +28,45 @@ type pastFile struct {
 	newest     event.Time // of its records
 	stored     int64      // bytes on the disk
 	bodies     int64      // bytes of bodies that it has
-	live       int64      // about how many of the bytes on the disk the state needs, which are no history
-	pending    bool       // it is of a chapter that has ended and is not sealed yet: it counts, and cannot go, unless nothing is kept
-	cold       bool       // it is there for bodies alone: its events went, and the log begins behind it
+	// about how many of the bytes on the disk the state needs, which are no history
+	live int64
+	// it is of a chapter that has ended and is not sealed yet: it counts, and cannot go, unless
+	// nothing is kept
+	pending bool
+	// it is there for bodies alone: its events went, and the log begins behind it
+	cold       bool
 	entities   []event.EntityID
 	withBodies []event.EntityID // entities of which it may have bodies that are kept
 }
 
 // outlook is all that a plan is made from.
 type outlook struct {
-	files     []pastFile // of each partition all of them, oldest first
-	now       event.Time
-	said      func(event.EntityID) event.HistoryPolicy // without defaults
-	rules     *engine.HistoryPolicies                  // nil: nothing was said
-	disk      int64                                    // bytes that it has in all; 0: nobody knows
-	saved     int64                                    // bytes of checkpoints, which are part of history
-	bases     map[engine.PartitionID][]event.LSN       // where there are checkpoints that a base can be made of, ascending
-	graceless bool                                     // as if there had been no upgrade
-	need      int64                                    // bytes that are to be given back since it has little room; 0: it has enough
+	files []pastFile // of each partition all of them, oldest first
+	now   event.Time
+	said  func(event.EntityID) event.HistoryPolicy // without defaults
+	rules *engine.HistoryPolicies                  // nil: nothing was said
+	disk  int64                                    // bytes that it has in all; 0: nobody knows
+	// bytes of checkpoints, which are part of history
+	saved int64
+	// where there are checkpoints that a base can be made of, ascending
+	bases     map[engine.PartitionID][]event.LSN
+	graceless bool // as if there had been no upgrade
+	// bytes that are to be given back since it has little room; 0: it has enough
+	need int64
 }
 
 // plan is what may go now.
 type plan struct {
-	cuts    map[engine.PartitionID]event.LSN      // the events below go, by whole files
-	bodies  []bodyPlan                            // which bodies go, oldest first
-	uncut   []bodyPlan                            // and which do from files that may go whole, where those cannot be cut yet
-	forced  map[engine.PartitionID]event.CutCause // why more goes than retentions let go
-	bytes   int64                                 // of the files that may go whole
-	pending int64                                 // of chapters that would go, and are not sealed yet
-	held    []string                              // what keeps the next file of a partition, one line for each
+	cuts   map[engine.PartitionID]event.LSN // the events below go, by whole files
+	bodies []bodyPlan                       // which bodies go, oldest first
+	// and which do from files that may go whole, where those cannot be cut yet
+	uncut  []bodyPlan
+	forced map[engine.PartitionID]event.CutCause // why more goes than retentions let go
+	bytes  int64                                 // of the files that may go whole
+	// of chapters that would go, and are not sealed yet
+	pending int64
+	// what keeps the next file of a partition, one line for each
+	held []string
 }
 
 // bodyPlan is a file, and the entities whose bodies may go from it where nobody needs them.
@@ -64,7 +75,8 @@ type bodyPlan struct {
 	entities []event.EntityID
 }
 
-// idle reports whether nothing can go, whatever files there are, so that nobody needs to look at them.
+// idle reports whether nothing can go, whatever files there are, so that nobody needs to look at
+// them.
 func (o *outlook) idle() bool {
 	if o.need > 0 || o.limit() > 0 {
 		return false
@@ -89,7 +101,8 @@ func (o *outlook) limit() int64 {
 	return o.disk / 100 * int64(share)
 }
 
-// spared reports whether a file stays although history takes more than its share: it is from before an upgrade, and nobody has said what the share is.
+// spared reports whether a file stays although history takes more than its share: it is from before
+// an upgrade, and nobody has said what the share is.
 func (o *outlook) spared(f *pastFile) bool {
 	said := o.rules != nil && o.rules.Namespace != nil && o.rules.Namespace.Share != 0
 	return !said && o.grace() && f.newest < o.rules.Since
@@ -105,13 +118,14 @@ func (o *outlook) overBudget() bool {
 	return o.need > 0 || limit > 0 && all > limit
 }
 
-// grace reports whether the upgrade was so recent that only policies which were set, no defaults, hold for what is older.
+// grace reports whether the upgrade was so recent that only policies which were set, no defaults,
+// hold for what is older.
 func (o *outlook) grace() bool {
 	return !o.graceless && o.rules != nil && o.now < o.rules.Since+graceTime
 }
 
-// may reports whether something of a file that lost its use no later than the file's newest record may go: said is its retention, 0 where nobody
-// said one.
+// may reports whether something of a file that lost its use no later than the file's newest record
+// may go: said is its retention, 0 where nobody said one.
 func (o *outlook) may(said, byDefault event.Retention, f *pastFile) bool {
 	if said == 0 && o.grace() && f.newest < o.rules.Since {
 		return false
@@ -206,8 +220,8 @@ func (o *outlook) plan() plan {
 	return p
 }
 
-// keepsNothing reports whether nothing that is over is kept, of whatever entity. Then chapters go as they are: which entities they are about does not matter, nor
-// how old they are.
+// keepsNothing reports whether nothing that is over is kept, of whatever entity. Then chapters go
+// as they are: which entities they are about does not matter, nor how old they are.
 func (o *outlook) keepsNothing() bool {
 	if o.rules == nil {
 		return false
@@ -219,7 +233,8 @@ func (o *outlook) keepsNothing() bool {
 	})
 }
 
-// planPending counts what of a chapter would go if it were sealed. Which entities it is about is not known: the policy of the namespace counts.
+// planPending counts what of a chapter would go if it were sealed. Which entities it is about is
+// not known: the policy of the namespace counts.
 func (o *outlook) planPending(p *plan, f *pastFile) {
 	whole := o.rules.Whole().Policy
 	var said event.HistoryPolicy
@@ -231,7 +246,8 @@ func (o *outlook) planPending(p *plan, f *pastFile) {
 	}
 }
 
-// loses is about how many bytes go: the sizes of files that go whole, and of bodies the sizes before compression.
+// loses is about how many bytes go: the sizes of files that go whole, and of bodies the sizes
+// before compression.
 func (p *plan) loses() (bytes int64) {
 	bytes = p.bytes + p.pending
 	for _, b := range p.bodies {
@@ -274,8 +290,10 @@ func (p *plan) cut(f *pastFile) {
 // past is how many bytes of a file are history.
 func (f *pastFile) past() int64 { return max(0, f.stored-f.live) }
 
-// planBodies adds what bodies of a file may go whose messages are over. Of what was removed, and could be wanted back, the undo window counts as well;
-// the round that drops bodies finds out which those are. A body whose events went with the history in front of the base is of no use to anybody.
+// planBodies adds what bodies of a file may go whose messages are over. Of what was removed, and
+// could be wanted back, the undo window counts as well; the round that drops bodies finds out which
+// those are. A body whose events went with the history in front of the base is of no use to
+// anybody.
 func (o *outlook) planBodies(p *plan, f *pastFile) {
 	b := bodyPlan{file: *f}
 	for _, id := range f.withBodies {
@@ -288,8 +306,8 @@ func (o *outlook) planBodies(p *plan, f *pastFile) {
 	}
 }
 
-// makeRoom adds files, the oldest first, whatever retentions say, until history takes no more than its share and the disk has what it needs. What
-// could be undone goes last.
+// makeRoom adds files, the oldest first, whatever retentions say, until history takes no more than
+// its share and the disk has what it needs. What could be undone goes last.
 func (o *outlook) makeRoom(p *plan) {
 	all := o.saved
 	for i := range o.files {
@@ -331,8 +349,9 @@ func (o *outlook) makeRoom(p *plan) {
 	}
 }
 
-// upToBase is the first of some files, with those behind it in its partition that have to go as well: up to the next place where a base can be made. Without them nothing
-// would go. Where there is no such place yet, it is the one file.
+// upToBase is the first of some files, with those behind it in its partition that have to go as
+// well: up to the next place where a base can be made. Without them nothing would go. Where there
+// is no such place yet, it is the one file.
 func (o *outlook) upToBase(files []pastFile) []pastFile {
 	id := files[0].partition
 	at, _ := slices.BinarySearch(o.bases[id], files[0].end)

@@ -15,8 +15,9 @@ import (
 
 const planHour = event.Time(3_600_000)
 
-// pasts are files of 100 bytes: five of partition 0, whose newest records are from the hours 10, 20 … 50, and two of partition 1, from the hours 15 and 45. All have
-// events and bodies of entity 1, and the third of partition 0 those of entity 2 as well.
+// pasts are files of 100 bytes: five of partition 0, whose newest records are from the hours 10, 20
+// … 50, and two of partition 1, from the hours 15 and 45. All have events and bodies of entity 1,
+// and the third of partition 0 those of entity 2 as well.
 func pasts() (files []pastFile) {
 	add := func(p engine.PartitionID, hours ...int) {
 		for i, h := range hours {
@@ -72,7 +73,8 @@ func (c *planCase) check(t *testing.T) {
 	}
 }
 
-// TestHistoryPlan: what may go at hour 60. Entity 1 is "one", entity 2 "two"; a policy is events/bodies/undo, a dash where nothing is said.
+// TestHistoryPlan: what may go at hour 60. Entity 1 is "one", entity 2 "two"; a policy is
+// events/bodies/undo, a dash where nothing is said.
 func TestHistoryPlan(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]planCase{
@@ -126,7 +128,8 @@ func TestHistoryPlan(t *testing.T) {
 	}
 }
 
-// TestHistoryPlanOfChapters: chapters that are not sealed go only where nothing is kept of any entity: nobody knows which they are about. Behind a file that stays they stay.
+// TestHistoryPlanOfChapters: chapters that are not sealed go only where nothing is kept of any
+// entity: nobody knows which they are about. Behind a file that stays they stay.
 func TestHistoryPlanOfChapters(t *testing.T) {
 	t.Parallel()
 	for said, want := range map[string]string{

@@ -10,7 +10,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log"
 )
 
-// summed is a log of sealed files, and a newest one that is not, which counts how often they are read.
+// summed is a log of sealed files, and a newest one that is not, which counts how often they are
+// read.
 type summed struct {
 	log.Partition
 	names []string

@@ -12,11 +12,13 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// What of a log could still be undone (docs/decisions/0054): the bodies of messages that were purged, deleted in a batch or gone with their entity in
-// the undo window. Events say which messages those were; the few files that have such events say so in their footers, and of what is not sealed yet the
-// state says whether there was any since it was last looked at.
+// What of a log could still be undone (docs/decisions/0054): the bodies of messages that were
+// purged, deleted in a batch or gone with their entity in the undo window. Events say which
+// messages those were; the few files that have such events say so in their footers, and of what is
+// not sealed yet the state says whether there was any since it was last looked at.
 
-// maxRemovedRuns is how many runs of numbers are known of a partition; beyond that neighbours are joined, and what lies between them is kept with them.
+// maxRemovedRuns is how many runs of numbers are known of a partition; beyond that neighbours are
+// joined, and what lies between them is kept with them.
 const maxRemovedRuns = 1 << 18
 
 // removals are what was removed in a partition.
@@ -42,8 +44,8 @@ type removedRun struct {
 	at       event.Time
 }
 
-// follow looks at what was removed since it was last called, up to what a durable state has seen; before is the LSN up to which the log was durable
-// before that state was taken.
+// follow looks at what was removed since it was last called, up to what a durable state has seen;
+// before is the LSN up to which the log was durable before that state was taken.
 func (r *removals) follow(ctx context.Context, p log.Partition, since event.Time, shows index.Removals, before event.LSN) error {
 	if r.next != 0 && r.seen == shows {
 		r.next = max(r.next, before)
@@ -140,11 +142,14 @@ func (r *removals) forget(over func(id event.EntityID, at event.Time) bool) {
 	}
 }
 
-// some reports whether anything could be put back. In a file of bodies nobody knows which numbers their messages have had: all of them are kept meanwhile.
+// some reports whether anything could be put back. In a file of bodies nobody knows which numbers
+// their messages have had: all of them are kept meanwhile.
 func (r *removals) some() bool { return len(r.of) > 0 }
 
-// wants reports whether a body is of a message that could be put back. The number that a scheduled message gets when it becomes active stands in another event, so bodies of such
-// messages are kept as long as anything of the entity could be put back, and those in a topic as long as anything of the partition could.
+// wants reports whether a body is of a message that could be put back. The number that a scheduled
+// message gets when it becomes active stands in another event, so bodies of such messages are kept
+// as long as anything of the entity could be put back, and those in a topic as long as anything of
+// the partition could.
 func (r *removals) wants(b *log.Body, topic func(event.EntityID) bool) (found bool) {
 	if len(r.of) == 0 {
 		return false

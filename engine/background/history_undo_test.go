@@ -9,8 +9,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// TestRemovals: which bodies could be put back is known by sequence numbers, also for copies, and for scheduled messages by the entity. Where there are too
-// many numbers to remember, more bodies are kept, not fewer.
+// TestRemovals: which bodies could be put back is known by sequence numbers, also for copies, and
+// for scheduled messages by the entity. Where there are too many numbers to remember, more bodies
+// are kept, not fewer.
 func TestRemovals(t *testing.T) {
 	t.Parallel()
 	r := removals{of: map[event.EntityID]*removed{}}
@@ -69,7 +70,8 @@ func TestRemovals(t *testing.T) {
 	}
 }
 
-// TestBodiesOfNoEvent: of a file of bodies history keeps none, unless anything of the partition could be put back; of a file without a plan it keeps all.
+// TestBodiesOfNoEvent: of a file of bodies history keeps none, unless anything of the partition
+// could be put back; of a file without a plan it keeps all.
 func TestBodiesOfNoEvent(t *testing.T) {
 	t.Parallel()
 	v := keptBodies{files: []bodyPlan{{file: pastFile{first: 8, end: 1000}, entities: []event.EntityID{1}}}, undo: &removals{}}

@@ -14,8 +14,8 @@ import (
 // idleCheck is how often entities that delete themselves are looked at.
 const idleCheck = 30 * time.Second
 
-// Idle deletes the entities that were not used for as long as their AutoDeleteOnIdle says, and notes
-// the last use of the others: one goroutine of the broker.
+// Idle deletes the entities that were not used for as long as their AutoDeleteOnIdle says, and
+// notes the last use of the others: one goroutine of the broker.
 type Idle struct {
 	Of      Idling
 	Started event.Time // when the broker was
@@ -31,8 +31,8 @@ type Idling interface {
 	InUse(ctx context.Context) (busy []event.EntityID, away func(engine.PartitionID) bool, err error)
 	// NoteUse has the catalogue carry out a note of [engine.NewIdleness].
 	NoteUse(ctx context.Context, note engine.Command) error
-	// DeleteIdle deletes an entity if it is still the one that was found, and over says so, now that
-	// nobody else can change it.
+	// DeleteIdle deletes an entity if it is still the one that was found, and over says so, now
+	// that nobody else can change it.
 	DeleteIdle(ctx context.Context, found *engine.Entity, over func(e *engine.Entity, subscriptions []*engine.Entity) bool) error
 }
 

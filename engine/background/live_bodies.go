@@ -16,15 +16,17 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Which bodies in sealed files are needed (docs/decisions/0050): those that a durable state of the partition points to. No later state points to any
-// other body that was in the log then.
+// Which bodies in sealed files are needed (docs/decisions/0050): those that a durable state of the
+// partition points to. No later state points to any other body that was in the log then.
 
 const (
 	// readingTime is how long a read that was under way when the state was taken may go on.
 	readingTime = 30 * time.Second
-	// maxLiveSpans is how many stretches of bodies are held at a time, of all files of a partition: 16 MiB.
+	// maxLiveSpans is how many stretches of bodies are held at a time, of all files of a partition:
+	// 16 MiB.
 	maxLiveSpans = 1 << 20
-	// liveBodiesMemory is what is taken to find out which bodies are needed, bytes: [maxLiveSpans] spans and a sample of [maxSample] bodies.
+	// liveBodiesMemory is what is taken to find out which bodies are needed, bytes: [maxLiveSpans]
+	// spans and a sample of [maxSample] bodies.
 	liveBodiesMemory = 16*maxLiveSpans + 8<<20
 )
 
@@ -55,8 +57,9 @@ func (f *liveFile) has(b event.Blob) bool {
 // noMemory says that there is no memory for what is to be done now.
 var noMemory = engine.Refuse(engine.Busy, "The server is busy: it has no memory for this now. Please retry the operation.")
 
-// liveBodiesOf finds out what the state of a partition needs of sealed files, which are ordered by address: about how much of each, and what of those
-// that choose says, as long as there is memory for it.
+// liveBodiesOf finds out what the state of a partition needs of sealed files, which are ordered by
+// address: about how much of each, and what of those that choose says, as long as there is memory
+// for it.
 func liveBodiesOf(ctx context.Context, from log.Memory, state lasting, files []log.SegmentInfo, choose func(*liveFile) bool) (*liveBodies, error) {
 	n := &liveBodies{files: make([]liveFile, len(files)), memory: loop.SnapshotMemory{From: from}}
 	for i, f := range files {
@@ -82,7 +85,8 @@ func liveBodiesOf(ctx context.Context, from log.Memory, state lasting, files []l
 	return n, err
 }
 
-// collect finds the bodies that are needed of the files that were chosen. Where there is no memory for all of them the last ones are not known.
+// collect finds the bodies that are needed of the files that were chosen. Where there is no memory
+// for all of them the last ones are not known.
 func (n *liveBodies) collect(ctx context.Context, s *index.Snapshot, read []event.Blob) error {
 	held := 0
 	err := n.each(ctx, s, read, func(f *liveFile, b event.Blob) {
@@ -102,7 +106,8 @@ func (n *liveBodies) collect(ctx context.Context, s *index.Snapshot, read []even
 	return err
 }
 
-// shrink joins spans, forgets those of the last files until there are no more than most, and returns how many are left.
+// shrink joins spans, forgets those of the last files until there are no more than most, and
+// returns how many are left.
 func (n *liveBodies) shrink(most int) (held int) {
 	for i := range n.files {
 		f := &n.files[i]
@@ -129,7 +134,8 @@ func joined(list []span) []span {
 	return slices.Clip(out)
 }
 
-// each calls do with every blob in one of the files that the state points to or that is still being read.
+// each calls do with every blob in one of the files that the state points to or that is still being
+// read.
 func (n *liveBodies) each(ctx context.Context, s *index.Snapshot, read []event.Blob, do func(*liveFile, event.Blob)) error {
 	count := 0
 	var f *liveFile
@@ -190,7 +196,8 @@ func (s *sample) add(b event.Blob) {
 	}
 }
 
-// without reports whether the sample leaves a place out: places are spread evenly, whatever they have in common.
+// without reports whether the sample leaves a place out: places are spread evenly, whatever they
+// have in common.
 func (s *sample) without(at event.Position) bool {
 	return (uint64(at)*0x9e3779b97f4a7c15)>>32%uint64(s.rate) != 0
 }

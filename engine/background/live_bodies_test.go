@@ -24,7 +24,8 @@ func stateOf(bodies ...event.Blob) lasting {
 	}
 }
 
-// What a file is needed for is known body by body, whatever the order in which the state has them; of a file that nobody asked about all is needed.
+// What a file is needed for is known body by body, whatever the order in which the state has them;
+// of a file that nobody asked about all is needed.
 func TestLiveBodies(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(7, 1))

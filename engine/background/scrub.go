@@ -12,7 +12,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Scrub reads the logs again while they are in use, for rot (docs/decisions/0053): one goroutine of the broker, one file after the other.
+// Scrub reads the logs again while they are in use, for rot (docs/decisions/0053): one goroutine of
+// the broker, one file after the other.
 type Scrub struct {
 	Of    Scrubbed
 	Every time.Duration // within which each byte is read once
@@ -77,8 +78,9 @@ func (v *Scrub) Look(ctx context.Context) (worked bool) {
 	return worked
 }
 
-// due reports whether a log is to be read on. The next pass begins half of the time after the end of the last one: so no byte waits for longer than all of it,
-// unless a pass takes longer than the other half.
+// due reports whether a log is to be read on. The next pass begins half of the time after the end
+// of the last one: so no byte waits for longer than all of it, unless a pass takes longer than the
+// other half.
 func (v *Scrub) due(s log.Scrubbed) bool {
 	return s.Again || !s.Began.IsZero() || s.Ended.IsZero() || v.Of.Now().Std().Sub(s.Ended) >= v.Every/2 || s.Ended.After(v.Of.Now().Std().Add(time.Hour))
 }

@@ -16,7 +16,8 @@ type at struct {
 
 func (a at) Now() event.Time { return a.now }
 
-// A log is read on where a pass has begun or there is damage, and a pass begins half of the time after the one before.
+// A log is read on where a pass has begun or there is damage, and a pass begins half of the time
+// after the one before.
 func TestScrubDue(t *testing.T) {
 	t.Parallel()
 	now := time.UnixMilli(1_900_000_000_000)

@@ -49,8 +49,9 @@ func compileAction(text string, params []event.Property) (*action, *Error) {
 	return &action{c.program, steps}, nil
 }
 
-// Run runs the rule's action on a message and collects what it changes in c, whose earlier content is dropped. The message
-// stays as it is. An error is an [EvalError]; c is then of no use (semantics.md 15.5). A rule without action changes nothing.
+// Run runs the rule's action on a message and collects what it changes in c, whose earlier content
+// is dropped. The message stays as it is. An error is an [EvalError]; c is then of no use
+// (semantics.md 15.5). A rule without action changes nothing.
 func (r *Rule) Run(m *Message, newID func() [16]byte, c *Changes) error {
 	c.begin(m, newID)
 	if r.action == nil {
@@ -85,7 +86,8 @@ func (c *Changes) apply(s *step, v event.Value) {
 	}
 }
 
-// set gives an application property a value. One that is there keeps its spelling and, if that is possible, its type.
+// set gives an application property a value. One that is there keeps its spelling and, if that is
+// possible, its type.
 func (c *Changes) set(name string, hash uint64, v event.Value) {
 	at := c.machine.view.find(name, hash)
 	there := at >= 0

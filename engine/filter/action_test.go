@@ -9,8 +9,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// run runs an action on a message and describes the changes: "set NAME=TYPE:TEXT", "remove NAME", "sys NAME=...", by semicolons;
-// or "error: " and why.
+// run runs an action on a message and describes the changes: "set NAME=TYPE:TEXT", "remove NAME",
+// "sys NAME=...", by semicolons; or "error: " and why.
 func run(t testing.TB, action string, m *Message, params ...event.Property) string {
 	t.Helper()
 	var c Changes
@@ -150,7 +150,8 @@ func TestConversion(t *testing.T) {
 	})
 }
 
-// SM-401: decimals are written in the form of .NET's type, half to even; later statements see what is written.
+// SM-401: decimals are written in the form of .NET's type, half to even; later statements see what
+// is written.
 func TestDecimalsWritten(t *testing.T) {
 	t.Parallel()
 	runActions(t, []actionCase{

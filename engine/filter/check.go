@@ -6,16 +6,17 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// maxLength is how many characters the text of a filter or an action may have (semantics.md 15.4, 15.5).
+// maxLength is how many characters the text of a filter or an action may have (semantics.md 15.4,
+// 15.5).
 const maxLength = 1024
 
-// maxRuleBytes bounds all texts of a rule together: no message has longer properties to compare them with (semantics.md
-// 16.3). Each text alone is at most as long as a property of a message.
+// maxRuleBytes bounds all texts of a rule together: no message has longer properties to compare
+// them with (semantics.md 16.3). Each text alone is at most as long as a property of a message.
 const maxRuleBytes = 64 << 10
 
-// Check refuses a rule that no subscription can have, with an [*Error]: a text that is no filter or action, or is over its
-// limits, a parameter without a value, a correlation filter without a condition (semantics.md 15.3 to 15.6). Only the
-// filter and the action are looked at.
+// Check refuses a rule that no subscription can have, with an [*Error]: a text that is no filter or
+// action, or is over its limits, a parameter without a value, a correlation filter without a
+// condition (semantics.md 15.3 to 15.6). Only the filter and the action are looked at.
 func Check(r *event.Rule) error {
 	_, err := compile(r)
 	if err != nil {
@@ -57,7 +58,8 @@ func compile(r *event.Rule) (compiled, *Error) {
 	return c, err
 }
 
-// checkSizes bounds all that a rule holds before it is compiled, even what its kind does not use: all of it is stored.
+// checkSizes bounds all that a rule holds before it is compiled, even what its kind does not use:
+// all of it is stored.
 func checkSizes(r *event.Rule) *Error {
 	const entry = 16 // what a pair takes beside its texts, so that empty ones count
 	left := maxRuleBytes

@@ -125,7 +125,8 @@ func TestLimits(t *testing.T) {
 	calls := func(n int) string { return strings.Repeat("p(", n) + "a" + strings.Repeat(")", n) }
 	accepted(sqlRule("r", calls(100), ""))
 	refused(t, sqlRule("r", calls(101), ""), 201, "more than 100 parentheses")
-	accepted(sqlRule("r", strings.Repeat("(a) AND ", 120)+"b", "")) // beside each other is not within each other
+	// beside each other is not within each other
+	accepted(sqlRule("r", strings.Repeat("(a) AND ", 120)+"b", ""))
 
 	accepted(sqlRule("r", "a = 9223372036854775807", ""))
 }

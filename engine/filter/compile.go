@@ -56,8 +56,9 @@ func (c *compiler) fail(pos int, format string, args ...any) {
 	}
 }
 
-// condition compiles what must be a boolean. What certainly is not one is refused (semantics.md 15.4): a constant, a
-// parameter or a calculation of another type. The type of a property is known only from the message.
+// condition compiles what must be a boolean. What certainly is not one is refused (semantics.md
+// 15.4): a constant, a parameter or a calculation of another type. The type of a property is known
+// only from the message.
 func (c *compiler) condition(e *expr) int32 {
 	i := c.compile(e)
 	switch v := c.nodes[i].value; {
@@ -126,7 +127,8 @@ func (c *compiler) resolve(e *expr, n *node) {
 	}
 }
 
-// parameter finds the value of a parameter. Rules name it with and without the @; the exact spelling goes first.
+// parameter finds the value of a parameter. Rules name it with and without the @; the exact
+// spelling goes first.
 func (c *compiler) parameter(name string) *event.Property {
 	var found *event.Property
 	for i := range c.params {
@@ -161,8 +163,9 @@ func (c *compiler) pattern(n *node) *pattern {
 	return newPattern(text.value.Text, escape, func(words int) bool { return words <= maxSteps*charactersPerStep })
 }
 
-// evaluate puts the value of the last node, whose operands are constants, in the place of all nodes from start. A node
-// that cannot be evaluated stays: that is an error of the evaluation, not of the rule.
+// evaluate puts the value of the last node, whose operands are constants, in the place of all nodes
+// from start. A node that cannot be evaluated stays: that is an error of the evaluation, not of the
+// rule.
 func (c *compiler) evaluate(start int) {
 	switch last := &c.nodes[len(c.nodes)-1]; last.op {
 	case opNamed, opIsNull, opExists:

@@ -10,8 +10,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// convert turns a value into the type that a property has so far, if nothing is lost by it (semantics.md 15.5): numbers into
-// each other, anything into a string, and a string into what it says. Everything else stays as it is.
+// convert turns a value into the type that a property has so far, if nothing is lost by it
+// (semantics.md 15.5): numbers into each other, anything into a string, and a string into what it
+// says. Everything else stays as it is.
 func convert(v event.Value, to event.ValueType) event.Value {
 	switch {
 	case v.Type == to, v.Type == event.Null:
@@ -97,8 +98,8 @@ func parseText(text string, to event.ValueType) (event.Value, bool) {
 	return event.Value{}, false
 }
 
-// portable returns a value in the form in which an action writes it: every SDK can read a decimal then, .NET's among them. A
-// decimal that is too large for .NET becomes the nearest double.
+// portable returns a value in the form in which an action writes it: every SDK can read a decimal
+// then, .NET's among them. A decimal that is too large for .NET becomes the nearest double.
 func portable(v event.Value) event.Value {
 	if v.Type != event.Decimal {
 		return v

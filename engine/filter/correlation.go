@@ -10,7 +10,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// test is a compiled correlation filter: properties and the values they must have (semantics.md 15.3).
+// test is a compiled correlation filter: properties and the values they must have (semantics.md
+// 15.3).
 type test struct {
 	asked  []asked       // in the order of their keys, so that filters that ask the same are alike
 	values []event.Value // that the properties must have
@@ -59,13 +60,15 @@ func newTest(f *event.Filter) (*test, *Error) {
 	return t, nil
 }
 
-// correlations finds the correlation filters that match a message. Filters that ask for the same properties form a shape,
-// and a shape finds those whose values a message has by one look into a map. A shape is looked at only when the message has
-// one of its properties, its anchor. So the cost follows what the message has, not how many filters there are.
+// correlations finds the correlation filters that match a message. Filters that ask for the same
+// properties form a shape, and a shape finds those whose values a message has by one look into a
+// map. A shape is looked at only when the message has one of its properties, its anchor. So the
+// cost follows what the message has, not how many filters there are.
 type correlations struct {
 	shapes  map[string]*shape  // by the keys of what they ask
 	anchors map[string]*anchor // by the key of the property
-	matched uint64             // number of the last match, so that no shape is looked at twice in one
+	// number of the last match, so that no shape is looked at twice in one
+	matched uint64
 	key     []byte
 	found   []event.Value
 }
@@ -85,7 +88,8 @@ type shape struct {
 	matched uint64
 }
 
-// bucket holds the rules of a shape whose values have the same key. Most often the values are equal.
+// bucket holds the rules of a shape whose values have the same key. Most often the values are
+// equal.
 type bucket struct {
 	key   string
 	shape *shape
@@ -113,7 +117,8 @@ func (x *correlations) add(r *Rule, t *test) {
 	b.rules = append(b.rules, r)
 }
 
-// shape returns the shape of filters that ask for the same; a new one is anchored where the fewest others are.
+// shape returns the shape of filters that ask for the same; a new one is anchored where the fewest
+// others are.
 func (x *correlations) shape(asks []asked) *shape {
 	x.key = x.key[:0]
 	for i := range asks {
@@ -209,7 +214,8 @@ func (x *correlations) anchored(v *view, out []hit) []hit {
 	return out
 }
 
-// bucket finds the rules of a shape that a message may match, and leaves the message's values in x.found.
+// bucket finds the rules of a shape that a message may match, and leaves the message's values in
+// x.found.
 func (x *correlations) bucket(s *shape, v *view) *bucket {
 	x.key, x.found = x.key[:0], x.found[:0]
 	for i := range s.asked {
@@ -229,8 +235,8 @@ func (x *correlations) bucket(s *shape, v *view) *bucket {
 	return s.buckets[string(x.key)]
 }
 
-// appendKey appends bytes that are the same for all values that equal each other. For a number that is the nearest
-// double, so values with the same key are compared once more.
+// appendKey appends bytes that are the same for all values that equal each other. For a number that
+// is the nearest double, so values with the same key are compared once more.
 func appendKey(dst []byte, v event.Value) []byte {
 	switch {
 	case isNumber(v.Type):

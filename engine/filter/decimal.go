@@ -8,8 +8,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// decimal is coef * 10^exp. Results have at most maxDigits digits, those of an AMQP decimal128, and exponents within
-// maxExponent, so that no arithmetic grows without bound.
+// decimal is coef * 10^exp. Results have at most maxDigits digits, those of an AMQP decimal128, and
+// exponents within maxExponent, so that no arithmetic grows without bound.
 type decimal struct {
 	coef *big.Int
 	exp  int
@@ -25,7 +25,8 @@ func digits(x *big.Int) int { return len(new(big.Int).Abs(x).String()) }
 
 func pow10(n int) *big.Int { return new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(n)), nil) }
 
-// parseDecimal reads a decimal's text. It fails for texts that [event.Value.Decimal] does not accept.
+// parseDecimal reads a decimal's text. It fails for texts that [event.Value.Decimal] does not
+// accept.
 func parseDecimal(s string) (decimal, bool) {
 	coef, exp, ok := event.Value{Type: event.Decimal, Text: s}.Decimal()
 	return decimal{coef, exp}, ok
@@ -80,7 +81,8 @@ const (
 	netScale = 28
 )
 
-// forNet returns the number nearest to d that .NET's decimal type can hold. It is false for a number that is too large.
+// forNet returns the number nearest to d that .NET's decimal type can hold. It is false for a
+// number that is too large.
 func (d decimal) forNet() (decimal, bool) {
 	if d.exp > 0 {
 		d = decimal{new(big.Int).Mul(d.coef, pow10(d.exp)), 0}
@@ -116,7 +118,8 @@ func (d decimal) calculate(o op, e decimal) (decimal, bool) {
 func divide(x, y *big.Int) (decimal, bool) {
 	scale := max(0, maxDigits+1+digits(y)-digits(x))
 	quotient, rest := new(big.Int).QuoRem(new(big.Int).Mul(x, pow10(scale)), y, new(big.Int))
-	if rest.Sign() != 0 { // a further digit, so that what looks like a half is seen to be more than one
+	// a further digit, so that what looks like a half is seen to be more than one
+	if rest.Sign() != 0 {
 		sign := int64(x.Sign() * y.Sign())
 		quotient.Add(quotient.Mul(quotient, big.NewInt(10)), big.NewInt(sign))
 		scale++

@@ -33,15 +33,16 @@ func TestDecimalArithmetic(t *testing.T) {
 		{"7.5", opMod, "2", "1.5"},
 		{"-7.5", opMod, "2", "-1.5"},
 		{nines, opAdd, "1", "1" + strings.Repeat("0", 34)},
-		{nines, opAdd, "0.5", "1" + strings.Repeat("0", 34)},             // the half goes to even
-		{nines[:33] + "8", opAdd, "0.5", nines[:33] + "8"},               // so does this one
-		{nines[:33] + "8", opAdd, "0.51", nines},                         //
-		{"1E128", opMul, "1E128", ""},                                    // too large
-		{"1E-128", opMul, "1E-128", "0." + strings.Repeat("0", 128)},     // too small is nothing
-		{"1E-100", opAdd, "1", "1." + strings.Repeat("0", 33)},           //
-		{"1E128", opSub, "1E128", "0"},                                   //
-		{"5E-1", opAdd, "1.5", "2.0"},                                    //
-		{"9007199254740993", opSub, "0.5", "9007199254740992.5"},         // more than a double holds
+		{nines, opAdd, "0.5", "1" + strings.Repeat("0", 34)},         // the half goes to even
+		{nines[:33] + "8", opAdd, "0.5", nines[:33] + "8"},           // so does this one
+		{nines[:33] + "8", opAdd, "0.51", nines},                     //
+		{"1E128", opMul, "1E128", ""},                                // too large
+		{"1E-128", opMul, "1E-128", "0." + strings.Repeat("0", 128)}, // too small is nothing
+		{"1E-100", opAdd, "1", "1." + strings.Repeat("0", 33)},       //
+		{"1E128", opSub, "1E128", "0"},                               //
+		{"5E-1", opAdd, "1.5", "2.0"},                                //
+		// more than a double holds
+		{"9007199254740993", opSub, "0.5", "9007199254740992.5"},
 		{"123456789012345678", opMul, "10", "1234567890123456780"},       //
 		{"+.5", opAdd, "1.", "1.5"},                                      //
 		{"1234567890", opDiv, "-1E10", "-0.123456789"},                   //

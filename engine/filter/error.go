@@ -16,7 +16,8 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s: character %d: %s", e.Part, e.Position, e.Text)
 }
 
-// EvalError says why a filter or an action could not be evaluated for a message (semantics.md 15.6).
+// EvalError says why a filter or an action could not be evaluated for a message (semantics.md
+// 15.6).
 type EvalError struct{ Text string }
 
 func (e *EvalError) Error() string { return e.Text }

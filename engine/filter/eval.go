@@ -9,13 +9,16 @@ import (
 )
 
 const (
-	// maxSteps bounds the evaluation of a rule for a message (reliability.md T4). A node is a step; reading texts costs more.
+	// maxSteps bounds the evaluation of a rule for a message (reliability.md T4). A node is a step;
+	// reading texts costs more.
 	maxSteps = 10_000
-	// maxText bounds texts that an evaluation makes, in bytes: as long as all properties of a message may be together.
+	// maxText bounds texts that an evaluation makes, in bytes: as long as all properties of a
+	// message may be together.
 	maxText = 64 << 10
 )
 
-// machine evaluates programs. The first error stays and ends the evaluation; what is evaluated after it does not matter.
+// machine evaluates programs. The first error stays and ends the evaluation; what is evaluated
+// after it does not matter.
 type machine struct {
 	view  view
 	newID func() [16]byte
@@ -97,7 +100,8 @@ func (m *machine) condition(p *program, i int32) truth {
 	return m.compare(n.op, m.eval(p, n.a), m.eval(p, n.b))
 }
 
-// and is the three-valued AND. The right side is not evaluated when the left is false, so an error in it does not count.
+// and is the three-valued AND. The right side is not evaluated when the left is false, so an error
+// in it does not count.
 func (m *machine) and(p *program, n *node) truth {
 	a := m.condition(p, n.a)
 	if a == no || m.err != nil {
@@ -143,7 +147,8 @@ func (m *machine) compare(o op, a, b event.Value) truth {
 	return truthOf(c == 1 || c == 0)
 }
 
-// in compares with =. A member that is unknown equals nothing: only the left side makes the result unknown.
+// in compares with =. A member that is unknown equals nothing: only the left side makes the result
+// unknown.
 func (m *machine) in(p *program, n *node) truth {
 	left := m.eval(p, n.a)
 	if left.Type == event.Null {

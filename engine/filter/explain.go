@@ -11,13 +11,15 @@ type Explanation struct {
 	Matches bool
 	// Changes is what the action of a rule that matches changes in the copy.
 	Changes event.RuleChanges
-	// Err is an [EvalError] of the filter or of the action (semantics.md 15.6); nil: both could be evaluated.
+	// Err is an [EvalError] of the filter or of the action (semantics.md 15.6); nil: both could be
+	// evaluated.
 	Err error
 
-	// The fields from here on are those of a rule that does not match. Part is the first part of its condition that is not true, in the language of
-	// filters.
-	Part    string
-	Unknown bool       // the part is not false but unknown: a property in it is not set, or is of another type
+	// The fields from here on are those of a rule that does not match. Part is the first part of
+	// its condition that is not true, in the language of filters.
+	Part string
+	// the part is not false but unknown: a property in it is not set, or is of another type
+	Unknown bool
 	Values  []Observed // what the part was evaluated with, in its order
 }
 
@@ -77,8 +79,9 @@ type explaining struct {
 	machine machine
 }
 
-// Properties returns the names of the properties that the text of an SQL filter reads. A property of
-// the system has sys. in front; a property() whose name is not constant is returned as that call.
+// Properties returns the names of the properties that the text of an SQL filter reads. A property
+// of the system has sys. in front; a property() whose name is not constant is returned as that
+// call.
 func Properties(text string) ([]string, error) {
 	tree, err := parseFilter(text)
 	if err != nil {

@@ -91,7 +91,8 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// Whatever the condition is, the part that is named is not true of the message, and what is unknown is not false.
+// Whatever the condition is, the part that is named is not true of the message, and what is unknown
+// is not false.
 func FuzzExplain(f *testing.F) {
 	for _, text := range []string{"a = 1 AND b = 'x'", "NOT (a > 1 OR sys.Label LIKE '%x') AND EXISTS(c)", "property(b) IN (1, 'y', 3.5) AND a IS NULL", "a / 0 > 1 AND FALSE", "newid() = newid()"} {
 		f.Add(text)

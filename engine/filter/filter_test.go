@@ -414,7 +414,8 @@ func TestDivision(t *testing.T) {
 	}
 }
 
-// reliability.md T4: at most 10,000 steps. LIKE takes a step for 64 characters of a text of 32 KiB: 512 a time.
+// reliability.md T4: at most 10,000 steps. LIKE takes a step for 64 characters of a text of 32 KiB:
+// 512 a time.
 func TestStepBound(t *testing.T) {
 	t.Parallel()
 	m := &Message{User: []event.Property{{Name: "x", Value: text(strings.Repeat("a", 32<<10))}}}

@@ -28,15 +28,17 @@ func fuzzMessage() *Message {
 	return m
 }
 
-// inexact reports whether a text may calculate with decimals what the oracle, which has no limit of digits, sees otherwise.
+// inexact reports whether a text may calculate with decimals what the oracle, which has no limit of
+// digits, sees otherwise.
 func inexact(s string) bool {
-	s = strings.Join(strings.Fields(strings.ToLower(s)), "") // calls may have room before their bracket
+	// calls may have room before their bracket
+	s = strings.Join(strings.Fields(strings.ToLower(s)), "")
 	return (strings.Contains(s, "dec") || strings.Contains(s, "huge") || strings.Contains(s, "p(") || strings.Contains(s, "property")) &&
 		(strings.ContainsAny(s, "/*+") || strings.Contains(s, "["))
 }
 
-// FuzzFilter: no text panics; what parses is printed so that parsing it gives the same; the compiled filter says what the
-// oracle says of the tree.
+// FuzzFilter: no text panics; what parses is printed so that parsing it gives the same; the
+// compiled filter says what the oracle says of the tree.
 func FuzzFilter(f *testing.F) {
 	for _, s := range filterSeeds {
 		f.Add(s)
@@ -80,8 +82,8 @@ func same(a, b *expr) bool {
 	return a.op == b.op && a.not == b.not && a.name == b.name && a.value == b.value && slices.EqualFunc(a.kids, b.kids, same)
 }
 
-// FuzzAction: no text panics; what parses is printed so that parsing it gives the same; after it runs, every property has
-// the value that the oracle gives it.
+// FuzzAction: no text panics; what parses is printed so that parsing it gives the same; after it
+// runs, every property has the value that the oracle gives it.
 func FuzzAction(f *testing.F) {
 	for _, s := range actionSeeds {
 		f.Add(s)
@@ -186,7 +188,8 @@ func valueOf(v any) event.Value {
 	return event.Value{}
 }
 
-// FuzzLike: LIKE says what its definition says, and patterns of any length cost no more than they are charged for.
+// FuzzLike: LIKE says what its definition says, and patterns of any length cost no more than they
+// are charged for.
 func FuzzLike(f *testing.F) {
 	f.Add("abc", "a%c", "")
 	f.Add("100%", "100!%", "!")
@@ -205,7 +208,8 @@ func FuzzLike(f *testing.F) {
 		}
 		p := newPattern(pat, char, func(int) bool { return true })
 		got := p.match(s, make([]uint64, p.words))
-		// Bytes that are no character all look alike as characters, and a pattern without _ compares bytes.
+		// Bytes that are no character all look alike as characters, and a pattern without _
+		// compares bytes.
 		if want := naiveLike([]rune(s), []rune(pat), char); got != want && (p.plain == notPlain || strings.ToValidUTF8(s, "") == s) {
 			t.Fatalf("%q LIKE %q ESCAPE %q is %v", s, pat, escape, got)
 		}

@@ -21,7 +21,8 @@ func instant(t int64) event.Value   { return event.Value{Type: event.Instant, Bi
 func span(t int64) event.Value      { return event.Value{Type: event.Span, Bits: uint64(t)} }
 func decimals(s string) event.Value { return event.Value{Type: event.Decimal, Text: s} }
 
-// typed is what every message of the tables has: values that no constant of the language writes, and system properties.
+// typed is what every message of the tables has: values that no constant of the language writes,
+// and system properties.
 func typed() *Message {
 	m := &Message{User: []event.Property{
 		{Name: "id", Value: sampleID},
@@ -92,8 +93,8 @@ func result(t testing.TB, filter string, m *Message, params ...event.Property) s
 	return [...]string{unknown: "U", yes: "T", no: "F"}[got]
 }
 
-// filterCase is a row of a table: a filter, the properties of the message beside those of typed, and T, F, U, or what the
-// error's text has.
+// filterCase is a row of a table: a filter, the properties of the message beside those of typed,
+// and T, F, U, or what the error's text has.
 type filterCase struct{ filter, properties, want string }
 
 func runFilters(t *testing.T, cases []filterCase) {

@@ -58,8 +58,8 @@ func keyword(word string) string {
 	return ""
 }
 
-// lexer cuts a text into tokens (semantics.md 15.4). After an error there is nothing but the end, so that the parser needs
-// to look at the error only once.
+// lexer cuts a text into tokens (semantics.md 15.4). After an error there is nothing but the end,
+// so that the parser needs to look at the error only once.
 type lexer struct {
 	src string
 	at  int // byte
@@ -142,7 +142,8 @@ func (l *lexer) next() token {
 	return t
 }
 
-// quoted reads what stands between two quotes; the lexer is at the first. The closing quote, doubled, stands for itself.
+// quoted reads what stands between two quotes; the lexer is at the first. The closing quote,
+// doubled, stands for itself.
 func (l *lexer) quoted(last rune) string {
 	start := l.pos
 	var b strings.Builder

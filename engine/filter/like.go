@@ -5,17 +5,17 @@ import (
 	"unicode/utf8"
 )
 
-// pattern is the right side of LIKE: a machine with a bit per character of it (Shift-And), which reads a text once. So its
-// time is linear in the text, whatever the pattern (reliability.md T4).
+// pattern is the right side of LIKE: a machine with a bit per character of it (Shift-And), which
+// reads a text once. So its time is linear in the text, whatever the pattern (reliability.md T4).
 //
-// Bit i of the machine's state: the text so far fits the first i characters of the pattern, _ included and % left out.
-// A bit in loops stays when a character passes, because a % follows.
+// Bit i of the machine's state: the text so far fits the first i characters of the pattern, _
+// included and % left out. A bit in loops stays when a character passes, because a % follows.
 type pattern struct {
 	items int // characters and _ of the pattern
 	words int // of 64 bits that a state takes
 	loops []uint64
-	// masks has rows of words: bit i says that the character of the row may be the i-th of the pattern. Row 0 is for
-	// characters that only a _ fits.
+	// masks has rows of words: bit i says that the character of the row may be the i-th of the
+	// pattern. Row 0 is for characters that only a _ fits.
 	masks []uint64
 	ascii [utf8.RuneSelf]uint16 // row of a character
 	other map[rune]uint16       // of those outside ASCII
@@ -37,12 +37,13 @@ const (
 const (
 	anyOne  = -1 // _
 	anyMany = -2 // %
-	// charactersPerStep is how many characters of a text, or words of a table, LIKE processes for one step.
+	// charactersPerStep is how many characters of a text, or words of a table, LIKE processes for
+	// one step.
 	charactersPerStep = 64
 )
 
-// patternItems resolves escapes: the characters of a pattern, anyOne and anyMany. escape is -1 without ESCAPE. An escape
-// character before any other character stands for itself.
+// patternItems resolves escapes: the characters of a pattern, anyOne and anyMany. escape is -1
+// without ESCAPE. An escape character before any other character stands for itself.
 func patternItems(text string, escape rune) []rune {
 	in := []rune(text)
 	out := make([]rune, 0, len(in))
@@ -63,7 +64,8 @@ func patternItems(text string, escape rune) []rune {
 	return out
 }
 
-// newPattern prepares a pattern. charge is told what that costs; where it returns false the result is nil.
+// newPattern prepares a pattern. charge is told what that costs; where it returns false the result
+// is nil.
 func newPattern(text string, escape rune, charge func(words int) bool) *pattern {
 	all := patternItems(text, escape)
 	p := &pattern{}

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// LIKE says what its definition says: patterns of one word and of several, with few characters so that much fits.
+// LIKE says what its definition says: patterns of one word and of several, with few characters so
+// that much fits.
 func TestLikeAgainstDefinition(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()

@@ -6,7 +6,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Message is what filters see of a message; the body never. Whoever fills it may use it again after [Message.Reset].
+// Message is what filters see of a message; the body never. Whoever fills it may use it again after
+// [Message.Reset].
 type Message struct {
 	System [SystemCount]event.Value // by SystemProperty; null: not set
 	User   []event.Property         // application properties in wire order
@@ -19,14 +20,15 @@ func (m *Message) Reset() {
 	m.User = m.User[:0]
 }
 
-// Opaque is the type of an application property whose value filters cannot see (binary, list, map): it exists and is
-// otherwise unknown (semantics.md 15.4).
+// Opaque is the type of an application property whose value filters cannot see (binary, list, map):
+// it exists and is otherwise unknown (semantics.md 15.4).
 const Opaque event.ValueType = 255
 
 // SystemProperty is a property that filters name with sys (semantics.md 15.4).
 type SystemProperty uint8
 
-// The types are those that filters expect in a [Message]. Ids that are not strings on the wire are given as text.
+// The types are those that filters expect in a [Message]. Ids that are not strings on the wire are
+// given as text.
 const (
 	ContentType             SystemProperty = iota // String
 	CorrelationID                                 // String

@@ -10,10 +10,11 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Names of properties are compared without regard to case (semantics.md 15.4), as strings.EqualFold does it. To find one
-// among many, each has a hash that is the same for all its spellings.
+// Names of properties are compared without regard to case (semantics.md 15.4), as strings.EqualFold
+// does it. To find one among many, each has a hash that is the same for all its spellings.
 
-// fold returns the least of the characters that r equals without regard to case. Of a letter of ASCII that is the capital.
+// fold returns the least of the characters that r equals without regard to case. Of a letter of
+// ASCII that is the capital.
 func fold(r rune) rune {
 	least := r
 	for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
@@ -42,7 +43,8 @@ func hashName(name string) uint64 {
 	return h
 }
 
-// appendFolded appends the folded name: the same bytes for all spellings, as keys of maps need them.
+// appendFolded appends the folded name: the same bytes for all spellings, as keys of maps need
+// them.
 func appendFolded(dst []byte, name string) []byte {
 	for i := 0; i < len(name); i++ {
 		c := name[i]
@@ -60,7 +62,8 @@ func appendFolded(dst []byte, name string) []byte {
 	return dst
 }
 
-// view finds the application properties of one message by name. Where names differ only in case the first property counts.
+// view finds the application properties of one message by name. Where names differ only in case the
+// first property counts.
 type view struct {
 	m      *Message
 	ready  bool
@@ -73,8 +76,8 @@ type hashedAt struct {
 	at   int32
 }
 
-// fewProperties is the number of properties up to which they are looked through one by one. Above it a sorted table
-// keeps the search short whatever names a sender chooses.
+// fewProperties is the number of properties up to which they are looked through one by one. Above
+// it a sorted table keeps the search short whatever names a sender chooses.
 const fewProperties = 12
 
 // look points the view at a message. It must be called again when properties were added or removed.
@@ -122,7 +125,8 @@ func (v *view) find(name string, hash uint64) int {
 	return -1
 }
 
-// user returns the value of an application property; null: it is not there, or filters cannot see it.
+// user returns the value of an application property; null: it is not there, or filters cannot see
+// it.
 func (v *view) user(name string, hash uint64) event.Value {
 	if at := v.find(name, hash); at >= 0 {
 		return known(v.m.User[at].Value)

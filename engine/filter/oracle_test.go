@@ -11,8 +11,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// The oracle evaluates the tree as it was parsed, in the plainest way, with values of Go: nil is unknown, and a bool, int64,
-// float64, *big.Rat (decimal), string, [16]byte (uuid), moment or lapse are the others. An error is a panic with failure.
+// The oracle evaluates the tree as it was parsed, in the plainest way, with values of Go: nil is
+// unknown, and a bool, int64, float64, *big.Rat (decimal), string, [16]byte (uuid), moment or lapse
+// are the others. An error is a panic with failure.
 type (
 	oracle struct {
 		m      *Message
@@ -225,8 +226,8 @@ func (o *oracle) like(e *expr) any {
 	return naiveLike([]rune(args[0]), []rune(args[1]), escape) != e.not
 }
 
-// naiveLike is LIKE by its definition, with a table instead of recursion for the sake of time: fits[i][j] says that the rest
-// of the text from i fits the rest of the pattern from j.
+// naiveLike is LIKE by its definition, with a table instead of recursion for the sake of time:
+// fits[i][j] says that the rest of the text from i fits the rest of the pattern from j.
 func naiveLike(text, pat []rune, escape rune) bool {
 	fits := make([][]bool, len(text)+1)
 	for i := len(text); i >= 0; i-- {
@@ -297,7 +298,8 @@ func compared(o op, a, b any) any {
 	if n1 && n2 {
 		_, d1 := a.(*big.Rat)
 		_, d2 := b.(*big.Rat)
-		if x == nil || y == nil || d1 != d2 && (isFloat(a) || isFloat(b)) { // a decimal and a double are compared as doubles
+		// a decimal and a double are compared as doubles
+		if x == nil || y == nil || d1 != d2 && (isFloat(a) || isFloat(b)) {
 			return holds(o, float(a) < float(b), float(a) == float(b), float(a) > float(b))
 		}
 		c := x.Cmp(y)

@@ -3,7 +3,8 @@ package filter
 import "strings"
 
 const (
-	// maxDepth bounds how deep parentheses are nested, and with that the stack that parsing and evaluating take.
+	// maxDepth bounds how deep parentheses are nested, and with that the stack that parsing and
+	// evaluating take.
 	maxDepth = 100
 	// maxStatements is how many an action may have (semantics.md 15.5).
 	maxStatements = 32
@@ -282,7 +283,8 @@ func (p *parser) name() token {
 	return t
 }
 
-// scoped makes a property of a name that was read; of the name behind the point, if the one read is sys or user and a point follows.
+// scoped makes a property of a name that was read; of the name behind the point, if the one read is
+// sys or user and a point follows.
 func (p *parser) scoped(t token) *expr {
 	e := &expr{op: opUser, pos: t.pos, name: t.text}
 	if t.kind != tokenName || p.tok.kind != tokenSymbol || p.tok.text != "." {

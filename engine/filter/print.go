@@ -9,9 +9,11 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Trees are printed as texts: parts of a condition for people, and so that what was parsed can be parsed again.
+// Trees are printed as texts: parts of a condition for people, and so that what was parsed can be
+// parsed again.
 
-// How tightly nodes bind. A child that binds less tightly than its place requires is printed in parentheses.
+// How tightly nodes bind. A child that binds less tightly than its place requires is printed in
+// parentheses.
 const (
 	levelOr = iota
 	levelAnd

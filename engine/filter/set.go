@@ -10,15 +10,16 @@ import (
 
 // Set holds the rules in force of all subscriptions of one topic. It has one owner.
 //
-// Each rule is kept by the kind of its filter: true filters in a list, correlation filters in an index, SQL filters
-// with others of the same text; a rule with a false filter is in none of them.
+// Each rule is kept by the kind of its filter: true filters in a list, correlation filters in an
+// index, SQL filters with others of the same text; a rule with a false filter is in none of them.
 type Set struct {
 	subscriptions map[event.EntityID]*subscription
 	always        []*Rule // true filters, by key
 	programs      []*shared
 	byText        map[string]*shared
-	volatile      []*Rule // SQL filters with newid(), by key: each is evaluated for itself, in this order
-	correlations  correlations
+	// SQL filters with newid(), by key: each is evaluated for itself, in this order
+	volatile     []*Rule
+	correlations correlations
 
 	machine machine
 	hits    []hit
@@ -43,8 +44,9 @@ type shared struct {
 
 // Rule is a rule in force.
 type Rule struct {
-	name         string
-	key          uint64 // id of the subscription, and the rule's place among its rules: the order of results
+	name string
+	// id of the subscription, and the rule's place among its rules: the order of results
+	key          uint64
 	subscription *subscription
 	at           int // in subscription.rules
 	kind         event.FilterKind
@@ -62,13 +64,16 @@ type Rule struct {
 // Name is the rule's name as it was given.
 func (r *Rule) Name() string { return r.name }
 
-// Match is what the rules of a subscription say of a message. A subscription has no Match where none of its rules matches or fails.
+// Match is what the rules of a subscription say of a message. A subscription has no Match where
+// none of its rules matches or fails.
 type Match struct {
 	Subscription event.EntityID
-	Plain        bool    // a rule without action matched: the subscription gets one unchanged copy (semantics.md 15.2)
-	Actions      []*Rule // rules with action that matched, in the order in which they were added: a copy each
-	// Failed is the first rule whose filter could not be evaluated, and Err is an *EvalError that says why (semantics.md
-	// 15.6). nil: all could.
+	// a rule without action matched: the subscription gets one unchanged copy (semantics.md 15.2)
+	Plain bool
+	// rules with action that matched, in the order in which they were added: a copy each
+	Actions []*Rule
+	// Failed is the first rule whose filter could not be evaluated, and Err is an *EvalError that
+	// says why (semantics.md 15.6). nil: all could.
 	Failed *Rule
 	Err    error
 }
@@ -87,8 +92,8 @@ func NewSet() *Set {
 	return s
 }
 
-// Put puts a rule in force: behind the others of its subscription, or in the place of the one that has its name in any case.
-// An error is that of [Check]; the set is then as before.
+// Put puts a rule in force: behind the others of its subscription, or in the place of the one that
+// has its name in any case. An error is that of [Check]; the set is then as before.
 func (s *Set) Put(sub event.EntityID, r event.Rule) error {
 	c, err := compile(&r)
 	if err != nil {
@@ -235,8 +240,8 @@ func remove(rules []*Rule, r *Rule) []*Rule {
 
 func keyOrder(r *Rule, key uint64) int { return cmp.Compare(r.key, key) }
 
-// Match finds what the rules in force say of a message, in order of subscription id. The result is valid until the next call
-// and the next change of the set. newID gives the values of newid().
+// Match finds what the rules in force say of a message, in order of subscription id. The result is
+// valid until the next call and the next change of the set. newID gives the values of newid().
 func (s *Set) Match(m *Message, newID func() [16]byte) []Match {
 	s.machine.begin(m, newID)
 	s.hits = s.correlations.match(&s.machine.view, s.hits[:0])

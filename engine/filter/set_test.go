@@ -12,7 +12,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// matches describes a result: a row per subscription, "3 plain" or "3 r1,r2" or "3 failed r1", joined by "; ".
+// matches describes a result: a row per subscription, "3 plain" or "3 r1,r2" or "3 failed r1",
+// joined by "; ".
 func matches(ms []Match) string {
 	var out []string
 	for _, m := range ms {
@@ -42,7 +43,8 @@ func kindRule(name string, kind event.FilterKind, action string) event.Rule {
 	return event.Rule{Name: name, Filter: event.Filter{Kind: kind}, Action: event.Action{Text: action}}
 }
 
-// counts says how many rules in force have SQL filters, true and false ones included, and how many correlation filters.
+// counts says how many rules in force have SQL filters, true and false ones included, and how many
+// correlation filters.
 func (s *Set) counts() (sql, correlation int) {
 	for _, of := range s.subscriptions {
 		for _, r := range of.rules {
@@ -56,7 +58,8 @@ func (s *Set) counts() (sql, correlation int) {
 	return sql, correlation
 }
 
-// SM-282, SM-283: any number of rules without action make one copy, each with action a further one, in order of addition.
+// SM-282, SM-283: any number of rules without action make one copy, each with action a further one,
+// in order of addition.
 func TestCopies(t *testing.T) {
 	t.Parallel()
 	s := NewSet()
@@ -81,7 +84,8 @@ func TestCopies(t *testing.T) {
 	}
 }
 
-// SM-281, SM-285, SM-286: rules come, change in their place and go; names are compared without regard to case.
+// SM-281, SM-285, SM-286: rules come, change in their place and go; names are compared without
+// regard to case.
 func TestPutRemove(t *testing.T) {
 	t.Parallel()
 	s := NewSet()
@@ -141,7 +145,8 @@ func TestZonesOfTimes(t *testing.T) {
 	}
 }
 
-// SM-291: a filter that cannot be evaluated leaves other rules and subscriptions as they are; the first one is named.
+// SM-291: a filter that cannot be evaluated leaves other rules and subscriptions as they are; the
+// first one is named.
 func TestFailed(t *testing.T) {
 	t.Parallel()
 	s := NewSet()
@@ -185,7 +190,8 @@ func TestCorrelation(t *testing.T) {
 		{nil, "Color='blue'", "color='blue'", true},
 		{nil, "color='blue'", "COLOR='blue'", true},
 		{nil, "color='blue'", "color='Blue'", false},
-		{nil, "color='blue'", "Color='red' color='blue'", false}, // the first of two spellings counts
+		// the first of two spellings counts
+		{nil, "color='blue'", "Color='red' color='blue'", false},
 		{nil, "color='blue'", "Color='blue' color='red'", true},
 		{nil, "color='blue' COLOR='red'", "color='blue'", false},
 		{nil, "color='blue' COLOR='blue'", "color='blue'", true},
@@ -228,7 +234,8 @@ func TestCorrelationFields(t *testing.T) {
 	}
 }
 
-// A message with very many properties, and names that differ in nothing but case, give the same as one with few.
+// A message with very many properties, and names that differ in nothing but case, give the same as
+// one with few.
 func TestManyProperties(t *testing.T) {
 	t.Parallel()
 	s := NewSet()
@@ -246,7 +253,8 @@ func TestManyProperties(t *testing.T) {
 	}
 }
 
-// Of rules with newid() each has its own, in the order of subscriptions and rules, whatever the order they came in.
+// Of rules with newid() each has its own, in the order of subscriptions and rules, whatever the
+// order they came in.
 func TestNewID(t *testing.T) {
 	t.Parallel()
 	want := ""

@@ -9,8 +9,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Within an evaluation null stands for unknown too: every operator treats them alike (semantics.md 15.4), except EXISTS,
-// which looks at the message itself.
+// Within an evaluation null stands for unknown too: every operator treats them alike (semantics.md
+// 15.4), except EXISTS, which looks at the message itself.
 
 // truth is a value of three-valued logic.
 type truth uint8
@@ -55,8 +55,9 @@ func doubleValue(f float64) event.Value {
 func isNumber(t event.ValueType) bool  { return t >= event.Int && t <= event.Decimal }
 func isInteger(t event.ValueType) bool { return t == event.Int || t == event.Long }
 
-// known returns a value of a message or rule in a form that evaluation can rely on: null if filters cannot see it or it is
-// malformed, a double for a decimal that cannot be kept exactly, an instant for any time, whatever its zone.
+// known returns a value of a message or rule in a form that evaluation can rely on: null if filters
+// cannot see it or it is malformed, a double for a decimal that cannot be kept exactly, an instant
+// for any time, whatever its zone.
 func known(v event.Value) event.Value {
 	switch v.Type {
 	case event.Bool, event.Int, event.Long, event.Double, event.String, event.Span:
@@ -173,8 +174,9 @@ func typeName(t event.ValueType) string {
 	return "null"
 }
 
-// appendText appends a value as text, in the form that it has when it is concatenated with a string: numbers and
-// booleans as C# does, timestamps as ISO 8601, time spans as [-][d.]hh:mm:ss[.fffffff].
+// appendText appends a value as text, in the form that it has when it is concatenated with a
+// string: numbers and booleans as C# does, timestamps as ISO 8601, time spans as
+// [-][d.]hh:mm:ss[.fffffff].
 func appendText(dst []byte, v event.Value) []byte {
 	switch v.Type {
 	case event.Bool:

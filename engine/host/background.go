@@ -71,8 +71,8 @@ func (s surroundings) Space() (total, free, low int64, err error) {
 // durableEvery is how often State looks whether a state has become durable.
 const durableEvery = 10 * time.Millisecond
 
-// State shows look the state of a partition as it was a moment ago, when all that it shows is durable.
-// The loop takes a snapshot; all else is done beside it.
+// State shows look the state of a partition as it was a moment ago, when all that it shows is
+// durable. The loop takes a snapshot; all else is done beside it.
 func (s surroundings) State(ctx context.Context, id engine.PartitionID, look func(*index.Snapshot, []event.Blob) error) error {
 	t := s.parts.slots[id].serves.Load()
 	if t == nil {
@@ -113,8 +113,9 @@ func (s surroundings) Unread(ctx context.Context, id engine.PartitionID) ([]even
 	return unread, nil
 }
 
-// hurryBytes is how much log is written between two checkpoints where there is a hurry: a chapter that has ended goes when there is one from a moment later, when
-// messages of its last frames are over, too.
+// hurryBytes is how much log is written between two checkpoints where there is a hurry: a chapter
+// that has ended goes when there is one from a moment later, when messages of its last frames are
+// over, too.
 const hurryBytes = 16 << 20
 
 func (s surroundings) Hurry(id engine.PartitionID, on bool, upTo event.LSN) {
@@ -176,8 +177,8 @@ func (s surroundings) NoteUse(ctx context.Context, note engine.Command) error {
 	return err
 }
 
-// DeleteIdle looks again before it deletes: the entity may have gone with its topic, been updated, or
-// been made anew under its name.
+// DeleteIdle looks again before it deletes: the entity may have gone with its topic, been updated,
+// or been made anew under its name.
 func (s surroundings) DeleteIdle(ctx context.Context, found *engine.Entity, over func(*engine.Entity, []*engine.Entity) bool) error {
 	ctx, err := s.admin.begin(ctx)
 	if err != nil {

@@ -14,15 +14,17 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// A copy of a running broker fits together when nothing behind the mark of one log is the cause of anything before the mark of another. So the loops
-// stand still together for a moment: each writes its mark, alone at the end of a frame, and goes on when all have. What goes from log to log, or
+// A copy of a running broker fits together when nothing behind the mark of one log is the cause of
+// anything before the mark of another. So the loops stand still together for a moment: each writes
+// its mark, alone at the end of a frame, and goes on when all have. What goes from log to log, or
 // to a client and back, goes behind all marks or before all of them (docs/decisions/0047).
 
 const (
-	// markTime is how long loops stand still at most, from before the first is told. When one does not come in time the others go on, and another attempt is
-	// made.
+	// markTime is how long loops stand still at most, from before the first is told. When one does
+	// not come in time the others go on, and another attempt is made.
 	markTime = 40 * time.Millisecond
-	// markAttempts is how many attempts are made, firstMarkRest the first pause between them; it doubles each time, up to a second.
+	// markAttempts is how many attempts are made, firstMarkRest the first pause between them; it
+	// doubles each time, up to a second.
 	markAttempts  = 12
 	firstMarkRest = 50 * time.Millisecond
 )
@@ -39,7 +41,8 @@ func newBarrier(loops int) *barrier {
 	return &barrier{make(chan time.Time, loops), make(chan struct{}), time.NewTimer(markTime)}
 }
 
-// await waits until that many loops are here, and lets them go. It reports whether they came in time, and how long the first of them stood still.
+// await waits until that many loops are here, and lets them go. It reports whether they came in
+// time, and how long the first of them stood still.
 func (m *barrier) await(ctx context.Context, loops int) (met bool, stood time.Duration) {
 	defer close(m.over)
 	defer m.late.Stop()
@@ -108,8 +111,8 @@ type backup struct {
 	at    event.Time
 	ends  []event.LSN
 	stood time.Duration // how long loops stood still until all had come and could go on
-	// release lets files of the logs be replaced again. Before that they must not be: a file that is written again may lose bodies in front of its
-	// mark.
+	// release lets files of the logs be replaced again. Before that they must not be: a file that
+	// is written again may lose bodies in front of its mark.
 	release func()
 }
 
@@ -157,7 +160,8 @@ func (b *backup) try(ctx context.Context, by *engine.Origin, why event.ReasonGiv
 	} else {
 		close(meet.over)
 	}
-	for range offered { // also of an attempt that was given up: its marks are facts without a meaning
+	// also of an attempt that was given up: its marks are facts without a meaning
+	for range offered {
 		select {
 		case r := <-answers:
 			err = errors.Join(err, r.Err)

@@ -18,7 +18,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/faultfs"
 )
 
-// stillDisk is a disk that can be made to stand still: every call waits, but those that read or change nothing. It notes which do.
+// stillDisk is a disk that can be made to stand still: every call waits, but those that read or
+// change nothing. It notes which do.
 type stillDisk struct {
 	disk.FS
 	mu     sync.Mutex
@@ -109,7 +110,8 @@ func (f stillFile) WriteAt(p []byte, off int64) (int, error) {
 	return f.File.WriteAt(p, off)
 }
 
-// discardBackup makes a backup that nobody reads, and returns how long the loops stood still until all could go on.
+// discardBackup makes a backup that nobody reads, and returns how long the loops stood still until
+// all could go on.
 func (b *broker) discardBackup(t testing.TB) time.Duration {
 	t.Helper()
 	made, err := b.Backup(t.Context(), nil, event.ReasonGiven{})
@@ -121,9 +123,10 @@ func (b *broker) discardBackup(t testing.TB) time.Duration {
 	return made.(*backup).stood
 }
 
-// While loops and couriers stand still for a backup nothing is done but that their marks are handed on: no file is read, copied, made or synced, and nobody waits for the
-// disk. Here it stands still from before the marks on: meanwhile the loops have met and gone on without any time going by, and all that anybody
-// asked of the disk is to take the frames with the marks, one in each log.
+// While loops and couriers stand still for a backup nothing is done but that their marks are handed
+// on: no file is read, copied, made or synced, and nobody waits for the disk. Here it stands still
+// from before the marks on: meanwhile the loops have met and gone on without any time going by, and
+// all that anybody asked of the disk is to take the frames with the marks, one in each log.
 func TestBackupPauseWithoutDisk(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -175,7 +178,8 @@ func openOver(t *testing.T, files disk.FS, dir string, partitions int) *broker {
 	return &broker{n, store}
 }
 
-// When one loop does not come, the others and the couriers go on after 40 ms, at most: messages go on being forwarded meanwhile, each in less than 50 ms.
+// When one loop does not come, the others and the couriers go on after 40 ms, at most: messages go
+// on being forwarded meanwhile, each in less than 50 ms.
 func TestBackupPauseEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -216,8 +220,10 @@ func TestBackupPauseEnds(t *testing.T) {
 	})
 }
 
-// BenchmarkBackupPause is how long loops and couriers stand still for a backup of 64 logs while more than 10,000 messages are on their way from log to log:
-// 20 backups, each begun when there are that many. The senders leave no processor idle, so that the loops, which all can go on then, wait for one another.
+// BenchmarkBackupPause is how long loops and couriers stand still for a backup of 64 logs while
+// more than 10,000 messages are on their way from log to log: 20 backups, each begun when there are
+// that many. The senders leave no processor idle, so that the loops, which all can go on then, wait
+// for one another.
 func BenchmarkBackupPause(b *testing.B) {
 	const partitions, backups, least = 64, 20, 10_000
 	for range b.N {

@@ -56,7 +56,8 @@ func (b *broker) backUp(t testing.TB) (dir string, id event.BackupID) {
 	return dir, copied.ID()
 }
 
-// marks checks that each log of a copy ends with the mark of a backup, and returns how many messages were sent to each queue; those moved there do not count.
+// marks checks that each log of a copy ends with the mark of a backup, and returns how many
+// messages were sent to each queue; those moved there do not count.
 func marks(t testing.TB, dir string, id event.BackupID) map[event.EntityID]int {
 	t.Helper()
 	store, err := log.Open(t.Context(), dir, log.Options{ReadOnly: true})
@@ -133,8 +134,10 @@ func (b *broker) readBlob(p engine.PartitionID, blob event.Blob) ([]byte, error)
 	return dst, err
 }
 
-// TestBackupFits: copies of a running broker under load are consistent. If a copy has what a client did, it has what the client had seen before that,
-// whichever logs the two are in. What moves between logs is there once: nothing is lost and nothing doubled, in a copy or in a copy of the copy.
+// TestBackupFits: copies of a running broker under load are consistent. If a copy has what a client
+// did, it has what the client had seen before that, whichever logs the two are in. What moves
+// between logs is there once: nothing is lost and nothing doubled, in a copy or in a copy of the
+// copy.
 func TestBackupFits(t *testing.T) {
 	t.Parallel()
 	b := moving(t, t.TempDir(), 2)
@@ -202,8 +205,9 @@ func (s *slowSink) Post([]engine.Reply) {
 	<-s.leave
 }
 
-// TestBackupWaits: no loop goes on from its mark before all have theirs. Here one loop is held up; a client sees its message stored in the log of the other, and
-// only then sends to the late one: the copy has the second message only with the first (planted bug D2).
+// TestBackupWaits: no loop goes on from its mark before all have theirs. Here one loop is held up;
+// a client sees its message stored in the log of the other, and only then sends to the late one:
+// the copy has the second message only with the first (planted bug D2).
 func TestBackupWaits(t *testing.T) {
 	t.Parallel()
 	b := moving(t, t.TempDir(), 2)
@@ -250,8 +254,8 @@ func TestBackupWaits(t *testing.T) {
 	}
 }
 
-// A backup that cannot be made is refused with the reason: while another one is made, where a partition is not in service, or where the log is of another
-// make. Nothing is left behind.
+// A backup that cannot be made is refused with the reason: while another one is made, where a
+// partition is not in service, or where the log is of another make. Nothing is left behind.
 func TestBackupRefused(t *testing.T) {
 	t.Parallel()
 	b := moving(t, t.TempDir(), 2)
@@ -293,8 +297,8 @@ func TestBackupRefused(t *testing.T) {
 	}
 }
 
-// A backup has a body that nobody needs any more, even where history drops it while the backup is made and the chapter of the mark is closed, sealed and
-// written again without it.
+// A backup has a body that nobody needs any more, even where history drops it while the backup is
+// made and the chapter of the mark is closed, sealed and written again without it.
 func TestBackupWhileBodiesGo(t *testing.T) {
 	t.Parallel()
 	b := leanBroker(t, t.TempDir())
@@ -308,7 +312,8 @@ func TestBackupWhileBodiesGo(t *testing.T) {
 	defer copied.Close()
 	b.sendMany(t, q, 180)
 	b.complete(t, q, 200)
-	b.sendMany(t, q, 60) // so that the chapter with the mark, and what ended its messages, is closed
+	// so that the chapter with the mark, and what ended its messages, is closed
+	b.sendMany(t, q, 60)
 	b.compactAsFarAsPossible(t)
 	files := 0
 	err = copied.Files(t.Context(), func(_ string, _ int64, contents io.Reader) error {

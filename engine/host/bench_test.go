@@ -27,7 +27,8 @@ func one(b *testing.B) *broker {
 	return &broker{n, store}
 }
 
-// fill stores n messages, 1,000 a send, that expire at the time given; 0 is never. In a session queue the sessions take turns.
+// fill stores n messages, 1,000 a send, that expire at the time given; 0 is never. In a session
+// queue the sessions take turns.
 func (b *broker) fill(t *testing.B, q engine.Target, n, sessions int, expires event.Time) {
 	t.Helper()
 	in := newInbox()
@@ -57,8 +58,8 @@ func (b *broker) fill(t *testing.B, q engine.Target, n, sessions int, expires ev
 // maxPause is how long at most one queue's bursts may hold up the sends of another.
 const maxPause = time.Second
 
-// during sends to a queue, one message after the other, until done says so, and reports the longest send and the 99th
-// percentile. A pause longer than maxPause is a failure.
+// during sends to a queue, one message after the other, until done says so, and reports the longest
+// send and the 99th percentile. A pause longer than maxPause is a failure.
 func (b *broker) during(t *testing.B, q engine.Target, done func() bool) {
 	t.Helper()
 	var took []time.Duration
@@ -91,9 +92,10 @@ func (b *broker) empty(q engine.Target) bool {
 	return len(r.Messages()) == 0
 }
 
-// BenchmarkExpiry: 1,000,000 messages that all expire together; meanwhile messages are sent to another queue of the partition. In the case
-// with only a sweep the receiver takes its credit back at once: since it has asked, a sweep looks for expired messages, but
-// nobody clears the front of the queue.
+// BenchmarkExpiry: 1,000,000 messages that all expire together; meanwhile messages are sent to
+// another queue of the partition. In the case with only a sweep the receiver takes its credit back
+// at once: since it has asked, a sweep looks for expired messages, but nobody clears the front of
+// the queue.
 func BenchmarkExpiry(b *testing.B) {
 	const n = 1_000_000
 	for _, c := range []struct {
@@ -134,7 +136,8 @@ func BenchmarkExpiry(b *testing.B) {
 	}
 }
 
-// BenchmarkLocksEnd: 100,000 locks that end within a second; meanwhile messages are sent to another queue of the partition.
+// BenchmarkLocksEnd: 100,000 locks that end within a second; meanwhile messages are sent to another
+// queue of the partition.
 func BenchmarkLocksEnd(b *testing.B) {
 	const n = 100_000
 	for _, dead := range []bool{false, true} {
@@ -178,8 +181,8 @@ func processor() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkSessions: 100,000 sessions with 10 messages each: the next available one is accepted and given back, by one
-// receiver and by many at a time.
+// BenchmarkSessions: 100,000 sessions with 10 messages each: the next available one is accepted and
+// given back, by one receiver and by many at a time.
 func BenchmarkSessions(b *testing.B) {
 	const n = 100_000
 	br := one(b)
@@ -227,8 +230,9 @@ func BenchmarkSessions(b *testing.B) {
 	})
 }
 
-// BenchmarkCostly: half a megabyte of requests that look at many entries, as three connections would pipeline them, on a partition with
-// 100,000 sessions and a session of as many messages; meanwhile messages are sent to another queue of the partition.
+// BenchmarkCostly: half a megabyte of requests that look at many entries, as three connections
+// would pipeline them, on a partition with 100,000 sessions and a session of as many messages;
+// meanwhile messages are sent to another queue of the partition.
 func BenchmarkCostly(b *testing.B) {
 	const n, many, connections = 100_000, 3000, 3
 	br := one(b)

@@ -12,7 +12,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// live is how many bytes of the heap are in use. What pools hold is gone after the second collection.
+// live is how many bytes of the heap are in use. What pools hold is gone after the second
+// collection.
 func live() int64 {
 	var m runtime.MemStats
 	runtime.GC()

@@ -35,7 +35,8 @@ func TestLetterCaseOfPaths(t *testing.T) {
 	shown("oRDERS/eU")
 }
 
-// SM-102: a dead-letter queue is not listed and not deleted alone; with its queue it is gone, messages and all.
+// SM-102: a dead-letter queue is not listed and not deleted alone; with its queue it is gone,
+// messages and all.
 func TestSubQueuesGoWithTheirQueue(t *testing.T) {
 	t.Parallel()
 	b := open(t, t.TempDir())
@@ -84,8 +85,9 @@ func TestSubQueuesGoWithTheirQueue(t *testing.T) {
 	}
 }
 
-// S0-50, SM-305, docs/decisions/0020: a queue that forwards keeps its AutoDeleteOnIdle, that of a subscription becomes the longest, and
-// neither is ever idle, nor is the topic of such a subscription. It can be idle again once it no longer forwards.
+// S0-50, SM-305, docs/decisions/0020: a queue that forwards keeps its AutoDeleteOnIdle, that of a
+// subscription becomes the longest, and neither is ever idle, nor is the topic of such a
+// subscription. It can be idle again once it no longer forwards.
 func TestForwardingIsNeverIdle(t *testing.T) {
 	t.Parallel()
 	d := &dial{}
@@ -136,8 +138,9 @@ func TestForwardingIsNeverIdle(t *testing.T) {
 	there(map[string]bool{"itself": false, "dead": true})
 }
 
-// An update that changes nothing is noted and moves UpdatedAt, but nobody is told of it: links and session locks stay. Another
-// spelling of the same value is no change, and rules are not among the entity's settings; any other change is told.
+// An update that changes nothing is noted and moves UpdatedAt, but nobody is told of it: links and
+// session locks stay. Another spelling of the same value is no change, and rules are not among the
+// entity's settings; any other change is told.
 func TestUpdateThatChangesNothing(t *testing.T) {
 	t.Parallel()
 	d := &dial{}
@@ -196,7 +199,8 @@ func TestUpdateThatChangesNothing(t *testing.T) {
 	}
 }
 
-// MA-141: a key has the times at which it was made and last changed, not those that a client says. An update that leaves it as it is moves neither.
+// MA-141: a key has the times at which it was made and last changed, not those that a client says.
+// An update that leaves it as it is moves neither.
 func TestTimesOfKeys(t *testing.T) {
 	t.Parallel()
 	d, dir := &dial{}, t.TempDir()
@@ -244,7 +248,8 @@ func TestTimesOfKeys(t *testing.T) {
 	has(one, six, seven, seven)
 }
 
-// MA-140: a topic is accessed when one of its subscriptions is, also when that is gone, and over a start. Its own use counts as before.
+// MA-140: a topic is accessed when one of its subscriptions is, also when that is gone, and over a
+// start. Its own use counts as before.
 func TestTopicIsAccessedWithItsSubscriptions(t *testing.T) {
 	t.Parallel()
 	d, dir := &dial{}, t.TempDir()

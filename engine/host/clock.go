@@ -9,9 +9,11 @@ import (
 )
 
 const (
-	// maxSlew is the share of elapsed time by which broker time may be corrected towards the wall clock.
+	// maxSlew is the share of elapsed time by which broker time may be corrected towards the wall
+	// clock.
 	maxSlew = 20 // one part in 20: 5 %
-	// maxStep is the distance from the wall clock beyond which broker time is no longer corrected: somebody set the clock.
+	// maxStep is the distance from the wall clock beyond which broker time is no longer corrected:
+	// somebody set the clock.
 	maxStep = 5 * time.Second
 )
 
@@ -19,12 +21,13 @@ const (
 type TimeSource interface {
 	// Wall is the time of day. It may jump either way.
 	Wall() time.Time
-	// Elapsed is the time since some fixed instant. It never decreases, and it goes on while the machine sleeps.
+	// Elapsed is the time since some fixed instant. It never decreases, and it goes on while the
+	// machine sleeps.
 	Elapsed() time.Duration
 }
 
-// Clock is broker time (reliability.md 1.4): it never runs backwards, advances with the monotonic clock, and is corrected
-// towards the wall clock slowly. Safe for concurrent use.
+// Clock is broker time (reliability.md 1.4): it never runs backwards, advances with the monotonic
+// clock, and is corrected towards the wall clock slowly. Safe for concurrent use.
 type Clock struct {
 	source TimeSource
 	logger *slog.Logger

@@ -6,8 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// suspended is how long the machine has slept since it was started: CLOCK_BOOTTIME goes on meanwhile and CLOCK_MONOTONIC does
-// not (reliability.md 1.4). Both readings of a kernel of this century succeed; without them no sleep is known of.
+// suspended is how long the machine has slept since it was started: CLOCK_BOOTTIME goes on
+// meanwhile and CLOCK_MONOTONIC does not (reliability.md 1.4). Both readings of a kernel of this
+// century succeed; without them no sleep is known of.
 func suspended() time.Duration {
 	var awake, all, again unix.Timespec
 	for range 3 { // not interrupted in between

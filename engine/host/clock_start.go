@@ -13,9 +13,11 @@ import (
 const (
 	// maxBehind is how far behind the newest record the wall clock may be at a start.
 	maxBehind = time.Hour
-	// maxGap is how far ahead of it the clock may be, unless settings say otherwise: longer than a broker is usually down.
+	// maxGap is how far ahead of it the clock may be, unless settings say otherwise: longer than a
+	// broker is usually down.
 	maxGap = 400 * 24 * time.Hour
-	// notable is the distance between clock and newest record from which on it is reported, and an operator's decision counts.
+	// notable is the distance between clock and newest record from which on it is reported, and an
+	// operator's decision counts.
 	notable = event.Time(10 * time.Minute / time.Millisecond)
 )
 
@@ -25,15 +27,19 @@ type AcceptClock uint8
 const (
 	AcceptNone AcceptClock = iota // neither: a start with such a clock is refused
 	AcceptLog                     // the log: broker time goes on from the newest record
-	AcceptWall                    // the clock: broker time is set to it, and every instant moves by the difference
+	// the clock: broker time is set to it, and every instant moves by the difference
+	AcceptWall
 )
 
 // ClockRules say with which wall clock a start goes on (reliability.md 1.4).
 type ClockRules struct {
-	Earliest time.Time     // a clock that shows less is wrong: the program was not made yet. Zero: no bound
+	// a clock that shows less is wrong: the program was not made yet. Zero: no bound
+	Earliest time.Time
 	MaxGap   time.Duration // how far the clock may be ahead of the newest record; 0: 400 days
 	Reason   string        // why Accept is given, for the log; see [engine.CheckReason]
-	Accept   AcceptClock   // what is done about a clock that is refused, or over ten minutes from the newest record; no effect on any other
+	// what is done about a clock that is refused, or over ten minutes from the newest record; no
+	// effect on any other
+	Accept AcceptClock
 }
 
 // ClockError is the refusal of a wall clock. Nothing was written.
@@ -61,7 +67,8 @@ const (
 	acceptWallText = "--accept-clock=wall to set broker time to the clock, all open deadlines with it"
 )
 
-// Early refuses a clock that cannot be right, whatever stands in the log. The error is a [*ClockError].
+// Early refuses a clock that cannot be right, whatever stands in the log. The error is a
+// [*ClockError].
 func (r ClockRules) Early(wall time.Time) error {
 	reason := r.impossible(wall)
 	if reason == "" {
@@ -83,12 +90,15 @@ func (r ClockRules) impossible(wall time.Time) string {
 
 // ClockStart is how broker time begins.
 type ClockStart struct {
-	At  event.Time    // the earliest it may begin at
-	Gap time.Duration // by which the wall clock is ahead of the newest record, when that is taken for a notable downtime; else 0
+	At event.Time // the earliest it may begin at
+	// by which the wall clock is ahead of the newest record, when that is taken for a notable
+	// downtime; else 0
+	Gap time.Duration
 	// Decided is the operator's word where it counted; AcceptNone: it did not, or there was none.
 	Decided AcceptClock
-	// Sets are the events that say so, by partition; nil where the partition needs none. Those of a decision that an earlier start
-	// could not carry out everywhere are among them. That of partition 0 must be durable before any other is written.
+	// Sets are the events that say so, by partition; nil where the partition needs none. Those of a
+	// decision that an earlier start could not carry out everywhere are among them. That of
+	// partition 0 must be durable before any other is written.
 	Sets []*event.ClockSet
 
 	last index.Clock // the newest decision
@@ -102,8 +112,8 @@ func (s *ClockStart) Clock(source TimeSource, logger *slog.Logger) *Clock {
 	return NewClock(source, s.At, logger)
 }
 
-// Begin looks at the clock of a start, with the recovered state of each partition, nil where there is none. It writes nothing. The error
-// is a [*ClockError].
+// Begin looks at the clock of a start, with the recovered state of each partition, nil where there
+// is none. It writes nothing. The error is a [*ClockError].
 func (r ClockRules) Begin(wall time.Time, states []*index.Index) (ClockStart, error) {
 	last := newestClock(states)
 	newest := event.Time(0)
@@ -146,7 +156,8 @@ func (r ClockRules) Begin(wall time.Time, states []*index.Index) (ClockStart, er
 	return s, nil
 }
 
-// Follow is the event by which a partition that was not there at the start catches up with the decisions about clocks; nil: it knows them.
+// Follow is the event by which a partition that was not there at the start catches up with the
+// decisions about clocks; nil: it knows them.
 func (s *ClockStart) Follow(x *index.Index, now event.Time, wall time.Time) *event.ClockSet {
 	if x.Clock().Number == s.last.Number {
 		return nil
@@ -204,7 +215,8 @@ func spanText(ms event.Time) string {
 	return ms.Sub(0).Round(time.Second).String()
 }
 
-// tellClock says in the log how broker time begins, and returns what has to be reported elsewhere, too: usually nothing.
+// tellClock says in the log how broker time begins, and returns what has to be reported elsewhere,
+// too: usually nothing.
 func (n *Namespace) tellClock(s ClockStart, r ClockRules, wall time.Time) (notices []string) {
 	to := s.At.Std()
 	switch {

@@ -19,7 +19,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/logdir"
 )
 
-// indexAt is an index whose newest record has the time given, and that knows of a decision about the clock.
+// indexAt is an index whose newest record has the time given, and that knows of a decision about
+// the clock.
 func indexAt(t event.Time, c index.Clock) *index.Index {
 	x := index.New()
 	if c.Number != 0 {
@@ -88,7 +89,8 @@ func TestClockRules(t *testing.T) {
 	}
 }
 
-// A partition that was away at a decision, or whose log does not have it yet, follows it; one that misses nothing is left alone.
+// A partition that was away at a decision, or whose log does not have it yet, follows it; one that
+// misses nothing is left alone.
 func TestClockCatchesUp(t *testing.T) {
 	t.Parallel()
 	wall := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -120,7 +122,8 @@ func TestClockCatchesUp(t *testing.T) {
 	}
 }
 
-// clockStart is what a namespace does at its start with the clock, with every call of the disk in order.
+// clockStart is what a namespace does at its start with the clock, with every call of the disk in
+// order.
 func clockStart(t *testing.T, disk *faultfs.FS, wall time.Time, accept AcceptClock) ([]*index.Index, error) {
 	t.Helper()
 	store, err := log.Open(t.Context(), "/data", log.Options{FS: disk, Partitions: 3, Manual: true})
@@ -163,8 +166,8 @@ func clockStart(t *testing.T, disk *faultfs.FS, wall time.Time, accept AcceptClo
 	return states, nil
 }
 
-// At whatever point of carrying out a decision a start dies, the next start completes it, with the flag or without: every deadline has
-// moved once, in every partition, and the logs agree.
+// At whatever point of carrying out a decision a start dies, the next start completes it, with the
+// flag or without: every deadline has moved once, in every partition, and the logs agree.
 func TestClockSetSurvives(t *testing.T) {
 	t.Parallel()
 	wall := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -192,7 +195,8 @@ func TestClockSetSurvives(t *testing.T) {
 				}
 				d = d.Crash(rand.New(rand.NewPCG(uint64(k), 1)), mode)
 				states, err := clockStart(t, d, wall.Add(time.Minute), again)
-				if e := (*ClockError)(nil); errors.As(err, &e) && again == AcceptNone { // nothing was decided yet
+				// nothing was decided yet
+				if e := (*ClockError)(nil); errors.As(err, &e) && again == AcceptNone {
 					d = d.Crash(rand.New(rand.NewPCG(uint64(k), 1)), faultfs.Kill)
 					states, err = clockStart(t, d, wall.Add(time.Minute), AcceptWall)
 				} else if err == nil && again == AcceptNone {
@@ -223,7 +227,8 @@ func TestClockSetSurvives(t *testing.T) {
 	}
 }
 
-// A downtime of two hours is reported before anything is written, let alone before the downtime ends a lock or anything else.
+// A downtime of two hours is reported before anything is written, let alone before the downtime
+// ends a lock or anything else.
 func TestDowntimeIsToldFirst(t *testing.T) {
 	t.Parallel()
 	disk := faultfs.New()

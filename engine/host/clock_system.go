@@ -2,19 +2,21 @@ package host
 
 import "time"
 
-// ignoredSleep is the longest sleep of the machine that is taken for none, and so the longest that broker time may lose by one.
+// ignoredSleep is the longest sleep of the machine that is taken for none, and so the longest that
+// broker time may lose by one.
 const ignoredSleep = 20 * time.Millisecond
 
 // systemTime is the time source of the machine. It belongs to one [Clock].
 //
-// The monotonic clock of package time stands still while the machine is suspended, and the clock that does not costs a
-// system call. So that is asked only when the wall clock moved against the monotonic one, as it does when the machine wakes
-// up, and once a minute.
+// The monotonic clock of package time stands still while the machine is suspended, and the clock
+// that does not costs a system call. So that is asked only when the wall clock moved against the
+// monotonic one, as it does when the machine wakes up, and once a minute.
 type systemTime struct {
 	begun  time.Time
 	before time.Duration // how long the machine had slept by then
 	slept  time.Duration // since
-	skew   time.Duration // by which the wall clock had moved against the monotonic one at the last look
+	// by which the wall clock had moved against the monotonic one at the last look
+	skew   time.Duration
 	looked time.Duration // when that was, since begun
 }
 

@@ -97,8 +97,9 @@ func TestSystemTime(t *testing.T) {
 	}
 }
 
-// SM-079, SM-373: the wall clock is set back by an hour, once under a running broker and once while it is stopped. What has
-// expired stays so, locks end when they would have ended, and times in the log do not decrease.
+// SM-079, SM-373: the wall clock is set back by an hour, once under a running broker and once while
+// it is stopped. What has expired stays so, locks end when they would have ended, and times in the
+// log do not decrease.
 func TestClockSetBack(t *testing.T) {
 	t.Parallel()
 	h := newDriven(t)

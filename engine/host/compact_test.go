@@ -16,8 +16,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/faultfs"
 )
 
-// compact seals what is closed in a log and drops the bodies that are not needed by a state of it which was taken some time before and is durable by
-// now; then it takes another state.
+// compact seals what is closed in a log and drops the bodies that are not needed by a state of it
+// which was taken some time before and is durable by now; then it takes another state.
 func (f *fleet) compact(i int) error {
 	for more := true; more; {
 		var err error
@@ -63,8 +63,9 @@ func (f *fleet) compact(i int) error {
 	return nil
 }
 
-// C3: queues that forward, and forward their dead letters, and sends through other queues, over logs that die in the middle of a call and all the time drop what nobody needs: every
-// message that was accepted is in one place, whole.
+// C3: queues that forward, and forward their dead letters, and sends through other queues, over
+// logs that die in the middle of a call and all the time drop what nobody needs: every message that
+// was accepted is in one place, whole.
 func TestRandomMovesWithoutBodies(t *testing.T) {
 	t.Parallel()
 	freed := 0
@@ -97,7 +98,8 @@ func leanBroker(t *testing.T, dir string) *broker {
 // keepBodies keeps all bodies, also those that no state needs.
 var keepBodies = background.Keep{File: func(s *log.Summary) int64 { return int64(s.BodyBytes) }, Body: func(*log.Body) bool { return true }}
 
-// compact seals what is closed and runs a round, and returns how much all sealed files take afterwards.
+// compact seals what is closed and runs a round, and returns how much all sealed files take
+// afterwards.
 func (b *broker) compact(t *testing.T, keep background.Keep) (out background.Compacted, size int64) {
 	t.Helper()
 	p := b.slots[0].serves.Load().log
@@ -179,7 +181,8 @@ func (b *broker) whole(t *testing.T) (n int) {
 	return n
 }
 
-// The bodies of settled messages go; those of waiting ones stay, and so does whatever history asks for. When an entity is deleted all its bodies go.
+// The bodies of settled messages go; those of waiting ones stay, and so does whatever history asks
+// for. When an entity is deleted all its bodies go.
 func TestCompaction(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -50,9 +50,10 @@ func invoice(rng *rand.Rand, n int) []byte {
 	return []byte(strings.TrimSuffix(b.String(), ",") + "]}")
 }
 
-// Bytes written through the file system, for each byte of frames: at most 1.6 with events kept and bodies not, although every chapter is sealed at once and so has
-// its dead bodies sealed, too; at most 2.2 with bodies kept. Checkpoints and
-// bases are not in it, nor what does not compress: a message is a fifth random.
+// Bytes written through the file system, for each byte of frames: at most 1.6 with events kept and
+// bodies not, although every chapter is sealed at once and so has its dead bodies sealed, too; at
+// most 2.2 with bodies kept. Checkpoints and bases are not in it, nor what does not compress: a
+// message is a fifth random.
 func TestBytesWritten(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -10,14 +10,17 @@ import (
 
 // The states that keep a namespace from doing all of its work (docs/decisions/0039, 0040).
 const (
-	diskLow           = "disk-low"           // little room: what makes the log grow for good is refused
-	diskCritical      = "disk-critical"      // no room but a reserve: settlements go on
-	diskFull          = "disk-full"          // no room at all: what was taken waits
-	diskHangs         = "disk-hangs"         // a partition's disk does not answer: new sends are refused
+	// little room: what makes the log grow for good is refused
+	diskLow      = "disk-low"
+	diskCritical = "disk-critical" // no room but a reserve: settlements go on
+	diskFull     = "disk-full"     // no room at all: what was taken waits
+	// a partition's disk does not answer: new sends are refused
+	diskHangs         = "disk-hangs"
 	partitionRefused  = "partition-refused"  // its files are not what was written to them
 	partitionFenced   = "partition-fenced"   // it was taken out of service
 	partitionStarting = "partition-starting" // it is being recovered by itself
-	dataDamaged       = "data-damaged"       // stored data cannot be read: no messages are taken, others can be received
+	// stored data cannot be read: no messages are taken, others can be received
+	dataDamaged = "data-damaged"
 )
 
 // Why a partition does not serve, as far as everybody may know: texts of errors name files.
@@ -32,7 +35,9 @@ type Condition struct {
 	State     string
 	Partition int // -1: it concerns all
 	Since     time.Time
-	Cause     string // of a partition that is fenced or refused: io-error, operator or damage; of data that is damaged how many files are known to be
+	// of a partition that is fenced or refused: io-error, operator or damage; of data that is
+	// damaged how many files are known to be
+	Cause string
 }
 
 func (c Condition) String() string {

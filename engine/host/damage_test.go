@@ -12,7 +12,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log"
 )
 
-// SM-365, F4, P24, I27: a partition whose log is damaged is refused and answers Busy; the others go on.
+// SM-365, F4, P24, I27: a partition whose log is damaged is refused and answers Busy; the others go
+// on.
 func TestDamagedPartitionIsContained(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -67,8 +68,8 @@ func TestDamagedPartitionIsContained(t *testing.T) {
 	b.send(t, made, 1) // ids that were skipped leave no gap in the log
 }
 
-// administerBeside checks that everything can be administered that needs nothing from partition 1, which is refused (P24), and
-// returns a queue that it has made.
+// administerBeside checks that everything can be administered that needs nothing from partition 1,
+// which is refused (P24), and returns a queue that it has made.
 func (b *broker) administerBeside(t *testing.T, byHost map[engine.PartitionID]engine.Target) (made engine.Target) {
 	t.Helper()
 	run, err := b.Runtime(t.Context(), []*engine.Entity{byHost[1].Entity, byHost[0].Entity})

@@ -10,12 +10,14 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// directory is every entity of a running namespace, for everybody who looks one up. The truth is the catalogue.
+// directory is every entity of a running namespace, for everybody who looks one up. The truth is
+// the catalogue.
 type directory struct {
 	mu     sync.RWMutex              // guards what follows
 	byPath map[string]*engine.Entity // by lower-cased path
 	byID   map[event.EntityID]*engine.Entity
-	order  []*engine.Entity // by lower-cased path; nil when it has to be made anew; never changed once it is made
+	// by lower-cased path; nil when it has to be made anew; never changed once it is made
+	order []*engine.Entity
 }
 
 func (d *directory) find(lower string) *engine.Entity {

@@ -109,7 +109,8 @@ func (d *driven) receiver(tag uint64, q event.SubQueue) *engine.Receiver {
 	return &engine.Receiver{Entity: &engine.Entity{ID: 1, Path: "orders"}, Slice: handEntity, SubQueue: q, Sink: d, Tag: tag}
 }
 
-// hears compares the deliveries since the last call: "1:3+2" is message 3 for receiver 1, after two failed deliveries.
+// hears compares the deliveries since the last call: "1:3+2" is message 3 for receiver 1, after two
+// failed deliveries.
 func (d *driven) hears(want ...string) {
 	d.t.Helper()
 	var got []string

@@ -10,7 +10,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// The body of a message is erased on request, and no other with it, when nobody waits for it any more and its chapter is sealed; who asked and why is in the log before that.
+// The body of a message is erased on request, and no other with it, when nobody waits for it any
+// more and its chapter is sealed; who asked and why is in the log before that.
 func TestErase(t *testing.T) {
 	t.Parallel()
 	b := leanBroker(t, t.TempDir())

@@ -17,7 +17,8 @@ type erased struct{ log.Partition }
 func (erased) ReadInto(event.Blob, []byte) (int, error)          { return 0, event.ErrErased }
 func (erased) ReadBlob(_ event.Blob, dst []byte) ([]byte, error) { return dst, event.ErrErased }
 
-// History erases no body that is still needed: if a body is gone when it is to be delivered, that is an internal fault, and is reported as one.
+// History erases no body that is still needed: if a body is gone when it is to be delivered, that
+// is an internal fault, and is reported as one.
 func TestErasedBodyOfADelivery(t *testing.T) {
 	t.Parallel()
 	ps := partitions{slots: make([]slot, 1)}
@@ -29,7 +30,8 @@ func TestErasedBodyOfADelivery(t *testing.T) {
 	}
 }
 
-// What a connection finds erased is a fault, and stops sends, if the message is still locked for it; if the message has ended meanwhile it is none: nobody needed the body.
+// What a connection finds erased is a fault, and stops sends, if the message is still locked for
+// it; if the message has ended meanwhile it is none: nobody needed the body.
 func TestReportOfAnErasedBody(t *testing.T) {
 	t.Parallel()
 	for _, ended := range []bool{false, true} {

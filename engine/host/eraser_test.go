@@ -17,7 +17,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/faultfs"
 )
 
-// erasing is a broker on a disk that can fail, with 100 messages that were completed. Chapters are short.
+// erasing is a broker on a disk that can fail, with 100 messages that were completed. Chapters are
+// short.
 type erasing struct {
 	*broker
 	t    *testing.T
@@ -63,7 +64,8 @@ func (e *erasing) erase(n event.SequenceNumber) error {
 	return err
 }
 
-// history is what the log says of erasures, in its order, and then which bodies of the queue are gone.
+// history is what the log says of erasures, in its order, and then which bodies of the queue are
+// gone.
 func (e *erasing) history(p log.Partition) string {
 	e.t.Helper()
 	var said []string
@@ -120,7 +122,8 @@ func (e *erasing) request(numbers ...event.SequenceNumber) {
 	}
 }
 
-// Requests that earlier runs and versions left open are finished by a start: those whose bodies can still be read, and those whose bodies are gone. It says so once.
+// Requests that earlier runs and versions left open are finished by a start: those whose bodies can
+// still be read, and those whose bodies are gone. It says so once.
 func TestErasuresOfEarlierRuns(t *testing.T) {
 	t.Parallel()
 	sealOutside(t)
@@ -163,7 +166,8 @@ func TestErasureWaitsForSealing(t *testing.T) {
 	})
 }
 
-// While a backup holds the files, or the disk has no room, the request stays open; afterwards the broker finishes it.
+// While a backup holds the files, or the disk has no room, the request stays open; afterwards the
+// broker finishes it.
 func TestErasureWaits(t *testing.T) {
 	t.Parallel()
 	sealOutside(t)
@@ -226,8 +230,9 @@ func TestErasureAfterFence(t *testing.T) {
 	})
 }
 
-// The process dies, or the power fails, at any call of the file system while a body is erased for a caller, or by a start: what was answered holds; where the log
-// has the request, the next start finishes it and says so once, and where it has none, the body is there.
+// The process dies, or the power fails, at any call of the file system while a body is erased for a
+// caller, or by a start: what was answered holds; where the log has the request, the next start
+// finishes it and says so once, and where it has none, the body is there.
 func TestErasureDiesAtEveryCall(t *testing.T) {
 	t.Parallel()
 	sealOutside(t)
@@ -249,7 +254,8 @@ func TestErasureDiesAtEveryCall(t *testing.T) {
 	}
 }
 
-// sealedOrders is a disk with sealed messages, and with a request to erase one of them, where that was made.
+// sealedOrders is a disk with sealed messages, and with a request to erase one of them, where that
+// was made.
 func sealedOrders(t *testing.T, requested bool) (disk *faultfs.FS) {
 	synctest.Test(t, func(t *testing.T) {
 		e := onErasingDisk(t)
@@ -264,7 +270,8 @@ func sealedOrders(t *testing.T, requested bool) (disk *faultfs.FS) {
 	return disk
 }
 
-// dieErasing dies at a call that has to do with erasing, and counts what the log says then. Nothing is sealed meanwhile.
+// dieErasing dies at a call that has to do with erasing, and counts what the log says then. Nothing
+// is sealed meanwhile.
 func dieErasing(t *testing.T, disk *faultfs.FS, k int, mode faultfs.Mode, start bool, seen map[string]int) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &erasing{broker: &broker{}, t: t, disk: disk, seal: time.Hour}

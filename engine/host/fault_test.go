@@ -16,7 +16,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/logdir"
 )
 
-// SM-377, F9, F12: an I/O error while nobody asks for anything stops the loop, with its cause, as an error with a frame under way does.
+// SM-377, F9, F12: an I/O error while nobody asks for anything stops the loop, with its cause, as
+// an error with a frame under way does.
 func TestFaultWhileIdle(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -29,7 +30,8 @@ func TestFaultWhileIdle(t *testing.T) {
 			plog, w := logdir.Open(t, "/data", log.Options{FS: disk, Partitions: 1, Manual: true}).Lead(0)
 			writer := w.(log.ManualWriter)
 			batch := writer.Batch()
-			batch.AppendRecord(1, []event.Event{&event.EntityTouched{}}, log.Durable) // without anything a Skip frame is not written
+			// without anything a Skip frame is not written
+			batch.AppendRecord(1, []event.Event{&event.EntityTouched{}}, log.Durable)
 			writer.Append(batch)
 			for writer.Work() {
 			}
@@ -60,7 +62,8 @@ func TestFaultWhileIdle(t *testing.T) {
 	}
 }
 
-// F21: a panic in what looks after the catalogue is reported as a panic in a partition is, and the others still end in order.
+// F21: a panic in what looks after the catalogue is reported as a panic in a partition is, and the
+// others still end in order.
 func TestPanicBesideThePartitions(t *testing.T) {
 	t.Parallel()
 	b := open(t, t.TempDir())

@@ -12,13 +12,14 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// A partition whose log cannot be written any more is taken out of service, if the options say so: its entities are busy, all others go on
-// (docs/decisions/0044). An operator can do the same to one that works. What brings it back is in restart.go.
+// A partition whose log cannot be written any more is taken out of service, if the options say so:
+// its entities are busy, all others go on (docs/decisions/0044). An operator can do the same to one
+// that works. What brings it back is in restart.go.
 
 var _ engine.Operations = (*Namespace)(nil)
 
-// ended takes the error that an incarnation has stopped with by itself. An error that is no fault of its disk ends the namespace, and so does
-// any error of partition 0, which holds the catalogue.
+// ended takes the error that an incarnation has stopped with by itself. An error that is no fault
+// of its disk ends the namespace, and so does any error of partition 0, which holds the catalogue.
 func (n *Namespace) ended(id engine.PartitionID, t *incarnation, err error) {
 	switch {
 	case isInternal(err):
@@ -71,8 +72,9 @@ func (n *Namespace) note(ctx context.Context, cmd *engine.Note) error {
 	return err
 }
 
-// FencePartition implements [engine.Operations]. What is under way ends as the log says, or with [engine.ErrUnknown]; that may take as long as
-// the disk takes, and is not waited for. A start of the broker knows nothing of it: then the partition serves.
+// FencePartition implements [engine.Operations]. What is under way ends as the log says, or with
+// [engine.ErrUnknown]; that may take as long as the disk takes, and is not waited for. A start of
+// the broker knows nothing of it: then the partition serves.
 func (n *Namespace) FencePartition(ctx context.Context, id engine.PartitionID, by *engine.Origin, why event.ReasonGiven) error {
 	if err := n.mayChange(id, why); err != nil {
 		return err

@@ -10,8 +10,10 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// F11, S4: an operator fences a partition whose disk hangs. The fence does not wait for the disk, and others go on; what was under way is not answered before
-// the disk answers, and is there then. A restart that does not wait that long is refused as busy, and a later one puts the partition back into service.
+// F11, S4: an operator fences a partition whose disk hangs. The fence does not wait for the disk,
+// and others go on; what was under way is not answered before the disk answers, and is there then.
+// A restart that does not wait that long is refused as busy, and a later one puts the partition
+// back into service.
 func TestFenceOfAHangingDisk(t *testing.T) {
 	t.Parallel()
 	f := onFencedDisk(t)

@@ -13,8 +13,10 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/faultfs"
 )
 
-// F9, F14: the disk of a partition says that it has synced and has not, and fails. What was acknowledged is gone: the partition is refused, however often it is
-// restarted, the broker's log and that of the catalogue say so with both addresses, and the others go on. A start of the broker takes the partition as it is.
+// F9, F14: the disk of a partition says that it has synced and has not, and fails. What was
+// acknowledged is gone: the partition is refused, however often it is restarted, the broker's log
+// and that of the catalogue say so with both addresses, and the others go on. A start of the broker
+// takes the partition as it is.
 func TestRestartOfAPartitionThatLostData(t *testing.T) {
 	t.Parallel()
 	var said bytes.Buffer // the handler has a lock of its own
@@ -30,7 +32,8 @@ func TestRestartOfAPartitionThatLostData(t *testing.T) {
 	promised := f.slots[2].last.writer.Durable()
 	dead := faultfs.Fault{Err: syscall.EIO, DropPages: true}
 	f.disk.Hook(func(c faultfs.Call) faultfs.Fault {
-		if strings.Contains(c.Name, "/partitions/02/") && c.Op != faultfs.OpWrite && c.Op != faultfs.OpRead { // nor can a note be left
+		// nor can a note be left
+		if strings.Contains(c.Name, "/partitions/02/") && c.Op != faultfs.OpWrite && c.Op != faultfs.OpRead {
 			return dead
 		}
 		return faultfs.Fault{}

@@ -14,8 +14,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/faultfs"
 )
 
-// movesBeside is a chain of queues in three partitions, where the dead letters of the second go back to the partition of the first, and a queue that messages are sent
-// through.
+// movesBeside is a chain of queues in three partitions, where the dead letters of the second go
+// back to the partition of the first, and a queue that messages are sent through.
 type movesBeside struct {
 	*fencing
 	a, b, end, dead engine.Target
@@ -33,7 +33,8 @@ func chained(t *testing.T) *movesBeside {
 	return m
 }
 
-// begin sends a message, to the head of the chain or through it to its end, and says when its answer has come.
+// begin sends a message, to the head of the chain or through it to its end, and says when its
+// answer has come.
 func (m *movesBeside) begin(id string, via bool) answer {
 	cmd := &engine.Send{Entity: m.a.Entity, Slice: m.a.Slice(0), Messages: []engine.Message{{ID: []byte(id), Body: []byte(id)}}}
 	if via {
@@ -44,8 +45,9 @@ func (m *movesBeside) begin(id string, via bool) answer {
 	return in
 }
 
-// S4, F9, SM-268: partitions of a chain of queues are fenced one after the other, by a sync that fails and by an operator, while messages move and others are
-// sent through; each is restarted. A message that was accepted is at the end once; one whose outcome is unknown, at most once.
+// S4, F9, SM-268: partitions of a chain of queues are fenced one after the other, by a sync that
+// fails and by an operator, while messages move and others are sent through; each is restarted. A
+// message that was accepted is at the end once; one whose outcome is unknown, at most once.
 func TestMovesOverFences(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(4) {
@@ -105,7 +107,8 @@ func (f *fencing) provoke(id engine.PartitionID, i int) {
 	<-in
 }
 
-// arrive waits until nothing is under way, and checks that what was accepted is at the end of the chain once, and what is unknown at most once.
+// arrive waits until nothing is under way, and checks that what was accepted is at the end of the
+// chain once, and what is unknown at most once.
 func (m *movesBeside) arrive(t *testing.T, n int, accepted, unknown map[string]bool) {
 	t.Helper()
 	for end := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
@@ -143,8 +146,9 @@ func (m *movesBeside) arrive(t *testing.T, n int, accepted, unknown map[string]b
 	}
 }
 
-// F14: the process dies, or the power fails, at any call of the file system while one partition is restarted and messages wait for it: the next start finds
-// everything that was accepted, and what waited arrives, once.
+// F14: the process dies, or the power fails, at any call of the file system while one partition is
+// restarted and messages wait for it: the next start finds everything that was accepted, and what
+// waited arrives, once.
 func TestRestartDiesAtEveryCall(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []faultfs.Mode{faultfs.Kill, faultfs.PowerLoss} {

@@ -19,8 +19,10 @@ func isCode(err error, code engine.Code) bool {
 	return errors.As(err, &refusal) && refusal.Code == code
 }
 
-// An operator fences a partition under load: requests taken before are answered with what became of them, later ones are refused as busy; a receiver is told;
-// a lock from before lasts, and a transaction is gone. Who did it is in the log of the catalogue. The next start finds that the run ended in order.
+// An operator fences a partition under load: requests taken before are answered with what became of
+// them, later ones are refused as busy; a receiver is told; a lock from before lasts, and a
+// transaction is gone. Who did it is in the log of the catalogue. The next start finds that the run
+// ended in order.
 func TestFenceByOperator(t *testing.T) {
 	t.Parallel()
 	f := onFencedDisk(t)
@@ -115,7 +117,8 @@ func TestFenceIsRefused(t *testing.T) {
 	}
 }
 
-// F9, exit code 5: partition 0 is never fenced. Its failure comes out of the namespace, as every failure does where nothing is fenced.
+// F9, exit code 5: partition 0 is never fenced. Its failure comes out of the namespace, as every
+// failure does where nothing is fenced.
 func TestCatalogueIsNotFenced(t *testing.T) {
 	t.Parallel()
 	for _, id := range []engine.PartitionID{0, 2} {
@@ -134,8 +137,9 @@ func TestCatalogueIsNotFenced(t *testing.T) {
 	}
 }
 
-// S4-60, SM-185: entities of a partition that is away are not deleted as idle, neither meanwhile nor once it is back; no new entity is placed there; what was deleted
-// meanwhile is gone when it is back.
+// S4-60, SM-185: entities of a partition that is away are not deleted as idle, neither meanwhile
+// nor once it is back; no new entity is placed there; what was deleted meanwhile is gone when it is
+// back.
 func TestCatalogueBesideAFence(t *testing.T) {
 	t.Parallel()
 	d := &dial{}
@@ -177,7 +181,8 @@ func TestCatalogueBesideAFence(t *testing.T) {
 	}
 }
 
-// P24: a partition that a start refused is restarted when its files are back, and not before; it gets the entities that were changed meanwhile.
+// P24: a partition that a start refused is restarted when its files are back, and not before; it
+// gets the entities that were changed meanwhile.
 func TestRestartOfARefusedPartition(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -16,7 +16,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/faultfs"
 )
 
-// fencing is a namespace of four partitions that are fenced when they fail, over a disk that can fail.
+// fencing is a namespace of four partitions that are fenced when they fail, over a disk that can
+// fail.
 type fencing struct {
 	*broker
 	disk *faultfs.FS
@@ -85,8 +86,9 @@ func isBusy(err error) bool {
 	return errors.As(err, &refusal) && refusal.Code == engine.Busy
 }
 
-// F9, P24, S4: of four partitions one fails. Its entities are busy, those of the others go on; it is recovered alone, while the others run, and then
-// everything that was acknowledged is there, once.
+// F9, P24, S4: of four partitions one fails. Its entities are busy, those of the others go on; it
+// is recovered alone, while the others run, and then everything that was acknowledged is there,
+// once.
 func TestFenceAndRestart(t *testing.T) {
 	t.Parallel()
 	for what, fault := range map[string]faultfs.Fault{"the tail is there": {Err: syscall.EIO}, "the tail is gone": {Err: syscall.EIO, DropPages: true}} {

@@ -23,7 +23,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/faultfs"
 )
 
-// fleet drives the loops and couriers of a namespace by hand, in an order that a seed decides, over a disk that can die.
+// fleet drives the loops and couriers of a namespace by hand, in an order that a seed decides, over
+// a disk that can die.
 type fleet struct {
 	t        testing.TB
 	rng      *rand.Rand
@@ -45,7 +46,8 @@ type fleet struct {
 	posts     posts
 	err       error // that the process died of
 
-	lean   bool             // chapters are short and sealed at once, and bodies dropped that nobody needs
+	// chapters are short and sealed at once, and bodies dropped that nobody needs
+	lean   bool
 	states []*loop.Snapshot // by loop, of some time before; nil: none
 	sealed [][]string       // by loop, the sealed files that were there then
 	freed  int              // sealed files that were written again
@@ -296,7 +298,8 @@ func (f *fleet) sendOne(path string, m engine.Message) engine.Reply {
 	return f.ask(e.Hosts[0], &engine.Send{Entity: e, Slice: event.Slice{Entity: e.ID}, Messages: []engine.Message{m}})
 }
 
-// places says where each message is: "b", "a/dead", "a/transfer-dead", and "+" where it is on its way.
+// places says where each message is: "b", "a/dead", "a/transfer-dead", and "+" where it is on its
+// way.
 func (f *fleet) places() map[string][]string {
 	f.t.Helper()
 	found := map[string][]string{}
@@ -372,8 +375,9 @@ func (f *fleet) first(path string, q event.SubQueue) (m index.Message, reason, t
 	return
 }
 
-// SM-112, SM-262, T5, T6, T7: whatever call of the file system is the last one, of either log, and whether the process died or the power failed: what was
-// accepted is in exactly one place at the end, and what was not, in one at most.
+// SM-112, SM-262, T5, T6, T7: whatever call of the file system is the last one, of either log, and
+// whether the process died or the power failed: what was accepted is in exactly one place at the
+// end, and what was not, in one at most.
 func TestMovesSurviveEveryCall(t *testing.T) {
 	t.Parallel()
 	for _, logs := range []int{1, 2} {
@@ -391,8 +395,9 @@ func TestMovesSurviveEveryCall(t *testing.T) {
 	}
 }
 
-// movesUntil sends messages to a chain of queues whose last takes only some of them, dies at call number k of the file system, if k is not 0, starts again and
-// looks where the messages are. It returns how many calls there were.
+// movesUntil sends messages to a chain of queues whose last takes only some of them, dies at call
+// number k of the file system, if k is not 0, starts again and looks where the messages are. It
+// returns how many calls there were.
 func movesUntil(t *testing.T, seed uint64, logs int, mode faultfs.Mode, k int) int {
 	f := newFleet(t, seed, logs)
 	small := testQueue()

@@ -16,8 +16,8 @@ type stuckSink chan struct{}
 
 func (s stuckSink) Post([]engine.Reply) { <-s }
 
-// MA-003: a health check while a partition's mailbox is full is answered in time, and reports the partition healthy if the mailbox has room before the check's
-// time is over.
+// MA-003: a health check while a partition's mailbox is full is answered in time, and reports the
+// partition healthy if the mailbox has room before the check's time is over.
 func TestHealthOfAFullMailbox(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := open(t, t.TempDir())

@@ -12,7 +12,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// said is the catalogue's policies of history, for those who ask outside the loop of partition 0. It is changed as the catalogue is, under [admin.mu].
+// said is the catalogue's policies of history, for those who ask outside the loop of partition 0.
+// It is changed as the catalogue is, under [admin.mu].
 type said struct {
 	now atomic.Pointer[engine.HistoryPolicies]
 }
@@ -50,8 +51,9 @@ func (a *admin) PutHistoryPolicy(ctx context.Context, cmd engine.PutHistoryPolic
 	return errors.Join(replies[0].Err, replies[1].Err)
 }
 
-// keepHistory puts the policy of the settings into the catalogue, as that of the namespace, and begins to give back what nobody keeps. At the very
-// first start that is an event even if the settings have no policy: its time tells what is older than an upgrade from what is not
+// keepHistory puts the policy of the settings into the catalogue, as that of the namespace, and
+// begins to give back what nobody keeps. At the very first start that is an event even if the
+// settings have no policy: its time tells what is older than an upgrade from what is not
 // (docs/decisions/0061).
 func keepHistory(ctx context.Context, n *Namespace) error {
 	cmd := n.opts.History
@@ -60,7 +62,9 @@ func keepHistory(ctx context.Context, n *Namespace) error {
 		cmd.Why = event.ReasonGiven{Reason: "settings of the start"}
 	}
 	err := n.PutHistoryPolicy(ctx, cmd)
-	if !given && errors.Is(err, log.ErrNoRoom) { // a start on a full disk goes on without: nothing is given back until a later start can write it
+	// a start on a full disk goes on without: nothing is given back until a later start can write
+	// it
+	if !given && errors.Is(err, log.ErrNoRoom) {
 		n.logger.Warn("what holds for history by default is not in the log yet, and nothing of it goes", "error", err)
 		err = nil
 	}

@@ -14,7 +14,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// sealing is a namespace with the queue "orders", on a log of small chapters; all closed chapters have been sealed.
+// sealing is a namespace with the queue "orders", on a log of small chapters; all closed chapters
+// have been sealed.
 func openSealing(t *testing.T, said *strings.Builder) (*broker, engine.Target) {
 	t.Helper()
 	b := openSmall(t, t.TempDir(), said)
@@ -76,8 +77,9 @@ func (b *broker) waiting(t *testing.T, q engine.Target) (numbers []event.Sequenc
 	return numbers
 }
 
-// TestHistoryIsGone: what a policy does not keep is removed from the log, behind a base. What waits is there all the same, and the broker goes on; so does the broker
-// started next, which begins with the base. When nothing is left in the queue, numbers go on all the same (SM-367, SM-368).
+// TestHistoryIsGone: what a policy does not keep is removed from the log, behind a base. What waits
+// is there all the same, and the broker goes on; so does the broker started next, which begins with
+// the base. When nothing is left in the queue, numbers go on all the same (SM-367, SM-368).
 func TestHistoryIsGone(t *testing.T) {
 	t.Parallel()
 	var said strings.Builder
@@ -123,8 +125,9 @@ func TestHistoryIsGone(t *testing.T) {
 	b.close(t)
 }
 
-// TestHistoryIsCut: what no policy keeps is given back up to the chapter being written, but nothing is given back until a policy has been set. What is in the way of a cut is logged
-// once, and the cut is tried again.
+// TestHistoryIsCut: what no policy keeps is given back up to the chapter being written, but nothing
+// is given back until a policy has been set. What is in the way of a cut is logged once, and the
+// cut is tried again.
 func TestHistoryIsCut(t *testing.T) {
 	t.Parallel()
 	var said strings.Builder

@@ -22,7 +22,8 @@ func hasty(b *broker) *background.Retention {
 	return k
 }
 
-// stored counts the messages of a queue, from one number to another, whose bodies the log still has.
+// stored counts the messages of a queue, from one number to another, whose bodies the log still
+// has.
 func (b *broker) stored(t *testing.T, of event.EntityID, from, to event.SequenceNumber) (n int) {
 	t.Helper()
 	p := *b.slots[0].log.Load()
@@ -54,8 +55,10 @@ func (b *broker) retain(t *testing.T, events, bodies, undo event.Retention) {
 	}
 }
 
-// TestUndoKeepsBodies: bodies of settled messages go as their policy says; those of messages that were purged or went with their entity stay for as long as the undo window,
-// whoever looks: also if the process that looks has not seen the purge, whether the purge is in sealed files already or not.
+// TestUndoKeepsBodies: bodies of settled messages go as their policy says; those of messages that
+// were purged or went with their entity stay for as long as the undo window, whoever looks: also if
+// the process that looks has not seen the purge, whether the purge is in sealed files already or
+// not.
 func TestUndoKeepsBodies(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -112,9 +112,10 @@ func (i *idleTest) after(d time.Duration, there ...string) {
 	}
 }
 
-// TestIdle: SM-300, SM-302, SM-306, SM-315. Every use keeps a queue: a send, a peek, a receive that ends empty, a receiver that
-// waits, a change of its properties, a schedule that waits. Waiting messages do not. What was noted outlives a restart; in the
-// first minute after a start nothing is deleted.
+// TestIdle: SM-300, SM-302, SM-306, SM-315. Every use keeps a queue: a send, a peek, a receive that
+// ends empty, a receiver that waits, a change of its properties, a schedule that waits. Waiting
+// messages do not. What was noted outlives a restart; in the first minute after a start nothing is
+// deleted.
 func TestIdle(t *testing.T) {
 	t.Parallel()
 	i := newIdleTest(t)
@@ -149,8 +150,8 @@ func (b *broker) collectIdle(ctx context.Context) error {
 	return (&background.Idle{Of: b.surroundings(), Started: b.started}).Look(ctx)
 }
 
-// changing is a broker with a queue that turns out to be in use, and in which something changes before
-// the first queue that was found idle is deleted.
+// changing is a broker with a queue that turns out to be in use, and in which something changes
+// before the first queue that was found idle is deleted.
 type changing struct {
 	surroundings
 	busy   []event.EntityID // none is in use so far
@@ -169,8 +170,9 @@ func (c *changing) DeleteIdle(ctx context.Context, found *engine.Entity, over fu
 	return c.surroundings.DeleteIdle(ctx, found, over)
 }
 
-// TestIdleMeanwhile: SM-300. What was found idle is looked at again before it is deleted: it may have been used, updated, or deleted and made anew
-// meanwhile. The note of a last use may come too late as well.
+// TestIdleMeanwhile: SM-300. What was found idle is looked at again before it is deleted: it may
+// have been used, updated, or deleted and made anew meanwhile. The note of a last use may come too
+// late as well.
 func TestIdleMeanwhile(t *testing.T) {
 	t.Parallel()
 	ctx, d := t.Context(), &dial{}
@@ -223,7 +225,8 @@ func TestIdleMeanwhile(t *testing.T) {
 	}
 }
 
-// What keeps an entity with several partitions in use may be on any of its hosts; a host that cannot be asked counts as having it.
+// What keeps an entity with several partitions in use may be on any of its hosts; a host that
+// cannot be asked counts as having it.
 func TestIdleAsksAllHosts(t *testing.T) {
 	t.Parallel()
 	d := &dial{}

@@ -32,8 +32,8 @@ func (b *broker) receiver(q engine.Target, tag uint64, credit uint32) (*engine.R
 	return r, in
 }
 
-// What was taken for a link but never reached the wire goes to the next receiver, in its old place and not counted; what did
-// reach the wire stays locked (wire-protocol.md 4.7).
+// What was taken for a link but never reached the wire goes to the next receiver, in its old place
+// and not counted; what did reach the wire stays locked (wire-protocol.md 4.7).
 func TestDetachReturnsUnsent(t *testing.T) {
 	t.Parallel()
 	b := open(t, t.TempDir())
@@ -80,7 +80,8 @@ func TestCreditIsTakenBack(t *testing.T) {
 	}
 }
 
-// F5: once a damaged body has been reported, the partition refuses sends and goes on with everything else.
+// F5: once a damaged body has been reported, the partition refuses sends and goes on with
+// everything else.
 func TestDamageStopsSends(t *testing.T) {
 	t.Parallel()
 	b := open(t, t.TempDir())
@@ -111,7 +112,8 @@ func TestSubmitAfterClose(t *testing.T) {
 	}
 }
 
-// Requests of more bytes than a frame should have are spread over frames; none is lost and the order stays.
+// Requests of more bytes than a frame should have are spread over frames; none is lost and the
+// order stays.
 func TestLargeMailIsSpreadOverFrames(t *testing.T) {
 	t.Parallel()
 	b := open(t, t.TempDir())

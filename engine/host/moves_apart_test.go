@@ -7,8 +7,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Decision 35: streams do not wait for each other. Messages that one destination has no room for do not hold up those for another, whether these are
-// sent through the same entity, or are forwarded by the same queue since its ForwardTo was changed.
+// Decision 35: streams do not wait for each other. Messages that one destination has no room for do
+// not hold up those for another, whether these are sent through the same entity, or are forwarded
+// by the same queue since its ForwardTo was changed.
 func TestFullDestinationKeepsNobodyElse(t *testing.T) {
 	t.Parallel()
 	for name, crowd := range map[string]func(*fleet){

@@ -36,8 +36,9 @@ func encodedMessage(id, session string) []byte {
 	return amqp.AppendData(b, []byte("body"))
 }
 
-// SM-267, SM-261: a topic is a destination as a queue is, its rules see the message as it was changed on the way, and a subscription forwards its copies. Numbers, moves
-// and changes go along; a scheduled one is published with them when its time comes.
+// SM-267, SM-261: a topic is a destination as a queue is, its rules see the message as it was
+// changed on the way, and a subscription forwards its copies. Numbers, moves and changes go along;
+// a scheduled one is published with them when its time comes.
 func TestMovesOverTopics(t *testing.T) {
 	t.Parallel()
 	for _, later := range []bool{false, true} {
@@ -71,8 +72,9 @@ func TestMovesOverTopics(t *testing.T) {
 	}
 }
 
-// SM-167, SM-261: duplicates, sessions and schedules are looked at where a message arrives. Its time to live, as cut by the entity it comes from,
-// starts anew there; a queue that forwards does not apply its own.
+// SM-167, SM-261: duplicates, sessions and schedules are looked at where a message arrives. Its
+// time to live, as cut by the entity it comes from, starts anew there; a queue that forwards does
+// not apply its own.
 func TestDoorOfTheDestination(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 12, 2)
@@ -118,8 +120,9 @@ func TestDoorOfTheDestination(t *testing.T) {
 	}
 }
 
-// Messages that were handed over in a batch and one by one arrive in order, whatever waits to go through another entity; scheduled ones of the source
-// follow when they become active, and locked ones when they come back.
+// Messages that were handed over in a batch and one by one arrive in order, whatever waits to go
+// through another entity; scheduled ones of the source follow when they become active, and locked
+// ones when they come back.
 func TestMovesFollowWhenTheyCan(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 13, 2)

@@ -40,8 +40,8 @@ func (s *takenCount) Post(rs []engine.Reply) {
 	}
 }
 
-// measureMove moves messages that are there when ForwardTo is set, and looks at the live heap again and again meanwhile. With drained, a receiver at
-// the destination takes what has come.
+// measureMove moves messages that are there when ForwardTo is set, and looks at the live heap again
+// and again meanwhile. With drained, a receiver at the destination takes what has come.
 func measureMove(t testing.TB, messages, bodySize int, drained bool) (m moveMemory) {
 	t.Helper()
 	store, err := log.Open(context.Background(), t.TempDir(), log.Options{Partitions: 2})
@@ -94,14 +94,15 @@ func measureMove(t testing.TB, messages, bodySize int, drained bool) (m moveMemo
 	return m
 }
 
-// P23: memory stays as it is while messages move: what waits at the destination takes what it took at the source, what is gone from there
-// takes nothing. Not parallel: it measures the heap.
+// P23: memory stays as it is while messages move: what waits at the destination takes what it took
+// at the source, what is gone from there takes nothing. Not parallel: it measures the heap.
 func TestMemoryOfMoving(t *testing.T) {
 	const n = 100_000
 	for _, drained := range []bool{false, true} {
 		m := measureMove(t, n, 10, drained)
 		t.Logf("drained %t: %.2f MiB before, %.2f at most, %.2f then", drained, mib(m.before), mib(m.most), mib(m.after))
-		const moving = 6 << 20 // what is on its way, buffers, and checkpoints, of any number of messages
+		// what is on its way, buffers, and checkpoints, of any number of messages
+		const moving = 6 << 20
 		if m.most > m.before+moving {
 			t.Errorf("drained %t: %.2f MiB more while messages move", drained, mib(m.most-m.before))
 		}
@@ -117,7 +118,8 @@ func TestMemoryOfMoving(t *testing.T) {
 
 func mib(n int64) float64 { return float64(n) / (1 << 20) }
 
-// BenchmarkForwardMemory is the live heap before, while and when a million messages of 1 KiB have moved.
+// BenchmarkForwardMemory is the live heap before, while and when a million messages of 1 KiB have
+// moved.
 func BenchmarkForwardMemory(b *testing.B) {
 	for _, drained := range []bool{false, true} {
 		b.Run(fmt.Sprintf("drained=%t", drained), func(b *testing.B) {

@@ -14,7 +14,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/faultfs"
 )
 
-// rereadsKeys is rereads of messages whose bodies have their partition key in front, up to a colon, if they have one.
+// rereadsKeys is rereads of messages whose bodies have their partition key in front, up to a colon,
+// if they have one.
 func rereadsKeys(stored []byte, changes [][]byte, ttl time.Duration, see *filter.Message) (engine.Message, []byte, error) {
 	m, merged, err := rereads(stored, changes, ttl, see)
 	if key, _, ok := bytes.Cut(stored, []byte(":")); ok {
@@ -43,7 +44,8 @@ func wide(p event.Properties) event.Properties {
 	return p
 }
 
-// route sends a message to the partition that its key asks for, or the next in turn; through another entity where to is not nil.
+// route sends a message to the partition that its key asks for, or the next in turn; through
+// another entity where to is not nil.
 func (f *fleet) route(path, body string, to *engine.Entity) error {
 	e := f.directory.find(strings.ToLower(path))
 	cmd := &engine.Send{Entity: e, Messages: []engine.Message{keyed(body)}, Destination: to}
@@ -75,8 +77,10 @@ func (f *fleet) spread(path string, q event.SubQueue) map[string][]uint8 {
 	return found
 }
 
-// SM-218, SM-261, S4-56, S4-57: messages move to partitioned entities, from them and between them, however they are told to: forwarded, as dead letters, as copies of a
-// topic, and sent through another entity. Each arrives once, with its key, in the key's partition; those without a key are spread over all partitions.
+// SM-218, SM-261, S4-56, S4-57: messages move to partitioned entities, from them and between them,
+// however they are told to: forwarded, as dead letters, as copies of a topic, and sent through
+// another entity. Each arrives once, with its key, in the key's partition; those without a key are
+// spread over all partitions.
 func TestMovesBetweenPartitionedEntities(t *testing.T) {
 	t.Parallel()
 	plain := func(p event.Properties) event.Properties { return p }
@@ -125,7 +129,8 @@ func TestMovesBetweenPartitionedEntities(t *testing.T) {
 	}
 }
 
-// arrived checks that n messages are in an entity, once each, and those with a key in the partition of the key.
+// arrived checks that n messages are in an entity, once each, and those with a key in the partition
+// of the key.
 func (f *fleet) arrived(to *engine.Entity, n int) {
 	f.t.Helper()
 	got, keyless := f.spread(to.Path, event.Main), map[uint8]int{}
@@ -148,8 +153,9 @@ func (f *fleet) arrived(to *engine.Entity, n int) {
 	}
 }
 
-// SM-218, SM-262, P5: whatever call of the file system is the last one, what was accepted by a queue that forwards to a partitioned one is there once: what is offered
-// again goes to the slice that knows it already.
+// SM-218, SM-262, P5: whatever call of the file system is the last one, what was accepted by a
+// queue that forwards to a partitioned one is there once: what is offered again goes to the slice
+// that knows it already.
 func TestMovesToPartitionsSurviveEveryCall(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []faultfs.Mode{faultfs.Kill, faultfs.PowerLoss} {
@@ -228,7 +234,8 @@ func TestMovesSpan(t *testing.T) {
 	for ; sent < maxSpan+3*maxOpenTransfers; sent += 64 {
 		cmd := &engine.Send{Entity: from, Slice: id}
 		for i := range 64 {
-			cmd.Messages = append(cmd.Messages, keyed(fmt.Sprintf("1:%d", sent+i))) // of partition 6
+			// of partition 6
+			cmd.Messages = append(cmd.Messages, keyed(fmt.Sprintf("1:%d", sent+i)))
 		}
 		f.must(f.ask(from.Hosts[0], cmd).Err)
 	}

@@ -10,7 +10,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// damageLog flips a bit of the first segment of partition 1, and returns a function that repairs it.
+// damageLog flips a bit of the first segment of partition 1, and returns a function that repairs
+// it.
 func damageLog(t *testing.T, dir string) (repair func()) {
 	t.Helper()
 	segments, err := filepath.Glob(filepath.Join(dir, "partitions", "01", "wal", "*", "*"))
@@ -64,8 +65,9 @@ func (b *broker) placed(t *testing.T, in engine.PartitionID, path string, p even
 	}
 }
 
-// P24, decision 35: while the log of a destination is refused, messages wait in transfer, and arrive without help when the log is back; while the log of a
-// source is refused, what came from it stays known.
+// P24, decision 35: while the log of a destination is refused, messages wait in transfer, and
+// arrive without help when the log is back; while the log of a source is refused, what came from it
+// stays known.
 func TestMovesWithARefusedLog(t *testing.T) {
 	t.Parallel()
 	for _, refused := range []string{"destination", "source"} {

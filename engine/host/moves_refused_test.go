@@ -38,8 +38,9 @@ func (f *fleet) via(through, to, id string) engine.Reply {
 		Messages: []engine.Message{{ID: []byte(id[:min(len(id), 16)]), Body: []byte(id)}}})
 }
 
-// SM-117, SM-118, SM-119, SM-270, SM-271, S2-33 to S2-35: what becomes of a message whose destination does not take it, for each way of moving it, and with both
-// settings of where failures go. A "+" behind the source says that it waits.
+// SM-117, SM-118, SM-119, SM-270, SM-271, S2-33 to S2-35: what becomes of a message whose
+// destination does not take it, for each way of moving it, and with both settings of where failures
+// go. A "+" behind the source says that it waits.
 func TestRefusedMoves(t *testing.T) {
 	t.Parallel()
 	const (
@@ -152,7 +153,8 @@ func (f *fleet) restart() {
 	f.must(f.start())
 }
 
-// SM-119, SM-270: what waits for room goes when there is room, in order; what was in a dead-letter queue names it.
+// SM-119, SM-270: what waits for room goes when there is room, in order; what was in a dead-letter
+// queue names it.
 func TestWaitingMovesGoOn(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 3, 2)
@@ -184,8 +186,8 @@ func TestWaitingMovesGoOn(t *testing.T) {
 	}
 }
 
-// SM-116, SM-266, SM-269, S2-23: the fifth move is not made: the message goes to the dead-letter queue of the entity that it has reached, and is not forwarded
-// from there.
+// SM-116, SM-266, SM-269, S2-23: the fifth move is not made: the message goes to the dead-letter
+// queue of the entity that it has reached, and is not forwarded from there.
 func TestTooManyMoves(t *testing.T) {
 	t.Parallel()
 	for _, failures := range []event.SubQueue{event.DeadLetter, event.TransferDeadLetter} {
@@ -223,7 +225,8 @@ func TestTooManyMoves(t *testing.T) {
 	}
 }
 
-// SM-263, T8: messages that are there move when ForwardTo is set; what is in transfer when it is taken away goes on, and nothing else does.
+// SM-263, T8: messages that are there move when ForwardTo is set; what is in transfer when it is
+// taken away goes on, and nothing else does.
 func TestForwardSetAndUnset(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 9, 2)
@@ -246,7 +249,8 @@ func TestForwardSetAndUnset(t *testing.T) {
 	f.are(map[string]string{"1": "b", "2": "b", "3": "b"})
 }
 
-// An expired message expires instead of moving; a disabled queue moves nothing until it is open again.
+// An expired message expires instead of moving; a disabled queue moves nothing until it is open
+// again.
 func TestForwardOfExpiredAndDisabled(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 9, 2)
@@ -265,8 +269,8 @@ func TestForwardOfExpiredAndDisabled(t *testing.T) {
 	f.are(map[string]string{"2": "b"})
 }
 
-// The deletion of either end on the way: what was in transfer from a source that no longer exists is gone or has arrived, once; the destination forgets
-// the source at the next start.
+// The deletion of either end on the way: what was in transfer from a source that no longer exists
+// is gone or has arrived, once; the destination forgets the source at the next start.
 func TestDeletionOnTheWay(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(40) {

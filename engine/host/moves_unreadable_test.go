@@ -10,8 +10,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// SM-271: a message whose bytes are damaged when it should leave goes to a dead-letter queue with the reason, whatever it was moving for; the others arrive, its
-// damage is reported, and nothing is left in transfer that would take their places.
+// SM-271: a message whose bytes are damaged when it should leave goes to a dead-letter queue with
+// the reason, whatever it was moving for; the others arrive, its damage is reported, and nothing is
+// left in transfer that would take their places.
 func TestUnreadableInTransfer(t *testing.T) {
 	t.Parallel()
 	for trigger, at := range map[string]string{"forward": "a/dead", "dead": "a/dead", "via": "a/transfer-dead"} {
@@ -70,14 +71,16 @@ func (f *fleet) moving(trigger string) event.Properties {
 	return p
 }
 
-// SM-268: a dead letter says where it died even if that entity is deleted before the courier has read it.
+// SM-268: a dead letter says where it died even if that entity is deleted before the courier has
+// read it.
 func TestDeadLetterSourceOfDeleted(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 5, 2)
 	f.put(event.Queue, "filler", testQueue())
 	f.put(event.Queue, "b", testQueue())
 	f.sets("dead", "1")
-	for f.couriers[0].letters+f.couriers[1].letters == 0 { // until it is durable that the message is in transfer; no courier has looked
+	// until it is durable that the message is in transfer; no courier has looked
+	for f.couriers[0].letters+f.couriers[1].letters == 0 {
 		for i, l := range f.loops {
 			l.Turn(nil)
 			f.writers[i].Work()

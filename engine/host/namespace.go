@@ -24,7 +24,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// ErrInternal says that something that must hold does not, so the state may be wrong. The process should end (reliability.md F21).
+// ErrInternal says that something that must hold does not, so the state may be wrong. The process
+// should end (reliability.md F21).
 var ErrInternal = loop.ErrInternal
 
 // Options are the settings of a [Namespace].
@@ -34,39 +35,44 @@ type Options struct {
 	Clock  ClockRules   // with which clock a start goes on
 	// Program is what the log says of this run.
 	Program Program
-	// Notices is told what an operator should know about the start, if there is something, before anything ends or expires because
-	// of it; nil: nobody is told.
+	// Notices is told what an operator should know about the start, if there is something, before
+	// anything ends or expires because of it; nil: nobody is told.
 	Notices func([]string)
-	// Properties finds what filters see of an encoded message, and how many bytes of it stand beside its body's sections. Needed
-	// for scheduled messages of topics.
+	// Properties finds what filters see of an encoded message, and how many bytes of it stand
+	// beside its body's sections. Needed for scheduled messages of topics.
 	Properties func(message []byte, into *filter.Message) (header int, err error)
-	// CheckpointBytes is how much log is written between two checkpoints of a partition at least; 0: 512 MiB, negative: no
-	// checkpoints are made.
+	// CheckpointBytes is how much log is written between two checkpoints of a partition at least;
+	// 0: 512 MiB, negative: no checkpoints are made.
 	CheckpointBytes int64
-	// Reread makes of a stored message, with its property changes, the oldest first, and its time to live (0: none, negative: as it was
-	// sent), what another entity is asked to store, with all changes in one, and fills in what filters see where that is not nil. An error
-	// that is an [*engine.Error] says that no entity takes it, any other that the bytes are damaged. Needed where messages move.
+	// Reread makes of a stored message, with its property changes, the oldest first, and its time
+	// to live (0: none, negative: as it was sent), what another entity is asked to store, with all
+	// changes in one, and fills in what filters see where that is not nil. An error that is an
+	// [*engine.Error] says that no entity takes it, any other that the bytes are damaged. Needed
+	// where messages move.
 	Reread func(stored []byte, changes [][]byte, ttl time.Duration, see *filter.Message) (engine.Message, []byte, error)
-	// MaxReceivers is how many receivers a queue, or all subscriptions of a topic together, may have at a time (semantics.md 16.3);
-	// 0: 5000.
+	// MaxReceivers is how many receivers a queue, or all subscriptions of a topic together, may
+	// have at a time (semantics.md 16.3); 0: 5000.
 	MaxReceivers int
-	// Fence has a partition whose log fails taken out of service while the others go on; else its error comes out of [Namespace.Failed]. Partition
-	// 0 is never taken out.
+	// Fence has a partition whose log fails taken out of service while the others go on; else its
+	// error comes out of [Namespace.Failed]. Partition 0 is never taken out.
 	Fence bool
-	// NoMemory says that there is no memory for what lasts: it is refused as busy, and what settles goes on (docs/decisions/0041). nil: there
-	// always is.
+	// NoMemory says that there is no memory for what lasts: it is refused as busy, and what settles
+	// goes on (docs/decisions/0041). nil: there always is.
 	NoMemory func() bool
-	// Memory is where memory is taken, in advance, for messages that move and for what is made of snapshots of the state; nil: there is enough.
+	// Memory is where memory is taken, in advance, for messages that move and for what is made of
+	// snapshots of the state; nil: there is enough.
 	Memory log.Memory
-	// FailuresTo is the sub-queue of the source that gets what its ForwardTo cannot deliver: [event.TransferDeadLetter], or, with any
-	// other value, the dead-letter queue.
+	// FailuresTo is the sub-queue of the source that gets what its ForwardTo cannot deliver:
+	// [event.TransferDeadLetter], or, with any other value, the dead-letter queue.
 	FailuresTo event.SubQueue
 	// History is what settings say of how long history of the namespace is kept.
 	History engine.PutHistoryPolicy
-	// ScrubEvery is the time within which each byte of the logs is read again and compared, while they are in use (docs/decisions/0053); 0: never.
+	// ScrubEvery is the time within which each byte of the logs is read again and compared, while
+	// they are in use (docs/decisions/0053); 0: never.
 	ScrubEvery time.Duration
-	// EntityPartitions is how many partitions a queue or topic gets that is created with EnablePartitioning, up to
-	// [event.MaxEntityPartitions]; 0: one. Those that are there keep what they have (docs/decisions/0051).
+	// EntityPartitions is how many partitions a queue or topic gets that is created with
+	// EnablePartitioning, up to [event.MaxEntityPartitions]; 0: one. Those that are there keep what
+	// they have (docs/decisions/0051).
 	EntityPartitions int
 	// MaxPartitioned is how many partitioned queues and topics there may be; 0: 100.
 	MaxPartitioned int
@@ -123,8 +129,9 @@ type Recovered struct {
 	Err        error // why the partition is refused
 }
 
-// Open recovers every partition of a store and starts serving. A corrupt partition is refused and answers Busy; others go
-// on. A corrupt partition 0, which holds the catalogue, is an error, and so is a clock that is refused, a [*ClockError].
+// Open recovers every partition of a store and starts serving. A corrupt partition is refused and
+// answers Busy; others go on. A corrupt partition 0, which holds the catalogue, is an error, and so
+// is a clock that is refused, a [*ClockError].
 func Open(ctx context.Context, store log.Store, opts Options) (*Namespace, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
@@ -218,8 +225,8 @@ func (n *Namespace) startClock(states []*index.Index) error {
 	return nil
 }
 
-// start takes the lead of every recovered partition, carries out what was decided about the clock, ends what was due while the broker
-// was down, and begins to serve.
+// start takes the lead of every recovered partition, carries out what was decided about the clock,
+// ends what was due while the broker was down, and begins to serve.
 func (n *Namespace) start(ctx context.Context, states []*index.Index) error {
 	errs := make([]error, len(states))
 	var wg sync.WaitGroup
@@ -228,7 +235,8 @@ func (n *Namespace) start(ctx context.Context, states []*index.Index) error {
 			n.is(engine.PartitionStatus{ID: engine.PartitionID(i), State: engine.PartitionRefused, Since: n.started, Cause: oneLine(n.recovered[i].Err)})
 			continue
 		}
-		wg.Go(func() { errs[i] = n.leadFirst(ctx, engine.PartitionID(i), x) }) // mostly waiting for syncs
+		// mostly waiting for syncs
+		wg.Go(func() { errs[i] = n.leadFirst(ctx, engine.PartitionID(i), x) })
 	}
 	wg.Wait()
 	if err := errors.Join(errs...); err != nil {
@@ -260,7 +268,8 @@ func (n *Namespace) start(ctx context.Context, states []*index.Index) error {
 	return nil
 }
 
-// leadFirst leads a partition at the start of the namespace. One that cannot be led is fenced, where the options say that partitions are.
+// leadFirst leads a partition at the start of the namespace. One that cannot be led is fenced,
+// where the options say that partitions are.
 func (n *Namespace) leadFirst(ctx context.Context, id engine.PartitionID, x *index.Index) error {
 	t, err := n.lead(ctx, id, *n.slots[id].log.Load(), x)
 	switch {
@@ -281,7 +290,9 @@ func (n *Namespace) leadFirst(ctx context.Context, id engine.PartitionID, x *ind
 // setClocks carries out what was decided about the clock of the start.
 func (n *Namespace) setClocks() error {
 	rules := &n.opts.Clock
-	for i, set := range n.began.Sets { // partition 0 first: if this start dies on the way, the next one carries out what is durable there
+	// partition 0 first: if this start dies on the way, the next one carries out what is durable
+	// there
+	for i, set := range n.began.Sets {
 		l := n.loop(engine.PartitionID(i))
 		if set == nil || l == nil {
 			continue
@@ -347,8 +358,8 @@ func (n *Namespace) attend(serve func()) {
 	}
 }
 
-// rescue makes a panic of the function that defers it its error: the state may be wrong, nothing goes on from here
-// (reliability.md F21).
+// rescue makes a panic of the function that defers it its error: the state may be wrong, nothing
+// goes on from here (reliability.md F21).
 func (n *Namespace) rescue(id engine.PartitionID, err *error) {
 	if v := recover(); v != nil {
 		n.logger.Error("partition panicked", "partition", id, "panic", v, "stack", string(debug.Stack()))
@@ -356,7 +367,8 @@ func (n *Namespace) rescue(id engine.PartitionID, err *error) {
 	}
 }
 
-// newTokens makes random lock tokens from a ChaCha8 stream seeded by the operating system, one stream per loop.
+// newTokens makes random lock tokens from a ChaCha8 stream seeded by the operating system, one
+// stream per loop.
 func newTokens() func() event.LockToken {
 	var seed [32]byte
 	rand.Read(seed[:])
@@ -372,7 +384,8 @@ func newTokens() func() event.LockToken {
 // Recovered says what the start found, by partition.
 func (n *Namespace) Recovered() []Recovered { return n.recovered }
 
-// Failed yields the error of every partition that stops while serving. By default the process should end then.
+// Failed yields the error of every partition that stops while serving. By default the process
+// should end then.
 func (n *Namespace) Failed() <-chan error { return n.failed }
 
 // Now implements [engine.Broker].
@@ -389,7 +402,8 @@ func (n *Namespace) Resolve(path string) (engine.Target, error) {
 // ReportDamage implements [engine.Broker].
 func (n *Namespace) ReportDamage(p engine.PartitionID, lock event.LockToken, err error) {
 	const text = "stored data cannot be read; the partition takes no more messages"
-	if lock != (event.LockToken{}) && errors.Is(err, event.ErrErased) { // only the loop knows whether anybody needed it
+	// only the loop knows whether anybody needed it
+	if lock != (event.LockToken{}) && errors.Is(err, event.ErrErased) {
 		n.Submit(p, []engine.Request{{Command: loop.Damage(err, lock, func() {
 			err := loop.OfLive(err)
 			n.logger.Error(text, "partition", p, "error", err)
@@ -406,7 +420,8 @@ func (n *Namespace) Close() error {
 	var errs []error
 	n.closed.Do(func() {
 		n.fencing.Lock()
-		n.partitions.mu.Lock() // what operators ask for begins before this, and is waited for, or not at all
+		// what operators ask for begins before this, and is waited for, or not at all
+		n.partitions.mu.Lock()
 		n.cancel(stopping())
 		n.partitions.mu.Unlock()
 		n.fencing.Unlock()

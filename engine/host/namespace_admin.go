@@ -16,9 +16,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// A change of the catalogue is decided and made durable on partition 0, then put in force on the partition that hosts the
-// entity, and only then shown and answered. When the process dies in between, the next start puts it in force. All changes go
-// one after the other under mu.
+// A change of the catalogue is decided and made durable on partition 0, then put in force on the
+// partition that hosts the entity, and only then shown and answered. When the process dies in
+// between, the next start puts it in force. All changes go one after the other under mu.
 
 const (
 	// maxManaged is how many commands of [admin.Manage] may wait.
@@ -27,26 +27,28 @@ const (
 	manageTimeout = time.Minute
 )
 
-// admin is the administration of a namespace, an [engine.Admin]: it changes the catalogue and reads it.
+// admin is the administration of a namespace, an [engine.Admin]: it changes the catalogue and reads
+// it.
 type admin struct {
 	said
 	// set once in Open
 	partitions *partitions
 	directory  *directory
 	store      capable
-	moved      bool // before this start a version that moves messages has run here, with an entity that forwards
-	watchers   *watchers
-	now        func() event.Time
-	manage     chan engine.Request // commands that nobody waits for
-	managed    chan struct{}       // closed when the last of them is done
+	// before this start a version that moves messages has run here, with an entity that forwards
+	moved    bool
+	watchers *watchers
+	now      func() event.Time
+	manage   chan engine.Request // commands that nobody waits for
+	managed  chan struct{}       // closed when the last of them is done
 
 	mu     sync.Mutex // serialises changes, and guards routes
 	routes routes
 }
 
-// begin takes mu for a change and gives the context to make it with. A change that was begun is carried to its end even when
-// the caller has gone: a change that is durable and not in force would show in some places and not in others until the next
-// start.
+// begin takes mu for a change and gives the context to make it with. A change that was begun is
+// carried to its end even when the caller has gone: a change that is durable and not in force would
+// show in some places and not in others until the next start.
 func (a *admin) begin(ctx context.Context) (context.Context, error) {
 	a.mu.Lock()
 	err := ctx.Err()
@@ -81,11 +83,12 @@ func (a *admin) PutEntity(ctx context.Context, cmd engine.PutEntity) (*engine.En
 	return entities[0], errs[0]
 }
 
-// maxAsked is how many entities are put at a time: loops and mailboxes keep the memory that the answers took.
+// maxAsked is how many entities are put at a time: loops and mailboxes keep the memory that the
+// answers took.
 const maxAsked = 1 << 10
 
-// PutEntities is PutEntity for many: many are asked for at once. Each has its entity or its error; one that is
-// refused does not keep the others from being carried out.
+// PutEntities is PutEntity for many: many are asked for at once. Each has its entity or its error;
+// one that is refused does not keep the others from being carried out.
 func (a *admin) PutEntities(ctx context.Context, cmds []engine.PutEntity) ([]*engine.Entity, []error) {
 	entities, errs := make([]*engine.Entity, len(cmds)), make([]error, len(cmds))
 	ctx, err := a.begin(ctx)
@@ -110,8 +113,8 @@ func (a *admin) PutEntities(ctx context.Context, cmds []engine.PutEntity) ([]*en
 	return entities, errs
 }
 
-// putEntities fills in the entity or the error of each command. An error that it comes to itself is that of all commands that
-// have none. The caller holds mu.
+// putEntities fills in the entity or the error of each command. An error that it comes to itself is
+// that of all commands that have none. The caller holds mu.
 func (a *admin) putEntities(ctx context.Context, cmds []engine.PutEntity, entities []*engine.Entity, errs []error) error {
 	asks, ruled := make([]engine.Command, 0, 2*len(cmds)), make([]bool, len(cmds))
 	for i := range cmds {
@@ -162,14 +165,16 @@ func (a *admin) putEntities(ctx context.Context, cmds []engine.PutEntity, entiti
 			own = append(own, e)
 		}
 		if old != nil && matters(old.Properties, e.Properties) {
-			a.watchers.tell(engine.Change{Entity: old}) // else links and session locks stay: there is nothing new to find
+			// else links and session locks stay: there is nothing new to find
+			a.watchers.tell(engine.Change{Entity: old})
 		}
 	}
 	return a.reorder(ctx, made, own)
 }
 
-// matters reports whether links have to attach again when the settings of an entity change. The window for duplicates means nothing where they
-// are not looked for: .NET leaves it out there, and so gives it its default.
+// matters reports whether links have to attach again when the settings of an entity change. The
+// window for duplicates means nothing where they are not looked for: .NET leaves it out there, and
+// so gives it its default.
 func matters(old, now event.Properties) bool {
 	if !now.RequiresDuplicateDetection {
 		now.DuplicateDetectionWindow = old.DuplicateDetectionWindow
@@ -177,8 +182,8 @@ func matters(old, now event.Properties) bool {
 	return !engine.SameSettings(&old, &now)
 }
 
-// version is what stands for an entity of the catalogue: the version that is known already when nothing has changed. A new one
-// shares its use with that.
+// version is what stands for an entity of the catalogue: the version that is known already when
+// nothing has changed. A new one shares its use with that.
 func (a *admin) version(e *engine.Entity) (*engine.Entity, bool) {
 	old := a.directory.find(strings.ToLower(e.Path))
 	switch {
@@ -277,7 +282,8 @@ func (a *admin) changeRules(ctx context.Context, path string, cmd engine.Command
 
 func (a *admin) enforce(ctx context.Context, sub *engine.Entity, cmd engine.Command) error {
 	for _, h := range hostsOf(sub) {
-		if _, err := a.partitions.askAll(ctx, h, []engine.Command{cmd}); err != nil { // one that is away learns of it when it is back
+		// one that is away learns of it when it is back
+		if _, err := a.partitions.askAll(ctx, h, []engine.Command{cmd}); err != nil {
 			return err
 		}
 	}
@@ -387,7 +393,8 @@ func (a *admin) Runtime(ctx context.Context, entities []*engine.Entity) ([]engin
 	return all, nil
 }
 
-// lastUse returns when an entity was last used. A topic is used when one of its subscriptions is (docs/decisions/0010).
+// lastUse returns when an entity was last used. A topic is used when one of its subscriptions is
+// (docs/decisions/0010).
 func (a *admin) lastUse(e *engine.Entity) event.Time {
 	at := e.LastUse()
 	if e.Kind == event.Topic {

@@ -14,11 +14,13 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// capable is the method by which a [log.Store] is told of a capability before the first byte of it is written.
+// capable is the method by which a [log.Store] is told of a capability before the first byte of it
+// is written.
 type capable interface{ Use(capability string) error }
 
-// courier is the courier of a partition; nil without [Options].Reread, and in an excerpt of another directory: the other end of a move may not be in it,
-// or may be as it was at another time (docs/decisions/0059).
+// courier is the courier of a partition; nil without [Options].Reread, and in an excerpt of another
+// directory: the other end of a move may not be in it, or may be as it was at another time
+// (docs/decisions/0059).
 func (n *Namespace) courier(id engine.PartitionID) *background.Courier {
 	opts := &n.opts
 	if opts.Reread == nil || slices.Contains(n.store.Namespace().Capabilities, log.Slice) {
@@ -65,7 +67,8 @@ func (a *admin) willMove(entities []*engine.Entity) error {
 	return nil
 }
 
-// reorder gives standing orders anew: to the entities that were changed, and to those that forward to one that was made, changed or deleted.
+// reorder gives standing orders anew: to the entities that were changed, and to those that forward
+// to one that was made, changed or deleted.
 func (a *admin) reorder(ctx context.Context, changed, own []*engine.Entity) error {
 	orders, seen := make(map[engine.PartitionID][]engine.Command), map[event.EntityID]bool{}
 	give := func(e *engine.Entity) {
@@ -103,8 +106,9 @@ func hostsOf(e *engine.Entity) []engine.PartitionID {
 	return slices.Compact(hosts)
 }
 
-// orderAll gives all entities their standing orders, before the loops run. Messages of an entity whose ForwardTo was set by a version that
-// did not move anything begin to move now: that is said once.
+// orderAll gives all entities their standing orders, before the loops run. Messages of an entity
+// whose ForwardTo was set by a version that did not move anything begin to move now: that is said
+// once.
 func (a *admin) orderAll(logger *slog.Logger) error {
 	var all []*engine.Entity
 	for _, e := range a.directory.sorted() {
@@ -137,7 +141,8 @@ func (a *admin) orderAll(logger *slog.Logger) error {
 	return nil
 }
 
-// trapped is which entities have messages that are to move, though nothing ever has moved from there: an older version kept them.
+// trapped is which entities have messages that are to move, though nothing ever has moved from
+// there: an older version kept them.
 func (a *admin) trapped(all []*engine.Entity) (paths []string, messages int) {
 	for _, e := range all {
 		here := 0

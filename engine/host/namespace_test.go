@@ -84,7 +84,8 @@ func (b *broker) queue(t testing.TB, path string, p event.Properties) engine.Tar
 	return target
 }
 
-// SM-001, SM-052, SM-166: what was accepted is there after a stop and start, byte for byte, and each message is delivered once.
+// SM-001, SM-052, SM-166: what was accepted is there after a stop and start, byte for byte, and
+// each message is delivered once.
 func TestSendRestartReceive(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

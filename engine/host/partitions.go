@@ -31,8 +31,8 @@ func (ps *partitions) Submit(p engine.PartitionID, requests []engine.Request) {
 	loop.TurnAway(ps.elsewhere(requests), loop.NotServing())
 }
 
-// elsewhere hands sends that any partition of their entity may store to one that is served, and returns what is left. Nobody has looked at the
-// requests.
+// elsewhere hands sends that any partition of their entity may store to one that is served, and
+// returns what is left. Nobody has looked at the requests.
 func (ps *partitions) elsewhere(requests []engine.Request) (rest []engine.Request) {
 	for i := range requests {
 		if send, ok := requests[i].Command.(*engine.Send); ok {
@@ -46,8 +46,8 @@ func (ps *partitions) elsewhere(requests []engine.Request) (rest []engine.Reques
 	return rest
 }
 
-// aside is elsewhere for a loop, which does not wait: two that wait for room in each other's mailboxes would for ever. It leaves out partitions that would
-// refuse the sends, too.
+// aside is elsewhere for a loop, which does not wait: two that wait for room in each other's
+// mailboxes would for ever. It leaves out partitions that would refuse the sends, too.
 func (ps *partitions) aside(requests []engine.Request) (rest []engine.Request) {
 	for i := range requests {
 		send, ok := requests[i].Command.(*engine.Send)
@@ -85,7 +85,8 @@ func (ps *partitions) ReadInto(p engine.PartitionID, b event.Blob, dst []byte) (
 	return read, loop.OfLive(err)
 }
 
-// tellUnsplit names the partitioned entities that an older version made: they have one partition for ever.
+// tellUnsplit names the partitioned entities that an older version made: they have one partition
+// for ever.
 func tellUnsplit(n *Namespace) {
 	var paths []string
 	for _, e := range n.directory.sorted() {
@@ -121,7 +122,8 @@ func (ps *partitions) ask(ctx context.Context, p engine.PartitionID, cmd engine.
 	}
 }
 
-// askAll submits requests to a partition and waits for all replies, which it returns in the order of the requests.
+// askAll submits requests to a partition and waits for all replies, which it returns in the order
+// of the requests.
 func (ps *partitions) askAll(ctx context.Context, p engine.PartitionID, cmds []engine.Command) ([]engine.Reply, error) {
 	a := make(answer, len(cmds))
 	requests := make([]engine.Request, len(cmds))
@@ -143,8 +145,9 @@ func (ps *partitions) askAll(ctx context.Context, p engine.PartitionID, cmds []e
 	return replies, nil
 }
 
-// Health says why messages cannot be accepted and stored now: a partition that was refused, has stopped, is damaged, or does
-// not get what it wrote to the disk in time (management-api.md 8, MA-003).
+// Health says why messages cannot be accepted and stored now: a partition that was refused, has
+// stopped, is damaged, or does not get what it wrote to the disk in time (management-api.md 8,
+// MA-003).
 func (ps *partitions) Health(ctx context.Context) error {
 	if err := ps.diskStates(); err != nil {
 		return err
@@ -152,7 +155,9 @@ func (ps *partitions) Health(ctx context.Context) error {
 	look := time.NewTicker(lookEvery) // the disk may begin to hang while we wait for it
 	defer look.Stop()
 	asked := make(answer, len(ps.slots))
-	var full []engine.PartitionID // partitions whose mailboxes are full: to put something in may take longer than a health check may wait
+	// partitions whose mailboxes are full: to put something in may take longer than a health check
+	// may wait
+	var full []engine.PartitionID
 	for i := range ps.slots {
 		if id := engine.PartitionID(i); ps.absent(id) {
 			s := ps.status(id)

@@ -12,8 +12,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Links to a queue with its slices on three running loops: what TestPorts shows step by step also holds where the loops are goroutines. Each
-// client gives credit in small pieces, drains now and then, and goes away; together they get every message once.
+// Links to a queue with its slices on three running loops: what TestPorts shows step by step also
+// holds where the loops are goroutines. Each client gives credit in small pieces, drains now and
+// then, and goes away; together they get every message once.
 func TestPortsAtOnce(t *testing.T) {
 	t.Parallel()
 	const clients, each = 3, 400
@@ -70,7 +71,8 @@ func sendWide(b *broker, wide *engine.Entity, messages int) {
 	}
 }
 
-// A receiver that browses is shown every message of every slice once, and those of one slice in order.
+// A receiver that browses is shown every message of every slice once, and those of one slice in
+// order.
 func TestPortsBrowse(t *testing.T) {
 	t.Parallel()
 	b, wide := wideQueue(t)

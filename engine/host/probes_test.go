@@ -28,8 +28,8 @@ func onDisk(t *testing.T, disk *faultfs.FS, o log.Options) *broker {
 	return &broker{n, store}
 }
 
-// MA-159: an idle loop is live however long it sleeps; a loop in one turn for more than ten seconds is
-// not, and is again when that turn has ended.
+// MA-159: an idle loop is live however long it sleeps; a loop in one turn for more than ten seconds
+// is not, and is again when that turn has ended.
 func TestLive(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -61,9 +61,9 @@ func TestLive(t *testing.T) {
 	})
 }
 
-// MA-162: the disk is full for ten minutes. Messages are not taken, so /health fails
-// throughout; but the probes of an orchestrator do not, since a restart would not help and consumers
-// can make room: they drain the queue meanwhile.
+// MA-162: the disk is full for ten minutes. Messages are not taken, so /health fails throughout;
+// but the probes of an orchestrator do not, since a restart would not help and consumers can make
+// room: they drain the queue meanwhile.
 func TestProbesOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

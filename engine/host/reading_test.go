@@ -12,8 +12,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// TestUnreadDeliveriesKeepBodies: a message that was received and deleted has no row any more, and its body is read when the peer has room for it. Whatever policies
-// say, the body is there until then, with its file and alone; then it goes; it also goes when the receiver does.
+// TestUnreadDeliveriesKeepBodies: a message that was received and deleted has no row any more, and
+// its body is read when the peer has room for it. Whatever policies say, the body is there until
+// then, with its file and alone; then it goes; it also goes when the receiver does.
 func TestUnreadDeliveriesKeepBodies(t *testing.T) {
 	t.Parallel()
 	for name, detached := range map[string]bool{"read": false, "detached": true} {
@@ -87,8 +88,9 @@ func (b *broker) lookReading(t *testing.T, k *background.Retention, q engine.Tar
 	return there
 }
 
-// TestUnreadAnswersKeepBodies: what was received and deleted by its number, or seen by a look and completed by somebody else, is there, with its file and alone, until whoever
-// asked has read it. Then it goes.
+// TestUnreadAnswersKeepBodies: what was received and deleted by its number, or seen by a look and
+// completed by somebody else, is there, with its file and alone, until whoever asked has read it.
+// Then it goes.
 func TestUnreadAnswersKeepBodies(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"received by number", "peeked", "peeked in parts"} {
@@ -114,7 +116,8 @@ func TestUnreadAnswersKeepBodies(t *testing.T) {
 	}
 }
 
-// answered asks for all messages of a queue and has them settled, and returns the bodies that the answer names.
+// answered asks for all messages of a queue and has them settled, and returns the bodies that the
+// answer names.
 func (b *broker) answered(t *testing.T, q engine.Target, how string, read *atomic.Bool) (bodies []event.Blob) {
 	t.Helper()
 	in := newInbox()
@@ -132,7 +135,8 @@ func (b *broker) answered(t *testing.T, q engine.Target, how string, read *atomi
 	switch how {
 	case "peeked":
 		ask(1, &engine.Peek{Slice: q.Slice(0), Count: 100, MaxBytes: 1 << 20})
-	case "peeked in parts": // as of an entity with several partitions in one log: one sender, two answers
+	case "peeked in parts":
+		// as of an entity with several partitions in one log: one sender, two answers
 		ask(1, &engine.Peek{Slice: q.Slice(0), Count: 40, MaxBytes: 1 << 20})
 		ask(2, &engine.Peek{Slice: q.Slice(0), From: 1041, Count: 100, MaxBytes: 1 << 20})
 	default:

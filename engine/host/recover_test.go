@@ -12,7 +12,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/logdir"
 )
 
-// I23, SM-313, SM-055: a queue that is deleted with receivers attached takes everything with it; a queue made later under the same name is new.
+// I23, SM-313, SM-055: a queue that is deleted with receivers attached takes everything with it; a
+// queue made later under the same name is new.
 func TestDeleteQueue(t *testing.T) {
 	t.Parallel()
 	b := open(t, t.TempDir())
@@ -71,7 +72,8 @@ func TestDeleteQueue(t *testing.T) {
 	}
 }
 
-// P14: a queue whose deletion is in the catalogue and whose partition was never told is forgotten by the next start.
+// P14: a queue whose deletion is in the catalogue and whose partition was never told is forgotten
+// by the next start.
 func TestForgottenSliceIsDropped(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -113,7 +115,8 @@ type strange struct{ *event.MessageExpired }
 
 func (strange) Kind() event.Kind { return 200 }
 
-// SM-375, R11: a log with an event of an unknown kind, as a later version may have written, refuses the start and says so.
+// SM-375, R11: a log with an event of an unknown kind, as a later version may have written, refuses
+// the start and says so.
 func TestUnknownEventRefusesTheStart(t *testing.T) {
 	t.Parallel()
 	for partition := range log.PartitionID(2) { // the one with the catalogue, and another

@@ -63,8 +63,9 @@ func (n *Namespace) replay(ctx context.Context, p log.Partition, id engine.Parti
 	return s.Index, nil
 }
 
-// refusal is the error of a partition that cannot be recovered. A record of a sound frame that cannot be decoded or does not fit the state
-// is a bug, of this program or of the one that wrote it, unless that was a newer one.
+// refusal is the error of a partition that cannot be recovered. A record of a sound frame that
+// cannot be decoded or does not fit the state is a bug, of this program or of the one that wrote
+// it, unless that was a newer one.
 func refusal(id engine.PartitionID, err error) error {
 	switch at := (*replay.Error)(nil); {
 	case !errors.As(err, &at):

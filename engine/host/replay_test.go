@@ -15,8 +15,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/logdir"
 )
 
-// F21: when a start finds an event that does not fit the state it meets, that is an internal fault: the start names the place, and its log
-// has the stack, once.
+// F21: when a start finds an event that does not fit the state it meets, that is an internal fault:
+// the start names the place, and its log has the stack, once.
 func TestEventThatDoesNotFit(t *testing.T) {
 	t.Parallel()
 	for partition := range log.PartitionID(2) {
@@ -27,7 +27,8 @@ func TestEventThatDoesNotFit(t *testing.T) {
 		_, w := d.Lead(partition)
 		at := w.Batch().LSN()
 		w.Batch().AppendRecord(1, []event.Event{&event.DuplicateDropped{}}, log.Durable)
-		d.Append(w, 1, &event.MessageCompleted{Envelope: event.Envelope{Slice: event.Slice{Entity: 9}}, Sequence: 3}) // never enqueued
+		// never enqueued
+		d.Append(w, 1, &event.MessageCompleted{Envelope: event.Envelope{Slice: event.Slice{Entity: 9}}, Sequence: 3})
 		d.Close()
 		d = logdir.Open(t, dir, log.Options{})
 		var out bytes.Buffer
@@ -43,7 +44,8 @@ func TestEventThatDoesNotFit(t *testing.T) {
 	}
 }
 
-// When a replay takes long, the start says how far it is, at most every ten seconds, and seldom looks at the clock.
+// When a replay takes long, the start says how far it is, at most every ten seconds, and seldom
+// looks at the clock.
 func TestTellProgress(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -54,7 +56,8 @@ func TestTellProgress(t *testing.T) {
 			tell(mib << 20)
 		}
 		want := ""
-		for i, mib := range []int{220, 430, 640, 850} { // looks are 70 MiB apart, which takes 3.5 seconds
+		// looks are 70 MiB apart, which takes 3.5 seconds
+		for i, mib := range []int{220, 430, 640, 850} {
 			want += fmt.Sprintf("time=2000-01-01T00:00:%.3fZ level=INFO msg=\"replaying the log\" partition=3 lsn=%d end=%d\n", 11+10.5*float64(i), mib<<20, 900<<20)
 		}
 		if got := out.String(); got != want {

@@ -13,8 +13,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// RestartPartition implements [engine.Operations]. It is carried out to its end even when ctx ends; only the wait for a disk that keeps the
-// partition from ending is given up.
+// RestartPartition implements [engine.Operations]. It is carried out to its end even when ctx ends;
+// only the wait for a disk that keeps the partition from ending is given up.
 func (n *Namespace) RestartPartition(ctx context.Context, id engine.PartitionID, by *engine.Origin, why event.ReasonGiven) (engine.PartitionStatus, error) {
 	if err := n.mayChange(id, why); err != nil {
 		return engine.PartitionStatus{}, err
@@ -75,7 +75,8 @@ func (n *Namespace) beginRestart(id engine.PartitionID, by *engine.Origin) (was 
 func (n *Namespace) restart(ctx context.Context, id engine.PartitionID) (err error) {
 	defer n.rescue(id, &err)
 	if last := n.slots[id].last; last != nil {
-		for _, ended := range []chan struct{}{last.over, last.fenceLogged} { // the log says that it was fenced before it says that it is back
+		// the log says that it was fenced before it says that it is back
+		for _, ended := range []chan struct{}{last.over, last.fenceLogged} {
 			select {
 			case <-ended:
 			case <-n.closing.Done():
@@ -105,8 +106,8 @@ func (n *Namespace) restart(ctx context.Context, id engine.PartitionID) (err err
 	return nil
 }
 
-// install tells a recovered partition all it missed while it was away, ends what was due meanwhile, and has it serve. Nothing of the catalogue
-// changes meanwhile.
+// install tells a recovered partition all it missed while it was away, ends what was due meanwhile,
+// and has it serve. Nothing of the catalogue changes meanwhile.
 func (n *Namespace) install(id engine.PartitionID, t *incarnation, x *index.Index) error {
 	n.admin.mu.Lock()
 	defer n.admin.mu.Unlock()
@@ -134,8 +135,9 @@ func (n *Namespace) install(id engine.PartitionID, t *incarnation, x *index.Inde
 	return nil
 }
 
-// reconfigure puts the entities of a partition in force before it runs, with their rules and orders. The time that it was away does not count
-// as idleness of theirs. The caller holds the mutex of the catalogue.
+// reconfigure puts the entities of a partition in force before it runs, with their rules and
+// orders. The time that it was away does not count as idleness of theirs. The caller holds the
+// mutex of the catalogue.
 func (n *Namespace) reconfigure(id engine.PartitionID, l *loop.Loop) error {
 	var here []*engine.Entity
 	var asks []engine.Command

@@ -15,9 +15,10 @@ import (
 	"github.com/ledgerbus/ledgerbus/log"
 )
 
-// F4, F5: a bit that has flipped in a sealed file, of which a start reads only the beginning and the end, is found while the broker runs: the log names file, byte and
-// messages, /health and the list of partitions say so, sends are refused and what is there can be received. A broker that is started again
-// finds the damage at once.
+// F4, F5: a bit that has flipped in a sealed file, of which a start reads only the beginning and
+// the end, is found while the broker runs: the log names file, byte and messages, /health and the
+// list of partitions say so, sends are refused and what is there can be received. A broker that is
+// started again finds the damage at once.
 func TestScrub(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

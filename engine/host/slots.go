@@ -11,29 +11,33 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// slot is the place of a partition, which can be taken out of service and come back (docs/decisions/0044).
+// slot is the place of a partition, which can be taken out of service and come back
+// (docs/decisions/0044).
 type slot struct {
-	serves atomic.Pointer[incarnation]   // nil: nobody does, and what is asked is refused as busy
-	log    atomic.Pointer[log.Partition] // the newest that bodies are read from; nil: there was none since the start
-	rotten atomic.Pointer[rotten]        // nil: nothing that is stored is known to be damaged
+	serves atomic.Pointer[incarnation] // nil: nobody does, and what is asked is refused as busy
+	// the newest that bodies are read from; nil: there was none since the start
+	log    atomic.Pointer[log.Partition]
+	rotten atomic.Pointer[rotten] // nil: nothing that is stored is known to be damaged
 
 	// guarded by partitions.mu
 	status engine.PartitionStatus
 	last   *incarnation // the newest that has served; nil: there was none
 }
 
-// incarnation is a partition from when it is led until it serves no more. What it has in memory dies with it: the one that follows has what stands in
-// the log.
+// incarnation is a partition from when it is led until it serves no more. What it has in memory
+// dies with it: the one that follows has what stands in the log.
 type incarnation struct {
-	loop        *loop.Loop
-	part        *engine.Partition // what the loop runs
-	writer      log.Writer        // of its log
-	log         log.Partition
-	courier     *background.Courier // nil: nothing moves
-	stop        chan struct{}       // closed to end the courier
-	carried     chan struct{}       // closed when the courier has ended
-	over        chan struct{}       // closed when nothing of it runs any more, and its log is closed
-	fenceLogged chan struct{}       // closed when the catalogue's log says that it was fenced, or cannot
+	loop    *loop.Loop
+	part    *engine.Partition // what the loop runs
+	writer  log.Writer        // of its log
+	log     log.Partition
+	courier *background.Courier // nil: nothing moves
+	stop    chan struct{}       // closed to end the courier
+	carried chan struct{}       // closed when the courier has ended
+	// closed when nothing of it runs any more, and its log is closed
+	over chan struct{}
+	// closed when the catalogue's log says that it was fenced, or cannot
+	fenceLogged chan struct{}
 
 	retiring sync.Once
 	err      error // of the end; set before over is closed
@@ -43,8 +47,8 @@ func newIncarnation(l *loop.Loop, part *engine.Partition, writer log.Writer, plo
 	return &incarnation{loop: l, part: part, writer: writer, log: plog, courier: c, stop: make(chan struct{}), carried: make(chan struct{}), over: make(chan struct{}), fenceLogged: make(chan struct{})}
 }
 
-// retire ends an incarnation whose loop and courier run or have run, after what was asked of it is done as far as its log lets it, and returns
-// how it ended.
+// retire ends an incarnation whose loop and courier run or have run, after what was asked of it is
+// done as far as its log lets it, and returns how it ended.
 func (t *incarnation) retire() error {
 	t.retiring.Do(func() {
 		close(t.stop)
@@ -56,7 +60,8 @@ func (t *incarnation) retire() error {
 	return t.err
 }
 
-// seat has an incarnation serve from now on. The caller holds partitions.mu, or nobody else is there yet.
+// seat has an incarnation serve from now on. The caller holds partitions.mu, or nobody else is
+// there yet.
 func (s *slot) seat(t *incarnation) {
 	s.log.Store(&t.log)
 	s.rotten.Store(nil)
@@ -81,7 +86,8 @@ func (ps *partitions) loops() []*loop.Loop {
 	return all
 }
 
-// absent reports whether a partition does not serve. What it should be told it learns when it is there again.
+// absent reports whether a partition does not serve. What it should be told it learns when it is
+// there again.
 func (ps *partitions) absent(id engine.PartitionID) bool { return ps.slots[id].serves.Load() == nil }
 
 // Serves implements [engine.Broker].

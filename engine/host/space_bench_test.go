@@ -24,8 +24,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// What it costs to give space back, on a disk, without AMQP in front of it: messages of about 1 KiB of JSON, of which a fifth is random. Each benchmark is to run once
-// (-benchtime 1x); figures stand in docs/performance.md.
+// What it costs to give space back, on a disk, without AMQP in front of it: messages of about 1 KiB
+// of JSON, of which a fifth is random. Each benchmark is to run once (-benchtime 1x); figures stand
+// in docs/performance.md.
 
 var (
 	spaceBytes = flag.Int64("space-bytes", 2<<30, "of messages that pass in a benchmark of space")
@@ -56,7 +57,8 @@ type roomy struct {
 	queues  []engine.Target
 	waits   atomic.Int64 // bytes of messages that wait
 	bodies  [][]byte
-	// staying, unless nil, is a queue in each partition to which a message is sent for each stayBytes that pass: it waits for ever.
+	// staying, unless nil, is a queue in each partition to which a message is sent for each
+	// stayBytes that pass: it waits for ever.
 	staying   []engine.Target
 	stayBytes int64
 }
@@ -90,7 +92,8 @@ func (r *roomy) open(partitions int, sealAfter time.Duration, policy event.Histo
 	r.broker, r.queues = &broker{n, store}, r.inEach(n, "queue", partitions)
 }
 
-// inEach makes queues until there is one in each partition, and returns those in the order in which they came to be.
+// inEach makes queues until there is one in each partition, and returns those in the order in which
+// they came to be.
 func (r *roomy) inEach(n *Namespace, name string, partitions int) (list []engine.Target) {
 	r.tb.Helper()
 	on := map[engine.PartitionID]bool{}
@@ -150,7 +153,8 @@ func (r *roomy) settle(q engine.Target, to *engine.Receiver, limit *uint32, in *
 	r.waits.Add(-int64(size))
 }
 
-// pass sends messages through all queues and completes them, 100 at a time, until over says that it is enough.
+// pass sends messages through all queues and completes them, 100 at a time, until over says that it
+// is enough.
 func (r *roomy) pass(over func(bytes int64) bool) (messages int64) {
 	var bytes, count atomic.Int64
 	var wg sync.WaitGroup
@@ -166,7 +170,8 @@ func (r *roomy) pass(over func(bytes int64) bool) (messages int64) {
 					r.settle(q, to, &limit, in, 100)
 					bytes.Add(100 * 1100)
 					count.Add(100)
-					if passed += 100 * 1100; r.staying != nil && passed > r.stayBytes/4 { // there are four of us in a partition
+					// there are four of us in a partition
+					if passed += 100 * 1100; r.staying != nil && passed > r.stayBytes/4 {
 						passed = 0
 						r.stay(q, in, rng)
 					}
@@ -215,7 +220,8 @@ func (r *roomy) logged() (bytes int64) {
 	return bytes
 }
 
-// watch looks each second how much the directory takes, until the function it returns is called; that returns the most it took, and the highest bound.
+// watch looks each second how much the directory takes, until the function it returns is called;
+// that returns the most it took, and the highest bound.
 func (r *roomy) watch() (end func() (most int64, of float64)) {
 	over, told := make(chan struct{}), make(chan struct{})
 	var most int64
@@ -237,10 +243,12 @@ func (r *roomy) watch() (end func() (most int64, of float64)) {
 	return func() (int64, float64) { close(over); <-told; return most, of }
 }
 
-// BenchmarkSpaceSteady: messages are sent and completed at full rate, and nothing of them is kept. What the disk takes is sampled each second.
+// BenchmarkSpaceSteady: messages are sent and completed at full rate, and nothing of them is kept.
+// What the disk takes is sampled each second.
 func BenchmarkSpaceSteady(b *testing.B) { spaceSteady(b, false) }
 
-// BenchmarkSpaceStaying is BenchmarkSpaceSteady where of each 16 MiB one message stays, so several of each chapter.
+// BenchmarkSpaceStaying is BenchmarkSpaceSteady where of each 16 MiB one message stays, so several
+// of each chapter.
 func BenchmarkSpaceStaying(b *testing.B) { spaceSteady(b, true) }
 
 func spaceSteady(b *testing.B, stays bool) {
@@ -267,7 +275,8 @@ func spaceSteady(b *testing.B, stays bool) {
 	}
 }
 
-// BenchmarkSpaceBurst: spaceBytes of messages are sent, then all messages are completed; it measures how long it takes until the disk has the room again.
+// BenchmarkSpaceBurst: spaceBytes of messages are sent, then all messages are completed; it
+// measures how long it takes until the disk has the room again.
 func BenchmarkSpaceBurst(b *testing.B) {
 	for range b.N {
 		is := burst(b, *spaceBytes)
@@ -277,7 +286,8 @@ func BenchmarkSpaceBurst(b *testing.B) {
 	}
 }
 
-// BenchmarkSpaceWritten: bytes written for each byte of frames, while chapters are sealed at once, with events kept and bodies not, and with both kept; checkpoints and bases included.
+// BenchmarkSpaceWritten: bytes written for each byte of frames, while chapters are sealed at once,
+// with events kept and bodies not, and with both kept; checkpoints and bases included.
 func BenchmarkSpaceWritten(b *testing.B) {
 	for name, c := range map[string]struct {
 		policy event.HistoryPolicy
@@ -291,7 +301,8 @@ func BenchmarkSpaceWritten(b *testing.B) {
 				r := openRoomy(b, 1, -1, c.policy)
 				from, before := r.logged(), r.written.Load()
 				r.pass(func(bytes int64) bool { return bytes > *spaceBytes })
-				time.Sleep(105 * time.Second) // it is looked at once a minute, and a round of compaction waits for its readers
+				// it is looked at once a minute, and a round of compaction waits for its readers
+				time.Sleep(105 * time.Second)
 				rate := float64(r.written.Load()-before) / float64(r.logged()-from)
 				b.ReportMetric(rate, "written/logged")
 				b.ReportMetric(float64(r.takes())/(1<<20), "MiB-then")
@@ -304,9 +315,11 @@ func BenchmarkSpaceWritten(b *testing.B) {
 	}
 }
 
-// BenchmarkSpaceCold: messages that wait in one queue while others pass through another one of the same log: it measures how often the bodies that wait are written, and memory.
-// The heap is what is alive after a collection, before and after they passed, and meanwhile what the collector found alive, sampled each second: the least of the first
-// and of the last third, and the most. It goes up and down by the rows of the state, which the replay that proves a base has once more.
+// BenchmarkSpaceCold: messages that wait in one queue while others pass through another one of the
+// same log: it measures how often the bodies that wait are written, and memory. The heap is what is
+// alive after a collection, before and after they passed, and meanwhile what the collector found
+// alive, sampled each second: the least of the first and of the last third, and the most. It goes
+// up and down by the rows of the state, which the replay that proves a base has once more.
 func BenchmarkSpaceCold(b *testing.B) {
 	for range b.N {
 		r := openRoomy(b, 1, 10*time.Minute, keepNothing)

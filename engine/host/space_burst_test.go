@@ -15,8 +15,9 @@ const (
 	burstStays = 10              // seconds that it then has to keep it
 )
 
-// TestSpaceBurst: after 2 GiB were sent and then settled, and nothing of them is to be kept, the directory is back under its bound within five minutes, and stays there:
-// sampled each second. It takes half a minute or so, and a disk with room.
+// TestSpaceBurst: after 2 GiB were sent and then settled, and nothing of them is to be kept, the
+// directory is back under its bound within five minutes, and stays there: sampled each second. It
+// takes half a minute or so, and a disk with room.
 func TestSpaceBurst(t *testing.T) {
 	if !*spaceBurst {
 		t.Skip("writes 2 GiB and more: -space-burst")
@@ -30,7 +31,8 @@ type ofBurst struct {
 	until      time.Duration
 }
 
-// burst sends that many bytes of messages to all queues, completes them all, and waits until the directory is back under its bound.
+// burst sends that many bytes of messages to all queues, completes them all, and waits until the
+// directory is back under its bound.
 func burst(tb testing.TB, bytes int64) (is ofBurst) {
 	tb.Helper()
 	needs := 2*bytes + 4<<30 // all of it as written and sealed, and what a broker keeps free
@@ -39,7 +41,8 @@ func burst(tb testing.TB, bytes int64) (is ofBurst) {
 	}
 	r := openRoomy(tb, 4, 10*time.Minute, keepNothing)
 	defer r.end()
-	n := int(bytes/1000/int64(len(r.queues))/100 + 1) // commands for each queue, of messages that are a little longer
+	// commands for each queue, of messages that are a little longer
+	n := int(bytes/1000/int64(len(r.queues))/100 + 1)
 	each := func(do func(i int, q engine.Target)) {
 		var wg sync.WaitGroup
 		for i, q := range r.queues {

@@ -20,10 +20,12 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// How those who send fare while history is sealed, given back or read, beside the same time without: forms in turn, and what other processes took meanwhile.
+// How those who send fare while history is sealed, given back or read, beside the same time
+// without: forms in turn, and what other processes took meanwhile.
 
-// sends makes 5,000 sends a second, each by itself, and notes how long they took from when they were due. None waits for one before: a sync of 3 ms is in the figures
-// of the sends that it holds up, and not in those of all behind it.
+// sends makes 5,000 sends a second, each by itself, and notes how long they took from when they
+// were due. None waits for one before: a sync of 3 ms is in the figures of the sends that it holds
+// up, and not in those of all behind it.
 func (r *roomy) sends(q engine.Target, long time.Duration) (took []time.Duration) {
 	const rate, at = 5000, 5
 	n := int(long.Seconds() * rate)
@@ -78,7 +80,8 @@ func (s *timing) Post(rs []engine.Reply) {
 // keepAll is the policy of somebody who wants all of history.
 var keepAll = event.HistoryPolicy{Events: event.KeepForever, Bodies: event.KeepForever, Undo: event.KeepForever}
 
-// spaceForms are what becomes of history while a benchmark of pairs measures. Each is compared with that in which all is kept and nothing is done with it.
+// spaceForms are what becomes of history while a benchmark of pairs measures. Each is compared with
+// that in which all is kept and nothing is done with it.
 var spaceForms = []struct {
 	name   string
 	seal   time.Duration
@@ -92,14 +95,17 @@ var spaceForms = []struct {
 	{"read", 0, keepAll, (*roomy).readLive},
 }
 
-// pairs measures each form in turn with the one in which all is kept, spacePairs times, and reports the median of the ratios. The first of a pair is every other time the
-// one, and the other. What other processes took of the processors meanwhile is logged: a stop of 100 ms has been seen to be theirs.
+// pairs measures each form in turn with the one in which all is kept, spacePairs times, and reports
+// the median of the ratios. The first of a pair is every other time the one, and the other. What
+// other processes took of the processors meanwhile is logged: a stop of 100 ms has been seen to be
+// theirs.
 func pairs(b *testing.B, unit string, partitions int, fits func(is, kept float64) bool, measure func(r *roomy) float64) {
 	for _, form := range spaceForms {
 		b.Run(form.name, func(b *testing.B) {
 			one := func(seal time.Duration, policy event.HistoryPolicy, beside func(*roomy, context.Context)) (is, gone, others float64) {
 				r := openRoomy(b, partitions, seal, policy)
-				r.pass(func(bytes int64) bool { return bytes > int64(partitions)*150<<20 }) // there is something to give back at once
+				// there is something to give back at once
+				r.pass(func(bytes int64) bool { return bytes > int64(partitions)*150<<20 })
 				began, busy := time.Now(), othersTime()
 				ctx, stop := context.WithCancel(context.Background())
 				var wg sync.WaitGroup
@@ -168,10 +174,12 @@ func othersTime() time.Duration {
 	return time.Duration(user+nice+system+steal)*10*time.Millisecond - time.Duration(own.Utime.Nano()+own.Stime.Nano())
 }
 
-// longestPause is how much longer a send may take at most because of what is done with history (docs/decisions/0087).
+// longestPause is how much longer a send may take at most because of what is done with history
+// (docs/decisions/0087).
 const longestPause = 100 // ms
 
-// BenchmarkSpaceSends: the longest of 5,000 sends a second, all completed, of each form beside that in which all is kept.
+// BenchmarkSpaceSends: the longest of 5,000 sends a second, all completed, of each form beside that
+// in which all is kept.
 func BenchmarkSpaceSends(b *testing.B) {
 	pairs(b, "ms-longest", 1, func(is, kept float64) bool { return is <= kept+longestPause }, func(r *roomy) float64 {
 		q := r.queues[0]
@@ -198,7 +206,8 @@ func BenchmarkSpaceSends(b *testing.B) {
 	})
 }
 
-// BenchmarkSpaceFull: messages a second, sent and completed as fast as it goes, of each form beside that in which all is kept.
+// BenchmarkSpaceFull: messages a second, sent and completed as fast as it goes, of each form beside
+// that in which all is kept.
 func BenchmarkSpaceFull(b *testing.B) {
 	pairs(b, "msg/s", 4, func(is, kept float64) bool { return is >= kept/1.08 }, func(r *roomy) float64 {
 		began := time.Now()
@@ -207,8 +216,10 @@ func BenchmarkSpaceFull(b *testing.B) {
 	})
 }
 
-// BenchmarkSpaceStops: how long a loop stops at most while spaceWait messages wait, as somebody notices who asks it something each millisecond: while nothing else is at work,
-// while chapters are sealed, and while a base is made of all of it. Ten messages come and go meanwhile every ten milliseconds.
+// BenchmarkSpaceStops: how long a loop stops at most while spaceWait messages wait, as somebody
+// notices who asks it something each millisecond: while nothing else is at work, while chapters are
+// sealed, and while a base is made of all of it. Ten messages come and go meanwhile every ten
+// milliseconds.
 func BenchmarkSpaceStops(b *testing.B) {
 	for range b.N {
 		r := openRoomy(b, 1, 0, keepAll)
@@ -251,7 +262,8 @@ func BenchmarkSpaceStops(b *testing.B) {
 	}
 }
 
-// stops asks the loop of the first queue something each millisecond while something is done, and reports the longest time until it answered.
+// stops asks the loop of the first queue something each millisecond while something is done, and
+// reports the longest time until it answered.
 func (r *roomy) stops(b *testing.B, name string, do func()) {
 	ctx, stop := context.WithCancel(context.Background())
 	q := r.queues[0]

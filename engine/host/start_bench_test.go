@@ -21,9 +21,10 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/sealed"
 )
 
-// BenchmarkStart100GB starts a broker over 100 GB of sealed history, as first written, with 1,000,000 messages that wait, all in one log, and then sums up what is in
-// the log, as log stat does. Header, indexes, ids, contents and footer of every sealed file are real; its blocks are a hole, so whatever reads one finds a
-// wrong checksum.
+// BenchmarkStart100GB starts a broker over 100 GB of sealed history, as first written, with
+// 1,000,000 messages that wait, all in one log, and then sums up what is in the log, as log stat
+// does. Header, indexes, ids, contents and footer of every sealed file are real; its blocks are a
+// hole, so whatever reads one finds a wrong checksum.
 func BenchmarkStart100GB(b *testing.B) {
 	dir := b.TempDir()
 	h := history{b: b, dir: dir}
@@ -130,7 +131,8 @@ func (h *history) wait(messages int) {
 	}
 }
 
-// seal makes sealed files of all chapters but a new one, which has nothing but the beginning of a run.
+// seal makes sealed files of all chapters but a new one, which has nothing but the beginning of a
+// run.
 func (h *history) seal() {
 	store, err := log.Open(context.Background(), h.dir, log.Options{Manual: true, SealAfter: -1})
 	if err != nil {
@@ -152,8 +154,9 @@ func (h *history) seal() {
 	}
 }
 
-// grow puts sealed files of that many bytes in all in the place of the last chapter: copies of a whole sealed file of the log, each at its own addresses. The checkpoint
-// moves behind them, and so does the end of the log.
+// grow puts sealed files of that many bytes in all in the place of the last chapter: copies of a
+// whole sealed file of the log, each at its own addresses. The checkpoint moves behind them, and so
+// does the end of the log.
 func (h *history) grow(bytes int64) {
 	dir := filepath.Join(h.dir, format.PartitionDir(0))
 	m, err := format.DecodeManifest(h.read(filepath.Join(dir, "manifest")), 0, h.tag)

@@ -85,7 +85,8 @@ func sql(name, text string) event.Rule {
 	return event.Rule{Name: name, Filter: event.Filter{Kind: event.SQLFilter, Text: text}}
 }
 
-// SM-280, SM-290, SM-292, MA-086: rules are in force as soon as the command is answered, and after a start, for scheduled messages, too.
+// SM-280, SM-290, SM-292, MA-086: rules are in force as soon as the command is answered, and after
+// a start, for scheduled messages, too.
 func TestTopicOverRestarts(t *testing.T) {
 	t.Parallel()
 	dir, d := t.TempDir(), &dial{}
@@ -136,7 +137,8 @@ func TestTopicOverRestarts(t *testing.T) {
 	b.close(t)
 }
 
-// A scheduled message whose time comes before its frame is in the log is published as soon as it is.
+// A scheduled message whose time comes before its frame is in the log is published as soon as it
+// is.
 func TestScheduledAtOnce(t *testing.T) {
 	t.Parallel()
 	d := &dial{}
@@ -262,8 +264,8 @@ func (b *broker) must(t testing.TB, path string) *engine.Entity {
 	return e
 }
 
-// Whoever asks for a change may go away at any instant (MA-110, MA-113): what was begun is completed, so that nothing is
-// durable but cannot be found.
+// Whoever asks for a change may go away at any instant (MA-110, MA-113): what was begun is
+// completed, so that nothing is durable but cannot be found.
 func TestWhoAsksGoesAway(t *testing.T) {
 	t.Parallel()
 	b := openAt(t, t.TempDir(), &dial{})

@@ -29,11 +29,12 @@ import (
 // released are directories of versions that kept everything, of formats 1 and 2 (test/compatible).
 var released = []string{"first", "sessions", "topics", "room", "payload-4", "payload-5", "moves", "sealed"}
 
-// someReleased are some of them: of both formats, with and without checkpoints that a base can be made of.
+// someReleased are some of them: of both formats, with and without checkpoints that a base can be
+// made of.
 var someReleased = []string{"first", "room", "payload-5", "moves"}
 
-// upgraded is a broker of today on a directory of an older version, thirty days after that version was stopped. It runs in a bubble, and removes whatever policies let
-// go, however small it is.
+// upgraded is a broker of today on a directory of an older version, thirty days after that version
+// was stopped. It runs in a bubble, and removes whatever policies let go, however small it is.
 type upgraded struct {
 	*broker
 	t       *testing.T
@@ -112,7 +113,8 @@ func (u *upgraded) pass(d time.Duration) {
 	u.sleep(last)
 }
 
-// sealOnce seals and reads something outside of bubbles: the compressor has channels, made when it is first used, that one bubble would have for itself.
+// sealOnce seals and reads something outside of bubbles: the compressor has channels, made when it
+// is first used, that one bubble would have for itself.
 var sealOnce sync.Once
 
 func sealOutside(t *testing.T) {
@@ -209,7 +211,8 @@ func (u *upgraded) state(id engine.PartitionID) (hash string) {
 	return hash
 }
 
-// end stops the broker. What is left of each log, replayed from its base on, comes to the state that the broker had.
+// end stops the broker. What is left of each log, replayed from its base on, comes to the state
+// that the broker had.
 func (u *upgraded) end() {
 	u.t.Helper()
 	u.stop()
@@ -230,7 +233,8 @@ func (u *upgraded) end() {
 	})
 }
 
-// deleteOthers deletes all entities but a queue, so that many bodies are of use to nobody once their undo window is over.
+// deleteOthers deletes all entities but a queue, so that many bodies are of use to nobody once
+// their undo window is over.
 func (u *upgraded) deleteOthers(than string) {
 	u.t.Helper()
 	for _, e := range u.Entities() {
@@ -294,9 +298,11 @@ const (
 	saysDrops = "bodies given back"
 )
 
-// TestUpgrade: a broker of today opens what each released version has left. Sealing begins by itself, a line at each start of the first day says how much the defaults will
-// take, and nothing of it goes on that day, also over a restart; then bodies go, and events once there is a checkpoint of this version that is old enough. The state is the same
-// throughout (docs/decisions/0061).
+// TestUpgrade: a broker of today opens what each released version has left. Sealing begins by
+// itself, a line at each start of the first day says how much the defaults will take, and nothing
+// of it goes on that day, also over a restart; then bodies go, and events once there is a
+// checkpoint of this version that is old enough. The state is the same throughout
+// (docs/decisions/0061).
 func TestUpgrade(t *testing.T) {
 	t.Parallel()
 	sealOutside(t)
@@ -342,7 +348,8 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// wantNothingGone checks that all history is there, and that each of some starts has said how much will go.
+// wantNothingGone checks that all history is there, and that each of some starts has said how much
+// will go.
 func (u *upgraded) wantNothingGone(starts int) {
 	u.t.Helper()
 	if n := u.said.count(saysLater); n != starts || u.said.count("after="+u.upgradedAt().Add(24*time.Hour).UTC().Format("2006-01-02T15:04")) != starts {
@@ -355,8 +362,9 @@ func (u *upgraded) wantNothingGone(starts int) {
 
 func (u *upgraded) upgradedAt() time.Time { return u.HistoryPolicies().Since.Std() }
 
-// TestUpgradeNamed: a setting that names how long something is kept applies at once, also to what is older than the upgrade; so does a policy of a pattern. What no setting names
-// stays for the day.
+// TestUpgradeNamed: a setting that names how long something is kept applies at once, also to what
+// is older than the upgrade; so does a policy of a pattern. What no setting names stays for the
+// day.
 func TestUpgradeNamed(t *testing.T) {
 	t.Parallel()
 	sealOutside(t)
@@ -398,13 +406,15 @@ func TestUpgradeNamed(t *testing.T) {
 	}
 }
 
-// checkpointsOfToday reports whether the version that wrote a shape had today's encoding of states: of another a base cannot be made.
+// checkpointsOfToday reports whether the version that wrote a shape had today's encoding of states:
+// of another a base cannot be made.
 func checkpointsOfToday(shape string) bool {
 	return slices.Contains([]string{"payload-5", "moves", "sealed"}, shape)
 }
 
-// TestUpgradeLow: while the disk has little room, chapters are sealed at once and history goes before a send is refused, also what is older than the upgrade and in its first day. The log says so with an
-// event for each partition, and why. With history-before-sends nothing goes.
+// TestUpgradeLow: while the disk has little room, chapters are sealed at once and history goes
+// before a send is refused, also what is older than the upgrade and in its first day. The log says
+// so with an event for each partition, and why. With history-before-sends nothing goes.
 func TestUpgradeLow(t *testing.T) {
 	t.Parallel()
 	sealOutside(t)
@@ -454,7 +464,8 @@ func TestUpgradeLow(t *testing.T) {
 	}
 }
 
-// wantHurry checks whether chapters are sealed as soon as they have ended, and a checkpoint is made after each.
+// wantHurry checks whether chapters are sealed as soon as they have ended, and a checkpoint is made
+// after each.
 func (u *upgraded) wantHurry(is bool) {
 	u.t.Helper()
 	if is && !u.sealed() {
@@ -474,7 +485,8 @@ func (u *upgraded) wantHurry(is bool) {
 func unpack(t *testing.T, file string) *faultfs.FS {
 	t.Helper()
 	disk := faultfs.New()
-	for _, id := range []string{"00", "01", "02", "03"} { // directories without a file are not in the archive
+	// directories without a file are not in the archive
+	for _, id := range []string{"00", "01", "02", "03"} {
 		for _, sub := range []string{"wal", "checkpoints"} {
 			mkdirs(t, disk, path.Join(upgradeDir, "partitions", id, sub))
 		}

@@ -17,25 +17,28 @@ import (
 // Columns of the rows of [Ledger.At].
 var (
 	CountColumns = []string{"Entity", "Messages", "Active", "DeadLetter", "Scheduled", "Transfer", "TransferDeadLetter", "SizeBytes", "Locked", "Deferred"}
-	// MessageColumns are, behind the address, those of peek of which the state knows something, and then those that only history has.
+	// MessageColumns are, behind the address, those of peek of which the state knows something, and
+	// then those that only history has.
 	MessageColumns = []string{"Message", "SequenceNumber", "State", "SessionID", "EnqueuedSequenceNumber", "EnqueuedTime", "ExpiresAt", "DeliveryCount", "LockedUntil", "DeadLetterSource", "SubQueue", "ScheduledFor", "Size"}
 )
 
 // then is the namespace as it was at an instant.
 type then struct {
-	n      *names
-	at     event.Time
-	era    era
-	place  *address.Address // of the instant; nil: the time is meant
-	named  string           // place of the last frame, where the time does not tell which instant is meant; "": it does
-	living []*life          // the entities that are asked about and were there, by path
-	// queue is the only sub-queue that is asked about; Main: all of them, as without one an entity is meant.
+	n     *names
+	at    event.Time
+	era   era
+	place *address.Address // of the instant; nil: the time is meant
+	// place of the last frame, where the time does not tell which instant is meant; "": it does
+	named  string
+	living []*life // the entities that are asked about and were there, by path
+	// queue is the only sub-queue that is asked about; Main: all of them, as without one an entity
+	// is meant.
 	queue event.SubQueue
 	logs  map[log.PartitionID]*replay.State
 }
 
-// then replays the logs of the entities that are asked about and were there; with nil all logs, for all
-// entities that were there.
+// then replays the logs of the entities that are asked about and were there; with nil all logs, for
+// all entities that were there.
 func (l *Ledger) then(ctx context.Context, i Instant, at event.Time, e era, of []*life, queue event.SubQueue) (*then, error) {
 	t := &then{n: l.names, at: at, era: e, place: i.Place, living: of, queue: queue, logs: make(map[log.PartitionID]*replay.State)}
 	ids := l.names.logs(of...)
@@ -85,7 +88,8 @@ func (t *then) name(path string) string {
 	return address.Address{Entity: path, SubQueue: t.queue}.String()
 }
 
-// add counts what a slice has, or one sub-queue of it. Bytes are counted for a slice as a whole, so a sub-queue has none.
+// add counts what a slice has, or one sub-queue of it. Bytes are counted for a slice as a whole, so
+// a sub-queue has none.
 func add(c *count, x index.Counted, slice event.Slice, q event.SubQueue) {
 	if q == event.Main {
 		c.Tally.Add(x, slice)
@@ -101,7 +105,8 @@ func add(c *count, x index.Counted, slice event.Slice, q event.SubQueue) {
 	c.Deferred += x.Count(slice, q, index.Deferred) + x.Count(slice, q, index.DeferredLocked)
 }
 
-// each calls do with every message that an entity had, of those that anybody could be shown, in the order of their numbers within each log.
+// each calls do with every message that an entity had, of those that anybody could be shown, in the
+// order of their numbers within each log.
 func (t *then) each(e *life, do func(event.Slice, *index.Message) error) error {
 	if e == nil {
 		return nil
@@ -123,8 +128,9 @@ func (t *then) each(e *life, do func(event.Slice, *index.Message) error) error {
 	return nil
 }
 
-// At tells what there was at an instant, in all entities, in one, or in a sub-queue of it, as in orders/$dlq: counts, and with messages every message as well. An
-// error wraps [ErrQuestion] or [ErrNothing] where the question is at fault or history does not go so far.
+// At tells what there was at an instant, in all entities, in one, or in a sub-queue of it, as in
+// orders/$dlq: counts, and with messages every message as well. An error wraps [ErrQuestion] or
+// [ErrNothing] where the question is at fault or history does not go so far.
 func (l *Ledger) At(ctx context.Context, i Instant, path string, messages bool) error {
 	path, queue, err := place(path)
 	if err != nil {
@@ -143,7 +149,8 @@ func (l *Ledger) At(ctx context.Context, i Instant, path string, messages bool) 
 		var of []*life
 		if path != "" {
 			one, err := l.entity(path, i, at, e)
-			if errors.Is(err, ErrNothing) && (told || n+1 < len(eras)) { // in another of them it was there
+			// in another of them it was there
+			if errors.Is(err, ErrNothing) && (told || n+1 < len(eras)) {
 				if err := l.note("%s", strings.TrimPrefix(err.Error(), ErrNothing.Error()+" of ")); err != nil {
 					return err
 				}

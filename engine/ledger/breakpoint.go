@@ -7,8 +7,9 @@ import (
 	"strings"
 )
 
-// breakpoint is a condition at which a debugger stops. It is about the columns of an event, in the language of rules, or about counts of entities, as in
-// [Ledger.When]; for counts the debugger stops behind the event that made the condition true.
+// breakpoint is a condition at which a debugger stops. It is about the columns of an event, in the
+// language of rules, or about counts of entities, as in [Ledger.When]; for counts the debugger
+// stops behind the event that made the condition true.
 type breakpoint struct {
 	number int
 	text   string
@@ -150,7 +151,8 @@ func (d *stepper) from(ctx context.Context, number int, to int64) error {
 	return nil
 }
 
-// behind goes back to the breakpoint before. errBeginning: there is none, and the debugger stands at the beginning.
+// behind goes back to the breakpoint before. errBeginning: there is none, and the debugger stands
+// at the beginning.
 func (d *stepper) behind(ctx context.Context) error {
 	for end := d.at - 1; ; {
 		i := d.before(end - 1)

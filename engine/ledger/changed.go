@@ -12,7 +12,8 @@ import (
 // mostChanged is how many messages are shown, at most, of an event that is about many.
 const mostChanged = 10
 
-// changed tells what differs behind an event from what was in front of it: the messages that it names, then the counts of their entities.
+// changed tells what differs behind an event from what was in front of it: the messages that it
+// names, then the counts of their entities.
 func (d *Debugger) changed(p passed, ev event.Event) error {
 	before, after := d.view(p.log, d.at-1), p.after
 	var entities []event.EntityID

@@ -11,7 +11,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/logdir"
 )
 
-// An instant that was twice, since a clock was set back, is answered for both times; a place says which of them is meant.
+// An instant that was twice, since a clock was set back, is answered for both times; a place says
+// which of them is meant.
 func TestInstantThatWasTwice(t *testing.T) {
 	t.Parallel()
 	dir := logdir.Open(t, t.TempDir(), log.Options{Partitions: 1})
@@ -62,10 +63,10 @@ func TestInstantThatWasTwice(t *testing.T) {
 	for _, c := range []struct {
 		from, to Instant
 		want     string
-	}{ // the time that each instant of the answer had its newest frame, in the first era and in the second
+	}{
 		{Instant{At: 6000}, Instant{At: 20_000}, fmt.Sprintf("from @0/%d  ; orders:   2; 1→3; from @0/%d  ; orders:   1; 2→3 <nil>", first, set)},
 		{Instant{At: 1500}, Instant{At: 8000}, fmt.Sprintf("from  @0/%d ; orders:   1; 0→1; from  @0/%d ; orders:   3; 0→3 <nil>", first, last)},
-		// 9000 of the first era is in front of 6000 of the second; the other pairs go backwards
+		// 9000 of the first era comes before 6000 of the second
 		{Instant{At: 9000}, Instant{At: 6000}, fmt.Sprintf("from @0/%d @0/%d  <nil>", second, set)},
 		{Instant{At: 6000}, Instant{At: 8000}, fmt.Sprintf("from @0/%[1]d @0/%[1]d ; from @0/%[1]d @0/%[3]d ; orders:   2; 1→3; from @0/%[2]d @0/%[3]d ; orders:   1; 2→3 <nil>", first, set, last)},
 		{at(first), Instant{At: 20_000}, "from   ; orders:   2; 1→3 <nil>"},
@@ -75,7 +76,7 @@ func TestInstantThatWasTwice(t *testing.T) {
 			t.Errorf("diff %s %s:\n%s\nwant\n%s", c.from, c.to, got, c.want)
 		}
 	}
-	for _, lsn := range []event.LSN{first, second, set, last} { // what stands for an instant is an instant
+	for _, lsn := range []event.LSN{first, second, set, last} {
 		want := map[event.LSN]string{first: "[1]", second: "[2]", set: "[2]", last: "[3]"}[lsn]
 		if got, err := ask(func(l *Ledger) error { return l.At(t.Context(), at(lsn), "orders", false) }); err != nil || fmt.Sprint(got) != want {
 			t.Errorf("at %d: %s, %v, want %s", lsn, got, err, want)

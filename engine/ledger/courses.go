@@ -12,7 +12,8 @@ type course struct {
 	tries
 }
 
-// coursesPage is how many numbers one after the other are kept together: messages come and go in the order of their numbers.
+// coursesPage is how many numbers one after the other are kept together: messages come and go in
+// the order of their numbers.
 const coursesPage = 256
 
 type coursePage struct {

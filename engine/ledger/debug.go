@@ -16,15 +16,18 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Debugger steps through the events of a source, forwards and backwards, and shows the state between them (docs/decisions/0059). It stands behind
-// an event, or in front of all. The log has events and no commands: what an event did is shown, and no rule is run again. It belongs to one goroutine.
+// Debugger steps through the events of a source, forwards and backwards, and shows the state
+// between them (docs/decisions/0059). It stands behind an event, or in front of all. The log has
+// events and no commands: what an event did is shown, and no rule is run again. It belongs to one
+// goroutine.
 type Debugger struct {
 	stepper
 	now   func() time.Time // for instants such as -2h
 	given int              // numbers given to breakpoints
 }
 
-// NewDebugger begins before the first event, or behind all events up to an instant. now is the clock for instants that are not absolute.
+// NewDebugger begins before the first event, or behind all events up to an instant. now is the
+// clock for instants that are not absolute.
 func NewDebugger(ctx context.Context, l *Ledger, from *Instant, now func() time.Time) (*Debugger, error) {
 	if _, err := l.catalogue(ctx); err != nil {
 		return nil, err
@@ -80,8 +83,9 @@ func debugCommands() []debugCommand {
 // ErrQuit: the command was the one that ends the debugger.
 var ErrQuit = errors.New("end")
 
-// Do carries out a command, and tells what it shows. After an error that wraps [ErrQuestion] or [ErrNothing], which is about the command, the debugger stays
-// where it is. ErrQuit: the command was the one that ends it.
+// Do carries out a command, and tells what it shows. After an error that wraps [ErrQuestion] or
+// [ErrNothing], which is about the command, the debugger stays where it is. ErrQuit: the command
+// was the one that ends it.
 func (d *Debugger) Do(ctx context.Context, command string) error {
 	name, rest, _ := strings.Cut(strings.TrimSpace(command), " ")
 	if name == "" {
@@ -106,7 +110,8 @@ func (d *Debugger) help(context.Context, string) error {
 	return d.l.note("events are shown with the state before and after them; the log has no commands, so no rule is run again")
 }
 
-// countOf reads the argument of a command that may have a number; without is the number of a command that has none.
+// countOf reads the argument of a command that may have a number; without is the number of a
+// command that has none.
 func countOf(text string, without int64) (int64, error) {
 	if text == "" {
 		return without, nil

@@ -17,7 +17,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// replayedLogs is all events of some logs, in the order in which a debugger passes them, with the states that a replay of each log comes to.
+// replayedLogs is all events of some logs, in the order in which a debugger passes them, with the
+// states that a replay of each log comes to.
 type replayedLogs struct {
 	events []replayedEvent
 	begin  [][sha256.Size]byte
@@ -110,7 +111,8 @@ func (m *model) debugger(from *Instant, l limits) *Debugger {
 
 var smallLimits = limits{trail: 8, trailBytes: 1 << 20, marks: 4, markBytes: 64 << 20, markDistance: 11}
 
-// Wherever a debugger goes, forwards and backwards, from wherever it began, its states are those of a replay.
+// Wherever a debugger goes, forwards and backwards, from wherever it began, its states are those of
+// a replay.
 func TestDebuggerStates(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(6) {
@@ -351,7 +353,8 @@ func TestDebuggerShows(t *testing.T) {
 	}
 }
 
-// The memory of marks has a bound, however many events are passed, and what is kept is spread over them.
+// The memory of marks has a bound, however many events are passed, and what is kept is spread over
+// them.
 func TestDebuggerMarks(t *testing.T) {
 	t.Parallel()
 	m := newModel(t, 5)

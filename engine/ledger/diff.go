@@ -23,8 +23,10 @@ var (
 // flow is what happened to messages of an entity between two instants.
 type flow struct{ arrived, completed, dead, expired, purged, moved, lost, refused int }
 
-// Diff tells how two instants differ: counts, what came and went between them, who changed what; with messages every message that differs as well. Of a
-// sub-queue, as in orders/$dlq, it tells that of the sub-queue alone. An instant that came twice, since a clock was set back, is answered for each time.
+// Diff tells how two instants differ: counts, what came and went between them, who changed what;
+// with messages every message that differs as well. Of a sub-queue, as in orders/$dlq, it tells
+// that of the sub-queue alone. An instant that came twice, since a clock was set back, is answered
+// for each time.
 func (l *Ledger) Diff(ctx context.Context, from, to Instant, path string, messages bool) error {
 	entity, queue, err := place(path)
 	if err != nil {
@@ -125,8 +127,8 @@ func byPath(list []*life) map[string]*life {
 	return m
 }
 
-// paths returns the folded paths of the entities that were there behind the changes, before them, or
-// only in between.
+// paths returns the folded paths of the entities that were there behind the changes, before them,
+// or only in between.
 func (c *comparison) paths(flows map[string]*flow) (list []string) {
 	seen := make(map[string]bool)
 	add := func(path string) {
@@ -143,8 +145,8 @@ func (c *comparison) paths(flows map[string]*flow) (list []string) {
 	return list
 }
 
-// one returns the state at an instant in an era, of the entity that had a path then, if any had. named
-// adds its place, where the time alone does not say which instant is meant.
+// one returns the state at an instant in an era, of the entity that had a path then, if any had.
+// named adds its place, where the time alone does not say which instant is meant.
 func (l *Ledger) one(ctx context.Context, i Instant, at event.Time, e era, named bool, path string, queue event.SubQueue) (*then, error) {
 	var of []*life
 	if path != "" {
@@ -253,8 +255,8 @@ func (f *flow) copied(c *event.Copy) {
 	}
 }
 
-// tellCounts tells how the counts of a path differ. was is the entity that had the path before, is the
-// one that has it behind; nil: none.
+// tellCounts tells how the counts of a path differ. was is the entity that had the path before, is
+// the one that has it behind; nil: none.
 func (c *comparison) tellCounts(path string, was, is *life, f *flow) error {
 	l, before, after := c.l, c.before, c.after
 	a, b, name := before.count(was), after.count(is), c.name(path)
@@ -303,13 +305,15 @@ func (c *comparison) tellCounts(path string, was, is *life, f *flow) error {
 	return l.note("%s between: %s", name, strings.Join(words, " · "))
 }
 
-// name returns how the newest entity of a folded path spells it, with the sub-queue that is asked about.
+// name returns how the newest entity of a folded path spells it, with the sub-queue that is asked
+// about.
 func (c *comparison) name(path string) string {
 	lives := c.l.names.byPath[path]
 	return c.after.name(lives[len(lives)-1].path)
 }
 
-// tellMessages tells which messages of a path came, went and changed. was and is are as in tellCounts.
+// tellMessages tells which messages of a path came, went and changed. was and is are as in
+// tellCounts.
 func (c *comparison) tellMessages(path string, was, is *life) error {
 	l, before, after := c.l, c.before, c.after
 	stood := make(map[node]string)

@@ -109,7 +109,8 @@ func (l *Ledger) Events(ctx context.Context, r Range) error {
 	return l.events(ctx, r, nil)
 }
 
-// acts are what people and programs did to entities, rules, clocks and partitions, to history, and to many messages at once.
+// acts are what people and programs did to entities, rules, clocks and partitions, to history, and
+// to many messages at once.
 var acts = []event.Kind{event.KindEntityCreated, event.KindEntityUpdated, event.KindEntityDeleted, event.KindRuleAdded, event.KindRuleUpdated,
 	event.KindRuleRemoved, event.KindMessagesBatchDeleted, event.KindClockSet, event.KindPartitionFenced, event.KindPartitionRestarted, event.KindBackupMarked,
 	event.KindHistoryPolicySet, event.KindHistoryCut, event.KindBodyErased, event.KindErasureFinished}

@@ -10,19 +10,23 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Extent is a part of the logs that makes sense by itself: of each log what is behind a place, up to an instant, with all or some of the entities.
+// Extent is a part of the logs that makes sense by itself: of each log what is behind a place, up
+// to an instant, with all or some of the entities.
 type Extent struct {
-	Begin map[log.PartitionID]event.LSN // the first frame of each log that is not before the first instant
-	Until event.Time                    // the last one; [event.EndOfTime]: all
-	// Entities are the entities that are wanted; nil: all. With a topic, or with one of its subscriptions, the topic and all its subscriptions are, since
-	// their messages are in one event.
+	// the first frame of each log that is not before the first instant
+	Begin map[log.PartitionID]event.LSN
+	Until event.Time // the last one; [event.EndOfTime]: all
+	// Entities are the entities that are wanted; nil: all. With a topic, or with one of its
+	// subscriptions, the topic and all its subscriptions are, since their messages are in one
+	// event.
 	Entities map[event.EntityID]bool
 	Paths    []string // of the entities in Entities, in order
 
 	clock uint64 // number of the decision about clocks that Until is behind
 }
 
-// Extent is the part of the logs between two instants, either of which may be nil. entity is a path; "": all entities.
+// Extent is the part of the logs between two instants, either of which may be nil. entity is a
+// path; "": all entities.
 func (l *Ledger) Extent(ctx context.Context, since, until *Instant, entity string) (*Extent, error) {
 	n, err := l.catalogue(ctx)
 	if err != nil {
@@ -101,8 +105,8 @@ func (x *Extent) beginning(ctx context.Context, l *Ledger, b *book, since *Insta
 	return max(first, s.At()), nil
 }
 
-// Beyond reports whether a record is behind the end of a part. clock is the number of the newest decision about clocks before the record; Beyond changes it
-// where the record has a newer one.
+// Beyond reports whether a record is behind the end of a part. clock is the number of the newest
+// decision about clocks before the record; Beyond changes it where the record has a newer one.
 func (x *Extent) Beyond(clock *uint64, rec *replay.Record) bool {
 	for _, ev := range rec.Events {
 		if c, ok := ev.(*event.ClockSet); ok {

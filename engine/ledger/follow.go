@@ -112,9 +112,10 @@ func (f *following) follow(ctx context.Context, x node) error {
 type visit struct {
 	*following
 	node
-	book    *book
-	born    bool                 // history has how it got the number
-	started event.Time           // of the first thing that has to be looked for by other means than the number
+	book *book
+	born bool // history has how it got the number
+	// of the first thing that has to be looked for by other means than the number
+	started event.Time
 	moving  event.TransferNumber // open transfer; 0: none
 	to      event.EntityID
 	id      []byte
@@ -272,8 +273,8 @@ func (v *visit) look(at event.Time) {
 	}
 }
 
-// rest looks for what does not have the message's number: the end of a transfer, settlements that came too late for a lock that nobody remembers, where the
-// message came from, and where it went.
+// rest looks for what does not have the message's number: the end of a transfer, settlements that
+// came too late for a lock that nobody remembers, where the message came from, and where it went.
 func (v *visit) rest(ctx context.Context) error {
 	if v.started != 0 {
 		if err := v.late(ctx); err != nil {

@@ -46,8 +46,8 @@ func TestClocksInFrontOfTheBase(t *testing.T) {
 	}
 }
 
-// A log may still have events in front of its base, whose effects the base has already: each entity and
-// each decision about the clock is known once.
+// A log may still have events in front of its base, whose effects the base has already: each entity
+// and each decision about the clock is known once.
 func TestNamesInFrontOfTheBase(t *testing.T) {
 	t.Parallel()
 	d := newCutDir(t)
@@ -89,8 +89,8 @@ func TestNamesInFrontOfTheBase(t *testing.T) {
 	}
 }
 
-// Of a place in front of the base nothing is known, also where what the base begins behind has the same time: only a place
-// tells frames of one millisecond apart.
+// Of a place in front of the base nothing is known, also where what the base begins behind has the
+// same time: only a place tells frames of one millisecond apart.
 func TestPlaceInFrontOfTheBase(t *testing.T) {
 	t.Parallel()
 	d := newCutDir(t)

@@ -11,7 +11,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
-// horizons tells, in notes, where the history of logs begins, if that is not where they began, and up to when it has no bodies.
+// horizons tells, in notes, where the history of logs begins, if that is not where they began, and
+// up to when it has no bodies.
 func (l *Ledger) horizons(ctx context.Context, books ...*book) error {
 	for _, b := range books {
 		if at, place, gone := horizon(b); gone {

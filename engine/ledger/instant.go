@@ -15,7 +15,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Instant is a point of history: a broker time, with all events of that millisecond, or the place behind a frame of a log.
+// Instant is a point of history: a broker time, with all events of that millisecond, or the place
+// behind a frame of a log.
 type Instant struct {
 	At    event.Time
 	Place *address.Address // nil: At is meant
@@ -29,8 +30,9 @@ func (i Instant) String() string {
 	return i.At.String()
 }
 
-// ParseInstant reads an instant as people write them: 03:12 (the last one), yesterday 14:00, -2h, -7d, 2026-11-03, 2026-11-03T03:12:00Z, @0/1839977. Without
-// a zone the one of now counts. A duration without a sign, 2h or 7d, means that long ago, too.
+// ParseInstant reads an instant as people write them: 03:12 (the last one), yesterday 14:00, -2h,
+// -7d, 2026-11-03, 2026-11-03T03:12:00Z, @0/1839977. Without a zone the one of now counts. A
+// duration without a sign, 2h or 7d, means that long ago, too.
 func ParseInstant(s string, now time.Time) (Instant, error) {
 	s = strings.TrimSpace(s)
 	if strings.HasPrefix(s, "@") {
@@ -71,7 +73,8 @@ func ParseInstant(s string, now time.Time) (Instant, error) {
 	return Instant{}, fmt.Errorf("%w: %q is not an instant: write 03:12, yesterday 14:00, -2h, 2026-11-03T03:12:00Z or @0/1839977", ErrQuestion, s)
 }
 
-// ParsePast reads an instant of which it is asked how it was: one that is later than now is refused, since how it will be nobody knows.
+// ParsePast reads an instant of which it is asked how it was: one that is later than now is
+// refused, since how it will be nobody knows.
 func ParsePast(s string, now time.Time) (Instant, error) {
 	i, err := ParseInstant(s, now)
 	if err == nil && i.Place == nil && i.At > event.TimeOf(now) {
@@ -80,7 +83,8 @@ func ParsePast(s string, now time.Time) (Instant, error) {
 	return i, err
 }
 
-// eras returns the time of an instant and the eras that have it: more than one, if a clock was set back to before it.
+// eras returns the time of an instant and the eras that have it: more than one, if a clock was set
+// back to before it.
 func (l *Ledger) eras(ctx context.Context, i Instant) (at event.Time, list []era, err error) {
 	n, err := l.catalogue(ctx)
 	if err != nil {
@@ -130,7 +134,8 @@ func (l *Ledger) eras(ctx context.Context, i Instant) (at event.Time, list []era
 	return at, []era{{number: number, from: at, until: at}}, nil
 }
 
-// state is a log's state at an instant, in an era. Where entities are given it is right for those alone.
+// state is a log's state at an instant, in an era. Where entities are given it is right for those
+// alone.
 func (l *Ledger) state(ctx context.Context, b *book, i Instant, at event.Time, e era, of ...*life) (*replay.State, error) {
 	part := l.names.narrow(b.ID(), of...)
 	s, err := l.start(b, i, at, e)
@@ -175,7 +180,8 @@ func beyond(x *index.Index, rec *replay.Record, at event.Time, e era) bool {
 	return now == e.number && rec.At > at
 }
 
-// start is the newest kept state that is not later than an instant; at and e are the instant's time and era.
+// start is the newest kept state that is not later than an instant; at and e are the instant's time
+// and era.
 func (l *Ledger) start(b *book, i Instant, at event.Time, e era) (*replay.State, error) {
 	limit, err := l.limit(b, i, at)
 	if err != nil {
@@ -192,13 +198,15 @@ func (l *Ledger) start(b *book, i Instant, at event.Time, e era) (*replay.State,
 	}
 	s := replay.Begin(b)
 	here := i.Place != nil && log.PartitionID(i.Place.Partition) == b.ID()
-	if here && s.From > i.Place.LSN || s.Index.LastAt() > at && s.Index.Clock().Number >= e.number { // many frames may have one time
+	// many frames may have one time
+	if here && s.From > i.Place.LSN || s.Index.LastAt() > at && s.Index.Clock().Number >= e.number {
 		return nil, fmt.Errorf("%w of partition %d at %s: its history begins at %s, %s", ErrNothing, b.ID(), at, s.Index.LastAt(), address.At(b.ID(), s.From))
 	}
 	return s, nil
 }
 
-// limit is an LSN behind which, as indexes say, a log is later than an instant: checkpoints behind it need not be read.
+// limit is an LSN behind which, as indexes say, a log is later than an instant: checkpoints behind
+// it need not be read.
 func (l *Ledger) limit(b *book, i Instant, at event.Time) (event.LSN, error) {
 	_, limit := b.Bounds()
 	switch {

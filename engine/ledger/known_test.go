@@ -50,7 +50,8 @@ func (d *cutDir) do(in int, events ...event.Event) {
 	d.Append(d.w[in], d.now, events...)
 }
 
-// cut removes all there is of a log but events of one time, if some are named, and returns from when on there is history.
+// cut removes all there is of a log but events of one time, if some are named, and returns from
+// when on there is history.
 func (d *cutDir) cut(in int, stay ...event.Event) event.Time {
 	d.t.Helper()
 	first, _ := d.part[in].Bounds()
@@ -416,10 +417,11 @@ func TestWhenHistoryWasRemoved(t *testing.T) {
 	m.lock()
 	own, _, _ := horizon(d.bookOf(0))
 	for condition, want := range map[string]string{
-		"orders.active > 0":                        fmt.Sprintf("it was so when history begins, at %s: orders.active > 0\n", own.at),
-		"orders.dead > 0":                          fmt.Sprintf("never since %s: orders.dead > 0\n", own.at),
-		"orders.active = 0":                        fmt.Sprintf("; history begins at %s\n", own.at),
-		"orders.locked > 0 AND bills.messages = 0": fmt.Sprintf("first at %s, @0/", d.now), // and not when the first message was received
+		"orders.active > 0": fmt.Sprintf("it was so when history begins, at %s: orders.active > 0\n", own.at),
+		"orders.dead > 0":   fmt.Sprintf("never since %s: orders.dead > 0\n", own.at),
+		"orders.active = 0": fmt.Sprintf("; history begins at %s\n", own.at),
+		// and not when the first message was received
+		"orders.locked > 0 AND bills.messages = 0": fmt.Sprintf("first at %s, @0/", d.now),
 		"bills.messages > 0":                       fmt.Sprintf("never since %s: ", both),
 	} {
 		got, err := d.answer(func(l *Ledger) error { return l.When(t.Context(), condition, nil) })
@@ -483,7 +485,8 @@ func (m *model) partOf(t *testing.T, w *written, lines []Line) {
 	head := lines[slices.IndexFunc(lines, func(l Line) bool { return l.Part == Answer })]
 	attempts, _ := strconv.Atoi(valueOf(head.Fields, "Attempts"))
 	most, part := strings.Count(all, "locked"), valueOf(head.Fields, "KnownSince") != ""
-	if attempts > most || attempts < most && (!part || !strings.Contains(all, "dead") && got != "completed") { // neither says how many failed before
+	// neither says how many failed before
+	if attempts > most || attempts < most && (!part || !strings.Contains(all, "dead") && got != "completed") {
 		t.Errorf("%s: %d attempts of %d: %s", name, attempts, most, head.Text)
 	}
 	if state := valueOf(head.Fields, "State"); state == "completed" != (w.state == "completed") || state == "locked" != strings.HasPrefix(w.state, "locked") {

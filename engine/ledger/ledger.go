@@ -34,8 +34,8 @@ type Ledger struct {
 	fields print.Object
 }
 
-// Tell is called with each line of an answer, whose fields are used again when it has returned. If it returns an error the answer ends, and the error is
-// returned.
+// Tell is called with each line of an answer, whose fields are used again when it has returned. If
+// it returns an error the answer ends, and the error is returned.
 type Tell func(Line) error
 
 // New returns a Ledger that asks a source, and gives its answers to tell.
@@ -64,16 +64,18 @@ type Part int
 
 const (
 	Answer Part = iota // what is the case
-	Row                // the evidence: rows of one answer have the same columns, some of which a row may lack
-	Note               // what is not said, and why: history that is gone, a log that is refused
-	Next               // what to type next
+	// the evidence: rows of one answer have the same columns, some of which a row may lack
+	Row
+	Note // what is not said, and why: history that is gone, a log that is refused
+	Next // what to type next
 )
 
 // String is the word for the part in JSON.
 func (p Part) String() string { return [...]string{"answer", "row", "note", "next"}[p] }
 
 var (
-	// ErrQuestion is wrapped by errors about a question that makes no sense, such as one with a word that is misspelt.
+	// ErrQuestion is wrapped by errors about a question that makes no sense, such as one with a
+	// word that is misspelt.
 	ErrQuestion = errors.New("not a question")
 	// ErrNothing is wrapped by errors about what history does not have.
 	ErrNothing = errors.New("nothing is known")
@@ -112,15 +114,17 @@ type book struct {
 	origins    print.Origins
 	known      map[event.OriginID]bool   // that were looked for, or come across
 	names      map[event.OriginID]string // that who has given
-	begins     tick                      // what is there of it; zero: not known, or with the first frame
-	clocks     []clockSet                // nil: not looked up yet
+	// what is there of it; zero: not known, or with the first frame
+	begins tick
+	clocks []clockSet // nil: not looked up yet
 	// what stamp said last
 	at            event.Time
 	lsn           event.LSN
 	atText, place string
 }
 
-// gone is the error for a log that begins behind an LSN by now, from which on it was to be read: what was removed in between must not be passed over.
+// gone is the error for a log that begins behind an LSN by now, from which on it was to be read:
+// what was removed in between must not be passed over.
 func (b *book) gone(from event.LSN) error {
 	if first, _ := b.Bounds(); first > from {
 		return fmt.Errorf("%w: partition %d: from LSN %d up to %d", log.ErrGone, b.ID(), from, first)
@@ -128,7 +132,8 @@ func (b *book) gone(from event.LSN) error {
 	return nil
 }
 
-// stamp is when and where the events of a record happened, as text. A record has many, and so has a millisecond.
+// stamp is when and where the events of a record happened, as text. A record has many, and so has a
+// millisecond.
 func (b *book) stamp(rec *replay.Record) (at, place string) {
 	if b.at != rec.At || b.atText == "" {
 		b.at, b.atText = rec.At, rec.At.String()
@@ -197,7 +202,8 @@ func (b *book) describe(id event.OriginID) string {
 	if o.Principal != "" {
 		words = append(words, word(o.Principal))
 	}
-	if o.ContainerID != "" { // in parentheses: what a client calls itself must not be taken for a key
+	// in parentheses: what a client calls itself must not be taken for a key
+	if o.ContainerID != "" {
 		words = append(words, "("+short(o.ContainerID)+")")
 	}
 	if o.RemoteAddress != "" {
@@ -226,7 +232,8 @@ func (l *Ledger) book(ctx context.Context, id log.PartitionID) (*book, error) {
 	return b, nil
 }
 
-// short is the beginning of a container's id, which tells it from others: most programs make up a long one.
+// short is the beginning of a container's id, which tells it from others: most programs make up a
+// long one.
 func short(id string) string {
 	const enough = 24 // bytes
 	if len(id) > enough {

@@ -15,7 +15,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/logdir"
 )
 
-// model is a namespace that is written by hand, in a way that shares nothing with the index: two queues in two logs.
+// model is a namespace that is written by hand, in a way that shares nothing with the index: two
+// queues in two logs.
 type model struct {
 	t      *testing.T
 	dir    *logdir.Dir
@@ -49,7 +50,8 @@ type written struct {
 	changes []string // what happened, by verb
 }
 
-// counted is what there was at a time: by queue, how many messages in the main queue and how many dead ones.
+// counted is what there was at a time: by queue, how many messages in the main queue and how many
+// dead ones.
 type counted struct {
 	at     event.Time
 	counts [2][2]int
@@ -182,7 +184,8 @@ func column(lines []Line, name string) (values []string) {
 	return values
 }
 
-// What answers say of random messages and instants is what happened: sealed or not, by number or by id.
+// What answers say of random messages and instants is what happened: sealed or not, by number or by
+// id.
 func TestAnswersAreTrue(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(3) {
@@ -210,7 +213,8 @@ func TestAnswersAreTrue(t *testing.T) {
 			}
 			lines, err := m.ask(func(l *Ledger) error { return l.At(t.Context(), Instant{At: at}, "", false) })
 			want := m.past[i].counts
-			wantActive, wantDead := fmt.Sprint([]int{want[1][0], want[0][0]}), fmt.Sprint([]int{want[1][1], want[0][1]}) // bills, orders
+			// bills, orders
+			wantActive, wantDead := fmt.Sprint([]int{want[1][0], want[0][0]}), fmt.Sprint([]int{want[1][1], want[0][1]})
 			if got := fmt.Sprint(column(lines, "Active")); err != nil || got != wantActive || fmt.Sprint(column(lines, "DeadLetter")) != wantDead {
 				t.Fatalf("seed %d: at %s: %s, %v; want %s %s", seed, at, got, err, wantActive, wantDead)
 			}
@@ -258,7 +262,8 @@ func TestSentenceOfLostLocks(t *testing.T) {
 			events = append(events, &event.MessageDeadLettered{Envelope: own, Sequence: 1, Cause: event.CauseMaxDelivery, Reason: "MaxDeliveryCountExceeded"})
 		}
 		dir.Append(w, at+30_000, events...)
-		dir.Append(w, at+32_000, &event.SettlementRefused{Envelope: own, Token: token, Wanted: event.WantedComplete, Why: event.RefusedLockLost}) // not known any more
+		// not known any more
+		dir.Append(w, at+32_000, &event.SettlementRefused{Envelope: own, Token: token, Wanted: event.WantedComplete, Why: event.RefusedLockLost})
 		at += 40_000
 	}
 	for _, c := range []struct {
@@ -282,7 +287,8 @@ func TestSentenceOfLostLocks(t *testing.T) {
 	}
 }
 
-// The sentence of a waiting message names the session that it waits for, and whether a receiver has that session.
+// The sentence of a waiting message names the session that it waits for, and whether a receiver has
+// that session.
 func TestSentenceOfSession(t *testing.T) {
 	t.Parallel()
 	dir := logdir.Open(t, t.TempDir(), log.Options{Partitions: 1})

@@ -11,8 +11,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// A path may have had several entities, one after the other: one was deleted and another one was made.
-// A question about a path is one about each entity that had it in the time asked about.
+// A path may have had several entities, one after the other: one was deleted and another one was
+// made. A question about a path is one about each entity that had it in the time asked about.
 
 // lives returns the entities that have had a path, oldest first.
 func (n *names) lives(path string) ([]*life, error) {
@@ -49,7 +49,8 @@ func (n *names) at(path string, i Instant, at event.Time, era uint64) *life {
 	return nil
 }
 
-// living returns the entities that were there at an instant with a time of an era, in order of path.
+// living returns the entities that were there at an instant with a time of an era, in order of
+// path.
 func (n *names) living(i Instant, at event.Time, era uint64) (list []*life) {
 	for path := range n.byPath {
 		if e := n.at(path, i, at, era); e != nil {
@@ -79,7 +80,8 @@ func (l *Ledger) entity(path string, i Instant, at event.Time, in era) (*life, e
 	if e := l.names.at(path, i, at, in.number); e != nil {
 		return e, nil
 	}
-	// The clocks of two logs may be apart where one was set: the state at the place says what there was.
+	// The clocks of two logs may be apart where one was set: the state at the place says what there
+	// was.
 	if i.Place != nil && len(lives) == 1 {
 		return lives[0], nil
 	}
@@ -109,8 +111,8 @@ func forgotten(b *book, at event.Time) string {
 	return ""
 }
 
-// Story tells the life of a message: of the one that each entity of a path has, or had, under a number,
-// or of all messages with an id.
+// Story tells the life of a message: of the one that each entity of a path has, or had, under a
+// number, or of all messages with an id.
 func (l *Ledger) Story(ctx context.Context, of address.Address, messageID string) error {
 	n, err := l.catalogue(ctx)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/logdir"
 )
 
-// reused is a namespace of three logs in which paths are used twice. What happens is a second apart.
-// Slices are dropped as late as a broker may: when the next entity has the path already.
+// reused is a namespace of three logs in which paths are used twice. What happens is a second
+// apart. Slices are dropped as late as a broker may: when the next entity has the path already.
 type reused struct {
 	*logdir.Dir
 	t      *testing.T
@@ -99,7 +99,8 @@ func (r *reused) compare(what, got, want string) {
 	}
 }
 
-// renewed is a queue that was deleted with what it had, and made again in another log. Another one was there for a while.
+// renewed is a queue that was deleted with what it had, and made again in another log. Another one
+// was there for a while.
 type renewed struct {
 	*reused
 	third, dead, made, sent           Instant // places
@@ -262,8 +263,8 @@ func TestDebuggerOfPathUsedTwice(t *testing.T) {
 	}
 }
 
-// TestPathsOfOtherKindsUsedTwice asks about subscriptions, topics, a partitioned queue, and a path that
-// is a queue first and then a topic.
+// TestPathsOfOtherKindsUsedTwice asks about subscriptions, topics, a partitioned queue, and a path
+// that is a queue first and then a topic.
 func TestPathsOfOtherKindsUsedTwice(t *testing.T) {
 	t.Parallel()
 	r := newReused(t)
@@ -319,8 +320,8 @@ func TestPathsOfOtherKindsUsedTwice(t *testing.T) {
 	}
 }
 
-// TestPathUsedTwiceAtOnce has a queue sent to, deleted and made again in one millisecond, partly in one
-// frame.
+// TestPathUsedTwiceAtOnce has a queue sent to, deleted and made again in one millisecond, partly in
+// one frame.
 func TestPathUsedTwiceAtOnce(t *testing.T) {
 	t.Parallel()
 	r := newReused(t)
@@ -342,8 +343,8 @@ func TestPathUsedTwiceAtOnce(t *testing.T) {
 	}
 }
 
-// TestPathUsedBeforeHistory asks about a path whose first entity the catalogue's history does not know
-// any more: no answer about it passes for one about all of them.
+// TestPathUsedBeforeHistory asks about a path whose first entity the catalogue's history does not
+// know any more: no answer about it passes for one about all of them.
 func TestPathUsedBeforeHistory(t *testing.T) {
 	t.Parallel()
 	r := newReused(t)

@@ -11,10 +11,13 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// mark is a place in the order of events to which a stepper can go without passing all that is before it.
+// mark is a place in the order of events to which a stepper can go without passing all that is
+// before it.
 type mark struct {
-	at int64 // events before it, from where the debugger began; less than 0: it has gone back beyond that
-	// The states there are those in saved, in the order of the logs; else those of the instant in of; else those that the logs begin with.
+	// events before it, from where the debugger began; less than 0: it has gone back beyond that
+	at int64
+	// The states there are those in saved, in the order of the logs; else those of the instant in
+	// of; else those that the logs begin with.
 	saved []*replay.Saved // marks share the state of a log of which nothing was passed between them
 	of    *outset
 }
@@ -27,8 +30,9 @@ type outset struct {
 }
 
 const (
-	bytesAnEvent  = 32   // of a state that can be encoded while one event is applied, about
-	firstStepBack = 1000 // ms from an outset to an earlier one; eight times as many each time that nothing is between
+	bytesAnEvent = 32 // of a state that can be encoded while one event is applied, about
+	// ms from an outset to an earlier one; eight times as many each time that nothing is between
+	firstStepBack = 1000
 )
 
 // errBeginning: there is nothing before.

@@ -16,26 +16,28 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Sketch is a message as [Ledger.Trace] takes it in JSON: the fields that the command line prints of a message, as far as rules see them.
+// Sketch is a message as [Ledger.Trace] takes it in JSON: the fields that the command line prints
+// of a message, as far as rules see them.
 type Sketch struct {
-	MessageID        *string         `json:"messageId,omitempty"`
-	SessionID        *string         `json:"sessionId,omitempty"`
-	Subject          *string         `json:"subject,omitempty"`
-	ContentType      *string         `json:"contentType,omitempty"`
-	CorrelationID    *string         `json:"correlationId,omitempty"`
-	To               *string         `json:"to,omitempty"`
-	ReplyTo          *string         `json:"replyTo,omitempty"`
-	ReplyToSessionID *string         `json:"replyToSessionId,omitempty"`
-	PartitionKey     *string         `json:"partitionKey,omitempty"`
-	TimeToLive       *string         `json:"timeToLive,omitempty"` // such as PT1H
-	Properties       json.RawMessage `json:"properties,omitempty"` // application properties: an object
+	MessageID        *string `json:"messageId,omitempty"`
+	SessionID        *string `json:"sessionId,omitempty"`
+	Subject          *string `json:"subject,omitempty"`
+	ContentType      *string `json:"contentType,omitempty"`
+	CorrelationID    *string `json:"correlationId,omitempty"`
+	To               *string `json:"to,omitempty"`
+	ReplyTo          *string `json:"replyTo,omitempty"`
+	ReplyToSessionID *string `json:"replyToSessionId,omitempty"`
+	PartitionKey     *string `json:"partitionKey,omitempty"`
+	TimeToLive       *string `json:"timeToLive,omitempty"` // such as PT1H
+	// application properties: an object
+	Properties json.RawMessage `json:"properties,omitempty"`
 }
 
 // mostProperties is how many properties a sketch may have.
 const mostProperties = 1024
 
-// ParseSketch reads a message. What rules do not see, such as its body, is left out; what no message has is refused, for it may be misspelt.
-// The error wraps [ErrQuestion].
+// ParseSketch reads a message. What rules do not see, such as its body, is left out; what no
+// message has is refused, for it may be misspelt. The error wraps [ErrQuestion].
 func ParseSketch(text []byte) (s Sketch, err error) {
 	var others struct {
 		Sketch
@@ -110,7 +112,8 @@ func parseMessage(text string) (*filter.Message, error) {
 	return m, nil
 }
 
-// parseProperties reads application properties in the order in which they stand: where names differ only in case, the first one counts.
+// parseProperties reads application properties in the order in which they stand: where names differ
+// only in case, the first one counts.
 func parseProperties(text json.RawMessage) (list []event.Property, err error) {
 	if len(text) == 0 || string(text) == "null" {
 		return nil, nil
@@ -144,7 +147,8 @@ func parseProperties(text json.RawMessage) (list []event.Property, err error) {
 	return list, nil
 }
 
-// parseValue is a value of a property: a text, a boolean, a number, null, or with its type, as in {"type": "time", "value": "2026-11-03T03:12:00Z"}.
+// parseValue is a value of a property: a text, a boolean, a number, null, or with its type, as in
+// {"type": "time", "value": "2026-11-03T03:12:00Z"}.
 func parseValue(raw any) (v event.Value, err error) {
 	switch raw := raw.(type) {
 	case nil:

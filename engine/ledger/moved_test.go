@@ -12,8 +12,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/logdir"
 )
 
-// moved is a namespace in which a message is scheduled in a queue of one log, activated, moves to a queue of another, and is completed there; and one that is
-// published to a topic with two subscriptions, of which one lets it die.
+// moved is a namespace in which a message is scheduled in a queue of one log, activated, moves to a
+// queue of another, and is completed there; and one that is published to a topic with two
+// subscriptions, of which one lets it die.
 func moved(t *testing.T, name string) {
 	t.Helper()
 	dir := logdir.Open(t, name, log.Options{Partitions: 2})
@@ -43,7 +44,8 @@ func moved(t *testing.T, name string) {
 	dir.Append(w1, 5002, &event.MessageDeadLettered{Envelope: of(4), Sequence: 1, Token: event.LockToken{2}, Cause: event.CauseApplication, Reason: "wet"})
 }
 
-// A life is told over a schedule, a move between logs and the copies of a topic, whichever of its numbers, or its id, is asked for.
+// A life is told over a schedule, a move between logs and the copies of a topic, whichever of its
+// numbers, or its id, is asked for.
 func TestStoryOverEntities(t *testing.T) {
 	t.Parallel()
 	name := t.TempDir()

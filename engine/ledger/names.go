@@ -46,7 +46,8 @@ type names struct {
 	clocks []era
 }
 
-// era is a stretch of history in which broker time only grew: from one decision about a clock to the next.
+// era is a stretch of history in which broker time only grew: from one decision about a clock to
+// the next.
 type era struct {
 	number      uint64 // of the decision that it begins with; 0: none
 	from, until event.Time
@@ -70,7 +71,8 @@ func (l *Ledger) catalogue(ctx context.Context) (*names, error) {
 	if ours {
 		start := replay.Begin(b) // of a base
 		begin := start.Index
-		// The log may still have events in front of its base, whose effects on these entities it has already.
+		// The log may still have events in front of its base, whose effects on these entities it
+		// has already.
 		based = func(at event.LSN, id event.EntityID) bool {
 			_, known := begin.Catalogue.Get(id)
 			return known && at < start.From
@@ -109,8 +111,8 @@ func (l *Ledger) catalogue(ctx context.Context) (*names, error) {
 	return n, nil
 }
 
-// firstClock returns the number of the clock of the first event that a log still has; last is that of its
-// base.
+// firstClock returns the number of the clock of the first event that a log still has; last is that
+// of its base.
 func firstClock(ctx context.Context, b *book, last uint64) (uint64, error) {
 	for rec, err := range replay.FoundAny(ctx, b, 0, []log.Search{{Kinds: []event.Kind{event.KindClockSet}}}) {
 		if err != nil {

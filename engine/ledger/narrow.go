@@ -9,11 +9,13 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// maxNarrow is by how many slices a part of a log is looked up at most; with more of them the whole log is read.
+// maxNarrow is by how many slices a part of a log is looked up at most; with more of them the whole
+// log is read.
 const maxNarrow = 16
 
-// narrow is the part of a log that the counts and messages of some entities follow from: what names them, their topic or its subscriptions, and what
-// the namespace as a whole did. nil: all of the log.
+// narrow is the part of a log that the counts and messages of some entities follow from: what names
+// them, their topic or its subscriptions, and what the namespace as a whole did. nil: all of the
+// log.
 type narrow struct {
 	slices   map[event.Slice]bool
 	searches []log.Search

@@ -19,8 +19,9 @@ const (
 	FromBeginning = "beginning" // tell all that there is
 )
 
-// newer tells what happened behind some places, each log up to where it ends by now, and last of all where to go on. Asking again from there on tells
-// everything exactly once. What can be asked about only later, such as an entity that is not there yet, is no error.
+// newer tells what happened behind some places, each log up to where it ends by now, and last of
+// all where to go on. Asking again from there on tells everything exactly once. What can be asked
+// about only later, such as an entity that is not there yet, is no error.
 func (l *Ledger) newer(ctx context.Context, r Range, after string) error {
 	if r.Until != nil {
 		return fmt.Errorf("%w: following has no end: leave out until", ErrQuestion)
@@ -84,7 +85,8 @@ func (l *Ledger) newer(ctx context.Context, r Range, after string) error {
 	return l.answer(print.Object{print.Named(NextField, next)}, "up to %s", next)
 }
 
-// NextField is the field, in the last line of the answer to a question that has [Question.After], that is the value of After the next time.
+// NextField is the field, in the last line of the answer to a question that has [Question.After],
+// that is the value of After the next time.
 const NextField = "Next"
 
 // places writes ends of logs as a text, which parsePlaces reads.
@@ -97,7 +99,8 @@ func places(ends map[log.PartitionID]event.LSN) string {
 	return strings.Join(list, ",")
 }
 
-// parsePlaces reads places in the logs of a namespace that has that many. [FromNow] and [FromBeginning] give none.
+// parsePlaces reads places in the logs of a namespace that has that many. [FromNow] and
+// [FromBeginning] give none.
 func parsePlaces(text string, logs int) (map[log.PartitionID]event.LSN, error) {
 	ends := make(map[log.PartitionID]event.LSN)
 	if text == FromNow || text == FromBeginning {

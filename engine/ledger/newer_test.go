@@ -45,8 +45,9 @@ func valueOf(fields print.Object, name string) string {
 	return ""
 }
 
-// A program that asks again and again what is new is told everything once, in the order of each log, while both logs grow. That holds too for answers that
-// need the entities and origins that are remembered from one question to the next.
+// A program that asks again and again what is new is told everything once, in the order of each
+// log, while both logs grow. That holds too for answers that need the entities and origins that are
+// remembered from one question to the next.
 func TestNewer(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(6) {
@@ -95,7 +96,8 @@ func TestNewer(t *testing.T) {
 	}
 }
 
-// A place behind the end is one of another log. An entity that is not there yet can be waited for; a question that makes no sense is refused.
+// A place behind the end is one of another log. An entity that is not there yet can be waited for;
+// a question that makes no sense is refused.
 func TestNewerBegins(t *testing.T) {
 	t.Parallel()
 	m := newModel(t, 3)

@@ -17,22 +17,26 @@ import (
 )
 
 // Question is a question that a [Ledger] answers, as a value. Whoever asks, the command line or a
-// request to a broker, says it in names and texts, which [ParseQuestion] reads and [Question.Values]
-// writes. Only the fields of its verb count.
+// request to a broker, says it in names and texts, which [ParseQuestion] reads and
+// [Question.Values] writes. Only the fields of its verb count.
 type Question struct {
-	Verb      string          // one of [Verbs]
-	Of        address.Address // story, why: what it is about
-	MessageID string          // story: in place of Of; audit, events: of messages that were sent with it; "": all
-	Types     []string        // audit, events; nil: all
-	At, To    *Instant        // at: At; diff: both
-	Entity    address.Address // at, diff, audit, events: an entity or sub-queue; none: all. trace: the topic
-	Message   string          // trace: the message, in JSON
-	Messages  bool            // at, diff: each message, instead of counts
-	Condition string          // when
-	Since     *Instant        // when, audit, events; nil: the beginning
-	Until     *Instant        // audit, events; nil: the end
-	Where     string          // audit, events
-	After     string          // events: only what is behind these places: [FromNow], [FromBeginning], or the [NextField] of the answer before; "": all
+	Verb string          // one of [Verbs]
+	Of   address.Address // story, why: what it is about
+	// story: in place of Of; audit, events: of messages that were sent with it; "": all
+	MessageID string
+	Types     []string // audit, events; nil: all
+	At, To    *Instant // at: At; diff: both
+	// at, diff, audit, events: an entity or sub-queue; none: all. trace: the topic
+	Entity    address.Address
+	Message   string   // trace: the message, in JSON
+	Messages  bool     // at, diff: each message, instead of counts
+	Condition string   // when
+	Since     *Instant // when, audit, events; nil: the beginning
+	Until     *Instant // audit, events; nil: the end
+	Where     string   // audit, events
+	// events: only what is behind these places: [FromNow], [FromBeginning], or the [NextField] of
+	// the answer before; "": all
+	After     string
 	Partition log.PartitionID // log
 	From      event.LSN       // log: of the first frame
 	Bodies    bool            // log: messages' bodies, too
@@ -49,7 +53,8 @@ func Verbs() []string {
 	return []string{"at", "audit", "diff", "events", "log", "story", "trace", "when", "why"}
 }
 
-// arguments returns all that a question of its verb can say. It is the one place that knows the names.
+// arguments returns all that a question of its verb can say. It is the one place that knows the
+// names.
 func (q *Question) arguments() []argument {
 	of, entity, messages := argument{"of", &q.Of}, argument{"entity", &q.Entity}, argument{"messages", &q.Messages}
 	id, types, where := argument{"message-id", &q.MessageID}, argument{"type", &q.Types}, argument{"where", &q.Where}
@@ -77,8 +82,9 @@ func (q *Question) arguments() []argument {
 	return nil
 }
 
-// Values returns what the question says besides its verb, for [ParseQuestion] to read. Instants in it
-// are absolute, but for a "now" of which it is asked how it is: whoever answers may have another clock.
+// Values returns what the question says besides its verb, for [ParseQuestion] to read. Instants in
+// it are absolute, but for a "now" of which it is asked how it is: whoever answers may have another
+// clock.
 func (q *Question) Values() url.Values {
 	v := url.Values{}
 	for _, a := range q.arguments() {
@@ -90,8 +96,8 @@ func (q *Question) Values() url.Values {
 }
 
 // ParseQuestion reads a question. A name that its verb does not have is refused, so that a misspelt
-// one is not ignored; an empty text says nothing. Instants that are not absolute are relative to now.
-// The error wraps [ErrQuestion].
+// one is not ignored; an empty text says nothing. Instants that are not absolute are relative to
+// now. The error wraps [ErrQuestion].
 func ParseQuestion(verb string, v url.Values, now time.Time) (*Question, error) {
 	if !slices.Contains(Verbs(), verb) {
 		return nil, fmt.Errorf("%w: %.20q; there are %v", ErrQuestion, verb, Verbs())

@@ -22,7 +22,8 @@ func (l *Ledger) receivers(ctx context.Context, of event.Slice) (string, error) 
 		return "", err
 	}
 	var there map[event.OriginID]bool
-	began, last := event.Time(0), event.Time(0) // when the run began, and when the last receiver ended
+	// when the run began, and when the last receiver ended
+	began, last := event.Time(0), event.Time(0)
 	ever := false
 	for rec, err := range replay.Found(ctx, b, log.Search{Kinds: []event.Kind{event.KindLinkOpened, event.KindLinkClosed, event.KindRunStarted}}) {
 		if err != nil {
@@ -65,7 +66,8 @@ func (l *Ledger) receivers(ctx context.Context, of event.Slice) (string, error) 
 	return "history knows of no links", nil
 }
 
-// waitsFor says what keeps a waiting message from a receiver: the session that it is in, and while nobody has received it, who is there.
+// waitsFor says what keeps a waiting message from a receiver: the session that it is in, and while
+// nobody has received it, who is there.
 func (s *story) waitsFor(ctx context.Context, f fate) (string, error) {
 	var parts []string
 	if id := s.session(f.number); id != nil {
@@ -88,8 +90,8 @@ func (s *story) waitsFor(ctx context.Context, f fate) (string, error) {
 	return ": " + strings.Join(parts, "; "), nil
 }
 
-// session is the one that a message is in under a number; nil: none, or history no longer has how it was sent. A scheduled message keeps it
-// when it is enqueued under another number.
+// session is the one that a message is in under a number; nil: none, or history no longer has how
+// it was sent. A scheduled message keeps it when it is enqueued under another number.
 func (s *story) session(of node) (id *string) {
 	for i := range s.moments {
 		m := &s.moments[i]

@@ -12,11 +12,12 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
-// mostRecords is how many events one answer of [Ledger.Log] has at most, not counting the rest of its last frame: the next question goes on behind it.
+// mostRecords is how many events one answer of [Ledger.Log] has at most, not counting the rest of
+// its last frame: the next question goes on behind it.
 const mostRecords = 100_000
 
-// Memory keeps who is who in the logs of a source, and which entities there have been, for a source that is asked again and again. It may be used by several
-// goroutines.
+// Memory keeps who is who in the logs of a source, and which entities there have been, for a source
+// that is asked again and again. It may be used by several goroutines.
 type Memory struct {
 	mu      sync.Mutex // guards what follows
 	origins map[log.PartitionID]*remembered
@@ -33,10 +34,12 @@ type remembered struct {
 // mostRemembered is how many origins of a log are remembered at most.
 const mostRemembered = 1 << 16
 
-// Remember has the ledger use what earlier ledgers have found out about origins and entities, and add to it.
+// Remember has the ledger use what earlier ledgers have found out about origins and entities, and
+// add to it.
 func (l *Ledger) Remember(m *Memory) { l.memory = m }
 
-// names returns the remembered entities of a log with these bounds, and the LSN from which on nothing of them is known.
+// names returns the remembered entities of a log with these bounds, and the LSN from which on
+// nothing of them is known.
 func (m *Memory) names(first, end event.LSN) (n *names, from event.LSN) {
 	if m == nil {
 		return nil, 0
@@ -100,8 +103,9 @@ func (m *Memory) keep(b *book) {
 // identified is a source that knows which namespace it is.
 type identified interface{ Namespace() format.Namespace }
 
-// Log tells what stands in a log from an LSN on, event by event in its order: first where the log begins, then rows with the fields that log dump prints,
-// last where to go on. One answer has a part of the log only, of about 100,000 events at most.
+// Log tells what stands in a log from an LSN on, event by event in its order: first where the log
+// begins, then rows with the fields that log dump prints, last where to go on. One answer has a
+// part of the log only, of about 100,000 events at most.
 func (l *Ledger) Log(ctx context.Context, id log.PartitionID, from event.LSN, bodies bool) error {
 	ids := l.src.Partitions()
 	if int(id) >= len(ids) {
@@ -120,7 +124,9 @@ func (l *Ledger) Log(ctx context.Context, id log.PartitionID, from event.LSN, bo
 		"partition %d begins at LSN %d", id, first); err != nil {
 		return err
 	}
-	if from > end { // said when whoever asks knows which log it is: this may be another one than that of which they have so much
+	// said when whoever asks knows which log it is: this may be another one than that of which they
+	// have so much
+	if from > end {
 		return fmt.Errorf("%w from LSN %d on: the log of partition %d ends at %d", ErrNothing, from, id, end)
 	}
 	l.memory.recall(b)
@@ -145,7 +151,8 @@ type rows struct {
 	shown  int
 }
 
-// run tells the events of the frames from an LSN on and below another, and returns where it stopped.
+// run tells the events of the frames from an LSN on and below another, and returns where it
+// stopped.
 func (r *rows) run(ctx context.Context, from, end event.LSN) (next event.LSN, err error) {
 	begun := false
 	for rec, err := range replay.Records(ctx, r.b, from) {

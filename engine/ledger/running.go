@@ -13,7 +13,8 @@ const firstLook = 100_000
 // running counts the events of a walk through a log. The zero value has passed none.
 type running struct{ passed, due int }
 
-// pass counts events, and reports whether it is time to say how far the walk has come: after firstLook of them, and then each time they are four times as many.
+// pass counts events, and reports whether it is time to say how far the walk has come: after
+// firstLook of them, and then each time they are four times as many.
 func (r *running) pass(events int) bool {
 	r.passed += events
 	if r.passed < max(r.due, firstLook) {

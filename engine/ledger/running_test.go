@@ -55,7 +55,8 @@ func TestRunning(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		said := slices.IndexFunc(lines, func(l ledger.Line) bool { return l.Part == ledger.Note && strings.HasPrefix(l.Text, "running: ") })
-		answered := slices.IndexFunc(lines, func(l ledger.Line) bool { return l.Part == ledger.Answer && !strings.HasPrefix(l.Text, "from ") }) // diff says first what it compares
+		// diff says first what it compares
+		answered := slices.IndexFunc(lines, func(l ledger.Line) bool { return l.Part == ledger.Answer && !strings.HasPrefix(l.Text, "from ") })
 		if said < 0 || answered >= 0 && answered < said {
 			t.Errorf("%s: of %d lines number %d is the first to say that it is running; the answer is number %d", name, len(lines), said, answered)
 		}

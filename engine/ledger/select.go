@@ -21,9 +21,12 @@ type Range struct {
 	Since, Until *Instant             // both inclusive
 	Entity       string               // path, or that of a sub-queue, as in orders/$dlq; "": all
 	Number       event.SequenceNumber // of a message of the entity; 0: all
-	MessageID    string               // of messages that were sent with this id, wherever they went in the entities that were sent to; "": all
-	Types        []string             // kinds of events, or what the columns call them: locked, MessageLocked; nil: all
-	Where        string               // condition on the columns; "": none
+	// of messages that were sent with this id, wherever they went in the entities that were sent
+	// to; "": all
+	MessageID string
+	// kinds of events, or what the columns call them: locked, MessageLocked; nil: all
+	Types []string
+	Where string // condition on the columns; "": none
 	// After is where to begin in each log; nil: at the beginning.
 	After map[log.PartitionID]event.LSN
 	// before is where to end in each log; nil: at the end.
@@ -33,16 +36,21 @@ type Range struct {
 // maxSelected is how many messages may have the id that is asked for.
 const maxSelected = 4096
 
-// Selection is the part of the logs that a [Range] names: where in them to look, and which of the events there are wanted.
+// Selection is the part of the logs that a [Range] names: where in them to look, and which of the
+// events there are wanted.
 type Selection struct {
-	l       *Ledger
-	of      []*life                    // that have had the path; nil: every entity
-	own     map[event.EntityID]bool    // the same
-	queue   event.SubQueue             // of the entities, of which alone something is wanted; Main: all of them
-	touched map[log.PartitionID][]bool // with a queue: which events of the newest record of a log are about it
+	l   *Ledger
+	of  []*life                 // that have had the path; nil: every entity
+	own map[event.EntityID]bool // the same
+	// of the entities, of which alone something is wanted; Main: all of them
+	queue event.SubQueue
+	// with a queue: which events of the newest record of a log are about it
+	touched map[log.PartitionID][]bool
 	books   []*book
 	search  log.Search
-	begin   *address.Address // place that the range begins with, and place of its last frame; nil: the times in search are meant
+	// place that the range begins with, and place of its last frame; nil: the times in search are
+	// meant
+	begin   *address.Address
 	end     *address.Address
 	related map[event.EntityID]bool // the entities, and of a topic its subscriptions
 	nodes   map[node]bool           // messages; nil: all, and what is about none
@@ -138,7 +146,8 @@ func (s *Selection) between(ctx context.Context, r *Range) error {
 	return nil
 }
 
-// verbKinds are the kinds of events for the verbs that are said of some events of a kind in place of its own (see verb).
+// verbKinds are the kinds of events for the verbs that are said of some events of a kind in place
+// of its own (see verb).
 var verbKinds = map[string][]event.Kind{
 	"arrived":      {event.KindMessageEnqueued, event.KindMessageScheduled, event.KindMessagePublished},
 	"session-lost": {event.KindSessionReleased},
@@ -257,13 +266,15 @@ func (s *Selection) records(ctx context.Context, b *book) iter.Seq2[*replay.Reco
 	}
 }
 
-// wants reports whether an event of the newest record of a log is in the range, but for the condition on its columns.
+// wants reports whether an event of the newest record of a log is in the range, but for the
+// condition on its columns.
 func (s *Selection) wants(id log.PartitionID, rec *replay.Record, i int) bool {
 	at, ev := rec.At, rec.Events[i]
 	if at < s.search.From && !in(s.begin, id) || s.search.Until != 0 && at > s.search.Until {
 		return false
 	}
-	if in(s.begin, id) && rec.LSN < s.begin.LSN || in(s.end, id) && rec.LSN > s.end.LSN { // others have come in the same millisecond
+	// others have come in the same millisecond
+	if in(s.begin, id) && rec.LSN < s.begin.LSN || in(s.end, id) && rec.LSN > s.end.LSN {
 		return false
 	}
 	if s.types != nil && !s.types[strings.ToLower(ev.Kind().String())] && !s.types[verb(ev)] {
@@ -310,7 +321,8 @@ func (s *Selection) incomplete() (all error) {
 	return all
 }
 
-// Records yields the records of a log that have to be looked at. Where an origin is defined in them, it is known from there on.
+// Records yields the records of a log that have to be looked at. Where an origin is defined in
+// them, it is known from there on.
 func (s *Selection) Records(ctx context.Context, id log.PartitionID) iter.Seq2[*replay.Record, error] {
 	b := s.l.books[id]
 	return func(yield func(*replay.Record, error) bool) {

@@ -10,9 +10,11 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// stepper goes to any place in the order of the events of some logs, and has the states before and behind the event there.
+// stepper goes to any place in the order of the events of some logs, and has the states before and
+// behind the event there.
 //
-// The states of the newest steps are snapshots, so that going back among them reads nothing. Further back it begins at the nearest mark.
+// The states of the newest steps are snapshots, so that going back among them reads nothing.
+// Further back it begins at the nearest mark.
 type stepper struct {
 	l      *Ledger
 	books  []*book
@@ -39,7 +41,8 @@ type passed struct {
 	after *index.Snapshot // of that log
 }
 
-// limits bound the memory of a debugger. The states of the logs come on top, twice at most while it goes back.
+// limits bound the memory of a debugger. The states of the logs come on top, twice at most while it
+// goes back.
 type limits struct {
 	trail        int   // events in it
 	trailBytes   int64 // of changed pages that it keeps, about
@@ -66,7 +69,8 @@ func (d *stepper) begin(ctx context.Context, m *mark) error {
 	return nil
 }
 
-// leap goes to an instant: behind all events that are not later than a time, or behind the last event of a frame.
+// leap goes to an instant: behind all events that are not later than a time, or behind the last
+// event of a frame.
 func (d *stepper) leap(ctx context.Context, to Instant) error {
 	at, eras, err := d.l.eras(ctx, to)
 	if err != nil {
@@ -207,7 +211,8 @@ func (d *stepper) has(at int64) bool {
 	return d.tail < at && at <= d.head || at == d.tail && at == first.at && first.of == nil
 }
 
-// seek goes to a position. Where that is behind the end or before the beginning it goes as far as it can, and returns errEnd or errBeginning.
+// seek goes to a position. Where that is behind the end or before the beginning it goes as far as
+// it can, and returns errEnd or errBeginning.
 func (d *stepper) seek(ctx context.Context, to int64) error {
 	if to <= d.head && !d.has(to) {
 		if err := d.back(ctx, to); err != nil || d.head == to {
@@ -270,7 +275,8 @@ func (d *stepper) back(ctx context.Context, to int64) error {
 	}
 }
 
-// release drops the states of the trail, so that the walker need not keep what it changes. ground has to follow.
+// release drops the states of the trail, so that the walker need not keep what it changes. ground
+// has to follow.
 func (d *stepper) release() {
 	for _, s := range d.floor {
 		s.Close()
@@ -291,7 +297,8 @@ func (d *stepper) view(log int, at int64) *index.Snapshot {
 	return d.floor[log]
 }
 
-// current is the event behind which the debugger stands; false: it stands in front of all that it has seen.
+// current is the event behind which the debugger stands; false: it stands in front of all that it
+// has seen.
 func (d *stepper) current() (passed, bool) {
 	if d.at <= d.tail {
 		return passed{}, false

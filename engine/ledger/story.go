@@ -14,7 +14,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// maxNodes bounds how many messages one story follows: a message to a topic with 2,000 subscriptions has as many copies.
+// maxNodes bounds how many messages one story follows: a message to a topic with 2,000
+// subscriptions has as many copies.
 const maxNodes = 4096
 
 // node is a message under one number: copies, moves and schedules give it others.
@@ -112,8 +113,8 @@ type story struct {
 	begins map[*book]*beginning
 }
 
-// read finds all there is to tell, in the order in which it happened: of the message that an entity has
-// under a number, or of all messages with an id.
+// read finds all there is to tell, in the order in which it happened: of the message that an entity
+// has under a number, or of all messages with an id.
 func (l *Ledger) read(ctx context.Context, e *life, of address.Address, messageID string) (*story, error) {
 	n, err := l.catalogue(ctx)
 	if err != nil {

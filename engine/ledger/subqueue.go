@@ -11,7 +11,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// place splits the path of a question into that of an entity and the sub-queue that is meant; Main: the entity as a whole.
+// place splits the path of a question into that of an entity and the sub-queue that is meant; Main:
+// the entity as a whole.
 func place(path string) (entity string, q event.SubQueue, err error) {
 	if path == "" {
 		return "", event.Main, nil
@@ -34,7 +35,8 @@ func (e *life) has(q event.SubQueue) error {
 	return nil
 }
 
-// queueWatch tells which events of a log are about a sub-queue: most name a message and not where it is, so the state of the entity is kept beside the log.
+// queueWatch tells which events of a log are about a sub-queue: most name a message and not where
+// it is, so the state of the entity is kept beside the log.
 type queueWatch struct {
 	book    *book
 	of      map[event.EntityID]bool
@@ -46,10 +48,12 @@ type queueWatch struct {
 	last    event.Event             // of it, that was applied last
 }
 
-// take applies a record, and notes which of its events are about the sub-queue. It reports whether any is.
+// take applies a record, and notes which of its events are about the sub-queue. It reports whether
+// any is.
 func (w *queueWatch) take(ctx context.Context, rec *replay.Record) (any bool, err error) {
 	w.touched, w.last = w.touched[:0], nil
-	err = w.state.ApplyOnly(rec, func(ev event.Event) bool { // asked of each event in its turn: what the one before did is in the state
+	// asked of each event in its turn: what the one before did is in the state
+	err = w.state.ApplyOnly(rec, func(ev event.Event) bool {
 		w.settle()
 		w.touched, w.last = append(w.touched, w.lies(ev)), ev
 		return w.part == nil || w.part.has(ev)
@@ -77,7 +81,8 @@ func (w *queueWatch) settle() {
 	}
 }
 
-// lies reports whether an event says that it is about the sub-queue, or a message that it names lies there by now.
+// lies reports whether an event says that it is about the sub-queue, or a message that it names
+// lies there by now.
 func (w *queueWatch) lies(ev event.Event) (there bool) {
 	switch ev := ev.(type) {
 	case *event.LinkOpened:
@@ -121,7 +126,8 @@ func (w *queueWatch) link(ctx context.Context, ev event.Event) (about bool, err 
 		if known {
 			return about, nil
 		}
-		if err := w.book.learn(ctx, c.Origin); err != nil { // it was opened before the state that the watch began with
+		// it was opened before the state that the watch began with
+		if err := w.book.learn(ctx, c.Origin); err != nil {
 			return false, err
 		}
 		to, err := address.Parse(w.book.origins.Get(c.Origin).Entity)
@@ -130,7 +136,8 @@ func (w *queueWatch) link(ctx context.Context, ev event.Event) (about bool, err 
 	return false, nil
 }
 
-// queueRecords are the records with events about the sub-queue of the selection. Which of a record's events are, [Selection.wants] then knows.
+// queueRecords are the records with events about the sub-queue of the selection. Which of a
+// record's events are, [Selection.wants] then knows.
 func (s *Selection) queueRecords(ctx context.Context, b *book) iter.Seq2[*replay.Record, error] {
 	return func(yield func(*replay.Record, error) bool) {
 		state, err := s.outset(b)
@@ -168,7 +175,8 @@ func (s *Selection) over(rec *replay.Record) bool {
 	return s.search.Until != 0 && s.l.names.steady() && rec.At > s.search.Until
 }
 
-// outset is a state from before everything that is wanted: the newest that is kept, or the one that the log begins with.
+// outset is a state from before everything that is wanted: the newest that is kept, or the one that
+// the log begins with.
 func (s *Selection) outset(b *book) (*replay.State, error) {
 	after, limit := s.after[b.ID()], event.LSN(0)
 	from := s.search.From

@@ -26,8 +26,9 @@ func (m *model) checkpoint() {
 	}
 }
 
-// Of a sub-queue an answer has what happened to messages while they were there, and how they came there, and nothing else: whenever it begins, with a state
-// that is kept or without, and whenever it ends.
+// Of a sub-queue an answer has what happened to messages while they were there, and how they came
+// there, and nothing else: whenever it begins, with a state that is kept or without, and whenever
+// it ends.
 func TestEventsOfSubQueue(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(4) {
@@ -61,7 +62,8 @@ func TestEventsOfSubQueue(t *testing.T) {
 	}
 }
 
-// buried is a namespace with dead letters of a queue and of a subscription, some of which are dealt with behind a time.
+// buried is a namespace with dead letters of a queue and of a subscription, some of which are dealt
+// with behind a time.
 func buried(t *testing.T) (dir *logdir.Dir, behind, now event.Time) {
 	t.Helper()
 	dir = logdir.Open(t, t.TempDir(), log.Options{Partitions: 1})
@@ -91,7 +93,8 @@ func buried(t *testing.T) (dir *logdir.Dir, behind, now event.Time) {
 	add(&event.OriginDefined{ID: 1, Origin: event.Origin{Entity: "orders"}}, &event.LinkOpened{Envelope: of(1, 1), Role: event.Receiver})
 	add(&event.MessageLocked{Envelope: of(1, 1), Sequence: 1, Token: token(1), LockedUntil: now + 60_000})
 	add(&event.LockExpired{Envelope: of(1, 0), Sequence: 1, Token: token(1), DeliveryCount: 1},
-		&event.MessageDeadLettered{Envelope: of(1, 0), Sequence: 1, Cause: event.CauseMaxDelivery}) // one record: the first is about the queue
+		// one record: the first is about the queue
+		&event.MessageDeadLettered{Envelope: of(1, 0), Sequence: 1, Cause: event.CauseMaxDelivery})
 	add(&event.MessageDeadLettered{Envelope: of(1, 0), Sequence: 2, Cause: event.CauseExpired})
 	add(&event.SettlementRefused{Envelope: of(1, 1), Sequence: 3, Token: token(1), Wanted: event.WantedComplete, Why: event.RefusedLockLost})
 	add(&event.OriginDefined{ID: 2, Origin: event.Origin{Entity: "orders/$DeadLetterQueue"}},
@@ -112,7 +115,8 @@ func buried(t *testing.T) (dir *logdir.Dir, behind, now event.Time) {
 	return dir, behind, now
 }
 
-// What an event says of itself counts as well, and what names no message: links, refusals, a queue that goes with all that it has. A topic has no dead letters.
+// What an event says of itself counts as well, and what names no message: links, refusals, a queue
+// that goes with all that it has. A topic has no dead letters.
 func TestWhatIsOfSubQueue(t *testing.T) {
 	t.Parallel()
 	dir, behind, now := buried(t)
@@ -164,7 +168,8 @@ func TestWhatIsOfSubQueue(t *testing.T) {
 	}
 }
 
-// A range that ends at a place has nothing of what came behind it in the same millisecond, and one that begins at a place nothing of what came before.
+// A range that ends at a place has nothing of what came behind it in the same millisecond, and one
+// that begins at a place nothing of what came before.
 func TestRangeOfPlaces(t *testing.T) {
 	t.Parallel()
 	dir := logdir.Open(t, t.TempDir(), log.Options{Partitions: 1})

@@ -55,8 +55,8 @@ func (f *fate) ended(of node, count uint32, into *int) {
 	}
 }
 
-// released notes a delivery that a receiver released, which is no attempt. Where history does not have
-// the delivery, none was counted.
+// released notes a delivery that a receiver released, which is no attempt. Where history does not
+// have the delivery, none was counted.
 func (f *fate) released(counted bool) {
 	if f.unused++; counted {
 		f.tries--
@@ -81,7 +81,8 @@ func (s *story) fate() fate {
 		if m.move != (move{}) && m.step == arrives {
 			arrived[m.move] = true
 		}
-		if m.verb == "moved" && arrived[m.move] { // what it has become says more: the source may be told late
+		// what it has become says more: the source may be told late
+		if m.verb == "moved" && arrived[m.move] {
 			continue
 		}
 		w := states[m.verb]
@@ -133,7 +134,7 @@ func (s *story) fate() fate {
 			}
 		}
 	}
-	if f.at == nil && len(s.cuts) > 0 { // events name it, and neither did it come since history begins nor was it there then
+	if f.at == nil && len(s.cuts) > 0 { // it came and went before history begins
 		f.words, f.over = "OVER BEFORE HISTORY BEGINS", true
 	}
 	if s.lost != nil && f.words == "MOVING" {

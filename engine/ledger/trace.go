@@ -36,8 +36,9 @@ func rulesOf(ctx context.Context, b *book) (*index.Catalogue, error) {
 	return &s.Index.Catalogue, nil
 }
 
-// Trace tells which rules of a topic a message would match if it was sent now, what their actions would change, and of the other rules the first part of the
-// condition that the message does not fulfil. Nothing is sent. The same code evaluates the rules as when a message is.
+// Trace tells which rules of a topic a message would match if it was sent now, what their actions
+// would change, and of the other rules the first part of the condition that the message does not
+// fulfil. Nothing is sent. The same code evaluates the rules as when a message is.
 func (l *Ledger) Trace(ctx context.Context, topic, message string) error {
 	m, err := parseMessage(message)
 	if err != nil {
@@ -73,8 +74,10 @@ type tracing struct {
 	m                  *filter.Message
 	topic              string
 	subscriptions, got int
-	first              *shownRule // the first one that cannot be evaluated; else whose condition is unknown; else that does not match
-	rank               int        // of first
+	// the first one that cannot be evaluated; else whose condition is unknown; else that does not
+	// match
+	first *shownRule
+	rank  int // of first
 }
 
 // shownRule is a rule of a subscription that was looked at.
@@ -111,7 +114,8 @@ func (t *tracing) run(c *index.Catalogue, topic event.EntityID) error {
 	return t.l.next(fmt.Sprintf("ledgerbus rule show '%s' '%s' '%s'", t.topic, t.first.name(), t.first.Name), fmt.Sprintf("ledgerbus audit '%s'", t.topic))
 }
 
-// subscription tells the verdict of each rule, and what comes of them: one copy for all matching rules without an action, and one for each with an action.
+// subscription tells the verdict of each rule, and what comes of them: one copy for all matching
+// rules without an action, and one for each with an action.
 func (t *tracing) subscription(e *index.Entity, rules []*event.Rule) error {
 	t.subscriptions++
 	copies := 0
@@ -219,7 +223,8 @@ func observed(values []filter.Observed) string {
 	return strings.Join(list, ", ")
 }
 
-// onlySent are the properties that filters see but that only the broker knows, once a message is sent.
+// onlySent are the properties that filters see but that only the broker knows, once a message is
+// sent.
 var onlySent = []filter.SystemProperty{filter.SequenceNumber, filter.EnqueuedSequenceNumber, filter.EnqueuedTimeUtc, filter.ExpiresAtUtc, filter.Size}
 
 // changed says what an action changes.

@@ -13,7 +13,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// A clock that is set back makes broker time pass an instant twice. Only the place of a frame tells the two apart.
+// A clock that is set back makes broker time pass an instant twice. Only the place of a frame tells
+// the two apart.
 
 // clockSet is from where on in a log a decision about clocks holds.
 type clockSet struct {
@@ -39,14 +40,15 @@ func (t tick) since(u tick) time.Duration {
 	return max(0, (t.at - event.Time(t.clock.Shift)).Sub(u.at-event.Time(u.clock.Shift)))
 }
 
-// tick returns the tick of a broker time at a frame. The log's decisions about clocks must have been looked up.
+// tick returns the tick of a broker time at a frame. The log's decisions about clocks must have
+// been looked up.
 func (b *book) tick(lsn event.LSN, at event.Time) tick { return tick{at, clockAt(b.clocks, lsn)} }
 
 // steady reports whether no clock was ever set, so that what is later has a later time.
 func (n *names) steady() bool { return len(n.clocks) == 1 && n.clocks[0].number == 0 }
 
-// clockSets are the decisions about clocks that a log has, the first one being that which it begins with. They are looked up once, and not at all where no
-// clock was ever set.
+// clockSets are the decisions about clocks that a log has, the first one being that which it begins
+// with. They are looked up once, and not at all where no clock was ever set.
 func (b *book) clockSets(ctx context.Context, n *names) ([]clockSet, error) {
 	if n.steady() {
 		b.clocks = []clockSet{{}}
@@ -92,7 +94,8 @@ func (n *names) lookUpClocks(ctx context.Context, books ...*book) error {
 	return nil
 }
 
-// changed returns when an entity was changed. The catalogue's decisions about clocks must have been looked up.
+// changed returns when an entity was changed. The catalogue's decisions about clocks must have been
+// looked up.
 func (l *Ledger) changed(c *change) tick { return l.books[catalogue].tick(c.place.LSN, c.at) }
 
 // clockAt returns the decision about clocks that holds at a frame.
@@ -122,7 +125,8 @@ func (l *Ledger) twice(at event.Time, eras []era) error {
 	return l.note("broker time was %s %d times, since a clock was set back: one answer for each", at, len(eras))
 }
 
-// address gives the state the place of the last frame that it has: among those of all its logs the one with the latest time, so that the state there is this one.
+// address gives the state the place of the last frame that it has: among those of all its logs the
+// one with the latest time, so that the state there is this one.
 func (t *then) address(ctx context.Context, l *Ledger) error {
 	newest := event.Time(0)
 	for id := range t.logs {
@@ -138,7 +142,8 @@ func (t *then) address(ctx context.Context, l *Ledger) error {
 	return nil
 }
 
-// lastFrame is the last frame of a log that a state has; 0: it has none. It looks from one checkpoint after another on, backwards.
+// lastFrame is the last frame of a log that a state has; 0: it has none. It looks from one
+// checkpoint after another on, backwards.
 func (b *book) lastFrame(ctx context.Context, t *then) (lsn event.LSN, at event.Time, err error) {
 	if _, err := b.clockSets(ctx, t.n); err != nil {
 		return 0, 0, err
@@ -166,7 +171,8 @@ func (b *book) lastFrame(ctx context.Context, t *then) (lsn event.LSN, at event.
 	return lsn, at, nil
 }
 
-// when is the instant of the state for people: with its place, where the time alone does not say which one is meant.
+// when is the instant of the state for people: with its place, where the time alone does not say
+// which one is meant.
 func (t *then) when() string {
 	if t.named == "" {
 		return t.at.String()

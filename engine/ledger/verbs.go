@@ -9,7 +9,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// verb is what happened, in a word that questions and answers have in common: events --where "type IN ('lost', 'dead')".
+// verb is what happened, in a word that questions and answers have in common: events --where "type
+// IN ('lost', 'dead')".
 func verb(ev event.Event) string {
 	switch ev := ev.(type) {
 	case *event.SessionReleased:
@@ -31,7 +32,8 @@ func verb(ev event.Event) string {
 	return strings.ToLower(ev.Kind().String())
 }
 
-// detail is what there is to say of an event besides its verb and the message it is about. Nothing in it can steer a terminal.
+// detail is what there is to say of an event besides its verb and the message it is about. Nothing
+// in it can steer a terminal.
 func (n *names) detail(at event.Time, ev event.Event) string {
 	return string(n.appendDetail(nil, at, ev))
 }

@@ -9,8 +9,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// walker passes the events of some logs one by one, in one order: by the decisions about clocks, then by broker time, then by partition, each log in its own
-// order. So the events up to an instant are the first ones in that order. The states have what was passed.
+// walker passes the events of some logs one by one, in one order: by the decisions about clocks,
+// then by broker time, then by partition, each log in its own order. So the events up to an instant
+// are the first ones in that order. The states have what was passed.
 type walker struct {
 	logs []*walking // by partition
 }
@@ -71,7 +72,8 @@ func (g *walking) read() error {
 	return nil
 }
 
-// due is the log that has the next event, the one of its record at [replay.State.Inside]; nil: all logs end.
+// due is the log that has the next event, the one of its record at [replay.State.Inside]; nil: all
+// logs end.
 func (w *walker) due() (*walking, error) {
 	var first *walking
 	for _, g := range w.logs {

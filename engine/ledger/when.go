@@ -158,7 +158,8 @@ func (l *Ledger) When(ctx context.Context, condition string, since *Instant) err
 	}
 	if begins, removed := latest(books...); removed && since == nil {
 		w.since = begins.at
-		since, from, start = &from, Instant{At: begins.at}, era{number: begins.clock.Number} // of no log it is known how it was before
+		// of no log it is known how it was before
+		since, from, start = &from, Instant{At: begins.at}, era{number: begins.clock.Number}
 		w.instant, w.at, w.era = from, from.At, start.number
 	}
 	for _, b := range books {
@@ -187,18 +188,19 @@ type watching struct {
 	l         *Ledger
 	condition string
 	terms     []term
-	since     event.Time // when history begins; 0: nothing was removed, or the question says since when
-	t         *then
-	parts     map[log.PartitionID]*narrow
-	of        []*life
-	instant   Instant         // up to which the logs have been passed
-	at        event.Time      // of the instant
-	era       uint64          // its number
-	place     address.Address // of the instant
-	was       bool
-	last      []spot // newest events about entities of the condition
-	rest      int    // events still to be shown behind what was found; -1: nothing was
-	look      running
+	// when history begins; 0: nothing was removed, or the question says since when
+	since   event.Time
+	t       *then
+	parts   map[log.PartitionID]*narrow
+	of      []*life
+	instant Instant         // up to which the logs have been passed
+	at      event.Time      // of the instant
+	era     uint64          // its number
+	place   address.Address // of the instant
+	was     bool
+	last    []spot // newest events about entities of the condition
+	rest    int    // events still to be shown behind what was found; -1: nothing was
+	look    running
 }
 
 // spot is where an event stands.
@@ -405,8 +407,8 @@ func (s spot) reread(ctx context.Context, do func(*replay.Record) error) error {
 	return nil
 }
 
-// before notes the instant just in front of the frame of a record: an entity is counted up to the frame
-// that deletes it.
+// before notes the instant just in front of the frame of a record: an entity is counted up to the
+// frame that deletes it.
 func (w *watching) before(h *replayed) {
 	w.place = address.At(h.book.ID(), h.rec.LSN-1)
 	w.instant.Place, w.at, w.era = &w.place, h.rec.At, h.state.Index.Clock().Number

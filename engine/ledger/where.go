@@ -17,8 +17,8 @@ type where struct {
 }
 
 // newWhere compiles a condition on the columns of events, such as type IN ('lost', 'dead') AND
-// entity = 'orders'. A column that rows do not have is refused: no row would ever match. from names,
-// in errors, where the condition was given.
+// entity = 'orders'. A column that rows do not have is refused: no row would ever match. from
+// names, in errors, where the condition was given.
 func newWhere(from, text string) (*where, error) {
 	if text == "" {
 		return &where{}, nil

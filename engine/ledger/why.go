@@ -38,10 +38,11 @@ type cause struct {
 	origins     []event.OriginID
 	book        *book
 	example     node
-	unreceived  int  // never locked
-	before      tick // when the history begins that does not have all of some of the messages; zero: it has
-	failed      int  // attempts from before that
-	unasked     int  // messages of which only those from before that can have been received
+	unreceived  int // never locked
+	// when the history begins that does not have all of some of the messages; zero: it has
+	before  tick
+	failed  int // attempts from before that
+	unasked int // messages of which only those from before that can have been received
 }
 
 // tries is what came before the death of a message that somebody has received.
@@ -53,7 +54,8 @@ type tries struct {
 	renewed             bool // the newest lock
 }
 
-// Why tells why the messages of a dead-letter queue are in it, grouped by cause; of one message it tells the reason, and its life below that.
+// Why tells why the messages of a dead-letter queue are in it, grouped by cause; of one message it
+// tells the reason, and its life below that.
 func (l *Ledger) Why(ctx context.Context, of address.Address) error {
 	if of.Number != 0 {
 		return l.Story(ctx, of, "")
@@ -105,15 +107,19 @@ type autopsy struct {
 
 	// of the slice that is being read:
 
-	slice   event.Slice
-	courses courses                                  // of messages that are in the queue, or that somebody has received
-	lost    map[event.LockToken]event.SequenceNumber // locks that ended by time, the first maxLost of them
+	slice event.Slice
+	// of messages that are in the queue, or that somebody has received
+	courses courses
+	// locks that ended by time, the first maxLost of them
+	lost map[event.LockToken]event.SequenceNumber
 }
 
 func (w *autopsy) read(ctx context.Context, b *book, slice event.Slice) error {
 	w.slice, w.courses, w.lost = slice, newCourses(), make(map[event.LockToken]event.SequenceNumber)
 	begun := false
-	begin := func() { // of dead letters that are in the base and were not seen to die history does not know why they are
+	// of dead letters that are in the base and were not seen to die history does not know why they
+	// are
+	begin := func() {
 		begun = true
 		for m := range w.begin.Browse(slice, w.queue, 0) {
 			w.die(b, m.Sequence, tick{}, 0, "unknown", "", "")
@@ -312,8 +318,8 @@ func (g *cause) times() string {
 	return fmt.Sprintf("%s – %s", g.first.at, g.last.at)
 }
 
-// appendSimilar appends the first 256 bytes of a text with # for each number, so that texts that differ in numbers alone, such as those that name an order,
-// become the same.
+// appendSimilar appends the first 256 bytes of a text with # for each number, so that texts that
+// differ in numbers alone, such as those that name an order, become the same.
 func appendSimilar(dst []byte, s string) []byte {
 	digits := false
 	for _, c := range []byte(s[:min(len(s), 256)]) {
@@ -330,7 +336,8 @@ func appendSimilar(dst []byte, s string) []byte {
 	return dst
 }
 
-// refused notes a settlement that came too late: the work was done and is repeated. Whose lock it was may be known by its token alone.
+// refused notes a settlement that came too late: the work was done and is repeated. Whose lock it
+// was may be known by its token alone.
 func (w *autopsy) refused(ev *event.SettlementRefused) {
 	if ev.Why != event.RefusedLockLost || ev.Wanted != event.WantedComplete {
 		return
@@ -495,7 +502,8 @@ func (g *cause) seen() string {
 	return ""
 }
 
-// beforehand is how long before the first dead letter a change of settings is still taken for a possible cause.
+// beforehand is how long before the first dead letter a change of settings is still taken for a
+// possible cause.
 const beforehand = 24 * time.Hour
 
 // shortlyBefore tells what was changed in the entity not long before the first dead letter.

@@ -15,8 +15,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
-// copied is a log of another make: what is sealed counts as written, and as durable once a majority has it, which is when the test says so.
-// Of package log it uses the batches alone.
+// copied is a log of another make: what is sealed counts as written, and as durable once a majority
+// has it, which is when the test says so. Of package log it uses the batches alone.
 type copied struct {
 	bytes   []byte // from LSN 8 on
 	durable event.LSN
@@ -122,7 +122,8 @@ func (w *leader) Sync() {
 	}
 }
 
-// A loop works over a log that is not made of files: it needs what the interfaces of package log say, and nothing else.
+// A loop works over a log that is not made of files: it needs what the interfaces of package log
+// say, and nothing else.
 func TestAnotherLog(t *testing.T) {
 	t.Parallel()
 	plog := &copied{durable: format.FirstLSN}

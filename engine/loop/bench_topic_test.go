@@ -6,7 +6,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/engine"
 )
 
-// A send allocates nothing of its own; rows of the index and room in the frame are allocated for many sends at a time.
+// A send allocates nothing of its own; rows of the index and room in the frame are allocated for
+// many sends at a time.
 func TestSendsAllocateNothing(t *testing.T) {
 	h := byHand(t, testQueue())
 	var in posts

@@ -19,8 +19,9 @@ func (h *hand) browser(tag uint64) *engine.Receiver {
 	return r
 }
 
-// A receiver that browses is shown every message once, in order, as far as its credit goes, locked and expired ones too. It writes
-// nothing, keeps no message from other receivers, makes none expire, and lets others have their turn.
+// A receiver that browses is shown every message once, in order, as far as its credit goes, locked
+// and expired ones too. It writes nothing, keeps no message from other receivers, makes none
+// expire, and lets others have their turn.
 func TestBrowser(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, testQueue())

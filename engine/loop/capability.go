@@ -14,8 +14,9 @@ type capabilities struct {
 	logger *slog.Logger
 }
 
-// beforeFirst makes it durable that the directory may hold what belongs to a capability, before any of it is written. While that fails,
-// whatever needs the capability is refused. It waits for the disk, but only once in the life of a directory.
+// beforeFirst makes it durable that the directory may hold what belongs to a capability, before any
+// of it is written. While that fails, whatever needs the capability is refused. It waits for the
+// disk, but only once in the life of a directory.
 func (c *capabilities) beforeFirst(capability string, refuse func(*engine.Error)) {
 	if c.used[capability] {
 		return
@@ -30,7 +31,8 @@ func (c *capabilities) beforeFirst(capability string, refuse func(*engine.Error)
 	refuse(nil)
 }
 
-// NotMarked refuses what needs a capability that the data directory cannot be marked with, and logs why.
+// NotMarked refuses what needs a capability that the data directory cannot be marked with, and logs
+// why.
 func NotMarked(logger *slog.Logger, capability string, err error) *engine.Error {
 	logger.Error("a request that needs a new capability is refused: the data directory cannot be marked with it", "capability", capability, "error", err)
 	return engine.Refuse(engine.Busy, "The broker cannot do this now: the data directory cannot be marked as needing it. The broker's log says why.")

@@ -16,21 +16,23 @@ import (
 const (
 	// defaultCheckpointBytes is how much log is written at least between two checkpoints.
 	defaultCheckpointBytes = 512 << 20
-	// checkpointRatio is how many times the size of the last checkpoint the log behind it must have at least, so that
-	// checkpoints of a large state stay a small part of what is written.
+	// checkpointRatio is how many times the size of the last checkpoint the log behind it must have
+	// at least, so that checkpoints of a large state stay a small part of what is written.
 	checkpointRatio = 16
-	// checkpointEvents is the number of events after which a checkpoint is made even if fewer bytes were written: a question about the past has to
-	// replay no more than that.
+	// checkpointEvents is the number of events after which a checkpoint is made even if fewer bytes
+	// were written: a question about the past has to replay no more than that.
 	checkpointEvents = 1_000_000
-	// mostPostponed is how many times the usual amount of log is written before a checkpoint is made even though there is no memory for it: a
-	// start that has to read it all takes time, too.
+	// mostPostponed is how many times the usual amount of log is written before a checkpoint is
+	// made even though there is no memory for it: a start that has to read it all takes time, too.
 	mostPostponed = 2
-	// checkpointMemory is what is taken to encode and compress a checkpoint, bytes: two windows of the compression, and a piece of the state.
+	// checkpointMemory is what is taken to encode and compress a checkpoint, bytes: two windows of
+	// the compression, and a piece of the state.
 	checkpointMemory = 10 << 20
 )
 
-// checkpointer decides when a checkpoint is made, and encodes and writes it beside the loop, which only takes a snapshot. A checkpoint is never
-// the truth: when one cannot be written the next start is slower and nothing else.
+// checkpointer decides when a checkpoint is made, and encodes and writes it beside the loop, which
+// only takes a snapshot. A checkpoint is never the truth: when one cannot be written the next start
+// is slower and nothing else.
 type checkpointer struct {
 	plog   log.Checkpoints
 	index  *index.Index
@@ -40,13 +42,14 @@ type checkpointer struct {
 	inline bool
 	events int // since the last one
 	newest event.LSN
-	state  *index.Snapshot // that of the group being synced, when a checkpoint is to be made of it; else nil
-	at     event.LSN       // and where that ends
-	busy   chan struct{}   // closed when the save that runs is over; nil when none was ever started
-	size   int64           // of the last state encoded; of the save that runs, while one does
-	live   int             // messages that it had; likewise
-	copies int             // how much was kept twice meanwhile, bytes; likewise
-	memory SnapshotMemory  // taken for state, or for the save that runs
+	// that of the group being synced, when a checkpoint is to be made of it; else nil
+	state  *index.Snapshot
+	at     event.LSN      // and where that ends
+	busy   chan struct{}  // closed when the save that runs is over; nil when none was ever started
+	size   int64          // of the last state encoded; of the save that runs, while one does
+	live   int            // messages that it had; likewise
+	copies int            // how much was kept twice meanwhile, bytes; likewise
+	memory SnapshotMemory // taken for state, or for the save that runs
 }
 
 func newCheckpointer(plog log.Checkpoints, x *index.Index, opts Options) checkpointer {
@@ -55,7 +58,8 @@ func newCheckpointer(plog log.Checkpoints, x *index.Index, opts Options) checkpo
 		s.every = defaultCheckpointBytes
 	}
 	for _, c := range plog.Checkpoints() {
-		if replay.Current(plog, c.LSN) { // one of another version is of no use to a start, and no base can be made of it
+		// one of another version is of no use to a start, and no base can be made of it
+		if replay.Current(plog, c.LSN) {
 			s.newest = c.LSN
 			break
 		}
@@ -63,7 +67,8 @@ func newCheckpointer(plog log.Checkpoints, x *index.Index, opts Options) checkpo
 	return s
 }
 
-// sealed is called when the sync of everything up to an LSN begins: the state there is what a checkpoint is made of.
+// sealed is called when the sync of everything up to an LSN begins: the state there is what a
+// checkpoint is made of.
 func (s *checkpointer) sealed(at event.LSN) {
 	if s.state != nil {
 		return
@@ -81,7 +86,8 @@ func (s *checkpointer) committed() {
 	}
 }
 
-// due reports whether a checkpoint should be made of the state at an LSN, and whether it has waited for memory long enough.
+// due reports whether a checkpoint should be made of the state at an LSN, and whether it has waited
+// for memory long enough.
 func (s *checkpointer) due(at event.LSN) (due, late bool) {
 	if s.every <= 0 || s.running() {
 		return false, false
@@ -101,8 +107,8 @@ func (s *checkpointer) due(at event.LSN) (due, late bool) {
 	return due, due && late
 }
 
-// shrunk is about how large the state is now, when messages have gone since it was encoded: what they take on the disk goes with a small checkpoint, and there may
-// be no more log for a long time.
+// shrunk is about how large the state is now, when messages have gone since it was encoded: what
+// they take on the disk goes with a small checkpoint, and there may be no more log for a long time.
 func (s *checkpointer) shrunk() int64 {
 	const few = 1024 // of which nobody counts how large they are
 	then, now := int64(s.live+few), int64(s.index.Live()+few)
@@ -176,8 +182,9 @@ func (s *checkpointer) last(at event.LSN) {
 	}
 }
 
-// considerate lets other goroutines run after each write: what comes in one write takes half a millisecond to make and to take in, and the
-// scheduler would let the loop wait for 10 ms. It also looks what the snapshot costs by then.
+// considerate lets other goroutines run after each write: what comes in one write takes half a
+// millisecond to make and to take in, and the scheduler would let the loop wait for 10 ms. It also
+// looks what the snapshot costs by then.
 type considerate struct {
 	io.Writer
 	state  *index.Snapshot

@@ -27,8 +27,8 @@ func (h heldLog) SaveCheckpoint(at event.LSN, write func(io.Writer) error) error
 	return err
 }
 
-// stop is how long a turn kept its loop busy: by the clock, which includes what the machine gave to other processes meanwhile, and by
-// the CPU time of its thread.
+// stop is how long a turn kept its loop busy: by the clock, which includes what the machine gave to
+// other processes meanwhile, and by the CPU time of its thread.
 type stop struct{ wall, cpu time.Duration }
 
 func (s *stop) include(o stop) { s.wall, s.cpu = max(s.wall, o.wall), max(s.cpu, o.cpu) }
@@ -59,7 +59,8 @@ func threadTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// busy works beside the others, as a goroutine that encodes does, until the function that it returns is called.
+// busy works beside the others, as a goroutine that encodes does, until the function that it
+// returns is called.
 func busy() (end func()) {
 	over := make(chan struct{})
 	go func() {
@@ -77,8 +78,9 @@ func busy() (end func()) {
 	return func() { close(over) }
 }
 
-// A checkpoint of ten million waiting messages, written to a disk while messages come at the end of the queue and leave at its front as
-// fast as the state takes them; and the same turns without one, beside a goroutine that is as busy. Run it with -benchtime 1x.
+// A checkpoint of ten million waiting messages, written to a disk while messages come at the end of
+// the queue and leave at its front as fast as the state takes them; and the same turns without one,
+// beside a goroutine that is as busy. Run it with -benchtime 1x.
 func BenchmarkCheckpoint10M(b *testing.B) {
 	const waiting = 10_000_000
 	plog := leading(b)

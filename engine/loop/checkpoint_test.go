@@ -33,7 +33,8 @@ func TestCheckpointPanics(t *testing.T) {
 	}
 }
 
-// What is applied while a group is synced, and while the group's checkpoint is written, is not in that checkpoint.
+// What is applied while a group is synced, and while the group's checkpoint is written, is not in
+// that checkpoint.
 func TestCheckpointIsOfItsMoment(t *testing.T) {
 	t.Parallel()
 	plog := leading(t)
@@ -74,7 +75,8 @@ func TestCheckpointIsOfItsMoment(t *testing.T) {
 	}
 }
 
-// Where history is in a hurry, a state from which messages have gone gets its checkpoint without as much log as the last, large one is worth: what they take on the disk goes with it.
+// Where history is in a hurry, a state from which messages have gone gets its checkpoint without as
+// much log as the last, large one is worth: what they take on the disk goes with it.
 func TestCheckpointOfAStateThatShrank(t *testing.T) {
 	t.Parallel()
 	plog := leading(t)

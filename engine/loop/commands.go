@@ -20,7 +20,8 @@ func (l *Loop) configure(cmd *configure) {
 	case cmd.remove != "":
 		l.part.ForgetRule(cmd.entity, cmd.remove)
 	}
-	if err != nil { // it was checked before it was stored, so this is a newer program that is stricter
+	// it was checked before it was stored, so this is a newer program that is stricter
+	if err != nil {
 		l.recorder.logger.Error("a stored rule cannot be used; it matches nothing", "error", err)
 	}
 }
@@ -37,22 +38,24 @@ func (l *Loop) Prepare(commands ...engine.Command) {
 	}
 }
 
-// Configure is the command that puts an entity's settings in force where it lives and, if ruled, the rules of a subscription instead of
-// those it had. It is sent when the change is durable.
+// Configure is the command that puts an entity's settings in force where it lives and, if ruled,
+// the rules of a subscription instead of those it had. It is sent when the change is durable.
 func Configure(e *engine.Entity, ruled bool, rules []event.Rule) engine.Command {
 	return &configure{entity: e, ruled: ruled, rules: rules}
 }
 
-// ConfigureRule is the command that puts a rule of a subscription in force, new or changed, or takes the one named out of force.
+// ConfigureRule is the command that puts a rule of a subscription in force, new or changed, or
+// takes the one named out of force.
 func ConfigureRule(sub *engine.Entity, put *event.Rule, remove string) engine.Command {
 	return &configure{entity: sub, put: put, remove: remove}
 }
 
-// DropSlice is the command that has a partition forget a slice of an entity that was deleted, and the entity. It is sent when the deletion
-// is durable.
+// DropSlice is the command that has a partition forget a slice of an entity that was deleted, and
+// the entity. It is sent when the deletion is durable.
 func DropSlice(id event.Slice) engine.Command { return &dropSlice{slice: id} }
 
-// Do is the command that calls a function with the partition, in the loop. It must not wait, nor decide anything.
+// Do is the command that calls a function with the partition, in the loop. It must not wait, nor
+// decide anything.
 func Do(with func(*engine.Partition) engine.Reply) engine.Command { return &do{with: with} }
 
 type do struct {
@@ -60,7 +63,8 @@ type do struct {
 	with func(*engine.Partition) engine.Reply
 }
 
-// Ping is the command that asks a partition whether it works. The answer leaves, as all do, when what was written before it is in the log.
+// Ping is the command that asks a partition whether it works. The answer leaves, as all do, when
+// what was written before it is in the log.
 func Ping() engine.Command { return &ping{} }
 
 type ping struct{ engine.Internal }
@@ -98,8 +102,8 @@ func (l *Loop) carryOut(cmd engine.Command) (reply engine.Reply) {
 	return reply
 }
 
-// configure gives a partition the settings of an entity, and rules of a subscription: all it has, one that is new or changed,
-// or the name of one that is gone.
+// configure gives a partition the settings of an entity, and rules of a subscription: all it has,
+// one that is new or changed, or the name of one that is gone.
 type configure struct {
 	engine.Internal
 	entity *engine.Entity
@@ -117,8 +121,9 @@ type damage struct {
 	is   func()          // called if it is damage; nil: that is known
 }
 
-// Damage is the command that tells a partition that a stored body could not be read back, with the lock under which the message was given;
-// zero: none, or it does not matter. If it is damage, is, which may be nil, is called.
+// Damage is the command that tells a partition that a stored body could not be read back, with the
+// lock under which the message was given; zero: none, or it does not matter. If it is damage, is,
+// which may be nil, is called.
 func Damage(err error, lock event.LockToken, is func()) engine.Command {
 	return &damage{err: err, lock: lock, is: is}
 }

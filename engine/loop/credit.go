@@ -2,16 +2,18 @@ package loop
 
 import "sync/atomic"
 
-// credit is how many more deliveries a receiver link takes, and how far a drain has come, in one place for all ports of the link: they take
-// from it in loops of their own. It is one word, so that each step is taken by one port and seen by all:
+// credit is how many more deliveries a receiver link takes, and how far a drain has come, in one
+// place for all ports of the link: they take from it in loops of their own. It is one word, so that
+// each step is taken by one port and seen by all:
 //
 //	bits 63 … 37   flows: how many have been taken, modulo 2^27
 //	bits 36 … 32   owing: ports that have not answered the drain; 0: no drain goes on
 //	bits 31 …  0   left: the Limit of the newest flow, less what was delivered and what drains gave up; may be negative
 //
-// The flows of a link come to every port in the same order, each at a time of its own. The first port to come to a flow puts it in force, and
-// the others find that it is. So a port that has come to a flow sees its credit, and what it does about one that is not the newest any more
-// has no effect.
+// The flows of a link come to every port in the same order, each at a time of its own. The first
+// port to come to a flow puts it in force, and the others find that it is. So a port that has come
+// to a flow sees its credit, and what it does about one that is not the newest any more has no
+// effect.
 type credit struct{ word atomic.Uint64 }
 
 const (
@@ -47,9 +49,9 @@ func older(a, b uint32) bool { return int32((a-b)<<(32-flowBits)) < 0 }
 // left is how many deliveries the link takes now.
 func (c *credit) left() int32 { return c.state().left }
 
-// flow puts a flow in force, with more credit than the one before it, or less where more is negative. It changes nothing when another
-// port has done so already. One that drains is to be answered by that many ports. It returns what is left, of this flow or a newer
-// one.
+// flow puts a flow in force, with more credit than the one before it, or less where more is
+// negative. It changes nothing when another port has done so already. One that drains is to be
+// answered by that many ports. It returns what is left, of this flow or a newer one.
 func (c *credit) flow(number uint32, more int32, drain bool, ports int) (left int32) {
 	for {
 		word := c.word.Load()
@@ -68,8 +70,8 @@ func (c *credit) flow(number uint32, more int32, drain bool, ports int) (left in
 	}
 }
 
-// take takes one for a delivery; false: none is left. A port that has answered the drain of a flow has to answer it once more, behind this
-// delivery: it is owing again, if the drain is not over.
+// take takes one for a delivery; false: none is left. A port that has answered the drain of a flow
+// has to answer it once more, behind this delivery: it is owing again, if the drain is not over.
 func (c *credit) take(flow uint32, answered bool) (ok, owing bool) {
 	for {
 		word := c.word.Load()

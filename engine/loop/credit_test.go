@@ -13,14 +13,16 @@ import (
 	"github.com/ledgerbus/ledgerbus/index"
 )
 
-// Every step of a credit that ports take from at any time. A line is what a port does, and behind the equals sign what comes of it: what
-// is left after a flow, whether there was credit to take ("again": the port has to answer the drain once more), and how far the drain is.
+// Every step of a credit that ports take from at any time. A line is what a port does, and behind
+// the equals sign what comes of it: what is left after a flow, whether there was credit to take
+// ("again": the port has to answer the drain once more), and how far the drain is.
 func TestCreditSteps(t *testing.T) {
 	t.Parallel()
 	for _, c := range creditScripts {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			for _, flows := range []uint32{0, flowMask - 1, flowMask} { // that many flows came before
+			// that many flows came before
+			for _, flows := range []uint32{0, flowMask - 1, flowMask} {
 				var shared credit
 				shared.word.Store(creditState{flows: flows}.word())
 				ports := map[string]*creditPort{"a": {credit: &shared, flows: flows}, "b": {credit: &shared, flows: flows}}
@@ -213,7 +215,8 @@ func (p *creditPort) flow(limit uint32, drain bool, ports int) int32 {
 	return p.credit.flow(p.flows, change, drain, ports)
 }
 
-// Ports that work at the same time take as much credit as there is, and no more, and each of their drains is over once.
+// Ports that work at the same time take as much credit as there is, and no more, and each of their
+// drains is over once.
 func TestCreditAtOnce(t *testing.T) {
 	t.Parallel()
 	const ports, flows, more = 4, 2000, 3
@@ -253,7 +256,8 @@ func TestCreditAtOnce(t *testing.T) {
 	}
 }
 
-// In each loop credit is served in the order in which it came: what other ports used up counts as the part that had waited longest.
+// In each loop credit is served in the order in which it came: what other ports used up counts as
+// the part that had waited longest.
 func TestCreditOfOtherPorts(t *testing.T) {
 	t.Parallel()
 	entity := &engine.Entity{ID: 1, Hosts: []engine.PartitionID{0, 1}}

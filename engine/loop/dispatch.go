@@ -8,11 +8,12 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// maxShown bounds what receivers that browse are shown in one turn: it writes nothing, so no full frame ends it.
+// maxShown bounds what receivers that browse are shown in one turn: it writes nothing, so no full
+// frame ends it.
 const maxShown = 1024
 
-// dispatcher serves those who wait: it has the partition deliver messages, give away sessions and end what has expired, for whom
-// [waiting] names, and says to them what came of it.
+// dispatcher serves those who wait: it has the partition deliver messages, give away sessions and
+// end what has expired, for whom [waiting] names, and says to them what came of it.
 type dispatcher struct {
 	// set once in New
 	part     *engine.Partition
@@ -42,14 +43,16 @@ func (d *dispatcher) turn(now event.Time) {
 	d.serveAll(now)
 }
 
-// attach makes a receiver known and says so. One that wants a session is told when it has it (semantics.md 8.3).
+// attach makes a receiver known and says so. One that wants a session is told when it has it
+// (semantics.md 8.3).
 func (d *dispatcher) attach(now event.Time, link *engine.Receiver, noted bool, req *engine.Request) {
 	r := &receiver{Receiver: link, noted: noted, asked: address{req.Sink, req.Tag}}
 	if r.Session != nil {
 		d.attachSession(now, r)
 		return
 	}
-	_, err := d.part.Entity(event.Slice{Entity: r.Entity.ID}) // deleted since the receiver looked it up
+	// deleted since the receiver looked it up
+	_, err := d.part.Entity(event.Slice{Entity: r.Entity.ID})
 	if err == nil {
 		err = d.waiting.Attach(r)
 	}
@@ -63,7 +66,8 @@ func (d *dispatcher) attach(now event.Time, link *engine.Receiver, noted bool, r
 	d.links.attached(now, r)
 }
 
-// flow sets a receiver's credit; with drain what is deliverable goes out now and the rest of the credit is given up.
+// flow sets a receiver's credit; with drain what is deliverable goes out now and the rest of the
+// credit is given up.
 func (d *dispatcher) flow(now event.Time, cmd *engine.Flow) {
 	r := d.waiting.receiver(cmd.Receiver)
 	if r == nil || !r.served {
@@ -73,7 +77,8 @@ func (d *dispatcher) flow(now event.Time, cmd *engine.Flow) {
 	if d.waiting.Flow(r, cmd.Limit, cmd.Drain); !cmd.Drain {
 		return
 	}
-	if waits := d.halted && q.grants.Len() > 0; !waits && d.serve(now, q) { // without credit there is nothing to wait for
+	// without credit there is nothing to wait for
+	if waits := d.halted && q.grants.Len() > 0; !waits && d.serve(now, q) {
 		d.endDrains(q)
 	} else {
 		d.waiting.mark(q) // there is more than one turn should do
@@ -115,7 +120,8 @@ func (d *dispatcher) detach(now event.Time, cmd *engine.Detach) {
 	}
 }
 
-// serveAll serves receivers and gives sessions to those that wait, until there is nothing more to do or no room.
+// serveAll serves receivers and gives sessions to those that wait, until there is nothing more to
+// do or no room.
 func (d *dispatcher) serveAll(now event.Time) {
 	if d.halted {
 		return
@@ -128,8 +134,8 @@ func (d *dispatcher) serveAll(now event.Time) {
 	}
 }
 
-// serveReady delivers to the queues that may have both credit and messages, until the frame is large enough. Those that need more than
-// one turn come behind the others.
+// serveReady delivers to the queues that may have both credit and messages, until the frame is
+// large enough. Those that need more than one turn come behind the others.
 func (d *dispatcher) serveReady(now event.Time) {
 	for q := d.waiting.Next(); q != nil && !d.frames.full(); q = d.waiting.Next() {
 		all := d.serve(now, q)
@@ -143,8 +149,9 @@ func (d *dispatcher) serveReady(now event.Time) {
 	d.waiting.Resume()
 }
 
-// serve delivers to one queue until credit or messages run out, and reports whether they did; it stops at a full frame,
-// when many expired messages are in the way, and when what credit there is belongs to other ports first.
+// serve delivers to one queue until credit or messages run out, and reports whether they did; it
+// stops at a full frame, when many expired messages are in the way, and when what credit there is
+// belongs to other ports first.
 func (d *dispatcher) serve(now event.Time, q *receiverQueue) bool {
 	q.Look()
 	yielded := 0
@@ -197,7 +204,8 @@ func (d *dispatcher) serve(now event.Time, q *receiverQueue) bool {
 	return true
 }
 
-// returnUnsent gives deliveries that found their receiver gone back to their queue, without counting.
+// returnUnsent gives deliveries that found their receiver gone back to their queue, without
+// counting.
 func (d *dispatcher) returnUnsent(returned []unsent) {
 	if len(returned) == 0 {
 		return
@@ -242,7 +250,8 @@ func (d *dispatcher) attachSession(now event.Time, r *receiver) {
 	}
 }
 
-// refuseSession turns away a receiver that wants a session. If another port has given it one it loses that.
+// refuseSession turns away a receiver that wants a session. If another port has given it one it
+// loses that.
 func (d *dispatcher) refuseSession(r *receiver, err error) {
 	if r.link.speak() {
 		d.replies.refused(r, err)
@@ -251,8 +260,9 @@ func (d *dispatcher) refuseSession(r *receiver, err error) {
 	}
 }
 
-// accept tries to give a session of some slices to a receiver that wants one, and reports whether it is answered, with a session or a
-// refusal. When so many expired messages are in the way that others should have their turn first, it asks to be called again.
+// accept tries to give a session of some slices to a receiver that wants one, and reports whether
+// it is answered, with a session or a refusal. When so many expired messages are in the way that
+// others should have their turn first, it asks to be called again.
 func (d *dispatcher) accept(now event.Time, r *receiver, in parts) (answered, again bool) {
 	if d.halted {
 		return false, true
@@ -271,7 +281,8 @@ func (d *dispatcher) accept(now event.Time, r *receiver, in parts) (answered, ag
 	return answered, false
 }
 
-// acceptIn is accept for one slice. What the partition decides has no effect when another port was faster.
+// acceptIn is accept for one slice. What the partition decides has no effect when another port was
+// faster.
 func (d *dispatcher) acceptIn(now event.Time, r *receiver, partition uint8) (answered, again bool) {
 	cmd := engine.AcceptSession(event.Slice{Entity: r.Entity.ID, Partition: partition}, r.Receiver, d.tokens().In(partition))
 	out := d.part.Decide(now, cmd)
@@ -299,8 +310,8 @@ func (d *dispatcher) acceptIn(now event.Time, r *receiver, partition uint8) (ans
 	return true, false
 }
 
-// acceptWaiting gives sessions to those that wait, where some may have become available. It reports whether it came to an
-// end; else there is more than one turn should do.
+// acceptWaiting gives sessions to those that wait, where some may have become available. It reports
+// whether it came to an end; else there is more than one turn should do.
 func (d *dispatcher) acceptWaiting(now event.Time) bool {
 	for r := d.waiting.NextWaiter(); r != nil && !d.frames.full(); r = d.waiting.NextWaiter() {
 		answered, again := d.accept(now, r, d.waiting.sessionsOf(r).look&r.local)

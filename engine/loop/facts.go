@@ -10,23 +10,27 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// A peer decides how often it is refused, so facts of refusals are bounded. An honest client is refused in bursts, when what it prefetched has outlived its locks.
-// Each of these refusals is noted, since each explains a repeated delivery; those that go on all the time say nothing new. So a log takes notedBurst refusals of
-// settlements at once and one each notedEvery on average, at most 40 MB a day beside the origins, and the next one that is noted says how many were left out. It
-// is one budget for a log, not one for each link or entity, for a peer makes as many of these as it likes.
+// A peer decides how often it is refused, so facts of refusals are bounded. An honest client is
+// refused in bursts, when what it prefetched has outlived its locks. Each of these refusals is
+// noted, since each explains a repeated delivery; those that go on all the time say nothing new. So
+// a log takes notedBurst refusals of settlements at once and one each notedEvery on average, at
+// most 40 MB a day beside the origins, and the next one that is noted says how many were left out.
+// It is one budget for a log, not one for each link or entity, for a peer makes as many of these as
+// it likes.
 const (
 	notedBurst = 1000
 	notedEvery = 100 * time.Millisecond
 )
 
-// Refused sends are counted for a second, by entity and reason. maxWindows bounds how many such counts go on at a time in a log; what finds no
-// room among them is not counted.
+// Refused sends are counted for a second, by entity and reason. maxWindows bounds how many such
+// counts go on at a time in a log; what finds no room among them is not counted.
 const (
 	refusedWindow = time.Second
 	maxWindows    = 64
 )
 
-// facts puts into the log what changes nothing, and decides which refusals are noted, and when. What is in it may die with the process.
+// facts puts into the log what changes nothing, and decides which refusals are noted, and when.
+// What is in it may die with the process.
 type facts struct {
 	// set once in New
 	recorder *recorder
@@ -83,7 +87,8 @@ func (f *facts) deadline() event.Time {
 	return f.windows[0].Fact.(*event.SendsRefused).Since.Add(refusedWindow) // all are as long
 }
 
-// Begin notes the start of a run, with the version of the program and a fingerprint of its settings. It is called once, behind SetClock and before anything else is written.
+// Begin notes the start of a run, with the version of the program and a fingerprint of its
+// settings. It is called once, behind SetClock and before anything else is written.
 func (l *Loop) Begin(version, settings string, plog log.Partition) {
 	l.facts.note(l.recorder.now(), &engine.Note{Fact: &event.RunStarted{Version: version, Settings: settings, Stop: plog.LastStop(),
 		Cut: uint64(plog.Recovery().CutBytes)}})
@@ -124,7 +129,8 @@ func (f *facts) counted(now, by event.Time) {
 	}
 }
 
-// Finish is for the end of a run: what was counted goes into the log, and no fact waits for company any more.
+// Finish is for the end of a run: what was counted goes into the log, and no fact waits for company
+// any more.
 func (l *Loop) Finish() {
 	l.frames.ripen(event.EndOfTime)
 	l.frames.hasty = true

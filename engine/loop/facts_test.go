@@ -11,7 +11,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// A log takes a bounded number of refusals of settlements, at once and in the long run, whoever they are from, and says how many were left out.
+// A log takes a bounded number of refusals of settlements, at once and in the long run, whoever
+// they are from, and says how many were left out.
 func TestRefusedSettlementsAreBounded(t *testing.T) {
 	t.Parallel()
 	f := newFacts()
@@ -50,7 +51,8 @@ func TestRefusedSettlementsAreBounded(t *testing.T) {
 	}
 }
 
-// Refused sends are counted by entity and reason, for a second from the first one on; the number of counts at a time is bounded.
+// Refused sends are counted by entity and reason, for a second from the first one on; the number of
+// counts at a time is bounded.
 func TestRefusedSendsAreCounted(t *testing.T) {
 	t.Parallel()
 	type count struct {
@@ -156,7 +158,8 @@ func (h *hand) counted() *counter {
 	return c
 }
 
-// The refusal of a settlement leaves at once. Its fact waits for company, a second at most, and then it is written and nobody asks for a sync.
+// The refusal of a settlement leaves at once. Its fact waits for company, a second at most, and
+// then it is written and nobody asks for a sync.
 func TestFactsWaitForCompany(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, testQueue())
@@ -191,7 +194,8 @@ func TestFactsWaitForCompany(t *testing.T) {
 	}
 }
 
-// A client that only sends causes one frame and one sync for each group, as without facts; the fact that the run began goes with the first.
+// A client that only sends causes one frame and one sync for each group, as without facts; the fact
+// that the run began goes with the first.
 func TestSendsCostWhatTheyCost(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, testQueue())
@@ -213,7 +217,8 @@ func TestSendsCostWhatTheyCost(t *testing.T) {
 	}
 }
 
-// sync makes what is written durable, as the log does by itself within a second: only that is read back.
+// sync makes what is written durable, as the log does by itself within a second: only that is read
+// back.
 func (h *hand) sync() {
 	h.loop.frames.writer.Sync()
 	for h.loop.frames.writer.Durable() < h.loop.frames.end {
@@ -221,7 +226,8 @@ func (h *hand) sync() {
 	}
 }
 
-// Refused sends over the quota become one event for all senders together, when the second is over or at the end of the run.
+// Refused sends over the quota become one event for all senders together, when the second is over
+// or at the end of the run.
 func TestRefusedSendsAreOneEvent(t *testing.T) {
 	t.Parallel()
 	p := testQueue()
@@ -261,7 +267,8 @@ func TestRefusedSendsAreOneEvent(t *testing.T) {
 	}
 }
 
-// A peer with many links and long names makes no frame too large: what waits for company goes early when there is much of it.
+// A peer with many links and long names makes no frame too large: what waits for company goes early
+// when there is much of it.
 func TestFactsOfManyOrigins(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, testQueue())

@@ -12,7 +12,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// publisher prepares what is due by itself: rules have to see the bytes of a scheduled message of a topic, so those are read back.
+// publisher prepares what is due by itself: rules have to see the bytes of a scheduled message of a
+// topic, so those are read back.
 type publisher struct {
 	part   *engine.Partition
 	stored interface {
@@ -25,8 +26,8 @@ type publisher struct {
 	seen       seen // owned by the loop; the rest is set once in New
 }
 
-// tick makes the command that ends what is due. When that is a scheduled message of a topic, rules will look at it: its bytes
-// are read back.
+// tick makes the command that ends what is due. When that is a scheduled message of a topic, rules
+// will look at it: its bytes are read back.
 func (p *publisher) tick(now event.Time) (*engine.Tick, error) {
 	tick := &engine.Tick{}
 	s, ok := p.part.Index().DueScheduled(now)
@@ -57,13 +58,16 @@ type seen struct {
 	of     index.ScheduledMessage
 }
 
-// ErrInternal says that something that must hold does not, so the state may be wrong (reliability.md F21).
+// ErrInternal says that something that must hold does not, so the state may be wrong
+// (reliability.md F21).
 var ErrInternal = errors.New("engine: internal fault")
 
-// errUnwritten says that a message cannot be read yet: it stands in a frame that is not in the log, or no file can be opened now.
+// errUnwritten says that a message cannot be read yet: it stands in a frame that is not in the log,
+// or no file can be opened now.
 var errUnwritten = errors.New("not readable yet")
 
-// readBack reads a scheduled message. One that cannot be read stops the partition: nobody can say who is to have it.
+// readBack reads a scheduled message. One that cannot be read stops the partition: nobody can say
+// who is to have it.
 func (p *publisher) readBack(s index.ScheduledMessage) (see *filter.Message, header int, err error) {
 	m, _ := p.part.Index().Message(s.Slice, s.Sequence)
 	if event.LSN(m.Body.Position) >= p.frames.writer.Written() {
@@ -91,7 +95,8 @@ func (p *publisher) readBack(s index.ScheduledMessage) (see *filter.Message, hea
 	return see, header, nil
 }
 
-// readMoved is what filters see of a message that came with changes from another entity, and its bytes beside the body, the changes included.
+// readMoved is what filters see of a message that came with changes from another entity, and its
+// bytes beside the body, the changes included.
 func (p *publisher) readMoved(m *index.Message, body []byte, see *filter.Message) (header int, err error) {
 	changes := make([][]byte, len(m.Changes))
 	for i, b := range m.Changes {
@@ -107,7 +112,8 @@ func (p *publisher) readMoved(m *index.Message, body []byte, see *filter.Message
 	return moved.Header, err
 }
 
-// OfLive names the fault when the body of something that is still there was erased. History erases no such body, so the fault is ours.
+// OfLive names the fault when the body of something that is still there was erased. History erases
+// no such body, so the fault is ours.
 func OfLive(err error) error {
 	if errors.Is(err, event.ErrErased) {
 		return fmt.Errorf("%w: a body that is still needed: %w", ErrInternal, err)

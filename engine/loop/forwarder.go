@@ -7,9 +7,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// forwarder makes messages leave the slices of a partition for other entities: it puts those of queues
-// with a standing order in transfer, and gives the courier, in order, all that are in transfer and
-// durable. What comes back ends the transfers.
+// forwarder makes messages leave the slices of a partition for other entities: it puts those of
+// queues with a standing order in transfer, and gives the courier, in order, all that are in
+// transfer and durable. What comes back ends the transfers.
 type forwarder struct {
 	// set once in New
 	transfers *transfers
@@ -76,7 +76,8 @@ func (f *forwarder) over(now event.Time, cmd *TransfersOver) {
 	}
 	f.transfers.mark(f.transfers.orders[orderKey{cmd.Source, cmd.Trigger}])
 	waits := out.untold.Len() > 0
-	if e := f.transfers.lives(cmd.Destination); e != nil && len(e.Hosts) > 1 { // also what leaves for other reasons may have waited for the oldest: see spans
+	// also what leaves for other reasons may have waited for the oldest: see spans
+	if e := f.transfers.lives(cmd.Destination); e != nil && len(e.Hosts) > 1 {
 		f.transfers.mark(f.transfers.orders[orderKey{cmd.Source, event.TriggerForward}])
 		f.transfers.mark(f.transfers.orders[orderKey{cmd.Source, event.TriggerDeadLetter}])
 		waits = slices.ContainsFunc(d.queues, func(o *transferQueue) bool { return o.untold.Len() > 0 })
@@ -115,7 +116,8 @@ func (f *forwarder) tell(d *outgoing) {
 	}
 }
 
-// handOver adds to what the courier is told as many transfers of one kind as it may have. When some of those end, it is told of more.
+// handOver adds to what the courier is told as many transfers of one kind as it may have. When some
+// of those end, it is told of more.
 func (f *forwarder) handOver(d *outgoing, o *transferQueue, told *Handed) {
 	for o.untold.Len() > 0 && !o.full() && !f.transfers.spans(d.slice, o.destination, *o.untold.Front()) {
 		if f.transfers.outstanding >= maxOutstanding && o.count >= minOutstanding {
@@ -131,7 +133,8 @@ func (f *forwarder) handOver(d *outgoing, o *transferQueue, told *Handed) {
 		}
 		one := engine.TransferOf(&m, &t)
 		if o.trigger == event.TriggerDeadLetter {
-			one.DeadLetterSource = f.transfers.path(d.slice) // the entity may be gone when the message leaves
+			// the entity may be gone when the message leaves
+			one.DeadLetterSource = f.transfers.path(d.slice)
 		}
 		addTransfer(told, one, d.floors)
 		f.transfers.outstanding++

@@ -8,22 +8,26 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// How frames go into the log (docs/decisions/0017). There is one frame being filled, and one sync at a time: what is decided while the disk
-// syncs one group is the next one. That is the batching; a pacer keeps the groups of about one size. Only a frame that a delivery
-// waits for is written while a sync goes on, by the loop itself: that takes less than the way to another goroutine.
+// How frames go into the log (docs/decisions/0017). There is one frame being filled, and one sync
+// at a time: what is decided while the disk syncs one group is the next one. That is the batching;
+// a pacer keeps the groups of about one size. Only a frame that a delivery waits for is written
+// while a sync goes on, by the loop itself: that takes less than the way to another goroutine.
 
-// maxOpen bounds what is written for the next sync and not synced, in bytes. Beyond it the loop takes no more requests.
+// maxOpen bounds what is written for the next sync and not synced, in bytes. Beyond it the loop
+// takes no more requests.
 const maxOpen = 4 << 20
 
-// maxAlone is how long facts wait in the frame being filled for a record that does not wait itself. So they cost a busy loop no frame, an
-// idle one a frame a second at most, and nobody a sync.
+// maxAlone is how long facts wait in the frame being filled for a record that does not wait itself.
+// So they cost a busy loop no frame, an idle one a frame a second at most, and nobody a sync.
 const maxAlone = time.Second
 
-// maxBackground bounds what nobody asked for in one frame: ends of locks, messages that expire or become active. Replies wait
-// for their frame and the one before, so these must stay small when there is a lot of it.
+// maxBackground bounds what nobody asked for in one frame: ends of locks, messages that expire or
+// become active. Replies wait for their frame and the one before, so these must stay small when
+// there is a lot of it.
 const maxBackground = 256 << 10
 
-// frames is what is on its way into the log: the frame being filled, which is the writer's batch, and those that are under way.
+// frames is what is on its way into the log: the frame being filled, which is the writer's batch,
+// and those that are under way.
 type frames struct {
 	// set once in New
 	writer log.Writer
@@ -31,15 +35,16 @@ type frames struct {
 	inline bool // the writer's work is done in the caller's goroutine
 
 	// owned by the loop
-	wrote        event.LSN  // of the frame with the newest record that is no fact; 0: none yet
-	solid        event.LSN  // of the one with the newest record that has to be durable
-	end          event.LSN  // of the last that the writer has
-	asked        event.LSN  // end of the group that is being synced; 0: none is
-	records      int        // in frames that are behind it
-	bytes        int        // and how large they are
-	background   int        // bytes of the next group that nobody asked for
-	arrived      int        // bytes of the next group that came from other entities
-	budget       int        // and how many of these there may be before the rest is for the group behind it
+	wrote      event.LSN // of the frame with the newest record that is no fact; 0: none yet
+	solid      event.LSN // of the one with the newest record that has to be durable
+	end        event.LSN // of the last that the writer has
+	asked      event.LSN // end of the group that is being synced; 0: none is
+	records    int       // in frames that are behind it
+	bytes      int       // and how large they are
+	background int       // bytes of the next group that nobody asked for
+	arrived    int       // bytes of the next group that came from other entities
+	// and how many of these there may be before the rest is for the group behind it
+	budget       int
 	alone        int        // records of the frame being filled that wait for company
 	aloneBy      event.Time // when they go without; 0: there are none
 	hasty        bool       // no more of them: it is the end
@@ -62,7 +67,8 @@ func (f *frames) append(now event.Time, out engine.Outcome) event.LSN {
 	return f.wrote
 }
 
-// appendedFact notes that a record waits for others to go with, and that nobody waits for the record.
+// appendedFact notes that a record waits for others to go with, and that nobody waits for the
+// record.
 func (f *frames) appendedFact(now event.Time) {
 	if f.hasty {
 		return
@@ -107,16 +113,19 @@ func (f *frames) busy() bool {
 // full reports whether the next group is large enough for now.
 func (f *frames) full() bool { return f.syncing() && f.group() > maxOpen }
 
-// spent reports whether the next group has as much as it may of what nobody asked for, or no room for more.
+// spent reports whether the next group has as much as it may of what nobody asked for, or no room
+// for more.
 func (f *frames) spent() bool { return f.background >= f.budget || f.full() }
 
-// backgroundFull reports whether the next group has as much as it may of what comes from other entities, or no room for more.
+// backgroundFull reports whether the next group has as much as it may of what comes from other
+// entities, or no room for more.
 func (f *frames) backgroundFull() bool { return f.arrived >= maxBackground || f.full() }
 
 // group is the size of what waits for the next sync.
 func (f *frames) group() int { return f.bytes + f.writer.Batch().Len() }
 
-// patience is how long the next group still waits for company. Awaited: somebody waits for more of the log.
+// patience is how long the next group still waits for company. Awaited: somebody waits for more of
+// the log.
 func (f *frames) patience(awaited bool) time.Duration {
 	if f.syncing() || f.idle() {
 		return asleep
@@ -127,7 +136,8 @@ func (f *frames) patience(awaited bool) time.Duration {
 // waiting is how many records wait for the next sync.
 func (f *frames) waiting() int { return f.records + f.writer.Batch().Count() }
 
-// lacks is how many more records the next group waits for where other logs are busy, too; 0: it waits for something else, or goes.
+// lacks is how many more records the next group waits for where other logs are busy, too; 0: it
+// waits for something else, or goes.
 func (f *frames) lacks() int {
 	if f.syncing() || f.idle() {
 		return 0
@@ -135,8 +145,9 @@ func (f *frames) lacks() int {
 	return f.pace.lacks(f.waiting())
 }
 
-// commit hands the next group on, unless the one before is being synced or it should wait for company. It reports true where it has
-// only written the group, because nothing of it has to be synced.
+// commit hands the next group on, unless the one before is being synced or it should wait for
+// company. It reports true where it has only written the group, because nothing of it has to be
+// synced.
 func (f *frames) commit(awaited bool) (written bool) {
 	b := f.writer.Batch()
 	if f.syncing() || f.idle() {
@@ -148,7 +159,8 @@ func (f *frames) commit(awaited bool) (written bool) {
 	n := f.records + b.Count()
 	if b.Count() > 0 {
 		how := f.writer.Write
-		if b.Level() == log.Durable { // the goroutine that syncs it writes it, too, and the loop goes on
+		// the goroutine that syncs it writes it, too, and the loop goes on
+		if b.Level() == log.Durable {
 			how = f.writer.Append
 		}
 		f.put(how)
@@ -177,8 +189,8 @@ func (f *frames) put(how func(*log.Batch) log.Ticket) {
 	f.forgetSynced()
 }
 
-// forgetSynced stops counting frames whose sync nobody waits for, and what is in them: they belong to no group. What is still counted then
-// is in the frame being filled, if anywhere.
+// forgetSynced stops counting frames whose sync nobody waits for, and what is in them: they belong
+// to no group. What is still counted then is in the frame being filled, if anywhere.
 func (f *frames) forgetSynced() {
 	if f.unsynced() {
 		return

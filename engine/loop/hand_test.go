@@ -50,7 +50,8 @@ func byHand(t testing.TB, p event.Properties) *hand {
 	return byHandOn(t, p, log.Options{Partitions: 1})
 }
 
-// byHandAlone is a loop driven by hand whose log does nothing between turns: it is written and synced when the test calls land.
+// byHandAlone is a loop driven by hand whose log does nothing between turns: it is written and
+// synced when the test calls land.
 func byHandAlone(t testing.TB, p event.Properties) *hand {
 	t.Helper()
 	return byHandOn(t, p, log.Options{Partitions: 1, Manual: true})
@@ -121,7 +122,8 @@ func replayed(t testing.TB, p log.Partition) *replay.State {
 // Post implements [engine.Sink].
 func (h *hand) Post(rs []engine.Reply) { h.got = append(h.got, rs...) }
 
-// turn hands requests to the loop and lets everything that follows from them get into the log, in as many turns as the loop wants.
+// turn hands requests to the loop and lets everything that follows from them get into the log, in
+// as many turns as the loop wants.
 func (h *hand) turn(cmds ...engine.Command) {
 	h.t.Helper()
 	var requests []engine.Request
@@ -182,8 +184,9 @@ func (h *hand) put(cmd engine.Command) uint64 {
 	return tag
 }
 
-// heard takes everything that was posted, as text: "7:A" is a session for the request or receiver 7, "7:3" the message 3,
-// "7:3+1" after a failed delivery, "7:drained", "7:!15" a refusal with code 15, "7:ended" the loss of a session.
+// heard takes everything that was posted, as text: "7:A" is a session for the request or receiver
+// 7, "7:3" the message 3, "7:3+1" after a failed delivery, "7:drained", "7:!15" a refusal with code
+// 15, "7:ended" the loss of a session.
 func (h *hand) heard() (out []string) {
 	for _, r := range h.got {
 		tag, what := r.Tag&0xffffffff, "done"
@@ -254,7 +257,8 @@ func (h *hand) receiver(tag uint64, q event.SubQueue) *engine.Receiver {
 	return &engine.Receiver{Entity: &engine.Entity{ID: 1, Path: "orders"}, Slice: handEntity, SubQueue: q, Sink: h, Tag: tag}
 }
 
-// wants attaches a receiver that waits for the next available session. The answer has the receiver's tag.
+// wants attaches a receiver that waits for the next available session. The answer has the
+// receiver's tag.
 func (h *hand) wants(tag uint64, wait time.Duration) *engine.Receiver {
 	h.t.Helper()
 	r := h.receiver(tag, event.Main)

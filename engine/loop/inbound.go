@@ -8,8 +8,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// inbound is the requests of couriers and backups to a loop. They do not go through the mailbox: a courier never waits, and what clients send must not
-// wait behind messages that move. How many there are is bounded by how much may be in transfer.
+// inbound is the requests of couriers and backups to a loop. They do not go through the mailbox: a
+// courier never waits, and what clients send must not wait behind messages that move. How many
+// there are is bounded by how much may be in transfer.
 type inbound struct {
 	// set once in New
 	wake      chan struct{} // one slot: there is something to take
@@ -58,11 +59,14 @@ func (q *inbound) close() []engine.Request {
 	return rest
 }
 
-// Offer hands the loop a request of a courier or a backup. It does not wait, and reports false when the loop has stopped.
+// Offer hands the loop a request of a courier or a backup. It does not wait, and reports false when
+// the loop has stopped.
 func (l *Loop) Offer(req engine.Request) bool { return l.inbound.offer(req) }
 
-// turn writes marks of backups, and carries out what couriers want: ends of transfers at once, and as many arriving messages as one group may have. They have a budget of
-// their own, apart from that of what ends by itself. So a ring of entities that forward to each other leaves the others their turns.
+// turn writes marks of backups, and carries out what couriers want: ends of transfers at once, and
+// as many arriving messages as one group may have. They have a budget of their own, apart from that
+// of what ends by itself. So a ring of entities that forward to each other leaves the others their
+// turns.
 func (q *inbound) turn(now event.Time) {
 	mail := q.take()
 	for i := range mail {
@@ -85,7 +89,8 @@ func (q *inbound) turn(now event.Time) {
 	}
 }
 
-// offered reports whether there is something that was not taken, whether it can be taken in now or not.
+// offered reports whether there is something that was not taken, whether it can be taken in now or
+// not.
 func (q *inbound) offered() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -6,18 +6,22 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// What most requests cost follows from their bytes. What some cost follows from how much is stored, and a peer can send thousands of
-// them in a read: a look at what is stored, an enumeration, the end of many messages. All of those that one turn of a loop carries out
-// look at maxLooks entries of the index or a few more; the others are late. They are carried out in the turns that follow, a step for
-// each sink in its turn, and what else the same sink asks for comes behind them, in order. So whoever asks for little waits for one
-// turn's work at most, whatever the others ask for (reliability.md P23).
+// What most requests cost follows from their bytes. What some cost follows from how much is stored,
+// and a peer can send thousands of them in a read: a look at what is stored, an enumeration, the
+// end of many messages. All of those that one turn of a loop carries out look at maxLooks entries
+// of the index or a few more; the others are late. They are carried out in the turns that follow, a
+// step for each sink in its turn, and what else the same sink asks for comes behind them, in order.
+// So whoever asks for little waits for one turn's work at most, whatever the others ask for
+// (reliability.md P23).
 //
-// What is late is decided in its own turn: what has changed meanwhile (an entity is gone or disabled, a lock has ended) counts as if it
-// had been asked for then. Only which messages a deletion means follows from when it came.
+// What is late is decided in its own turn: what has changed meanwhile (an entity is gone or
+// disabled, a lock has ended) counts as if it had been asked for then. Only which messages a
+// deletion means follows from when it came.
 
 const (
 	maxLooks = 8192
-	// leastLooks is what a costly request counts at least: deciding and answering it costs as much as that many looks.
+	// leastLooks is what a costly request counts at least: deciding and answering it costs as much
+	// as that many looks.
 	leastLooks = 8
 	// maxLate is how many requests may be late before the loop takes no more from its mailbox.
 	maxLate = 1 << 18
@@ -54,7 +58,8 @@ func named(cmd engine.Command) int {
 	return 0
 }
 
-// costly reports whether a command may look at many entries. What the others cost is small, or follows from the bytes that were sent.
+// costly reports whether a command may look at many entries. What the others cost is small, or
+// follows from the bytes that were sent.
 func costly(cmd engine.Command) bool {
 	switch cmd.(type) {
 	case *engine.Peek, *engine.ListSessions, *engine.BatchDelete, *engine.ListRules:
@@ -91,8 +96,9 @@ func (w *late) add(req engine.Request) {
 	w.count++
 }
 
-// putOff reports whether a request has to wait for a later turn, and notes it then: when this turn has looked at enough, or because
-// another request of its sink, or, for a costly one, another costly one, waits already.
+// putOff reports whether a request has to wait for a later turn, and notes it then: when this turn
+// has looked at enough, or because another request of its sink, or, for a costly one, another
+// costly one, waits already.
 func (w *late) putOff(now event.Time, req *engine.Request) bool {
 	if !w.any() && w.looked < maxLooks || w.of[req.Sink] == nil && !costly(req.Command) {
 		return false
@@ -117,7 +123,8 @@ func (l *Loop) catchUp(now event.Time) {
 	}
 }
 
-// stepLate carries out late requests of one sink up to a step of a costly one, and reports whether none is left.
+// stepLate carries out late requests of one sink up to a step of a costly one, and reports whether
+// none is left.
 func (l *Loop) stepLate(now event.Time, q *lateQueue) bool {
 	w := &l.late
 	n := 0
@@ -136,10 +143,12 @@ func (l *Loop) stepLate(now event.Time, q *lateQueue) bool {
 	return len(q.requests) == 0
 }
 
-// endLate puts what is late before what waits for room in a frame: nothing waits for it any more when the loop stops.
+// endLate puts what is late before what waits for room in a frame: nothing waits for it any more
+// when the loop stops.
 func (l *Loop) endLate() { l.backlog = append(l.late.stop(), l.backlog...) }
 
-// stop empties what is late when the loop stops: costly requests are turned away, the others returned.
+// stop empties what is late when the loop stops: costly requests are turned away, the others
+// returned.
 func (w *late) stop() (rest []engine.Request) {
 	for _, req := range w.take() {
 		if costly(req.Command) {

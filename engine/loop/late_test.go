@@ -46,8 +46,9 @@ func crowd(t *testing.T, n int) *hand {
 	return h
 }
 
-// Reliability.md P23: whatever a peer asks for, and however much of it at once, a turn looks at a bounded number of entries, and
-// whoever asks for little is answered in the turn in which it asked. The others are answered in order, and take turns.
+// Reliability.md P23: whatever a peer asks for, and however much of it at once, a turn looks at a
+// bounded number of entries, and whoever asks for little is answered in the turn in which it asked.
+// The others are answered in order, and take turns.
 func TestCostlyRequestsTakeTurns(t *testing.T) {
 	t.Parallel()
 	for name, cmd := range costlyRequests {
@@ -97,7 +98,8 @@ func sendOne(int) engine.Command {
 	return &engine.Send{Slice: handEntity, Messages: []engine.Message{{ID: []byte("x"), Body: []byte("x"), HasSession: true}}}
 }
 
-// takesTurns has two peers ask for the same thing a hundred times, and another peer, in each turn, for little.
+// takesTurns has two peers ask for the same thing a hundred times, and another peer, in each turn,
+// for little.
 func takesTurns(t *testing.T, cmd func(int) engine.Command) {
 	h := crowd(t, manySessions)
 	flooding, other, honest := &posts{}, &posts{}, &posts{}
@@ -110,7 +112,8 @@ func takesTurns(t *testing.T, cmd func(int) engine.Command) {
 		if h.land(); len(honest.got) != turns {
 			t.Fatalf("turn %d: %d honest requests are answered", turns, len(honest.got))
 		}
-		if most = max(most, h.loop.late.looked); most > 12_500 { // 8192, and what one step goes beyond it
+		// 8192, and what one step goes beyond it
+		if most = max(most, h.loop.late.looked); most > 12_500 {
 			t.Fatalf("turn %d looked at %d", turns, most)
 		}
 		if a, b := len(flooding.got), len(other.got); b > 0 && b < many && a < many && max(a-b, b-a) > many/2 {
@@ -131,7 +134,8 @@ func takesTurns(t *testing.T, cmd func(int) engine.Command) {
 	}
 }
 
-// A request that is cut into steps finds what it would find in one step, and later requests of its sink are answered after it.
+// A request that is cut into steps finds what it would find in one step, and later requests of its
+// sink are answered after it.
 func TestCutRequests(t *testing.T) {
 	t.Parallel()
 	const n = 3 * lookStep
@@ -208,7 +212,8 @@ func TestStopWithLateRequests(t *testing.T) {
 	}
 }
 
-// A stop answers everybody also where costly requests come up while it goes on: those that waited for room in a frame.
+// A stop answers everybody also where costly requests come up while it goes on: those that waited
+// for room in a frame.
 func TestStopWithFullFrame(t *testing.T) {
 	t.Parallel()
 	h := crowd(t, 5000)
@@ -245,8 +250,8 @@ func TestStopWithFullFrame(t *testing.T) {
 	}
 }
 
-// The first step of a deletion decides which messages it means: those that were there then. When it cannot go on it says how many it
-// has deleted.
+// The first step of a deletion decides which messages it means: those that were there then. When it
+// cannot go on it says how many it has deleted.
 func TestDeletionInSteps(t *testing.T) {
 	t.Parallel()
 	long := []byte("long")
@@ -284,7 +289,8 @@ func TestDeletionInSteps(t *testing.T) {
 	}
 }
 
-// Even requests that find nothing to look at cost a decision each: a turn takes a bounded number of those, too.
+// Even requests that find nothing to look at cost a decision each: a turn takes a bounded number of
+// those, too.
 func TestManyIdleRequests(t *testing.T) {
 	t.Parallel()
 	h := crowd(t, 10)

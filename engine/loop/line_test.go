@@ -9,7 +9,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Where a delivery goes to the ports in turn, it is that of the next port in line, unless there is enough for all.
+// Where a delivery goes to the ports in turn, it is that of the next port in line, unless there is
+// enough for all.
 func TestLine(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -52,8 +53,8 @@ func TestLine(t *testing.T) {
 	}
 }
 
-// inTurns is a queue with messages in each of several loops, which a test lets go on one by one, and a
-// receiver that is attached to all of them.
+// inTurns is a queue with messages in each of several loops, which a test lets go on one by one,
+// and a receiver that is attached to all of them.
 type inTurns struct {
 	*ports
 	link *portLink
@@ -107,8 +108,8 @@ func (w *inTurns) from() engine.PartitionID {
 	return w.entity.Hosts[w.link.hand[len(w.link.hand)-1].Sequence.Partition()]
 }
 
-// SM-384, docs/decisions/0080: one loop comes to each flow before the others do. Of each eight deliveries one is
-// from the loop whose turn it is all the same.
+// SM-384, docs/decisions/0080: one loop comes to each flow before the others do. Of each eight
+// deliveries one is from the loop whose turn it is all the same.
 func TestFastLoopWaitsForItsTurn(t *testing.T) {
 	t.Parallel()
 	w := newInTurns(t)
@@ -134,8 +135,8 @@ func TestFastLoopWaitsForItsTurn(t *testing.T) {
 	}
 }
 
-// docs/decisions/0080: a loop that does not come to a flow does not keep the others from delivering, and is
-// waited for once.
+// docs/decisions/0080: a loop that does not come to a flow does not keep the others from
+// delivering, and is waited for once.
 func TestSlowLoopIsNotWaitedForLong(t *testing.T) {
 	t.Parallel()
 	w := newInTurns(t)

@@ -6,8 +6,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/engine"
 )
 
-// link is what the ports of a receiver link share. A port is the link's presence in a loop: a [receiver]. Loops know nothing of each other;
-// here they agree, without waiting, on what is to happen once (docs/decisions/0034).
+// link is what the ports of a receiver link share. A port is the link's presence in a loop: a
+// [receiver]. Loops know nothing of each other; here they agree, without waiting, on what is to
+// happen once (docs/decisions/0034).
 type link struct {
 	hosts   []engine.PartitionID // of the ports, in their order
 	serving int                  // of the ports, those with slices to receive from
@@ -16,9 +17,12 @@ type link struct {
 	spoken  atomic.Bool  // the attach has an answer, or is about to get one
 	pending atomic.Int32 // ports that have not attached
 	closing atomic.Int32 // ports that have not detached
-	looking atomic.Int32 // ports that have not looked for the session it wants: only when all have looked is it known that there is none
+	// ports that have not looked for the session it wants: only when all have looked is it known
+	// that there is none
+	looking atomic.Int32
 
-	// step, in a test, is called before each look at what is shared: there it says which loop goes on.
+	// step, in a test, is called before each look at what is shared: there it says which loop goes
+	// on.
 	step func()
 }
 
@@ -32,7 +36,8 @@ func newLink(r *engine.Receiver) *link {
 	for port, h := range l.hosts {
 		if r.At(h) != 0 {
 			l.serving++
-			l.line.put(uint8(port), r.Session == nil) // until it has attached nobody knows whether it has messages
+			// until it has attached nobody knows whether it has messages
+			l.line.put(uint8(port), r.Session == nil)
 		}
 	}
 	l.looking.Store(int32(l.serving))
@@ -51,7 +56,8 @@ func linkOf(r *engine.Receiver) *link {
 			return l
 		}
 		l := newLink(r)
-		if r.Runtime.CompareAndSwap(nil, l) || r.Runtime.CompareAndSwap((*link)(nil), l) { // the latter if it was attached once before
+		// the latter if it was attached once before
+		if r.Runtime.CompareAndSwap(nil, l) || r.Runtime.CompareAndSwap((*link)(nil), l) {
 			return l
 		}
 	}
@@ -74,8 +80,8 @@ func detaching(r *engine.Receiver) *atomic.Int32 {
 	return nil
 }
 
-// turnedAway reports whether a request that no loop will look at is answered: one that went to several ports of a link may have its
-// answer from another port.
+// turnedAway reports whether a request that no loop will look at is answered: one that went to
+// several ports of a link may have its answer from another port.
 func turnedAway(cmd engine.Command) bool {
 	switch cmd := cmd.(type) {
 	case *engine.Attach:
@@ -103,7 +109,8 @@ func (l *link) over() bool {
 	return l.spoken.Load()
 }
 
-// lastLook says that a port has looked for a session and found none, and reports whether all have: the last one ends the wait.
+// lastLook says that a port has looked for a session and found none, and reports whether all have:
+// the last one ends the wait.
 func (l *link) lastLook() bool {
 	if !l.shared() {
 		return true
@@ -112,8 +119,8 @@ func (l *link) lastLook() bool {
 	return l.looking.Add(-1) == 0
 }
 
-// speak reports whether the port that asks is the one to answer the attach: with a session, a refusal, or that it was in vain. The others
-// do nothing then.
+// speak reports whether the port that asks is the one to answer the attach: with a session, a
+// refusal, or that it was in vain. The others do nothing then.
 func (l *link) speak() bool {
 	if !l.shared() {
 		return true

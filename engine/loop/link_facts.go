@@ -8,15 +8,18 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Links that are opened and closed stand in the log, each under its origin. What a peer that does nothing else can make of that is bounded
-// by a token bucket for each slice: it holds linksAtOnce links and gets one back every linkPause. A link beyond that is left out, its
-// end with it, and counted in the next one that is not. Links that were given a session are all noted: their session is, anyway.
+// Links that are opened and closed stand in the log, each under its origin. What a peer that does
+// nothing else can make of that is bounded by a token bucket for each slice: it holds linksAtOnce
+// links and gets one back every linkPause. A link beyond that is left out, its end with it, and
+// counted in the next one that is not. Links that were given a session are all noted: their session
+// is, anyway.
 const (
 	linksAtOnce = 8192
 	linkPause   = 250 * time.Millisecond
 )
 
-// linkFacts notes links that are opened and closed. It dies with the process: the next run says that there are none any more.
+// linkFacts notes links that are opened and closed. It dies with the process: the next run says
+// that there are none any more.
 type linkFacts struct {
 	// set once in New
 	part     *engine.Partition
@@ -44,7 +47,8 @@ func newLinkFacts(part *engine.Partition, recorder *recorder) linkFacts {
 	return linkFacts{part: part, recorder: recorder, open: map[*engine.Origin]openLink{}, buckets: map[event.Slice]*linkBucket{}, sweep: 64}
 }
 
-// attached notes a receiver that is served from now on. A port that receives from no slice, and is only counted, is not noted.
+// attached notes a receiver that is served from now on. A port that receives from no slice, and is
+// only counted, is not noted.
 func (f *linkFacts) attached(now event.Time, r *receiver) {
 	if !r.noted || !r.served {
 		return

@@ -15,7 +15,8 @@ import (
 func (h *hand) linkFacts() (lines []string) {
 	h.t.Helper()
 	h.tag++
-	h.ask(&engine.PutEntity{Kind: event.Queue, Path: fmt.Sprint("synced", h.tag), Properties: testQueue()}) // which syncs all in front of it, too
+	// which syncs all in front of it, too
+	h.ask(&engine.PutEntity{Kind: event.Queue, Path: fmt.Sprint("synced", h.tag), Properties: testQueue()})
 	names := map[event.OriginID]string{}
 	var dec event.Decoder
 	for f, err := range h.plog.Read(h.t.Context(), 0) {
@@ -130,8 +131,9 @@ func TestLinkFactsOfSessions(t *testing.T) {
 		"waits closed broker com.microsoft:x", "refused closed broker com.microsoft:x")
 }
 
-// A peer that does nothing but open links gets a bounded number of them into the log, and afterwards only as many as a slow rate allows; the next one noted says how
-// many were left out. Links of other entities, and of sessions, are all noted.
+// A peer that does nothing but open links gets a bounded number of them into the log, and
+// afterwards only as many as a slow rate allows; the next one noted says how many were left out.
+// Links of other entities, and of sessions, are all noted.
 func TestLinkFactsAreBounded(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, sessionQueue())
@@ -176,7 +178,8 @@ func TestLinkBucketsAreForgotten(t *testing.T) {
 	}
 }
 
-// The end of a link has the number that its opening has, also when the cache of numbers has been emptied meanwhile.
+// The end of a link has the number that its opening has, also when the cache of numbers has been
+// emptied meanwhile.
 func TestLinkKeepsItsNumber(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, testQueue())
@@ -195,7 +198,8 @@ func TestLinkKeepsItsNumber(t *testing.T) {
 	h.noted("kept opened sender", "kept closed peer")
 }
 
-// An answer does not wait for the facts in front of it, and their frame is not written for its sake.
+// An answer does not wait for the facts in front of it, and their frame is not written for its
+// sake.
 func TestNobodyWaitsForLinkFacts(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, testQueue())

@@ -6,8 +6,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/engine"
 )
 
-// Look is the command that asks for the receivers of a sub-queue. Its answer, [Looked], leaves at once: what it
-// tells is in no log.
+// Look is the command that asks for the receivers of a sub-queue. Its answer, [Looked], leaves at
+// once: what it tells is in no log.
 func Look(of engine.Target) engine.Command { return &look{of: of} }
 
 type look struct {
@@ -18,8 +18,9 @@ type look struct {
 // Looked is the answer to [Look].
 type Looked struct {
 	engine.Internal
-	Late                  int              // costly requests that wait, of all connections
-	Attached, MaxAttached int              // receivers of the entity that count, and how many there may be
+	Late int // costly requests that wait, of all connections
+	// receivers of the entity that count, and how many there may be
+	Attached, MaxAttached int
 	Ports                 []engine.PortNow // receivers of the sub-queue
 }
 
@@ -72,8 +73,8 @@ func (q *receiverQueue) places() map[*receiver]int {
 	return places
 }
 
-// Backlog is how many requests wait for the loop, how many may, and how long its turn has gone on; 0: none goes on.
-// It waits for nothing, so it can be told of a loop that does not answer.
+// Backlog is how many requests wait for the loop, how many may, and how long its turn has gone on;
+// 0: none goes on. It waits for nothing, so it can be told of a loop that does not answer.
 func (l *Loop) Backlog() (mail, most int, turn time.Duration) {
 	return l.mail.waiting(), maxMail, l.turn.lasts()
 }

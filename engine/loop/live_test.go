@@ -14,7 +14,8 @@ func (h *hand) looks() Looked {
 	return (&look{of: engine.Target{Entity: e}}).tell(h.loop).Answer.(Looked)
 }
 
-// A receiver whose session has as many locked messages as it may is told from one with a session that has nothing.
+// A receiver whose session has as many locked messages as it may is told from one with a session
+// that has nothing.
 func TestLookAtFullSession(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, sessionQueue())

@@ -14,10 +14,12 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Loop gives an [engine.Partition] time, commands and a log, and lets outcomes go when what they stand for is in the log (replies.go). While
-// the disk syncs one group of frames the next one is filled (frames.go).
+// Loop gives an [engine.Partition] time, commands and a log, and lets outcomes go when what they
+// stand for is in the log (replies.go). While the disk syncs one group of frames the next one is
+// filled (frames.go).
 //
-// [Loop.Run] drives it in a goroutine. A simulation calls Turn and Committed by hand and so decides every interleaving.
+// [Loop.Run] drives it in a goroutine. A simulation calls Turn and Committed by hand and so decides
+// every interleaving.
 type Loop struct {
 	// set once in New
 	part       *engine.Partition
@@ -53,20 +55,23 @@ type Options struct {
 	Clock  func() event.Time      // broker time
 	Tokens func() event.LockToken // fresh random lock tokens; the loop adds the entity partition
 	Logger *slog.Logger
-	// Use makes it durable that the directory may hold what belongs to a capability, before the loop writes the first of it; nil: nobody
-	// needs to know. It is that of [log.Store].
+	// Use makes it durable that the directory may hold what belongs to a capability, before the
+	// loop writes the first of it; nil: nobody needs to know. It is that of [log.Store].
 	Use func(capability string) error
-	// Properties finds what filters see of an encoded message, and how many bytes of it stand beside its body's sections. Needed
-	// for scheduled messages of topics.
+	// Properties finds what filters see of an encoded message, and how many bytes of it stand
+	// beside its body's sections. Needed for scheduled messages of topics.
 	Properties func(message []byte, into *filter.Message) (header int, err error)
-	// Reread makes of a stored message that moved, with its changes, what filters see of it. Needed where what moved is scheduled in a topic.
+	// Reread makes of a stored message that moved, with its changes, what filters see of it. Needed
+	// where what moved is scheduled in a topic.
 	Reread func(stored []byte, changes [][]byte, ttl time.Duration, see *filter.Message) (engine.Message, []byte, error)
-	// CheckpointBytes is how much log is written between two checkpoints; 0: 512 MiB, negative: none are made.
+	// CheckpointBytes is how much log is written between two checkpoints; 0: 512 MiB, negative:
+	// none are made.
 	CheckpointBytes int64
 	MaxReceivers    int // of a queue, or of all subscriptions of a topic together; 0: 5000
 	// StartBytes is how large, in bytes, a frame becomes with what a start ends; 0: 4 MiB.
 	StartBytes int
-	// Inline says that checkpoints are written, and the work of a [log.ManualWriter] is done, in the caller's goroutine (simulation).
+	// Inline says that checkpoints are written, and the work of a [log.ManualWriter] is done, in
+	// the caller's goroutine (simulation).
 	Inline bool
 	Pace   bool      // small frames wait a moment for company; needs Run
 	Logs   *BusyLogs // with Pace: those of the namespace; nil: there is one
@@ -74,13 +79,16 @@ type Options struct {
 	NoMemory func() bool
 	// Memory is where memory is taken for checkpoints; nil: there is enough.
 	Memory log.Memory
-	// Elsewhere takes requests that this loop has not looked at and never will, and returns those that no other can carry out; nil: none can.
+	// Elsewhere takes requests that this loop has not looked at and never will, and returns those
+	// that no other can carry out; nil: none can.
 	Elsewhere func([]engine.Request) []engine.Request
-	// Aside is Elsewhere without waiting, for sends that this loop refuses because of the state of its log; nil: it refuses them all.
+	// Aside is Elsewhere without waiting, for sends that this loop refuses because of the state of
+	// its log; nil: it refuses them all.
 	Aside func([]engine.Request) []engine.Request
 	// Courier is told what is in transfer; nil: nobody is, and nothing moves.
 	Courier engine.Sink
-	// FailuresTo is the sub-queue that gets what was moved too often: [event.TransferDeadLetter], or, with any other value, the dead-letter queue.
+	// FailuresTo is the sub-queue that gets what was moved too often: [event.TransferDeadLetter],
+	// or, with any other value, the dead-letter queue.
 	FailuresTo event.SubQueue
 }
 
@@ -111,7 +119,8 @@ func New(part *engine.Partition, plog log.Partition, writer log.Writer, opts Opt
 	l.dispatcher = dispatcher{part: part, tokens: opts.Tokens, waiting: &l.waiting, recorder: &l.recorder, links: &l.links,
 		frames: &l.frames, replies: &l.replies}
 	l.publisher = publisher{part: part, stored: plog, frames: &l.frames, properties: opts.Properties, reread: opts.Reread}
-	part.DrawIDs(func() [16]byte { return opts.Tokens() }) // of the source of tokens, so that a seed decides them
+	// of the source of tokens, so that a seed decides them
+	part.DrawIDs(func() [16]byte { return opts.Tokens() })
 	return l
 }
 
@@ -163,13 +172,17 @@ const (
 	haltedFor = 50 * time.Millisecond // how long one sleeps whose disk hangs
 )
 
-// nextWake is how long the loop sleeps unless somebody asks for something or more of the log is durable. The first that applies
-// decides:
+// nextWake is how long the loop sleeps unless somebody asks for something or more of the log is
+// durable. The first that applies decides:
 //
-//  1. A sync goes on, and what there is to do is for the next group: the end of the sync wakes the loop, which would spin until then.
-//  2. A sync goes on: until there is something to do. The group being filled waits for the sync, not for company.
-//  3. What is due has to be written before it can be read back: until the group goes. It is due all the time, so this comes before 4.
-//  4. Until there is something to do, or the group has waited for company for long enough, whichever is sooner.
+//  1. A sync goes on, and what there is to do is for the next group: the end of the sync wakes the
+//     loop, which would spin until then.
+//  2. A sync goes on: until there is something to do. The group being filled waits for the sync,
+//     not for company.
+//  3. What is due has to be written before it can be read back: until the group goes. It is due all
+//     the time, so this comes before 4.
+//  4. Until there is something to do, or the group has waited for company for long enough,
+//     whichever is sooner.
 func (l *Loop) nextWake() time.Duration {
 	work := l.untilWork()
 	switch {
@@ -199,8 +212,9 @@ func (l *Loop) untilWork() time.Duration {
 	return asleep
 }
 
-// Turn takes requests one after the other, ends what is due, serves waiting receivers and hands the frame on. What does
-// not fit into the frame being filled while another is with the writer waits for a later turn.
+// Turn takes requests one after the other, ends what is due, serves waiting receivers and hands the
+// frame on. What does not fit into the frame being filled while another is with the writer waits
+// for a later turn.
 func (l *Loop) Turn(requests []engine.Request) {
 	now := l.recorder.now()
 	l.recorder.unwritten, l.dispatcher.shown, l.dispatcher.yielding, l.late.looked = false, 0, 0, 0
@@ -226,7 +240,8 @@ func (l *Loop) Turn(requests []engine.Request) {
 	l.seal()
 }
 
-// due ends locks whose time has passed and makes scheduled messages active, and reports whether it came to an end.
+// due ends locks whose time has passed and makes scheduled messages active, and reports whether it
+// came to an end.
 func (l *Loop) due(now event.Time) bool {
 	for at := l.part.NextDeadline(); at != 0 && at <= now; at = l.part.NextDeadline() {
 		if l.frames.spent() {
@@ -261,7 +276,8 @@ func (l *Loop) NextDeadline() event.Time {
 	return next
 }
 
-// onlyYields reports whether all that a turn left for the next one are queues that wait for ports in other loops.
+// onlyYields reports whether all that a turn left for the next one are queues that wait for ports
+// in other loops.
 func onlyYields(l *Loop) bool {
 	w := &l.waiting
 	others := w.open.Len() > 0 || w.sweeps.running.Len() > 0 || l.late.any() || l.transfers.any() || l.inbound.any()
@@ -273,14 +289,15 @@ func (l *Loop) unfinished() bool {
 	return l.waiting.Any() || l.late.any() || l.transfers.any() || l.inbound.any()
 }
 
-// Pending reports whether there is something to do that needs no more of the log and no time to pass.
+// Pending reports whether there is something to do that needs no more of the log and no time to
+// pass.
 func (l *Loop) Pending() bool { return l.unfinished() || l.inbound.offered() }
 
 // Err is why the loop stopped, or nil.
 func (l *Loop) Err() error { return l.recorder.err }
 
-// seal lets replies go that may leave, writes the frame being filled if one of them waits for nothing else, and begins to sync what
-// there is when the sync before is over.
+// seal lets replies go that may leave, writes the frame being filled if one of them waits for
+// nothing else, and begins to sync what there is when the sync before is over.
 func (l *Loop) seal() {
 	for {
 		written, durable := l.frames.writer.Written(), l.frames.writer.Durable()
@@ -295,7 +312,8 @@ func (l *Loop) seal() {
 	}
 }
 
-// Committed is called when more of the log is written or durable: replies leave, and the next group goes on its way.
+// Committed is called when more of the log is written or durable: replies leave, and the next group
+// goes on its way.
 func (l *Loop) Committed() {
 	if err := l.frames.writer.Err(); err != nil {
 		l.recorder.fail(err)
@@ -368,24 +386,25 @@ func (l *Loop) drain() {
 	l.end = l.frames.writer.Batch().LSN()
 }
 
-// SubmitNow is Submit for a caller that does not wait: where there is no room the loop takes nothing. It reports whether the loop took the
-// requests, and whether it takes any more.
+// SubmitNow is Submit for a caller that does not wait: where there is no room the loop takes
+// nothing. It reports whether the loop took the requests, and whether it takes any more.
 func (l *Loop) SubmitNow(requests []engine.Request) (took, open bool) { return l.mail.offer(requests) }
 
-// End ends a loop that does not run: all who wait for it hear that nobody knows what became of what they asked for. Run does so when the
-// log fails.
+// End ends a loop that does not run: all who wait for it hear that nobody knows what became of what
+// they asked for. Run does so when the log fails.
 func (l *Loop) End(err error) {
 	l.recorder.fail(err)
 	l.abort()
 }
 
-// WishCheckpoints asks for a checkpoint after that many bytes of log; 0: after as many as usual. It returns what was asked for before.
+// WishCheckpoints asks for a checkpoint after that many bytes of log; 0: after as many as usual. It
+// returns what was asked for before.
 func (l *Loop) WishCheckpoints(bytes int64) (before int64) {
 	return l.frames.checkpointer.wish.Swap(bytes)
 }
 
-// Close stops a running loop after finishing what was asked, closes the log's writer, which syncs what is written, and
-// then makes a checkpoint, so that the next start is short.
+// Close stops a running loop after finishing what was asked, closes the log's writer, which syncs
+// what is written, and then makes a checkpoint, so that the next start is short.
 func (l *Loop) Close() error {
 	close(l.stop)
 	<-l.done

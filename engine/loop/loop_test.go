@@ -8,7 +8,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// A reply that only shows something waits for the frame before it, too: what it shows must not be taken back by a crash (reliability.md P1).
+// A reply that only shows something waits for the frame before it, too: what it shows must not be
+// taken back by a crash (reliability.md P1).
 func TestLooksWaitForTheFrameBefore(t *testing.T) {
 	t.Parallel()
 	s := onSlowDisk(t, testQueue())

@@ -6,7 +6,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/engine"
 )
 
-// maxMail bounds the requests waiting for one partition. A full mailbox makes connections wait, and so stop reading.
+// maxMail bounds the requests waiting for one partition. A full mailbox makes connections wait, and
+// so stop reading.
 const maxMail = 16 << 10
 
 // mailbox hands requests to a loop in batches.
@@ -27,7 +28,8 @@ func newMailbox() *mailbox {
 	return m
 }
 
-// put waits for room and appends. It reports false when the mailbox is closed and nothing was taken.
+// put waits for room and appends. It reports false when the mailbox is closed and nothing was
+// taken.
 func (m *mailbox) put(requests []engine.Request) bool {
 	m.mu.Lock()
 	for !m.closed && m.full(len(requests)) {
@@ -42,7 +44,8 @@ func (m *mailbox) put(requests []engine.Request) bool {
 	return open
 }
 
-// offer is put for callers that do not wait: where there is no room it takes nothing, and says that the mailbox is open.
+// offer is put for callers that do not wait: where there is no room it takes nothing, and says that
+// the mailbox is open.
 func (m *mailbox) offer(requests []engine.Request) (took, open bool) {
 	m.mu.Lock()
 	open = !m.closed
@@ -89,7 +92,8 @@ func (m *mailbox) take(empty []engine.Request) []engine.Request {
 	return mail
 }
 
-// gather lets sends wait, until the next take, while there are fewer than that many of them. Any other request wakes the loop.
+// gather lets sends wait, until the next take, while there are fewer than that many of them. Any
+// other request wakes the loop.
 func (m *mailbox) gather(least int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -116,7 +120,8 @@ func (m *mailbox) close() []engine.Request {
 	return mail
 }
 
-// others takes requests that one partition has not looked at, and returns those that no other can carry out; nil: none can.
+// others takes requests that one partition has not looked at, and returns those that no other can
+// carry out; nil: none can.
 type others func([]engine.Request) []engine.Request
 
 func (o others) take(requests []engine.Request) []engine.Request {

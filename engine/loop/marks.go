@@ -17,7 +17,8 @@ type Mark struct {
 	Missed bool        // it came too late, and wrote nothing
 }
 
-// mark writes the mark of a backup, hands its frame on, and stands still until the others have theirs.
+// mark writes the mark of a backup, hands its frame on, and stands still until the others have
+// theirs.
 func (q *inbound) mark(now event.Time, req *engine.Request) {
 	cmd := req.Command.(*Mark)
 	if cmd.Over() {

@@ -7,16 +7,19 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// ordered gives a partition the standing orders of an entity: where the messages of its queues go, if they go anywhere.
+// ordered gives a partition the standing orders of an entity: where the messages of its queues go,
+// if they go anywhere.
 type ordered struct {
 	engine.Internal
-	entity  *engine.Entity
-	forward *event.EntityID // of the messages of its main queue; nil: they stay. 0: they go, and the path names nothing
+	entity *engine.Entity
+	// of the messages of its main queue; nil: they stay. 0: they go, and the path names nothing
+	forward *event.EntityID
 	dead    *event.EntityID // of those of its dead-letter queue
 }
 
-// Order is the command that tells the partitions that host an entity where its messages go. It is given again whenever an entity that they
-// go to is made or deleted. find looks an entity up by its lower-cased path. It is sent behind the settings.
+// Order is the command that tells the partitions that host an entity where its messages go. It is
+// given again whenever an entity that they go to is made or deleted. find looks an entity up by its
+// lower-cased path. It is sent behind the settings.
 func Order(e *engine.Entity, find func(lower string) *engine.Entity) engine.Command {
 	to := func(property string) *event.EntityID {
 		if property == "" {

@@ -6,12 +6,14 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// What a loop refuses while its disk is full or hangs (docs/decisions/0039, 0040), as server-busy, which clients take for an invitation to try
-// again. What was taken before is not refused: it may become durable. What nobody asked for, ends of locks and such, goes on.
+// What a loop refuses while its disk is full or hangs (docs/decisions/0039, 0040), as server-busy,
+// which clients take for an invitation to try again. What was taken before is not refused: it may
+// become durable. What nobody asked for, ends of locks and such, goes on.
 //
-// It is refused in [Loop.Submit], before the mailbox and in the goroutine of the caller; in Loop.step, by the command; in
-// Loop.decide, by the events that an administrator's command came to; and by the partition itself, which [limits.refuseGrowth]
-// tells, for sends, what is staged, and what arrives from other entities.
+// It is refused in [Loop.Submit], before the mailbox and in the goroutine of the caller; in
+// Loop.step, by the command; in Loop.decide, by the events that an administrator's command came to;
+// and by the partition itself, which [limits.refuseGrowth] tells, for sends, what is staged, and
+// what arrives from other entities.
 
 // weight is how much longer a command makes the log.
 type weight uint8
@@ -23,8 +25,9 @@ const (
 	growth               // for good
 )
 
-// weightOf is the weight of a command before it is decided. For a few commands it depends on what is decided, see [eventWeight]. Sends, those of
-// transactions among them, are refused by the partition itself, see [limits.refuseGrowth].
+// weightOf is the weight of a command before it is decided. For a few commands it depends on what
+// is decided, see [eventWeight]. Sends, those of transactions among them, are refused by the
+// partition itself, see [limits.refuseGrowth].
 func weightOf(cmd engine.Command) weight {
 	switch cmd := cmd.(type) {
 	case *engine.SetSessionState:
@@ -108,8 +111,9 @@ func (l *limits) refuseGrowth() {
 // scarce reports whether only the reserve is left, which is not for facts.
 func scarce(on log.Writer) bool { return on.DiskState().Room >= log.RoomCritical }
 
-// withoutNew takes out of requests to a loop what its disk keeps from being carried out, and says why: what is new while the disk hangs, what
-// writes while there is no room at all. The loop cannot: it may be in a write, and its answers leave in order, behind those that wait for the
+// withoutNew takes out of requests to a loop what its disk keeps from being carried out, and says
+// why: what is new while the disk hangs, what writes while there is no room at all. The loop
+// cannot: it may be in a write, and its answers leave in order, behind those that wait for the
 // disk. It does not change the slice.
 func withoutNew(on log.Writer, requests []engine.Request) (kept, refused []engine.Request, why error) {
 	s := on.DiskState()
@@ -139,27 +143,30 @@ func (l *limits) refuse(w weight) *engine.Error {
 	return l.memory.refuses(w)
 }
 
-// isNew reports whether a command is turned away while a disk hangs: one that makes the log grow for good.
+// isNew reports whether a command is turned away while a disk hangs: one that makes the log grow
+// for good.
 func isNew(cmd engine.Command) bool {
 	switch cmd := cmd.(type) {
 	case *engine.Send, *engine.PutEntity, *engine.PutRule:
 		return true
 	case *engine.ReceiveDeferred: // its locks could end before they are written
 		return true
-	case *engine.Stage: // that it is committed later does not help a client which waits for its answer now
+	case *engine.Stage:
+		// that it is committed later does not help a client which waits for its answer now
 		_, send := cmd.Operation.(*engine.Send)
 		return send
 	}
 	return false
 }
 
-// halted reports whether no locks are granted, because the disk hangs: they could end before they are written.
+// halted reports whether no locks are granted, because the disk hangs: they could end before they
+// are written.
 func halted(on log.Writer) bool {
 	return !on.DiskState().Hangs.IsZero()
 }
 
-// spoil notes damage. With a lock it is none if nobody has that lock any more: then the message has ended while it was on its way, and history was free to
-// give its body back.
+// spoil notes damage. With a lock it is none if nobody has that lock any more: then the message has
+// ended while it was on its way, and history was free to give its body back.
 func (l *limits) spoil(cmd *damage) {
 	if cmd.lock != (event.LockToken{}) {
 		if _, held := l.recorder.part.Index().Lock(cmd.lock); !held {
@@ -179,8 +186,9 @@ func (l *Loop) Fit() bool {
 	return on.DiskState().Hangs.IsZero() && tooHeavy(on, growth) == nil
 }
 
-// Admitted is those of some requests to a loop that get into its mailbox: those that its disk keeps from being carried out are turned away.
-// A simulation, which submits nothing, asks; [Loop.Submit] does the same.
+// Admitted is those of some requests to a loop that get into its mailbox: those that its disk keeps
+// from being carried out are turned away. A simulation, which submits nothing, asks; [Loop.Submit]
+// does the same.
 func Admitted(on log.Writer, requests []engine.Request) []engine.Request {
 	kept, refused, why := withoutNew(on, requests)
 	TurnAway(refused, why)

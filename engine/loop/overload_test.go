@@ -9,8 +9,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// TestF8WhatIsRefused: with little room, commands that make the log grow are refused as busy; with less, also those that can wait; with none, all
-// that write. A refused command has no effect, and all commands are taken again when there is room.
+// TestF8WhatIsRefused: with little room, commands that make the log grow are refused as busy; with
+// less, also those that can wait; with none, all that write. A refused command has no effect, and
+// all commands are taken again when there is room.
 func TestF8WhatIsRefused(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, testQueue())

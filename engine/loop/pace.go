@@ -5,23 +5,27 @@ import (
 	"time"
 )
 
-// maxPatience is the longest a frame waits for company, whatever the disk's pace; beside other busy logs it is twice that.
+// maxPatience is the longest a frame waits for company, whatever the disk's pace; beside other busy
+// logs it is twice that.
 const maxPatience = 2 * time.Millisecond
 
-// largeGroup is how many records a group has at least if it is worth to wait for as many: a sync takes as much of the processors as some 30 messages.
+// largeGroup is how many records a group has at least if it is worth to wait for as many: a sync
+// takes as much of the processors as some 30 messages.
 const largeGroup = 8
 
-// pacer keeps frames of equal size going (docs/decisions/0003). When a large frame is durable its replies go out, and the few requests
-// that came meanwhile would make a small frame that keeps the disk busy while all the others queue up behind it: large and small frames
-// would take turns, and disk and clients with them. So a frame much smaller than the one before waits a moment for the answers to those
-// replies. A lone sender never waits: its frames are all of the same size.
+// pacer keeps frames of equal size going (docs/decisions/0003). When a large frame is durable its
+// replies go out, and the few requests that came meanwhile would make a small frame that keeps the
+// disk busy while all the others queue up behind it: large and small frames would take turns, and
+// disk and clients with them. So a frame much smaller than the one before waits a moment for the
+// answers to those replies. A lone sender never waits: its frames are all of the same size.
 //
-// A group that nobody waits for, such as one of settlements that want no answer, goes at most every maxPatience: each sync costs the
-// processors of those who do wait.
+// A group that nobody waits for, such as one of settlements that want no answer, goes at most every
+// maxPatience: each sync costs the processors of those who do wait.
 //
-// Where several logs are busy (docs/decisions/0066) each gets a part of what comes, and would sync a part of it as often as one log syncs all of
-// it. So a large group waits until as many have come as were answered by the one before, for as long as twice the syncs of the others would take
-// one after the other. All logs together then sync about as often as one.
+// Where several logs are busy (docs/decisions/0066) each gets a part of what comes, and would sync
+// a part of it as often as one log syncs all of it. So a large group waits until as many have come
+// as were answered by the one before, for as long as twice the syncs of the others would take one
+// after the other. All logs together then sync about as often as one.
 //
 // The zero value never waits. A simulation uses that: what a pacer does depends on the real clock.
 type pacer struct {
@@ -45,7 +49,8 @@ func (p *pacer) seal(records int) {
 	}
 }
 
-// land notes that a group is durable, and how many records wait for the next sync. Busy: it will come.
+// land notes that a group is durable, and how many records wait for the next sync. Busy: it will
+// come.
 func (p *pacer) land(records int, busy bool) {
 	if p.on {
 		p.committed = time.Now()
@@ -72,7 +77,8 @@ func (p *pacer) count(busy bool) {
 	}
 }
 
-// others is how many other logs are busy, where the last group was large; otherwise they do not matter.
+// others is how many other logs are busy, where the last group was large; otherwise they do not
+// matter.
 func (p *pacer) others() int {
 	if p.logs == nil || p.last < largeGroup {
 		return 0
@@ -84,7 +90,8 @@ func (p *pacer) others() int {
 	return n
 }
 
-// lacks is how many records a group of that many still waits for, beside other busy logs; 0: none, or there is no such log.
+// lacks is how many records a group of that many still waits for, beside other busy logs; 0: none,
+// or there is no such log.
 func (p *pacer) lacks(records int) int {
 	if !p.on || p.others() == 0 {
 		return 0
@@ -95,7 +102,8 @@ func (p *pacer) lacks(records int) int {
 	return max(0, p.last-(records-p.kept))
 }
 
-// wait is how long a group of that many records should still wait; 0: it should go. awaited: a reply waits for it.
+// wait is how long a group of that many records should still wait; 0: it should go. awaited: a
+// reply waits for it.
 func (p *pacer) wait(records int, awaited bool) time.Duration {
 	if !p.on {
 		return 0

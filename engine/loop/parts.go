@@ -8,7 +8,8 @@ import (
 // parts is a set of partitions of an entity, a bit for each.
 type parts uint16
 
-// after is the next of them behind a partition; behind the last one the first comes again. False: the set is empty.
+// after is the next of them behind a partition; behind the last one the first comes again. False:
+// the set is empty.
 func (p parts) after(partition uint8) (next uint8, ok bool) {
 	if p == 0 {
 		return 0, false

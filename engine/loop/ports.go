@@ -22,7 +22,8 @@ func PortsOf(r *engine.Receiver) Ports {
 		Line: l.line.ports.Load(), Last: uint8(l.line.last.Load()), Taken: l.line.taken.Load()}
 }
 
-// WatchPorts has a function called before each look that a port of a receiver takes at what they share. It reports whether there are several.
+// WatchPorts has a function called before each look that a port of a receiver takes at what they
+// share. It reports whether there are several.
 func WatchPorts(r *engine.Receiver, look func()) bool {
 	l := linkOf(r)
 	if l.shared() {

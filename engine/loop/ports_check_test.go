@@ -47,7 +47,8 @@ func (w *ports) available() bool {
 	return false
 }
 
-// checkCredit compares the credit that is left with what the client knows, and begins to count anew.
+// checkCredit compares the credit that is left with what the client knows, and begins to count
+// anew.
 func (w *ports) checkCredit(l *portLink) {
 	s := attachedLink(l.r).credit.state()
 	left := int32(l.limit - l.base - l.got)

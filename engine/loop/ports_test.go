@@ -25,9 +25,10 @@ var (
 	portSeed  = flag.Uint64("ports.seed", 0, "the one seed of TestPorts to run; with -v its trace is printed")
 )
 
-// Receiver links with ports in several loops, which go on in an order that a seed decides, one step of what the ports share at a time: never
-// more deliveries than credit, no message left where there is credit for it, each drain ends once and leaves nothing behind, one session
-// for whoever waits for one, each request answered once, and nothing locked when everybody is gone.
+// Receiver links with ports in several loops, which go on in an order that a seed decides, one step
+// of what the ports share at a time: never more deliveries than credit, no message left where there
+// is credit for it, each drain ends once and leaves nothing behind, one session for whoever waits
+// for one, each request answered once, and nothing locked when everybody is gone.
 func TestPorts(t *testing.T) {
 	t.Parallel()
 	if *portSeed != 0 {
@@ -98,7 +99,8 @@ type ports struct {
 	bad      string // the first violation
 }
 
-// portMember is a loop, and what is on its way to it. What it does alternates, step by step, with what others do.
+// portMember is a loop, and what is on its way to it. What it does alternates, step by step, with
+// what others do.
 type portMember struct {
 	loop   *Loop
 	writer log.ManualWriter
@@ -530,7 +532,8 @@ func (w *ports) attached(l *portLink, r *engine.Reply) {
 	}
 }
 
-// allHaveLooked checks that, when a link is told that there is no session, every loop has heard that it wants one (semantics.md 10.4).
+// allHaveLooked checks that, when a link is told that there is no session, every loop has heard
+// that it wants one (semantics.md 10.4).
 func (w *ports) allHaveLooked(l *portLink) {
 	for i, m := range w.members {
 		for _, req := range m.inbox {

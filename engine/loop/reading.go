@@ -8,8 +8,10 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// What was given to a receiver without a lock has no row any more, and its body is read when there is room for it on the wire, which may be much later. What a reply points
-// to may be settled, or may expire, before its bodies are read. Until then history keeps them (docs/decisions/0050, 0065).
+// What was given to a receiver without a lock has no row any more, and its body is read when there
+// is room for it on the wire, which may be much later. What a reply points to may be settled, or
+// may expire, before its bodies are read. Until then history keeps them (docs/decisions/0050,
+// 0065).
 
 // given is a body that a port has given to a receiver that takes no locks, or only looks.
 type given struct {
@@ -83,7 +85,8 @@ func (u *unread) tidy() {
 	maps.DeleteFunc(u.of, func(r unreadReply, _ []event.Blob) bool { return r.over.Load() })
 }
 
-// shows notes the bodies that a reply to a request points to. Of a request that is carried out in parts the reply of each part has all that was found.
+// shows notes the bodies that a reply to a request points to. Of a request that is carried out in
+// parts the reply of each part has all that was found.
 func (p *replies) shows(req *engine.Request, reply *engine.Reply) {
 	if req.Read == nil || reply.Answer == nil {
 		return
@@ -110,7 +113,8 @@ func (p *replies) shows(req *engine.Request, reply *engine.Reply) {
 	p.unread.note(unreadReply{req.Read, req.Tag}, bodies)
 }
 
-// reading are the bodies that are still to be read of what receivers were given and of what replies point to.
+// reading are the bodies that are still to be read of what receivers were given and of what replies
+// point to.
 func reading(l *Loop) []event.Blob {
 	list := l.waiting.reading()
 	l.replies.unread.tidy()

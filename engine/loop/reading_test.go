@@ -7,8 +7,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/engine"
 )
 
-// TestAnswersThatWereRead: the bodies that an answer points to are told until its asker has read them. From then on nothing
-// of the answer is kept, also where nobody asks which bodies are still to be read.
+// TestAnswersThatWereRead: the bodies that an answer points to are told until its asker has read
+// them. From then on nothing of the answer is kept, also where nobody asks which bodies are still
+// to be read.
 func TestAnswersThatWereRead(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, testQueue())

@@ -8,36 +8,47 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// receiver is a port of a receiver link: the volatile state that this loop keeps of one that is attached. It dies with the process.
+// receiver is a port of a receiver link: the volatile state that this loop keeps of one that is
+// attached. It dies with the process.
 type receiver struct {
 	*engine.Receiver
-	link    *link
-	port    uint8                              // its place among the ports of the link, where there are several
-	yields  int                                // turns in which it left credit to other ports
-	home    bool                               // it is counted here
-	local   parts                              // that it receives from and this partition hosts; none: it is only counted here
-	number  int                                // index in waiting.attached
-	served  bool                               // it has a queue; else it waits for a session, has none here, or is gone
-	flows   uint32                             // taken so far, as [credit] counts them
-	limit   uint32                             // of the newest: see [engine.Flow]
-	queued  int32                              // of its credit, what waits in the queue: no less than what is left
-	behind  bool                               // that is to wait behind the credit of the others
-	drain   drainState                         // of the newest flow
-	saying  int                                // answers to drains that have not left
-	noted   bool                               // it is to be noted in the log
-	active  bool                               // it has asked for messages of a main queue: expired ones are looked for
-	next    []event.SequenceNumber             // by entity partition, where a receiver that browses goes on
-	numbers *[event.MaxEntityPartitions]uint64 // by entity partition, how many deliveries without a lock there were; nil: none
-	unread  fifo.Queue[given]                  // of those, what was not read when it was last looked at
-	shown   event.LSN                          // address of what must be durable before it is told anything more
+	link *link
+	// its place among the ports of the link, where there are several
+	port   uint8
+	yields int  // turns in which it left credit to other ports
+	home   bool // it is counted here
+	// that it receives from and this partition hosts; none: it is only counted here
+	local  parts
+	number int // index in waiting.attached
+	// it has a queue; else it waits for a session, has none here, or is gone
+	served bool
+	flows  uint32 // taken so far, as [credit] counts them
+	limit  uint32 // of the newest: see [engine.Flow]
+	// of its credit, what waits in the queue: no less than what is left
+	queued int32
+	behind bool       // that is to wait behind the credit of the others
+	drain  drainState // of the newest flow
+	saying int        // answers to drains that have not left
+	noted  bool       // it is to be noted in the log
+	// it has asked for messages of a main queue: expired ones are looked for
+	active bool
+	// by entity partition, where a receiver that browses goes on
+	next []event.SequenceNumber
+	// by entity partition, how many deliveries without a lock there were; nil: none
+	numbers *[event.MaxEntityPartitions]uint64
+	// of those, what was not read when it was last looked at
+	unread fifo.Queue[given]
+	// address of what must be durable before it is told anything more
+	shown event.LSN
 
 	// of one that wants a session
 	session   event.LockToken // of the session it holds
 	sessionID []byte
-	asked     address       // of the answer: it has a session, or none became available
-	until     event.Time    // when it gives up
-	place     *list.Element // among those that wait for a session of the entity; nil: it does not wait
-	index     int           // index in waiting.deadlines; -1: another port has it
+	asked     address    // of the answer: it has a session, or none became available
+	until     event.Time // when it gives up
+	// among those that wait for a session of the entity; nil: it does not wait
+	place *list.Element
+	index int // index in waiting.deadlines; -1: another port has it
 }
 
 // drainState is how far a port has come with a drain.
@@ -68,10 +79,10 @@ func (r *receiver) from(partition uint8) event.SequenceNumber {
 	return r.next[partition]
 }
 
-// receiverQueue is where receivers with credit wait for the messages of one sub-queue, or the one receiver of a session for those of
-// the session; a receiver that browses has one to itself. Credit is served in the order it arrived, over all links (wire-protocol.md 4.3),
-// but that of a receiver that has released a message comes behind the others'.
-// Slices take turns, a message each.
+// receiverQueue is where receivers with credit wait for the messages of one sub-queue, or the one
+// receiver of a session for those of the session; a receiver that browses has one to itself. Credit
+// is served in the order it arrived, over all links (wire-protocol.md 4.3), but that of a receiver
+// that has released a message comes behind the others'. Slices take turns, a message each.
 type receiverQueue struct {
 	entity   event.EntityID
 	subQueue event.SubQueue
@@ -81,7 +92,8 @@ type receiverQueue struct {
 	grants   fifo.Queue[grant] // of credit, none of them used up
 	marked   bool              // is among waiting.ready
 	limited  bool              // is among entitySessions.limited
-	reorder  bool              // there are receivers whose credit is to wait behind that of the others
+	// there are receivers whose credit is to wait behind that of the others
+	reorder  bool
 	draining []*receiver
 	holder   *receiver // of the session the queue is for; nil: of a sub-queue
 	attached int       // receivers; not counted where there is one only
@@ -92,8 +104,9 @@ type grant struct {
 	credit   int32
 }
 
-// setCredit notes that a receiver's credit has changed, and how much is left: new credit waits behind that of the others, and what was
-// withdrawn is taken from its newest grants. What other ports have used was its oldest.
+// setCredit notes that a receiver's credit has changed, and how much is left: new credit waits
+// behind that of the others, and what was withdrawn is taken from its newest grants. What other
+// ports have used was its oldest.
 func (q *receiverQueue) setCredit(r *receiver, change, left int32) {
 	if change < 0 {
 		q.revoke(r, min(-change, r.queued))
@@ -127,7 +140,8 @@ func (q *receiverQueue) used(r *receiver, credit int32) {
 	q.grants.Keep(func(g grant) bool { return g.credit > 0 })
 }
 
-// stepBack puts the credit of receivers that are to be behind to the end. It is done once for all of them, because it looks at all credit.
+// stepBack puts the credit of receivers that are to be behind to the end. It is done once for all
+// of them, because it looks at all credit.
 func (q *receiverQueue) stepBack() {
 	if !q.reorder {
 		return
@@ -146,7 +160,8 @@ func (q *receiverQueue) stepBack() {
 	}
 }
 
-// take takes up to that much credit from a grant, if it is the receiver's, and returns how much it took.
+// take takes up to that much credit from a grant, if it is the receiver's, and returns how much it
+// took.
 func (g *grant) take(r *receiver, credit int32) int32 {
 	if g.receiver != r {
 		return 0
@@ -174,8 +189,8 @@ func (q *receiverQueue) Next() *receiver {
 	return nil
 }
 
-// yields reports whether the receiver of Next has to leave its credit to another port: that credit then
-// waits behind that of the other receivers.
+// yields reports whether the receiver of Next has to leave its credit to another port: that credit
+// then waits behind that of the other receivers.
 func (q *receiverQueue) yields() bool {
 	r := q.grants.Front().receiver
 	if !r.link.shared() {
@@ -201,8 +216,8 @@ func (q *receiverQueue) slice() event.Slice {
 	return event.Slice{Entity: q.entity, Partition: q.holder.session.Partition()}
 }
 
-// Look begins to serve the queue: credit that is to be behind goes there, and where no slice is known to have something, all of them are
-// looked at.
+// Look begins to serve the queue: credit that is to be behind goes there, and where no slice is
+// known to have something, all of them are looked at.
 func (q *receiverQueue) Look() {
 	q.stepBack()
 	if q.look == 0 {
@@ -216,7 +231,8 @@ func (q *receiverQueue) Turn() (partition uint8, ok bool) { return q.look.after(
 // Empty says that there is nothing in a slice until something is put there.
 func (q *receiverQueue) Empty(partition uint8) { q.look &^= 1 << partition }
 
-// Assigned takes one credit from Next, for a message; false: another port has used up what there was.
+// Assigned takes one credit from Next, for a message; false: another port has used up what there
+// was.
 func (q *receiverQueue) Assigned(seq event.SequenceNumber) bool {
 	g := q.grants.Front()
 	r := g.receiver
@@ -247,9 +263,10 @@ func (q *receiverQueue) Assigned(seq event.SequenceNumber) bool {
 	return true
 }
 
-// Drained is called when the queue has nothing more to deliver. It returns the receivers that have to say so for a drain; the list is
-// valid until the next call. The drain is over where no other port owes an answer, and the rest of the credit is given up; else the
-// receiver is left with drainSaid.
+// Drained is called when the queue has nothing more to deliver. It returns the receivers that have
+// to say so for a drain; the list is valid until the next call. The drain is over where no other
+// port owes an answer, and the rest of the credit is given up; else the receiver is left with
+// drainSaid.
 func (q *receiverQueue) Drained() []*receiver {
 	said := q.draining[:0]
 	for _, r := range q.draining {
@@ -275,7 +292,8 @@ func (q *receiverQueue) Drained() []*receiver {
 	return said
 }
 
-// answered is called when a receiver's answer to a drain leaves, behind its deliveries. It reports whether the drain is over with that.
+// answered is called when a receiver's answer to a drain leaves, behind its deliveries. It reports
+// whether the drain is over with that.
 func (r *receiver) answered() bool {
 	if r.saying--; r.saying > 0 || r.drain != drainSaid {
 		return false // there is more behind it

@@ -9,7 +9,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// attaches attaches a receiver to a sub-queue, with or without a session, and returns it with the code of the answer.
+// attaches attaches a receiver to a sub-queue, with or without a session, and returns it with the
+// code of the answer.
 func (h *hand) attaches(path string, q event.SubQueue, session *engine.SessionRequest) (*engine.Receiver, engine.Code) {
 	h.t.Helper()
 	e, ok := h.loop.part.Index().Catalogue.Find(path)
@@ -35,8 +36,9 @@ type place struct {
 	session *engine.SessionRequest
 }
 
-// 16.3: all receivers of a queue are counted together, with those of its dead-letter queue and those that hold a session or wait
-// for one; so are those of all subscriptions of a topic. Each that goes makes room for another.
+// 16.3: all receivers of a queue are counted together, with those of its dead-letter queue and
+// those that hold a session or wait for one; so are those of all subscriptions of a topic. Each
+// that goes makes room for another.
 func TestConcurrentReceivers(t *testing.T) {
 	t.Parallel()
 	named := func(id string) *engine.SessionRequest { return &engine.SessionRequest{ID: []byte(id)} }
@@ -64,7 +66,8 @@ func TestConcurrentReceivers(t *testing.T) {
 			}
 			for _, p := range c.more {
 				r := h.attachesTo(p, engine.QuotaExceeded)
-				h.turn(&engine.Flow{Receiver: r, Limit: 9}, &engine.Detach{Receiver: r}) // of a link that was refused; it was never counted
+				// of a link that was refused; it was never counted
+				h.turn(&engine.Flow{Receiver: r, Limit: 9}, &engine.Detach{Receiver: r})
 			}
 			there = append(there, h.attachesTo(c.free, 0))
 			for i, p := range c.full { // each in its place goes, and another comes
@@ -104,7 +107,8 @@ func withEntities(t *testing.T) *hand {
 	return h
 }
 
-// attachesTo asks for a receiver in a place; the answer must have the code, 0 where the receiver is attached.
+// attachesTo asks for a receiver in a place; the answer must have the code, 0 where the receiver is
+// attached.
 func (h *hand) attachesTo(p place, want engine.Code) *engine.Receiver {
 	h.t.Helper()
 	r, code := h.attaches(p.path, p.q, p.session)
@@ -114,7 +118,8 @@ func (h *hand) attachesTo(p place, want engine.Code) *engine.Receiver {
 	return r
 }
 
-// 16.3: a receiver that loses its session, or gives up waiting for one, or finds its session taken, is not counted any more.
+// 16.3: a receiver that loses its session, or gives up waiting for one, or finds its session taken,
+// is not counted any more.
 func TestReceiversThatAreToldToGo(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, sessionQueue())

@@ -2,9 +2,10 @@ package loop
 
 import "github.com/ledgerbus/ledgerbus/log/event"
 
-// recents knows where in the log the newest event of each message stands, as long as that may not be durable; locks and renewals do not
-// count. Most messages are sent, locked and completed: their newest event is the one that their body is part of, and nothing is
-// remembered. Only what has happened to other messages, and to sessions, is remembered, until it is durable.
+// recents knows where in the log the newest event of each message stands, as long as that may not
+// be durable; locks and renewals do not count. Most messages are sent, locked and completed: their
+// newest event is the one that their body is part of, and nothing is remembered. Only what has
+// happened to other messages, and to sessions, is remembered, until it is durable.
 type recents struct {
 	at    map[subject]event.LSN // of the frame
 	order []recent              // oldest first
@@ -23,7 +24,9 @@ type subjectKind uint8
 const (
 	ofMessage subjectKind = iota
 	ofSession             // its lock has ended
-	ofFront               // messages at the front of the slice are gone without having been received: those behind them come next
+	// messages at the front of the slice are gone without having been received: those behind them
+	// come next
+	ofFront
 )
 
 type recent struct {
@@ -31,7 +34,8 @@ type recent struct {
 	at event.LSN
 }
 
-// newest is an address in the frame with the newest event of a message: when that is durable, so is the event.
+// newest is an address in the frame with the newest event of a message: when that is durable, so is
+// the event.
 func (r *recents) newest(id event.Slice, seq event.SequenceNumber, body *event.Blob) (at event.LSN) {
 	if body.Size > 0 {
 		at = event.LSN(body.Position)
@@ -79,7 +83,8 @@ func (r *recents) forget(durable event.LSN) {
 	}
 }
 
-// written takes an event of a frame: one that changes a message which is there already, or whose body is not in this frame.
+// written takes an event of a frame: one that changes a message which is there already, or whose
+// body is not in this frame.
 func (r *recents) written(ev event.Event, at event.LSN) {
 	id := ev.Common().Slice
 	switch ev := ev.(type) {
@@ -97,7 +102,8 @@ func (r *recents) written(ev event.Event, at event.LSN) {
 		r.message(id, ev.Sequence, at)
 	case *event.MessageDeadLettered:
 		r.message(id, ev.Sequence, at)
-		if ev.Cause == event.CauseExpired || ev.Cause == event.CauseHeaderSize && ev.Token == (event.LockToken{}) { // what it says of itself had no room
+		// what it says of itself had no room
+		if ev.Cause == event.CauseExpired || ev.Cause == event.CauseHeaderSize && ev.Token == (event.LockToken{}) {
 			r.note(subject{kind: ofFront, slice: id}, at)
 		}
 	case *event.MessageExpired, *event.MessagesBatchDeleted:

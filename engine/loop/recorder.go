@@ -8,8 +8,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// recorder carries decisions out: their events go into the frame being filled and are applied, and each
-// part of the loop that has to know is told: waiting, transfers and replies have a method decided.
+// recorder carries decisions out: their events go into the frame being filled and are applied, and
+// each part of the loop that has to know is told: waiting, transfers and replies have a method
+// decided.
 type recorder struct {
 	// set once in New
 	part      *engine.Partition
@@ -25,10 +26,12 @@ type recorder struct {
 	err       error // why the loop stopped
 }
 
-// now is the time of a batch: broker time, but never before anything in the log (semantics.md 4.3 R4).
+// now is the time of a batch: broker time, but never before anything in the log (semantics.md 4.3
+// R4).
 func (r *recorder) now() event.Time { return max(r.clock(), r.part.Index().LastAt()) }
 
-// write puts a decision's events into the frame being filled and applies them: the next command sees them already.
+// write puts a decision's events into the frame being filled and applies them: the next command
+// sees them already.
 func (r *recorder) write(now event.Time, out engine.Outcome) {
 	r.part.Adopt(&out)
 	if len(out.Events) == 0 {
@@ -48,7 +51,8 @@ func (r *recorder) record(now event.Time, out engine.Outcome) {
 	}
 }
 
-// decided tells all parts of the loop of an event that has been applied, with an address in its frame.
+// decided tells all parts of the loop of an event that has been applied, with an address in its
+// frame.
 func (r *recorder) decided(ev event.Event, at event.LSN) {
 	r.replies.decided(ev, at)
 	r.transfers.decided(ev)
@@ -57,8 +61,8 @@ func (r *recorder) decided(ev event.Event, at event.LSN) {
 	}
 }
 
-// dropBody drops a body that the frame has a copy of. The event stays in memory until the next decision needs one of its kind, and the
-// body, of up to 100 MiB, would stay with it.
+// dropBody drops a body that the frame has a copy of. The event stays in memory until the next
+// decision needs one of its kind, and the body, of up to 100 MiB, would stay with it.
 func dropBody(ev event.Event) {
 	var body *event.Blob
 	switch ev := ev.(type) {
@@ -96,8 +100,8 @@ func (r *recorder) commitLarge() {
 	}
 }
 
-// fail stops the partition: memory is ahead of the disk, and after a failed sync the page cache may lie. Nothing is
-// retried; everybody waiting learns that the outcome is unknown.
+// fail stops the partition: memory is ahead of the disk, and after a failed sync the page cache may
+// lie. Nothing is retried; everybody waiting learns that the outcome is unknown.
 func (r *recorder) fail(err error) {
 	if r.err == nil {
 		r.err = fmt.Errorf("engine: partition %d: %w", r.part.ID(), err)

@@ -6,7 +6,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/engine"
 )
 
-// As long as its link lives, an origin is defined in the log only once, with the first command that comes from it.
+// As long as its link lives, an origin is defined in the log only once, with the first command that
+// comes from it.
 func TestOriginIsDefinedOnce(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, testQueue())

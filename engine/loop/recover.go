@@ -8,9 +8,10 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Recover ends what did not survive the stop: sessions were held by links that are gone, locks have passed, and schedules have
-// become due (semantics.md 4.3 R3, 7.6). It is called once, before anything is asked, and nothing of that is left when it returns:
-// the first client finds none of it, and what it sends stands behind (SM-370). Where there is more than two frames of it, it waits
+// Recover ends what did not survive the stop: sessions were held by links that are gone, locks have
+// passed, and schedules have become due (semantics.md 4.3 R3, 7.6). It is called once, before
+// anything is asked, and nothing of that is left when it returns: the first client finds none of
+// it, and what it sends stands behind (SM-370). Where there is more than two frames of it, it waits
 // for the disk.
 func (l *Loop) Recover() {
 	now := l.recorder.now()
@@ -39,9 +40,10 @@ func (l *Loop) makeRoom() {
 	l.seal()
 }
 
-// SetClock carries out what was decided about a clock, and waits until it is durable. It is called once, before DropUnknown, and before
-// anything else is written: the record may be older than the one in front of it, which no record of its frame may be. Reason is what the
-// operator says about it; "": nothing.
+// SetClock carries out what was decided about a clock, and waits until it is durable. It is called
+// once, before DropUnknown, and before anything else is written: the record may be older than the
+// one in front of it, which no record of its frame may be. Reason is what the operator says about
+// it; "": nothing.
 func (l *Loop) SetClock(set *event.ClockSet, reason string) error {
 	if l.frames.writer.Batch().Count() > 0 {
 		panic(fmt.Sprintf("engine: partition %d: the clock is set behind other records", l.part.ID()))
@@ -61,8 +63,8 @@ func (l *Loop) SetClock(set *event.ClockSet, reason string) error {
 	return l.recorder.err
 }
 
-// DropUnknown forgets slices of entities that were deleted when this partition could not be told. It is called once, before
-// Recover, which then has nothing to end in them.
+// DropUnknown forgets slices of entities that were deleted when this partition could not be told.
+// It is called once, before Recover, which then has nothing to end in them.
 func (l *Loop) DropUnknown() {
 	for _, id := range l.part.Index().Slices() {
 		if _, gone := l.part.Entity(id); gone != nil {
@@ -71,8 +73,8 @@ func (l *Loop) DropUnknown() {
 	}
 }
 
-// Resume tells the courier what is in transfer, and forgets what came from entities that are no more. It is called once, behind Recover. lives is the
-// entity of an id, or nil.
+// Resume tells the courier what is in transfer, and forgets what came from entities that are no
+// more. It is called once, behind Recover. lives is the entity of an id, or nil.
 func (l *Loop) Resume(lives func(event.EntityID) *engine.Entity) {
 	x := l.part.Index()
 	for _, id := range x.Slices() {

@@ -14,8 +14,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// SM-370, SM-197, SM-053, R3: before a start looks at the first request it ends the sessions and locks whose time is over; other
-// locks are kept.
+// SM-370, SM-197, SM-053, R3: before a start looks at the first request it ends the sessions and
+// locks whose time is over; other locks are kept.
 func TestRecover(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, testQueue())
@@ -91,8 +91,8 @@ func TestRecoverSessions(t *testing.T) {
 	}
 }
 
-// SM-370, SM-097: however much is due, more than fits into two frames, all of it ends before the first request is looked at; what the
-// first client sends comes after the schedules that were due.
+// SM-370, SM-097: however much is due, more than fits into two frames, all of it ends before the
+// first request is looked at; what the first client sends comes after the schedules that were due.
 func TestRecoverMuch(t *testing.T) {
 	t.Parallel()
 	p := testQueue()
@@ -105,7 +105,8 @@ func TestRecoverMuch(t *testing.T) {
 	if h.got = nil; h.loop.part.Index().Locks() != n {
 		t.Fatalf("%d locks", h.loop.part.Index().Locks())
 	}
-	scheduled := engine.Message{ID: []byte("s"), Body: []byte("s"), ScheduledFor: h.now.Add(time.Minute)} // becomes due after the locks
+	// becomes due after the locks
+	scheduled := engine.Message{ID: []byte("s"), Body: []byte("s"), ScheduledFor: h.now.Add(time.Minute)}
 	if r := h.ask(&engine.Send{Slice: handEntity, Messages: []engine.Message{scheduled}}); r.Err != nil {
 		t.Fatal(r.Err)
 	}
@@ -124,7 +125,8 @@ func TestRecoverMuch(t *testing.T) {
 	h.fill(1, 0)
 	r = h.receiver(2, event.Main)
 	h.turn(&engine.Attach{Receiver: r}, &engine.Flow{Receiver: r, Limit: 9, Drain: true})
-	h.hears(fmt.Sprintf("2:%d", n+2), fmt.Sprintf("2:%d", n+3), "2:drained") // the one that was scheduled, and the new one
+	// the one that was scheduled, and the new one
+	h.hears(fmt.Sprintf("2:%d", n+2), fmt.Sprintf("2:%d", n+3), "2:drained")
 }
 
 // SM-097: schedules that fell due while the broker was down become active before the first request.
@@ -166,9 +168,10 @@ func TestDeleteQueueUnderWaiters(t *testing.T) {
 	}
 }
 
-// SM-363, SM-360, SM-366: replays in the years 2000 and 2050 give the same bytes, which are those of the state before, with
-// the same counters; and a loop over that state asks for no time and no token before its start is over. So nothing in a replay
-// comes from a clock or is random. (That index imports no source of randomness is shown by test/layering.)
+// SM-363, SM-360, SM-366: replays in the years 2000 and 2050 give the same bytes, which are those
+// of the state before, with the same counters; and a loop over that state asks for no time and no
+// token before its start is over. So nothing in a replay comes from a clock or is random. (That
+// index imports no source of randomness is shown by test/layering.)
 func TestReplayReadsNoClock(t *testing.T) {
 	p := testQueue()
 	p.MaxDeliveryCount, p.DeadLetteringOnMessageExpiration = 1, true

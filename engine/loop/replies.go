@@ -9,24 +9,27 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// When replies leave (docs/decisions/0017). It is decided here, and only here: whoever has something to
-// say names what kind of reply it is, and what it waits for follows from that. A reply leaves once
-// everything that was decided before it is written and, locks and renewals apart, durable; facts
-// (docs/decisions/0030) count for nothing. Only what grants or renews a lock waits for less: for the
-// frame that the grant is in to be written, and for what it shows, the message's own last event, to be
-// durable (reliability.md P6, P7, P16). What tells of nothing that is in the log waits for nothing.
+// When replies leave (docs/decisions/0017). It is decided here, and only here: whoever has
+// something to say names what kind of reply it is, and what it waits for follows from that. A reply
+// leaves once everything that was decided before it is written and, locks and renewals apart,
+// durable; facts (docs/decisions/0030) count for nothing. Only what grants or renews a lock waits
+// for less: for the frame that the grant is in to be written, and for what it shows, the message's
+// own last event, to be durable (reliability.md P6, P7, P16). What tells of nothing that is in the
+// log waits for nothing.
 //
 // When a frame is written and synced is decided in frames.go. The two meet in Loop.seal.
 
 // held is a reply that waits for the log.
 type held struct {
-	sink     engine.Sink
-	reply    engine.Reply
-	receiver *receiver     // of a delivery, or of an answer to a drain that others have to answer, too
-	ports    *atomic.Int32 // of a request that went to several ports of a link: those that have not answered
-	written  event.LSN     // of the last frame that must be written; 0: none
-	durable  event.LSN     // address of what must be durable; 0: nothing
-	number   uint64        // of all replies, in the order of the decisions
+	sink  engine.Sink
+	reply engine.Reply
+	// of a delivery, or of an answer to a drain that others have to answer, too
+	receiver *receiver
+	// of a request that went to several ports of a link: those that have not answered
+	ports   *atomic.Int32
+	written event.LSN // of the last frame that must be written; 0: none
+	durable event.LSN // address of what must be durable; 0: nothing
+	number  uint64    // of all replies, in the order of the decisions
 }
 
 // queue is replies that leave in order.
@@ -41,7 +44,8 @@ func (q *queue) len() int { return len(q.front) - q.next + len(q.back) }
 
 func (q *queue) push(h held) { q.back = append(q.back, h) }
 
-// ready returns those at the front that may leave, until the next call of a method. There may be more of them.
+// ready returns those at the front that may leave, until the next call of a method. There may be
+// more of them.
 func (q *queue) ready(written, durable event.LSN) []held {
 	clear(q.front[q.gone:q.next])
 	if q.gone = q.next; q.next == len(q.front) {
@@ -70,7 +74,8 @@ type replies struct {
 
 	// what was decided so far: see [frames]
 	wrote, solid event.LSN
-	// how far the log was when grants were looked at, and whether one that waits for nothing has come since
+	// how far the log was when grants were looked at, and whether one that waits for nothing has
+	// come since
 	written, durable event.LSN
 	fresh            bool
 	// frame with the newest grant that waits for nothing but being written; 0: there is none
@@ -116,7 +121,8 @@ func (p *replies) hold(h held) {
 	p.acks.push(h)
 }
 
-// atOnce lets the reply to a request go without waiting: it tells of nothing that is in the log or will be.
+// atOnce lets the reply to a request go without waiting: it tells of nothing that is in the log or
+// will be.
 func (p *replies) atOnce(req *engine.Request, reply engine.Reply) {
 	if req.Sink == nil {
 		return
@@ -151,7 +157,8 @@ func (p *replies) detached(req *engine.Request, ports *atomic.Int32) {
 	p.grant(held{sink: req.Sink, reply: engine.Reply{Tag: req.Tag}, ports: ports}, p.solid)
 }
 
-// attached is the answer of a port that takes messages without a session: it tells of nothing in the log.
+// attached is the answer of a port that takes messages without a session: it tells of nothing in
+// the log.
 func (p *replies) attached(r *receiver) {
 	h := r.asked.held(engine.Reply{})
 	if r.link.shared() {
@@ -170,8 +177,8 @@ func (p *replies) ended(r *receiver, err error) {
 	p.tell(r, held{sink: r.Sink, reply: engine.Reply{Kind: engine.ReplyEnded, Tag: r.Tag, Err: err}}, p.solid)
 }
 
-// drained tells a receiver that the queue has nothing more for it. Where other ports have not answered,
-// it becomes a reply only if it is the last answer when it leaves.
+// drained tells a receiver that the queue has nothing more for it. Where other ports have not
+// answered, it becomes a reply only if it is the last answer when it leaves.
 func (p *replies) drained(r *receiver) {
 	h := held{sink: r.Sink, reply: engine.Reply{Kind: engine.ReplyDrained, Tag: r.Tag}}
 	if r.drain == drainSaid {
@@ -180,8 +187,8 @@ func (p *replies) drained(r *receiver) {
 	p.tell(r, h, p.solid)
 }
 
-// delivered gives a receiver a message of a slice. Under a lock that shows that the message is there, and
-// in a session that nothing comes before it (P19); else that the message is gone.
+// delivered gives a receiver a message of a slice. Under a lock that shows that the message is
+// there, and in a session that nothing comes before it (P19); else that the message is gone.
 func (p *replies) delivered(r *receiver, id event.Slice, reply engine.Reply) {
 	shows := p.solid
 	if r.Mode == engine.PeekLock {
@@ -195,8 +202,8 @@ func (p *replies) delivered(r *receiver, id event.Slice, reply engine.Reply) {
 	p.tell(r, held{sink: r.Sink, reply: reply, receiver: r}, shows)
 }
 
-// gotSession gives a receiver a session. That shows that nobody has its lock any more and, when it was
-// not asked for by its name, that there is a message.
+// gotSession gives a receiver a session. That shows that nobody has its lock any more and, when it
+// was not asked for by its name, that there is a message.
 func (p *replies) gotSession(r *receiver, session string, reply engine.Reply, x *index.Index) {
 	id := event.Slice{Entity: r.Entity.ID, Partition: r.session.Partition()}
 	shows := p.recent.freed(id, session)
@@ -206,7 +213,8 @@ func (p *replies) gotSession(r *receiver, session string, reply engine.Reply, x 
 	p.tell(r, r.asked.held(reply), shows)
 }
 
-// grant keeps the answer to a command that locks or renews back until that is written and what it shows is durable.
+// grant keeps the answer to a command that locks or renews back until that is written and what it
+// shows is durable.
 func (p *replies) grant(h held, shows event.LSN) {
 	if h.sink == nil {
 		return
@@ -223,15 +231,17 @@ func (p *replies) grant(h held, shows event.LSN) {
 	}
 }
 
-// tell is grant for what concerns a receiver. What it is told leaves in the order in which it was decided: deliveries in the order of
-// the messages, and an end behind everything that came before it.
+// tell is grant for what concerns a receiver. What it is told leaves in the order in which it was
+// decided: deliveries in the order of the messages, and an end behind everything that came before
+// it.
 func (p *replies) tell(r *receiver, h held, shows event.LSN) {
 	r.shown = max(r.shown, shows)
 	p.grant(h, r.shown)
 }
 
-// committed takes how far the log is written and durable, and posts the replies that nothing holds back any more, in the order in which
-// they were decided: only a grant comes before others. It returns the deliveries whose receivers are gone, until the next call.
+// committed takes how far the log is written and durable, and posts the replies that nothing holds
+// back any more, in the order in which they were decided: only a grant comes before others. It
+// returns the deliveries whose receivers are gone, until the next call.
 func (p *replies) committed(written, durable event.LSN) []unsent {
 	p.returned = p.returned[:0]
 	grants := p.leaving[:0]
@@ -268,7 +278,8 @@ func before(hs []held, number uint64) int {
 	return n
 }
 
-// readyGrants moves the locks and renewals that may leave to dst, and notes what waits only for being written.
+// readyGrants moves the locks and renewals that may leave to dst, and notes what waits only for
+// being written.
 func (p *replies) readyGrants(dst []held, written, durable event.LSN) []held {
 	kept := p.grants[:0]
 	for i := range p.grants {
@@ -304,8 +315,9 @@ func (p *replies) post(hs []held) {
 	clear(p.posts)
 }
 
-// leaves reports whether a reply that waited for the log leaves: a delivery, unless its receiver is gone; what several ports answer
-// together, from the last of them. Before that counts as said here, what comes before it has to be on its way.
+// leaves reports whether a reply that waited for the log leaves: a delivery, unless its receiver is
+// gone; what several ports answer together, from the last of them. Before that counts as said here,
+// what comes before it has to be on its way.
 func (p *replies) leaves(h *held) bool {
 	r := h.receiver
 	switch {
@@ -359,8 +371,8 @@ func dismiss(receivers []*receiver, err error) {
 	}
 }
 
-// TurnAway answers requests that no loop has looked at nor will. What goes to several ports of a receiver counts as said by that of the
-// partition.
+// TurnAway answers requests that no loop has looked at nor will. What goes to several ports of a
+// receiver counts as said by that of the partition.
 func TurnAway(requests []engine.Request, err error) {
 	for i := range requests {
 		req := &requests[i]

@@ -101,7 +101,8 @@ func (s *slow) receiver(tag uint64, mode engine.ReceiveMode) *engine.Receiver {
 	return &engine.Receiver{Entity: e, Slice: handEntity, Mode: mode, Sink: s, Tag: tag}
 }
 
-// P6, P16: a delivery waits until its lock is written and what it shows is durable, and for nobody else's sync.
+// P6, P16: a delivery waits until its lock is written and what it shows is durable, and for nobody
+// else's sync.
 func TestDeliveryWaitsForItsOwn(t *testing.T) {
 	t.Parallel()
 	s := onSlowDisk(t, testQueue())
@@ -132,7 +133,8 @@ func TestDeliveryWaitsForItsOwn(t *testing.T) {
 	s.hears("once that is durable", "5", "7:1")
 }
 
-// A message that is sent while a receiver waits takes one sync: its own. A settlement in the same frame changes nothing about that.
+// A message that is sent while a receiver waits takes one sync: its own. A settlement in the same
+// frame changes nothing about that.
 func TestDeliveryTakesOneSync(t *testing.T) {
 	t.Parallel()
 	s := onSlowDisk(t, testQueue())
@@ -156,8 +158,8 @@ func TestDeliveryTakesOneSync(t *testing.T) {
 	s.hears("the settlement", "3")
 }
 
-// What else is not shown before it is durable: a message that became active, one whose lock has ended, one that is received and
-// deleted, and a delivery that would reach a receiver out of order.
+// What else is not shown before it is durable: a message that became active, one whose lock has
+// ended, one that is received and deleted, and a delivery that would reach a receiver out of order.
 func TestDeliveryWaitsForTheLastEvent(t *testing.T) {
 	t.Parallel()
 	s := onSlowDisk(t, testQueue())
@@ -183,8 +185,8 @@ func TestDeliveryWaitsForTheLastEvent(t *testing.T) {
 	s.hears("when it is gone", "8:3")
 }
 
-// docs/decisions/0003: a settlement that nobody wants answered is not answered, and its sync waits a moment; whoever waits for anything makes
-// it go at once.
+// docs/decisions/0003: a settlement that nobody wants answered is not answered, and its sync waits
+// a moment; whoever waits for anything makes it go at once.
 func TestNobodyWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -223,7 +225,8 @@ func TestNobodyWaits(t *testing.T) {
 	})
 }
 
-// What one receiver is told leaves in order: a durable message behind one that is not, the end of a drain behind both.
+// What one receiver is told leaves in order: a durable message behind one that is not, the end of a
+// drain behind both.
 func TestReceiverHearsInOrder(t *testing.T) {
 	t.Parallel()
 	s := onSlowDisk(t, testQueue())
@@ -241,7 +244,8 @@ func TestReceiverHearsInOrder(t *testing.T) {
 	s.hears("in their order", "1", "7:1", "7:2", "7")
 }
 
-// After a sync that made more durable than was asked for, nothing is left that would keep the loop from sleeping.
+// After a sync that made more durable than was asked for, nothing is left that would keep the loop
+// from sleeping.
 func TestLoopRestsAfterALargeSync(t *testing.T) {
 	t.Parallel()
 	s := onSlowDisk(t, testQueue())
@@ -256,8 +260,8 @@ func TestLoopRestsAfterALargeSync(t *testing.T) {
 	}
 }
 
-// semantics.md 5.1: answers of one partition follow the log, each as soon as its group is durable. When the log
-// fails, whoever still waits is told that the outcome is unknown.
+// semantics.md 5.1: answers of one partition follow the log, each as soon as its group is durable.
+// When the log fails, whoever still waits is told that the outcome is unknown.
 func TestAnswersFollowTheLog(t *testing.T) {
 	t.Parallel()
 	s := onSlowDisk(t, testQueue())
@@ -275,8 +279,8 @@ func TestAnswersFollowTheLog(t *testing.T) {
 	s.hears("nobody knows about the third", "5 refused")
 }
 
-// What is staged in a transaction is nowhere but in memory, so its answer waits for nobody's sync; numbers that it tells, a refusal and the
-// commit do.
+// What is staged in a transaction is nowhere but in memory, so its answer waits for nobody's sync;
+// numbers that it tells, a refusal and the commit do.
 func TestStagedWaitsForNothing(t *testing.T) {
 	t.Parallel()
 	s := onSlowDisk(t, testQueue())

@@ -8,13 +8,15 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// entitySessions is the part of an entity's receivers that have a session, each with a queue of its own, or wait for one.
+// entitySessions is the part of an entity's receivers that have a session, each with a queue of its
+// own, or wait for one.
 type entitySessions struct {
 	held    map[messageSession]*receiverQueue
-	waiters list.List        // of *receiver: first come, first served
-	open    bool             // is among waiting.open
-	look    parts            // where one may have become available
-	limited []*receiverQueue // whose receivers have as many messages as may be locked under one session
+	waiters list.List // of *receiver: first come, first served
+	open    bool      // is among waiting.open
+	look    parts     // where one may have become available
+	// whose receivers have as many messages as may be locked under one session
+	limited []*receiverQueue
 }
 
 // messageSession names a session of an entity.
@@ -32,7 +34,8 @@ func (s *entitySessions) leave(r *receiver, q *receiverQueue) {
 	}
 }
 
-// waitDeadlines is a heap of the receivers that wait for a session, by the time at which they give up.
+// waitDeadlines is a heap of the receivers that wait for a session, by the time at which they give
+// up.
 type waitDeadlines []*receiver
 
 func (h waitDeadlines) Len() int           { return len(h) }
@@ -69,8 +72,9 @@ func (h waitDeadlines) first() event.Time {
 // sessionsOf is the sessions of the entity that a receiver is attached to.
 func (w *waiting) sessionsOf(r *receiver) *entitySessions { return &w.entities[r.Entity.ID].sessions }
 
-// Wait puts a receiver behind the others that wait for a session. One port alone decides when it gives up, the last one to come here. So,
-// however short the wait, nobody says that there is no session before each port has looked for one (semantics.md 10.4).
+// Wait puts a receiver behind the others that wait for a session. One port alone decides when it
+// gives up, the last one to come here. So, however short the wait, nobody says that there is no
+// session before each port has looked for one (semantics.md 10.4).
 func (w *waiting) Wait(r *receiver) {
 	r.place, r.index = w.sessionsOf(r).waiters.PushBack(r), -1
 	if last := r.link.lastLook(); last {
@@ -120,8 +124,9 @@ func (w *waiting) NoSession() {
 	s.open, s.look = false, 0
 }
 
-// Overdue is a receiver that has waited for a session for as long as it would; nil: there is none, or it comes after those that
-// NextWaiter gives. While the dispatcher is halted nobody is served, so those give up in time as well.
+// Overdue is a receiver that has waited for a session for as long as it would; nil: there is none,
+// or it comes after those that NextWaiter gives. While the dispatcher is halted nobody is served,
+// so those give up in time as well.
 func (w *waiting) Overdue(now event.Time, halted bool) *receiver {
 	if len(w.deadlines) == 0 || w.deadlines[0].until > now || !halted && w.sessionsOf(w.deadlines[0]).open {
 		return nil
@@ -129,7 +134,8 @@ func (w *waiting) Overdue(now event.Time, halted bool) *receiver {
 	return w.deadlines[0]
 }
 
-// OpenSessions notes that a session of a slice may have become available, or that there will be none.
+// OpenSessions notes that a session of a slice may have become available, or that there will be
+// none.
 func (w *waiting) OpenSessions(id event.Slice) {
 	if e := w.entities[id.Entity]; e != nil {
 		w.openSessions(e, id.Partition)
@@ -163,7 +169,8 @@ func (w *waiting) sessionMessage(e *entityReceivers, id event.Slice, seq event.S
 	}
 }
 
-// sessionEnded takes the end of a session's lock. Its holder is detached and returned, unless it was the one to end it.
+// sessionEnded takes the end of a session's lock. Its holder is detached and returned, unless it
+// was the one to end it.
 func (w *waiting) sessionEnded(ev *event.SessionReleased) (lost *receiver) {
 	e := w.entities[ev.Slice.Entity]
 	if e == nil {
@@ -178,7 +185,8 @@ func (w *waiting) sessionEnded(ev *event.SessionReleased) (lost *receiver) {
 	return lost
 }
 
-// LockLimit notes a queue that gets nothing more until its receiver has settled some of what it has, if that is so.
+// LockLimit notes a queue that gets nothing more until its receiver has settled some of what it
+// has, if that is so.
 func (w *waiting) LockLimit(q *receiverQueue) {
 	if q.holder == nil || !q.holder.served || q.limited || !w.atLimit(q) {
 		return

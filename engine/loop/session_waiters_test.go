@@ -10,7 +10,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// SM-181, 8.3: receivers that wait for the next available session get one in the order in which they came, or a time-out and no lock.
+// SM-181, 8.3: receivers that wait for the next available session get one in the order in which
+// they came, or a time-out and no lock.
 func TestWaitForSession(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, sessionQueue())
@@ -40,7 +41,8 @@ func TestWaitForSession(t *testing.T) {
 	}
 }
 
-// A receiver that goes away while it waits is answered, takes nothing, and the next in line is served.
+// A receiver that goes away while it waits is answered, takes nothing, and the next in line is
+// served.
 func TestDetachWhileWaiting(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, sessionQueue())
@@ -63,7 +65,8 @@ func TestDetachWhileWaiting(t *testing.T) {
 	}
 }
 
-// SM-184, SM-183, I9: messages of a held session go to its holder only, in order, as far as its credit goes.
+// SM-184, SM-183, I9: messages of a held session go to its holder only, in order, as far as its
+// credit goes.
 func TestHolderGetsItsSession(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, sessionQueue())
@@ -81,7 +84,8 @@ func TestHolderGetsItsSession(t *testing.T) {
 	h.hears("2:4", "2:drained")
 	h.send(0, "B")
 	h.hears() // its credit is used up
-	// SM-185: what it holds goes to the next one at once, uncounted, with the messages that came meanwhile.
+	// SM-185: what it holds goes to the next one at once, uncounted, with the messages that came
+	// meanwhile.
 	h.wants(5, time.Minute)
 	h.turn(&engine.Detach{Receiver: a})
 	h.hears("5:A")
@@ -96,7 +100,8 @@ func TestHolderGetsItsSession(t *testing.T) {
 	h.hears("7:B", "7:2", "7:4", "7:8")
 }
 
-// SM-186, WP-151: when a session's lock ends, its holder is told, its deliveries count, and whoever waits gets the session.
+// SM-186, WP-151: when a session's lock ends, its holder is told, its deliveries count, and whoever
+// waits gets the session.
 func TestSessionLockEnds(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, sessionQueue())
@@ -114,7 +119,8 @@ func TestSessionLockEnds(t *testing.T) {
 	h.hears()
 	h.after(time.Second + 64*time.Millisecond)
 	h.hears("1:ended", "2:A")
-	h.turn(&engine.Flow{Receiver: a, Limit: 20}, &engine.Detach{Receiver: a}) // too late, and harmless
+	// too late, and harmless
+	h.turn(&engine.Flow{Receiver: a, Limit: 20}, &engine.Detach{Receiver: a})
 	h.hears()
 	if r := h.ask(&engine.Settle{Slice: handEntity, Token: held.Token, Outcome: engine.Complete}); code(r.Err) != engine.SessionLockLost {
 		t.Fatalf("%+v; want code(r.Err) == engine.SessionLockLost", r.Err)
@@ -127,7 +133,8 @@ func TestSessionLockEnds(t *testing.T) {
 	}
 }
 
-// The end of a session's lock is noticed by whoever uses it first: here a new receiver of the same session.
+// The end of a session's lock is noticed by whoever uses it first: here a new receiver of the same
+// session.
 func TestSessionLockEndsOnAccept(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, sessionQueue())
@@ -138,7 +145,8 @@ func TestSessionLockEndsOnAccept(t *testing.T) {
 	h.hears("1:ended", "2:A")
 }
 
-// Deliveries decided for a receiver that has lost its session since do not leave; the messages are free again.
+// Deliveries decided for a receiver that has lost its session since do not leave; the messages are
+// free again.
 func TestDeliveriesOfALostSessionDoNotLeave(t *testing.T) {
 	t.Parallel()
 	h := byHandAlone(t, sessionQueue())
@@ -157,7 +165,8 @@ func TestDeliveriesOfALostSessionDoNotLeave(t *testing.T) {
 	}
 }
 
-// 8.3: sessions full of expired messages do not hold up receivers that wait for a session, nor others for long.
+// 8.3: sessions full of expired messages do not hold up receivers that wait for a session, nor
+// others for long.
 func TestNextAvailableSkipsExpired(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, sessionQueue())
@@ -180,7 +189,8 @@ func TestNextAvailableSkipsExpired(t *testing.T) {
 	}
 }
 
-// What is locked under one session is bounded; what is settled, in whatever way, makes room for more at once, without another flow.
+// What is locked under one session is bounded; what is settled, in whatever way, makes room for
+// more at once, without another flow.
 func TestMessagesUnderOneSession(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, sessionQueue())

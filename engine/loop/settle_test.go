@@ -17,8 +17,9 @@ func sized(size int) event.Changes {
 	return c
 }
 
-// SM-113: properties that settlements add, together over 64 KiB, send the message to the dead-letter queue, without the last of
-// them. (The properties it was sent with are not counted in.)
+// SM-113: properties that settlements add, together over 64 KiB, send the message to the
+// dead-letter queue, without the last of them. (The properties it was sent with are not counted
+// in.)
 func TestHeaderSizeExceeded(t *testing.T) {
 	t.Parallel()
 	for _, over := range []bool{false, true} {

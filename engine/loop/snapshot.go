@@ -15,8 +15,9 @@ type Snapshot struct {
 	mu     sync.Mutex // guards what follows
 	state  *index.Snapshot
 	unread []event.Blob
-	over   bool      // nobody wants it any more
-	wrote  event.LSN // of the frame with the newest record that the state shows; 0: this run has written none
+	over   bool // nobody wants it any more
+	// of the frame with the newest record that the state shows; 0: this run has written none
+	wrote event.LSN
 }
 
 // Take takes the state as it is now, in its loop. What it shows may not be durable yet.
@@ -29,7 +30,8 @@ func (cmd *Snapshot) Take(l *Loop) (reply engine.Reply) {
 	return reply
 }
 
-// Lasts reports whether all that the state shows is durable, in a log that is durable up to an LSN: no later state lacks it, whatever happens.
+// Lasts reports whether all that the state shows is durable, in a log that is durable up to an LSN:
+// no later state lacks it, whatever happens.
 func (cmd *Snapshot) Lasts(committed event.LSN) bool {
 	return committed > cmd.wrote
 }

@@ -5,15 +5,17 @@ import (
 	"github.com/ledgerbus/ledgerbus/log"
 )
 
-// SnapshotMemory is what was taken of the process's memory for a snapshot (docs/decisions/0041): for what is made of it, and for what the owner of
-// the state has changed since, which is there twice until the snapshot is closed. It belongs to one goroutine at a time.
+// SnapshotMemory is what was taken of the process's memory for a snapshot (docs/decisions/0041):
+// for what is made of it, and for what the owner of the state has changed since, which is there
+// twice until the snapshot is closed. It belongs to one goroutine at a time.
 type SnapshotMemory struct {
 	From  log.Memory // nil: there is enough
 	fixed int        // for what is made of it
 	taken int
 }
 
-// Take takes memory before a snapshot is taken, copies of it for changes that are expected. Where there is none it reports false, unless it must.
+// Take takes memory before a snapshot is taken, copies of it for changes that are expected. Where
+// there is none it reports false, unless it must.
 func (m *SnapshotMemory) Take(fixed, copies int, must bool) bool {
 	n := fixed + copies
 	if m.From == nil {

@@ -79,14 +79,16 @@ func (l *Loop) decide(now event.Time, req *engine.Request) bool {
 	out := l.part.Decide(now, cmd)
 	l.late.charge(cmd, out.Looks)
 	if err := l.limits.refuse(eventWeight(out.Events)); err != nil && asked(cmd) {
-		l.replies.answer(req, engine.Reply{Err: err}) // nobody may take its origins for defined: none of it gets into the log
+		// nobody may take its origins for defined: none of it gets into the log
+		l.replies.answer(req, engine.Reply{Err: err})
 		return true
 	}
 	if l.recorder.write(now, out); out.Again {
 		if out.Rest != nil {
 			req.Command = out.Rest
 		}
-		l.replies.shows(req, &out.Reply) // of what it has found so far, the rows may be gone when it ends
+		// of what it has found so far, the rows may be gone when it ends
+		l.replies.shows(req, &out.Reply)
 		return false
 	}
 	if out.Note != nil {
@@ -104,7 +106,8 @@ func (l *Loop) decide(now event.Time, req *engine.Request) bool {
 	return true
 }
 
-// asked reports whether a command is an administrator's, which may be refused when it is decided on.
+// asked reports whether a command is an administrator's, which may be refused when it is decided
+// on.
 func asked(cmd engine.Command) bool {
 	switch cmd.(type) {
 	case *engine.PutEntity, *engine.PutRule:
@@ -113,8 +116,8 @@ func asked(cmd engine.Command) bool {
 	return false
 }
 
-// aside reports whether a send goes to another partition, because this one refuses it for the state of its log. It was not decided, and never will be
-// here.
+// aside reports whether a send goes to another partition, because this one refuses it for the state
+// of its log. It was not decided, and never will be here.
 func aside(l *Loop, req *engine.Request, cmd *engine.Send) bool {
 	return l.limits.unfit && cmd.Others > 0 && l.aside != nil && len(l.aside([]engine.Request{*req})) == 0
 }
@@ -132,8 +135,8 @@ func (l *Loop) send(now event.Time, cmd *engine.Send) engine.Reply {
 	return out.Reply
 }
 
-// stage makes an operation part of a transaction. Nothing of that is in the log but numbers that the answer tells, so without these the answer
-// need not wait for it.
+// stage makes an operation part of a transaction. Nothing of that is in the log but numbers that
+// the answer tells, so without these the answer need not wait for it.
 func (l *Loop) stage(now event.Time, cmd *engine.Stage, req *engine.Request) {
 	l.capabilities.beforeFirst(log.Transactions, l.part.RefuseTransactions)
 	send, _ := cmd.Operation.(*engine.Send)
@@ -156,7 +159,8 @@ func (l *Loop) stage(now event.Time, cmd *engine.Stage, req *engine.Request) {
 	}
 }
 
-// receiveDeferred takes messages by their numbers. Like other locks, theirs need only be written before they are told of.
+// receiveDeferred takes messages by their numbers. Like other locks, theirs need only be written
+// before they are told of.
 func (l *Loop) receiveDeferred(now event.Time, cmd *engine.ReceiveDeferred, req *engine.Request) {
 	if cmd.Mode == engine.PeekLock {
 		for range cmd.Sequences {
@@ -173,7 +177,8 @@ func (l *Loop) receiveDeferred(now event.Time, cmd *engine.ReceiveDeferred, req 
 	l.replies.lockedByNumber(req, cmd.Slice, out.Reply)
 }
 
-// renews reports whether a command moves the ends of locks, and so is answered when that is written (reliability.md P7).
+// renews reports whether a command moves the ends of locks, and so is answered when that is written
+// (reliability.md P7).
 func renews(cmd engine.Command) bool {
 	switch cmd.(type) {
 	case *engine.Renew, *engine.RenewSession:
@@ -182,8 +187,8 @@ func renews(cmd engine.Command) bool {
 	return false
 }
 
-// use notes that something was asked of an entity. Sends, receives, empty ones too, and looks count (docs/decisions/0010);
-// answers that were not asked for do not.
+// use notes that something was asked of an entity. Sends, receives, empty ones too, and looks count
+// (docs/decisions/0010); answers that were not asked for do not.
 func use(part *engine.Partition, now event.Time, cmd engine.Command) {
 	var id event.Slice
 	switch cmd := cmd.(type) {

@@ -40,7 +40,8 @@ func (h *hand) waits(tag uint64, credit uint32) *engine.Receiver {
 	return r
 }
 
-// SM-415: each link that releases the message steps behind the others; the order of messages stays, and all credit counts.
+// SM-415: each link that releases the message steps behind the others; the order of messages stays,
+// and all credit counts.
 func TestStepBack(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, testQueue())
@@ -88,7 +89,8 @@ func TestStepBackAlone(t *testing.T) {
 	h.hears()
 }
 
-// SM-415: a link that has stepped back, and withdraws its credit before that is done, waits in turn with new credit.
+// SM-415: a link that has stepped back, and withdraws its credit before that is done, waits in turn
+// with new credit.
 func TestStepBackOfWithdrawnCredit(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, testQueue())
@@ -101,8 +103,9 @@ func TestStepBackOfWithdrawnCredit(t *testing.T) {
 	h.hears("1:1", "3:2", "2:3")
 }
 
-// SM-415: a thousand messages are released at a time while 5,000 links wait. Each of the others gets one, in the order in
-// which they came, and all that step back in one turn are put behind them together.
+// SM-415: a thousand messages are released at a time while 5,000 links wait. Each of the others
+// gets one, in the order in which they came, and all that step back in one turn are put behind them
+// together.
 func TestManyStepBack(t *testing.T) {
 	t.Parallel()
 	const links, messages = 5000, 1000

@@ -11,15 +11,15 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// sweepEvery is how often the messages of a queue are looked through at most; sweepRate is how many messages a second that
-// costs at most, so that a long queue is looked through less often.
+// sweepEvery is how often the messages of a queue are looked through at most; sweepRate is how many
+// messages a second that costs at most, so that a long queue is looked through less often.
 const (
 	sweepEvery = time.Second
 	sweepRate  = 100_000
 )
 
-// sweeps are the searches for expired messages in the queues that have active receivers: without one nothing expires
-// (semantics.md 7.4).
+// sweeps are the searches for expired messages in the queues that have active receivers: without
+// one nothing expires (semantics.md 7.4).
 type sweeps struct {
 	list    list.List // of *sweeper, in the order in which they came
 	running fifo.Queue[*sweeper]

@@ -9,8 +9,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// SM-063, SM-077, 7.4: expired messages stay while nobody receives from the main queue, and go soon after somebody does,
-// wherever they stand.
+// SM-063, SM-077, 7.4: expired messages stay while nobody receives from the main queue, and go soon
+// after somebody does, wherever they stand.
 func TestSweepNeedsAReceiver(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, testQueue())
@@ -24,7 +24,8 @@ func TestSweepNeedsAReceiver(t *testing.T) {
 		t.Fatalf("%d messages with a receiver of the dead-letter queue alone", got)
 	}
 	r := h.receiver(2, event.Main)
-	h.turn(&engine.Attach{Receiver: r}) // it has not asked for anything, like an SDK that is about to peek
+	// it has not asked for anything, like an SDK that is about to peek
+	h.turn(&engine.Attach{Receiver: r})
 	if got := h.count(event.Main, index.Active); got != 7 {
 		t.Fatalf("%d messages with a receiver that never had credit", got)
 	}
@@ -134,8 +135,8 @@ func TestSweepOfASessionQueue(t *testing.T) {
 	}
 }
 
-// SM-044, SM-060: a drain gives nothing that has expired, says so when it has looked at everything, and does not keep others
-// waiting for that.
+// SM-044, SM-060: a drain gives nothing that has expired, says so when it has looked at everything,
+// and does not keep others waiting for that.
 func TestDrainOverExpired(t *testing.T) {
 	t.Parallel()
 	p := testQueue()
@@ -172,7 +173,8 @@ func TestDrainOverExpired(t *testing.T) {
 	h.hears("1:45004")
 }
 
-// SM-044: a drain with more messages than a turn should deliver delivers them all before it says that it is drained.
+// SM-044: a drain with more messages than a turn should deliver delivers them all before it says
+// that it is drained.
 func TestLargeDrain(t *testing.T) {
 	if testing.Short() {
 		t.Skip("two frames of locks take long with the race detector")
@@ -192,7 +194,8 @@ func TestLargeDrain(t *testing.T) {
 	}
 }
 
-// Many locks that end at once, and many messages that become active at once, do not make one turn long.
+// Many locks that end at once, and many messages that become active at once, do not make one turn
+// long.
 func TestDueInSteps(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, testQueue())

@@ -7,8 +7,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// A token alone must say where its lock is (decision 28), so every token that leaves the broker carries its entity partition: that of a
-// message, of a deferred one, or of a session.
+// A token alone must say where its lock is (decision 28), so every token that leaves the broker
+// carries its entity partition: that of a message, of a deferred one, or of a session.
 func TestTokensCarryTheirPartition(t *testing.T) {
 	t.Parallel()
 	for _, partition := range []uint8{0, 3, 15} {

@@ -71,8 +71,9 @@ func (h *hand) commits(id event.TransactionID) engine.Code {
 	return e.Code
 }
 
-// SM-235: by the loop's clock a transaction may take two minutes, to the tenth of a second. The loop wakes when they are over and notes that;
-// the locks that the transaction relied on end when their own times are over.
+// SM-235: by the loop's clock a transaction may take two minutes, to the tenth of a second. The
+// loop wakes when they are over and notes that; the locks that the transaction relied on end when
+// their own times are over.
 func TestTransactionTimeLimit(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, testQueue())
@@ -113,7 +114,8 @@ func TestTransactionTimeLimit(t *testing.T) {
 	}
 }
 
-// SM-370: a start knows of no transaction. Nothing of what was staged is left, and the locks that the transaction relied on end if their time is over.
+// SM-370: a start knows of no transaction. Nothing of what was staged is left, and the locks that
+// the transaction relied on end if their time is over.
 func TestTransactionsVanishWithTheProcess(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, testQueue())
@@ -137,8 +139,8 @@ func TestTransactionsVanishWithTheProcess(t *testing.T) {
 	}
 }
 
-// A link that goes away gives back what it never handed out, but nothing that a transaction settles. With its session the transaction
-// loses what it relies on.
+// A link that goes away gives back what it never handed out, but nothing that a transaction
+// settles. With its session the transaction loses what it relies on.
 func TestLinksAndTransactions(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, testQueue())
@@ -167,7 +169,8 @@ func TestLinksAndTransactions(t *testing.T) {
 	}
 }
 
-// A commit takes messages only where the partition does: once stored data has turned out to be damaged, staged messages are refused.
+// A commit takes messages only where the partition does: once stored data has turned out to be
+// damaged, staged messages are refused.
 func TestDamageStopsCommits(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, testQueue())
@@ -184,8 +187,8 @@ func TestDamageStopsCommits(t *testing.T) {
 	}
 }
 
-// The directory says that it may have transactions before anything is staged. Where it cannot say so, no transaction is begun, not even by a
-// later operation of the same transaction.
+// The directory says that it may have transactions before anything is staged. Where it cannot say
+// so, no transaction is begun, not even by a later operation of the same transaction.
 func TestTransactionsAreMarkedFirst(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, testQueue())
@@ -225,8 +228,9 @@ func TestTransactionsAreMarkedFirst(t *testing.T) {
 	}
 }
 
-// SM-230, SM-231, SM-244: whatever call of the file system a process dies in, between the first operation and the answer to the commit, a start finds
-// all of the transaction or nothing of it; all, if the commit was answered. Numbers that a client was told are given to nobody else.
+// SM-230, SM-231, SM-244: whatever call of the file system a process dies in, between the first
+// operation and the answer to the commit, a start finds all of the transaction or nothing of it;
+// all, if the commit was answered. Numbers that a client was told are given to nobody else.
 func TestCommitIsAllOrNothing(t *testing.T) {
 	t.Parallel()
 	found := map[string]int{}
@@ -267,7 +271,8 @@ func (c *crash) Post(rs []engine.Reply) { c.got = append(c.got, rs...) }
 
 const crashTime = event.Time(1_000_000)
 
-// newCrash is a broker with a queue of two messages, one of them locked, that dies in the k-th call of the disk from now on.
+// newCrash is a broker with a queue of two messages, one of them locked, that dies in the k-th call
+// of the disk from now on.
 func newCrash(t *testing.T, k int) *crash {
 	t.Helper()
 	c := &crash{t: t, k: k, disk: faultfs.New(), token: event.LockToken{15: 9}}

@@ -11,29 +11,35 @@ import (
 )
 
 const (
-	// maxOpenTransfers and maxOpenBytes bound what is in transfer from a queue to one destination at a time. Of what is sent through an entity to one
-	// destination they bound what the courier has been given.
+	// maxOpenTransfers and maxOpenBytes bound what is in transfer from a queue to one destination
+	// at a time. Of what is sent through an entity to one destination they bound what the courier
+	// has been given.
 	maxOpenTransfers = 256
 	maxOpenBytes     = 4 << 20
-	// maxOutstanding bounds what a log has given to its courier and not back, of all slices together. The courier may have minOutstanding transfers from one slice to
-	// one destination all the same: else destinations that have no room for a while would keep the others from being reached.
+	// maxOutstanding bounds what a log has given to its courier and not back, of all slices
+	// together. The courier may have minOutstanding transfers from one slice to one destination all
+	// the same: else destinations that have no room for a while would keep the others from being
+	// reached.
 	maxOutstanding = 16 << 10
 	minOutstanding = 16
-	// maxSpan is how far apart the numbers of transfers may be that go from a slice to an entity with several partitions: while one of them waits for
-	// its partition the floor stays, and the others remember whatever arrives above it.
+	// maxSpan is how far apart the numbers of transfers may be that go from a slice to an entity
+	// with several partitions: while one of them waits for its partition the floor stays, and the
+	// others remember whatever arrives above it.
 	maxSpan = 16 * maxOpenTransfers
-	// manyFloors is how many floors of a slice are kept before those of destinations that are no more are dropped.
+	// manyFloors is how many floors of a slice are kept before those of destinations that are no
+	// more are dropped.
 	manyFloors = 64
 )
 
-// transfers knows which queues of a partition have a standing order, and which messages are in transfer
-// to other entities. It hears of every event that is decided, and of what is durable; what to do about
-// it is decided in forwarder.go.
+// transfers knows which queues of a partition have a standing order, and which messages are in
+// transfer to other entities. It hears of every event that is decided, and of what is durable; what
+// to do about it is decided in forwarder.go.
 type transfers struct {
 	// set once in New
 	part    *engine.Partition
-	courier engine.Sink                         // nil: nothing moves
-	lives   func(event.EntityID) *engine.Entity // the entity of an id; nil: it is no more. Since Resume
+	courier engine.Sink // nil: nothing moves
+	// the entity of an id; nil: it is no more. Since Resume
+	lives   func(event.EntityID) *engine.Entity
 	replies *replies
 
 	// owned by the loop
@@ -59,15 +65,18 @@ type order struct {
 	marked      bool           // it is among the ready ones
 }
 
-// outgoing is the transfers of a slice: those that the courier has, and those that it has not been told of yet.
+// outgoing is the transfers of a slice: those that the courier has, and those that it has not been
+// told of yet.
 type outgoing struct {
-	slice     event.Slice
-	byKey     map[transferQueueKey]*transferQueue
-	queues    []*transferQueue                        // the same, in the order in which they came up
-	floors    map[event.EntityID]event.TransferNumber // that are durable, by destination
-	known     int                                     // how many of those there were when entities that are no more were looked for last
-	marked    bool                                    // it is among those with news
-	throttled bool                                    // it is among those with too much
+	slice event.Slice
+	byKey map[transferQueueKey]*transferQueue
+	// the same, in the order in which they came up
+	queues []*transferQueue
+	floors map[event.EntityID]event.TransferNumber // that are durable, by destination
+	// how many of those there were when entities that are no more were looked for last
+	known     int
+	marked    bool // it is among those with news
+	throttled bool // it is among those with too much
 }
 
 // transferQueueKey names what leaves a slice for one destination, for one reason.
@@ -125,7 +134,8 @@ func (t *transfers) any() bool {
 	return t.ready.Len() > 0 || t.unreported.Len() > 0
 }
 
-// put gives a queue a standing order or changes the destination of the one that it has; nil takes the order back.
+// put gives a queue a standing order or changes the destination of the one that it has; nil takes
+// the order back.
 func (t *transfers) put(key orderKey, to *event.EntityID) {
 	if t.courier == nil {
 		return // nobody would carry it out
@@ -185,7 +195,8 @@ func (t *transfers) decided(ev event.Event) {
 	}
 }
 
-// resume gives the courier what a start finds in transfer. It is called once, before anything is asked.
+// resume gives the courier what a start finds in transfer. It is called once, before anything is
+// asked.
 func (t *transfers) resume(lives func(event.EntityID) *engine.Entity) {
 	if t.lives = lives; t.courier == nil {
 		return
@@ -232,7 +243,8 @@ func (t *transfers) dropped(id event.Slice) {
 	t.unreported.Keep(func(other *outgoing) bool { return other != d })
 	t.throttled.Keep(func(other *outgoing) bool { return other != d })
 	t.uncrowd()
-	// It goes behind what the courier was told of the slice and has not read yet: otherwise that would wait for its destination for ever.
+	// It goes behind what the courier was told of the slice and has not read yet: otherwise that
+	// would wait for its destination for ever.
 	gone := engine.Reply{Answer: &SliceGone{Source: id}}
 	t.replies.hold(held{sink: t.courier, reply: gone})
 }
@@ -267,7 +279,8 @@ func (t *transfers) wake(e *engine.Entity) {
 	}
 }
 
-// spans reports whether a transfer from a slice waits until the oldest of those to its destination is over.
+// spans reports whether a transfer from a slice waits until the oldest of those to its destination
+// is over.
 func (t *transfers) spans(id event.Slice, destination event.EntityID, n event.TransferNumber) bool {
 	oldest, open := t.part.Index().LowestOpen(id, destination)
 	if !open || n-oldest < maxSpan {
@@ -277,8 +290,8 @@ func (t *transfers) spans(id event.Slice, destination event.EntityID, n event.Tr
 	return e != nil && len(e.Hosts) > 1
 }
 
-// open is how many messages an order has in transfer to its present destination, and their bytes. Those to an earlier destination do not count: they may
-// wait for long.
+// open is how many messages an order has in transfer to its present destination, and their bytes.
+// Those to an earlier destination do not count: they may wait for long.
 func (t *transfers) open(o *order) (count, bytes int) {
 	d := t.sources[o.slice]
 	if d == nil {
@@ -288,7 +301,8 @@ func (t *transfers) open(o *order) (count, bytes int) {
 	switch {
 	case out == nil:
 		return 0, 0
-	case out.untold.Len() > 0: // nobody has added up their bytes: all that the order ever put in transfer count
+	case out.untold.Len() > 0:
+		// nobody has added up their bytes: all that the order ever put in transfer count
 		all, size := t.part.Index().OpenTransfers(o.slice, o.trigger)
 		return all, int(size)
 	}
@@ -338,7 +352,8 @@ func (t *transfers) path(id event.Slice) string {
 	return ""
 }
 
-// Outstanding is how many transfers the courier has, and the sum of those of all kinds: the same number.
+// Outstanding is how many transfers the courier has, and the sum of those of all kinds: the same
+// number.
 func (l *Loop) Outstanding() (all, kinds int) {
 	for _, d := range l.transfers.sources {
 		for _, o := range d.queues {

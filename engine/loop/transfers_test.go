@@ -32,7 +32,8 @@ func (h *hand) via(to event.EntityID) {
 	}
 }
 
-// A courier that holds all that it may of a log is given messages from other queues of that log all the same.
+// A courier that holds all that it may of a log is given messages from other queues of that log all
+// the same.
 func TestFullCourierGetsSomeOfEach(t *testing.T) {
 	t.Parallel()
 	var got posts
@@ -46,7 +47,8 @@ func TestFullCourierGetsSomeOfEach(t *testing.T) {
 	}
 }
 
-// P17: a log that fails before the start of a transfer is durable tells everybody who waits for that, its courier included.
+// P17: a log that fails before the start of a transfer is durable tells everybody who waits for
+// that, its courier included.
 func TestAbandonedTransfers(t *testing.T) {
 	t.Parallel()
 	var courier posts
@@ -56,7 +58,8 @@ func TestAbandonedTransfers(t *testing.T) {
 	}
 }
 
-// Decision 35: a slice does not remember the floors of destinations that no longer exist for long, however many there have been.
+// Decision 35: a slice does not remember the floors of destinations that no longer exist for long,
+// however many there have been.
 func TestFloorsOfDeleted(t *testing.T) {
 	t.Parallel()
 	var got posts

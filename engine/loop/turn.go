@@ -11,8 +11,8 @@ const stuckAfter = 10 * time.Second
 // programBegan is before every turn.
 var programBegan = time.Now().Add(-time.Nanosecond)
 
-// turn is when the turn of a loop began, in nanoseconds since the program did; 0: the loop sleeps, and
-// whatever there is to do wakes it.
+// turn is when the turn of a loop began, in nanoseconds since the program did; 0: the loop sleeps,
+// and whatever there is to do wakes it.
 type turn struct{ atomic.Int64 }
 
 func (t *turn) begin() { t.Store(int64(time.Since(programBegan))) }
@@ -27,8 +27,8 @@ func (t *turn) lasts() time.Duration {
 	return time.Since(programBegan) - time.Duration(began)
 }
 
-// Stuck is how long a loop has been stuck, which a restart of the process cures: it has not turned for ten
-// seconds, and that is not because its disk hangs; 0: it is not.
+// Stuck is how long a loop has been stuck, which a restart of the process cures: it has not turned
+// for ten seconds, and that is not because its disk hangs; 0: it is not.
 func (l *Loop) Stuck() time.Duration {
 	if d := l.turn.lasts(); d > stuckAfter && l.frames.writer.DiskState().Hangs.IsZero() {
 		return d

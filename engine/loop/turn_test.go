@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// MA-159: a loop that is held up by a disk that is known to hang is live: a new process would wait for
-// the same disk.
+// MA-159: a loop that is held up by a disk that is known to hang is live: a new process would wait
+// for the same disk.
 func TestLiveWhileTheDiskHangs(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, testQueue())

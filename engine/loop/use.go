@@ -6,8 +6,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Usage asks a partition which of its entities are in use without anything being asked of them: those with a receiver or a
-// scheduled message (semantics.md 7.7). It is its own answer.
+// Usage asks a partition which of its entities are in use without anything being asked of them:
+// those with a receiver or a scheduled message (semantics.md 7.7). It is its own answer.
 type Usage struct {
 	engine.Internal
 	IDs []event.EntityID // in no order

@@ -9,20 +9,23 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// maxReceivers is how many receivers a queue, or all subscriptions of a topic together, may have: on its sub-queues, with
-// sessions and without, those that wait for one too (semantics.md 16.3).
+// maxReceivers is how many receivers a queue, or all subscriptions of a topic together, may have:
+// on its sub-queues, with sessions and without, those that wait for one too (semantics.md 16.3).
 const maxReceivers = 5000
 
-// waiting is who is attached to the slices of a partition and what each waits for: credit for messages, a session, or expired
-// messages to be looked for. It dies with the process (docs/decisions/0026). Of a link that has ports in other loops, too, it knows its own
-// port, and what the ports share (link.go).
+// waiting is who is attached to the slices of a partition and what each waits for: credit for
+// messages, a session, or expired messages to be looked for. It dies with the process
+// (docs/decisions/0026). Of a link that has ports in other loops, too, it knows its own port, and
+// what the ports share (link.go).
 //
-// Attach, Wait, Flow and Detach say what receivers want, decided what has happened. Next, NextWaiter, Overdue and sweeps.Next say who may
-// have something to do now; whoever carries that out says with Served, Granted or NoSession what came of it. It looks things up in the
-// partition and decides nothing; log, replies and time are not its business.
+// Attach, Wait, Flow and Detach say what receivers want, decided what has happened. Next,
+// NextWaiter, Overdue and sweeps.Next say who may have something to do now; whoever carries that
+// out says with Served, Granted or NoSession what came of it. It looks things up in the partition
+// and decides nothing; log, replies and time are not its business.
 type waiting struct {
-	part      *engine.Partition
-	transfers *transfers                          // what is not waited for by anybody, but has an order
+	part *engine.Partition
+	// what is not waited for by anybody, but has an order
+	transfers *transfers
 	limit     int                                 // see [Options].MaxReceivers
 	counts    map[event.EntityID]int              // receivers
 	entities  map[event.EntityID]*entityReceivers // those that have any
@@ -35,8 +38,8 @@ type waiting struct {
 	sweeps    sweeps
 }
 
-// attachment is a port and where it waits for messages. Queues know their receivers; only this says in
-// which queue a receiver is.
+// attachment is a port and where it waits for messages. Queues know their receivers; only this says
+// in which queue a receiver is.
 type attachment struct {
 	receiver *receiver
 	queue    *receiverQueue // nil: it waits for a session, or has none here
@@ -46,7 +49,9 @@ type attachment struct {
 type entityReceivers struct {
 	entity   event.EntityID
 	attached int
-	queues   []*receiverQueue // of those without session: one for each sub-queue, and for each set of slices that somebody receives from
+	// of those without session: one for each sub-queue, and for each set of slices that somebody
+	// receives from
+	queues   []*receiverQueue
 	browsers []*receiverQueue
 	sessions entitySessions
 	sweepers []*sweeper // of the slices with active receivers of their main queue
@@ -63,8 +68,8 @@ func (w *waiting) receiver(of *engine.Receiver) *receiver { return w.ports[of] }
 // queueOf is the queue in which a receiver that is attached waits; nil: none.
 func (w *waiting) queueOf(r *receiver) *receiverQueue { return w.attached[r.number].queue }
 
-// Attach makes a receiver known, or refuses it when there are too many. One that wants a session either gets one, with Granted, or Wait is
-// called.
+// Attach makes a receiver known, or refuses it when there are too many. One that wants a session
+// either gets one, with Granted, or Wait is called.
 func (w *waiting) Attach(r *receiver) *engine.Error {
 	here := w.part.ID()
 	r.link, r.local = linkOf(r.Receiver), parts(r.At(here))
@@ -98,7 +103,8 @@ func (w *waiting) Attach(r *receiver) *engine.Error {
 	return nil
 }
 
-// standInLine makes the port stand in line with those of other loops if there is a message for the receiver here.
+// standInLine makes the port stand in line with those of other loops if there is a message for the
+// receiver here.
 func (w *waiting) standInLine(r *receiver) {
 	if r.served && r.link.shared() {
 		r.port = uint8(slices.Index(r.link.hosts, w.part.ID()))
@@ -140,7 +146,8 @@ func (w *waiting) Flow(r *receiver, limit uint32, drain bool) {
 	}
 }
 
-// StepBack puts the credit of a receiver behind that of the others in its queue, before the queue is served next.
+// StepBack puts the credit of a receiver behind that of the others in its queue, before the queue
+// is served next.
 func (w *waiting) StepBack(of *engine.Receiver) {
 	if r := w.receiver(of); r != nil && r.served && r.queued > 0 {
 		r.behind, w.queueOf(r).reorder = true, true
@@ -162,8 +169,8 @@ func (w *waiting) offers(r *receiver) bool {
 	return false
 }
 
-// activate counts a receiver as active from its first credit on: one that is attached and never asks for anything, as an SDK
-// does before it peeks, makes nothing expire (semantics.md 7.4).
+// activate counts a receiver as active from its first credit on: one that is attached and never
+// asks for anything, as an SDK does before it peeks, makes nothing expire (semantics.md 7.4).
 func (w *waiting) activate(r *receiver, credit int32) {
 	if credit > 0 && !r.active && r.SubQueue == event.Main && r.Mode != engine.Browse {
 		r.active = true
@@ -236,8 +243,9 @@ func (e *entityReceivers) leave(r *receiver, q *receiverQueue) {
 	}
 }
 
-// decided takes an event that has been applied: whoever waits for what it brings about may have something to do. When it is the end of a
-// session's lock, the receiver that held it is detached and returned.
+// decided takes an event that has been applied: whoever waits for what it brings about may have
+// something to do. When it is the end of a session's lock, the receiver that held it is detached
+// and returned.
 func (w *waiting) decided(ev event.Event) (lost *receiver) {
 	switch ev := ev.(type) {
 	case *event.MessageEnqueued:
@@ -287,7 +295,8 @@ func (w *waiting) deliverable(id event.Slice, seq event.SequenceNumber) {
 	}
 }
 
-// returned is deliverable for a message that could not be moved, whatever its number is: it is in a dead-letter queue, so that no session has it.
+// returned is deliverable for a message that could not be moved, whatever its number is: it is in a
+// dead-letter queue, so that no session has it.
 func (w *waiting) returned(ev *event.TransferFailed) {
 	w.deliverable(ev.Slice, 0)
 }
@@ -333,7 +342,8 @@ func (w *waiting) Next() *receiverQueue {
 	return *w.ready.Front()
 }
 
-// Served says that the queue that Next gave has got what there is, or that it needs more than one turn: then the others come first.
+// Served says that the queue that Next gave has got what there is, or that it needs more than one
+// turn: then the others come first.
 func (w *waiting) Served(all bool) {
 	q := w.ready.Pop()
 	if all {
@@ -360,7 +370,8 @@ func (w *waiting) Any() bool {
 // Has reports whether an entity has receivers.
 func (w *waiting) Has(id event.EntityID) bool { return w.entities[id] != nil }
 
-// Deadline is when somebody gives up waiting for a session, or expired messages may have to be looked for; 0: never.
+// Deadline is when somebody gives up waiting for a session, or expired messages may have to be
+// looked for; 0: never.
 func (w *waiting) Deadline() event.Time {
 	first := w.deadlines.first()
 	if at := w.sweeps.next; at != 0 && (first == 0 || at < first) {

@@ -9,8 +9,8 @@ import (
 
 const thousands = 30_000
 
-// However many slices wake at once, they are served in order, and nothing is shifted when one is served: the next one stands where it
-// was put.
+// However many slices wake at once, they are served in order, and nothing is shifted when one is
+// served: the next one stands where it was put.
 func TestThousandsOfSlices(t *testing.T) {
 	t.Parallel()
 	w := newWaitingTest(t, thousands)
@@ -34,7 +34,8 @@ func TestThousandsOfSlices(t *testing.T) {
 	}
 }
 
-// Receivers of one queue with credit for one message each are served in order, too, and nothing is shifted.
+// Receivers of one queue with credit for one message each are served in order, too, and nothing is
+// shifted.
 func TestThousandsWithCredit(t *testing.T) {
 	t.Parallel()
 	w := newWaitingTest(t, thousands)
@@ -83,7 +84,8 @@ func TestThousandsOfWaiters(t *testing.T) {
 	}
 }
 
-// attached attaches a receiver to an entity; where the time is not 0, the receiver waits for a session until then.
+// attached attaches a receiver to an entity; where the time is not 0, the receiver waits for a
+// session until then.
 func attached(w *waitingTest, entity int, until event.Time) *receiver {
 	r := &receiver{until: until, Receiver: &engine.Receiver{Slice: event.Slice{Entity: event.EntityID(entity)}, Mode: engine.PeekLock,
 		Entity: &engine.Entity{ID: event.EntityID(entity)}}}

@@ -13,8 +13,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Which receivers have something to do, and in which order, follows from what was attached, asked for and observed. A line is a call, and behind the
-// equals sign what comes of it; see waitingTest.call.
+// Which receivers have something to do, and in which order, follows from what was attached, asked
+// for and observed. A line is a call, and behind the equals sign what comes of it; see
+// waitingTest.call.
 func TestWaiting(t *testing.T) {
 	t.Parallel()
 	for _, c := range waitingScripts {
@@ -316,7 +317,8 @@ var waitingScripts = []struct{ name, script string }{
 		attach e 1`},
 }
 
-// waitingTest stands for the dispatcher: it knows how many messages there are, and nothing of locks or logs.
+// waitingTest stands for the dispatcher: it knows how many messages there are, and nothing of locks
+// or logs.
 type waitingTest struct {
 	t    *testing.T
 	w    waiting
@@ -333,7 +335,8 @@ func newWaitingTest(t *testing.T, limit int) *waitingTest {
 func (w *waitingTest) call(words []string) string {
 	verb, words := words[0], append(words[1:], "", "", "")
 	switch verb {
-	case "attach", "dead", "browse", "wait": // a receiver to a slice; wait: for a session, until a time
+	case "attach", "dead", "browse", "wait":
+		// a receiver to a slice; wait: for a session, until a time
 		return w.attach(verb, words[0], w.slice(words[1]), w.number(words[2]))
 	case "stored": // messages in a slice, or one in a session of it
 		w.stored(w.slice(words[0]), words[1], 0)
@@ -345,7 +348,8 @@ func (w *waitingTest) call(words []string) string {
 		}
 	case "open": // a slice: a session may have become available
 		w.w.OpenSessions(w.slice(words[0]))
-	case "flow", "drain", "detach": // a receiver, a limit; how many messages a drain gets at once, 0: all
+	case "flow", "drain", "detach":
+		// a receiver, a limit; how many messages a drain gets at once, 0: all
 		return w.receiver(verb, w.by[words[0]], uint32(w.number(words[1])), cmp.Or(w.number(words[2]), 1<<20))
 	case "serve": // all there is
 		return w.turn(1 << 20)
@@ -426,7 +430,8 @@ func (w *waitingTest) stored(slice event.Slice, what string, expires event.Time)
 	}
 }
 
-// receiver carries out the lines that say what a receiver asks for. One that drains is served at once.
+// receiver carries out the lines that say what a receiver asks for. One that drains is served at
+// once.
 func (w *waitingTest) receiver(verb string, r *receiver, limit uint32, most int) string {
 	switch {
 	case w.w.receiver(r.Receiver) == nil: // it is gone
@@ -446,7 +451,8 @@ func (w *waitingTest) receiver(verb string, r *receiver, limit uint32, most int)
 	return ""
 }
 
-// turn serves the receivers that Next gives, with at most that many messages of each queue, and returns which of them got one.
+// turn serves the receivers that Next gives, with at most that many messages of each queue, and
+// returns which of them got one.
 func (w *waitingTest) turn(most int) string {
 	var names []string
 	for q := w.w.Next(); q != nil; q = w.w.Next() {

@@ -15,12 +15,14 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// How a base is written and read (docs/log-format.md 3.3): records of one event each, and in front of each its length.
+// How a base is written and read (docs/log-format.md 3.3): records of one event each, and in front
+// of each its length.
 
 // maxBaseRecord is how long a record of a base may be, bytes.
 const maxBaseRecord = 1 << 26
 
-// WriteBase writes the records of a base: the events that give a state, as [index.Snapshot.Base] has them, the newest event before which was at a time.
+// WriteBase writes the records of a base: the events that give a state, as [index.Snapshot.Base]
+// has them, the newest event before which was at a time.
 func WriteBase(ctx context.Context, events iter.Seq[event.Event], at event.Time, w io.Writer) error {
 	out := bufio.NewWriterSize(w, 64<<10)
 	var record, length []byte
@@ -105,7 +107,8 @@ func take(r io.Reader, buf []byte, n int) ([]byte, error) {
 	return buf, nil
 }
 
-// loadBase is the state that the base of a log gives, or the empty one of a log without, and where it stands. What is wrong with it is an [*Error].
+// loadBase is the state that the base of a log gives, or the empty one of a log without, and where
+// it stands. What is wrong with it is an [*Error].
 func loadBase(ctx context.Context, r log.Reader, see func(event.Event)) (x *index.Index, at event.LSN, err error) {
 	b, ok := r.(log.Bases)
 	if !ok {

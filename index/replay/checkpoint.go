@@ -10,7 +10,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// maxAhead is how many bytes are allocated at most on the word of a checkpoint's size. For a larger state the buffer grows as it is read.
+// maxAhead is how many bytes are allocated at most on the word of a checkpoint's size. For a larger
+// state the buffer grows as it is read.
 const maxAhead = 256 << 20
 
 // load reads and decodes the state of a checkpoint.
@@ -34,8 +35,8 @@ func load(p log.Checkpoints, c log.CheckpointInfo) (*index.Index, error) {
 	return index.Decode(state)
 }
 
-// Usable reads a checkpoint that was opened, to the end, which compares its checksums, and says why no replay can begin there; nil when
-// one can. It holds nothing of it.
+// Usable reads a checkpoint that was opened, to the end, which compares its checksums, and says why
+// no replay can begin there; nil when one can. It holds nothing of it.
 func Usable(r io.Reader) error {
 	var first [1]byte
 	if _, err := io.ReadFull(r, first[:]); err != nil {
@@ -47,7 +48,8 @@ func Usable(r io.Reader) error {
 	return known(first[0])
 }
 
-// Current reports whether a checkpoint is in the encoding of this version, and so of use to it. It reads no more than that.
+// Current reports whether a checkpoint is in the encoding of this version, and so of use to it. It
+// reads no more than that.
 func Current(p log.Checkpoints, at event.LSN) bool {
 	r, err := p.OpenCheckpoint(at)
 	if err != nil {
@@ -59,7 +61,8 @@ func Current(p log.Checkpoints, at event.LSN) bool {
 	return err == nil && known(first[0]) == nil
 }
 
-// known refuses a state whose encoding is of another program: it is no use to this one, and no damage.
+// known refuses a state whose encoding is of another program: it is no use to this one, and no
+// damage.
 func known(version byte) error {
 	if version == index.EncodingVersion {
 		return nil

@@ -14,14 +14,18 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// worthRatio is how many times its own size a base must free (decision 48), as checkpoints, too, must be worth their size.
+// worthRatio is how many times its own size a base must free (decision 48), as checkpoints, too,
+// must be worth their size.
 const worthRatio = 16
 
-// Cut gives the space of history back: it removes sealed files and chapters that end in front of a base, which is at or before upTo. Of those with bodies that are still needed these
-// alone stay, or all of the file does, and chapters behind it, where they are much of it ([log.Bases]).
-// It makes the base from the newest usable checkpoint, when the log has none or when another one would free much more: 16 times the size of the base, or anything at all when
-// forced. It takes long, works beside the partition, which may be read and written meanwhile, and can be tried again after an error and after the process died. It returns how
-// many bytes were freed. An error that wraps [log.ErrHeld] or [log.ErrTooLittle] only says what stands in the way: nothing is wrong.
+// Cut gives the space of history back: it removes sealed files and chapters that end in front of a
+// base, which is at or before upTo. Of those with bodies that are still needed these alone stay, or
+// all of the file does, and chapters behind it, where they are much of it ([log.Bases]). It makes
+// the base from the newest usable checkpoint, when the log has none or when another one would free
+// much more: 16 times the size of the base, or anything at all when forced. It takes long, works
+// beside the partition, which may be read and written meanwhile, and can be tried again after an
+// error and after the process died. It returns how many bytes were freed. An error that wraps
+// [log.ErrHeld] or [log.ErrTooLittle] only says what stands in the way: nothing is wrong.
 func Cut(ctx context.Context, p log.Partition, upTo event.LSN, forced bool) (freed int64, err error) {
 	b, ok := p.(log.Bases)
 	if !ok {
@@ -45,7 +49,8 @@ func Cut(ctx context.Context, p log.Partition, upTo event.LSN, forced bool) (fre
 	})
 }
 
-// maxKept is how many bodies are held at a time that the base needs of files in front of it: 16 MiB.
+// maxKept is how many bodies are held at a time that the base needs of files in front of it: 16
+// MiB.
 const maxKept = 1 << 19
 
 type cut struct {
@@ -81,7 +86,8 @@ func (c *cut) next(upTo event.LSN, forced bool) (log.CheckpointInfo, bool) {
 	return log.CheckpointInfo{}, false
 }
 
-// gain is how many bytes a base at an LSN would give back: of files that are not only there for their bodies.
+// gain is how many bytes a base at an LSN would give back: of files that are not only there for
+// their bodies.
 func (c *cut) gain(at event.LSN) (bytes int64) {
 	first, _ := c.log.Bounds()
 	list := c.log.Segments()
@@ -104,7 +110,8 @@ func (c *cut) gain(at event.LSN) (bytes int64) {
 	return bytes
 }
 
-// usable reports whether a replay can be compared with a checkpoint: one in the encoding of another version has another hash.
+// usable reports whether a replay can be compared with a checkpoint: one in the encoding of another
+// version has another hash.
 func (c *cut) usable(ckpt log.CheckpointInfo) bool {
 	r, err := c.log.OpenCheckpoint(ckpt.LSN)
 	if err != nil {
@@ -208,7 +215,8 @@ func (c *cut) need(b event.BodyRef, of event.Slice, number event.SequenceNumber)
 	}
 }
 
-// order puts the bodies of each file in order, each once. Of a file of which they are more than half nothing else is known.
+// order puts the bodies of each file in order, each once. Of a file of which they are more than
+// half nothing else is known.
 func (c *cut) order() {
 	c.held = 0
 	for i := range c.files {
@@ -226,7 +234,8 @@ func (c *cut) order() {
 	}
 }
 
-// shrink forgets the bodies of the last files until there are no more than most of them all. Those files stay whole this time.
+// shrink forgets the bodies of the last files until there are no more than most of them all. Those
+// files stay whole this time.
 func (c *cut) shrink(most int) {
 	for i := len(c.files) - 1; i >= 0 && c.held > most; i-- {
 		f := &c.files[i]
@@ -237,7 +246,8 @@ func (c *cut) shrink(most int) {
 	}
 }
 
-// needs is what the base needs of a file. One that was not there when the base was looked at is needed as it is.
+// needs is what the base needs of a file. One that was not there when the base was looked at is
+// needed as it is.
 func (c *cut) needs(first, end event.LSN) (all bool, bodies []log.KeptBody) {
 	i := sort.Search(len(c.files), func(i int) bool { return c.files[i].end > first })
 	if i == len(c.files) || c.files[i].first != first || c.files[i].end != end {

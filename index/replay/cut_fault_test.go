@@ -11,11 +11,14 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/index/replay"
 	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/test/faultfs"
 )
 
-// F8, F9, F10 of a base and of the removal of files: each call of the file system fails once, in each way. The error is named and the state is what it was. The log goes on and
-// the next attempt gives back what this one should have; or it takes no more writes, if it may be that the manifest was replaced, and the next start goes on.
+// F8, F9, F10 of a base and of the removal of files: each call of the file system fails once, in
+// each way. The error is named and the state is what it was. The log goes on and the next attempt
+// gives back what this one should have; or it takes no more writes, if it may be that the manifest
+// was replaced, and the next start goes on.
 func TestCutErrorAtEveryCall(t *testing.T) {
 	t.Parallel()
 	faults := map[string]faultfs.Fault{
@@ -27,10 +30,12 @@ func TestCutErrorAtEveryCall(t *testing.T) {
 	}
 	for n, kind := range slices.Sorted(maps.Keys(faults)) {
 		for i := range 12 {
-			if testing.Short() && (n+i)%3 != 0 { // each fault and each kind of cut, but not each with each
+			// each fault and each kind of cut, but not each with each
+			if testing.Short() && (n+i)%3 != 0 {
 				continue
 			}
-			cuts, as := i/4, cutKind{raw: i%2 == 1, few: i%4 >= 2} // cuts that went well before: the first base, another one, files that were kept
+			// cuts that went well before: the first base, another one, files that were kept
+			cuts, as := i/4, cutKind{raw: i%2 == 1, few: i%4 >= 2}
 			t.Run(fmt.Sprintf("%s/cut %d/unsealed %v/few bodies %v", kind, cuts+1, as.raw, as.few), func(t *testing.T) {
 				t.Parallel()
 				e := faultyCut{t: t, kind: kind, fault: faults[kind], cuts: cuts, as: as}
@@ -119,4 +124,40 @@ func (e *faultyCut) again(c *cutting, freed int64, err error) {
 		c.failf("after %v the next attempt has given back %d bytes, with a base %+v", err, more, base)
 	}
 	c.must(c.seal(), c.w.Close(), c.store.Close())
+}
+
+// The frame that says in which boot a run began may be in a chapter that went unsealed; a start
+// knows it all the same, and so does the sealed file of the next chapter.
+func TestCutKnowsTheBoot(t *testing.T) {
+	t.Parallel()
+	for _, sealed := range []bool{false, true} {
+		c := newCutting(t, fmt.Sprint("sealed ", sealed), 9)
+		c.raw, c.boot = true, 7
+		c.must(c.open())
+		w, err := c.part.Lead(t.Context())
+		c.must(err)
+		c.w = w.(log.ManualWriter)
+		for c.freed == 0 {
+			c.must(c.round())
+			n, err := replay.Cut(t.Context(), c.part, c.w.Durable(), true)
+			if c.freed += n; err != nil && !errors.Is(err, log.ErrTooLittle) {
+				t.Fatal(err)
+			}
+		}
+		if first, _ := c.part.Bounds(); first <= 8 || slices.ContainsFunc(c.part.Segments(), func(s log.SegmentInfo) bool { return s.Sealed > 0 }) {
+			t.Fatalf("log begins at %d: %v", first, c.part.Segments())
+		}
+		if sealed {
+			c.must(c.write(25), c.seal())
+		}
+		fs := c.fs
+		for boot, want := range map[int]event.Stop{7: event.StopKilled, 8: event.StopCrash} {
+			c.fs, c.boot = fs.Crash(rand.New(rand.NewPCG(1, 1)), faultfs.Kill), boot
+			c.must(c.open())
+			if got := c.part.LastStop(); got != want {
+				t.Errorf("sealed %v, boot %d: the last run ended by %v, not %v", sealed, boot, got, want)
+			}
+			c.must(c.store.Close())
+		}
+	}
 }

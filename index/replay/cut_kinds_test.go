@@ -57,7 +57,8 @@ func (c *cutting) drop() error {
 	return nil
 }
 
-// cutWithBodies is a log, open, of which a cut will make files of bodies. No file of it has been read.
+// cutWithBodies is a log, open, of which a cut will make files of bodies. No file of it has been
+// read.
 func cutWithBodies(t *testing.T, seed uint64) *cutting {
 	t.Helper()
 	c := newCutting(t, "", seed)
@@ -88,7 +89,8 @@ func (c *cutting) cut() {
 	}
 }
 
-// A program that does not know files of bodies refuses the directory, from before the first one is there.
+// A program that does not know files of bodies refuses the directory, from before the first one is
+// there.
 func TestCutSaysThatThereAreFilesOfBodies(t *testing.T) {
 	t.Parallel()
 	c := cutWithBodies(t, 1)
@@ -106,7 +108,8 @@ func TestCutSaysThatThereAreFilesOfBodies(t *testing.T) {
 	c.must(c.open())
 }
 
-// Who is reading records when a file of bodies takes their place is told that they are gone, and is not told of damage; who begins afterwards begins behind them.
+// Who is reading records when a file of bodies takes their place is told that they are gone, and is
+// not told of damage; who begins afterwards begins behind them.
 func TestCutUnderAReader(t *testing.T) {
 	t.Parallel()
 	c := cutWithBodies(t, 1)
@@ -146,7 +149,8 @@ func TestCutUnderAReader(t *testing.T) {
 	c.must(c.w.Close(), c.store.Close())
 }
 
-// A body that cannot be read keeps its chapter, and what is behind it, as they are; all is as it was when it can be read again.
+// A body that cannot be read keeps its chapter, and what is behind it, as they are; all is as it
+// was when it can be read again.
 func TestCutKeepsWhatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	c := cutWithBodies(t, 1)
@@ -165,7 +169,8 @@ func TestCutKeepsWhatCannotBeRead(t *testing.T) {
 	if now := c.part.Segments(); !slices.ContainsFunc(now, func(n log.SegmentInfo) bool { return n.File == s.File }) {
 		t.Errorf("%s went, with a body that nobody could read: %v", s.File, now)
 	}
-	c.must(c.w.Close(), c.store.Close(), c.fs.Flip(name, off, 1)) // the file is open, with the wrong byte
+	// the file is open, with the wrong byte
+	c.must(c.w.Close(), c.store.Close(), c.fs.Flip(name, off, 1))
 	c.lead()
 	c.cut()
 	x := c.x

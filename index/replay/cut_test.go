@@ -23,7 +23,8 @@ import (
 
 const cutDir = "/data"
 
-// cutting is a log on a simulated disk whose history is cut again and again, and every state that it went through.
+// cutting is a log on a simulated disk whose history is cut again and again, and every state that
+// it went through.
 type cutting struct {
 	t    testing.TB
 	name string
@@ -79,7 +80,8 @@ func (c *cutting) open() (err error) {
 	return c.check()
 }
 
-// check compares the state that the log gives, from its newest checkpoint and from its beginning, with those that there were. It goes on from there.
+// check compares the state that the log gives, from its newest checkpoint and from its beginning,
+// with those that there were. It goes on from there.
 func (c *cutting) check() error {
 	var n int
 	for i, s := range []*replay.State{replay.Newest(c.part, 0, nil), replay.Begin(c.part)} {
@@ -292,8 +294,9 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// F1, F2, F14 of a base and of the removal of files: the process dies, or the power fails, at every call of the file system, and the next start finds the
-// state that a log gives whose history was never cut.
+// F1, F2, F14 of a base and of the removal of files: the process dies, or the power fails, at every
+// call of the file system, and the next start finds the state that a log gives whose history was
+// never cut.
 func TestCutCrashAtEveryCall(t *testing.T) {
 	t.Parallel()
 	for name, kind := range kinds {
@@ -393,7 +396,8 @@ func TestCutCopied(t *testing.T) {
 	}
 }
 
-// A missing base and one of another log are refused, and so is one with other records as soon as it is needed.
+// A missing base and one of another log are refused, and so is one with other records as soon as it
+// is needed.
 func TestBaseDamage(t *testing.T) {
 	t.Parallel()
 	c := newCutting(t, "", 2)
@@ -447,8 +451,8 @@ func TestBaseDamage(t *testing.T) {
 	}
 }
 
-// A file that the base needs stays, however often history is looked at, also when it is the only one in front of the base: as when that is made of the
-// checkpoint of a clean stop.
+// A file that the base needs stays, however often history is looked at, also when it is the only
+// one in front of the base: as when that is made of the checkpoint of a clean stop.
 func TestCutKeepsTheOnlyFile(t *testing.T) {
 	t.Parallel()
 	c := newCutting(t, "", 5)
@@ -491,7 +495,8 @@ func (c *cutting) must(errs ...error) {
 	}
 }
 
-// Reading a body that went with a file says that it is no longer kept; reading one that never was does not.
+// Reading a body that went with a file says that it is no longer kept; reading one that never was
+// does not.
 func TestCutBodiesAreErased(t *testing.T) {
 	t.Parallel()
 	c := newCutting(t, "", 1)
@@ -514,42 +519,8 @@ func TestCutBodiesAreErased(t *testing.T) {
 	}
 }
 
-// The frame that says in which boot a run began may be in a chapter that went unsealed; a start knows it all the same, and so does the sealed file of the next chapter.
-func TestCutKnowsTheBoot(t *testing.T) {
-	t.Parallel()
-	for _, sealed := range []bool{false, true} {
-		c := newCutting(t, fmt.Sprint("sealed ", sealed), 9)
-		c.raw, c.boot = true, 7
-		c.must(c.open())
-		w, err := c.part.Lead(t.Context())
-		c.must(err)
-		c.w = w.(log.ManualWriter)
-		for c.freed == 0 {
-			c.must(c.round())
-			n, err := replay.Cut(t.Context(), c.part, c.w.Durable(), true)
-			if c.freed += n; err != nil && !errors.Is(err, log.ErrTooLittle) {
-				t.Fatal(err)
-			}
-		}
-		if first, _ := c.part.Bounds(); first <= 8 || slices.ContainsFunc(c.part.Segments(), func(s log.SegmentInfo) bool { return s.Sealed > 0 }) {
-			t.Fatalf("log begins at %d: %v", first, c.part.Segments())
-		}
-		if sealed {
-			c.must(c.write(25), c.seal())
-		}
-		fs := c.fs
-		for boot, want := range map[int]event.Stop{7: event.StopKilled, 8: event.StopCrash} {
-			c.fs, c.boot = fs.Crash(rand.New(rand.NewPCG(1, 1)), faultfs.Kill), boot
-			c.must(c.open())
-			if got := c.part.LastStop(); got != want {
-				t.Errorf("sealed %v, boot %d: the last run ended by %v, not %v", sealed, boot, got, want)
-			}
-			c.must(c.store.Close())
-		}
-	}
-}
-
-// What is in front of a base stays as long as it is to be kept, even where the base was made when less was to be kept.
+// What is in front of a base stays as long as it is to be kept, even where the base was made when
+// less was to be kept.
 func TestCutKeepsWhatIsKeptNow(t *testing.T) {
 	t.Parallel()
 	c := newCutting(t, "", 7)
@@ -577,7 +548,8 @@ func TestCutKeepsWhatIsKeptNow(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	c.fs.Hook(func(faultfs.Call) faultfs.Fault {
-		if b, _ := c.part.(log.Bases).Base(); b.LSN == at { // it is made, and nothing is removed yet
+		// it is made, and nothing is removed yet
+		if b, _ := c.part.(log.Bases).Base(); b.LSN == at {
 			cancel()
 		}
 		return faultfs.Fault{}

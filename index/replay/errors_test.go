@@ -17,7 +17,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Checkpoints that cannot be used are passed over, and told; without any a replay begins at the first byte.
+// Checkpoints that cannot be used are passed over, and told; without any a replay begins at the
+// first byte.
 func TestNewest(t *testing.T) {
 	t.Parallel()
 	h := newHistory(t)
@@ -97,7 +98,8 @@ func (r withFrames) Read(ctx context.Context, from event.LSN) iter.Seq2[log.Fram
 	}
 }
 
-// What is wrong with a record is told with its place, to who reads records and to who replays; and nothing follows.
+// What is wrong with a record is told with its place, to who reads records and to who replays; and
+// nothing follows.
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	h := newHistory(t)
@@ -148,7 +150,8 @@ func TestErrors(t *testing.T) {
 		}
 	}
 
-	// An event that does not fit the state names the place as well, and the stack says which rule it was.
+	// An event that does not fit the state names the place as well, and the stack says which rule
+	// it was.
 	s := replay.Begin(withFrames{h.part, func(f *log.Frame) {
 		if f.LSN == bad.lsn { // its first record twice
 			f.Count = 2

@@ -14,8 +14,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/logdir"
 )
 
-// foundHistory writes messages with their numbers, half of them before a clock is set back, with what is searched for among them, and waits until all of
-// it can be read.
+// foundHistory writes messages with their numbers, half of them before a clock is set back, with
+// what is searched for among them, and waits until all of it can be read.
 func foundHistory(d *logdir.Dir, w log.Writer, rng *rand.Rand, messages int, id func(int) []byte) {
 	for n := 1; n <= messages; n += 50 {
 		at := event.Time(n * 10)
@@ -40,7 +40,8 @@ func foundHistory(d *logdir.Dir, w log.Writer, rng *rand.Rand, messages int, id 
 			d.Append(w, at, events...) // and wait
 			continue
 		}
-		for len(events) > 0 { // small frames, so that many have their beginning in another block than their records
+		// small frames, so that many have their beginning in another block than their records
+		for len(events) > 0 {
 			k := min(len(events), 2)
 			w.Batch().AppendRecord(at, events[:k], log.Ordered)
 			w.Append(w.Batch())
@@ -50,7 +51,8 @@ func foundHistory(d *logdir.Dir, w log.Writer, rng *rand.Rand, messages int, id 
 	d.Append(w, event.Time(messages*10-5000))
 }
 
-// What a search finds by the indexes of sealed files is what a look at everything finds, and it looks at little for it.
+// What a search finds by the indexes of sealed files is what a look at everything finds, and it
+// looks at little for it.
 func TestFound(t *testing.T) {
 	t.Parallel()
 	d := logdir.Open(t, t.TempDir(), log.Options{Partitions: 1, ChapterBytes: 300_000, SealAfter: -1})

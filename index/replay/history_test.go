@@ -15,8 +15,8 @@ import (
 
 type hash = [sha256.Size]byte
 
-// written is a record as it was written, and the hashes of the states before it and behind each of its events, of an index that was
-// fed by hand.
+// written is a record as it was written, and the hashes of the states before it and behind each of
+// its events, of an index that was fed by hand.
 type written struct {
 	lsn, next event.LSN
 	number    int
@@ -44,8 +44,8 @@ type history struct {
 	saved   []event.LSN // checkpoints that are kept, oldest first
 }
 
-// newHistory is a log of three runs, with up to four records in a frame, up to five events in a record, and two checkpoints: one in the
-// middle of a run and one between two runs.
+// newHistory is a log of three runs, with up to four records in a frame, up to five events in a
+// record, and two checkpoints: one in the middle of a run and one between two runs.
 func newHistory(t testing.TB) *history {
 	t.Helper()
 	h := &history{t: t, rng: rand.New(rand.NewPCG(4, 2)), x: index.New(), now: 1000}

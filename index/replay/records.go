@@ -19,14 +19,16 @@ type Record struct {
 	Last      bool      // it is the last one there
 }
 
-// Error says what is wrong with a record of a frame that is sound: it cannot be decoded, or does not fit the state. That is a bug of this
-// program or of the one that wrote it, unless that was a newer one.
+// Error says what is wrong with a record of a frame that is sound: it cannot be decoded, or does
+// not fit the state. That is a bug of this program or of the one that wrote it, unless that was a
+// newer one.
 type Error struct {
 	Partition log.PartitionID
 	LSN       event.LSN // of the frame
 	Number    int       // of the record there, from 1
 	Reason    error     // wraps [event.ErrUnknown] where a newer program wrote the record
-	// Stack is that of the index's panic where an event does not fit the state; nil where it could not be decoded.
+	// Stack is that of the index's panic where an event does not fit the state; nil where it could
+	// not be decoded.
 	Stack []byte
 }
 
@@ -38,14 +40,16 @@ func (e *Error) Error() string {
 // Unwrap returns the reason.
 func (e *Error) Unwrap() error { return e.Reason }
 
-// Records yields the records of a log, from the first frame at or after an LSN up to what is durable when it is called. A record, its
-// events and their bytes are valid until the next one. After an error, of [log.Reader.Read] or an [*Error], nothing follows.
+// Records yields the records of a log, from the first frame at or after an LSN up to what is
+// durable when it is called. A record, its events and their bytes are valid until the next one.
+// After an error, of [log.Reader.Read] or an [*Error], nothing follows.
 func Records(ctx context.Context, r log.Reader, from event.LSN) iter.Seq2[*Record, error] {
 	return func(yield func(*Record, error) bool) { walk(ctx, r, from, 0, yield) }
 }
 
-// Found yields the records of the frames in the stretches that a search of a log comes to, as [Records] does; of all frames, where the log is no
-// [log.Finder]. They include records that the search did not look for, which may be most of them.
+// Found yields the records of the frames in the stretches that a search of a log comes to, as
+// [Records] does; of all frames, where the log is no [log.Finder]. They include records that the
+// search did not look for, which may be most of them.
 func Found(ctx context.Context, r log.Reader, s log.Search) iter.Seq2[*Record, error] {
 	finder, ok := r.(log.Finder)
 	if !ok {
@@ -73,7 +77,8 @@ func Found(ctx context.Context, r log.Reader, s log.Search) iter.Seq2[*Record, e
 	}
 }
 
-// FoundAny is Found for several searches: the frames that any of them comes to, each frame once, from the first one at or after an LSN on.
+// FoundAny is Found for several searches: the frames that any of them comes to, each frame once,
+// from the first one at or after an LSN on.
 func FoundAny(ctx context.Context, r log.Reader, from event.LSN, searches []log.Search) iter.Seq2[*Record, error] {
 	if len(searches) == 1 && from == 0 {
 		return Found(ctx, r, searches[0])

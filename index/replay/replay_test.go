@@ -45,13 +45,15 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// The state at each boundary between two records is that of an index fed by hand, and a replay that stopped there goes on.
+// The state at each boundary between two records is that of an index fed by hand, and a replay that
+// stopped there goes on.
 func TestStateAtEveryRecord(t *testing.T) {
 	t.Parallel()
 	h := newHistory(t)
 	s := replay.Begin(h.part)
 	for i := range h.records {
-		for rec, err := range s.Records(t.Context()) { // begun anew each time, with the record that was left out
+		// begun anew each time, with the record that was left out
+		for rec, err := range s.Records(t.Context()) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -122,7 +124,8 @@ func TestStateAtLSN(t *testing.T) {
 	}
 }
 
-// The state at an instant has the records up to it. From which checkpoint it can be taken, its newest record says.
+// The state at an instant has the records up to it. From which checkpoint it can be taken, its
+// newest record says.
 func TestStateAtInstant(t *testing.T) {
 	t.Parallel()
 	h := newHistory(t)
@@ -263,8 +266,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// Checkpoints are compared wherever they stand: in front of events, in front of a run that begins, at the end. Those with another state
-// are told in the order in which they come.
+// Checkpoints are compared wherever they stand: in front of events, in front of a run that begins,
+// at the end. Those with another state are told in the order in which they come.
 func TestRunCompares(t *testing.T) {
 	t.Parallel()
 	h := newHistory(t)
@@ -319,13 +322,14 @@ func TestRunComparesNothingInside(t *testing.T) {
 	}})
 }
 
-// Reading costs the same memory whatever the number of records, and a replay beside that what the index needs. Not parallel: it counts what
-// the process allocates.
+// Reading costs the same memory whatever the number of records, and a replay beside that what the
+// index needs. Not parallel: it counts what the process allocates.
 func TestAllocations(t *testing.T) {
 	d := logdir.Open(t, t.TempDir(), log.Options{Partitions: 1})
 	p, w := d.Lead(0)
 	const frames, records = 50, 40
-	dropped := &event.DuplicateDropped{Envelope: event.Envelope{Slice: event.Slice{Entity: 4}}, MessageID: []byte("m")} // which changes nothing
+	// which changes nothing
+	dropped := &event.DuplicateDropped{Envelope: event.Envelope{Slice: event.Slice{Entity: 4}}, MessageID: []byte("m")}
 	for range frames {
 		for range records {
 			w.Batch().AppendRecord(1000, []event.Event{dropped, dropped}, log.Durable)

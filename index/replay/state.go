@@ -14,8 +14,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// State is the state of a partition at a place in its log. It only goes forward, and belongs to one goroutine. After an [*Error] it has
-// part of a record and is of no use.
+// State is the state of a partition at a place in its log. It only goes forward, and belongs to one
+// goroutine. After an [*Error] it has part of a record and is of no use.
 type State struct {
 	Index  *index.Index
 	From   event.LSN // of the checkpoint or base it began with; 0: it began at the first byte
@@ -29,8 +29,8 @@ type State struct {
 	broken  error     // why there is no state to begin with
 }
 
-// Begin is the state that a log begins with: that of its base, or the empty one at the first byte. A base that cannot be read makes the next call
-// of [State.Records] or [State.Run] fail.
+// Begin is the state that a log begins with: that of its base, or the empty one at the first byte.
+// A base that cannot be read makes the next call of [State.Records] or [State.Run] fail.
 func Begin(r log.Reader) *State {
 	s := &State{log: r}
 	if s.Index, s.From, s.broken = loadBase(context.Background(), r, nil); s.broken != nil {
@@ -40,8 +40,9 @@ func Begin(r log.Reader) *State {
 	return s
 }
 
-// Newest is the state of the newest checkpoint that can be used and holds nothing from limit on, an LSN; 0: no limit. Where there is no
-// such checkpoint it is that of [Begin]. Unusable, unless nil, is told of each that had to be passed over, and why.
+// Newest is the state of the newest checkpoint that can be used and holds nothing from limit on, an
+// LSN; 0: no limit. Where there is no such checkpoint it is that of [Begin]. Unusable, unless nil,
+// is told of each that had to be passed over, and why.
 func Newest(p log.Partition, limit event.LSN, unusable func(log.CheckpointInfo, error)) *State {
 	for _, c := range p.Checkpoints() {
 		if limit != 0 && c.LSN > limit {
@@ -58,11 +59,13 @@ func Newest(p log.Partition, limit event.LSN, unusable func(log.CheckpointInfo, 
 	return Begin(p)
 }
 
-// At is where the state stands: all frames below it are in the state, and none from there on; only if the state stopped between two
-// records of a frame are the first records of the frame at this LSN in it.
+// At is where the state stands: all frames below it are in the state, and none from there on; only
+// if the state stopped between two records of a frame are the first records of the frame at this
+// LSN in it.
 func (s *State) At() event.LSN { return s.next }
 
-// Hash is the SHA-256 of the state's encoding, which a checkpoint of it has as its hash. It costs encoding the whole state.
+// Hash is the SHA-256 of the state's encoding, which a checkpoint of it has as its hash. It costs
+// encoding the whole state.
 func (s *State) Hash() [sha256.Size]byte {
 	s.encoded = s.Index.Encode(s.encoded[:0])
 	return sha256.Sum256(s.encoded)
@@ -78,7 +81,8 @@ type Saved struct {
 	events           int
 }
 
-// Save puts the state away as it stands, even between two events of a record. It costs encoding the whole state.
+// Save puts the state away as it stands, even between two events of a record. It costs encoding the
+// whole state.
 func (s *State) Save() Saved {
 	return Saved{s.Index.Encode(nil), s.From, s.next, s.applied, s.stepped, s.Events}
 }
@@ -95,8 +99,9 @@ func Resume(r log.Reader, saved *Saved) (*State, error) {
 // Inside is how many events of the next record are applied.
 func (s *State) Inside() int { return s.stepped }
 
-// Records yields what follows the place where the state stands, as the function of this name does. It applies nothing: Apply or Step does, with
-// each record in its turn. After a break it can be called again, and goes on with the first record that was not applied.
+// Records yields what follows the place where the state stands, as the function of this name does.
+// It applies nothing: Apply or Step does, with each record in its turn. After a break it can be
+// called again, and goes on with the first record that was not applied.
 func (s *State) Records(ctx context.Context) iter.Seq2[*Record, error] {
 	return func(yield func(*Record, error) bool) {
 		if s.broken != nil {
@@ -107,8 +112,9 @@ func (s *State) Records(ctx context.Context) iter.Seq2[*Record, error] {
 	}
 }
 
-// Found yields what follows in the stretches that any of some searches comes to, as Records does of all that follows. A caller that applies them
-// applies a part of the log only, and has to know that the rest does not matter to what it asks of the state.
+// Found yields what follows in the stretches that any of some searches comes to, as Records does of
+// all that follows. A caller that applies them applies a part of the log only, and has to know that
+// the rest does not matter to what it asks of the state.
 func (s *State) Found(ctx context.Context, searches []log.Search) iter.Seq2[*Record, error] {
 	return func(yield func(*Record, error) bool) {
 		if s.broken != nil {
@@ -143,7 +149,8 @@ func (s *State) Found(ctx context.Context, searches []log.Search) iter.Seq2[*Rec
 	}
 }
 
-// stretches are those of several searches, together, as far as they have frames at an LSN or behind it.
+// stretches are those of several searches, together, as far as they have frames at an LSN or behind
+// it.
 func stretches(r log.Reader, from event.LSN, searches []log.Search) (all []log.Stretch, err error) {
 	first, end := r.Bounds()
 	finder, ok := r.(log.Finder)
@@ -170,7 +177,8 @@ func stretches(r log.Reader, from event.LSN, searches []log.Search) (all []log.S
 	return merged, nil
 }
 
-// Apply applies what is left of the next record, mostly all of it. An event that does not fit the state is an [*Error].
+// Apply applies what is left of the next record, mostly all of it. An event that does not fit the
+// state is an [*Error].
 func (s *State) Apply(rec *Record) error { return s.ApplyOnly(rec, nil) }
 
 // ApplyOnly is Apply for the events that are wanted alone; nil: all are.
@@ -191,7 +199,8 @@ func (s *State) ApplyOnly(rec *Record, wanted func(event.Event) bool) (err error
 	return nil
 }
 
-// Step applies the next event of the next record. The state is at the record's end with the last of them.
+// Step applies the next event of the next record. The state is at the record's end with the last of
+// them.
 func (s *State) Step(rec *Record) (err error) {
 	s.expect(rec)
 	defer func() {
@@ -233,14 +242,15 @@ func (s *State) misfit(rec *Record, v any) *Error {
 
 // Watch is what is to be seen of a replay while it runs. The zero value is nothing.
 type Watch struct {
-	// Checkpoints are to be compared with the state where it comes past them. Differs, which must be set then, is called for each
-	// whose state hash is not the same; its error ends the replay. Those below the place where the state stands at first are not
-	// looked at.
+	// Checkpoints are to be compared with the state where it comes past them. Differs, which must
+	// be set then, is called for each whose state hash is not the same; its error ends the replay.
+	// Those below the place where the state stands at first are not looked at.
 	Checkpoints []log.CheckpointInfo
 	Differs     func(log.CheckpointInfo) error
 	// Look, unless nil, is shown each record before it is applied. Its error ends the replay.
 	Look func(*Record) error
-	// Progress, unless nil, is told behind each frame of events that all frames below an LSN are in the state.
+	// Progress, unless nil, is told behind each frame of events that all frames below an LSN are in
+	// the state.
 	Progress func(event.LSN)
 }
 
@@ -278,8 +288,9 @@ func (w *Watch) sort(s *State) {
 	slices.SortFunc(w.Checkpoints, func(a, b log.CheckpointInfo) int { return cmp.Compare(a.LSN, b.LSN) })
 }
 
-// compare compares the state, which holds all that is below an LSN, with the checkpoints up to there. No record stands between them
-// and the LSN, though frames that have none may: a run that begins, or a second without traffic.
+// compare compares the state, which holds all that is below an LSN, with the checkpoints up to
+// there. No record stands between them and the LSN, though frames that have none may: a run that
+// begins, or a second without traffic.
 func (w *Watch) compare(s *State, at event.LSN) error {
 	for len(w.Checkpoints) > 0 && w.Checkpoints[0].LSN <= at {
 		c := w.Checkpoints[0]

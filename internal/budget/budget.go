@@ -12,9 +12,10 @@ import (
 type Level uint8
 
 const (
-	Enough   Level = iota
-	Low            // connections get less than they may have: what takes more than is promised to each is refused
-	Critical       // nothing is left for what lasts: all that is new is refused
+	Enough Level = iota
+	// connections get less than they may have: what takes more than is promised to each is refused
+	Low
+	Critical // nothing is left for what lasts: all that is new is refused
 )
 
 func (l Level) String() string { return [...]string{"enough", "low", "critical"}[l] }
@@ -26,11 +27,14 @@ const (
 	Promised = 64 << 10
 	// part bounds what a share may have beyond that: what is left, divided by part.
 	part = 4
-	// toCome sets how much shares have to leave for connections to come when there is no room for them: what may be in use, divided by toCome.
+	// toCome sets how much shares have to leave for connections to come when there is no room for
+	// them: what may be in use, divided by toCome.
 	toCome = 16
-	// leastGarbage is how much of the limit is for garbage at least, bytes: with less the collector is at work all the time. It is not more than half.
+	// leastGarbage is how much of the limit is for garbage at least, bytes: with less the collector
+	// is at work all the time. It is not more than half.
 	leastGarbage = 64 << 20
-	// calm is how long a level must not have been reached before it is left: otherwise it would come and go all the time.
+	// calm is how long a level must not have been reached before it is left: otherwise it would
+	// come and go all the time.
 	calm = 3 * time.Second
 	// stale is how long the collector's last finding is trusted while memory is short.
 	stale = 5 * time.Second
@@ -38,14 +42,16 @@ const (
 	lookEvery = 100 * time.Millisecond
 )
 
-// Budget is the account. Its methods may be called by several goroutines; of a nil one there is always enough.
+// Budget is the account. Its methods may be called by several goroutines; of a nil one there is
+// always enough.
 type Budget struct {
 	// set once in New
 	limit  int64 // bytes
 	usable int64 // of these, what may be in use
 	most   int64 // with more in use nothing new is taken
 	logger *slog.Logger
-	press  func(Level) // told while there is not enough, once a second, and once when there is again
+	// told while there is not enough, once a second, and once when there is again
+	press func(Level)
 
 	shares atomic.Int64 // open ones
 	taken  atomic.Int64 // what shares have, of what is promised too
@@ -75,7 +81,8 @@ func New(limit int64, logger *slog.Logger) *Budget {
 		press: func(Level) {}, measure: inUse(), collect: runtime.GC}
 }
 
-// Press has f called once a second while connections have to take less, and once when that is over. It has to be called before Watch.
+// Press has f called once a second while connections have to take less, and once when that is over.
+// It has to be called before Watch.
 func (b *Budget) Press(f func(Level)) {
 	if b != nil {
 		b.press = f
@@ -106,8 +113,9 @@ func (b *Budget) free() int64 {
 	return b.usable - b.shares.Load()*(Idle+Promised) - b.over.Load() - b.other.Load()
 }
 
-// Missing is how many bytes shares have to give back of what they have beyond what is promised to them, so that there is room for what is
-// promised to all of them and to connections to come; 0: there is.
+// Missing is how many bytes shares have to give back of what they have beyond what is promised to
+// them, so that there is room for what is promised to all of them and to connections to come; 0:
+// there is.
 func (b *Budget) Missing() int64 {
 	if b == nil {
 		return 0
@@ -145,8 +153,8 @@ func (b *Budget) Watch(ctx context.Context) {
 // shared is what shares have taken, with what their connections take when idle.
 func (b *Budget) shared() int64 { return b.taken.Load() + b.shares.Load()*Idle }
 
-// collected notes what a collection has found in use, and that shares had had bytes then. A finding is too high where something was released
-// meanwhile, so the smaller of the last two counts.
+// collected notes what a collection has found in use, and that shares had had bytes then. A finding
+// is too high where something was released meanwhile, so the smaller of the last two counts.
 func (b *Budget) collected(now time.Time, had int64) {
 	b.recent[0], b.recent[1] = max(0, b.measure()-had), b.recent[0]
 	b.other.Store(min(b.recent[0], b.recent[1]))

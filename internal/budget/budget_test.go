@@ -16,7 +16,8 @@ func account(said *bytes.Buffer) *Budget {
 	return b
 }
 
-// F22: what is promised is never refused, what goes beyond only while three times as much is left, so that those who come later find something.
+// F22: what is promised is never refused, what goes beyond only while three times as much is left,
+// so that those who come later find something.
 func TestTake(t *testing.T) {
 	t.Parallel()
 	b := account(new(bytes.Buffer))
@@ -81,7 +82,8 @@ func TestTakeTogether(t *testing.T) {
 	}
 }
 
-// A level is reached at once and left after a while, and is logged once when it begins and once when it ends.
+// A level is reached at once and left after a while, and is logged once when it begins and once
+// when it ends.
 func TestLevels(t *testing.T) {
 	t.Parallel()
 	var said bytes.Buffer

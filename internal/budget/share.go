@@ -2,15 +2,16 @@ package budget
 
 import "sync/atomic"
 
-// Share is what one connection has, or one other user of memory. Its methods may be called by several goroutines; a nil one may have everything.
+// Share is what one connection has, or one other user of memory. Its methods may be called by
+// several goroutines; a nil one may have everything.
 type Share struct {
 	of       *Budget
 	promised int64 // bytes that are never refused; 0: none
 	has      atomic.Int64
 }
 
-// Account is the share of something that is no connection: nothing is promised to it, and it may have a quarter as much as is left. It need not be
-// closed.
+// Account is the share of something that is no connection: nothing is promised to it, and it may
+// have a quarter as much as is left. It need not be closed.
 func (b *Budget) Account() *Share {
 	if b == nil {
 		return nil
@@ -18,7 +19,8 @@ func (b *Budget) Account() *Share {
 	return &Share{of: b}
 }
 
-// Open is the share of a connection that has come, with what is promised to it; false: there is not as much.
+// Open is the share of a connection that has come, with what is promised to it; false: there is not
+// as much.
 func (b *Budget) Open() (*Share, bool) {
 	if b == nil {
 		return nil, true
@@ -83,8 +85,9 @@ func (s *Share) Level() Level {
 	return s.of.Level()
 }
 
-// Exceeds reports whether the share has more than it could take now, not counting fixed bytes that cannot be given back: it should give some
-// back. It has done nothing wrong, for there was more memory when it took them.
+// Exceeds reports whether the share has more than it could take now, not counting fixed bytes that
+// cannot be given back: it should give some back. It has done nothing wrong, for there was more
+// memory when it took them.
 func (s *Share) Exceeds(fixed int) bool {
 	if s == nil {
 		return false

@@ -1,7 +1,8 @@
 // Package fifo has queues: first in, first out.
 package fifo
 
-// Queue is first in, first out, and nothing is shifted when something leaves: each push and pop takes constant time on average.
+// Queue is first in, first out, and nothing is shifted when something leaves: each push and pop
+// takes constant time on average.
 type Queue[T any] struct {
 	items []T
 	gone  int // how many at the front have left
@@ -12,7 +13,8 @@ func (q *Queue[T]) Len() int { return len(q.items) - q.gone }
 
 // Push adds one at the end.
 func (q *Queue[T]) Push(v T) {
-	if q.gone > len(q.items)/2 && len(q.items) == cap(q.items) { // room at the front is as good as new room
+	// room at the front is as good as new room
+	if q.gone > len(q.items)/2 && len(q.items) == cap(q.items) {
 		n := copy(q.items, q.items[q.gone:])
 		clear(q.items[n:])
 		q.items, q.gone = q.items[:n], 0

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// What leaves a queue leaves in the order in which it came, and one that never empties keeps no more room than it needs.
+// What leaves a queue leaves in the order in which it came, and one that never empties keeps no
+// more room than it needs.
 func TestQueue(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 2))

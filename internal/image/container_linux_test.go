@@ -23,8 +23,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 )
 
-// container is an image's root file system, unpacked, and what runs in it: what a container engine does, without its isolation of
-// network and processes.
+// container is an image's root file system, unpacked, and what runs in it: what a container engine
+// does, without its isolation of network and processes.
 type container struct {
 	t      testing.TB
 	root   string // directory
@@ -107,7 +107,8 @@ func (c *container) command(args []string, env ...string) *exec.Cmd {
 	return cmd
 }
 
-// start runs the container until it says that it is up, on ports that are free at the first start, and says how long that took.
+// start runs the container until it says that it is up, on ports that are free at the first start,
+// and says how long that took.
 func (c *container) start(env ...string) time.Duration {
 	c.t.Helper()
 	if c.listen == nil {
@@ -190,7 +191,8 @@ func (c *container) client() *azservicebus.Client {
 	return client
 }
 
-// mount puts a file where the emulator's users mount theirs, owned by somebody else, as a mounted one is.
+// mount puts a file where the emulator's users mount theirs, owned by somebody else, as a mounted
+// one is.
 func (c *container) mount(config string) {
 	c.t.Helper()
 	if err := os.WriteFile(filepath.Join(c.root, configPlace), []byte(config), 0o644); err != nil {
@@ -198,8 +200,8 @@ func (c *container) mount(config string) {
 	}
 }
 
-// What the emulator's users do: mount the file, set the variables, wait for the line, connect. What they cannot do there: find their
-// messages again after a restart.
+// What the emulator's users do: mount the file, set the variables, wait for the line, connect. What
+// they cannot do there: find their messages again after a restart.
 func TestContainer(t *testing.T) {
 	t.Parallel()
 	c := newContainer(t)
@@ -262,8 +264,8 @@ func TestContainer(t *testing.T) {
 	}
 }
 
-// MA-155: without a file there is the emulator's sample, as the documentation of Testcontainers for .NET uses it. Another file or an inline
-// one goes before a mounted one.
+// MA-155: without a file there is the emulator's sample, as the documentation of Testcontainers for
+// .NET uses it. Another file or an inline one goes before a mounted one.
 func TestContainerEntities(t *testing.T) {
 	t.Parallel()
 	c := newContainer(t)
@@ -309,7 +311,8 @@ func (c *container) hello(queue string) {
 	}
 }
 
-// BenchmarkReady is the time from the start of the process to the line that tools wait for, on an empty data directory.
+// BenchmarkReady is the time from the start of the process to the line that tools wait for, on an
+// empty data directory.
 func BenchmarkReady(b *testing.B) {
 	for range b.N {
 		b.StopTimer()

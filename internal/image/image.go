@@ -16,19 +16,21 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// user is the user that the broker runs as in the container, which is no user of the host. A number, so that a platform that refuses root can
-// see that it is none.
+// user is the user that the broker runs as in the container, which is no user of the host. A
+// number, so that a platform that refuses root can see that it is none.
 const user = 65532
 
 // Places in the image.
 const (
-	program     = "/ledgerbus"
-	dataFolder  = "/data"
-	configPlace = "/ServiceBus_Emulator/ConfigFiles/Config.json" // where the emulator's users mount theirs
+	program    = "/ledgerbus"
+	dataFolder = "/data"
+	// where the emulator's users mount theirs
+	configPlace = "/ServiceBus_Emulator/ConfigFiles/Config.json"
 )
 
-// environment makes the broker what the emulator's container is: reachable from other containers, without TLS, with the key that
-// everybody knows. Outside the image none of it is the default. It is environment, not flags, so that those who run the image can change it.
+// environment makes the broker what the emulator's container is: reachable from other containers,
+// without TLS, with the key that everybody knows. Outside the image none of it is the default. It
+// is environment, not flags, so that those who run the image can change it.
 var environment = []string{
 	"LEDGERBUS_DATA=" + dataFolder,
 	"LEDGERBUS_LISTEN=0.0.0.0:5672,0.0.0.0:5300",
@@ -36,10 +38,12 @@ var environment = []string{
 	"LEDGERBUS_INSECURE_NO_AUTH=true",
 	"LEDGERBUS_I_ACCEPT_THE_RISK=true", // 0.0.0.0 may be a public address
 	"LEDGERBUS_ENTITIES_IF_PRESENT=" + configPlace,
-	"GOGC=100", // as in docs/examples/ledgerbus.service, and Go's own value; an image cannot set a timer slack
+	// as in docs/examples/ledgerbus.service, and Go's own value; an image cannot set a timer slack
+	"GOGC=100",
 }
 
-// newImage makes the image of an architecture: the binary, the data directory and nothing else that runs.
+// newImage makes the image of an architecture: the binary, the data directory and nothing else that
+// runs.
 func newImage(binary, arch string, from source) (v1.Image, error) {
 	layer, err := newLayer(binary, from.created)
 	if err != nil {
@@ -92,7 +96,8 @@ func labels(from source) map[string]string {
 	return all
 }
 
-// newLayer packs the file system: owners, modes and times are set here, so nothing of the machine shows.
+// newLayer packs the file system: owners, modes and times are set here, so nothing of the machine
+// shows.
 func newLayer(binary string, created time.Time) (v1.Layer, error) {
 	content, err := os.ReadFile(binary)
 	if err != nil {
@@ -106,7 +111,8 @@ func newLayer(binary string, created time.Time) (v1.Layer, error) {
 		owner   int
 		content []byte
 	}{
-		{name: "ServiceBus_Emulator/", mode: 0o755}, // for tools that copy a file there before the start
+		// for tools that copy a file there before the start
+		{name: "ServiceBus_Emulator/", mode: 0o755},
 		{name: "ServiceBus_Emulator/ConfigFiles/", mode: 0o755},
 		{name: "data/", mode: 0o700, owner: user}, // a new volume takes owner and mode from here
 		{name: "etc/", mode: 0o755},
@@ -135,7 +141,8 @@ func newLayer(binary string, created time.Time) (v1.Layer, error) {
 	return tarball.LayerFromOpener(open, tarball.WithMediaType(types.OCILayer), tarball.WithCompressedCaching)
 }
 
-// writeLayout writes the images as one OCI layout: an index from which a client takes that of its architecture.
+// writeLayout writes the images as one OCI layout: an index from which a client takes that of its
+// architecture.
 func writeLayout(dir string, architectures []string, images map[string]v1.Image) (v1.Hash, error) {
 	if err := os.RemoveAll(dir); err != nil {
 		return v1.Hash{}, err

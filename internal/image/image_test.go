@@ -19,7 +19,8 @@ import (
 // most is how large an image may be, packed and unpacked, bytes.
 const most = 35_000_000
 
-// built is one build for the architecture of this machine, shared by the tests. It goes away with them.
+// built is one build for the architecture of this machine, shared by the tests. It goes away with
+// them.
 var built = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "image")
 	if err != nil {

@@ -14,17 +14,18 @@ import (
 
 // source is what the results are made from.
 type source struct {
-	dir     string    // of the sources
-	version string    // of the release, or development
-	commit  string    // "" outside a git repository
-	created time.Time // of the commit: files and images carry it, so that they are the same whenever they are built
+	dir     string // of the sources
+	version string // of the release, or development
+	commit  string // "" outside a git repository
+	// of the commit: files and images carry it, so that they are the same whenever they are built
+	created time.Time
 }
 
 // development is the version of what has none.
 const development = "development"
 
-// sourceOf looks at the repository that a directory is in. SOURCE_DATE_EPOCH overrides the time of the commit, as it does in
-// other tools that build reproducibly.
+// sourceOf looks at the repository that a directory is in. SOURCE_DATE_EPOCH overrides the time of
+// the commit, as it does in other tools that build reproducibly.
 func sourceOf(dir, version string) (source, error) {
 	from := source{dir: dir, version: version, created: time.Unix(0, 0).UTC()}
 	var err error
@@ -34,7 +35,8 @@ func sourceOf(dir, version string) (source, error) {
 	seconds := os.Getenv("SOURCE_DATE_EPOCH")
 	if from.commit != "" {
 		if from.version == "" {
-			from.version, _ = git(dir, "describe", "--tags", "--exact-match") // most commits have no tag
+			// most commits have no tag
+			from.version, _ = git(dir, "describe", "--tags", "--exact-match")
 		}
 		if changes, err := git(dir, "status", "--porcelain"); err != nil {
 			return from, err

@@ -11,9 +11,10 @@ import (
 // others is what a group and everybody else may do.
 const others = fs.FileMode(0o077)
 
-// Narrow takes away what others may do with a file or a directory. It returns the mode that was too wide, 0 when none was. An error
-// says that it is as wide as before: it belongs to somebody else, or is on a file system that has no modes. A sticky directory is
-// shared on purpose, and left as it is with ErrShared.
+// Narrow takes away what others may do with a file or a directory. It returns the mode that was too
+// wide, 0 when none was. An error says that it is as wide as before: it belongs to somebody else,
+// or is on a file system that has no modes. A sticky directory is shared on purpose, and left as it
+// is with ErrShared.
 func Narrow(path string) (wide fs.FileMode, err error) {
 	info, err := os.Stat(path)
 	if err != nil {

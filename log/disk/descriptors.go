@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// ErrDescriptors: a file could not be opened because the process, or the machine, has no file descriptor left. It says nothing about
-// the disk, and what was to be done can be done later (reliability.md F18).
+// ErrDescriptors: a file could not be opened because the process, or the machine, has no file
+// descriptor left. It says nothing about the disk, and what was to be done can be done later
+// (reliability.md F18).
 var ErrDescriptors = errors.New("log: out of file descriptors")
 
 // OutOfDescriptors reports whether a file was not opened for want of a descriptor.
@@ -24,8 +25,9 @@ const (
 	complainEvery = 10 * time.Second
 )
 
-// Patient returns a file system on which what needs a descriptor waits until there is one. Nothing has happened when a call fails for
-// want of one, so calling again is safe: this is no retry of a failed write or sync.
+// Patient returns a file system on which what needs a descriptor waits until there is one. Nothing
+// has happened when a call fails for want of one, so calling again is safe: this is no retry of a
+// failed write or sync.
 func Patient(fsys FS, logger *slog.Logger) FS { return patient{fsys, logger} }
 
 type patient struct {
@@ -56,7 +58,8 @@ func (p patient) SyncDir(name string) error {
 	return p.wait(name, func() error { return p.FS.SyncDir(name) })
 }
 
-// wait calls try until it no longer fails for want of a descriptor. A broker that stops closes its connections first, which frees some.
+// wait calls try until it no longer fails for want of a descriptor. A broker that stops closes its
+// connections first, which frees some.
 func (p patient) wait(name string, try func() error) error {
 	err := try()
 	if !OutOfDescriptors(err) {
@@ -74,8 +77,8 @@ func (p patient) wait(name string, try func() error) error {
 	return err
 }
 
-// OpenSoon opens a file for reading and waits no longer than a moment for a descriptor: then it fails with ErrDescriptors. spare frees a descriptor and
-// reports whether it could.
+// OpenSoon opens a file for reading and waits no longer than a moment for a descriptor: then it
+// fails with ErrDescriptors. spare frees a descriptor and reports whether it could.
 func OpenSoon(fsys FS, name string, spare func() bool) (File, error) {
 	for began, pause := time.Now(), time.Millisecond; ; pause *= 2 {
 		f, err := fsys.Open(name)

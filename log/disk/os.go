@@ -37,8 +37,9 @@ func (OS) Open(name string) (f File, err error) {
 	return f, err
 }
 
-// quietly opens something for reading without the file system noting when it was read. Such a note is a change, for which a reader would hold up a broker
-// that syncs meanwhile, if it is off the processor just then (docs/decisions/0078). Only the owner of a file may do without it.
+// quietly opens something for reading without the file system noting when it was read. Such a note
+// is a change, for which a reader would hold up a broker that syncs meanwhile, if it is off the
+// processor just then (docs/decisions/0078). Only the owner of a file may do without it.
 func quietly(open func(mode int) error) error {
 	err := open(noAccessTime)
 	if noAccessTime != 0 && errors.Is(err, fs.ErrPermission) {
@@ -206,8 +207,9 @@ func BootID() string {
 	return strings.TrimSpace(string(p))
 }
 
-// RealPath follows the symbolic links on the way to a data directory, its own name included: they are the operator's. A path that does not exist, or cannot
-// be resolved, is returned as it is, for whoever opens it to report.
+// RealPath follows the symbolic links on the way to a data directory, its own name included: they
+// are the operator's. A path that does not exist, or cannot be resolved, is returned as it is, for
+// whoever opens it to report.
 func RealPath(dir string) string {
 	if to, err := filepath.EvalSymlinks(dir); err == nil {
 		return to

@@ -10,7 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TempSuffix ends the name of a temp file: one that is still being written, and then renamed. What an interrupted run left under such a name may be removed.
+// TempSuffix ends the name of a temp file: one that is still being written, and then renamed. What
+// an interrupted run left under such a name may be removed.
 const TempSuffix = ".tmp"
 
 // IsTemp reports whether a name is that of a temp file.
@@ -24,8 +25,9 @@ func Replace(fsys FS, name string, contents []byte) error {
 	})
 }
 
-// Write makes a file of what write writes, whole or not at all, in the place of what has the name: temp, sync, rename, sync of the directory (3.5). After an
-// error that wraps [ErrNoRoom] everything is as it was.
+// Write makes a file of what write writes, whole or not at all, in the place of what has the name:
+// temp, sync, rename, sync of the directory (3.5). After an error that wraps [ErrNoRoom] everything
+// is as it was.
 func Write(fsys FS, name string, write func(File) error) error {
 	f, err := fsys.Create(name + TempSuffix)
 	if err != nil {
@@ -39,7 +41,8 @@ func Write(fsys FS, name string, write func(File) error) error {
 	return commit(fsys, f, name)
 }
 
-// dropTemp removes a temp file that will not be renamed: otherwise it would keep a full disk full. Best effort: the next start removes it too.
+// dropTemp removes a temp file that will not be renamed: otherwise it would keep a full disk full.
+// Best effort: the next start removes it too.
 func dropTemp(fsys FS, name string) { _ = fsys.Remove(name + TempSuffix) }
 
 // commit makes the temp file f durable under its name, or removes it.
@@ -62,8 +65,8 @@ func commit(fsys FS, f File, name string) (err error) {
 	return fsys.SyncDir(filepath.Dir(name))
 }
 
-// MakeDir makes a directory and those above it that are missing. The caller has to make them durable, those that exist too: an earlier run may have died
-// between making and syncing one.
+// MakeDir makes a directory and those above it that are missing. The caller has to make them
+// durable, those that exist too: an earlier run may have died between making and syncing one.
 func MakeDir(fsys FS, dir string) error {
 	_, err := fsys.Stat(dir)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -82,8 +85,8 @@ func MakeDir(fsys FS, dir string) error {
 	return nil
 }
 
-// SyncPath makes the entries that lead to dir durable. It ends at a directory that may not be read, unless that is the parent of dir: those far above are not
-// ours.
+// SyncPath makes the entries that lead to dir durable. It ends at a directory that may not be read,
+// unless that is the parent of dir: those far above are not ours.
 func SyncPath(fsys FS, dir string) error {
 	for near := true; ; near = false {
 		parent := filepath.Dir(dir)
@@ -102,7 +105,8 @@ func SyncPath(fsys FS, dir string) error {
 // Full reports whether an error says that the disk, or a quota, is full.
 func Full(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
 
-// Later makes the error of a write, a create or a rename wrap [ErrNoRoom] where it says that the disk is [Full]. It is not for the errors of syncs.
+// Later makes the error of a write, a create or a rename wrap [ErrNoRoom] where it says that the
+// disk is [Full]. It is not for the errors of syncs.
 func Later(err error) error {
 	if !Full(err) || errors.Is(err, ErrNoRoom) {
 		return err
@@ -110,5 +114,6 @@ func Later(err error) error {
 	return fmt.Errorf("%w: %w", ErrNoRoom, err)
 }
 
-// CannotGrow reports whether an error says that a file cannot become longer: the disk is [Full], or the file as large as one may be.
+// CannotGrow reports whether an error says that a file cannot become longer: the disk is [Full], or
+// the file as large as one may be.
 func CannotGrow(err error) bool { return Full(err) || errors.Is(err, unix.EFBIG) }

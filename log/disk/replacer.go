@@ -5,16 +5,20 @@ import (
 	"path/filepath"
 )
 
-// dirOpener is a file system that can exchange two names of a directory. On others the file is replaced by a new one.
+// dirOpener is a file system that can exchange two names of a directory. On others the file is
+// replaced by a new one.
 type dirOpener interface {
-	// OpenDir opens a directory, for its names to be exchanged and synced without another descriptor.
+	// OpenDir opens a directory, for its names to be exchanged and synced without another
+	// descriptor.
 	OpenDir(name string) (Dir, error)
 }
 
-// Replacer replaces a small file again and again, once a second for one, and needs no new file descriptor for that, since there may be none: two files are
-// kept open, the one that has the name and the one that is going to have it. The new contents go into the second, which is synced; then the two exchange
-// their names. So the file that has the name is never written to, and a crash at any point leaves the old contents or the new (log-format.md 4). It belongs
-// to one goroutine at a time.
+// Replacer replaces a small file again and again, once a second for one, and needs no new file
+// descriptor for that, since there may be none: two files are kept open, the one that has the name
+// and the one that is going to have it. The new contents go into the second, which is synced; then
+// the two exchange their names. So the file that has the name is never written to, and a crash at
+// any point leaves the old contents or the new (log-format.md 4). It belongs to one goroutine at a
+// time.
 type Replacer struct {
 	fs        FS
 	dir, name string
@@ -32,7 +36,8 @@ func NewReplacer(fsys FS, dir, name string) *Replacer {
 
 func (p *Replacer) path() string { return filepath.Join(p.dir, p.name) }
 
-// Put replaces the contents, which have the same length each time. After an error that is [OutOfDescriptors] or wraps [ErrNoRoom] the old ones stand.
+// Put replaces the contents, which have the same length each time. After an error that is
+// [OutOfDescriptors] or wraps [ErrNoRoom] the old ones stand.
 func (p *Replacer) Put(contents []byte) error {
 	if p.folder == nil && !p.plain {
 		return p.open(contents)
@@ -50,7 +55,8 @@ func (p *Replacer) Put(contents []byte) error {
 	return Replace(p.fs, p.path(), contents)
 }
 
-// open makes a new file, as [Replace] does, and keeps it open, with the directory and a second file.
+// open makes a new file, as [Replace] does, and keeps it open, with the directory and a second
+// file.
 func (p *Replacer) open(contents []byte) (err error) {
 	opener, ok := p.fs.(dirOpener)
 	if !ok {

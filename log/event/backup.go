@@ -9,8 +9,9 @@ func (b BackupID) String() string { return string(AppendUUID(make([]byte, 0, 36)
 // MarshalText makes ids readable in JSON.
 func (b BackupID) MarshalText() ([]byte, error) { return []byte(b.String()), nil }
 
-// BackupMarked says where a copy of the running broker ends in this log: behind its frame, of which it is the last record. It stands in the logs of all
-// partitions, and nothing behind the mark of one log is the cause of anything before the mark of another. It changes nothing.
+// BackupMarked says where a copy of the running broker ends in this log: behind its frame, of which
+// it is the last record. It stands in the logs of all partitions, and nothing behind the mark of
+// one log is the cause of anything before the mark of another. It changes nothing.
 //
 //event:kind 58 verb=backup with=backups fact
 type BackupMarked struct {

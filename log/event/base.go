@@ -2,12 +2,13 @@ package event
 
 import "time"
 
-// What a log may begin with (docs/log-format.md 3.3): events that give the state at a place of the log, of the slices one after the other, each
-// behind the partition's own. They stand in the file of a base and in no log. A slice begins with its SliceRestored; then come its sessions, by
-// id, then its messages, by number, then what it remembers.
+// What a log may begin with (docs/log-format.md 3.3): events that give the state at a place of the
+// log, of the slices one after the other, each behind the partition's own. They stand in the file
+// of a base and in no log. A slice begins with its SliceRestored; then come its sessions, by id,
+// then its messages, by number, then what it remembers.
 
-// CatalogueRestored gives a partition's own numbers, or an entity. The first one of a base has the numbers and no entity; each later one has an entity, or
-// further rules of the one before it.
+// CatalogueRestored gives a partition's own numbers, or an entity. The first one of a base has the
+// numbers and no entity; each later one has an entity, or further rules of the one before it.
 //
 //event:kind 54
 type CatalogueRestored struct {
@@ -34,8 +35,9 @@ type CatalogueRestored struct {
 //event:kind 50 slice
 type SliceRestored struct {
 	Envelope
-	Last    SequenceNumber // newest given out
-	Topic   EntityID       // of a subscription that has had a message, while its topic's slice is there; else 0
+	Last SequenceNumber // newest given out
+	// of a subscription that has had a message, while its topic's slice is there; else 0
+	Topic   EntityID
 	Tickets uint64         // given to sessions
 	Given   TransferNumber // newest given out
 }
@@ -115,9 +117,10 @@ type RestoredRow struct {
 
 // RestoredWay is where a message was before; the zero value is nowhere.
 type RestoredWay struct {
-	First            SequenceNumber // where it was sent to first, or of a copy the topic's; 0: here
-	Hops             uint8          `log:"among=0..MaxHops"` // moves so far
-	DeadLetterSource string         // path of the entity in whose dead-letter queue it was; "": in none
+	First SequenceNumber // where it was sent to first, or of a copy the topic's; 0: here
+	Hops  uint8          `log:"among=0..MaxHops"` // moves so far
+	// path of the entity in whose dead-letter queue it was; "": in none
+	DeadLetterSource string
 }
 
 // RestoredTransfer is an open transfer; the zero value is none.
@@ -142,15 +145,16 @@ type RestoredID struct {
 	Original SequenceNumber
 }
 
-// RestoredSource is what has come from a slice. Where that is much, several of the same source follow one another.
+// RestoredSource is what has come from a slice. Where that is much, several of the same source
+// follow one another.
 type RestoredSource struct {
 	Source  Slice
 	Floor   TransferNumber   // all below are over
 	Numbers []TransferNumber // those that are here, ascending
 }
 
-// HistoryRestored is what a slice remembers of what came to it: ids that are duplicates when they come again, in the order in which they were
-// accepted, and transfers.
+// HistoryRestored is what a slice remembers of what came to it: ids that are duplicates when they
+// come again, in the order in which they were accepted, and transfers.
 //
 //event:kind 53
 type HistoryRestored struct {

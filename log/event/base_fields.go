@@ -66,7 +66,8 @@ func (c *CatalogueRestored) decode(d *decoder) {
 	}
 }
 
-// entity reads an entity. The version that stands there is that of an EntityUpdated: its properties are read as those of one.
+// entity reads an entity. The version that stands there is that of an EntityUpdated: its properties
+// are read as those of one.
 func (c *CatalogueRestored) entity(d *decoder) {
 	c.EntityKind = EntityKind(d.among("kind of entity", byte(Queue), byte(Subscription)))
 	if c.Path = d.text(); c.Path == "" {
@@ -178,7 +179,8 @@ func (r *RestoredRow) has() (has uint64) {
 	return has
 }
 
-// encode stores a row. Numbers that mostly grow from row to row are stored as distances from the one before.
+// encode stores a row. Numbers that mostly grow from row to row are stored as distances from the
+// one before.
 func (r *RestoredRow) encode(e *encoder, before *RestoredRow) {
 	has := r.has()
 	e.uvarint(uint64(r.Sequence - before.Sequence))

@@ -68,7 +68,8 @@ func TestSizeOfChanges(t *testing.T) {
 	}
 }
 
-// What is written is read. Bytes that are never written are refused, and the error says what is wrong with them, and where.
+// What is written is read. Bytes that are never written are refused, and the error says what is
+// wrong with them, and where.
 func TestReadChanges(t *testing.T) {
 	t.Parallel()
 	whole := RuleChanges{Removed: []string{"x", ""}, Set: Changes{{"a", textValue("b")}, {"n", Value{Type: Encoded, Text: "\x40"}}, {Name: "none"}},
@@ -116,7 +117,8 @@ func TestReadChangesAllocations(t *testing.T) {
 	}
 }
 
-// FuzzReadChanges: whatever stands on the disk, it is read or refused, and what is read is written and read again as it is.
+// FuzzReadChanges: whatever stands on the disk, it is read or refused, and what is read is written
+// and read again as it is.
 func FuzzReadChanges(f *testing.F) {
 	f.Add([]byte("\x01\x01\x01x\x02\x01a\x06\x00\x01b\x01n\xfe\x00\x02T\x05\x01\x02To\x00\x00\x00"))
 	f.Add([]byte("\x01\x00\x01\x01a\x04\x80\x80\x80\x80\x80\x80\x80\x80\x40\x00\x00"))

@@ -27,14 +27,15 @@ func Sum(p []byte) uint32 { return crc32.Checksum(p, castagnoli) }
 
 // Frame is where a record is written to: the bodies and records of the frame being filled.
 type Frame interface {
-	// AppendBlob copies the two parts of a blob behind the frame's other bodies and says where they stand.
+	// AppendBlob copies the two parts of a blob behind the frame's other bodies and says where they
+	// stand.
 	AppendBlob(head, tail []byte) (Position, uint32)
 	// Base is the position of the frame's first byte.
 	Base() Position
 }
 
-// AppendRecord appends the binary form of a record to dst and copies its blobs into the frame, filling in where they
-// stand. The events may be applied once it returns.
+// AppendRecord appends the binary form of a record to dst and copies its blobs into the frame,
+// filling in where they stand. The events may be applied once it returns.
 func AppendRecord(dst []byte, frame Frame, at Time, events []Event) []byte {
 	e := encoders.Get().(*encoder)
 	defer func() {
@@ -55,7 +56,8 @@ func AppendRecord(dst []byte, frame Frame, at Time, events []Event) []byte {
 	return e.dst
 }
 
-// Decoder reads records. The events it returns, and the bytes they hold, are valid until its next call.
+// Decoder reads records. The events it returns, and the bytes they hold, are valid until its next
+// call.
 type Decoder struct {
 	pool   Pool
 	events []Event
@@ -70,19 +72,21 @@ type Size struct {
 	Bodies uint64 // bytes of them
 }
 
-// Sizes are the sizes of the events that the last call of Record returned, in their order. They are valid until its next call.
+// Sizes are the sizes of the events that the last call of Record returned, in their order. They are
+// valid until its next call.
 func (d *Decoder) Sizes() []Size { return d.sizes }
 
-// Blobs are the blobs that are not empty of the events that the last call of Record returned: those of the first event first, [Size.Blobs] of each. They are
-// valid until the next call of Record.
+// Blobs are the blobs that are not empty of the events that the last call of Record returned: those
+// of the first event first, [Size.Blobs] of each. They are valid until the next call of Record.
 func (d *Decoder) Blobs() []Blob { return d.in.blobs }
 
-// Sums are where the checksums of [Decoder.Blobs] stand, four bytes each: distances from the first byte of the record that the last call of Record was given.
-// They are valid until the next one.
+// Sums are where the checksums of [Decoder.Blobs] stand, four bytes each: distances from the first
+// byte of the record that the last call of Record was given. They are valid until the next one.
 func (d *Decoder) Sums() []int { return d.in.sums }
 
-// Record decodes the record at the start of data, a part of the records of a frame whose first byte stands at base and
-// whose blobs stand between base+bodies[0] and base+bodies[1]. It returns what follows it.
+// Record decodes the record at the start of data, a part of the records of a frame whose first byte
+// stands at base and whose blobs stand between base+bodies[0] and base+bodies[1]. It returns what
+// follows it.
 func (d *Decoder) Record(base Position, bodies [2]uint32, data []byte) (Record, []byte, error) {
 	d.pool.Reset()
 	d.events, d.sizes = d.events[:0], d.sizes[:0]
@@ -120,9 +124,9 @@ func (d *Decoder) Record(base Position, bodies [2]uint32, data []byte) (Record, 
 	return Record{At: Time(at), Events: d.events}, in.src, nil
 }
 
-// An encoder has a method for each type of fields that is not stored as the type below it, and a decoder
-// has one that reads what it wrote. The generated code calls those whose parameter, or result, has the
-// type of the field.
+// An encoder has a method for each type of fields that is not stored as the type below it, and a
+// decoder has one that reads what it wrote. The generated code calls those whose parameter, or
+// result, has the type of the field.
 type encoder struct {
 	dst   []byte
 	frame Frame
@@ -293,8 +297,8 @@ func (d *decoder) count(size uint64) uint64 {
 	return n
 }
 
-// among reads a byte that is one of a closed set of values, first to last: what this program does not know it does not guess at
-// (semantics.md 4.3 R11).
+// among reads a byte that is one of a closed set of values, first to last: what this program does
+// not know it does not guess at (semantics.md 4.3 R11).
 func (d *decoder) among(what string, first, last byte) byte {
 	v := d.byte()
 	if d.err == nil && (v < first || v > last) {

@@ -38,7 +38,8 @@ func (b *body) AppendBlob(head, tail []byte) (Position, uint32) {
 
 func (b *body) bounds() [2]uint32 { return [2]uint32{96, 96 + uint32(len(b.data))} }
 
-// samples returns an event of every kind, every field different and not zero, except those that only a capability sets.
+// samples returns an event of every kind, every field different and not zero, except those that
+// only a capability sets.
 func samples() []Event {
 	var pool Pool
 	var list []Event
@@ -81,7 +82,8 @@ func without(v reflect.Value, unwanted func(tag string) bool) {
 	}
 }
 
-// movedSamples are events of older kinds with what capabilities add to them, by the names of their golden files.
+// movedSamples are events of older kinds with what capabilities add to them, by the names of their
+// golden files.
 func movedSamples() map[string]Event {
 	arrival := func() *Arrival {
 		n := 500
@@ -259,8 +261,8 @@ func byName() map[string]Event {
 	return all
 }
 
-// TestGolden keeps old logs readable: a difference here needs a new schema version. With -update the file of the version before moves
-// into a directory of its own, where TestOldVersions reads it.
+// TestGolden keeps old logs readable: a difference here needs a new schema version. With -update
+// the file of the version before moves into a directory of its own, where TestOldVersions reads it.
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	for name, ev := range byName() {
@@ -308,7 +310,8 @@ func updateGolden(file, name, got string, version byte) error {
 	return errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(got), 0o644))
 }
 
-// TestRoundTrip: all events in one record come back as they were, and their blobs say where their bytes are.
+// TestRoundTrip: all events in one record come back as they were, and their blobs say where their
+// bytes are.
 func TestRoundTrip(t *testing.T) {
 	t.Parallel()
 	events := slices.AppendSeq(samples(), maps.Values(movedSamples()))
@@ -342,7 +345,8 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// old says what events of version 1 are read as, besides that they have no fields of later versions: only queues were there.
+// old says what events of version 1 are read as, besides that they have no fields of later
+// versions: only queues were there.
 var old = map[string]func(ev Event){
 	"EntityCreated": func(ev Event) {
 		c := ev.(*EntityCreated)
@@ -427,11 +431,13 @@ func goldenBytes(file string) (data []byte, err error) {
 	return data, nil
 }
 
-// What a capability adds is written in its own version or under its own flag, and nothing else is: a namespace that has not said that it
-// uses the capability is read by programs that do not know it.
+// What a capability adds is written in its own version or under its own flag, and nothing else is:
+// a namespace that has not said that it uses the capability is read by programs that do not know
+// it.
 func TestVersionWithoutCapability(t *testing.T) {
 	t.Parallel()
-	versions := map[string]byte{"EntityCreated-partitioned": 3, "DuplicateDropped-arrival": 2, "MessageDeadLettered-transfer": 2} // of those with it; the others have a flag
+	// of those with it; the others have a flag
+	versions := map[string]byte{"EntityCreated-partitioned": 3, "DuplicateDropped-arrival": 2, "MessageDeadLettered-transfer": 2}
 	for name, ev := range movedSamples() {
 		with := AppendRecord(nil, &body{}, 1, []Event{ev})
 		without := AppendRecord(nil, &body{}, 1, []Event{sampleOf(ev.Kind())})

@@ -1,7 +1,8 @@
 package event
 
-// HistoryCut says that history of a partition was removed before its time: earlier than policies say, for want of room or because all history took more than
-// its share of the disk. It stands in the log of partition 0, behind the removal, and changes nothing.
+// HistoryCut says that history of a partition was removed before its time: earlier than policies
+// say, for want of room or because all history took more than its share of the disk. It stands in
+// the log of partition 0, behind the removal, and changes nothing.
 //
 //event:kind 70 verb=history-cut with=cuts fact
 type HistoryCut struct {

@@ -27,16 +27,16 @@ type durationUnit struct {
 
 const ticksPerDay = 86400 * TicksPerSecond
 
-// The units of a duration's two parts in the order in which they may stand. A year counts 365 days and a month 30, as the .NET
-// services that defined the format count.
+// The units of a duration's two parts in the order in which they may stand. A year counts 365 days
+// and a month 30, as the .NET services that defined the format count.
 var (
 	dateUnits = []durationUnit{{'Y', 365 * ticksPerDay}, {'M', 30 * ticksPerDay}, {'W', 7 * ticksPerDay}, {'D', ticksPerDay}}
 	timeUnits = []durationUnit{{'H', 3600 * TicksPerSecond}, {'M', 60 * TicksPerSecond}, {'S', TicksPerSecond}}
 )
 
-// ParseTicks reads an ISO 8601 duration, [-]P[nY][nM][nW][nD][T[nH][nM][nS]], in ticks. The last number may have a fraction if it
-// counts days or less; of its digits seven count. The error is [ErrNotDuration] or [ErrLongDuration]; with the latter the ticks
-// are the most there are.
+// ParseTicks reads an ISO 8601 duration, [-]P[nY][nM][nW][nD][T[nH][nM][nS]], in ticks. The last
+// number may have a fraction if it counts days or less; of its digits seven count. The error is
+// [ErrNotDuration] or [ErrLongDuration]; with the latter the ticks are the most there are.
 func ParseTicks(s string) (int64, error) {
 	text, negative := strings.CutPrefix(s, "-")
 	text, found := strings.CutPrefix(text, "P")
@@ -60,7 +60,8 @@ type durationSum struct {
 	tooLong bool
 }
 
-// add adds one number after the other, each with one of the units that are left; false: the text is no such list.
+// add adds one number after the other, each with one of the units that are left; false: the text is
+// no such list.
 func (s *durationSum) add(text string, units []durationUnit) bool {
 	for text != "" {
 		rest := strings.TrimLeft(text, "0123456789.")
@@ -92,7 +93,8 @@ func (s *durationSum) addNumber(whole, fraction string, unit int64) {
 	s.ticks += f
 }
 
-// AppendDuration appends d as Service Bus writes it: see [AppendTicks]. [Forever] is [LongestDuration].
+// AppendDuration appends d as Service Bus writes it: see [AppendTicks]. [Forever] is
+// [LongestDuration].
 func AppendDuration(b []byte, d time.Duration) []byte {
 	if d == Forever {
 		return append(b, LongestDuration...)
@@ -100,8 +102,8 @@ func AppendDuration(b []byte, d time.Duration) []byte {
 	return AppendTicks(b, int64(d/Tick))
 }
 
-// AppendTicks appends an ISO 8601 duration of days, hours, minutes and seconds, none of them zero. [ParseTicks] reads it, except
-// for the smallest of int64.
+// AppendTicks appends an ISO 8601 duration of days, hours, minutes and seconds, none of them zero.
+// [ParseTicks] reads it, except for the smallest of int64.
 func AppendTicks(b []byte, ticks int64) []byte {
 	if ticks == 0 {
 		return append(b, "PT0S"...)

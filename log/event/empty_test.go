@@ -34,8 +34,9 @@ func onlyClosedSets(v reflect.Value) {
 	}
 }
 
-// TestEmptyEvents: two events of a kind that have nothing in them stand in one record, and come back. A field of a later version that is written though the
-// event has the version of before would be read as the beginning of the second one.
+// TestEmptyEvents: two events of a kind that have nothing in them stand in one record, and come
+// back. A field of a later version that is written though the event has the version of before would
+// be read as the beginning of the second one.
 func TestEmptyEvents(t *testing.T) {
 	t.Parallel()
 	for k := range 256 {

@@ -57,8 +57,8 @@ func (s Status) String() string {
 	return "Unknown"
 }
 
-// Properties are an entity's settings, all effective values after defaulting (semantics.md 1.3). Those that a kind of entity
-// does not have keep the zero value.
+// Properties are an entity's settings, all effective values after defaulting (semantics.md 1.3).
+// Those that a kind of entity does not have keep the zero value.
 type Properties struct {
 	LockDuration                     time.Duration
 	MaxSizeMegabytes                 uint32
@@ -79,12 +79,14 @@ type Properties struct {
 
 	// Since version 2.
 
-	SupportOrdering            bool         `log:"v2"`
-	EnableExpress              bool         `log:"v2"` // kept and shown; messages are stored all the same
-	DeadLetteringOnFilterError bool         `log:"v2"` // of a subscription (semantics.md 15.6)
-	FilteringBeforePublishing  bool         `log:"v2"` // of a topic: a message that no rule matches is refused
-	SubscriptionPartitioning   bool         `log:"v2"` // of a topic; kept and shown
-	AccessRules                []AccessRule `log:"v2"`
+	SupportOrdering bool `log:"v2"`
+	// kept and shown; messages are stored all the same
+	EnableExpress              bool `log:"v2"`
+	DeadLetteringOnFilterError bool `log:"v2"` // of a subscription (semantics.md 15.6)
+	// of a topic: a message that no rule matches is refused
+	FilteringBeforePublishing bool         `log:"v2"`
+	SubscriptionPartitioning  bool         `log:"v2"` // of a topic; kept and shown
+	AccessRules               []AccessRule `log:"v2"`
 }
 
 // Equal reports whether two entities have the same settings.
@@ -129,18 +131,21 @@ func (r Right) String() string {
 // MarshalText makes rights readable in JSON.
 func (r Right) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
-// AccessRule is a shared access authorization rule of a queue or topic: a named pair of keys and what they allow.
+// AccessRule is a shared access authorization rule of a queue or topic: a named pair of keys and
+// what they allow.
 type AccessRule struct {
 	Name      string
 	Rights    Rights
 	Primary   Secret
 	Secondary Secret
-	// CreatedAt and ModifiedAt say when the rule was made and last changed; 0: not known. Older versions stored what a client said.
+	// CreatedAt and ModifiedAt say when the rule was made and last changed; 0: not known. Older
+	// versions stored what a client said.
 	CreatedAt  Time
 	ModifiedAt Time
 }
 
-// Secret is a key. It is stored as it is and printed as ***, so that no dump and no log shows it (reliability.md S31).
+// Secret is a key. It is stored as it is and printed as ***, so that no dump and no log shows it
+// (reliability.md S31).
 type Secret string
 
 // String hides the key.
@@ -155,7 +160,8 @@ func (s Secret) MarshalText() ([]byte, error) { return []byte("***"), nil }
 // Reveal is the key itself.
 func (s Secret) Reveal() string { return string(s) }
 
-// Rule is a rule of a subscription: which messages it gets a copy of, and what is changed in the copy (semantics.md 15).
+// Rule is a rule of a subscription: which messages it gets a copy of, and what is changed in the
+// copy (semantics.md 15).
 type Rule struct {
 	Name      string // compared without regard to case
 	Filter    Filter
@@ -197,7 +203,8 @@ type Condition struct {
 	Text  string
 }
 
-// Field is a system property that a correlation filter can ask for, in the words of the management API.
+// Field is a system property that a correlation filter can ask for, in the words of the management
+// API.
 //
 //event:closed field
 //event:words CorrelationId MessageId To ReplyTo Label SessionId ReplyToSessionId ContentType
@@ -220,18 +227,22 @@ type Property struct {
 	Value Value
 }
 
-// Value is a simple value as filters see it and rules hold it (semantics.md 15.4). The zero value is null.
+// Value is a simple value as filters see it and rules hold it (semantics.md 15.4). The zero value
+// is null.
 type Value struct {
 	Type ValueType
-	// Bits holds a boolean (0, 1), an integer (two's complement), a double (IEEE 754), a time (ticks of 100 ns since year 1, as
-	// the management API counts them) or a span of time (ticks, two's complement).
+	// Bits holds a boolean (0, 1), an integer (two's complement), a double (IEEE 754), a time
+	// (ticks of 100 ns since year 1, as the management API counts them) or a span of time (ticks,
+	// two's complement).
 	Bits uint64
-	// Text holds a string, the 16 bytes of a UUID in the order they are written, a decimal in digits, or the zone with which a
-	// time is shown: "" is Z, [NoZone] none, otherwise an offset such as +02:00.
+	// Text holds a string, the 16 bytes of a UUID in the order they are written, a decimal in
+	// digits, or the zone with which a time is shown: "" is Z, [NoZone] none, otherwise an offset
+	// such as +02:00.
 	Text string
 }
 
-// ValueType is what a value is. Int and Long are both integers of 64 bits to a filter; a rule shows the one it was made with.
+// ValueType is what a value is. Int and Long are both integers of 64 bits to a filter; a rule shows
+// the one it was made with.
 //
 //event:closed type of value
 type ValueType uint8
@@ -252,7 +263,8 @@ const (
 // MaxEntityPartitions is how many partitions an entity may have: a lock token has room for no more.
 const MaxEntityPartitions = tokenPartition + 1
 
-// KeyHash is the newest version of the hash that says which partition of an entity a key belongs to. Another hash needs another number.
+// KeyHash is the newest version of the hash that says which partition of an entity a key belongs
+// to. Another hash needs another number.
 const KeyHash = 1
 
 // EntityCreated is an entity's beginning. It stands in the log of partition 0.
@@ -265,8 +277,10 @@ type EntityCreated struct {
 	HashVersion uint8  // version of the placement hash that chose Hosts
 	Hosts       []byte // partition that hosts each entity partition, by entity partition number
 	Properties  Properties
-	Topic       EntityID `log:"v2"`                                   // of a subscription: the entity it belongs to and shares hosts with
-	KeyHash     uint8    `log:"v3,with=partitioned,among=1..KeyHash"` // version of the hash that says which partition a key belongs to; 0: the entity has one
+	// of a subscription: the entity it belongs to and shares hosts with
+	Topic EntityID `log:"v2"`
+	// version of the hash that says which partition a key belongs to; 0: the entity has one
+	KeyHash uint8 `log:"v3,with=partitioned,among=1..KeyHash"`
 }
 
 // EntityUpdated replaces an entity's properties.
@@ -278,7 +292,8 @@ type EntityUpdated struct {
 	Before     Properties `log:"v2"` // for the audit
 }
 
-// EntityDeleted is an entity's end, with all its messages. A topic's subscriptions end in events of their own.
+// EntityDeleted is an entity's end, with all its messages. A topic's subscriptions end in events of
+// their own.
 //
 //event:kind 4 verb=deleted
 type EntityDeleted struct {
@@ -289,8 +304,8 @@ type EntityDeleted struct {
 	Before     Properties `log:"v2"` // for the audit
 }
 
-// EntityTouched notes now and then when an entity was last used: one that is not used for its AutoDeleteOnIdle is deleted
-// (semantics.md 7.7).
+// EntityTouched notes now and then when an entity was last used: one that is not used for its
+// AutoDeleteOnIdle is deleted (semantics.md 7.7).
 //
 //event:kind 37 verb=touched
 type EntityTouched struct {
@@ -306,7 +321,8 @@ type RuleAdded struct {
 	Rule     Rule `export:"description:Name"`
 }
 
-// RuleUpdated replaces the filter and the action of a rule, which keeps its name, its place and the time it was made.
+// RuleUpdated replaces the filter and the action of a rule, which keeps its name, its place and the
+// time it was made.
 //
 //event:kind 39 verb=rule-changed
 type RuleUpdated struct {
@@ -323,21 +339,23 @@ type RuleRemoved struct {
 	Rule Rule `export:"description:Name"`
 }
 
-// MessagePublished stores a message that was sent to a topic: all copies for its subscriptions in one event, so that there
-// are all of them or none. The topic keeps nothing but the number it gave out and the id in its duplicate history.
+// MessagePublished stores a message that was sent to a topic: all copies for its subscriptions in
+// one event, so that there are all of them or none. The topic keeps nothing but the number it gave
+// out and the id in its duplicate history.
 //
 //event:kind 41 verb=published
 type MessagePublished struct {
-	Envelope                      // of the topic
-	Sequence       SequenceNumber `export:"number"`
-	MessageID      []byte         `export:"message_id"`
-	SessionID      []byte         `log:"after=HasSession" export:"session_id"`
-	HasSession     bool
-	PartitionKey   []byte
-	TimeToLive     time.Duration // the sender's own, cut to the topic's ceiling; 0: none
-	EnqueuedAt     Time
-	Batch          uint32
-	Body           Blob `export:"size:Size"` // shared by all copies; nothing is stored when there are none
+	Envelope                    // of the topic
+	Sequence     SequenceNumber `export:"number"`
+	MessageID    []byte         `export:"message_id"`
+	SessionID    []byte         `log:"after=HasSession" export:"session_id"`
+	HasSession   bool
+	PartitionKey []byte
+	TimeToLive   time.Duration // the sender's own, cut to the topic's ceiling; 0: none
+	EnqueuedAt   Time
+	Batch        uint32
+	// shared by all copies; nothing is stored when there are none
+	Body           Blob `export:"size:Size"`
 	IDType         IDType
 	DuplicateUntil Time
 	Copies         []Copy
@@ -350,19 +368,23 @@ type MessagePublished struct {
 type Copy struct {
 	Subscription EntityID
 	Sequence     SequenceNumber // the subscription's own
-	OwnTTL       bool           // the sender gave a time to live, which is ExpiresAt less the time of enqueuing
-	ExpiresAt    Time           // 0: never
-	InSession    bool           // the subscription requires sessions: the copy belongs to that of SessionID
-	SessionID    []byte
-	Rule         string // that made the copy and changed it; "": a plain copy
-	Changes      Blob   // what the rule's action changed, and reason and description of a dead-lettering
+	// the sender gave a time to live, which is ExpiresAt less the time of enqueuing
+	OwnTTL    bool
+	ExpiresAt Time // 0: never
+	// the subscription requires sessions: the copy belongs to that of SessionID
+	InSession bool
+	SessionID []byte
+	Rule      string // that made the copy and changed it; "": a plain copy
+	// what the rule's action changed, and reason and description of a dead-lettering
+	Changes Blob
 	// Cause is not 0 for a copy that goes to the subscription's dead-letter queue at once.
 	Cause       Cause
 	Reason      string
 	Description string
 }
 
-// ScheduledPublished hands a scheduled message of a topic to its subscriptions, as if it were sent now (semantics.md 7.6).
+// ScheduledPublished hands a scheduled message of a topic to its subscriptions, as if it were sent
+// now (semantics.md 7.6).
 //
 //event:kind 42 verb=activated
 type ScheduledPublished struct {

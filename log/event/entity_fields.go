@@ -108,7 +108,8 @@ func (c *Copy) decode(d *decoder) {
 	}
 }
 
-// AppendProperties appends the binary form of properties, as it stands in events of the newest version.
+// AppendProperties appends the binary form of properties, as it stands in events of the newest
+// version.
 func AppendProperties(dst []byte, p *Properties) []byte {
 	e := encoder{dst: dst}
 	p.encode(&e)

@@ -12,8 +12,8 @@ type BodyErased struct {
 	Size     uint32         // bytes of it
 }
 
-// ErasureFinished says that a body whose erasure was requested is no longer in the files of the log:
-// every [BodyErased] in front of it with this position is carried out. It changes nothing.
+// ErasureFinished says that a body whose erasure was requested is no longer in the files of the
+// log: every [BodyErased] in front of it with this position is carried out. It changes nothing.
 //
 //event:kind 71 verb=erased with=erased fact slice
 type ErasureFinished struct {

@@ -2,8 +2,8 @@ package event
 
 import "time"
 
-// Kind is the type of an event as stored. Numbers are part of the file format: never reuse one. 56 and 57 belong to
-// capabilities that are not there yet (docs/log-format.md, section 8).
+// Kind is the type of an event as stored. Numbers are part of the file format: never reuse one. 56
+// and 57 belong to capabilities that are not there yet (docs/log-format.md, section 8).
 type Kind uint8
 
 // kindInfo is what the directive of an event says of its kind.
@@ -17,7 +17,8 @@ type kindInfo struct {
 // String is the event's name in the catalogue of semantics.md 4.2.
 func (k Kind) String() string { return kinds[k].name }
 
-// Verb is what has happened, in the word by which people ask for events of the kind; "": it has none.
+// Verb is what has happened, in the word by which people ask for events of the kind; "": it has
+// none.
 func (k Kind) Verb() string { return kinds[k].verb }
 
 // IsFact reports whether events of the kind change nothing.
@@ -34,11 +35,14 @@ type Event interface {
 
 // Record is what one decision wrote: all of its events or none of them.
 type Record struct {
-	At     Time // broker time of the decision; never decreases within a log, but behind a ClockSet (semantics.md 4.3 R4)
+	// broker time of the decision; never decreases within a log, but behind a ClockSet
+	// (semantics.md 4.3 R4)
+	At     Time
 	Events []Event
 }
 
-// Envelope is what every event carries (semantics.md 4.1). The position and the time are the record's.
+// Envelope is what every event carries (semantics.md 4.1). The position and the time are the
+// record's.
 type Envelope struct {
 	Slice  Slice    // zero for OriginDefined and ClockSet
 	Origin OriginID // who asked; audit only, never read by Apply
@@ -72,25 +76,33 @@ type OriginDefined struct {
 //event:kind 16 verb=sent
 type MessageEnqueued struct {
 	Envelope
-	Sequence       SequenceNumber `export:"number"`
-	MessageID      []byte         `export:"message_id"`                        // as text; sent or generated
-	SessionID      []byte         `log:"after=HasSession" export:"session_id"` // group-id as sent; meaningless when HasSession is false
-	HasSession     bool
-	PartitionKey   []byte        // empty: none
-	TimeToLive     time.Duration // the sender's own, cut to the entity's ceiling; 0: none
-	EnqueuedAt     Time
-	ExpiresAt      Time // 0: never
-	Batch          uint32
-	Body           Blob     `export:"size:Size"` // the whole encoded message as sent, with its message-id
-	InSession      bool     `log:"v2"`           // the entity requires sessions: the message belongs to that of SessionID
-	IDType         IDType   `log:"v2"`           // of the message-id as sent
-	DuplicateUntil Time     `log:"v2"`           // until when the id is in the duplicate history; 0: the entity keeps none
+	Sequence SequenceNumber `export:"number"`
+	// as text; sent or generated
+	MessageID []byte `export:"message_id"`
+	// group-id as sent; meaningless when HasSession is false
+	SessionID    []byte `log:"after=HasSession" export:"session_id"`
+	HasSession   bool
+	PartitionKey []byte        // empty: none
+	TimeToLive   time.Duration // the sender's own, cut to the entity's ceiling; 0: none
+	EnqueuedAt   Time
+	ExpiresAt    Time // 0: never
+	Batch        uint32
+	// the whole encoded message as sent, with its message-id
+	Body Blob `export:"size:Size"`
+	// the entity requires sessions: the message belongs to that of SessionID
+	InSession bool   `log:"v2"`
+	IDType    IDType `log:"v2"` // of the message-id as sent
+	// until when the id is in the duplicate history; 0: the entity keeps none
+	DuplicateUntil Time     `log:"v2"`
 	Details        Details  `log:"v3"`
-	Arrival        *Arrival `log:"in=Details,with=moves"`       // nil: it was sent here
-	Keyed          bool     `log:"in=Details,with=partitioned"` // in the duplicate history the id counts together with the session id, or else the partition key
+	Arrival        *Arrival `log:"in=Details,with=moves"` // nil: it was sent here
+	// in the duplicate history the id counts together with the session id, or else the partition
+	// key
+	Keyed bool `log:"in=Details,with=partitioned"`
 }
 
-// IDType is the AMQP type of a message-id: ids of different types are different ids (semantics.md 2.1).
+// IDType is the AMQP type of a message-id: ids of different types are different ids (semantics.md
+// 2.1).
 type IDType uint8
 
 const (
@@ -114,7 +126,8 @@ func (t IDType) String() string {
 	return "unknown"
 }
 
-// MessageScheduled stores a message that becomes active later, under another sequence number (semantics.md 7.6).
+// MessageScheduled stores a message that becomes active later, under another sequence number
+// (semantics.md 7.6).
 //
 //event:kind 27 verb=scheduled
 type MessageScheduled struct {
@@ -132,12 +145,14 @@ type MessageScheduled struct {
 	IDType         IDType
 	DuplicateUntil Time
 	Details        Details  `log:"v2"`
-	Arrival        *Arrival `log:"in=Details,with=moves"`        // nil: it was sent here
-	Reserved       bool     `log:"in=Details,with=transactions"` // Sequence is one of a [NumbersReserved], and may be smaller than others given out since
-	Keyed          bool     `log:"in=Details,with=partitioned"`  // see [MessageEnqueued]
+	Arrival        *Arrival `log:"in=Details,with=moves"` // nil: it was sent here
+	// Sequence is one of a [NumbersReserved], and may be smaller than others given out since
+	Reserved bool `log:"in=Details,with=transactions"`
+	Keyed    bool `log:"in=Details,with=partitioned"` // see [MessageEnqueued]
 }
 
-// ScheduledActivated makes a scheduled message active. Its old sequence number is dead from then on.
+// ScheduledActivated makes a scheduled message active. Its old sequence number is dead from then
+// on.
 //
 //event:kind 28 verb=activated
 type ScheduledActivated struct {
@@ -157,8 +172,8 @@ type ScheduleCancelled struct {
 	Sequence SequenceNumber `export:"number"`
 }
 
-// DuplicateDropped says that a message was accepted and not stored, because its id was in the duplicate history. It is
-// for the audit and changes nothing but that an arrival has arrived.
+// DuplicateDropped says that a message was accepted and not stored, because its id was in the
+// duplicate history. It is for the audit and changes nothing but that an arrival has arrived.
 //
 //event:kind 30 verb=duplicate
 type DuplicateDropped struct {
@@ -174,10 +189,11 @@ type DuplicateDropped struct {
 //event:kind 17 verb=locked
 type MessageLocked struct {
 	Envelope
-	Sequence      SequenceNumber `export:"number"`
-	Token         LockToken      `export:"token"`
-	LockedUntil   Time           `export:"until"`          // 0: as long as its session is held
-	DeliveryCount uint32         `export:"delivery_count"` // failed earlier deliveries, as shown to the receiver
+	Sequence    SequenceNumber `export:"number"`
+	Token       LockToken      `export:"token"`
+	LockedUntil Time           `export:"until"` // 0: as long as its session is held
+	// failed earlier deliveries, as shown to the receiver
+	DeliveryCount uint32 `export:"delivery_count"`
 }
 
 // LockRenewed moves a lock's end.
@@ -190,7 +206,8 @@ type LockRenewed struct {
 	LockedUntil Time           `export:"until"`
 }
 
-// LockExpired ends a lock whose time passed. A dead-lettering that follows from it is an event of its own in the record.
+// LockExpired ends a lock whose time passed. A dead-lettering that follows from it is an event of
+// its own in the record.
 //
 //event:kind 19 verb=lost
 type LockExpired struct {
@@ -217,7 +234,8 @@ type MessageAbandoned struct {
 	Sequence      SequenceNumber `export:"number"`
 	Token         LockToken      `export:"token"`
 	DeliveryCount uint32         `export:"delivery_count"` // new
-	Changes       Blob           // application properties to add or replace; may be empty ([ReadChanges])
+	// application properties to add or replace; may be empty ([ReadChanges])
+	Changes Blob
 }
 
 // MessageCompleted ends a locked message: it is never delivered again.
@@ -258,28 +276,33 @@ const (
 	CauseExpired     Cause = 2
 	CauseMaxDelivery Cause = 3
 	CauseHeaderSize  Cause = 4
-	CauseNoSession   Cause = 5 // a copy without session id for a subscription that requires sessions
-	CauseFilter      Cause = 6 // a rule's filter or action could not be evaluated
-	CauseHopLimit    Cause = 7 // it has moved [MaxHops] times and is not forwarded any more
+	// a copy without session id for a subscription that requires sessions
+	CauseNoSession Cause = 5
+	CauseFilter    Cause = 6 // a rule's filter or action could not be evaluated
+	CauseHopLimit  Cause = 7 // it has moved [MaxHops] times and is not forwarded any more
 )
 
-// MessageDeadLettered moves a message from the main queue to a dead-letter queue, in one step: there is no instant at
-// which it is in both or in neither. Its sequence number, enqueue time and delivery count stay.
+// MessageDeadLettered moves a message from the main queue to a dead-letter queue, in one step:
+// there is no instant at which it is in both or in neither. Its sequence number, enqueue time and
+// delivery count stay.
 //
 //event:kind 25 verb=dead
 type MessageDeadLettered struct {
 	Envelope
-	Sequence    SequenceNumber `export:"number"`
-	Token       LockToken      `export:"token"` // of the lock that ends with it; zero when it was not locked
-	Cause       Cause          `export:"cause"`
-	Reason      string         `export:"reason"`
-	Description string         `export:"description"`
-	Changes     Blob           // all application properties to add or replace, reason and description included
-	SubQueue    SubQueue       `log:"v2,with=moves,only=TransferDeadLetter"` // TransferDeadLetter; anything else is the dead-letter queue, and read as 0
+	Sequence SequenceNumber `export:"number"`
+	// of the lock that ends with it; zero when it was not locked
+	Token       LockToken `export:"token"`
+	Cause       Cause     `export:"cause"`
+	Reason      string    `export:"reason"`
+	Description string    `export:"description"`
+	// all application properties to add or replace, reason and description included
+	Changes Blob
+	// TransferDeadLetter; anything else is the dead-letter queue, and read as 0
+	SubQueue SubQueue `log:"v2,with=moves,only=TransferDeadLetter"`
 }
 
-// MessageExpired drops a message whose time to live ended. An expired message that goes to the dead-letter queue is a
-// MessageDeadLettered with CauseExpired instead.
+// MessageExpired drops a message whose time to live ended. An expired message that goes to the
+// dead-letter queue is a MessageDeadLettered with CauseExpired instead.
 //
 //event:kind 26 verb=expired
 type MessageExpired struct {
@@ -288,7 +311,8 @@ type MessageExpired struct {
 	ExpiresAt Time           `export:"until"`
 }
 
-// SessionAccepted hands a session to one receiver: all its messages, those to come included (semantics.md 8.3).
+// SessionAccepted hands a session to one receiver: all its messages, those to come included
+// (semantics.md 8.3).
 //
 //event:kind 31 verb=session-accepted
 type SessionAccepted struct {
@@ -313,14 +337,15 @@ type SessionLockRenewed struct {
 type ReleaseCause uint8
 
 const (
-	ReleaseClosed        ReleaseCause = 1 // the client closed its link
-	ReleaseLinkLost      ReleaseCause = 2 // the link, its connection or the broker went away
-	ReleaseExpired       ReleaseCause = 3 // the lock's time passed: every message locked under it counts as failed
+	ReleaseClosed   ReleaseCause = 1 // the client closed its link
+	ReleaseLinkLost ReleaseCause = 2 // the link, its connection or the broker went away
+	// the lock's time passed: every message locked under it counts as failed
+	ReleaseExpired       ReleaseCause = 3
 	ReleaseEntityChanged ReleaseCause = 4 // the entity was updated
 )
 
-// SessionReleased ends a session lock and gives every message locked under it back. What follows for a message that failed
-// too often or has expired is an event of its own in the record.
+// SessionReleased ends a session lock and gives every message locked under it back. What follows
+// for a message that failed too often or has expired is an event of its own in the record.
 //
 //event:kind 33 verb=session-released
 type SessionReleased struct {
@@ -343,8 +368,9 @@ type SessionStateSet struct {
 	Envelope
 	SessionID []byte `export:"session_id"`
 	Cleared   bool
-	State     Blob     `export:"size:Size"` // may be empty without being cleared
-	Topic     EntityID `log:"v2"`           // of a subscription's session: what it stores counts with its topic; 0: of a queue's
+	State     Blob `export:"size:Size"` // may be empty without being cleared
+	// of a subscription's session: what it stores counts with its topic; 0: of a queue's
+	Topic EntityID `log:"v2"`
 }
 
 // MessagesBatchDeleted removes active messages that nobody received (semantics.md 14.3).
@@ -356,19 +382,23 @@ type MessagesBatchDeleted struct {
 	Sequences []SequenceNumber // ascending
 }
 
-// SliceDropped forgets everything about a slice of an entity that was deleted. The deletion itself is in the catalogue.
+// SliceDropped forgets everything about a slice of an entity that was deleted. The deletion itself
+// is in the catalogue.
 //
 //event:kind 36 verb=dropped
 type SliceDropped struct{ Envelope }
 
-// ClockSet says where broker time went on at a start whose clock and log were far apart (reliability.md 1.4). It stands in the log of every
-// partition, as the first record of a run. Every instant the partition keeps moves by To - From; its record has the time To, which may be
+// ClockSet says where broker time went on at a start whose clock and log were far apart
+// (reliability.md 1.4). It stands in the log of every partition, as the first record of a run.
+// Every instant the partition keeps moves by To - From; its record has the time To, which may be
 // before that of the record in front of it.
 //
 //event:kind 59 verb=clock-set
 type ClockSet struct {
 	Envelope
-	Number uint64     // of the decision in the namespace, from 1; a partition that was not there for some of them has gaps
+	// of the decision in the namespace, from 1; a partition that was not there for some of them has
+	// gaps
+	Number uint64
 	Basis  ClockBasis `export:"cause"` // what was believed
 	From   Time       // broker time before, not before any record of this log
 	To     Time       `export:"until"` // and after
@@ -381,7 +411,8 @@ type ClockSet struct {
 type ClockBasis uint8
 
 const (
-	BasisLog       ClockBasis = 1 // the log: broker time goes on from its newest record
-	BasisWall      ClockBasis = 2 // the clock
-	BasisCatalogue ClockBasis = 3 // this partition follows what was decided without it; the decision stands in partition 0's log
+	BasisLog  ClockBasis = 1 // the log: broker time goes on from its newest record
+	BasisWall ClockBasis = 2 // the clock
+	// this partition follows what was decided without it; the decision stands in partition 0's log
+	BasisCatalogue ClockBasis = 3
 )

@@ -1,17 +1,19 @@
 package event
 
-// Facts are events that change nothing: they say what happened to people and programs around the messages, which nobody can find out
-// later from the rest of the log. They ride with what is written anyway; no reply waits for one.
+// Facts are events that change nothing: they say what happened to people and programs around the
+// messages, which nobody can find out later from the rest of the log. They ride with what is
+// written anyway; no reply waits for one.
 
-// Details are what history keeps of a message besides its body, for searches and for joining traces, since it outlives the body. A sender's texts are cut to
-// [MaxDetail] bytes at a character.
+// Details are what history keeps of a message besides its body, for searches and for joining
+// traces, since it outlives the body. A sender's texts are cut to [MaxDetail] bytes at a character.
 type Details struct {
 	BodySize      uint32 // bytes of the body sections of the message as sent
 	Subject       []byte
 	CorrelationID []byte // as text, whatever its type is
 	ContentType   []byte
-	TraceParent   []byte // W3C trace context: the application property Diagnostic-Id, or traceparent
-	Source        Source
+	// W3C trace context: the application property Diagnostic-Id, or traceparent
+	TraceParent []byte
+	Source      Source
 }
 
 // MaxDetail bounds each of the texts of [Details], bytes.
@@ -36,7 +38,8 @@ const (
 	Replayed    Relation = 3 // from another data directory's history
 )
 
-// RunStarted says that a run of the broker began, in each log it leads. It is among the first events of the run.
+// RunStarted says that a run of the broker began, in each log it leads. It is among the first
+// events of the run.
 //
 //event:kind 60 verb=run fact
 type RunStarted struct {
@@ -61,16 +64,20 @@ const (
 	StopFailed Stop = 5 // a write or sync of this log failed
 )
 
-// LinkOpened says that a link to an entity, or to one of its sub-queues, was opened. Its origin says whose it is.
+// LinkOpened says that a link to an entity, or to one of its sub-queues, was opened. Its origin
+// says whose it is.
 //
 //event:kind 61 verb=link-opened fact
 type LinkOpened struct {
 	Envelope
-	Role      Role     `export:"cause"`
-	SubQueue  SubQueue // of a receiver
-	SessionID []byte   `log:"after=InSession" export:"session_id"` // of the session that a receiver was given
-	InSession bool     // it was given one
-	Missed    uint64   // links of the slice since the last LinkOpened that were not noted, since there were too many at a time
+	Role     Role     `export:"cause"`
+	SubQueue SubQueue // of a receiver
+	// of the session that a receiver was given
+	SessionID []byte `log:"after=InSession" export:"session_id"`
+	InSession bool   // it was given one
+	// links of the slice since the last LinkOpened that were not noted, since there were too many
+	// at a time
+	Missed uint64
 }
 
 // Role is what a link does.
@@ -91,9 +98,11 @@ const (
 //event:kind 62 verb=link-closed fact
 type LinkClosed struct {
 	Envelope
-	Cause       CloseCause `export:"cause"`
-	Condition   string     `export:"reason"`      // the AMQP error condition it was closed with; "": none
-	Description string     `export:"description"` // and its description, or what the connection ended with
+	Cause CloseCause `export:"cause"`
+	// the AMQP error condition it was closed with; "": none
+	Condition string `export:"reason"`
+	// and its description, or what the connection ended with
+	Description string `export:"description"`
 }
 
 // CloseCause is why a link was closed.
@@ -103,13 +112,15 @@ type LinkClosed struct {
 type CloseCause uint8
 
 const (
-	ClosedByPeer     CloseCause = 1 // the client detached it, or ended its session or connection in order
+	// the client detached it, or ended its session or connection in order
+	ClosedByPeer     CloseCause = 1
 	ClosedByBroker   CloseCause = 2 // with an error, as Condition says
 	ClosedConnection CloseCause = 3 // the connection was lost
 	ClosedStop       CloseCause = 4 // the broker was stopped
 )
 
-// SettlementRefused says that a settlement of a message, or the renewal of its lock, was refused. The event that ended the lock has the same token.
+// SettlementRefused says that a settlement of a message, or the renewal of its lock, was refused.
+// The event that ended the lock has the same token.
 //
 //event:kind 63 verb=refused fact
 type SettlementRefused struct {
@@ -119,7 +130,9 @@ type SettlementRefused struct {
 	Token    LockToken `export:"token"`
 	Wanted   Wanted    `export:"reason"`
 	Why      Refusal   `export:"cause"`
-	Missed   uint64    // refusals in this log since the last SettlementRefused that were not noted, since there were too many at a time
+	// refusals in this log since the last SettlementRefused that were not noted, since there were
+	// too many at a time
+	Missed uint64
 }
 
 // Wanted is what was to be done with a lock.
@@ -157,8 +170,8 @@ const (
 	RefusedGone        Refusal = 11 // the entity was deleted
 )
 
-// SendsRefused counts messages that were not let in, at most one event a second for an entity and a reason. Its origin is that of the
-// last one.
+// SendsRefused counts messages that were not let in, at most one event a second for an entity and a
+// reason. Its origin is that of the last one.
 //
 //event:kind 64 verb=sends-refused fact
 type SendsRefused struct {
@@ -171,8 +184,9 @@ type SendsRefused struct {
 // MaxReason bounds the texts of a [ReasonGiven], bytes.
 const MaxReason = 1024
 
-// ReasonGiven says, in an operator's words, why the operator did what the other events of its record say. Where no reason was given it has the tracking id
-// alone, by which the request can be found in the log of the client.
+// ReasonGiven says, in an operator's words, why the operator did what the other events of its
+// record say. Where no reason was given it has the tracking id alone, by which the request can be
+// found in the log of the client.
 //
 //event:kind 65 verb=reason fact
 type ReasonGiven struct {
@@ -181,7 +195,8 @@ type ReasonGiven struct {
 	TrackingID string // of the request; "": none
 }
 
-// The first byte of a message's details: a flag for each detail that follows. Most messages have few.
+// The first byte of a message's details: a flag for each detail that follows. Most messages have
+// few.
 const (
 	detailSubject = 1 << iota
 	detailCorrelation
@@ -194,7 +209,8 @@ const (
 	detailFlags    = detailArrival - 1 // of every message
 )
 
-// extras are what follows a message's details in some kinds of events, by the names of their fields there.
+// extras are what follows a message's details in some kinds of events, by the names of their fields
+// there.
 type extras struct {
 	Arrival  *Arrival
 	Reserved bool
@@ -236,7 +252,8 @@ func (x *Details) encode(e *encoder, also extras) {
 	}
 }
 
-// decode reads a message's details, and what follows them. allowed has the flags that the kind of event may have beyond those of details.
+// decode reads a message's details, and what follows them. allowed has the flags that the kind of
+// event may have beyond those of details.
 func (x *Details) decode(d *decoder, allowed byte) (also extras) {
 	x.BodySize = d.uint32()
 	flags := d.byte()

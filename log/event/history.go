@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// Retention is how long something is kept that nobody needs any more: a time, in ms, or one of the words below. The zero value says nothing.
+// Retention is how long something is kept that nobody needs any more: a time, in ms, or one of the
+// words below. The zero value says nothing.
 type Retention int64
 
 const (
@@ -29,7 +30,8 @@ const (
 // KeepFor is the retention for a duration, cut to whole milliseconds.
 func KeepFor(d time.Duration) Retention { return Retention(d / time.Millisecond) }
 
-// String is the retention as people write it: 7d, 36h, 1m30s, none, unlimited; "" where it says nothing.
+// String is the retention as people write it: 7d, 36h, 1m30s, none, unlimited; "" where it says
+// nothing.
 func (r Retention) String() string {
 	switch {
 	case r == 0:
@@ -64,7 +66,8 @@ func (r *Retention) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// ParseRetention reads what String writes: none, unlimited, a number of days such as 7d, or a duration such as 36h.
+// ParseRetention reads what String writes: none, unlimited, a number of days such as 7d, or a
+// duration such as 36h.
 func ParseRetention(text string) (Retention, error) {
 	switch text {
 	case keepNone:
@@ -96,7 +99,8 @@ func errNotRetention(text string) error {
 	return fmt.Errorf("%q is no time such as 7d or 36h, nor %s, nor %s", text, keepNone, keepForever)
 }
 
-// Over reports whether something that has been of no use since an instant need not be kept any longer.
+// Over reports whether something that has been of no use since an instant need not be kept any
+// longer.
 func (r Retention) Over(since, now Time) bool {
 	switch {
 	case r == KeepNone:
@@ -115,11 +119,13 @@ func (r Retention) Longer(s Retention) Retention {
 	return max(r, s)
 }
 
-// HistoryPolicy is how long history is kept. What it says nothing about is left to a less specific policy.
+// HistoryPolicy is how long history is kept. What it says nothing about is left to a less specific
+// policy.
 type HistoryPolicy struct {
 	Events Retention // that have no effect on the state any more
 	Bodies Retention // of messages that are over
-	Undo   Retention // of what was removed without having been received: bodies, and the events that say what it was
+	// of what was removed without having been received: bodies, and the events that say what it was
+	Undo Retention
 }
 
 // IsZero reports whether it says nothing.
@@ -130,8 +136,9 @@ func (p HistoryPolicy) Or(q HistoryPolicy) HistoryPolicy {
 	return HistoryPolicy{cmp.Or(p.Events, q.Events), cmp.Or(p.Bodies, q.Bodies), cmp.Or(p.Undo, q.Undo)}
 }
 
-// HistoryPolicySet says how long history is kept, of the entities that a pattern matches or of the namespace. Its origin says who set the policy, and the
-// [ReasonGiven] behind it why. It stands in the log of partition 0.
+// HistoryPolicySet says how long history is kept, of the entities that a pattern matches or of the
+// namespace. Its origin says who set the policy, and the [ReasonGiven] behind it why. It stands in
+// the log of partition 0.
 //
 //event:kind 55 verb=history-kept with=policies
 type HistoryPolicySet struct {
@@ -145,7 +152,8 @@ type HistoryPolicySet struct {
 	Since       Time   // in a base alone: when the first policy was set
 }
 
-// A retention is stored as a number that is never negative: 0 nothing is said, 1 none, 2 unlimited, else 2 more than the milliseconds.
+// A retention is stored as a number that is never negative: 0 nothing is said, 1 none, 2 unlimited,
+// else 2 more than the milliseconds.
 
 func (e *encoder) retention(r Retention) { e.uvarint(r.stored()) }
 

@@ -1,6 +1,7 @@
 package event
 
-// Identity is what makes the second of two messages a duplicate, if both have it: the id, and in an entity with several partitions the key that goes with it.
+// Identity is what makes the second of two messages a duplicate, if both have it: the id, and in an
+// entity with several partitions the key that goes with it.
 type Identity struct {
 	Type  IDType
 	ID    []byte

@@ -8,26 +8,29 @@ import (
 	"time"
 )
 
-// EntityID is the stable identity of a queue or topic. It is never reused, not even when an entity of the same path is created again (reliability.md P14). 0
-// is no entity.
+// EntityID is the stable identity of a queue or topic. It is never reused, not even when an entity
+// of the same path is created again (reliability.md P14). 0 is no entity.
 type EntityID uint32
 
-// SequenceNumber is the identity of a message in its entity: unique, increasing, never reused, first value 1. The top 16
-// bits hold the entity partition (semantics.md 2.2).
+// SequenceNumber is the identity of a message in its entity: unique, increasing, never reused,
+// first value 1. The top 16 bits hold the entity partition (semantics.md 2.2).
 type SequenceNumber uint64
 
-// PartitionID numbers the logs of a namespace, from 0. Partition 0 holds the catalogue. What packages log and engine call by this name is this
-// type; the partition of an entity, which a [Slice] names, is another thing.
+// PartitionID numbers the logs of a namespace, from 0. Partition 0 holds the catalogue. What
+// packages log and engine call by this name is this type; the partition of an entity, which a
+// [Slice] names, is another thing.
 type PartitionID uint16
 
-// LSN is the log sequence number of a frame: its place in its partition's log. It only ever grows; it has no other
-// meaning above package log.
+// LSN is the log sequence number of a frame: its place in its partition's log. It only ever grows;
+// it has no other meaning above package log.
 type LSN uint64
 
-// Position is the place of a byte in a partition's log: the LSN of its frame plus the distance from the frame's start.
+// Position is the place of a byte in a partition's log: the LSN of its frame plus the distance from
+// the frame's start.
 type Position uint64
 
-// OriginID names an [OriginDefined] event of the same partition log. 0 is the broker itself: a timer or recovery.
+// OriginID names an [OriginDefined] event of the same partition log. 0 is the broker itself: a
+// timer or recovery.
 type OriginID uint32
 
 // Slice names the state of one entity partition inside the log partition that hosts it.
@@ -70,7 +73,8 @@ func (q SubQueue) String() string {
 // Partition is the entity partition that the number was given in.
 func (n SequenceNumber) Partition() uint8 { return uint8(n >> partitionShift) }
 
-// Numbers is the number in front of the first one that a slice gives out, and the last one that it can.
+// Numbers is the number in front of the first one that a slice gives out, and the last one that it
+// can.
 func (s Slice) Numbers() (before, last SequenceNumber) {
 	before = SequenceNumber(s.Partition) << partitionShift
 	return before, before | (1<<partitionShift - 1)
@@ -78,12 +82,14 @@ func (s Slice) Numbers() (before, last SequenceNumber) {
 
 const partitionShift = 48
 
-// LockToken identifies one peek-lock, in RFC 4122 (network) byte order. A new lock has a new token; renewals keep it. Its last four bits, which are its last
-// digit as a text, are the entity partition that the lock is in, so that a settlement by token alone finds the way there. Tokens that are older than this
-// meaning of the bits all belong to entities with one partition.
+// LockToken identifies one peek-lock, in RFC 4122 (network) byte order. A new lock has a new token;
+// renewals keep it. Its last four bits, which are its last digit as a text, are the entity
+// partition that the lock is in, so that a settlement by token alone finds the way there. Tokens
+// that are older than this meaning of the bits all belong to entities with one partition.
 type LockToken [16]byte
 
-// tokenPartition is the bits of a token's last byte that hold the entity partition: an entity has at most 16 (decision 28).
+// tokenPartition is the bits of a token's last byte that hold the entity partition: an entity has
+// at most 16 (decision 28).
 const tokenPartition = 0x0f
 
 // In is the token with the entity partition that its lock is in.
@@ -95,8 +101,8 @@ func (t LockToken) In(partition uint8) LockToken {
 // Partition is the entity partition that the token's lock is in.
 func (t LockToken) Partition() uint8 { return t[15] & tokenPartition }
 
-// Under returns the token of a message's lock that is given under the lock of a session: its first four bytes are those of the
-// session's token. Without a session it is t.
+// Under returns the token of a message's lock that is given under the lock of a session: its first
+// four bytes are those of the session's token. Without a session it is t.
 func (t LockToken) Under(session LockToken) LockToken {
 	if session != (LockToken{}) {
 		copy(t[:4], session[:])
@@ -107,7 +113,8 @@ func (t LockToken) Under(session LockToken) LockToken {
 // String is the token's UUID text.
 func (t LockToken) String() string { return string(AppendUUID(make([]byte, 0, 36), t[:])) }
 
-// AppendUUID appends the text of a UUID, of which id is the 16 bytes in network order: 8-4-4-4-12 hexadecimal digits in lower case.
+// AppendUUID appends the text of a UUID, of which id is the 16 bytes in network order: 8-4-4-4-12
+// hexadecimal digits in lower case.
 func AppendUUID[T string | []byte](dst []byte, id T) []byte {
 	const digits = "0123456789abcdef"
 	for i := range len(id) {
@@ -160,18 +167,21 @@ func (t Time) String() string {
 // MarshalText makes times readable in JSON.
 func (t Time) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 
-// Blob is bytes beside the events of a frame: a message as sent, the state of a session, or property changes, which [ReadChanges] reads; those
-// of format 1 are an encoded AMQP map or list.
-// On the way into the log Data is set and the frame fills in the rest; read from a log, Data is nil.
+// Blob is bytes beside the events of a frame: a message as sent, the state of a session, or
+// property changes, which [ReadChanges] reads; those of format 1 are an encoded AMQP map or list.
+// On the way into the log Data is set and the frame fills in the rest; read from a log, Data is
+// nil.
 type Blob struct {
-	Data     []byte   `json:"-"`
-	Tail     []byte   `json:"-"` // stands behind Data, so that bytes in two pieces need not be joined
+	Data []byte `json:"-"`
+	// stands behind Data, so that bytes in two pieces need not be joined
+	Tail     []byte   `json:"-"`
 	Position Position // of the first byte; 0 when Size is 0
 	Size     uint32   // bytes
 	Sum      uint32   // CRC-32C of the bytes
 }
 
-// ErrErased: history no longer keeps the bytes of a blob, only its size and checksum. Nothing has been damaged.
+// ErrErased: history no longer keeps the bytes of a blob, only its size and checksum. Nothing has
+// been damaged.
 var ErrErased = errors.New("log: erased")
 
 // Matches reports whether bytes that were read have the blob's size and checksum.

@@ -370,9 +370,9 @@ func (s *shelves) reset() {
 	s.ofErasureFinished.used = 0
 }
 
-// versionOf is the version that an event is written with: where only a capability needs the newest one,
-// an event that does without it is written as before, so that a program that does not know the capability
-// can read it.
+// versionOf returns the version that an event is written with. An event that does without the
+// capability of a newer version is written as before, so that programs that do not know the
+// capability can read it.
 func versionOf(ev Event) byte {
 	switch ev := ev.(type) {
 	case *EntityCreated:
@@ -391,11 +391,11 @@ func versionOf(ev Event) byte {
 		}
 		return 1
 	}
-	return max(1, kinds[ev.Kind()].version) // a test may have an event of a kind that there is not yet
+	return max(1, kinds[ev.Kind()].version) // tests use unknown kinds
 }
 
-// CapabilityOf is the capability that a data directory must list to have an event; "": none. Where an
-// event needs several, it is the first one.
+// CapabilityOf returns the first capability that a data directory must list to hold an event, or ""
+// if the event needs none.
 func CapabilityOf(ev Event) string {
 	switch ev := ev.(type) {
 	case *EntityCreated:

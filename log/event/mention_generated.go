@@ -94,7 +94,8 @@ func named(ev Event, each func(Slice, SequenceNumber)) {
 	}
 }
 
-// MessageIDOf is the id, as text, of the message that an event stores, or drops as a duplicate; nil of any other event.
+// MessageIDOf returns the message id, as text, of the message that an event stores or drops as a
+// duplicate. It returns nil for any other event.
 func MessageIDOf(ev Event) []byte {
 	switch ev := ev.(type) {
 	case *MessageEnqueued:
@@ -111,7 +112,8 @@ func MessageIDOf(ev Event) []byte {
 	return nil
 }
 
-// ArrivalOf says where the message of an event comes from if it moved; nil: it did not, or the event stores none.
+// ArrivalOf returns where the message that an event stores came from, or nil if it did not move or
+// the event stores no message.
 func ArrivalOf(ev Event) *Arrival {
 	switch ev := ev.(type) {
 	case *MessageEnqueued:

@@ -28,7 +28,8 @@ func numbers(v reflect.Value) (list []SequenceNumber) {
 	return list
 }
 
-// Every number in an event of any kind is named, of a copy with its subscription, and so is the slice that the event is of.
+// Every number in an event of any kind is named, of a copy with its subscription, and so is the
+// slice that the event is of.
 func TestNamed(t *testing.T) {
 	t.Parallel()
 	for _, ev := range samples() {

@@ -2,8 +2,9 @@ package event
 
 import "time"
 
-// A message moves from a slice to an entity in three steps: it is in transfer, it arrives, its transfer is finished or has failed. The
-// steps are events of two logs, which may die one without the other; the number of the transfer is what they have in common.
+// A message moves from a slice to an entity in three steps: it is in transfer, it arrives, its
+// transfer is finished or has failed. The steps are events of two logs, which may die one without
+// the other; the number of the transfer is what they have in common.
 
 // MaxHops is how many times a message may move, at most: a loop of forwarding entities ends there.
 const MaxHops = 4
@@ -23,8 +24,8 @@ const (
 	TriggerVia        Trigger = 3 // it was sent through the slice's entity to another one
 )
 
-// TransferStarted takes messages out of their queue: from now on they are in transfer, where they are. It is durable before anybody
-// hands them to the destination.
+// TransferStarted takes messages out of their queue: from now on they are in transfer, where they
+// are. It is durable before anybody hands them to the destination.
 //
 //event:kind 45 verb=moving with=moves
 type TransferStarted struct {
@@ -35,8 +36,8 @@ type TransferStarted struct {
 	Sequences   []SequenceNumber // ascending
 }
 
-// MessageHandedOver stores a message that was sent through the slice's entity to another one. It is in transfer from the beginning, so
-// no receiver of the slice ever sees it.
+// MessageHandedOver stores a message that was sent through the slice's entity to another one. It is
+// in transfer from the beginning, so no receiver of the slice ever sees it.
 //
 //event:kind 46 verb=handed-over with=moves
 type MessageHandedOver struct {
@@ -56,15 +57,19 @@ type MessageHandedOver struct {
 	Details      Details
 }
 
-// Arrival says where a message that moved comes from. An entity that has had an arrival of that number from that slice never takes it again.
+// Arrival says where a message that moved comes from. An entity that has had an arrival of that
+// number from that slice never takes it again.
 type Arrival struct {
-	Source           Slice          // that it moved from
-	Number           TransferNumber // of its transfer there
-	Floor            TransferNumber // all transfers of the source to here with smaller numbers are over, durably
-	Hops             uint8          `log:"among=1..MaxHops"` // moves so far, this one included; at most MaxHops
-	First            SequenceNumber // where it was sent to first
-	DeadLetterSource string         // path of the entity in whose dead-letter queue it was; "": in none
-	Changes          Blob           // property changes that it came with, in one
+	Source Slice          // that it moved from
+	Number TransferNumber // of its transfer there
+	// all transfers of the source to here with smaller numbers are over, durably
+	Floor TransferNumber
+	// moves so far, this one included; at most MaxHops
+	Hops  uint8          `log:"among=1..MaxHops"`
+	First SequenceNumber // where it was sent to first
+	// path of the entity in whose dead-letter queue it was; "": in none
+	DeadLetterSource string
+	Changes          Blob // property changes that it came with, in one
 }
 
 // TransfersFinished removes messages that have arrived.
@@ -75,21 +80,25 @@ type TransfersFinished struct {
 	Numbers []TransferNumber // ascending
 }
 
-// TransferFailed puts a message that its destination did not take into a dead-letter queue of the slice, or back into the one it was in.
+// TransferFailed puts a message that its destination did not take into a dead-letter queue of the
+// slice, or back into the one it was in.
 //
 //event:kind 48 verb=move-failed with=moves
 type TransferFailed struct {
 	Envelope
-	Number      TransferNumber
-	SubQueue    SubQueue       `log:"among=DeadLetter..TransferDeadLetter"` // DeadLetter or TransferDeadLetter
-	Why         Refusal        `export:"cause"`
-	Reason      string         `export:"reason"`
-	Description string         `export:"description"`
-	Changes     Blob           // as of a MessageDeadLettered
-	Sequence    SequenceNumber `log:"v2" export:"number"` // of the message; of version 1 0: its TransferStarted or MessageHandedOver says it
+	Number TransferNumber
+	// DeadLetter or TransferDeadLetter
+	SubQueue    SubQueue `log:"among=DeadLetter..TransferDeadLetter"`
+	Why         Refusal  `export:"cause"`
+	Reason      string   `export:"reason"`
+	Description string   `export:"description"`
+	Changes     Blob     // as of a MessageDeadLettered
+	// of the message; of version 1 0: its TransferStarted or MessageHandedOver says it
+	Sequence SequenceNumber `log:"v2" export:"number"`
 }
 
-// SourceForgotten forgets what arrived from a slice whose entity was deleted: nothing of it comes again.
+// SourceForgotten forgets what arrived from a slice whose entity was deleted: nothing of it comes
+// again.
 //
 //event:kind 49 verb=source-forgotten with=moves
 type SourceForgotten struct {

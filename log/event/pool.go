@@ -1,10 +1,11 @@
 package event
 
-// Pool hands out events to be filled in and takes all of them back at once, so that deciding and replaying allocate
-// nothing once they have run for a while. Not safe for concurrent use.
+// Pool hands out events to be filled in and takes all of them back at once, so that deciding and
+// replaying allocate nothing once they have run for a while. Not safe for concurrent use.
 type Pool struct{ shelves shelves }
 
-// New returns an empty event of the kind, or nil for a kind that does not exist. It is valid until Reset.
+// New returns an empty event of the kind, or nil for a kind that does not exist. It is valid until
+// Reset.
 func (p *Pool) New(k Kind) Event { return p.shelves.next(k) }
 
 // Reset takes back every event handed out.

@@ -2,7 +2,8 @@ package event
 
 import "time"
 
-// Ticks are how .NET counts time, and so how Service Bus shows it: in units of 100 ns, an instant from the beginning of year 1 UTC.
+// Ticks are how .NET counts time, and so how Service Bus shows it: in units of 100 ns, an instant
+// from the beginning of year 1 UTC.
 const (
 	Tick                = 100 * time.Nanosecond
 	TicksPerMillisecond = 10_000

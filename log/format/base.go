@@ -7,7 +7,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// A base (log-format.md 3.3): header 40 · records as one zstd stream · trailer 104. These are bytes.
+// A base (log-format.md 3.3): header 40 · records as one zstd stream · trailer 104. These are
+// bytes.
 const (
 	BaseHead    = 40
 	BaseTrailer = 104
@@ -60,7 +61,8 @@ func (b *Base) File(part PartitionID, tag uint32) BaseFile {
 	return BaseFile{b.LSN, BaseHead + b.Payload + BaseTrailer, sha256.Sum256(append(b.Head(part, tag), b.Trailer()...))}
 }
 
-// DecodeBase reads header and trailer of a file of the given size, which have to be those that the manifest means.
+// DecodeBase reads header and trailer of a file of the given size, which have to be those that the
+// manifest means.
 func DecodeBase(head, trailer []byte, named BaseFile, part PartitionID, tag uint32) (Base, error) {
 	bad := func(what string) (Base, error) { return Base{}, fmt.Errorf("%w: %s", ErrDamaged, what) }
 	if len(head) != BaseHead || len(trailer) != BaseTrailer {

@@ -6,7 +6,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// A checkpoint file (log-format.md 4): header 40 · state as one zstd stream · trailer 64. These are bytes.
+// A checkpoint file (log-format.md 4): header 40 · state as one zstd stream · trailer 64. These are
+// bytes.
 const (
 	CheckpointHead    = 40
 	CheckpointTrailer = 64

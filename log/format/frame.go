@@ -1,5 +1,6 @@
-// Package format is the bytes of a data directory: entries of segment files, the small files around them, and names. It encodes and decodes them,
-// and judges what stands where a frame is expected (docs/log-format.md). It opens and writes no file.
+// Package format is the bytes of a data directory: entries of segment files, the small files around
+// them, and names. It encodes and decodes them, and judges what stands where a frame is expected
+// (docs/log-format.md). It opens and writes no file.
 package format
 
 import (
@@ -29,7 +30,8 @@ const (
 	MaxFrame = 1 << 30 // of the format, bytes: a setting must not make old logs unreadable
 )
 
-// Blank is what room behind the last entry of a file is filled with (log-format.md 3.1): no entry begins or ends with eight of these.
+// Blank is what room behind the last entry of a file is filled with (log-format.md 3.1): no entry
+// begins or ends with eight of these.
 const Blank = 0xff
 
 var frameMagic = [4]byte{'L', 'B', 'F', 'R'}
@@ -70,7 +72,8 @@ func (h *Header) Newest() event.Time { return h.First + event.Time(h.Span) }
 // RecordsAt is where the records begin, from the first byte of the entry.
 func (h *Header) RecordsAt() int64 { return BodiesAt + int64(h.Bodies) }
 
-// FrameLength is the length of a frame with that many bytes of bodies and records; the setting for the longest frame bounds this.
+// FrameLength is the length of a frame with that many bytes of bodies and records; the setting for
+// the longest frame bounds this.
 func FrameLength(bodies, records int) int { return (headerSize + bodies + records + 7) &^ 7 }
 
 // put writes the header into p and remembers its checksum.
@@ -98,11 +101,13 @@ func (h *Header) put(p []byte) {
 	le.PutUint32(p[84:], h.Sum)
 }
 
-// Decode reads the header of the entry that begins with p, of BodiesAt bytes at least, and reports whether it is intact, as get does.
+// Decode reads the header of the entry that begins with p, of BodiesAt bytes at least, and reports
+// whether it is intact, as get does.
 func (h *Header) Decode(p []byte) (intact bool, err error) { return h.get(p[PrefixSize:]) }
 
-// get reads a header and reports whether it is intact: its checksum matches and its lengths agree with each other. It
-// says nothing about whether the header belongs here. The error is ErrNewer for an intact header of a newer version.
+// get reads a header and reports whether it is intact: its checksum matches and its lengths agree
+// with each other. It says nothing about whether the header belongs here. The error is ErrNewer for
+// an intact header of a newer version.
 func (h *Header) get(p []byte) (intact bool, err error) {
 	if len(p) < headerSize || [4]byte(p) != frameMagic {
 		return false, nil
@@ -129,8 +134,9 @@ func (h *Header) get(p []byte) (intact bool, err error) {
 	return ok, nil
 }
 
-// prefixLen is the number of bytes of the uvarint that tidwall/wal puts before a frame of the given length, where the
-// uvarint counts the frame and the 8-u zero bytes between. Exactly one u fits a length that is a multiple of 8.
+// prefixLen is the number of bytes of the uvarint that tidwall/wal puts before a frame of the given
+// length, where the uvarint counts the frame and the 8-u zero bytes between. Exactly one u fits a
+// length that is a multiple of 8.
 func prefixLen(length uint32) int {
 	for u := 1; u < PrefixSize; u++ {
 		n := uint64(length) + uint64(PrefixSize-u)
@@ -141,7 +147,8 @@ func prefixLen(length uint32) int {
 	panic(fmt.Sprintf("log: frame of %d bytes has no prefix", length))
 }
 
-// putPrefix writes the eight bytes before a frame and returns how many of them tidwall/wal writes itself.
+// putPrefix writes the eight bytes before a frame and returns how many of them tidwall/wal writes
+// itself.
 func putPrefix(p []byte, length uint32) int {
 	clear(p[:PrefixSize])
 	u := prefixLen(length)
@@ -166,7 +173,8 @@ func (h *Header) Seal(entry []byte) {
 	h.put(entry[PrefixSize:])
 }
 
-// Head returns prefix and header of an entry whose checksums are known, and fills in that of the header.
+// Head returns prefix and header of an entry whose checksums are known, and fills in that of the
+// header.
 func (h *Header) Head() []byte {
 	p := make([]byte, BodiesAt)
 	putPrefix(p, h.Length)

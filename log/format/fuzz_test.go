@@ -56,7 +56,8 @@ func scanBytes(t testing.TB, data []byte, sameBoot bool) (s Scanner, off int64, 
 	return s, off, reason, err
 }
 
-// FuzzScan reads any bytes as a segment: no panic, and what is taken for a frame encodes to the same bytes.
+// FuzzScan reads any bytes as a segment: no panic, and what is taken for a frame encodes to the
+// same bytes.
 func FuzzScan(f *testing.F) {
 	valid, _ := validSegment(8, 9)
 	f.Add(valid)
@@ -82,9 +83,10 @@ func FuzzScan(f *testing.F) {
 	})
 }
 
-// FuzzMutate damages a valid segment in which every frame but the last is known to be durable, with room behind it and without, after a restart of the
-// machine and without: no frame that was not written comes out, and damage below the last frame is never taken for a torn tail. When only the process died,
-// no damage is taken for one, and only a frame that was cut short still is.
+// FuzzMutate damages a valid segment in which every frame but the last is known to be durable, with
+// room behind it and without, after a restart of the machine and without: no frame that was not
+// written comes out, and damage below the last frame is never taken for a torn tail. When only the
+// process died, no damage is taken for one, and only a frame that was cut short still is.
 func FuzzMutate(f *testing.F) {
 	f.Add(uint16(100), byte(1), uint16(0), byte(0), uint16(0xffff), uint16(0), false)
 	f.Add(uint16(900), byte(0x80), uint16(901), byte(1), uint16(1200), uint16(0), true)
@@ -144,7 +146,8 @@ func FuzzManifest(f *testing.F) {
 		if back, err := DecodeManifest(fields, 1, 9); err == nil {
 			_ = back
 		}
-		file := sealVersion("LBMF", 1+uint16(len(fields)/8%3), 1, 9, fields) // the checksum is no obstacle
+		// the checksum is no obstacle
+		file := sealVersion("LBMF", 1+uint16(len(fields)/8%3), 1, 9, fields)
 		back, err := DecodeManifest(file, 1, 9)
 		if err != nil {
 			if !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrNewer) {
@@ -164,7 +167,8 @@ func FuzzManifest(f *testing.F) {
 	})
 }
 
-// FuzzLease reads any bytes as a lease: no panic, and what is taken for one encodes to the same bytes.
+// FuzzLease reads any bytes as a lease: no panic, and what is taken for one encodes to the same
+// bytes.
 func FuzzLease(f *testing.F) {
 	l := Lease{PID: 7, Renewed: 1_900_000_000_000, Lowest: []event.LSN{8, 16}}
 	f.Add(l.Encode(9))
@@ -174,7 +178,8 @@ func FuzzLease(f *testing.F) {
 		if l, err := DecodeLease(data, 9, 2); err == nil && !bytes.Equal(l.Encode(9), data) && data[noteHead+4]|data[noteHead+5]|data[noteHead+6]|data[noteHead+7] == 0 {
 			t.Fatalf("%+v encodes to %x; want the bytes it was read from, %x", l, l.Encode(9), data)
 		}
-		l, err := DecodeLease(seal("LBLE", noPartition, 9, data), 9, 2) // the checksum is no obstacle
+		// the checksum is no obstacle
+		l, err := DecodeLease(seal("LBLE", noPartition, 9, data), 9, 2)
 		if (err == nil) != (len(data) == leaseHead+16) || err == nil && len(l.Lowest) != 2 {
 			t.Fatalf("%+v of %d bytes: %v", l, len(data), err)
 		}

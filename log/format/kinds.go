@@ -24,8 +24,9 @@ type Epoch uint64
 type Durability uint8
 
 const (
-	Ordered Durability = iota // written and in its place; survives the death of the process, not a power loss
-	Durable                   // synced, with all before it
+	// written and in its place; survives the death of the process, not a power loss
+	Ordered Durability = iota
+	Durable            // synced, with all before it
 )
 
 // Kind is what a frame is for.

@@ -6,7 +6,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Lease is what a reader beside a broker needs (log-format.md 4). A broker that is about to remove files of a log looks for leases first.
+// Lease is what a reader beside a broker needs (log-format.md 4). A broker that is about to remove
+// files of a log looks for leases first.
 type Lease struct {
 	PID     uint32      // of the reader
 	Renewed int64       // ms since 1970

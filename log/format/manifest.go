@@ -17,7 +17,8 @@ type Chapter struct {
 	SegmentBytes uint32
 }
 
-// SealedFile is a sealed file as the manifest names it. A start believes all of this if the file's footer has the digest.
+// SealedFile is a sealed file as the manifest names it. A start believes all of this if the file's
+// footer has the digest.
 type SealedFile struct {
 	Chapter, Revision uint32
 	First, End        event.LSN
@@ -28,15 +29,17 @@ type SealedFile struct {
 	Footer            [sha256.Size]byte
 }
 
-// Manifest names what a log consists of, oldest first: sealed files, then chapters. Each begins where the one before it ends, but for those
-// before or at Removed, where something is missing.
+// Manifest names what a log consists of, oldest first: sealed files, then chapters. Each begins
+// where the one before it ends, but for those before or at Removed, where something is missing.
 type Manifest struct {
 	Generation uint64
 	Removed    event.LSN // from here on there are no gaps; 0: nothing has been removed
 	Base       BaseFile
 	Sealed     []SealedFile
-	Before     Run // that was under way where the first chapter begins, if those in front of it were removed unsealed; else zero: a sealed file or a frame says it
-	Chapters   []Chapter
+	// that was under way where the first chapter begins, if those in front of it were removed
+	// unsealed; else zero: a sealed file or a frame says it
+	Before   Run
+	Chapters []Chapter
 }
 
 // MaxBoot is how long a boot id may be, bytes.
@@ -229,7 +232,8 @@ func (m *Manifest) follows(s, before *SealedFile) bool {
 	return s.First == before.End && s.Chain == before.Last || s.First > before.End && s.First <= m.Removed
 }
 
-// TagOf is the namespace's tag that a manifest or another note claims, 0 without one; nothing else of the file is looked at.
+// TagOf is the namespace's tag that a manifest or another note claims, 0 without one; nothing else
+// of the file is looked at.
 func TagOf(note []byte) uint32 {
 	if len(note) < noteHead {
 		return 0

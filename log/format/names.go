@@ -23,7 +23,8 @@ func ChapterID(name string) (id uint32, ok bool) {
 	return id, err == nil && ChapterName(id) == name
 }
 
-// SegmentName is a segment file in the directory of its chapter, by the index of its first frame there.
+// SegmentName is a segment file in the directory of its chapter, by the index of its first frame
+// there.
 func SegmentName(index uint64) string { return fmt.Sprintf("%020d", index) }
 
 // SegmentIndex is the index that a segment file's name says.

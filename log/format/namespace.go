@@ -12,8 +12,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// How namespace.json is read and written (log-format.md 4). It alone says of which format a directory is, and which capabilities are in
-// use in it: what may be found there that not every binary of that format can read.
+// How namespace.json is read and written (log-format.md 4). It alone says of which format a
+// directory is, and which capabilities are in use in it: what may be found there that not every
+// binary of that format can read.
 const (
 	NamespaceName = "namespace.json"
 	MaxNamespace  = 1 << 16 // longest that is read, bytes
@@ -34,7 +35,8 @@ type Namespace struct {
 	Format     int    // of the data directory; Lead raises an older one
 	Partitions int
 	Created    time.Time
-	// Capabilities are the words for what the directory may hold beyond its format, in ascending order. It is not to be changed.
+	// Capabilities are the words for what the directory may hold beyond its format, in ascending
+	// order. It is not to be changed.
 	Capabilities []string
 }
 
@@ -44,7 +46,8 @@ func (n Namespace) Tag() (uint32, error) {
 	return le.Uint32(id[:4]), err
 }
 
-// The capabilities that this version knows: what comes with each stands in docs/log-format.md, section 4.
+// The capabilities that this version knows: what comes with each stands in docs/log-format.md,
+// section 4.
 const (
 	Backups      = "backups"
 	Cuts         = "cuts"
@@ -67,12 +70,13 @@ var Capabilities = []string{Backups, Bases, Bodies, Cuts, Erased, Erasures, Fenc
 
 // namespaceFile is namespace.json. The first five members are those of every format.
 type namespaceFile struct {
-	Format          int      `json:"format"`
-	Namespace       string   `json:"namespace"`
-	Partitions      int      `json:"partitions"`
-	Created         string   `json:"created"`
-	Sum             string   `json:"sum"`
-	Capabilities    []string `json:"capabilities,omitzero"` // since format 2, like the next: an empty list is written, none is not
+	Format     int    `json:"format"`
+	Namespace  string `json:"namespace"`
+	Partitions int    `json:"partitions"`
+	Created    string `json:"created"`
+	Sum        string `json:"sum"`
+	// since format 2, like the next: an empty list is written, none is not
+	Capabilities    []string `json:"capabilities,omitzero"`
 	CapabilitiesSum string   `json:"capabilitiesSum,omitzero"`
 }
 
@@ -101,9 +105,10 @@ func EncodeNamespace(n Namespace) []byte {
 	return append(p, '\n')
 }
 
-// DecodeNamespace returns what namespace.json says, and the tag by which the other files know their namespace. It believes nothing, not even the format,
-// before it has compared the sums: one flipped bit makes a 3 of its 2, or another word of a capability. The error is ErrNewer for a newer format and for a
-// capability that is not among those known.
+// DecodeNamespace returns what namespace.json says, and the tag by which the other files know their
+// namespace. It believes nothing, not even the format, before it has compared the sums: one flipped
+// bit makes a 3 of its 2, or another word of a capability. The error is ErrNewer for a newer format
+// and for a capability that is not among those known.
 func DecodeNamespace(p []byte, known []string) (Namespace, uint32, error) {
 	var f namespaceFile
 	if err := json.Unmarshal(p, &f); err != nil {
@@ -135,8 +140,8 @@ func DecodeNamespace(p []byte, known []string) (Namespace, uint32, error) {
 	return n, le.Uint32(id[:4]), nil
 }
 
-// AreCapabilities reports whether words may stand in namespace.json: few, short, of lower-case letters, digits and dashes, and in
-// ascending order, none twice.
+// AreCapabilities reports whether words may stand in namespace.json: few, short, of lower-case
+// letters, digits and dashes, and in ascending order, none twice.
 func AreCapabilities(words []string) bool {
 	for i, word := range words {
 		strange := strings.Trim(word, "abcdefghijklmnopqrstuvwxyz0123456789-") != ""

@@ -32,8 +32,8 @@ type Scanner struct {
 	// Known: the log was judged before. A frame is good if its header is the one of this place;
 	// nothing else of it is read.
 	Known bool
-	// Each is called by Advance with every good frame, before that is passed, and its offset in the window's file; it may be nil.
-	// Advance returns its error with a good verdict.
+	// Each is called by Advance with every good frame, before that is passed, and its offset in the
+	// window's file; it may be nil. Advance returns its error with a good verdict.
 	Each func(off int64, h *Header) error
 
 	Watch map[event.LSN]Passed // what is at the LSNs asked for, filled in as they come by
@@ -41,7 +41,8 @@ type Scanner struct {
 
 // Passed is what a scan has found at an LSN.
 type Passed struct {
-	There bool   // a frame ends there; without, nothing is known of it, and no chain is the right one
+	// a frame ends there; without, nothing is known of it, and no chain is the right one
+	There bool
 	Chain uint32 // of that frame
 }
 
@@ -153,7 +154,8 @@ func (s *Scanner) link(h *Header) string {
 	return ""
 }
 
-// bodies compares the checksum of a frame's bodies, unless some of them are erased: what a frame says does not depend on them.
+// bodies compares the checksum of a frame's bodies, unless some of them are erased: what a frame
+// says does not depend on them.
 func (s *Scanner) bodies(off int64, h *Header) (erased bool, reason string, err error) {
 	sum, err := s.Win.Sum(off+BodiesAt, int64(h.Bodies))
 	switch {
@@ -211,8 +213,9 @@ func (s *Scanner) take(off int64, h *Header) error {
 	return nil
 }
 
-// Advance reads the window's file, whose first byte has the address base, from the scanner's LSN to its end or its first bad frame. It returns
-// the place where it stopped, what stands there, and its header in h.
+// Advance reads the window's file, whose first byte has the address base, from the scanner's LSN to
+// its end or its first bad frame. It returns the place where it stopped, what stands there, and its
+// header in h.
 func (s *Scanner) Advance(ctx context.Context, base event.LSN, h *Header) (int64, Verdict, error) {
 	for s.LSN < base+event.LSN(s.Win.Size) {
 		off := int64(s.LSN - base)
@@ -239,8 +242,9 @@ func (s *Scanner) Advance(ctx context.Context, base event.LSN, h *Header) (int64
 	return s.Win.Size, Verdict{Good: true}, nil
 }
 
-// promised looks ahead from the bad frame at off for a header that says it was durable. base is the address of the
-// file's first byte. It returns where it found one, or -1 (log-format.md 5.3 rule 3).
+// promised looks ahead from the bad frame at off for a header that says it was durable. base is the
+// address of the file's first byte. It returns where it found one, or -1 (log-format.md 5.3 rule
+// 3).
 func (s *Scanner) promised(off int64, base event.LSN) (int64, error) {
 	bad := base + event.LSN(off)
 	for at := off; at+BodiesAt <= s.Win.Size; {
@@ -263,13 +267,15 @@ func (s *Scanner) promised(off int64, base event.LSN) (int64, error) {
 		if h.Durable > bad {
 			return at, nil
 		}
-		at += h.Entry() // never look for headers inside an entry of ours: its bodies come from clients
+		// never look for headers inside an entry of ours: its bodies come from clients
+		at += h.Entry()
 	}
 	return -1, nil
 }
 
-// shortPrefix reports whether what is written from off on can be the beginning of the one frame that was being written when the process died (rule 4). An
-// entry that is there to its end is no such beginning, whatever its last bytes are.
+// shortPrefix reports whether what is written from off on can be the beginning of the one frame
+// that was being written when the process died (rule 4). An entry that is there to its end is no
+// such beginning, whatever its last bytes are.
 func (s *Scanner) shortPrefix(off, written int64, v Verdict) (bool, error) {
 	if v.entry > s.Win.Size-off || v.entry > 0 && written <= v.entry-8 {
 		return true, nil
@@ -297,8 +303,8 @@ func (s *Scanner) shortPrefix(off, written int64, v Verdict) (bool, error) {
 	return true, nil
 }
 
-// Classify decides about the bad frame at off of the last file: "" when it and all behind it may be cut, else why it is
-// corruption (log-format.md 5.3). written is how much of that is not room.
+// Classify decides about the bad frame at off of the last file: "" when it and all behind it may be
+// cut, else why it is corruption (log-format.md 5.3). written is how much of that is not room.
 func (s *Scanner) Classify(off, written int64, base event.LSN, v Verdict, sameBoot bool) (string, error) {
 	if v.intact && !v.linked {
 		return v.Reason, nil

@@ -6,9 +6,11 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Scrub is how far a log has been read again while it is in use (log-format.md 4). Nothing depends on it but what is read next.
+// Scrub is how far a log has been read again while it is in use (log-format.md 4). Nothing depends
+// on it but what is read next.
 type Scrub struct {
-	Began, Ended int64       // of the pass under way, and of the last whole one, ms since 1970; 0: there is none
+	// of the pass under way, and of the last whole one, ms since 1970; 0: there is none
+	Began, Ended int64
 	Next         event.LSN   // where the pass goes on; 0: at its beginning
 	Bytes        int64       // read in the pass
 	Damaged      []event.LSN // what begins there was damaged when it was read last

@@ -23,7 +23,8 @@ type Window struct {
 // Reset moves the window to the beginning of a file, of which it sees the first size bytes.
 func (w *Window) Reset(f io.ReaderAt, size int64) { w.file, w.Size, w.at, w.n = f, size, 0, 0 }
 
-// Bytes returns the n bytes at off, which must lie in the file and be no more than a window. They are valid until the next call.
+// Bytes returns the n bytes at off, which must lie in the file and be no more than a window. They
+// are valid until the next call.
 func (w *Window) Bytes(off int64, n int) ([]byte, error) {
 	if off >= w.at && off+int64(n) <= w.at+int64(w.n) {
 		return w.Buf[off-w.at:][:n], nil

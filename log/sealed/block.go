@@ -26,11 +26,12 @@ const (
 
 // Block is a row of an index.
 type Block struct {
-	First           event.LSN // address of its first byte
-	Offset          int64     // in the file
-	Stored, Raw     uint32    // bytes
-	Sum             uint32    // checksum of what is stored
-	Frame           event.LSN // of the first frame that begins in it; 0: none. This and the times are of records alone
+	First       event.LSN // address of its first byte
+	Offset      int64     // in the file
+	Stored, Raw uint32    // bytes
+	Sum         uint32    // checksum of what is stored
+	// of the first frame that begins in it; 0: none. This and the times are of records alone
+	Frame           event.LSN
 	Lowest, Highest event.Time
 }
 
@@ -50,7 +51,8 @@ func (b *Block) append(dst []byte, part Part) []byte {
 	return dst
 }
 
-// DecodeIndex reads the rows for the blocks of a part that stands at a span of the file and has addresses from first up to end. The blocks fill the part, without a gap.
+// DecodeIndex reads the rows for the blocks of a part that stands at a span of the file and has
+// addresses from first up to end. The blocks fill the part, without a gap.
 func DecodeIndex(p []byte, part Part, blocks Span, first, end event.LSN) ([]Block, error) {
 	row := bodyRow
 	if part == RecordIndex {
@@ -96,7 +98,8 @@ type Data struct {
 	bytes     []byte
 }
 
-// At is the bytes of the block from an address on, as far as addresses follow one another; nil: it has none there.
+// At is the bytes of the block from an address on, as far as addresses follow one another; nil: it
+// has none there.
 func (d *Data) At(at event.LSN) []byte {
 	i := sort.Search(len(d.stretches), func(i int) bool { return d.stretches[i].from > at }) - 1
 	if i < 0 {
@@ -116,7 +119,8 @@ func (d *Data) Size() int { return cap(d.bytes) + 32*len(d.stretches) }
 // ErrBlock is wrapped by the error of a block whose stored bytes do not have their checksum.
 var ErrBlock = errors.New("sealed: block does not have its checksum")
 
-// Decode decompresses a block. limit is where the next block of its part begins, or the file's addresses end.
+// Decode decompresses a block. limit is where the next block of its part begins, or the file's
+// addresses end.
 func (b *Block) Decode(stored []byte, limit event.LSN) (*Data, error) {
 	if len(stored) != int(b.Stored) || event.Sum(stored) != b.Sum {
 		return nil, ErrBlock
@@ -179,7 +183,8 @@ var (
 	})
 )
 
-// decompress returns the bytes of a zstd frame, which must have exactly size of them; the caller has bounded size.
+// decompress returns the bytes of a zstd frame, which must have exactly size of them; the caller
+// has bounded size.
 func decompress(stored []byte, size int) ([]byte, error) {
 	raw, err := decoder().DecodeAll(stored, make([]byte, 0, size))
 	if err != nil {

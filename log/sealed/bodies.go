@@ -9,7 +9,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// A file of bodies (log-format.md 3.2) is what stays of a file whose history went: bodies that messages still have, and nothing else. In the place of the ids it has a row for each.
+// A file of bodies (log-format.md 3.2) is what stays of a file whose history went: bodies that
+// messages still have, and nothing else. In the place of the ids it has a row for each.
 
 // Kept is a body of such a file.
 type Kept struct {
@@ -47,7 +48,8 @@ func encodeKept(rows []Kept) []byte {
 	return p
 }
 
-// DecodeKept reads the rows of a file of bodies whose addresses go from first up to end. The error wraps [format.ErrDamaged].
+// DecodeKept reads the rows of a file of bodies whose addresses go from first up to end. The error
+// wraps [format.ErrDamaged].
 func DecodeKept(p []byte, first, end event.LSN) ([]Kept, error) {
 	list := make([]Kept, 0, len(p)/KeptRow)
 	for after := first; len(p) >= KeptRow; p = p[KeptRow:] {
@@ -86,8 +88,9 @@ func contentsOf(rows []Kept) []byte {
 	return c.append(nil)
 }
 
-// WriteBodies writes a file of bodies, which are in order and do not overlap, and returns its footer. Of the footer that it is given, Before, Epoch, Last and Boot count. read
-// returns the bytes of a body, valid until it is called again. Errors are those of w and of read.
+// WriteBodies writes a file of bodies, which are in order and do not overlap, and returns its
+// footer. Of the footer that it is given, Before, Epoch, Last and Boot count. read returns the
+// bytes of a body, valid until it is called again. Errors are those of w and of read.
 func WriteBodies(w io.Writer, h Header, from Footer, rows []Kept, read func(*Kept) ([]byte, error)) (Footer, error) {
 	h.Alone = true
 	f := Footer{
@@ -141,8 +144,9 @@ func (f *File) Kept() ([]Kept, error) {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// CheckBodies compares each body of a file of bodies with the checksum in its row, and that there is nothing else: [File.Verify] has compared the digests. With an error, at is
-// where in the file that stands.
+// CheckBodies compares each body of a file of bodies with the checksum in its row, and that there
+// is nothing else: [File.Verify] has compared the digests. With an error, at is where in the file
+// that stands.
 func (f *File) CheckBodies() (at int64, err error) {
 	rows, err := f.Kept()
 	if err != nil {

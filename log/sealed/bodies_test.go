@@ -12,7 +12,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
-// bodiesFile writes a file of bodies, of which some are longer than a block, some next to each other, and none is where another one is.
+// bodiesFile writes a file of bodies, of which some are longer than a block, some next to each
+// other, and none is where another one is.
 func bodiesFile(t testing.TB, rng *rand.Rand, count int) (file []byte, foot Footer, rows []Kept, bodies map[event.Position][]byte) {
 	t.Helper()
 	bodies = map[event.Position][]byte{}
@@ -96,7 +97,8 @@ func TestFileOfBodiesFlips(t *testing.T) {
 	}
 }
 
-// Where digests were made to match, bodies are still compared with their rows: with one that has other bytes, that is missing, or of which nobody knows.
+// Where digests were made to match, bodies are still compared with their rows: with one that has
+// other bytes, that is missing, or of which nobody knows.
 func TestFileOfBodiesIsChecked(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(rows *[]Kept, bodies map[event.Position][]byte){
@@ -121,7 +123,8 @@ func TestFileOfBodiesIsChecked(t *testing.T) {
 	}
 }
 
-// FuzzKept: rows that decode encode to the same bytes, are in order and do not overlap; anything that opens as a file can be checked.
+// FuzzKept: rows that decode encode to the same bytes, are in order and do not overlap; anything
+// that opens as a file can be checked.
 func FuzzKept(f *testing.F) {
 	p, foot, _, _ := bodiesFile(f, rand.New(rand.NewPCG(1, 71)), 20)
 	f.Add(p[foot.Parts[keptAt].Offset:][:foot.Parts[keptAt].Length])

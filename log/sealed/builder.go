@@ -9,7 +9,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// most that the table of a block may grow by, bytes: the count, and a stretch whose length is not known yet.
+// most that the table of a block may grow by, bytes: the count, and a stretch whose length is not
+// known yet.
 const (
 	countSize   = 3
 	stretchSize = binary.MaxVarintLen64 + 3
@@ -43,7 +44,8 @@ func (o *output) end(s Span) Span {
 	return s
 }
 
-// builder makes blocks of the bytes of one part. Where they end depends on the bytes alone, not on how they come.
+// builder makes blocks of the bytes of one part. Where they end depends on the bytes alone, not on
+// how they come.
 type builder struct {
 	out    *output
 	blocks []Block
@@ -64,7 +66,8 @@ func (b *builder) room() int {
 	return MaxBlock - countSize - len(b.table) - stretchSize - len(b.data)
 }
 
-// add adds the bytes at an address, which is not below the end of those before. It returns the number of the block that the first one is in.
+// add adds the bytes at an address, which is not below the end of those before. It returns the
+// number of the block that the first one is in.
 func (b *builder) add(at event.LSN, p []byte) (block int, err error) {
 	block = -1
 	for len(p) > 0 {
@@ -136,7 +139,8 @@ func (b *builder) times(number int, frame event.LSN, lowest, highest event.Time)
 	row.begins(frame, lowest, highest)
 }
 
-// begins notes that a frame begins in the block, and between which times its records are; 0: it has none.
+// begins notes that a frame begins in the block, and between which times its records are; 0: it has
+// none.
 func (b *Block) begins(frame event.LSN, lowest, highest event.Time) {
 	if b.Frame == 0 {
 		b.Frame = frame

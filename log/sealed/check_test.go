@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// forge returns a file with one part replaced and its footer changed, and with all the digests that it needs to be believed.
+// forge returns a file with one part replaced and its footer changed, and with all the digests that
+// it needs to be believed.
 func forge(t *testing.T, p []byte, part Part, bytes []byte, change func(*Footer)) []byte {
 	t.Helper()
 	f := open(t, p)

@@ -15,7 +15,8 @@ const MaxContents = 1 << 24
 type Contents struct {
 	Kinds   []KindCount
 	Origins []OriginAt
-	// Unlisted: the blocks of slices were left out, since there were too many. Any block may name any slice.
+	// Unlisted: the blocks of slices were left out, since there were too many. Any block may name
+	// any slice.
 	Unlisted bool
 	Slices   []SliceCount
 }
@@ -40,7 +41,8 @@ type SliceCount struct {
 	Blocks            []SliceAt
 }
 
-// SliceAt is a record block that names a slice, and which sequence numbers of it, at least the lowest and the highest; 0: the slice itself.
+// SliceAt is a record block that names a slice, and which sequence numbers of it, at least the
+// lowest and the highest; 0: the slice itself.
 type SliceAt struct {
 	Block           int
 	Lowest, Highest event.SequenceNumber
@@ -129,12 +131,14 @@ func (r *reader) under(limit uint64) uint64 {
 // count is next for the length of a list whose entries take at least size bytes each.
 func (r *reader) count(size int) int { return int(r.under(uint64(len(r.p)/size) + 1)) }
 
-// DecodeContents reads contents of a file with that many record blocks. The error wraps [format.ErrDamaged].
+// DecodeContents reads contents of a file with that many record blocks. The error wraps
+// [format.ErrDamaged].
 func DecodeContents(p []byte, blocks int) (Contents, error) {
 	return decodeContents(p, blocks, func(event.Slice) bool { return true })
 }
 
-// decodeContents is DecodeContents that keeps the blocks of some slices alone, which are most of what there is.
+// decodeContents is DecodeContents that keeps the blocks of some slices alone, which are most of
+// what there is.
 func decodeContents(p []byte, blocks int, wanted func(event.Slice) bool) (Contents, error) {
 	r := reader{p: p, wanted: wanted}
 	var c Contents

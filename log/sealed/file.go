@@ -18,7 +18,8 @@ type File struct {
 	r      io.ReaderAt
 }
 
-// Open reads header and footer of a file of a given size. Errors about what is in it wrap [format.ErrDamaged] or [format.ErrNewer].
+// Open reads header and footer of a file of a given size. Errors about what is in it wrap
+// [format.ErrDamaged] or [format.ErrNewer].
 func Open(r io.ReaderAt, size int64) (*File, error) {
 	if size < HeaderSize+FooterSize {
 		return nil, damaged("%d bytes are less than a sealed file", size)
@@ -132,8 +133,9 @@ func (f *File) IDs() (IDTable, error) {
 	return DecodeIDs(p, f.RecordBlocks())
 }
 
-// Find returns the record blocks in which an event with a message-id may begin, ascending: what [IDTable.Blocks] does for the whole table. The table has
-// megabytes, of which only the pages are read that may have the id.
+// Find returns the record blocks in which an event with a message-id may begin, ascending: what
+// [IDTable.Blocks] does for the whole table. The table has megabytes, of which only the pages are
+// read that may have the id.
 func (f *File) Find(id []byte) ([]int, error) {
 	s := f.Footer.Parts[IDs]
 	contents, err := f.part(Summary)
@@ -158,7 +160,8 @@ func (f *File) Find(id []byte) ([]int, error) {
 	return list, nil
 }
 
-// findInAll is Find for a table without pages: it is read piece by piece through a small buffer, and the digest vouches for the rows that are not looked at.
+// findInAll is Find for a table without pages: it is read piece by piece through a small buffer,
+// and the digest vouches for the rows that are not looked at.
 func (f *File) findInAll(id []byte) (list []int, err error) {
 	const piece = 5000 * idRow // bytes: fits a processor's cache
 	s, sum := f.Footer.Parts[IDs], sha256.New()
@@ -196,8 +199,8 @@ func (f *File) Read(blocks []Block, i int) (*Data, error) {
 	return d, nil
 }
 
-// Verify compares the digest of every part, reading through buf. With an error, at is where the part begins that does not have its digest, bytes from the
-// beginning of the file.
+// Verify compares the digest of every part, reading through buf. With an error, at is where the
+// part begins that does not have its digest, bytes from the beginning of the file.
 func (f *File) Verify(buf []byte) (at int64, err error) {
 	for i, s := range f.Footer.Parts {
 		sum := sha256.New()

@@ -27,7 +27,8 @@ const (
 
 var le = binary.LittleEndian
 
-// Part is one of the stretches of a file that header and footer enclose, in the order in which they stand.
+// Part is one of the stretches of a file that header and footer enclose, in the order in which they
+// stand.
 type Part int
 
 const (
@@ -134,7 +135,8 @@ func (s Span) end() int64 { return s.Offset + s.Length }
 
 // Footer is the end of a file: what a start needs to know of its frames, and where everything is.
 type Footer struct {
-	Alone             bool // it is that of a file of bodies: no number but that of bodies is known, and Durable is End
+	// it is that of a file of bodies: no number but that of bodies is known, and Durable is End
+	Alone             bool
 	Chapter, Revision uint32
 	First, End        event.LSN
 	Chain             uint32       // before the first frame
@@ -184,7 +186,8 @@ func (f *Footer) Encode() []byte {
 	return p
 }
 
-// DecodeFooter reads the footer of a file of the given size. The error wraps [format.ErrDamaged] or [format.ErrNewer].
+// DecodeFooter reads the footer of a file of the given size. The error wraps [format.ErrDamaged] or
+// [format.ErrNewer].
 func DecodeFooter(p []byte, size int64) (Footer, error) {
 	if err := enclosed(p, "LBSF", FooterSize, "footer"); err != nil {
 		return Footer{}, err

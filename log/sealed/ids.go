@@ -8,8 +8,8 @@ import (
 	"sort"
 )
 
-// A row of the ids: the first eight bytes of the SHA-256 of a message-id's text, and the record block of an event that has it. Rows are
-// ordered as bytes, none is there twice.
+// A row of the ids: the first eight bytes of the SHA-256 of a message-id's text, and the record
+// block of an event that has it. Rows are ordered as bytes, none is there twice.
 const (
 	hashSize = 8
 	idRow    = hashSize + 4
@@ -31,7 +31,8 @@ func sortIDs(rows [][idRow]byte) [][idRow]byte {
 // IDTable is the ids of a file.
 type IDTable []byte
 
-// DecodeIDs checks the rows of a file with that many record blocks. The error wraps [format.ErrDamaged].
+// DecodeIDs checks the rows of a file with that many record blocks. The error wraps
+// [format.ErrDamaged].
 func DecodeIDs(p []byte, blocks int) (IDTable, error) {
 	for at := 0; at+idRow <= len(p); at += idRow {
 		block := binary.BigEndian.Uint32(p[at+hashSize:])
@@ -48,7 +49,8 @@ func DecodeIDs(p []byte, blocks int) (IDTable, error) {
 // Len is the number of rows.
 func (t IDTable) Len() int { return len(t) / idRow }
 
-// Blocks are the record blocks in which an event with the message-id may begin, ascending. Another id may have led to one of them.
+// Blocks are the record blocks in which an event with the message-id may begin, ascending. Another
+// id may have led to one of them.
 func (t IDTable) Blocks(id []byte) (list []int) {
 	want := idOf(id, 0)
 	i := sort.Search(t.Len(), func(i int) bool { return bytes.Compare(t[i*idRow:(i+1)*idRow], want[:]) >= 0 })

@@ -8,8 +8,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// A page is so many rows of the ids with a checksum of their own. What says so stands in a zstd frame that decompressors skip, behind that of the
-// contents: who knows nothing of it reads the contents as before, and all of the ids.
+// A page is so many rows of the ids with a checksum of their own. What says so stands in a zstd
+// frame that decompressors skip, behind that of the contents: who knows nothing of it reads the
+// contents as before, and all of the ids.
 const (
 	pageRows   = 341
 	pageSize   = pageRows * idRow // bytes; the last page may be shorter
@@ -19,7 +20,8 @@ const (
 	pagesName  = "LBIP"
 )
 
-// idPages has a row for each page of the ids: the hash with which the page begins, and the checksum of its bytes.
+// idPages has a row for each page of the ids: the hash with which the page begins, and the checksum
+// of its bytes.
 type idPages []byte
 
 func (p idPages) len() int           { return len(p) / pageRow }
@@ -50,7 +52,8 @@ func encodePages(ids []byte) []byte {
 	return p
 }
 
-// decodePages finds the pages at the end of what a file has for its contents; nil: it was written before there were any. The digest of the part was compared.
+// decodePages finds the pages at the end of what a file has for its contents; nil: it was written
+// before there were any. The digest of the part was compared.
 func decodePages(contents []byte, ids int64) (idPages, error) {
 	n := pagesLength(ids)
 	if n == 0 || n > int64(len(contents)) {
@@ -69,7 +72,8 @@ func decodePages(contents []byte, ids int64) (idPages, error) {
 	return list, nil
 }
 
-// findIn is [File.Find] by pages: those that may have the hash are read, and their checksums vouch for it that the id is there or is not.
+// findIn is [File.Find] by pages: those that may have the hash are read, and their checksums vouch
+// for it that the id is there or is not.
 func (f *File) findIn(pages idPages, id []byte) (list []int, err error) {
 	want := sha256.Sum256(id)
 	hash := want[:hashSize]

@@ -12,7 +12,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
-// often is a file whose table of ids is longer than one piece, with an id whose rows stand in several, and the bytes of the table.
+// often is a file whose table of ids is longer than one piece, with an id whose rows stand in
+// several, and the bytes of the table.
 func often(blocks int, pages bool) (*File, []byte) {
 	var rows [][idRow]byte
 	for i := range blocks {
@@ -71,7 +72,8 @@ func TestFindReadsAllPieces(t *testing.T) {
 	}
 }
 
-// With any byte of any page wrong, each id is found, or damage is; and damage where the byte is in the id's row.
+// With any byte of any page wrong, each id is found, or damage is; and damage where the byte is in
+// the id's row.
 func TestFindNeverMissesForDamage(t *testing.T) {
 	t.Parallel()
 	const blocks = 700 // some pages
@@ -103,7 +105,8 @@ func TestFindNeverMissesForDamage(t *testing.T) {
 	}
 }
 
-// A file that was sealed before there were pages answers alike, and so does one whose contents end with something that nobody knows yet.
+// A file that was sealed before there were pages answers alike, and so does one whose contents end
+// with something that nobody knows yet.
 func TestFilesWithoutPages(t *testing.T) {
 	t.Parallel()
 	whole, _ := chapter(rand.New(rand.NewPCG(4, 16))).seal(t, 1<<20, nil)

@@ -21,9 +21,10 @@ type reviser struct {
 	kept   uint64   // bytes
 }
 
-// Revise writes another revision, under its number, and returns its footer. Of the bodies it keeps what the file has of the extents in keep, which are in
-// order and do not overlap. erased is how many frames lack a part of their bodies then. What has to stay the same is compared with its digest on the way.
-// Errors are those of the file and of w.
+// Revise writes another revision, under its number, and returns its footer. Of the bodies it keeps
+// what the file has of the extents in keep, which are in order and do not overlap. erased is how
+// many frames lack a part of their bodies then. What has to stay the same is compared with its
+// digest on the way. Errors are those of the file and of w.
 func (f *File) Revise(w io.Writer, revision uint32, keep []Extent, erased uint64) (Footer, error) {
 	r := reviser{from: f, out: output{w: w}, footer: f.Footer, keep: keep}
 	r.bodies.out = &r.out
@@ -93,7 +94,8 @@ func (w writes) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// rewrite writes the blocks of bodies: as they are stored where all of them is kept, anew where a part is.
+// rewrite writes the blocks of bodies: as they are stored where all of them is kept, anew where a
+// part is.
 func (r *reviser) rewrite() error {
 	var err error
 	if r.blocks, err = r.from.Index(Bodies); err != nil {

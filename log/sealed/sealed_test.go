@@ -71,7 +71,8 @@ func enqueued(entity event.EntityID, n int, id string, body []byte) *event.Messa
 	return m
 }
 
-// chapter is frames of every shape: with bodies and without, longer than a block in either part, of several records, of other kinds.
+// chapter is frames of every shape: with bodies and without, longer than a block in either part, of
+// several records, of other kinds.
 func chapter(rng *rand.Rand) *frames {
 	f := &frames{}
 	f.add(format.EpochStart, "boot-5")
@@ -146,7 +147,8 @@ func (f *frames) seal(t testing.TB, chunk int, keep func(at event.LSN) bool) ([]
 	return out.Bytes(), foot
 }
 
-// row reads the whole row of bytes back, with what is missing as zeroes, and says how many bytes those are.
+// row reads the whole row of bytes back, with what is missing as zeroes, and says how many bytes
+// those are.
 func row(t testing.TB, f *File) (p []byte, missing int) {
 	t.Helper()
 	p = make([]byte, f.Footer.End-f.Footer.First)
@@ -198,7 +200,8 @@ func open(t testing.TB, p []byte) *File {
 	return f
 }
 
-// A file has every byte of its chapter, says what frames it has, and is the same however its bodies come.
+// A file has every byte of its chapter, says what frames it has, and is the same however its bodies
+// come.
 func TestFile(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(5) {
@@ -422,7 +425,8 @@ func FuzzEnds(f *testing.F) {
 	})
 }
 
-// FuzzBlock: any bytes, compressed or not, are a block or are refused; a block has its bytes at its addresses, in order.
+// FuzzBlock: any bytes, compressed or not, are a block or are refused; a block has its bytes at its
+// addresses, in order.
 func FuzzBlock(f *testing.F) {
 	p, _ := chapter(rand.New(rand.NewPCG(1, 16))).seal(f, 1<<20, nil)
 	file, err := Open(bytes.NewReader(p), int64(len(p)))
@@ -458,7 +462,8 @@ func FuzzBlock(f *testing.F) {
 	})
 }
 
-// FuzzIndexes: rows and contents that decode encode to the same bytes, and no number of entries is believed unchecked.
+// FuzzIndexes: rows and contents that decode encode to the same bytes, and no number of entries is
+// believed unchecked.
 func FuzzIndexes(f *testing.F) {
 	p, foot := chapter(rand.New(rand.NewPCG(1, 16))).seal(f, 1<<20, nil)
 	for _, part := range []Part{RecordIndex, BodyIndex, IDs, Summary} {

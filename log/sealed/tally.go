@@ -29,7 +29,8 @@ func NewTally(ids bool) *Tally {
 	return &Tally{origins: make(map[event.OriginID]int), slices: make(map[event.Slice]*SliceCount), withoutIDs: !ids}
 }
 
-// Frame counts the records of a frame, as [event.Decoder.Record] takes them, which begin in a block. It returns between which times they are.
+// Frame counts the records of a frame, as [event.Decoder.Record] takes them, which begin in a
+// block. It returns between which times they are.
 func (t *Tally) Frame(base event.Position, bodies [2]uint32, count uint32, records []byte, block int) (lowest, highest event.Time, err error) {
 	t.Records += uint64(count)
 	for range count {

@@ -8,7 +8,8 @@ import (
 )
 
 const (
-	// failureWindow is the time in which the failures that cost nothing are given back, and how long an address is refused after too many.
+	// failureWindow is the time in which the failures that cost nothing are given back, and how
+	// long an address is refused after too many.
 	failureWindow = time.Minute
 	// failureDelay is what each failed login costs once there have been some.
 	failureDelay = time.Second
@@ -16,7 +17,8 @@ const (
 	manyAddresses = 10_000
 )
 
-// Failures counts the failed logins of addresses, over every way in (reliability.md S13). It may be used concurrently.
+// Failures counts the failed logins of addresses, over every way in (reliability.md S13). It may be
+// used concurrently.
 type Failures struct {
 	free, most int // failures: those that cost nothing; those before the address is refused
 
@@ -29,8 +31,8 @@ type failed struct {
 	until time.Time     // it is refused; zero: it is not
 }
 
-// NewFailures gives each address a bucket of most failures, and free of them back in a minute. The first free cost nothing, later ones wait, and who
-// has none left is refused for a minute.
+// NewFailures gives each address a bucket of most failures, and free of them back in a minute. The
+// first free cost nothing, later ones wait, and who has none left is refused for a minute.
 func NewFailures(free, most int) *Failures {
 	return &Failures{free: free, most: most, byHost: map[string]failed{}}
 }
@@ -42,7 +44,8 @@ func (f *Failures) Refused(host string, now time.Time) bool {
 	return now.Before(f.byHost[host].until)
 }
 
-// Failed counts a failure. It returns how long the answer has to be held back, and whether the address is refused from now on.
+// Failed counts a failure. It returns how long the answer has to be held back, and whether the
+// address is refused from now on.
 func (f *Failures) Failed(host string, now time.Time) (wait time.Duration, refused bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -23,7 +23,8 @@ func TestFailures(t *testing.T) {
 	if !f.Refused("a", now) || f.Refused("b", now) {
 		t.Error("a is not refused, or b is")
 	}
-	if now = now.Add(time.Minute - time.Second); f.Refused("a", now) { // a minute after the last failure
+	// a minute after the last failure
+	if now = now.Add(time.Minute - time.Second); f.Refused("a", now) {
 		t.Error("refused for more than a minute")
 	}
 	if wait, _ := f.Failed("a", now); wait != 0 {

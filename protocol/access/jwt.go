@@ -19,20 +19,23 @@ const (
 	bearerPrefix = "Bearer "
 	maxJWT       = 16 << 10
 	maxPrincipal = 128 // bytes of a subject that go into the audit
-	// notBeforeSlack is how far an issuer's clock may be ahead of ours. The end of a token has no slack.
+	// notBeforeSlack is how far an issuer's clock may be ahead of ours. The end of a token has no
+	// slack.
 	notBeforeSlack = 5 * time.Minute
 )
 
-// algorithms are the signature algorithms that are accepted, all with a key pair: with a shared key, or with none, anyone who knows the public
-// key could sign.
+// algorithms are the signature algorithms that are accepted, all with a key pair: with a shared
+// key, or with none, anyone who knows the public key could sign.
 var algorithms = []jose.SignatureAlgorithm{jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512,
 	jose.ES256, jose.ES384, jose.ES512, jose.EdDSA}
 
 // JWTOptions says whose identity tokens are accepted.
 type JWTOptions struct {
-	Issuer     string   // URL, as it stands in the claim iss; its keys are found by OpenID Connect discovery
-	Audiences  []string // a token needs one of them in its claim aud
-	RolesClaim string   // with Manage, Send, Listen, ReadHistory, ReadBodies or the names of the Azure roles; "": roles
+	// URL, as it stands in the claim iss; its keys are found by OpenID Connect discovery
+	Issuer    string
+	Audiences []string // a token needs one of them in its claim aud
+	// with Manage, Send, Listen, ReadHistory, ReadBodies or the names of the Azure roles; "": roles
+	RolesClaim string
 	Client     *http.Client
 }
 
@@ -44,8 +47,9 @@ type JWT struct {
 	keys      *keySet
 }
 
-// NewJWT finds the issuer's keys, within ten seconds and the context's deadline. From then on they are fetched again now and then, from the
-// place found here and no other: what a token says decides neither whether nor where (reliability.md S4).
+// NewJWT finds the issuer's keys, within ten seconds and the context's deadline. From then on they
+// are fetched again now and then, from the place found here and no other: what a token says decides
+// neither whether nor where (reliability.md S4).
 func NewJWT(ctx context.Context, o JWTOptions) (*JWT, error) {
 	if o.Issuer == "" || len(o.Audiences) == 0 || slices.Contains(o.Audiences, "") {
 		return nil, errors.New("access: an issuer and at least one audience are needed")
@@ -111,7 +115,8 @@ func (j *JWT) verify(token string, now time.Time) (Grant, error) {
 		return Grant{}, ErrMalformed
 	}
 	j.keys.refresh(now)
-	// Time and audience are ours to check: the time is the caller's, and there may be several audiences.
+	// Time and audience are ours to check: the time is the caller's, and there may be several
+	// audiences.
 	config := &oidc.Config{SkipClientIDCheck: true, SkipExpiryCheck: true}
 	for _, a := range algorithms {
 		config.SupportedSigningAlgs = append(config.SupportedSigningAlgs, string(a))
@@ -156,7 +161,8 @@ var roles = map[string]Rights{
 	"Azure Service Bus Data Owner": Manage, "Azure Service Bus Data Sender": Send, "Azure Service Bus Data Receiver": Listen,
 }
 
-// rightsOfRoles reads a claim with roles: a list of them, one, or several with spaces between. Unknown names give no rights.
+// rightsOfRoles reads a claim with roles: a list of them, one, or several with spaces between.
+// Unknown names give no rights.
 func rightsOfRoles(claim json.RawMessage) Rights {
 	var list []string
 	var one string

@@ -146,7 +146,8 @@ func unsigned(t *testing.T, claims map[string]any) string {
 	return part(map[string]string{"alg": "none", "typ": "JWT"}) + "." + part(claims) + "."
 }
 
-// confused is a token signed with the text of the public key as a shared secret: what a verifier that lets the token choose falls for.
+// confused is a token signed with the text of the public key as a shared secret: what a verifier
+// that lets the token choose falls for.
 func (s signer) confused(t *testing.T, claims map[string]any) string {
 	t.Helper()
 	text, err := json.Marshal(s.public())
@@ -228,7 +229,8 @@ func TestJWT(t *testing.T) {
 	}
 }
 
-// S4: keys are fetched by time, not because of what a token says; one that is withdrawn is no longer good.
+// S4: keys are fetched by time, not because of what a token says; one that is withdrawn is no
+// longer good.
 func TestKeysAreFetchedAgain(t *testing.T) {
 	t.Parallel()
 	first, second := newSigner(t, "k1"), newSigner(t, "k2")

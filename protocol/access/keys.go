@@ -15,7 +15,9 @@ import (
 )
 
 const (
-	keysLife  = 5 * time.Minute // after which keys are fetched again: for that long a new key may be unknown, and a withdrawn one still good
+	// after which keys are fetched again: for that long a new key may be unknown, and a withdrawn
+	// one still good
+	keysLife  = 5 * time.Minute
 	keysPause = time.Minute     // until the next try after a failure
 	keysTime  = 3 * time.Second // of one request to the issuer
 	maxKeys   = 1 << 20         // bytes of an answer of the issuer
@@ -32,8 +34,9 @@ type keySet struct {
 	next time.Time  // when they are fetched again
 }
 
-// refresh fetches the keys again when they are old; the token that is being checked has no say in it. One caller fetches and waits; the others
-// go on with the keys there are, and so do all when the issuer does not answer.
+// refresh fetches the keys again when they are old; the token that is being checked has no say in
+// it. One caller fetches and waits; the others go on with the keys there are, and so do all when
+// the issuer does not answer.
 func (k *keySet) refresh(now time.Time) {
 	if !k.mu.TryLock() {
 		return
@@ -82,7 +85,8 @@ func (k *keySet) load(ctx context.Context) error {
 	return nil
 }
 
-// VerifySignature returns what a token says when one of the keys signed it. It implements the key set of go-oidc.
+// VerifySignature returns what a token says when one of the keys signed it. It implements the key
+// set of go-oidc.
 func (k *keySet) VerifySignature(_ context.Context, token string) ([]byte, error) {
 	t, err := jose.ParseSignedCompact(token, algorithms)
 	if err != nil {

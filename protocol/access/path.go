@@ -15,9 +15,10 @@ type Resource struct {
 	path string // the same as grants hold it
 }
 
-// Resource takes an audience or a token's resource apart: <scheme>://<host>[:port]/<path>, the same without scheme, or a bare path. The
-// scheme may be any, for it says nothing about what is named (wire-protocol.md 1.4). It refuses foreign hosts, and a user in front of
-// the host (reliability.md S9). The path is percent-decoded once; nobody may decode it again.
+// Resource takes an audience or a token's resource apart: <scheme>://<host>[:port]/<path>, the same
+// without scheme, or a bare path. The scheme may be any, for it says nothing about what is named
+// (wire-protocol.md 1.4). It refuses foreign hosts, and a user in front of the host (reliability.md
+// S9). The path is percent-decoded once; nobody may decode it again.
 func (v *Verifier) Resource(s string) (r Resource, ok bool) {
 	if i := strings.IndexAny(s, "?#"); i >= 0 {
 		s = s[:i]
@@ -55,8 +56,9 @@ func cutScheme(s string) (rest string, ok bool) {
 	return rest, true
 }
 
-// CleanPath is a decoded resource path as grants hold it: in lower case, without outer slashes. It refuses the segments . and .., and the
-// characters % and :, which no name has but a second reader could take for an escape or a scheme.
+// CleanPath is a decoded resource path as grants hold it: in lower case, without outer slashes. It
+// refuses the segments . and .., and the characters % and :, which no name has but a second reader
+// could take for an escape or a scheme.
 func CleanPath(path string) (string, bool) {
 	path = strings.ToLower(strings.Trim(strings.ReplaceAll(path, `\`, "/"), "/"))
 	if strings.ContainsAny(path, "%:") {
@@ -70,8 +72,8 @@ func CleanPath(path string) (string, bool) {
 	return path, true
 }
 
-// covers says whether what holds for parent holds for path: equal, or parent ends at a / boundary of path. Both are clean.
-// The empty path covers everything (wire-protocol.md 2.4).
+// covers says whether what holds for parent holds for path: equal, or parent ends at a / boundary
+// of path. Both are clean. The empty path covers everything (wire-protocol.md 2.4).
 func covers(parent, path string) bool {
 	if parent == "" {
 		return true
@@ -87,8 +89,9 @@ func (v *Verifier) knownHost(host string) bool {
 	return v.anyHost || v.isOurs(hostName(host))
 }
 
-// isHost tells a host with or without a port from text that only stands where a host belongs. Where any host is ours, nothing else
-// keeps "a:b://q" from being read as the path q of a host "a:b:" by one reader and as the host q by the next.
+// isHost tells a host with or without a port from text that only stands where a host belongs. Where
+// any host is ours, nothing else keeps "a:b://q" from being read as the path q of a host "a:b:" by
+// one reader and as the host q by the next.
 func isHost(s string) bool {
 	name, port, hasPort := s, "", false
 	if i := strings.LastIndexByte(s, ':'); i > strings.LastIndexByte(s, ']') {
@@ -116,9 +119,9 @@ func (v *Verifier) isOurs(name string) bool {
 	return false
 }
 
-// looksLikeHost tells a host from the first segment of an entity path where there is no scheme. Entity names may hold
-// dots, so only forms that can be nothing else count, and our own host names that have a dot: otherwise a token for one entity would be read
-// as one for the namespace.
+// looksLikeHost tells a host from the first segment of an entity path where there is no scheme.
+// Entity names may hold dots, so only forms that can be nothing else count, and our own host names
+// that have a dot: otherwise a token for one entity would be read as one for the namespace.
 func (v *Verifier) looksLikeHost(s string) bool {
 	h := hostName(s)
 	return h == "localhost" || h == "127.0.0.1" || strings.HasPrefix(h, "[") || strings.HasSuffix(h, ".servicebus.windows.net") ||

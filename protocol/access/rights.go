@@ -15,8 +15,8 @@ const (
 	Manage      = manageOnly | Listen | Send | ReadHistory | ReadBodies
 )
 
-// What the rules of the namespace may list beside the rights of Service Bus (docs/decisions/0057). No rule of an entity can: neither the log nor the
-// management API knows these.
+// What the rules of the namespace may list beside the rights of Service Bus (docs/decisions/0057).
+// No rule of an entity can: neither the log nor the management API knows these.
 const (
 	HistoryReader event.Right = 0x80
 	BodyReader    event.Right = 0x81

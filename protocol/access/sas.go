@@ -20,7 +20,8 @@ const (
 	maxExpiry = 253402300799 // last second of year 9999
 )
 
-// sasToken is the fields of a shared access signature as they stand in the token (reliability.md S5).
+// sasToken is the fields of a shared access signature as they stand in the token (reliability.md
+// S5).
 type sasToken struct {
 	resource  string // sr, still percent-encoded: that is what was signed
 	signature string // sig, percent-decoded
@@ -47,7 +48,8 @@ func parseSAS(token string) (sasToken, error) {
 			bit, t.resource = 1, value
 		case "sig":
 			bit = 2
-			t.signature, err = url.PathUnescape(value) // leaves a literal + alone, as it must (wire-protocol.md 2.5)
+			// leaves a literal + alone, as it must (wire-protocol.md 2.5)
+			t.signature, err = url.PathUnescape(value)
 		case "se":
 			bit, t.expiry = 4, value
 		case "skn":
@@ -64,8 +66,8 @@ func parseSAS(token string) (sasToken, error) {
 	return t, nil
 }
 
-// decodeStable percent-decodes a rule name until it no longer changes: SDKs encode it not at all, once or twice
-// (wire-protocol.md 2.5).
+// decodeStable percent-decodes a rule name until it no longer changes: SDKs encode it not at all,
+// once or twice (wire-protocol.md 2.5).
 func decodeStable(s string) string {
 	for range 3 {
 		d, err := url.PathUnescape(s)
@@ -97,7 +99,8 @@ func (t *sasToken) signedBy(key event.Secret) bool {
 	return hmac.Equal(want, []byte(t.signature))
 }
 
-// sign is the signature of a resource and an expiry as they stand in the token. The key is the bytes of its text (S7).
+// sign is the signature of a resource and an expiry as they stand in the token. The key is the
+// bytes of its text (S7).
 func sign(resource, expiry, key string) []byte {
 	mac := hmac.New(sha256.New, []byte(key))
 	mac.Write([]byte(resource))

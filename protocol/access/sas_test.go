@@ -111,7 +111,8 @@ var verifications = map[string]struct {
 	"bearer":                 {"Bearer a.b.c", testAudienceQ, ErrUnsupported},
 }
 
-// WP-050, WP-051, WP-052, MA-007 to MA-011, reliability.md S5 to S9; M22: a scope is no plain prefix.
+// WP-050, WP-051, WP-052, MA-007 to MA-011, reliability.md S5 to S9; M22: a scope is no plain
+// prefix.
 func TestVerify(t *testing.T) {
 	t.Parallel()
 	for name, test := range verifications {
@@ -130,7 +131,8 @@ func TestVerify(t *testing.T) {
 	if g, err := testVerifier.VerifyPath(rootToken("sb://h/q"), "/Q/Messages/", testNow); err != nil || g.Path != "q/messages" || g.Rule != "root" || g.Expires.Unix() != 1700003600 {
 		t.Errorf(`%+v, %v; want g.Path == "q/messages" && g.Rule == "root" && g.Expires.Unix() == 1700003600`, g, err)
 	}
-	for _, path := range []string{"%71", "q%2f..%2fq", "q2/..%2fq"} { // decoded already: what still looks escaped names nothing
+	// decoded already: what still looks escaped names nothing
+	for _, path := range []string{"%71", "q%2f..%2fq", "q2/..%2fq"} {
 		if g, err := testVerifier.VerifyPath(rootToken("sb://h/q"), path, testNow); !errors.Is(err, ErrScope) {
 			t.Errorf("path %s: %+v, %v", path, g, err)
 		}
@@ -190,7 +192,8 @@ func TestMalformedHosts(t *testing.T) {
 	}
 }
 
-// plainVerify is a second, simpler reading of wire-protocol.md 2.5: what it refuses must never be accepted.
+// plainVerify is a second, simpler reading of wire-protocol.md 2.5: what it refuses must never be
+// accepted.
 func plainVerify(token, audience string, now int64) bool {
 	text, ok := strings.CutPrefix(token, "SharedAccessSignature ")
 	if !ok || len(token) > 4096 {

@@ -13,8 +13,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// What is wrong with a token. The last two are answers only to a token that was signed with a key, so that a peer without one learns nothing
-// from them.
+// What is wrong with a token. The last two are answers only to a token that was signed with a key,
+// so that a peer without one learns nothing from them.
 var (
 	// ErrMalformed: the token cannot be read.
 	ErrMalformed = errors.New("access: token malformed")
@@ -30,21 +30,23 @@ var (
 
 // Options says what a [Verifier] accepts. The zero value accepts nothing.
 type Options struct {
-	// Rules are the access rules of the namespace. The caller adds the well-known development key to them, and only in development mode
-	// (reliability.md S2).
+	// Rules are the access rules of the namespace. The caller adds the well-known development key
+	// to them, and only in development mode (reliability.md S2).
 	Rules []event.AccessRule
-	// EntityRules returns the access rules of the queue or topic that a resource path lies in, nil when it lies in none. The path
-	// is clean: lower-case, decoded, without outer slashes. Called for every token and every use of one that such a rule signed,
-	// from many goroutines. nil: entities have no rules.
+	// EntityRules returns the access rules of the queue or topic that a resource path lies in, nil
+	// when it lies in none. The path is clean: lower-case, decoded, without outer slashes. Called
+	// for every token and every use of one that such a rule signed, from many goroutines. nil:
+	// entities have no rules.
 	EntityRules func(path string) []event.AccessRule
-	// Hosts are the host names tokens may be made for, without port (reliability.md S9). In development any host will do.
+	// Hosts are the host names tokens may be made for, without port (reliability.md S9). In
+	// development any host will do.
 	Hosts []string
 	// Development accepts tokens made for any host name.
 	Development bool
 	// JWT accepts the identity tokens of an issuer. nil: none are accepted.
 	JWT *JWT
-	// AnyBearer lets everything that looks like a bearer token have all rights (management-api.md 1.7). Without Development, or
-	// with JWT, it has no effect.
+	// AnyBearer lets everything that looks like a bearer token have all rights (management-api.md
+	// 1.7). Without Development, or with JWT, it has no effect.
 	AnyBearer bool
 }
 
@@ -73,8 +75,9 @@ func New(o Options) *Verifier {
 	return v
 }
 
-// SetRules replaces the rules of the namespace. Tokens of rules or keys that are gone are refused from now on, and grants made
-// for them hold no longer; whoever holds a grant has to ask again (reliability.md S10).
+// SetRules replaces the rules of the namespace. Tokens of rules or keys that are gone are refused
+// from now on, and grants made for them hold no longer; whoever holds a grant has to ask again
+// (reliability.md S10).
 func (v *Verifier) SetRules(rules []event.AccessRule) {
 	rules = slices.Clone(rules)
 	v.rules.Store(&rules)
@@ -82,8 +85,10 @@ func (v *Verifier) SetRules(rules []event.AccessRule) {
 
 // Grant is what a valid token gives.
 type Grant struct {
-	Path    string    // of the audience: clean, "" for the namespace
-	Rule    string    // the access rule, or the subject of an identity token: who acts, for the audit (reliability.md S14)
+	Path string // of the audience: clean, "" for the namespace
+	// the access rule, or the subject of an identity token: who acts, for the audit (reliability.md
+	// S14)
+	Rule    string
 	Rights  Rights    // may be none
 	Expires time.Time // zero: never
 
@@ -100,10 +105,11 @@ const (
 	ofEntity                 // holds below the entity with the rule
 )
 
-// Verify checks a token for an audience: a URL, or a bare path (wire-protocol.md 2.4, 2.5; reliability.md S5 to S9). The token is a
-// shared access signature, or an identity token with or without "Bearer " before it. The signature is checked before the expiry, and the
-// expiry before the scope, so a peer without a key learns nothing. An error wraps one of those above; with [ErrExpired] the grant's Expires
-// says until when the token was valid.
+// Verify checks a token for an audience: a URL, or a bare path (wire-protocol.md 2.4, 2.5;
+// reliability.md S5 to S9). The token is a shared access signature, or an identity token with or
+// without "Bearer " before it. The signature is checked before the expiry, and the expiry before
+// the scope, so a peer without a key learns nothing. An error wraps one of those above; with
+// [ErrExpired] the grant's Expires says until when the token was valid.
 func (v *Verifier) Verify(token, audience string, now time.Time) (Grant, error) {
 	r, ok := v.Resource(audience)
 	return v.verify(token, r.path, ok, now)
@@ -161,8 +167,9 @@ func (v *Verifier) verifySAS(token, path string, known bool, now time.Time) (Gra
 	return g, nil
 }
 
-// signer finds the rule whose key made the signature, that of the entity before that of the namespace. Four keys are always tried: an unknown
-// name costs as much as a wrong key (reliability.md S6).
+// signer finds the rule whose key made the signature, that of the entity before that of the
+// namespace. Four keys are always tried: an unknown name costs as much as a wrong key
+// (reliability.md S6).
 func (v *Verifier) signer(t *sasToken, path string) (Grant, bool) {
 	var g Grant
 	found := false
@@ -178,7 +185,8 @@ func (v *Verifier) signer(t *sasToken, path string) (Grant, bool) {
 	return g, found
 }
 
-// named is the rule with a name, compared without regard to case (management-api.md 1.6); the zero rule when there is none.
+// named is the rule with a name, compared without regard to case (management-api.md 1.6); the zero
+// rule when there is none.
 func named(rules []event.AccessRule, name string) event.AccessRule {
 	var rule event.AccessRule
 	for _, r := range rules {
@@ -194,7 +202,8 @@ func (v *Verifier) HasKeys() bool {
 	return slices.ContainsFunc(*v.rules.Load(), func(r event.AccessRule) bool { return r.Primary != "" || r.Secondary != "" })
 }
 
-// Plain checks the user name and password of SASL PLAIN: name and key of a rule of the namespace (wire-protocol.md 1.5).
+// Plain checks the user name and password of SASL PLAIN: name and key of a rule of the namespace
+// (wire-protocol.md 1.5).
 func (v *Verifier) Plain(name, key string) (Grant, error) {
 	rule := named(*v.rules.Load(), name)
 	given := sha256.Sum256([]byte(key))
@@ -212,8 +221,8 @@ func (v *Verifier) Plain(name, key string) (Grant, error) {
 	return Grant{Rule: rule.Name, Rights: rightsOf(rule.Rights), level: ofNamespace, key: &secret}, nil
 }
 
-// Allows reports whether a grant allows something at a path: the one question that AMQP and HTTP ask, at every attach and every
-// request (reliability.md S10). The path is clean.
+// Allows reports whether a grant allows something at a path: the one question that AMQP and HTTP
+// ask, at every attach and every request (reliability.md S10). The path is clean.
 func (v *Verifier) Allows(g Grant, path string, want Rights, now time.Time) bool {
 	return want != 0 && g.Rights.Has(want) && covers(g.Path, path) && !g.Expired(now) && v.inForce(g, path)
 }
@@ -224,8 +233,9 @@ func (g Grant) Expired(now time.Time) bool { return !g.Expires.IsZero() && !now.
 // OfNamespace reports whether the grant comes from the namespace, not from the rule of one entity.
 func (g Grant) OfNamespace() bool { return g.level != ofEntity }
 
-// inForce looks up again the rule that a grant comes from; that of an entity, at the path where the grant is used: below one entity there may
-// be another, with rules of its own (management-api.md 5.1).
+// inForce looks up again the rule that a grant comes from; that of an entity, at the path where the
+// grant is used: below one entity there may be another, with rules of its own (management-api.md
+// 5.1).
 func (v *Verifier) inForce(g Grant, path string) bool {
 	var rules []event.AccessRule
 	switch g.level {

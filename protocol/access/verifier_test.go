@@ -26,7 +26,8 @@ func (e entities) rules(path string) []event.AccessRule {
 	return nil
 }
 
-// MA-061, S6: a token of an entity's rule works on that entity and below it, wherever its scope reaches.
+// MA-061, S6: a token of an entity's rule works on that entity and below it, wherever its scope
+// reaches.
 func TestEntityRules(t *testing.T) {
 	t.Parallel()
 	catalogue := entities{
@@ -42,7 +43,8 @@ func TestEntityRules(t *testing.T) {
 	}{
 		{"sender", "key-of-t", "sb://h/t", "sb://h/t", nil, Send},
 		{"sender", "other-of-t", "sb://h/t", "sb://h/T", nil, Send},
-		{"SENDER", "key-of-t", "sb://h", "sb://h/t/subscriptions/s/$management", nil, Send}, // the scope is the namespace, the rule is not
+		// the scope is the namespace, the rule is not
+		{"SENDER", "key-of-t", "sb://h", "sb://h/t/subscriptions/s/$management", nil, Send},
 		{"sender", "key-of-t", "sb://h", "sb://h/q", ErrSignature, 0},
 		{"sender", "key-of-t", "sb://h", "sb://h", ErrSignature, 0},
 		{"sender", "key-of-t", "sb://h/t", "sb://h/t/in", ErrSignature, 0}, // another entity
@@ -76,10 +78,12 @@ func TestEntityRules(t *testing.T) {
 	}
 }
 
-// current reports whether the rule and the key that a grant comes from are still there, with the rights they had.
+// current reports whether the rule and the key that a grant comes from are still there, with the
+// rights they had.
 func (v *Verifier) current(g Grant) bool { return v.inForce(g, g.Path) }
 
-// S10, management-api.md 5.2: both keys are good; a key that was replaced, and a rule that lost a right, end what they gave.
+// S10, management-api.md 5.2: both keys are good; a key that was replaced, and a rule that lost a
+// right, end what they gave.
 func TestRotation(t *testing.T) {
 	t.Parallel()
 	v := New(Options{Rules: []event.AccessRule{rule("r", "one", "", event.Send, event.Listen)}, Development: true})

@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// The functions of this file append one value to dst and return the extended slice, in the smallest encoding the type has.
-// They allocate only when dst is too small.
+// The functions of this file append one value to dst and return the extended slice, in the smallest
+// encoding the type has. They allocate only when dst is too small.
 
 // AppendNull appends a null.
 func AppendNull(dst []byte) []byte { return append(dst, CodeNull) }
@@ -109,12 +109,14 @@ func AppendSymbol(dst []byte, v Symbol) []byte {
 	return append(appendVariable(dst, CodeSym8, len(v)), v...)
 }
 
-// AppendDescriptor appends the descriptor code in its small form, 00 53 code. The described value comes behind it.
+// AppendDescriptor appends the descriptor code in its small form, 00 53 code. The described value
+// comes behind it.
 func AppendDescriptor(dst []byte, code byte) []byte {
 	return append(dst, CodeDescribed, CodeSmallUlong, code)
 }
 
-// appendVariable appends the constructor and size of n bytes; the 32-bit constructors are 0x10 above the 8-bit ones.
+// appendVariable appends the constructor and size of n bytes; the 32-bit constructors are 0x10
+// above the 8-bit ones.
 func appendVariable(dst []byte, code byte, n int) []byte {
 	if n < 256 {
 		return append(dst, code, byte(n))
@@ -122,7 +124,8 @@ func appendVariable(dst []byte, code byte, n int) []byte {
 	return append(dst, code+0x10, byte(n>>24), byte(n>>16), byte(n>>8), byte(n))
 }
 
-// AppendSection appends a section of a message: its descriptor and value, which AppendValue must know.
+// AppendSection appends a section of a message: its descriptor and value, which AppendValue must
+// know.
 func AppendSection(dst []byte, code byte, value any) []byte {
 	return AppendValue(AppendDescriptor(dst, code), value)
 }
@@ -135,8 +138,8 @@ func AppendData(dst, body []byte) []byte {
 // BeginList starts a list whose elements the caller appends next. The mark is for EndList.
 func BeginList(dst []byte) (_ []byte, mark int) { return beginCompound(dst, CodeList32) }
 
-// EndList ends the list begun at mark, of count elements. It never writes list0: a list without elements is a list8 of
-// size 1 (wire-protocol 0.1).
+// EndList ends the list begun at mark, of count elements. It never writes list0: a list without
+// elements is a list8 of size 1 (wire-protocol 0.1).
 func EndList(dst []byte, mark, count int) []byte { return endCompound(dst, mark, count) }
 
 // BeginMap starts a map whose keys and values the caller appends in turn. The mark is for EndMap.
@@ -145,7 +148,8 @@ func BeginMap(dst []byte) (_ []byte, mark int) { return beginCompound(dst, CodeM
 // EndMap ends the map begun at mark, of that many pairs.
 func EndMap(dst []byte, mark, pairs int) []byte { return endCompound(dst, mark, 2*pairs) }
 
-// A compound is written with room for the wide header and narrowed at the end if it turned out small:
+// A compound is written with room for the wide header and narrowed at the end if it turned out
+// small:
 //
 //	wide    D0 | size 4 | count 4 | elements     size counts the count and the elements
 //	narrow  C0 | size 1 | count 1 | elements     the same for maps with D1 and C1

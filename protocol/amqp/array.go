@@ -6,8 +6,8 @@ import (
 	"math"
 )
 
-// appendArray appends an array with the constructor a.Elem, or with its wide form if a value does not fit. It panics if a
-// value is not of the constructor's type: that is a bug of the caller.
+// appendArray appends an array with the constructor a.Elem, or with its wide form if a value does
+// not fit. It panics if a value is not of the constructor's type: that is a bug of the caller.
 //
 //	array8   E0 | size 1 | count 1 | constructor | elements    size counts everything behind it
 //	array32  F0 | size 4 | count 4 | constructor | elements
@@ -72,8 +72,8 @@ func fitsAll(code byte, values []any) bool {
 	return true
 }
 
-// fits reports whether v can be written with the constructor code. Wrong types do not fit, so they end in the panic of
-// widened.
+// fits reports whether v can be written with the constructor code. Wrong types do not fit, so they
+// end in the panic of widened.
 func fits(code byte, v any) bool {
 	switch v := v.(type) {
 	case nil:
@@ -169,7 +169,8 @@ func appendElement(dst []byte, code byte, v any) []byte {
 	panic(fmt.Sprintf("amqp: cannot encode a %T in an array", v))
 }
 
-// appendWidth appends as many low bytes of v as the constructor's class has: none, one, four or eight.
+// appendWidth appends as many low bytes of v as the constructor's class has: none, one, four or
+// eight.
 func appendWidth(dst []byte, code byte, v uint64) []byte {
 	switch code >> 4 {
 	case 0x4:
@@ -189,9 +190,10 @@ func appendSize(dst []byte, code byte, n int) []byte {
 	return binary.BigEndian.AppendUint32(dst, uint32(n))
 }
 
-// appendCompoundElements appends the constructor and the elements of an array of lists, maps or arrays. All are written
-// wide and narrowed afterwards if that is asked for and possible: trying one width after the other would double the work at
-// each level of nesting, and a client chooses the nesting.
+// appendCompoundElements appends the constructor and the elements of an array of lists, maps or
+// arrays. All are written wide and narrowed afterwards if that is asked for and possible: trying
+// one width after the other would double the work at each level of nesting, and a client chooses
+// the nesting.
 func appendCompoundElements(dst []byte, code byte, values []any) []byte {
 	constructor, empty, narrow := len(dst), true, true
 	dst = append(dst, code)
@@ -225,7 +227,8 @@ func appendCompoundElements(dst []byte, code byte, values []any) []byte {
 	return dst
 }
 
-// narrowElements rewrites the elements from start on, which have 4-byte sizes and counts, with 1-byte ones.
+// narrowElements rewrites the elements from start on, which have 4-byte sizes and counts, with
+// 1-byte ones.
 func narrowElements(dst []byte, start int) []byte {
 	to := start
 	for from := start; from < len(dst); {

@@ -1,6 +1,7 @@
 package amqp
 
-// Control is what a client asks of a coordinator, as the amqp-value of a message: *Declare or *Discharge.
+// Control is what a client asks of a coordinator, as the amqp-value of a message: *Declare or
+// *Discharge.
 type Control interface {
 	Composite
 	control()
@@ -37,8 +38,8 @@ func AppendControl(dst []byte, c Control) []byte {
 	panic("amqp: nothing for a coordinator")
 }
 
-// DecodeControl decodes the value at the start of src as what a client asks of a coordinator. What it returns shares no memory with src.
-// An error is a *DecodeError.
+// DecodeControl decodes the value at the start of src as what a client asks of a coordinator. What
+// it returns shares no memory with src. An error is a *DecodeError.
 func DecodeControl(src []byte, lim Limits) (Control, error) {
 	r := newFields(src, lim)
 	c := r.controlValue()

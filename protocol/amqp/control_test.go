@@ -7,7 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// WP-191, WP-216: what a coordinator is asked can be spelled in many ways, cut behind the last field that is set among them.
+// WP-191, WP-216: what a coordinator is asked can be spelled in many ways, cut behind the last
+// field that is set among them.
 func TestDecodeControl(t *testing.T) {
 	t.Parallel()
 	id := []byte{1, 2, 3}
@@ -65,7 +66,8 @@ func FuzzControl(f *testing.F) {
 			return
 		}
 		again, err := DecodeControl(AppendControl(nil, c), DefaultLimits)
-		if err != nil || string(AppendControl(nil, again)) != string(AppendControl(nil, c)) { // of the bytes: NaN is not equal to itself
+		// of the bytes: NaN is not equal to itself
+		if err != nil || string(AppendControl(nil, again)) != string(AppendControl(nil, c)) {
 			t.Fatalf("%x: %#v, then %#v, %v", b, c, again, err)
 		}
 	})

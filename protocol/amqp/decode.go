@@ -5,8 +5,9 @@ import (
 	"math"
 )
 
-// SkipValue checks the value at the start of src and returns what follows it. It accepts and refuses exactly what DecodeValue does. It
-// allocates nothing but a scratch buffer, which is reused, for a map of more than 16 keys. An error is a *DecodeError.
+// SkipValue checks the value at the start of src and returns what follows it. It accepts and
+// refuses exactly what DecodeValue does. It allocates nothing but a scratch buffer, which is
+// reused, for a map of more than 16 keys. An error is a *DecodeError.
 func SkipValue(src []byte, lim Limits) (rest []byte, err error) {
 	r := newReader(src, lim)
 	r.skip()
@@ -16,9 +17,10 @@ func SkipValue(src []byte, lim Limits) (rest []byte, err error) {
 	return src[r.pos:], nil
 }
 
-// DecodeValue decodes the value at the start of src and returns what follows it. The value is a copy and does not alias src.
-// The whole value is checked before memory is taken for any part of it (reliability S15); it then takes up to about 24
-// bytes for each byte of input, so message bodies are better left encoded. An error is a *DecodeError.
+// DecodeValue decodes the value at the start of src and returns what follows it. The value is a
+// copy and does not alias src. The whole value is checked before memory is taken for any part of it
+// (reliability S15); it then takes up to about 24 bytes for each byte of input, so message bodies
+// are better left encoded. An error is a *DecodeError.
 func DecodeValue(src []byte, lim Limits) (v any, rest []byte, err error) {
 	r := newReader(src, lim)
 	v = r.value()
@@ -120,7 +122,8 @@ func buildFixed(code byte, b []byte) any {
 	case CodeUUID:
 		return UUID(b)
 	}
-	return Opaque{Code: code, Bytes: append([]byte(nil), b...)} // the decimals: skip has let nothing else through
+	// the decimals: skip has let nothing else through
+	return Opaque{Code: code, Bytes: append([]byte(nil), b...)}
 }
 
 // beginBuild reads the size and count of a compound that skip has passed.

@@ -36,7 +36,8 @@ func (c *Source) decode(r *fields) {
 	r.closeFields(s)
 }
 
-// targetField reads a target or coordinator, which may be null, or a list of any encoding with no fields.
+// targetField reads a target or coordinator, which may be null, or a list of any encoding with no
+// fields.
 func (r *fields) targetField() Terminus {
 	if !r.next() {
 		return nil
@@ -119,8 +120,9 @@ func (r *fields) stateField() DeliveryState {
 	return nil
 }
 
-// lastState is the transactional state that was decoded last. All transfers of a transaction carry the same one, which holds nothing but the
-// transaction's id, so it is decoded once for all of them.
+// lastState is the transactional state that was decoded last. All transfers of a transaction carry
+// the same one, which holds nothing but the transaction's id, so it is decoded once for all of
+// them.
 type lastState struct {
 	encoded []byte
 	state   DeliveryState

@@ -104,7 +104,8 @@ func appendOptBinary(dst, b []byte) []byte {
 	return appendBinary(dst, b)
 }
 
-// appendMapField writes an empty map as null: one client cannot read empty maps (wire-protocol 0.13).
+// appendMapField writes an empty map as null: one client cannot read empty maps (wire-protocol
+// 0.13).
 func appendMapField(dst []byte, m Map) []byte {
 	if len(m) == 0 {
 		return AppendNull(dst)
@@ -112,8 +113,8 @@ func appendMapField(dst []byte, m Map) []byte {
 	return appendMap(dst, m)
 }
 
-// appendSymbols writes no symbols as null, as one client cannot read empty arrays (wire-protocol 0.13), and any others as an
-// array of sym32 like the real service (wire-protocol 1.5).
+// appendSymbols writes no symbols as null, as one client cannot read empty arrays (wire-protocol
+// 0.13), and any others as an array of sym32 like the real service (wire-protocol 1.5).
 func appendSymbols(dst []byte, symbols []Symbol) []byte {
 	if len(symbols) == 0 {
 		return AppendNull(dst)

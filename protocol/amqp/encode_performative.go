@@ -1,8 +1,8 @@
 package amqp
 
-// Every composite is written with every field, trailing nulls included, as a list8 or list32: one client finds fields by
-// their place and another finds a transfer's payload behind exactly eleven (wire-protocol 0.1, 9.1). The number in each
-// EndList is the field count of that table.
+// Every composite is written with every field, trailing nulls included, as a list8 or list32: one
+// client finds fields by their place and another finds a transfer's payload behind exactly eleven
+// (wire-protocol 0.1, 9.1). The number in each EndList is the field count of that table.
 
 func appendPerformative(dst []byte, p Performative) []byte {
 	switch p := p.(type) {
@@ -227,8 +227,9 @@ func appendCoordinator(dst []byte, c *Coordinator) []byte {
 	return EndList(appendSymbols(dst, c.Capabilities), mark, 1)
 }
 
-// appendState appends a delivery state, or null for nil. Accepted and Released are list0, the one exception to the rule of
-// this file: every client reads them so, and the real service writes them so (wire-protocol 3.3).
+// appendState appends a delivery state, or null for nil. Accepted and Released are list0, the one
+// exception to the rule of this file: every client reads them so, and the real service writes them
+// so (wire-protocol 3.3).
 func appendState(dst []byte, s DeliveryState) []byte {
 	switch s := s.(type) {
 	case Accepted:

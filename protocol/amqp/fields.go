@@ -5,9 +5,10 @@ import (
 	"math"
 )
 
-// Fields of composites. A composite arrives as a list that may be cut after its last set field; its fields may be null
-// (wire-protocol 9.1). So every function below first calls next, and returns zero if there is no value. Fields behind the last one known are
-// checked and ignored, as the real service's decoder does.
+// Fields of composites. A composite arrives as a list that may be cut after its last set field; its
+// fields may be null (wire-protocol 9.1). So every function below first calls next, and returns
+// zero if there is no value. Fields behind the last one known are checked and ignored, as the real
+// service's decoder does.
 
 // fields reads the fields of composites.
 type fields struct {

@@ -6,7 +6,8 @@ import "encoding/binary"
 //
 //	size 4 | doff 1 | type 1 | channel 2 | extended header 4·doff−8 | body
 //
-// size counts everything, doff counts words of four bytes in front of the body. SASL frames ignore the channel.
+// size counts everything, doff counts words of four bytes in front of the body. SASL frames ignore
+// the channel.
 
 // FrameHeader is the first eight bytes of a frame.
 type FrameHeader struct {
@@ -16,8 +17,9 @@ type FrameHeader struct {
 	Channel uint16
 }
 
-// ParseFrameHeader reads the header at the start of b and checks what can be checked without a connection (reliability
-// S18): size ≥ 8, doff ≥ 2, 4·doff ≤ size, a known type. An error is a *FramingError with offset 0.
+// ParseFrameHeader reads the header at the start of b and checks what can be checked without a
+// connection (reliability S18): size ≥ 8, doff ≥ 2, 4·doff ≤ size, a known type. An error is a
+// *FramingError with offset 0.
 func ParseFrameHeader(b []byte) (FrameHeader, error) {
 	if len(b) < FrameHeaderSize {
 		return FrameHeader{}, &FramingError{Reason: "frame header cut short"}
@@ -49,9 +51,9 @@ func (h FrameHeader) fault() string {
 	return ""
 }
 
-// AppendFrame appends an AMQP frame with p and, behind it, the payload, which only a transfer may have. For the frames of a
-// busy connection there are AppendTransferHeader, AppendDisposition and AppendFlow, which do not allocate. The caller keeps
-// the frame below the peer's max-frame-size.
+// AppendFrame appends an AMQP frame with p and, behind it, the payload, which only a transfer may
+// have. For the frames of a busy connection there are AppendTransferHeader, AppendDisposition and
+// AppendFlow, which do not allocate. The caller keeps the frame below the peer's max-frame-size.
 func AppendFrame(dst []byte, channel uint16, p Performative, payload []byte) []byte {
 	start := len(dst)
 	dst = append(appendPerformative(beginFrame(dst, FrameTypeAMQP, channel), p), payload...)
@@ -69,17 +71,18 @@ func AppendEmptyFrame(dst []byte) []byte {
 	return append(dst, 0, 0, 0, FrameHeaderSize, 2, FrameTypeAMQP, 0, 0)
 }
 
-// AppendTransferHeader appends everything of a transfer's frame but the payload. The frame's size counts payloadSize bytes,
-// which the caller appends next.
+// AppendTransferHeader appends everything of a transfer's frame but the payload. The frame's size
+// counts payloadSize bytes, which the caller appends next.
 func AppendTransferHeader(dst []byte, channel uint16, t *Transfer, payloadSize int) []byte {
 	start := len(dst)
 	return endFrame(appendTransfer(beginFrame(dst, FrameTypeAMQP, channel), t), start, payloadSize)
 }
 
-// TransferHeaderSize returns how many bytes AppendTransferHeader appends for t, to know how much payload fits in a frame. It
-// allocates only for states other than Accepted and Released.
+// TransferHeaderSize returns how many bytes AppendTransferHeader appends for t, to know how much
+// payload fits in a frame. It allocates only for states other than Accepted and Released.
 func TransferHeaderSize(t *Transfer) int {
-	const flags, tag, mode = 5, 1, 1 // fields that take one byte even when null, and the constructors of two more
+	// fields that take one byte even when null, and the constructors of two more
+	const flags, tag, mode = 5, 1, 1
 	fields := uintSize(t.Handle) + optUintSize(t.DeliveryID) + optUintSize(t.MessageFormat) + flags + tag + mode
 	if t.DeliveryTag != nil {
 		fields += 1 + len(t.DeliveryTag)

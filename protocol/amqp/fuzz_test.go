@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// checkPerformative decodes b in both ways. What is accepted must be the same, be encoded, and be accepted again with the
-// same encoding.
+// checkPerformative decodes b in both ways. What is accepted must be the same, be encoded, and be
+// accepted again with the same encoding.
 func checkPerformative(t *testing.T, b []byte) {
 	t.Helper()
 	p, payload, err := DecodePerformative(b, DefaultLimits)
@@ -36,7 +36,8 @@ func checkPerformative(t *testing.T, b []byte) {
 	}
 }
 
-// checkAgain has a Decoder that has decoded b, and a transfer in a transaction, decode it again: what it remembers changes nothing.
+// checkAgain has a Decoder that has decoded b, and a transfer in a transaction, decode it again:
+// what it remembers changes nothing.
 func checkAgain(t *testing.T, b []byte, p Performative, payload []byte) {
 	t.Helper()
 	in := benchTransfer()

@@ -14,7 +14,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// scriptedPeer answers a client with just enough to see that it reads what this package writes, and the other way round.
+// scriptedPeer answers a client with just enough to see that it reads what this package writes, and
+// the other way round.
 type scriptedPeer struct {
 	t         *testing.T
 	conn      net.Conn
@@ -178,8 +179,9 @@ func (p *scriptedPeer) deliver(channel uint16, f *amqp.Flow) {
 	p.delivered = nil
 }
 
-// loopback is a connection over TCP. The two ends of a net.Pipe would not do: what they say after their own Close is not
-// net.ErrClosed, and the client takes that, when its reader sees it first, for a failure.
+// loopback is a connection over TCP. The two ends of a net.Pipe would not do: what they say after
+// their own Close is not net.ErrClosed, and the client takes that, when its reader sees it first,
+// for a failure.
 func loopback(t *testing.T) (near, far net.Conn) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -348,7 +350,8 @@ func checkSent(t *testing.T, b []byte) {
 	}
 }
 
-// deliveredMessage is a message as a broker delivers it: fresh sections in front of the sender's tail.
+// deliveredMessage is a message as a broker delivers it: fresh sections in front of the sender's
+// tail.
 func deliveredMessage() []byte {
 	b := amqp.AppendHeader(nil, &amqp.Header{
 		Durable: amqp.Some(true), Priority: amqp.Some(uint8(4)), DeliveryCount: amqp.Some(uint32(2)),

@@ -98,8 +98,8 @@ func (c *goldenFrame) check(t *testing.T) {
 	}
 }
 
-// WP-102, WP-104: a first and a continuation frame of a delivery, byte by byte. One client finds the payload behind exactly
-// eleven fields.
+// WP-102, WP-104: a first and a continuation frame of a delivery, byte by byte. One client finds
+// the payload behind exactly eleven fields.
 func TestGoldenTransfersWP104(t *testing.T) {
 	first := &Transfer{
 		Handle: 3, DeliveryID: Some(uint32(0)), DeliveryTag: unhex(t, "33221100 5544 7766 8899aabbccddeeff"),

@@ -9,12 +9,13 @@ import (
 	"sync"
 )
 
-// Duplicate keys are refused (reliability S17). Comparing each key with each other is quickest for the maps clients send;
-// a hostile map of thousands of keys would make that quadratic, so larger ones are sorted by a seeded hash.
+// Duplicate keys are refused (reliability S17). Comparing each key with each other is quickest for
+// the maps clients send; a hostile map of thousands of keys would make that quadratic, so larger
+// ones are sorted by a seeded hash.
 const fewKeys = 16
 
-// mapKey is a key by its value: the narrow and the wide encoding of a value are the same key, values of different AMQP
-// types are different keys.
+// mapKey is a key by its value: the narrow and the wide encoding of a value are the same key,
+// values of different AMQP types are different keys.
 type mapKey struct {
 	kind    byte   // the widest constructor of the type
 	number  uint64 // of an integer or boolean

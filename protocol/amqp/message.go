@@ -9,14 +9,16 @@ type Header struct {
 	DeliveryCount Opt[uint32] // earlier unsuccessful deliveries (wire-protocol 4.8)
 }
 
-// Properties is the properties section of a message (AMQP 3.2.4). It is written with all thirteen fields.
+// Properties is the properties section of a message (AMQP 3.2.4). It is written with all thirteen
+// fields.
 type Properties struct {
-	MessageID          any    // string, uint64, UUID, []byte, or nil for null
-	UserID             []byte // nil means null
-	To                 Opt[string]
-	Subject            Opt[string]
-	ReplyTo            Opt[string]
-	CorrelationID      any // as MessageID; in a reply it has the type of the request's message-id (wire-protocol 0.5)
+	MessageID any    // string, uint64, UUID, []byte, or nil for null
+	UserID    []byte // nil means null
+	To        Opt[string]
+	Subject   Opt[string]
+	ReplyTo   Opt[string]
+	// as MessageID; in a reply it has the type of the request's message-id (wire-protocol 0.5)
+	CorrelationID      any
 	ContentType        Opt[Symbol]
 	ContentEncoding    Opt[Symbol]
 	AbsoluteExpiryTime Opt[Timestamp]
@@ -71,8 +73,8 @@ const (
 	BodyValue
 )
 
-// Sections says where the sections of an encoded message are. Each span holds the descriptor and the value; one that the
-// message does not have is empty.
+// Sections says where the sections of an encoded message are. Each span holds the descriptor and
+// the value; one that the message does not have is empty.
 type Sections struct {
 	Header                Span
 	DeliveryAnnotations   Span
@@ -84,11 +86,13 @@ type Sections struct {
 	BodyKind              BodyKind
 	BodyCount             int    // sections the body is made of
 	TTL                   uint32 // the header's, milliseconds; 0: none
-	// LongDescriptors reports that the descriptor of some section is not in the small form 00 53 7x, so AppendNormalized has work to do.
+	// LongDescriptors reports that the descriptor of some section is not in the small form 00 53
+	// 7x, so AppendNormalized has work to do.
 	LongDescriptors bool
 	// Unordered reports that the sections are not in the order of the specification (AMQP 3.2).
 	Unordered bool
 }
 
-// Regular reports whether the message can be stored as it is: its descriptors are small and its sections in order.
+// Regular reports whether the message can be stored as it is: its descriptors are small and its
+// sections in order.
 func (s *Sections) Regular() bool { return !s.LongDescriptors && !s.Unordered }

@@ -174,7 +174,8 @@ func checkNormalized(t *testing.T, b []byte, s Sections) {
 	}
 }
 
-// TestScanUnordered: sections in any order are found, and brought into order before they are stored.
+// TestScanUnordered: sections in any order are found, and brought into order before they are
+// stored.
 func TestScanUnordered(t *testing.T) {
 	t.Parallel()
 	section := func(code byte, v any) []byte { return AppendSection(nil, code, v) }
@@ -198,7 +199,8 @@ func TestScanUnordered(t *testing.T) {
 	}
 }
 
-// longDescriptors returns the message b with its sections' descriptors as ulongs and symbols in turn.
+// longDescriptors returns the message b with its sections' descriptors as ulongs and symbols in
+// turn.
 func longDescriptors(t testing.TB, b []byte) []byte {
 	t.Helper()
 	symbols := map[byte]Symbol{

@@ -1,13 +1,13 @@
 package amqp
 
-// Composite is a described list with named fields: a performative, a terminus, a delivery state, an error. The set is
-// closed.
+// Composite is a described list with named fields: a performative, a terminus, a delivery state, an
+// error. The set is closed.
 type Composite interface {
 	descriptor() byte
 }
 
-// Performative is the body of a frame: *Open, *Begin, *Attach, *Flow, *Transfer, *Disposition, *Detach, *End, *Close,
-// *SASLMechanisms, *SASLInit, *SASLChallenge, *SASLResponse or *SASLOutcome.
+// Performative is the body of a frame: *Open, *Begin, *Attach, *Flow, *Transfer, *Disposition,
+// *Detach, *End, *Close, *SASLMechanisms, *SASLInit, *SASLChallenge, *SASLResponse or *SASLOutcome.
 type Performative interface {
 	Composite
 	performative()
@@ -43,25 +43,29 @@ const (
 
 // Open negotiates a connection (AMQP 2.7.1).
 type Open struct {
-	ContainerID         string
-	Hostname            string      // "" means null
-	MaxFrameSize        Opt[uint32] // bytes; null means NoLimit and is written as such: one client wants a number
+	ContainerID string
+	Hostname    string // "" means null
+	// bytes; null means NoLimit and is written as such: one client wants a number
+	MaxFrameSize        Opt[uint32]
 	ChannelMax          Opt[uint16] // null means 65535
 	IdleTimeout         Opt[uint32] // milliseconds; null or 0 means none
 	OutgoingLocales     []Symbol    // empty means null, here and in all symbol lists
 	IncomingLocales     []Symbol
 	OfferedCapabilities []Symbol
 	DesiredCapabilities []Symbol
-	Properties          Map // empty means null, here and in all map fields: an empty map breaks a client (wire-protocol 0.13)
+	// empty means null, here and in all map fields: an empty map breaks a client (wire-protocol
+	// 0.13)
+	Properties Map
 }
 
 // Begin starts a session (AMQP 2.7.2).
 type Begin struct {
-	RemoteChannel       Opt[uint16] // the peer's channel this answers; null in a request
-	NextOutgoingID      uint32
-	IncomingWindow      uint32      // transfers
-	OutgoingWindow      uint32      // transfers
-	HandleMax           Opt[uint32] // null means NoLimit and is written as such: one client stops on null
+	RemoteChannel  Opt[uint16] // the peer's channel this answers; null in a request
+	NextOutgoingID uint32
+	IncomingWindow uint32 // transfers
+	OutgoingWindow uint32 // transfers
+	// null means NoLimit and is written as such: one client stops on null
+	HandleMax           Opt[uint32]
 	OfferedCapabilities []Symbol
 	DesiredCapabilities []Symbol
 	Properties          Map
@@ -69,20 +73,22 @@ type Begin struct {
 
 // Attach opens a link (AMQP 2.7.3).
 type Attach struct {
-	Name                 string
-	Handle               uint32 // the writer's own number of the link
-	Role                 Role   // of the writer
-	SenderSettleMode     Opt[SenderSettleMode]
-	ReceiverSettleMode   Opt[ReceiverSettleMode]
-	Source               *Source  // nil means null: the attach is a refusal, or the side does not matter
+	Name               string
+	Handle             uint32 // the writer's own number of the link
+	Role               Role   // of the writer
+	SenderSettleMode   Opt[SenderSettleMode]
+	ReceiverSettleMode Opt[ReceiverSettleMode]
+	// nil means null: the attach is a refusal, or the side does not matter
+	Source               *Source
 	Target               Terminus // *Target, *Coordinator, or nil for null
 	Unsettled            Map
 	IncompleteUnsettled  bool
 	InitialDeliveryCount Opt[uint32] // null from a sender is written as 0
-	MaxMessageSize       Opt[uint64] // bytes; in the answer to a sending client it must be 1 to 2^31-1 (wire-protocol 0.2)
-	OfferedCapabilities  []Symbol
-	DesiredCapabilities  []Symbol
-	Properties           Map
+	// bytes; in the answer to a sending client it must be 1 to 2^31-1 (wire-protocol 0.2)
+	MaxMessageSize      Opt[uint64]
+	OfferedCapabilities []Symbol
+	DesiredCapabilities []Symbol
+	Properties          Map
 }
 
 // Flow updates the window of a session and, with a handle, the credit of a link (AMQP 2.7.4).
@@ -100,7 +106,8 @@ type Flow struct {
 	Properties     Map
 }
 
-// Transfer carries a delivery or a part of one (AMQP 2.7.5). The bytes of the message are behind it, not in it.
+// Transfer carries a delivery or a part of one (AMQP 2.7.5). The bytes of the message are behind
+// it, not in it.
 type Transfer struct {
 	Handle             uint32
 	DeliveryID         Opt[uint32] // null in continuation frames

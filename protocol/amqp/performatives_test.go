@@ -13,7 +13,8 @@ import (
 
 var sampleError = &Error{Condition: CondNotFound, Description: "gone", Info: Map{{Symbol("k"), "v"}}}
 
-// sample is a composite with every field set, what 9.1 says of it, and which leading fields it cannot do without.
+// sample is a composite with every field set, what 9.1 says of it, and which leading fields it
+// cannot do without.
 type sample struct {
 	value    Composite
 	fields   int // wire-protocol 9.1
@@ -110,8 +111,9 @@ func zeroOf(c Composite) Composite {
 	return reflect.Zero(t).Interface().(Composite)
 }
 
-// WP-210, WP-009, WP-017, WP-021, WP-070, WP-100, WP-104: every composite has exactly the fields of wire-protocol 9.1,
-// whether they are set or not, as list8 or list32, behind a smallulong descriptor.
+// WP-210, WP-009, WP-017, WP-021, WP-070, WP-100, WP-104: every composite has exactly the fields of
+// wire-protocol 9.1, whether they are set or not, as list8 or list32, behind a smallulong
+// descriptor.
 func TestFieldCountsWP210(t *testing.T) {
 	for _, s := range samples() {
 		for state, c := range map[string]Composite{"full": s.value, "empty": zeroOf(s.value)} {
@@ -226,7 +228,8 @@ func TestCompositeRoundTrip(t *testing.T) {
 	}
 }
 
-// descriptorNames holds what the specification calls the composites, by the codes of their descriptors.
+// descriptorNames holds what the specification calls the composites, by the codes of their
+// descriptors.
 var descriptorNames = map[byte]string{
 	descOpen: "open", descBegin: "begin", descAttach: "attach", descFlow: "flow", descTransfer: "transfer",
 	descDisposition: "disposition", descDetach: "detach", descEnd: "end", descClose: "close", descError: "error",
@@ -247,7 +250,8 @@ func encodings(code byte, name string, fields List) map[string][]byte {
 	wide = EndList(append(wide, make([]byte, 300)...), mark, len(fields)) // too large for a list8 …
 	wide = wide[:len(wide)-300]
 	size := len(wide) - 5
-	wide[1], wide[2], wide[3], wide[4] = byte(size>>24), byte(size>>16), byte(size>>8), byte(size) // … and small again
+	// … and small again
+	wide[1], wide[2], wide[3], wide[4] = byte(size>>24), byte(size>>16), byte(size>>8), byte(size)
 	lists := map[string][]byte{"list": narrow, "list32": wide}
 	if len(fields) == 0 {
 		lists["list0"] = []byte{CodeList0}
@@ -262,8 +266,8 @@ func encodings(code byte, name string, fields List) map[string][]byte {
 	return all
 }
 
-// WP-216: truncated composites, list0, list32, ulong and symbol descriptors are accepted; and only a missing required field
-// is refused (S17).
+// WP-216: truncated composites, list0, list32, ulong and symbol descriptors are accepted; and only
+// a missing required field is refused (S17).
 func TestLenientWP216(t *testing.T) {
 	for _, s := range samples() {
 		full := fieldsOf(t, appendComposite(nil, s.value))
@@ -430,7 +434,8 @@ func TestNotAPerformative(t *testing.T) {
 	}
 }
 
-// Every performative cut at every byte is an error and never a panic. (A transfer's payload may be cut.)
+// Every performative cut at every byte is an error and never a panic. (A transfer's payload may be
+// cut.)
 func TestCutPerformatives(t *testing.T) {
 	for _, s := range samples() {
 		p, ok := s.value.(Performative)
@@ -447,8 +452,8 @@ func TestCutPerformatives(t *testing.T) {
 	}
 }
 
-// Every byte of every performative changed in the ways that matter: no panic, and what is accepted is encoded and accepted
-// again.
+// Every byte of every performative changed in the ways that matter: no panic, and what is accepted
+// is encoded and accepted again.
 func TestDamagedPerformatives(t *testing.T) {
 	for _, s := range samples() {
 		p, ok := s.value.(Performative)

@@ -5,11 +5,11 @@ import (
 	"math"
 )
 
-// The functions of this file look at single encoded values without building them. None of them allocates or panics; on
-// bytes that are not a value they report false.
+// The functions of this file look at single encoded values without building them. None of them
+// allocates or panics; on bytes that are not a value they report false.
 
-// RawSize returns the number of bytes of the encoded value at the start of b, descriptors included, or -1 if there is no whole
-// one. It trusts the sizes of compounds and does not look inside.
+// RawSize returns the number of bytes of the encoded value at the start of b, descriptors included,
+// or -1 if there is no whole one. It trusts the sizes of compounds and does not look inside.
 func RawSize(b []byte) int {
 	at := 0
 	for at < len(b) && b[at] == CodeDescribed {
@@ -25,7 +25,8 @@ func RawSize(b []byte) int {
 	return -1
 }
 
-// plainLen is RawSize for values that are not described. Array sizes count, like those of lists, everything behind them.
+// plainLen is RawSize for values that are not described. Array sizes count, like those of lists,
+// everything behind them.
 func plainLen(b []byte) int {
 	if len(b) == 0 {
 		return -1
@@ -73,7 +74,8 @@ func RawBool(raw []byte) (v, ok bool) {
 	return false, false
 }
 
-// RawInt returns the value of an encoded integer of any width and signedness; a ulong above the largest long is not ok.
+// RawInt returns the value of an encoded integer of any width and signedness; a ulong above the
+// largest long is not ok.
 func RawInt(raw []byte) (v int64, ok bool) {
 	if plainLen(raw) < 0 {
 		return 0, false
@@ -138,8 +140,8 @@ func RawBinary(raw []byte) (v []byte, ok bool) {
 	return rawContent(raw)
 }
 
-// RawElements returns the encoded elements of a list, or keys and values of a map, one behind the other; nil if raw is
-// neither. They alias raw.
+// RawElements returns the encoded elements of a list, or keys and values of a map, one behind the
+// other; nil if raw is neither. They alias raw.
 func RawElements(raw []byte) []byte {
 	n := plainLen(raw)
 	switch {

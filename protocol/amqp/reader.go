@@ -5,8 +5,9 @@ import (
 	"unicode/utf8"
 )
 
-// reader walks over encoded values and checks them. It never allocates, except for the error. The first error stays; after
-// it every read returns zero values at once, so callers look at err once, at the end.
+// reader walks over encoded values and checks them. It never allocates, except for the error. The
+// first error stays; after it every read returns zero values at once, so callers look at err once,
+// at the end.
 type reader struct {
 	src []byte
 	pos int
@@ -57,7 +58,8 @@ func (r *reader) bytes(n int) []byte {
 	return b
 }
 
-// size reads a size of one byte or of four and checks it against the bytes left, in 64 bits (reliability S15).
+// size reads a size of one byte or of four and checks it against the bytes left, in 64 bits
+// (reliability S15).
 func (r *reader) size(wide bool) (n int, ok bool) {
 	at := r.pos
 	v, ok := r.number(wide)
@@ -161,8 +163,9 @@ func isASCII(b []byte) bool {
 	return true
 }
 
-// enter reads the size and count of a compound whose constructor stands before pos, and lets the reader go no further than the compound's end.
-// ok is false after an error; otherwise leave must follow.
+// enter reads the size and count of a compound whose constructor stands before pos, and lets the
+// reader go no further than the compound's end. ok is false after an error; otherwise leave must
+// follow.
 func (r *reader) enter(code byte) (count, outer int, ok bool) {
 	at, wide := r.pos-1, code&0x10 != 0
 	n, ok := r.size(wide)
@@ -184,7 +187,8 @@ func (r *reader) enter(code byte) (count, outer int, ok bool) {
 	return int(c), outer, true
 }
 
-// shallow reports whether one more compound may be opened. A list0 counts as one: encoded again it is a list8.
+// shallow reports whether one more compound may be opened. A list0 counts as one: encoded again it
+// is a list8.
 func (r *reader) shallow(at int) bool {
 	if r.depth <= 0 {
 		r.fail(at, "nested too deep")
@@ -239,7 +243,8 @@ func (r *reader) skipMap(code byte) {
 	r.leave(outer)
 }
 
-// skipKey reads a map key. Only simple values will do: a client that keeps decoded maps in a hash table cannot hold others.
+// skipKey reads a map key. Only simple values will do: a client that keeps decoded maps in a hash
+// table cannot hold others.
 func (r *reader) skipKey() {
 	at := r.pos
 	code, ok := r.constructor()
@@ -259,7 +264,8 @@ func (r *reader) skipArray(code byte) {
 	if !ok {
 		return
 	}
-	// The descriptors of the elements stand before the constructor that all share, and stay open for each of them.
+	// The descriptors of the elements stand before the constructor that all share, and stay open
+	// for each of them.
 	descriptors := 0
 	elem, ok := r.constructor()
 	for ok && elem == CodeDescribed {
@@ -282,7 +288,8 @@ func (r *reader) skipElements(at int, elem byte, count int) {
 		r.fail(r.pos-1, "unknown constructor")
 		return
 	case width == 0:
-		// Such elements take no bytes, so their number is bounded by a total of its own (reliability S19).
+		// Such elements take no bytes, so their number is bounded by a total of its own
+		// (reliability S19).
 		if r.zero -= count; r.zero < 0 {
 			r.fail(at, "too many elements without bytes")
 		}
@@ -340,8 +347,8 @@ func (r *reader) skipDescribed() {
 	r.described++
 }
 
-// skipDescriptor reads a descriptor behind its 00 and takes one from described, which the caller gives back. Descriptors
-// of other types than ulong and symbol are reserved (AMQP 1.2).
+// skipDescriptor reads a descriptor behind its 00 and takes one from described, which the caller
+// gives back. Descriptors of other types than ulong and symbol are reserved (AMQP 1.2).
 func (r *reader) skipDescriptor() {
 	at := r.pos
 	r.described--

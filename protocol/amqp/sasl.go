@@ -15,14 +15,15 @@ type SASLInit struct {
 	Hostname        string // "" means null
 }
 
-// SASLChallenge asks for more (AMQP 5.3.3.3). No mechanism offered here needs it; it is decoded so that it can be named.
+// SASLChallenge asks for more (AMQP 5.3.3.3). No mechanism offered here needs it; it is decoded so
+// that it can be named.
 type SASLChallenge struct{ Challenge Secret }
 
 // SASLResponse answers a challenge (AMQP 5.3.3.4).
 type SASLResponse struct{ Response Secret }
 
-// Secret is what a login is made of. Printed or marshalled, alone or inside a performative, it is only its length, so that
-// no log can show it (reliability S31).
+// Secret is what a login is made of. Printed or marshalled, alone or inside a performative, it is
+// only its length, so that no log can show it (reliability S31).
 type Secret []byte
 
 // Format writes "(<n> bytes)", whatever the verb.
@@ -43,7 +44,8 @@ const (
 	SASLSysTemp SASLCode = 4 // one that passes
 )
 
-// SASLOutcome ends the login (AMQP 5.3.3.5). Both fields are always written: one client formats both (wire-protocol 1.5).
+// SASLOutcome ends the login (AMQP 5.3.3.5). Both fields are always written: one client formats
+// both (wire-protocol 1.5).
 type SASLOutcome struct {
 	Code           SASLCode
 	AdditionalData []byte // nil means null

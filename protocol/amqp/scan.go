@@ -2,11 +2,12 @@ package amqp
 
 import "iter"
 
-// ScanMessage finds the sections of the encoded message b and checks everything in it that could hurt a consumer
-// (reliability S15-S17, F20): the number of sections, sizes, counts, depth, texts, keys, and the types of the
-// fields of header and properties. It builds no value and allocates nothing but a scratch buffer, which is reused, for a map of more than 16
-// keys. The limits hold for each section, ZeroWidth for all of them together. A message without any section is well-formed. An error is a
-// *DecodeError.
+// ScanMessage finds the sections of the encoded message b and checks everything in it that could
+// hurt a consumer (reliability S15-S17, F20): the number of sections, sizes, counts, depth, texts,
+// keys, and the types of the fields of header and properties. It builds no value and allocates
+// nothing but a scratch buffer, which is reused, for a map of more than 16 keys. The limits hold
+// for each section, ZeroWidth for all of them together. A message without any section is
+// well-formed. An error is a *DecodeError.
 func ScanMessage(b []byte, lim Limits) (Sections, error) {
 	r := newFields(b, lim)
 	var s Sections
@@ -95,8 +96,9 @@ func (r *fields) section(code byte) {
 	}
 }
 
-// mapSection checks a map and the types of its keys. Annotations may have keys that are symbols or ulongs, and strings in
-// their place; application-properties have strings, and symbols in their place.
+// mapSection checks a map and the types of its keys. Annotations may have keys that are symbols or
+// ulongs, and strings in their place; application-properties have strings, and symbols in their
+// place.
 func (r *fields) mapSection(code byte) {
 	at := r.pos
 	if at >= r.end || r.src[at] != CodeMap8 && r.src[at] != CodeMap32 {
@@ -132,8 +134,8 @@ func mapContent(b []byte) []byte {
 	return RawElements(b)
 }
 
-// SectionContent takes the descriptor off an encoded section. ok is false if there is none that names a section. The value
-// aliases section.
+// SectionContent takes the descriptor off an encoded section. ok is false if there is none that
+// names a section. The value aliases section.
 func SectionContent(section []byte) (code byte, value []byte, ok bool) {
 	r := newReader(section, DefaultLimits)
 	code, ok = r.compositeCode()
@@ -145,7 +147,8 @@ func SectionContent(section []byte) (code byte, value []byte, ok bool) {
 
 // withoutDescriptor returns the value of a section; what is no section it returns as it is.
 func withoutDescriptor(section []byte) []byte {
-	if len(section) >= 3 && section[0] == CodeDescribed && section[1] == CodeSmallUlong { // nearly always
+	// nearly always
+	if len(section) >= 3 && section[0] == CodeDescribed && section[1] == CodeSmallUlong {
 		return section[3:]
 	}
 	if _, value, ok := SectionContent(section); ok {
@@ -154,9 +157,10 @@ func withoutDescriptor(section []byte) []byte {
 	return section
 }
 
-// MapEntries walks over the keys and encoded values of a section that is a map, or of an encoded map, in their order and
-// without allocating. The key is the text of a symbol or string; entries with other keys are passed over. Key and value alias
-// section. Bytes that are not well-formed end the walk: scan a message first.
+// MapEntries walks over the keys and encoded values of a section that is a map, or of an encoded
+// map, in their order and without allocating. The key is the text of a symbol or string; entries
+// with other keys are passed over. Key and value alias section. Bytes that are not well-formed end
+// the walk: scan a message first.
 func MapEntries(section []byte) iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, raw []byte) bool) {
 		for b := mapContent(withoutDescriptor(section)); len(b) > 0; {
@@ -176,8 +180,9 @@ func MapEntries(section []byte) iter.Seq2[[]byte, []byte] {
 	}
 }
 
-// DataSections walks over the contents of a body's data sections: the parts of a body or, in a batch, the encoded messages
-// (wire-protocol 3.4). They alias body. Anything but a data section ends the walk.
+// DataSections walks over the contents of a body's data sections: the parts of a body or, in a
+// batch, the encoded messages (wire-protocol 3.4). They alias body. Anything but a data section
+// ends the walk.
 func DataSections(body []byte) iter.Seq[[]byte] {
 	return func(yield func(data []byte) bool) {
 		for len(body) > 0 {
@@ -198,9 +203,10 @@ func DataSections(body []byte) iter.Seq[[]byte] {
 	}
 }
 
-// AppendNormalized appends the message b, of sections s, with the sections in their order and every section's descriptor in
-// its small form; the values stay as they are. It is for messages that are not Regular: some clients look for 00 53 7x and cannot read longer
-// descriptors (wire-protocol 5.1), and some SDKs write the footer before the body or the delivery annotations last.
+// AppendNormalized appends the message b, of sections s, with the sections in their order and every
+// section's descriptor in its small form; the values stay as they are. It is for messages that are
+// not Regular: some clients look for 00 53 7x and cannot read longer descriptors (wire-protocol
+// 5.1), and some SDKs write the footer before the body or the delivery annotations last.
 func AppendNormalized(dst, b []byte, s *Sections) []byte {
 	if s.Regular() {
 		return append(dst, b...)

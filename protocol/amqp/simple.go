@@ -89,10 +89,12 @@ func (r *reader) binaryValue() []byte {
 	return nil
 }
 
-// compositeCode reads the descriptor of a composite of this package, as ulong or symbol, and returns its code.
+// compositeCode reads the descriptor of a composite of this package, as ulong or symbol, and
+// returns its code.
 func (r *reader) compositeCode() (code byte, ok bool) {
 	at := r.pos
-	if b := r.src[r.pos:r.end]; len(b) >= 3 && b[0] == CodeDescribed && b[1] == CodeSmallUlong { // nearly always
+	// nearly always
+	if b := r.src[r.pos:r.end]; len(b) >= 3 && b[0] == CodeDescribed && b[1] == CodeSmallUlong {
 		r.pos += 3
 		return b[2], true
 	}

@@ -1,7 +1,8 @@
 package amqp
 
-// DeliveryState is the state of a delivery: Accepted, Rejected, Released, Modified, Received, TransactionalState or
-// Declared, as values and not as pointers. Use a type switch; states that hold maps cannot be compared with ==.
+// DeliveryState is the state of a delivery: Accepted, Rejected, Released, Modified, Received,
+// TransactionalState or Declared, as values and not as pointers. Use a type switch; states that
+// hold maps cannot be compared with ==.
 type DeliveryState interface {
 	Composite
 	deliveryState()
@@ -16,14 +17,16 @@ var (
 // Accepted means done: stored by the server, or completed by a receiver (wire-protocol 3.3, 4.6).
 type Accepted struct{}
 
-// Rejected means refused or, from a receiver, dead-lettered. As the answer to a dead-letter its error must be nil
-// (wire-protocol 0.8); as the answer to a send it must not be (wire-protocol 3.3).
+// Rejected means refused or, from a receiver, dead-lettered. As the answer to a dead-letter its
+// error must be nil (wire-protocol 0.8); as the answer to a send it must not be (wire-protocol
+// 3.3).
 type Rejected struct{ Error *Error }
 
 // Released gives a delivery back untouched.
 type Released struct{}
 
-// Modified gives a delivery back: abandoned, or deferred when UndeliverableHere is set (wire-protocol 4.6).
+// Modified gives a delivery back: abandoned, or deferred when UndeliverableHere is set
+// (wire-protocol 4.6).
 type Modified struct {
 	DeliveryFailed     bool
 	UndeliverableHere  bool

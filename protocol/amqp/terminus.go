@@ -6,20 +6,22 @@ type Terminus interface {
 	terminus()
 }
 
-// Source is where a link takes messages from (AMQP 3.5.3). Decoded and encoded again it has the same values, so an attach
-// can echo what it was sent (wire-protocol 0.3).
+// Source is where a link takes messages from (AMQP 3.5.3). Decoded and encoded again it has the
+// same values, so an attach can echo what it was sent (wire-protocol 0.3).
 type Source struct {
-	Address               any         // as sent, a string in practice; nil means null
-	Durable               Opt[uint32] // 0 none, 1 configuration, 2 unsettled state
-	ExpiryPolicy          Symbol      // "" means null
-	Timeout               Opt[uint32] // seconds
-	Dynamic               bool        // false is written as null: an empty source is 11 nulls (wire-protocol 3.1)
+	Address      any         // as sent, a string in practice; nil means null
+	Durable      Opt[uint32] // 0 none, 1 configuration, 2 unsettled state
+	ExpiryPolicy Symbol      // "" means null
+	Timeout      Opt[uint32] // seconds
+	// false is written as null: an empty source is 11 nulls (wire-protocol 3.1)
+	Dynamic               bool
 	DynamicNodeProperties Map
-	DistributionMode      Symbol        // "" means null
-	Filter                Map           // described values keep their descriptors (wire-protocol 4.2)
-	DefaultOutcome        DeliveryState // nil means null
-	Outcomes              []Symbol
-	Capabilities          []Symbol
+	DistributionMode      Symbol // "" means null
+	// described values keep their descriptors (wire-protocol 4.2)
+	Filter         Map
+	DefaultOutcome DeliveryState // nil means null
+	Outcomes       []Symbol
+	Capabilities   []Symbol
 }
 
 // Target is where a link puts messages (AMQP 3.5.4).

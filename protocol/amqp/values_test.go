@@ -23,7 +23,8 @@ func unhex(t testing.TB, s string) []byte {
 
 var sampleUUID = UUID{0x00, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc, 0xdd, 0xee, 0xff}
 
-// symbolArray returns an array of symbols with the wide constructor, as the real service writes them (wire-protocol 1.5).
+// symbolArray returns an array of symbols with the wide constructor, as the real service writes
+// them (wire-protocol 1.5).
 func symbolArray(symbols ...Symbol) Array {
 	a := Array{Elem: CodeSym32, Values: make([]any, len(symbols))}
 	for i, s := range symbols {
@@ -150,7 +151,8 @@ func TestOtherEncodings(t *testing.T) {
 		{"d10000000800000002a1016141", Map{{"a", true}}},
 		{"f00000000700000002 52 0102", Array{Elem: CodeSmallUint, Values: []any{uint32(1), uint32(2)}}},
 		{"0080000000000000001040", Described{uint64(16), nil}},
-		{"730000d800", Char(0xD800)}, // one half of a surrogate pair: clients with 16-bit chars send it
+		// one half of a surrogate pair: clients with 16-bit chars send it
+		{"730000d800", Char(0xD800)},
 	} {
 		got, rest, err := DecodeValue(unhex(t, c.bytes), DefaultLimits)
 		if err != nil || len(rest) > 0 || !cmp.Equal(got, c.want) {
@@ -230,7 +232,8 @@ func TestArrayWidens(t *testing.T) {
 	}
 }
 
-// The time to encode nested arrays must not multiply with each level: a client chooses the nesting and has it echoed.
+// The time to encode nested arrays must not multiply with each level: a client chooses the nesting
+// and has it echoed.
 func TestNestedArrayCost(t *testing.T) {
 	v := Array{Elem: CodeStr8, Values: []any{strings.Repeat("x", 255)}}
 	for range 31 {

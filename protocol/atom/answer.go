@@ -27,7 +27,8 @@ func write(w http.ResponseWriter, status int, mediaType string, body []byte) {
 	_, _ = w.Write(body) // whoever asked may have gone
 }
 
-// etag is the time of an entity's last change, in ticks since year 1, unquoted: that is how the service writes it.
+// etag is the time of an entity's last change, in ticks since year 1, unquoted: that is how the
+// service writes it.
 func etag(e *engine.Entity) string {
 	return strconv.FormatInt(e.UpdatedAt.Ticks(), 10)
 }
@@ -77,7 +78,8 @@ func (r *request) entityEntry(e *engine.Entity, runtime *engine.Runtime) documen
 	d := &document.Description{Kind: e.Kind, Properties: e.Properties, CreatedAt: e.CreatedAt, UpdatedAt: e.UpdatedAt}
 	if runtime != nil {
 		if d.AccessedAt = runtime.AccessedAt; d.AccessedAt == 0 && e.Kind == event.Subscription {
-			d.AccessedAt = e.CreatedAt // of a queue or topic it is the year 1 (management-api.md 3.5)
+			// of a queue or topic it is the year 1 (management-api.md 3.5)
+			d.AccessedAt = e.CreatedAt
 		}
 		d.Runtime = document.Runtime{
 			Active: runtime.Active, DeadLetter: runtime.DeadLetter, Scheduled: runtime.Scheduled, Transfer: runtime.Transfer,

@@ -108,7 +108,8 @@ type answer struct {
 	body   string
 }
 
-// do asks with the token of the namespace unless the headers, in pairs, have another; one that is empty is none.
+// do asks with the token of the namespace unless the headers, in pairs, have another; one that is
+// empty is none.
 func (a *api) do(method, path, body string, headers ...string) answer {
 	a.t.Helper()
 	if !strings.Contains(path, "?") {
@@ -312,7 +313,8 @@ func TestPanic(t *testing.T) {
 	a.get("/q").is(200)
 }
 
-// What the engine cannot do now is answered so that clients try again; an unknown outcome is not called a success.
+// What the engine cannot do now is answered so that clients try again; an unknown outcome is not
+// called a success.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
@@ -348,7 +350,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// reliability.md S13: bad tokens cost time, and after many the address is refused; then even a good token is refused.
+// reliability.md S13: bad tokens cost time, and after many the address is refused; then even a good
+// token is refused.
 func TestManyBadTokens(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, func(o *Options) { o.Callers.Failures = access.NewFailures(100, 3) })
@@ -356,4 +359,14 @@ func TestManyBadTokens(t *testing.T) {
 		a.get("/q", "Authorization", sign("sb://"+host, "RootManageSharedAccessKey", "wrong")).is(401, "InvalidSignature")
 	}
 	a.get("/q").is(429, "try again in a minute")
+}
+
+// MA-018: the namespace.
+func TestNamespace(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	a.get("/$namespaceinfo").is(200, `<title type="text">ns</title>`, "<author><name>ns</name></author>",
+		"<CreatedTime>2026-01-01T00:00:00Z</CreatedTime><MessagingSKU>Standard</MessagingSKU><ModifiedTime>2026-01-01T00:00:00Z</ModifiedTime><Name>ns</Name><NamespaceType>Messaging</NamespaceType></NamespaceInfo>").lacks("MessagingUnits")
+	premium := newAPI(t, func(o *Options) { o.Tier = engine.Premium })
+	premium.get("/$NamespaceInfo").is(200, "<MessagingSKU>Premium</MessagingSKU><MessagingUnits>1</MessagingUnits>")
 }

@@ -10,13 +10,15 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/caller"
 )
 
-// authenticate checks the token of a request for the path it is about, and looks up the queue or topic there.
+// authenticate checks the token of a request for the path it is about, and looks up the queue or
+// topic there.
 func (r *request) authenticate() error {
 	var err error
 	r.grant, err = r.h.Callers.Login(r.Request, r.route.path, r.now.Std())
 	switch {
 	case errors.Is(err, access.ErrScope) && !r.route.isClean():
-		return nil // no token covers such a path, but this one is signed: its owner may know what is wrong
+		// no token covers such a path, but this one is signed: its owner may know what is wrong
+		return nil
 	case errors.Is(err, caller.ErrNoToken):
 		return refuse(http.StatusUnauthorized, 0, "MissingToken: The authorization header was not found.")
 	case errors.Is(err, caller.ErrPlain):
@@ -52,7 +54,8 @@ func unverified(err error) error {
 	return refuse(status, 40100, "Unauthorized: Tokens of this kind are not accepted.")
 }
 
-// operations are what 401 texts call reading, listing, writing and deleting of what belongs to a topic.
+// operations are what 401 texts call reading, listing, writing and deleting of what belongs to a
+// topic.
 var operations = map[routeKind]map[string]string{
 	subscriptionsPath: {http.MethodGet: "EnumerateSubscriptions"},
 	subscriptionPath:  {http.MethodGet: "GetSubscription", http.MethodPut: "CreateOrUpdateSubscription", http.MethodDelete: "DeleteSubscription"},
@@ -60,8 +63,9 @@ var operations = map[routeKind]map[string]string{
 	rulePath:          {http.MethodGet: "GetRule", http.MethodPut: "CreateOrUpdateRule", http.MethodDelete: "DeleteRule"},
 }
 
-// authorize checks that the token gives the right to do what is asked (management-api.md 5.1). The answers do not depend on what exists, with
-// one exception that clients test for: any token for a path is enough to be told that no queue or topic is there.
+// authorize checks that the token gives the right to do what is asked (management-api.md 5.1). The
+// answers do not depend on what exists, with one exception that clients test for: any token for a
+// path is enough to be told that no queue or topic is there.
 func (r *request) authorize() error {
 	rights := r.grant.Rights
 	switch r.route.kind {

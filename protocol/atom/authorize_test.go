@@ -52,7 +52,8 @@ func TestTokens(t *testing.T) {
 			a := *a
 			a.t = t
 			a.get("/Q/1", "Authorization", token).is(200)
-			// The case of the escapes in sig does not matter; in sr it does, as its bytes are what was signed.
+			// The case of the escapes in sig does not matter; in sr it does, as its bytes are what
+			// was signed.
 			if head, sig, _ := strings.Cut(token, "sig="); !strings.Contains(sig, "&sr=") {
 				other := head + "sig=" + strings.NewReplacer("%2B", "%2b", "%2F", "%2f", "%3D", "%3d").Replace(sig)
 				a.get("/Q/1", "Authorization", other).is(200)
@@ -90,7 +91,8 @@ func TestBadTokens(t *testing.T) {
 	a.get("/t/Subscriptions/x", "Authorization", sign("sb://"+host+"/t", root, rootKey)).is(200)
 }
 
-// MA-014 to MA-018: rights are checked before an answer shows what exists, with one exception; never 403.
+// MA-014 to MA-018: rights are checked before an answer shows what exists, with one exception;
+// never 403.
 func TestRights(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
@@ -171,7 +173,8 @@ func TestForwardTokens(t *testing.T) {
 		}
 	}
 	sends := sign("sb://"+host+"/target", "sender", sendKey)
-	for escaped, status := range map[string]int{"%74arget": 200, "sb://" + host + "/%74arget": 200, "%2574arget": 401, "sb://" + host + "/%2574arget": 401} { // decoded once
+	// decoded once
+	for escaped, status := range map[string]int{"%74arget": 200, "sb://" + host + "/%74arget": 200, "%2574arget": 401, "sb://" + host + "/%2574arget": 401} {
 		a.update("/source", queue(auth+"<ForwardTo>"+escaped+"</ForwardTo>"), "Authorization", own, "ServiceBusSupplementaryAuthorization", sends).is(status)
 	}
 	a.update("/source", queue(to)).is(200) // with a key of the namespace that allows everything

@@ -9,7 +9,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/caller"
 )
 
-// target finds the queue, topic or subscription a request names; nil: it is not there. The path is where it is or would be.
+// target finds the queue, topic or subscription a request names; nil: it is not there. The path is
+// where it is or would be.
 func (r *request) target() (e *engine.Entity, path string) {
 	if r.route.kind == entityPath {
 		return r.entity, r.route.entity
@@ -40,8 +41,8 @@ func (r *request) getEntity(w http.ResponseWriter) error {
 	return r.writeEntry(w, http.StatusOK, r.route.address(e), r.entityEntry(e, &runtime[0]))
 }
 
-// putEntity creates a queue, topic or subscription, or replaces its properties when the client says that it is there
-// (management-api.md 2.3, 2.4). It never does the one for the other.
+// putEntity creates a queue, topic or subscription, or replaces its properties when the client says
+// that it is there (management-api.md 2.3, 2.4). It never does the one for the other.
 func (r *request) putEntity(w http.ResponseWriter) error {
 	entry, err := r.body(w)
 	if err != nil {
@@ -77,7 +78,8 @@ func (r *request) putEntity(w http.ResponseWriter) error {
 	if err != nil {
 		return r.refused(err, r.missingForPut())
 	}
-	if mode == engine.UpdateOnly && e.Kind != event.Subscription { // a new entity has none yet (management-api.md 1.5)
+	// a new entity has none yet (management-api.md 1.5)
+	if mode == engine.UpdateOnly && e.Kind != event.Subscription {
 		w.Header().Set("ETag", etag(e))
 	}
 	return r.writeEntry(w, status, r.route.address(e), r.entityEntry(e, nil))
@@ -104,7 +106,8 @@ func (r *request) mayPut(mode engine.PutMode, kind event.EntityKind, old *engine
 	return nil
 }
 
-// missingForPut is said when something that a put needs is not there: the thing itself, or the topic of a subscription.
+// missingForPut is said when something that a put needs is not there: the thing itself, or the
+// topic of a subscription.
 func (r *request) missingForPut() *refusal {
 	if r.route.kind != subscriptionPath {
 		return noOperation()
@@ -142,8 +145,8 @@ func (h *handler) defaults(kind event.EntityKind) event.Properties {
 	return p
 }
 
-// identity are the properties that keep their value when an update says nothing of them (management-api.md 2.4). That a new
-// value is refused is the engine's rule.
+// identity are the properties that keep their value when an update says nothing of them
+// (management-api.md 2.4). That a new value is refused is the engine's rule.
 func identity(d *document.Description, p, old *event.Properties) {
 	for _, i := range [...]struct {
 		element document.Element

@@ -15,7 +15,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/atom/document"
 )
 
-// MA-030, MA-031: everything has its default, and the answer to a PUT is that to a GET without counters.
+// MA-030, MA-031: everything has its default, and the answer to a PUT is that to a GET without
+// counters.
 func TestCreateDefaults(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
@@ -24,7 +25,8 @@ func TestCreateDefaults(t *testing.T) {
 	if w.header.Get("Content-Type") != "application/atom+xml;type=entry;charset=utf-8" || w.header.Get("ETag") != "" || w.header.Get("X-Content-Type-Options") != "nosniff" {
 		t.Errorf(`%v; want w.header.Get("Content-Type") == "application/atom+xml;type=entry;charset=utf-8" && w.header.Get("ETag") == "" && w.header.Get("X-Content-Type-Options") == "nosniff"`, w.header)
 	}
-	if w := a.get("/orders/eu").is(200, "<AccessedAt>0001-01-01T00:00:00Z</AccessedAt>", "<CountDetails "); w.header.Get("ETag") != "639028224000010000" { // MA-104
+	// MA-104
+	if w := a.get("/orders/eu").is(200, "<AccessedAt>0001-01-01T00:00:00Z</AccessedAt>", "<CountDetails "); w.header.Get("ETag") != "639028224000010000" {
 		t.Errorf(`%v; want w.header.Get("ETag") == "639028224000010000"`, w.header)
 	}
 	a.put("/t", topic("")).is(201, "<SupportOrdering>true</SupportOrdering>", "<FilteringMessagesBeforePublishing>false<").lacks("CountDetails", "AccessedAt", "SubscriptionCount")
@@ -39,12 +41,14 @@ func TestCreateDefaults(t *testing.T) {
 	a.get("/t").is(200, `<AccessedAt>0001-01-01T00:00:00Z<`)
 	a.fake.runtimes["t/subscriptions/s"] = engine.Runtime{AccessedAt: start + 5000}
 	a.get("/t/Subscriptions/s").is(200, `<AccessedAt>2026-01-01T00:00:05Z<`)
-	a.get("/t?api-version=2024-05").is(200, "<SubscriptionCount>1<", "<SqlFilterCount>1<", "<CorrelationFilterCount>0<") // MA-091, MA-105
+	// MA-091, MA-105
+	a.get("/t?api-version=2024-05").is(200, "<SubscriptionCount>1<", "<SqlFilterCount>1<", "<CorrelationFilterCount>0<")
 	a.delete("/t/Subscriptions/s").is(200)
 	a.get("/t").is(200, "<SubscriptionCount>0<")
 }
 
-// MA-032 to MA-034, MA-088: a name that is taken cannot be created, in any letter case and for any kind.
+// MA-032 to MA-034, MA-088: a name that is taken cannot be created, in any letter case and for any
+// kind.
 func TestCreateExisting(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
@@ -279,7 +283,8 @@ func TestPartitioned(t *testing.T) {
 	}
 }
 
-// An entity of the operator's file can have a size that the tier does not; sending it back is no change.
+// An entity of the operator's file can have a size that the tier does not; sending it back is no
+// change.
 func TestSizeOfAnotherTier(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
@@ -318,17 +323,20 @@ func TestForward(t *testing.T) {
 	}
 	a.get("/source").notFound()
 	const idle, forever = "<AutoDeleteOnIdle>PT5M</AutoDeleteOnIdle>", "<AutoDeleteOnIdle>P10675199DT2H48M5.4775807S</AutoDeleteOnIdle>"
-	for _, element := range []string{"ForwardTo", "ForwardDeadLetteredMessagesTo"} { // SM-305: a queue shows its value, a subscription does not
+	// SM-305: a queue shows its value, a subscription does not
+	for _, element := range []string{"ForwardTo", "ForwardDeadLetteredMessagesTo"} {
 		to := func(target string) string { return "<" + element + ">" + target + "</" + element + ">" }
 		a.put("/source", queue(idle+to("queue"))).is(201, idle)
 		a.get("/source").is(200, idle, to("sb://"+host+"/queue"))
-		a.update("/source", queue(idle+to("sb://x/SOURCE"))).is(200, idle, to("sb://x/SOURCE")) // itself, also before it is there
+		// itself, also before it is there
+		a.update("/source", queue(idle+to("sb://x/SOURCE"))).is(200, idle, to("sb://x/SOURCE"))
 		a.delete("/source")
 		a.put("/source", queue(to("source"))).is(201, to("sb://"+host+"/source"))
 		a.delete("/source")
 		a.put("/t/Subscriptions/own", subscription(to("t"))).is(201, to("sb://"+host+"/t"))
 		a.update("/t/Subscriptions/own", subscription(to("T"))).is(200, to("sb://"+host+"/T"))
-		a.update("/t/Subscriptions/own", subscription(to("t/Subscriptions/own"))).is(400, "SubCode=40400") // a subscription is no target
+		// a subscription is no target
+		a.update("/t/Subscriptions/own", subscription(to("t/Subscriptions/own"))).is(400, "SubCode=40400")
 		a.delete("/t/Subscriptions/own")
 		a.put("/t/Subscriptions/own", subscription(to("t/Subscriptions/own"))).is(400, "SubCode=40400")
 	}
@@ -339,7 +347,8 @@ func TestForward(t *testing.T) {
 	a.update("/partitioned", queue(sessions+"<ForwardTo>t</ForwardTo>")).is(200, "/t</ForwardTo>", sessions)
 	a.put("/t/Subscriptions/f", subscription(sessions+"<ForwardTo>t2</ForwardTo>")).is(400, "SubCode=40000", "can't be used together")
 	a.put("/source", queue(sessions+"<ForwardDeadLetteredMessagesTo>queue</ForwardDeadLetteredMessagesTo>")).is(201)
-	a.put("/t3", topic("<ForwardTo>missing</ForwardTo>")).is(201).lacks("ForwardTo") // topics have none
+	// topics have none
+	a.put("/t3", topic("<ForwardTo>missing</ForwardTo>")).is(201).lacks("ForwardTo")
 }
 
 // MA-143: the error about a target that is not there names it in the client's words.
@@ -552,7 +561,8 @@ func TestRuntime(t *testing.T) {
 	a.get("/$Resources/Queues").is(200, "<MessageCount>3<")
 }
 
-// P24: of an entity on a partition that is refused, everything is shown but what it holds, which is -1; the others are as ever.
+// P24: of an entity on a partition that is refused, everything is shown but what it holds, which is
+// -1; the others are as ever.
 func TestRuntimeUnknown(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
@@ -584,14 +594,4 @@ func TestRuntimeUnknown(t *testing.T) {
 	}
 	echo := a.get("/lost") // a client that sends back what it has read
 	a.update("/lost", echo.body).is(200)
-}
-
-// MA-018: the namespace.
-func TestNamespace(t *testing.T) {
-	t.Parallel()
-	a := newAPI(t)
-	a.get("/$namespaceinfo").is(200, `<title type="text">ns</title>`, "<author><name>ns</name></author>",
-		"<CreatedTime>2026-01-01T00:00:00Z</CreatedTime><MessagingSKU>Standard</MessagingSKU><ModifiedTime>2026-01-01T00:00:00Z</ModifiedTime><Name>ns</Name><NamespaceType>Messaging</NamespaceType></NamespaceInfo>").lacks("MessagingUnits")
-	premium := newAPI(t, func(o *Options) { o.Tier = engine.Premium })
-	premium.get("/$NamespaceInfo").is(200, "<MessagingSKU>Premium</MessagingSKU><MessagingUnits>1</MessagingUnits>")
 }

@@ -269,7 +269,8 @@ func (p *filterParser) readComparison() (comparison, error) {
 func (p *filterParser) readStartsWith() (comparison, error) {
 	c := comparison{operator: startsWith}
 	if p.kind != 'q' && p.kind != 't' {
-		return c, invalidFilter("StartsWith is not allowed in the filter expression.") // the service's words
+		// the service's words
+		return c, invalidFilter("StartsWith is not allowed in the filter expression.")
 	}
 	if err := p.readSign("("); err != nil {
 		return c, err
@@ -306,7 +307,8 @@ func (p *filterParser) readProperty(name token, c *comparison) error {
 	if name.text == "" || name.quoted || strings.Contains(wordEnds, name.text) {
 		return invalidFilter("A property is expected, not %s.", name)
 	}
-	return invalidFilter("The specified property '%s' does not exist or is not allowed.", caller.Clip(name.text, maxName)) // the service's words
+	// the service's words
+	return invalidFilter("The specified property '%s' does not exist or is not allowed.", caller.Clip(name.text, maxName))
 }
 
 // readValue reads what a property is compared with. A time may have the form of OData,

@@ -76,7 +76,8 @@ func TestFilters(t *testing.T) {
 		{topics, "path ne 'events'", ""},
 		{subscriptions, "messageCount gt 0", "two"},
 		{subscriptions, "createdAt gt '2026-01-01T00:00:00.006Z'", "two"},
-		{subscriptions, "accessedAt le '2026-01-01T00:00:00.006Z'", "one"}, // a new one shows when it was made
+		// a new one shows when it was made
+		{subscriptions, "accessedAt le '2026-01-01T00:00:00.006Z'", "one"},
 		{rules, "createdAt gt '2026-01-01T00:00:00.006Z'", "late"},
 	} {
 		var titles []string
@@ -215,7 +216,8 @@ func TestFilterBounds(t *testing.T) {
 	c.queues = 10_001
 	const most = "Invalid Filter. The list has more than 10000 entries, which is the most that a filter looks at."
 	a.get(filtered("/$Resources/Queues", "path eq 'q-00007'")).is(400, most)
-	a.get(filtered("/$Resources/Queues", "path ge 'q-00007'")+"&$top=5").is(200, "q-00007", `rel="next"`) // a full page needs no more
+	// a full page needs no more
+	a.get(filtered("/$Resources/Queues", "path ge 'q-00007'")+"&$top=5").is(200, "q-00007", `rel="next"`)
 	a.get(filtered("/t/Subscriptions/s/Rules", "createdAt gt '2100-01-01'")).is(400, most)
 }
 
@@ -263,8 +265,8 @@ func TestQueryOptions(t *testing.T) {
 	a.get("/$namespaceinfo?api-version=2021-05&$top=1").is(400, "'$top' is not supported")
 }
 
-// FuzzListFilter reads filters: one is read or refused in few words, and the same filter judges a thing
-// in the same way.
+// FuzzListFilter reads filters: one is read or refused in few words, and the same filter judges a
+// thing in the same way.
 func FuzzListFilter(f *testing.F) {
 	for _, text := range []string{
 		"startswith(path,'test-') eq true", "path ne 'it''s' or messageCount gt 5 and createdAt le datetime'2026-01-01T00:00:00Z'",

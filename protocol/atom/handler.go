@@ -29,8 +29,8 @@ type Options struct {
 	Created   time.Time   // when the namespace was made
 	Now       func() event.Time
 	Logger    *slog.Logger // nil: slog.Default
-	// Hosts are the names, without port, under which requests may come, beside localhost and addresses
-	// (reliability.md S24); nil: any.
+	// Hosts are the names, without port, under which requests may come, beside localhost and
+	// addresses (reliability.md S24); nil: any.
 	Hosts []string
 }
 
@@ -43,7 +43,8 @@ type handler struct {
 	answers atomic.Uint64 // feeds that say that nothing is there
 }
 
-// New makes the handler of the API. The only thing that needs no token, /health, is not part of it: package listen answers that.
+// New makes the handler of the API. The only thing that needs no token, /health, is not part of it:
+// package listen answers that.
 func New(o Options) http.Handler {
 	h := &handler{Options: o, logger: o.Logger}
 	if h.logger == nil {
@@ -96,8 +97,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	}
 }
 
-// answer answers a request, or returns why not and has written nothing. The token is checked first: without one nothing is told, not even what
-// paths there are (reliability.md S21).
+// answer answers a request, or returns why not and has written nothing. The token is checked first:
+// without one nothing is told, not even what paths there are (reliability.md S21).
 func (r *request) answer(w http.ResponseWriter) error {
 	if !r.h.knownHost(r.Host) {
 		return refuse(http.StatusMisdirectedRequest, 0, "The host name is not one of this broker's; the setting hosts lists those that are.")
@@ -106,7 +107,8 @@ func (r *request) answer(w http.ResponseWriter) error {
 	if err := r.authenticate(); err != nil {
 		return err
 	}
-	if name := r.messaging(); name != "" { // whatever rights the token gives: those for messages are not ours
+	// whatever rights the token gives: those for messages are not ours
+	if name := r.messaging(); name != "" {
 		return r.notImplemented(name)
 	}
 	if !r.route.isClean() {
@@ -124,14 +126,16 @@ func (r *request) answer(w http.ResponseWriter) error {
 	}
 	if r.entity != nil {
 		w.Header().Set("ETag", etag(r.entity))
-		if r.entity.Properties.EnablePartitioning { // an entity made by an older version has one partition
+		// an entity made by an older version has one partition
+		if r.entity.Properties.EnablePartitioning {
 			w.Header().Set("Ledgerbus-Partitions", strconv.Itoa(len(r.entity.Hosts)))
 		}
 	}
 	return serve(r, w)
 }
 
-// acceptable checks what every request must have beside a token: a version, and with a body the type of a document.
+// acceptable checks what every request must have beside a token: a version, and with a body the
+// type of a document.
 func (r *request) acceptable() error {
 	q, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -142,7 +146,8 @@ func (r *request) acceptable() error {
 	}
 	var ok bool
 	r.version, ok = document.ParseVersion(q.Get("api-version"))
-	if root := r.route.path == "" && r.Method == http.MethodGet && !q.Has("api-version"); !ok && !root { // nothing that a version changes is at the root
+	// nothing that a version changes is at the root
+	if root := r.route.path == "" && r.Method == http.MethodGet && !q.Has("api-version"); !ok && !root {
 		return badRequest("The api-version in the query of the request is missing or is not a year and a month, such as 2021-05.")
 	}
 	if r.Method == http.MethodGet {

@@ -18,7 +18,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/caller"
 )
 
-// maxTop is how many things a page has at most, and when the client does not say (management-api.md 2.6).
+// maxTop is how many things a page has at most, and when the client does not say (management-api.md
+// 2.6).
 const maxTop = 100
 
 // maxLooked is how many things one request looks at.
@@ -200,7 +201,8 @@ func (r *request) choose(f filter, all []*engine.Entity) (chosen []*engine.Entit
 	return chosen, nil
 }
 
-// writeFeed answers a page. The link to the next one repeats the size of the page, for clients that take it from there.
+// writeFeed answers a page. The link to the next one repeats the size of the page, for clients that
+// take it from there.
 func (r *request) writeFeed(w http.ResponseWriter, title string, p page, entries []document.Entry, more bool) error {
 	feed := &document.Feed{Title: title, ID: r.address(r.route.path, r.URL.RawQuery), Updated: r.now, Entries: entries}
 	feed.Self = feed.ID

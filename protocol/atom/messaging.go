@@ -8,8 +8,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// messageOperations are the operations of the service's REST API for messages, by method and by what
-// stands behind "messages" in the path.
+// messageOperations are the operations of the service's REST API for messages, by method and by
+// what stands behind "messages" in the path.
 var messageOperations = map[string]string{
 	"POST":          "Send Message",
 	"POST/head":     "Peek-Lock Message",

@@ -9,7 +9,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/caller"
 )
 
-// A header says why something is changed, and every change keeps that, with the client's id of the request.
+// A header says why something is changed, and every change keeps that, with the client's id of the
+// request.
 func TestReasons(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
@@ -38,7 +39,8 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// What cannot be kept is refused before anything is changed. A look needs no reason, and is not refused for one.
+// What cannot be kept is refused before anything is changed. A look needs no reason, and is not
+// refused for one.
 func TestReasonsThatCannotBe(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)

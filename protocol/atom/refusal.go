@@ -56,7 +56,8 @@ func noService() *refusal {
 	return refuse(http.StatusNotFound, 0, "No service is hosted at the specified address.")
 }
 
-// shownPath returns the path of a request for error texts: decoded, or as it was sent where it does not decode to text, such as /per%cent.
+// shownPath returns the path of a request for error texts: decoded, or as it was sent where it does
+// not decode to text, such as /per%cent.
 func shownPath(r *http.Request) string {
 	path := r.URL.Path
 	if !utf8.ValidString(path) || strings.ContainsFunc(path, unicode.IsControl) {
@@ -90,7 +91,8 @@ func (r *request) ruleNotFound() *refusal {
 	return refuse(http.StatusNotFound, 0, "Entity '%s' was not found.", r.messagingEntity())
 }
 
-// refused turns an error of the engine into an answer; missing is the answer when the thing does not exist.
+// refused turns an error of the engine into an answer; missing is the answer when the thing does
+// not exist.
 func (r *request) refused(err error, missing *refusal) error {
 	var e *engine.Error
 	var ours *refusal
@@ -98,7 +100,8 @@ func (r *request) refused(err error, missing *refusal) error {
 	case errors.As(err, &ours):
 		return ours
 	case errors.As(err, &e):
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded): // the client has gone, or waits for nothing
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		// the client has gone, or waits for nothing
 		return refuse(http.StatusServiceUnavailable, 50004, "The server is busy; please retry the operation.")
 	default:
 		r.h.logger.Error("atom: request failed", "method", r.Method, "path", r.URL.Path, "error", err)

@@ -36,13 +36,14 @@ type route struct {
 	entity       string // path of the queue or topic
 	subscription string
 	rule         string
-	// subscriptions and rules are the fixed segments in the spelling of the request, which answers keep
-	// (management-api.md 2.2).
+	// subscriptions and rules are the fixed segments in the spelling of the request, which answers
+	// keep (management-api.md 2.2).
 	subscriptions, rules string
 }
 
-// parseRoute takes a decoded path apart. Fixed segments are known in any letter case. As no name of an entity has a segment
-// "subscriptions", the first one ends the topic's path (management-api.md 1.2).
+// parseRoute takes a decoded path apart. Fixed segments are known in any letter case. As no name of
+// an entity has a segment "subscriptions", the first one ends the topic's path (management-api.md
+// 1.2).
 func parseRoute(path string) route {
 	path = strings.TrimPrefix(path, "/")
 	if path != "/" { // two of them are not the root
@@ -89,9 +90,10 @@ func parseRoute(path string) route {
 	return r
 }
 
-// isClean reports whether every reader takes the path for the same one: no segment is empty, none is made of dots, nothing looks like an
-// escape, a scheme or a slash without being one, every character is visible, and what names a queue or topic does not end in a dot. Nothing
-// has a path that is not clean.
+// isClean reports whether every reader takes the path for the same one: no segment is empty, none
+// is made of dots, nothing looks like an escape, a scheme or a slash without being one, every
+// character is visible, and what names a queue or topic does not end in a dot. Nothing has a path
+// that is not clean.
 func (r *route) isClean() bool {
 	switch {
 	case r.path != "" && strings.Contains("/"+r.path+"/", "//"), strings.Contains(r.path, `\`), strings.HasSuffix(r.entity, "."),
@@ -102,7 +104,8 @@ func (r *route) isClean() bool {
 	return ok
 }
 
-// address is the path of an entity with the fixed segment as the client spelled it (management-api.md 2.2).
+// address is the path of an entity with the fixed segment as the client spelled it
+// (management-api.md 2.2).
 func (r *route) address(e *engine.Entity) string {
 	if e.Kind != event.Subscription {
 		return e.Path
@@ -125,7 +128,8 @@ func (r *route) allowed() string {
 	return strings.Join(list, ", ")
 }
 
-// knownHost reports whether a request came under a name that is ours. An address cannot be made to resolve to another.
+// knownHost reports whether a request came under a name that is ours. An address cannot be made to
+// resolve to another.
 func (h *handler) knownHost(host string) bool {
 	if h.hosts == nil {
 		return true

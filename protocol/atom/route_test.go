@@ -45,10 +45,12 @@ func TestSpellings(t *testing.T) {
 	for _, path := range []string{"/T/Subscriptions/S", "/t/subscriptions/s", "/t/SUBSCRIPTIONS/%53"} {
 		a.get(path).is(200, `<title type="text">S</title>`)
 	}
-	a.get("/t/subscriptions/s").is(200, `<id>http://bus.example:5300/t/subscriptions/S?api-version=2021-05</id>`) // the client's spelling of what is fixed
+	// the client's spelling of what is fixed
+	a.get("/t/subscriptions/s").is(200, `<id>http://bus.example:5300/t/subscriptions/S?api-version=2021-05</id>`)
 	a.get("/t/subscriptions/s/rules/%24Default").is(200, `<id>http://bus.example:5300/t/subscriptions/S/rules/$Default?api-version=2021-05</id>`)
 	a.get("/space%7Ename").is(200, `<title type="text">space~name</title>`)
-	for _, path := range []string{"/orders%252feu", "/%54%2573", "/T/Subscriptions/%2553", "/t/%2573ubscriptions/s"} { // decoded once, they name nothing
+	// decoded once, they name nothing
+	for _, path := range []string{"/orders%252feu", "/%54%2573", "/T/Subscriptions/%2553", "/t/%2573ubscriptions/s"} {
 		a.get(path).is(400)
 	}
 	for _, query := range []string{"api-version=2021-05&enrich=False", "&api-version=2021-05&&enrich=true", "x=y&enrich=nonsense&api-version=2021-05"} {
@@ -119,7 +121,8 @@ func TestUncleanPaths(t *testing.T) {
 			}
 		}
 	}
-	for _, path := range []string{"/q/", "/q%2f", "/a%2Fb", "/a/b/", "/%71"} { // the same as without (1.2)
+	// the same as without (1.2)
+	for _, path := range []string{"/q/", "/q%2f", "/a%2Fb", "/a/b/", "/%71"} {
 		a.get(path).is(200, "<QueueDescription")
 	}
 }

@@ -30,8 +30,8 @@ func (r *request) getRule(w http.ResponseWriter) error {
 	return r.writeEntry(w, http.StatusOK, r.ruleAddress(sub, rule.Name), ruleEntry(&rule))
 }
 
-// putRule creates a rule or replaces filter and action of one. Where the path has no name, the name in the body counts (management-api.md
-// 2.9).
+// putRule creates a rule or replaces filter and action of one. Where the path has no name, the name
+// in the body counts (management-api.md 2.9).
 func (r *request) putRule(w http.ResponseWriter) error {
 	entry, err := r.body(w)
 	if err != nil {
@@ -95,8 +95,9 @@ func defaultRule(rule *event.Rule) (event.Rule, error) {
 	return made, storable(&made)
 }
 
-// storable refuses values of types that this API does not have, though documents can show them: rules made over AMQP have them
-// (management-api.md 3.6). Whether a filter makes sense is the engine's question.
+// storable refuses values of types that this API does not have, though documents can show them:
+// rules made over AMQP have them (management-api.md 3.6). Whether a filter makes sense is the
+// engine's question.
 func storable(rule *event.Rule) error {
 	for _, list := range [...][]event.Property{rule.Filter.Parameters, rule.Filter.Properties, rule.Action.Parameters} {
 		for i := range list {

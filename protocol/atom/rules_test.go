@@ -26,7 +26,8 @@ func TestDefaultRule(t *testing.T) {
 	a.put("/t/Subscriptions/bad", with(`<Filter i:type="SqlFilter"><SqlExpression>??</SqlExpression></Filter>`)).is(400)
 	a.put("/t/Subscriptions/bad", with(`<Name>a b</Name>`)).is(400)
 	a.get("/t/Subscriptions/bad").notFound()
-	a.update("/t/Subscriptions/s", with(`<Filter i:type="FalseFilter"/>`)).is(200) // honoured at creation only
+	// honoured at creation only
+	a.update("/t/Subscriptions/s", with(`<Filter i:type="FalseFilter"/>`)).is(200)
 	a.get("/t/Subscriptions/s/Rules/$Default").is(200, "TrueFilter")
 	a.put("/t/Subscriptions/s/Rules/", rule(`<Filter i:type="TrueFilter"/><Name>body</Name>`)).is(201, `<id>http://bus.example:5300/t/Subscriptions/s/Rules/body?`, "<Name>body</Name>")
 	a.put("/t/Subscriptions/s/Rules", rule(`<Filter i:type="TrueFilter"/><Name>$Default</Name>`)).is(409, "'ns:Topic:t|s|$Default' already exists.")
@@ -104,7 +105,8 @@ func TestRuleFromElsewhere(t *testing.T) {
 	a.get("/t/Subscriptions/s/Rules").is(200, "<Name>amqp</Name>")
 }
 
-// A time keeps the zone it was given with, through the store and every answer; RequiresPreprocessing stands with each action.
+// A time keeps the zone it was given with, through the store and every answer;
+// RequiresPreprocessing stands with each action.
 func TestTimesInRules(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)

@@ -29,7 +29,8 @@ type wanted struct {
 	path string
 }
 
-// properties works out the properties the entity gets from those the request gives, and refuses what they cannot be.
+// properties works out the properties the entity gets from those the request gives, and refuses
+// what they cannot be.
 func (w *wanted) properties() (event.Properties, error) {
 	d, old, p := w.d, w.old, w.d.Properties
 	if d.ClientAffine {
@@ -65,8 +66,8 @@ func (w *wanted) properties() (event.Properties, error) {
 	return p, nil
 }
 
-// unchanged reports whether a size is what it was: the operator's file may give sizes that the tier does not have, and a client that sends
-// back what it has read changes nothing.
+// unchanged reports whether a size is what it was: the operator's file may give sizes that the tier
+// does not have, and a client that sends back what it has read changes nothing.
 func unchanged(property string, p, old *event.Properties) bool {
 	switch property {
 	case document.MaxSizeInMegabytes.String():
@@ -85,14 +86,16 @@ func (w *wanted) partition(p *event.Properties) error {
 	}
 	switch {
 	case d.Kind == event.Queue && p.EnablePartitioning && w.old != nil:
-		p.SupportOrdering = w.old.Properties.SupportOrdering // an entity file may have said otherwise
+		// an entity file may have said otherwise
+		p.SupportOrdering = w.old.Properties.SupportOrdering
 	case !d.Present.Has(document.SupportOrdering) || d.Kind == event.Queue && p.EnablePartitioning:
 		p.SupportOrdering = !p.EnablePartitioning
 	}
 	if !p.EnablePartitioning {
 		return nil
 	}
-	if w.h.Tier == engine.Premium && w.old == nil { // one that was made under another tier stays as it is
+	// one that was made under another tier stays as it is
+	if w.h.Tier == engine.Premium && w.old == nil {
 		return badRequest("The property 'EnablePartitioning' cannot be true: the namespace is of the Premium tier and not partitioned.")
 	}
 	if w.old == nil || p.MaxSizeMegabytes != w.old.Properties.MaxSizeMegabytes {
@@ -101,8 +104,9 @@ func (w *wanted) partition(p *event.Properties) error {
 	return nil
 }
 
-// forward checks the targets of forwarding and brings them into the form that is shown (management-api.md 3.8). A queue may name
-// itself, also when it is just being made, and a subscription its topic: hops are counted.
+// forward checks the targets of forwarding and brings them into the form that is shown
+// (management-api.md 3.8). A queue may name itself, also when it is just being made, and a
+// subscription its topic: hops are counted.
 func (w *wanted) forward(p *event.Properties) error {
 	for _, f := range [...]struct {
 		element document.Element
@@ -132,8 +136,8 @@ func (w *wanted) forward(p *event.Properties) error {
 	return nil
 }
 
-// maySend checks the right to send to the target of forwarding. Tools that sign with a key of the namespace that allows
-// everything may leave the header out (management-api.md 1.7).
+// maySend checks the right to send to the target of forwarding. Tools that sign with a key of the
+// namespace that allows everything may leave the header out (management-api.md 1.7).
 func (w *wanted) maySend(header, target, named string) error {
 	if w.grant.OfNamespace() && w.grant.Rights.Has(access.Manage) {
 		return nil
@@ -149,8 +153,8 @@ func (w *wanted) maySend(header, target, named string) error {
 	return refuse(http.StatusUnauthorized, 40100, "Unauthorized: A token with the right to send to '%s' is needed in the header %s.", named, header)
 }
 
-// forwardTarget reads a target of forwarding: how it is shown, which is with scheme and host in lower case and the path as
-// given, and the path of the entity it names, whatever the host.
+// forwardTarget reads a target of forwarding: how it is shown, which is with scheme and host in
+// lower case and the path as given, and the path of the entity it names, whatever the host.
 func forwardTarget(value, ownHost string) (shown, path string, ok bool) {
 	scheme, rest, absolute := strings.Cut(value, "://")
 	host := ownHost
@@ -170,7 +174,8 @@ func forwardTarget(value, ownHost string) (shown, path string, ok bool) {
 	return scheme + "://" + host + "/" + rest, path, true
 }
 
-// withKeys gives access rules the keys that a request leaves out: the one that the rule has, or a new one.
+// withKeys gives access rules the keys that a request leaves out: the one that the rule has, or a
+// new one.
 func withKeys(rules, before []event.AccessRule) []event.AccessRule {
 	rules = slices.Clone(rules)
 	for i := range rules {

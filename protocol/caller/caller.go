@@ -32,8 +32,8 @@ const (
 // firstConnection keeps the numbers of requests apart from those of AMQP connections in the audit.
 const firstConnection = 1 << 40
 
-// Authenticator checks the tokens of requests. It is safe for concurrent use. One is enough for a broker, so that no two requests have the
-// same number.
+// Authenticator checks the tokens of requests. It is safe for concurrent use. One is enough for a
+// broker, so that no two requests have the same number.
 type Authenticator struct {
 	Access   *access.Verifier
 	Failures *access.Failures // counts bad tokens by address; nil: nobody does
@@ -42,10 +42,11 @@ type Authenticator struct {
 	requests atomic.Uint64
 }
 
-// Login checks the token of a request for a decoded path. In place of a token, over TLS or on loopback,
-// name and key of a rule of the namespace will do, as Basic authentication: that is for people with curl.
-// The error is [ErrNoToken], [ErrPlain], [ErrAddress] or an error of [access.Verifier.VerifyPath]. After
-// many bad tokens or keys from the caller's address the answer is held back for a while.
+// Login checks the token of a request for a decoded path. In place of a token, over TLS or on
+// loopback, name and key of a rule of the namespace will do, as Basic authentication: that is for
+// people with curl. The error is [ErrNoToken], [ErrPlain], [ErrAddress] or an error of
+// [access.Verifier.VerifyPath]. After many bad tokens or keys from the caller's address the answer
+// is held back for a while.
 func (d *Authenticator) Login(r *http.Request, path string, now time.Time) (access.Grant, error) {
 	token := r.Header.Get("Authorization")
 	if token == "" {
@@ -90,8 +91,8 @@ func peer(r *http.Request) string {
 	return host
 }
 
-// failed counts a token without a valid signature, and delays the answer when there have been many. One that has expired, or is for another
-// resource, was signed with a key.
+// failed counts a token without a valid signature, and delays the answer when there have been many.
+// One that has expired, or is for another resource, was signed with a key.
 func (d *Authenticator) failed(r *http.Request, err error, now time.Time) {
 	if d.Failures == nil || errors.Is(err, access.ErrExpired) || errors.Is(err, access.ErrScope) {
 		return
@@ -118,7 +119,8 @@ func (d *Authenticator) logger() *slog.Logger {
 	return d.Logger
 }
 
-// Origin says who makes a change, and from where. link is the name that the audit has for the way it came, such as the API.
+// Origin says who makes a change, and from where. link is the name that the audit has for the way
+// it came, such as the API.
 func (d *Authenticator) Origin(r *http.Request, g access.Grant, link, path string) *engine.Origin {
 	return &engine.Origin{
 		Connection: firstConnection + d.requests.Add(1), RemoteAddress: Clip(r.RemoteAddr, maxAddress), Product: Clip(r.UserAgent(), maxName),

@@ -14,8 +14,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/access"
 )
 
-// MA-163: name and key of a rule of the namespace are as good as a token, over TLS or on loopback; MA-164:
-// elsewhere they are refused before anything is looked up, and wrong ones count as bad tokens do.
+// MA-163: name and key of a rule of the namespace are as good as a token, over TLS or on loopback;
+// MA-164: elsewhere they are refused before anything is looked up, and wrong ones count as bad
+// tokens do.
 func TestBasic(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)

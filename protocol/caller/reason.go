@@ -8,7 +8,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Headers that say why something is changed, and under which name the caller has the request in a log of its own.
+// Headers that say why something is changed, and under which name the caller has the request in a
+// log of its own.
 const (
 	ReasonHeader  = "X-Ledgerbus-Reason"
 	RequestHeader = "x-ms-client-request-id"
@@ -16,7 +17,8 @@ const (
 
 const maxRequestID = 256 // bytes
 
-// Why returns the reason that a request gives for the change it asks for. An error is an [*engine.Error], which refuses the request.
+// Why returns the reason that a request gives for the change it asks for. An error is an
+// [*engine.Error], which refuses the request.
 func Why(r *http.Request) (why event.ReasonGiven, err error) {
 	given := r.Header.Values(ReasonHeader)
 	if len(given) > 1 {

@@ -33,7 +33,8 @@ func (c *call) backup() (any, error) {
 	return backup{b}, nil
 }
 
-// backup is sent as a tar archive whose last file is namespace.json, so what has been received of one that broke off is no data directory.
+// backup is sent as a tar archive whose last file is namespace.json, so what has been received of
+// one that broke off is no data directory.
 type backup struct{ engine.Backup }
 
 func (b backup) send(c *call) {
@@ -70,7 +71,8 @@ func (b backup) send(c *call) {
 	}
 }
 
-// patient writes to a client that may take any time in all, but not more than stallTime over one piece.
+// patient writes to a client that may take any time in all, but not more than stallTime over one
+// piece.
 type patient struct{ c *call }
 
 func (p patient) Write(b []byte) (int, error) {

@@ -44,7 +44,8 @@ func (b fakeBackup) Files(_ context.Context, put func(string, int64, io.Reader) 
 	return put("namespace.json", 7, strings.NewReader("{\"a\":1}"))
 }
 
-// TestBackup: a backup is a tar archive that says what it is of; one that breaks off is not taken for a whole one.
+// TestBackup: a backup is a tar archive that says what it is of; one that breaks off is not taken
+// for a whole one.
 func TestBackup(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)

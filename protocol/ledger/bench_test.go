@@ -37,7 +37,8 @@ func (d *discarded) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// BenchmarkFollowers measures what a broker does for each event that a follower has: it is read, and told as a line.
+// BenchmarkFollowers measures what a broker does for each event that a follower has: it is read,
+// and told as a line.
 func BenchmarkFollowers(b *testing.B) {
 	dir := *benchDir
 	if dir == "" {

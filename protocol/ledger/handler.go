@@ -25,7 +25,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/ledger/wire"
 )
 
-// Options says whom the requests are about and who may make them. All but Memory and Logger are needed.
+// Options says whom the requests are about and who may make them. All but Memory and Logger are
+// needed.
 type Options struct {
 	Operations engine.Operations
 	Backups    engine.Backups
@@ -79,7 +80,9 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		case nil:
 		case http.ErrAbortHandler:
 			panic(p)
-		default: // nothing has been written: every answer is written whole, as the last thing, but for streams, which do not panic
+		default:
+			// nothing has been written: every answer is written whole, as the last thing, but for
+			// streams, which do not panic
 			h.Logger.Error("ledger: panic", "method", r.Method, "path", r.URL.Path, "panic", p, "stack", string(debug.Stack()))
 			c.fail(internal())
 		}
@@ -102,8 +105,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.write(http.StatusOK, answer)
 }
 
-// answer answers a request, or returns why not and has done nothing. The token is checked first: without one nothing is told, not even what
-// paths there are.
+// answer answers a request, or returns why not and has done nothing. The token is checked first:
+// without one nothing is told, not even what paths there are.
 func (c *call) answer() (any, error) {
 	var err error
 	if c.grant, err = c.h.Callers.Login(c.Request, c.URL.Path, c.now.Std()); err != nil {

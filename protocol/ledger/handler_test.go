@@ -131,7 +131,8 @@ func sign(resource, rule, key string) string {
 	return sas.Token(resource, rule, key, start.Std().Add(time.Hour))
 }
 
-// do asks with the token of the namespace unless the headers, in pairs, have another; one that is empty is none.
+// do asks with the token of the namespace unless the headers, in pairs, have another; one that is
+// empty is none.
 func (a *api) do(method, path, body string, headers ...string) *httptest.ResponseRecorder {
 	a.Helper()
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
@@ -289,7 +290,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// S21: every row of the table refuses a caller without a token, and one whose token lacks the right.
+// S21: every row of the table refuses a caller without a token, and one whose token lacks the
+// right.
 func TestEveryRouteTakesItsRight(t *testing.T) {
 	t.Parallel()
 	for _, r := range routes {
@@ -312,7 +314,8 @@ func TestEveryRouteTakesItsRight(t *testing.T) {
 		}
 		a.refused(w, 401, "unauthorized", "unknown key")
 		a.do(r.method, path, "", "Authorization", sign("sb://"+host, "ops", "y"))
-		a.refused(a.do(r.method, path, ""), 429, "too-many-bad-tokens", "in a minute") // S13: a good token helps nobody then
+		// S13: a good token helps nobody then
+		a.refused(a.do(r.method, path, ""), 429, "too-many-bad-tokens", "in a minute")
 		if a.fake.by != nil {
 			t.Errorf("%s %s: something was done", r.method, path)
 		}
@@ -407,7 +410,8 @@ func TestCodes(t *testing.T) {
 	}
 }
 
-// Whatever the path of a request: this package owns it or not, and it has one route, other methods or nothing, and never two routes.
+// Whatever the path of a request: this package owns it or not, and it has one route, other methods
+// or nothing, and never two routes.
 func FuzzPath(f *testing.F) {
 	for _, r := range routes {
 		f.Add(r.method, wire.Prefix+"/"+r.path)

@@ -53,7 +53,8 @@ func (c *call) deleteHistoryPolicy() (any, error) {
 	return c.sayOfHistory(engine.PutHistoryPolicy{Pattern: args.Pattern, Remove: true})
 }
 
-// sayOfHistory sets or removes the policy of a pattern, and answers with all policies. That of the namespace stands in the settings.
+// sayOfHistory sets or removes the policy of a pattern, and answers with all policies. That of the
+// namespace stands in the settings.
 func (c *call) sayOfHistory(cmd engine.PutHistoryPolicy) (any, error) {
 	if err := engine.CheckHistoryPattern(cmd.Pattern); err != nil {
 		return nil, err

@@ -11,7 +11,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// stateFactor is about how many bytes of memory one byte of a stored state takes, including what is read before it is decoded.
+// stateFactor is about how many bytes of memory one byte of a stored state takes, including what is
+// read before it is decoded.
 const stateFactor = 3
 
 // lookEvery is the number of frames after which the memory is looked at again.
@@ -27,7 +28,8 @@ type lowPriorityLog struct {
 	refused bool
 }
 
-// everything stands in for the indexes or the base that a log does not have: a search finds all of the log.
+// everything stands in for the indexes or the base that a log does not have: a search finds all of
+// the log.
 type everything struct {
 	log.Partition
 	log.Bases
@@ -94,7 +96,8 @@ func (s *lowPriorityLog) OpenBase() (io.ReadCloser, error) {
 	return s.Bases.OpenBase()
 }
 
-// take takes memory for a state of that many bytes, which is given back when the question has been answered.
+// take takes memory for a state of that many bytes, which is given back when the question has been
+// answered.
 func (s *lowPriorityLog) take(stored int64) bool {
 	s.refused = s.refused || !s.from.share.Take(int(stored)*stateFactor)
 	return !s.refused

@@ -8,7 +8,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/ledger/wire"
 )
 
-// eraseTime is how long a body may take to go: a file of the log is written again, as fast as the disk lets it.
+// eraseTime is how long a body may take to go: a file of the log is written again, as fast as the
+// disk lets it.
 const eraseTime = 2 * time.Minute
 
 func (c *call) eraseMessage() (any, error) {

@@ -10,7 +10,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/ledger/wire"
 )
 
-// restartTime is how long the recovery of a partition may take before its answer is given up; it goes on all the same.
+// restartTime is how long the recovery of a partition may take before its answer is given up; it
+// goes on all the same.
 const restartTime = 15 * time.Minute
 
 func (c *call) listPartitions() (any, error) {
@@ -33,7 +34,8 @@ func (c *call) fencePartition() (any, error) {
 	return partitionShown(c.h.Operations.Partitions()[id]), nil
 }
 
-// restartPartition goes on when the client has gone: a partition is not left half opened because a terminal was closed.
+// restartPartition goes on when the client has gone: a partition is not left half opened because a
+// terminal was closed.
 func (c *call) restartPartition() (any, error) {
 	id, err := c.partition()
 	if err != nil {

@@ -7,7 +7,8 @@ import (
 )
 
 const (
-	// slowAfter is how long the reader of an answer may let it wait, in all, before it has to give way to another question.
+	// slowAfter is how long the reader of an answer may let it wait, in all, before it has to give
+	// way to another question.
 	slowAfter = 10 * time.Second
 	// lastTime is how long the end of an answer may take that is over or has to give way.
 	lastTime = time.Second
@@ -15,7 +16,8 @@ const (
 
 var errSlow = refuse(http.StatusServiceUnavailable, "The answer was read so slowly that it gave way to another question; ask again, and read faster.")
 
-// answers are those that are being sent. Readers that take nothing, or next to nothing, keep nobody from asking: see giveWay.
+// answers are those that are being sent. Readers that take nothing, or next to nothing, keep nobody
+// from asking: see giveWay.
 type answers struct {
 	mu   sync.Mutex // guards what follows
 	sent map[*answering]bool
@@ -36,7 +38,8 @@ func (s *answers) end(a *answering) {
 	delete(s.sent, a)
 }
 
-// giveWay ends the answer that has waited longest for its reader, if that is more than slowAfter, and takes its slot.
+// giveWay ends the answer that has waited longest for its reader, if that is more than slowAfter,
+// and takes its slot.
 func (s *answers) giveWay(places slots) bool {
 	slowest := s.slowest()
 	if slowest == nil {

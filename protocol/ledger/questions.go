@@ -25,13 +25,15 @@ const (
 	mostQuestions = 4
 	// questionTime is how long an answer may take.
 	questionTime = 10 * time.Minute
-	// tellAfter is how long a line may wait to be sent together with others, and waitAfter how long nothing may be found before the client is told
-	// so.
+	// tellAfter is how long a line may wait to be sent together with others, and waitAfter how long
+	// nothing may be found before the client is told so.
 	tellAfter = 50 * time.Millisecond
 	waitAfter = 10 * time.Second
-	// linesKept is how many bytes of lines may wait to be sent: each time costs the broker some 50 µs.
+	// linesKept is how many bytes of lines may wait to be sent: each time costs the broker some 50
+	// µs.
 	linesKept = 64 << 10
-	// restEvery is how many bytes a question reads and tells between two rests (docs/decisions/0087): what takes it a millisecond or so.
+	// restEvery is how many bytes a question reads and tells between two rests
+	// (docs/decisions/0087): what takes it a millisecond or so.
 	restEvery = 64 << 10
 )
 
@@ -80,7 +82,8 @@ func fits(query url.Values) error {
 	return nil
 }
 
-// readHistory is an answer that is read from the logs of the broker, if there is room for another one.
+// readHistory is an answer that is read from the logs of the broker, if there is room for another
+// one.
 func (c *call) readHistory(read func(context.Context, past.Source, *answering) error) (any, error) {
 	if !c.h.questions.TryAcquire() && !c.h.answers.giveWay(c.h.questions) {
 		return nil, errManyQuestions
@@ -197,7 +200,8 @@ func (a *answering) flush() {
 	}
 }
 
-// write sends what waits, but for what the server keeps: the end of a chunk goes with what follows it, which saves the broker a packet. The caller holds mu.
+// write sends what waits, but for what the server keeps: the end of a chunk goes with what follows
+// it, which saves the broker a packet. The caller holds mu.
 func (a *answering) write() {
 	if a.gone != nil {
 		return
@@ -281,7 +285,8 @@ func (a *answering) unanswered(err error) *refusal {
 	return a.refused(err)
 }
 
-// source is the logs of the broker, as questions read them: they give way where memory is short, and to whatever else wants the processor.
+// source is the logs of the broker, as questions read them: they give way where memory is short,
+// and to whatever else wants the processor.
 type source struct {
 	past.Source
 	share *budget.Share

@@ -94,7 +94,8 @@ func TestQuestions(t *testing.T) {
 				t.Errorf("%s:\n%+v\n%+v; want got[i].Part == want[i].Part && got[i].Text == want[i].Text && string(got[i].Fields) == string(want[i].Fields)", q, got[i], want[i])
 			}
 		}
-		again, err := past.ParseQuestion(u.Path, question.Values(), start.Std().UTC()) // nothing in it is of now any more
+		// nothing in it is of now any more
+		again, err := past.ParseQuestion(u.Path, question.Values(), start.Std().UTC())
 		if err != nil || again.Values().Encode() != question.Values().Encode() {
 			t.Errorf("%s: %v, %v, %v; want again.Values().Encode() == question.Values().Encode()", q, again, question, err)
 		}
@@ -142,7 +143,8 @@ func TestQuestionsRefused(t *testing.T) {
 	a.refused(a.do("GET", "/$ledger/v1/audit", ""), 503, "busy", "Partition 0 cannot be read")
 }
 
-// An instant that was twice, since a clock was set back, is answered for both times, each with its place.
+// An instant that was twice, since a clock was set back, is answered for both times, each with its
+// place.
 func TestQuestionsAboutAnInstantThatWasTwice(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
@@ -241,7 +243,8 @@ func (f *flushes) Write(p []byte) (int, error) {
 
 func (f *flushes) Flush() { f.certain = f.written }
 
-// What the server keeps of lines that were written goes out when lines do not follow, and no packet is spent on it where they do.
+// What the server keeps of lines that were written goes out when lines do not follow, and no packet
+// is spent on it where they do.
 func TestLinesDoNotStay(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -294,7 +297,8 @@ func (p heldPartition) Read(ctx context.Context, from event.LSN) iter.Seq2[log.F
 	return p.Partition.Read(ctx, from)
 }
 
-// No more questions are answered at a time than there are slots, and one whose client has gone gives its slot back.
+// No more questions are answered at a time than there are slots, and one whose client has gone
+// gives its slot back.
 func TestQuestionsAtOnce(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
@@ -340,7 +344,8 @@ func TestQuestionsAtOnce(t *testing.T) {
 	}
 }
 
-// reader is a client's connection: it takes what is sent after some time, or not before its deadline, as a socket with full buffers does.
+// reader is a client's connection: it takes what is sent after some time, or not before its
+// deadline, as a socket with full buffers does.
 type reader struct {
 	*httptest.ResponseRecorder
 	after    time.Duration // of each piece

@@ -37,7 +37,8 @@ func (l *live) Receiving(context.Context, engine.Target) []engine.PartitionNow {
 
 func (l *live) receivers(context.Context, engine.Target) engine.LinksNow { return l.links }
 
-// TestReceivers: the request, what it refuses, and what it says of a queue of which nothing is known.
+// TestReceivers: the request, what it refuses, and what it says of a queue of which nothing is
+// known.
 func TestReceivers(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
@@ -60,8 +61,8 @@ func TestReceivers(t *testing.T) {
 	a.refused(a.do("GET", path+"?entity=orders", ""), 503, "busy", "looks at receivers")
 }
 
-// TestVerdict: of several causes the one is told that has to end first. What a test with real connections can bring about is in
-// protocol/servicebus.
+// TestVerdict: of several causes the one is told that has to end first. What a test with real
+// connections can bring about is in protocol/servicebus.
 func TestVerdict(t *testing.T) {
 	t.Parallel()
 	well := func() engine.LinkNow { return engine.LinkNow{Credit: 5, Passed: 5, MaxHeld: 10, Window: 100} }
@@ -105,7 +106,8 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// TestVerdictOfPartitions: with several partitions one that works is enough, and the place is the best one.
+// TestVerdictOfPartitions: with several partitions one that works is enough, and the place is the
+// best one.
 func TestVerdictOfPartitions(t *testing.T) {
 	t.Parallel()
 	split := &engine.Entity{ID: 8, Path: "split", Hosts: []engine.PartitionID{0, 1}}
@@ -169,7 +171,8 @@ func TestReceiversFit(t *testing.T) {
 	}
 }
 
-// TestEachCauseIsSeen: the guide says for each cause of a delivery that waits what shows it: a command, or what one of them says.
+// TestEachCauseIsSeen: the guide says for each cause of a delivery that waits what shows it: a
+// command, or what one of them says.
 func TestEachCauseIsSeen(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/guide/waiting.md")

@@ -74,7 +74,8 @@ func (c *call) refused(err error) *refusal {
 	var e *engine.Error
 	switch {
 	case errors.As(err, &e):
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded): // the client has gone, or has waited enough
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		// the client has gone, or has waited enough
 		return refuse(http.StatusServiceUnavailable, "There was no answer in time; what was asked for may still happen.")
 	default:
 		c.h.Logger.Error("ledger: request failed", "method", c.Method, "path", c.URL.Path, "error", err)

@@ -18,7 +18,8 @@ type route struct {
 	answer func(*call) (any, error) // JSON or a stream, or why not
 }
 
-// routes is every request there is. GET changes nothing; what changes something keeps the reason given in an event.
+// routes is every request there is. GET changes nothing; what changes something keeps the reason
+// given in an event.
 var routes = []route{
 	{http.MethodGet, "v1/partitions", access.Manage, (*call).listPartitions},
 	{http.MethodPost, "v1/partitions/{id}/fence", access.Manage, (*call).fencePartition},
@@ -44,14 +45,16 @@ func (r *route) isQuestion() bool {
 	return slices.Contains(past.Verbs(), strings.TrimPrefix(r.path, "v1/"))
 }
 
-// Owns reports whether the path of a request is one of this package's, whether there is something or not.
+// Owns reports whether the path of a request is one of this package's, whether there is something
+// or not.
 func Owns(path string) bool {
 	rest := path[min(len(path), len(wire.Prefix)):]
 	return strings.EqualFold(path[:len(path)-len(rest)], wire.Prefix) && (rest == "" || rest[0] == '/')
 }
 
-// find is the route of a request, with what stands for the segments in braces. Without one: the methods that the path has, none if there is no
-// such path. Letter case matters, as in all of a URL.
+// find is the route of a request, with what stands for the segments in braces. Without one: the
+// methods that the path has, none if there is no such path. Letter case matters, as in all of a
+// URL.
 func find(method, path string) (r *route, vars map[string]string, methods []string) {
 	rest, ok := strings.CutPrefix(path, wire.Prefix+"/")
 	if !ok {

@@ -11,7 +11,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/ledger/wire"
 )
 
-// slowSocket is how long a socket may take to accept what is written to it before deliveries count as held up by it.
+// slowSocket is how long a socket may take to accept what is written to it before deliveries count
+// as held up by it.
 const slowSocket = 100 * time.Millisecond
 
 // nobodyReceives is what keeps every receiver of a sub-queue from messages.
@@ -73,8 +74,9 @@ func trouble(p *engine.PartitionNow) string {
 	return fmt.Sprintf("partition %d is behind its disk and takes no requests: %d wait", p.ID, p.Mail)
 }
 
-// verdict says in one phrase what the next delivery of a receiver waits for: the first cause that holds, on the way
-// from the client back to the message. What comes first on that way has to be over before anything else matters.
+// verdict says in one phrase what the next delivery of a receiver waits for: the first cause that
+// holds, on the way from the client back to the message. What comes first on that way has to be
+// over before anything else matters.
 func (k *known) verdict(messages *wire.MessageCounts) string {
 	if why := k.onConnection(); why != "" {
 		return why
@@ -144,8 +146,8 @@ func (k *known) partitionTrouble() string {
 	return strings.Join(all, "; ")
 }
 
-// concerns reports whether the receiver gets messages from a partition. One that holds a session gets them only from
-// where the session is.
+// concerns reports whether the receiver gets messages from a partition. One that holds a session
+// gets them only from where the session is.
 func (k *known) concerns(p *engine.PartitionNow) bool {
 	for _, port := range k.ports {
 		if port.HasSession {

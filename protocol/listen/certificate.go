@@ -22,11 +22,12 @@ import (
 	"github.com/ledgerbus/ledgerbus/internal/private"
 )
 
-// AuthorityFile is the name, below the folder of generated certificates, of the authority's certificate: what clients need.
+// AuthorityFile is the name, below the folder of generated certificates, of the authority's
+// certificate: what clients need.
 const AuthorityFile = "ca.pem"
 
-// Names below the folder of generated certificates. A key stands in one file with its certificate, so that no crash can
-// part them.
+// Names below the folder of generated certificates. A key stands in one file with its certificate,
+// so that no crash can part them.
 const (
 	signerFile = "ca-with-key.pem"
 	serverFile = "server-with-key.pem"
@@ -38,10 +39,11 @@ const (
 	renewBefore   = 30 * 24 * time.Hour
 )
 
-// Generated returns a certificate for the host names and addresses, signed by a development authority of its own, and the
-// file with that authority's certificate, which clients have to trust. Both are kept in the folder, made when they are not
-// there or about to expire; the server's also when it lacks a host. What is there and cannot be read is an error. A key that others
-// may read is made private again, with a warning (reliability.md S32).
+// Generated returns a certificate for the host names and addresses, signed by a development
+// authority of its own, and the file with that authority's certificate, which clients have to
+// trust. Both are kept in the folder, made when they are not there or about to expire; the server's
+// also when it lacks a host. What is there and cannot be read is an error. A key that others may
+// read is made private again, with a warning (reliability.md S32).
 func Generated(folder string, hosts []string, now time.Time) (cert tls.Certificate, authority string, err error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return cert, "", err
@@ -100,8 +102,8 @@ func kept(file string, good func(*x509.Certificate) bool, make func() ([]byte, e
 	return tls.X509KeyPair(text, text)
 }
 
-// narrow makes a file with a key its owner's alone. Where that cannot be, such as on a volume whose files have one mode for all, it
-// warns at every start and the broker serves all the same.
+// narrow makes a file with a key its owner's alone. Where that cannot be, such as on a volume whose
+// files have one mode for all, it warns at every start and the broker serves all the same.
 func narrow(file string) {
 	wide, err := private.Narrow(file)
 	mode := fmt.Sprintf("%04o", wide)

@@ -33,7 +33,8 @@ func (c *plain) SyscallConn() (syscall.RawConn, error) {
 	return nil, errors.ErrUnsupported
 }
 
-// WakeReader ends a read that waits, with [os.ErrDeadlineExceeded]. The reader then calls Awake and may read on.
+// WakeReader ends a read that waits, with [os.ErrDeadlineExceeded]. The reader then calls Awake and
+// may read on.
 func (c *plain) WakeReader() error { return c.SetReadDeadline(past) }
 
 // Awake lets reads wait again.
@@ -70,7 +71,8 @@ func (c *encrypted) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// WakeReader is [plain.WakeReader]: what has come of a TLS record stays, and the rest is read later.
+// WakeReader is [plain.WakeReader]: what has come of a TLS record stays, and the rest is read
+// later.
 func (c *encrypted) WakeReader() error { return c.SetReadDeadline(past) }
 
 // Awake is [plain.Awake].
@@ -91,7 +93,8 @@ func (c *encrypted) SetDeadline(t time.Time) error {
 	return c.SetReadDeadline(t)
 }
 
-// Write implements [net.Conn]. A TLS connection whose write ran into its deadline is broken, so progress is judged here.
+// Write implements [net.Conn]. A TLS connection whose write ran into its deadline is broken, so
+// progress is judged here.
 func (c *encrypted) Write(p []byte) (int, error) {
 	return inPieces(p, func(piece []byte) error {
 		var deadline time.Time // none
@@ -106,9 +109,10 @@ func (c *encrypted) Write(p []byte) (int, error) {
 	})
 }
 
-// patience is how long a write may make no progress: the time from a call of SetWriteDeadline to the deadline. It is for connections that
-// cannot go on after a missed deadline: each piece of a write gets it anew, so that a peer that reads slowly is kept and one that does not
-// read is not (reliability.md 8, write without progress).
+// patience is how long a write may make no progress: the time from a call of SetWriteDeadline to
+// the deadline. It is for connections that cannot go on after a missed deadline: each piece of a
+// write gets it anew, so that a peer that reads slowly is kept and one that does not read is not
+// (reliability.md 8, write without progress).
 type patience struct{ d atomic.Int64 } // nanoseconds; 0: without end
 
 func (p *patience) until(t time.Time) {
@@ -135,7 +139,8 @@ func inPieces(p []byte, write func([]byte) error) (n int, err error) {
 	}
 }
 
-// pendingConn is a connection that has not been handed to the AMQP server: it is counted until leave is called.
+// pendingConn is a connection that has not been handed to the AMQP server: it is counted until
+// leave is called.
 type pendingConn struct {
 	net.Conn        // as it came from the listener
 	host     string // of the peer
@@ -155,7 +160,8 @@ func (c *request) Close() error {
 	return c.Conn.Close()
 }
 
-// CloseWrite lets net/http end an answer to a peer that is still sending, without the peer losing the answer.
+// CloseWrite lets net/http end an answer to a peer that is still sending, without the peer losing
+// the answer.
 func (c *request) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()

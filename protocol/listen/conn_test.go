@@ -29,7 +29,8 @@ func (c *halting) Write(p []byte) (int, error) {
 	return n + more, err
 }
 
-// A read that waits can be woken, plain or inside TLS, also in the middle of a record; what is read afterwards is what was sent.
+// A read that waits can be woken, plain or inside TLS, also in the middle of a record; what is read
+// afterwards is what was sent.
 func TestWakeReader(t *testing.T) {
 	t.Parallel()
 	certificate() // by the real clock

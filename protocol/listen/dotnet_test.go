@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// WP-007, WP-255: the WebSocket of .NET's SDK, as recorded: its request, a message for each frame of AMQP, and its answer to the
-// close, which has a status that never belongs on the wire (1005). The AMQP in it is that of a bare connection.
+// WP-007, WP-255: the WebSocket of .NET's SDK, as recorded: its request, a message for each frame
+// of AMQP, and its answer to the close, which has a status that never belongs on the wire (1005).
+// The AMQP in it is that of a bare connection.
 func TestDotnetWebSocket(t *testing.T) {
 	t.Parallel()
 	addr, e := start(t, Options{}, Any)

@@ -38,8 +38,8 @@ type probe struct {
 	yes, no string                      // the answers, JSON objects
 }
 
-// probes are the questions by path. With an api-version a request for one of these paths is about an
-// entity of that name.
+// probes are the questions by path. With an api-version a request for one of these paths is about
+// an entity of that name.
 func (s *Server) probes() map[string]probe {
 	return map[string]probe{
 		"/health": {s.options.Health, healthy, unhealthy},
@@ -63,7 +63,8 @@ func (s *Server) newHTTP() *http.Server {
 		rest.ServeHTTP(w, r)
 	})))
 	probes := s.probes()
-	// Not a ServeMux, which redirects unclean paths before anybody has looked at the token (reliability.md S21).
+	// Not a ServeMux, which redirects unclean paths before anybody has looked at the token
+	// (reliability.md S21).
 	all := complete(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if p, ok := probes[r.URL.Path]; ok && !r.URL.Query().Has("api-version") {
 			s.serveProbe(w, r, p)
@@ -81,8 +82,8 @@ func (s *Server) newHTTP() *http.Server {
 	}
 }
 
-// lingers is how long Close waits for HTTP connections that are about to end: net/http gives a peer half a second to read its answer before it
-// closes.
+// lingers is how long Close waits for HTTP connections that are about to end: net/http gives a peer
+// half a second to read its answer before it closes.
 const lingers = time.Second
 
 // answering counts the connections that net/http has.
@@ -107,7 +108,8 @@ func (a *answering) state(_ net.Conn, now http.ConnState) {
 	}
 }
 
-// wait returns when net/http has no connection left, or after lingers: an answer may be waiting for the disk. It is called once.
+// wait returns when net/http has no connection left, or after lingers: an answer may be waiting for
+// the disk. It is called once.
 func (a *answering) wait() {
 	none := make(chan struct{})
 	a.mu.Lock()
@@ -122,8 +124,9 @@ func (a *answering) wait() {
 	}
 }
 
-// complete adds what net/http does not know of a request and links in answers need: that it came inside TLS, which ends in our own
-// connections, and the address it came to, for a client of HTTP/1.0 that named no host.
+// complete adds what net/http does not know of a request and links in answers need: that it came
+// inside TLS, which ends in our own connections, and the address it came to, for a client of
+// HTTP/1.0 that named no host.
 func complete(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c, ok := r.Context().Value(requestKey{}).(*request); ok {
@@ -152,7 +155,9 @@ func (s *Server) serveProbe(w http.ResponseWriter, r *http.Request, p probe) {
 	answer := s.report(p.yes, conditions)
 	w.Header().Set("Content-Type", "application/json")
 	if err != nil {
-		if r.Context().Err() == nil && len(conditions) == 0 { // the client has not gone, which would be the error; and no condition is there, which would be in the log already
+		// the client has not gone, which would be the error; and no condition is there, which would
+		// be in the log already
+		if r.Context().Err() == nil && len(conditions) == 0 {
 			s.logger.Warn("not healthy", "asked", r.URL.Path, "error", err)
 		}
 		w.WriteHeader(http.StatusServiceUnavailable)
@@ -179,7 +184,8 @@ func (s *Server) conditions() []Condition {
 	return s.options.Conditions()
 }
 
-// report is an answer about health: that of the emulator with the conditions and notices, if there are any, behind it.
+// report is an answer about health: that of the emulator with the conditions and notices, if there
+// are any, behind it.
 func (s *Server) report(answer string, conditions []Condition) string {
 	if len(conditions) > 0 {
 		answer = withList(answer, "conditions", conditions)
@@ -199,8 +205,9 @@ func withList(object, name string, list any) string {
 	return strings.TrimSuffix(object, "}") + `,"` + name + `":` + string(text) + "}"
 }
 
-// checkHost refuses requests that came to loopback under a name that is not ours: a page of another site gave its own name
-// our address, and its scripts would be let in as if they came from here (DNS rebinding, reliability.md S24).
+// checkHost refuses requests that came to loopback under a name that is not ours: a page of another
+// site gave its own name our address, and its scripts would be let in as if they came from here
+// (DNS rebinding, reliability.md S24).
 func (s *Server) checkHost(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c, ok := r.Context().Value(requestKey{}).(*request); ok && isLoopback(c.LocalAddr()) && !s.isOurs(r.Host) {
@@ -211,8 +218,9 @@ func (s *Server) checkHost(next http.Handler) http.Handler {
 	})
 }
 
-// checkOrigin refuses changes that the page of another origin asks a browser for (reliability.md S23). Clients that are no
-// browsers say nothing of an origin. The upgrade to a WebSocket is a GET, whose origin package websocket checks.
+// checkOrigin refuses changes that the page of another origin asks a browser for (reliability.md
+// S23). Clients that are no browsers say nothing of an origin. The upgrade to a WebSocket is a GET,
+// whose origin package websocket checks.
 func checkOrigin(next http.Handler) http.Handler {
 	protection := http.NewCrossOriginProtection()
 	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -226,7 +234,8 @@ func isLoopback(a net.Addr) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// isOurs reports whether a Host header names this machine. An address cannot be made to resolve to another.
+// isOurs reports whether a Host header names this machine. An address cannot be made to resolve to
+// another.
 func (s *Server) isOurs(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name

@@ -168,7 +168,8 @@ func TestHTTP(t *testing.T) {
 	}
 }
 
-// The handler knows how a request came: inside TLS or not, and under which host, also when the client named none.
+// The handler knows how a request came: inside TLS or not, and under which host, also when the
+// client named none.
 func TestHandlerKnowsTheConnection(t *testing.T) {
 	t.Parallel()
 	serverTLS, clientTLS := certificate()
@@ -320,8 +321,9 @@ func serverFrame(t *testing.T, r io.Reader) (opcode byte, payload string) {
 	return head[0] & 0x0f, string(body)
 }
 
-// WP-007: messages and what is in them are independent streams: a piece of AMQP may begin in one message and end in the next, a
-// message may be empty or come in fragments, and pings come in between.
+// WP-007: messages and what is in them are independent streams: a piece of AMQP may begin in one
+// message and end in the next, a message may be empty or come in fragments, and pings come in
+// between.
 func TestWebSocketMessagesAreAStream(t *testing.T) {
 	t.Parallel()
 	addr, _ := start(t, Options{}, Any)

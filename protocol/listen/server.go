@@ -32,17 +32,19 @@ type Options struct {
 	AMQP interface{ ServeConn(net.Conn) }
 	// TLS is how TLS is spoken; nil: not at all. At least TLS 1.2 is asked for in any case.
 	TLS *tls.Config
-	// Handler answers what is asked over HTTP, apart from probes and the WebSocket; nil: 404. Bodies are cut at 64 KiB.
+	// Handler answers what is asked over HTTP, apart from probes and the WebSocket; nil: 404.
+	// Bodies are cut at 64 KiB.
 	Handler http.Handler
-	// Health returns why messages cannot be accepted and stored now, nil if they can. A nil Health: they always can.
+	// Health returns why messages cannot be accepted and stored now, nil if they can. A nil Health:
+	// they always can.
 	Health func(context.Context) error
-	// Live returns why a new process should take the place of this one, Ready why clients should not be
-	// sent here; nil: neither. A nil function: there never is a reason.
+	// Live returns why a new process should take the place of this one, Ready why clients should
+	// not be sent here; nil: neither. A nil function: there never is a reason.
 	Live, Ready func(context.Context) error
 	// Notices are what an operator should know although the broker works. Probes show them.
 	Notices []string
-	// Conditions are the states that keep the broker from doing all of its work now; nil: none are known. Probes show them to everybody: they
-	// say nothing of what is stored.
+	// Conditions are the states that keep the broker from doing all of its work now; nil: none are
+	// known. Probes show them to everybody: they say nothing of what is stored.
 	Conditions func() []Condition
 	// Hosts are names by which this machine is known, beside localhost: see the check of S24.
 	Hosts  []string
@@ -58,13 +60,17 @@ type Condition struct {
 	Cause     string     `json:"cause,omitempty"`     // one word; "": the state says it all
 }
 
-// Limits bounds what connections cost before it is known what they want (reliability.md 8). Zero fields mean their defaults.
+// Limits bounds what connections cost before it is known what they want (reliability.md 8). Zero
+// fields mean their defaults.
 type Limits struct {
-	FirstBytes     time.Duration // from accept until it is clear what is spoken, TLS included; default 10 s
-	Handshake      time.Duration // of TLS; default 5 s
-	Pending        int           // connections that are not AMQP's: undecided ones and those of HTTP; default 1,000
-	PendingPerHost int           // the same of one address; default 100
-	Accepts        int           // connections taken at once, and in a second; more wait in the kernel's queue; default 200
+	// from accept until it is clear what is spoken, TLS included; default 10 s
+	FirstBytes time.Duration
+	Handshake  time.Duration // of TLS; default 5 s
+	// connections that are not AMQP's: undecided ones and those of HTTP; default 1,000
+	Pending        int
+	PendingPerHost int // the same of one address; default 100
+	// connections taken at once, and in a second; more wait in the kernel's queue; default 200
+	Accepts int
 }
 
 func (l Limits) withDefaults() Limits {
@@ -123,8 +129,9 @@ func New(o Options) *Server {
 	return s
 }
 
-// Serve accepts connections until the context ends, the listener fails or the server is closed, and closes the listener.
-// Connections stay open: AMQP's belong to [Options.AMQP], the others end with [Server.Close].
+// Serve accepts connections until the context ends, the listener fails or the server is closed, and
+// closes the listener. Connections stay open: AMQP's belong to [Options.AMQP], the others end with
+// [Server.Close].
 func (s *Server) Serve(ctx context.Context, l net.Listener, mode Mode) error {
 	s.mu.Lock()
 	if s.closed {
@@ -179,8 +186,9 @@ func (s *Server) pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// admit counts a connection as pending, or closes it and returns nil; wait is how long to wait before the next accept. Closed ones do not
-// count: an address over its limit takes nothing from the others.
+// admit counts a connection as pending, or closes it and returns nil; wait is how long to wait
+// before the next accept. Closed ones do not count: an address over its limit takes nothing from
+// the others.
 func (s *Server) admit(nc net.Conn) (v *pendingConn, wait time.Duration) {
 	v = &pendingConn{Conn: nc, host: hostOf(nc.RemoteAddr())}
 	s.mu.Lock()
@@ -214,7 +222,8 @@ func (s *Server) admit(nc net.Conn) (v *pendingConn, wait time.Duration) {
 	return v, wait
 }
 
-// toTell counts a refusal. It returns how many there have been since the last one that was reported, or 0 when this one is not to be reported.
+// toTell counts a refusal. It returns how many there have been since the last one that was
+// reported, or 0 when this one is not to be reported.
 func (s *Server) toTell(why string) (n int) {
 	if why == "" {
 		return 0
@@ -227,8 +236,9 @@ func (s *Server) toTell(why string) (n int) {
 	return n
 }
 
-// displace closes the oldest pending connection of the address that has most of them, for the sake of an address that has at least two fewer, and
-// reports whether there was one. So an address that fills the limit keeps nobody else out.
+// displace closes the oldest pending connection of the address that has most of them, for the sake
+// of an address that has at least two fewer, and reports whether there was one. So an address that
+// fills the limit keeps nobody else out.
 func (s *Server) displace(host string) bool {
 	most, victim := s.byHost[host]+1, (*pendingConn)(nil)
 	for v := range s.pending {
@@ -293,8 +303,9 @@ func (s *Server) receive(v *pendingConn, mode Mode) {
 	}
 }
 
-// meet looks at the first bytes and, where they ask for it, goes through the TLS handshake and looks again. Deadlines are
-// off when it returns a connection. A bug in it, or in what it calls, ends this connection alone (reliability.md F21).
+// meet looks at the first bytes and, where they ask for it, goes through the TLS handshake and
+// looks again. Deadlines are off when it returns a connection. A bug in it, or in what it calls,
+// ends this connection alone (reliability.md F21).
 func (s *Server) meet(v *pendingConn, mode Mode) (nc net.Conn, k kind, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -359,7 +370,8 @@ func refusePlain(nc net.Conn, k kind) error {
 	return fmt.Errorf("listen: %s without TLS", k)
 }
 
-// Close stops accepting and ends every connection that AMQP does not have. Those that carry AMQP inside a WebSocket are AMQP's.
+// Close stops accepting and ends every connection that AMQP does not have. Those that carry AMQP
+// inside a WebSocket are AMQP's.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	s.closed = true

@@ -23,7 +23,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// echo stands in for the AMQP server: it sends back what it gets, and remembers what it got it over.
+// echo stands in for the AMQP server: it sends back what it gets, and remembers what it got it
+// over.
 type echo struct {
 	mu     sync.Mutex
 	conns  map[net.Conn]struct{}
@@ -186,7 +187,8 @@ func TestEveryKindOverOnePort(t *testing.T) {
 		{"AMQP upgraded to TLS", upgraded, all, saslHeader, saslHeader, "cut", "cut"},
 		{"HTTP", plainly(request), first(12), "HTTP/1.1 200", "HTTP/1.0 400", "HTTP/1.1 200", "HTTP/1.1 200"},
 		{"HTTP in TLS", inTLS(request), first(12), "HTTP/1.1 200", "HTTP/1.1 200", "cut", "cut"},
-		{"nonsense", plainly("nonsense"), all, "nonsense", "cut", "nonsense", "nonsense"}, // the AMQP server knows what to answer
+		// the AMQP server knows what to answer
+		{"nonsense", plainly("nonsense"), all, "nonsense", "cut", "nonsense", "nonsense"},
 		{"TLS in TLS", inTLS(string(tlsHeader)), all, string(tlsHeader), string(tlsHeader), "cut", "cut"},
 	} {
 		for mode, want := range map[Mode]string{Any: c.any, TLS: c.tls, Plain: c.plain} {
@@ -362,8 +364,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// reliability.md 8: 200 connections are taken at once, and 200 a second; others wait to be accepted. Those that are closed at once, for
-// a limit of their address, cost nobody else anything.
+// reliability.md 8: 200 connections are taken at once, and 200 a second; others wait to be
+// accepted. Those that are closed at once, for a limit of their address, cost nobody else anything.
 func TestAccepts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -52,7 +52,8 @@ func classify(first []byte) kind {
 	return unknown
 }
 
-// look reads until the kind is clear, and never beyond a protocol header. An error comes with kind undecided.
+// look reads until the kind is clear, and never beyond a protocol header. An error comes with kind
+// undecided.
 func look(nc net.Conn) (first []byte, k kind, err error) {
 	buf := make([]byte, headerSize)
 	n := 0

@@ -16,7 +16,8 @@ import (
 	"github.com/coder/websocket"
 )
 
-// socketPath is where AMQP is spoken inside a WebSocket; SDKs add a slash or not (wire-protocol.md 1.2).
+// socketPath is where AMQP is spoken inside a WebSocket; SDKs add a slash or not (wire-protocol.md
+// 1.2).
 const socketPath = "/$servicebus/websocket"
 
 // subProtocols that mean AMQP, in the order of preference.
@@ -68,7 +69,8 @@ func offersAMQP(h http.Header) bool {
 	return false
 }
 
-// socket is the stream of bytes in the binary messages of a WebSocket. Where messages begin and end means nothing.
+// socket is the stream of bytes in the binary messages of a WebSocket. Where messages begin and end
+// means nothing.
 type socket struct {
 	ws   *websocket.Conn
 	conn *request // beneath
@@ -132,7 +134,8 @@ func (c *socket) Write(p []byte) (int, error) {
 		}
 		defer cancel()
 		err := c.ws.Write(ctx, websocket.MessageBinary, piece)
-		if ctx.Err() != nil { // also of a piece that went out just then: the WebSocket is closed by its context
+		// also of a piece that went out just then: the WebSocket is closed by its context
+		if ctx.Err() != nil {
 			return os.ErrDeadlineExceeded
 		}
 		return err
@@ -142,8 +145,8 @@ func (c *socket) Write(p []byte) (int, error) {
 // Acknowledge is [plain.Acknowledge] of the socket beneath.
 func (c *socket) Acknowledge() { acknowledge(c.conn.pendingConn.Conn) }
 
-// Close implements [net.Conn]. It does not wait: the first call begins the WebSocket's own good-bye, which unblocks Read and
-// Write when it is over; another one cuts the connection.
+// Close implements [net.Conn]. It does not wait: the first call begins the WebSocket's own
+// good-bye, which unblocks Read and Write when it is over; another one cuts the connection.
 func (c *socket) Close() error {
 	if c.closing.Swap(true) {
 		return c.conn.pendingConn.Close()

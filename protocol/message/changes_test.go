@@ -22,7 +22,8 @@ import (
 
 var record = flag.Bool("record", false, "write the bytes of stored property changes into testdata")
 
-// The bytes of property changes in events, from what a peer says to what the engine hands to the log, in the form of docs/log-format.md.
+// The bytes of property changes in events, from what a peer says to what the engine hands to the
+// log, in the form of docs/log-format.md.
 func TestStoredChanges(t *testing.T) {
 	t.Parallel()
 	const file = "testdata/changes.txt"
@@ -40,8 +41,9 @@ func TestStoredChanges(t *testing.T) {
 	}
 }
 
-// What logs of format 1 have is delivered as it ever was: as what stands in its place now, byte by byte, for everything that the brokers of
-// then stored. Only texts that were cut to fit are a little shorter in one of the forms.
+// What logs of format 1 have is delivered as it ever was: as what stands in its place now, byte by
+// byte, for everything that the brokers of then stored. Only texts that were cut to fit are a
+// little shorter in one of the forms.
 func TestChangesOfFormat1(t *testing.T) {
 	t.Parallel()
 	was, is := lines(t, "testdata/changes-format-1.txt"), lines(t, "testdata/changes.txt")
@@ -82,7 +84,8 @@ func lines(t *testing.T, file string) []string {
 	return strings.Split(string(text), "\n")
 }
 
-// changesIn is the property changes of a line: in hexadecimal, with a space between them; those of format 1 have none.
+// changesIn is the property changes of a line: in hexadecimal, with a space between them; those of
+// format 1 have none.
 func changesIn(t *testing.T, line string) (all [][]byte) {
 	t.Helper()
 	_, text, _ := strings.Cut(line, ": ")
@@ -176,7 +179,8 @@ func settledChanges(t *testing.T) string {
 	return out.String()
 }
 
-// cutChanges are those of dead-letterings that are cut to what there is room for beside the message's header, for each room.
+// cutChanges are those of dead-letterings that are cut to what there is room for beside the
+// message's header, for each room.
 func cutChanges(t *testing.T) string {
 	var out strings.Builder
 	number := amqp.Pair{Key: "n", Value: int32(5)}
@@ -220,7 +224,8 @@ func brokersChanges(t *testing.T) string {
 	return out.String()
 }
 
-// storedBy is the property changes in the events of a settlement of the first message of a queue whose deliveries may fail so often.
+// storedBy is the property changes in the events of a settlement of the first message of a queue
+// whose deliveries may fail so often.
 func storedBy(t *testing.T, state amqp.DeliveryState, header, deliveries int) stored {
 	t.Helper()
 	p := engine.NewPartition(0, 1, index.New())
@@ -252,7 +257,8 @@ func (s *stored) add(changes event.Blob) {
 	}
 }
 
-// decided has a partition decide and apply a command, and returns the property changes in its events.
+// decided has a partition decide and apply a command, and returns the property changes in its
+// events.
 func decided(t *testing.T, p *engine.Partition, cmd engine.Command) (found stored) {
 	t.Helper()
 	out := p.Decide(1_000_000, cmd)

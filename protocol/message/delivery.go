@@ -12,16 +12,19 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// View says for whom a message is encoded: what a receiver and what a peek shows differs (semantics.md 7.3, 14.2).
+// View says for whom a message is encoded: what a receiver and what a peek shows differs
+// (semantics.md 7.3, 14.2).
 type View struct {
 	Peek      bool // it is looked at and not received
 	OmitBody  bool // body and footer are left out
 	LockToken bool // it is locked: the delivery annotations hold the lock token
-	Taken     bool // it is delivered without a lock: there are delivery annotations, if only an empty map
+	// it is delivered without a lock: there are delivery annotations, if only an empty map
+	Taken bool
 }
 
-// AppendDelivery appends a stored message as it is delivered: the broker's sections around the sender's (5.1, 5.2). stored is the content of
-// d.Body, changes that of d.Changes, the oldest first. It sets d.Header. An error means that stored or changes are damaged; the bytes returned
+// AppendDelivery appends a stored message as it is delivered: the broker's sections around the
+// sender's (5.1, 5.2). stored is the content of d.Body, changes that of d.Changes, the oldest
+// first. It sets d.Header. An error means that stored or changes are damaged; the bytes returned
 // are then of no use.
 func AppendDelivery(dst, stored []byte, d *engine.Delivery, changes [][]byte, v View) ([]byte, error) {
 	s, err := splitSections(stored)
@@ -51,16 +54,19 @@ func AppendDelivery(dst, stored []byte, d *engine.Delivery, changes [][]byte, v 
 	return append(dst, s.tail...), nil
 }
 
-// parts is the sections of a stored message. It was checked when it came, so only where each section begins and ends is looked for.
+// parts is the sections of a stored message. It was checked when it came, so only where each
+// section begins and ends is looked for.
 type parts struct {
 	header, deliveryAnnotations, messageAnnotations, properties, applicationProperties []byte
-	tail                                                                               []byte // body and footer
+	// body and footer
+	tail []byte
 }
 
 var errStored = errors.New("message: stored bytes are no message")
 
-// HeaderSize returns how many bytes of a stored message are not body or footer. stored may be cut anywhere after the body begins; an error
-// means that it is cut before that, or is no stored message.
+// HeaderSize returns how many bytes of a stored message are not body or footer. stored may be cut
+// anywhere after the body begins; an error means that it is cut before that, or is no stored
+// message.
 func HeaderSize(stored []byte) (int, error) {
 	s, err := splitSections(stored)
 	return len(stored) - len(s.tail), err
@@ -100,11 +106,13 @@ func splitSections(b []byte) (p parts, err error) {
 	return p, nil
 }
 
-// limit is what a message shows of how long it lives (semantics.md 7.3). With the zero value the times are as they were sent.
+// limit is what a message shows of how long it lives (semantics.md 7.3). With the zero value the
+// times are as they were sent.
 type limit struct {
 	ttl               time.Duration // 0: none is shown
 	expires, creation event.Time    // expires is 0 where the times are the sender's
-	never             bool          // the sender's time of expiry means that there is none, and is left out
+	// the sender's time of expiry means that there is none, and is left out
+	never bool
 }
 
 // limitOf returns what is shown of a message whose header was sent with a ttl.
@@ -129,7 +137,8 @@ func limitOf(d *engine.Delivery, s *parts, ttl uint32, v View, o *overlay) limit
 		l.expires = d.EnqueuedAt.Add(l.ttl)
 	}
 	if l.ttl != 0 {
-		l.creation = l.expires - event.Time(l.ttl.Milliseconds()) // the enqueued time, unless an action changed the time to live
+		// the enqueued time, unless an action changed the time to live
+		l.creation = l.expires - event.Time(l.ttl.Milliseconds())
 	}
 	if l.expires == 0 && ttl == math.MaxUint32 {
 		between := timesOf(s.properties)
@@ -139,7 +148,8 @@ func limitOf(d *engine.Delivery, s *parts, ttl uint32, v View, o *overlay) limit
 	return l
 }
 
-// appendHeader writes the header that every delivery has (0.12): the sender's, with the time to live and delivery count of now (5.1).
+// appendHeader writes the header that every delivery has (0.12): the sender's, with the time to
+// live and delivery count of now (5.1).
 func appendHeader(dst []byte, h *amqp.Header, count uint32, ttl time.Duration) []byte {
 	h.DeliveryCount, h.TTL = amqp.Some(count), amqp.Opt[uint32]{}
 	if ttl != 0 {
@@ -148,8 +158,8 @@ func appendHeader(dst []byte, h *amqp.Header, count uint32, ttl time.Duration) [
 	return amqp.AppendHeader(dst, h)
 }
 
-// appendDeliveryAnnotations writes the lock token, if there is one, and then the sender's delivery annotations without any lock token that the
-// sender set (5.2).
+// appendDeliveryAnnotations writes the lock token, if there is one, and then the sender's delivery
+// annotations without any lock token that the sender set (5.2).
 func appendDeliveryAnnotations(dst, sent []byte, d *engine.Delivery, v View) []byte {
 	start := len(dst)
 	switch {
@@ -168,7 +178,8 @@ func appendDeliveryAnnotations(dst, sent []byte, d *engine.Delivery, v View) []b
 	return dst
 }
 
-// The delivery annotations of nearly all transfers: a map that holds only the lock token, whose 16 bytes follow, or an empty map.
+// The delivery annotations of nearly all transfers: a map that holds only the lock token, whose 16
+// bytes follow, or an empty map.
 const (
 	onlyLockToken         = "\x00\x53\x71\xc1\x24\x02\xa3\x10" + keyLockToken + "\x98"
 	noDeliveryAnnotations = "\x00\x53\x71\xc1\x01\x00"
@@ -176,7 +187,8 @@ const (
 
 func isLockToken(key []byte) bool { return string(key) == keyLockToken }
 
-// appendMessageAnnotations replaces the broker's annotations and keeps the sender's others, except those that a rule action changed.
+// appendMessageAnnotations replaces the broker's annotations and keeps the sender's others, except
+// those that a rule action changed.
 func appendMessageAnnotations(dst, sent []byte, d *engine.Delivery, v View, o *overlay) []byte {
 	drop := o.replaces
 	if d.DeadLetterSource != "" {
@@ -200,7 +212,8 @@ func appendMessageAnnotations(dst, sent []byte, d *engine.Delivery, v View, o *o
 			n++
 		}
 		state := d.State
-		if state == engine.MessageActive && d.WasScheduled && !v.Peek { // a receiver is still shown that it was scheduled (semantics.md 2.1)
+		// a receiver is still shown that it was scheduled (semantics.md 2.1)
+		if state == engine.MessageActive && d.WasScheduled && !v.Peek {
 			state = engine.MessageScheduled
 		}
 		if state != engine.MessageActive || v.Peek {
@@ -228,8 +241,8 @@ func appendLong(dst []byte, v int64) []byte {
 	return binary.BigEndian.AppendUint64(append(dst, amqp.CodeLong), uint64(v))
 }
 
-// appendMapSection writes a map section: what first appends, then the entries of sent for which drop is false. A map that would be empty is
-// left out.
+// appendMapSection writes a map section: what first appends, then the entries of sent for which
+// drop is false. A map that would be empty is left out.
 func appendMapSection(dst []byte, code byte, sent []byte, drop func([]byte) bool, first func([]byte) ([]byte, int)) []byte {
 	start := len(dst)
 	dst = amqp.AppendDescriptor(dst, code)
@@ -251,7 +264,8 @@ func appendMapSection(dst []byte, code byte, sent []byte, drop func([]byte) bool
 	return amqp.EndMap(dst, mark, pairs)
 }
 
-// mapEntries walks over the entries of a map section, key and value as they are encoded, with the text of the key.
+// mapEntries walks over the entries of a map section, key and value as they are encoded, with the
+// text of the key.
 func mapEntries(section []byte) func(yield func(entry, key []byte) bool) {
 	return func(yield func(entry, key []byte) bool) {
 		b := section
@@ -276,9 +290,9 @@ func mapEntries(section []byte) func(yield func(entry, key []byte) bool) {
 	}
 }
 
-// appendProperties passes the properties on as they are, unless the times in them have to say when the message expires
-// (semantics.md 7.3) or an action has changed some. SDKs take the difference of the two times for the time to live, so both are the
-// broker's or both are the sender's.
+// appendProperties passes the properties on as they are, unless the times in them have to say when
+// the message expires (semantics.md 7.3) or an action has changed some. SDKs take the difference of
+// the two times for the time to live, so both are the broker's or both are the sender's.
 func appendProperties(dst, sent []byte, l *limit, o *overlay) []byte {
 	if l.expires == 0 && !l.never && sent != nil && (o == nil || !o.properties) {
 		return append(dst, sent...)

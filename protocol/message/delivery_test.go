@@ -76,8 +76,8 @@ func TestDeliveryAllocations(t *testing.T) {
 	}
 }
 
-// SM-268: a message that was forwarded out of a dead-letter queue names the entity it was in, whatever its sender said of that; of one that
-// was not, that is passed on.
+// SM-268: a message that was forwarded out of a dead-letter queue names the entity it was in,
+// whatever its sender said of that; of one that was not, that is passed on.
 func TestDeadLetterSource(t *testing.T) {
 	t.Parallel()
 	sent := amqp.AppendSection(nil, amqp.SectionMessageAnnotations, amqp.Map{{Key: amqp.Symbol(keyDeadLetterSource), Value: "sender"}, {Key: amqp.Symbol("user"), Value: "u"}})
@@ -101,8 +101,8 @@ func TestDeadLetterSource(t *testing.T) {
 	}
 }
 
-// Semantics 9.3: a message that was sent through an entity and could not go on is shown with the time to live that it was sent with, which
-// has not begun.
+// Semantics 9.3: a message that was sent through an entity and could not go on is shown with the
+// time to live that it was sent with, which has not begun.
 func TestTimeToLiveAsSent(t *testing.T) {
 	t.Parallel()
 	stored := append(amqp.AppendHeader(nil, &amqp.Header{TTL: amqp.Some(uint32(90_000))}), message("a", "x")...)

@@ -99,7 +99,8 @@ func showDetails(d *event.Details) string {
 	return out
 }
 
-// A text that is no UTF-8 is left out; none of those that a message may have is (amqp.ScanMessage looks).
+// A text that is no UTF-8 is left out; none of those that a message may have is (amqp.ScanMessage
+// looks).
 func TestDetailOfNoText(t *testing.T) {
 	t.Parallel()
 	for name, raw := range map[string][]byte{
@@ -115,7 +116,8 @@ func TestDetailOfNoText(t *testing.T) {
 	}
 }
 
-// What is kept of a message costs nothing that must be allocated, unless its correlation id is no text.
+// What is kept of a message costs nothing that must be allocated, unless its correlation id is no
+// text.
 func TestInspectAllocations(t *testing.T) {
 	m := detailed()
 	if n := testing.AllocsPerRun(100, func() {

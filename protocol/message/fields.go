@@ -25,7 +25,8 @@ func TextOf(m amqp.Map, key string) string {
 	return text
 }
 
-// sessionIDOf is the id of a message session: a string or symbol, or a binary that is UTF-8, as for the keys of a message (5.2).
+// sessionIDOf is the id of a message session: a string or symbol, or a binary that is UTF-8, as for
+// the keys of a message (5.2).
 func sessionIDOf(v any) (string, bool) {
 	if b, ok := v.([]byte); ok {
 		return string(b), utf8.Valid(b)
@@ -33,7 +34,8 @@ func sessionIDOf(v any) (string, bool) {
 	return Text(v)
 }
 
-// Integer reads an entry of a map that is a number of any integer type (6.2). A ulong above the largest long becomes the largest long.
+// Integer reads an entry of a map that is a number of any integer type (6.2). A ulong above the
+// largest long becomes the largest long.
 func Integer(m amqp.Map, key string) (n int64, ok bool) {
 	v, _ := m.Get(key)
 	return integerOf(v)
@@ -73,7 +75,8 @@ func Elements(body amqp.Map, key string) []any {
 	return nil
 }
 
-// LockTokens reads the lock tokens of a request (6.3): an array or list of uuid with at least one element.
+// LockTokens reads the lock tokens of a request (6.3): an array or list of uuid with at least one
+// element.
 func LockTokens(body amqp.Map) (tokens []event.LockToken, ok bool) {
 	values := Elements(body, "lock-tokens")
 	tokens = make([]event.LockToken, 0, len(values))
@@ -87,7 +90,8 @@ func LockTokens(body amqp.Map) (tokens []event.LockToken, ok bool) {
 	return tokens, len(tokens) > 0
 }
 
-// SequenceNumbers reads the sequence numbers of a request (6.3): an array or list of numbers with at least one element.
+// SequenceNumbers reads the sequence numbers of a request (6.3): an array or list of numbers with
+// at least one element.
 func SequenceNumbers(body amqp.Map) (numbers []event.SequenceNumber, ok bool) {
 	values := Elements(body, "sequence-numbers")
 	numbers = make([]event.SequenceNumber, 0, len(values))
@@ -101,7 +105,8 @@ func SequenceNumbers(body amqp.Map) (numbers []event.SequenceNumber, ok bool) {
 	return numbers, len(numbers) > 0
 }
 
-// SessionID reads the message session a request is about (6.3). "" is one; null and absent are none, which is ok, too.
+// SessionID reads the message session a request is about (6.3). "" is one; null and absent are
+// none, which is ok, too.
 func SessionID(body amqp.Map) (id string, given, ok bool) {
 	v, _ := body.Get("session-id")
 	if v == nil {

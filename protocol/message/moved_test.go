@@ -40,8 +40,9 @@ func described(m *engine.Message) string {
 	return s
 }
 
-// SM-261: a message that is moved keeps what it was sent with, and what an action made of its system properties
-// counts where it goes. The second change is a settlement's, or that of another rule.
+// SM-261: a message that is moved keeps what it was sent with, and what an action made of its
+// system properties counts where it goes. The second change is a settlement's, or that of another
+// rule.
 func TestReread(t *testing.T) {
 	t.Parallel()
 	text := func(name, s string) event.Property {
@@ -104,7 +105,8 @@ func TestReread(t *testing.T) {
 	}
 }
 
-// An action can give a message a session that belongs to another partition, where no receiver would get it.
+// An action can give a message a session that belongs to another partition, where no receiver would
+// get it.
 func TestRereadOtherKey(t *testing.T) {
 	t.Parallel()
 	c := event.RuleChanges{System: event.Changes{{Name: "SessionId", Value: event.Value{Type: event.String, Text: "other"}}}}
@@ -114,7 +116,8 @@ func TestRereadOtherKey(t *testing.T) {
 	}
 }
 
-// FuzzReread: whatever stands in a log, a message that can be delivered can be moved, looks there as it did where it was, and can be moved on.
+// FuzzReread: whatever stands in a log, a message that can be delivered can be moved, looks there
+// as it did where it was, and can be moved on.
 func FuzzReread(f *testing.F) {
 	set := event.RuleChanges{Removed: []string{"n"}, Set: event.Changes{{Name: "a", Value: event.Value{Type: event.Int, Bits: 5}}},
 		System: event.Changes{{Name: "MessageId"}, {Name: "Label", Value: event.Value{Type: event.String, Text: "l"}}, {Name: "TimeToLive", Value: span(9)}}}

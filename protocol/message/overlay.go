@@ -13,11 +13,12 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// overlay is what has become of a message since it was sent: application properties that settlements and rule actions have
-// set or removed, and system properties that rule actions have changed (semantics.md 5.3, 15.5).
+// overlay is what has become of a message since it was sent: application properties that
+// settlements and rule actions have set or removed, and system properties that rule actions have
+// changed (semantics.md 5.3, 15.5).
 //
-// It is read from stored bytes, the oldest change first. Each is in the form of log/event, or in one of the two that logs of format 1
-// have (docs/log-format.md, section 8); the first byte tells:
+// It is read from stored bytes, the oldest change first. Each is in the form of log/event, or in
+// one of the two that logs of format 1 have (docs/log-format.md, section 8); the first byte tells:
 //
 //	map                   application properties to add or replace
 //	list of three         a map of application properties to set, a list of names of those to remove before, and a map of
@@ -62,7 +63,8 @@ var changeable = [...]filter.SystemProperty{
 
 var errChanges = errors.New("message: the stored property changes are not valid")
 
-// readOverlay reads the changes of a delivery. It is nil when there are none. What is not well-formed is damage.
+// readOverlay reads the changes of a delivery. It is nil when there are none. What is not
+// well-formed is damage.
 func readOverlay(changes [][]byte) (*overlay, error) {
 	if len(changes) == 0 {
 		return nil, nil
@@ -82,7 +84,8 @@ func readOverlay(changes [][]byte) (*overlay, error) {
 	return o, nil
 }
 
-// change reads change number i. Its values must be ones that a message can carry, for they are passed on to receivers.
+// change reads change number i. Its values must be ones that a message can carry, for they are
+// passed on to receivers.
 func (o *overlay) change(b []byte, i int) error {
 	c, err := event.ReadChanges(b)
 	if err != nil {
@@ -316,7 +319,8 @@ func (c *systemChange) read(p filter.SystemProperty, v encoded) (ok bool) {
 	return ok
 }
 
-// spanOf is the duration of a span: 0 for a negative one, and the longest duration for one that is longer.
+// spanOf is the duration of a span: 0 for a negative one, and the longest duration for one that is
+// longer.
 func spanOf(v event.Value) time.Duration {
 	ms := min(max(int64(v.Bits), 0)/event.TicksPerMillisecond, math.MaxInt64/int64(time.Millisecond))
 	return time.Duration(ms) * time.Millisecond
@@ -330,8 +334,8 @@ func (o *overlay) changed(p filter.SystemProperty) (systemChange, bool) {
 	return o.system[p], o.system[p].set
 }
 
-// appendApplication appends the application properties: those that were sent, in their order and with their changes, and then those that were
-// added.
+// appendApplication appends the application properties: those that were sent, in their order and
+// with their changes, and then those that were added.
 func (o *overlay) appendApplication(dst, sent []byte) []byte {
 	if o == nil || len(o.application) == 0 {
 		return append(dst, sent...)
@@ -397,7 +401,8 @@ func (o *overlay) replaces(key []byte) bool {
 	return ok
 }
 
-// field is what an action made of a field of the properties section, encoded. ok is false when it is as it was sent.
+// field is what an action made of a field of the properties section, encoded. ok is false when it
+// is as it was sent.
 func (o *overlay) field(dst []byte, i int) (_ []byte, ok bool) {
 	place := systemFields[i]
 	if place == filter.SystemCount {

@@ -74,7 +74,8 @@ func inFormat1(c *event.RuleChanges) []byte {
 	return amqp.EndList(entries(dst, c.System), mark, 3)
 }
 
-// rendered is a message as it is delivered with changes of format 1, which is how it is delivered with the same in the own form.
+// rendered is a message as it is delivered with changes of format 1, which is how it is delivered
+// with the same in the own form.
 func rendered(t testing.TB, stored []byte, d *engine.Delivery, v View, changes ...[]byte) shown {
 	t.Helper()
 	b, err := AppendDelivery(nil, stored, d, changes, v)
@@ -141,7 +142,8 @@ func TestOverlayApplication(t *testing.T) {
 	}
 }
 
-// 15.5, SM-283: system properties that an action changed, in sections that the sender wrote or did not.
+// 15.5, SM-283: system properties that an action changed, in sections that the sender wrote or did
+// not.
 func TestOverlaySystem(t *testing.T) {
 	t.Parallel()
 	texts := map[string]func(shown) any{
@@ -174,7 +176,8 @@ func TestOverlaySystem(t *testing.T) {
 		if at != amqp.Timestamp(5) || from != int64(3) || m.header.TTL != amqp.Some(uint32(75)) || m.properties.AbsoluteExpiryTime != amqp.Some(amqp.Timestamp(60_100)) {
 			t.Errorf("%+v; want at == amqp.Timestamp(5) && from == int64(3) && m.header.TTL == amqp.Some(uint32(75)) && m.properties.AbsoluteExpiryTime == amqp.Some(amqp.Timestamp(60_100))", m)
 		}
-		if m.properties.CreationTime != amqp.Some(amqp.Timestamp(60_100-75)) { // what SDKs take for the time to live is the difference
+		// what SDKs take for the time to live is the difference
+		if m.properties.CreationTime != amqp.Some(amqp.Timestamp(60_100-75)) {
 			t.Errorf("created %+v", m.properties.CreationTime)
 		}
 		m = rendered(t, stored, d, View{Peek: true}, ruled(nil, nil, set), ruled(nil, nil, gone))
@@ -188,7 +191,8 @@ func TestOverlaySystem(t *testing.T) {
 		}
 	}
 	m := rendered(t, fullMessage(), &engine.Delivery{}, View{}, ruled(nil, nil, amqp.Map{{Key: "ContentType", Value: "größe"}}))
-	if m.properties.ContentType.Set || m.properties.Subject != amqp.Some("label") || !cmp.Equal(m.properties.UserID, []byte("me")) { // a symbol cannot hold that
+	// a symbol cannot hold that
+	if m.properties.ContentType.Set || m.properties.Subject != amqp.Some("label") || !cmp.Equal(m.properties.UserID, []byte("me")) {
 		t.Errorf("%+v (-want +got):\n%s", m.properties, cmp.Diff([]byte("me"), m.properties.UserID))
 	}
 	if _, there := m.annotations.Get(keyEnqueueSequence); there {
@@ -322,12 +326,14 @@ func TestOwnChangesDamaged(t *testing.T) {
 		t.Errorf("a byte too many: % x", out)
 	}
 	again := event.RuleChanges{Removed: []string{"a", "a", "b"}, Set: event.Changes{{Name: "a"}}}
-	if _, err := AppendDelivery(nil, message("m", "x"), &engine.Delivery{}, [][]byte{b, again.Append(nil), b}, View{}); err != nil { // each change may say more of a name
+	// each change may say more of a name
+	if _, err := AppendDelivery(nil, message("m", "x"), &engine.Delivery{}, [][]byte{b, again.Append(nil), b}, View{}); err != nil {
 		t.Error(err)
 	}
 }
 
-// FuzzOverlay: whatever stands on the disk in the place of changes, what leaves is a message or nothing.
+// FuzzOverlay: whatever stands on the disk in the place of changes, what leaves is a message or
+// nothing.
 func FuzzOverlay(f *testing.F) {
 	first, second := amqp.AppendValue(nil, amqp.Map{{Key: "a", Value: "b"}}), ruled(amqp.Map{{Key: "color", Value: "c"}}, amqp.List{"n"},
 		amqp.Map{{Key: "Label", Value: nil}, {Key: "PartitionKey", Value: "p"}, {Key: "TimeToLive", Value: dotNet(describedSpan, int64(5))}})
@@ -352,7 +358,8 @@ func FuzzOverlay(f *testing.F) {
 	})
 }
 
-// FuzzOwnChanges: whatever a log has, it is delivered as the same changes in a log of format 1 are, or is damage where those are.
+// FuzzOwnChanges: whatever a log has, it is delivered as the same changes in a log of format 1 are,
+// or is damage where those are.
 func FuzzOwnChanges(f *testing.F) {
 	changes := event.RuleChanges{Removed: []string{"n", "absent"}, Set: event.Changes{{Name: "color", Value: event.Value{Type: event.String, Text: "red"}},
 		{Name: "e", Value: event.Value{Type: event.Encoded, Text: "\x54\x05"}}, {Name: "u", Value: event.Value{Type: event.UUID, Text: "0123456789abcdef"}},
@@ -372,7 +379,8 @@ func FuzzOwnChanges(f *testing.F) {
 			for _, p := range c.System { // of another type in format 1, where no broker has put it
 				comparable = comparable && p.Value.Type != event.Encoded
 			}
-			for _, p := range c.Set { // what is no value, or not one alone, makes other entries of those behind it
+			// what is no value, or not one alone, makes other entries of those behind it
+			for _, p := range c.Set {
 				comparable = comparable && (p.Value.Type != event.Encoded && p.Value.Type != event.UUID || carriable(p.Value))
 			}
 			old = append(old, inFormat1(&c))

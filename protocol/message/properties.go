@@ -8,9 +8,10 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// Properties fills in what filters see of an encoded message (semantics.md 15.4): the system properties a sender sets and
-// the application properties. The memory of into is reused; its texts do not alias message. What only the broker knows stays null. header is
-// how many bytes are not body or footer. An error says that the bytes are no message.
+// Properties fills in what filters see of an encoded message (semantics.md 15.4): the system
+// properties a sender sets and the application properties. The memory of into is reused; its texts
+// do not alias message. What only the broker knows stays null. header is how many bytes are not
+// body or footer. An error says that the bytes are no message.
 func Properties(message []byte, into *filter.Message) (header int, err error) {
 	s, err := amqp.ScanMessage(message, amqp.DefaultLimits)
 	if err == nil && !s.Regular() {
@@ -36,7 +37,8 @@ func readProperties(b []byte, s *amqp.Sections, ttl time.Duration, into *filter.
 		into.System[filter.TimeToLive] = span(ttl.Milliseconds())
 	}
 	var start, end int
-	for _, p := range [...]amqp.Span{s.MessageAnnotations, s.Properties, s.ApplicationProperties} { // they stand in this order
+	// they stand in this order
+	for _, p := range [...]amqp.Span{s.MessageAnnotations, s.Properties, s.ApplicationProperties} {
 		if !p.Empty() {
 			if end == 0 {
 				start = p.Start
@@ -83,8 +85,8 @@ func readAnnotations(entries encoded, into *filter.Message) {
 	}
 }
 
-// systemFields maps each field of the properties section to the system property that filters see it as; SystemCount marks those that they do
-// not see.
+// systemFields maps each field of the properties section to the system property that filters see it
+// as; SystemCount marks those that they do not see.
 var systemFields = [...]filter.SystemProperty{
 	amqp.FieldMessageID:          filter.MessageID,
 	amqp.FieldUserID:             filter.SystemCount,
@@ -101,7 +103,8 @@ var systemFields = [...]filter.SystemProperty{
 	amqp.FieldReplyToGroupID:     filter.ReplyToSessionID,
 }
 
-// readFields reads the properties section. Ids of other types than text are seen as text, as SDKs show them.
+// readFields reads the properties section. Ids of other types than text are seen as text, as SDKs
+// show them.
 func readFields(fields encoded, into *filter.Message) {
 	for _, place := range systemFields {
 		v, ok := fields.next()

@@ -101,7 +101,8 @@ func TestDecimalValues(t *testing.T) {
 		{decimal32(0), event.Value{Type: event.Decimal, Text: "0E-101"}, 0.0},
 		{decimal32(0x78000000), double(math.Inf(1)), math.Inf(1)},
 		{amqp.Opaque{Code: amqp.CodeDecimal64, Bytes: []byte{0x5f, 0xe0, 0, 0, 0, 0, 0, 1}}, double(math.Inf(1)), math.Inf(1)},
-		{amqp.Opaque{Code: amqp.CodeDecimal128, Bytes: append(make([]byte, 15), 1)}, double(0), 0.0}, // 1E-6176
+		// 1E-6176
+		{amqp.Opaque{Code: amqp.CodeDecimal128, Bytes: append(make([]byte, 15), 1)}, double(0), 0.0},
 		{decimal128("0c3c00000000000000000000000004d2"), event.Value{Type: event.Decimal, Text: "12.34"}, decimal128("303c00000000000000000000000004d2")},
 		{decimal128("0c400000000000000000000000000001"), event.Value{Type: event.Decimal, Text: "1"}, decimal128("30400000000000000000000000000001")},
 		{decimal128("8c3e0000000000000000000000000000"), event.Value{Type: event.Decimal, Text: "-0.0"}, decimal128("b03e0000000000000000000000000000")},
@@ -165,7 +166,8 @@ func fullMessage() []byte {
 	return amqp.AppendData(b, []byte("body"))
 }
 
-// 15.4, SM-348: the system properties of a message, and its application properties in order; what is left out is null.
+// 15.4, SM-348: the system properties of a message, and its application properties in order; what
+// is left out is null.
 func TestProperties(t *testing.T) {
 	t.Parallel()
 	var m filter.Message
@@ -194,7 +196,8 @@ func TestProperties(t *testing.T) {
 	if !cmp.Equal(m.User, user) {
 		t.Errorf("%+v (-want +got):\n%s", m.User, cmp.Diff(user, m.User))
 	}
-	for _, bare := range [][]byte{nil, amqp.AppendData(nil, []byte("x")), amqp.AppendSection(nil, amqp.SectionValue, "x")} { // nothing of the one before stays
+	// nothing of the one before stays
+	for _, bare := range [][]byte{nil, amqp.AppendData(nil, []byte("x")), amqp.AppendSection(nil, amqp.SectionValue, "x")} {
 		if _, err := Properties(bare, &m); err != nil || m.System != [filter.SystemCount]event.Value{} || len(m.User) > 0 {
 			t.Errorf("%v %+v; want m.System == [filter.SystemCount]event.Value{} && len(m.User) <= 0", err, m)
 		}
@@ -218,7 +221,8 @@ func TestPropertiesIrregular(t *testing.T) {
 	}
 }
 
-// Whatever a peer sends, reading its properties ends, agrees with the decoder, and keeps nothing of its bytes.
+// Whatever a peer sends, reading its properties ends, agrees with the decoder, and keeps nothing of
+// its bytes.
 func FuzzProperties(f *testing.F) {
 	f.Add(fullMessage())
 	f.Add(message("a", "x"))

@@ -31,7 +31,8 @@ const (
 	keyLockToken        = "x-opt-lock-token"
 )
 
-// Application properties in which SDKs say which trace a message belongs to (W3C Trace Context), the first one counts where a message has both.
+// Application properties in which SDKs say which trace a message belongs to (W3C Trace Context),
+// the first one counts where a message has both.
 const (
 	keyDiagnosticID = "Diagnostic-Id"
 	keyTraceParent  = "traceparent"
@@ -54,8 +55,8 @@ func keysDiffer(m *engine.Message) bool {
 
 // Sent is what the checks of one message found.
 type Sent struct {
-	// Message is what the engine is asked to store. Its slices alias the bytes inspected, or a regular copy of them; filters
-	// see nothing of it yet.
+	// Message is what the engine is asked to store. Its slices alias the bytes inspected, or a
+	// regular copy of them; filters see nothing of it yet.
 	Message engine.Message
 
 	sections amqp.Sections
@@ -72,8 +73,9 @@ func DecodeError(err error) *amqp.Error {
 	return &amqp.Error{Condition: amqp.CondDecodeError, Description: "The message cannot be decoded: " + err.Error() + "."}
 }
 
-// Inspect checks a message and finds the fields the rules need (semantics.md 2.1, 16.3). The result aliases b; texts in b's annotations are
-// made strings in place. An error is what the peer is told; the message is then not sent.
+// Inspect checks a message and finds the fields the rules need (semantics.md 2.1, 16.3). The result
+// aliases b; texts in b's annotations are made strings in place. An error is what the peer is told;
+// the message is then not sent.
 func Inspect(b []byte, limits *Limits) (in Sent, e *amqp.Error) {
 	if e = in.inspect(b, limits); e == nil && keysDiffer(&in.Message) {
 		e = &amqp.Error{Condition: amqp.CondNotAllowed, Description: otherKey}
@@ -88,7 +90,8 @@ func (in *Sent) inspect(b []byte, limits *Limits) *amqp.Error {
 		return DecodeError(err)
 	}
 	in.Message.Details.BodySize = uint32(s.Body.Len())
-	if !s.Regular() { // some consumers read the small form only (5.1); the copy lives as long as its bytes are used
+	// some consumers read the small form only (5.1); the copy lives as long as its bytes are used
+	if !s.Regular() {
 		b = amqp.AppendNormalized(make([]byte, 0, len(b)), b, &s)
 		if s, err = amqp.ScanMessage(b, limits.Decode); err != nil {
 			return DecodeError(err)
@@ -112,7 +115,8 @@ func (in *Sent) inspect(b []byte, limits *Limits) *amqp.Error {
 	return e
 }
 
-// inspectProperties looks at each field once; it returns the two times from which the time to live may have to be worked out.
+// inspectProperties looks at each field once; it returns the two times from which the time to live
+// may have to be worked out.
 func inspectProperties(section []byte, limits *Limits, in *Sent) (between times, _ *amqp.Error) {
 	if section == nil {
 		return between, nil
@@ -157,8 +161,9 @@ func inspectProperties(section []byte, limits *Limits, in *Sent) (between times,
 	return between, nil
 }
 
-// detail is a text as history keeps it: the value of an encoded string or symbol, cut to [event.MaxDetail] bytes at a character. It aliases
-// raw, and is nil if raw is neither or is not UTF-8.
+// detail is a text as history keeps it: the value of an encoded string or symbol, cut to
+// [event.MaxDetail] bytes at a character. It aliases raw, and is nil if raw is neither or is not
+// UTF-8.
 func detail(raw []byte) []byte {
 	text, ok := amqp.RawText(raw)
 	if !ok {
@@ -180,7 +185,8 @@ func detailOf(text []byte) []byte {
 	return text[:n:n]
 }
 
-// idDetail is [detail] of a correlation id, which may be of any of the types of a message-id. Of a binary no more is written out than is kept.
+// idDetail is [detail] of a correlation id, which may be of any of the types of a message-id. Of a
+// binary no more is written out than is kept.
 func idDetail(raw []byte) []byte {
 	if text := detail(raw); text != nil {
 		return text
@@ -254,9 +260,10 @@ func inspectAnnotations(section []byte, limits *Limits, m *engine.Message) *amqp
 	return nil
 }
 
-// makeString turns an encoded symbol, or a binary that is UTF-8, into a string where it stands: the three differ in their
-// constructor alone. One SDK reads strings as binaries and sends a received message back with them; others expect strings. The text
-// aliases value; ok is false, and nothing is changed, when value is none of the three.
+// makeString turns an encoded symbol, or a binary that is UTF-8, into a string where it stands: the
+// three differ in their constructor alone. One SDK reads strings as binaries and sends a received
+// message back with them; others expect strings. The text aliases value; ok is false, and nothing
+// is changed, when value is none of the three.
 func makeString(value []byte) (text []byte, ok bool) {
 	if text, ok = amqp.RawText(value); !ok {
 		if text, ok = amqp.RawBinary(value); !ok || !utf8.Valid(text) {
@@ -268,7 +275,8 @@ func makeString(value []byte) (text []byte, ok bool) {
 	return text, true
 }
 
-// inspectApplicationProperties looks at each property once: whether it may be one, and whether it says the trace.
+// inspectApplicationProperties looks at each property once: whether it may be one, and whether it
+// says the trace.
 func inspectApplicationProperties(section []byte, limits *Limits, d *event.Details) *amqp.Error {
 	if section == nil {
 		return nil
@@ -333,8 +341,9 @@ func timesOf(properties []byte) (t times) {
 	return t
 }
 
-// timeToLive is the sender's own time to live, 0 for none (semantics.md 2.1, D-16). ttl is the header's, in milliseconds. Where that is the
-// most that the field holds, the difference of the two times is the time to live; with any other, the times mean nothing to the broker.
+// timeToLive is the sender's own time to live, 0 for none (semantics.md 2.1, D-16). ttl is the
+// header's, in milliseconds. Where that is the most that the field holds, the difference of the two
+// times is the time to live; with any other, the times mean nothing to the broker.
 func timeToLive(ttl uint32, between *times) (time.Duration, *amqp.Error) {
 	end, ok1 := amqp.RawTimestamp(between.expiry)
 	start, ok2 := amqp.RawTimestamp(between.creation)
@@ -349,8 +358,8 @@ func timeToLive(ttl uint32, between *times) (time.Duration, *amqp.Error) {
 	return lifetime(int64(end - start)), nil
 }
 
-// lifetime returns a time to live in milliseconds as a duration. It is 0, none, from 292 years on: a [time.Duration] holds no more, and
-// .NET says TimeSpan.MaxValue for "never".
+// lifetime returns a time to live in milliseconds as a duration. It is 0, none, from 292 years on:
+// a [time.Duration] holds no more, and .NET says TimeSpan.MaxValue for "never".
 func lifetime(ms int64) time.Duration {
 	if ms >= event.Forever.Milliseconds() {
 		return 0
@@ -358,8 +367,9 @@ func lifetime(ms int64) time.Duration {
 	return time.Duration(ms) * time.Millisecond
 }
 
-// storedTimeToLive returns the time to live that a stored message was sent with. Its event says that it has one. Older
-// versions also took the difference of the times of a message without a ttl, and their messages keep it.
+// storedTimeToLive returns the time to live that a stored message was sent with. Its event says
+// that it has one. Older versions also took the difference of the times of a message without a ttl,
+// and their messages keep it.
 func storedTimeToLive(ttl uint32, between *times) time.Duration {
 	if ttl == 0 {
 		ttl = math.MaxUint32
@@ -371,8 +381,8 @@ func storedTimeToLive(ttl uint32, between *times) time.Duration {
 // HasID reports whether the sender gave the message an id, or [Sent.Splice] has.
 func (in *Sent) HasID() bool { return in.hasID }
 
-// Properties lets filters see the message: it fills in into, overwriting what was there, and the message keeps it. Its texts do not alias the
-// message's bytes.
+// Properties lets filters see the message: it fills in into, overwriting what was there, and the
+// message keeps it. Its texts do not alias the message's bytes.
 func (in *Sent) Properties(into *filter.Message) {
 	readProperties(in.Message.Body, &in.sections, in.Message.TimeToLive, into)
 	in.Message.Properties = into
@@ -393,9 +403,10 @@ func (in *Sent) spliceAt() int {
 	return max(s.Header.End, s.DeliveryAnnotations.End, s.MessageAnnotations.End)
 }
 
-// Splice gives a message a generated message-id, the UUID id as text. It writes the beginning, to the end of the properties, to
-// dst, which is empty and has room for [Sent.SpliceSize] bytes; what follows, nearly all of a message, stays where it is and is
-// joined to it in the log. Filters see the id if they see the message.
+// Splice gives a message a generated message-id, the UUID id as text. It writes the beginning, to
+// the end of the properties, to dst, which is empty and has room for [Sent.SpliceSize] bytes; what
+// follows, nearly all of a message, stays where it is and is joined to it in the log. Filters see
+// the id if they see the message.
 func (in *Sent) Splice(dst []byte, id [16]byte) {
 	body := in.Message.Body
 	at := in.spliceAt()

@@ -63,7 +63,8 @@ func TestSplice(t *testing.T) {
 	}
 }
 
-// Whatever a peer sends, a message that passes the checks can be given an id, passes them again with it, and keeps its body.
+// Whatever a peer sends, a message that passes the checks can be given an id, passes them again
+// with it, and keeps its body.
 func FuzzInspect(f *testing.F) {
 	f.Add(fullMessage())
 	f.Add(message(nil, "x"))
@@ -95,8 +96,8 @@ func FuzzInspect(f *testing.F) {
 	})
 }
 
-// BenchmarkInspect is the check of a message of 1 KiB as SDKs send it: with little beside its body, and with what traces and
-// conversations need.
+// BenchmarkInspect is the check of a message of 1 KiB as SDKs send it: with little beside its body,
+// and with what traces and conversations need.
 func BenchmarkInspect(b *testing.B) {
 	plain := amqp.AppendProperties(nil, &amqp.Properties{MessageID: "0123456789abcdef0123456789abcdef"})
 	for _, m := range []struct {

@@ -8,7 +8,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// 4.2: the session filter in all its shapes, and what is refused where it, or any other, is not known.
+// 4.2: the session filter in all its shapes, and what is refused where it, or any other, is not
+// known.
 func TestReadFilters(t *testing.T) {
 	t.Parallel()
 	described := func(descriptor, v any) amqp.Described { return amqp.Described{Descriptor: descriptor, Value: v} }
@@ -57,7 +58,8 @@ func TestReadFilters(t *testing.T) {
 	}
 }
 
-// 0.11: the answer has the key and the shape of the attach. It looks for a session a little shorter than the client waits.
+// 0.11: the answer has the key and the shape of the attach. It looks for a session a little shorter
+// than the client waits.
 func TestSessionFilterAnswers(t *testing.T) {
 	t.Parallel()
 	filters := amqp.Map{{Key: amqp.Symbol("other"), Value: nil}, {Key: "mine", Value: amqp.Described{Descriptor: amqp.Symbol(keySessionFilter), Value: nil}}}

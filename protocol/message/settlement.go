@@ -16,7 +16,8 @@ type Settlement struct {
 	Description string               // the same
 }
 
-// SettlementOf reads a delivery state as one of the ways to settle (4.6, semantics.md 5.3). An error is what the peer is told.
+// SettlementOf reads a delivery state as one of the ways to settle (4.6, semantics.md 5.3). An
+// error is what the peer is told.
 func SettlementOf(state amqp.DeliveryState) (Settlement, *amqp.Error) {
 	switch st := state.(type) {
 	case nil, amqp.Received:
@@ -42,7 +43,8 @@ func SettlementOf(state amqp.DeliveryState) (Settlement, *amqp.Error) {
 	return Settlement{}, &amqp.Error{Condition: amqp.CondNotImplemented, Description: "The delivery state is not implemented."}
 }
 
-// DispositionOf reads the fields of an update-disposition request (6.3). An error is what the peer is told.
+// DispositionOf reads the fields of an update-disposition request (6.3). An error is what the peer
+// is told.
 func DispositionOf(body amqp.Map) (Settlement, *amqp.Error) {
 	modify, _ := body.Get("properties-to-modify")
 	properties, _ := modify.(amqp.Map)
@@ -74,7 +76,8 @@ const (
 	deadLetterDescription = "DeadLetterErrorDescription"
 )
 
-// deadLetter makes a dead-lettering of an info map: reason and description are properties like the others (5.3).
+// deadLetter makes a dead-lettering of an info map: reason and description are properties like the
+// others (5.3).
 func deadLetter(info amqp.Map) (Settlement, *amqp.Error) {
 	w := Settlement{Outcome: engine.MoveToDeadLetter, Reason: TextOf(info, deadLetterReason), Description: TextOf(info, deadLetterDescription)}
 	var e *amqp.Error
@@ -82,9 +85,10 @@ func deadLetter(info amqp.Map) (Settlement, *amqp.Error) {
 	return w, e
 }
 
-// changesOf reads a map of application properties to add or replace: string keys, simple values. A null reason or description is left
-// out: one SDK panics on it (5.3). Texts are what the rules look into; every other value is carried as it is encoded here, so that a
-// receiver gets the type that was sent.
+// changesOf reads a map of application properties to add or replace: string keys, simple values. A
+// null reason or description is left out: one SDK panics on it (5.3). Texts are what the rules look
+// into; every other value is carried as it is encoded here, so that a receiver gets the type that
+// was sent.
 func changesOf(m amqp.Map) (event.Changes, *amqp.Error) {
 	if len(m) == 0 {
 		return nil, nil
@@ -109,8 +113,8 @@ func changesOf(m amqp.Map) (event.Changes, *amqp.Error) {
 	return changes, nil
 }
 
-// twice finds a name that a map has as a string and as a symbol. To AMQP these are two keys; of a message they would be one property, and
-// a stored map that has a key twice cannot be read back.
+// twice finds a name that a map has as a string and as a symbol. To AMQP these are two keys; of a
+// message they would be one property, and a stored map that has a key twice cannot be read back.
 func twice(m amqp.Map) (name string, found bool) {
 	symbols := map[string]bool{}
 	for _, p := range m {
@@ -134,7 +138,8 @@ func carried(v any) event.Value {
 	return event.Value{Type: event.Encoded, Text: string(amqp.AppendValue(nil, v))}
 }
 
-// simple reports whether a value may be an application property; described simple values are .NET's own types (5.3).
+// simple reports whether a value may be an application property; described simple values are .NET's
+// own types (5.3).
 func simple(v any) bool {
 	switch v := v.(type) {
 	case amqp.Map, amqp.List, amqp.Array, amqp.Composite:

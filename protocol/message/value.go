@@ -19,8 +19,8 @@ const (
 	describedSpan   = "com.microsoft:timespan"        // a long: ticks
 )
 
-// encoded is an encoded value, or several in a row, and the same bytes as a string. Texts are cut from the string: one
-// allocation pays for all of them.
+// encoded is an encoded value, or several in a row, and the same bytes as a string. Texts are cut
+// from the string: one allocation pays for all of them.
 type encoded struct {
 	raw  []byte
 	text string
@@ -42,7 +42,8 @@ func (e *encoded) next() (v encoded, ok bool) {
 	return v, true
 }
 
-// items is what stands in a list or map, with or without the small descriptor of a section in front of it.
+// items is what stands in a list or map, with or without the small descriptor of a section in front
+// of it.
 func (e encoded) items() encoded {
 	if len(e.raw) > 3 && e.raw[0] == amqp.CodeDescribed {
 		e = e.from(3)
@@ -66,8 +67,8 @@ func (e encoded) string() (string, bool) {
 	return e.text[len(e.text)-len(text):], true
 }
 
-// Value is an encoded AMQP value as filters see it (semantics.md 15.4); what they can do nothing with, and what is no value, is of
-// type [filter.Opaque]. Its text does not alias raw.
+// Value is an encoded AMQP value as filters see it (semantics.md 15.4); what they can do nothing
+// with, and what is no value, is of type [filter.Opaque]. Its text does not alias raw.
 func Value(raw []byte) event.Value { return encodedOf(raw).value() }
 
 // value is [Value] of one that stands alone.
@@ -141,7 +142,8 @@ func (e encoded) describedValue() event.Value {
 	return opaque
 }
 
-// opaque is a value that a filter can do nothing with: binary, a list, a map, an array, what is not known.
+// opaque is a value that a filter can do nothing with: binary, a list, a map, an array, what is not
+// known.
 var opaque = event.Value{Type: filter.Opaque}
 
 func bit(b bool) uint64 {
@@ -153,7 +155,8 @@ func bit(b bool) uint64 {
 
 func double(f float64) event.Value { return event.Value{Type: event.Double, Bits: math.Float64bits(f)} }
 
-// integerType is int for the types that .NET widens to its int, and for a uint that fits; long for all others.
+// integerType is int for the types that .NET widens to its int, and for a uint that fits; long for
+// all others.
 func integerType(code byte, n int64) event.ValueType {
 	switch code {
 	case amqp.CodeLong, amqp.CodeSmallLong, amqp.CodeUlong, amqp.CodeSmallUlong, amqp.CodeUlong0:
@@ -170,9 +173,11 @@ func span(ms int64) event.Value {
 	return event.Value{Type: event.Span, Bits: uint64(ms * event.TicksPerMillisecond)}
 }
 
-// appendValue appends a value that settlements and rules have given a property, as a message carries it: an Int as int, or as long if it
-// has more than 32 bits; an Instant as timestamp, cut to the millisecond; a Span as .NET writes it; a Decimal as ulong if it is an integer
-// that only a ulong holds, as messages bring them, and as decimal128 otherwise. A value without such a form becomes null.
+// appendValue appends a value that settlements and rules have given a property, as a message
+// carries it: an Int as int, or as long if it has more than 32 bits; an Instant as timestamp, cut
+// to the millisecond; a Span as .NET writes it; a Decimal as ulong if it is an integer that only a
+// ulong holds, as messages bring them, and as decimal128 otherwise. A value without such a form
+// becomes null.
 func appendValue(dst []byte, v event.Value) []byte {
 	switch v.Type {
 	case event.Encoded:
@@ -205,7 +210,8 @@ func appendValue(dst []byte, v event.Value) []byte {
 	return amqp.AppendNull(dst)
 }
 
-// appendDecimal writes IEEE 754 decimal128 with a binary coefficient: a sign, 14 bits of exponent, 113 of coefficient.
+// appendDecimal writes IEEE 754 decimal128 with a binary coefficient: a sign, 14 bits of exponent,
+// 113 of coefficient.
 func appendDecimal(dst []byte, v event.Value) []byte {
 	const bias, exponentAt = 6176, 49 // of the upper 64 bits
 	if n, err := strconv.ParseUint(v.Text, 10, 64); err == nil && n > math.MaxInt64 {
@@ -223,8 +229,9 @@ func appendDecimal(dst []byte, v event.Value) []byte {
 	return append(binary.BigEndian.AppendUint64(append(dst, amqp.CodeDecimal128), upper), digits[8:]...)
 }
 
-// OnWire is a value of a rule as AMQP carries it (6.4), for package amqp to encode; nil for null and for what it cannot carry. A
-// decimal that .NET's type cannot hold goes as a double: .NET could not read any rule of the answer.
+// OnWire is a value of a rule as AMQP carries it (6.4), for package amqp to encode; nil for null
+// and for what it cannot carry. A decimal that .NET's type cannot hold goes as a double: .NET could
+// not read any rule of the answer.
 func OnWire(v event.Value) any {
 	switch v.Type {
 	case event.Bool:

@@ -9,8 +9,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/message"
 )
 
-// attaching is a receiver's attach that has no answer yet, because the engine has no message session for it so far (4.2).
-// Nothing may be written for the link; what the peer sends for it meanwhile is kept.
+// attaching is a receiver's attach that has no answer yet, because the engine has no message
+// session for it so far (4.2). Nothing may be written for the link; what the peer sends for it
+// meanwhile is kept.
 type attaching struct {
 	frame  []byte    // the attach as it came: so its size is known
 	flow   amqp.Flow // the last one
@@ -27,7 +28,8 @@ func (w *attaching) attach(c *conn) *amqp.Attach {
 	return a
 }
 
-// accepted answers the attach: with the message session that the engine has given to the receiver, or with its refusal.
+// accepted answers the attach: with the message session that the engine has given to the receiver,
+// or with its refusal.
 func (l *link) accepted(reply *engine.Reply) {
 	c := l.c
 	grant := reply.SessionGrant()
@@ -69,8 +71,9 @@ func (l *link) messageSession() messageSession {
 	return messageSession{l.target.Entity.ID, l.receiver.grant.ID}
 }
 
-// messageSessionLost ends the link because its message session is no longer held. Settlements that are still under way come after the loss,
-// so all of them fail; they are answered first, because nothing may follow the detach.
+// messageSessionLost ends the link because its message session is no longer held. Settlements that
+// are still under way come after the loss, so all of them fail; they are answered first, because
+// nothing may follow the detach.
 func (l *link) messageSessionLost(err error) {
 	if l.detached {
 		return
@@ -86,9 +89,10 @@ func (l *link) messageSessionLost(err error) {
 	l.end(cond.symbol, text)
 }
 
-// messageSessionLock is the lock of the message session that a request is made under: that of the receiver it names as its
-// associated link or, when it names none, of the receiver of this connection that holds the session with the id (6.3). It
-// is not there when that receiver holds another session than the one asked for, or none.
+// messageSessionLock is the lock of the message session that a request is made under: that of the
+// receiver it names as its associated link or, when it names none, of the receiver of this
+// connection that holds the session with the id (6.3). It is not there when that receiver holds
+// another session than the one asked for, or none.
 func (req *request) messageSessionLock(id string, hasID bool) (event.LockToken, bool) {
 	entity := req.l.target.Entity.ID
 	var l *link
@@ -103,8 +107,9 @@ func (req *request) messageSessionLock(id string, hasID bool) (event.LockToken, 
 	return l.receiver.grant.Token, true
 }
 
-// partitionOfSession is the entity partition in which a link of the connection holds a session, else that of its id. The two differ for a session that
-// the action of a rule has made: copies stay in the partition of their message.
+// partitionOfSession is the entity partition in which a link of the connection holds a session,
+// else that of its id. The two differ for a session that the action of a rule has made: copies stay
+// in the partition of their message.
 func (req *request) partitionOfSession(id string) uint8 {
 	if lock, held := req.messageSessionLock(id, true); held {
 		return req.l.target.OfToken(lock)
@@ -112,8 +117,9 @@ func (req *request) partitionOfSession(id string) uint8 {
 	return req.l.target.OfSession([]byte(id))
 }
 
-// messageSessionLocks returns the session locks under which a settlement by token may act (semantics.md 8.4): that of the session that the
-// request names, by id or by link, or, when it names none, those of all sessions of its entity that the connection holds. It is nil when there
+// messageSessionLocks returns the session locks under which a settlement by token may act
+// (semantics.md 8.4): that of the session that the request names, by id or by link, or, when it
+// names none, those of all sessions of its entity that the connection holds. It is nil when there
 // is none.
 func (req *request) messageSessionLocks(id string, hasID bool) (held []event.LockToken) {
 	if hasID || req.text(keyAssociatedLink) != "" {

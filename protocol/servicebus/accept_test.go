@@ -63,7 +63,8 @@ func inSession(session, id, body string) []byte {
 	return amqp.AppendData(amqp.AppendProperties(nil, &amqp.Properties{MessageID: id, GroupID: amqp.Some(session)}), []byte(body))
 }
 
-// sessions runs a test with a session queue "s", which the first connection may send to by its handle 1.
+// sessions runs a test with a session queue "s", which the first connection may send to by its
+// handle 1.
 func sessions(t *testing.T, test func(b *bench, p *peerConn)) {
 	t.Helper()
 	bubble(t, nil, func(b *bench) {
@@ -74,8 +75,8 @@ func sessions(t *testing.T, test func(b *bench, p *peerConn)) {
 	})
 }
 
-// WP-140, WP-141, WP-142, WP-145, WP-147, WP-148, SM-190, SM-191: sessions by id and the next one, in every shape
-// of the filter, with messages and without.
+// WP-140, WP-141, WP-142, WP-145, WP-147, WP-148, SM-190, SM-191: sessions by id and the next one,
+// in every shape of the filter, with messages and without.
 func TestAcceptSession(t *testing.T) {
 	for name, test := range map[string]struct {
 		value  any
@@ -129,7 +130,8 @@ func TestTicks(t *testing.T) {
 	}
 }
 
-// WP-143, WP-144, SM-181: without a session the client hears of it shortly before its own time is over.
+// WP-143, WP-144, SM-181: without a session the client hears of it shortly before its own time is
+// over.
 func TestNoSession(t *testing.T) {
 	for _, test := range []struct {
 		timeout  any
@@ -157,7 +159,8 @@ func TestNoSession(t *testing.T) {
 	}
 }
 
-// WP-146, WP-150, SM-180, SM-181, SM-185, SM-187: one holder at a time, and what a close gives back.
+// WP-146, WP-150, SM-180, SM-181, SM-185, SM-187: one holder at a time, and what a close gives
+// back.
 func TestSessionIsExclusive(t *testing.T) {
 	sessions(t, func(b *bench, p *peerConn) {
 		p.send(1, 0, inSession("a", "1", "x"))
@@ -196,7 +199,8 @@ func TestSessionIsExclusive(t *testing.T) {
 	})
 }
 
-// WP-149, SM-183, SM-184, SM-196: order, later arrivals, and the lock of the session on its messages.
+// WP-149, SM-183, SM-184, SM-196: order, later arrivals, and the lock of the session on its
+// messages.
 func TestSessionOrder(t *testing.T) {
 	sessions(t, func(b *bench, p *peerConn) {
 		for i := range uint32(6) {
@@ -228,7 +232,8 @@ func TestSessionOrder(t *testing.T) {
 	})
 }
 
-// semantics.md D-20, 8.4: neither receiving nor settling nor credit that waits keeps a session: the lock ends when it would have.
+// semantics.md D-20, 8.4: neither receiving nor settling nor credit that waits keeps a session: the
+// lock ends when it would have.
 func TestSessionNotRenewedByUse(t *testing.T) {
 	sessions(t, func(b *bench, p *peerConn) {
 		p.acceptSession(2, "s", "a")
@@ -273,7 +278,8 @@ func TestSessionLockEnds(t *testing.T) {
 			t.Errorf("%+v after %v", d, time.Since(start))
 		}
 		p.tracked(d.Error.Description)
-		p.settle(m.id, amqp.StateAccepted, false) // crosses the detach; an answer would end the session of one SDK
+		// crosses the detach; an answer would end the session of one SDK
+		p.settle(m.id, amqp.StateAccepted, false)
 		p.quiet(time.Second)
 		for _, operation := range []string{"renew-session-lock", "get-session-state", "set-session-state"} {
 			status, properties, _ := p.manage("com.microsoft:"+operation, append(body, amqp.Pair{Key: "session-state", Value: nil}), named)
@@ -290,7 +296,8 @@ func TestSessionLockEnds(t *testing.T) {
 	})
 }
 
-// A settlement that the end of the session overtakes, and one of nothing, on a link of a session: session-lock-lost.
+// A settlement that the end of the session overtakes, and one of nothing, on a link of a session:
+// session-lock-lost.
 func TestSettleInLostSession(t *testing.T) {
 	sessions(t, func(b *bench, p *peerConn) {
 		p.send(1, 0, inSession("a", "1", "x"))
@@ -311,7 +318,8 @@ func TestSettleInLostSession(t *testing.T) {
 		m2 := p.receive()
 		p.settle(m.id, amqp.StateAccepted, false)
 		lost(m.id)
-		b.broker.hold(func() { // the broker's clock goes past the lock before it looks at the settlement
+		// the broker's clock goes past the lock before it looks at the settlement
+		b.broker.hold(func() {
 			p.settle(m2.id, amqp.StateAccepted, false)
 			synctest.Wait()
 			time.Sleep(31 * time.Second)
@@ -342,7 +350,8 @@ func TestSessionDeadLetters(t *testing.T) {
 			t.Errorf(`%+v; want m.properties.MessageID == "good"`, m)
 		}
 		p.wantSession(3, "s/$DeadLetterQueue", "a")
-		p.refused(3, amqp.CondNotAllowed, "Cannot create a MessageSession for a sub-queue. TrackingId:") // SM-411
+		// SM-411
+		p.refused(3, amqp.CondNotAllowed, "Cannot create a MessageSession for a sub-queue. TrackingId:")
 		p.attachReceiver(4, "s/$deadletterqueue", amqp.SenderUnsettled)
 		p.credit(4, 0, 1, false)
 		m := p.receive()
@@ -357,7 +366,8 @@ func TestSessionRefusals(t *testing.T) {
 	sessions(t, func(b *bench, p *peerConn) {
 		b.queue("off", func(p *event.Properties) { p.RequiresSession, p.Status = true, event.ReceiveDisabled })
 		p.wantSession(2, "q", nil)
-		p.refused(2, amqp.CondNotAllowed, "A sessionful message receiver cannot be created on an entity that does not require sessions. TrackingId:") // SM-410
+		// SM-410
+		p.refused(2, amqp.CondNotAllowed, "A sessionful message receiver cannot be created on an entity that does not require sessions. TrackingId:")
 		p.wantSession(2, "q/$DeadLetterQueue", "a")
 		p.refused(2, amqp.CondNotAllowed, "Cannot create a MessageSession for a sub-queue. TrackingId:")
 		p.write(0, &amqp.Attach{Name: "r2", Handle: 2, Role: amqp.RoleReceiver, Source: &amqp.Source{Address: "s"}}, nil)
@@ -370,7 +380,8 @@ func TestSessionRefusals(t *testing.T) {
 		p.refused(2, amqp.CondArgumentError, "")
 		p.acceptSession(3, "s", strings.Repeat("x", 128))
 		p.transfer(1, 7, newMessage("none", "x"))
-		if e := p.rejected(7, amqp.CondNotAllowed); !strings.HasPrefix(e.Description, "The SessionId was not set on a message, and it cannot be sent to the entity.") { // WP-088, SM-115
+		// WP-088, SM-115
+		if e := p.rejected(7, amqp.CondNotAllowed); !strings.HasPrefix(e.Description, "The SessionId was not set on a message, and it cannot be sent to the entity.") {
 			t.Errorf(`%+v; want strings.HasPrefix(e.Description, "The SessionId was not set on a message, and it cannot be sent to the entity.")`, e)
 		}
 		p.send(1, 8, inSession("a", "1", "x")) // the link stays
@@ -515,13 +526,15 @@ func TestSessionAttachLimits(t *testing.T) {
 		}
 		p.wantSession(3, "s", "a")
 		expect[*amqp.Attach](p)
-		if d := expect[*amqp.Detach](p); d.Error.Condition != amqp.CondSessionLockLost { // 30 s; one of a plain link is longer
+		// 30 s; one of a plain link is longer
+		if d := expect[*amqp.Detach](p); d.Error.Condition != amqp.CondSessionLockLost {
 			t.Errorf("%+v; want d.Error.Condition == amqp.CondSessionLockLost", d)
 		}
 	})
 }
 
-// A session lock ends with its AMQP session and its connection, and nothing counts as failed (SM-185, 8.5).
+// A session lock ends with its AMQP session and its connection, and nothing counts as failed
+// (SM-185, 8.5).
 func TestSessionLinkLost(t *testing.T) {
 	for _, end := range []func(p *peerConn){
 		func(p *peerConn) { p.write(0, &amqp.End{}, nil) }, func(p *peerConn) { p.net.Close() }, func(p *peerConn) { p.write(0, &amqp.Close{}, nil) },

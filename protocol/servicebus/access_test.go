@@ -40,8 +40,9 @@ func (p *peerConn) sendRefused(handle uint32, entity string) {
 	}
 }
 
-// MA-061, reliability.md S10: a token of an entity's rule works on that entity alone; a change of the rule detaches the links that
-// live on it, and no others, also where the link is to another entity below.
+// MA-061, reliability.md S10: a token of an entity's rule works on that entity alone; a change of
+// the rule detaches the links that live on it, and no others, also where the link is to another
+// entity below.
 func TestEntityRule(t *testing.T) {
 	entities := &catalogue{}
 	entities.set(map[string][]event.AccessRule{"q": {sendRule("mine", "key-of-q")}})
@@ -55,7 +56,8 @@ func TestEntityRule(t *testing.T) {
 		p.attachReceiver(2, "q/$deadletterqueue", amqp.SenderUnsettled)
 		p.attachSender(3, "q2")
 		entities.set(map[string][]event.AccessRule{"q": {sendRule("mine", "new key")}})
-		b.queue("q2", func(p *event.Properties) { p.MaxDeliveryCount = 9 }) // whatever changed, claims are looked at again
+		// whatever changed, claims are looked at again
+		b.queue("q2", func(p *event.Properties) { p.MaxDeliveryCount = 9 })
 		unclaimed := 0
 		for range 3 {
 			d := expect[*amqp.Detach](p)
@@ -73,7 +75,8 @@ func TestEntityRule(t *testing.T) {
 	})
 }
 
-// Management-api.md 5.2, reliability.md S10: replaced keys of the namespace end the claims and logins made with them.
+// Management-api.md 5.2, reliability.md S10: replaced keys of the namespace end the claims and
+// logins made with them.
 func TestNamespaceKeysReplaced(t *testing.T) {
 	verifier := testAccess(nil)
 	bubble(t, func(o *Options) { o.Access = verifier }, func(b *bench) {
@@ -98,7 +101,8 @@ func TestNamespaceKeysReplaced(t *testing.T) {
 	})
 }
 
-// S9: a path that could be read as another address, or be decoded once more, is no way to another entity.
+// S9: a path that could be read as another address, or be decoded once more, is no way to another
+// entity.
 func TestAudienceInDisguise(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		for _, audience := range []string{"sb://ns/q/://ns/q2", "sb://ns/q/x://ns/q2", "sb://ns/q/../q2", "sb://ns/q/%2e%2e/q2", "sb://ns/q/%252e%252e/q2"} {

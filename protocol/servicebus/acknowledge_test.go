@@ -18,7 +18,8 @@ type counting struct {
 
 func (c *counting) Acknowledge() { c.n.Add(1) }
 
-// What a peer that gathers its writes may be waiting to hear of is acknowledged at once; what is answered, as sends are, is not.
+// What a peer that gathers its writes may be waiting to hear of is acknowledged at once; what is
+// answered, as sends are, is not.
 func TestAcknowledge(t *testing.T) {
 	flow := amqp.AppendFrame(nil, 0, &amqp.Flow{NextIncomingID: amqp.Some(uint32(1)), IncomingWindow: 5000, OutgoingWindow: 5000,
 		Handle: amqp.Some(uint32(2)), DeliveryCount: amqp.Some(uint32(0)), LinkCredit: amqp.Some(uint32(1))}, nil)

@@ -10,10 +10,11 @@ import (
 
 // address is where a link leads, taken apart as section 1.9 says.
 type address struct {
-	path        string // entity and sub-queue, percent-decoded, without scheme, authority and outer slashes
-	management  bool   // a $management suffix was cut off
-	cbs         bool   // the claims node
-	coordinator bool   // of transactions; it has no path
+	// entity and sub-queue, percent-decoded, without scheme, authority and outer slashes
+	path        string
+	management  bool // a $management suffix was cut off
+	cbs         bool // the claims node
+	coordinator bool // of transactions; it has no path
 
 	// what it names in the peer's own words, for error texts
 	host string // the authority, without a user; "" when none is given
@@ -25,7 +26,8 @@ const managementSuffix = "/$management"
 // maxAddress is how many bytes of an address are looked at. None that leads anywhere is longer.
 const maxAddress = 2048
 
-// parseAddress reads the many spellings of an address. It never fails: what makes no sense resolves to nothing.
+// parseAddress reads the many spellings of an address. It never fails: what makes no sense resolves
+// to nothing.
 func parseAddress(s string) address {
 	s = strings.Clone(message.Short(s, maxAddress)) // what is kept of it is cut from this
 	host, path := cutAuthority(s)
@@ -48,7 +50,8 @@ func addressOfPath(path string) address {
 	return a
 }
 
-// claimPath is the path that a claim must cover to use the address: lower-case, a management node below its entity.
+// claimPath is the path that a claim must cover to use the address: lower-case, a management node
+// below its entity.
 func (a address) claimPath() string {
 	p := strings.ToLower(a.path)
 	if a.management {
@@ -60,7 +63,8 @@ func (a address) claimPath() string {
 // node reports whether the address is that of a node, which takes requests, and not of an entity.
 func (a address) node() bool { return a.cbs || a.management || a.coordinator }
 
-// counts reports whether links to the address are what a peer has a connection for: links to $cbs and to coordinators only serve other links.
+// counts reports whether links to the address are what a peer has a connection for: links to $cbs
+// and to coordinators only serve other links.
 func (a address) counts() bool { return !a.cbs && !a.coordinator }
 
 // loggable keeps a peer's text in the log short.
@@ -79,8 +83,8 @@ func cutAuthority(s string) (authority, path string) {
 	return authority[strings.LastIndexByte(authority, '@')+1:], path
 }
 
-// cleanPath percent-decodes once and strips outer slashes. A path that does not decode to text, such as per%cent, stays as it is: it names
-// nothing, and errors echo it.
+// cleanPath percent-decodes once and strips outer slashes. A path that does not decode to text,
+// such as per%cent, stays as it is: it names nothing, and errors echo it.
 func cleanPath(p string) string {
 	if strings.IndexByte(p, '%') >= 0 {
 		if d, err := url.PathUnescape(p); err == nil && utf8.ValidString(d) {

@@ -8,8 +8,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// readAhead reads bodies from the log. Messages sent one after the other lie next to each other, so one read often serves
-// many deliveries.
+// readAhead reads bodies from the log. Messages sent one after the other lie next to each other, so
+// one read often serves many deliveries.
 type readAhead struct {
 	buf  *[]byte
 	host engine.PartitionID
@@ -23,7 +23,8 @@ const aheadSize = 128 << 10
 
 var aheadBuffers = sync.Pool{New: func() any { b := make([]byte, aheadSize); return &b }}
 
-// blob returns the bytes of a blob, whose checksum was compared. They are good until the next call. far allows reading more than asked for.
+// blob returns the bytes of a blob, whose checksum was compared. They are good until the next call.
+// far allows reading more than asked for.
 func (r *readAhead) blob(broker engine.Broker, host engine.PartitionID, b *event.Blob, far bool) ([]byte, error) {
 	size := int(b.Size)
 	if size == 0 {
@@ -49,7 +50,8 @@ func (r *readAhead) within(host engine.PartitionID, b *event.Blob) []byte {
 	return (*r.buf)[from : from+uint64(b.Size)]
 }
 
-// fill reads the first size bytes of a blob, and if far is set as much behind it as may serve the next deliveries.
+// fill reads the first size bytes of a blob, and if far is set as much behind it as may serve the
+// next deliveries.
 func (r *readAhead) fill(broker engine.Broker, host engine.PartitionID, b *event.Blob, size int, far bool) error {
 	r.filled = true
 	if r.buf == nil || len(*r.buf) < size {

@@ -25,7 +25,8 @@ func (l *logs) ReadInto(p engine.PartitionID, b event.Blob, dst []byte) (int, er
 	return n, nil
 }
 
-// What was read ahead serves the messages behind it, of the same log: another has other bytes at the same places.
+// What was read ahead serves the messages behind it, of the same log: another has other bytes at
+// the same places.
 func TestReadAheadKnowsItsLog(t *testing.T) {
 	t.Parallel()
 	broker := &logs{bytes: [][]byte{bytes.Repeat([]byte("a"), 100), bytes.Repeat([]byte("b"), 100)}}
@@ -44,7 +45,8 @@ func TestReadAheadKnowsItsLog(t *testing.T) {
 	}
 }
 
-// What was read ahead was not compared by the log: a message in it that is not what was stored is read once more, and refused.
+// What was read ahead was not compared by the log: a message in it that is not what was stored is
+// read once more, and refused.
 func TestReadAheadIsCompared(t *testing.T) {
 	t.Parallel()
 	broker := &logs{bytes: [][]byte{bytes.Repeat([]byte("a"), 100)}}

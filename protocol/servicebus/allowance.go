@@ -32,7 +32,8 @@ func (a *allowance) held() int {
 	return min(a.limits.BufferedLogin, a.limits.Held)
 }
 
-// window is the incoming window that sessions are told. A session that began before the login is told the larger one with its next flow.
+// window is the incoming window that sessions are told. A session that began before the login is
+// told the larger one with its next flow.
 func (a *allowance) window() uint32 {
 	if a.shut {
 		return 0
@@ -50,7 +51,8 @@ func (a *allowance) sessions() int {
 	return a.limits.SessionsLogin
 }
 
-// declared is how many transactions there may be that are not discharged. Clients have one in each session, or many in one.
+// declared is how many transactions there may be that are not discharged. Clients have one in each
+// session, or many in one.
 func (a *allowance) declared() int {
 	if a.loggedIn {
 		return max(a.limits.Transactions, a.limits.Sessions)
@@ -65,8 +67,8 @@ func (a *allowance) links() int {
 	return 2 * a.limits.SessionsLogin
 }
 
-// detached is how many links may wait for the peer's detach: twice as many as there may be links, for a peer may lose all of them at once and
-// attach them anew before it has detached the old ones.
+// detached is how many links may wait for the peer's detach: twice as many as there may be links,
+// for a peer may lose all of them at once and attach them anew before it has detached the old ones.
 func (a *allowance) detached() int {
 	if a.loggedIn {
 		return 2 * a.limits.Links

@@ -20,12 +20,12 @@ func annotatedMessage(id string, session any, annotations ...amqp.Pair) []byte {
 	return amqp.AppendData(amqp.AppendProperties(m, &p), []byte("x"))
 }
 
-// keyForms are the encodings of a text that the annotations which are texts may have: one SDK takes strings and symbols for binaries
-// when it receives, and sends them back as such.
+// keyForms are the encodings of a text that the annotations which are texts may have: one SDK takes
+// strings and symbols for binaries when it receives, and sends them back as such.
 func keyForms(text string) []any { return []any{text, amqp.Symbol(text), []byte(text)} }
 
-// 5.2: partition keys, and the other annotations that are texts, may be string, symbol or binary, by every way to send; they are
-// delivered, shown and seen by filters as strings.
+// 5.2: partition keys, and the other annotations that are texts, may be string, symbol or binary,
+// by every way to send; they are delivered, shown and seen by filters as strings.
 func TestTextAnnotations(t *testing.T) {
 	annotations := func(v any) []amqp.Pair {
 		return []amqp.Pair{{Key: amqp.Symbol(keyPartitionKey), Value: v}, {Key: amqp.Symbol(keyViaPartitionKey), Value: v},
@@ -109,7 +109,8 @@ func TestAnnotationsNoText(t *testing.T) {
 	})
 }
 
-// semantics.md 2.1: the partition key equals the session id when both are set. "" is a session, and sets nothing to be equal to.
+// semantics.md 2.1: the partition key equals the session id when both are set. "" is a session, and
+// sets nothing to be equal to.
 func TestPartitionKeyAndSession(t *testing.T) {
 	for _, test := range []struct {
 		session any

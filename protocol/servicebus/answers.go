@@ -31,8 +31,8 @@ var verdictOf = [...]verdict{
 	engine.Defer: deferred, engine.MoveToDeadLetter: deadLettered,
 }
 
-// maxConfirmed bounds a range of confirmed settlements: a go-amqp receiver looks at all of a range once for each delivery
-// in it.
+// maxConfirmed bounds a range of confirmed settlements: a go-amqp receiver looks at all of a range
+// once for each delivery in it.
 const maxConfirmed = 16
 
 // answers joins dispositions of contiguous delivery-ids with the same outcome into one frame.
@@ -56,8 +56,8 @@ func (a *answers) settle(s *session, role amqp.Role, id uint32, v verdict) {
 	a.settleIn(event.TransactionID{}, s, role, id, v)
 }
 
-// settleIn is settle for a delivery that came as part of a transaction. To one that came without a transaction the answer must not name one:
-// the peer could not read it (7.3).
+// settleIn is settle for a delivery that came as part of a transaction. To one that came without a
+// transaction the answer must not name one: the peer could not read it (7.3).
 func (a *answers) settleIn(in event.TransactionID, s *session, role amqp.Role, id uint32, v verdict) {
 	a.add(id, answer{s: s, role: role, verdict: v, in: in})
 }

@@ -39,14 +39,15 @@ func (b *batch) submit() {
 			continue
 		}
 		requests := of.requests
-		of.requests = requests[:0] // before the call: a run is submitted once, whatever happens in it
+		// before the call: a run is submitted once, whatever happens in it
+		of.requests = requests[:0]
 		b.broker.Submit(of.host, requests)
 		clear(requests)
 	}
 }
 
-// newSend hands out a part of a slab: one allocation for many. A send whose bytes the engine releases is kept beside those bytes and takes
-// none.
+// newSend hands out a part of a slab: one allocation for many. A send whose bytes the engine
+// releases is kept beside those bytes and takes none.
 func (b *batch) newSend(bytes *chunk) *singleSend {
 	if s := bytes.newSend(); s != nil {
 		return s

@@ -13,11 +13,12 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// BenchmarkSend is sends of 1 KiB to a queue over one connection and link of a plain AMQP client, 256 under way at once, each
-// answered when it is durable.
+// BenchmarkSend is sends of 1 KiB to a queue over one connection and link of a plain AMQP client,
+// 256 under way at once, each answered when it is durable.
 func BenchmarkSend(b *testing.B) { benchmarkSend(b, startBroker(b, "orders")) }
 
-// BenchmarkSendTopic is the same to a topic with two subscriptions, of which one has a filter that matches.
+// BenchmarkSendTopic is the same to a topic with two subscriptions, of which one has a filter that
+// matches.
 func BenchmarkSendTopic(b *testing.B) {
 	broker := startBroker(b)
 	broker.put(b, event.Topic, "orders", nil)

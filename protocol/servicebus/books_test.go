@@ -7,8 +7,9 @@ import (
 	"testing/synctest"
 )
 
-// checkBooks compares what connections count as they go with what there is to count, once all of them are idle. An error in these counts,
-// something counted twice or never taken out, becomes a limit that a peer meets after days.
+// checkBooks compares what connections count as they go with what there is to count, once all of
+// them are idle. An error in these counts, something counted twice or never taken out, becomes a
+// limit that a peer meets after days.
 func checkBooks(t testing.TB, s *Server) {
 	t.Helper()
 	synctest.Wait()

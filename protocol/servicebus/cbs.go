@@ -11,8 +11,8 @@ import (
 
 const tokenLinkText = "A link to connection '%d' $cbs node has already been opened."
 
-// putToken handles a request to the $cbs node (2.2, 2.3). The signature is checked before the entity's existence, so that
-// names cannot be probed.
+// putToken handles a request to the $cbs node (2.2, 2.3). The signature is checked before the
+// entity's existence, so that names cannot be probed.
 func (req *request) putToken() {
 	c := req.l.c
 	if op := req.text("operation"); op != "put-token" {

@@ -35,7 +35,8 @@ func TestPutToken(t *testing.T) {
 	})
 }
 
-// WP-047, 2.2: what a request says about the expiry does not count, whatever its type; the token's own does.
+// WP-047, 2.2: what a request says about the expiry does not count, whatever its type; the token's
+// own does.
 func TestTokenExpiration(t *testing.T) {
 	for name, expiration := range map[string][]amqp.Pair{
 		"absent": nil, "null": {{Key: "expiration"}}, "zero": {{Key: "expiration", Value: "0"}}, "seconds in the past": {{Key: "expiration", Value: "1000"}},
@@ -133,7 +134,8 @@ func TestTokenExpiry(t *testing.T) {
 	})
 }
 
-// WP-042, WP-043: the way of the answer when there is no reply-to, or it is a link's name: among pairs to one node, one per session.
+// WP-042, WP-043: the way of the answer when there is no reply-to, or it is a link's name: among
+// pairs to one node, one per session.
 func TestReplyRouting(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		for _, replyTo := range []amqp.Opt[string]{{}, amqp.Some("name-of-link"), amqp.Some("address")} {
@@ -179,7 +181,8 @@ func TestReplyRouting(t *testing.T) {
 	})
 }
 
-// semantics.md 16.3: a connection has tokens for as many audiences as the limit says, renewals not counted; one that expires makes room.
+// semantics.md 16.3: a connection has tokens for as many audiences as the limit says, renewals not
+// counted; one that expires makes room.
 func TestTokenLimit(t *testing.T) {
 	const limit = 1000
 	bubbleOn(t, faultfs.New(), func(o *Options) { o.Limits.IdleTimeout, o.Limits.NoLinksFresh = 24*time.Hour, 24*time.Hour }, func(b *bench) {
@@ -235,8 +238,9 @@ func TestManyTokenSessions(t *testing.T) {
 	})
 }
 
-// 2.1, 8.4: a connection has one sending and one receiving link to $cbs at a time, in whatever session and under whatever name; a
-// further one is refused, and the pair that is there goes on. One that is closed, or whose session ends, makes room.
+// 2.1, 8.4: a connection has one sending and one receiving link to $cbs at a time, in whatever
+// session and under whatever name; a further one is refused, and the pair that is there goes on.
+// One that is closed, or whose session ends, makes room.
 func TestOnePairForTokens(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		other := b.dial().open()

@@ -8,10 +8,11 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// entityChanged detaches a link of an entity that has changed: after an update with a condition on which clients attach again, and find
-// the new settings; after a deletion because it is no more (4.7). Links to the management node outlive an update: they have no settings,
-// and azure-servicebus for Python reports the loss of one to its caller (docs/decisions/0013). Claims stay, as far as the access
-// rules they come from do.
+// entityChanged detaches a link of an entity that has changed: after an update with a condition on
+// which clients attach again, and find the new settings; after a deletion because it is no more
+// (4.7). Links to the management node outlive an update: they have no settings, and
+// azure-servicebus for Python reports the loss of one to its caller (docs/decisions/0013). Claims
+// stay, as far as the access rules they come from do.
 func (l *link) entityChanged(change *engine.Change) {
 	switch {
 	case !concerns(change, l):
@@ -34,7 +35,8 @@ func (l *link) entityChanged(change *engine.Change) {
 	}
 }
 
-// concerns reports whether a change is of the entity that a link leads to, or lets a receiver have more than it was made for.
+// concerns reports whether a change is of the entity that a link leads to, or lets a receiver have
+// more than it was made for.
 func concerns(change *engine.Change, l *link) bool {
 	if change.Entity != nil {
 		return l.leadsTo(change.Entity)
@@ -42,7 +44,8 @@ func concerns(change *engine.Change, l *link) bool {
 	return !l.detached && l.receiver != nil && l.receiver.lacks(change.Back)
 }
 
-// refresh has a link find the settings of its entity anew. It reports false when that cannot be found now.
+// refresh has a link find the settings of its entity anew. It reports false when that cannot be
+// found now.
 func (l *link) refresh() bool {
 	target, err := l.c.broker.Resolve(l.at.path)
 	if err == nil {

@@ -30,8 +30,8 @@ func (p *peerConn) detached(symbol amqp.Symbol, text string, handles ...uint32) 
 	}
 }
 
-// WP-090, SM-054: an update detaches every link of the entity but those to its management node, and no other; what comes next finds
-// the new settings. Claims, messages and message locks stay.
+// WP-090, SM-054: an update detaches every link of the entity but those to its management node, and
+// no other; what comes next finds the new settings. Claims, messages and message locks stay.
 func TestEntityUpdated(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		p := b.dial().open()
@@ -49,7 +49,8 @@ func TestEntityUpdated(t *testing.T) {
 		p.quiet(time.Second)
 		b.queue("q", func(p *event.Properties) { p.LockDuration = 10 * time.Second })
 		p.detached(amqp.CondDetachForced, "is force detached by the broker", 1, 2, 3)
-		p.settle(m.id, amqp.StateAccepted, false) // crossed the detach: no answer, and no effect, for the client asks again
+		// crossed the detach: no answer, and no effect, for the client asks again
+		p.settle(m.id, amqp.StateAccepted, false)
 		p.quiet(time.Second)
 		p.send(4, 0, newMessage("b", "x"))
 		p.attachSender(1, "q")
@@ -62,7 +63,8 @@ func TestEntityUpdated(t *testing.T) {
 			t.Errorf(`%+v; want next.properties.MessageID == "c" && until == timestampOf(time.Now().Add(10 * time.Second))`, next)
 		}
 		time.Sleep(time.Second)
-		status, _, renewed := p.manage("com.microsoft:renew-lock", amqp.Map{{Key: "lock-tokens", Value: uuids(uuidOf(next.tag))}}) // over the link of before
+		// over the link of before
+		status, _, renewed := p.manage("com.microsoft:renew-lock", amqp.Map{{Key: "lock-tokens", Value: uuids(uuidOf(next.tag))}})
 		times, _ := renewed.(amqp.Map).Get("expirations")
 		if status != 200 || times.(amqp.Array).Values[0] != timestampOf(time.Now().Add(10*time.Second)) {
 			t.Errorf("%d %+v; want status == 200 && times.(amqp.Array).Values[0] == timestampOf(time.Now().Add(10*time.Second))", status, renewed)
@@ -143,7 +145,8 @@ func TestEntityDeleted(t *testing.T) {
 		p.write(0, &amqp.Attach{Name: "again", Handle: 9, Role: amqp.RoleReceiver, Source: &amqp.Source{Address: "s"}}, nil)
 		p.refused(9, amqp.CondNotFound, "The messaging entity 'sb://ns/s' could not be found.")
 		p.send(4, 0, newMessage("a", "x"))
-		b.queue("s", func(p *event.Properties) { p.RequiresSession = true }) // made again: another one, and empty
+		// made again: another one, and empty
+		b.queue("s", func(p *event.Properties) { p.RequiresSession = true })
 		p.begin(1)
 		synctest.Wait()
 		other := b.root()
@@ -151,8 +154,8 @@ func TestEntityDeleted(t *testing.T) {
 	})
 }
 
-// SM-002, SM-054: what the peer has asked for is answered before its link or its connection is taken away. Otherwise it would ask again: a
-// message would come twice, a settlement seem lost.
+// SM-002, SM-054: what the peer has asked for is answered before its link or its connection is
+// taken away. Otherwise it would ask again: a message would come twice, a settlement seem lost.
 func TestAnswersBeforeParting(t *testing.T) {
 	for name, part := range map[string]func(b *bench){
 		"update": func(b *bench) { b.queue("q", func(p *event.Properties) { p.MaxDeliveryCount = 9 }) },

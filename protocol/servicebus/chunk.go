@@ -8,13 +8,14 @@ import (
 	"github.com/ledgerbus/ledgerbus/internal/budget"
 )
 
-// chunk is memory that frames are read into and message bodies stay in until the engine has copied them. Who keeps bytes of it holds a
-// reference.
+// chunk is memory that frames are read into and message bodies stay in until the engine has copied
+// them. Who keeps bytes of it holds a reference.
 type chunk struct {
 	buf  []byte
 	refs atomic.Int32
-	pool *sync.Pool    // nil: left to the garbage collector
-	paid *budget.Share // what its memory was taken from; nil: it is part of what every connection has
+	pool *sync.Pool // nil: left to the garbage collector
+	// what its memory was taken from; nil: it is part of what every connection has
+	paid *budget.Share
 
 	// carved by the goroutine that handles its frames, while that has a reference
 	space []*chunk     // released together with this chunk; the last one has room
@@ -29,7 +30,8 @@ type singleSend struct {
 	message [1]engine.Message
 }
 
-// perSingle is the number of bytes of a chunk for each of which it has room for one singleSend; where messages are smaller, the others are allocated elsewhere.
+// perSingle is the number of bytes of a chunk for each of which it has room for one singleSend;
+// where messages are smaller, the others are allocated elsewhere.
 const perSingle = 1 << 10
 
 const (
@@ -132,7 +134,8 @@ func (c *chunk) carve(size int) []byte {
 	return c.space[n-1].buf[from:from:c.used]
 }
 
-// newSend returns an empty command that lives as long as the chunk, or nil when there is no room for more of them.
+// newSend returns an empty command that lives as long as the chunk, or nil when there is no room
+// for more of them.
 func (c *chunk) newSend() *singleSend {
 	switch {
 	case c.sends != nil:

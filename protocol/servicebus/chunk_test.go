@@ -6,7 +6,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/engine"
 )
 
-// What is carved out of a chunk has one user while the chunk is in use, and is empty when the chunk is used again.
+// What is carved out of a chunk has one user while the chunk is in use, and is empty when the chunk
+// is used again.
 func TestChunkSends(t *testing.T) {
 	t.Parallel()
 	c := newChunk(largeChunk)

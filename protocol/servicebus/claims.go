@@ -14,8 +14,9 @@ type claims struct {
 	verifier *access.Verifier
 }
 
-// verify asks for the verdict on a token. The type that the client gives is no help: azure-servicebus for Python sends a shared access
-// signature as a "jwt", and the token shows by itself what it is.
+// verify asks for the verdict on a token. The type that the client gives is no help:
+// azure-servicebus for Python sends a shared access signature as a "jwt", and the token shows by
+// itself what it is.
 func (c *claims) verify(token, kind, audience string, now time.Time) (access.Grant, error) {
 	switch signature := strings.HasPrefix(token, access.SASPrefix); {
 	case signature, kind == "jwt", kind == "amqp:jwt":
@@ -26,7 +27,8 @@ func (c *claims) verify(token, kind, audience string, now time.Time) (access.Gra
 	return access.Grant{}, access.ErrUnsupported
 }
 
-// put stores a claim in the place of an older one for the same path. It refuses when there are too many.
+// put stores a claim in the place of an older one for the same path. It refuses when there are too
+// many.
 func (c *claims) put(g access.Grant) bool {
 	if c.granted == nil {
 		c.granted = make(map[string]access.Grant)
@@ -42,8 +44,9 @@ func (c *claims) put(g access.Grant) bool {
 // cost is how many bytes the claims take.
 func (c *claims) cost() int { return tokenCost * len(c.granted) }
 
-// allow finds a claim that gives a right for a path now, the closest one first. The path is lower-case and clean. The rule that a
-// claim comes from is looked up each time: it may have changed since (reliability.md S10).
+// allow finds a claim that gives a right for a path now, the closest one first. The path is
+// lower-case and clean. The rule that a claim comes from is looked up each time: it may have
+// changed since (reliability.md S10).
 func (c *claims) allow(path string, right access.Rights, now time.Time) (access.Grant, bool) {
 	for p := path; ; {
 		if g, ok := c.granted[p]; ok && c.verifier.Allows(g, path, right, now) {

@@ -37,8 +37,8 @@ const (
 	notFoundText         = "The messaging entity '%s' could not be found. To know more visit https://aka.ms/sbResourceMgrExceptions. "
 )
 
-// conditions is the one table from engine codes to the wire (8.2, 6.2). The texts are the engine's, but for those that depend on how the
-// client named something or how long it waits.
+// conditions is the one table from engine codes to the wire (8.2, 6.2). The texts are the engine's,
+// but for those that depend on how the client named something or how long it waits.
 var conditions = [...]condition{
 	engine.NotFound:               {symbol: amqp.CondNotFound, status: 404, ends: endsLink},
 	engine.NoMatchingSubscription: {symbol: amqp.CondNoMatchingSubscription, status: 500},
@@ -60,8 +60,9 @@ var conditions = [...]condition{
 	engine.TransactionFailed:      {symbol: amqp.CondTransactionRollback, status: 400},
 }
 
-// conditionOf turns an engine error into what the peer is told. Everything that is not a refusal, [engine.ErrUnknown]
-// above all, ends the link with a condition every SDK retries: 'rejected' would claim that nothing happened.
+// conditionOf turns an engine error into what the peer is told. Everything that is not a refusal,
+// [engine.ErrUnknown] above all, ends the link with a condition every SDK retries: 'rejected' would
+// claim that nothing happened.
 func conditionOf(err error) (condition, string) {
 	var refusal *engine.Error
 	if !errors.As(err, &refusal) || int(refusal.Code) >= len(conditions) || conditions[refusal.Code].symbol == "" {
@@ -72,7 +73,8 @@ func conditionOf(err error) (condition, string) {
 	return c, refusal.Text + c.more
 }
 
-// describe is what the peer of a link is told. Where an entity is missing, it is named: the one that the messages of the link are for.
+// describe is what the peer of a link is told. Where an entity is missing, it is named: the one
+// that the messages of the link are for.
 func (l *link) describe(err error) (condition, string) {
 	if l.transfer.destination != nil {
 		return l.c.describeAt(err, l.transfer.to)
@@ -80,7 +82,8 @@ func (l *link) describe(err error) (condition, string) {
 	return l.c.describeAt(err, l.at)
 }
 
-// describeAt is what the peer is told of an address. That there is no entity is said in the words that SDKs look for (8.4).
+// describeAt is what the peer is told of an address. That there is no entity is said in the words
+// that SDKs look for (8.4).
 func (c *conn) describeAt(err error, at address) (condition, string) {
 	cond, text := conditionOf(err)
 	if cond.symbol == amqp.CondNotFound {
@@ -89,8 +92,8 @@ func (c *conn) describeAt(err error, at address) (condition, string) {
 	return cond, text
 }
 
-// missing is the text that says that there is no entity at an address. It names the address in the peer's words, as far as the peer's frames
-// have room for them.
+// missing is the text that says that there is no entity at an address. It names the address in the
+// peer's words, as far as the peer's frames have room for them.
 func (c *conn) missing(at address) string {
 	room, _ := c.texts.room()
 	return fmt.Sprintf(notFoundText, message.Short("sb://"+c.hostOf(at)+"/"+at.text, max(room-len(notFoundText), 16)))

@@ -12,7 +12,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// Every refusal of the engine has a condition and a status, those of 8.2, and its own text, with what 8.4 has behind it.
+// Every refusal of the engine has a condition and a status, those of 8.2, and its own text, with
+// what 8.4 has behind it.
 func TestConditions(t *testing.T) {
 	type told struct {
 		symbol amqp.Symbol
@@ -59,15 +60,16 @@ func TestConditions(t *testing.T) {
 	if len(conditions) != len(want)+1 {
 		t.Errorf("%d conditions", len(conditions)-1)
 	}
-	for _, err := range []error{engine.ErrUnknown, &engine.Error{Code: engine.TransactionFailed + 1}, io.EOF} { // nobody knows what came of it
+	// nobody knows what came of it
+	for _, err := range []error{engine.ErrUnknown, &engine.Error{Code: engine.TransactionFailed + 1}, io.EOF} {
 		if c, text := conditionOf(err); c.symbol != "amqp:link:detach-forced" || c.status != 503 || c.ends != endsLink || text == "" {
 			t.Errorf(`%v: %+v %q; want c.symbol == "amqp:link:detach-forced" && c.status == 503 && c.ends == endsLink && text != ""`, err, c, text)
 		}
 	}
 }
 
-// WP-086, SM-007, SM-322, 8.4: a full entity refuses with both figures and where to read about it; once there is room,
-// sends pass again.
+// WP-086, SM-007, SM-322, 8.4: a full entity refuses with both figures and where to read about it;
+// once there is room, sends pass again.
 func TestEntityFull(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		b.queue("small", func(p *event.Properties) { p.MaxSizeMegabytes = 1 })
@@ -114,10 +116,11 @@ func TestStatus(t *testing.T) {
 				body amqp.Map
 				may  bool
 			}{
-				"peek-message":             {amqp.Map{{Key: "from-sequence-number", Value: int64(1)}, {Key: "message-count", Value: int32(1)}}, may.receive},
-				"update-disposition":       {amqp.Map{{Key: "lock-tokens", Value: uuids(amqp.UUID{1})}, {Key: "disposition-status", Value: "completed"}}, may.receive},
-				"schedule-message":         {scheduleBody(scheduled("s", time.Now().Add(time.Hour))), may.send},
-				"cancel-scheduled-message": {numbers(int64(99)), status != event.Disabled}, // SM-406
+				"peek-message":       {amqp.Map{{Key: "from-sequence-number", Value: int64(1)}, {Key: "message-count", Value: int32(1)}}, may.receive},
+				"update-disposition": {amqp.Map{{Key: "lock-tokens", Value: uuids(amqp.UUID{1})}, {Key: "disposition-status", Value: "completed"}}, may.receive},
+				"schedule-message":   {scheduleBody(scheduled("s", time.Now().Add(time.Hour))), may.send},
+				// SM-406
+				"cancel-scheduled-message": {numbers(int64(99)), status != event.Disabled},
 			} {
 				code, properties, _ := p.manage(operationPrefix+name, test.body)
 				c, _ := properties.Get("errorCondition")

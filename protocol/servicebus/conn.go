@@ -29,8 +29,8 @@ const (
 	over    // nothing more is read; what is buffered is written
 )
 
-// conn is one connection: it passes on what the peer and the engine say. What has to be remembered and counted for that is in types of their
-// own, each in its file.
+// conn is one connection: it passes on what the peer and the engine say. What has to be remembered
+// and counted for that is in types of their own, each in its file.
 type conn struct {
 	// set once in newConn
 	*environment
@@ -52,8 +52,10 @@ type conn struct {
 
 	asked atomic.Pointer[looking] // nil: nobody waits for the end of the turn to look at its links
 
-	turn sync.Mutex // held by the goroutine that has the connection's turn: run, the reader (turns.go), or one that looks (look.go). Guards what is said to be owned by it
-	done bool       // run has had its last turn, and so has the reader; guarded by turn
+	// held by the goroutine that has the connection's turn: run, the reader (turns.go), or one that
+	// looks (look.go). Guards what is said to be owned by it
+	turn sync.Mutex
+	done bool // run has had its last turn, and so has the reader; guarded by turn
 
 	anonymous bool        // no valid token so far; guarded by the server's mutex
 	overuse   overuse     // guarded by the server's mutex
@@ -164,7 +166,8 @@ func (c *conn) run() {
 	c.log.Debug("servicebus: connection closed", "error", c.failed)
 }
 
-// guard runs f and recovers from a panic in it: this connection ends, nobody else notices (reliability.md F21).
+// guard runs f and recovers from a panic in it: this connection ends, nobody else notices
+// (reliability.md F21).
 func (c *conn) guard(f func()) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -265,8 +268,9 @@ func (c *conn) receive(in inbound) {
 	c.handle(in)
 }
 
-// handle handles the frames of one read. Their requests are submitted as one run per partition. When they ask for more than the connection may
-// have at a time, the remaining frames wait: thousands of requests fit into one read.
+// handle handles the frames of one read. Their requests are submitted as one run per partition.
+// When they ask for more than the connection may have at a time, the remaining frames wait:
+// thousands of requests fit into one read.
 func (c *conn) handle(in inbound) {
 	c.in.begin(in.chunk)
 	c.in.cut = in.cut
@@ -406,8 +410,8 @@ func (c *conn) open(o *amqp.Open) {
 	c.log.Debug("servicebus: open", "container", c.peer.container, "product", c.peer.product)
 }
 
-// writeOpen offers half of the idle time that ends the connection: a peer may send its empty frames exactly at the time that it is
-// told, and they may be late (AMQP 2.4.5).
+// writeOpen offers half of the idle time that ends the connection: a peer may send its empty frames
+// exactly at the time that it is told, and they may be late (AMQP 2.4.5).
 func (c *conn) writeOpen() {
 	c.out.frame(0, &amqp.Open{
 		ContainerID:  c.containerID,
@@ -450,8 +454,8 @@ func (c *conn) peerClosed(p *amqp.Close) {
 	c.phase = over
 }
 
-// protocolFault ends a connection that broke the protocol. A peer whose protocol header is not welcome is sent one that is (1.1); within the
-// login layer nothing can be said.
+// protocolFault ends a connection that broke the protocol. A peer whose protocol header is not
+// welcome is sent one that is (1.1); within the login layer nothing can be said.
 func (c *conn) protocolFault(symbol amqp.Symbol, text string) {
 	c.log.Info("servicebus: protocol fault", "condition", symbol, "text", text)
 	early := c.phase < opened
@@ -478,7 +482,8 @@ func (c *conn) closeFor(cause event.CloseCause, symbol amqp.Symbol, text string)
 	c.closeWith(e, closedBy(cause, e))
 }
 
-// closeWith sends close once; after it nothing else is sent. The log is told why the links are closed.
+// closeWith sends close once; after it nothing else is sent. The log is told why the links are
+// closed.
 func (c *conn) closeWith(e *amqp.Error, closed event.LinkClosed) {
 	if c.phase >= closing {
 		return
@@ -502,11 +507,13 @@ func (c *conn) shutdown() {
 		Condition:   amqp.CondConnectionForced,
 		Description: c.texts.suffixed("The connection is closed because the server is stopping.", "", c.now),
 	}
-	c.closeWith(e, event.LinkClosed{Cause: event.ClosedStop}) // the cause says all, and there may be many connections
+	// the cause says all, and there may be many connections
+	c.closeWith(e, event.LinkClosed{Cause: event.ClosedStop})
 }
 
-// leave gives back what the engine still holds for this connection, transactions among it, and waits until no delivery can come any more: one
-// that comes by then, and so never reached the wire, is released (4.7).
+// leave gives back what the engine still holds for this connection, transactions among it, and
+// waits until no delivery can come any more: one that comes by then, and so never reached the wire,
+// is released (4.7).
 func (c *conn) leave() {
 	c.phase = over
 	c.out.shut()

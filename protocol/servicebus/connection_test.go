@@ -11,7 +11,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// WP-006: a header that the broker does not know is answered with the one it wants, and the connection ends.
+// WP-006: a header that the broker does not know is answered with the one it wants, and the
+// connection ends.
 func TestUnknownHeader(t *testing.T) {
 	login := amqp.AppendSASLFrame(slices.Clone(amqp.ProtocolSASL[:]), &amqp.SASLInit{Mechanism: "ANONYMOUS"})
 	for name, test := range map[string]struct {
@@ -118,7 +119,8 @@ func TestBrokenFrames(t *testing.T) {
 	}
 }
 
-// reliability.md S18: the channels that may be used end where the peer's own limit ends, when that is lower than the broker's.
+// reliability.md S18: the channels that may be used end where the peer's own limit ends, when that
+// is lower than the broker's.
 func TestChannelMax(t *testing.T) {
 	for most, want := range map[uint16]uint16{5: 5, 4998: 4998, 4999: 4999, 5000: 4999, 65535: 4999} {
 		bubble(t, nil, func(b *bench) {
@@ -150,7 +152,8 @@ func TestSlowStart(t *testing.T) {
 		if e := p.attachSender(1, "q"); e.Target != nil || e.Source != nil {
 			t.Errorf("attached without a token: %+v", e)
 		}
-		if d := expect[*amqp.Detach](p); d.Error.Condition != amqp.CondUnauthorizedAccess || !d.Closed { // WP-059, WP-129
+		// WP-059, WP-129
+		if d := expect[*amqp.Detach](p); d.Error.Condition != amqp.CondUnauthorizedAccess || !d.Closed {
 			t.Errorf("%+v; want d.Error.Condition == amqp.CondUnauthorizedAccess && d.Closed", d)
 		}
 		if c := expect[*amqp.Close](p); c.Error.Condition != amqp.CondConnectionForced {

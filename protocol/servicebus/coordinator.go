@@ -19,14 +19,16 @@ const (
 	notDeclaredText = "Transaction hasn't been declared yet, or has already been discharged"
 )
 
-// coordinates reports that a link is to be one on which the peer begins and ends transactions (7.1).
+// coordinates reports that a link is to be one on which the peer begins and ends transactions
+// (7.1).
 func coordinates(a *amqp.Attach) bool {
 	_, ok := a.Target.(*amqp.Coordinator)
 	return ok && a.Role == amqp.RoleSender
 }
 
-// resolveCoordinator lets every peer that may have a link have a coordinator: it leads to no entity, and whatever can be part of a transaction
-// comes on links that need a claim. One SDK attaches it, and declares, before it puts its first token.
+// resolveCoordinator lets every peer that may have a link have a coordinator: it leads to no
+// entity, and whatever can be part of a transaction comes on links that need a claim. One SDK
+// attaches it, and declares, before it puts its first token.
 func (l *link) resolveCoordinator(a *amqp.Attach) *amqp.Error {
 	l.at = address{coordinator: true}
 	l.origin = &engine.Origin{
@@ -150,8 +152,9 @@ const (
 	rollsBackInstead        // its client wants it committed, and it has failed
 )
 
-// discharged handles what the partition has said of the end of a transaction. When it is unknown whether a commit was done, the peer gets no
-// outcome and the link ends: 'rejected' would claim that it was not done. A rollback has happened, whatever the partition says.
+// discharged handles what the partition has said of the end of a transaction. When it is unknown
+// whether a commit was done, the peer gets no outcome and the link ends: 'rejected' would claim
+// that it was not done. A rollback has happened, whatever the partition says.
 func (s *sender) discharged(p *pending, err error) {
 	c := s.l.c
 	c.transactions.over(p.in, p.ends == commits && err == nil, err)

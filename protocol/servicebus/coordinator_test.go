@@ -77,8 +77,8 @@ func (p *peerConn) rejectedText(id uint32, symbol amqp.Symbol, text string) {
 	p.suffix(r.Error.Description)
 }
 
-// WP-190, WP-191, WP-198, SM-242: a coordinator is there for whoever has a connection. Transactions that nothing was done in end at once, and
-// once.
+// WP-190, WP-191, WP-198, SM-242: a coordinator is there for whoever has a connection. Transactions
+// that nothing was done in end at once, and once.
 func TestCoordinator(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		p := b.dial().open() // one SDK asks for it before its first token
@@ -116,7 +116,8 @@ func TestCoordinatorMalformed(t *testing.T) {
 			{newMessage("a", "x"), amqp.CondDecodeError},
 			{amqp.AppendSection(nil, amqp.SectionValue, "declare"), amqp.CondDecodeError},
 			{amqp.AppendSection(nil, amqp.SectionValue, nil), amqp.CondDecodeError},
-			{append(amqp.AppendDescriptor(nil, amqp.SectionValue), 0, 0x53, 0x32, 0x45), amqp.CondDecodeError}, // no id
+			// no id
+			{append(amqp.AppendDescriptor(nil, amqp.SectionValue), 0, 0x53, 0x32, 0x45), amqp.CondDecodeError},
 			{controlMessage(&amqp.Declare{GlobalID: []byte("x")}), amqp.CondNotImplemented},
 			{bytes.Repeat([]byte("x"), 70_000), amqp.CondMessageSizeExceeded},
 		} {
@@ -126,7 +127,8 @@ func TestCoordinatorMalformed(t *testing.T) {
 		p.write(0, &amqp.Transfer{Handle: coordinatorHandle, DeliveryID: amqp.Some(uint32(20)), State: amqp.TransactionalState{TxnID: []byte{1}}},
 			controlMessage(&amqp.Declare{}))
 		p.rejectedText(20, amqp.CondNotAllowed, noPartText)
-		for id, asked := range []amqp.Control{&amqp.Declare{}, &amqp.Discharge{TxnID: []byte{1}}} { // nobody wants to know
+		// nobody wants to know
+		for id, asked := range []amqp.Control{&amqp.Declare{}, &amqp.Discharge{TxnID: []byte{1}}} {
 			p.write(0, &amqp.Transfer{Handle: coordinatorHandle, DeliveryID: amqp.Some(21 + uint32(id)), Settled: amqp.Some(true)}, controlMessage(asked))
 		}
 		p.write(0, &amqp.Transfer{Handle: coordinatorHandle, DeliveryID: amqp.Some(uint32(30)), More: true}, controlMessage(&amqp.Declare{}))
@@ -135,7 +137,8 @@ func TestCoordinatorMalformed(t *testing.T) {
 	})
 }
 
-// Several coordinators are attached side by side; what one has declared another may discharge. With its coordinator a transaction ends (WP-197).
+// Several coordinators are attached side by side; what one has declared another may discharge. With
+// its coordinator a transaction ends (WP-197).
 func TestCoordinators(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		p := b.root()
@@ -164,7 +167,8 @@ func TestCoordinators(t *testing.T) {
 	})
 }
 
-// A coordinator on which nothing happens stays, as links to $cbs do; a connection that has nothing else is closed.
+// A coordinator on which nothing happens stays, as links to $cbs do; a connection that has nothing
+// else is closed.
 func TestCoordinatorIdle(t *testing.T) {
 	bubble(t, func(o *Options) { o.Limits.IdleTimeout = time.Hour }, func(b *bench) {
 		p := b.root()
@@ -183,7 +187,8 @@ func TestCoordinatorIdle(t *testing.T) {
 	})
 }
 
-// A peer without a token can begin few transactions, and fewer when they do not fit into the little memory that it may use.
+// A peer without a token can begin few transactions, and fewer when they do not fit into the little
+// memory that it may use.
 func TestDeclareBeforeLogin(t *testing.T) {
 	for most, memory := range map[uint32]int{16: 0, 12: 10_500} {
 		declareBeforeLogin(t, memory, most)
@@ -207,8 +212,8 @@ func declareBeforeLogin(t *testing.T, memory int, most uint32) {
 	})
 }
 
-// WP-199a: a client of cross-entity transactions has all its links in one session, and its coordinator there before its first token. One
-// link more than that needs one.
+// WP-199a: a client of cross-entity transactions has all its links in one session, and its
+// coordinator there before its first token. One link more than that needs one.
 func TestCoordinatorBesideTokens(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		p := b.dial().open()

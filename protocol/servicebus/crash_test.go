@@ -11,7 +11,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/faultfs"
 )
 
-// taken is the message-ids of all deliveries that come before the connection falls silent or ends. Each is in one frame.
+// taken is the message-ids of all deliveries that come before the connection falls silent or ends.
+// Each is in one frame.
 func (p *peerConn) taken() (ids []any) {
 	p.Helper()
 	for {
@@ -29,9 +30,10 @@ func (p *peerConn) taken() (ids []any) {
 	}
 }
 
-// SM-022, restart included: when the process or the power is gone while a receive-and-delete is on its way, no message that has
-// reached the wire comes again: neither when the removal is just being synced nor right after the delivery. The planted bug M20
-// lets a delivery out before the removal is durable, and this test fails.
+// SM-022, restart included: when the process or the power is gone while a receive-and-delete is on
+// its way, no message that has reached the wire comes again: neither when the removal is just being
+// synced nor right after the delivery. The planted bug M20 lets a delivery out before the removal
+// is durable, and this test fails.
 func TestReceiveAndDeleteCrash(t *testing.T) {
 	const sent, wanted = 12, 5
 	for _, mode := range []faultfs.Mode{faultfs.Kill, faultfs.PowerLoss} {

@@ -7,8 +7,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// credit is how many deliveries a receiving peer takes (4.3), and how many of them the engine was asked for. Deliveries that were assigned and
-// have not been begun on the wire are counted by the caller, who passes their number as unsent.
+// credit is how many deliveries a receiving peer takes (4.3), and how many of them the engine was
+// asked for. Deliveries that were assigned and have not been begun on the wire are counted by the
+// caller, who passes their number as unsent.
 type credit struct {
 	// as the peer counts
 	count   uint32 // delivery-count: deliveries begun on the wire
@@ -29,12 +30,13 @@ type credit struct {
 // left is how many deliveries the peer takes now.
 func (c *credit) left() int32 { return int32(c.limit - c.count) }
 
-// take takes the peer's credit. Only the sum of its delivery-count and link-credit matters, which already accounts for deliveries that are on
-// their way.
+// take takes the peer's credit. Only the sum of its delivery-count and link-credit matters, which
+// already accounts for deliveries that are on their way.
 func (c *credit) take(f *amqp.Flow) {
 	if f.LinkCredit.Set {
-		// The peer may take away credit that deliveries on their way have used already. Counts are serial numbers: a difference of more than half
-		// their range cannot be told from a negative one.
+		// The peer may take away credit that deliveries on their way have used already. Counts are
+		// serial numbers: a difference of more than half their range cannot be told from a negative
+		// one.
 		left := int64(f.LinkCredit.Value) - int64(int32(c.count-f.DeliveryCount.Or(0)))
 		c.limit = c.count + uint32(min(max(left, 0), math.MaxInt32))
 	}
@@ -51,11 +53,13 @@ func (c *credit) assign() { c.assigned++ }
 // begin counts a delivery that begins on the wire.
 func (c *credit) begin() { c.count++ }
 
-// grant returns the flow that the engine is to get, if any: as much of the peer's credit as there is room for, and at most most deliveries.
-// unsent deliveries have not been begun on the wire.
+// grant returns the flow that the engine is to get, if any: as much of the peer's credit as there
+// is room for, and at most most deliveries. unsent deliveries have not been begun on the wire.
 func (c *credit) grant(most, room int64, unsent int) (limit uint32, drain, ok bool) {
 	if c.draining {
-		return 0, false, false // a flow would end the drain without an answer: grant is called again when the answer has come
+		// a flow would end the drain without an answer: grant is called again when the answer has
+		// come
+		return 0, false, false
 	}
 	limit = c.limit
 	if int64(c.left()) > room {
@@ -67,8 +71,10 @@ func (c *credit) grant(most, room int64, unsent int) (limit uint32, drain, ok bo
 	if limit == c.granted && !drain {
 		return 0, false, false
 	}
-	// Small steps towards a limit that grows with every delivery are saved up as long as the limit is going to grow by itself: while deliveries are to be
-	// written or, without a drain, the engine has credit left to make some. Else nothing would come that makes the step larger, and the receiver starves.
+	// Small steps towards a limit that grows with every delivery are saved up as long as the limit
+	// is going to grow by itself: while deliveries are to be written or, without a drain, the
+	// engine has credit left to make some. Else nothing would come that makes the step larger, and
+	// the receiver starves.
 	ahead := int32(limit - c.granted)
 	grows := unsent > 0 || !drain && ahead > 0 && int32(c.granted-c.assigned) > 0
 	if grows && limit != c.limit+offset && int64(ahead) < most/2 {
@@ -81,21 +87,25 @@ func (c *credit) grant(most, room int64, unsent int) (limit uint32, drain, ok bo
 	return limit, drain, true
 }
 
-// offset is how far the engine's count of deliveries is ahead of the peer's: deliveries that never reached the wire, and
-// credit that was used up by a drain the peer does not know of.
+// offset is how far the engine's count of deliveries is ahead of the peer's: deliveries that never
+// reached the wire, and credit that was used up by a drain the peer does not know of.
 func (c *credit) offset(unsent int) uint32 { return c.assigned - c.count - uint32(unsent) }
 
-// drained is called when the engine has nothing more to deliver for a drain, and has used up the credit it had. It reports whether that was
-// all of the peer's credit; otherwise more has to be granted.
+// drained is called when the engine has nothing more to deliver for a drain, and has used up the
+// credit it had. It reports whether that was all of the peer's credit; otherwise more has to be
+// granted.
 func (c *credit) drained(unsent int) bool {
-	// The engine may have more messages where it got a part of the peer's credit and used all of that for deliveries.
+	// The engine may have more messages where it got a part of the peer's credit and used all of
+	// that for deliveries.
 	more := c.drainGave > 0 && c.assigned == c.drainLimit && int(c.left()) > unsent
 	c.assigned, c.draining = c.drainLimit, false
-	c.dry = c.drain && c.drainAsked == c.drainTo && !more // else the peer changed its mind meanwhile
+	// else the peer changed its mind meanwhile
+	c.dry = c.drain && c.drainAsked == c.drainTo && !more
 	return c.dry
 }
 
-// finish uses up the credit of a drain for which there is nothing more, and reports whether there was one.
+// finish uses up the credit of a drain for which there is nothing more, and reports whether there
+// was one.
 func (c *credit) finish() bool {
 	if !c.drain || !c.dry {
 		return false
@@ -129,7 +139,8 @@ func (c *grantedCredit) submit() { c.pending++ }
 // answered is called when it has.
 func (c *grantedCredit) answered() { c.pending-- }
 
-// topUp grants more when less than half is left, as far as unanswered sends leave room, and reports whether it did.
+// topUp grants more when less than half is left, as far as unanswered sends leave room, and reports
+// whether it did.
 func (c *grantedCredit) topUp() bool {
 	if c.left > c.most/2 || c.pending >= c.most || c.most-c.pending <= c.left {
 		return false
@@ -156,11 +167,13 @@ func (r *receiver) flow(f *amqp.Flow) {
 	r.makeReady()
 }
 
-// browseAhead is how many messages a browsing link gets from the engine ahead of what is on the wire.
+// browseAhead is how many messages a browsing link gets from the engine ahead of what is on the
+// wire.
 const browseAhead = 32
 
-// pass gives the engine as much of the credit as the limits of this connection allow: deliveries at most Limits.ReceiverCredit ahead, none
-// above the number of unsettled ones (reliability.md 8), and none while the session takes no transfers.
+// pass gives the engine as much of the credit as the limits of this connection allow: deliveries at
+// most Limits.ReceiverCredit ahead, none above the number of unsettled ones (reliability.md 8), and
+// none while the session takes no transfers.
 func (r *receiver) pass() {
 	c := r.l.c
 	if r.l.detached || r.engine == nil {
@@ -196,7 +209,8 @@ func (r *receiver) wait() {
 	s.blocked[r] = struct{}{}
 }
 
-// drained is called when the engine has nothing more to deliver for a drain, and has used up the credit it had.
+// drained is called when the engine has nothing more to deliver for a drain, and has used up the
+// credit it had.
 func (r *receiver) drained() {
 	dry := r.credit.drained(r.unsent())
 	switch {

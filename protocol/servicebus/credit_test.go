@@ -8,8 +8,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// While the session takes no transfers no message is locked for it, a drain is answered, and what was locked before is
-// given back with the credit.
+// While the session takes no transfers no message is locked for it, a drain is answered, and what
+// was locked before is given back with the credit.
 func TestClosedWindow(t *testing.T) {
 	window := func(p *peerConn, size, count, credit uint32, drain bool) {
 		p.write(0, &amqp.Flow{NextIncomingID: amqp.Some(count + 1), IncomingWindow: size, OutgoingWindow: 5000,
@@ -56,7 +56,8 @@ func TestClosedWindow(t *testing.T) {
 	})
 }
 
-// Credit is a number of deliveries, and counts are serial numbers: the largest of them are no less than nothing.
+// Credit is a number of deliveries, and counts are serial numbers: the largest of them are no less
+// than nothing.
 func TestLargeCredit(t *testing.T) {
 	for _, credit := range []uint32{1<<31 - 1, 1 << 31, 1<<32 - 1} {
 		bubble(t, nil, func(b *bench) {
@@ -72,7 +73,8 @@ func TestLargeCredit(t *testing.T) {
 	}
 }
 
-// Credit beyond what a connection may have unsettled gets what there is room for, and more when that is settled, on this link or on another one.
+// Credit beyond what a connection may have unsettled gets what there is room for, and more when
+// that is settled, on this link or on another one.
 func TestCreditOverTheLimit(t *testing.T) {
 	bubble(t, func(o *Options) { o.Limits.Locked = 2 }, func(b *bench) {
 		p := b.loaded(5)
@@ -160,8 +162,8 @@ func TestDrain(t *testing.T) {
 	})
 }
 
-// The engine gets the peer's credit in steps, and no more than there is room for. Its count stays ahead of the peer's by the deliveries
-// that never reached the wire.
+// The engine gets the peer's credit in steps, and no more than there is room for. Its count stays
+// ahead of the peer's by the deliveries that never reached the wire.
 func TestCreditGrant(t *testing.T) {
 	t.Parallel()
 	var c credit
@@ -190,8 +192,9 @@ func TestCreditGrant(t *testing.T) {
 	}
 }
 
-// A step that nothing will make larger goes out, however small it is: when all was written and the engine has no credit left, a receiver that wants more than
-// there is room for would get nothing for ever.
+// A step that nothing will make larger goes out, however small it is: when all was written and the
+// engine has no credit left, a receiver that wants more than there is room for would get nothing
+// for ever.
 func TestCreditOfLittleRoom(t *testing.T) {
 	t.Parallel()
 	var c credit
@@ -212,7 +215,8 @@ func TestCreditOfLittleRoom(t *testing.T) {
 	}
 }
 
-// A drain uses up the peer's credit once the engine has nothing more, unless the peer has changed its mind by then.
+// A drain uses up the peer's credit once the engine has nothing more, unless the peer has changed
+// its mind by then.
 func TestCreditDrain(t *testing.T) {
 	t.Parallel()
 	var c credit
@@ -238,8 +242,8 @@ func TestCreditDrain(t *testing.T) {
 	}
 }
 
-// What the peer wants while a drain goes on comes behind the answer to it: the engine answers no drain that another flow has overtaken, and
-// the next one would wait for that for ever.
+// What the peer wants while a drain goes on comes behind the answer to it: the engine answers no
+// drain that another flow has overtaken, and the next one would wait for that for ever.
 func TestCreditBehindDrain(t *testing.T) {
 	t.Parallel()
 	var c credit

@@ -66,8 +66,8 @@ func (req *request) limitTime() {
 	c.timers.by(c, req.until)
 }
 
-// serverTimeout is how long a client waits for the answer to its request, 0 when it does not say (6.2). The Go SDK says 0
-// when less than a second is left, and gives up by itself.
+// serverTimeout is how long a client waits for the answer to its request, 0 when it does not say
+// (6.2). The Go SDK says 0 when less than a second is left, and gives up by itself.
 func (req *request) serverTimeout() time.Duration {
 	for _, key := range [...]string{"com.microsoft:server-timeout", "server-timeout"} {
 		if ms, ok := message.Integer(req.properties, key); ok && ms > 0 {
@@ -77,7 +77,8 @@ func (req *request) serverTimeout() time.Duration {
 	return 0
 }
 
-// tooLate gives back, without counting a delivery, the locks that were taken for a client that has been told of a time-out.
+// tooLate gives back, without counting a delivery, the locks that were taken for a client that has
+// been told of a time-out.
 func (req *request) tooLate(r *engine.Reply) {
 	t := req.l.target
 	messages := r.Messages()
@@ -91,7 +92,8 @@ func (req *request) tooLate(r *engine.Reply) {
 	}
 }
 
-// timedOut answers a request that the engine has not answered in time. A later answer of the engine is not passed on.
+// timedOut answers a request that the engine has not answered in time. A later answer of the engine
+// is not passed on.
 func (req *request) timedOut() {
 	req.over = true
 	req.refuse(408, amqp.CondTimeout, fmt.Sprintf("The operation did not complete within the allotted timeout of %s.", hms(req.timeout)))

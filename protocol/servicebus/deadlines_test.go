@@ -8,8 +8,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// WP-161, 6.2: a request that takes longer than the client waits is answered 408, and not again; locks it took meanwhile
-// are given back.
+// WP-161, 6.2: a request that takes longer than the client waits is answered 408, and not again;
+// locks it took meanwhile are given back.
 func TestServerTimeout(t *testing.T) {
 	for _, test := range []struct {
 		timeout amqp.Pair
@@ -34,7 +34,8 @@ func TestServerTimeout(t *testing.T) {
 			})
 			synctest.Wait()
 			p.quiet(time.Second)
-			p.managedWith(200, "", "receive-by-sequence-number", body, test.timeout) // it is not locked
+			// it is not locked
+			p.managedWith(200, "", "receive-by-sequence-number", body, test.timeout)
 			p.quiet(10 * time.Second)
 		})
 	}
@@ -77,7 +78,8 @@ func TestTwoRequests(t *testing.T) {
 	})
 }
 
-// A request with a deadline is found once it has passed, in whatever order they come and go, and not after it was answered.
+// A request with a deadline is found once it has passed, in whatever order they come and go, and
+// not after it was answered.
 func TestDeadlines(t *testing.T) {
 	t.Parallel()
 	var d deadlines

@@ -19,8 +19,8 @@ func decimal(digits string) amqp.Opaque {
 	return amqp.Opaque{Code: b[0], Bytes: b[1:]}
 }
 
-// SM-408, WP-239: filters see decimals of each width as numbers, in the standard form and in that of .NET, whose frames these are. The bytes go on
-// as they came.
+// SM-408, WP-239: filters see decimals of each width as numbers, in the standard form and in that
+// of .NET, whose frames these are. The bytes go on as they came.
 func TestDecimalsInFilters(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		b.topic("t", nil)
@@ -35,11 +35,15 @@ func TestDecimalsInFilters(t *testing.T) {
 		node.managedWith(200, "", "remove-rule", amqp.Map{{Key: "rule-name", Value: "$Default"}})
 		node.managedWith(200, "", "add-rule", ruleBody("r", correlationRule(nil, amqp.Map{{Key: "price", Value: decimal("940c3c00000000000000000000000004d2")}})))
 		sent := []struct{ id, price string }{
-			{"a", "940c3c00000000000000000000000004d2"}, {"b", "74318004d2"}, {"c", "8431800000000004d2"}, {"d", "94303c00000000000000000000000004d2"}, // 12.34
-			{"e", "940c3e000000000000000000000000000a"}, {"f", "94303e000000000000000000000000000a"}, {"g", "940c400000000000000000000000000001"}, // 1.0, 1
-			{"h", "948c3c00000000000000000000000003e7"}, {"i", "94b03c00000000000000000000000003e7"}, // -9.99
+			// 12.34
+			{"a", "940c3c00000000000000000000000004d2"}, {"b", "74318004d2"}, {"c", "8431800000000004d2"}, {"d", "94303c00000000000000000000000004d2"},
+			// 1.0, 1
+			{"e", "940c3e000000000000000000000000000a"}, {"f", "94303e000000000000000000000000000a"}, {"g", "940c400000000000000000000000000001"},
+			// -9.99
+			{"h", "948c3c00000000000000000000000003e7"}, {"i", "94b03c00000000000000000000000003e7"},
 			{"j", "940c080000000000000000000000000001"}, {"k", "940c400000ffffffffffffffffffffffff"},
-			{"l", "7478000000"}, {"m", "74f8000000"}, {"n", "747c000000"}, // the infinite ones, and no number
+			// the infinite ones, and no number
+			{"l", "7478000000"}, {"m", "74f8000000"}, {"n", "747c000000"},
 		}
 		for _, s := range sent {
 			b.put("t", with(s.id, amqp.Pair{Key: "price", Value: decimal(s.price)}))
@@ -61,8 +65,9 @@ func TestDecimalsInFilters(t *testing.T) {
 	})
 }
 
-// SM-401: what an action writes can be read by .NET, whose decimals most of these are: a standard decimal128 with 96 bits of coefficient and
-// 0 to 28 digits behind the point, or a double. Conditions see the digits that are cut.
+// SM-401: what an action writes can be read by .NET, whose decimals most of these are: a standard
+// decimal128 with 96 bits of coefficient and 0 to 28 digits behind the point, or a double.
+// Conditions see the digits that are cut.
 func TestDotnetDecimalsInActions(t *testing.T) {
 	const thirds = "94300800006bb4afe4cf2607ee35555555" // 29 digits
 	bubble(t, nil, func(b *bench) {
@@ -72,12 +77,15 @@ func TestDotnetDecimalsInActions(t *testing.T) {
 			{"940c3c000000000000000000000000" + "03e7", "m / 3 = p('third')", "SET m = m / 3", "94303c000000000000000000000000" + "014d"},
 			{"940c4000000000000000000000000000" + "0a", "m / 3 > p('thirds')", "SET m = m / 3", thirds},
 			{"940c400000ffffffffffffffffffffffff", "m = m + 0", "SET m = m - 1", "9430400000fffffffffffffffffffffffe"},
-			{"940c0800000000000000000000000000" + "01", "m / 2 > 0", "SET m = m / 2", "94300800000000000000000000000000" + "00"}, // half to even
+			// half to even
+			{"940c0800000000000000000000000000" + "01", "m / 2 > 0", "SET m = m / 2", "94300800000000000000000000000000" + "00"},
 			{"940c0800000000000000000000000000" + "03", "m / 2 < m", "SET m = m / 2", "94300800000000000000000000000000" + "02"},
-			{"943046000000000000000000000000" + "04d2", "m = 1234000", "SET m = m", "9430400000000000000000000000" + "12d450"}, // a scale of -3
+			// a scale of -3
+			{"943046000000000000000000000000" + "04d2", "m = 1234000", "SET m = m", "9430400000000000000000000000" + "12d450"},
 			{"948c3e00000000000000000000000000" + "00", "m = 0 AND NOT m < 0", "SET m = m", "94b03e00000000000000000000000000" + "00"},
 			{"948c3e00000000000000000000000000" + "00", "m IS NOT NULL", "SET m = m + 0", "94303e00000000000000000000000000" + "00"},
-			{"940c4000000000000000000000000000" + "01", "m < 1e30", "SET m = m * 1e30", "8246293e5939a08cea"}, // what no decimal of .NET holds
+			// what no decimal of .NET holds
+			{"940c4000000000000000000000000000" + "01", "m < 1e30", "SET m = m * 1e30", "8246293e5939a08cea"},
 			{"940c400000ffffffffffffffffffffffff", "m > 1e28", "SET m = m + 1", "8245f0000000000000"},
 			{"943041ed09bead87c0378d8e63ffffffff", "m > 1e33", "SET m = m", "8246fed09bead87c03"},
 		} {
@@ -98,7 +106,8 @@ func TestDotnetDecimalsInActions(t *testing.T) {
 	})
 }
 
-// SM-402: a correlation filter with a decimal, as .NET's SDK asks for it: it is given back as a decimal of the same digits.
+// SM-402: a correlation filter with a decimal, as .NET's SDK asks for it: it is given back as a
+// decimal of the same digits.
 func TestDotnetDecimalInCorrelationFilter(t *testing.T) {
 	topics(t, func(b *bench) {
 		p := b.node("t/Subscriptions/u")

@@ -29,7 +29,8 @@ func (s *spreadTokens) numbered(mode uint32, ids string) amqp.Map {
 	return byNumber(mode, list...)
 }
 
-// takes receives and deletes the messages with some ids, of which only those of want come, in that order and without locks, and were delivered that often before.
+// takes receives and deletes the messages with some ids, of which only those of want come, in that
+// order and without locks, and were delivered that often before.
 func (s *spreadTokens) takes(before uint32, ids, want string) {
 	s.b.Helper()
 	got := ""
@@ -61,8 +62,9 @@ func (s *spreadTokens) failing(id string, err error) {
 	})
 }
 
-// S4-16, SM-123, docs/decisions/0069: deferred messages of several partitions are received and deleted by one request, in the order asked for. One that is refused, since a message is not there, is locked or
-// is asked for twice, has taken nothing and left no lock.
+// S4-16, SM-123, docs/decisions/0069: deferred messages of several partitions are received and
+// deleted by one request, in the order asked for. One that is refused, since a message is not
+// there, is locked or is asked for twice, has taken nothing and left no lock.
 func TestReceiveAndDeleteDeferredOfSeveralPartitions(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		s := b.spreadDeferred()
@@ -79,8 +81,10 @@ func TestReceiveAndDeleteDeferredOfSeveralPartitions(t *testing.T) {
 	})
 }
 
-// S4-16, docs/decisions/0069: a partition that goes away after all messages were locked. What was deleted by then comes with the answer; the rest is deferred as before, without a lock, and no answer has it.
-// Where nothing was deleted the request is refused. Of an outcome that is unknown nothing is claimed.
+// S4-16, docs/decisions/0069: a partition that goes away after all messages were locked. What was
+// deleted by then comes with the answer; the rest is deferred as before, without a lock, and no
+// answer has it. Where nothing was deleted the request is refused. Of an outcome that is unknown
+// nothing is claimed.
 func TestReceiveAndDeleteDeferredWhileAPartitionGoes(t *testing.T) {
 	for name, c := range map[string]struct {
 		err  error
@@ -107,7 +111,9 @@ func TestReceiveAndDeleteDeferredWhileAPartitionGoes(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				if s.takes(1, one[1:2], one[1:2]); c.err == engine.ErrUnknown || c.away { // nobody gives back the lock of a message that may be gone, or can where its partition is away
+				// nobody gives back the lock of a message that may be gone, or can where its
+				// partition is away
+				if s.takes(1, one[1:2], one[1:2]); c.err == engine.ErrUnknown || c.away {
 					s.refuses(404, amqp.CondMessageNotFound, two[:1])
 					time.Sleep(31 * time.Second)
 					s.takes(2, two[:1], two[:1])
@@ -122,7 +128,8 @@ func TestReceiveAndDeleteDeferredWhileAPartitionGoes(t *testing.T) {
 	}
 }
 
-// docs/decisions/0069: where the first partition fails, nothing was deleted: the refusal is passed on, and all is deferred as before.
+// docs/decisions/0069: where the first partition fails, nothing was deleted: the refusal is passed
+// on, and all is deferred as before.
 func TestReceiveAndDeleteDeferredRefusedAtOnce(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		s := b.spreadDeferred()
@@ -140,7 +147,8 @@ func TestReceiveAndDeleteDeferredRefusedAtOnce(t *testing.T) {
 	})
 }
 
-// fenceBetween has the log of a message be fenced when all is locked and the first message is about to be deleted, and waits for nothing.
+// fenceBetween has the log of a message be fenced when all is locked and the first message is about
+// to be deleted, and waits for nothing.
 func (s *spreadTokens) fenceBetween(id string) {
 	if !strings.Contains(s.on[1], id) {
 		s.b.Fatalf("%s is not in log 1", id)

@@ -15,8 +15,9 @@ func (p *peerConn) suspend(handle uint32) {
 	}
 }
 
-// WP-127, 4.7: a detach is answered as it came, closing or not, with an error or without, on links of every kind. No link is resumed:
-// one that is attached again under its name starts clean, whatever the peer says it has not settled.
+// WP-127, 4.7: a detach is answered as it came, closing or not, with an error or without, on links
+// of every kind. No link is resumed: one that is attached again under its name starts clean,
+// whatever the peer says it has not settled.
 func TestDetachMirrorsClosed(t *testing.T) {
 	sessions(t, func(b *bench, p *peerConn) {
 		b.put("q", newMessage("1", "x"), newMessage("2", "x"))
@@ -33,7 +34,8 @@ func TestDetachMirrorsClosed(t *testing.T) {
 			t.Helper()
 			p.write(0, &amqp.Attach{Name: "durable", Handle: 7, Role: amqp.RoleReceiver,
 				Source: &amqp.Source{Address: "q", Durable: amqp.Some(uint32(2)), ExpiryPolicy: "never"}, Target: &amqp.Target{},
-				Unsettled: amqp.Map{{Key: []byte{1}, Value: amqp.Described{Descriptor: uint64(0x24), Value: amqp.List{}}}}}, nil) // accepted
+				// accepted
+				Unsettled: amqp.Map{{Key: []byte{1}, Value: amqp.Described{Descriptor: uint64(0x24), Value: amqp.List{}}}}}, nil)
 			return expect[*amqp.Attach](p)
 		}
 		for i := range 2 {
@@ -64,7 +66,8 @@ func TestDetachMirrorsClosed(t *testing.T) {
 		if a := p.attachSender(9, "none"); a.Target != nil {
 			t.Errorf("%+v; want a.Target == nil", a)
 		}
-		if d := expect[*amqp.Detach](p); !d.Closed { // ours, with an error, always closes; nothing answers the peer's
+		// ours, with an error, always closes; nothing answers the peer's
+		if d := expect[*amqp.Detach](p); !d.Closed {
 			t.Errorf("%+v; want d.Closed", d)
 		}
 		p.write(0, &amqp.Detach{Handle: 9}, nil)

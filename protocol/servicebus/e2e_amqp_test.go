@@ -10,8 +10,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/servicebus"
 )
 
-// What a client of plain AMQP asks for and a Service Bus SDK never does, with go-amqp: a key for a login, links that last, selectors,
-// temporary queues.
+// What a client of plain AMQP asks for and a Service Bus SDK never does, with go-amqp: a key for a
+// login, links that last, selectors, temporary queues.
 func TestPlainAMQPClient(t *testing.T) {
 	t.Parallel()
 	b := startBrokerWith(t, servicebus.Limits{}, "orders")

@@ -16,8 +16,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/servicebus"
 )
 
-// What history keeps of a message beside its body is in the event that stores it, however it was sent: alone, without an id, in a
-// batch, to be active later, to a topic that somebody reads and to one that nobody does.
+// What history keeps of a message beside its body is in the event that stores it, however it was
+// sent: alone, without an id, in a batch, to be active later, to a topic that somebody reads and to
+// one that nobody does.
 func TestDetailsInHistory(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -68,7 +69,8 @@ func TestDetailsInHistory(t *testing.T) {
 		"MessagePublished": {of(5, 11, "c5"), of(6, 11, "c6")},
 	}
 	got := detailsIn(t, dir)
-	bySubject := func(x, y event.Details) int { return slices.Compare(x.Subject, y.Subject) } // entities may be in different logs
+	// entities may be in different logs
+	bySubject := func(x, y event.Details) int { return slices.Compare(x.Subject, y.Subject) }
 	for kind, list := range want {
 		slices.SortFunc(list, bySubject)
 		slices.SortFunc(got[kind], bySubject)

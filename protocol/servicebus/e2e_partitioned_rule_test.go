@@ -12,9 +12,11 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// S4-06, docs/guide/limits.md: a rule that gives copies another session leaves each in the partition of the message, since all copies of a message are one event of one log. None is lost:
-// whoever takes the next session gets it from every partition. Who asks for the new session by its id gets what is in the partition of that id. State and renewals
-// of whoever holds one are about what it holds.
+// S4-06, docs/guide/limits.md: a rule that gives copies another session leaves each in the
+// partition of the message, since all copies of a message are one event of one log. None is lost:
+// whoever takes the next session gets it from every partition. Who asks for the new session by its
+// id gets what is in the partition of that id. State and renewals of whoever holds one are about
+// what it holds.
 func TestSDKPartitionedSessionByRule(t *testing.T) {
 	t.Parallel()
 	b := startSplit(t, t.TempDir(), 3)

@@ -19,7 +19,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/servicebus"
 )
 
-// startSplit starts a broker with that many logs, on which partitioned entities have sixteen partitions.
+// startSplit starts a broker with that many logs, on which partitioned entities have sixteen
+// partitions.
 func startSplit(t testing.TB, dir string, logs int) *broker {
 	t.Helper()
 	return startBrokerOn(t, dir, logs, servicebus.Limits{}, host.Options{Properties: message.Properties, Reread: message.Reread, EntityPartitions: event.MaxEntityPartitions, Fence: true})
@@ -58,8 +59,9 @@ func drainAll(t testing.TB, r *azservicebus.Receiver, n int) map[int64]int {
 	return got
 }
 
-// SM-200, SM-202, SM-205, SM-206, SM-211, SM-212, SM-213, S4-07, S4-13, S4-15, S4-18, S4-21, S4-22, S4-38, S4-61, S4-64: 160 sends without a key come to ten in each partition, one receiver gets all of
-// them, and a plain queue beside it has its own numbers.
+// SM-200, SM-202, SM-205, SM-206, SM-211, SM-212, SM-213, S4-07, S4-13, S4-15, S4-18, S4-21, S4-22,
+// S4-38, S4-61, S4-64: 160 sends without a key come to ten in each partition, one receiver gets all
+// of them, and a plain queue beside it has its own numbers.
 func TestSDKPartitionedKeyless(t *testing.T) {
 	t.Parallel()
 	for _, logs := range []int{1, 3, 4} {
@@ -103,7 +105,8 @@ func TestSDKPartitionedKeyless(t *testing.T) {
 	}
 }
 
-// peekAll peeks with the SDK's cursor, that many messages at a time, until there are no more. Numbers must rise (SM-212, S4-64).
+// peekAll peeks with the SDK's cursor, that many messages at a time, until there are no more.
+// Numbers must rise (SM-212, S4-64).
 func peekAll(t testing.TB, r *azservicebus.Receiver, at int) (all []*azservicebus.ReceivedMessage) {
 	t.Helper()
 	for {
@@ -120,7 +123,8 @@ func peekAll(t testing.TB, r *azservicebus.Receiver, at int) (all []*azservicebu
 	}
 }
 
-// SM-207, S4-23, S4-25, S4-51: a key has one partition, over restarts, on one, three, four and many logs, as the vectors say.
+// SM-207, S4-23, S4-25, S4-51: a key has one partition, over restarts, on one, three, four and many
+// logs, as the vectors say.
 func TestSDKPartitionedKeys(t *testing.T) {
 	t.Parallel()
 	want := map[string]int64{"tenant-a": 5, "tenant-q": 1, "mySession": 12, "myPartitionKey": 9, "日本": 3}
@@ -204,7 +208,8 @@ func TestSDKPartitionedBatches(t *testing.T) {
 	}
 }
 
-// S4-06, S4-16, SM-201: settling in every way, renewing, deferring and taking back by number, in every partition.
+// S4-06, S4-16, SM-201: settling in every way, renewing, deferring and taking back by number, in
+// every partition.
 func TestSDKPartitionedSettle(t *testing.T) {
 	t.Parallel()
 	b := startSplit(t, t.TempDir(), 3)
@@ -250,7 +255,8 @@ func TestSDKPartitionedSettle(t *testing.T) {
 		t.Errorf("%d messages are received and deleted, and one of them again: %v", len(deleted), err)
 	}
 	deferred = deferred[5:]
-	back := must(r.ReceiveDeferredMessages(ctx, deferred, nil))(t) // of numbers in as many partitions or fewer
+	// of numbers in as many partitions or fewer
+	back := must(r.ReceiveDeferredMessages(ctx, deferred, nil))(t)
 	for i, m := range back {
 		if *m.SequenceNumber != deferred[i] {
 			t.Errorf("deferred message %d is %#x, not %#x", i, *m.SequenceNumber, deferred[i])
@@ -297,7 +303,8 @@ func TestSDKPartitionedSchedule(t *testing.T) {
 	if err := s.CancelScheduledMessages(ctx, append([]int64{later[0]}, later[1], later[0]), nil); err == nil {
 		t.Error("a number twice is cancelled")
 	}
-	if err := s.CancelScheduledMessages(ctx, later, nil); err != nil { // what was refused has cancelled nothing
+	// what was refused has cancelled nothing
+	if err := s.CancelScheduledMessages(ctx, later, nil); err != nil {
 		t.Error(err)
 	}
 	if got := drainAll(t, r, 8); len(got) != 8 {
@@ -308,7 +315,8 @@ func TestSDKPartitionedSchedule(t *testing.T) {
 	}
 }
 
-// S4-27, S4-28, SM-208: a session is in one partition, in order, with its state; receivers of the next session get each of them once.
+// S4-27, S4-28, SM-208: a session is in one partition, in order, with its state; receivers of the
+// next session get each of them once.
 func TestSDKPartitionedSessions(t *testing.T) {
 	t.Parallel()
 	b := startSplit(t, t.TempDir(), 3)
@@ -338,7 +346,8 @@ func TestSDKPartitionedSessions(t *testing.T) {
 			t.Fatal(err)
 		}
 		shown := 0
-		for _, m := range must(r.PeekMessages(ctx, sessions*each, nil))(t) { // this SDK does not say of which session
+		// this SDK does not say of which session
+		for _, m := range must(r.PeekMessages(ctx, sessions*each, nil))(t) {
 			if *m.SessionID == r.SessionID() {
 				shown++
 			}
@@ -442,8 +451,9 @@ func (b *broker) rule(t testing.TB, subscription, name, filter string) error {
 	return err
 }
 
-// SM-210, SM-211, S4-05, S4-26, S4-39: while a partition of the log is away the SDK sends without a key and receives from all others, with a key of it
-// is told that the server is busy, and peeks at what is there. When it is back the same receiver has the rest, without a restart.
+// SM-210, SM-211, S4-05, S4-26, S4-39: while a partition of the log is away the SDK sends without a
+// key and receives from all others, with a key of it is told that the server is busy, and peeks at
+// what is there. When it is back the same receiver has the rest, without a restart.
 func TestSDKPartitionedFence(t *testing.T) {
 	t.Parallel()
 	b := startSplit(t, t.TempDir(), 4)

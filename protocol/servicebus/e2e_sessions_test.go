@@ -27,7 +27,8 @@ func wantCode(t testing.TB, err error, code azservicebus.Code) {
 	}
 }
 
-// WP-140, WP-142, WP-143, WP-146, WP-147, WP-148, WP-150, WP-176, WP-177, WP-178: the unmodified SDK and sessions.
+// WP-140, WP-142, WP-143, WP-146, WP-147, WP-148, WP-150, WP-176, WP-177, WP-178: the unmodified
+// SDK and sessions.
 func TestSDKSessions(t *testing.T) {
 	b := startBroker(t)
 	b.queue(t, "sessions", func(p *event.Properties) { p.RequiresSession = true })
@@ -92,7 +93,8 @@ func TestSDKSessions(t *testing.T) {
 	short, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	_, err = c.AcceptNextSessionForQueue(short, "sessions", nil)
-	if !errors.Is(err, context.DeadlineExceeded) { // where answer and deadline cross; that the answer comes sooner: TestNoSession
+	// where answer and deadline cross; that the answer comes sooner: TestNoSession
+	if !errors.Is(err, context.DeadlineExceeded) {
 		wantCode(t, err, azservicebus.CodeTimeout)
 	}
 }
@@ -112,7 +114,8 @@ func TestSDKScheduleAndDefer(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantCode(t, s.CancelScheduledMessages(ctx, numbers[:1], nil), azservicebus.CodeNotFound)
-	soon := time.Now().Add(2 * time.Second) // for the broker it must be in the future, however busy the machine is
+	// for the broker it must be in the future, however busy the machine is
+	soon := time.Now().Add(2 * time.Second)
 	if err := s.SendMessage(ctx, &azservicebus.Message{Body: []byte("soon"), ScheduledEnqueueTime: &soon}, nil); err != nil {
 		t.Fatal(err)
 	}

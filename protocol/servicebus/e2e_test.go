@@ -112,7 +112,8 @@ func startBrokerOn(t testing.TB, dir string, logs int, limits servicebus.Limits,
 
 type testWriter struct{ t testing.TB }
 
-// Write takes a line of the broker's log. The clients are unmodified SDKs: that the broker finds fault with what they send is a failure.
+// Write takes a line of the broker's log. The clients are unmodified SDKs: that the broker finds
+// fault with what they send is a failure.
 func (w testWriter) Write(p []byte) (int, error) {
 	if strings.Contains(string(p), "protocol fault") {
 		w.t.Errorf("%s", p)
@@ -129,7 +130,8 @@ func (b *broker) client(t testing.TB, rule, key string) *azservicebus.Client {
 	cs := fmt.Sprintf("Endpoint=sb://%s;SharedAccessKeyName=%s;SharedAccessKey=%s;UseDevelopmentEmulator=true", b.address, rule, key)
 	c, err := azservicebus.NewClientFromConnectionString(cs, &azservicebus.ClientOptions{
 		RetryOptions: azservicebus.RetryOptions{MaxRetries: -1},
-		NewWebSocketConn: func(ctx context.Context, _ azservicebus.NewWebSocketConnArgs) (net.Conn, error) { // a way to look at the bytes
+		// a way to look at the bytes
+		NewWebSocketConn: func(ctx context.Context, _ azservicebus.NewWebSocketConnArgs) (net.Conn, error) {
 			nc, err := new(net.Dialer).DialContext(ctx, "tcp", b.address)
 			if err != nil {
 				return nil, err
@@ -312,8 +314,9 @@ func TestSDKRefusals(t *testing.T) {
 	}
 }
 
-// SM-327, WP-016: links without traffic are detached; the SDK's sender, its receiver and its management link go on without an
-// error, although none of them tries twice. Messages sent meanwhile are there, and locks are kept.
+// SM-327, WP-016: links without traffic are detached; the SDK's sender, its receiver and its
+// management link go on without an error, although none of them tries twice. Messages sent
+// meanwhile are there, and locks are kept.
 func TestSDKIdleLinks(t *testing.T) {
 	const idle = time.Second
 	b := startBrokerWith(t, servicebus.Limits{LinkIdle: idle}, "orders")
@@ -341,13 +344,15 @@ func TestSDKIdleLinks(t *testing.T) {
 	}
 }
 
-// SM-005, SM-018, WP-072: thousands of sends under way on one link, all delivered, in order of their numbers.
+// SM-005, SM-018, WP-072: thousands of sends under way on one link, all delivered, in order of
+// their numbers.
 func TestSDKManyAtOnce(t *testing.T) {
 	b := startBroker(t, "orders")
 	c, ctx := b.root(t), timeout(t)
 	s := must(c.NewSender("orders", nil))(t)
-	// Opens the link: the SDK does not look again behind the lock it does that under, so two first sends at once would open two, and
-	// nobody ends what renews the token of the one that is overwritten.
+	// Opens the link: the SDK does not look again behind the lock it does that under, so two first
+	// sends at once would open two, and nobody ends what renews the token of the one that is
+	// overwritten.
 	must(s.NewMessageBatch(ctx, nil))(t)
 	const workers, each = 50, 60
 	var wg sync.WaitGroup

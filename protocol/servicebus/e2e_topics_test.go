@@ -13,8 +13,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/servicebus"
 )
 
-// WP-220, SM-019, SM-284: the unmodified SDK sends to a topic and receives from its subscriptions, their dead-letter queues
-// and message sessions.
+// WP-220, SM-019, SM-284: the unmodified SDK sends to a topic and receives from its subscriptions,
+// their dead-letter queues and message sessions.
 func TestSDKTopics(t *testing.T) {
 	b := startBroker(t)
 	b.put(t, event.Topic, "orders", nil)
@@ -88,7 +88,8 @@ func TestSDKTopicSchedule(t *testing.T) {
 		t.Fatalf("%+v %+v; want len(numbers) == 2", err, numbers)
 	}
 	wantCode(t, s.CancelScheduledMessages(ctx, numbers[:1], nil), azservicebus.CodeNotFound)
-	ofTopic := must(b.root(t).NewReceiverForQueue("orders", nil))(t) // SM-409: so people look at what a topic has scheduled
+	// SM-409: so people look at what a topic has scheduled
+	ofTopic := must(b.root(t).NewReceiverForQueue("orders", nil))(t)
 	if peeked := must(ofTopic.PeekMessages(ctx, 5, nil))(t); len(peeked) != 1 || string(peeked[0].Body) != "later" {
 		t.Errorf(`%+v; want one message, "later"`, peeked)
 	}
@@ -106,7 +107,8 @@ func TestSDKTopicSchedule(t *testing.T) {
 	}
 }
 
-// ruleNode is the management node of the subscription "orders/Subscriptions/all" to a plain AMQP client.
+// ruleNode is the management node of the subscription "orders/Subscriptions/all" to a plain AMQP
+// client.
 type ruleNode struct {
 	t    testing.TB
 	to   *amqp.Sender
@@ -154,8 +156,8 @@ func (n *ruleNode) rules() []any {
 	return n.ask(200, "enumerate-rules", map[string]any{"top": int32(1<<31 - 1), "skip": int32(0)}).(map[string]any)["rules"].([]any)
 }
 
-// WP-179, WP-180, WP-181, SM-290: rules over a plain AMQP client, which wants every type of an answer to be right, before and
-// after a restart.
+// WP-179, WP-180, WP-181, SM-290: rules over a plain AMQP client, which wants every type of an
+// answer to be right, before and after a restart.
 func TestAMQPRules(t *testing.T) {
 	dir := t.TempDir()
 	b := startBrokerIn(t, dir, servicebus.Limits{})
@@ -169,7 +171,8 @@ func TestAMQPRules(t *testing.T) {
 	node.ask(200, "add-rule", add)
 	node.ask(409, "add-rule", add)
 	node.ask(400, "add-rule", map[string]any{"rule-name": "huge", "rule-description": map[string]any{
-		"correlation-filter": map[string]any{"label": strings.Repeat("x", 70_000)}, // a request may be so long, a rule not
+		// a request may be so long, a rule not
+		"correlation-filter": map[string]any{"label": strings.Repeat("x", 70_000)},
 	}})
 	node.ask(200, "remove-rule", map[string]any{"rule-name": "$Default"})
 	node.ask(404, "remove-rule", map[string]any{"rule-name": "$Default"})
@@ -194,8 +197,9 @@ func TestAMQPRules(t *testing.T) {
 	}
 }
 
-// S0-29, S0-30, S0-33, SM-069, SM-070: which time to live a copy in a subscription shows to whoever looks and to whoever receives.
-// A default alone, of topic or subscription, is shown by receive and not by peek, deferred or scheduled once or not.
+// S0-29, S0-30, S0-33, SM-069, SM-070: which time to live a copy in a subscription shows to whoever
+// looks and to whoever receives. A default alone, of topic or subscription, is shown by receive and
+// not by peek, deferred or scheduled once or not.
 func TestSDKTopicTimeToLive(t *testing.T) {
 	b := startBroker(t)
 	c, ctx := b.root(t), timeout(t)

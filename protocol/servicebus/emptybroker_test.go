@@ -11,9 +11,10 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// emptyBroker is an engine with a queue q, a session queue s, a topic t and its subscription t/subscriptions/u that answers
-// everything at once and stores nothing: every message is the same one. A session by its id is granted unless a receiver holds it, the
-// next available one never comes.
+// emptyBroker is an engine with a queue q, a session queue s, a topic t and its subscription
+// t/subscriptions/u that answers everything at once and stores nothing: every message is the same
+// one. A session by its id is granted unless a receiver holds it, the next available one never
+// comes.
 type emptyBroker struct {
 	entities map[string]*engine.Entity
 	assigned map[*engine.Receiver]uint32
@@ -109,7 +110,8 @@ func (b *emptyBroker) answer(r engine.Request) (answer engine.Answer, refusal er
 	return answer, refusal, false
 }
 
-// attach grants a message session by its id unless a receiver holds it, and lets one that wants any wait.
+// attach grants a message session by its id unless a receiver holds it, and lets one that wants any
+// wait.
 func (b *emptyBroker) attach(receiver *engine.Receiver, r engine.Request) (answer engine.Answer, refusal error, later bool) {
 	want := receiver.Session
 	switch {

@@ -8,8 +8,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/internal/budget"
 )
 
-// Those who came first must not keep out those who come later. While memory is short every connection gives back what it can; links, sessions,
-// answers and what is on its way to the peer it cannot give back. Where these leave less than what is promised to every connection, the
+// Those who came first must not keep out those who come later. While memory is short every
+// connection gives back what it can; links, sessions, answers and what is on its way to the peer it
+// cannot give back. Where these leave less than what is promised to every connection, the
 // connections that have most are closed.
 
 // overuse is what the server knows of a connection that has more memory than it may have.
@@ -18,8 +19,9 @@ type overuse struct {
 	evicted bool      // it was told to go
 }
 
-// evict closes the connections that have most, until the others have room for what is promised to them. Each was told first that it has more
-// than it may have, and was given stuckTime to let go of it; or one second, when there is nothing left for anybody. s.mu is held.
+// evict closes the connections that have most, until the others have room for what is promised to
+// them. Each was told first that it has more than it may have, and was given stuckTime to let go of
+// it; or one second, when there is nothing left for anybody. s.mu is held.
 func (s *Server) evict(now time.Time) {
 	type holder struct {
 		*conn

@@ -17,7 +17,8 @@ func (c woken) WakeReader() error { return c.SetReadDeadline(time.Unix(1, 0)) }
 
 func (c woken) Awake() error { return c.SetReadDeadline(time.Time{}) }
 
-// F22: a reader that waits with more memory than it needs gives it back when memory is short, and reads on where it was.
+// F22: a reader that waits with more memory than it needs gives it back when memory is short, and
+// reads on where it was.
 func TestMemoryOfReadersThatWait(t *testing.T) {
 	for name, sent := range map[string]int{"idle": 0, "in a frame": 30_000} {
 		t.Run(name, func(t *testing.T) {
@@ -48,8 +49,8 @@ func TestMemoryOfReadersThatWait(t *testing.T) {
 	}
 }
 
-// F22: connections that have more than what is promised to them, and do not let go of it, do not keep others out: the one that has most is
-// closed after its time to let go, and the others stay.
+// F22: connections that have more than what is promised to them, and do not let go of it, do not
+// keep others out: the one that has most is closed after its time to let go, and the others stay.
 func TestMemoryIsForWhoeverComes(t *testing.T) {
 	scarce(t, func(b *bench, memory *budget.Budget, others *budget.Share) {
 		hog, modest, honest := b.root(), b.root(), b.root()

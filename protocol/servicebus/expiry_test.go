@@ -10,8 +10,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// S0-18, SM-060, SM-065, SM-071: times to live of milliseconds hold to the millisecond: a message is delivered until its time is over
-// and not after it, be it waiting, scheduled, a topic's copy or given back, and is dead-lettered where that is wanted.
+// S0-18, SM-060, SM-065, SM-071: times to live of milliseconds hold to the millisecond: a message
+// is delivered until its time is over and not after it, be it waiting, scheduled, a topic's copy or
+// given back, and is dead-lettered where that is wanted.
 func TestMillisecondsToLive(t *testing.T) {
 	for _, ttl := range []uint32{1, 2, 17, 50} {
 		for _, dead := range []bool{false, true} {
@@ -86,7 +87,8 @@ type deadLetters struct {
 	count  map[string]int
 }
 
-// expired expects that nothing more is delivered, and one more is in the dead-letter queue, where that is wanted.
+// expired expects that nothing more is delivered, and one more is in the dead-letter queue, where
+// that is wanted.
 func (d *deadLetters) expired(entity, what string) {
 	d.Helper()
 	if d.wanted {
@@ -104,8 +106,8 @@ func (d *deadLetters) expired(entity, what string) {
 	}
 }
 
-// S1-21, SM-006, SM-008: a settled send over a limit stores nothing and is answered by nothing; link and connection go on, however
-// often, and its credit comes back.
+// S1-21, SM-006, SM-008: a settled send over a limit stores nothing and is answered by nothing;
+// link and connection go on, however often, and its credit comes back.
 func TestOversizedSettledSend(t *testing.T) {
 	bubble(t, func(o *Options) { o.Limits.SenderCredit = 4 }, func(b *bench) {
 		b.topic("t", nil)

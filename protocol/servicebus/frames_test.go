@@ -19,7 +19,8 @@ func (p *peerConn) begins(handle, id uint32, change func(*amqp.Transfer)) {
 	p.write(0, t, newMessage("begun", "x"))
 }
 
-// WP-236: a later frame of a delivery may repeat what the first one says of it. One that contradicts it ends the link, and nothing is stored.
+// WP-236: a later frame of a delivery may repeat what the first one says of it. One that
+// contradicts it ends the link, and nothing is stored.
 func TestLaterFrames(t *testing.T) {
 	for name, test := range map[string]struct {
 		first, later func(*amqp.Transfer)
@@ -68,8 +69,9 @@ func TestLaterFrames(t *testing.T) {
 	}
 }
 
-// WP-237: no two deliveries of a session that are not settled have one delivery-id. Which links they are on does not matter, nor does the order of
-// the ids, and one that is settled may be used again.
+// WP-237: no two deliveries of a session that are not settled have one delivery-id. Which links
+// they are on does not matter, nor does the order of the ids, and one that is settled may be used
+// again.
 func TestDeliveryIDTwice(t *testing.T) {
 	for name, test := range map[string]struct {
 		second func(p *peerConn)
@@ -123,7 +125,8 @@ func settled(handle, id uint32) *amqp.Transfer {
 	return &amqp.Transfer{Handle: handle, DeliveryID: amqp.Some(id), DeliveryTag: []byte{2}, Settled: amqp.Some(true)}
 }
 
-// answers is what has come: the numbers of the deliveries that were accepted, in their order, or the end of the session.
+// answers is what has come: the numbers of the deliveries that were accepted, in their order, or
+// the end of the session.
 func (p *peerConn) answers() string {
 	p.Helper()
 	var ids []string
@@ -151,8 +154,8 @@ func (p *peerConn) answers() string {
 	}
 }
 
-// WP-238: no delivery is unsettled where a link is attached, so one that is resumed is ignored whole, whatever it carries. The link and its
-// credit go on.
+// WP-238: no delivery is unsettled where a link is attached, so one that is resumed is ignored
+// whole, whatever it carries. The link and its credit go on.
 func TestResumedDelivery(t *testing.T) {
 	bubble(t, func(o *Options) { o.Limits.SenderCredit = 4 }, func(b *bench) {
 		p := b.root()

@@ -14,8 +14,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// FuzzConnection sends a script of frames to a logged-in connection, all at once or one by one: the server answers with whole frames that have all
-// their fields, nothing follows a close, and all goroutines end (reliability.md T4).
+// FuzzConnection sends a script of frames to a logged-in connection, all at once or one by one: the
+// server answers with whole frames that have all their fields, nothing follows a close, and all
+// goroutines end (reliability.md T4).
 func FuzzConnection(f *testing.F) {
 	scripts := [][]byte{}
 	scripts = append(scripts, linkScripts()...)
@@ -33,7 +34,8 @@ func FuzzConnection(f *testing.F) {
 	})
 }
 
-// answersTo is all that a server says to a script. apart: each frame is answered before the next one comes.
+// answersTo is all that a server says to a script. apart: each frame is answered before the next
+// one comes.
 func answersTo(t *testing.T, script []byte, apart bool) (answer []byte) {
 	server := &Server{Broker: newEmptyBroker(), Options: Options{Access: testAccess(nil), AllowPlainWithoutTLS: true, Logger: slog.New(slog.DiscardHandler), NewID: counter()}}
 	client, end := net.Pipe()
@@ -148,7 +150,8 @@ func messageSessionScripts() (scripts [][]byte) {
 	}
 	return append(scripts,
 		script(filtered(2, nil), &amqp.Flow{Handle: amqp.Some(uint32(2)), LinkCredit: amqp.Some(uint32(9)), Drain: true, Echo: true}, &amqp.Transfer{Handle: 2, DeliveryID: amqp.Some(uint32(0))}),
-		script(filtered(2, "a"), filtered(3, "a"), credit, filtered(4, "b"), &amqp.Detach{Handle: 2}, filtered(5, "a")), // a session that is held, and one that was
+		// a session that is held, and one that was
+		script(filtered(2, "a"), filtered(3, "a"), credit, filtered(4, "b"), &amqp.Detach{Handle: 2}, filtered(5, "a")),
 		script(filtered(2, nil), &amqp.Attach{Name: "f2", Handle: 4, Role: amqp.RoleReceiver, Source: &amqp.Source{Address: "q"}}, &amqp.End{}),
 	)
 }

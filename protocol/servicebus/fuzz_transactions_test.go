@@ -9,7 +9,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// scriptTransaction is the id of the first transaction that a script declares, before it gets any text: the container has the id before.
+// scriptTransaction is the id of the first transaction that a script declares, before it gets any
+// text: the container has the id before.
 var scriptTransaction = append(make([]byte, 15), 2)
 
 // transactionScripts begin transactions, do all that can be part of one, and end them.
@@ -42,7 +43,8 @@ func transactionScripts(t testing.TB) (scripts [][]byte) {
 		for _, outcome := range []amqp.DeliveryState{amqp.StateAccepted, amqp.StateReleased, amqp.Modified{UndeliverableHere: true}, amqp.Rejected{}, nil} {
 			add(grouped, script(sender(3, "t"), send(3, 1, false), settle(outcome, false), settle(outcome, true)), end, script(settle(amqp.StateAccepted, false)))
 		}
-		add(script(coordinator, filtered(2, "a"), fuzzCredit()), declare, script(settle(amqp.StateAccepted, false)), end) // of which nobody knows what a commit did
+		// of which nobody knows what a commit did
+		add(script(coordinator, filtered(2, "a"), fuzzCredit()), declare, script(settle(amqp.StateAccepted, false)), end)
 		add(grouped, script(receiver(4, "s"), receiver(5, "t/subscriptions/u"), sender(6, "s", amqp.Pair{Key: amqp.Symbol(keyDestination), Value: "q"})), end)
 		add(script(coordinator, sender(1, "q", amqp.Pair{Key: amqp.Symbol(keyDestination), Value: "sb://h/t"})), declare, script(send(1, 1, false)), end)
 	}

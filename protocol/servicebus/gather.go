@@ -10,11 +10,12 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/message"
 )
 
-// A request about an entity, and not about one message, is put to the partitions of the entity, one after the other, in the order of their
-// numbers (docs/decisions/0051). Those that do not serve are left out, as long as one does.
+// A request about an entity, and not about one message, is put to the partitions of the entity, one
+// after the other, in the order of their numbers (docs/decisions/0051). Those that do not serve are
+// left out, as long as one does.
 
-// away reports that a request was refused because its partition does not take requests now. That the
-// connection has no memory for one says nothing of the partition.
+// away reports that a request was refused because its partition does not take requests now. That
+// the connection has no memory for one says nothing of the partition.
 func away(err error) bool {
 	refusal := (*engine.Error)(nil)
 	return errors.As(err, &refusal) && refusal.Code == engine.Busy && refusal != errNoMemory
@@ -29,7 +30,8 @@ type gathering struct {
 // over reports whether a partition is the last one to be asked.
 func (g *gathering) over(partition uint8) bool { return partition >= g.last }
 
-// peeking is a peek on its way: in the order of the numbers, so that a client that goes on from the last one it has seen meets every message once.
+// peeking is a peek on its way: in the order of the numbers, so that a client that goes on from the
+// last one it has seen meets every message once.
 type peeking struct {
 	gathering
 	cmd   engine.Peek // asked now
@@ -52,7 +54,8 @@ func (p *peeking) answered(req *request, r *engine.Reply) {
 	shown := r.Messages()
 	p.full = r.More
 	if len(p.found) > 0 && len(shown) > 0 && shown[0].Stored() > int64(p.cmd.MaxBytes) {
-		shown, p.full = nil, true // only the first message of an answer fits in any case, not that of each partition
+		// only the first message of an answer fits in any case, not that of each partition
+		shown, p.full = nil, true
 	}
 	p.found = append(p.found, shown...)
 	p.cmd.Count -= len(shown)
@@ -71,8 +74,8 @@ func (p *peeking) failed(req *request, err error) bool {
 	return true
 }
 
-// goOn asks the next partition, or answers. A partition that has not shown all it has is the last one:
-// the peer's cursor, last + 1, would pass what is left there.
+// goOn asks the next partition, or answers. A partition that has not shown all it has is the last
+// one: the peer's cursor, last + 1, would pass what is left there.
 func (p *peeking) goOn(req *request) {
 	if !p.full && p.cmd.Count > 0 && p.cmd.MaxBytes > 0 && !p.over(p.cmd.Slice.Partition) {
 		p.cmd.Slice.Partition++
@@ -152,7 +155,8 @@ type share[T any] struct {
 	of        []T
 }
 
-// byPartition groups what a request names by partition, in the order in which the request names them.
+// byPartition groups what a request names by partition, in the order in which the request names
+// them.
 func byPartition[T any](all []T, of func(T) uint8) (shares []share[T]) {
 	for _, one := range all {
 		at := slices.IndexFunc(shares, func(s share[T]) bool { return s.partition == of(one) })
@@ -164,9 +168,10 @@ func byPartition[T any](all []T, of func(T) uint8) (shares []share[T]) {
 	return shares
 }
 
-// cancelling is a request to cancel scheduled messages on its way. Where they are in several partitions, each is first asked whether it could
-// cancel its own, so that a request that is refused cancels nothing. Between the two a message can become active, or a partition stop serving;
-// then those of the partitions before it stay cancelled.
+// cancelling is a request to cancel scheduled messages on its way. Where they are in several
+// partitions, each is first asked whether it could cancel its own, so that a request that is
+// refused cancels nothing. Between the two a message can become active, or a partition stop
+// serving; then those of the partitions before it stay cancelled.
 type cancelling struct {
 	cmd   engine.CancelScheduled
 	parts []share[event.SequenceNumber]
@@ -191,7 +196,8 @@ func (p *cancelling) answered(req *request, _ *engine.Reply) {
 	}
 }
 
-// renewing is a request to renew locks on its way. Where a partition refuses, the locks in those before it have been renewed, which harms nobody.
+// renewing is a request to renew locks on its way. Where a partition refuses, the locks in those
+// before it have been renewed, which harms nobody.
 type renewing struct {
 	cmd    engine.Renew
 	tokens []event.LockToken
@@ -223,7 +229,8 @@ func (p *renewing) answered(req *request, r *engine.Reply) {
 	req.succeed(amqp.Map{{Key: "expirations", Value: expirations}})
 }
 
-// inOnePartition refuses a request of a transaction, which is in one partition, about tokens or numbers of several.
+// inOnePartition refuses a request of a transaction, which is in one partition, about tokens or
+// numbers of several.
 func inOnePartition[T event.LockToken | event.SequenceNumber](req *request, all []T, of func(T) uint8) bool {
 	for _, one := range all[1:] {
 		if of(one) != of(all[0]) {

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// P23: a connection that works for long lets others run, once for each piece of work, and one with little to do does not.
+// P23: a connection that works for long lets others run, once for each piece of work, and one with
+// little to do does not.
 func TestGiveWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var own turns

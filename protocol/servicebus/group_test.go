@@ -11,7 +11,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// handing has the engine asked for nothing that is sent, and notes what it would have been asked: "via/destination".
+// handing has the engine asked for nothing that is sent, and notes what it would have been asked:
+// "via/destination".
 func (b *bench) handing() (asked *[]string) {
 	asked = new([]string)
 	b.broker.refuse(func(cmd engine.Command) error {
@@ -51,8 +52,9 @@ func (p *transactor) handed(asked *[]string, handle uint32, txn []byte, want str
 	}
 }
 
-// WP-199a: in a session whose coordinator came first, the first link decides what everything goes through: a queue, or the topic of a
-// subscription. Senders to others transfer, in a transaction or not; receivers of others are refused.
+// WP-199a: in a session whose coordinator came first, the first link decides what everything goes
+// through: a queue, or the topic of a subscription. Senders to others transfer, in a transaction or
+// not; receivers of others are refused.
 func TestTransactionGroup(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		b.topic("t", nil)
@@ -92,7 +94,8 @@ func TestTransactionGroup(t *testing.T) {
 	})
 }
 
-// A sender can be the first link. When the session ends the group does, and the next one may go through another entity.
+// A sender can be the first link. When the session ends the group does, and the next one may go
+// through another entity.
 func TestTransactionGroupEnds(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		p := b.transactor()
@@ -113,7 +116,8 @@ func TestTransactionGroupEnds(t *testing.T) {
 	})
 }
 
-// Without a coordinator before its links a session is no group, and another session of the connection is none either.
+// Without a coordinator before its links a session is no group, and another session of the
+// connection is none either.
 func TestNoTransactionGroup(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		p := &transactor{peerConn: b.root()}
@@ -135,7 +139,8 @@ func TestNoTransactionGroup(t *testing.T) {
 	})
 }
 
-// In a group the right to send to the destination is enough; with the property it takes that to both (WP-087).
+// In a group the right to send to the destination is enough; with the property it takes that to
+// both (WP-087).
 func TestTransferRights(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		p := b.dial().open()
@@ -182,7 +187,8 @@ func (p *peerConn) notAttached(handle uint32, symbol amqp.Symbol, text string) {
 	p.write(0, &amqp.Detach{Handle: handle, Closed: true}, nil)
 }
 
-// WP-087: a link says by a property where its messages go; the answer says it too. Its size is the smaller one of both entities'.
+// WP-087: a link says by a property where its messages go; the answer says it too. Its size is the
+// smaller one of both entities'.
 func TestSendVia(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		b.topic("t", nil)
@@ -225,7 +231,8 @@ func TestSendVia(t *testing.T) {
 	})
 }
 
-// A link through another entity ends with either of them, and a group with the entity that it goes through.
+// A link through another entity ends with either of them, and a group with the entity that it goes
+// through.
 func TestTransferEntitiesChange(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		p := b.transactor()
@@ -245,8 +252,9 @@ func TestTransferEntitiesChange(t *testing.T) {
 	})
 }
 
-// WP-199, SM-244, SM-245: what is received in one entity is completed, and what follows is sent to a queue and a topic: all of it with the commit, or
-// nothing. Via a subscription it goes through the topic. Outside a transaction a transfer is one too.
+// WP-199, SM-244, SM-245: what is received in one entity is completed, and what follows is sent to
+// a queue and a topic: all of it with the commit, or nothing. Via a subscription it goes through
+// the topic. Outside a transaction a transfer is one too.
 func TestSendViaArrives(t *testing.T) {
 	for _, commit := range []bool{true, false} {
 		for _, from := range []string{"q", "t/subscriptions/u"} {
@@ -297,7 +305,8 @@ func (b *bench) arrives(entity, want string) {
 	b.shows(entity, want)
 }
 
-// WP-087: with the property, and in a transaction, too; an entity that takes no messages of its own hands over all the same.
+// WP-087: with the property, and in a transaction, too; an entity that takes no messages of its own
+// hands over all the same.
 func TestSendViaExplicitArrives(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		b.put("q", newMessage("1", "x"))

@@ -41,7 +41,8 @@ func testAccess(change func(*access.Options)) *access.Verifier {
 	return access.New(o)
 }
 
-// bench is a server over a real engine inside a bubble of fake time, with queues q, q2 and others a test adds.
+// bench is a server over a real engine inside a bubble of fake time, with queues q, q2 and others a
+// test adds.
 type bench struct {
 	*testing.T
 	ns      *host.Namespace
@@ -83,7 +84,8 @@ type faultyBroker struct {
 	mu      sync.Mutex
 	holding bool
 	held    []func()
-	read    []*atomic.Bool // of the requests that came, whether what their answers point to has been read
+	// of the requests that came, whether what their answers point to has been read
+	read []*atomic.Bool
 }
 
 // unread counts the requests whose senders may still read what the answer points to.
@@ -98,8 +100,8 @@ func (b *faultyBroker) unread() (n int) {
 	return n
 }
 
-// refuse has requests answered with what why says, where that is not nil, instead of carried out. It is asked in a turn of the connection, so it
-// waits for nothing: see hold.
+// refuse has requests answered with what why says, where that is not nil, instead of carried out.
+// It is asked in a turn of the connection, so it waits for nothing: see hold.
 func (b *faultyBroker) refuse(why func(engine.Command) error) { b.refusal.Store(&why) }
 
 func (b *faultyBroker) refused(cmd engine.Command) error {
@@ -123,7 +125,8 @@ func (b *faultyBroker) hold(f func()) {
 	b.holding, b.held = false, nil
 }
 
-// Submit hands on what is not refused in one run, as it came: whether answers leave together depends on it.
+// Submit hands on what is not refused in one run, as it came: whether answers leave together
+// depends on it.
 func (b *faultyBroker) Submit(p engine.PartitionID, rs []engine.Request) {
 	var run []engine.Request
 	for _, r := range rs {
@@ -250,7 +253,8 @@ func (b *bench) topic(path string, change func(*event.Properties)) {
 	b.entity(engine.PutEntity{Kind: event.Topic, Path: path, Properties: engine.DefaultProperties(event.Topic)}, change)
 }
 
-// subscription makes or changes a subscription. Without rules it is made with the one that every message matches.
+// subscription makes or changes a subscription. Without rules it is made with the one that every
+// message matches.
 func (b *bench) subscription(topic, name string, change func(*event.Properties), rules ...event.Rule) {
 	b.Helper()
 	b.entity(engine.PutEntity{Kind: event.Subscription, Path: engine.SubscriptionPath(topic, name), Properties: testSubscription, Rules: rules}, change)

@@ -1,6 +1,7 @@
 package servicebus
 
-// idRanges is a set of delivery-ids, kept as ranges in the order in which they were noted. It forgets the oldest.
+// idRanges is a set of delivery-ids, kept as ranges in the order in which they were noted. It
+// forgets the oldest.
 type idRanges []idRange
 
 // idRange is the delivery-ids first to last.
@@ -21,7 +22,8 @@ func (r *idRanges) note(id uint32) {
 	*r = append(s, idRange{id, id})
 }
 
-// run reports whether the set has an id, and for how many from that on, at most n, the answer is the same.
+// run reports whether the set has an id, and for how many from that on, at most n, the answer is
+// the same.
 func (r idRanges) run(id, n uint32) (in bool, same uint32) {
 	for i := len(r) - 1; i >= 0; i-- {
 		if in, n = r[i].run(id, n); in {
@@ -31,7 +33,8 @@ func (r idRanges) run(id, n uint32) (in bool, same uint32) {
 	return false, n
 }
 
-// run reports whether an id is in the range, and for how many from that on, at most n, the answer is the same.
+// run reports whether an id is in the range, and for how many from that on, at most n, the answer
+// is the same.
 func (r idRange) run(id, n uint32) (in bool, same uint32) {
 	if id-r.first <= r.last-r.first {
 		return true, min(n, r.last-id+1)
@@ -39,7 +42,8 @@ func (r idRange) run(id, n uint32) (in bool, same uint32) {
 	return false, min(n, r.first-id)
 }
 
-// idOwners knows the entities of deliveries that have been settled, for the texts that refuse to settle them again.
+// idOwners knows the entities of deliveries that have been settled, for the texts that refuse to
+// settle them again.
 type idOwners []idOwner
 
 // idOwner is a run of delivery-ids settled in order.
@@ -60,8 +64,8 @@ func (o *idOwners) note(id uint32, path string) {
 	*o = append(s, idOwner{idRange{id, id}, path})
 }
 
-// run returns the path of the entity of a delivery, empty when it is not, or no longer, known, and for how many deliveries from that one on,
-// at most n, it is the same.
+// run returns the path of the entity of a delivery, empty when it is not, or no longer, known, and
+// for how many deliveries from that one on, at most n, it is the same.
 func (o idOwners) run(id, n uint32) (path string, same uint32) {
 	for i := len(o) - 1; i >= 0; i-- {
 		var in bool

@@ -11,8 +11,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// interleave sends a message on each of the handles from first on, a frame of each in turn, and returns how each was answered: accepted,
-// or the condition of its refusal. Each message has the handle as its delivery-id, plus id. between is called after each round of frames.
+// interleave sends a message on each of the handles from first on, a frame of each in turn, and
+// returns how each was answered: accepted, or the condition of its refusal. Each message has the
+// handle as its delivery-id, plus id. between is called after each round of frames.
 func (p *peerConn) interleave(id uint32, handles []uint32, message []byte, frame int, between func(round int)) map[uint32]string {
 	p.Helper()
 	for at := 0; at < len(message); at += frame {
@@ -40,8 +41,9 @@ func (p *peerConn) interleave(id uint32, handles []uint32, message []byte, frame
 	return outcomes
 }
 
-// WP-248, SM-397: unfinished deliveries are bounded by four times the largest message that a connection may send. The oldest one goes on,
-// and one for which there is no room is refused as busy when its last frame has come. Its link stays.
+// WP-248, SM-397: unfinished deliveries are bounded by four times the largest message that a
+// connection may send. The oldest one goes on, and one for which there is no room is refused as
+// busy when its last frame has come. Its link stays.
 func TestUnfinishedDeliveries(t *testing.T) {
 	for name, test := range map[string]struct {
 		links, size, refused int
@@ -78,7 +80,8 @@ func TestUnfinishedDeliveries(t *testing.T) {
 	}
 }
 
-// WP-248: the bound follows the links. What the links to a smaller entity may have is not that of an entity whose link is gone.
+// WP-248: the bound follows the links. What the links to a smaller entity may have is not that of
+// an entity whose link is gone.
 func TestBoundOfUnfinishedDeliveries(t *testing.T) {
 	bubble(t, func(o *Options) { o.Limits.BufferedIn = 64 << 10 }, func(b *bench) {
 		b.queue("large", func(p *event.Properties) { p.MaxMessageSizeKilobytes = 2048 })
@@ -110,8 +113,9 @@ func TestBoundOfUnfinishedDeliveries(t *testing.T) {
 	})
 }
 
-// WP-249, SM-398, F22: four large messages that come frame by frame in turn while there is memory for one of them. The one that began first
-// arrives, the others are refused as busy, small ones of another client are taken all the time, and sent again one by one they all arrive.
+// WP-249, SM-398, F22: four large messages that come frame by frame in turn while there is memory
+// for one of them. The one that began first arrives, the others are refused as busy, small ones of
+// another client are taken all the time, and sent again one by one they all arrive.
 func TestLargeMessagesWithLittleMemory(t *testing.T) {
 	memory := budget.New(128<<20, slog.New(slog.DiscardHandler)) // 64 MiB of it may be in use
 	bubble(t, func(o *Options) { o.Memory = memory }, func(b *bench) {

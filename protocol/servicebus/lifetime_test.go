@@ -26,7 +26,8 @@ type mortal struct {
 	never              bool          // its time of expiry says that it has none
 }
 
-// mortals are the messages of the recordings of .NET's SDK, and combinations of the three fields that no SDK sends by itself.
+// mortals are the messages of the recordings of .NET's SDK, and combinations of the three fields
+// that no SDK sends by itself.
 var mortals = []mortal{
 	{"unset", "", "005373c0100da1016d404040404040404040404040", 0, false},
 	{"5 s", "005370c00a05404070000013884040", "005373c0200da1016d4040404040404083000001a21b8ef9ad83000001a21b8ee625404040", 5 * time.Second, false},
@@ -62,8 +63,8 @@ func (m *mortal) sent() []byte {
 	return b
 }
 
-// sdk is what an SDK shows of a message: Go, JavaScript, Python and Java take the header's time to live, and .NET the difference of the two
-// times where there are both. 0 stands for none.
+// sdk is what an SDK shows of a message: Go, JavaScript, Python and Java take the header's time to
+// live, and .NET the difference of the two times where there are both. 0 stands for none.
 type sdk struct{ others, dotnet time.Duration }
 
 func shownBySDKs(m *openedMessage) (s sdk) {
@@ -75,7 +76,8 @@ func shownBySDKs(m *openedMessage) (s sdk) {
 	return s
 }
 
-// shows wants a limit shown in all three fields, or, where it is 0, no ttl, and the times as they were sent.
+// shows wants a limit shown in all three fields, or, where it is 0, no ttl, and the times as they
+// were sent.
 func (m *mortal) shows(t *testing.T, where string, got *openedMessage, limit time.Duration) {
 	t.Helper()
 	at, _ := got.annotations.Get(keyEnqueuedTime)
@@ -98,8 +100,9 @@ func (m *mortal) shows(t *testing.T, where string, got *openedMessage, limit tim
 	}
 }
 
-// SM-393, SM-394, SM-395, WP-246, WP-247: what becomes of each combination of ttl, creation time and expiry time, on each way into an
-// entity, and what SDKs show of it. A time to live is worked out from the times only where ttl is 4294967295.
+// SM-393, SM-394, SM-395, WP-246, WP-247: what becomes of each combination of ttl, creation time
+// and expiry time, on each way into an entity, and what SDKs show of it. A time to live is worked
+// out from the times only where ttl is 4294967295.
 func TestDotnetTimeToLive(t *testing.T) {
 	for _, ceiling := range []time.Duration{event.Forever, time.Hour, 100 * day} {
 		for _, way := range []string{"sent", "batch", "topic", "forwarded", "through another", "scheduled", "scheduled at a topic", "scheduled by request"} {
@@ -180,7 +183,8 @@ func mortalsOn(b *bench, way string, ceiling time.Duration) {
 	}
 }
 
-// SM-396: a message that could not go on to where it was sent shows the time to live that it was sent with.
+// SM-396: a message that could not go on to where it was sent shows the time to live that it was
+// sent with.
 func TestDotnetTimeToLiveNotBegun(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		b.queue("off", func(p *event.Properties) { p.Status = event.Disabled })

@@ -2,13 +2,16 @@ package servicebus
 
 import "time"
 
-// Limits bounds what a peer can make the broker spend (reliability.md 8). The zero value of a field means its default.
+// Limits bounds what a peer can make the broker spend (reliability.md 8). The zero value of a field
+// means its default.
 type Limits struct {
-	Handshake          time.Duration // from accept to the peer's open; default 10 s
-	FirstToken         time.Duration // from accept to the first valid token; default 20 s
-	IdleTimeout        time.Duration // silence after which a peer is closed, the open offers half of it; default 240 s
-	LinkIdle           time.Duration // a link without activity is detached; default 10 min
-	NoLinks            time.Duration // a connection that has no links any more is closed; default 5 min
+	Handshake  time.Duration // from accept to the peer's open; default 10 s
+	FirstToken time.Duration // from accept to the first valid token; default 20 s
+	// silence after which a peer is closed, the open offers half of it; default 240 s
+	IdleTimeout time.Duration
+	LinkIdle    time.Duration // a link without activity is detached; default 10 min
+	// a connection that has no links any more is closed; default 5 min
+	NoLinks            time.Duration
 	NoLinksFresh       time.Duration // a connection that never had one is closed; default 1 min
 	WriteStall         time.Duration // a write without progress ends the connection; default 30 s
 	WriteStallLogin    time.Duration // the same before the first valid token; default 5 s
@@ -16,35 +19,48 @@ type Limits struct {
 	Connections        int           // open connections; default 5,000
 	ConnectionsPerHost int           // connections without a valid token per address; default 100
 	Unauthenticated    int           // connections without a valid token; default 1,000
-	FreeFailures       int           // failed logins from one address in a minute, before each costs a second; default 10
-	FailedLogins       int           // from one address in a minute, before it is refused for a minute; default 20
-	MaxFrameSize       uint32        // bytes, offered in open; default 65,536
-	SASLFrameSize      uint32        // bytes; default 512
-	Channels           uint16        // highest channel number offered; default 4,999
-	Sessions           int           // per connection; default 5,000
-	SessionsLogin      int           // the same before the first valid token; default 16
-	Links              int           // per connection; default 20,000
-	Held               int           // bytes that sessions and links of a connection take, with their texts; default 96 MiB
-	Window             uint32        // incoming window of a session in transfers; default 5,000
-	WindowLogin        uint32        // the same before the first valid token; default 100
-	SenderCredit       uint32        // deliveries granted to a sending link; default 1,000
-	SenderCreditLogin  uint32        // the same on $cbs; default 100 (docs/decisions/0014)
-	ReceiverCredit     uint32        // deliveries counted of a receiving link's credit; default 5,000
-	Locked             int           // unsettled deliveries per connection, no more are delivered above; default 50,000
-	BufferedIn         int           // bytes of sends the engine has not answered; reading pauses above; default 32 MiB
-	BufferedOut        int           // bytes not yet written; reading pauses above; default 8 MiB
-	BufferedLogin      int           // each of the three before the first valid token, and bytes of answers nobody gave credit for; default 128 KiB
-	Requests           int           // management and token requests without an answer per connection; default 1,000
-	RequestSize        int           // bytes of a request to $cbs or $management; default 65,536
-	Tokens             int           // claims per connection; default 1,000
-	IDLength           int           // characters of message-id, session id and partition key; default 128
-	PropertySize       int           // bytes of one property; default 32 KiB
-	HeaderSize         int           // bytes of all properties of a message; default 64 KiB
-	BatchSize          int           // bytes of a batch where an entity allows larger messages; default 1 MiB
-	Transactions       int           // that have operations and are not over, per connection; default 2,000
-	TransactionBytes   int           // staged in transactions, per connection; default 64 MiB
-	AllStagedBytes     int           // staged in transactions, of all connections; default 256 MiB
-	AllTransactions    int           // that have operations and are not over, of all connections; default 20,000
+	// failed logins from one address in a minute, before each costs a second; default 10
+	FreeFailures int
+	// from one address in a minute, before it is refused for a minute; default 20
+	FailedLogins  int
+	MaxFrameSize  uint32 // bytes, offered in open; default 65,536
+	SASLFrameSize uint32 // bytes; default 512
+	Channels      uint16 // highest channel number offered; default 4,999
+	Sessions      int    // per connection; default 5,000
+	SessionsLogin int    // the same before the first valid token; default 16
+	Links         int    // per connection; default 20,000
+	// bytes that sessions and links of a connection take, with their texts; default 96 MiB
+	Held              int
+	Window            uint32 // incoming window of a session in transfers; default 5,000
+	WindowLogin       uint32 // the same before the first valid token; default 100
+	SenderCredit      uint32 // deliveries granted to a sending link; default 1,000
+	SenderCreditLogin uint32 // the same on $cbs; default 100 (docs/decisions/0014)
+	// deliveries counted of a receiving link's credit; default 5,000
+	ReceiverCredit uint32
+	// unsettled deliveries per connection, no more are delivered above; default 50,000
+	Locked int
+	// bytes of sends the engine has not answered; reading pauses above; default 32 MiB
+	BufferedIn  int
+	BufferedOut int // bytes not yet written; reading pauses above; default 8 MiB
+	// each of the three before the first valid token, and bytes of answers nobody gave credit for;
+	// default 128 KiB
+	BufferedLogin int
+	// management and token requests without an answer per connection; default 1,000
+	Requests    int
+	RequestSize int // bytes of a request to $cbs or $management; default 65,536
+	Tokens      int // claims per connection; default 1,000
+	// characters of message-id, session id and partition key; default 128
+	IDLength     int
+	PropertySize int // bytes of one property; default 32 KiB
+	HeaderSize   int // bytes of all properties of a message; default 64 KiB
+	// bytes of a batch where an entity allows larger messages; default 1 MiB
+	BatchSize int
+	// that have operations and are not over, per connection; default 2,000
+	Transactions     int
+	TransactionBytes int // staged in transactions, per connection; default 64 MiB
+	AllStagedBytes   int // staged in transactions, of all connections; default 256 MiB
+	// that have operations and are not over, of all connections; default 20,000
+	AllTransactions int
 }
 
 func (l Limits) withDefaults() Limits {

@@ -15,7 +15,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// The limits of reliability.md 8 that hold before the first valid token, each below, at and above it.
+// The limits of reliability.md 8 that hold before the first valid token, each below, at and above
+// it.
 
 // A peer that takes no frames of 512 bytes is refused.
 func TestPeersFrameSize(t *testing.T) {
@@ -105,7 +106,8 @@ func TestSessionsThatAreNotEnded(t *testing.T) {
 	})
 }
 
-// attached attaches a sender to $cbs and wants it refused with a condition, or not when there is none.
+// attached attaches a sender to $cbs and wants it refused with a condition, or not when there is
+// none.
 func (p *peerConn) attached(channel uint16, handle uint32, refused amqp.Symbol) {
 	p.Helper()
 	p.write(channel, &amqp.Attach{Name: fmt.Sprint(channel, handle), Handle: handle, Role: amqp.RoleSender, Target: &amqp.Target{Address: "$cbs"}}, nil)
@@ -119,7 +121,8 @@ func (p *peerConn) attached(channel uint16, handle uint32, refused amqp.Symbol) 
 	}
 }
 
-// A handle stays taken until the peer has detached its link, too. What is refused or ended and never detached does not pile up.
+// A handle stays taken until the peer has detached its link, too. What is refused or ended and
+// never detached does not pile up.
 func TestLinksThatAreNotDetached(t *testing.T) {
 	for name, test := range map[string]struct {
 		open  func(*bench) *peerConn
@@ -159,7 +162,8 @@ func TestLinksThatAreNotDetached(t *testing.T) {
 	}
 }
 
-// A link that is ended waits for the peer's detach like one that is refused; one that the peer detaches first does not.
+// A link that is ended waits for the peer's detach like one that is refused; one that the peer
+// detaches first does not.
 func TestStolenLinksThatAreNotDetached(t *testing.T) {
 	bubble(t, func(o *Options) { o.Limits.Links = 2 }, func(b *bench) {
 		p := b.root()
@@ -218,8 +222,8 @@ func (b *bench) passOver(nc net.Conn, n int) {
 	}
 }
 
-// A peer that does not read is cut after 5 s without progress, after 30 s when it has logged in; one that reads a byte has as much
-// time again.
+// A peer that does not read is cut after 5 s without progress, after 30 s when it has logged in;
+// one that reads a byte has as much time again.
 func TestPeerThatDoesNotRead(t *testing.T) {
 	for name, test := range map[string]struct {
 		login bool
@@ -246,8 +250,9 @@ func TestPeerThatDoesNotRead(t *testing.T) {
 	}
 }
 
-// A peer that takes deliveries and does not read holds up nobody: while its socket is full, another one's messages are taken from the same queue,
-// delivered and settled, and no time goes by for that.
+// A peer that takes deliveries and does not read holds up nobody: while its socket is full, another
+// one's messages are taken from the same queue, delivered and settled, and no time goes by for
+// that.
 func TestPeerThatDoesNotReadHoldsUpNobody(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		deaf := &stoppingConn{}
@@ -328,7 +333,8 @@ func TestTokenRequestSize(t *testing.T) {
 				p.rejectedOnNode(uint32(i), amqp.CondMessageSizeExceeded)
 				continue
 			}
-			p.tokenAnswer(p.reply("1"), 400, "The operation 'what' is not known.") // leaves before the disposition
+			// leaves before the disposition
+			p.tokenAnswer(p.reply("1"), 400, "The operation 'what' is not known.")
 			if d := expect[*amqp.Disposition](p); d.First != uint32(i) || d.State != amqp.StateAccepted {
 				t.Errorf("%d bytes: %+v", size, d)
 			}
@@ -344,8 +350,8 @@ func (p *peerConn) rejectedOnNode(id uint32, symbol amqp.Symbol) {
 	}
 }
 
-// A session has a window of 100 transfers until there is a token, replenished in time. A session of before learns of the larger
-// window with its next flow.
+// A session has a window of 100 transfers until there is a token, replenished in time. A session of
+// before learns of the larger window with its next flow.
 func TestWindowBeforeLogin(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		p := b.dial().open()
@@ -387,8 +393,8 @@ func TestWindowBeforeLogin(t *testing.T) {
 	})
 }
 
-// Unfinished deliveries may have that many bytes in all until there is a token: fewer here than one may have. One that has more is
-// refused as busy when its last frame has come.
+// Unfinished deliveries may have that many bytes in all until there is a token: fewer here than one
+// may have. One that has more is refused as busy when its last frame has come.
 func TestUnfinishedBeforeLogin(t *testing.T) {
 	for _, login := range []bool{false, true} {
 		bubble(t, func(o *Options) { o.Limits.BufferedLogin = 50_000 }, func(b *bench) {
@@ -475,7 +481,8 @@ func TestUnwrittenBeforeLogin(t *testing.T) {
 	}
 }
 
-// What a peer may open is bounded after the login, too: the session, link or answer above the limit goes, the connection stays.
+// What a peer may open is bounded after the login, too: the session, link or answer above the limit
+// goes, the connection stays.
 func TestLimitsAfterLogin(t *testing.T) {
 	t.Run("sessions", func(t *testing.T) {
 		bubble(t, func(o *Options) { o.Limits.Sessions = 20 }, func(b *bench) {
@@ -507,7 +514,8 @@ func TestLimitsAfterLogin(t *testing.T) {
 	})
 }
 
-// Reliability.md 8: what frames hold is bounded more tightly until there is a token, and not after it.
+// Reliability.md 8: what frames hold is bounded more tightly until there is a token, and not after
+// it.
 func TestDepthBeforeLogin(t *testing.T) {
 	nested := func(depth int) (v any) {
 		for v = "end"; depth > 0; depth-- {

@@ -14,8 +14,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/message"
 )
 
-// link is one attached link. Exactly one of sender and receiver is set, named for what the peer is. Its handle is the
-// peer's own: unique in the session while the link lives.
+// link is one attached link. Exactly one of sender and receiver is set, named for what the peer is.
+// Its handle is the peer's own: unique in the session while the link lives.
 type link struct {
 	s        *session
 	c        *conn
@@ -32,9 +32,10 @@ type link struct {
 	sender   *sender
 	receiver *receiver
 
-	filter    *message.SessionFilter // of a receiver that wants a message session
-	browses   bool                   // a receiver that takes nothing: its deliveries have no lock, and its settlements no effect
-	attaching *attaching             // the attach has no answer yet
+	filter *message.SessionFilter // of a receiver that wants a message session
+	// a receiver that takes nothing: its deliveries have no lock, and its settlements no effect
+	browses   bool
+	attaching *attaching // the attach has no answer yet
 }
 
 // attach answers the peer's attach (3.1, 4.1), refusals in the order of 8.3.
@@ -156,7 +157,8 @@ func (l *link) resolve(a *amqp.Attach) *amqp.Error {
 	return nil
 }
 
-// filtered reads the filters of a receiver's source. The source of a sending peer is its own and is not looked at.
+// filtered reads the filters of a receiver's source. The source of a sending peer is its own and is
+// not looked at.
 func (l *link) filtered(a *amqp.Attach) (e *amqp.Error) {
 	if a.Role == amqp.RoleReceiver {
 		l.filter, e = message.ReadFilters(a.Source.Filter, !l.at.cbs && !l.at.management, l.c.limits.IDLength)
@@ -168,8 +170,8 @@ func refusal(symbol amqp.Symbol, text string) *amqp.Error {
 	return &amqp.Error{Condition: symbol, Description: text}
 }
 
-// enabled checks the entity's status (semantics.md 16.1). That of a topic says nothing about its subscriptions. An entity that takes no
-// messages can still hand them over to another one.
+// enabled checks the entity's status (semantics.md 16.1). That of a topic says nothing about its
+// subscriptions. An entity that takes no messages can still hand them over to another one.
 func (l *link) enabled(a *amqp.Attach) *amqp.Error {
 	sends := a.Role == amqp.RoleSender
 	keeps := sends && l.transfer.destination == nil
@@ -208,7 +210,8 @@ const (
 	forwardingBrowserText = "Cannot create a message browser on an entity with auto-forwarding enabled."
 )
 
-// forwards reports whether the messages of a target go on to another entity. Dead letters that do can be looked at, but not received.
+// forwards reports whether the messages of a target go on to another entity. Dead letters that do
+// can be looked at, but not received.
 func forwards(t engine.Target) bool {
 	return t.Entity.Properties.ForwardTo != "" && t.SubQueue == event.Main
 }
@@ -221,8 +224,9 @@ const (
 	toNodeText         = "Messages cannot be transferred to a node of the broker."
 )
 
-// possible checks that the entity can have messages in the link's direction at all. A receiver of a topic is attached although nothing is ever
-// delivered to it: some SDKs peek only after they have attached one. It is refused when it gives credit (8.3).
+// possible checks that the entity can have messages in the link's direction at all. A receiver of a
+// topic is attached although nothing is ever delivered to it: some SDKs peek only after they have
+// attached one. It is refused when it gives credit (8.3).
 func (l *link) possible(a *amqp.Attach) *amqp.Error {
 	switch {
 	case a.Role == amqp.RoleSender:
@@ -233,16 +237,18 @@ func (l *link) possible(a *amqp.Attach) *amqp.Error {
 	return nil
 }
 
-// nothingToReceive reports whether a target never has messages for receivers: a topic, but for those that could not be sent on through it.
+// nothingToReceive reports whether a target never has messages for receivers: a topic, but for
+// those that could not be sent on through it.
 func nothingToReceive(t engine.Target) bool {
 	return t.Entity.Kind == event.Topic && t.SubQueue != event.TransferDeadLetter
 }
 
-// linksBeforeLogin is how many links a session may have before the first valid token: the pair to $cbs, and the coordinator that the
-// group of a client of cross-entity transactions begins with.
+// linksBeforeLogin is how many links a session may have before the first valid token: the pair to
+// $cbs, and the coordinator that the group of a client of cross-entity transactions begins with.
 const linksBeforeLogin = 3
 
-// room checks the limits on links (reliability.md 8), the length of names among them, because the connection keeps those.
+// room checks the limits on links (reliability.md 8), the length of names among them, because the
+// connection keeps those.
 func (l *link) room(a *amqp.Attach) *amqp.Error {
 	if len(l.name) > maxLinkName {
 		return refusal(amqp.CondResourceLimit, fmt.Sprintf("The name of the link is longer than %d bytes.", maxLinkName))
@@ -269,8 +275,8 @@ func (c *conn) unauthorized(right access.Rights, at address) string {
 		right, c.hostOf(at), strings.ToLower(at.path))
 }
 
-// refuse answers an attach with one whose termini are null, and a detach, in one flush (9.3). The handle stays taken until
-// the peer's detach.
+// refuse answers an attach with one whose termini are null, and a detach, in one flush (9.3). The
+// handle stays taken until the peer's detach.
 func (l *link) refuse(a *amqp.Attach, e *amqp.Error) {
 	l.c.log.Info("servicebus: attach refused", "link", loggable(a.Name), "entity", loggable(l.at.path), "condition", e.Condition,
 		"text", loggable(e.Description))
@@ -289,7 +295,8 @@ func (l *link) refuse(a *amqp.Attach, e *amqp.Error) {
 // refusalOf is an attach without termini; a detach has to follow.
 func (l *link) refusalOf(a *amqp.Attach) *amqp.Attach {
 	reply := &amqp.Attach{Name: a.Name, Handle: a.Handle, Role: !a.Role, SenderSettleMode: a.SenderSettleMode, ReceiverSettleMode: a.ReceiverSettleMode}
-	if !l.c.allowed.loggedIn { // no client's name is longer, and what a stranger sends need not come back at length
+	// no client's name is longer, and what a stranger sends need not come back at length
+	if !l.c.allowed.loggedIn {
 		reply.Name = message.Short(a.Name, maxLinkName)
 	}
 	if a.Role == amqp.RoleSender {
@@ -300,9 +307,9 @@ func (l *link) refusalOf(a *amqp.Attach) *amqp.Attach {
 	return reply
 }
 
-// writeAttach answers the attach with our own limits, with addresses byte for byte and settle modes mirrored (3.1, 4.1), and with those of the
-// other fields that the broker honours. Where the peer's frames are too small for the answer the attach is refused after all, and it reports
-// false.
+// writeAttach answers the attach with our own limits, with addresses byte for byte and settle modes
+// mirrored (3.1, 4.1), and with those of the other fields that the broker honours. Where the peer's
+// frames are too small for the answer the attach is refused after all, and it reports false.
 func (l *link) writeAttach(a *amqp.Attach) bool {
 	reply := amqp.Attach{
 		Name: a.Name, Handle: a.Handle, Role: !a.Role,
@@ -322,8 +329,8 @@ func (l *link) writeAttach(a *amqp.Attach) bool {
 		}
 	} else {
 		reply.InitialDeliveryCount = amqp.Some(uint32(0))
-		// Not the entity's limit: a message with what the broker adds to it, or the answer to a peek, is larger, and go-amqp closes a link that
-		// delivers more than was announced.
+		// Not the entity's limit: a message with what the broker adds to it, or the answer to a
+		// peek, is larger, and go-amqp closes a link that delivers more than was announced.
 		reply.MaxMessageSize = amqp.Some(uint64(math.MaxInt32))
 	}
 	if !l.c.out.fits(&reply) {
@@ -350,7 +357,8 @@ func (l *link) maxMessageSize() int {
 	return size
 }
 
-// messageSizeLimit is the limit of an entity's messages in bytes; a subscription has that of its topic.
+// messageSizeLimit is the limit of an entity's messages in bytes; a subscription has that of its
+// topic.
 func messageSizeLimit(broker engine.Broker, e *engine.Entity) int {
 	if e.Kind == event.Subscription {
 		if topic, err := broker.Resolve(e.TopicPath()); err == nil {
@@ -412,7 +420,8 @@ func (l *link) writeDetach(e *amqp.Error) {
 	l.c.out.frame(l.s.channel, &amqp.Detach{Handle: l.handle, Closed: true, Error: e})
 }
 
-// leave lets go of everything the link holds, a message session for the cause given, and tells the log why; nothing is sent.
+// leave lets go of everything the link holds, a message session for the cause given, and tells the
+// log why; nothing is sent.
 func (l *link) leave(cause event.ReleaseCause, closed event.LinkClosed) {
 	if l.detached {
 		return
@@ -430,9 +439,10 @@ func (l *link) leave(cause event.ReleaseCause, closed event.LinkClosed) {
 	}
 }
 
-// canIdle reports whether the link is detached when nothing happens on it. Links to $cbs are not: clients keep a pair for as
-// long as their connection and put the next token many minutes later (2.1, 2.6); azure-servicebus for Python does not
-// recover from the loss of it. Nor are coordinators, on which nothing happens for as long as a client only receives.
+// canIdle reports whether the link is detached when nothing happens on it. Links to $cbs are not:
+// clients keep a pair for as long as their connection and put the next token many minutes later
+// (2.1, 2.6); azure-servicebus for Python does not recover from the loss of it. Nor are
+// coordinators, on which nothing happens for as long as a client only receives.
 func (l *link) canIdle() bool { return !l.detached && l.attaching == nil && l.at.counts() }
 
 // detachIdle detaches the link if nothing has happened on it for long (1.8).

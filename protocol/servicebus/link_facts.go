@@ -21,7 +21,8 @@ func closedBy(cause event.CloseCause, e *amqp.Error) event.LinkClosed {
 	return closed
 }
 
-// lost is what the log says of links that are there when the connection is gone. After a close, of either side, there are none.
+// lost is what the log says of links that are there when the connection is gone. After a close, of
+// either side, there are none.
 func (c *conn) lost() event.LinkClosed {
 	if c.teardown.stopping {
 		return event.LinkClosed{Cause: event.ClosedStop}
@@ -42,7 +43,8 @@ func (c *conn) lost() event.LinkClosed {
 	return closed
 }
 
-// note tells the log of a fact about the link, once in each partition that hosts its entity, under the first slice there.
+// note tells the log of a fact about the link, once in each partition that hosts its entity, under
+// the first slice there.
 func (s *sender) note(fact func() event.Event) {
 	t := s.l.target
 	for i, host := range t.Entity.Hosts {

@@ -55,7 +55,8 @@ func eventsOf(t *testing.T, dir string, disk disk.FS) (all []event.Event) {
 	return all
 }
 
-// copied is an event of the kinds that the tests of facts look at, apart from the decoder's memory; others are as they are.
+// copied is an event of the kinds that the tests of facts look at, apart from the decoder's memory;
+// others are as they are.
 func copied(ev event.Event) event.Event {
 	switch ev := ev.(type) {
 	case *event.OriginDefined:
@@ -84,8 +85,8 @@ func copied(ev event.Event) event.Event {
 	return ev
 }
 
-// linkFacts is what a log says of links: a line each, with the name of the link and its entity. Of what a client is told, what makes each
-// text another is left out.
+// linkFacts is what a log says of links: a line each, with the name of the link and its entity. Of
+// what a client is told, what makes each text another is left out.
 func linkFacts(t *testing.T, dir string, disk disk.FS) (lines []string) {
 	t.Helper()
 	paths := map[event.EntityID]string{}
@@ -138,8 +139,8 @@ func (f failing) Read(b []byte) (int, error) {
 
 var errReset = &net.OpError{Op: "read", Net: "tcp", Addr: &net.TCPAddr{Port: 1}, Err: os.NewSyscallError("read", syscall.ECONNRESET)}
 
-// linkEnds are the ways in which links end, and the causes in the log: of both links or, where there are two, of the receiver and of the
-// sender.
+// linkEnds are the ways in which links end, and the causes in the log: of both links or, where
+// there are two, of the receiver and of the sender.
 var linkEnds = map[string]struct {
 	ends func(b *bench, p *peerConn)
 	wrap func(net.Conn) net.Conn
@@ -233,8 +234,8 @@ func (b *bench) rootAs(wrap func(net.Conn) net.Conn) *peerConn {
 	return b.dialAs(wrap).logIn("root", "root-key")
 }
 
-// Every kind of link to an entity is told of, under the entity or subscription that it leads to. Links to nodes are not, nor is one that never
-// came about: refused, or without a session.
+// Every kind of link to an entity is told of, under the entity or subscription that it leads to.
+// Links to nodes are not, nor is one that never came about: refused, or without a session.
 func TestLinkOpenedKinds(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -274,7 +275,8 @@ func TestLinkOpenedKinds(t *testing.T) {
 	}
 }
 
-// What the client of a link was told is what the log says, to the tracking id: so one can be found by the other.
+// What the client of a link was told is what the log says, to the tracking id: so one can be found
+// by the other.
 func TestLinkClosedHasTheWholeText(t *testing.T) {
 	t.Parallel()
 	dir, told := t.TempDir(), ""
@@ -291,7 +293,8 @@ func TestLinkClosedHasTheWholeText(t *testing.T) {
 	}
 }
 
-// A broker that is killed says nothing of the ends of its links: they are there until the log says that another run began.
+// A broker that is killed says nothing of the ends of its links: they are there until the log says
+// that another run began.
 func TestLinkFactsOfAKilledBroker(t *testing.T) {
 	t.Parallel()
 	dir, disk := t.TempDir(), faultfs.New()

@@ -11,12 +11,14 @@ import (
 
 // links is the links of a connection, by what they are asked for.
 type links struct {
-	attached int                      // those that live
-	detached int                      // those detached by us, of which the peer's detach has not come
+	attached int // those that live
+	// those detached by us, of which the peer's detach has not come
+	detached int
 	names    map[linkName]*link       // those that live
 	tokens   [2]*link                 // to $cbs: where the peer sends, where it receives
 	holders  map[messageSession]*link // of message sessions
-	most     int                      // bytes of the largest message that may be sent on one of them; 0: not known
+	// bytes of the largest message that may be sent on one of them; 0: not known
+	most int
 }
 
 // linkName identifies a link on a connection: names are unique per direction (9.5).
@@ -72,7 +74,8 @@ func (t *links) largest() int {
 // named returns the link with a name on which the peer has a role, nil when there is none.
 func (t *links) named(name string, role amqp.Role) *link { return t.names[linkName{name, role}] }
 
-// token is the place of the one link to $cbs on which the peer has a role (2.1, docs/decisions/0019).
+// token is the place of the one link to $cbs on which the peer has a role (2.1,
+// docs/decisions/0019).
 func (t *links) token(role amqp.Role) **link {
 	if role == amqp.RoleSender {
 		return &t.tokens[0]

@@ -2,13 +2,15 @@ package servicebus
 
 import "time"
 
-// login is what a peer has sent before its first valid token, and what failing to show one costs it.
+// login is what a peer has sent before its first valid token, and what failing to show one costs
+// it.
 type login struct {
 	early  int       // bytes received before the first valid token
 	frozen time.Time // nothing is read or written before
 }
 
-// received counts bytes, and reports whether the peer may send that many before its first valid token.
+// received counts bytes, and reports whether the peer may send that many before its first valid
+// token.
 func (l *login) received(bytes int, a *allowance) bool {
 	if a.loggedIn {
 		return true
@@ -17,7 +19,8 @@ func (l *login) received(bytes int, a *allowance) bool {
 	return l.early <= earlyShare*a.limits.BufferedLogin
 }
 
-// failed counts a failed login against the peer's address and makes the peer wait when there have been many.
+// failed counts a failed login against the peer's address and makes the peer wait when there have
+// been many.
 func (l *login) failed(c *conn) {
 	wait := c.onFail()
 	if wait == 0 {

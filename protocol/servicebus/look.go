@@ -9,15 +9,15 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// keptRefusals is how many receiver links that were refused a server remembers, and maxRefusal how many bytes of each
-// text.
+// keptRefusals is how many receiver links that were refused a server remembers, and maxRefusal how
+// many bytes of each text.
 const (
 	keptRefusals = 64
 	maxRefusal   = 512
 )
 
-// looking is a look at the receiver links of a sub-queue, which connections that are in the middle of a turn answer at
-// its end.
+// looking is a look at the receiver links of a sub-queue, which connections that are in the middle
+// of a turn answer at its end.
 type looking struct {
 	of      engine.Target
 	answers chan linksOf
@@ -28,9 +28,9 @@ type linksOf struct {
 	links      []engine.LinkNow
 }
 
-// Receivers returns what the connections know of the receiver links of a sub-queue. It takes the turn of each
-// connection that nobody has, for a moment. One that does not end its turn before the context ends is silent: it reads
-// a body, or waits for room in the mailbox of a partition.
+// Receivers returns what the connections know of the receiver links of a sub-queue. It takes the
+// turn of each connection that nobody has, for a moment. One that does not end its turn before the
+// context ends is silent: it reads a body, or waits for room in the mailbox of a partition.
 func (s *Server) Receivers(ctx context.Context, of engine.Target) (now engine.LinksNow) {
 	s.init()
 	s.mu.Lock()
@@ -110,8 +110,8 @@ func (o *output) blocked(now time.Time) time.Duration {
 	return max(0, now.Sub(time.Unix(0, began)))
 }
 
-// refused remembers a link that was refused, or detached for an error, if the peer would have received messages on
-// it. The caller has the turn of the link's connection.
+// refused remembers a link that was refused, or detached for an error, if the peer would have
+// received messages on it. The caller has the turn of the link's connection.
 func (s *Server) refused(l *link, symbol amqp.Symbol, text string) {
 	if l.at.node() {
 		return

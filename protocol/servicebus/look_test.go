@@ -99,7 +99,8 @@ func causes(t *testing.T, all map[string]func(b *bench)) {
 	}
 }
 
-// TestLookAtCredit: what is said of receivers and their connections, for each cause of guide/waiting.md.
+// TestLookAtCredit: what is said of receivers and their connections, for each cause of
+// guide/waiting.md.
 func TestLookAtCredit(t *testing.T) {
 	causes(t, map[string]func(b *bench){
 		"nobody receives": func(b *bench) { b.because(b.says("q"), "nobody receives") },
@@ -145,7 +146,8 @@ func TestLookAtCredit(t *testing.T) {
 	})
 }
 
-// TestLookAtMessages: what is said of messages and where they are, for each cause of guide/waiting.md.
+// TestLookAtMessages: what is said of messages and where they are, for each cause of
+// guide/waiting.md.
 func TestLookAtMessages(t *testing.T) {
 	causes(t, map[string]func(b *bench){
 		"other states": func(b *bench) {
@@ -190,7 +192,8 @@ func TestLookAtMessages(t *testing.T) {
 	})
 }
 
-// TestLookAtRefused: what is said of receivers that are refused, and of sessions, for each cause of guide/waiting.md.
+// TestLookAtRefused: what is said of receivers that are refused, and of sessions, for each cause of
+// guide/waiting.md.
 func TestLookAtRefused(t *testing.T) {
 	causes(t, map[string]func(b *bench){
 		"nobody may receive": func(b *bench) {
@@ -310,8 +313,8 @@ func TestNoMemoryToDeliver(t *testing.T) {
 	})
 }
 
-// TestWhatPartitionsWaitFor: a disk that is slow, behind or hangs, and a full mailbox, are told of although the
-// partition does not answer; what is not durable is not told.
+// TestWhatPartitionsWaitFor: a disk that is slow, behind or hangs, and a full mailbox, are told of
+// although the partition does not answer; what is not durable is not told.
 func TestWhatPartitionsWaitFor(t *testing.T) {
 	for want, test := range map[string]func(b *bench, send func(messages int), idle []engine.Request){
 		"1 delivery waits for the disk":           func(*bench, func(int), []engine.Request) {},
@@ -332,7 +335,8 @@ func TestWhatPartitionsWaitFor(t *testing.T) {
 				if err != nil || of.Entity.Hosts[0] != 0 {
 					t.Fatalf("%+v, %v", of.Entity, err)
 				}
-				send := func(messages int) { // more than 20 are more than may be written and not synced
+				// more than 20 are more than may be written and not synced
+				send := func(messages int) {
 					cmd := &engine.Send{Entity: of.Entity, Slice: of.Slice(0)}
 					for range messages {
 						cmd.Messages = append(cmd.Messages, engine.Message{ID: []byte("m"), Body: make([]byte, 200_000)})
@@ -366,8 +370,8 @@ func TestWhatPartitionsWaitFor(t *testing.T) {
 	}
 }
 
-// TestLooksAreBounded: a look that a connection has not answered is dropped by the next one, and an answer has the newest refusals and no more
-// receivers than may be.
+// TestLooksAreBounded: a look that a connection has not answered is dropped by the next one, and an
+// answer has the newest refusals and no more receivers than may be.
 func TestLooksAreBounded(t *testing.T) {
 	t.Parallel()
 	bubble(t, nil, func(b *bench) {
@@ -395,7 +399,8 @@ func TestLooksAreBounded(t *testing.T) {
 	})
 }
 
-// TestLooksAmongTraffic: looks and deliveries do not disturb each other, and whoever looks sees each receiver once.
+// TestLooksAmongTraffic: looks and deliveries do not disturb each other, and whoever looks sees
+// each receiver once.
 func TestLooksAmongTraffic(t *testing.T) {
 	t.Parallel()
 	bubble(t, nil, func(b *bench) {

@@ -8,8 +8,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// SM-007: the refusal to settle a delivery again names the delivery's entity, whichever of several links it came on; for a delivery that never
-// was it names the only entity there is.
+// SM-007: the refusal to settle a delivery again names the delivery's entity, whichever of several
+// links it came on; for a delivery that never was it names the only entity there is.
 func TestLostNamesEntity(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		p := b.root()

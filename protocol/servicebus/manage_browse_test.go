@@ -11,7 +11,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// WP-165, WP-167, SM-095, SM-127, SM-142, SM-146: all states, without bodies, and what a reply may hold.
+// WP-165, WP-167, SM-095, SM-127, SM-142, SM-146: all states, without bodies, and what a reply may
+// hold.
 func TestPeekStates(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		p := b.loaded(3)
@@ -34,8 +35,8 @@ func TestPeekStates(t *testing.T) {
 	})
 }
 
-// SM-142: an answer holds as many messages as a message of the entity may have bytes, or as the peer's link takes; the
-// first one in any case.
+// SM-142: an answer holds as many messages as a message of the entity may have bytes, or as the
+// peer's link takes; the first one in any case.
 func TestPeekSize(t *testing.T) {
 	for _, test := range []struct {
 		limit uint64
@@ -88,7 +89,8 @@ func TestBatchDelete(t *testing.T) {
 			t.Errorf("%+v, want %+v", n, int32(0))
 		}
 		time.Sleep(time.Second)
-		if n := remove(int64(1<<40), amqp.Pair{Key: "session-id", Value: "a"}); n != int32(0) { // messages of a plain queue are in no session
+		// messages of a plain queue are in no session
+		if n := remove(int64(1<<40), amqp.Pair{Key: "session-id", Value: "a"}); n != int32(0) {
 			t.Errorf("%+v, want %+v", n, int32(0))
 		}
 		if n := remove(uint32(500), amqp.Pair{Key: "enqueued-time-utc", Value: amqp.Timestamp(253402300800000)}); n != int32(2) {
@@ -112,7 +114,8 @@ func TestBatchDelete(t *testing.T) {
 	})
 }
 
-// P23: answers that a client has no credit for are bounded in bytes; what comes then is refused until it takes them.
+// P23: answers that a client has no credit for are bounded in bytes; what comes then is refused
+// until it takes them.
 func TestAnswersWithoutCredit(t *testing.T) {
 	bubble(t, func(o *Options) { o.Limits.BufferedOut = 64 << 10 }, func(b *bench) {
 		b.put("q", newMessage("large", strings.Repeat("x", 100<<10)))
@@ -141,7 +144,8 @@ func TestAnswersWithoutCredit(t *testing.T) {
 	})
 }
 
-// P23: that holds for enumerations of sessions as well, also for those that were asked for before the first answer was there.
+// P23: that holds for enumerations of sessions as well, also for those that were asked for before
+// the first answer was there.
 func TestSessionsWithoutCredit(t *testing.T) {
 	bubble(t, func(o *Options) { o.Limits.BufferedOut = 40 << 10 }, func(b *bench) {
 		b.queue("s", func(p *event.Properties) { p.RequiresSession = true })
@@ -169,7 +173,8 @@ func TestSessionsWithoutCredit(t *testing.T) {
 	})
 }
 
-// SM-405: what goes on to another entity cannot be looked at there, by a request or by a browsing link; what is in a sub-queue can.
+// SM-405: what goes on to another entity cannot be looked at there, by a request or by a browsing
+// link; what is in a sub-queue can.
 func TestDotnetPeekWhereMessagesAreForwarded(t *testing.T) {
 	const refusal = "Cannot create a message browser on an entity with auto-forwarding enabled. TrackingId:"
 	bubble(t, nil, func(b *bench) {
@@ -177,7 +182,8 @@ func TestDotnetPeekWhereMessagesAreForwarded(t *testing.T) {
 		b.topic("t", nil)
 		b.subscription("t", "u", func(p *event.Properties) { p.ForwardTo = "q" })
 		b.put("a", scheduled("later", time.Now().Add(time.Hour)))
-		for _, p := range []*peerConn{b.node("a"), b.node("t/Subscriptions/u")} { // links to $management outlive an update
+		// links to $management outlive an update
+		for _, p := range []*peerConn{b.node("a"), b.node("t/Subscriptions/u")} {
 			b.queue("a", func(p *event.Properties) { p.ForwardTo, p.ForwardDeadLetteredMessagesTo = "q", "q" })
 			synctest.Wait() // the connection hears of it a little later
 			status, properties, _ := p.manage("com.microsoft:peek-message", amqp.Map{{Key: "from-sequence-number", Value: int64(1)}, {Key: "message-count", Value: int32(1)}})
@@ -188,7 +194,8 @@ func TestDotnetPeekWhereMessagesAreForwarded(t *testing.T) {
 			}
 		}
 		p := b.root()
-		for address, allowed := range map[string]bool{"a": false, "a/$DeadLetterQueue": true} { // SM-268
+		// SM-268
+		for address, allowed := range map[string]bool{"a": false, "a/$DeadLetterQueue": true} {
 			a := p.receiverOf(&amqp.Source{Address: address, DistributionMode: "copy"}, nil, amqp.Some(amqp.SenderSettled))
 			if (a.Source != nil) != allowed {
 				t.Errorf("a browser of %s: %+v", address, a)

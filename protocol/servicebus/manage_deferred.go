@@ -13,11 +13,13 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/message"
 )
 
-// maxDeferred bounds the messages one request takes by number, because all of them have to be in one answer.
+// maxDeferred bounds the messages one request takes by number, because all of them have to be in
+// one answer.
 const maxDeferred = 1000
 
-// maxTaking bounds the requests of a connection that take messages by number or ask for rules and have no answer yet: what
-// they get stands in memory until the peer has credit for it (reliability.md P23).
+// maxTaking bounds the requests of a connection that take messages by number or ask for rules and
+// have no answer yet: what they get stands in memory until the peer has credit for it
+// (reliability.md P23).
 const maxTaking = 16
 
 const (
@@ -26,7 +28,8 @@ const (
 	tooManyTaking  = "Too many requests with large answers have no answer yet."
 )
 
-// receiveDeferred takes deferred messages by their numbers: all of them or none (semantics.md 14.1).
+// receiveDeferred takes deferred messages by their numbers: all of them or none (semantics.md
+// 14.1).
 func receiveDeferred(req *request, body amqp.Map) {
 	c := req.l.c
 	numbers, ok := message.SequenceNumbers(body)
@@ -69,16 +72,19 @@ func receiveDeferred(req *request, body amqp.Map) {
 		cmd.Sequences = numbers
 		req.room = cmd.MaxAnswer(messageSizeLimit(c.broker, t.Entity))
 		if len(byPartition(numbers, t.OfSequence)) > 1 || !c.memory.reserve(req.room) {
-			cmd.Mode, d.removes = engine.PeekLock, true // what was deleted cannot be given back, and a lock can
-			req.room = 0                                // until the locks are there: then it is known
+			// what was deleted cannot be given back, and a lock can
+			cmd.Mode, d.removes = engine.PeekLock, true
+			// until the locks are there: then it is known
+			req.room = 0
 		}
 	}
 	req.takes, req.deletes = true, cmd.Mode == engine.ReceiveAndDelete
 	d.ask(req)
 }
 
-// taking is a request for deferred messages on its way: partition by partition, in the order of the first number that each has in the request.
-// If one refuses, or there is no memory for the answer, the locks that the others gave are given back.
+// taking is a request for deferred messages on its way: partition by partition, in the order of the
+// first number that each has in the request. If one refuses, or there is no memory for the answer,
+// the locks that the others gave are given back.
 type taking struct {
 	cmd     engine.ReceiveDeferred // asked now
 	numbers []event.SequenceNumber // all that were asked for
@@ -94,7 +100,8 @@ func (d *taking) ask(req *request) {
 		d.left = d.numbers
 	}
 	at := t.OfSequence(d.left[0])
-	if d.cmd.Session != (event.LockToken{}) && t.OfToken(d.cmd.Session) != at { // it is of another session than the one held
+	// it is of another session than the one held
+	if d.cmd.Session != (event.LockToken{}) && t.OfToken(d.cmd.Session) != at {
 		d.giveBack(req)
 		req.refuseAs(engine.NotDeferred())
 		return
@@ -154,10 +161,13 @@ func answerTaken(req *request, found []engine.Delivery, v message.View) {
 	req.succeed(amqp.Map{{Key: "messages", Value: messages}})
 }
 
-// removing is the second half of a request to receive and delete deferred messages of several partitions, all of which are locked by now: partition by
-// partition they are completed, and the answer has those of which that is durable. A partition that refuses, since it does not serve any more or a lock has
-// ended, ends the walk: what is not deleted is deferred again, and not in the answer. If nothing was deleted, the refusal is the answer. A partition whose log
-// fails meanwhile leaves an unknown outcome; what is in it is in no answer, and may be gone, as receive and delete has it.
+// removing is the second half of a request to receive and delete deferred messages of several
+// partitions, all of which are locked by now: partition by partition they are completed, and the
+// answer has those of which that is durable. A partition that refuses, since it does not serve any
+// more or a lock has ended, ends the walk: what is not deleted is deferred again, and not in the
+// answer. If nothing was deleted, the refusal is the answer. A partition whose log fails meanwhile
+// leaves an unknown outcome; what is in it is in no answer, and may be gone, as receive and delete
+// has it.
 type removing struct {
 	cmd   engine.Settle
 	found []engine.Delivery // in the order in which they were asked for
@@ -222,7 +232,8 @@ func (r *removing) release(req *request, part share[event.LockToken]) {
 	req.tooLate(&engine.Reply{Answer: of})
 }
 
-// answer answers with the messages of the partitions that have deleted theirs. They are nobody's any more: they have no lock to show.
+// answer answers with the messages of the partitions that have deleted theirs. They are nobody's
+// any more: they have no lock to show.
 func (r *removing) answer(req *request) {
 	deleted := slices.DeleteFunc(r.found, func(d engine.Delivery) bool {
 		at := req.l.target.OfToken(d.Token)

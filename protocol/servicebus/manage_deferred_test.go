@@ -26,13 +26,15 @@ func (p *peerConn) deferAll(n uint32) {
 	}
 }
 
-// WP-171, WP-172, WP-173, SM-120 to SM-127: messages by number, all or none, in the order asked, in both modes.
+// WP-171, WP-172, WP-173, SM-120 to SM-127: messages by number, all or none, in the order asked, in
+// both modes.
 func TestReceiveDeferred(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		p := b.loaded(5)
 		p.deferAll(4)
 		p.attachManagement("q")
-		for _, bad := range [][]any{{int64(1), int64(99)}, {int64(5)}, {int64(0)}, {int64(-1)}} { // unknown, active
+		// unknown, active
+		for _, bad := range [][]any{{int64(1), int64(99)}, {int64(5)}, {int64(0)}, {int64(-1)}} {
 			p.managedWith(404, amqp.CondMessageNotFound, "receive-by-sequence-number", byNumber(uint32(1), bad...))
 		}
 		answer := p.managedWith(200, "", "receive-by-sequence-number", byNumber(uint32(1), int64(3), int64(1))).(amqp.Map)
@@ -51,7 +53,8 @@ func TestReceiveDeferred(t *testing.T) {
 			}
 			tokens = append(tokens, token.(amqp.UUID))
 		}
-		p.managedWith(404, amqp.CondMessageNotFound, "receive-by-sequence-number", byNumber(uint8(1), int64(1))) // locked
+		// locked
+		p.managedWith(404, amqp.CondMessageNotFound, "receive-by-sequence-number", byNumber(uint8(1), int64(1)))
 		p.managedWith(200, "", "renew-lock", amqp.Map{{Key: "lock-tokens", Value: uuids(tokens...)}})
 		update := func(token amqp.UUID, status string) {
 			t.Helper()
@@ -122,8 +125,9 @@ func TestDeferInSession(t *testing.T) {
 	})
 }
 
-// SM-403: a deferred message that is settled a second time under its session has lost its own lock; the session is still held. After the
-// session has ended, it is the session's, even where the same client holds it again.
+// SM-403: a deferred message that is settled a second time under its session has lost its own lock;
+// the session is still held. After the session has ended, it is the session's, even where the same
+// client holds it again.
 func TestDotnetDeferredSettledTwice(t *testing.T) {
 	sessions(t, func(b *bench, p *peerConn) {
 		b.put("s", inSession("a", "1", "x"), inSession("a", "2", "x"))
@@ -143,8 +147,10 @@ func TestDotnetDeferredSettledTwice(t *testing.T) {
 			p.disposed(410, amqp.CondMessageLockLost, disposition, tokens[:1], named)
 			p.disposed(410, amqp.CondMessageLockLost, disposition, tokens[:1])
 		}
-		p.disposed(410, amqp.CondMessageLockLost, "completed", []amqp.UUID{tokens[1], tokens[0]}, named) // all or none
-		p.disposed(410, amqp.CondSessionLockLost, "completed", []amqp.UUID{{15: 0x10}}, named)           // of nobody knows what
+		// all or none
+		p.disposed(410, amqp.CondMessageLockLost, "completed", []amqp.UUID{tokens[1], tokens[0]}, named)
+		// of nobody knows what
+		p.disposed(410, amqp.CondSessionLockLost, "completed", []amqp.UUID{{15: 0x10}}, named)
 		p.detach(2)
 		p.disposed(410, amqp.CondSessionLockLost, "completed", tokens[1:], named)
 		p.acceptSession(3, "s", "a")
@@ -152,7 +158,8 @@ func TestDotnetDeferredSettledTwice(t *testing.T) {
 	})
 }
 
-// SM-404: a deferred message of a session that is held shows the end of the session's lock when it is looked at; others show none.
+// SM-404: a deferred message of a session that is held shows the end of the session's lock when it
+// is looked at; others show none.
 func TestDotnetPeekedDeferredInSession(t *testing.T) {
 	sessions(t, func(b *bench, p *peerConn) {
 		b.put("s", inSession("a", "1", "x"), inSession("a", "2", "x"), inSession("b", "3", "x"))
@@ -184,7 +191,8 @@ func TestDotnetPeekedDeferredInSession(t *testing.T) {
 	})
 }
 
-// The engine keeps the bodies that an answer points to until they have been read: while it has not answered, and no longer than the connection lasts.
+// The engine keeps the bodies that an answer points to until they have been read: while it has not
+// answered, and no longer than the connection lasts.
 func TestAnswersAreRead(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		p := b.loaded(5)
@@ -241,8 +249,8 @@ func (b *bench) deferredOf(n, size int, change func(*event.Properties)) (p *peer
 	return p, numbers
 }
 
-// SM-382: the messages of one answer have 16 MiB at most, on a queue with one partition as on one with
-// several. A request for more is refused, and has locked and deleted nothing.
+// SM-382: the messages of one answer have 16 MiB at most, on a queue with one partition as on one
+// with several. A request for more is refused, and has locked and deleted nothing.
 func TestDeferredAnswerIsBounded(t *testing.T) {
 	for name, change := range map[string]func(*event.Properties){"one partition": nil, "partitioned": partitioned(nil)} {
 		for mode := range uint32(2) {
@@ -277,9 +285,9 @@ func TestLargeDeferredMessage(t *testing.T) {
 	}
 }
 
-// WP-230, F22: the bytes of an answer with deferred messages, and of one with the state of a session,
-// are taken from the memory of all connections. Where there is none the request is busy, and has
-// neither deleted a message nor left a lock.
+// WP-230, F22: the bytes of an answer with deferred messages, and of one with the state of a
+// session, are taken from the memory of all connections. Where there is none the request is busy,
+// and has neither deleted a message nor left a lock.
 func TestMemoryForDeferred(t *testing.T) {
 	for name, change := range map[string]func(*event.Properties){"one partition": nil, "partitioned": partitioned(nil)} {
 		for mode := range uint32(2) {
@@ -313,8 +321,8 @@ func TestMemoryForDeferred(t *testing.T) {
 	})
 }
 
-// WP-230: where the memory ends between two partitions of one request, the locks that the first of them
-// has given are given back.
+// WP-230: where the memory ends between two partitions of one request, the locks that the first of
+// them has given are given back.
 func TestMemoryEndsBetweenPartitions(t *testing.T) {
 	scarce(t, func(b *bench, memory *budget.Budget, others *budget.Share) {
 		b.queue("wide", partitioned(nil))

@@ -45,7 +45,8 @@ func removeRule(req *request, body amqp.Map) {
 	req.askCatalogue(cmd, func(req *request, _ *engine.Reply) { req.succeed(nil) })
 }
 
-// describe is what the client is told of a request that was refused. A rule is named as the service names it, in the client's words.
+// describe is what the client is told of a request that was refused. A rule is named as the service
+// names it, in the client's words.
 func (req *request) describe(err error) (condition, string) {
 	c, text := req.l.describe(err)
 	format := ""
@@ -69,8 +70,8 @@ func (req *request) describe(err error) (condition, string) {
 // maxRules bounds the rules the engine gives for one answer.
 const maxRules = 10_000
 
-// enumerateRules shows rules: as many as were asked for, unless that is more than the peer's link takes or than an answer
-// may have. The first one is there in any case.
+// enumerateRules shows rules: as many as were asked for, unless that is more than the peer's link
+// takes or than an answer may have. The first one is there in any case.
 func enumerateRules(req *request, body amqp.Map) {
 	c := req.l.c
 	skip, ok1 := message.Integer(body, "skip")
@@ -152,7 +153,8 @@ func describeFilter(f *event.Filter) amqp.Described {
 	return amqp.Described{Descriptor: describedSQLFilter, Value: amqp.List{f.Text, compatibility}}
 }
 
-// correlationFields are the fields of a correlation filter, in the order of 6.4 and with the names a request has for them.
+// correlationFields are the fields of a correlation filter, in the order of 6.4 and with the names
+// a request has for them.
 var correlationFields = [...]struct {
 	key   string
 	field event.Field
@@ -162,8 +164,8 @@ var correlationFields = [...]struct {
 	{"reply-to-session-id", event.FieldReplyToSessionID}, {"content-type", event.FieldContentType},
 }
 
-// describeCorrelation is the list of a correlation filter. Properties stand at its end or are left out: null would stop
-// one SDK.
+// describeCorrelation is the list of a correlation filter. Properties stand at its end or are left
+// out: null would stop one SDK.
 func describeCorrelation(f *event.Filter) amqp.List {
 	list := make(amqp.List, len(correlationFields), len(correlationFields)+1)
 	for i, known := range correlationFields {

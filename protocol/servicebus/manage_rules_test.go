@@ -49,7 +49,8 @@ func (p *peerConn) rules(skip, top any) (shown []amqp.List) {
 	return shown
 }
 
-// WP-179, WP-180, WP-181, SM-280, SM-281, SM-286, SM-287, SM-289: rules of every kind, shown with the descriptors of 6.4.
+// WP-179, WP-180, WP-181, SM-280, SM-281, SM-286, SM-287, SM-289: rules of every kind, shown with
+// the descriptors of 6.4.
 func TestRules(t *testing.T) {
 	topics(t, func(b *bench) {
 		p := b.node("t/Subscriptions/U")
@@ -101,12 +102,14 @@ func TestRules(t *testing.T) {
 		if got := p.rules(uint8(0), int32(1<<31-1)); len(got) != 7 {
 			t.Errorf("%+v; want len(got) == 7", got)
 		}
-		rules, err := b.ns.Rules(context.Background(), "T/subscriptions/U", 0, 100) // what the HTTP plane shows
+		// what the HTTP plane shows
+		rules, err := b.ns.Rules(context.Background(), "T/subscriptions/U", 0, 100)
 		if err != nil || len(rules) != 7 || rules[3].Filter.Conditions[0] != (event.Condition{Field: event.FieldLabel, Text: "label"}) {
 			t.Errorf(`%v %+v; want len(rules) == 7 && rules[3].Filter.Conditions[0] == (event.Condition{Field: event.FieldLabel, Text: "label"})`, err, rules)
 		}
 		b.put("t", with("x", amqp.Pair{Key: "color", Value: "red"}), with("y"))
-		if got := b.held("t/Subscriptions/u"); got != "x x y y" { // rules a and d plain, rule b with its action
+		// rules a and d plain, rule b with its action
+		if got := b.held("t/Subscriptions/u"); got != "x x y y" {
 			t.Errorf(`%+v, want "x x y y"`, got)
 		}
 		p.managedWith(200, "", "remove-rule", amqp.Map{{Key: "rule-name", Value: "B"}})
@@ -198,7 +201,8 @@ func TestRulesPages(t *testing.T) {
 	}
 }
 
-// reliability.md P23: requests whose answers may be large are few at a time; those for rules do not hold the connection up.
+// reliability.md P23: requests whose answers may be large are few at a time; those for rules do not
+// hold the connection up.
 func TestRulesInFlight(t *testing.T) {
 	topics(t, func(b *bench) {
 		p := b.node("t/Subscriptions/u")
@@ -234,7 +238,8 @@ func TestRulesNotDone(t *testing.T) {
 		b.broker.hold(func() {
 			p.managedWith(408, amqp.CondTimeout, "remove-rule", remove, amqp.Pair{Key: "server-timeout", Value: uint32(1000)})
 		})
-		p.managedWith(404, amqp.CondNotFound, "remove-rule", remove) // it was carried out all the same
+		// it was carried out all the same
+		p.managedWith(404, amqp.CondNotFound, "remove-rule", remove)
 		b.broker.refuse(func(engine.Command) error { return engine.ErrUnknown })
 		p.request("m", "com.microsoft:remove-rule", remove)
 		if d := expect[*amqp.Detach](p); d.Error.Condition != amqp.CondDetachForced {

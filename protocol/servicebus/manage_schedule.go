@@ -7,8 +7,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/message"
 )
 
-// scheduleMessage stores messages that become active later, and answers their numbers (semantics.md 7.6). What an entry
-// says beside its message is in the message too.
+// scheduleMessage stores messages that become active later, and answers their numbers (semantics.md
+// 7.6). What an entry says beside its message is in the message too.
 func scheduleMessage(req *request, body amqp.Map) {
 	t := req.l.target
 	if t.SubQueue != event.Main {
@@ -78,7 +78,8 @@ func cancelScheduled(req *request, body amqp.Map) {
 		return
 	}
 	parts := byPartition(numbers, t.OfSequence)
-	if req.part.in != nil && len(parts) > 1 && !inOnePartition(req, numbers, t.OfSequence) { // as all of a transaction
+	// as all of a transaction
+	if req.part.in != nil && len(parts) > 1 && !inOnePartition(req, numbers, t.OfSequence) {
 		return
 	}
 	c := &cancelling{cmd: engine.CancelScheduled{Entity: t.Entity, Origin: req.l.origin, Try: len(parts) > 1}, parts: parts}

@@ -77,12 +77,14 @@ func TestSchedule(t *testing.T) {
 			}
 		}
 		p.quiet(10 * time.Second)
-		p.managedWith(404, amqp.CondMessageNotFound, "cancel-scheduled-message", numbers(int64(1))) // SM-094: active by now
+		// SM-094: active by now
+		p.managedWith(404, amqp.CondMessageNotFound, "cancel-scheduled-message", numbers(int64(1)))
 	})
 }
 
-// semantics.md 2.1: a message that was scheduled is delivered with state 2, however often and from wherever; one with a time that
-// had passed is not. A peek shows the state it is in, and so does the answer that gives a deferred one.
+// semantics.md 2.1: a message that was scheduled is delivered with state 2, however often and from
+// wherever; one with a time that had passed is not. A peek shows the state it is in, and so does
+// the answer that gives a deferred one.
 func TestScheduledState(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		b.topic("t", nil)
@@ -151,7 +153,8 @@ func TestScheduledTimeToLive(t *testing.T) {
 	})
 }
 
-// What schedule-message and cancel-scheduled-message refuse; nothing of a refused request is stored.
+// What schedule-message and cancel-scheduled-message refuse; nothing of a refused request is
+// stored.
 func TestScheduleRefusals(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		p := b.root()
@@ -171,18 +174,21 @@ func TestScheduleRefusals(t *testing.T) {
 		if got := p.peekIDs(); got != nil {
 			t.Errorf("%+v, want nil", got)
 		}
-		p.managedWith(200, "", "schedule-message", scheduleBody(append(scheduled("a", later), amqp.AppendData(nil, make([]byte, 255<<10))...))) // the entity's limit is the only one
+		// the entity's limit is the only one
+		p.managedWith(200, "", "schedule-message", scheduleBody(append(scheduled("a", later), amqp.AppendData(nil, make([]byte, 255<<10))...)))
 		dead := b.root()
 		dead.attachManagement("q/$DeadLetterQueue")
 		dead.managedWith(400, amqp.CondNotAllowed, "schedule-message", scheduleBody(good))
 		dead.managedWith(400, amqp.CondNotAllowed, "cancel-scheduled-message", numbers(int64(1)))
 		other := b.root()
 		other.attachManagement("s")
-		other.managedWith(400, amqp.CondNotAllowed, "schedule-message", scheduleBody(good)) // no session id
+		// no session id
+		other.managedWith(400, amqp.CondNotAllowed, "schedule-message", scheduleBody(good))
 	})
 }
 
-// SM-160 to SM-164, SM-170: the duplicate history, by text and type of the id; an id the broker makes is nobody's duplicate.
+// SM-160 to SM-164, SM-170: the duplicate history, by text and type of the id; an id the broker
+// makes is nobody's duplicate.
 func TestDuplicates(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		b.queue("d", func(p *event.Properties) {

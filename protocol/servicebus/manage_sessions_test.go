@@ -19,7 +19,8 @@ func sessionBody(id any, more ...amqp.Pair) amqp.Map {
 
 func linked(name string) amqp.Pair { return amqp.Pair{Key: keyAssociatedLink, Value: name} }
 
-// WP-177, SM-189: a state is bytes or nothing, outlives its holder and an empty session, and only the holder sets it.
+// WP-177, SM-189: a state is bytes or nothing, outlives its holder and an empty session, and only
+// the holder sets it.
 func TestSessionState(t *testing.T) {
 	sessions(t, func(b *bench, p *peerConn) {
 		p.attachManagement("s")
@@ -98,11 +99,13 @@ func TestRenewSessionLock(t *testing.T) {
 				t.Errorf("%+v (-want +got):\n%s", answer, cmp.Diff(amqp.Map{{Key: "expiration", Value: timestampOf(time.Now().Add(30 * time.Second))}}, answer))
 			}
 		}
-		p.managedWith(400, amqp.CondNotAllowed, "renew-lock", amqp.Map{{Key: "lock-tokens", Value: uuids(amqp.UUID{1})}}) // 6.2: not singly
+		// 6.2: not singly
+		p.managedWith(400, amqp.CondNotAllowed, "renew-lock", amqp.Map{{Key: "lock-tokens", Value: uuids(amqp.UUID{1})}})
 	})
 }
 
-// WP-178, SM-193: sessions with messages or a state, or those whose state is newer than a time; page by page.
+// WP-178, SM-193: sessions with messages or a state, or those whose state is newer than a time;
+// page by page.
 func TestListSessions(t *testing.T) {
 	sessions(t, func(b *bench, p *peerConn) {
 		p.attachManagement("s")
@@ -178,7 +181,8 @@ func TestPeekSession(t *testing.T) {
 	})
 }
 
-// 2.1: the id of a session is a text like any other, taken as it was sent: what looks escaped in it is not.
+// 2.1: the id of a session is a text like any other, taken as it was sent: what looks escaped in it
+// is not.
 func TestSessionIDsAreNotDecoded(t *testing.T) {
 	sessions(t, func(b *bench, p *peerConn) {
 		b.put("s", inSession("a%62", "escaped", "x"), inSession("ab", "plain", "x"), inSession("a+b", "plus", "x"))

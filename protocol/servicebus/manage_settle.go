@@ -25,7 +25,8 @@ func renewLock(req *request, body amqp.Map) {
 	r.ask(req)
 }
 
-// updateDisposition settles by token: deferred messages, or ones whose link is gone. All tokens or none (semantics.md 5.3).
+// updateDisposition settles by token: deferred messages, or ones whose link is gone. All tokens or
+// none (semantics.md 5.3).
 func updateDisposition(req *request, body amqp.Map) {
 	tokens, ok := message.LockTokens(body)
 	if !ok {
@@ -59,7 +60,8 @@ func updateDisposition(req *request, body amqp.Map) {
 		}
 	}
 	parts := byPartition(tokens, t.OfToken)
-	if req.part.in != nil && len(parts) > 1 && !inOnePartition(req, tokens, t.OfToken) { // as all of a transaction
+	// as all of a transaction
+	if req.part.in != nil && len(parts) > 1 && !inOnePartition(req, tokens, t.OfToken) {
 		return
 	}
 	p := &settlingTokens{parts: parts, try: len(parts) > 1, cmd: engine.Settle{
@@ -69,9 +71,10 @@ func updateDisposition(req *request, body amqp.Map) {
 	p.ask(req)
 }
 
-// settlingTokens is a settlement by tokens on its way. Where they are in several partitions, each is first asked whether it could settle its own, so
-// that a request that is refused settles nothing. Between the two a lock can end, or a partition stop serving; then the messages of the partitions before it stay
-// settled.
+// settlingTokens is a settlement by tokens on its way. Where they are in several partitions, each
+// is first asked whether it could settle its own, so that a request that is refused settles
+// nothing. Between the two a lock can end, or a partition stop serving; then the messages of the
+// partitions before it stay settled.
 type settlingTokens struct {
 	cmd   engine.Settle
 	parts []share[event.LockToken]
@@ -86,7 +89,8 @@ func (p *settlingTokens) ask(req *request) {
 	req.ask(part.partition, &cmd, func(req *request, r *engine.Reply) { p.answered(req, &cmd, r) })
 }
 
-// answered goes on to the next partition, or asks the one that has answered once more, with the header sizes of the stored messages, if it needs them.
+// answered goes on to the next partition, or asks the one that has answered once more, with the
+// header sizes of the stored messages, if it needs them.
 func (p *settlingTokens) answered(req *request, cmd *engine.Settle, r *engine.Reply) {
 	if unread := r.Messages(); len(unread) > 0 {
 		p.askAgain(req, *cmd, unread)

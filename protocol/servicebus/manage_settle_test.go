@@ -36,8 +36,9 @@ func withProperties(id string, kib, body int) []byte {
 	return amqp.AppendData(m, []byte(strings.Repeat("x", body)))
 }
 
-// SM-113: what a message was sent with counts against the header limit when it is settled by its token alone, too, in any way
-// that changes properties, for each of several tokens by itself, and for a token of another connection.
+// SM-113: what a message was sent with counts against the header limit when it is settled by its
+// token alone, too, in any way that changes properties, for each of several tokens by itself, and
+// for a token of another connection.
 func TestHeaderSizeExceededByToken(t *testing.T) {
 	for disposition, after := range map[string]string{"abandoned": "[small body]", "defered": "[]", "suspended": "[]"} {
 		bubble(t, nil, func(b *bench) {
@@ -52,7 +53,8 @@ func TestHeaderSizeExceededByToken(t *testing.T) {
 			add := amqp.Pair{Key: "properties-to-modify", Value: amqp.Map{{Key: "c", Value: strings.Repeat("x", 3<<10)}}}
 			m := b.root()
 			m.attachManagement("q")
-			m.disposed(410, amqp.CondMessageLockLost, disposition, append(tokens[:3:3], amqp.UUID{1}), add) // all or none
+			// all or none
+			m.disposed(410, amqp.CondMessageLockLost, disposition, append(tokens[:3:3], amqp.UUID{1}), add)
 			m.disposed(200, "", disposition, tokens[:1], add)
 			m.disposed(200, "", disposition, tokens[1:], add)
 			m.disposed(410, amqp.CondMessageLockLost, disposition, tokens[1:2], add)
@@ -90,8 +92,9 @@ func TestHeaderSizeExceededByToken(t *testing.T) {
 	}
 }
 
-// semantics.md 5.3: reasons and descriptions of other types than strings are kept as they were given, of a link and of a request, and
-// so are the changes of an abandoned message; "" is a reason, null is none.
+// semantics.md 5.3: reasons and descriptions of other types than strings are kept as they were
+// given, of a link and of a request, and so are the changes of an abandoned message; "" is a
+// reason, null is none.
 func TestReasonsOfAnyType(t *testing.T) {
 	span := amqp.Described{Descriptor: amqp.Symbol("com.microsoft:timespan"), Value: int64(7)}
 	for _, test := range []struct{ reason, description any }{
@@ -129,7 +132,8 @@ func TestReasonsOfAnyType(t *testing.T) {
 	}
 }
 
-// SM-051: a locked message still counts as active, and a deferred one too; neither does in the dead-letter queue or not yet sent.
+// SM-051: a locked message still counts as active, and a deferred one too; neither does in the
+// dead-letter queue or not yet sent.
 func TestLockedCountsAsActive(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		p := b.loaded(4)
@@ -150,7 +154,8 @@ func TestLockedCountsAsActive(t *testing.T) {
 	})
 }
 
-// In a dead-letter queue a message that would become too large has nowhere to go: the request is refused, and nothing happens.
+// In a dead-letter queue a message that would become too large has nowhere to go: the request is
+// refused, and nothing happens.
 func TestHeaderSizeInDeadLetters(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		b.put("q", withProperties("a", 62, 10))
@@ -168,7 +173,8 @@ func TestHeaderSizeInDeadLetters(t *testing.T) {
 	})
 }
 
-// Bytes that cannot be read back decide nothing: the message stays locked, and the partition hears of the damage.
+// Bytes that cannot be read back decide nothing: the message stays locked, and the partition hears
+// of the damage.
 func TestHeaderSizeUnreadable(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		b.put("q", withProperties("a", 62, 100<<10))
@@ -187,8 +193,9 @@ func TestHeaderSizeUnreadable(t *testing.T) {
 	})
 }
 
-// Messages of a session are settled by token on behalf of its holder only: the link that the request names, the one that holds the
-// session it names or, when it names nothing, one of the same connection (semantics.md 8.4).
+// Messages of a session are settled by token on behalf of its holder only: the link that the
+// request names, the one that holds the session it names or, when it names nothing, one of the same
+// connection (semantics.md 8.4).
 func TestSettleByHolder(t *testing.T) {
 	sessions(t, func(b *bench, p *peerConn) {
 		for i, session := range []string{"a", "b", "a", "a", "b"} {
@@ -231,7 +238,8 @@ func TestSettleByHolder(t *testing.T) {
 	})
 }
 
-// semantics.md 8.4: a receiver vouches for its own session of its own entity, and for that as long as it is attached.
+// semantics.md 8.4: a receiver vouches for its own session of its own entity, and for that as long
+// as it is attached.
 func TestSettleByOtherLinks(t *testing.T) {
 	sessions(t, func(b *bench, p *peerConn) {
 		b.queue("s2", func(p *event.Properties) { p.RequiresSession = true })

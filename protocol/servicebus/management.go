@@ -35,9 +35,10 @@ type concern uint8
 
 const (
 	ofReceived concern = iota // messages that can be received: of queues and subscriptions
-	ofShown                   // messages that can be looked at: those, and the scheduled ones of topics
-	ofSent                    // messages that are sent: to queues and topics
-	ofRules                   // of subscriptions
+	// messages that can be looked at: those, and the scheduled ones of topics
+	ofShown
+	ofSent  // messages that are sent: to queues and topics
+	ofRules // of subscriptions
 )
 
 // operations of queues, topics and subscriptions (6.3). The others of the service answer 501.
@@ -77,7 +78,8 @@ const notInsideText = "The operation cannot be part of a transaction: it concern
 // keyAssociatedLink names, in a request, the link of the connection on whose behalf it is made.
 const keyAssociatedLink = "associated-link-name"
 
-// manage handles a request to a $management node (6.2). The right is checked again for each one (reliability.md S10).
+// manage handles a request to a $management node (6.2). The right is checked again for each one
+// (reliability.md S10).
 func (req *request) manage() {
 	c := req.l.c
 	req.touchAssociated()
@@ -119,7 +121,8 @@ func (req *request) manage() {
 	op.run(req, body)
 }
 
-// Application properties of a request that say why it was made, and what the client calls it in its own log.
+// Application properties of a request that say why it was made, and what the client calls it in its
+// own log.
 const (
 	keyReason     = "ledgerbus:reason"
 	keyTrackingID = operationPrefix + "tracking-id"
@@ -128,7 +131,8 @@ const (
 // maxTrackingID bounds the tracking ids that are kept, bytes. Clients send UUIDs.
 const maxTrackingID = 256
 
-// why returns what the client says of the reason for a change; false: that was not valid, and the request has been refused.
+// why returns what the client says of the reason for a change; false: that was not valid, and the
+// request has been refused.
 func (req *request) why() (why event.ReasonGiven, ok bool) {
 	v, _ := req.properties.Get(keyReason)
 	if why.Reason, ok = message.Text(v); !ok && v != nil {
@@ -165,7 +169,8 @@ func (req *request) ask(partition uint8, cmd engine.Command, onReply func(*reque
 		switch cmd := cmd.(type) {
 		case *engine.Send:
 			s.key = keyOfSend(cmd)
-			s.messages, cmd.Buffer = len(cmd.Messages), nil // what filters see of the messages belongs to the transaction, too
+			// what filters see of the messages belongs to the transaction, too
+			s.messages, cmd.Buffer = len(cmd.Messages), nil
 		case *engine.SetSessionState:
 			s.key = keyOfSession(cmd.SessionID)
 		}
@@ -205,9 +210,10 @@ func (req *request) asking(cmd engine.Command, onReply func(*request, *engine.Re
 	return engine.Request{Command: cmd, Sink: c.outbox, Tag: tag, Read: req.read}
 }
 
-// expectedSize is how many bytes the engine's answer to a command may take, where that is more than the request itself: a client that asks for
-// a thousand messages in a few bytes, and again before the answer comes, has to wait (reliability.md P23). A command that makes a partition
-// look at many messages counts like one with a large answer, because others wait for it, too.
+// expectedSize is how many bytes the engine's answer to a command may take, where that is more than
+// the request itself: a client that asks for a thousand messages in a few bytes, and again before
+// the answer comes, has to wait (reliability.md P23). A command that makes a partition look at many
+// messages counts like one with a large answer, because others wait for it, too.
 func expectedSize(cmd engine.Command) int {
 	switch cmd := cmd.(type) {
 	case *engine.Peek:
@@ -220,7 +226,8 @@ func expectedSize(cmd engine.Command) int {
 	return 0
 }
 
-// keeps is 1 for a command whose answer takes memory, and 0 for one whose answer is small, whatever expectedSize says.
+// keeps is 1 for a command whose answer takes memory, and 0 for one whose answer is small, whatever
+// expectedSize says.
 func keeps(cmd engine.Command) uint32 {
 	if _, deletes := cmd.(*engine.BatchDelete); deletes {
 		return 0
@@ -242,7 +249,8 @@ func (req *request) bad(text string) {
 // refuseFor refuses a request with an error that was found before the engine was asked.
 func (req *request) refuseFor(e *amqp.Error) {
 	status := int32(400)
-	if e.Condition == amqp.CondMessageSizeExceeded { // as where the engine finds a message too large
+	// as where the engine finds a message too large
+	if e.Condition == amqp.CondMessageSizeExceeded {
 		status = 403
 	}
 	req.refuse(status, e.Condition, e.Description)

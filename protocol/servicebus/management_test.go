@@ -123,7 +123,8 @@ func TestPeek(t *testing.T) {
 	})
 }
 
-// WP-174, WP-175, WP-185, SM-036, SM-049: settling by token alone, in the main queue and the dead-letter queue.
+// WP-174, WP-175, WP-185, SM-036, SM-049: settling by token alone, in the main queue and the
+// dead-letter queue.
 func TestUpdateDisposition(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		p := b.loaded(4)
@@ -184,7 +185,8 @@ func TestUpdateDisposition(t *testing.T) {
 	})
 }
 
-// reliability.md S10: the right is checked for each request; 1.1: an unknown outcome is not answered.
+// reliability.md S10: the right is checked for each request; 1.1: an unknown outcome is not
+// answered.
 func TestManagementRefusals(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		p := b.login("send", "send-key")
@@ -276,8 +278,8 @@ func TestUpdateDispositionLost(t *testing.T) {
 	})
 }
 
-// WP-044: two connections ask at once, with the same message-id and the same reply-to, and each gets its own answer alone: of a
-// management node and of $cbs.
+// WP-044: two connections ask at once, with the same message-id and the same reply-to, and each
+// gets its own answer alone: of a management node and of $cbs.
 func TestTwoConnections(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		b.put("q2", newMessage("a", "x"))

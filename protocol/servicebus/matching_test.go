@@ -81,7 +81,8 @@ func (ids ids) fill(v any) any {
 	return v
 }
 
-// guess is a value that the client sends, of which the text leaves something open. What has not been seen yet the client makes.
+// guess is a value that the client sends, of which the text leaves something open. What has not
+// been seen yet the client makes.
 func (ids ids) guess(u unknown) any {
 	switch u.kind {
 	case 't':

@@ -65,7 +65,8 @@ func TestLinkNames(t *testing.T) {
 	})
 }
 
-// What a peer calls itself is clipped where it arrives, and what a link kept is given back when it is gone.
+// What a peer calls itself is clipped where it arrives, and what a link kept is given back when it
+// is gone.
 func TestTextsAreClipped(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		b.queue("s", func(p *event.Properties) { p.RequiresSession = true })
@@ -86,8 +87,8 @@ func TestTextsAreClipped(t *testing.T) {
 	})
 }
 
-// reliability.md P23: links are bounded by what they take, too. Those that are refused, and those that wait for a session with an attach
-// at length, count as well; what is gone does not.
+// reliability.md P23: links are bounded by what they take, too. Those that are refused, and those
+// that wait for a session with an attach at length, count as well; what is gone does not.
 func TestLinksTakeNoMoreThanTheyMay(t *testing.T) {
 	const limit = 200 << 10
 	bubble(t, func(o *Options) { o.Limits.Held = limit }, func(b *bench) {
@@ -130,7 +131,8 @@ func TestLinksTakeNoMoreThanTheyMay(t *testing.T) {
 	})
 }
 
-// A peer that asks for many messages in a few bytes, again and again, is not read from until the answers have come.
+// A peer that asks for many messages in a few bytes, again and again, is not read from until the
+// answers have come.
 func TestAskedForIsBounded(t *testing.T) {
 	if size := unsafe.Sizeof(engine.Delivery{}); size > deliveryCost {
 		t.Errorf("a delivery takes %d bytes", size)

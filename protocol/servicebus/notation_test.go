@@ -13,8 +13,9 @@ import (
 
 // Frames as text, in the notation of the recordings in testdata/dotnet, whose README describes it.
 
-// noted are the described lists of AMQP: name, descriptor and fields in their order. Behind a colon stands what a field is
-// that is written as a bare word or number: a type as in 5u, x for bytes, = for a word that stands for a number.
+// noted are the described lists of AMQP: name, descriptor and fields in their order. Behind a colon
+// stands what a field is that is written as a bare word or number: a type as in 5u, x for bytes, =
+// for a word that stands for a number.
 var noted, notedByCode = readComposites(`
 open 10 container-id hostname max-frame-size:u channel-max:us idle-time-out:u outgoing-locales incoming-locales offered-capabilities desired-capabilities properties
 begin 11 remote-channel:us next-outgoing-id:u incoming-window:u outgoing-window:u handle-max:u offered-capabilities desired-capabilities properties
@@ -89,7 +90,8 @@ type (
 	innerMessage []any
 )
 
-// notation reads values from text. What it cannot read it panics about: scripts are part of the tests.
+// notation reads values from text. What it cannot read it panics about: scripts are part of the
+// tests.
 type notation struct {
 	text string
 	at   int
@@ -319,7 +321,8 @@ func (n *notation) word(bare string) any {
 	return v
 }
 
-// bytes reads a binary or a uuid. Less than all of it stands in front of …, and its length may stand behind.
+// bytes reads a binary or a uuid. Less than all of it stands in front of …, and its length may
+// stand behind.
 func (n *notation) bytes(kind byte) any {
 	text := n.until(" ,}])(")
 	if strings.Contains(text, "…") {

@@ -14,18 +14,22 @@ const (
 	firstText    = "A message without a key cannot be the first operation of a transaction that goes through a partitioned entity: settle a message first, or give it a TransactionPartitionKey."
 )
 
-// oneKey decides, beside the partition, whether operations on a partitioned entity can be in one transaction. Two keys cannot, even if they
-// are in one partition: a client has no way to know whether they are (S4-49, S4-54, semantics.md 10.7).
+// oneKey decides, beside the partition, whether operations on a partitioned entity can be in one
+// transaction. Two keys cannot, even if they are in one partition: a client has no way to know
+// whether they are (S4-49, S4-54, semantics.md 10.7).
 type oneKey struct {
-	none    string // why a send without a key is refused: it would go to any partition, and the next one to another
+	// why a send without a key is refused: it would go to any partition, and the next one to
+	// another
+	none    string
 	known   bool
 	key     string
 	session bool // it is a session id
 }
 
-// place chooses the partition of a send, which may be part of a transaction; a nil transaction: it is of none. What a
-// transaction sends through a partitioned entity to one that is not goes into the partition that the transaction
-// has: at its destination nothing depends on the partition that it came through. A via partition key still decides.
+// place chooses the partition of a send, which may be part of a transaction; a nil transaction: it
+// is of none. What a transaction sends through a partitioned entity to one that is not goes into
+// the partition that the transaction has: at its destination nothing depends on the partition that
+// it came through. A via partition key still decides.
 func (x *transaction) place(on engine.Target, cmd *engine.Send) *engine.Error {
 	viaKey := func(m engine.Message) bool { return len(m.ViaPartitionKey) > 0 }
 	if x == nil || x.entity != topLevel(on.Entity) || !leavesPartitions(cmd) || slices.ContainsFunc(cmd.Messages, viaKey) {
@@ -40,8 +44,9 @@ func leavesPartitions(cmd *engine.Send) bool {
 	return len(cmd.Entity.Hosts) > 1 && cmd.Destination != nil && len(cmd.Destination.Hosts) <= 1
 }
 
-// keyOfSend is the key of the messages of a send, of which there is at least one. It is the key of the entity that they are for: one with a
-// single partition asks for none. A via partition key is the key of the transaction, and leaves the one at the destination free.
+// keyOfSend is the key of the messages of a send, of which there is at least one. It is the key of
+// the entity that they are for: one with a single partition asks for none. A via partition key is
+// the key of the transaction, and leaves the one at the destination free.
 func keyOfSend(cmd *engine.Send) oneKey {
 	m := &cmd.Messages[0]
 	via := cmd.Destination != nil && len(m.ViaPartitionKey) > 0
@@ -75,8 +80,8 @@ func (k *oneKey) join(other *oneKey) {
 	}
 }
 
-// spreads returns why an operation on a partitioned entity cannot share a partition, or a key, with those before it in the transaction;
-// "": it can.
+// spreads returns why an operation on a partitioned entity cannot share a partition, or a key, with
+// those before it in the transaction; "": it can.
 func (x *transaction) spreads(s *staged) string {
 	switch {
 	case s.key.none != "":

@@ -6,8 +6,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/engine"
 )
 
-// outbox takes replies from partitions, and changes of entities, without ever making one wait. Its size is bounded by what
-// was asked for: one reply per request, one delivery per credit.
+// outbox takes replies from partitions, and changes of entities, without ever making one wait. Its
+// size is bounded by what was asked for: one reply per request, one delivery per credit.
 type outbox struct {
 	wake chan struct{} // one slot: there is something in waiting
 
@@ -66,7 +66,8 @@ func (o *outbox) evict() {
 	o.poke()
 }
 
-// takePress reports whether press was called since the last takePress, and whether the connection has to go.
+// takePress reports whether press was called since the last takePress, and whether the connection
+// has to go.
 func (o *outbox) takePress() (pressed, evicted bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -82,8 +83,9 @@ func (o *outbox) poke() {
 	}
 }
 
-// take returns what came since the last call; recheck: access rules have changed, those of the namespace or those of an entity that
-// changed. spare is memory to be filled next; its references are dropped.
+// take returns what came since the last call; recheck: access rules have changed, those of the
+// namespace or those of an entity that changed. spare is memory to be filled next; its references
+// are dropped.
 func (o *outbox) take(spare []engine.Reply) (taken []engine.Reply, changes []engine.Change, recheck bool) {
 	clear(spare)
 	o.mu.Lock()

@@ -6,8 +6,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// output is what goes out on a connection: frames are appended to a buffer, which the writer gets as a whole whenever it has none.
-// Nothing follows a close frame.
+// output is what goes out on a connection: frames are appended to a buffer, which the writer gets
+// as a whole whenever it has none. Nothing follows a close frame.
 type output struct {
 	writer   *writer
 	maxFrame uint32 // bytes of a frame that the peer takes
@@ -20,7 +20,8 @@ type output struct {
 const (
 	// smallWrite is how many bytes the owner writes by itself when the socket takes them at once.
 	smallWrite = 4 << 10
-	// highWater is how many bytes are prepared ahead of the writer before deliveries wait, so that bodies are read late.
+	// highWater is how many bytes are prepared ahead of the writer before deliveries wait, so that
+	// bodies are read late.
 	highWater = 256 << 10
 )
 
@@ -46,7 +47,8 @@ func (o *output) prepared() int { return len(o.buf) }
 // full reports whether deliveries have to wait for the writer.
 func (o *output) full() bool { return o.prepared() >= highWater }
 
-// fits reports whether the peer takes a frame of the size of p. It has to be asked for frames that repeat what the peer said.
+// fits reports whether the peer takes a frame of the size of p. It has to be asked for frames that
+// repeat what the peer said.
 func (o *output) fits(p amqp.Performative) bool {
 	start := len(o.buf)
 	o.buf = amqp.AppendFrame(o.buf, 0, p, nil)
@@ -83,8 +85,8 @@ func (o *output) disposition(channel uint16, d *amqp.Disposition) {
 	}
 }
 
-// transfer appends a transfer with as much of a payload as its frame has room for, and returns how many bytes that is. The frame says
-// whether there are more.
+// transfer appends a transfer with as much of a payload as its frame has room for, and returns how
+// many bytes that is. The frame says whether there are more.
 func (o *output) transfer(channel uint16, t *amqp.Transfer, payload []byte) int {
 	t.More = true
 	n := min(int(o.maxFrame)-amqp.TransferHeaderSize(t), len(payload))
@@ -94,8 +96,8 @@ func (o *output) transfer(channel uint16, t *amqp.Transfer, payload []byte) int 
 	return n
 }
 
-// beginTransfer appends the head of a transfer. The caller appends the payload to the bytes returned, and then calls endTransfer or
-// cancelTransfer.
+// beginTransfer appends the head of a transfer. The caller appends the payload to the bytes
+// returned, and then calls endTransfer or cancelTransfer.
 func (o *output) beginTransfer(channel uint16, t *amqp.Transfer) (frame transferFrame, head []byte) {
 	frame.start = len(o.buf)
 	o.buf = amqp.AppendTransferHeader(o.buf, channel, t, 0)
@@ -106,8 +108,9 @@ func (o *output) beginTransfer(channel uint16, t *amqp.Transfer) (frame transfer
 // transferFrame is where a transfer stands in the buffer.
 type transferFrame struct{ start, payload int }
 
-// endTransfer takes the bytes with the payload. A frame that is not too large for the peer is complete with that. The payload of a larger one
-// is returned, and has to be written in several frames.
+// endTransfer takes the bytes with the payload. A frame that is not too large for the peer is
+// complete with that. The payload of a larger one is returned, and has to be written in several
+// frames.
 func (o *output) endTransfer(f transferFrame, buf []byte) (tooLarge []byte) {
 	if size := len(buf) - f.start; size <= int(o.maxFrame) {
 		binary.BigEndian.PutUint32(buf[f.start:], uint32(size))
@@ -149,7 +152,8 @@ func (o *output) flush() bool {
 	return true
 }
 
-// written takes the buffer back from the writer, and keeps it for the next bytes if it has no more than keep.
+// written takes the buffer back from the writer, and keeps it for the next bytes if it has no more
+// than keep.
 func (o *output) written(keep int) {
 	o.writing = 0
 	if cap(o.spare) > keep {

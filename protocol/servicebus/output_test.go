@@ -8,8 +8,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// A transfer of which the payload is appended afterwards is written as one of which it is known before; what its frame has no room for is
-// handed back, and one that is cancelled leaves nothing.
+// A transfer of which the payload is appended afterwards is written as one of which it is known
+// before; what its frame has no room for is handed back, and one that is cancelled leaves nothing.
 func TestOutputTransfer(t *testing.T) {
 	t.Parallel()
 	transfer := &amqp.Transfer{Handle: 1, DeliveryID: amqp.Some(uint32(2)), DeliveryTag: []byte{3}}
@@ -38,7 +38,8 @@ func TestOutputTransfer(t *testing.T) {
 	}
 }
 
-// A payload in several frames leaves whole, no frame is larger than the peer takes, and all but the last say that there are more.
+// A payload in several frames leaves whole, no frame is larger than the peer takes, and all but the
+// last say that there are more.
 func TestOutputTransferInParts(t *testing.T) {
 	t.Parallel()
 	o := output{maxFrame: 512}

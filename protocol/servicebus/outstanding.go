@@ -8,13 +8,17 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// outstanding counts the deliveries that the peer has to settle, of all sessions of a connection, and finds them by lock token.
+// outstanding counts the deliveries that the peer has to settle, of all sessions of a connection,
+// and finds them by lock token.
 type outstanding struct {
 	count   int
 	byToken map[event.LockToken]sentDelivery // nil until a delivery is named by its token
 	swept   time.Time                        // when expired ones were last forgotten
-	short   []*receiver                      // receivers that want more than the limit left when they were last looked at, those that waited longest first
-	woken   int                              // of them, how many are to be looked at again, with room for one delivery each
+	// receivers that want more than the limit left when they were last looked at, those that waited
+	// longest first
+	short []*receiver
+	// of them, how many are to be looked at again, with room for one delivery each
+	woken int
 }
 
 // sentDelivery is where a delivery is known.
@@ -50,10 +54,12 @@ type roomWanted uint8
 const (
 	roomEnough roomWanted = iota // it does not
 	roomShort                    // it does, and is in outstanding.short
-	roomMade                     // it did, and there is room for one more: it is to be looked at again
+	// it did, and there is room for one more: it is to be looked at again
+	roomMade
 )
 
-// free is how many deliveries more a receiver may have unsettled, of a limit of the connection. What there is for those that were woken is theirs.
+// free is how many deliveries more a receiver may have unsettled, of a limit of the connection.
+// What there is for those that were woken is theirs.
 func (o *outstanding) free(limit int, r *receiver) int64 {
 	if r.room == roomMade {
 		o.forget(r)
@@ -61,7 +67,8 @@ func (o *outstanding) free(limit int, r *receiver) int64 {
 	return max(0, int64(limit-o.count-o.woken))
 }
 
-// wants notes that a receiver wants more than there is room for: others of the connection, whose deliveries are settled, make some.
+// wants notes that a receiver wants more than there is room for: others of the connection, whose
+// deliveries are settled, make some.
 func (o *outstanding) wants(r *receiver) {
 	if r.room == roomEnough {
 		r.room = roomShort
@@ -115,7 +122,8 @@ func (o *outstanding) renewed(in sessionTable, token event.LockToken, until even
 	}
 }
 
-// find is where the delivery with a lock is known. Few peers name tokens of what they got over a link; tokens are indexed for those alone.
+// find is where the delivery with a lock is known. Few peers name tokens of what they got over a
+// link; tokens are indexed for those alone.
 func (o *outstanding) find(in sessionTable, token event.LockToken) (at sentDelivery, ok bool) {
 	if o.count == 0 {
 		return at, false

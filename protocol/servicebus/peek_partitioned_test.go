@@ -10,8 +10,10 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// SM-144, SM-208, docs/guide/limits.md: peek by the id of a session looks into the partition where a link of the connection holds that session, and else into the partition of its id. The two differ for a session
-// that a rule has made: its messages stay in the partitions of theirs. A peek that goes on from a number behind that partition has nothing to show.
+// SM-144, SM-208, docs/guide/limits.md: peek by the id of a session looks into the partition where
+// a link of the connection holds that session, and else into the partition of its id. The two
+// differ for a session that a rule has made: its messages stay in the partitions of theirs. A peek
+// that goes on from a number behind that partition has nothing to show.
 func TestPeekGoesWhereTheSessionIsHeld(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		b.topic("news", partitioned(nil))
@@ -78,9 +80,9 @@ func (p *peerConn) peekFrom(from int64, count int32) []openedMessage {
 	return openedMessages(p, answer)
 }
 
-// SM-143, SM-380, S4-63, S4-64: a client that goes on behind the last message it has seen meets every
-// message of a partitioned queue once, also where an answer ends in the middle of a partition because
-// it has as many bytes as it may have.
+// SM-143, SM-380, S4-63, S4-64: a client that goes on behind the last message it has seen meets
+// every message of a partitioned queue once, also where an answer ends in the middle of a partition
+// because it has as many bytes as it may have.
 func TestPeekOfPartitionsSkipsNothing(t *testing.T) {
 	for _, size := range []int{1, 5000, 100_000, 200_000} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {

@@ -157,7 +157,8 @@ func (p *peerConn) quiet(d time.Duration) {
 	}
 }
 
-// bringForward has the first frame of type T read next, and those before it after it, for frames that may come in either order.
+// bringForward has the first frame of type T read next, and those before it after it, for frames
+// that may come in either order.
 func bringForward[T amqp.Performative](p *peerConn) {
 	p.Helper()
 	var others []received

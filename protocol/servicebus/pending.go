@@ -28,29 +28,33 @@ type pending struct {
 	next       int32  // in the free list
 	size       uint32 // bytes of the request
 	paid       uint32 // of these, the ones in chunks that are paid for
-	expected   uint32 // bytes that the answer may take, at most; or as many as stand for what else it costs
-	kept       uint32 // of these, memory
-	delivery   uint32 // delivery-id
-	link       *link
-	request    *request
-	outcome    engine.SettleOutcome
-	ends       ending
-	in         *transaction // that the request is part of, or ends; nil: none
+	// bytes that the answer may take, at most; or as many as stand for what else it costs
+	expected uint32
+	kept     uint32 // of these, memory
+	delivery uint32 // delivery-id
+	link     *link
+	request  *request
+	outcome  engine.SettleOutcome
+	ends     ending
+	in       *transaction // that the request is part of, or ends; nil: none
 }
 
-// pendings is a table with a stable number for each entry, so that finding an entry by its tag takes no map. It keeps the counts that the connection's limits bound.
+// pendings is a table with a stable number for each entry, so that finding an entry by its tag
+// takes no map. It keeps the counts that the connection's limits bound.
 type pendings struct {
 	table      []pending
 	free       int32 // first free entry + 1
 	unanswered int   // entries that one answer is to come for, and that the peer waits for
 	requests   int   // of those, the ones of $management nodes
-	taking     int   // of these, the ones that take messages by number or ask for rules: each answer holds them whole
-	detaches   int   // receivers that wait until no delivery can come any more
-	ends       int   // of transactions
-	bytes      int   // of all entries
-	paid       int   // of these, the ones in chunks that are paid for
-	expected   int   // bytes that all answers may take, at most
-	kept       int   // of these, memory
+	// of these, the ones that take messages by number or ask for rules: each answer holds them
+	// whole
+	taking   int
+	detaches int // receivers that wait until no delivery can come any more
+	ends     int // of transactions
+	bytes    int // of all entries
+	paid     int // of these, the ones in chunks that are paid for
+	expected int // bytes that all answers may take, at most
+	kept     int // of these, memory
 }
 
 // count adds an entry to what is counted, or with -1 takes it out.
@@ -93,7 +97,8 @@ func (t *pendings) add(p pending) uint64 {
 	return uint64(p.generation)<<32 | uint64(i)
 }
 
-// get finds an entry; nil for a tag that is no longer in use. The pointer is good until the next add.
+// get finds an entry; nil for a tag that is no longer in use. The pointer is good until the next
+// add.
 func (t *pendings) get(tag uint64) *pending {
 	i := uint32(tag)
 	if int(i) >= len(t.table) {

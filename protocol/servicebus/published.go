@@ -10,8 +10,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/message"
 )
 
-// published is what filters see of the messages of one send to a topic. It is the send's buffer too: the engine lets go of
-// both at once, and the memory is used again.
+// published is what filters see of the messages of one send to a topic. It is the send's buffer
+// too: the engine lets go of both at once, and the memory is used again.
 type published struct {
 	chunk    *chunk // that holds the bodies; nil: they have memory of their own
 	messages []filter.Message
@@ -20,8 +20,8 @@ type published struct {
 
 var publishedPool = sync.Pool{New: func() any { return new(published) }}
 
-// seenBy returns room for what filters see of count messages of a send. It is nil where the target has no filters, or hands the messages on:
-// filters then see them once they have arrived.
+// seenBy returns room for what filters see of count messages of a send. It is nil where the target
+// has no filters, or hands the messages on: filters then see them once they have arrived.
 func seenBy(cmd *engine.Send, count int) *published {
 	if cmd.Entity.Kind != event.Topic || cmd.Destination != nil {
 		return nil
@@ -57,7 +57,8 @@ func (p *published) drop() {
 
 // read adds a message that was inspected.
 func (p *published) read(in *message.Sent) {
-	p.messages = p.messages[:len(p.messages)+1] // never beyond the room: the engine keeps the addresses of messages
+	// never beyond the room: the engine keeps the addresses of messages
+	p.messages = p.messages[:len(p.messages)+1]
 	m := &p.messages[len(p.messages)-1]
 	in.Properties(m)
 	p.user += len(m.User)
@@ -68,7 +69,8 @@ var (
 	propertySize = int(reflect.TypeFor[event.Property]().Size())
 )
 
-// size is the memory in use, in bytes: it may be many times that of the messages themselves (reliability.md S15).
+// size is the memory in use, in bytes: it may be many times that of the messages themselves
+// (reliability.md S15).
 func (p *published) size() int {
 	if p == nil {
 		return 0

@@ -33,7 +33,8 @@ func (p *pump) resume() {
 	p.starved = nil
 }
 
-// run writes deliveries while the writer can take them, some of one link in turn. Bodies are read here and nowhere earlier.
+// run writes deliveries while the writer can take them, some of one link in turn. Bodies are read
+// here and nowhere earlier.
 func (p *pump) run(out *output) {
 	for _, l := range p.unread {
 		l.receiver.makeReady()
@@ -123,8 +124,8 @@ func (r *receiver) advance() bool {
 	return true
 }
 
-// giveBack releases deliveries the peer no longer has credit for; those without a lock, which nobody would deliver again, wait for
-// more.
+// giveBack releases deliveries the peer no longer has credit for; those without a lock, which
+// nobody would deliver again, wait for more.
 func (r *receiver) giveBack() {
 	if r.locks() {
 		for _, d := range r.waiting[r.next:] {
@@ -135,7 +136,8 @@ func (r *receiver) giveBack() {
 	r.finishDrain()
 }
 
-// later has a message that could not be read now read in the next turn of the connection. Reading has waited a moment already.
+// later has a message that could not be read now read in the next turn of the connection. Reading
+// has waited a moment already.
 func (r *receiver) later(d *engine.Delivery) {
 	r.putBack(d)
 	r.l.c.pump.retry(r.l)
@@ -152,9 +154,10 @@ func (r *receiver) putBack(d *engine.Delivery) {
 	}
 }
 
-// tooLate reports whether the lock of a delivery has ended before the peer could see it: while a disk hung, or its session took no transfers.
-// The engine ends the lock, and gives the message to the next receiver. The time is looked at once for the few messages of a turn, and again
-// after one of them had to be read from the log, which can take any time.
+// tooLate reports whether the lock of a delivery has ended before the peer could see it: while a
+// disk hung, or its session took no transfers. The engine ends the lock, and gives the message to
+// the next receiver. The time is looked at once for the few messages of a turn, and again after one
+// of them had to be read from the log, which can take any time.
 func (r *receiver) tooLate(d *engine.Delivery) bool {
 	if !r.locks() || r.l.filter != nil || d.LockedUntil == 0 {
 		return false
@@ -170,8 +173,8 @@ func (r *receiver) mayWrite(d *engine.Delivery) bool {
 	return r.l.c.memory.reserve(int(d.Body.Size) + unsettledCost)
 }
 
-// deliver reads a message and writes it; false: it cannot be read now. A body that is not what was stored is never delivered: its
-// message stays locked, and the partition hears of the damage.
+// deliver reads a message and writes it; false: it cannot be read now. A body that is not what was
+// stored is never delivered: its message stays locked, and the partition hears of the damage.
 func (r *receiver) deliver(d *engine.Delivery) bool {
 	c := r.l.c
 	t := r.transferOf(d)
@@ -200,7 +203,8 @@ func (r *receiver) deliver(d *engine.Delivery) bool {
 	return true
 }
 
-// read tells the engine that the body of a delivery without a lock is no longer needed for that delivery.
+// read tells the engine that the body of a delivery without a lock is no longer needed for that
+// delivery.
 func (r *receiver) read(d *engine.Delivery) {
 	if !r.locks() && r.engine != nil {
 		r.engine.Read[r.l.target.OfSequence(d.Sequence)].Add(1)
@@ -212,8 +216,9 @@ func (r *receiver) view() message.View {
 	return message.View{Peek: r.l.browses, LockToken: r.locks(), Taken: r.settled && !r.l.browses}
 }
 
-// transferOf is the first frame of a delivery (4.4). Its tag is the lock token; for a message that is only looked at, and that the peer wants
-// to settle, its number; and empty where nothing is to be settled.
+// transferOf is the first frame of a delivery (4.4). Its tag is the lock token; for a message that
+// is only looked at, and that the peer wants to settle, its number; and empty where nothing is to
+// be settled.
 func (r *receiver) transferOf(d *engine.Delivery) amqp.Transfer {
 	tag := message.DeliveryTag(d.Token)
 	if r.l.browses {

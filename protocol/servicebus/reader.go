@@ -13,27 +13,31 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// inbound is what a read brought: whole frames and protocol headers, one behind the other. The receiver owns one
-// reference of the chunk. err ends the stream; there may be frames before it.
+// inbound is what a read brought: whole frames and protocol headers, one behind the other. The
+// receiver owns one reference of the chunk. err ends the stream; there may be frames before it.
 type inbound struct {
 	chunk *chunk
 	data  []byte
-	cut   bool // it is one frame, of which only the beginning is here: there was no memory for the rest
+	// it is one frame, of which only the beginning is here: there was no memory for the rest
+	cut   bool
 	short bool // the read brought so little that the peer may hold some back; see shortRead
 	err   error
 }
 
-// reader cuts the byte stream into whole frames. It knows sizes only; what is in a frame is the connection's business. It is not
-// in package amqp because of what it shares with its connection: chunks that bodies stay in, limits that change with the login, and
-// the size of reads.
+// reader cuts the byte stream into whole frames. It knows sizes only; what is in a frame is the
+// connection's business. It is not in package amqp because of what it shares with its connection:
+// chunks that bodies stay in, limits that change with the login, and the size of reads.
 type reader struct {
 	source   io.Reader
 	out      chan inbound
-	quit     <-chan struct{}                      // closed when nobody takes from out any more
-	maxFrame atomic.Uint32                        // bytes; set by the connection
-	generous atomic.Bool                          // the peer has shown a token: reads may bring more than one frame
-	handle   func(in inbound, number uint64) bool // handles what the reads brought, of which this is the one with the number; false: not now. nil: out takes all
-	offset   int64                                // in the stream, of the first byte not handed on
+	quit     <-chan struct{} // closed when nobody takes from out any more
+	maxFrame atomic.Uint32   // bytes; set by the connection
+	// the peer has shown a token: reads may bring more than one frame
+	generous atomic.Bool
+	// handles what the reads brought, of which this is the one with the number; false: not now.
+	// nil: out takes all
+	handle func(in inbound, number uint64) bool
+	offset int64 // in the stream, of the first byte not handed on
 
 	// owned by run
 	chunk      *chunk
@@ -44,7 +48,8 @@ type reader struct {
 
 	share *budget.Share // what chunks are paid from; set before run
 
-	modest atomic.Bool // no chunk is larger than it has to be; set by the connection while memory is short
+	// no chunk is larger than it has to be; set by the connection while memory is short
+	modest atomic.Bool
 	large  atomic.Bool // the chunk is not a small one
 
 	ack   acknowledger // nil: there is none
@@ -94,8 +99,8 @@ func (r *reader) run() {
 	}
 }
 
-// makeRoom makes room for a read, and for all of a frame whose size is known. A frame for which there is no memory is cut. It reports false
-// when nobody takes frames any more.
+// makeRoom makes room for a read, and for all of a frame whose size is known. A frame for which
+// there is no memory is cut. It reports false when nobody takes frames any more.
 func (r *reader) makeRoom() bool {
 	if r.start == r.end && r.chunk.alone() {
 		r.start, r.end = 0, 0
@@ -139,7 +144,8 @@ func (r *reader) makeRoom() bool {
 	return true
 }
 
-// modestChunk is a chunk of at most size bytes. In exchange for one that takes more memory it is never refused.
+// modestChunk is a chunk of at most size bytes. In exchange for one that takes more memory it is
+// never refused.
 func (r *reader) modestChunk(size int) *chunk {
 	switch {
 	case size <= smallChunk:
@@ -151,7 +157,8 @@ func (r *reader) modestChunk(size int) *chunk {
 	return ownChunk(size, r.share)
 }
 
-// save makes the reader take no more memory than it has to, or ends that; also while the reader waits.
+// save makes the reader take no more memory than it has to, or ends that; also while the reader
+// waits.
 func (r *reader) save(modest bool) {
 	r.modest.Store(modest)
 	if modest && r.large.Load() && r.waker != nil {
@@ -159,8 +166,8 @@ func (r *reader) save(modest bool) {
 	}
 }
 
-// chunkOf is a chunk of the size that is wanted, or, where there is no memory for that, of the size that is needed; nil: there is no memory
-// for that either.
+// chunkOf is a chunk of the size that is wanted, or, where there is no memory for that, of the size
+// that is needed; nil: there is no memory for that either.
 func (r *reader) chunkOf(want, need int) *chunk {
 	if want > smallChunk {
 		if c := paidChunk(want, r.share); c != nil {
@@ -173,7 +180,8 @@ func (r *reader) chunkOf(want, need int) *chunk {
 	return newChunk(smallChunk)
 }
 
-// cutSize is how many bytes are handed on of a frame for which there is no memory: enough to see which delivery a transfer belongs to.
+// cutSize is how many bytes are handed on of a frame for which there is no memory: enough to see
+// which delivery a transfer belongs to.
 const cutSize = 1 << 10
 
 // cut hands on the beginning of a frame and lets the rest of it go by.
@@ -246,7 +254,8 @@ func (r *reader) send(in inbound) bool {
 	}
 	select {
 	case r.out <- in:
-		runtime.Gosched() // the owner runs first; more arrives meanwhile, and the next read brings it all at once
+		// the owner runs first; more arrives meanwhile, and the next read brings it all at once
+		runtime.Gosched()
 		return true
 	case <-r.quit:
 		in.chunk.Release()
@@ -254,8 +263,8 @@ func (r *reader) send(in inbound) bool {
 	}
 }
 
-// frameSize is the size of the frame or protocol header at the start of b, of which there are four bytes. A protocol
-// header begins with "AMQP", which would be a frame of a gigabyte.
+// frameSize is the size of the frame or protocol header at the start of b, of which there are four
+// bytes. A protocol header begins with "AMQP", which would be a frame of a gigabyte.
 func frameSize(b []byte) uint32 {
 	if isProtocolHeader(b) {
 		return uint32(len(amqp.ProtocolHeader{}))

@@ -12,7 +12,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// choppy is a connection whose stream arrives in pieces of given sizes, over and over; without sizes, as a whole.
+// choppy is a connection whose stream arrives in pieces of given sizes, over and over; without
+// sizes, as a whole.
 type choppy struct {
 	net.Conn
 	stream []byte
@@ -34,7 +35,8 @@ func (c *choppy) Read(dst []byte) (int, error) {
 	return n, nil
 }
 
-// readAll returns what a reader hands on of a stream, and how it ends. Every part must be whole frames.
+// readAll returns what a reader hands on of a stream, and how it ends. Every part must be whole
+// frames.
 func readAll(t *testing.T, source *choppy, maxFrame uint32) (handed []byte, end error) {
 	t.Helper()
 	quit := make(chan struct{})
@@ -56,7 +58,8 @@ func readAll(t *testing.T, source *choppy, maxFrame uint32) (handed []byte, end 
 	return handed, end
 }
 
-// FuzzReader cuts a stream as it comes, in one piece and in many: the frames and the error must be the same.
+// FuzzReader cuts a stream as it comes, in one piece and in many: the frames and the error must be
+// the same.
 func FuzzReader(f *testing.F) {
 	stream := amqp.AppendSASLFrame(slices.Clone(amqp.ProtocolSASL[:]), &amqp.SASLMechanisms{Mechanisms: []amqp.Symbol{"PLAIN"}})
 	stream = append(stream, amqp.ProtocolAMQP[:]...)
@@ -78,8 +81,8 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// WP-012, reliability.md S18: a frame one byte below, at and above the maximum. One that is too large is refused by its size
-// alone, at its place in the stream.
+// WP-012, reliability.md S18: a frame one byte below, at and above the maximum. One that is too
+// large is refused by its size alone, at its place in the stream.
 func TestReaderLimit(t *testing.T) {
 	t.Parallel()
 	const limit = 512

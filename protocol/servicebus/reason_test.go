@@ -11,7 +11,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// said is the application properties of a request that say why it is made, and what the client calls it.
+// said is the application properties of a request that say why it is made, and what the client
+// calls it.
 func said(reason any, id string) (more []amqp.Pair) {
 	if reason != nil {
 		more = append(more, amqp.Pair{Key: "ledgerbus:reason", Value: reason})
@@ -22,8 +23,9 @@ func said(reason any, id string) (more []amqp.Pair) {
 	return more
 }
 
-// What a client says of a change that it asks a $management node for stands in the log beside the change. What it calls the request is kept of
-// changes of rules, which are rare, but of messages only with a reason: clients delete messages as part of their work.
+// What a client says of a change that it asks a $management node for stands in the log beside the
+// change. What it calls the request is kept of changes of rules, which are rare, but of messages
+// only with a reason: clients delete messages as part of their work.
 func TestReasonsOverAMQP(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -10,7 +10,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// receiver is a link on which the peer receives: messages of an entity, or answers of a $cbs or $management node.
+// receiver is a link on which the peer receives: messages of an entity, or answers of a $cbs or
+// $management node.
 type receiver struct {
 	l       *link
 	settled bool   // deliveries leave settled
@@ -32,7 +33,8 @@ type receiver struct {
 	waiting []*engine.Delivery
 	next    int // of waiting
 	ahead   readAhead
-	asOf    event.Time           // broker time when locks were last looked at in this turn of the link; 0: they were not
+	// broker time when locks were last looked at in this turn of the link; 0: they were not
+	asOf    event.Time
 	grant   *engine.SessionGrant // the message session it holds
 	stepped uint64               // turn of the batch behind the one in which it last stepped back
 
@@ -52,7 +54,9 @@ func newReceiver(l *link, a *amqp.Attach) *receiver {
 	}
 	r.engine = &engine.Receiver{Entity: l.target.Entity, SubQueue: l.target.SubQueue, Origin: l.origin, Sink: l.c.outbox}
 	switch {
-	case l.browses: // there is nothing to settle, so deliveries leave settled unless the peer wants to settle them
+	case l.browses:
+		// there is nothing to settle, so deliveries leave settled unless the peer wants to settle
+		// them
 		r.engine.Mode = engine.Browse
 		r.settled = a.SenderSettleMode.Or(amqp.SenderMixed) != amqp.SenderUnsettled
 	case r.settled:
@@ -71,7 +75,8 @@ func newReceiver(l *link, a *amqp.Attach) *receiver {
 	return r
 }
 
-// away returns those partitions of the log that do not serve, of the ones that hold an entity with several partitions.
+// away returns those partitions of the log that do not serve, of the ones that hold an entity with
+// several partitions.
 func (r *receiver) away() (away []engine.PartitionID) {
 	hosts := r.l.target.Entity.Hosts
 	for _, h := range hosts {
@@ -82,8 +87,9 @@ func (r *receiver) away() (away []engine.PartitionID) {
 	return away
 }
 
-// lacks reports whether the receiver gets nothing from a partition that it would get messages from if it were made now. One that holds a
-// session lacks nothing: the whole session is in one partition.
+// lacks reports whether the receiver gets nothing from a partition that it would get messages from
+// if it were made now. One that holds a session lacks nothing: the whole session is in one
+// partition.
 func (r *receiver) lacks(id engine.PartitionID) bool {
 	return r.engine != nil && r.grant == nil && slices.Contains(r.engine.Away, id)
 }
@@ -95,14 +101,16 @@ func (r *receiver) start() {
 	}
 }
 
-// submit hands a command of the receiver to all partitions that host slices of its entity; they give one answer together.
+// submit hands a command of the receiver to all partitions that host slices of its entity; they
+// give one answer together.
 func (r *receiver) submit(cmd engine.Command, tag uint64) {
 	for _, host := range r.hosts {
 		r.l.c.batch.add(host, engine.Request{Command: cmd, Sink: r.l.c.outbox, Tag: tag})
 	}
 }
 
-// done is the engine's answer to an attach or a flow: what matters is a message session, or a refusal.
+// done is the engine's answer to an attach or a flow: what matters is a message session, or a
+// refusal.
 func (r *receiver) done(reply *engine.Reply) {
 	switch {
 	case r.l.detached:
@@ -114,7 +122,8 @@ func (r *receiver) done(reply *engine.Reply) {
 	}
 }
 
-// ended is called when the engine no longer serves the receiver: its message session is lost, or its partition has stopped.
+// ended is called when the engine no longer serves the receiver: its message session is lost, or
+// its partition has stopped.
 func (r *receiver) ended(err error) {
 	var refusal *engine.Error
 	if errors.As(err, &refusal) {
@@ -125,7 +134,8 @@ func (r *receiver) ended(err error) {
 	r.l.end(cond.symbol, text)
 }
 
-// assigned takes a delivery of the engine. One for a link that is gone never reaches the wire and is released.
+// assigned takes a delivery of the engine. One for a link that is gone never reaches the wire and
+// is released.
 func (r *receiver) assigned(d *engine.Delivery) {
 	r.credit.assign()
 	if r.l.detached {
@@ -152,8 +162,9 @@ func (r *receiver) unlock(token event.LockToken, outcome engine.SettleOutcome) {
 	r.l.c.batch.add(r.l.target.Host(at), engine.Request{Command: cmd.Recycled()})
 }
 
-// stepBack puts the credit that the peer has left open behind that of other links, once in each batch: the peer has released a message,
-// and may be one that does not wait for messages any more (semantics.md 5.2). Within a message session there are no others.
+// stepBack puts the credit that the peer has left open behind that of other links, once in each
+// batch: the peer has released a message, and may be one that does not wait for messages any more
+// (semantics.md 5.2). Within a message session there are no others.
 func (r *receiver) stepBack() {
 	b := &r.l.c.batch
 	if r.grant != nil || r.stepped == b.turn+1 {
@@ -174,8 +185,9 @@ func (r *receiver) makeReady() {
 	r.l.c.pump.add(r.l)
 }
 
-// leave gives back what never reached the wire; all other locks stay, unless the link holds a message session (4.7). A peer that still settles
-// deliveries of the link is dealt with in [session.settle].
+// leave gives back what never reached the wire; all other locks stay, unless the link holds a
+// message session (4.7). A peer that still settles deliveries of the link is dealt with in
+// [session.settle].
 func (r *receiver) leave(cause event.ReleaseCause, closed event.LinkClosed) {
 	c := r.l.c
 	c.outstanding.forget(r)
@@ -202,8 +214,9 @@ func (r *receiver) leave(cause event.ReleaseCause, closed event.LinkClosed) {
 	r.submit(&engine.Detach{Receiver: r.engine, Unsent: unsent, Cause: cause, Closed: closed}, c.pendings.add(pending{kind: pendingDetach, link: r.l}))
 }
 
-// forget drops the deliveries that the peer has not settled, when its link is gone for good. Nothing more is sent about them: an answer for a
-// delivery of a link that is gone ends the session of one SDK.
+// forget drops the deliveries that the peer has not settled, when its link is gone for good.
+// Nothing more is sent about them: an answer for a delivery of a link that is gone ends the session
+// of one SDK.
 func (r *receiver) forget() {
 	s := r.l.s
 	for d := range s.unsettled.all() {

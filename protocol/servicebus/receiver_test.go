@@ -51,7 +51,8 @@ func TestReceive(t *testing.T) {
 		p.outcomeLost(77)
 		p.settle(78, amqp.StateAccepted, true)
 		p.write(0, &amqp.Disposition{Role: amqp.RoleReceiver, First: 100, Last: amqp.Some(uint32(1 << 19)), State: amqp.StateAccepted}, nil)
-		if d := expect[*amqp.Disposition](p); d.First != 100 || d.Last.Value != 1<<19 { // one frame for all
+		// one frame for all
+		if d := expect[*amqp.Disposition](p); d.First != 100 || d.Last.Value != 1<<19 {
 			t.Errorf("%+v; want d.First == 100 && d.Last.Value == 1 << 19", d)
 		}
 		p.quiet(time.Second)
@@ -119,8 +120,9 @@ func TestUnsentGoesBack(t *testing.T) {
 	})
 }
 
-// A body that is not what was stored is never delivered, and the partition hears of it. Of one that was erased the partition says whether that is a fault of the broker
-// (TestReportOfAnErasedBody in engine/host).
+// A body that is not what was stored is never delivered, and the partition hears of it. Of one that
+// was erased the partition says whether that is a fault of the broker (TestReportOfAnErasedBody in
+// engine/host).
 func TestUnreadableBody(t *testing.T) {
 	for _, c := range []struct {
 		err  error
@@ -151,8 +153,9 @@ func TestUnreadableBody(t *testing.T) {
 	}
 }
 
-// reliability.md F18, SM-381: what cannot be read for want of a file descriptor is not called damaged, and is delivered when it can be, in order.
-// A peek is refused meanwhile: "no content" would say that there is nothing.
+// reliability.md F18, SM-381: what cannot be read for want of a file descriptor is not called
+// damaged, and is delivered when it can be, in order. A peek is refused meanwhile: "no content"
+// would say that there is nothing.
 func TestBodyNotReadableNow(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		p := b.loaded(3)
@@ -266,8 +269,8 @@ func TestIdleLink(t *testing.T) {
 	})
 }
 
-// SM-113: properties that a settlement adds, with those the message was sent with over 64 KiB, send it to the dead-letter
-// queue; to its sender's and receiver's eyes nothing failed.
+// SM-113: properties that a settlement adds, with those the message was sent with over 64 KiB, send
+// it to the dead-letter queue; to its sender's and receiver's eyes nothing failed.
 func TestHeaderSizeExceeded(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		p := b.root()

@@ -10,7 +10,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// recorder looks at every frame that the broker sends on a connection in the tests of this package (WP-210 to WP-213).
+// recorder looks at every frame that the broker sends on a connection in the tests of this package
+// (WP-210 to WP-213).
 type recorder struct {
 	t        testing.TB
 	spoken   *spokenOf                  // what the peer has said of transactions; nil: nothing
@@ -42,7 +43,8 @@ func (r *recorder) frame(b []byte) {
 	}
 }
 
-// transactions wants nothing said of transactions but in answers to what the peer has said of them (WP-212).
+// transactions wants nothing said of transactions but in answers to what the peer has said of them
+// (WP-212).
 func (r *recorder) transactions(channel uint16, code byte, fields amqp.List) {
 	switch {
 	case code == 0x12 && descriptorOf(fields[6]) == 0x30:
@@ -66,7 +68,8 @@ func descriptorOf(v any) uint64 {
 	return code
 }
 
-// spokenOf is what a peer says of transactions: which of its links are to coordinators, and which deliveries are part of one.
+// spokenOf is what a peer says of transactions: which of its links are to coordinators, and which
+// deliveries are part of one.
 type spokenOf struct {
 	mu         sync.Mutex
 	links      map[spokenLink]string
@@ -79,7 +82,8 @@ type spokenLink struct {
 	handle  uint32
 }
 
-// spokenDelivery is a delivery of a session that the broker may answer with a state. received: the broker is the receiver.
+// spokenDelivery is a delivery of a session that the broker may answer with a state. received: the
+// broker is the receiver.
 type spokenDelivery struct {
 	channel  uint16
 	received bool
@@ -141,8 +145,8 @@ func (s *spokenOf) of(d spokenDelivery) bool {
 	return s.anything || s.deliveries[d]
 }
 
-// scope wants no frame before the begin or after the end of its session, none of a link before its attach or after its
-// detach, and none at all after close (WP-213).
+// scope wants no frame before the begin or after the end of its session, none of a link before its
+// attach or after its detach, and none at all after close (WP-213).
 func (r *recorder) scope(channel uint16, code byte, fields amqp.List) {
 	links, begun := r.attached[channel]
 	if (code == 0x11) == begun && code != 0x10 && code != 0x18 {
@@ -167,20 +171,24 @@ func (r *recorder) scope(channel uint16, code byte, fields amqp.List) {
 	}
 }
 
-// composites are what a frame is made of (9.1, 9.2), a letter per field: s a string, y a symbol or an array of them, m a map
-// with symbols for keys, d a composite.
+// composites are what a frame is made of (9.1, 9.2), a letter per field: s a string, y a symbol or
+// an array of them, m a map with symbols for keys, d a composite.
 var composites = map[byte]string{
 	0x10: "ss---yyyym", 0x11: "-----yym", 0x12: "s----dd----yym", 0x13: "----------m", 0x14: "-------d---", 0x15: "----d-",
-	0x16: "--d", 0x17: "d", 0x18: "d", // open, begin, attach, flow, transfer, disposition, detach, end, close
+	// open, begin, attach, flow, transfer, disposition, detach, end, close
+	0x16: "--d", 0x17: "d", 0x18: "d",
 	0x28: "s-y--mymdyy", 0x29: "s-y--my", 0x1d: "ysm", // source, target, error
 	0x30: "y", 0x33: "b", 0x34: "bd", // coordinator, declared, transactional-state
 }
 
 // outcomes may be cut after their last field, and be list0.
-var outcomes = map[byte]string{0x23: "--", 0x24: "", 0x25: "d", 0x26: "", 0x27: "--m"} // received, accepted, rejected, released, modified
+//
+// received, accepted, rejected, released, modified
+var outcomes = map[byte]string{0x23: "--", 0x24: "", 0x25: "d", 0x26: "", 0x27: "--m"}
 
-// checkComposite wants a small descriptor, a list that is not list0 and has every field (WP-210), symbols where there must be
-// symbols, and strings where there must be strings (WP-211). It looks at the first value in b.
+// checkComposite wants a small descriptor, a list that is not list0 and has every field (WP-210),
+// symbols where there must be symbols, and strings where there must be strings (WP-211). It looks
+// at the first value in b.
 func checkComposite(t testing.TB, b []byte) (code byte, fields amqp.List, ok bool) {
 	if len(b) < 4 || b[0] != 0 || b[1] != amqp.CodeSmallUlong {
 		t.Errorf("% x where a composite must be", b[:min(len(b), 10)])
@@ -261,7 +269,8 @@ func keysAre[T any](m amqp.Map) bool {
 	return true
 }
 
-// Record is a client's connection on which every frame of the broker is looked at, for the tests with an SDK.
+// Record is a client's connection on which every frame of the broker is looked at, for the tests
+// with an SDK.
 func Record(t testing.TB, nc net.Conn) net.Conn { return &recorded{Conn: nc, frames: newRecorder(t)} }
 
 type recorded struct {

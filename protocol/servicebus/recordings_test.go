@@ -21,8 +21,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// WP-255, WP-256: the frames that the .NET SDK sends, as recorded, and the answers to them. A file is a script; the README beside
-// them says what its lines mean.
+// WP-255, WP-256: the frames that the .NET SDK sends, as recorded, and the answers to them. A file
+// is a script; the README beside them says what its lines mean.
 func TestDotnetRecordings(t *testing.T) {
 	files, err := filepath.Glob("testdata/dotnet/*.txt")
 	if err != nil || len(files) == 0 {
@@ -52,7 +52,8 @@ type replay struct {
 	line  string // that is carried out, with its number; those that it stands for below it
 }
 
-// replayConn is a connection of a script, with the frames that came and that no line has wanted yet, by channel.
+// replayConn is a connection of a script, with the frames that came and that no line has wanted
+// yet, by channel.
 type replayConn struct {
 	*peerConn
 	came map[uint16][]received
@@ -153,7 +154,9 @@ func (s *replay) prepare(words []string) {
 		if err := s.ns.DeleteEntity(s.Context(), engine.DeleteEntity{Path: words[1]}); err != nil {
 			panic(err)
 		}
-	case "put": // messages with these ids, into an entity or one of its sessions; the body is the id without m-
+	case "put":
+		// messages with these ids, into an entity or one of its sessions; the body is the id
+		// without m-
 		entity, session, _ := strings.Cut(words[1], "@")
 		for _, id := range words[2:] {
 			properties := amqp.Properties{MessageID: id}
@@ -187,7 +190,8 @@ func (s *replay) prepare(words []string) {
 	synctest.Wait() // until the broker has done what follows from it
 }
 
-// conn is the connection of that name. A new one logs in as .NET does not, unless its first line is a header.
+// conn is the connection of that name. A new one logs in as .NET does not, unless its first line is
+// a header.
 func (s *replay) conn(name, line string) *replayConn {
 	if s.conns[name] == nil {
 		c := &replayConn{s.dial(), map[uint16][]received{}}
@@ -202,7 +206,8 @@ func (s *replay) conn(name, line string) *replayConn {
 	return s.conns[name]
 }
 
-// send sends the frame of a line. digits are the recorded bytes of its body, which must be those of the line.
+// send sends the frame of a line. digits are the recorded bytes of its body, which must be those of
+// the line.
 func (s *replay) send(c *replayConn, channel uint16, line, digits string) {
 	if _, header, ok := strings.Cut(line, "header AMQP "); ok {
 		var b [8]byte

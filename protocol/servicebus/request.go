@@ -19,8 +19,12 @@ type request struct {
 	size       int                           // encoded
 	rule       string                        // that it is about; "": none
 	onReply    func(*request, *engine.Reply) // handles the engine's success
-	onRefused  func(*request)                // called before a refusal of the engine, or an answer that comes too late, is passed on; nil: nothing is to be done
-	onFailed   func(*request, error) bool    // goes on after an error of the engine, without what that is about, or reports false; nil: there is no way to
+	// called before a refusal of the engine, or an answer that comes too late, is passed on; nil:
+	// nothing is to be done
+	onRefused func(*request)
+	// goes on after an error of the engine, without what that is about, or reports false; nil:
+	// there is no way to
+	onFailed func(*request, error) bool
 
 	timeout  time.Duration
 	deadline time.Time // zero: none
@@ -32,7 +36,9 @@ type request struct {
 	stages   bool      // what it asks for takes effect with its transaction, if it is part of one
 	takes    bool      // it is counted in pendings.taking
 	deletes  bool      // it takes messages for good: there is no giving back
-	room     int       // bytes that its answer may have, taken from the connection's share before what cannot be undone
+	// bytes that its answer may have, taken from the connection's share before what cannot be
+	// undone
+	room int
 
 	asked int          // how many answers of the engine are to come
 	read  *atomic.Bool // the bodies that they point to have been read, or never will be
@@ -130,8 +136,8 @@ func (req *request) goesOn(r *engine.Reply) {
 	c.turns.giveWay(c.now)
 }
 
-// respond sends an answer: properties with the correlation-id in the type of the message-id, application-properties, and
-// an amqp-value, null where there is nothing to say.
+// respond sends an answer: properties with the correlation-id in the type of the message-id,
+// application-properties, and an amqp-value, null where there is nothing to say.
 func (req *request) respond(properties, body amqp.Map) {
 	c := req.l.c
 	r := c.sessions.replyLink(req)
@@ -155,8 +161,9 @@ func (req *request) respond(properties, body amqp.Map) {
 	r.makeReady()
 }
 
-// replyLink finds the link for an answer within this connection: by target address, else by name, else the one of the same
-// session and node, else the only one to that node (2.3). Where several fit, the closest to the request wins.
+// replyLink finds the link for an answer within this connection: by target address, else by name,
+// else the one of the same session and node, else the only one to that node (2.3). Where several
+// fit, the closest to the request wins.
 func (t sessionTable) replyLink(req *request) *receiver {
 	path := req.l.at.claimPath()
 	var best *receiver
@@ -173,7 +180,8 @@ func (t sessionTable) replyLink(req *request) *receiver {
 		}
 	}
 	look(req.l.s)
-	if bestScore == bestFit { // nearly always: the others, of which there may be thousands, need not be looked at
+	// nearly always: the others, of which there may be thousands, need not be looked at
+	if bestScore == bestFit {
 		return best
 	}
 	for _, s := range t {
@@ -187,7 +195,8 @@ func (t sessionTable) replyLink(req *request) *receiver {
 	return best
 }
 
-// How well a link fits for an answer. The first four exclude each other; either of the last two may be added.
+// How well a link fits for an answer. The first four exclude each other; either of the last two may
+// be added.
 const (
 	addressScore = 40
 	nameScore    = 30
@@ -200,7 +209,8 @@ const (
 	bestFit = addressScore + sameNodeScore + sameSessionScore
 )
 
-// fits says how well a link fits for the answer to the request, which came for the node with the path; 0: not at all.
+// fits says how well a link fits for the answer to the request, which came for the node with the
+// path; 0: not at all.
 func (req *request) fits(l *link, path string) (score int) {
 	r := l.receiver
 	if r == nil || l.detached || !l.at.node() || l.at.cbs != req.l.at.cbs {

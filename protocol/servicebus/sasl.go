@@ -11,7 +11,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// isTLS reports whether a connection is encrypted. A wrapper around a tls.Conn passes its ConnectionState on.
+// isTLS reports whether a connection is encrypted. A wrapper around a tls.Conn passes its
+// ConnectionState on.
 func isTLS(nc net.Conn) bool {
 	_, ok := nc.(interface{ ConnectionState() tls.ConnectionState })
 	return ok
@@ -58,7 +59,8 @@ func (s *sasl) login(init *amqp.SASLInit) (*access.Grant, error) {
 	return nil, errNotOffered
 }
 
-// plain reads the response of PLAIN: whose rights are asked for, which may be left out, a rule's name and a key of it (RFC 4616).
+// plain reads the response of PLAIN: whose rights are asked for, which may be left out, a rule's
+// name and a key of it (RFC 4616).
 func (s *sasl) plain(response []byte) (*access.Grant, error) {
 	if !s.takesPlain() {
 		s.log.Warn("servicebus: PLAIN refused, it was not offered")
@@ -74,7 +76,8 @@ func (s *sasl) plain(response []byte) (*access.Grant, error) {
 	return nil, errWrongKey
 }
 
-// protocolHeader answers the peer's header: the same one if it is welcome now, else the one wanted, and the end (1.1).
+// protocolHeader answers the peer's header: the same one if it is welcome now, else the one wanted,
+// and the end (1.1).
 func (c *conn) protocolHeader(h amqp.ProtocolHeader) {
 	switch {
 	case h == amqp.ProtocolSASL && c.phase == atHeader:

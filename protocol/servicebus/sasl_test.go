@@ -63,8 +63,9 @@ func (c at) LocalAddr() net.Addr {
 
 type atTLS struct{ at }
 
-// 1.5, WP-001, WP-004, reliability.md 7.2: PLAIN is offered where it can succeed, and nowhere else: inside TLS, else on loopback where
-// that is allowed, else where all are; not when there is no key. Where it is not offered it is refused, and costs no failed login.
+// 1.5, WP-001, WP-004, reliability.md 7.2: PLAIN is offered where it can succeed, and nowhere else:
+// inside TLS, else on loopback where that is allowed, else where all are; not when there is no key.
+// Where it is not offered it is refused, and costs no failed login.
 func TestPlainIsOfferedWhereItSucceeds(t *testing.T) {
 	const loopback, elsewhere = "127.0.0.1:5672", "192.0.2.1:5672"
 	for name, test := range map[string]struct {
@@ -130,8 +131,8 @@ func TestPlainIsOfferedWhereItSucceeds(t *testing.T) {
 	}
 }
 
-// 1.5: what PLAIN is told: a name and a key of the rule, for nobody else's account; its rights are those of the rule. What is refused is
-// a failed login.
+// 1.5: what PLAIN is told: a name and a key of the rule, for nobody else's account; its rights are
+// those of the rule. What is refused is a failed login.
 func TestPlainResponses(t *testing.T) {
 	for response, good := range map[string]bool{
 		"\x00root\x00root-key": true, "root\x00root\x00root-key": true, "\x00ROOT\x00root-key-2": true,
@@ -185,7 +186,8 @@ func TestFailedLogins(t *testing.T) {
 	})
 }
 
-// reliability.md S13: before an address is refused, each failed login costs a second, over SASL and over $cbs.
+// reliability.md S13: before an address is refused, each failed login costs a second, over SASL and
+// over $cbs.
 func TestFailedLoginsWait(t *testing.T) {
 	bubble(t, func(o *Options) { o.Limits.FreeFailures, o.Limits.FailedLogins = 2, 6 }, func(b *bench) {
 		for i := range 4 {

@@ -49,8 +49,9 @@ func TestSessionErrors(t *testing.T) {
 	}
 }
 
-// WP-235: an end or a detach of something that is not there is ignored. Clients send one when a call is
-// cancelled before its begin or attach was written, and more when cleaning up is cancelled, too.
+// WP-235: an end or a detach of something that is not there is ignored. Clients send one when a
+// call is cancelled before its begin or attach was written, and more when cleaning up is cancelled,
+// too.
 func TestStrayEnds(t *testing.T) {
 	type frame struct {
 		channel uint16
@@ -113,8 +114,9 @@ func TestStrayEnds(t *testing.T) {
 	}
 }
 
-// WP-213: whatever the engine still answers, nothing follows a detach, an end or a close in its scope: the recorder would say
-// so. What was under way is not lost, and the rest of the connection goes on where there is a rest.
+// WP-213: whatever the engine still answers, nothing follows a detach, an end or a close in its
+// scope: the recorder would say so. What was under way is not lost, and the rest of the connection
+// goes on where there is a rest.
 func TestNothingAfterAnEnd(t *testing.T) {
 	detach := func(p *peerConn, handles ...uint32) {
 		for _, h := range handles {
@@ -143,7 +145,8 @@ func TestNothingAfterAnEnd(t *testing.T) {
 		"broken frame":       {func(p *peerConn) { p.raw([]byte{0, 0, 0, 1, 2, 0, 0, 0}) }, [3]int{0, 0, 1}},
 		"the server stops":   {func(p *peerConn) { go p.server.Close(p.Context()) }, [3]int{0, 0, 1}},
 	} {
-		for _, window := range []uint32{5000, 0} { // 0: what the broker has to say waits for the peer
+		// 0: what the broker has to say waits for the peer
+		for _, window := range []uint32{5000, 0} {
 			t.Run(fmt.Sprint(name, " ", window), func(t *testing.T) {
 				bubble(t, func(o *Options) { o.Limits.SenderCredit = 2 }, func(b *bench) {
 					p := b.loaded(6)
@@ -157,8 +160,9 @@ func TestNothingAfterAnEnd(t *testing.T) {
 	}
 }
 
-// endsAmidAnswers has the engine answer much at once, behind an end; a window of 0 has the broker wait for the peer meanwhile. It returns
-// the detaches, ends and closes that come. alive: the connection goes on.
+// endsAmidAnswers has the engine answer much at once, behind an end; a window of 0 has the broker
+// wait for the peer meanwhile. It returns the detaches, ends and closes that come. alive: the
+// connection goes on.
 func (p *peerConn) endsAmidAnswers(window uint32, end func(*peerConn), alive bool) [3]int {
 	p.attachManagement("q")
 	p.credit(2, 0, 3, false)
@@ -199,8 +203,8 @@ func (p *peerConn) endsAmidAnswers(window uint32, end func(*peerConn), alive boo
 	return got
 }
 
-// ends counts the detaches, ends and closes that come until nothing has for a minute. No answer about a delivery of link 1 or 2
-// may come when that is detached.
+// ends counts the detaches, ends and closes that come until nothing has for a minute. No answer
+// about a delivery of link 1 or 2 may come when that is detached.
 func (p *peerConn) ends() (n [3]int) {
 	p.Helper()
 	gone := map[amqp.Role]bool{} // by the broker's

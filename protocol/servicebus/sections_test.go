@@ -7,8 +7,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// 5.2: each peek-lock transfer says its lock token in the delivery annotations, each receive-and-delete one has delivery annotations
-// too, if only an empty map; the sender's own are carried, but for a token it invented.
+// 5.2: each peek-lock transfer says its lock token in the delivery annotations, each
+// receive-and-delete one has delivery annotations too, if only an empty map; the sender's own are
+// carried, but for a token it invented.
 func TestDeliveryAnnotations(t *testing.T) {
 	own := amqp.Map{{Key: amqp.Symbol("d"), Value: "x"}}
 	forged := amqp.Pair{Key: amqp.Symbol(keyLockToken), Value: amqp.UUID{7}}
@@ -68,8 +69,8 @@ func TestDeliveryAnnotations(t *testing.T) {
 	}
 }
 
-// 5.1: durable, priority and first-acquirer are the sender's, null where nothing was sent, wherever the message is shown; the time
-// to live and the delivery count are the broker's.
+// 5.1: durable, priority and first-acquirer are the sender's, null where nothing was sent, wherever
+// the message is shown; the time to live and the delivery count are the broker's.
 func TestHeaderAsSent(t *testing.T) {
 	none, some := amqp.Header{}, amqp.Some[bool]
 	for _, sent := range []*amqp.Header{

@@ -8,7 +8,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// sender is a link on which the peer sends: to an entity, to $cbs, to a $management node or to a coordinator.
+// sender is a link on which the peer sends: to an entity, to $cbs, to a $management node or to a
+// coordinator.
 type sender struct {
 	l       *link
 	maxSize int
@@ -62,7 +63,8 @@ func (s *sender) sendFlow() {
 	})
 }
 
-// begin takes what the first frame of a delivery says. It returns false if that ends the link or the session.
+// begin takes what the first frame of a delivery says. It returns false if that ends the link or
+// the session.
 func (s *sender) begin(t *amqp.Transfer) bool {
 	c, id := s.l.c, t.DeliveryID.Value
 	switch {
@@ -86,7 +88,8 @@ func (s *sender) begin(t *amqp.Transfer) bool {
 	return true
 }
 
-// goOn takes a later frame of a delivery. It returns false if that contradicts the first one, which ends the link (AMQP 2.7.5).
+// goOn takes a later frame of a delivery. It returns false if that contradicts the first one, which
+// ends the link (AMQP 2.7.5).
 func (s *sender) goOn(t *amqp.Transfer) bool {
 	d, field := &s.delivery, ""
 	switch {
@@ -114,7 +117,8 @@ func (s *sender) transfer(t *amqp.Transfer, payload []byte) {
 	if first := !s.joining; first && !s.begin(t) || !first && !s.goOn(t) {
 		return
 	}
-	if s.delivery.resumed { // nothing is unsettled when a link is attached, so it is to be ignored (AMQP 2.7.5)
+	// nothing is unsettled when a link is attached, so it is to be ignored (AMQP 2.7.5)
+	if s.delivery.resumed {
 		s.joining = t.More && !t.Aborted
 		s.grant()
 		return
@@ -152,8 +156,8 @@ func (s *sender) transfer(t *amqp.Transfer, payload []byte) {
 	buf.Release()
 }
 
-// join copies a frame behind the ones before it, and reports whether there is room for it. The buffer grows with the bytes that
-// arrive (reliability.md S15).
+// join copies a frame behind the ones before it, and reports whether there is room for it. The
+// buffer grows with the bytes that arrive (reliability.md S15).
 func (s *sender) join(payload []byte) bool {
 	c := s.l.c
 	need := s.size + len(payload)
@@ -195,14 +199,15 @@ func (s *sender) discard() {
 	}
 }
 
-// tooLarge refuses a delivery over a limit in bytes. The link stays (semantics.md 16.3, docs/decisions/0005).
+// tooLarge refuses a delivery over a limit in bytes. The link stays (semantics.md 16.3,
+// docs/decisions/0005).
 func (s *sender) tooLarge(limit int) {
 	s.reject(amqp.CondMessageSizeExceeded, fmt.Sprintf("The received message (delivery-id:%d) exceeds the limit (%d bytes) currently allowed on the link.",
 		s.delivery.id, limit))
 }
 
-// leave drops a delivery that was begun. Sends that the engine has go on; their answers find the link gone. Transactions that were declared on
-// the link are rolled back.
+// leave drops a delivery that was begun. Sends that the engine has go on; their answers find the
+// link gone. Transactions that were declared on the link are rolled back.
 func (s *sender) leave(closed event.LinkClosed) {
 	s.delivery.part.goesOn(false)
 	s.joining, s.skipping, s.starved = false, false, false
@@ -354,8 +359,8 @@ func (s *sender) refuse(err *engine.Error) {
 	s.reject(cond.symbol, text)
 }
 
-// reject refuses the current delivery; the link goes on. A pre-settled one is dropped in silence (semantics.md 5.1). The transaction that it
-// is part of is marked as failed.
+// reject refuses the current delivery; the link goes on. A pre-settled one is dropped in silence
+// (semantics.md 5.1). The transaction that it is part of is marked as failed.
 func (s *sender) reject(symbol amqp.Symbol, text string) {
 	c := s.l.c
 	s.delivery.part.in.fail()

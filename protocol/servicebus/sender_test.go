@@ -13,7 +13,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// WP-030, WP-032, WP-034, WP-035: many spellings, one queue; the reply carries the address as it was sent.
+// WP-030, WP-032, WP-034, WP-035: many spellings, one queue; the reply carries the address as it
+// was sent.
 func TestAddresses(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		b.queue("a/b-1", nil)
@@ -31,7 +32,8 @@ func TestAddresses(t *testing.T) {
 				t.Errorf("%q: %+v; want a.Source != nil && a.Source.Address == at", at, a)
 			}
 		}
-		for _, at := range []string{"%2571", "sb://h/%2571", "a%252Fb-1", "%252Fq"} { // decoded once, they name nothing
+		// decoded once, they name nothing
+		for _, at := range []string{"%2571", "sb://h/%2571", "a%252Fb-1", "%252Fq"} {
 			handle++
 			if a := p.attachSender(handle, at); a.Target != nil {
 				t.Errorf("%q: %+v; want a.Target == nil", at, a)
@@ -58,7 +60,8 @@ func TestAddressWithPercentSign(t *testing.T) {
 	})
 }
 
-// WP-033: every form of an address with /$management behind it is the management node of what it names.
+// WP-033: every form of an address with /$management behind it is the management node of what it
+// names.
 func TestManagementAddresses(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		b.queue("a/b-1", nil)
@@ -134,7 +137,8 @@ func TestSenderAttach(t *testing.T) {
 	})
 }
 
-// WP-072, SM-005: credit never runs out for a peer that waits for its answers; without credit the link is detached.
+// WP-072, SM-005: credit never runs out for a peer that waits for its answers; without credit the
+// link is detached.
 func TestSenderCredit(t *testing.T) {
 	bubble(t, func(o *Options) { o.Limits.SenderCredit = 4 }, func(b *bench) {
 		p := b.root()
@@ -233,15 +237,16 @@ func TestDispositionRange(t *testing.T) {
 	})
 }
 
-// SM-008, WP-077: a message over the limit is rejected, whatever it came in, and the next send on the link succeeds
-// (docs/decisions/0005).
+// SM-008, WP-077: a message over the limit is rejected, whatever it came in, and the next send on
+// the link succeeds (docs/decisions/0005).
 func TestMessageSize(t *testing.T) {
 	bubble(t, func(o *Options) {}, func(b *bench) {
 		b.queue("small", nil)
 		p := b.root()
 		p.attachSender(1, "q")
 		p.attachSender(2, "q2")
-		big := newMessage("big", strings.Repeat("x", 256<<10-len(newMessage("big", ""))-3)) // exactly at the limit
+		// exactly at the limit
+		big := newMessage("big", strings.Repeat("x", 256<<10-len(newMessage("big", ""))-3))
 		if len(big) != 256<<10 {
 			t.Fatalf("%+v, want %+v", len(big), 256<<10)
 		}
@@ -262,7 +267,8 @@ func TestMessageSize(t *testing.T) {
 		for range 5 {
 			p.write(0, &amqp.Transfer{Handle: 1, More: true}, make([]byte, 60000))
 		}
-		p.write(0, &amqp.Transfer{Handle: 1, Aborted: true}, nil) // it is over the limit already, and nobody has said so
+		// it is over the limit already, and nobody has said so
+		p.write(0, &amqp.Transfer{Handle: 1, Aborted: true}, nil)
 		p.send(1, 12, newMessage("a", "x"))
 	})
 }
@@ -304,7 +310,8 @@ func TestBatch(t *testing.T) {
 	})
 }
 
-// SM-014, SM-412: the sections in front of the body may have 64 KiB together. A message with more is refused alone, in a batch and in a request.
+// SM-014, SM-412: the sections in front of the body may have 64 KiB together. A message with more
+// is refused alone, in a batch and in a request.
 func TestHeaderTooLarge(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		p := b.root()
@@ -330,7 +337,8 @@ func TestHeaderTooLarge(t *testing.T) {
 	})
 }
 
-// SM-013, SM-014, SM-017, WP-083, WP-084: what is refused at the door, each at its limit and one above.
+// SM-013, SM-014, SM-017, WP-083, WP-084: what is refused at the door, each at its limit and one
+// above.
 func TestIngestLimits(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		p := b.root()
@@ -360,7 +368,8 @@ func TestIngestLimits(t *testing.T) {
 			application(amqp.Map{{Key: "k", Value: long(32<<10 - 6)}}), application(many(3)),
 			application(amqp.Map{{Key: "k", Value: amqp.Described{Descriptor: amqp.Symbol("com.microsoft:uri"), Value: "u"}}}),
 			properties(amqp.Properties{MessageID: uint64(1 << 63)}), properties(amqp.Properties{MessageID: amqp.UUID{1}}), properties(amqp.Properties{MessageID: []byte{1}}),
-			properties(amqp.Properties{MessageID: "t", AbsoluteExpiryTime: amqp.Some(amqp.Timestamp(253402300800000)), CreationTime: amqp.Some(amqp.Timestamp(0))}), // WP-214
+			// WP-214
+			properties(amqp.Properties{MessageID: "t", AbsoluteExpiryTime: amqp.Some(amqp.Timestamp(253402300800000)), CreationTime: amqp.Some(amqp.Timestamp(0))}),
 			{}, // no section at all
 		} {
 			p.send(1, id, good)
@@ -389,7 +398,8 @@ func TestIngestLimits(t *testing.T) {
 	})
 }
 
-// WP-080, WP-081, WP-083, SM-012, SM-015, SM-016: what comes back is what was sent, with the broker's own annotations.
+// WP-080, WP-081, WP-083, SM-012, SM-015, SM-016: what comes back is what was sent, with the
+// broker's own annotations.
 func TestFidelity(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		p := b.root()
@@ -432,7 +442,8 @@ func TestFidelity(t *testing.T) {
 			user, _ := d.annotations.Get("user")
 			key, ok := d.annotations.Get(keyPartitionKey)
 			source, there := d.annotations.Get(keyDeadLetterSource)
-			numbered := slices.Contains(d.annotations, amqp.Pair{Key: uint64(77), Value: "n"}) // unknown ones come through, whatever their key
+			// unknown ones come through, whatever their key
+			numbered := slices.Contains(d.annotations, amqp.Pair{Key: uint64(77), Value: "n"})
 			now := timestampOf(time.Now())
 			if seq != int64(i+1) || at != now || until != now+30000 || user != "u" || key != nil || !ok || source != nil || !there || !numbered || len(d.annotations) != 7 {
 				t.Errorf(`%+v; want seq == int64(i + 1) && at == now && until == now + 30000 && user == "u" && key == nil && ok && source == nil && there && numbered && len(d.annotations) == 7`, d.annotations)
@@ -447,7 +458,8 @@ func TestFidelity(t *testing.T) {
 	})
 }
 
-// WP-086, WP-089, reliability.md 1.1: refusals of the engine, and an unknown outcome that must not be called a rejection.
+// WP-086, WP-089, reliability.md 1.1: refusals of the engine, and an unknown outcome that must not
+// be called a rejection.
 func TestEngineRefusals(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		var err error
@@ -485,7 +497,8 @@ func TestEngineRefusals(t *testing.T) {
 func TestLenientDecoding(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		p := b.root()
-		// attach: name, handle, role, cut after target; source is list0, descriptors are ulong and symbol
+		// attach: name, handle, role, cut after target; source is list0, descriptors are ulong and
+		// symbol
 		body := []byte{0, 0x80, 0, 0, 0, 0, 0, 0, 0, 0x12}
 		fields := []byte{0xA1, 1, 'x', 0x52, 3, 0x42, 0x40, 0x40, 0, 0x53, 0x28, 0x45}
 		fields = append(fields, 0, 0xA3, 16)
@@ -509,7 +522,8 @@ func TestLenientDecoding(t *testing.T) {
 	})
 }
 
-// AMQP 2.7.5: any frame of a delivery may say that it is settled; then nothing is answered, whatever comes of it.
+// AMQP 2.7.5: any frame of a delivery may say that it is settled; then nothing is answered,
+// whatever comes of it.
 func TestSettledInALaterFrame(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		p := b.root()

@@ -23,13 +23,15 @@ type Options struct {
 	Namespace string
 	// Access decides who may do what. nil: nobody may do anything.
 	Access *access.Verifier
-	// AllowPlainWithoutTLS offers SASL PLAIN, which carries a key, on a connection without TLS too (reliability.md 7.2).
+	// AllowPlainWithoutTLS offers SASL PLAIN, which carries a key, on a connection without TLS too
+	// (reliability.md 7.2).
 	AllowPlainWithoutTLS bool
 	// AllowPlainOnLoopback does so on loopback alone.
 	AllowPlainOnLoopback bool
 	// Limits bounds what a peer can spend. Zero fields mean their defaults.
 	Limits Limits
-	// Failures counts failed logins together with other ways in; nil: a count of its own, by Limits.
+	// Failures counts failed logins together with other ways in; nil: a count of its own, by
+	// Limits.
 	Failures *access.Failures
 	// Memory is the account of the process's memory; nil: there is none.
 	Memory *budget.Budget
@@ -105,7 +107,8 @@ func (s *Server) init() {
 	})
 }
 
-// ServeConn serves one connection and returns when it is over. A connection over a limit is closed at once.
+// ServeConn serves one connection and returns when it is over. A connection over a limit is closed
+// at once.
 func (s *Server) ServeConn(nc net.Conn) {
 	s.init()
 	c := newConn(s.env, nc, s.number.Add(1))
@@ -122,7 +125,8 @@ func (s *Server) ServeConn(nc net.Conn) {
 	c.run()
 }
 
-// Press tells the server that memory is short, or no longer: connections give back what they can, and those that have most go (docs/decisions/0041).
+// Press tells the server that memory is short, or no longer: connections give back what they can,
+// and those that have most go (docs/decisions/0041).
 func (s *Server) Press() {
 	s.init()
 	s.mu.Lock()
@@ -133,7 +137,8 @@ func (s *Server) Press() {
 	s.evict(time.Now())
 }
 
-// maxTurned is how many connections over the limit are told why at a time; more are closed without a word.
+// maxTurned is how many connections over the limit are told why at a time; more are closed without
+// a word.
 const maxTurned = 64
 
 // Overhang is how many connections a server has at most beyond [Limits.Connections], for a moment.
@@ -166,7 +171,8 @@ func (s *Server) admit(c *conn) string {
 	}
 	switch {
 	case turn && !room:
-		s.turnAway(c, &amqp.Error{Condition: amqp.CondConnectionForced, Description: noMemoryText}, "no memory") // as [noMemory]
+		// as [noMemory]
+		s.turnAway(c, &amqp.Error{Condition: amqp.CondConnectionForced, Description: noMemoryText}, "no memory")
 	case turn:
 		text := fmt.Sprintf("ConnectionsQuotaExceeded for namespace %s.", s.env.namespace)
 		s.turnAway(c, &amqp.Error{Condition: amqp.CondResourceLimit, Description: text}, "too many connections")
@@ -189,8 +195,9 @@ func (s *Server) turnAway(c *conn, refusal *amqp.Error, reason string) {
 	s.env.logger.Warn("servicebus: connection turned away", "remote", c.remote, "reason", reason)
 }
 
-// displace closes the oldest connection without a token of the address that has most of them, for the sake of an address that has at
-// least two fewer, and reports whether there was one. So an address that fills the limit keeps nobody else out.
+// displace closes the oldest connection without a token of the address that has most of them, for
+// the sake of an address that has at least two fewer, and reports whether there was one. So an
+// address that fills the limit keeps nobody else out.
 func (s *Server) displace(host string) bool {
 	most, victim := s.byHost[host]+1, (*conn)(nil)
 	for c := range s.conns {
@@ -205,7 +212,8 @@ func (s *Server) displace(host string) bool {
 		return false
 	}
 	s.welcome(victim)
-	go victim.net.Close() // TLS says good-bye, for which a peer that does not read makes it wait; the mutex is held
+	// TLS says good-bye, for which a peer that does not read makes it wait; the mutex is held
+	go victim.net.Close()
 	return true
 }
 
@@ -248,7 +256,8 @@ func (s *Server) welcome(c *conn) {
 	}
 }
 
-// Close tells every connection that it is over, then waits for them. When the context ends first their sockets are closed.
+// Close tells every connection that it is over, then waits for them. When the context ends first
+// their sockets are closed.
 func (s *Server) Close(ctx context.Context) error {
 	s.init()
 	s.mu.Lock()
@@ -279,8 +288,9 @@ func (s *Server) Close(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// RulesChanged tells the server that access rules of the namespace were replaced: every connection looks at its claims again and detaches the
-// links that have none any more (reliability.md S10). A change of an entity's own rules is told as a change of the entity.
+// RulesChanged tells the server that access rules of the namespace were replaced: every connection
+// looks at its claims again and detaches the links that have none any more (reliability.md S10). A
+// change of an entity's own rules is told as a change of the entity.
 func (s *Server) RulesChanged() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

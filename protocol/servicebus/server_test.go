@@ -47,8 +47,8 @@ func TestConnectionLimits(t *testing.T) {
 	})
 }
 
-// SM-328: a connection over the limit, of the whole broker, is refused; those that are open go on, and one that ends makes
-// room.
+// SM-328: a connection over the limit, of the whole broker, is refused; those that are open go on,
+// and one that ends makes room.
 func TestTooManyConnections(t *testing.T) {
 	bubble(t, func(o *Options) { o.Limits.Connections = 3 }, func(b *bench) {
 		var open []*peerConn
@@ -94,8 +94,8 @@ func TestTooManyConnections(t *testing.T) {
 	})
 }
 
-// A connection that two limits are against, that of all and that of its address, leaves no trace in either: those that come later are
-// turned away as before, with a word.
+// A connection that two limits are against, that of all and that of its address, leaves no trace in
+// either: those that come later are turned away as before, with a word.
 func TestTooManyConnectionsOfOneAddress(t *testing.T) {
 	bubble(t, func(o *Options) { o.Limits.Connections, o.Limits.ConnectionsPerHost = 2, 3 }, func(b *bench) {
 		b.root()
@@ -217,7 +217,8 @@ func TestAnonymousConnectionsMakeRoom(t *testing.T) {
 	})
 }
 
-// Making room waits for nobody: the one that has to go may be inside TLS, whose good-bye a peer that does not read holds up.
+// Making room waits for nobody: the one that has to go may be inside TLS, whose good-bye a peer
+// that does not read holds up.
 func TestAnonymousConnectionsMakeRoomAtOnce(t *testing.T) {
 	bubble(t, func(o *Options) { o.Limits.Unauthenticated = 2 }, func(b *bench) {
 		dial := func(host string) *peerConn {

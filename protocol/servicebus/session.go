@@ -7,7 +7,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// session is one AMQP session. Its channel number is the peer's own: unique while the session lives.
+// session is one AMQP session. Its channel number is the peer's own: unique while the session
+// lives.
 type session struct {
 	c       *conn
 	channel uint16
@@ -29,8 +30,9 @@ type session struct {
 
 	group group // of transactions over several entities
 
-	unsettled       deliveries
-	silent          idRanges // sent settled, or on links that are gone: dispositions for them are ignored
+	unsettled deliveries
+	// sent settled, or on links that are gone: dispositions for them are ignored
+	silent          idRanges
 	messageSessions idRanges // sent under message sessions
 	settled         idOwners // settled: what comes for them again is refused
 }
@@ -70,8 +72,9 @@ func (c *conn) begin(channel uint16, b *amqp.Begin) {
 	}
 }
 
-// isStray reports whether a frame is ignored on a channel without a session: an end or a detach asks for nothing that is not so already. Clients
-// send them late, or twice, when a call is cancelled (1.7).
+// isStray reports whether a frame is ignored on a channel without a session: an end or a detach
+// asks for nothing that is not so already. Clients send them late, or twice, when a call is
+// cancelled (1.7).
 func isStray(p amqp.Performative) bool {
 	switch p.(type) {
 	case *amqp.End, *amqp.Detach:
@@ -80,7 +83,8 @@ func isStray(p amqp.Performative) bool {
 	return false
 }
 
-// onlyEntity is the one entity that the session receives from, empty when there are several or none.
+// onlyEntity is the one entity that the session receives from, empty when there are several or
+// none.
 func (s *session) onlyEntity() (path string) {
 	for _, l := range s.links {
 		if l.receiver == nil || l.receiver.engine == nil {
@@ -141,8 +145,9 @@ func (s *session) end(symbol amqp.Symbol, text string) {
 	s.ended, s.unasked = true, 0
 }
 
-// mostUnasked is how many transfers may come after the window was closed, or the session ended: those that were on their way by then. It is
-// twice the window, for some clients count deliveries and not frames (1.7).
+// mostUnasked is how many transfers may come after the window was closed, or the session ended:
+// those that were on their way by then. It is twice the window, for some clients count deliveries
+// and not frames (1.7).
 func (s *session) mostUnasked() uint32 { return 2 * s.c.limits.Window }
 
 // gone makes room for another session on the channel.
@@ -177,7 +182,8 @@ func (s *session) leave(closed event.LinkClosed) {
 	s.ended = true
 }
 
-// transfer counts a transfer, replenishes the window in time (1.7) and hands the transfer to its link.
+// transfer counts a transfer, replenishes the window in time (1.7) and hands the transfer to its
+// link.
 func (s *session) transfer(t *amqp.Transfer, payload []byte) {
 	s.nextIncoming++
 	s.sinceFlow++
@@ -209,8 +215,9 @@ func (s *session) transfer(t *amqp.Transfer, payload []byte) {
 	l.sender.transfer(t, payload)
 }
 
-// unsettledHas notes the id of a delivery that the peer begins, and reports whether one that is not settled has it, too. An id is looked
-// for only if it is not larger than all before it: clients count deliveries.
+// unsettledHas notes the id of a delivery that the peer begins, and reports whether one that is not
+// settled has it, too. An id is looked for only if it is not larger than all before it: clients
+// count deliveries.
 func (s *session) unsettledHas(id uint32) bool {
 	if !s.begun || int32(id-s.newestID) > 0 {
 		s.begun, s.newestID = true, id
@@ -226,8 +233,8 @@ func (s *session) unsettledHas(id uint32) bool {
 
 // flow takes the peer's view of the windows, then of a link's credit.
 func (s *session) flow(f *amqp.Flow) {
-	// What the peer takes = its window, less what is on its way to it (AMQP 2.5.6). Before our first transfer it may not
-	// know our next-outgoing-id.
+	// What the peer takes = its window, less what is on its way to it (AMQP 2.5.6). Before our
+	// first transfer it may not know our next-outgoing-id.
 	seen := f.NextIncomingID.Or(1)
 	opened := s.window <= 0
 	s.window = int64(f.IncomingWindow) + int64(int32(seen-s.nextOutgoing))
@@ -281,9 +288,10 @@ func (s *session) writeFlow(f *amqp.Flow) {
 	s.c.out.flow(s.channel, f)
 }
 
-// detach handles the peer's detach. The answer is closed when the peer's is: a peer that only suspends its link would otherwise have to attach
-// it again to close it. What the broker keeps is the same, for no link is ever resumed (4.7). A detach of a handle without a link is
-// ignored: clients send one late, or twice, when a call is cancelled.
+// detach handles the peer's detach. The answer is closed when the peer's is: a peer that only
+// suspends its link would otherwise have to attach it again to close it. What the broker keeps is
+// the same, for no link is ever resumed (4.7). A detach of a handle without a link is ignored:
+// clients send one late, or twice, when a call is cancelled.
 func (s *session) detach(d *amqp.Detach) {
 	l := s.links[d.Handle]
 	if l == nil {

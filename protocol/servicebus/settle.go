@@ -10,10 +10,12 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/message"
 )
 
-// maxSpan is how many delivery-ids one disposition may name. What it costs depends on how many of them it settles.
+// maxSpan is how many delivery-ids one disposition may name. What it costs depends on how many of
+// them it settles.
 const maxSpan = 1 << 20
 
-// disposition takes the peer's outcomes (4.6). A disposition in its role as sender settles nothing that we wait for.
+// disposition takes the peer's outcomes (4.6). A disposition in its role as sender settles nothing
+// that we wait for.
 func (s *session) disposition(d *amqp.Disposition) {
 	if d.Role == amqp.RoleSender {
 		return
@@ -25,7 +27,8 @@ func (s *session) disposition(d *amqp.Disposition) {
 		return
 	}
 	w := s.c.transactions.wanted(d)
-	if w.Outcome == 0 && w.bad == nil && !d.Settled { // received: not an outcome, however many it names
+	// received: not an outcome, however many it names
+	if w.Outcome == 0 && w.bad == nil && !d.Settled {
 		if d := s.unsettled.find(first); d != nil {
 			d.link.touch()
 		}
@@ -59,7 +62,8 @@ func (s *session) disposition(d *amqp.Disposition) {
 	lost.answer(s)
 }
 
-// lostRun is deliveries in a row that are not (any more) waiting to be settled. They are answered in one frame.
+// lostRun is deliveries in a row that are not (any more) waiting to be settled. They are answered
+// in one frame.
 type lostRun struct {
 	first, n       uint32
 	messageSession bool    // they were delivered under message sessions
@@ -67,7 +71,8 @@ type lostRun struct {
 	only           *string // the session's only entity, once one is met of which nothing is known
 }
 
-// add takes n deliveries in a row, but for those of which nobody waits for an answer. It looks at runs, not at each.
+// add takes n deliveries in a row, but for those of which nobody waits for an answer. It looks at
+// runs, not at each.
 func (r *lostRun) add(s *session, id, n uint32) {
 	for n > 0 {
 		silent, run := s.silent.run(id, n)
@@ -139,8 +144,9 @@ func (t *transactions) wanted(d *amqp.Disposition) (w wanted) {
 	return w
 }
 
-// settle applies an outcome to one delivery. One that is settled in a transaction, by a peer that wants to hear of it, is kept until the
-// transaction ends. A browsed one has no lock that a transaction could end, and is settled at once.
+// settle applies an outcome to one delivery. One that is settled in a transaction, by a peer that
+// wants to hear of it, is kept until the transaction ends. A browsed one has no lock that a
+// transaction could end, and is settled at once.
 func (s *session) settle(of *delivered, w *wanted) {
 	id, u := of.id, of.unsettled
 	l := u.link
@@ -151,7 +157,9 @@ func (s *session) settle(of *delivered, w *wanted) {
 	case l.detached:
 		s.silent.note(id)
 	}
-	if l.detached && !w.settled { // no answer can reach the client, which will settle again elsewhere: the message has to stay locked for that
+	// no answer can reach the client, which will settle again elsewhere: the message has to stay
+	// locked for that
+	if l.detached && !w.settled {
 		w.part.in.fail()
 		return
 	}
@@ -194,7 +202,8 @@ func (l *link) settle(id uint32, of *unsettled, w *wanted) {
 		}
 		req.Command = asked
 	}
-	if w.settled { // the peer waits for no answer, and neither do we: one would wake this connection for nothing
+	// the peer waits for no answer, and neither do we: one would wake this connection for nothing
+	if w.settled {
 		c.in.short = false // the settlement is on its way to the log; see input.acknowledge
 	} else {
 		req.Sink, req.Tag = c.outbox, c.pendings.add(pending{kind: pendingSettle, link: l, delivery: id, outcome: w.Outcome, in: w.part.in})
@@ -213,8 +222,8 @@ func changesSize(changes event.Changes) (bytes int) {
 	return bytes
 }
 
-// refuseSettlement refuses an outcome without asking the engine. The transaction it is part of has failed. The lock is taken for ended when
-// the time has passed that this connection knows of.
+// refuseSettlement refuses an outcome without asking the engine. The transaction it is part of has
+// failed. The lock is taken for ended when the time has passed that this connection knows of.
 func (l *link) refuseSettlement(id uint32, of *unsettled, w *wanted, bad *amqp.Error, why engine.Code) {
 	c := l.c
 	w.part.in.fail()
@@ -231,15 +240,17 @@ func (l *link) refuseSettlement(id uint32, of *unsettled, w *wanted, bad *amqp.E
 	}
 }
 
-// rejectSettlement tells the peer that an outcome was refused, with the path of the entity. A delivery that is still known, because it was to be
-// settled in a transaction, can be settled again (7.3).
+// rejectSettlement tells the peer that an outcome was refused, with the path of the entity. A
+// delivery that is still known, because it was to be settled in a transaction, can be settled again
+// (7.3).
 func (s *session) rejectSettlement(id uint32, path string, symbol amqp.Symbol, text string) {
 	as := answer{s: s, role: amqp.RoleSender, open: s.unsettled.find(id) != nil}
 	s.c.answers.rejectRange(as, id, id, symbol, s.c.texts.suffixed(text, path, s.c.now))
 }
 
-// stagedIn notes what a settlement in a transaction came to. A delivery whose lock has ended is no longer kept. One that is settled in a
-// transaction has its lock, although a second settlement is refused as if it had not.
+// stagedIn notes what a settlement in a transaction came to. A delivery whose lock has ended is no
+// longer kept. One that is settled in a transaction has its lock, although a second settlement is
+// refused as if it had not.
 func (s *session) stagedIn(p *pending, err error) {
 	of := s.unsettled.find(p.delivery)
 	switch {
@@ -260,8 +271,8 @@ func lockEnded(err error) bool {
 	return errors.As(err, &refused) && slices.Contains([]engine.Code{engine.LockLost, engine.SessionLockLost, engine.NotFound}, refused.Code)
 }
 
-// settled handles the engine's answer to a settlement: the same outcome, settled unless it waits for a commit; or rejected with the error (0.8,
-// 0.9, 7.3).
+// settled handles the engine's answer to a settlement: the same outcome, settled unless it waits
+// for a commit; or rejected with the error (0.8, 0.9, 7.3).
 func (l *link) settled(p *pending, err error) {
 	c := l.c
 	if p.in != nil {

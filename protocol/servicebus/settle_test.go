@@ -27,7 +27,8 @@ func (p *peerConn) outcomeLost(id uint32) {
 	p.tracked(r.Error.Description)
 }
 
-// WP-109 to WP-119 (WP-115: a settled disposition has the same effect and no answer), SM-032, SM-034, SM-039, SM-040, SM-045, SM-050: all outcomes, two-phase and settled.
+// WP-109 to WP-119 (WP-115: a settled disposition has the same effect and no answer), SM-032,
+// SM-034, SM-039, SM-040, SM-045, SM-050: all outcomes, two-phase and settled.
 func TestOutcomes(t *testing.T) {
 	deadLettered := amqp.Rejected{Error: &amqp.Error{Condition: deadLetterCondition, Description: "x", Info: amqp.Map{
 		{Key: amqp.Symbol("DeadLetterReason"), Value: "why"}, {Key: "DeadLetterErrorDescription", Value: nil}, {Key: amqp.Symbol("k"), Value: int32(5)}}}}
@@ -75,7 +76,8 @@ type outcomeTest struct {
 	dead          bool
 }
 
-// again expects the answer to the settlement, unless the peer wants none, and the message once more.
+// again expects the answer to the settlement, unless the peer wants none, and the message once
+// more.
 func (test outcomeTest) again(p *peerConn, settled bool) {
 	p.Helper()
 	var m openedMessage
@@ -118,11 +120,13 @@ func leftInQueue(p *peerConn, deferred bool) {
 	}
 }
 
-// deadLetterOf receives the dead letter, which has the reason that was given, and settles it in the one way that is not allowed.
+// deadLetterOf receives the dead letter, which has the reason that was given, and settles it in the
+// one way that is not allowed.
 func deadLetterOf(p *peerConn, withInfo bool) {
 	p.Helper()
 	m := p.receive()
-	if _, ok := m.annotations.Get(keyDeadLetterSource); ok { // it was not forwarded: docs/decisions/0011
+	// it was not forwarded: docs/decisions/0011
+	if _, ok := m.annotations.Get(keyDeadLetterSource); ok {
 		p.Errorf("the dead letter has a source: %+v", m.annotations)
 	}
 	reason, hasReason := m.application.Get("DeadLetterReason")
@@ -230,7 +234,8 @@ func TestLockExpiry(t *testing.T) {
 	})
 }
 
-// WP-120, WP-127, SM-035: locks outlive links and connections; a detach that does not close is answered by one, and nothing follows.
+// WP-120, WP-127, SM-035: locks outlive links and connections; a detach that does not close is
+// answered by one, and nothing follows.
 func TestDetachKeepsLocks(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		p := b.loaded(2)
@@ -261,8 +266,9 @@ func TestDetachKeepsLocks(t *testing.T) {
 // uuidOf is a delivery tag as the token in management requests (4.5, WP-105).
 func uuidOf(tag []byte) amqp.UUID { return amqp.UUID(message.DeliveryTag(event.LockToken(tag))) }
 
-// SM-025: a lock runs from the taking of the message. A delivery that the session window holds back for ten seconds has ten
-// seconds less, and one that is held back for longer than its lock lasts never comes: it is taken again, as any message whose lock has ended.
+// SM-025: a lock runs from the taking of the message. A delivery that the session window holds back
+// for ten seconds has ten seconds less, and one that is held back for longer than its lock lasts
+// never comes: it is taken again, as any message whose lock has ended.
 func TestLockRunsFromTaking(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		p := b.loaded(3)
@@ -298,7 +304,8 @@ func TestLockRunsFromTaking(t *testing.T) {
 	})
 }
 
-// A read from the log that takes longer than locks last: of the deliveries that it brought, too, none is sent whose lock has ended.
+// A read from the log that takes longer than locks last: of the deliveries that it brought, too,
+// none is sent whose lock has ended.
 func TestLockEndsWhileReading(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		p := b.loaded(3)

@@ -9,21 +9,25 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// How a connection keeps within what it may have of the process's memory (docs/decisions/0041). Its owner adds up what it keeps, and takes
-// that from its share in units, so that a message costs no more than a comparison. A chunk of input is taken from the share by the reader that
-// makes it, and given back by the holder of its last reference. What is new is refused when the share has no more; settlements never ask.
+// How a connection keeps within what it may have of the process's memory (docs/decisions/0041). Its
+// owner adds up what it keeps, and takes that from its share in units, so that a message costs no
+// more than a comparison. A chunk of input is taken from the share by the reader that makes it, and
+// given back by the holder of its last reference. What is new is refused when the share has no
+// more; settlements never ask.
 
 const (
 	// unit is how much is taken from the share at a time, bytes.
 	unit = 16 << 10
-	// spareUnits is how many units are not given back at once, or every other message would take them again.
+	// spareUnits is how many units are not given back at once, or every other message would take
+	// them again.
 	spareUnits = 2
 	// unsettledCost is what a delivery takes until it is settled, bytes.
 	unsettledCost = 128
-	// smallAnswer is how many bytes of messages an answer to a request may have when there is no memory for more.
+	// smallAnswer is how many bytes of messages an answer to a request may have when there is no
+	// memory for more.
 	smallAnswer = 16 << 10
-	// stuckTime is how long a connection may have more than its share while memory is short: what it has is on its way to a peer that does not
-	// take it.
+	// stuckTime is how long a connection may have more than its share while memory is short: what
+	// it has is on its way to a peer that does not take it.
 	stuckTime = 10 * time.Second
 )
 
@@ -42,7 +46,8 @@ func keptBy(c *conn) func() int {
 	}
 }
 
-// reserve reports whether that many bytes more may be kept, and takes them from the share. What is not kept in the end is given back when the turn ends.
+// reserve reports whether that many bytes more may be kept, and takes them from the share. What is
+// not kept in the end is given back when the turn ends.
 func (m *memory) reserve(bytes int) bool {
 	more := m.kept() + bytes - m.reserved
 	if more <= 0 {
@@ -80,8 +85,9 @@ func (m *memory) close() {
 	m.share.Close()
 }
 
-// pressed is called when there is little memory, once a second, and when there is enough again. A connection that has more than it may have
-// now lets go of what it can: deliveries that are not complete are thrown away, the newest first, and refused when their end comes.
+// pressed is called when there is little memory, once a second, and when there is enough again. A
+// connection that has more than it may have now lets go of what it can: deliveries that are not
+// complete are thrown away, the newest first, and refused when their end comes.
 func pressed(c *conn) {
 	m := &c.memory
 	short := m.share.Level() > budget.Enough
@@ -99,7 +105,8 @@ func pressed(c *conn) {
 	c.timers.squeezed(c, m.short && c.out.backlog() > budget.Promised)
 }
 
-// moveWindows closes the windows of sessions while the connection has more than it may have, and opens them again.
+// moveWindows closes the windows of sessions while the connection has more than it may have, and
+// opens them again.
 func moveWindows(c *conn) {
 	if m := &c.memory; m.short == c.allowed.shut {
 		return
@@ -120,7 +127,8 @@ func (s *sender) thrownAway() {
 	s.tooLarge(s.maxSize)
 }
 
-// squeezed notes whether the connection has more than its share of memory that is short, on its way to its peer.
+// squeezed notes whether the connection has more than its share of memory that is short, on its way
+// to its peer.
 func (t *timers) squeezed(c *conn, is bool) {
 	switch {
 	case !is:
@@ -132,11 +140,13 @@ func (t *timers) squeezed(c *conn, is bool) {
 	}
 }
 
-// noMemory closes the connection, because there is no memory now for what its peer wants. The condition is one after which every SDK connects again:
-// after resource-limit-exceeded the one for Go tries nothing any more, and after server-busy it tries the same connection again and again.
+// noMemory closes the connection, because there is no memory now for what its peer wants. The
+// condition is one after which every SDK connects again: after resource-limit-exceeded the one for
+// Go tries nothing any more, and after server-busy it tries the same connection again and again.
 func noMemory(c *conn) { c.protocolFault(amqp.CondConnectionForced, noMemoryText) }
 
-// evicted closes the connection: it has more than its share of memory that is short. Its peer may come again, see [noMemory].
+// evicted closes the connection: it has more than its share of memory that is short. Its peer may
+// come again, see [noMemory].
 func evicted(c *conn) {
 	if c.phase == opened {
 		c.log.Info("servicebus: connection closed for want of memory", "kept", c.memory.kept())

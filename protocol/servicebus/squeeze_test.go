@@ -11,7 +11,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// scarce is a bench whose broker has 64 MiB of memory for what is in use, and a peer that has taken part of it.
+// scarce is a bench whose broker has 64 MiB of memory for what is in use, and a peer that has taken
+// part of it.
 func scarce(t *testing.T, test func(b *bench, memory *budget.Budget, others *budget.Share)) {
 	t.Helper()
 	scarceWith(t, Limits{}, test)
@@ -51,8 +52,9 @@ func (p *peerConn) frames(id uint32, message []byte, size int, ends bool) {
 	}
 }
 
-// F22: when others have all there is, a connection has what is promised to it: small messages are taken, large ones refused as busy, in one frame or
-// many; what is settled is settled. All is taken when there is memory again.
+// F22: when others have all there is, a connection has what is promised to it: small messages are
+// taken, large ones refused as busy, in one frame or many; what is settled is settled. All is taken
+// when there is memory again.
 func TestMemoryIsPromised(t *testing.T) {
 	scarce(t, func(b *bench, _ *budget.Budget, others *budget.Share) {
 		p := b.root()
@@ -95,8 +97,8 @@ func TestMemoryForLargeAttach(t *testing.T) {
 	})
 }
 
-// F22: a connection that has more than its share when memory becomes short lets go of what it holds of an incomplete message; the message is
-// refused as busy when its end comes.
+// F22: a connection that has more than its share when memory becomes short lets go of what it holds
+// of an incomplete message; the message is refused as busy when its end comes.
 func TestMemoryIsShed(t *testing.T) {
 	scarce(t, func(b *bench, memory *budget.Budget, others *budget.Share) {
 		p := b.root()
@@ -120,8 +122,8 @@ func TestMemoryIsShed(t *testing.T) {
 	})
 }
 
-// F22: when a connection cannot let go of what it has beyond its share, its windows are closed while memory is short, and opened again. Its
-// settlements are taken meanwhile.
+// F22: when a connection cannot let go of what it has beyond its share, its windows are closed
+// while memory is short, and opened again. Its settlements are taken meanwhile.
 func TestMemoryClosesWindows(t *testing.T) {
 	scarce(t, func(b *bench, memory *budget.Budget, others *budget.Share) {
 		p := b.root()
@@ -159,8 +161,8 @@ func TestMemoryClosesWindows(t *testing.T) {
 	})
 }
 
-// F22: a peer that goes on while the window of its session is closed is heard as long as that may have been on its way. Then its session ends, and if that
-// does not end it either, its connection.
+// F22: a peer that goes on while the window of its session is closed is heard as long as that may
+// have been on its way. Then its session ends, and if that does not end it either, its connection.
 func TestMemoryWindowIgnored(t *testing.T) {
 	const window = 10
 	scarceWith(t, Limits{Window: window}, func(b *bench, memory *budget.Budget, others *budget.Share) {
@@ -173,7 +175,8 @@ func TestMemoryWindowIgnored(t *testing.T) {
 		synctest.Wait()
 		goOn := func(first uint32) {
 			for id := range uint32(2 * window) {
-				p.write(0, &amqp.Flow{NextIncomingID: amqp.Some(uint32(1)), IncomingWindow: 5000, OutgoingWindow: 5000, Echo: true}, nil) // asks for more, and gets none
+				// asks for more, and gets none
+				p.write(0, &amqp.Flow{NextIncomingID: amqp.Some(uint32(1)), IncomingWindow: 5000, OutgoingWindow: 5000, Echo: true}, nil)
 				p.transfer(10, first+id, bodyOf(10))
 			}
 		}

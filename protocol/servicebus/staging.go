@@ -9,8 +9,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// staging is memory for what is sent in one transaction: it outlives the frames that it came in, for as long as the peer takes over the rest
-// of the transaction. Most messages are small, and there are many of them: they share blocks, which go from one transaction to the next.
+// staging is memory for what is sent in one transaction: it outlives the frames that it came in,
+// for as long as the peer takes over the rest of the transaction. Most messages are small, and
+// there are many of them: they share blocks, which go from one transaction to the next.
 type staging struct {
 	blocks []*stagingBlock // the last one has room
 	unpaid int             // bytes of those that are not counted yet
@@ -33,7 +34,8 @@ type stagedSend struct {
 const (
 	blockBytes = 4 << 10
 	blockSends = 4
-	// maxInBlock is the most bytes of a message that is put into a block: larger ones could leave too much of a block unused.
+	// maxInBlock is the most bytes of a message that is put into a block: larger ones could leave
+	// too much of a block unused.
 	maxInBlock = blockBytes / 3
 )
 
@@ -82,8 +84,9 @@ type keptSend struct {
 	room *staging // for more; nil: it has memory of its own
 }
 
-// keep begins a send. A large one has memory of its own; so has a batch, which may be refused as a whole, and what follows a refusal in the
-// transaction: the bytes of such sends are not counted, so they must not be in a block.
+// keep begins a send. A large one has memory of its own; so has a batch, which may be refused as a
+// whole, and what follows a refusal in the transaction: the bytes of such sends are not counted, so
+// they must not be in a block.
 func (x *transaction) keep(body []byte, format uint32) keptSend {
 	if x.failed || format != amqp.MessageFormatPlain || len(body) > maxInBlock {
 		return keptSend{new(stagedSend), bytes.Clone(body), nil}
@@ -92,7 +95,8 @@ func (x *transaction) keep(body []byte, format uint32) keptSend {
 	return keptSend{room.newSend(), append(room.carve(len(body)), body...), room}
 }
 
-// memory is how many bytes the send takes, of which size were counted as if it had memory of its own.
+// memory is how many bytes the send takes, of which size were counted as if it had memory of its
+// own.
 func (k *keptSend) memory(size int) int {
 	if k.room == nil {
 		return size

@@ -10,8 +10,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// What a transaction has sent stays as it is until its partition has carried it out, whatever other transactions send meanwhile, and for good
-// where nobody knows whether the partition still has it.
+// What a transaction has sent stays as it is until its partition has carried it out, whatever other
+// transactions send meanwhile, and for good where nobody knows whether the partition still has it.
 func TestMemoryOfTransactions(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		p := b.transactor()
@@ -67,7 +67,8 @@ func TestMemoryOfTransactions(t *testing.T) {
 	})
 }
 
-// The memory of a transaction's sends is counted when it is taken, and what a send needs stands together.
+// The memory of a transaction's sends is counted when it is taken, and what a send needs stands
+// together.
 func TestStagingCounts(t *testing.T) {
 	var g staging
 	if n := g.pay(); n != 0 {

@@ -65,7 +65,8 @@ func (f stallingFile) Datasync() error {
 	return f.File.Datasync()
 }
 
-// SM-003, WP-073: while storage stalls no accepted leaves; it follows once storage goes on. The connection goes on.
+// SM-003, WP-073: while storage stalls no accepted leaves; it follows once storage goes on. The
+// connection goes on.
 func TestStalledStorage(t *testing.T) {
 	disk := &stallingDisk{FS: faultfs.New()}
 	bubbleOn(t, disk, nil, func(b *bench) {
@@ -124,8 +125,9 @@ func (b *bench) refusesNew(p *peerConn, id uint32) {
 	}
 }
 
-// SM-377, SM-376: a sync that fails, because the disk is broken or full, is never followed by an accepted, not even when the
-// disk is well again. The link ends instead, which a client takes for an invitation to try again.
+// SM-377, SM-376: a sync that fails, because the disk is broken or full, is never followed by an
+// accepted, not even when the disk is well again. The link ends instead, which a client takes for
+// an invitation to try again.
 func TestFailedSync(t *testing.T) {
 	for _, fault := range []error{syscall.EIO, syscall.ENOSPC} {
 		disk := &stallingDisk{FS: faultfs.New()}
@@ -188,7 +190,8 @@ func (c *slowConn) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// SM-004: 100 overlapped sends on one link over a path of 70 ms, there and back, end in less than a second.
+// SM-004: 100 overlapped sends on one link over a path of 70 ms, there and back, end in less than a
+// second.
 func TestSendsOverlap(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		near, far := net.Pipe()

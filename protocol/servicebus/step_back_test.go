@@ -11,9 +11,10 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// SM-415, WP-253: .NET leaves the credit of a receive that it has given up open, and releases what comes for it. With two such
-// receives a message takes two detours, whatever the number of their credits, and reaches the one that waits for it. On a
-// partitioned queue a link that has released a message of one log steps back in the other one as well.
+// SM-415, WP-253: .NET leaves the credit of a receive that it has given up open, and releases what
+// comes for it. With two such receives a message takes two detours, whatever the number of their
+// credits, and reaches the one that waits for it. On a partitioned queue a link that has released a
+// message of one log steps back in the other one as well.
 func TestDotnetAbandonedReceives(t *testing.T) {
 	for _, entity := range []string{"q", "wide", "topic/Subscriptions/s"} {
 		t.Run(entity, func(t *testing.T) {
@@ -48,7 +49,8 @@ func TestDotnetAbandonedReceives(t *testing.T) {
 				first.settle(gets(first, "1"), amqp.StateReleased, true)
 				second.settle(gets(second, "1"), amqp.StateReleased, true)
 				honest.settle(gets(honest, "1"), amqp.StateAccepted, true)
-				put("2", 1) // it has credit that came before, and is not behind that of the others any more
+				// it has credit that came before, and is not behind that of the others any more
+				put("2", 1)
 				honest.settle(gets(honest, "2"), amqp.StateAccepted, true)
 				honest.credit(2, 2, 1, false)
 				synctest.Wait()
@@ -69,8 +71,8 @@ func TestDotnetAbandonedReceives(t *testing.T) {
 	}
 }
 
-// SM-415, WP-253: only a release steps back, and one of many deliveries does so once for each log. In a message session nothing
-// does.
+// SM-415, WP-253: only a release steps back, and one of many deliveries does so once for each log.
+// In a message session nothing does.
 func TestStepsBackOnce(t *testing.T) {
 	const n = 1000
 	for _, c := range []struct {

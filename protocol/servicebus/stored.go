@@ -50,7 +50,8 @@ func (s *stored) damaged(target engine.Target, d *engine.Delivery, err error) {
 	if notNow(err) {
 		return
 	}
-	if errors.Is(err, event.ErrErased) && d.Token == (event.LockToken{}) { // it was taken, or seen, and nobody needs it any more
+	// it was taken, or seen, and nobody needs it any more
+	if errors.Is(err, event.ErrErased) && d.Token == (event.LockToken{}) {
 		s.log.Warn("servicebus: message not delivered: it had waited for its receiver for so long that its body is gone", "entity", target.Entity.Path,
 			"sequence", uint64(d.Sequence))
 		return
@@ -73,8 +74,8 @@ func unreadableBecause(err error) string {
 	return "its stored bytes are damaged"
 }
 
-// list makes the list of messages of an answer, cut where it would have more than room bytes; the first one is there
-// in any case.
+// list makes the list of messages of an answer, cut where it would have more than room bytes; the
+// first one is there in any case.
 func (s *stored) list(target engine.Target, deliveries []engine.Delivery, v message.View, room int) amqp.List {
 	var ahead readAhead
 	defer ahead.drop()
@@ -107,7 +108,8 @@ func (s *stored) list(target engine.Target, deliveries []engine.Delivery, v mess
 	return messages
 }
 
-// readTries is how often reading a message for an answer is tried again; each try waits a moment. The answer holds what was read by then.
+// readTries is how often reading a message for an answer is tried again; each try waits a moment.
+// The answer holds what was read by then.
 const readTries = 20
 
 const (
@@ -115,7 +117,8 @@ const (
 	entryRoom  = 64      // what the entry of a message is besides the message
 )
 
-// headerSize is how many bytes of a stored message are not body or footer. Of a large message no more than its beginning is read.
+// headerSize is how many bytes of a stored message are not body or footer. Of a large message no
+// more than its beginning is read.
 func (s *stored) headerSize(t engine.Target, d *engine.Delivery, ahead *readAhead) (int, error) {
 	start := int(min(d.Body.Size, uint32(s.limits.HeaderSize)+headerRoom))
 	host := t.Host(t.OfSequence(d.Sequence))
@@ -127,12 +130,13 @@ func (s *stored) headerSize(t engine.Target, d *engine.Delivery, ahead *readAhea
 	if err == nil {
 		return n, nil
 	}
-	if b, err = ahead.blob(s.broker, host, &d.Body, false); err != nil { // damaged, or stored when more was allowed: its checksum shows which
+	// damaged, or stored when more was allowed: its checksum shows which
+	if b, err = ahead.blob(s.broker, host, &d.Body, false); err != nil {
 		return 0, err
 	}
 	return message.HeaderSize(b)
 }
 
-// headerRoom is what a stored message may have beside its body above the limit: the message-id that the broker gave it, and
-// where its body begins.
+// headerRoom is what a stored message may have beside its body above the limit: the message-id that
+// the broker gave it, and where its body begins.
 const headerRoom = 1 << 10

@@ -2,8 +2,9 @@ package servicebus
 
 import "github.com/ledgerbus/ledgerbus/engine"
 
-// teardown is what takes links or the connection away, once all that the engine was asked on the connection is answered: a client that misses
-// an answer repeats what has been done (SM-002, SM-054). Until then the connection takes no frames, so it must not last long.
+// teardown is what takes links or the connection away, once all that the engine was asked on the
+// connection is answered: a client that misses an answer repeats what has been done (SM-002,
+// SM-054). Until then the connection takes no frames, so it must not last long.
 type teardown struct {
 	changes  []engine.Change // of entities that links lead to
 	recheck  bool            // claims are to be looked at

@@ -16,7 +16,8 @@ const (
 	badAddressText = "The address of the link must be a string."
 )
 
-// addressOf is the address at the broker's end of the link. A terminus without one asks for something that is not implemented, which the error names.
+// addressOf is the address at the broker's end of the link. A terminus without one asks for
+// something that is not implemented, which the error names.
 func addressOf(a *amqp.Attach) (string, *amqp.Error) {
 	var at any
 	var dynamic bool
@@ -50,14 +51,16 @@ const (
 	distributionCopy amqp.Symbol = "copy"
 )
 
-// browsesFor reports whether a receiver looks at the messages of a queue without taking them. From a subscription messages are always taken: a
-// durable topic consumer of JMS asks for copies, and means those that its own subscription has.
+// browsesFor reports whether a receiver looks at the messages of a queue without taking them. From
+// a subscription messages are always taken: a durable topic consumer of JMS asks for copies, and
+// means those that its own subscription has.
 func (l *link) browsesFor(a *amqp.Attach) bool {
 	return a.Role == amqp.RoleReceiver && a.Source.DistributionMode == distributionCopy && l.target.Entity.Kind == event.Queue
 }
 
-// sourceOf is the source of the answer to an attach: the address as it came and, for a receiver, what the broker honours of what it asked for.
-// Durability, expiry and timeout are left out, because nothing of a link outlives it, and so is the default outcome, because there is none.
+// sourceOf is the source of the answer to an attach: the address as it came and, for a receiver,
+// what the broker honours of what it asked for. Durability, expiry and timeout are left out,
+// because nothing of a link outlives it, and so is the default outcome, because there is none.
 func (l *link) sourceOf(a *amqp.Attach) *amqp.Source {
 	if a.Source == nil {
 		return &amqp.Source{}
@@ -89,8 +92,9 @@ func targetOf(a *amqp.Attach) amqp.Terminus {
 	return &amqp.Target{}
 }
 
-// mirrored is an address of an attach as the answer has it: a string, the only type that addresses have (address-string, AMQP 3.2). A symbol is taken for
-// one; what else a peer calls its own end is not repeated.
+// mirrored is an address of an attach as the answer has it: a string, the only type that addresses
+// have (address-string, AMQP 3.2). A symbol is taken for one; what else a peer calls its own end is
+// not repeated.
 func mirrored(address any) any {
 	switch at := address.(type) {
 	case string:
@@ -104,7 +108,8 @@ func mirrored(address any) any {
 // settlements are the ways to settle that receivers may use (4.6).
 var settlements = []amqp.Symbol{"amqp:accepted:list", "amqp:rejected:list", "amqp:released:list", "amqp:modified:list"}
 
-// knownOutcomes are those of the outcomes a receiver asked for that it may use; none when it asked for none.
+// knownOutcomes are those of the outcomes a receiver asked for that it may use; none when it asked
+// for none.
 func knownOutcomes(asked []amqp.Symbol) (known []amqp.Symbol) {
 	for _, o := range asked {
 		if slices.Contains(settlements, o) && !slices.Contains(known, o) {

@@ -19,8 +19,9 @@ func (p *peerConn) receiverOf(source *amqp.Source, target *amqp.Target, mode amq
 	return expect[*amqp.Attach](p)
 }
 
-// 4.1, 4.7: of what a peer asks of its link the answer has what holds, field by field: nothing outlives the link, no outcome is given in
-// the peer's stead, only known outcomes are possible, and messages are handed out by move, but for browsers of queues.
+// 4.1, 4.7: of what a peer asks of its link the answer has what holds, field by field: nothing
+// outlives the link, no outcome is given in the peer's stead, only known outcomes are possible, and
+// messages are handed out by move, but for browsers of queues.
 func TestAnswerHasWhatHolds(t *testing.T) {
 	topics(t, func(b *bench) {
 		lifetime := amqp.Map{{Key: amqp.Symbol("lifetime-policy"), Value: "x"}}
@@ -101,8 +102,8 @@ func TestRefusedByName(t *testing.T) {
 	})
 }
 
-// 4.1, WP-152: a filter that the broker does not know is refused by its name, on links of every kind, never left out. The kind of a filter is
-// its descriptor or, without one, its key.
+// 4.1, WP-152: a filter that the broker does not know is refused by its name, on links of every
+// kind, never left out. The kind of a filter is its descriptor or, without one, its key.
 func TestUnknownFilters(t *testing.T) {
 	const selector, noLocal = "apache.org:selector-filter:string", "apache.org:no-local-filter:list"
 	sessions(t, func(b *bench, p *peerConn) {
@@ -185,8 +186,9 @@ func (p *peerConn) shows(ids ...string) (got []openedMessage) {
 	return got
 }
 
-// A receiver that asks a queue for copies looks on: it is shown all there is as a peek would, from the first message on, and what comes
-// after, as far as its credit goes; it locks nothing, counts nothing and takes nothing, whatever it answers.
+// A receiver that asks a queue for copies looks on: it is shown all there is as a peek would, from
+// the first message on, and what comes after, as far as its credit goes; it locks nothing, counts
+// nothing and takes nothing, whatever it answers.
 func TestBrowse(t *testing.T) {
 	for name, mode := range map[string]amqp.Opt[amqp.SenderSettleMode]{
 		"unsettled": amqp.Some(amqp.SenderUnsettled), "settled": amqp.Some(amqp.SenderSettled), "mixed": amqp.Some(amqp.SenderMixed), "null": {},
@@ -249,8 +251,9 @@ func TestBrowse(t *testing.T) {
 	}
 }
 
-// Browsers of queues with sessions see all of them, those of dead-letter queues the dead letters; forwarding and a status that forbids
-// receiving hold for them as for others; there is none with a session filter, and none of a topic.
+// Browsers of queues with sessions see all of them, those of dead-letter queues the dead letters;
+// forwarding and a status that forbids receiving hold for them as for others; there is none with a
+// session filter, and none of a topic.
 func TestBrowseElsewhere(t *testing.T) {
 	sessions(t, func(b *bench, p *peerConn) {
 		p.send(1, 0, inSession("a", "1", "x"))
@@ -321,7 +324,8 @@ func TestCopyOnSubscriptionMoves(t *testing.T) {
 	})
 }
 
-// A drain shows a browser all there is, as far as its credit goes, however many there are, and tells it when that is done (4.3).
+// A drain shows a browser all there is, as far as its credit goes, however many there are, and
+// tells it when that is done (4.3).
 func TestBrowseDrains(t *testing.T) {
 	for _, mode := range []amqp.SenderSettleMode{amqp.SenderUnsettled, amqp.SenderSettled} {
 		bubble(t, nil, func(b *bench) {

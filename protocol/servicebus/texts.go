@@ -12,8 +12,8 @@ type errorTexts struct {
 	out      *output
 }
 
-// suffixed makes the text of an error for the peer: what it is about, the suffix of 8.4, and no more of either than its frames have
-// room for beside everything else.
+// suffixed makes the text of an error for the peer: what it is about, the suffix of 8.4, and no
+// more of either than its frames have room for beside everything else.
 func (e *errorTexts) suffixed(text, entity string, now time.Time) string {
 	n, m := e.room()
 	return e.tracking.suffixed(message.Short(text, n), message.Short(entity, m), now)

@@ -9,9 +9,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// SM-413, SM-214, S4-45, S4-48: what a transaction sends through a partitioned queue, or a topic, to a queue that is not
-// partitioned goes where the transaction already is, whatever it has for a key. "0" and "mySession" are keys of one
-// partition, "tenant-a" of another.
+// SM-413, SM-214, S4-45, S4-48: what a transaction sends through a partitioned queue, or a topic,
+// to a queue that is not partitioned goes where the transaction already is, whatever it has for a
+// key. "0" and "mySession" are keys of one partition, "tenant-a" of another.
 func TestTransactionThroughPartitionsToPlainQueue(t *testing.T) {
 	type sent struct{ id, session, key, via string }
 	settles := sent{id: "settles"}
@@ -80,7 +80,8 @@ func TestTransactionThroughPartitionsToPlainQueue(t *testing.T) {
 	}
 }
 
-// SM-413: a batch of messages with different keys goes there, too, unless one of them has a via key.
+// SM-413: a batch of messages with different keys goes there, too, unless one of them has a via
+// key.
 func TestBatchThroughPartitionsToPlainQueue(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		b.queue("wide", partitioned(nil))
@@ -111,8 +112,9 @@ func TestBatchThroughPartitionsToPlainQueue(t *testing.T) {
 	})
 }
 
-// SM-413: .NET settles a message of a partitioned queue and sends one without any key, as NServiceBus does for a message
-// that came without a PartitionKey. The transfer is the SDK's, with another delivery-id and txn-id.
+// SM-413: .NET settles a message of a partitioned queue and sends one without any key, as
+// NServiceBus does for a message that came without a PartitionKey. The transfer is the SDK's, with
+// another delivery-id and txn-id.
 func TestDotnetSendsFromPartitionsToPlainQueue(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		b.queue("wide", partitioned(nil))

@@ -11,8 +11,8 @@ import (
 
 var errGrace = errors.New("servicebus: the peer did not answer the close")
 
-// timers is everything a connection does because time passes. One timer wakes the loop at the earliest deadline;
-// deadlines that move away are found out when it fires.
+// timers is everything a connection does because time passes. One timer wakes the loop at the
+// earliest deadline; deadlines that move away are found out when it fires.
 type timers struct {
 	timer   *time.Timer
 	at      time.Time // when timer fires
@@ -20,10 +20,13 @@ type timers struct {
 	heard   time.Time // last bytes from the peer
 	spoke   time.Time // last bytes to it
 	noLinks time.Time // since when there are no links; zero while there are
-	links   int       // attached; those to $cbs are not counted, they would keep a connection that is used for nothing
+	// attached; those to $cbs are not counted, they would keep a connection that is used for
+	// nothing
+	links   int
 	hadLink bool
 	closeBy time.Time // end of the time that the peer has after our close
-	stuck   time.Time // since when the connection has too much of memory that is short; zero: it has not
+	// since when the connection has too much of memory that is short; zero: it has not
+	stuck time.Time
 }
 
 func (t *timers) start(c *conn) {
@@ -106,7 +109,8 @@ func (t *timers) fire(c *conn) {
 	t.rearm(c)
 }
 
-// force closes a connection that its peer makes no use of. If it still has links, the peer has fallen silent, and they count as lost.
+// force closes a connection that its peer makes no use of. If it still has links, the peer has
+// fallen silent, and they count as lost.
 func (t *timers) force(c *conn, text string) {
 	c.closeFor(event.ClosedConnection, amqp.CondConnectionForced, text)
 }

@@ -33,8 +33,8 @@ func TestHeartbeat(t *testing.T) {
 	})
 }
 
-// WP-014, WP-009: silence ends a connection, and twice the advertised time is how long it may last. AMQPNetLite sends its empty
-// frame exactly at the advertised time.
+// WP-014, WP-009: silence ends a connection, and twice the advertised time is how long it may last.
+// AMQPNetLite sends its empty frame exactly at the advertised time.
 func TestIdleConnection(t *testing.T) {
 	for name, test := range map[string]struct{ limit, advertised time.Duration }{
 		"default":  {0, 120 * time.Second},
@@ -121,8 +121,9 @@ func TestLinkTracker(t *testing.T) {
 	}
 }
 
-// 1.8, 2.1, 2.6: a client keeps one pair of links to $cbs and puts its next token when nine tenths of the first one's hour are
-// over. It sends all the time, and neither its links nor that pair are detached.
+// 1.8, 2.1, 2.6: a client keeps one pair of links to $cbs and puts its next token when nine tenths
+// of the first one's hour are over. It sends all the time, and neither its links nor that pair are
+// detached.
 func TestTokenLinksStay(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		p := b.dial().open()

@@ -11,7 +11,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// spreadTokens is a peer that has locked twelve messages, a to l, of a partitioned queue on two logs.
+// spreadTokens is a peer that has locked twelve messages, a to l, of a partitioned queue on two
+// logs.
 type spreadTokens struct {
 	*peerConn
 	b  *bench
@@ -67,7 +68,9 @@ func (s *spreadTokens) left(want string) {
 	}
 }
 
-// S4-16, SM-049, docs/decisions/0062: tokens of several partitions are settled by one request, in every way. A request that is refused, because a lock is lost or a token is there twice, settles nothing.
+// S4-16, SM-049, docs/decisions/0062: tokens of several partitions are settled by one request, in
+// every way. A request that is refused, because a lock is lost or a token is there twice, settles
+// nothing.
 func TestSettleTokensOfSeveralPartitions(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		s := b.spreadTokens()
@@ -97,7 +100,8 @@ func TestSettleTokensOfSeveralPartitions(t *testing.T) {
 	})
 }
 
-// SM-210, docs/decisions/0062: while one of the partitions is away, a request about tokens of it and of others is busy and has settled nothing; those of the others can be settled without it, and
+// SM-210, docs/decisions/0062: while one of the partitions is away, a request about tokens of it
+// and of others is busy and has settled nothing; those of the others can be settled without it, and
 // all when it is back, as its locks are in its log.
 func TestSettleTokensWhileAPartitionIsAway(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
@@ -119,7 +123,8 @@ func TestSettleTokensWhileAPartitionIsAway(t *testing.T) {
 	})
 }
 
-// SM-048, S4-16: one request renews locks in several partitions; the answer has the new ends in the order of the tokens. Where one is lost the request is refused.
+// SM-048, S4-16: one request renews locks in several partitions; the answer has the new ends in the
+// order of the tokens. Where one is lost the request is refused.
 func TestRenewTokensOfSeveralPartitions(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		s := b.spreadTokens()

@@ -10,7 +10,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// SM-283, SM-293, SM-296: a copy for each rule with an action, changed as it says, on a link, in a peek and by number.
+// SM-283, SM-293, SM-296: a copy for each rule with an action, changed as it says, on a link, in a
+// peek and by number.
 func TestTopicActions(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		b.topic("t", func(p *event.Properties) { p.RequiresDuplicateDetection = true })
@@ -53,14 +54,16 @@ func TestTopicActions(t *testing.T) {
 				t.Errorf(`%+v; want more == "x"`, m)
 			}
 		}
-		b.put("t", with("fixed"), with("fixed")) // one of them: no duplicate of the id that the rule has set, but of each other
+		// one of them: no duplicate of the id that the rule has set, but of each other
+		b.put("t", with("fixed"), with("fixed"))
 		if got := b.held("t/Subscriptions/u"); got != "a a fixed fixed" {
 			t.Errorf(`%+v, want "a a fixed fixed"`, got)
 		}
 	})
 }
 
-// SM-291, 15.6: a rule that cannot be evaluated dead-letters a copy, or does not match; the send and the others go on.
+// SM-291, 15.6: a rule that cannot be evaluated dead-letters a copy, or does not match; the send
+// and the others go on.
 func TestTopicFilterErrors(t *testing.T) {
 	topics(t, func(b *bench) {
 		b.subscription("t", "dead", nil, sqlRule("bad", "1 / n = 1", ""), sqlRule("good", "n = 0", ""))

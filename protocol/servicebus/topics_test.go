@@ -66,7 +66,8 @@ func (p *peerConn) refusedSender(handle uint32, address string, symbol amqp.Symb
 	p.write(0, &amqp.Detach{Handle: handle, Closed: true}, nil)
 }
 
-// WP-031, WP-032, WP-033, WP-034, WP-035: the spellings of the addresses of topics and subscriptions, echoed as they came.
+// WP-031, WP-032, WP-033, WP-034, WP-035: the spellings of the addresses of topics and
+// subscriptions, echoed as they came.
 func TestTopicAddresses(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		b.topic("a/T", nil)
@@ -128,10 +129,12 @@ func TestTopicLinksRefused(t *testing.T) {
 		p.refusedSender(1, "t/Subscriptions/u", amqp.CondResourceLimit, "There are too many links.")
 		b.subscription("t", "s", func(p *event.Properties) { p.RequiresSession, p.Status = true, event.ReceiveDisabled })
 		receiver(1, "t/Subscriptions/s")
-		p.refused(1, amqp.CondEntityDisabled, "The messaging entity is currently disabled.") // 3 before 4
+		// 3 before 4
+		p.refused(1, amqp.CondEntityDisabled, "The messaging entity is currently disabled.")
 		listen, send := b.login("listen", "listen-key"), b.login("send", "send-key")
 		listen.refusedSender(1, "t", amqp.CondUnauthorizedAccess, "Unauthorized access. 'Send' claim(s) are required to perform this operation. Resource: 'sb://ns/t'.")
-		listen.refusedSender(1, "nothing", amqp.CondUnauthorizedAccess, "Unauthorized access.") // 1 before 2
+		// 1 before 2
+		listen.refusedSender(1, "nothing", amqp.CondUnauthorizedAccess, "Unauthorized access.")
 		send.wantSession(1, "t/Subscriptions/U", "a")
 		send.refused(1, amqp.CondUnauthorizedAccess, "Unauthorized access. 'Listen' claim(s) are required to perform this operation. Resource: 'sb://ns/t/subscriptions/u'.")
 	})
@@ -150,7 +153,8 @@ func TestTopicTransferDeadLetters(t *testing.T) {
 	})
 }
 
-// 2.4, WP-053: a claim for a topic covers its subscriptions, and one for a subscription nothing else.
+// 2.4, WP-053: a claim for a topic covers its subscriptions, and one for a subscription nothing
+// else.
 func TestTopicClaims(t *testing.T) {
 	topics(t, func(b *bench) {
 		b.subscription("t", "u2", nil)
@@ -170,8 +174,8 @@ func TestTopicClaims(t *testing.T) {
 	})
 }
 
-// SM-019, SM-280, SM-284, WP-185: every subscription has its own copy, with its own number and that of the topic; each is
-// settled for itself, in whatever way.
+// SM-019, SM-280, SM-284, WP-185: every subscription has its own copy, with its own number and that
+// of the topic; each is settled for itself, in whatever way.
 func TestTopicCopies(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		b.topic("t", nil)
@@ -248,7 +252,8 @@ func TestTopicBatch(t *testing.T) {
 	})
 }
 
-// SM-309, semantics.md 16.1: a disabled subscription goes on collecting; what a disabled topic gave out can be received.
+// SM-309, semantics.md 16.1: a disabled subscription goes on collecting; what a disabled topic gave
+// out can be received.
 func TestTopicStatus(t *testing.T) {
 	topics(t, func(b *bench) {
 		status := func(s event.Status) func(*event.Properties) { return func(p *event.Properties) { p.Status = s } }
@@ -278,8 +283,9 @@ func TestTopicStatus(t *testing.T) {
 	})
 }
 
-// SM-043, SM-409, WP-240: a peek on a topic shows what is scheduled there, also behind a receiver of the topic, which some SDKs attach first. The
-// receiver gets nothing: it is detached as soon as it gives credit, and no answer is taken to it.
+// SM-043, SM-409, WP-240: a peek on a topic shows what is scheduled there, also behind a receiver
+// of the topic, which some SDKs attach first. The receiver gets nothing: it is detached as soon as
+// it gives credit, and no answer is taken to it.
 func TestTopicPeek(t *testing.T) {
 	for name, partitioned := range map[string]bool{"plain": false, "partitioned": true} {
 		t.Run(name, func(t *testing.T) {
@@ -325,7 +331,8 @@ func TestTopicPeek(t *testing.T) {
 	}
 }
 
-// SM-095, SM-292, WP-169: scheduled messages are the topic's until they are due; the rules of then decide.
+// SM-095, SM-292, WP-169: scheduled messages are the topic's until they are due; the rules of then
+// decide.
 func TestTopicSchedule(t *testing.T) {
 	topics(t, func(b *bench) {
 		p := b.node("t")
@@ -337,7 +344,8 @@ func TestTopicSchedule(t *testing.T) {
 		if want := numbers(int64(1), int64(2), int64(3)); !cmp.Equal(answer, want) {
 			t.Errorf("%+v (-want +got):\n%s", answer, cmp.Diff(want, answer))
 		}
-		answer = p.managedWith(200, "", "schedule-message", scheduleBody(newMessage("now", "x"))) // its time is not in the future
+		// its time is not in the future
+		answer = p.managedWith(200, "", "schedule-message", scheduleBody(newMessage("now", "x")))
 		if want := numbers(int64(4)); !cmp.Equal(answer, want) {
 			t.Errorf("%+v (-want +got):\n%s", answer, cmp.Diff(want, answer))
 		}
@@ -434,7 +442,8 @@ func TestTopicFull(t *testing.T) {
 	})
 }
 
-// WP-090, WP-130: a topic's deletion takes the links of its subscriptions along; an update of it does not touch them.
+// WP-090, WP-130: a topic's deletion takes the links of its subscriptions along; an update of it
+// does not touch them.
 func TestTopicChanged(t *testing.T) {
 	topics(t, func(b *bench) {
 		p := b.root()
@@ -476,8 +485,8 @@ func TestTopicSessions(t *testing.T) {
 	})
 }
 
-// A topic's sends count for what filters see of them, too: reading pauses, and goes on when they are answered
-// (reliability.md S15).
+// A topic's sends count for what filters see of them, too: reading pauses, and goes on when they
+// are answered (reliability.md S15).
 func TestTopicBufferedIn(t *testing.T) {
 	const messages = 100
 	bubble(t, func(o *Options) { o.Limits.BufferedIn = 1 << 20 }, func(b *bench) {

@@ -8,7 +8,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// ask has the partition end a transaction, and books p for its answer. The transaction's id is unknown from now on.
+// ask has the partition end a transaction, and books p for its answer. The transaction's id is
+// unknown from now on.
 func (t *transactions) ask(x *transaction, cmd engine.Command, p pending) {
 	t.end(x)
 	t.c.batch.add(x.host, engine.Request{Command: cmd, Sink: t.c.outbox, Tag: t.c.pendings.add(p)})
@@ -37,10 +38,11 @@ func (t *transactions) coordinatorGone(coordinator *sender) {
 	}
 }
 
-// over lets go of what was kept for a transaction, once the partition has answered. When the answer is an error the partition may still look
-// at what was staged: a loop that stops refuses new commands before it has handled all that came earlier. What the peer has given an outcome in
-// the transaction went with the commit, and is settled now. Otherwise it is locked as before: the peer may settle it again, as long as its lock
-// holds, and hears nothing.
+// over lets go of what was kept for a transaction, once the partition has answered. When the answer
+// is an error the partition may still look at what was staged: a loop that stops refuses new
+// commands before it has handled all that came earlier. What the peer has given an outcome in the
+// transaction went with the commit, and is settled now. Otherwise it is locked as before: the peer
+// may settle it again, as long as its lock holds, and hears nothing.
 func (t *transactions) over(x *transaction, committed bool, said error) {
 	if said == nil {
 		x.memory.free()
@@ -48,7 +50,8 @@ func (t *transactions) over(x *transaction, committed bool, said error) {
 	for _, at := range x.settled {
 		of := at.s.unsettled.find(at.id)
 		switch {
-		case of == nil || of.in != x: // its link is gone, or it was settled otherwise once the transaction had ended by time
+		case of == nil || of.in != x:
+			// its link is gone, or it was settled otherwise once the transaction had ended by time
 		case committed:
 			if u := at.s.drop(of); !u.link.detached {
 				t.c.answers.settleIn(x.id, at.s, amqp.RoleSender, at.id, u.verdict)
@@ -64,8 +67,9 @@ func (t *transactions) over(x *transaction, committed bool, said error) {
 	t.release(x)
 }
 
-// overtime is the longest time for which a transaction is open after its first operation. The partition ends it after two minutes, by its own
-// clock, and says so when it is asked next, which may never be.
+// overtime is the longest time for which a transaction is open after its first operation. The
+// partition ends it after two minutes, by its own clock, and says so when it is asked next, which
+// may never be.
 const overtime = 2*time.Minute + 10*time.Second
 
 // next is when the first transaction will have been open for too long, zero when none can be.

@@ -12,8 +12,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// transactions is those of a connection that are open, by id (7). What is staged in one is in the partition of its first operation; here
-// stands what can be said of an operation without asking it, and what has to be done once the transaction has ended.
+// transactions is those of a connection that are open, by id (7). What is staged in one is in the
+// partition of its first operation; here stands what can be said of an operation without asking it,
+// and what has to be done once the transaction has ended.
 type transactions struct {
 	// set once in newTransactions
 	c *conn
@@ -32,7 +33,9 @@ type transaction struct {
 	partial     int   // deliveries in it of which frames are missing
 
 	// from the first operation on
-	entity event.EntityID // the top-level one that all operations are in; 0: there was no operation yet
+	//
+	// the top-level one that all operations are in; 0: there was no operation yet
+	entity event.EntityID
 	slice  event.Slice
 	host   engine.PartitionID
 	one    oneKey // that the messages of a partitioned entity have in common
@@ -42,7 +45,8 @@ type transaction struct {
 	bytes  int           // staged
 	memory staging       // of what is sent in it
 
-	// What the peer has given an outcome in it. It stays unsettled until the transaction ends: after a rollback it is locked as before.
+	// What the peer has given an outcome in it. It stays unsettled until the transaction ends:
+	// after a rollback it is locked as before.
 	settled []sentDelivery
 	tokens  []event.LockToken // by a request
 	lost    []lostDelivery
@@ -103,7 +107,8 @@ func (t *transactions) declare(id event.TransactionID, on *link) (*transaction, 
 	return x, nil
 }
 
-// find is the open transaction with an id, nil when there is none: it never was one of this connection's, or has ended.
+// find is the open transaction with an id, nil when there is none: it never was one of this
+// connection's, or has ended.
 func (t *transactions) find(id []byte) *transaction {
 	if len(id) != len(event.TransactionID{}) {
 		return nil
@@ -121,8 +126,8 @@ type staged struct {
 	ask       *engine.Stage // room for the command; nil: it takes its own
 }
 
-// stage books an operation in a transaction, and returns the command for its partition. It refuses what the transaction cannot have, and marks
-// the transaction as failed then.
+// stage books an operation in a transaction, and returns the command for its partition. It refuses
+// what the transaction cannot have, and marks the transaction as failed then.
 func (t *transactions) stage(x *transaction, operation engine.Command, s staged, now time.Time) (engine.Command, *engine.Error) {
 	s.bytes += stagedCost
 	if !t.c.memory.reserve(s.bytes) {
@@ -184,7 +189,8 @@ func (x *transaction) name() event.TransactionID {
 	return x.id
 }
 
-// refused notes what the partition has said of an operation that it refused, when it is one in a transaction.
+// refused notes what the partition has said of an operation that it refused, when it is one in a
+// transaction.
 func (x *transaction) refused(err error) {
 	x.fail()
 	var e *engine.Error
@@ -229,7 +235,8 @@ func (p *part) same(state amqp.DeliveryState) {
 	}
 }
 
-// goesOn notes whether frames are missing: a transaction may not be discharged before they have come.
+// goesOn notes whether frames are missing: a transaction may not be discharged before they have
+// come.
 func (p *part) goesOn(more bool) {
 	if p.in == nil || more == p.unended {
 		return
@@ -251,8 +258,9 @@ func (t *transactions) lose(x *transaction, of lostDelivery) {
 	}
 }
 
-// end takes a transaction out: its id is unknown from now on. What it has staged counts until the partition has let go of it. Lost
-// deliveries are given back: a transaction that has any is not committed.
+// end takes a transaction out: its id is unknown from now on. What it has staged counts until the
+// partition has let go of it. Lost deliveries are given back: a transaction that has any is not
+// committed.
 func (t *transactions) end(x *transaction) {
 	if t.open[x.id] != x {
 		return
@@ -281,7 +289,8 @@ func (t *transactions) release(x *transaction) {
 	x.bytes, x.entity = 0, 0
 }
 
-// topLevel is the entity that has to be the same for all operations of a transaction: a queue, or a topic with its subscriptions.
+// topLevel is the entity that has to be the same for all operations of a transaction: a queue, or a
+// topic with its subscriptions.
 func topLevel(e *engine.Entity) event.EntityID {
 	if e.Kind == event.Subscription {
 		return e.Topic
@@ -289,7 +298,8 @@ func topLevel(e *engine.Entity) event.EntityID {
 	return e.ID
 }
 
-// ceiling is an amount, of bytes or transactions, that all connections of a server share. Safe for use by several goroutines.
+// ceiling is an amount, of bytes or transactions, that all connections of a server share. Safe for
+// use by several goroutines.
 type ceiling struct {
 	most int64
 	used atomic.Int64

@@ -16,7 +16,8 @@ import (
 // dotnet is a peer that speaks frames of .NET's SDK 7.21.0, as they were recorded.
 type dotnet struct {
 	*peerConn
-	ids map[string][]byte // of transactions: those of the recording, and what the broker has declared in their place
+	// of transactions: those of the recording, and what the broker has declared in their place
+	ids map[string][]byte
 }
 
 // says sends a frame with a recorded body.
@@ -39,7 +40,8 @@ func (p *dotnet) says(channel uint16, digits string) {
 	p.raw(append(binary.BigEndian.AppendUint16(head, channel), body...))
 }
 
-// declares sends a recorded declare. What follows under the recorded id is said with the id that is declared.
+// declares sends a recorded declare. What follows under the recorded id is said with the id that is
+// declared.
 func (p *dotnet) declares(channel uint16, digits, recorded string) {
 	p.Helper()
 	p.says(channel, digits)
@@ -93,8 +95,9 @@ func (p *dotnet) attaches(channel uint16, a *amqp.Attach, credit uint32) {
 // The coordinator of recording 06, on channel 3.
 const dotnetCoordinator = "005312c06c0ea120626162666661623734623339346132376238343135363537643031613330666543424040005328c0320ba12062616266666162373462333934613237623834313536353764303161333066654040404040a3046d6f766540404040005330c002014040404340404040"
 
-// WP-245, SM-390: .NET completes in a transaction, which settles the delivery at its commit; after a rollback it completes the message again on its
-// link, also in a session. The frames are those of recordings 03 and 06.
+// WP-245, SM-390: .NET completes in a transaction, which settles the delivery at its commit; after
+// a rollback it completes the message again on its link, also in a session. The frames are those of
+// recordings 03 and 06.
 func TestDotnetTransaction(t *testing.T) {
 	const committed, rolledBack = "f19a9971ba7d42ce8707ed9a15a02b34", "57b76a9d285a4a9a92eae5f6b90c3d05"
 	bubble(t, nil, func(b *bench) {
@@ -133,8 +136,8 @@ func TestDotnetTransaction(t *testing.T) {
 	})
 }
 
-// WP-245: the same under a message session, where .NET takes it for lost if it is told that the delivery is settled. The second time it completes
-// the message in another transaction.
+// WP-245: the same under a message session, where .NET takes it for lost if it is told that the
+// delivery is settled. The second time it completes the message in another transaction.
 func TestDotnetTransactionInSession(t *testing.T) {
 	const first, second = "67b0b9a71c2c4a1c94250fc4b33cb597", "aa1172cba2b6404ca8050e2f98429aa7"
 	for _, inside := range []bool{false, true} {
@@ -173,7 +176,8 @@ func TestDotnetTransactionInSession(t *testing.T) {
 	}
 }
 
-// WP-245: with EnableCrossEntityTransactions all links are in one AMQP session, with two coordinators. The frames are those of recording 06b.
+// WP-245: with EnableCrossEntityTransactions all links are in one AMQP session, with two
+// coordinators. The frames are those of recording 06b.
 func TestDotnetTransactionOfEntities(t *testing.T) {
 	const txn = "1e2d0daffef84bcc80b310db57b6c1a4"
 	bubble(t, nil, func(b *bench) {

@@ -8,8 +8,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// SM-414: how many transactions there may be is bounded, for a connection and for all of them, and what is refused names
-// the bound that was met.
+// SM-414: how many transactions there may be is bounded, for a connection and for all of them, and
+// what is refused names the bound that was met.
 func TestOpenTransactions(t *testing.T) {
 	bubble(t, func(o *Options) {
 		o.Limits.Transactions, o.Limits.AllTransactions, o.Limits.Sessions = 3, 4, 5
@@ -61,8 +61,8 @@ func TestDeclaredTransactions(t *testing.T) {
 	})
 }
 
-// SM-414: NServiceBus in its default mode, at a concurrency of 150: one connection, on which each message is settled in a
-// transaction of its own, which also sends one to another queue.
+// SM-414: NServiceBus in its default mode, at a concurrency of 150: one connection, on which each
+// message is settled in a transaction of its own, which also sends one to another queue.
 func TestDotnetHundredsOfTransactions(t *testing.T) {
 	const n = 150
 	bubble(t, nil, func(b *bench) {

@@ -9,7 +9,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// keyedMessage is a message with an id and, where they are not empty, a session id and a partition key.
+// keyedMessage is a message with an id and, where they are not empty, a session id and a partition
+// key.
 func keyedMessage(id, session, key string) []byte {
 	var m []byte
 	if key != "" {
@@ -38,8 +39,10 @@ func detects(p *event.Properties) { p.RequiresDuplicateDetection = true }
 
 func ofSession(p *event.Properties) { p.RequiresSession = true }
 
-// SM-115, SM-208, SM-209, SM-214, SM-215, SM-216, SM-217, SM-389, S4-24, S4-32, S4-33, S4-45 to S4-50, S4-52 to S4-55, S4-66, S4-71: which messages may be sent in one transaction. "0" and
-// "mySession" are keys of one partition, "tenant-a" of another. What is refused has the transaction fail, and nothing of it is stored.
+// SM-115, SM-208, SM-209, SM-214, SM-215, SM-216, SM-217, SM-389, S4-24, S4-32, S4-33, S4-45 to
+// S4-50, S4-52 to S4-55, S4-66, S4-71: which messages may be sent in one transaction. "0" and
+// "mySession" are keys of one partition, "tenant-a" of another. What is refused has the transaction
+// fail, and nothing of it is stored.
 func TestTransactionalSendsToPartitions(t *testing.T) {
 	type sent struct{ id, session, key string }
 	for _, c := range []struct {
@@ -86,7 +89,8 @@ func TestTransactionalSendsToPartitions(t *testing.T) {
 					p.commit(txn)
 					b.shows("wide", "["+c.first.id+" "+c.second.id+"]")
 				}
-				if c.refused == keylessText || c.refused == spreadText || c.refused == sessionsText { // SM-217: what only partitions forbid
+				// SM-217: what only partitions forbid
+				if c.refused == keylessText || c.refused == spreadText || c.refused == sessionsText {
 					p := b.transactor()
 					p.attachSender(1, "plain")
 					txn = p.declare()
@@ -101,8 +105,9 @@ func TestTransactionalSendsToPartitions(t *testing.T) {
 	}
 }
 
-// SM-215, SM-233, 12.1: the settlements of a transaction are in one partition, with its sends; what was in it is locked as before and can be settled by itself. Requests
-// about messages of two partitions are refused in a transaction.
+// SM-215, SM-233, 12.1: the settlements of a transaction are in one partition, with its sends; what
+// was in it is locked as before and can be settled by itself. Requests about messages of two
+// partitions are refused in a transaction.
 func TestTransactionalSettlementsOfPartitions(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		b.queue("wide", partitioned(nil))
@@ -136,14 +141,15 @@ func TestTransactionalSettlementsOfPartitions(t *testing.T) {
 		p.settle(txn, of["2"].id, amqp.StateAccepted, amqp.StateAccepted)
 		p.send(txn, 1, keyedMessage("4", "", "tenant-a"))
 		p.commit(txn)
-		p.peerConn.settle(of["3"].id, amqp.StateAccepted, false) // its lock was not lost with the transaction that it could not be in
+		// its lock was not lost with the transaction that it could not be in
+		p.peerConn.settle(of["3"].id, amqp.StateAccepted, false)
 		p.outcome(of["3"].id, amqp.StateAccepted)
 		b.shows("wide", "[4]")
 	})
 }
 
-// SM-216, S4-54: neither do the settlement of a message of one session and the state of another go together, by link or by request, though they be in one
-// partition.
+// SM-216, S4-54: neither do the settlement of a message of one session and the state of another go
+// together, by link or by request, though they be in one partition.
 func TestTransactionOfTwoSessions(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		b.queue("wide", partitioned(ofSession))
@@ -177,8 +183,9 @@ func TestTransactionOfTwoSessions(t *testing.T) {
 	})
 }
 
-// S4-50, S4-71, SM-215: the examples of the documents. A message with the partition key "myPartitionKey" is sent in a transaction that is committed, and received; so is one of the session "mySession", by who accepts
-// that session.
+// S4-50, S4-71, SM-215: the examples of the documents. A message with the partition key
+// "myPartitionKey" is sent in a transaction that is committed, and received; so is one of the
+// session "mySession", by who accepts that session.
 func TestTransactionalExamples(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		b.queue("wide", partitioned(nil))
@@ -206,7 +213,8 @@ func TestTransactionalExamples(t *testing.T) {
 	})
 }
 
-// SM-012, S4-35, 10.2: a batch to a partitioned queue that detects duplicates needs ids, or one key; a single message is given one.
+// SM-012, S4-35, 10.2: a batch to a partitioned queue that detects duplicates needs ids, or one
+// key; a single message is given one.
 func TestBatchWithoutIDs(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		b.queue("detects", partitioned(detects))
@@ -238,8 +246,9 @@ func TestBatchWithoutIDs(t *testing.T) {
 	})
 }
 
-// SM-218, SM-244, 12.5: of what is sent through a partitioned queue in a transaction the via-partition-key says in which partition of that, where it goes with the settlement; its
-// own key says where it ends.
+// SM-218, SM-244, 12.5: of what is sent through a partitioned queue in a transaction the
+// via-partition-key says in which partition of that, where it goes with the settlement; its own key
+// says where it ends.
 func TestSendThroughPartitions(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		b.queue("wide", partitioned(nil))
@@ -275,8 +284,8 @@ func TestSendThroughPartitions(t *testing.T) {
 }
 
 // SM-388, S4-49, S4-54: on one AMQP session a transaction on an entity comes after one on "first",
-// through which everything goes. What is a key, and that two keys are refused, depends on the entity
-// that is sent to. "0" and "mySession" are keys of one partition.
+// through which everything goes. What is a key, and that two keys are refused, depends on the
+// entity that is sent to. "0" and "mySession" are keys of one partition.
 func TestTransactionIsJudgedByItsEntity(t *testing.T) {
 	type sent struct{ id, session, key, via string }
 	for _, c := range []struct {

@@ -31,8 +31,8 @@ func (b *bench) waitsFor(entity string) *peerConn {
 }
 
 // SM-385, SM-233, WP-233: of two deliveries that were accepted in a transaction, the one that the
-// receiver settled comes again as soon as the transaction has ended without a commit, whatever ended
-// it. The other stays locked. Nothing is answered to the settled one.
+// receiver settled comes again as soon as the transaction has ended without a commit, whatever
+// ended it. The other stays locked. Nothing is answered to the settled one.
 func TestSettledInTransaction(t *testing.T) {
 	long := func(p *event.Properties) { p.LockDuration = 5 * time.Minute }
 	for name, end := range map[string]func(p *transactor, txn []byte){
@@ -43,7 +43,8 @@ func TestSettledInTransaction(t *testing.T) {
 			p.notCommitted(txn, amqp.CondTransactionRollback, rolledBackText)
 		},
 		"refused commit": func(p *transactor, txn []byte) {
-			p.peerConn.settle(99, stateInTransaction(txn, amqp.StateAccepted), true) // of which nobody hears
+			// of which nobody hears
+			p.peerConn.settle(99, stateInTransaction(txn, amqp.StateAccepted), true)
 			p.notCommitted(txn, amqp.CondTransactionRollback, "")
 		},
 		"unfinished delivery": func(p *transactor, txn []byte) {

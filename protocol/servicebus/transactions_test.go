@@ -12,7 +12,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// WP-192, WP-193, SM-147, SM-230, SM-232, SM-240, SM-247: what is sent in a transaction is there after its commit alone, whatever way it came.
+// WP-192, WP-193, SM-147, SM-230, SM-232, SM-240, SM-247: what is sent in a transaction is there
+// after its commit alone, whatever way it came.
 func TestTransactionalSends(t *testing.T) {
 	for _, commit := range []bool{true, false} {
 		bubble(t, nil, func(b *bench) {
@@ -52,7 +53,8 @@ func TestTransactionalSends(t *testing.T) {
 	}
 }
 
-// settlementCases are the ways to settle a delivery, with the answer to it, and what is in the queue and its dead-letter queue then.
+// settlementCases are the ways to settle a delivery, with the answer to it, and what is in the
+// queue and its dead-letter queue then.
 var settlementCases = map[string]struct {
 	outcome, answer    amqp.DeliveryState
 	queue, deadLetters string
@@ -64,8 +66,8 @@ var settlementCases = map[string]struct {
 	"release":     {amqp.StateReleased, amqp.StateReleased, "[1]", "[]"},
 }
 
-// WP-194, SM-230, SM-233, SM-234, SM-243: a settlement takes effect with the commit. After a rollback the message is locked as before, and its
-// receiver may settle it again, on its link too.
+// WP-194, SM-230, SM-233, SM-234, SM-243: a settlement takes effect with the commit. After a
+// rollback the message is locked as before, and its receiver may settle it again, on its link too.
 func TestTransactionalSettlements(t *testing.T) {
 	for name, test := range settlementCases {
 		for _, commit := range []bool{true, false} {
@@ -81,7 +83,8 @@ func TestTransactionalSettlements(t *testing.T) {
 					p.settle(txn, m.id, test.outcome, test.answer)
 					b.shows("q", "[1]")
 					b.shows("q/$deadletterqueue", "[]")
-					p.disposed(410, amqp.CondMessageLockLost, "completed", []amqp.UUID{uuidOf(m.tag)}) // another has it, whoever that is
+					// another has it, whoever that is
+					p.disposed(410, amqp.CondMessageLockLost, "completed", []amqp.UUID{uuidOf(m.tag)})
 					p.end(txn, commit)
 					if commit {
 						b.shows("q", test.queue)
@@ -99,8 +102,9 @@ func TestTransactionalSettlements(t *testing.T) {
 	}
 }
 
-// A range is settled delivery by delivery, and answered as a range; if some of its deliveries are settled already the transaction has failed.
-// A peer that sends a settled disposition gets no answer.
+// A range is settled delivery by delivery, and answered as a range; if some of its deliveries are
+// settled already the transaction has failed. A peer that sends a settled disposition gets no
+// answer.
 func TestTransactionalRanges(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		b.put("q", newMessage("0", "x"), newMessage("1", "x"), newMessage("2", "x"), newMessage("3", "x"), newMessage("4", "x"), newMessage("5", "x"))
@@ -125,7 +129,8 @@ func TestTransactionalRanges(t *testing.T) {
 		p.stillUnsettled(4, amqp.CondTransactionRollback)
 		p.notCommitted(txn, amqp.CondTransactionRollback, "") // SM-248
 		txn = p.declare()
-		p.write(0, &amqp.Disposition{Role: amqp.RoleReceiver, First: 3, Settled: true, State: stateInTransaction(txn, amqp.StateAccepted)}, nil) // of this nobody hears
+		// of this nobody hears
+		p.write(0, &amqp.Disposition{Role: amqp.RoleReceiver, First: 3, Settled: true, State: stateInTransaction(txn, amqp.StateAccepted)}, nil)
 		p.notCommitted(txn, amqp.CondTransactionRollback, "")
 		txn = p.declare()
 		p.peerConn.settle(4, stateInTransaction(txn, nil), false)
@@ -139,8 +144,8 @@ func TestTransactionalRanges(t *testing.T) {
 	})
 }
 
-// WP-195, WP-199b, SM-243: requests to a management node are part of a transaction where that makes sense; a renewal is done at once, and a look
-// is no part of anything.
+// WP-195, WP-199b, SM-243: requests to a management node are part of a transaction where that makes
+// sense; a renewal is done at once, and a look is no part of anything.
 func TestTransactionalRequests(t *testing.T) {
 	for _, commit := range []bool{true, false} {
 		sessions(t, func(b *bench, _ *peerConn) {
@@ -177,7 +182,8 @@ func TestTransactionalRequests(t *testing.T) {
 			txn = p.declare()
 			p.ask(stateInTransaction(txn, nil), false, "update-disposition", amqp.Map{{Key: "lock-tokens", Value: uuids(uuidOf(second.tag))}, {Key: "disposition-status", Value: "completed"}})
 			bringForward[*amqp.Disposition](p.peerConn)
-			p.staged(amqp.RoleReceiver, p.last, p.last, txn, amqp.StateAccepted) // that the request has come
+			// that the request has come
+			p.staged(amqp.RoleReceiver, p.last, p.last, txn, amqp.StateAccepted)
 			p.managed("m")
 			p.rollBack(txn)
 		})
@@ -208,7 +214,8 @@ func TestTransactionalSessionState(t *testing.T) {
 	}
 }
 
-// SM-237, SM-238: a transaction is about one queue with its sub-queues, or one topic with its subscriptions and theirs.
+// SM-237, SM-238: a transaction is about one queue with its sub-queues, or one topic with its
+// subscriptions and theirs.
 func TestTransactionScope(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		b.topic("t", nil)
@@ -238,7 +245,8 @@ func TestTransactionScope(t *testing.T) {
 		txn := p.declare()
 		p.send(txn, 1, newMessage("2", "x"))
 		p.notSent(txn, 2, newMessage("3", "x"), amqp.CondNotAllowed, spanText)
-		p.peerConn.settle(of["published"].id, stateInTransaction(txn, amqp.StateAccepted), false) // refused with it, and still its receiver's to settle
+		// refused with it, and still its receiver's to settle
+		p.peerConn.settle(of["published"].id, stateInTransaction(txn, amqp.StateAccepted), false)
 		p.stillUnsettled(of["published"].id, amqp.CondTransactionRollback)
 		p.notSent(txn, 1, newMessage("4", "x"), amqp.CondTransactionRollback, failedText)
 		p.notCommitted(txn, amqp.CondTransactionRollback, rolledBackText) // SM-248
@@ -303,7 +311,8 @@ func TestTransactionMessages(t *testing.T) {
 	})
 }
 
-// WP-196, SM-235: two minutes after its first operation a transaction is gone. One that nobody asks for is given up here as well.
+// WP-196, SM-235: two minutes after its first operation a transaction is gone. One that nobody asks
+// for is given up here as well.
 func TestTransactionTime(t *testing.T) {
 	quiet := func(o *Options) { // nothing else wakes the connection
 		o.Limits.IdleTimeout, o.Limits.LinkIdle = time.Hour, time.Hour
@@ -333,7 +342,8 @@ func TestTransactionTime(t *testing.T) {
 	})
 }
 
-// WP-197, SM-239: with its coordinator, its session or its connection a transaction is rolled back; a message that was settled in it is locked as before.
+// WP-197, SM-239: with its coordinator, its session or its connection a transaction is rolled back;
+// a message that was settled in it is locked as before.
 func TestTransactionLost(t *testing.T) {
 	for name, lose := range map[string]func(p *transactor){
 		"link":       func(p *transactor) { p.detach(coordinatorHandle) },
@@ -367,7 +377,8 @@ func TestTransactionLost(t *testing.T) {
 	}
 }
 
-// When it is unknown whether a commit was done, no outcome is sent: the coordinator ends. A rollback has happened in any case.
+// When it is unknown whether a commit was done, no outcome is sent: the coordinator ends. A
+// rollback has happened in any case.
 func TestCommitUnknown(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		stopped := false
@@ -423,18 +434,21 @@ func TestStagedBytes(t *testing.T) {
 		txn, other := p.declare(), q.declare()
 		p.send(txn, 1, half)
 		q.send(other, 1, half)
-		p.notSent(txn, 1, half, amqp.CondResourceLimit, fmt.Sprintf(stagedText, 30_000)) // of its own connection
+		// of its own connection
+		p.notSent(txn, 1, half, amqp.CondResourceLimit, fmt.Sprintf(stagedText, 30_000))
 		q.rollBack(other)
 		p.notCommitted(txn, amqp.CondTransactionRollback, rolledBackText)
 		txn, other = p.declare(), q.declare()
 		p.send(txn, 1, newMessage("m", strings.Repeat("x", 26_000)))
-		q.notSent(other, 1, half, amqp.CondResourceLimit, fmt.Sprintf(allBytesText, 45_000)) // of all
+		// of all
+		q.notSent(other, 1, half, amqp.CondResourceLimit, fmt.Sprintf(allBytesText, 45_000))
 		p.commit(txn)
 		q.rollBack(other)
 	})
 }
 
-// AMQP 4.4.1: a transaction that is discharged while a delivery in it is unfinished is rolled back, and its coordinator ends.
+// AMQP 4.4.1: a transaction that is discharged while a delivery in it is unfinished is rolled back,
+// and its coordinator ends.
 func TestDischargeUnfinished(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		p := b.transactor()
@@ -452,7 +466,8 @@ func TestDischargeUnfinished(t *testing.T) {
 	})
 }
 
-// A frame that says of its delivery that it is part of another transaction than the first frame said.
+// A frame that says of its delivery that it is part of another transaction than the first frame
+// said.
 func TestTransferOfTwoTransactions(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		p := b.transactor()
@@ -469,8 +484,8 @@ func TestTransferOfTwoTransactions(t *testing.T) {
 	})
 }
 
-// SM-246: numbers and times of what is sent are those of the commit; and the log has the commit and what it did in one record, with the origin of
-// the coordinator, and rollbacks with their causes.
+// SM-246: numbers and times of what is sent are those of the commit; and the log has the commit and
+// what it did in one record, with the origin of the coordinator, and rollbacks with their causes.
 func TestTransactionsInTheLog(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -492,7 +507,8 @@ func TestTransactionsInTheLog(t *testing.T) {
 			t.Errorf(`%+v; want all[2].properties.MessageID == "2" && at == timestampOf(time.Now())`, all[2])
 		}
 		for _, end := range []func(txn []byte){p.rollBack, func(txn []byte) {
-			p.peerConn.settle(m.id, stateInTransaction(txn, amqp.StateAccepted), false) // its lock has ended
+			// its lock has ended
+			p.peerConn.settle(m.id, stateInTransaction(txn, amqp.StateAccepted), false)
 			p.rejectedBySender(m.id, amqp.CondMessageLockLost)
 			p.notCommitted(txn, amqp.CondTransactionRollback, "")
 		}} {
@@ -522,8 +538,8 @@ func TestTransactionsInTheLog(t *testing.T) {
 	}
 }
 
-// SM-231: a settlement for which a stored message has to be read first is staged after that. A commit that does not wait for its answer
-// overtakes it: nothing of the transaction is done.
+// SM-231: a settlement for which a stored message has to be read first is staged after that. A
+// commit that does not wait for its answer overtakes it: nothing of the transaction is done.
 func TestDischargeBeforeSettlementIsRead(t *testing.T) {
 	sessions(t, func(b *bench, _ *peerConn) {
 		b.put("q", newMessage("1", strings.Repeat("x", 100<<10)))

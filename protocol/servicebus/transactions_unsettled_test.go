@@ -17,7 +17,8 @@ func patient(o *Options) { o.Limits.IdleTimeout, o.Limits.LinkIdle = time.Hour, 
 // longLock makes locks of a queue outlive a transaction.
 func longLock(p *event.Properties) { p.LockDuration = 5 * time.Minute }
 
-// holder attaches a receiver of long, which takes n messages, the ids of whose deliveries are 0 to n-1.
+// holder attaches a receiver of long, which takes n messages, the ids of whose deliveries are 0 to
+// n-1.
 func (b *bench) holder(n uint32) (p *transactor, taken []openedMessage) {
 	b.Helper()
 	b.queue("long", longLock)
@@ -38,7 +39,8 @@ func (p *transactor) acceptIn(txn []byte, first, last uint32) {
 	p.write(0, &amqp.Disposition{Role: amqp.RoleReceiver, First: first, Last: amqp.Some(last), State: stateInTransaction(txn, amqp.StateAccepted)}, nil)
 }
 
-// WP-241: a commit settles what was given an outcome in it, as ranges, before it is answered, and nothing else.
+// WP-241: a commit settles what was given an outcome in it, as ranges, before it is answered, and
+// nothing else.
 func TestCommitSettles(t *testing.T) {
 	bubble(t, patient, func(b *bench) {
 		p, _ := b.holder(42)
@@ -61,8 +63,9 @@ func TestCommitSettles(t *testing.T) {
 	})
 }
 
-// WP-241: a commit says nothing of a delivery whose link or session is gone by then, or that was settled otherwise. Neither does anything that
-// comes for it later lead to an answer where its link is gone.
+// WP-241: a commit says nothing of a delivery whose link or session is gone by then, or that was
+// settled otherwise. Neither does anything that comes for it later lead to an answer where its link
+// is gone.
 func TestCommitSettlesNothing(t *testing.T) {
 	for name, test := range map[string]struct {
 		before func(p *transactor)
@@ -99,7 +102,8 @@ func TestCommitSettlesNothing(t *testing.T) {
 	}
 }
 
-// steal attaches a receiver of long on another AMQP session, under the name of a link that ends with that.
+// steal attaches a receiver of long on another AMQP session, under the name of a link that ends
+// with that.
 func (p *transactor) steal(name string) {
 	p.Helper()
 	p.write(1, &amqp.Attach{Name: name, Handle: 9, Role: amqp.RoleReceiver, Source: &amqp.Source{Address: "long"}, Target: &amqp.Target{}}, nil)
@@ -129,7 +133,8 @@ func TestCommitSettlesNothingOfSession(t *testing.T) {
 	})
 }
 
-// WP-241: where it is unknown whether a commit was done nothing is settled. The delivery is still its receiver's, which hears of the lock then.
+// WP-241: where it is unknown whether a commit was done nothing is settled. The delivery is still
+// its receiver's, which hears of the lock then.
 func TestCommitUnknownSettlesNothing(t *testing.T) {
 	bubble(t, patient, func(b *bench) {
 		b.broker.refuse(func(cmd engine.Command) error {
@@ -156,8 +161,9 @@ func TestCommitUnknownSettlesNothing(t *testing.T) {
 	})
 }
 
-// WP-242, SM-233, SM-390: after any end but a commit the peer settles the delivery on its link, in a transaction or without one, also after its
-// first lock has ended, if it was renewed. Of the end of the transaction it hears nothing on the link.
+// WP-242, SM-233, SM-390: after any end but a commit the peer settles the delivery on its link, in
+// a transaction or without one, also after its first lock has ended, if it was renewed. Of the end
+// of the transaction it hears nothing on the link.
 func TestSettledAfterRollback(t *testing.T) {
 	ends := map[string]func(p *transactor, txn []byte){
 		"rollback": func(p *transactor, txn []byte) { p.rollBack(txn) },
@@ -166,7 +172,8 @@ func TestSettledAfterRollback(t *testing.T) {
 			p.outcomeLost(99)
 			p.notCommitted(txn, amqp.CondTransactionRollback, rolledBackText)
 		},
-		"two minutes":    func(p *transactor, txn []byte) { p.quiet(2*time.Minute + time.Second) }, // of which the connection does not know yet
+		// of which the connection does not know yet
+		"two minutes":    func(p *transactor, txn []byte) { p.quiet(2*time.Minute + time.Second) },
 		"more than that": func(p *transactor, txn []byte) { p.quiet(3 * time.Minute) },
 		"coordinator":    func(p *transactor, txn []byte) { p.detach(coordinatorHandle); p.attachCoordinator(coordinatorHandle) },
 		"renewed, and late": func(p *transactor, txn []byte) {
@@ -195,7 +202,8 @@ func TestSettledAfterRollback(t *testing.T) {
 						p.commit(again)
 					}
 					b.shows("long", "[]")
-					p.quiet(5 * time.Minute) // the connection gives up transactions that are too old
+					// the connection gives up transactions that are too old
+					p.quiet(5 * time.Minute)
 					p.settlesNothing(0)
 					checkBooks(t, b.server)
 				})
@@ -227,8 +235,8 @@ func TestSettledInSessionAfterRollback(t *testing.T) {
 	})
 }
 
-// refusedInTransaction refuses a settlement of delivery 0 in a transaction, in all the ways there are; where it returns no condition it has looked
-// at the answer itself.
+// refusedInTransaction refuses a settlement of delivery 0 in a transaction, in all the ways there
+// are; where it returns no condition it has looked at the answer itself.
 var refusedInTransaction = map[string]func(p *transactor) (symbol amqp.Symbol){
 	"transaction has failed": func(p *transactor) amqp.Symbol {
 		txn := p.declare()
@@ -270,8 +278,8 @@ var refusedInTransaction = map[string]func(p *transactor) (symbol amqp.Symbol){
 	},
 }
 
-// WP-243, SM-391: a settlement that is refused in a transaction leaves the delivery unsettled, whoever refuses it, as long as the lock holds; with a
-// lock that has ended it is settled.
+// WP-243, SM-391: a settlement that is refused in a transaction leaves the delivery unsettled,
+// whoever refuses it, as long as the lock holds; with a lock that has ended it is settled.
 func TestRefusedInTransaction(t *testing.T) {
 	for name, refuse := range refusedInTransaction {
 		t.Run(name, func(t *testing.T) {
@@ -304,7 +312,8 @@ func TestRefusedInTransaction(t *testing.T) {
 	}
 }
 
-// WP-243: a second settlement in another transaction does not keep the first one from being committed.
+// WP-243: a second settlement in another transaction does not keep the first one from being
+// committed.
 func TestRefusedInAnotherTransaction(t *testing.T) {
 	bubble(t, patient, func(b *bench) {
 		p, _ := b.holder(1)
@@ -319,7 +328,8 @@ func TestRefusedInAnotherTransaction(t *testing.T) {
 	})
 }
 
-// A browsed delivery has no lock, so a transaction keeps nothing of it: it is settled at once, whatever comes of its settlement.
+// A browsed delivery has no lock, so a transaction keeps nothing of it: it is settled at once,
+// whatever comes of its settlement.
 func TestBrowsedInTransaction(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		b.put("q", newMessage("1", "x"), newMessage("2", "x"))
@@ -345,8 +355,8 @@ func TestBrowsedInTransaction(t *testing.T) {
 	})
 }
 
-// WP-244, SM-392: what a rollback leaves unsettled counts in the connection's bound until its lock has ended, renewals included. Then others come,
-// although the peer does nothing for it.
+// WP-244, SM-392: what a rollback leaves unsettled counts in the connection's bound until its lock
+// has ended, renewals included. Then others come, although the peer does nothing for it.
 func TestRolledBackCounts(t *testing.T) {
 	bubble(t, func(o *Options) { patient(o); o.Limits.Locked = 2 }, func(b *bench) {
 		p, taken := b.holder(2)
@@ -372,7 +382,8 @@ func TestRolledBackCounts(t *testing.T) {
 	})
 }
 
-// SM-392: a peer that rolls back fifty thousand times (in short, five thousand) and settles nothing keeps getting messages, and what is kept for it stays within the bound.
+// SM-392: a peer that rolls back fifty thousand times (in short, five thousand) and settles nothing
+// keeps getting messages, and what is kept for it stays within the bound.
 func TestManyRollbacks(t *testing.T) {
 	const locked, atOnce = 1000, 50
 	all := uint32(50_000)

@@ -10,8 +10,10 @@ import (
 // transactor is a peer with a coordinator, which numbers what it sends.
 type transactor struct {
 	*peerConn
-	last uint32                                   // delivery
-	open map[string]map[uint32]amqp.DeliveryState // outcomes of deliveries that the commits of transactions are to settle, by transaction and delivery-id
+	last uint32 // delivery
+	// outcomes of deliveries that the commits of transactions are to settle, by transaction and
+	// delivery-id
+	open map[string]map[uint32]amqp.DeliveryState
 }
 
 func (b *bench) transactor() *transactor {
@@ -31,7 +33,8 @@ func (p *transactor) declare() []byte {
 	return p.peerConn.declare(coordinatorHandle, p.next())
 }
 
-// commit commits a transaction. It wants the deliveries that were given an outcome in it settled, and nothing else, before the answer.
+// commit commits a transaction. It wants the deliveries that were given an outcome in it settled,
+// and nothing else, before the answer.
 func (p *transactor) commit(txn []byte) {
 	p.Helper()
 	p.control(coordinatorHandle, p.next(), &amqp.Discharge{TxnID: txn})
@@ -95,7 +98,8 @@ func (p *transactor) notSent(txn []byte, handle uint32, message []byte, symbol a
 	p.rejectedText(p.last, symbol, text)
 }
 
-// staged wants deliveries answered with a state of a transaction: what the peer has sent is settled, what it has received is not yet.
+// staged wants deliveries answered with a state of a transaction: what the peer has sent is
+// settled, what it has received is not yet.
 func (p *transactor) staged(role amqp.Role, first, last uint32, txn []byte, outcome amqp.DeliveryState) {
 	p.Helper()
 	d := expect[*amqp.Disposition](p.peerConn)
@@ -121,7 +125,8 @@ func (p *transactor) opens(txn []byte, id uint32, outcome amqp.DeliveryState) {
 	p.open[string(txn)][id] = outcome
 }
 
-// settle settles a delivery as part of a transaction, and wants that answered with the same outcome (WP-194).
+// settle settles a delivery as part of a transaction, and wants that answered with the same outcome
+// (WP-194).
 func (p *transactor) settle(txn []byte, id uint32, outcome, answer amqp.DeliveryState) {
 	p.Helper()
 	p.peerConn.settle(id, stateInTransaction(txn, outcome), false)

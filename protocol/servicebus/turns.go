@@ -2,8 +2,9 @@ package servicebus
 
 import "time"
 
-// A connection's state belongs to the goroutine that has its turn. Most turns are run's. The reader itself handles what it has read when
-// nobody else has the turn: handing it to another goroutine costs more than handling it, and on most systems wakes a thread.
+// A connection's state belongs to the goroutine that has its turn. Most turns are run's. The reader
+// itself handles what it has read when nobody else has the turn: handing it to another goroutine
+// costs more than handling it, and on most systems wakes a thread.
 
 // takeTurn begins a turn of run.
 func (c *conn) takeTurn() {
@@ -11,8 +12,9 @@ func (c *conn) takeTurn() {
 	c.now = time.Now()
 }
 
-// readTurn is a turn of the reader, with the frames of one read. It takes only ordinary frames of an open connection. It reports whether they
-// have been handled; if not, run does it. Frames are handled in order: those of all earlier reads must have been handled.
+// readTurn is a turn of the reader, with the frames of one read. It takes only ordinary frames of
+// an open connection. It reports whether they have been handled; if not, run does it. Frames are
+// handled in order: those of all earlier reads must have been handled.
 func (c *conn) readTurn(in inbound, number uint64) bool {
 	if in.err != nil || !c.turn.TryLock() {
 		return false

@@ -24,8 +24,8 @@ func (b *bench) oneOfEachLog() (keys [2]string) {
 	return keys
 }
 
-// takes receives and completes n messages with that much credit at any time, and returns their ids. Each
-// time it gives credit all loops come to rest before it goes on.
+// takes receives and completes n messages with that much credit at any time, and returns their ids.
+// Each time it gives credit all loops come to rest before it goes on.
 func (p *peerConn) takes(n int, credit uint32) (ids []string) {
 	p.Helper()
 	p.credit(2, 0, credit, false)
@@ -40,8 +40,8 @@ func (p *peerConn) takes(n int, credit uint32) (ids []string) {
 	return ids
 }
 
-// SM-211, SM-384: however little credit a receiver gives at a time, a partition that is full does not
-// hold back the messages of other logs, whichever of the logs is the full one.
+// SM-211, SM-384: however little credit a receiver gives at a time, a partition that is full does
+// not hold back the messages of other logs, whichever of the logs is the full one.
 func TestReceiverTakesFromLogsInTurn(t *testing.T) {
 	const many = 300
 	for _, credit := range []uint32{1, 20} {
@@ -66,8 +66,8 @@ func TestReceiverTakesFromLogsInTurn(t *testing.T) {
 	}
 }
 
-// SM-384: where both logs have messages, each gives its share of those that go to the logs in turn, which is one
-// of eight.
+// SM-384: where both logs have messages, each gives its share of those that go to the logs in turn,
+// which is one of eight.
 func TestReceiverTakesFromFullLogsInTurn(t *testing.T) {
 	const many, some = 220, 80
 	for _, credit := range []uint32{1, 20} {

@@ -2,20 +2,21 @@ package servicebus
 
 import "slices"
 
-// unfinished is the deliveries of which frames are missing and of which something is kept. The oldest one always goes on, up to the
-// size that its entity allows; the others share what remains of a bound (reliability.md 8, docs/decisions/0083). Before the login
-// none goes on beyond the bound.
+// unfinished is the deliveries of which frames are missing and of which something is kept. The
+// oldest one always goes on, up to the size that its entity allows; the others share what remains
+// of a bound (reliability.md 8, docs/decisions/0083). Before the login none goes on beyond the
+// bound.
 type unfinished struct {
 	senders []*sender // in the order in which their deliveries began
 	bytes   int       // kept of all of them
 }
 
-// fourLargest is how many of the largest messages that it may send a connection may leave unfinished, where that is more than
-// Limits.BufferedIn.
+// fourLargest is how many of the largest messages that it may send a connection may leave
+// unfinished, where that is more than Limits.BufferedIn.
 const fourLargest = 4
 
-// readRoom is what a large buffer leaves of the share for what is read next: frames for which there is no memory are cut, and then
-// the delivery that the buffer is for would be lost as well.
+// readRoom is what a large buffer leaves of the share for what is read next: frames for which there
+// is no memory are cut, and then the delivery that the buffer is for would be lost as well.
 const readRoom = 2 * largeChunk
 
 // begin enters the delivery of a sender.
@@ -31,7 +32,8 @@ func (u *unfinished) end(s *sender) {
 // oldest reports whether no other unfinished delivery began before that of the sender.
 func (u *unfinished) oldest(s *sender) bool { return len(u.senders) == 0 || u.senders[0] == s }
 
-// mayJoin reports whether the sender's delivery may have bytes more kept until its last frame comes.
+// mayJoin reports whether the sender's delivery may have bytes more kept until its last frame
+// comes.
 func (s *sender) mayJoin(bytes int) bool {
 	c := s.l.c
 	u := &c.unfinished
@@ -57,9 +59,10 @@ func (u *unfinished) shedNewest() bool {
 	return true
 }
 
-// buffer returns memory for at least need bytes of the delivery, or nil where there is none. Its size is a half, a quarter and so on
-// of the largest message, so that a message that grows into a larger buffer has no more than one and a half of that at a time. For the oldest
-// delivery the newest ones give way.
+// buffer returns memory for at least need bytes of the delivery, or nil where there is none. Its
+// size is a half, a quarter and so on of the largest message, so that a message that grows into a
+// larger buffer has no more than one and a half of that at a time. For the oldest delivery the
+// newest ones give way.
 func (s *sender) buffer(need int) *chunk {
 	u, size := &s.l.c.unfinished, max(s.maxSize, need)
 	for size/2 >= max(need, smallChunk) {
@@ -76,8 +79,8 @@ func (s *sender) buffer(need int) *chunk {
 	}
 }
 
-// takeBuffer returns a buffer of a size, or where there is no memory for that, one that has little more than is needed: with no more,
-// each frame of a large message would have all of it copied.
+// takeBuffer returns a buffer of a size, or where there is no memory for that, one that has little
+// more than is needed: with no more, each frame of a large message would have all of it copied.
 func (s *sender) takeBuffer(size, need int) *chunk {
 	share := s.l.c.memory.share
 	if size <= largeChunk {

@@ -19,8 +19,8 @@ type unsettled struct {
 	in      *transaction // in which the peer has settled it, and that has not ended; nil: none
 }
 
-// expired reports whether the lock has ended, as far as this connection knows. One under a message session ends with that, and one that a
-// transaction relies on not before its end.
+// expired reports whether the lock has ended, as far as this connection knows. One under a message
+// session ends with that, and one that a transaction relies on not before its end.
 func (u *unsettled) expired(now event.Time) bool {
 	return u.until <= now && u.link.filter == nil && u.in == nil
 }
@@ -40,8 +40,8 @@ func (s *session) forget(d *delivered) unsettled {
 	return u
 }
 
-// drop is forget for a delivery that is settled, or whose lock has ended. What comes for it later is refused, or not answered if its link is
-// gone by then.
+// drop is forget for a delivery that is settled, or whose lock has ended. What comes for it later
+// is refused, or not answered if its link is gone by then.
 func (s *session) drop(d *delivered) unsettled {
 	id := d.id
 	u := s.forget(d)
@@ -62,14 +62,16 @@ func (s *session) forgetAll() {
 	s.unsettled = deliveries{}
 }
 
-// deliveries is those that the peer has to settle, by delivery-id, which is the order in which they were sent; among them are some that are
-// settled already, until add removes them. Ids wrap around, and are never further apart than 2^31.
+// deliveries is those that the peer has to settle, by delivery-id, which is the order in which they
+// were sent; among them are some that are settled already, until add removes them. Ids wrap around,
+// and are never further apart than 2^31.
 type deliveries struct {
 	list  []delivered
 	count int // without the settled ones
 }
 
-// delivered is one of them. In a settled one gap says how many in a row are settled, from this one on, as far as is known.
+// delivered is one of them. In a settled one gap says how many in a row are settled, from this one
+// on, as far as is known.
 type delivered struct {
 	id, gap uint32
 	unsettled
@@ -99,7 +101,8 @@ func (o *deliveries) remove(d *delivered) unsettled {
 	return u
 }
 
-// find returns the one with an id, nil when it is not waiting to be settled. It is good until the next add.
+// find returns the one with an id, nil when it is not waiting to be settled. It is good until the
+// next add.
 func (o *deliveries) find(id uint32) *delivered {
 	i := o.from(id)
 	if i == len(o.list) || o.list[i].id != id || o.list[i].gap > 0 {
@@ -136,7 +139,8 @@ func (o *deliveries) all() iter.Seq[*delivered] {
 	}
 }
 
-// in appends the ids, from first to n behind it, of those that wait to be settled, in order. Its cost depends on how many those are.
+// in appends the ids, from first to n behind it, of those that wait to be settled, in order. Its
+// cost depends on how many those are.
 func (o *deliveries) in(ids []uint32, first, n uint32) []uint32 {
 	for i := o.next(o.from(first)); i < len(o.list) && o.list[i].id-first <= n; i = o.next(i + 1) {
 		ids = append(ids, o.list[i].id)
@@ -144,8 +148,8 @@ func (o *deliveries) in(ids []uint32, first, n uint32) []uint32 {
 	return ids
 }
 
-// next is the place of the first that waits to be settled, from i on. It notes the length of the gap that it skipped, so that no later call
-// steps through it again.
+// next is the place of the first that waits to be settled, from i on. It notes the length of the
+// gap that it skipped, so that no later call steps through it again.
 func (o *deliveries) next(i int) int {
 	from := i
 	for i < len(o.list) && o.list[i].gap > 0 {

@@ -9,8 +9,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// A disposition in the state received is no outcome, however many deliveries it names: they stay with the receiver, and can be
-// settled after it, in any order; what was settled is answered as lost.
+// A disposition in the state received is no outcome, however many deliveries it names: they stay
+// with the receiver, and can be settled after it, in any order; what was settled is answered as
+// lost.
 func TestReceivedState(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		p := b.loaded(5)
@@ -35,8 +36,8 @@ func TestReceivedState(t *testing.T) {
 	})
 }
 
-// Deliveries are found by ranges as they are by looking at each, whatever has been settled and where the numbers wrap around, and a
-// range over gaps is gone over in single steps once.
+// Deliveries are found by ranges as they are by looking at each, whatever has been settled and
+// where the numbers wrap around, and a range over gaps is gone over in single steps once.
 func TestUnsettledIn(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 2))
 	c := &conn{}
@@ -88,7 +89,8 @@ func TestUnsettledIn(t *testing.T) {
 	}
 	received := &amqp.Disposition{Role: amqp.RoleReceiver, First: next - 50_000, Last: amqp.Some(next - 1), State: amqp.Received{}}
 	if n := testing.AllocsPerRun(5, func() { s.disposition(received) }); n != 0 || s.unsettled.count != 50_000 {
-		t.Errorf("a disposition that settles nothing makes %v allocations", n) // it looks at none of them
+		// it looks at none of them
+		t.Errorf("a disposition that settles nothing makes %v allocations", n)
 	}
 	for d := range s.unsettled.all() {
 		if d.id != next-50_000 && d.id != next-1 {

@@ -10,8 +10,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// WP-019, 1.7: the session's window is replenished without a flow of the peer, by a thousand transfers at the latest. Nothing
-// but the window makes the broker send a flow here: all transfers are of one delivery.
+// WP-019, 1.7: the session's window is replenished without a flow of the peer, by a thousand
+// transfers at the latest. Nothing but the window makes the broker send a flow here: all transfers
+// are of one delivery.
 func TestIncomingWindow(t *testing.T) {
 	for _, test := range []struct {
 		window    uint32
@@ -89,8 +90,8 @@ func TestCreditTakenBack(t *testing.T) {
 	})
 }
 
-// 3.1, 3.4: an entity that takes larger messages than a batch may be says so when a sender attaches; a batch over the limit of
-// batches is refused, a message of that size is not.
+// 3.1, 3.4: an entity that takes larger messages than a batch may be says so when a sender
+// attaches; a batch over the limit of batches is refused, a message of that size is not.
 func TestBatchSize(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		size := func(kib uint32) func(*event.Properties) {
@@ -145,7 +146,8 @@ func TestBatchSize(t *testing.T) {
 	})
 }
 
-// AMQP 2.5.6: what the peer takes is counted in serial numbers: it may have seen the end of their range and we its beginning.
+// AMQP 2.5.6: what the peer takes is counted in serial numbers: it may have seen the end of their
+// range and we its beginning.
 func TestWindowOverTheEndOfNumbers(t *testing.T) {
 	for _, c := range []struct {
 		seen, next uint32

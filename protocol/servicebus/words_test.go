@@ -11,7 +11,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/message"
 )
 
-// opens begins a connection that has logged in as root, with an open of the test's, and a session on channel 0.
+// opens begins a connection that has logged in as root, with an open of the test's, and a session
+// on channel 0.
 func (b *bench) opens(o *amqp.Open) *peerConn {
 	b.Helper()
 	p := b.dial()
@@ -28,8 +29,9 @@ func (b *bench) opens(o *amqp.Open) *peerConn {
 	return p
 }
 
-// 8.4: what is not found is named as the client wrote it, letter case and escapes kept: by the host of the address, else that of the
-// open, else the namespace's name; at attach, when a token is put, and when it goes while a link is there.
+// 8.4: what is not found is named as the client wrote it, letter case and escapes kept: by the host
+// of the address, else that of the open, else the namespace's name; at attach, when a token is put,
+// and when it goes while a link is there.
 func TestNotFoundInTheClientsWords(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		for i, test := range []struct{ hostname, address, want string }{
@@ -76,7 +78,8 @@ func TestNotFoundInTheClientsWords(t *testing.T) {
 	})
 }
 
-// A rule that is there already, and one that is not, are named as the service does it, in the client's letters.
+// A rule that is there already, and one that is not, are named as the service does it, in the
+// client's letters.
 func TestRulesInTheClientsWords(t *testing.T) {
 	topics(t, func(b *bench) {
 		p := b.node("T/subscriptions/U")
@@ -98,8 +101,9 @@ func TestRulesInTheClientsWords(t *testing.T) {
 	})
 }
 
-// Nothing that a peer says makes a frame larger than it takes: texts are cut, and what has to be said in full is refused where there is
-// no room for it. The recorder of every peerConn looks at each frame.
+// Nothing that a peer says makes a frame larger than it takes: texts are cut, and what has to be
+// said in full is refused where there is no room for it. The recorder of every peerConn looks at
+// each frame.
 func TestPeersTextsFitItsFrames(t *testing.T) {
 	sessions(t, func(b *bench, other *peerConn) {
 		b.topic("t", nil)
@@ -118,7 +122,8 @@ func TestPeersTextsFitItsFrames(t *testing.T) {
 	})
 }
 
-// peersTexts has a peer of small frames say a text wherever it may say one, each time on a connection or session of its own.
+// peersTexts has a peer of small frames say a text wherever it may say one, each time on a
+// connection or session of its own.
 func (b *bench) peersTexts(most uint32, long string) {
 	b.Helper()
 	ended := 0

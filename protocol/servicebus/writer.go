@@ -9,14 +9,15 @@ import (
 	"time"
 )
 
-// writer writes buffers that are full frames. The connection hands it one, fills another meanwhile, and gets the first
-// one back.
+// writer writes buffers that are full frames. The connection hands it one, fills another meanwhile,
+// and gets the first one back.
 type writer struct {
 	sink  net.Conn
 	in    chan []byte
 	done  chan error
 	stall atomic.Int64 // nanoseconds without progress after which a write fails
-	began atomic.Int64 // when the write that goes on began, in nanoseconds since 1970; 0: none goes on
+	// when the write that goes on began, in nanoseconds since 1970; 0: none goes on
+	began atomic.Int64
 
 	raw      syscall.RawConn // of a plain socket; nil: there is none
 	deadline bool            // one is set; belongs to whoever has the writer's turn
@@ -54,7 +55,8 @@ func (w *writer) run() {
 	}
 }
 
-// write goes on after a deadline as long as some bytes went out (reliability.md 8, write without progress).
+// write goes on after a deadline as long as some bytes went out (reliability.md 8, write without
+// progress).
 func (w *writer) write(buf []byte) error {
 	w.deadline = true
 	for {

@@ -4,8 +4,9 @@ package servicebus
 
 import "syscall"
 
-// try writes as much as the socket takes at once and returns how much that was. It never waits. Small answers leave this way:
-// handing them to the writer's goroutine would cost more time than the write.
+// try writes as much as the socket takes at once and returns how much that was. It never waits.
+// Small answers leave this way: handing them to the writer's goroutine would cost more time than
+// the write.
 func (w *writer) try(buf []byte) (n int) {
 	if w.raw == nil {
 		return 0

@@ -20,8 +20,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// fakeCommand is go, make, npm, git and the compiler cc of these tests. It notes its calls, and fails where FAKE_FAILS is a part of one. Git knows what has
-// changed since the commit before where FAKE_CHANGED says so, and otherwise no commits.
+// fakeCommand is go, make, npm, git and the compiler cc of these tests. It notes its calls, and
+// fails where FAKE_FAILS is a part of one. Git knows what has changed since the commit before where
+// FAKE_CHANGED says so, and otherwise no commits.
 const fakeCommand = `#!/bin/sh
 call="$(basename "$0") $*"
 case "$call" in
@@ -143,7 +144,8 @@ func TestScopes(t *testing.T) {
 	}
 }
 
-// An SDK whose runtime is missing is left out, and the next one runs; with CI=true, and when it was asked for, it is a failure.
+// An SDK whose runtime is missing is left out, and the next one runs; with CI=true, and when it was
+// asked for, it is a failure.
 func TestMissingRuntime(t *testing.T) {
 	t.Parallel()
 	missing := "FAKE_FAILS=--sdk js --rounds 0"
@@ -210,8 +212,9 @@ func TestWithoutACompiler(t *testing.T) {
 	}
 }
 
-// TestRacedIsThere checks that what is tested under the race detector, and what is left out of it, still exists: a package or test
-// that was renamed would otherwise be tested differently from then on, without a word.
+// TestRacedIsThere checks that what is tested under the race detector, and what is left out of it,
+// still exists: a package or test that was renamed would otherwise be tested differently from then
+// on, without a word.
 func TestRacedIsThere(t *testing.T) {
 	t.Parallel()
 	text := map[string]string{}
@@ -247,7 +250,8 @@ func testsOf(t *testing.T, below string) string {
 	return text.String()
 }
 
-// TestNamesAreThere checks that the files, suites and scenarios that parts are about still exist: of one that was renamed nothing would run, without a word.
+// TestNamesAreThere checks that the files, suites and scenarios that parts are about still exist:
+// of one that was renamed nothing would run, without a word.
 func TestNamesAreThere(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../sdk/scenarios.json")

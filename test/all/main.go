@@ -1,5 +1,5 @@
-// Command all runs the tests that take minutes, as much of them as the scope says. It prints each command before it runs it, and how long it took, and stops
-// at the first that fails.
+// Command all runs the tests that take minutes, as much of them as the scope says. It prints each
+// command before it runs it, and how long it took, and stops at the first that fails.
 //
 //	go run ./test/all                        what a contributor runs before a commit: packages and the Go SDK
 //	go run ./test/all --scope change         what runs besides before a change is taken; what takes long only where files have changed that it is about
@@ -7,8 +7,8 @@
 //	go run ./test/all --scope full --only js one part; its runtime must be there
 //	go run ./test/all --list                 only say the commands
 //
-// An SDK whose runtime is missing or too old is left out, and the output says so; with CI=true in the environment it is a failure. The SDKs other
-// than Go's run against bin/ledgerbus.
+// An SDK whose runtime is missing or too old is left out, and the output says so; with CI=true in
+// the environment it is a failure. The SDKs other than Go's run against bin/ledgerbus.
 package main
 
 import (

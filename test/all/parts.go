@@ -25,8 +25,9 @@ var scopes = []string{commit, change, full}
 
 // part is a number of tests that are left out together.
 type part struct {
-	name     string
-	needs    *command             // fails where the part's runtime is missing or too old; nil: Go is all it needs
+	name string
+	// fails where the part's runtime is missing or too old; nil: Go is all it needs
+	needs    *command
 	commands map[string][]command // by scope; a part is not in a scope for which it has none
 }
 
@@ -36,13 +37,15 @@ const (
 	goSDK  = "test/sdk/go"
 )
 
-// outside are the packages that check what others see: commands of the pages, and directories as another build and another reader have them.
+// outside are the packages that check what others see: commands of the pages, and directories as
+// another build and another reader have them.
 var outside = []string{"test/compatible", "test/format", "test/guide"}
 
 // apart are the packages that are parts of their own, besides: they run a real broker for minutes.
 var apart = []string{goSDK, "test/attack", "test/torture"}
 
-// parts are all of them, in the order in which they run. What takes long is in the scope of a change only where it concerns files that have changed.
+// parts are all of them, in the order in which they run. What takes long is in the scope of a
+// change only where it concerns files that have changed.
 func parts(ctx context.Context, w io.Writer, changed changes.Files) ([]part, error) {
 	listed, err := output(ctx, "go", "list", "./...")
 	if err != nil {
@@ -76,8 +79,8 @@ func parts(ctx context.Context, w io.Writer, changed changes.Files) ([]part, err
 	return slices.Concat(all, sdks, random(changed), faults(changed)), err
 }
 
-// goTest returns the command that runs tests of Go. Its limit guards against a hang and is no target:
-// a busy machine takes many times as long as an idle one.
+// goTest returns the command that runs tests of Go. Its limit guards against a hang and is no
+// target: a busy machine takes many times as long as an idle one.
 func goTest(race bool, args ...string) command {
 	test := []string{"go", "test", "-short", "-timeout", "60m"}
 	if race {
@@ -93,7 +96,8 @@ func partitioned(c command) command {
 }
 
 // units returns the commands that test packages: under the race detector, if there is one, those
-// that raced lists; without it, with some more arguments, all others and those of which not all tests run under it.
+// that raced lists; without it, with some more arguments, all others and those of which not all
+// tests run under it.
 func units(packages []string, race bool, args ...string) []command {
 	plain := func(packages []string) command {
 		return command{args: slices.Concat([]string{"go", "test", "-timeout", "60m"}, args, packages)}
@@ -127,13 +131,15 @@ func sdks() ([]part, error) {
 	return []part{
 		sdk("js", js, some, nil),
 		sdk("python", nil, some, nil),
-		sdk("java", nil, nil, []string{"--entities", "both"}), // of the SDKs the one that has transactions
+		// of the SDKs the one that has transactions
+		sdk("java", nil, nil, []string{"--entities", "both"}),
 		sdk("qpid-jms", nil, nil, nil),
 		sdk("qpid-proton", nil, nil, nil),
 	}, err
 }
 
-// sdk is the part of an SDK: its scenarios, after tests that only it has. The arguments say which scenarios run, and on what.
+// sdk is the part of an SDK: its scenarios, after tests that only it has. The arguments say which
+// scenarios run, and on what.
 func sdk(name string, before []command, ofChange, ofAll []string) part {
 	scenarios := []string{"go", "run", "./test/sdk/run", "--sdk", name}
 	run := func(args []string) []command {
@@ -219,7 +225,8 @@ func faults(changed changes.Files) []part {
 	all := []part{
 		{name: "outside", commands: map[string][]command{change: {seen}, full: {seen}}},
 		{name: "torture", commands: map[string][]command{
-			change: {words("go test ./test/torture -run ^(TestTorture|TestFencedDevice)$ -rounds 10 -count 1 -timeout 60m")}, // what the simulation cannot do
+			// what the simulation cannot do
+			change: {words("go test ./test/torture -run ^(TestTorture|TestFencedDevice)$ -rounds 10 -count 1 -timeout 60m")},
 			full:   {goTest(false, "./test/torture"), words("make torture ROUNDS=100")},
 		}},
 	}
@@ -253,7 +260,8 @@ func hasCompiler(ctx context.Context) (bool, error) {
 	return err == nil, nil
 }
 
-// run runs the part. A runtime that is missing is an error if it must be there; otherwise the output says so.
+// run runs the part. A runtime that is missing is an error if it must be there; otherwise the
+// output says so.
 func (p part) run(ctx context.Context, scope string, must bool, w io.Writer) error {
 	if p.needs != nil {
 		switch err := p.needs.run(ctx, w); {

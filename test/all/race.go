@@ -15,8 +15,8 @@ var raced = []string{
 	"tools/client", "tools/client/admin", "tools/mirror",
 }
 
-// alone lists, by package of raced, the tests of one goroutine that do so much that they would take most
-// of the time under the race detector. All tests of these packages run without it as well.
+// alone lists, by package of raced, the tests of one goroutine that do so much that they would take
+// most of the time under the race detector. All tests of these packages run without it as well.
 var alone = map[string][]string{
 	"engine/host":   {"TestMemoryOfMoving", "TestMovesSurviveEveryCall", "TestRandomMoves", "TestRandomMovesWithoutBodies"},
 	"engine/ledger": {"TestDebuggerStates", "TestRunning"},

@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// Files are the files of a tar.gz in their order, by name with slashes, with what is in them. Directories are left out. What fails ends the test.
+// Files are the files of a tar.gz in their order, by name with slashes, with what is in them.
+// Directories are left out. What fails ends the test.
 func Files(t testing.TB, name string) iter.Seq2[string, []byte] {
 	return func(yield func(string, []byte) bool) {
 		t.Helper()

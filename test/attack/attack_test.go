@@ -41,13 +41,15 @@ type scene struct {
 
 // figures of an attack.
 type figures struct {
-	// bytes of resident memory: before the attack, the highest during it, what the formula allows, and when all was given back
+	// bytes of resident memory: before the attack, the highest during it, what the formula allows,
+	// and when all was given back
 	before, peak, bound, after int64
 	gone                       time.Duration // how long that took
 	sockets                    int           // descriptors that were open at a time
 }
 
-// stage starts a broker for an attack. It is stopped, and must have lived until then, when the test ends.
+// stage starts a broker for an attack. It is stopped, and must have lived until then, when the test
+// ends.
 func stage(tb testing.TB, binary string, a attack, d time.Duration, flags ...string) *scene {
 	tb.Helper()
 	dir := tb.TempDir()
@@ -136,7 +138,8 @@ func (s *scene) play(a attack) (f figures) {
 	}
 }
 
-// assault lets attackers attack, in a process of their own: what they cost beyond the broker's time must not slow the honest clients.
+// assault lets attackers attack, in a process of their own: what they cost beyond the broker's time
+// must not slow the honest clients.
 func (s *scene) assault(ctx context.Context, a attack) {
 	self, err := os.Executable()
 	if err != nil {
@@ -154,7 +157,8 @@ func (s *scene) assault(ctx context.Context, a attack) {
 	}
 }
 
-// assaultVariable makes the test binary the attackers: its value is the attack's name and the fields of an assault.
+// assaultVariable makes the test binary the attackers: its value is the attack's name and the
+// fields of an assault.
 const assaultVariable = "ATTACK_ASSAULT"
 
 // assault is what attackers know.
@@ -187,7 +191,8 @@ func TestMain(m *testing.M) {
 }
 
 // givenBack waits, after a long attack, until the broker has given back what it took for peers that
-// are gone. With little to do it collects garbage every two minutes, and gives memory back after that.
+// are gone. With little to do it collects garbage every two minutes, and gives memory back after
+// that.
 func (s *scene) givenBack(f *figures) {
 	s.Helper()
 	began, most := time.Now(), f.before+room+caches+s.waiting()
@@ -229,7 +234,8 @@ func binaryFor(tb testing.TB) string {
 	return harness.Build(tb, tb.TempDir())
 }
 
-// TestAttack shows that hostile peers end nothing, that honest calls are answered meanwhile, and that memory stays within the formula (reliability.md I28).
+// TestAttack shows that hostile peers end nothing, that honest calls are answered meanwhile, and
+// that memory stays within the formula (reliability.md I28).
 func TestAttack(t *testing.T) {
 	binary := binaryFor(t)
 	for _, a := range attacks {
@@ -248,7 +254,8 @@ func TestAttack(t *testing.T) {
 	}
 }
 
-// BenchmarkAttack reports how long the calls of honest clients take during each attack. The goal is a p99 of 100 ms.
+// BenchmarkAttack reports how long the calls of honest clients take during each attack. The goal is
+// a p99 of 100 ms.
 func BenchmarkAttack(b *testing.B) {
 	binary := binaryFor(b)
 	for _, a := range attacks {

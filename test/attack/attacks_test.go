@@ -21,7 +21,8 @@ type attack struct {
 	prepare func(*scene)
 	// run attacks until the context ends, in a process of its own
 	run func(*assault, context.Context)
-	// allowance is how many bytes the broker may take for the attackers, by the formula of docs/guide/settings.md
+	// allowance is how many bytes the broker may take for the attackers, by the formula of
+	// docs/guide/settings.md
 	allowance func(*scene) int64
 }
 
@@ -76,7 +77,8 @@ func (a *assault) descriptors(ctx context.Context) {
 	})
 }
 
-// textsBefore attaches as many links as are allowed before a token, with long names, and sends no token.
+// textsBefore attaches as many links as are allowed before a token, with long names, and sends no
+// token.
 func (a *assault) textsBefore(ctx context.Context) {
 	name := strings.Repeat("n", longText)
 	each(ctx, anonymous, func(n int) {
@@ -99,7 +101,8 @@ func (a *assault) textsBefore(ctx context.Context) {
 	})
 }
 
-// textsAfter makes origins of what it does: links with long names from containers with long names, each with a message.
+// textsAfter makes origins of what it does: links with long names from containers with long names,
+// each with a message.
 func (a *assault) textsAfter(ctx context.Context) {
 	for _, length := range []int{1000, longText} {
 		name := strings.Repeat("n", length)
@@ -123,7 +126,8 @@ func (a *assault) textsAfter(ctx context.Context) {
 	}
 }
 
-// links attaches as many links as there may be, with the longest names there may be, on each of a few connections.
+// links attaches as many links as there may be, with the longest names there may be, on each of a
+// few connections.
 func (a *assault) links(ctx context.Context) {
 	each(ctx, intruders, func(n int) {
 		p, err := attacker(ctx, n, a.address)
@@ -249,16 +253,17 @@ func (s *scene) send(entity string, message func(n int) *azservicebus.Message) {
 	}
 }
 
-// The formula of docs/guide/settings.md, as far as it is about peers, in bytes. Without GOGC garbage
-// grows to the size of what is in use: hence the factor of 2.
+// The formula of docs/guide/settings.md, as far as it is about peers, in bytes. Without GOGC
+// garbage grows to the size of what is in use: hence the factor of 2.
 const (
 	room       = 64 << 20  // the broker by itself
 	caches     = 16 << 20  // of four partitions
 	perPending = 256 << 10 // a connection before login, with all it may send
 	perConn    = 1 << 20   // a connection after login, with what is read and written at the moment
-	perBuffers = 64 << 20  // … that sends or asks for more than is answered: 32 MiB in, 8 out, 24 of answers
-	perLinks   = 96 << 20  // … with as many links as it may have
-	perMessage = 63        // a message that waits
+	// … that sends or asks for more than is answered: 32 MiB in, 8 out, 24 of answers
+	perBuffers = 64 << 20
+	perLinks   = 96 << 20 // … with as many links as it may have
+	perMessage = 63       // a message that waits
 )
 
 func idle(*scene) int64 { return room + caches + 2*anonymous*perPending }

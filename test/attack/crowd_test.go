@@ -18,7 +18,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// The size of the crowd in a short run and in a long one, and how much memory the broker is given in each, in bytes.
+// The size of the crowd in a short run and in a long one, and how much memory the broker is given
+// in each, in bytes.
 const (
 	smallCrowd, largeCrowd   = 300, 5_000
 	smallMemory, largeMemory = 256 << 20, 1 << 30
@@ -28,8 +29,9 @@ const (
 
 var peers = flag.Int("peers", 0, "of TestCrowd, with as much memory for each as in a long run; default: by the duration")
 
-// crowd is peers that each take as much memory as they may: a quarter of them begin large messages and never end them, a quarter send beginnings of
-// frames, a quarter send whole messages, and a quarter ask for messages. None of them reads.
+// crowd is peers that each take as much memory as they may: a quarter of them begin large messages
+// and never end them, a quarter send beginnings of frames, a quarter send whole messages, and a
+// quarter ask for messages. None of them reads.
 var crowd = attack{name: "crowd", run: (*assault).crowd}
 
 func (a *assault) crowd(ctx context.Context) {
@@ -71,7 +73,8 @@ func (s *stages) attempt(ctx context.Context, address string, n int, kind crowdK
 
 type crowdKind struct {
 	name string
-	act  func(*peer, context.Context) error // until the connection is over, for which the error is the reason, or ctx is
+	// until the connection is over, for which the error is the reason, or ctx is
+	act func(*peer, context.Context) error
 }
 
 // stages is what the peers of a crowd are doing, and how it ended for those that are done.
@@ -115,7 +118,8 @@ func (s *stages) tell(ctx context.Context) {
 // heartbeat is a frame with nothing in it.
 var heartbeat = []byte{0, 0, 0, 8, 2, 0, 0, 0}
 
-// stay sends a little now and then, so that the peer is not taken for a silent one, until the connection or ctx is over.
+// stay sends a little now and then, so that the peer is not taken for a silent one, until the
+// connection or ctx is over.
 func (p *peer) stay(ctx context.Context, little []byte) error {
 	for ctx.Err() == nil {
 		if _, err := p.Write(little); err != nil {
@@ -187,8 +191,9 @@ func asks(p *peer, ctx context.Context) error {
 	return p.stay(ctx, heartbeat)
 }
 
-// TestCrowd (F22): 5,000 peers, in a short run fewer, each take as much memory as they may and read nothing. Resident memory stays within the limit
-// and a tenth of it; honest clients are served, and their large messages are answered.
+// TestCrowd (F22): 5,000 peers, in a short run fewer, each take as much memory as they may and read
+// nothing. Resident memory stays within the limit and a tenth of it; honest clients are served, and
+// their large messages are answered.
 func TestCrowd(t *testing.T) {
 	size, limit := smallCrowd, int64(smallMemory)
 	if *duration >= long {
@@ -242,7 +247,8 @@ func (s *scene) fill(entity string, count, size int) {
 	}
 }
 
-// playWithin is play for an attack that is bounded by a limit of the broker, and that lasts for a time from the moment when that many descriptors are open.
+// playWithin is play for an attack that is bounded by a limit of the broker, and that lasts for a
+// time from the moment when that many descriptors are open.
 func (s *scene) playWithin(a attack, bound int64, sockets int, lasts time.Duration) (f figures) {
 	s.Helper()
 	f.before, f.bound = s.statusBytes("VmRSS:"), bound
@@ -280,7 +286,8 @@ func (s *scene) playWithin(a attack, bound int64, sockets int, lasts time.Durati
 	return f
 }
 
-// large sends messages that are too large for what is promised to a connection. They are taken, or refused as busy.
+// large sends messages that are too large for what is promised to a connection. They are taken, or
+// refused as busy.
 func (h *honest) large(ctx context.Context) {
 	client, err := azservicebus.NewClientFromConnectionString(h.process.ConnectionString(), &azservicebus.ClientOptions{RetryOptions: azservicebus.RetryOptions{MaxRetries: -1}})
 	if err != nil {
@@ -309,7 +316,8 @@ func (h *honest) large(ctx context.Context) {
 	}
 }
 
-// statusBytes is a line of what the system says of the broker's memory, in bytes; 0: it does not say.
+// statusBytes is a line of what the system says of the broker's memory, in bytes; 0: it does not
+// say.
 func (s *scene) statusBytes(name string) int64 {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.process.PID()))
 	if err != nil {

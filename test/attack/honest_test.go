@@ -17,7 +17,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/harness"
 )
 
-// patience is how long a call of an honest client may take at all. What it takes as a rule is the benchmark's business.
+// patience is how long a call of an honest client may take at all. What it takes as a rule is the
+// benchmark's business.
 const patience = 30 * time.Second
 
 // honest is clients that do nothing wrong.
@@ -27,7 +28,8 @@ type honest struct {
 	began   time.Time
 	workers sync.WaitGroup
 	over    atomic.Bool
-	// strained says that the broker may say of itself that it is not well; it has to answer all the same
+	// strained says that the broker may say of itself that it is not well; it has to answer all the
+	// same
 	disturbed bool
 
 	mu    sync.Mutex
@@ -57,7 +59,9 @@ func (h *honest) call(what string, f func(context.Context) error) bool {
 
 func (h *honest) client() *azservicebus.Client {
 	var options azservicebus.ClientOptions
-	if h.disturbed { // a client that is told that the broker is busy has to try again soon enough to be answered in time
+	// a client that is told that the broker is busy has to try again soon enough to be answered in
+	// time
+	if h.disturbed {
 		options.RetryOptions = azservicebus.RetryOptions{MaxRetries: 50, RetryDelay: 200 * time.Millisecond, MaxRetryDelay: time.Second}
 	}
 	c, err := azservicebus.NewClientFromConnectionString(h.process.ConnectionString(), &options)
@@ -67,8 +71,8 @@ func (h *honest) client() *azservicebus.Client {
 	return c
 }
 
-// work starts the clients: one that sends, receives and completes on a connection it has had from the beginning, one that connects anew
-// each time, and one that asks for the broker's health.
+// work starts the clients: one that sends, receives and completes on a connection it has had from
+// the beginning, one that connects anew each time, and one that asks for the broker's health.
 func (h *honest) work(ctx context.Context) {
 	ready := make(chan struct{})
 	h.workers.Go(func() { h.exchange(ctx, ready) })
@@ -136,8 +140,9 @@ func (h *honest) connect(ctx context.Context) {
 	}
 }
 
-// diskHangs is a condition that the broker may name: other work on this machine has kept its disk for a second. No attack
-// of these tests reaches the disk, and the broker has to answer all the same.
+// diskHangs is a condition that the broker may name: other work on this machine has kept its disk
+// for a second. No attack of these tests reaches the disk, and the broker has to answer all the
+// same.
 const diskHangs = `"disk-hangs"`
 
 func (h *honest) health(ctx context.Context) {

@@ -95,7 +95,8 @@ func (p *peer) begin(channel uint16) {
 	p.write(channel, &amqp.Begin{NextOutgoingID: 0, IncomingWindow: math.MaxInt32, OutgoingWindow: math.MaxInt32, HandleMax: amqp.Some(uint32(math.MaxInt32))}, nil)
 }
 
-// attach attaches a link on which the peer has the role; as a receiver it gives all the credit there is.
+// attach attaches a link on which the peer has the role; as a receiver it gives all the credit
+// there is.
 func (p *peer) attach(channel uint16, handle uint32, name, address string, role amqp.Role) {
 	a := &amqp.Attach{Name: name, Handle: handle, Role: role, Source: &amqp.Source{Address: "peer"}, Target: &amqp.Target{Address: address},
 		InitialDeliveryCount: amqp.Some(uint32(0))}
@@ -131,7 +132,8 @@ func (p *peer) request(channel uint16, handle uint32, properties amqp.Map, body 
 	p.transfer(channel, handle, amqp.AppendSection(m, amqp.SectionValue, body))
 }
 
-// login opens the connection and puts a token for the whole namespace, on channel 0 and handles 0 and 1.
+// login opens the connection and puts a token for the whole namespace, on channel 0 and handles 0
+// and 1.
 func (p *peer) login() error {
 	const audience = "sb://localhost"
 	p.open("attacker")
@@ -156,7 +158,8 @@ func (p *peer) login() error {
 	return nil
 }
 
-// manage attaches the pair of links to an entity's management node, on handles 2 and 3 of channel 0.
+// manage attaches the pair of links to an entity's management node, on handles 2 and 3 of
+// channel 0.
 func (p *peer) manage(entity string) {
 	p.attach(0, 2, "manage-to", entity+"/$management", amqp.RoleSender)
 	p.attach(0, 3, "manage-from", entity+"/$management", amqp.RoleReceiver)

@@ -1,4 +1,5 @@
-// Package changes finds out which files a change concerns, so that what takes long runs only where it may find something new.
+// Package changes finds out which files a change concerns, so that what takes long runs only where
+// it may find something new.
 package changes
 
 import (
@@ -13,13 +14,15 @@ const upstream = "origin/main"
 
 // Files are those that have changed, by their paths from the top of the repository.
 type Files struct {
-	// Base is the commit since which they have changed; empty: nobody knows, and each file may have.
+	// Base is the commit since which they have changed; empty: nobody knows, and each file may
+	// have.
 	Base  string
 	paths []string
 }
 
-// Since returns the files that differ from a commit, with those that are not committed yet. Where no commit is named, that is where the branch has left
-// upstream, and on upstream itself the commit before.
+// Since returns the files that differ from a commit, with those that are not committed yet. Where
+// no commit is named, that is where the branch has left upstream, and on upstream itself the commit
+// before.
 func Since(ctx context.Context, commit string) (Files, error) {
 	if commit == "" {
 		commit = usual(ctx)

@@ -14,7 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// noting is a command that notes its call, and the value of CI that it sees. As sudo, it calls what it is given.
+// noting is a command that notes its call, and the value of CI that it sees. As sudo, it calls what
+// it is given.
 const noting = `#!/bin/sh
 echo "CI=$CI ${0##*/} $*" >>"$CALLS"
 [ "${0##*/}" = sudo ] && exec "$@"

@@ -28,7 +28,8 @@ type build struct {
 	format int    // of the data directories it makes, the newest that it knows
 }
 
-// TestCompatible has each of two builds open what the other has written, and refuse what has a format that is newer than it.
+// TestCompatible has each of two builds open what the other has written, and refuse what has a
+// format that is newer than it.
 func TestCompatible(t *testing.T) {
 	t.Parallel()
 	this := &build{name: "this build"}
@@ -70,7 +71,8 @@ func top(t *testing.T) string {
 	return dir
 }
 
-// worktree checks a commit out into a directory of the test, with the source of package state of today.
+// worktree checks a commit out into a directory of the test, with the source of package state of
+// today.
 func worktree(t *testing.T, commit string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "base")
@@ -166,7 +168,8 @@ func (x *exchange) open(b *build, dir string) {
 // exitFormat is the exit code of a program that meets data of a newer version.
 const exitFormat = 7
 
-// refuse checks that a build that does not know the format of a directory says so, whatever it is to do with it, and changes nothing.
+// refuse checks that a build that does not know the format of a directory says so, whatever it is
+// to do with it, and changes nothing.
 func (x *exchange) refuse(b *build, dir string) {
 	x.t.Helper()
 	before := contents(x.t, dir)
@@ -207,8 +210,8 @@ type view struct {
 	checkpoints int
 }
 
-// look has the builds that know its format read a directory: they must see the same in it, no damage, and in every checkpoint the
-// state that the log has there.
+// look has the builds that know its format read a directory: they must see the same in it, no
+// damage, and in every checkpoint the state that the log has there.
 func (x *exchange) look(dir string) view {
 	x.t.Helper()
 	var views []view
@@ -217,7 +220,8 @@ func (x *exchange) look(dir string) view {
 			continue
 		}
 		var v view
-		command(x.t, "", b.broker, "log", "verify", dir) // compares the states of checkpoints with those of the log
+		// compares the states of checkpoints with those of the log
+		command(x.t, "", b.broker, "log", "verify", dir)
 		v.events = command(x.t, "", b.broker, "log", "dump", "--output", "json", "--bodies", dir)
 		var frames, checkpoints []string
 		ends := map[string]string{} // by partition: the state of its log
@@ -248,7 +252,8 @@ func (x *exchange) look(dir string) view {
 	return views[0]
 }
 
-// wantBehind checks that all that was there before a build opened the directory is still there, in its order, and came to the same states.
+// wantBehind checks that all that was there before a build opened the directory is still there, in
+// its order, and came to the same states.
 func (v view) wantBehind(t *testing.T, by *build, before view) {
 	t.Helper()
 	for _, c := range [...]struct {
@@ -279,12 +284,14 @@ func firstDifference(a, b []byte) string {
 	return strings.Join(append(as[min(len(as), len(bs)):], bs[min(len(as), len(bs)):]...), "")
 }
 
-// seldom are events that a short life of a broker does not meet, and those of capabilities, which the other build may not know.
+// seldom are events that a short life of a broker does not meet, and those of capabilities, which
+// the other build may not know.
 var seldom = []event.Kind{event.KindClockSet, event.KindEntityTouched, event.KindTransactionCommitted, event.KindTransactionAborted,
 	event.KindTransferStarted, event.KindMessageHandedOver, event.KindTransfersFinished, event.KindTransferFailed, event.KindSourceForgotten,
 	event.KindBackupMarked, event.KindBodyErased, event.KindHistoryPolicySet}
 
-// wantEveryKind checks that a directory has every kind of event: nothing is shown of a kind that is not in it.
+// wantEveryKind checks that a directory has every kind of event: nothing is shown of a kind that is
+// not in it.
 func (x *exchange) wantEveryKind(dir string) {
 	x.t.Helper()
 	found := map[string]bool{}

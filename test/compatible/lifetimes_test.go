@@ -26,8 +26,8 @@ var (
 	never   = time.Date(9999, 12, 30, 22, 0, 0, 0, time.UTC)
 )
 
-// lifetimes writes with a build that took the difference of the two times for the time to live of a message without a ttl as well, and
-// stored "never" as a time to live.
+// lifetimes writes with a build that took the difference of the two times for the time to live of a
+// message without a ttl as well, and stored "never" as a time to live.
 func lifetimes(t *testing.T, binary, data string) map[string]int {
 	live(t, binary, data, lifetimesEntities, []begin{{(*author).lives, true}})
 	b := open(t, data)
@@ -61,7 +61,8 @@ func (a *author) lives() {
 	}
 }
 
-// handsOver sends a message through a queue to another one, which refuses it. The time to live is the one that the build of then worked out.
+// handsOver sends a message through a queue to another one, which refuses it. The time to live is
+// the one that the build of then worked out.
 func (b *broker) handsOver() {
 	b.t.Helper()
 	orders, off := b.resolve("orders"), b.resolve("off")
@@ -75,8 +76,8 @@ func (b *broker) handsOver() {
 	}
 }
 
-// SM-395: what an older build made of the times of a message stands in its event, and is shown in all three fields; "never" is shown as no
-// time to live.
+// SM-395: what an older build made of the times of a message stands in its event, and is shown in
+// all three fields; "never" is shown as no time to live.
 func TestLifetimes(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")

@@ -11,7 +11,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// A chain with a topic in it, a queue whose destination refuses what it is given, and dead letters that move.
+// A chain with a topic in it, a queue whose destination refuses what it is given, and dead letters
+// that move.
 const movingEntities = `{"UserConfig": {"Namespaces": [{"Name": "compatible", "Queues": [
 	{"Name": "orders"}, {"Name": "out"}, {"Name": "morgue"}, {"Name": "grouped", "Properties": {"RequiresSession": true}},
 	{"Name": "wrong", "Properties": {"ForwardTo": "grouped"}},
@@ -19,7 +20,8 @@ const movingEntities = `{"UserConfig": {"Namespaces": [{"Name": "compatible", "Q
 	{"Name": "in", "Properties": {"ForwardTo": "hub"}}, {"Name": "brief", "Properties": {"ForwardTo": "out"}}],
 	"Topics": [{"Name": "hub", "Subscriptions": [{"Name": "all", "Properties": {"ForwardTo": "out"}}]}]}]}}`
 
-// movesAndTransactions writes with a build that knows both. It asks the engine for the transactions, because no client in Go has any.
+// movesAndTransactions writes with a build that knows both. It asks the engine for the
+// transactions, because no client in Go has any.
 func movesAndTransactions(t *testing.T, binary, data string) map[string]int {
 	live(t, binary, data, movingEntities, []begin{{(*author).moves, false}, {(*author).endsMoves, true}})
 	b := open(t, data)
@@ -45,7 +47,8 @@ func (a *author) moves() {
 	a.receive(a.receiver("out", azservicebus.ReceiverOptions{}), 1)
 }
 
-// endsMoves deletes a queue whose messages are elsewhere, and a queue that dead letters move to: the next one waits.
+// endsMoves deletes a queue whose messages are elsewhere, and a queue that dead letters move to:
+// the next one waits.
 func (a *author) endsMoves() {
 	c := a.administer()
 	defer c.Close()

@@ -15,8 +15,10 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/harness"
 )
 
-// S4-11, docs/decisions/0051: entities that were made with EnablePartitioning before there were partitions, with the bytes in the log that they had then, keep one partition over
-// all starts and changes. A line of each start names them, `queue show` says so, and entities that are made now have sixteen.
+// S4-11, docs/decisions/0051: entities that were made with EnablePartitioning before there were
+// partitions, with the bytes in the log that they had then, keep one partition over all starts and
+// changes. A line of each start names them, `queue show` says so, and entities that are made now
+// have sixteen.
 func TestPartitionedByAnOlderVersion(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -74,7 +76,8 @@ func TestPartitionedByAnOlderVersion(t *testing.T) {
 	}
 }
 
-// before makes a directory with a queue that was asked to be partitioned, and one that was not, as versions did that gave every entity one partition.
+// before makes a directory with a queue that was asked to be partitioned, and one that was not, as
+// versions did that gave every entity one partition.
 func before(t *testing.T, data string) {
 	t.Helper()
 	store, err := log.Open(t.Context(), data, log.Options{Partitions: 4})

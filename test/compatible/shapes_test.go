@@ -29,8 +29,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools"
 )
 
-// TestShapes opens a directory of every shape there was: it holds what the build that wrote it said, comes to the same state as
-// ever, can be worked with, and has today's format then.
+// TestShapes opens a directory of every shape there was: it holds what the build that wrote it
+// said, comes to the same state as ever, can be worked with, and has today's format then.
 func TestShapes(t *testing.T) {
 	t.Parallel()
 	for _, s := range shapes {
@@ -104,7 +104,8 @@ func look(t *testing.T, dir string) view {
 	return view{events: events.Bytes()}
 }
 
-// wantTold checks that what a build said of its log is what this one says: each event, and each of its members. This one may say more.
+// wantTold checks that what a build said of its log is what this one says: each event, and each of
+// its members. This one may say more.
 func wantTold(t *testing.T, theirs, ours []byte) {
 	t.Helper()
 	lines := func(p []byte) (list []map[string]any) {
@@ -145,7 +146,8 @@ func within(a, b any) bool {
 		if now, is := renamed[fmt.Sprint(name, " ", v)]; is {
 			v = now
 		}
-		if is, ok := bm[name]; (ok || v != "") && !within(v, is) { // older builds printed empty texts
+		// older builds printed empty texts
+		if is, ok := bm[name]; (ok || v != "") && !within(v, is) {
 			return false
 		}
 	}
@@ -310,7 +312,8 @@ func (b *broker) wantPeeked(want map[string]int) {
 	}
 }
 
-// exchange sends a message to a queue, receives all there is to be received, and completes the one that it sent.
+// exchange sends a message to a queue, receives all there is to be received, and completes the one
+// that it sent.
 func (b *broker) exchange(queue string) {
 	b.t.Helper()
 	q := b.resolve(queue)
@@ -341,8 +344,8 @@ func (b *broker) exchange(queue string) {
 	b.ask(q, &engine.Detach{Receiver: r})
 }
 
-// TestShapesCrash ends the first start of each directory at each of its calls that change the disk: the next start opens it, with the state it
-// had.
+// TestShapesCrash ends the first start of each directory at each of its calls that change the disk:
+// the next start opens it, with the state it had.
 func TestShapesCrash(t *testing.T) {
 	t.Parallel()
 	for _, s := range shapes {

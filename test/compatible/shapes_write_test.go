@@ -29,18 +29,19 @@ var (
 	built   = flag.String("broker", "", "with -write: that build, where it has been made already")
 )
 
-// shape is a form that data directories had (the table at the beginning of docs/log-format.md), with a directory that the build of a commit
-// wrote.
+// shape is a form that data directories had (the table at the beginning of docs/log-format.md),
+// with a directory that the build of a commit wrote.
 type shape struct {
 	name   string
 	commit string // "": today's
 	format int
 	write  func(t *testing.T, binary, data string) map[string]int
-	has    string // what is to be seen in it: kinds of events, whether a file ends in room, and sealed files
+	// what is to be seen in it: kinds of events, whether a file ends in room, and sealed files
+	has string
 }
 
-// shapes are all there are. A directory that is in testdata was written once, but for the last: that is written again whenever what
-// this version writes changes.
+// shapes are all there are. A directory that is in testdata was written once, but for the last:
+// that is written again whenever what this version writes changes.
 var shapes = []shape{
 	{"first", "854086d", 1, queuesOnly, "MessageAbandoned MessageDeferred MessageDeadLettered"},
 	{"sessions", "5055814", 1, withoutTopics, "SessionStateSet SessionReleased MessageScheduled DuplicateDropped MessagesBatchDeleted"},
@@ -103,7 +104,8 @@ func withoutTopics(t *testing.T, binary, data string) map[string]int {
 
 func everything(t *testing.T, binary, data string) map[string]int { return writeAll(t, binary, data) }
 
-// sealedHistory is everything with each chapter sealed as soon as it is closed; the last life takes seconds.
+// sealedHistory is everything with each chapter sealed as soon as it is closed; the last life takes
+// seconds.
 func sealedHistory(t *testing.T, binary, data string) map[string]int {
 	return writeAll(t, binary, data, "--seal-after", "0s")
 }
@@ -113,8 +115,8 @@ func writeAll(t *testing.T, binary, data string, flags ...string) map[string]int
 		{(*author).changes, false}, {(*author).leavesOpen, false}}, flags...)
 }
 
-// clockSet goes on with a directory that was written more than ten minutes ago, as decisions about a clock demand: one is for the log,
-// the other for the clock.
+// clockSet goes on with a directory that was written more than ten minutes ago, as decisions about
+// a clock demand: one is for the log, the other for the clock.
 func clockSet(t *testing.T, binary, data string) map[string]int {
 	extract(t, "payload-4", data)
 	if peeked := live(t, binary, data, "", []begin{{(*author).holds, false}}, "--accept-clock", "log"); len(peeked) == 0 {
@@ -183,7 +185,8 @@ func (a *author) peek() map[string]int {
 	return peeked
 }
 
-// TestWrite writes a directory of testdata again. What stood there may have been the only one of its shape: look at the difference.
+// TestWrite writes a directory of testdata again. What stood there may have been the only one of
+// its shape: look at the difference.
 func TestWrite(t *testing.T) {
 	if *rewrite == "" {
 		t.Skip("no -write")
@@ -216,11 +219,12 @@ func TestWrite(t *testing.T) {
 
 func archiveName(name string) string { return filepath.Join("testdata", name+".tar.gz") }
 
-// dumpName is the member of an archive with what the build that wrote the directory says is in its log.
+// dumpName is the member of an archive with what the build that wrote the directory says is in its
+// log.
 const dumpName = "dump.json"
 
-// pack packs the files of a data directory that belong to its logs, and the dump of them, but nothing of TLS, whose keys stand
-// beside them. The same files make the same archive.
+// pack packs the files of a data directory that belong to its logs, and the dump of them, but
+// nothing of TLS, whose keys stand beside them. The same files make the same archive.
 func pack(t *testing.T, dir string, dump []byte) []byte {
 	t.Helper()
 	files := contents(t, dir)
@@ -256,7 +260,8 @@ func pack(t *testing.T, dir string, dump []byte) []byte {
 	return out.Bytes()
 }
 
-// extract unpacks a directory of testdata, and returns the dump that was made of it by the build that wrote it.
+// extract unpacks a directory of testdata, and returns the dump that was made of it by the build
+// that wrote it.
 func extract(t *testing.T, name, dir string) (dump []byte) {
 	t.Helper()
 	for file, p := range archive.Files(t, archiveName(name)) {

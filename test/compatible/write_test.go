@@ -31,7 +31,8 @@ type author struct {
 	bus     *azservicebus.Client
 }
 
-// write makes a data directory in which everything has happened to messages, and leaves it as a kill does.
+// write makes a data directory in which everything has happened to messages, and leaves it as a
+// kill does.
 func write(t *testing.T, binary, data string) {
 	t.Helper()
 	a, end := newAuthor(t, binary, data, entities)
@@ -43,7 +44,8 @@ func write(t *testing.T, binary, data string) {
 	}
 }
 
-// newAuthor prepares a broker with entities, of an entity file, on a data directory. The function returned kills what still runs.
+// newAuthor prepares a broker with entities, of an entity file, on a data directory. The function
+// returned kills what still runs.
 func newAuthor(t *testing.T, binary, data, entities string, flags ...string) (*author, func()) {
 	t.Helper()
 	flags = append(flags, "--log-level", "warn")
@@ -160,7 +162,8 @@ func (a *author) settles() {
 	a.receive(a.receiver("orders", azservicebus.ReceiverOptions{ReceiveMode: azservicebus.ReceiveModeReceiveAndDelete}), 2)
 }
 
-// settleEach receives ten messages and settles them in every way, each with what a client may add; every fifth is left locked.
+// settleEach receives ten messages and settles them in every way, each with what a client may add;
+// every fifth is left locked.
 func (a *author) settleEach(r *azservicebus.Receiver) []*azservicebus.ReceivedMessage {
 	a.t.Helper()
 	got := a.receive(r, 10)
@@ -270,7 +273,8 @@ func (a *author) releases() {
 	a.must(err)
 }
 
-// leavesOpen waits for the lock that was left to end by itself, and leaves others when it is killed.
+// leavesOpen waits for the lock that was left to end by itself, and leaves others when it is
+// killed.
 func (a *author) leavesOpen() {
 	r := a.receiver("orders", azservicebus.ReceiverOptions{})
 	for again := false; !again; {

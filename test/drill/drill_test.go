@@ -74,7 +74,8 @@ func (s *scene) dial() {
 	s.Cleanup(func() { s.client.Close() })
 }
 
-// works receives a message, works on it for that long, and completes it. It says whether that was accepted.
+// works receives a message, works on it for that long, and completes it. It says whether that was
+// accepted.
 func (s *scene) works(queue string, takes time.Duration) error {
 	r, err := s.client.NewReceiver(s.Context(), queue, client.PeekLock)
 	if err == nil {
@@ -199,7 +200,8 @@ var incidents = []incident{
 			s.script("ledgerbus send orders --body x --count 2", "ledgerbus send bills --body x")
 			<-time.After(300 * time.Millisecond)
 			for _, queue := range []string{"orders", "bills"} {
-				_, _ = s.types("ledgerbus receive " + queue + " --wait 500ms") // a receiver that comes too late finds nothing
+				// a receiver that comes too late finds nothing
+				_, _ = s.types("ledgerbus receive " + queue + " --wait 500ms")
 			}
 			s.until("ledgerbus why 'orders/$dlq'", "2 dead letters")
 			s.until("ledgerbus story 'bills#1'", "EXPIRED")
@@ -241,7 +243,8 @@ var incidents = []incident{
 		plant: func(s *scene) {
 			s.script("ledgerbus send orders --body x")
 			s.broker.Stop()
-			s.broker.Set(func(st *settings.Settings) { st.Storage.Low = 1 << 60 }) // more than any disk has free
+			// more than any disk has free
+			s.broker.Set(func(st *settings.Settings) { st.Storage.Low = 1 << 60 })
 			s.broker.Start()
 			if out, err := s.types("ledgerbus send orders --body y"); err == nil {
 				s.Fatalf("sent: %s", out)
@@ -276,7 +279,8 @@ func attempts(n uint32) func(*event.Properties) {
 	return func(p *event.Properties) { p.MaxDeliveryCount = n }
 }
 
-// ahead has the log of the broker end hours ahead of the clock of the machine, which the operator believes.
+// ahead has the log of the broker end hours ahead of the clock of the machine, which the operator
+// believes.
 func ahead(s *settings.Settings) {
 	s.Clock.Accept, s.Clock.Reason = host.AcceptWall, "its battery was empty"
 }

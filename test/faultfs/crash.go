@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// Crash returns the disk as it may be found after the process, or the power, is gone. The old FS answers every
-// call with ErrCrashed from now on; what it held is not shared with the new one.
+// Crash returns the disk as it may be found after the process, or the power, is gone. The old FS
+// answers every call with ErrCrashed from now on; what it held is not shared with the new one.
 func (f *FS) Crash(rng *rand.Rand, mode Mode) *FS {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -83,8 +83,8 @@ func (l *loser) lose(n *node) *node {
 	return c
 }
 
-// entries decides for each name whether its unsynced change was kept. The two halves of a rename go together: a file
-// whose new name is lost has its old one.
+// entries decides for each name whether its unsynced change was kept. The two halves of a rename go
+// together: a file whose new name is lost has its old one.
 func (l *loser) entries(n *node) map[string]*node {
 	out := map[string]*node{}
 	names := maps.Clone(n.kept)
@@ -112,8 +112,8 @@ func (l *loser) entries(n *node) map[string]*node {
 	return out
 }
 
-// bytes is a legal content of a file: the size anywhere between the synced and the current one, every sector that differs
-// kept, old, zeroed or garbage.
+// bytes is a legal content of a file: the size anywhere between the synced and the current one,
+// every sector that differs kept, old, zeroed or garbage.
 func (l *loser) bytes(synced, current []byte) []byte {
 	lo, hi := len(synced), len(current)
 	if lo > hi {
@@ -148,8 +148,8 @@ func (l *loser) bytes(synced, current []byte) []byte {
 	return out
 }
 
-// sector fills one unsynced sector. What was synced in front of the first byte that was written since stays: it is written
-// again with the rest.
+// sector fills one unsynced sector. What was synced in front of the first byte that was written
+// since stays: it is written again with the rest.
 func (l *loser) sector(out []byte, was, is [Sector]byte, how, synced int) {
 	if how >= 4 {
 		how = l.rng.IntN(4)
@@ -183,7 +183,8 @@ func (f *FS) ReadFile(name string) ([]byte, error) {
 	return slices.Clone(n.data), nil
 }
 
-// WriteFile gives a file these bytes, durably, past all faults: damage at rest. The directory must exist.
+// WriteFile gives a file these bytes, durably, past all faults: damage at rest. The directory must
+// exist.
 func (f *FS) WriteFile(name string, data []byte) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

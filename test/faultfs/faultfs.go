@@ -1,9 +1,11 @@
-// Package faultfs is a disk in memory that can lose power. It implements disk.FS: of every file it knows the synced and
-// the current bytes, of every directory the synced and the current entries, so that [FS.Crash] can make any image that
-// a power loss may leave (reliability.md F2). Calls are numbered; errors are injected, and crashes happen, by number.
+// Package faultfs is a disk in memory that can lose power. It implements disk.FS: of every file it
+// knows the synced and the current bytes, of every directory the synced and the current entries, so
+// that [FS.Crash] can make any image that a power loss may leave (reliability.md F2). Calls are
+// numbered; errors are injected, and crashes happen, by number.
 //
-// It knows nothing of what the files mean. Everything random comes from the generator that is passed in, so a seed
-// decides a run. Its methods may be called concurrently; call numbers are then as random as the goroutines.
+// It knows nothing of what the files mean. Everything random comes from the generator that is
+// passed in, so a seed decides a run. Its methods may be called concurrently; call numbers are then
+// as random as the goroutines.
 package faultfs
 
 import (
@@ -74,10 +76,11 @@ type Fault struct {
 	Short int
 	// Lies makes a sync succeed and do nothing.
 	Lies bool
-	// DropPages makes a sync that fails forget what was not synced: the file shows zeroes there from then on.
+	// DropPages makes a sync that fails forget what was not synced: the file shows zeroes there
+	// from then on.
 	DropPages bool
-	// CleanPages makes a sync that fails take what was not synced for written: the file goes on showing it, and no later sync
-	// writes it, until it is written over.
+	// CleanPages makes a sync that fails take what was not synced for written: the file goes on
+	// showing it, and no later sync writes it, until it is written over.
 	CleanPages bool
 }
 
@@ -115,15 +118,16 @@ type FS struct {
 // New returns an empty disk.
 func New() *FS { return &FS{root: newDir(), locked: map[string]bool{}} }
 
-// Hook sets what is asked before every call; nil asks nobody. It must not call the FS, but for Stop.
+// Hook sets what is asked before every call; nil asks nobody. It must not call the FS, but for
+// Stop.
 func (f *FS) Hook(hook func(Call) Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.hook = hook
 }
 
-// Limit makes the disk one of that many bytes, more than the files have: a write beyond it is done as far as there is room and fails with
-// ENOSPC. 0: no limit.
+// Limit makes the disk one of that many bytes, more than the files have: a write beyond it is done
+// as far as there is room and fails with ENOSPC. 0: no limit.
 func (f *FS) Limit(bytes int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -144,8 +148,9 @@ func (n *node) size() (sum int64) {
 	return sum + int64(len(n.data))
 }
 
-// During sets what is called while a Datasync goes on: what the file held before the call is synced when it has returned, what is
-// written to it meanwhile is not. It may call the FS. A power loss in it finds nothing synced yet.
+// During sets what is called while a Datasync goes on: what the file held before the call is synced
+// when it has returned, what is written to it meanwhile is not. It may call the FS. A power loss in
+// it finds nothing synced yet.
 func (f *FS) During(during func(name string)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -311,8 +316,8 @@ func (f *FS) Mkdir(name string) error {
 	return nil
 }
 
-// Rename implements disk.FS. Both names must be in the same directory: then a power loss shows one of them, never both
-// or none.
+// Rename implements disk.FS. Both names must be in the same directory: then a power loss shows one
+// of them, never both or none.
 func (f *FS) Rename(from, to string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -390,7 +395,8 @@ type folder struct {
 	name string
 }
 
-// Exchange implements disk.Dir. A power loss may undo it for either name: then both names lead to one file.
+// Exchange implements disk.Dir. A power loss may undo it for either name: then both names lead to
+// one file.
 func (d *folder) Exchange(a, b string) error {
 	d.fs.mu.Lock()
 	defer d.fs.mu.Unlock()

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// scene is a file with synced and unsynced bytes, an unsynced file, a rename and a removal that are not synced.
+// scene is a file with synced and unsynced bytes, an unsynced file, a rename and a removal that are
+// not synced.
 func scene(t *testing.T) *FS {
 	t.Helper()
 	f := New()
@@ -43,8 +44,8 @@ func scene(t *testing.T) *FS {
 	return f
 }
 
-// TestPowerLoss: synced bytes and entries are always there, the images are legal, all kinds of them come up, and the
-// seed decides.
+// TestPowerLoss: synced bytes and entries are always there, the images are legal, all kinds of them
+// come up, and the seed decides.
 func TestPowerLoss(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}

@@ -105,7 +105,8 @@ func (f *file) sync(op Op) error {
 	defer f.fs.mu.Unlock()
 	n := f.node
 	fault := f.fs.begin(op, f.name)
-	data := n.data[:len(n.data):len(n.data)] // the array is shared until something in it is written over
+	// the array is shared until something in it is written over
+	data := n.data[:len(n.data):len(n.data)]
 	if during := f.fs.during; during != nil && op == OpDatasync && !f.fs.crashed {
 		n.syncing = len(data)
 		f.fs.mu.Unlock()

@@ -1,9 +1,11 @@
-// Package fixed has memory of a fixed size, for tests of what takes memory from a budget before it uses it.
+// Package fixed has memory of a fixed size, for tests of what takes memory from a budget before it
+// uses it.
 package fixed
 
 import "testing"
 
-// Memory is memory of a fixed size, as log.Memory and host.Memory ask for it. What is given back must have been taken, or the test fails. It is for one goroutine.
+// Memory is memory of a fixed size, as log.Memory and host.Memory ask for it. What is given back
+// must have been taken, or the test fails. It is for one goroutine.
 type Memory struct {
 	T     testing.TB
 	All   int // bytes there are

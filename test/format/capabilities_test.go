@@ -9,7 +9,8 @@ import (
 	logformat "github.com/ledgerbus/ledgerbus/log/format"
 )
 
-// TestCapabilities: the reader in Python knows the words of namespace.json that this version knows, all of them and no other.
+// TestCapabilities: the reader in Python knows the words of namespace.json that this version knows,
+// all of them and no other.
 func TestCapabilities(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("read.py")

@@ -19,8 +19,9 @@ import (
 // flips is how many bytes are changed in each kind of directory, each in a copy of its own.
 const flips = 60
 
-// TestDamage: a changed byte anywhere in a segment file, and an end of it that is missing, is damage to both readers, at the same place.
-// Where the last run was not stopped cleanly some look like a tail that was promised to nobody: then both take it for one.
+// TestDamage: a changed byte anywhere in a segment file, and an end of it that is missing, is
+// damage to both readers, at the same place. Where the last run was not stopped cleanly some look
+// like a tail that was promised to nobody: then both take it for one.
 func TestDamage(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -63,7 +64,8 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// queue makes a directory in which messages went through a queue, in two runs, several chapters and segment files.
+// queue makes a directory in which messages went through a queue, in two runs, several chapters and
+// segment files.
 func queue(t *testing.T, boot string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -91,7 +93,8 @@ func queue(t *testing.T, boot string) (dir string) {
 	return dir
 }
 
-// compare changes a segment file in each of some copies of a directory, has both readers read them, and says how many are damaged.
+// compare changes a segment file in each of some copies of a directory, has both readers read them,
+// and says how many are damaged.
 func compare(t *testing.T, dir string, times int, change func(*rand.Rand, []byte) []byte) (found int) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(5, 6))

@@ -15,7 +15,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools/export"
 )
 
-// duckdb runs a script in the Python of DUCKDB_PYTHON, which has DuckDB. Without one the test is left out; make tables makes one.
+// duckdb runs a script in the Python of DUCKDB_PYTHON, which has DuckDB. Without one the test is
+// left out; make tables makes one.
 func duckdb(t *testing.T, script string, args ...string) string {
 	t.Helper()
 	python := os.Getenv("DUCKDB_PYTHON")
@@ -31,7 +32,8 @@ func duckdb(t *testing.T, script string, args ...string) string {
 	return out.String()
 }
 
-// TestDuckDB: DuckDB reads an export in each of its forms, and comes to the numbers that log dump has.
+// TestDuckDB: DuckDB reads an export in each of its forms, and comes to the numbers that log dump
+// has.
 func TestDuckDB(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")

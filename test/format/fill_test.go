@@ -16,7 +16,8 @@ import (
 // words are what texts are made of.
 var words = []string{"plain", "", "\x1b[2J", "\u202e", "\xff\xc3(", "\n\t\r\b\f\x00\x7f", "\u0085\u00e9", "\U0001f600\U000e0041", `<&>"\/`, "\u2028", "\xed\xa0\x80", "\xf0\x9f\x98"}
 
-// changes are property changes in both encodings: three removals and replacements, with a value encoded as AMQP, and what format 1 had.
+// changes are property changes in both encodings: three removals and replacements, with a value
+// encoded as AMQP, and what format 1 had.
 var changes = []string{
 	"\x01\x02\x01a\x00" + "\x03\x01b\x02\x05\x00\x01c\x06\x00\x05value\x01d\xfe\x00\x04\xa1\x02xy" + "\x01\x03sys\x00\x00\x00",
 	"\x01\x00\x00\x00",
@@ -29,7 +30,8 @@ var changes = []string{
 // filler fills events with what makes sense field by field, a third of it zero.
 type filler struct{ *rand.Rand }
 
-// most are the highest numbers of fields that are words in a log, and the lowest, where that is not 0.
+// most are the highest numbers of fields that are words in a log, and the lowest, where that is
+// not 0.
 var most = map[reflect.Type][2]uint64{
 	reflect.TypeFor[event.EntityKind]():   {1, 3},
 	reflect.TypeFor[event.Status]():       {0, 3},

@@ -12,7 +12,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools"
 )
 
-// read runs the reader. Where there is no Python the test is left out; with CI=true that is a failure, as for the SDKs.
+// read runs the reader. Where there is no Python the test is left out; with CI=true that is a
+// failure, as for the SDKs.
 func read(t *testing.T, arguments ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	python, err := exec.LookPath("python3")
@@ -22,7 +23,8 @@ func read(t *testing.T, arguments ...string) (stdout, stderr string, code int) {
 		}
 		t.Skip(err)
 	}
-	for _, source := range []string{"read.py", "records.py", "sealed.py"} { // opened here, so that go test runs again when they have changed
+	// opened here, so that go test runs again when they have changed
+	for _, source := range []string{"read.py", "records.py", "sealed.py"} {
 		if _, err := os.ReadFile(source); err != nil {
 			t.Fatal(err)
 		}

@@ -19,8 +19,8 @@ import (
 
 var le = binary.LittleEndian
 
-// TestOldVersions: the golden bytes of every event, those of old versions too, are the same to both readers, in a directory of format 1
-// and in one of this build's.
+// TestOldVersions: the golden bytes of every event, those of old versions too, are the same to both
+// readers, in a directory of format 1 and in one of this build's.
 func TestOldVersions(t *testing.T) {
 	t.Parallel()
 	for name, old := range map[string]bool{"format 1": true, "this format": false} {
@@ -102,8 +102,9 @@ func goldens(t *testing.T) (records [][]byte) {
 	return records
 }
 
-// blobs are the bodies of a golden record, which were "blob" and a number. Property changes of the same lengths, which make sense
-// where there must be such, take their places, and their checksums those in the record.
+// blobs are the bodies of a golden record, which were "blob" and a number. Property changes of the
+// same lengths, which make sense where there must be such, take their places, and their checksums
+// those in the record.
 func blobs(record []byte) (bodies []byte) {
 	found := map[int]string{}
 	for n := range 1000 {

@@ -28,7 +28,8 @@ func needsZstd(t *testing.T) {
 	}
 }
 
-// seal makes sealed files of all chapters of a directory but the newest, and has drop take bodies out of them, if there is one.
+// seal makes sealed files of all chapters of a directory but the newest, and has drop take bodies
+// out of them, if there is one.
 func seal(t *testing.T, dir string, drop func(log.Partition)) (files []string) {
 	t.Helper()
 	d := logdir.Open(t, dir, log.Options{Manual: true, SealAfter: -1})
@@ -50,7 +51,8 @@ func seal(t *testing.T, dir string, drop func(log.Partition)) (files []string) {
 	return files
 }
 
-// TestSealed: sealed files are the same to both readers, with all bodies and without some, and so is damage to them.
+// TestSealed: sealed files are the same to both readers, with all bodies and without some, and so
+// is damage to them.
 func TestSealed(t *testing.T) {
 	t.Parallel()
 	needsZstd(t)
@@ -115,8 +117,8 @@ func TestErased(t *testing.T) {
 	}
 }
 
-// TestBase: a log that begins with a base, with sealed files in front of which something was removed and with bodies that are
-// gone, is the same to both readers, and so is damage to the base.
+// TestBase: a log that begins with a base, with sealed files in front of which something was
+// removed and with bodies that are gone, is the same to both readers, and so is damage to the base.
 func TestBase(t *testing.T) {
 	t.Parallel()
 	needsZstd(t)
@@ -132,7 +134,8 @@ func TestBase(t *testing.T) {
 	whole := agree(t, dir)
 	seal(t, dir, func(p log.Partition) {
 		cutAll(t, p)
-		p.(log.Compactor).DropBodies(t.Context(), p.Segments()[0].File, func(b *log.Body) bool { return b.Message.Sequence == 3 }, 1) // it is a file of bodies by now
+		// it is a file of bodies by now
+		p.(log.Compactor).DropBodies(t.Context(), p.Segments()[0].File, func(b *log.Body) bool { return b.Message.Sequence == 3 }, 1)
 	})
 	if rest := agree(t, dir); len(rest) == 0 || len(rest) >= len(whole) || strings.Join(rest, "") != strings.Join(whole[len(whole)-len(rest):], "") {
 		t.Errorf("%d of %d events are left, or others", len(rest), len(whole))
@@ -157,7 +160,8 @@ func TestBase(t *testing.T) {
 	}
 }
 
-// TestFileOfBodies: of a log that begins with a base, with files in front of it of which a few bodies are left, both readers say the same, and find damage to those.
+// TestFileOfBodies: of a log that begins with a base, with files in front of it of which a few
+// bodies are left, both readers say the same, and find damage to those.
 func TestFileOfBodies(t *testing.T) {
 	t.Parallel()
 	needsZstd(t)
@@ -186,7 +190,8 @@ func TestFileOfBodies(t *testing.T) {
 	d.Close()
 	d = logdir.Open(t, dir, log.Options{Manual: true, SealAfter: -1})
 	p, _ := d.Lead(0)
-	if more, err := p.(log.Sealer).Seal(t.Context()); err != nil || !more { // of one chapter; others go as they are
+	// of one chapter; others go as they are
+	if more, err := p.(log.Sealer).Seal(t.Context()); err != nil || !more {
 		t.Fatalf("%v, %v", more, err)
 	}
 	cutAll(t, p)

@@ -24,14 +24,16 @@ const entities = `{"UserConfig": {"Namespaces": [{"Name": "format", "Queues": [
 	{"Name": "mortal", "Properties": {"DeadLetteringOnMessageExpiration": true, "MaxDeliveryCount": 1}}], "Topics": [
 	{"Name": "news", "Subscriptions": [{"Name": "all"}, {"Name": "some"}]}]}]}}`
 
-// written are events that a broker with these clients must have written: all but those that take long, or no client asks for.
+// written are events that a broker with these clients must have written: all but those that take
+// long, or no client asks for.
 var written = []string{"OriginDefined", "EntityCreated", "EntityUpdated", "EntityDeleted", "MessageEnqueued", "MessageLocked", "LockRenewed",
 	"MessageAbandoned", "MessageCompleted", "MessageReceivedAndDeleted", "MessageDeferred", "MessageDeadLettered", "MessageScheduled",
 	"ScheduledActivated", "ScheduleCancelled", "DuplicateDropped", "SessionAccepted", "SessionLockRenewed", "SessionReleased",
 	"SessionStateSet", "SliceDropped", "RuleAdded", "RuleUpdated", "RuleRemoved", "MessagePublished", "ScheduledPublished",
 	"SettlementRefused", "RunStarted"}
 
-// TestTraffic: what the real broker wrote, killed between and then stopped, is the same to both readers.
+// TestTraffic: what the real broker wrote, killed between and then stopped, is the same to both
+// readers.
 func TestTraffic(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

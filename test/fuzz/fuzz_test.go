@@ -36,7 +36,8 @@ var fixture = map[string]string{
 	"b/testdata/fuzz/FuzzBad/abc12": "go test fuzz v1\n",
 }
 
-// fake makes the fixture, and a command go that writes its arguments into a file and does what the script says.
+// fake makes the fixture, and a command go that writes its arguments into a file and does what the
+// script says.
 func fake(t *testing.T, script string) (dir, bin string) {
 	t.Helper()
 	dir, bin = t.TempDir(), t.TempDir()
@@ -96,7 +97,8 @@ func TestEveryTargetRuns(t *testing.T) {
 	}
 }
 
-// A failure does not keep later targets from running; it is named at the end, with its input and how to see it again.
+// A failure does not keep later targets from running; it is named at the end, with its input and
+// how to see it again.
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -195,7 +197,8 @@ func TestSince(t *testing.T) {
 	}
 }
 
-// Where the list of targets with fewer executions has a name that no target has any more, the target that was renamed would run for hours.
+// Where the list of targets with fewer executions has a name that no target has any more, the
+// target that was renamed would run for hours.
 func TestSharesAreOfTargets(t *testing.T) {
 	t.Parallel()
 	targets, err := find("../..", regexp.MustCompile(""))

@@ -1,13 +1,15 @@
-// Command fuzz runs the fuzz targets of the project, one after another, each for a number of executions.
+// Command fuzz runs the fuzz targets of the project, one after another, each for a number of
+// executions.
 //
 //	go run ./test/fuzz --count 500000              every target
 //	go run ./test/fuzz --only 'amqp|FuzzScan$'     those whose line in the list matches
 //	go run ./test/fuzz --since HEAD~1              those of packages with files that have changed since that commit
 //	go run ./test/fuzz --list                      only say which there are, and how often each would run
 //
-// It counts executions and not time: with a time the fuzzer of Go before 1.27 now and then fails at its own deadline
-// (go.dev/issue/75804). A target that fails does not keep the others from running. The end of the output has, for each of them,
-// the input that made it fail and the command that runs it again with that input alone; the exit code is 1 then.
+// It counts executions and not time: with a time the fuzzer of Go before 1.27 now and then fails at
+// its own deadline (go.dev/issue/75804). A target that fails does not keep the others from running.
+// The end of the output has, for each of them, the input that made it fail and the command that
+// runs it again with that input alone; the exit code is 1 then.
 package main
 
 import (

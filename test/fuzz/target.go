@@ -24,20 +24,23 @@ func (t target) String() string { return t.pkg() + " " + t.name }
 
 func (t target) pkg() string { return "./" + filepath.ToSlash(t.dir) }
 
-// shares are the targets whose executions cost more than a decoder's, with how many executions of a decoder one of theirs stands for.
+// shares are the targets whose executions cost more than a decoder's, with how many executions of a
+// decoder one of theirs stands for.
 var shares = map[string]int{
 	"FuzzVerify":     500, // makes a data directory and verifies it
 	"FuzzDirectory":  500, // makes a data directory and asks questions of it
 	"FuzzConnection": 10,  // runs a connection from its first byte to its last
 }
 
-// executions is how often the target runs where a decoder runs count times; never 0, which go test takes for no limit.
+// executions is how often the target runs where a decoder runs count times; never 0, which go test
+// takes for no limit.
 func (t target) executions(count int) int { return max(1, count/max(1, shares[t.name])) }
 
 // grace is how long go test, told to end, may take for that.
 const grace = 10 * time.Second
 
-// run fuzzes the target. Everything that go test says goes to w while it runs. The failure is nil if there was none.
+// run fuzzes the target. Everything that go test says goes to w while it runs. The failure is nil
+// if there was none.
 func (t target) run(ctx context.Context, count int, w io.Writer) *failure {
 	args := []string{
 		"test", "-run", "^$", "-fuzz", "^" + t.name + "$", "-fuzztime", fmt.Sprintf("%dx", t.executions(count)), "-fuzzminimizetime", "10x", t.pkg(),
@@ -46,7 +49,8 @@ func (t target) run(ctx context.Context, count int, w io.Writer) *failure {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Stdout = io.MultiWriter(w, &said)
 	cmd.Stderr = cmd.Stdout
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // at which the fuzzer ends its workers
+	// at which the fuzzer ends its workers
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = grace
 	err := cmd.Run()
 	if err == nil && bytes.Contains(said.Bytes(), []byte("no fuzz tests to fuzz")) {
@@ -70,7 +74,9 @@ func (t target) run(ctx context.Context, count int, w io.Writer) *failure {
 type failure struct {
 	target target
 	err    error
-	input  string // file, or name of a seed that the target itself adds; empty: there is none, as when it does not compile
+	// file, or name of a seed that the target itself adds; empty: there is none, as when it does
+	// not compile
+	input  string
 	replay string // command that fails in the same way
 }
 
@@ -82,7 +88,8 @@ func (f failure) String() string {
 	return text + "\n  replay: " + f.replay
 }
 
-// entryPatterns are the ways in which go test names the input that failed: one that it has found, and one that was there before.
+// entryPatterns are the ways in which go test names the input that failed: one that it has found,
+// and one that was there before.
 var entryPatterns = []*regexp.Regexp{
 	regexp.MustCompile(`Failing input written to testdata[/\\]fuzz[/\\][^/\\\s]+[/\\](\S+)`),
 	regexp.MustCompile(`failure while testing seed corpus entry: [^/\s]+/(\S+)`),

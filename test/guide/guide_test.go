@@ -28,7 +28,8 @@ func TestWaiting(t *testing.T) {
 	follow(t, "../../docs/guide/waiting.md", newDirectory(t))
 }
 
-// A reader who fences a partition as the guide does sees what it shows of partitions that do not serve.
+// A reader who fences a partition as the guide does sees what it shows of partitions that do not
+// serve.
 func TestPartitions(t *testing.T) {
 	t.Parallel()
 	follow(t, "../../docs/guide/partitions.md", newDirectory(t))
@@ -46,7 +47,8 @@ func TestErasing(t *testing.T) {
 	follow(t, "../../docs/guide/erasing.md", newDirectory(t))
 }
 
-// A reader who makes tables as the guide does sees what it shows. The question that it asks DuckDB is asked by test/format.
+// A reader who makes tables as the guide does sees what it shows. The question that it asks DuckDB
+// is asked by test/format.
 func TestMessages(t *testing.T) {
 	t.Parallel()
 	follow(t, "../../docs/guide/messages.md", newDirectory(t))
@@ -57,7 +59,8 @@ func TestExport(t *testing.T) {
 	follow(t, "../../docs/guide/export.md", newDirectory(t))
 }
 
-// A reader who makes a backup and starts a broker on it, as the guide does, sees what it shows (reliability.md P26).
+// A reader who makes a backup and starts a broker on it, as the guide does, sees what it shows
+// (reliability.md P26).
 func TestBackup(t *testing.T) {
 	t.Parallel()
 	follow(t, "../../docs/guide/backup.md", newDirectory(t))
@@ -77,7 +80,8 @@ func TestReadme(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	follow(t, "../../README.md", dir, "ledgerbus serve --data ./data --entities '"+config+"' >broker.log 2>&1 & echo $! >broker.pid", // as make run does
+	// as make run does
+	follow(t, "../../README.md", dir, "ledgerbus serve --data ./data --entities '"+config+"' >broker.log 2>&1 & echo $! >broker.pid",
 		"until ledgerbus health >health.txt 2>&1; do sleep 0.1; done")
 }
 
@@ -118,7 +122,8 @@ func TestFirstSteps(t *testing.T) {
 			copyFile(t, filepath.Join(dir, "package.json"), "../sdk/js/package.json")
 			copyFile(t, filepath.Join(dir, "package-lock.json"), "../sdk/js/package-lock.json")
 			run(t, dir, "npm", "ci", "--no-audit", "--no-fund")
-			if err := os.Remove(filepath.Join(dir, "package.json")); err != nil { // it says that programs are modules
+			// it says that programs are modules
+			if err := os.Remove(filepath.Join(dir, "package.json")); err != nil {
 				t.Fatal(err)
 			}
 		}},
@@ -152,8 +157,9 @@ func TestFirstSteps(t *testing.T) {
 	walk(t, "../../docs/guide/first-steps.md", dir, steps)
 }
 
-// Every page with commands that can be typed is followed by a test, and what only a network, a container engine or somebody else's file can show is in
-// blocks of a kind that says so, on the pages that are known to have them.
+// Every page with commands that can be typed is followed by a test, and what only a network, a
+// container engine or somebody else's file can show is in blocks of a kind that says so, on the
+// pages that are known to have them.
 func TestEveryPageIsFollowed(t *testing.T) {
 	t.Parallel()
 	pages, err := filepath.Glob("../../docs/guide/*.md")
@@ -193,7 +199,8 @@ func TestEveryPageIsFollowed(t *testing.T) {
 // untyped is a command at the beginning of a block of another kind.
 var untyped = regexp.MustCompile("\n\n```(?:text|yaml|)\n(?:\\$ |ledgerbus |make |curl |docker ).*")
 
-// The worked example of a transaction: its process and the broker are killed in the middle, and an order has one invoice all the same.
+// The worked example of a transaction: its process and the broker are killed in the middle, and an
+// order has one invoice all the same.
 func TestTransactions(t *testing.T) {
 	t.Parallel()
 	if err := lacking("java", "javac", "mvn"); err != nil {
@@ -256,7 +263,8 @@ func newDirectory(t *testing.T) string {
 	return dir
 }
 
-// follow types every command of a page in a directory and compares what it prints, after some that print nothing.
+// follow types every command of a page in a directory and compares what it prints, after some that
+// print nothing.
 func follow(t *testing.T, page, dir string, before ...string) {
 	t.Helper()
 	text, err := os.ReadFile(page)
@@ -270,7 +278,8 @@ func follow(t *testing.T, page, dir string, before ...string) {
 	walk(t, page, dir, append(steps, read(string(text))...))
 }
 
-// walk types the commands of a page. The broker listens on a port of its own, which the environment says.
+// walk types the commands of a page. The broker listens on a port of its own, which the environment
+// says.
 func walk(t *testing.T, page, dir string, steps []step) {
 	t.Helper()
 	if len(steps) == 0 {
@@ -302,8 +311,8 @@ type step struct {
 	prints  *regexp.Regexp
 }
 
-// read finds the commands in the blocks of a page that are a console: lines behind a dollar, each with what it prints. … stands for
-// anything within a line.
+// read finds the commands in the blocks of a page that are a console: lines behind a dollar, each
+// with what it prints. … stands for anything within a line.
 func read(page string) (steps []step) {
 	inside := false
 	for i, line := range strings.Split(page, "\n") {

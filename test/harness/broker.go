@@ -18,8 +18,8 @@ import (
 // Option changes the settings a broker is started with.
 type Option func(*settings.Settings)
 
-// Queue makes a queue. Properties that no change touches are those of `serve --queue`. The limits of entity files do not
-// apply: a lock may be shorter than five seconds.
+// Queue makes a queue. Properties that no change touches are those of `serve --queue`. The limits
+// of entity files do not apply: a lock may be shorter than five seconds.
 func Queue(name string, changes ...func(*event.Properties)) Option {
 	p := engine.DefaultProperties(event.Queue)
 	for _, change := range changes {
@@ -104,8 +104,9 @@ func (b *Broker) Restart() {
 	b.Start()
 }
 
-// Crash ends the broker and starts another on what its files held at that moment: nothing that closing writes is there.
-// Nobody may be using the broker: the files are copied one after another. To kill one that works use [StartProcess].
+// Crash ends the broker and starts another on what its files held at that moment: nothing that
+// closing writes is there. Nobody may be using the broker: the files are copied one after another.
+// To kill one that works use [StartProcess].
 func (b *Broker) Crash() {
 	b.t.Helper()
 	b.crashes++
@@ -157,7 +158,8 @@ func (b *Broker) Put(name string, changes ...func(*event.Properties)) {
 	}
 }
 
-// ConnectionString is what an SDK connects with, under the emulator's rule. It stays the same over restarts.
+// ConnectionString is what an SDK connects with, under the emulator's rule. It stays the same over
+// restarts.
 func (b *Broker) ConnectionString() string {
 	rule := b.settings.Access[0]
 	return b.ConnectionStringFor(rule.Name, rule.Primary.Reveal())

@@ -22,7 +22,8 @@ import (
 // startTimeout bounds how long a process may take until it serves.
 const startTimeout = 30 * time.Second
 
-// Build makes the ledgerbus binary of the sources at hand and returns its path. dir is where it goes.
+// Build makes the ledgerbus binary of the sources at hand and returns its path. dir is where it
+// goes.
 func Build(t testing.TB, dir string) string {
 	t.Helper()
 	binary := filepath.Join(dir, "ledgerbus")
@@ -58,8 +59,8 @@ var ErrKilledEarly = errors.New("harness: the process ended before it served")
 // Stderr is the file with the diagnostics of every run.
 func (p *Process) Stderr() string { return p.log }
 
-// NewProcess prepares a broker on a directory, with further flags of `ledgerbus serve`. Diagnostics go to the file beside
-// the data directory with ".stderr" behind its name.
+// NewProcess prepares a broker on a directory, with further flags of `ledgerbus serve`. Diagnostics
+// go to the file beside the data directory with ".stderr" behind its name.
 func NewProcess(binary, data string, flags ...string) *Process {
 	return &Process{binary: binary, args: append([]string{"serve", "--data", data}, flags...), data: data, log: data + ".stderr"}
 }
@@ -80,8 +81,9 @@ func StartProcess(t testing.TB, flags ...string) *Process {
 	return p
 }
 
-// Start runs the broker, on the address it had before, waits until it serves and says how long that took. When it ends
-// before, because of a fault or of [Process.Kill], the error is an [ErrKilledEarly].
+// Start runs the broker, on the address it had before, waits until it serves and says how long that
+// took. When it ends before, because of a fault or of [Process.Kill], the error is an
+// [ErrKilledEarly].
 func (p *Process) Start() (time.Duration, error) {
 	began := time.Now()
 	r, stdout, err := p.launch()
@@ -172,7 +174,8 @@ func (p *Process) Address() string {
 	return address
 }
 
-// Kill ends the process with SIGKILL and waits until it is gone. The error says that it had ended by itself.
+// Kill ends the process with SIGKILL and waits until it is gone. The error says that it had ended
+// by itself.
 func (p *Process) Kill() error {
 	r := p.take()
 	if r == nil {
@@ -212,7 +215,8 @@ func (p *Process) tail() string {
 	return string(text[max(0, len(text)-most):])
 }
 
-// Authority is the file with the certificate that clients have to trust. It is there after the first start.
+// Authority is the file with the certificate that clients have to trust. It is there after the
+// first start.
 func (p *Process) Authority() string { return filepath.Join(p.data, "tls", listen.AuthorityFile) }
 
 // ConnectionString is what an SDK connects with.

@@ -1,5 +1,6 @@
-// Package history writes data directories with as much history as somebody wants to ask questions of: a day of a namespace, sealed, without a broker.
-// What happens in it follows from the options alone.
+// Package history writes data directories with as much history as somebody wants to ask questions
+// of: a day of a namespace, sealed, without a broker. What happens in it follows from the options
+// alone.
 package history
 
 import (
@@ -17,14 +18,15 @@ import (
 
 // Options say what is made.
 type Options struct {
-	Events     int           // about that many, in all logs together
-	Partitions int           // logs; 0: 4
-	Queues     int           // 0: 16. The first, queue-00, has half of the messages
-	Dead       int           // of 1,000 messages that many become dead letters, and stay; the rest is completed
-	Lost       int           // of 1,000 attempts that many end with their lock
-	Span       time.Duration // of broker time; 0: a day
-	Body       int           // bytes of each; 0: 100
-	Raw        bool          // chapters are not sealed
+	Events     int // about that many, in all logs together
+	Partitions int // logs; 0: 4
+	Queues     int // 0: 16. The first, queue-00, has half of the messages
+	// of 1,000 messages that many become dead letters, and stay; the rest is completed
+	Dead int
+	Lost int           // of 1,000 attempts that many end with their lock
+	Span time.Duration // of broker time; 0: a day
+	Body int           // bytes of each; 0: 100
+	Raw  bool          // chapters are not sealed
 	// Checkpoint is how many events of a log are between two checkpoints; 0: none is made.
 	Checkpoint int
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// Main runs a program with the command line of the process, until an interrupt. An error is printed, and ends the process with 1.
+// Main runs a program with the command line of the process, until an interrupt. An error is
+// printed, and ends the process with 1.
 func Main(app *cli.App) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

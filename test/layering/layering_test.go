@@ -1,5 +1,6 @@
-// Package layering keeps the directions of the project's imports: the picture in docs/ARCHITECTURE.md is this test. Its lists are exact:
-// a permission that nobody uses is an error, too.
+// Package layering keeps the directions of the project's imports: the picture in
+// docs/ARCHITECTURE.md is this test. Its lists are exact: a permission that nobody uses is an
+// error, too.
 package layering
 
 import (
@@ -19,7 +20,8 @@ import (
 
 const module = "github.com/ledgerbus/ledgerbus/"
 
-// allowed lists what each package imports of ours (tests apart), exactly. A package that is not here may not exist.
+// allowed lists what each package imports of ours (tests apart), exactly. A package that is not
+// here may not exist.
 var allowed = map[string][]string{
 	"internal/budget":        {},
 	"internal/fifo":          {},
@@ -37,7 +39,8 @@ var allowed = map[string][]string{
 	"index/replay":           {"index", "log", "log/event"},
 	"engine/filter":          {"log/event"},
 	"engine":                 {"engine/filter", "index", "log", "log/event"},
-	"engine/loop":            {"engine", "engine/filter", "index", "index/replay", "internal/fifo", "log", "log/event"}, // only engine/background and engine/host import it: decision 89
+	// only engine/background and engine/host import it: decision 89
+	"engine/loop":            {"engine", "engine/filter", "index", "index/replay", "internal/fifo", "log", "log/event"},
 	"engine/background":      {"engine", "engine/filter", "engine/loop", "index", "index/replay", "internal/fifo", "log", "log/event"},
 	"engine/host":            {"engine", "engine/background", "engine/filter", "engine/loop", "index", "index/replay", "log", "log/event"},
 	"protocol/amqp":          {},
@@ -69,8 +72,9 @@ var allowed = map[string][]string{
 	"cmd/ledgerbench":        {"tools/bench", "tools/client", "tools/client/admin", "internal/program"},
 }
 
-// libraries lists which packages import each module of others (tests apart), exactly: one package is the place for what the
-// module is good for, and a second one is a decision. A module that no package imports is for tests.
+// libraries lists which packages import each module of others (tests apart), exactly: one package
+// is the place for what the module is good for, and a second one is a decision. A module that no
+// package imports is for tests.
 var libraries = map[string][]string{
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore":                 {},
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus": {},
@@ -96,11 +100,13 @@ var libraries = map[string][]string{
 	"golang.org/x/crypto/x509roots/fallback":                       {"internal/program"},
 	"golang.org/x/sys":                                             {"log/disk", "engine/host", "cmd/broker", "cmd/ledgerbus"},
 	"golang.org/x/term":                                            {"tools/bench", "cmd/ledgerbus"},
-	"golang.org/x/time":                                            {"engine/loop", "log", "protocol/access", "protocol/listen"}, // rate limits: decision 87
+	// rate limits: decision 87
+	"golang.org/x/time": {"engine/loop", "log", "protocol/access", "protocol/listen"},
 }
 
-// Rules and state see no clock, no randomness, no files, no network (reliability.md 3.1). SM-363: so a replay, which is index
-// applying what log/event decodes, sees none; files it reads through log.
+// Rules and state see no clock, no randomness, no files, no network (reliability.md 3.1). SM-363:
+// so a replay, which is index applying what log/event decodes, sees none; files it reads through
+// log.
 var pure = map[string][]string{
 	"log/event":             {"os", "net", "math/rand", "math/rand/v2", "crypto/rand"},
 	"log/format":            {"os", "net", "math/rand", "math/rand/v2", "crypto/rand"},
@@ -119,8 +125,8 @@ var pure = map[string][]string{
 // clocks are what package time has beside the types and arithmetic that everybody may use.
 var clocks = []string{"Now", "Since", "Until", "After", "AfterFunc", "Tick", "NewTicker", "NewTimer", "Sleep"}
 
-// SM-363: what must see no clock may import package time, for its types, but calls nothing in it that asks for the time. Nor does it
-// start a goroutine.
+// SM-363: what must see no clock may import package time, for its types, but calls nothing in it
+// that asks for the time. Nor does it start a goroutine.
 func TestNoClock(t *testing.T) {
 	t.Parallel()
 	for _, f := range product(t) {
@@ -215,8 +221,9 @@ func compareOwn(allowed, found map[string][]string) (problems []string) {
 	return problems
 }
 
-// compareLibraries says where imports of other modules are not those listed. required are the modules of go.mod, of which true ones are
-// imported by packages of ours and not only by other modules.
+// compareLibraries says where imports of other modules are not those listed. required are the
+// modules of go.mod, of which true ones are imported by packages of ours and not only by other
+// modules.
 func compareLibraries(listed map[string][]string, required map[string]bool, found map[string][]string) (problems []string) {
 	users := map[string][]string{}
 	for _, name := range slices.Sorted(maps.Keys(found)) {

@@ -18,8 +18,9 @@ type Dir struct {
 	closed  bool
 }
 
-// Open opens a data directory, or makes one. A test that does not close it has it closed at its end, before a temporary directory is removed that was made
-// before: a store at work makes files in it.
+// Open opens a data directory, or makes one. A test that does not close it has it closed at its
+// end, before a temporary directory is removed that was made before: a store at work makes files in
+// it.
 func Open(t testing.TB, dir string, o log.Options) *Dir {
 	t.Helper()
 	s, err := log.Open(t.Context(), dir, o)
@@ -46,8 +47,8 @@ func (d *Dir) Lead(id log.PartitionID) (log.Partition, log.Writer) {
 	return p, w
 }
 
-// Append appends a record and what the batch holds, and waits until that is durable; end is where the next frame begins. Not for
-// a store with Manual set.
+// Append appends a record and what the batch holds, and waits until that is durable; end is where
+// the next frame begins. Not for a store with Manual set.
 func (d *Dir) Append(w log.Writer, at event.Time, events ...event.Event) (end event.LSN) {
 	d.t.Helper()
 	w.Batch().AppendRecord(at, events, log.Durable)

@@ -1,13 +1,15 @@
 package model
 
-// Clock is the newest decision that a log knows of about a clock that was far off, and by how much all such decisions together moved its times, ms.
+// Clock is the newest decision that a log knows of about a clock that was far off, and by how much
+// all such decisions together moved its times, ms.
 type Clock struct {
 	Number int
 	Shift  int64
 }
 
-// SetClock is such a decision (reliability.md 1.4): every time that the partition has moves by that much, and records go on from
-// the time to. The caller moves what it keeps when also is called; that is called with the opposite when the record is lost.
+// SetClock is such a decision (reliability.md 1.4): every time that the partition has moves by that
+// much, and records go on from the time to. The caller moves what it keeps when also is called;
+// that is called with the opposite when the record is lost.
 func (p *Partition) SetClock(number int, to, by int64, also func(by int64)) {
 	p.record(to, true)
 	was := p.Clock

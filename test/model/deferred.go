@@ -2,8 +2,9 @@ package model
 
 import "slices"
 
-// Recall is receive by sequence number: all of the deferred messages or none (14.1). In a session only its holder may. One
-// that has expired expires now, and nothing is found (7.4). Without tokens the messages are taken for good.
+// Recall is receive by sequence number: all of the deferred messages or none (14.1). In a session
+// only its holder may. One that has expired expires now, and nothing is found (7.4). Without tokens
+// the messages are taken for good.
 func (p *Partition) Recall(now int64, q *Queue, sub Sub, session Token, seqs []uint64, tokens []Token) (found []*Message, r Refusal) {
 	if q.Settings.NoReceive {
 		return nil, Disabled

@@ -5,7 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// MaxHeader is what a message may have beside its body, all changes of its properties included, bytes (16.3).
+// MaxHeader is what a message may have beside its body, all changes of its properties included,
+// bytes (16.3).
 const MaxHeader = 64 << 10
 
 // Change is what a settlement does to the properties of a message.
@@ -26,7 +27,8 @@ func Value(b []byte) Change {
 	return Change{Bytes: stored(0, nil, 1, entry(ValueName, encodedValue(b)), 0, nil), Value: b}
 }
 
-// ValueOf is the length of an encoded value whose change takes that many bytes, or as close to that as there is.
+// ValueOf is the length of an encoded value whose change takes that many bytes, or as close to that
+// as there is.
 func ValueOf(size int) int {
 	n := size - len(Value(nil).Bytes)
 	return max(n+1-len(number(uint64(max(n, 0)))), 1)
@@ -43,7 +45,8 @@ func (m *Message) changed() (n int) {
 // room is how many bytes changes may take, beside that many of the message as sent.
 func (m *Message) room(header int) int { return MaxHeader - header - m.changed() }
 
-// cut shortens what a dead letter is told to what there is room for: the description, then the reason (9.2). Nil: that is not enough.
+// cut shortens what a dead letter is told to what there is room for: the description, then the
+// reason (9.2). Nil: that is not enough.
 func (p *Partition) cut(c Change, room int) []byte {
 	if len(c.Bytes) <= room {
 		return c.Bytes

@@ -34,7 +34,8 @@ func (u *Use) Over(now, started int64) bool {
 	return u.Idle != 0 && u.Quiet(now) >= u.Idle && now-started >= idleGrace
 }
 
-// Note reports whether the log hears of the last use now: coarsely, and after a start that is all that is known of it.
+// Note reports whether the log hears of the last use now: coarsely, and after a start that is all
+// that is known of it.
 func (u *Use) Note(now int64) bool {
 	every := int64(noted)
 	if u.Idle != 0 {

@@ -6,7 +6,8 @@ import (
 	"slices"
 )
 
-// Lock hands a message out under a lock (6.1) and returns when that ends. In a session it lives as long as the session's.
+// Lock hands a message out under a lock (6.1) and returns when that ends. In a session it lives as
+// long as the session's.
 func (p *Partition) Lock(now int64, q *Queue, seq uint64, token Token) int64 {
 	p.record(now, false)
 	return p.lock(now, q, seq, token)
@@ -44,7 +45,8 @@ const (
 	DeadLetter
 )
 
-// held finds the message of a live lock. A lock that has ended is noticed here, before anybody is answered (6.1).
+// held finds the message of a live lock. A lock that has ended is noticed here, before anybody is
+// answered (6.1).
 func (p *Partition) held(now int64, q *Queue, sub Sub, t Token) *Message {
 	i := slices.IndexFunc(q.Live, func(m *Message) bool { return m.locked() && m.Token == t && m.Sub() == sub })
 	if i < 0 {
@@ -107,8 +109,9 @@ func (p *Partition) failed(now int64, q *Queue, seq uint64, changes []byte, head
 	p.after(now, q, m, true, header)
 }
 
-// after is what follows when a message came back: it expires at once when its time has passed (7.4), or is dead-lettered when it
-// failed once too often (6.4). A deferred one stays deferred even when it has expired (3.2), but expiry comes before the failure.
+// after is what follows when a message came back: it expires at once when its time has passed
+// (7.4), or is dead-lettered when it failed once too often (6.4). A deferred one stays deferred
+// even when it has expired (3.2), but expiry comes before the failure.
 func (p *Partition) after(now int64, q *Queue, m *Message, failed bool, header int) {
 	often := failed && m.Count >= q.Settings.MaxDelivery
 	switch {
@@ -121,9 +124,9 @@ func (p *Partition) after(now int64, q *Queue, m *Message, failed bool, header i
 	}
 }
 
-// Settle ends locks: those of all tokens or none (5.3). While receiving is disabled only giving back is allowed (16.1). Headers are
-// the bytes of the messages beside their bodies; without them a caller who makes changes that may not fit is shown the messages
-// first, and nothing happens.
+// Settle ends locks: those of all tokens or none (5.3). While receiving is disabled only giving
+// back is allowed (16.1). Headers are the bytes of the messages beside their bodies; without them a
+// caller who makes changes that may not fit is shown the messages first, and nothing happens.
 func (p *Partition) Settle(now int64, q *Queue, sub Sub, tokens []Token, how Outcome, c Change, headers []int) ([]*Message, Refusal) {
 	found, r := p.mayEnd(now, q, sub, tokens, how)
 	if r != Accepted {
@@ -204,8 +207,8 @@ func (p *Partition) settle(now int64, q *Queue, m *Message, how Outcome, c Chang
 	}
 }
 
-// Renew moves the ends of locks, of all tokens or none (6.2), and returns the new one. Locks under a session are not
-// renewed singly (8.4).
+// Renew moves the ends of locks, of all tokens or none (6.2), and returns the new one. Locks under
+// a session are not renewed singly (8.4).
 func (p *Partition) Renew(now int64, q *Queue, sub Sub, tokens []Token) (int64, Refusal) {
 	p.about(q, tokens[0])
 	if q.Settings.Sessions && sub == Main {
@@ -255,8 +258,8 @@ func (p *Partition) endings() (all []ending) {
 	return all
 }
 
-// Due does what has become due: one record for all locks whose end is noticed at the same time, one for every scheduled message.
-// What is due first comes first, until that is enough for now.
+// Due does what has become due: one record for all locks whose end is noticed at the same time, one
+// for every scheduled message. What is due first comes first, until that is enough for now.
 func (p *Partition) Due(now int64) {
 	for !p.spent() {
 		locks, next, late := p.endings(), p.nextScheduled(), p.overdue()

@@ -11,7 +11,8 @@ const (
 	MaxPurge = 4000
 )
 
-// idRoom is how much longer than the limit a stored message may be, bytes: one sent without a message-id is stored with one.
+// idRoom is how much longer than the limit a stored message may be, bytes: one sent without a
+// message-id is stored with one.
 const idRoom = 64
 
 // Token identifies a lock.
@@ -105,25 +106,29 @@ type Settings struct {
 
 // Message is a live message.
 type Message struct {
-	Seq          uint64
-	Body         []byte
-	State        State
-	Dead         bool // in a dead-letter queue
-	Count        uint32
-	EnqueuedAt   int64
-	ExpiresAt    int64 // 0: never
-	OwnTTL       int64 // the sender's, cut once the message is active; 0: none
-	Session      string
-	Loose        bool  // in no session, although the subscription has sessions: it was dead-lettered on arrival
-	For          int64 // when a scheduled message becomes active
-	Token        Token
-	Until        int64 // 0 under a session
-	Changes      [][]byte
-	Waited       bool   // it was scheduled before it became active
-	From         uint64 // number it was sent under first, to a topic or to a queue it was moved from; 0: it was sent here
-	Draft        *Draft // it was sent as, where that matters later
-	Hops         int    // how often it was moved
-	Source       string // path of the entity in whose dead-letter queue it was before it was moved; "": in none
+	Seq        uint64
+	Body       []byte
+	State      State
+	Dead       bool // in a dead-letter queue
+	Count      uint32
+	EnqueuedAt int64
+	ExpiresAt  int64 // 0: never
+	OwnTTL     int64 // the sender's, cut once the message is active; 0: none
+	Session    string
+	// in no session, although the subscription has sessions: it was dead-lettered on arrival
+	Loose   bool
+	For     int64 // when a scheduled message becomes active
+	Token   Token
+	Until   int64 // 0 under a session
+	Changes [][]byte
+	Waited  bool // it was scheduled before it became active
+	// number it was sent under first, to a topic or to a queue it was moved from; 0: it was sent
+	// here
+	From  uint64
+	Draft *Draft // it was sent as, where that matters later
+	Hops  int    // how often it was moved
+	// path of the entity in whose dead-letter queue it was before it was moved; "": in none
+	Source       string
 	Transfer     *Transfer
 	Stays        bool // in the dead-letter queue, although what is there moves on
 	TransferDead bool // with Dead: it is in the transfer dead-letter queue
@@ -155,29 +160,33 @@ func (m *Message) locked() bool { return m.State == Locked || m.State == Deferre
 // expired: nothing expires in a dead-letter queue (7.5), nor before it is active.
 func (m *Message) expired(now int64) bool { return !m.Dead && m.ExpiresAt != 0 && now >= m.ExpiresAt }
 
-// Queue is a queue, or a subscription, with its dead-letter queue; or a topic, in which only scheduled messages stay.
+// Queue is a queue, or a subscription, with its dead-letter queue; or a topic, in which only
+// scheduled messages stay.
 type Queue struct {
-	ID        int
-	Settings  Settings
-	Base      uint64     // number before the first: that of its partition (10.3)
-	Last      uint64     // newest sequence number given out
-	Live      []*Message // by sequence number
-	Gone      map[uint64]Reason
-	Sessions  map[string]*Session // those with a holder or a state
-	Waiting   []string            // sessions that could be accepted as the next available, in the order in which they became so
-	Freed     map[string]int      // by session, the record in which its lock ended last
-	Cleared   int                 // record in which messages expired, or were deleted in a batch, last
-	Seen      map[string]Entry    // duplicate history
-	Transfers uint64              // newest number of a move away from here
-	Over      map[uint64]Over     // moves that are over, by number
-	Arrived   map[int]*Arrivals   // by the id of the queue that moves came from
-	Used      bool                // there is, or was, something in it
-	Dropped   bool                // the queue is deleted
+	ID       int
+	Settings Settings
+	Base     uint64     // number before the first: that of its partition (10.3)
+	Last     uint64     // newest sequence number given out
+	Live     []*Message // by sequence number
+	Gone     map[uint64]Reason
+	Sessions map[string]*Session // those with a holder or a state
+	// sessions that could be accepted as the next available, in the order in which they became so
+	Waiting []string
+	Freed   map[string]int // by session, the record in which its lock ended last
+	// record in which messages expired, or were deleted in a batch, last
+	Cleared   int
+	Seen      map[string]Entry  // duplicate history
+	Transfers uint64            // newest number of a move away from here
+	Over      map[uint64]Over   // moves that are over, by number
+	Arrived   map[int]*Arrivals // by the id of the queue that moves came from
+	Used      bool              // there is, or was, something in it
+	Dropped   bool              // the queue is deleted
 
-	Topic         *Queue   // of a subscription
-	Subscriptions []*Queue // all subscriptions a topic ever had, in the order in which they were made
-	InForce       bool     // of a subscription: it gets copies
-	Rules         []Rule   // of a subscription, in force, in the order in which they were added
+	Topic *Queue // of a subscription
+	// all subscriptions a topic ever had, in the order in which they were made
+	Subscriptions []*Queue
+	InForce       bool   // of a subscription: it gets copies
+	Rules         []Rule // of a subscription, in force, in the order in which they were added
 }
 
 // News is something the partition's loop has to hear of.
@@ -193,8 +202,9 @@ type NewsKind uint8
 
 const (
 	Returned NewsKind = iota // a message became deliverable, or came back
-	Silent                   // the same, under a session that ended: the session is what the loop hears of
-	Ended                    // a session lock ended
+	// the same, under a session that ended: the session is what the loop hears of
+	Silent
+	Ended // a session lock ended
 )
 
 // Bytes is what counts against the quota, with a topic what its subscriptions hold (16.3).
@@ -239,19 +249,23 @@ type Partition struct {
 	Queues  []*Queue
 	LastAt  int64 // time of the newest record
 	Clock   Clock
-	Records int   // decisions that changed something, since the beginning
-	Needed  int   // the newest of them that a reply behind it waits for: all but facts
-	Solid   int   // the newest of them that may not be lost once anything after it was shown: all but locks and renewals
+	Records int // decisions that changed something, since the beginning
+	Needed  int // the newest of them that a reply behind it waits for: all but facts
+	// the newest of them that may not be lost once anything after it was shown: all but locks and
+	// renewals
+	Solid   int
 	About   About // of the last settlement or renewal that was refused
 	News    []News
-	Copies  []Copy       // made by the last publish or activation, to be counted
-	Written int          // records that can be read back: the others are on their way to the disk
-	Spent   func() bool  // whether enough that nobody asked for was done for now; nil: never
-	NewID   func() Token // the next UUID of newid(), which is random; in the order in which rules ask
-	NoSends bool         // everything that is sent is busy: there is no room for it, or no memory
+	Copies  []Copy      // made by the last publish or activation, to be counted
+	Written int         // records that can be read back: the others are on their way to the disk
+	Spent   func() bool // whether enough that nobody asked for was done for now; nil: never
+	// the next UUID of newid(), which is random; in the order in which rules ask
+	NewID   func() Token
+	NoSends bool // everything that is sent is busy: there is no room for it, or no memory
 	undo    []undo
 
-	// Aborted hears of the record of a transaction that was not committed; alone: nothing else is in it.
+	// Aborted hears of the record of a transaction that was not committed; alone: nothing else is
+	// in it.
 	Aborted      func(now int64, id TransactionID, why Cause, alone bool)
 	transactions []*transaction // that are open, in the order in which they were begun
 	ended        map[TransactionID]bool
@@ -260,7 +274,8 @@ type Partition struct {
 	Cut, TooLarge int // dead letters whose reasons were cut, or did not fit at all
 }
 
-// About is the token that a refusal is about, and the message that it had locked until then; 0: none.
+// About is the token that a refusal is about, and the message that it had locked until then; 0:
+// none.
 type About struct {
 	Token Token
 	Seq   uint64
@@ -272,7 +287,8 @@ type undo struct {
 	back   func()
 }
 
-// Add makes a queue of the partition, or a subscription of a topic, whose numbers begin behind base. That is no record of the partition.
+// Add makes a queue of the partition, or a subscription of a topic, whose numbers begin behind
+// base. That is no record of the partition.
 func (p *Partition) Add(id int, s Settings, base uint64, topic *Queue) *Queue {
 	q := &Queue{ID: id, Settings: s, Base: base, Last: base, Gone: map[uint64]Reason{}, Sessions: map[string]*Session{}, Freed: map[string]int{}, Seen: map[string]Entry{},
 		Topic: topic}
@@ -297,7 +313,8 @@ func (p *Partition) record(now int64, solid bool) {
 	}
 }
 
-// spent reports whether what nobody asked for should be left for later. It is called behind each record of it.
+// spent reports whether what nobody asked for should be left for later. It is called behind each
+// record of it.
 func (p *Partition) spent() bool { return p.Spent != nil && p.Spent() }
 
 // Fact is a record that changes nothing and that nobody waits for.

@@ -34,8 +34,9 @@ type Transfer struct {
 	Trigger Trigger
 }
 
-// Arrivals is what a queue, or topic, knows of moves from another one: those below the floor are over there, for ever, and those in the
-// set are stored here. Moved is the truth: which of them ever were stored here.
+// Arrivals is what a queue, or topic, knows of moves from another one: those below the floor are
+// over there, for ever, and those in the set are stored here. Moved is the truth: which of them
+// ever were stored here.
 type Arrivals struct {
 	Floor uint64
 	Set   map[uint64]bool
@@ -101,7 +102,8 @@ func (p *Partition) transfer(q *Queue, m *Message, to int, trigger Trigger) {
 	m.State, m.Transfer = Transferring, &Transfer{q.Transfers, to, trigger}
 }
 
-// mayHandOver looks at messages that are sent through a queue to another one (12.5), which takes them up to a size, and adds up their bytes.
+// mayHandOver looks at messages that are sent through a queue to another one (12.5), which takes
+// them up to a size, and adds up their bytes.
 func (p *Partition) mayHandOver(q *Queue, drafts []Draft, largest int64) (size int64, r Refusal) {
 	if q.Settings.NoSend && q.Settings.NoReceive {
 		return 0, Disabled
@@ -118,8 +120,8 @@ func (p *Partition) mayHandOver(q *Queue, drafts []Draft, largest int64) (size i
 	return size, Accepted
 }
 
-// HandOver stores messages that are sent through a queue to another one, which takes them up to a size: they are in transfer at once, and
-// nobody sees them here (12.5).
+// HandOver stores messages that are sent through a queue to another one, which takes them up to a
+// size: they are in transfer at once, and nobody sees them here (12.5).
 func (p *Partition) HandOver(now int64, q *Queue, drafts []Draft, to int, largest int64) (numbers []uint64, r Refusal) {
 	size, r := p.mayHandOver(q, drafts, largest)
 	if p.NoSends {
@@ -140,8 +142,9 @@ func (p *Partition) HandOver(now int64, q *Queue, drafts []Draft, to int, larges
 	return numbers, Accepted
 }
 
-// Forward puts the first deliverable messages of a queue in transfer, as many as there is room for, and ends what stands in their way:
-// what has expired, and what has moved too often. All of it is one record. It reports whether there is more.
+// Forward puts the first deliverable messages of a queue in transfer, as many as there is room for,
+// and ends what stands in their way: what has expired, and what has moved too often. All of it is
+// one record. It reports whether there is more.
 func (p *Partition) Forward(now int64, q *Queue, dead bool, to int, tooOften bool) (again bool) {
 	trigger := Forward
 	if dead {
@@ -212,8 +215,9 @@ func (p *Partition) over(q *Queue, m *Message) {
 // Over is the end of a move: where it went, and the record that says so.
 type Over struct{ To, Record int }
 
-// Fail ends a move that its destination refused for good: the message goes to a dead-letter queue, and is told why, as far as there is room
-// beside its header, where that is known, or back to the one it was in, where it stays.
+// Fail ends a move that its destination refused for good: the message goes to a dead-letter queue,
+// and is told why, as far as there is room beside its header, where that is known, or back to the
+// one it was in, where it stays.
 func (p *Partition) Fail(now int64, q *Queue, number uint64, header int, reason, text string, back, transferQueue bool) {
 	m := q.Moving(number)
 	if m == nil {
@@ -228,7 +232,8 @@ func (p *Partition) Fail(now int64, q *Queue, number uint64, header int, reason,
 		m.change(p.told(MaxHeader-max(header, m.changed()), reason, text))
 	}
 	p.settled(q, m.Session)
-	p.News = append(p.News, News{Queue: q, Kind: Returned, Loose: true}) // it is dead: nobody who waits for its session gets it
+	// it is dead: nobody who waits for its session gets it
+	p.News = append(p.News, News{Queue: q, Kind: Returned, Loose: true})
 }
 
 // arrivals are what a queue knows of moves from another one, ready to be changed.
@@ -261,8 +266,9 @@ func (p *Partition) arrived(q *Queue, source int, floor, number uint64) {
 	q.Used = true
 }
 
-// Import takes messages in that come from another queue, each for itself: one that is known changes nothing, the others are let in, or
-// refused, as if they were sent now (13.3). What is taken in is one record.
+// Import takes messages in that come from another queue, each for itself: one that is known changes
+// nothing, the others are let in, or refused, as if they were sent now (13.3). What is taken in is
+// one record.
 func (p *Partition) Import(now int64, q *Queue, source int, floor uint64, items []Arriving, waits bool) (results []Landing) {
 	begun := false
 	begin := func() {
@@ -364,7 +370,8 @@ func (d *Draft) message(q *Queue, now int64) *Message {
 // arrived notes where a message comes from.
 func (m *Message) arrived(a *Arriving) { m.Hops, m.From, m.Source = a.Hops, a.First, a.Source }
 
-// Properties are the application properties and the session id of a message as they are after changes: what was sent, changed so.
+// Properties are the application properties and the session id of a message as they are after
+// changes: what was sent, changed so.
 type Properties struct {
 	Values     map[string]any // nil, an int64, a string, a Token, or what is encoded otherwise
 	Session    string

@@ -4,8 +4,9 @@ import (
 	"slices"
 )
 
-// Partitioned is an entity with several partitions (10): a queue for each, and the choice between them. Clients do not see that
-// there are several. Which log each of them is in does not matter here.
+// Partitioned is an entity with several partitions (10): a queue for each, and the choice between
+// them. Clients do not see that there are several. Which log each of them is in does not matter
+// here.
 type Partitioned struct {
 	Queues     []*Queue // by partition; nil: it is not known yet
 	Duplicates bool     // the entity detects them
@@ -36,8 +37,9 @@ func (e *Partitioned) key(k Keys) (string, bool) {
 	return k.Via, k.Via != ""
 }
 
-// Route is the partition for messages that are sent together: that of the key they have; with none the next in turn, and any other will do as
-// well. Messages with several keys are refused. What is a key depends on the entity that they are for, where that is partitioned, too.
+// Route is the partition for messages that are sent together: that of the key they have; with none
+// the next in turn, and any other will do as well. Messages with several keys are refused. What is
+// a key depends on the entity that they are for, where that is partitioned, too.
 func (e *Partitioned) Route(all []Keys, to *Partitioned) (partition int, any bool, _ Refusal) {
 	key, keyed := to.key(all[0])
 	for _, k := range all[1:] {
@@ -64,8 +66,8 @@ func (e *Partitioned) next() int {
 // Restarted: whose turn it is need not survive.
 func (e *Partitioned) Restarted() { e.turns, e.elsewhere = 0, 0 }
 
-// Elsewhere is another partition, not tried before, for a message that was refused for reasons of health before anybody looked at it: those that
-// are left take turns. False: there is none.
+// Elsewhere is another partition, not tried before, for a message that was refused for reasons of
+// health before anybody looked at it: those that are left take turns. False: there is none.
 func (e *Partitioned) Elsewhere(tried []int, serves func(partition int) bool) (int, bool) {
 	var left []int
 	for p := range e.Queues {
@@ -102,7 +104,8 @@ func OfNumber(seq uint64) int { return int(seq >> 48) }
 // First is the number before the first of a partition.
 func First(partition int) uint64 { return uint64(partition) << 48 }
 
-// Peek shows messages in the order of their numbers from one on, over all partitions that are served (10.5).
+// Peek shows messages in the order of their numbers from one on, over all partitions that are
+// served (10.5).
 func (e *Partitioned) Peek(sub Sub, session *string, from uint64, count int, serves func(partition int) bool) (found []*Message) {
 	for p := OfNumber(from); p < len(e.Queues) && len(found) < count; p++ {
 		if !serves(p) {
@@ -114,7 +117,8 @@ func (e *Partitioned) Peek(sub Sub, session *string, from uint64, count int, ser
 	return found
 }
 
-// Counts are the sums of what management is told, over the partitions that are served, and whether that is all of them (10.6).
+// Counts are the sums of what management is told, over the partitions that are served, and whether
+// that is all of them (10.6).
 func (e *Partitioned) Counts(serves func(partition int) bool) (sum Counts, limited bool) {
 	for p, q := range e.Queues {
 		if !serves(p) {

@@ -12,11 +12,13 @@ func (q *Queue) first(sub Sub, session *string) *Message {
 	return nil
 }
 
-// Deliverable is what a receiver with credit would get of a sub-queue, or of one of its sessions; nil: nothing.
+// Deliverable is what a receiver with credit would get of a sub-queue, or of one of its sessions;
+// nil: nothing.
 func (q *Queue) Deliverable(sub Sub, session *string) *Message { return q.first(sub, session) }
 
-// Next is the message a receiver with credit gets now, or nil. What has expired in front of it is ended first, up to [MaxFront]
-// messages in a record. Again is true when so much has expired that others have their turn first.
+// Next is the message a receiver with credit gets now, or nil. What has expired in front of it is
+// ended first, up to [MaxFront] messages in a record. Again is true when so much has expired that
+// others have their turn first.
 func (p *Partition) Next(now int64, q *Queue, sub Sub) (m *Message, again bool) {
 	if q.Settings.NoReceive || q.Dropped {
 		return nil, false
@@ -29,8 +31,8 @@ func (p *Partition) Next(now int64, q *Queue, sub Sub) (m *Message, again bool) 
 	return q.first(sub, nil), false
 }
 
-// clearFront ends expired messages in front of the first that a receiver can get, of any session or of one: a record for
-// [MaxFront] of them. It reports whether there were any.
+// clearFront ends expired messages in front of the first that a receiver can get, of any session or
+// of one: a record for [MaxFront] of them. It reports whether there were any.
 func (p *Partition) clearFront(now int64, q *Queue, sub Sub, session *string) bool {
 	m := q.first(sub, session)
 	if m == nil || !m.expired(now) {
@@ -81,7 +83,8 @@ func (p *Partition) Sweep(now int64, q *Queue, s *Sweep) (done bool) {
 	return true
 }
 
-// expire is what the end of a time to live does (7.5), to a message with that many bytes beside its body, as far as the broker knows.
+// expire is what the end of a time to live does (7.5), to a message with that many bytes beside its
+// body, as far as the broker knows.
 func (p *Partition) expire(q *Queue, m *Message, header int) {
 	p.cleared(q)
 	if q.Settings.DeadLetterExpired {
@@ -91,7 +94,8 @@ func (p *Partition) expire(q *Queue, m *Message, header int) {
 	p.remove(q, m.Seq, Expired)
 }
 
-// cleared notes that messages have gone that nobody need have received: those behind them are the next.
+// cleared notes that messages have gone that nobody need have received: those behind them are the
+// next.
 func (p *Partition) cleared(q *Queue) {
 	before := q.Cleared
 	p.changing(func() { q.Cleared = before })
@@ -123,8 +127,8 @@ func (p *Partition) Take(now int64, q *Queue, seq uint64) {
 	p.remove(q, seq, ReceivedAndDeleted)
 }
 
-// Peek shows what is in a sub-queue from a number on, at most count, ending before limit bytes are passed (14.2): of all
-// sessions or of one.
+// Peek shows what is in a sub-queue from a number on, at most count, ending before limit bytes are
+// passed (14.2): of all sessions or of one.
 func (q *Queue) Peek(sub Sub, session *string, from uint64, count, limit int) (found []*Message, r Refusal) {
 	if q.Settings.NoReceive {
 		return nil, Disabled
@@ -145,7 +149,8 @@ func (q *Queue) Peek(sub Sub, session *string, from uint64, count, limit int) (f
 	return found, Accepted
 }
 
-// Purge is batch delete: up to count active messages enqueued before a time go, the oldest first (14.3).
+// Purge is batch delete: up to count active messages enqueued before a time go, the oldest first
+// (14.3).
 func (p *Partition) Purge(now int64, q *Queue, sub Sub, session *string, count int, before int64) (n int, r Refusal) {
 	if q.Settings.NoReceive {
 		return 0, Disabled

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// Rule is one of a few kinds of rules (15.1). What it does with a message is worked out here once more, without a language.
+// Rule is one of a few kinds of rules (15.1). What it does with a message is worked out here once
+// more, without a language.
 type Rule struct {
 	Name   string
 	Filter Filter
@@ -69,8 +70,8 @@ const (
 	unheard = "There is no system property 'unheard'."
 )
 
-// matches reports whether a message with that number in its topic matches, or what is wrong (15.3, 15.4): a comparison with a
-// property that is not there is neither true nor an error.
+// matches reports whether a message with that number in its topic matches, or what is wrong (15.3,
+// 15.4): a comparison with a property that is not there is neither true nor an error.
 func (f *Filter) matches(d *Draft, number uint64) (yes bool, wrong string) {
 	see := d.seen()
 	color, painted := see.get("color").(string)
@@ -102,14 +103,16 @@ func (f *Filter) matches(d *Draft, number uint64) (yes bool, wrong string) {
 
 // changed is what an action made of a message.
 type changed struct {
-	now        []property // application properties as the next statement sees them
-	touched    []property // by the spelling of their names, in the order in which the action first touched them
+	now []property // application properties as the next statement sees them
+	// by the spelling of their names, in the order in which the action first touched them
+	touched    []property
 	session    string
 	hasSession bool
 	grouped    bool // the session id was set or removed
 }
 
-// property is an application property of a copy. Value is nil, an int64, a string or a Token, which stands for a UUID.
+// property is an application property of a copy. Value is nil, an int64, a string or a Token, which
+// stands for a UUID.
 type property struct {
 	name    string
 	value   any
@@ -198,8 +201,8 @@ func (c *changed) touch(name string, sent bool) *property {
 	return &c.touched[i]
 }
 
-// encoded is the changes as they are stored with a copy: the names of properties to remove, those to set, RuleName first, then more of
-// the broker's, and the system properties.
+// encoded is the changes as they are stored with a copy: the names of properties to remove, those
+// to set, RuleName first, then more of the broker's, and the system properties.
 func (c *changed) encoded(rule string, more ...string) []byte {
 	set, sets := entry("RuleName", rule), 1
 	for ; len(more) > 0; more = more[2:] {
@@ -240,7 +243,8 @@ func text(s string) []byte { return append(number(uint64(len(s))), s...) }
 // encodedValue is a value of which nothing is known but its bytes.
 type encodedValue []byte
 
-// entry is a property: its name, the type of its value, a number and a text, of which one is the value.
+// entry is a property: its name, the type of its value, a number and a text, of which one is the
+// value.
 func entry(name string, v any) []byte {
 	kind, n, s := byte(0), uint64(0), ""
 	switch v := v.(type) {

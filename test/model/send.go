@@ -18,8 +18,9 @@ type Draft struct {
 	original uint64    // … of this one
 }
 
-// Send stores messages, all or none (5.1), and numbers them from the queue's next number on (2.2). Duplicates are dropped
-// singly; their number is that of the original while it is scheduled, else 0 (11).
+// Send stores messages, all or none (5.1), and numbers them from the queue's next number on (2.2).
+// Duplicates are dropped singly; their number is that of the original while it is scheduled, else 0
+// (11).
 func (p *Partition) Send(now int64, q *Queue, drafts []Draft) (numbers []uint64, r Refusal) {
 	size, r := q.mayStore(drafts)
 	switch {
@@ -70,7 +71,8 @@ func (q *Queue) mayStore(drafts []Draft) (size int64, r Refusal) {
 	return size, Accepted
 }
 
-// fits reports whether there is room for more bytes, beside those that open transactions reserve: a subscription's is that of its topic (16.3).
+// fits reports whether there is room for more bytes, beside those that open transactions reserve: a
+// subscription's is that of its topic (16.3).
 func (p *Partition) fits(q *Queue, more int64) bool {
 	q = q.quota()
 	is := q.Bytes()

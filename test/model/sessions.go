@@ -29,7 +29,8 @@ func (p *Partition) session(q *Queue, id string) *Session {
 	return s
 }
 
-// settled maintains the list of sessions that wait for a receiver: nobody holds them and there is something to deliver (8.3).
+// settled maintains the list of sessions that wait for a receiver: nobody holds them and there is
+// something to deliver (8.3).
 func (p *Partition) settled(q *Queue, id string) {
 	if !q.Settings.Sessions {
 		return
@@ -49,15 +50,16 @@ func (p *Partition) settled(q *Queue, id string) {
 	}
 }
 
-// Accept gives a session to a receiver: the named one, or without a name the next available. It returns which, and false when
-// there is none for now.
+// Accept gives a session to a receiver: the named one, or without a name the next available. It
+// returns which, and false when there is none for now.
 func (p *Partition) Accept(now int64, q *Queue, name *string, token Token) (id string, until int64, ok, again bool, r Refusal) {
 	id, until, ok, again, r, _ = p.AcceptIf(now, q, name, token, func() bool { return true })
 	return id, until, ok, again, r
 }
 
-// AcceptIf is Accept for a receiver that may get a session, or a refusal, from another partition, too: when there is one for it
-// here, may is asked whether it may still be given. If not, the receiver is told nothing from here, and mine is false.
+// AcceptIf is Accept for a receiver that may get a session, or a refusal, from another partition,
+// too: when there is one for it here, may is asked whether it may still be given. If not, the
+// receiver is told nothing from here, and mine is false.
 func (p *Partition) AcceptIf(now int64, q *Queue, name *string, token Token, may func() bool) (id string, until int64, ok, again bool, r Refusal, mine bool) {
 	for {
 		if q.Settings.NoReceive {
@@ -96,7 +98,8 @@ func (p *Partition) AcceptIf(now int64, q *Queue, name *string, token Token, may
 	}
 }
 
-// endSession gives a session and everything locked under it back (8.5). After a time-out every message counts as failed.
+// endSession gives a session and everything locked under it back (8.5). After a time-out every
+// message counts as failed.
 func (p *Partition) endSession(now int64, q *Queue, id string, timedOut bool) {
 	var back []*Message
 	for _, m := range q.Live {
@@ -144,7 +147,8 @@ func (p *Partition) holder(now int64, q *Queue, token Token) (string, bool) {
 	return "", false
 }
 
-// NextOf is the message the holder of a session gets now, or nil; lost when the lock has ended, again as with [Partition.Next].
+// NextOf is the message the holder of a session gets now, or nil; lost when the lock has ended,
+// again as with [Partition.Next].
 func (p *Partition) NextOf(now int64, q *Queue, token Token) (m *Message, lost, again bool) {
 	if q.Settings.NoReceive || q.Dropped {
 		return nil, false, false
@@ -168,12 +172,13 @@ func (p *Partition) NextOf(now int64, q *Queue, token Token) (m *Message, lost, 
 func (p *Partition) Close(now int64, q *Queue, token Token) {
 	if id, ok := p.holder(now, q, token); ok {
 		p.record(now, true)
-		p.endSession(now, q, id, now >= q.Sessions[id].Until) // which may have passed while a transaction relies on it
+		// which may have passed while a transaction relies on it
+		p.endSession(now, q, id, now >= q.Sessions[id].Until)
 	}
 }
 
-// Restart ends all session locks: the links that held them are gone, and counts stay (4.3 R3, 8.5). One
-// record.
+// Restart ends all session locks: the links that held them are gone, and counts stay (4.3 R3, 8.5).
+// One record.
 func (p *Partition) Restart(now int64) {
 	type held struct {
 		q  *Queue
@@ -252,8 +257,8 @@ func (q *Queue) State(id string) ([]byte, Refusal) {
 	return nil, Accepted
 }
 
-// List is a page of session ids, in order (8.6): of those whose state was set after a time, or all that have active messages,
-// locked ones included (16.2), or a state.
+// List is a page of session ids, in order (8.6): of those whose state was set after a time, or all
+// that have active messages, locked ones included (16.2), or a state.
 func (q *Queue) List(since int64, all bool, skip, top int) []string {
 	ids := map[string]bool{}
 	for id, s := range q.Sessions {
@@ -276,8 +281,8 @@ func (q *Queue) List(since int64, all bool, skip, top int) []string {
 	return sorted[min(skip, len(sorted)):min(skip+top, len(sorted))]
 }
 
-// Shows is the record of the newest of what the grant of a session shows: the end of the lock before and, when it was not asked for by
-// its name, the message that there is.
+// Shows is the record of the newest of what the grant of a session shows: the end of the lock
+// before and, when it was not asked for by its name, the message that there is.
 func (q *Queue) Shows(id string, named bool) int {
 	at := q.Freed[id]
 	if m := q.first(Main, &id); m != nil && !named {

@@ -6,8 +6,9 @@ type Copy struct {
 	Message *Message
 }
 
-// publish sends messages to a topic. The rules in force decide who gets copies (5.1, 15.2); all of it is one record. When a
-// topic filters first, a message that no rule matches, or that one fails for, refuses them all (15.6).
+// publish sends messages to a topic. The rules in force decide who gets copies (5.1, 15.2); all of
+// it is one record. When a topic filters first, a message that no rule matches, or that one fails
+// for, refuses them all (15.6).
 func (p *Partition) publish(now int64, t *Queue, drafts []Draft) (numbers []uint64, r Refusal) {
 	var size int64
 	before := map[string]bool{} // ids of this send
@@ -62,8 +63,8 @@ func (p *Partition) publish(now int64, t *Queue, drafts []Draft) (numbers []uint
 	return numbers, Accepted
 }
 
-// publishScheduled hands a scheduled message to the subscriptions as if it were sent now, under a new number: the rules in
-// force now decide (7.6).
+// publishScheduled hands a scheduled message to the subscriptions as if it were sent now, under a
+// new number: the rules in force now decide (7.6).
 func (p *Partition) publishScheduled(now int64, t *Queue, old *Message) {
 	p.record(now, true)
 	p.Copies = nil
@@ -90,8 +91,8 @@ func (p *Partition) passOn(t *Queue, number uint64, copies []Copy) {
 	p.Copies = append(p.Copies, copies...)
 }
 
-// copies is what the subscriptions of a topic get of a message. When it filters first, one that a filter fails for, or that
-// nobody gets, is refused.
+// copies is what the subscriptions of a topic get of a message. When it filters first, one that a
+// filter fails for, or that nobody gets, is refused.
 func (p *Partition) copies(now int64, t *Queue, d *Draft, number uint64, filterFirst bool) (all []Copy, r Refusal) {
 	sent := Message{OwnTTL: d.TTL}
 	sent.live(now, t.Settings.TTL)
@@ -115,7 +116,8 @@ func (p *Partition) copies(now int64, t *Queue, d *Draft, number uint64, filterF
 					m.Changes = append([][]byte{a.Changes}, m.Changes...)
 				}
 			}
-			m.live(now, least(t.Settings.TTL, sub.Settings.TTL)) // the smaller one wins, from one instant (7.1)
+			// the smaller one wins, from one instant (7.1)
+			m.live(now, least(t.Settings.TTL, sub.Settings.TTL))
 			all = append(all, Copy{sub, m})
 		}
 	}
@@ -148,8 +150,8 @@ func (sub *Queue) judge(d *Draft, number uint64) (v verdict) {
 	return v
 }
 
-// copiesOf is what one subscription gets: an unchanged copy if rules without action match, one for each rule with action that
-// matches, and a dead letter when a rule fails (15.2, 15.6).
+// copiesOf is what one subscription gets: an unchanged copy if rules without action match, one for
+// each rule with action that matches, and a dead letter when a rule fails (15.2, 15.6).
 func (p *Partition) copiesOf(sub *Queue, d *Draft, v verdict) (all []*Message) {
 	if v.plain {
 		all = append(all, p.arrives(sub, d))
@@ -173,7 +175,8 @@ const (
 	noSessionText = "Session enabled entity doesn't allow a message whose session identifier is null."
 )
 
-// arrives is an unchanged copy. One without session id cannot be in a subscription with sessions (8.1).
+// arrives is an unchanged copy. One without session id cannot be in a subscription with sessions
+// (8.1).
 func (p *Partition) arrives(sub *Queue, d *Draft) *Message {
 	switch {
 	case sub.Settings.Sessions && !d.HasSession:
@@ -184,8 +187,8 @@ func (p *Partition) arrives(sub *Queue, d *Draft) *Message {
 	return &Message{}
 }
 
-// changed is a copy that a rule's action changed. One whose header that makes too large is a dead letter without the changes,
-// whatever the subscription does with errors (9.2).
+// changed is a copy that a rule's action changed. One whose header that makes too large is a dead
+// letter without the changes, whatever the subscription does with errors (9.2).
 func (p *Partition) changed(sub *Queue, d *Draft, c *changed, rule string) *Message {
 	m := &Message{}
 	switch {

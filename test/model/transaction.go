@@ -5,15 +5,17 @@ import "slices"
 // TransactionID names a transaction.
 type TransactionID [16]byte
 
-// Operation is what a client asks for in a transaction (12.1): one of the kinds below, of one queue.
+// Operation is what a client asks for in a transaction (12.1): one of the kinds below, of one
+// queue.
 type Operation struct {
 	Kind  OperationKind
 	Queue *Queue
 
 	Drafts   []Draft // Sends
 	Numbered bool    // … that are answered with their numbers
-	Via      int     // … that are for the queue of this id, and go there through Queue (12.5); 0: they stay
-	Largest  int64   // … which takes messages up to this size, bytes
+	// … that are for the queue of this id, and go there through Queue (12.5); 0: they stay
+	Via     int
+	Largest int64 // … which takes messages up to this size, bytes
 
 	Sub     Sub // Settles
 	Tokens  []Token
@@ -50,34 +52,39 @@ const (
 )
 
 const (
-	transactionLimit = 120_000 // how long a transaction may take from its first operation on (12.2), ms
-	transactionSends = 100     // messages
+	// how long a transaction may take from its first operation on (12.2), ms
+	transactionLimit = 120_000
+	transactionSends = 100 // messages
 )
 
-// transaction is work that waits for its commit. It lives in memory only: after a crash there is nothing of it (4.3 R8).
+// transaction is work that waits for its commit. It lives in memory only: after a crash there is
+// nothing of it (4.3 R8).
 type transaction struct {
 	id     TransactionID
 	until  int64
 	over   bool // its time is: it waits for its discharge, in vain
 	failed bool
 	staged []Operation
-	sent   int                        // messages
-	pins   []Token                    // of messages that it is going to settle: nobody else may
-	final  []Token                    // of messages that nobody can settle when it is not committed
-	holds  []Token                    // of sessions that it relies on: like the pinned locks they do not end by their time
+	sent   int     // messages
+	pins   []Token // of messages that it is going to settle: nobody else may
+	final  []Token // of messages that nobody can settle when it is not committed
+	// of sessions that it relies on: like the pinned locks they do not end by their time
+	holds  []Token
 	bytes  map[*Queue]int64           // reserved, by the queue whose quota it is
 	states map[*Session]int           // bytes of the states that it sets
 	named  map[*Queue]map[uint64]bool // of scheduled messages: that they will be there, or gone
 }
 
-// commit is what a commit has done so far, of which the quota is judged: nothing that it frees counts.
+// commit is what a commit has done so far, of which the quota is judged: nothing that it frees
+// counts.
 type commit struct {
 	of     *transaction
 	before map[*Queue]int64
 	added  map[*Queue]int64
 }
 
-// transactionOf finds a transaction that is open at a time; known tells that there is one, open or not.
+// transactionOf finds a transaction that is open at a time; known tells that there is one, open or
+// not.
 func (p *Partition) transactionOf(now int64, id TransactionID) (t *transaction, known bool) {
 	for _, t := range p.transactions {
 		if t.id != id {
@@ -107,7 +114,8 @@ func (p *Partition) staged(lock Token) bool {
 	return t != nil && (p.committing == nil || p.committing.of != t)
 }
 
-// pinned reports whether a lock does not end by its time, because a transaction relies on it (12.4).
+// pinned reports whether a lock does not end by its time, because a transaction relies on it
+// (12.4).
 func (p *Partition) pinned(lock Token) bool {
 	return slices.ContainsFunc(p.transactions, func(t *transaction) bool {
 		return slices.Contains(t.pins, lock) || slices.Contains(t.holds, lock)
@@ -164,8 +172,8 @@ func (p *Partition) Lost() {
 	p.transactions, p.committing, p.ended = nil, nil, map[TransactionID]bool{}
 }
 
-// abort ends a transaction without a trace but a record. Nobody waits for that, unless messages come
-// back with it that no client can settle.
+// abort ends a transaction without a trace but a record. Nobody waits for that, unless messages
+// come back with it that no client can settle.
 func (p *Partition) abort(now int64, t *transaction, why Cause) {
 	var back []locked
 	for i, token := range t.final {
@@ -210,7 +218,8 @@ func (p *Partition) liveLock(now int64, t *transaction, token Token) (at locked,
 	return at, false
 }
 
-// Rollback ends a transaction: what it staged vanishes, and its locks are as they were (12.4), but those of final settlements.
+// Rollback ends a transaction: what it staged vanishes, and its locks are as they were (12.4), but
+// those of final settlements.
 func (p *Partition) Rollback(now int64, id TransactionID, why Cause) Refusal {
 	t := p.discharged(now, id)
 	if t == nil {
@@ -274,9 +283,10 @@ func (p *Partition) perform(now int64, op *Operation) (r Refusal) {
 	return r
 }
 
-// Stage takes an operation into a transaction, which the first one begins. Everything that would refuse it now does, with what is staged
-// before it taken into account; nothing of it is seen (12.4). After a refusal the transaction can only be rolled back. Messages whose
-// sender wants their numbers have them reserved, which is a record.
+// Stage takes an operation into a transaction, which the first one begins. Everything that would
+// refuse it now does, with what is staged before it taken into account; nothing of it is seen
+// (12.4). After a refusal the transaction can only be rolled back. Messages whose sender wants
+// their numbers have them reserved, which is a record.
 func (p *Partition) Stage(now int64, id TransactionID, op Operation) (numbers []uint64, r Refusal) {
 	t, known := p.transactionOf(now, id)
 	switch {
@@ -323,8 +333,8 @@ func (q *Queue) quota() *Queue {
 	return q
 }
 
-// stageSend reserves room for messages: for those of a topic what they would come to now. A duplicate is one, whatever happens until the
-// commit.
+// stageSend reserves room for messages: for those of a topic what they would come to now. A
+// duplicate is one, whatever happens until the commit.
 func (p *Partition) stageSend(now int64, t *transaction, op *Operation) (numbers []uint64, r Refusal) {
 	q := op.Queue
 	if op.Via != 0 {
@@ -393,7 +403,8 @@ func (p *Partition) stageSend(now int64, t *transaction, op *Operation) (numbers
 	return numbers, Accepted
 }
 
-// accepted are the ids of what is staged for a queue, with the numbers that the messages have been given.
+// accepted are the ids of what is staged for a queue, with the numbers that the messages have been
+// given.
 func (t *transaction) accepted(q *Queue) map[string]uint64 {
 	ids := map[string]uint64{}
 	for _, op := range t.staged {

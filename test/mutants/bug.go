@@ -40,9 +40,9 @@ func brief(suite, test string) finder {
 	return f
 }
 
-// sim makes a finder of the simulation: within so many seeds it has to see that one of the invariants
-// of reliability.md 5 is broken. Seeds run one after another, so that the first violation is always
-// the same.
+// sim makes a finder of the simulation: within so many seeds it has to see that one of the
+// invariants of reliability.md 5 is broken. Seeds run one after another, so that the first
+// violation is always the same.
 func sim(seeds int, broken ...string) finder { return seeded(seeds, 300, false, broken) }
 
 // damaged makes a finder as sim does, of those seeds that damage files.
@@ -70,9 +70,9 @@ func faults(says string) finder {
 	return finder{suite: "engine/loop", test: "(TestF22|TestF11).*", finds: says}
 }
 
-// alive are the invariants that are broken when a lock that has ended counts as alive, for a settlement
-// or for whoever is next; or when the answer that refuses a settlement comes before the fact of it is
-// in the log.
+// alive are the invariants that are broken when a lock that has ended counts as alive, for a
+// settlement or for whoever is next; or when the answer that refuses a settlement comes before the
+// fact of it is in the log.
 var alive = []string{"I1", "I6", "I5", "I10", "I17", "I26", "P21"}
 
 // trial is one run of a finder, with a bug planted or none.
@@ -88,8 +88,8 @@ func (t trial) String() string {
 	return fmt.Sprintf("%s: ./%s %s", t.bug, t.suite, t.test)
 }
 
-// trials are the runs of the finders in suites, of bugs whose ids match: each with its bug, and each
-// test once with none. No suites: all there are.
+// trials are the runs of the finders in suites, of bugs whose ids match: each with its bug, and
+// each test once with none. No suites: all there are.
 func trials(bugs []bug, suites []string, only *regexp.Regexp) (all []trial) {
 	seen := map[string]bool{}
 	for _, b := range bugs {

@@ -1,8 +1,8 @@
 package main
 
 // bugs are all planted bugs. Documents and tests name them by their ids. Those with an M are of
-// reliability.md 6; test/tidy/planted_test.go says how others of that section are shown absent. The rest
-// were added with what they break.
+// reliability.md 6; test/tidy/planted_test.go says how others of that section are shown absent. The
+// rest were added with what they break.
 var bugs = []bug{
 	of("M1", "a durable ticket completes before the sync", sim(1000, "I1", "I13")),
 	of("M3", "recovery cuts the log at the first bad frame, whatever it is", damaged(5000, "I1")),
@@ -264,7 +264,8 @@ var bugs = []bug{
 	of("Q1", "the story of a message that moves has no order of its own for the move: it may arrive before it departs",
 		in("engine/ledger", "TestMovesAreInOrder")),
 
-	// Of entities with several partitions (docs/decisions/0051). Of P3 and P4 a test of package host finds what they do to ports, too.
+	// Of entities with several partitions (docs/decisions/0051). Of P3 and P4 a test of package
+	// host finds what they do to ports, too.
 
 	of("P1", "a slice that begins with a session gives its messages numbers without the partition",
 		sim(500, "I12", "I20", "I24", "P21 (assertion)")),

@@ -14,8 +14,8 @@ import (
 	"strings"
 )
 
-// apply plants all bugs in the working tree. There must be nothing in it that is neither committed nor
-// staged, for all that there is then belongs to the patches.
+// apply plants all bugs in the working tree. There must be nothing in it that is neither committed
+// nor staged, for all that there is then belongs to the patches.
 func apply(ctx context.Context, w io.Writer) error {
 	patches, err := patchFiles()
 	if err != nil {
@@ -85,8 +85,8 @@ func save(ctx context.Context, bugs []bug, w io.Writer) error {
 	return err
 }
 
-// unstaged lists the files of the working tree that differ from what is staged or committed, and those
-// that git does not know, but for the ones of this directory.
+// unstaged lists the files of the working tree that differ from what is staged or committed, and
+// those that git does not know, but for the ones of this directory.
 func unstaged(ctx context.Context) (changed, added []string, err error) {
 	lines := func(args ...string) (files []string) {
 		out, e := git(ctx, append(args, "--", ".", ":!"+here)...)
@@ -128,7 +128,8 @@ func patchOf(file string) string {
 	return filepath.Join(here, strings.ReplaceAll(path.Dir(file), "/", "-")+".patch")
 }
 
-// withoutIndex leaves out the lines with the names of blobs, which change with every line of a file.
+// withoutIndex leaves out the lines with the names of blobs, which change with every line of a
+// file.
 func withoutIndex(patch string) string {
 	var kept strings.Builder
 	for line := range strings.Lines(patch) {

@@ -6,10 +6,10 @@
 //	go run ./test/mutants apply                plant them in the working tree, to look at or to edit
 //	go run ./test/mutants save                 move what was edited into the patches, and out of the tree
 //
-// The bugs are patches in this directory, one for each package of the product, and bugs.go says what
-// each is and which tests find it. A build with all patches (go test -overlay) has all bugs, behind
-// switches: LEDGERBUS_MUTANT names the one that is on in a process. No file of the product knows of
-// them. CONTRIBUTING.md says how to add one.
+// The bugs are patches in this directory, one for each package of the product, and bugs.go says
+// what each is and which tests find it. A build with all patches (go test -overlay) has all bugs,
+// behind switches: LEDGERBUS_MUTANT names the one that is on in a process. No file of the product
+// knows of them. CONTRIBUTING.md says how to add one.
 //
 // Every test that finds a bug has to pass in the same build while none is on: what it finds is the
 // bug, not the patch.

@@ -182,8 +182,8 @@ func (s workshop) plant() {
 	s.program(0, []string{"save"}, "test/mutants/a.patch")
 }
 
-// What is saved is in the patch, and no more in the product; the bug of it is found, and what no test
-// finds is a failure.
+// What is saved is in the patch, and no more in the product; the bug of it is found, and what no
+// test finds is a failure.
 func TestBugsAreFound(t *testing.T) {
 	t.Parallel()
 	s := newWorkshop(t)
@@ -196,8 +196,8 @@ func TestBugsAreFound(t *testing.T) {
 	s.program(1, []string{"./b"}, "no test of such a package finds such a bug")
 }
 
-// A patch that the product has left behind names the file and the hunk; apply leaves that hunk to be
-// edited by hand, and save makes the patch anew.
+// A patch that the product has left behind names the file and the hunk; apply leaves that hunk to
+// be edited by hand, and save makes the patch anew.
 func TestPatchNoLongerApplies(t *testing.T) {
 	t.Parallel()
 	s := newWorkshop(t)

@@ -71,7 +71,8 @@ func touched(patch string) (files []string) {
 	return files
 }
 
-// copyFile copies a file. One that does not exist is added by the patch, or missed when that is applied.
+// copyFile copies a file. One that does not exist is added by the patch, or missed when that is
+// applied.
 func copyFile(from, to string) error {
 	text, err := os.ReadFile(from)
 	if errors.Is(err, fs.ErrNotExist) {

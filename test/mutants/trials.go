@@ -19,8 +19,8 @@ import (
 // variable is the environment variable that names the bug which is on in a process.
 const variable = "LEDGERBUS_MUTANT"
 
-// build compiles the test binary of each suite of the trials with the files of an overlay in place of
-// those of the tree. It returns them by suite.
+// build compiles the test binary of each suite of the trials with the files of an overlay in place
+// of those of the tree. It returns them by suite.
 func build(ctx context.Context, dir, overlay string, list []trial) (map[string]string, error) {
 	binaries := map[string]string{}
 	into := filepath.Join(dir, "bin") + string(filepath.Separator)
@@ -37,8 +37,8 @@ func build(ctx context.Context, dir, overlay string, list []trial) (map[string]s
 	return binaries, nil
 }
 
-// carryOut runs the trials, as many at a time as there are processors, and says of each what came of
-// it. The error says how many came to something else than they should.
+// carryOut runs the trials, as many at a time as there are processors, and says of each what came
+// of it. The error says how many came to something else than they should.
 func carryOut(ctx context.Context, binaries map[string]string, list []trial, w io.Writer) error {
 	var group sync.WaitGroup
 	var mu sync.Mutex // of w and wrong
@@ -76,8 +76,9 @@ func carryOut(ctx context.Context, binaries map[string]string, list []trial, w i
 	return ctx.Err()
 }
 
-// run carries out the trial and returns what the finder said by which the bug is known. The error says
-// that the bug was not found, or not as what it is, or that something was found where none is planted.
+// run carries out the trial and returns what the finder said by which the bug is known. The error
+// says that the bug was not found, or not as what it is, or that something was found where none is
+// planted.
 func (t trial) run(ctx context.Context, binary string) (said string, err error) {
 	cmd := exec.CommandContext(ctx, binary, slices.Concat([]string{"-test.run", "^" + t.test + "$"}, t.args)...)
 	cmd.Dir = filepath.FromSlash(t.suite)

@@ -1,6 +1,7 @@
 // Command onesend is what the test of this directory builds with counters of coverage: a broker as
-// `ledgerbus serve` has it, and a client that sends to it. After each round of sends it writes what was
-// executed meanwhile into a directory of that round, below the directory that its argument names.
+// `ledgerbus serve` has it, and a client that sends to it. After each round of sends it writes what
+// was executed meanwhile into a directory of that round, below the directory that its argument
+// names.
 package main
 
 import (
@@ -17,8 +18,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools/client"
 )
 
-// What happens now and then is in few of the sends of a round, and what the broker does besides is not
-// in every round. What is executed as often as there are sends belongs to each of them.
+// What happens now and then is in few of the sends of a round, and what the broker does besides is
+// not in every round. What is executed as often as there are sends belongs to each of them.
 const (
 	rounds = 3
 	sends  = 200 // of a round, one after another: each waits for its answer
@@ -65,7 +66,8 @@ func run(ctx context.Context, dir string) error {
 	return nil
 }
 
-// round sends, and writes into a directory how often each block of the program was executed meanwhile.
+// round sends, and writes into a directory how often each block of the program was executed
+// meanwhile.
 func round(ctx context.Context, sender *client.Sender, dir string) error {
 	if err := coverage.ClearCounters(); err != nil {
 		return err

@@ -17,7 +17,8 @@ import (
 // module is the beginning of the names of our files in a profile.
 const module = "github.com/ledgerbus/ledgerbus/"
 
-// most is how many files of the product one plain send with its answer executes. It may only shrink.
+// most is how many files of the product one plain send with its answer executes. It may only
+// shrink.
 const most = 115
 
 // page has the list of these files, and heading begins it.
@@ -26,9 +27,9 @@ const (
 	heading = "\n## The files of one send\n"
 )
 
-// TestFilesOfOneSend counts the files of the product that take part in one plain send to a queue, from
-// the bytes on the connection to the answer, and compares them with the list of the page. Whoever
-// follows a message reads these.
+// TestFilesOfOneSend counts the files of the product that take part in one plain send to a queue,
+// from the bytes on the connection to the answer, and compares them with the list of the page.
+// Whoever follows a message reads these.
 func TestFilesOfOneSend(t *testing.T) {
 	t.Parallel()
 	if testing.Short() || runtime.GOOS != "linux" {
@@ -37,7 +38,8 @@ func TestFilesOfOneSend(t *testing.T) {
 	dir := t.TempDir()
 	binary := filepath.Join(dir, "onesend")
 	command(t, nil, "go", "build", "-cover", "-covermode", "atomic", "-coverpkg", module+"...", "-o", binary, ".")
-	command(t, []string{"GOCOVERDIR=" + t.TempDir()}, binary, dir) // what it writes at its end is of no interest
+	// what it writes at its end is of no interest
+	command(t, []string{"GOCOVERDIR=" + t.TempDir()}, binary, dir)
 	all := executed(t, filepath.Join(dir, "1"))
 	for round := 2; round <= rounds; round++ {
 		again := executed(t, filepath.Join(dir, fmt.Sprint(round)))
@@ -79,8 +81,8 @@ func listed(section string) (dirs, files []string) {
 	return dirs, files
 }
 
-// written writes files as the list of the page, with packages in an order; those that it does not have
-// come behind.
+// written writes files as the list of the page, with packages in an order; those that it does not
+// have come behind.
 func written(files, order []string) string {
 	byDir := map[string][]string{}
 	for _, file := range files {
@@ -112,8 +114,8 @@ func written(files, order []string) string {
 	return list.String()
 }
 
-// executed lists the files of the product of which something was executed at least once for each send
-// of a round. The last send may not be quite over when the counters are written.
+// executed lists the files of the product of which something was executed at least once for each
+// send of a round. The last send may not be quite over when the counters are written.
 func executed(t *testing.T, dir string) (files []string) {
 	t.Helper()
 	profile := dir + ".txt"
@@ -143,7 +145,8 @@ func command(t *testing.T, env []string, name string, args ...string) {
 	}
 }
 
-// A list that was written is read as the same files, in the order of packages that it was written in.
+// A list that was written is read as the same files, in the order of packages that it was written
+// in.
 func TestList(t *testing.T) {
 	t.Parallel()
 	var files []string

@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// Token is a shared access signature for a resource, signed with the key of an access rule as the SDKs do (wire-protocol.md 2.5).
+// Token is a shared access signature for a resource, signed with the key of an access rule as the
+// SDKs do (wire-protocol.md 2.5).
 func Token(resource, rule, key string, expires time.Time) string {
 	sr, se := url.QueryEscape(resource), strconv.FormatInt(expires.Unix(), 10)
 	mac := hmac.New(sha256.New, []byte(key))

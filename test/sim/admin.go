@@ -11,8 +11,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/model"
 )
 
-// Changes of the catalogue go one after the other, each in steps: a record of partition 0 is durable, then the change comes
-// into force where the entity lives, then it is answered. Anything may happen in between.
+// Changes of the catalogue go one after the other, each in steps: a record of partition 0 is
+// durable, then the change comes into force where the entity lives, then it is answered. Anything
+// may happen in between.
 
 // put is the request to create or change an entity.
 func (w *world) put(q *queue, props event.Properties) *ask {
@@ -30,8 +31,8 @@ func (a *ask) give(rules []model.Rule) {
 	}
 }
 
-// administer changes an entity or its rules, deletes it, or creates one that was deleted again. One after the other, as the
-// broker does.
+// administer changes an entity or its rules, deletes it, or creates one that was deleted again. One
+// after the other, as the broker does.
 func (w *world) administer(op operation) {
 	if w.admin != nil {
 		return
@@ -41,7 +42,8 @@ func (w *world) administer(op operation) {
 	case op == opPutRule || op == opDropRule:
 		subs := slices.DeleteFunc(slices.Clone(w.o.entities), func(e spec) bool { return e.kind != event.Subscription })
 		e = &subs[w.rng.IntN(len(subs))]
-	case op == opUpdate && (w.o.topics || w.o.idle) && w.chance(50): // one that was deleted, if there is one
+	case op == opUpdate && (w.o.topics || w.o.idle) && w.chance(50):
+		// one that was deleted, if there is one
 		for i := range w.o.entities {
 			if o := &w.o.entities[i]; w.named(o.path).ended {
 				e = o
@@ -167,7 +169,8 @@ func (w *world) enforce(a *ask) {
 	q, x := a.q, w.parts[0].state.Index()
 	created := q.host == nil
 	if created {
-		if w.placed(q, x); q.host.corruption != nil && q.topic == nil && !q.several() { // the partition, fenced now, may have been serving when this was decided
+		// the partition, fenced now, may have been serving when this was decided
+		if w.placed(q, x); q.host.corruption != nil && q.topic == nil && !q.several() {
 			w.broken("P24", "%s was created on partition %d, which is refused", q.path, q.host.id)
 		}
 	}
@@ -311,7 +314,8 @@ func putRule(rules []model.Rule, r model.Rule, mode engine.PutMode) (after []mod
 	return after, mode == engine.UpdateOnly || !r.Equal(&rules[i]), model.Accepted
 }
 
-// replaced is a list of rules once others take their place: those whose names stay keep their order.
+// replaced is a list of rules once others take their place: those whose names stay keep their
+// order.
 func replaced(rules, by []model.Rule) (after []model.Rule) {
 	for _, r := range rules {
 		if ruleNamed(by, r.Name) >= 0 {

@@ -10,7 +10,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/model"
 )
 
-// tokens are those with which the loop locked, or tried to lock, what had to be locked in this turn.
+// tokens are those with which the loop locked, or tried to lock, what had to be locked in this
+// turn.
 func (p *part) tokens(q *queue, n int) []model.Token {
 	if n > len(p.issued) {
 		p.w.differs(p)
@@ -103,7 +104,8 @@ func (w *world) why(l place) string {
 	return "I5"
 }
 
-// ended are the invariants that are broken when a message is still there, by the reason for which it should be gone.
+// ended are the invariants that are broken when a message is still there, by the reason for which
+// it should be gone.
 var ended = [...]string{0: "I2", model.Completed: "I4", model.ReceivedAndDeleted: "I4", model.Expired: "I14", model.Cancelled: "I15",
 	model.Activated: "I15", model.Purged: "I17", model.Published: "I20", model.Forwarded: "I21", model.Reserved: "I12"}
 
@@ -170,7 +172,8 @@ func (p *part) agree(after string) {
 	}
 }
 
-// copied compares how many copies each subscription got with how many its rules called for when the message had its turn (I20).
+// copied compares how many copies each subscription got with how many its rules called for when the
+// message had its turn (I20).
 func (p *part) copied(after string) {
 	w := p.w
 	for _, mq := range p.model.Queues {
@@ -221,7 +224,8 @@ func (p *part) dumpBatch(what string) {
 		return
 	}
 	b := p.writer.Batch()
-	rest := reflect.ValueOf(b).Elem().FieldByName("records").Bytes() // for people only: nothing depends on it
+	// for people only: nothing depends on it
+	rest := reflect.ValueOf(b).Elem().FieldByName("records").Bytes()
 	var dec event.Decoder
 	for range b.Count() {
 		rec, after, err := dec.Record(b.Base(), [2]uint32{0, 1 << 30}, rest)

@@ -16,8 +16,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/model"
 )
 
-// Questions about the past (docs/decisions/0052) are put to the files that a world has left, and the model must give the same
-// answers: what there was at a moment that the model remembers, how two such moments differ, and what became of messages.
+// Questions about the past (docs/decisions/0052) are put to the files that a world has left, and
+// the model must give the same answers: what there was at a moment that the model remembers, how
+// two such moments differ, and what became of messages.
 
 // answersStream is where their random numbers come from.
 const answersStream = 0x18_0052
@@ -53,7 +54,8 @@ func (w *world) stands(p *part) {
 		q := w.queues[mq.ID]
 		m.queues[q] = map[string]string{}
 		for _, x := range mq.Live {
-			if x.State != model.Transferring || subOf(x) != event.Main { // nobody is shown what is on its way
+			// nobody is shown what is on its way
+			if x.State != model.Transferring || subOf(x) != event.Main {
 				m.queues[q][address.Of(q.path, event.SequenceNumber(x.Seq)).String()] = fmt.Sprintf("%v %v %d", states[x.State], subOf(x), x.Count)
 			}
 		}
@@ -149,7 +151,8 @@ func (a *asking) put(q ledger.Question) (rows []map[string]string, state string,
 	return rows, state, err
 }
 
-// moment picks a moment at random that is the end of a frame, with an entity whose path no other entity has had.
+// moment picks a moment at random that is the end of a frame, with an entity whose path no other
+// entity has had.
 func (a *asking) moment(like *moment, of *queue) (m *moment, at ledger.Instant, q *queue, ok bool) {
 	list := a.w.asks.moments
 	for range 20 {
@@ -174,7 +177,8 @@ func (a *asking) moment(like *moment, of *queue) (m *moment, at ledger.Instant, 
 	return nil, at, nil, false
 }
 
-// nothing reports whether a question may go without an answer: what it asks about lies before the beginning of history, or did not exist.
+// nothing reports whether a question may go without an answer: what it asks about lies before the
+// beginning of history, or did not exist.
 func (a *asking) nothing(err error, want int) bool {
 	return errors.Is(err, ledger.ErrNothing) && (!a.keeps || want == 0)
 }

@@ -9,8 +9,9 @@ import (
 
 var flagAnswers = flag.Bool("answers", false, "ask 1,000 questions of each of 200 worlds, in place of 200 of 40")
 
-// What the ledger says of the past of a world is what the model says: states of entities behind random frames, how two such states differ, and the ends of messages;
-// with moves, copies, power cuts, sealed files, bases and clocks that are set.
+// What the ledger says of the past of a world is what the model says: states of entities behind
+// random frames, how two such states differ, and the ends of messages; with moves, copies, power
+// cuts, sealed files, bases and clocks that are set.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	seeds, questions := uint64(40), 200

@@ -7,7 +7,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// throughBase compares a state with the one that its base gives: whatever becomes part of a state must have its place in the events of a base (decision 48).
+// throughBase compares a state with the one that its base gives: whatever becomes part of a state
+// must have its place in the events of a base (decision 48).
 func (w *world) throughBase(p *part, x *index.Index, want []byte) {
 	s := x.Snapshot()
 	defer s.Close()

@@ -2,12 +2,13 @@ package sim
 
 import "github.com/ledgerbus/ledgerbus/log"
 
-// maxUnasked bounds what nobody asked for in one group of frames, in bytes: once for what ends by itself, and once more for what
-// comes from other entities. The rest is for a later turn (decision 17, P23): rings of topics make more of it than a loop can
-// finish in one.
+// maxUnasked bounds what nobody asked for in one group of frames, in bytes: once for what ends by
+// itself, and once more for what comes from other entities. The rest is for a later turn (decision
+// 17, P23): rings of topics make more of it than a loop can finish in one.
 const maxUnasked = 256 << 10
 
-// budget is how much of that the next group has so far. The log says how large a record is, the model which records there must be.
+// budget is how much of that the next group has so far. The log says how large a record is, the
+// model which records there must be.
 type budget struct {
 	background int // ends of locks and of messages, moves that begin and end
 	arrived    int // messages from other entities
@@ -45,7 +46,8 @@ func (s *shadow) add() (n int) {
 	return n
 }
 
-// unasked counts what was decided since as what nobody asked for, and reports whether that is enough for now.
+// unasked counts what was decided since as what nobody asked for, and reports whether that is
+// enough for now.
 func (s *shadow) unasked() bool {
 	s.budget.background += s.add()
 	return s.spent()
@@ -53,7 +55,8 @@ func (s *shadow) unasked() bool {
 
 func (s *shadow) spent() bool { return s.budget.background >= maxUnasked }
 
-// forgetSynced: once nothing waits for a sync, the group holds at most what is in the frame being filled.
+// forgetSynced: once nothing waits for a sync, the group holds at most what is in the frame being
+// filled.
 func (s *shadow) forgetSynced() {
 	if s.m.Solid > s.durable {
 		return

@@ -16,8 +16,9 @@ import (
 var states = [...]index.State{model.Transferring: index.Transferring, model.Active: index.Active, model.Locked: index.Locked, model.Deferred: index.Deferred,
 	model.DeferredLocked: index.DeferredLocked, model.Scheduled: index.Scheduled}
 
-// equal compares the state of a partition with the model, message by message: each is in exactly one place (SM-112), after
-// every crash, and the counters are those of the messages there are (SM-366). What says most about a difference comes first.
+// equal compares the state of a partition with the model, message by message: each is in exactly
+// one place (SM-112), after every crash, and the counters are those of the messages there are
+// (SM-366). What says most about a difference comes first.
 func (w *world) equal(p *part, x *index.Index) {
 	w.stats.StateCompared++
 	if int64(x.LastAt()) != p.model.LastAt {
@@ -121,7 +122,8 @@ func (w *world) equalCounters(q *queue, x *index.Index) {
 	}
 }
 
-// equalSessions compares the sessions of a queue: who holds them, their state, and that there are no others.
+// equalSessions compares the sessions of a queue: who holds them, their state, and that there are
+// no others.
 func (w *world) equalSessions(q *queue, x *index.Index) {
 	for got := range x.Sessions(q.slice) {
 		s, there := q.model.Sessions[got.ID]
@@ -172,7 +174,8 @@ func (w *world) waiting(p *part, x *index.Index) {
 	}
 }
 
-// number names the invariant that is broken when the index and the model differ in what numbers an entity has given out.
+// number names the invariant that is broken when the index and the model differ in what numbers an
+// entity has given out.
 func (q *queue) number() string {
 	if q.topic != nil {
 		return "I20"
@@ -259,9 +262,9 @@ func (w *world) contents(p *part, x *index.Index) {
 	}
 }
 
-// replays compares replays of the log, with and without checkpoints, with each other and with the state, unless that is
-// nil because the log does not hold all of it yet (I24). A state that was just replayed from the newest checkpoint stands for
-// that replay.
+// replays compares replays of the log, with and without checkpoints, with each other and with the
+// state, unless that is nil because the log does not hold all of it yet (I24). A state that was
+// just replayed from the newest checkpoint stands for that replay.
 func (w *world) replays(p *part, x *index.Index, replayed bool) {
 	ctx := context.Background()
 	whole := replay.Begin(p.plog)
@@ -323,7 +326,8 @@ func (w *world) compare(p *part) {
 	w.replays(p, x, false)
 }
 
-// finish ends the faults and lets a client drain everything: each message comes to its end in bounded time (I26).
+// finish ends the faults and lets a client drain everything: each message comes to its end in
+// bounded time (I26).
 func (w *world) finish() {
 	w.draining = true
 	w.relieve()
@@ -342,7 +346,8 @@ func (w *world) finish() {
 	if w.ended {
 		return
 	}
-	for _, p := range w.parts { // before everything is received: what is left after that says little
+	// before everything is received: what is left after that says little
+	for _, p := range w.parts {
 		w.last.Write(p.state.Index().Encode(nil))
 	}
 	w.step = -1
@@ -353,7 +358,8 @@ func (w *world) finish() {
 	for _, q := range w.living() {
 		longest = max(longest, q.lockEver)
 		props, exists := w.decided(q)
-		full := w.o.moves && props.MaxSizeMegabytes == 1 // those that forward to each other when they are full wait for room for ever
+		// those that forward to each other when they are full wait for room for ever
+		full := w.o.moves && props.MaxSizeMegabytes == 1
 		if exists && (props.Status != event.Active || full) {
 			if props.Status = event.Active; full {
 				props.MaxSizeMegabytes = 1024
@@ -378,7 +384,7 @@ func (w *world) finish() {
 	for _, p := range w.parts {
 		w.nothingCarried(p)
 		w.books(p)
-		w.second(p) // what found no room before the faults were over, and nobody waits for, is tried again
+		w.second(p) // retries what found no room before the faults ended
 	}
 	w.stop()
 	if w.crashed {
@@ -454,7 +460,8 @@ func (w *world) left() (n int) {
 	return n
 }
 
-// accounts closes the books: every acknowledged send is where it may be (I1), every number is that of one message.
+// accounts closes the books: every acknowledged send is where it may be (I1), every number is that
+// of one message.
 func (w *world) accounts() {
 	for l := range w.hist.lives {
 		if !l.ok || l.seq == 0 || l.q.model.Dropped {

@@ -81,8 +81,8 @@ func (w *world) request() {
 	}
 }
 
-// takes reports whether clients ask an entity for something: they send to topics and receive from subscriptions, but some have not
-// understood that.
+// takes reports whether clients ask an entity for something: they send to topics and receive from
+// subscriptions, but some have not understood that.
 func (w *world) takes(q *queue, op operation) bool {
 	switch {
 	case op == opSend || op == opBatch || op == opCancel:
@@ -90,7 +90,8 @@ func (w *world) takes(q *queue, op operation) bool {
 	case op == opFlow || op == opDetach:
 		return true // the receiver decides
 	case q.kind == event.Topic:
-		return w.o.moves && (op == opAttach || op == opPeek || op == opPurge || op == opRecall) // what could not be moved from there
+		// what could not be moved from there
+		return w.o.moves && (op == opAttach || op == opPeek || op == opPurge || op == opRecall)
 	}
 	return true
 }
@@ -222,7 +223,8 @@ func (w *world) byNumber(a *ask) bool {
 	return true
 }
 
-// grant picks a session lock that somebody has or had: mostly a live one, and if possible that of the session named.
+// grant picks a session lock that somebody has or had: mostly a live one, and if possible that of
+// the session named.
 func (w *world) grant(q *queue, id *string) *held {
 	var all []*held
 	for _, g := range w.hist.grants {
@@ -385,7 +387,8 @@ func (w *world) flowOrDetach(a *ask) bool {
 	return true
 }
 
-// useTokens makes a settlement or renewal with tokens the clients know, now and then dead ones or those of others.
+// useTokens makes a settlement or renewal with tokens the clients know, now and then dead ones or
+// those of others.
 func (w *world) useTokens(a *ask) bool {
 	pool := &w.hist.tokens
 	if a.op == opStale {

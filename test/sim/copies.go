@@ -8,8 +8,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/model"
 )
 
-// What clients know of messages that were sent to a topic: each may be seen in several subscriptions, as copies with numbers of
-// their own.
+// What clients know of messages that were sent to a topic: each may be seen in several
+// subscriptions, as copies with numbers of their own.
 
 // forTopic gives a message what rules look at.
 func (h *history) forTopic(l *life) {
@@ -48,7 +48,8 @@ func (h *history) lives(yield func(*life) bool) {
 	}
 }
 
-// copy is the copy of a message that has a number in a subscription. All copies have the number the message got in its topic.
+// copy is the copy of a message that has a number in a subscription. All copies have the number the
+// message got in its topic.
 func (h *history) copy(sender *life, q *queue, d *engine.Delivery, m *model.Message) *life {
 	w := h.w
 	from := uint64(d.EnqueuedSequence)
@@ -72,8 +73,8 @@ func (h *history) copy(sender *life, q *queue, d *engine.Delivery, m *model.Mess
 	return l
 }
 
-// fannedOut closes the books on copies: in each subscription they have the order of the topic, and those of one message follow
-// one another, for they came in one step (I20).
+// fannedOut closes the books on copies: in each subscription they have the order of the topic, and
+// those of one message follow one another, for they came in one step (I20).
 func (h *history) fannedOut() {
 	slices.SortFunc(h.copies, func(a, b *life) int { return cmp.Or(cmp.Compare(a.q.n, b.q.n), cmp.Compare(a.seq, b.seq)) })
 	for i, l := range h.copies {
@@ -86,6 +87,24 @@ func (h *history) fannedOut() {
 		case (before.from == l.from) != (before.of == l.of):
 			h.w.broken("I20", "%s: %d and %d are copies of messages %d and %d, which have the numbers %d and %d in the topic", l.q.path, before.seq,
 				l.seq, before.of.id, l.of.id, before.from, l.from)
+		}
+	}
+}
+
+// duplicates closes the books on duplicate detection: no two that were stored came within the
+// smallest window there ever was.
+func (h *history) duplicates() {
+	for k, ls := range h.byID {
+		q := h.w.queues[k.q]
+		if !q.entity.Properties.RequiresDuplicateDetection {
+			continue
+		}
+		// in the order in which they were answered: that of their decisions
+		ls = slices.DeleteFunc(ls, func(l *life) bool { return !l.shown })
+		for i := 1; i < len(ls); i++ {
+			if a, b := ls[i-1].decidedAt, ls[i].decidedAt; b < a+q.leastSeen.Milliseconds() {
+				h.w.broken("I18", "%s: id %q was stored at %d and again at %d, the window is %v", q.path, k.id, a, b, q.leastSeen)
+			}
 		}
 	}
 }

@@ -2,14 +2,15 @@ package sim
 
 import "iter"
 
-// crank is one piece of a writer's work that has begun a sync and not ended it: the process waits for the disk, and everything else goes
-// on. The two take turns in an order that the seed decides.
+// crank is one piece of a writer's work that has begun a sync and not ended it: the process waits
+// for the disk, and everything else goes on. The two take turns in an order that the seed decides.
 type crank struct {
 	turn func() (struct{}, bool)
 	stop func()
 }
 
-// work lets a writer begin its next piece of work, or end the sync that goes on. It reports whether there was anything to do.
+// work lets a writer begin its next piece of work, or end the sync that goes on. It reports whether
+// there was anything to do.
 func (p *part) work() (did bool) {
 	w := p.w
 	if c := p.crank; c != nil {
@@ -32,7 +33,8 @@ func (p *part) work() (did bool) {
 	return did
 }
 
-// during is called while a sync goes on. One that a loop waits for by itself, at a start, is over at once.
+// during is called while a sync goes on. One that a loop waits for by itself, at a start, is over
+// at once.
 func (w *world) during(string) {
 	if yield := w.yield; yield != nil {
 		w.yield = nil

@@ -42,7 +42,8 @@ func (w *world) hook(c faultfs.Call) faultfs.Fault {
 			w.stats.CrashesInCalls++
 			f := faultfs.Fault{Err: faultfs.ErrCrashed}
 			if c.Op == faultfs.OpWrite && w.chance(70) {
-				f.Short = w.rng.IntN(pick(w.rng, 100, 5000)) &^ 7 // where a page of the file or of the memory ends (log-format.md 5.1)
+				// where a page of the file or of the memory ends (log-format.md 5.1)
+				f.Short = w.rng.IntN(pick(w.rng, 100, 5000)) &^ 7
 			}
 			return f
 		}
@@ -68,8 +69,9 @@ func (w *world) hook(c faultfs.Call) faultfs.Fault {
 	return faultfs.Fault{}
 }
 
-// strike notes which partitions an injected error concerns: the one that the file belongs to, or all of them. An error in a sync
-// is known only when the sync ends, and other partitions may have failed and come back by then: so each has a note of its own.
+// strike notes which partitions an injected error concerns: the one that the file belongs to, or
+// all of them. An error in a sync is known only when the sync ends, and other partitions may have
+// failed and come back by then: so each has a note of its own.
 func (w *world) strike(file string, drops bool) {
 	own := slices.IndexFunc(w.parts, func(p *part) bool { return strings.HasPrefix(file, p.folder()+"/") })
 	for i, p := range w.parts {
@@ -79,7 +81,8 @@ func (w *world) strike(file string, drops bool) {
 	}
 }
 
-// faulted reports whether an injected error was returned in this run whose consequences are not known yet.
+// faulted reports whether an injected error was returned in this run whose consequences are not
+// known yet.
 func (w *world) faulted() bool {
 	return slices.ContainsFunc(w.parts, func(p *part) bool { return p.faulted })
 }
@@ -191,8 +194,8 @@ func (w *world) restart(how stop) {
 	w.reopen(how)
 }
 
-// documented reports whether a refusal is one that log-format.md 5.5 announces: pages were dropped by a failed sync and the
-// note about it could not be written.
+// documented reports whether a refusal is one that log-format.md 5.5 announces: pages were dropped
+// by a failed sync and the note about it could not be written.
 func (w *world) documented(c *log.CorruptError) bool {
 	return w.parts[c.Partition].dropped && !w.hasFault(int(c.Partition))
 }
@@ -267,7 +270,8 @@ func (w *world) open(how stop, damaged bool) error {
 	return nil
 }
 
-// replay is the state of each partition, as its log has it; nil where the partition is refused, and where the run or the process has ended on the way.
+// replay is the state of each partition, as its log has it; nil where the partition is refused, and
+// where the run or the process has ended on the way.
 func (w *world) replay(damaged bool) (states []*index.Index, err error) {
 	for _, p := range w.parts {
 		if p.away = p.corruption != nil; p.away {
@@ -284,7 +288,8 @@ func (w *world) replay(damaged bool) (states []*index.Index, err error) {
 	return states, nil
 }
 
-// recovered is the state of a partition, as its log has it; nil where the run or the process has ended on the way.
+// recovered is the state of a partition, as its log has it; nil where the run or the process has
+// ended on the way.
 func (w *world) recovered(p *part, open func(context.Context, log.PartitionID) (log.Partition, error), damaged bool) (_ *index.Index, err error) {
 	ctx := context.Background()
 	if p.plog, err = open(ctx, log.PartitionID(p.id)); err != nil {
@@ -335,8 +340,8 @@ func (w *world) lead(p *part, state *index.Index) error {
 	return nil
 }
 
-// recover does what a start does before anything is asked: nobody holds a session any more, and what a deletion left behind
-// goes.
+// recover does what a start does before anything is asked: nobody holds a session any more, and
+// what a deletion left behind goes.
 func (w *world) recover(p *part) {
 	now := w.now(p)
 	p.starting = true
@@ -389,7 +394,8 @@ func (w *world) survived(p *part, x *index.Index, how stop, damaged bool) {
 		return
 	}
 	need := p.needKill
-	if damaged && how != stopClean && w.hasFault(p.id) { // then the tail is judged as after a power loss (log-format.md 5.3 rule 4)
+	// then the tail is judged as after a power loss (log-format.md 5.3 rule 4)
+	if damaged && how != stopClean && w.hasFault(p.id) {
 		need = p.needPower
 	}
 	if n < need && damaged && n >= p.noted && w.residual(p, how) {
@@ -423,9 +429,10 @@ func (w *world) survived(p *part, x *index.Index, how stop, damaged bool) {
 	w.replays(p, x, true)
 }
 
-// residual reports whether damage to the newest commits may pass for a torn tail (reliability.md 3.4, 6): not when the stop
-// was clean, nor when only the process died and nothing else was wrong. Damage in several places can also take the frame
-// with the boot id away, and an end that is missing since the last progress note leaves no trace.
+// residual reports whether damage to the newest commits may pass for a torn tail (reliability.md
+// 3.4, 6): not when the stop was clean, nor when only the process died and nothing else was wrong.
+// Damage in several places can also take the frame with the boot id away, and an end that is
+// missing since the last progress note leaves no trace.
 func (w *world) residual(p *part, how stop) bool {
 	return how != stopClean && (p.ledIn != w.boot || p.dropped || !w.o.bootKnown || w.flips > 1)
 }
@@ -455,7 +462,8 @@ func (w *world) stop() {
 			w.crashed = true
 			return
 		}
-		if w.o.checkpointBytes >= 0 && w.chance(80) && w.o.checkpointBytes < never { // as Loop.Close does
+		// as Loop.Close does
+		if w.o.checkpointBytes >= 0 && w.chance(80) && w.o.checkpointBytes < never {
 			p.plog.SaveCheckpoint(end, encoded(p.state.Index()))
 			w.stats.Checkpoints++
 		}
@@ -484,8 +492,9 @@ func (w *world) stop() {
 	w.restart(stopClean)
 }
 
-// damaged flips bits at rest, or cuts a file of the log short, and starts: the store must refuse, or nothing acknowledged may be missing. Refused damage
-// is repaired. It reports whether the process is started, or dead.
+// damaged flips bits at rest, or cuts a file of the log short, and starts: the store must refuse,
+// or nothing acknowledged may be missing. Refused damage is repaired. It reports whether the
+// process is started, or dead.
 func (w *world) damaged(how stop) bool {
 	files := slices.DeleteFunc(w.disk.Files(root), func(name string) bool {
 		p, _ := w.disk.ReadFile(name)
@@ -522,7 +531,8 @@ func (w *world) damaged(how stop) bool {
 		w.note("flip "+name, int64(off))
 	}
 	w.stats.Flips++
-	if w.flips == 1 && strings.Contains(name, "/wal/") && w.chance(25) { // the end is missing instead
+	// the end is missing instead
+	if w.flips == 1 && strings.Contains(name, "/wal/") && w.chance(25) {
 		w.disk.WriteFile(name, before[:w.rng.IntN(end)])
 		w.note("cut short " + name)
 		w.flips = 2
@@ -569,7 +579,8 @@ type flip struct {
 	before, after []byte
 }
 
-// repaired puts back what was damaged earlier and is refused only now: a note that nothing depended on then.
+// repaired puts back what was damaged earlier and is refused only now: a note that nothing depended
+// on then.
 func (w *world) repaired(c *log.CorruptError) bool {
 	for i, f := range w.latent {
 		if now, err := w.disk.ReadFile(f.name); err == nil && strings.HasSuffix(f.name, c.File) && bytes.Equal(now, f.after) {

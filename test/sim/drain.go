@@ -20,10 +20,12 @@ func (w *world) drainAll(longest time.Duration) {
 			w.broken("I26", "%d messages are still there after %v of draining", left, bound)
 		}
 		before := w.stats.Deliveries
-		if w.drain(); w.o.moves && w.stats.Deliveries-before >= share { // rings of topics make thousands: what is left of those is merely a lot
+		// rings of topics make thousands: what is left of those is merely a lot
+		if w.drain(); w.o.moves && w.stats.Deliveries-before >= share {
 			began += longest / 20
 		}
-		if w.mono += longest / 20; slept <= model.MaxHops && w.mono-began > bound/2 { // what is scheduled may lie years ahead, by the wall clock, anew at each hop
+		// what is scheduled may lie years ahead, by the wall clock, anew at each hop
+		if w.mono += longest / 20; slept <= model.MaxHops && w.mono-began > bound/2 {
 			slept++
 			if d := time.Duration(w.latest()-w.newest) * time.Millisecond; d > 0 {
 				w.mono, began = w.mono+d, w.mono+d
@@ -81,7 +83,8 @@ func (w *world) drain() {
 	w.pump()
 }
 
-// recallAll asks for the deferred messages of a queue, each by itself; the holder of a session asks for those of the session.
+// recallAll asks for the deferred messages of a queue, each by itself; the holder of a session asks
+// for those of the session.
 func (w *world) recallAll(q *queue) {
 	for _, m := range q.model.Live {
 		if m.State != model.Deferred {

@@ -21,30 +21,33 @@ type spec struct {
 	rules []model.Rule // of a subscription; nil: the default one
 }
 
-// queue is a queue, topic or subscription of the simulation, from its creation to its end. One that is created again is
-// another.
+// queue is a queue, topic or subscription of the simulation, from its creation to its end. One that
+// is created again is another.
 type queue struct {
-	n         int
-	kind      event.EntityKind
-	path      string
-	topic     *queue // of a subscription
-	whole     *split // the entity that this is a partition of
-	slice     event.Slice
-	host      *part
-	model     *model.Queue
-	lines     [model.TransferDeadQueue + 1]*line
-	soonest   int64          // a time before which nothing in it expires, as the index has it; 0: never
+	n     int
+	kind  event.EntityKind
+	path  string
+	topic *queue // of a subscription
+	whole *split // the entity that this is a partition of
+	slice event.Slice
+	host  *part
+	model *model.Queue
+	lines [model.TransferDeadQueue + 1]*line
+	// a time before which nothing in it expires, as the index has it; 0: never
+	soonest   int64
 	entity    *engine.Entity // the version that clients see
 	ended     bool           // deleted, as far as clients know
 	forgotten bool           // … and where it lived, durably
 	maxEver   uint32         // largest max delivery count there ever was
 	lockEver  time.Duration
 	leastSeen time.Duration // smallest window of the duplicate history there ever was
-	used      int64         // when somebody last asked it for something; after a start what was noted
-	ruled     int64         // when a rule was last changed, in this run
+	// when somebody last asked it for something; after a start what was noted
+	used  int64
+	ruled int64 // when a rule was last changed, in this run
 }
 
-// setting is a change of an entity's settings or rules, or its deletion, decided by a record of partition 0.
+// setting is a change of an entity's settings or rules, or its deletion, decided by a record of
+// partition 0.
 type setting struct {
 	record  int
 	q       *queue
@@ -138,7 +141,8 @@ func settings(kind event.EntityKind, p event.Properties) model.Settings {
 		MaxMessage: int64(p.MaxMessageSizeKilobytes) << 10, MaxBytes: int64(p.MaxSizeMegabytes) << 20,
 		Topic: kind == event.Topic, DeadLetterErrors: p.DeadLetteringOnFilterError, FilterFirst: p.FilteringBeforePublishing,
 	}
-	if p.DefaultMessageTimeToLive != event.Forever && p.ForwardTo == "" { // what moves on has the time that its sender gave it
+	// what moves on has the time that its sender gave it
+	if p.DefaultMessageTimeToLive != event.Forever && p.ForwardTo == "" {
 		s.TTL = p.DefaultMessageTimeToLive.Milliseconds()
 	}
 	if s.Sessions = p.RequiresSession; p.RequiresDuplicateDetection {
@@ -147,7 +151,8 @@ func settings(kind event.EntityKind, p event.Properties) model.Settings {
 	return s
 }
 
-// lockOf is how long messages of an entity are locked. A topic, of which only the transfer dead-letter queue has receivers, has no such setting.
+// lockOf is how long messages of an entity are locked. A topic, of which only the transfer
+// dead-letter queue has receivers, has no such setting.
 func lockOf(kind event.EntityKind, p *event.Properties) time.Duration {
 	if kind == event.Topic {
 		return time.Minute
@@ -155,7 +160,8 @@ func lockOf(kind event.EntityKind, p *event.Properties) time.Duration {
 	return p.LockDuration
 }
 
-// version is an entity in the form that clients and partitions are given, as of the newest decision about it.
+// version is an entity in the form that clients and partitions are given, as of the newest decision
+// about it.
 func (w *world) version(q *queue, before *engine.Entity) *engine.Entity {
 	entry, ok := w.parts[0].state.Index().Catalogue.Get(q.slice.Entity)
 	s, _ := w.newestSetting(q)
@@ -206,7 +212,8 @@ func (w *world) configure(q *queue, s setting) {
 	}
 }
 
-// newestSetting is the newest decision about an entity, in force or not; false when it does not exist by then.
+// newestSetting is the newest decision about an entity, in force or not; false when it does not
+// exist by then.
 func (w *world) newestSetting(q *queue) (setting, bool) {
 	for i := len(w.catalogue) - 1; i >= 0; i-- {
 		if s := &w.catalogue[i]; s.q == q.whole.parts[0] {
@@ -245,7 +252,8 @@ func (w *world) living() (qs []*queue) {
 	return qs
 }
 
-// catalogued compares the catalogue that was recovered with what was decided, and brings the entities in line with it.
+// catalogued compares the catalogue that was recovered with what was decided, and brings the
+// entities in line with it.
 func (w *world) catalogued(x *index.Index) {
 	if i := len(w.queues) - 1; i >= 0 {
 		q := w.queues[i].whole.parts[0]
@@ -274,7 +282,8 @@ func (w *world) catalogued(x *index.Index) {
 	w.ruled(x)
 }
 
-// neverWas forgets the newest entity, whose creation is lost. An earlier start may have found it, and died before that was durable.
+// neverWas forgets the newest entity, whose creation is lost. An earlier start may have found it,
+// and died before that was durable.
 func (w *world) neverWas(q *queue) {
 	w.queues = w.queues[:q.n]
 	for _, part := range q.whole.parts {

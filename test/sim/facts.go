@@ -7,9 +7,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/model"
 )
 
-// Facts (docs/decisions/0030): each refusal of a settlement that a client is given has a record, refused sends have one for each
-// second of them, and each run has one. No reply waits for a fact, and a fact waits for company in the frame being filled for a
-// second at most.
+// Facts (docs/decisions/0030): each refusal of a settlement that a client is given has a record,
+// refused sends have one for each second of them, and each run has one. No reply waits for a fact,
+// and a fact waits for company in the frame being filled for a second at most.
 const (
 	alone  = 1000 // ms that a fact waits for company
 	window = 1000 // ms of refused sends that one event counts
@@ -106,7 +106,8 @@ func (s *shadow) refused(now int64, a *ask, x *want) {
 	s.fact(now, n)
 }
 
-// about is the token that the refusal of a settlement is about, and the message that it had locked until then.
+// about is the token that the refusal of a settlement is about, and the message that it had locked
+// until then.
 func (s *shadow) about(a *ask) (model.Token, uint64) {
 	if a.q.model.Dropped {
 		return a.tokens[0], 0
@@ -155,7 +156,8 @@ func (p *part) begin(now int64) {
 	}
 }
 
-// stopped is how the last run may be said to have ended; nil: anything, since something was damaged.
+// stopped is how the last run may be said to have ended; nil: anything, since something was
+// damaged.
 func (w *world) stopped(p *part, how stop, damaged bool) []event.Stop {
 	rec := p.plog.Recovery()
 	switch {
@@ -172,7 +174,8 @@ func (w *world) stopped(p *part, how stop, damaged bool) []event.Stop {
 	case p.ledIn == w.boot:
 		return []event.Stop{event.StopKilled}
 	}
-	return []event.Stop{event.StopCrash, event.StopKilled} // … or when it has just written where it is
+	// … or when it has just written where it is
+	return []event.Stop{event.StopCrash, event.StopKilled}
 }
 
 // finishRun is the end of a run that ends in order.

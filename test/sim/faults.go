@@ -11,9 +11,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/model"
 )
 
-// A disk with little room, one that hangs, and memory that is short (docs/decisions/0039 to 0041) come and go in some worlds.
-// Which requests they keep from being carried out is worked out here once more: those are refused as busy and leave no trace, and
-// everything else goes on.
+// A disk with little room, one that hangs, and memory that is short (docs/decisions/0039 to 0041)
+// come and go in some worlds. Which requests they keep from being carried out is worked out here
+// once more: those are refused as busy and leave no trace, and everything else goes on.
 
 // faults are what the world suffers from now; the zero value is none.
 type faults struct {
@@ -60,7 +60,8 @@ func (w *world) relieve() {
 	}
 }
 
-// DiskState is the state that the world has chosen. It hides that a frame waits for room, because what is refused then may change within a turn.
+// DiskState is the state that the world has chosen. It hides that a frame waits for room, because
+// what is refused then may change within a turn.
 func (t *simWriter) DiskState() log.DiskState {
 	s := log.DiskState{Room: t.p.w.faults.room}
 	if t.hangs {
@@ -79,7 +80,8 @@ const (
 	growth        // for good
 )
 
-// weight is that of a request that nobody has decided on yet. The weights of sends and of changes of the catalogue are worked out elsewhere.
+// weight is that of a request that nobody has decided on yet. The weights of sends and of changes
+// of the catalogue are worked out elsewhere.
 func (a *ask) weight() weight {
 	switch a.op {
 	case opSetState:
@@ -113,7 +115,8 @@ func (a *ask) isNew() bool {
 	return false
 }
 
-// kept hands a request to the front of a partition's mailbox, and reports whether it got in. One that must not get in is answered as busy at once.
+// kept hands a request to the front of a partition's mailbox, and reports whether it got in. One
+// that must not get in is answered as busy at once.
 func (w *world) kept(p *part, a *ask) bool {
 	full := w.faults.room == log.RoomNone
 	if !full && !p.writer.hangs {

@@ -9,11 +9,13 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/model"
 )
 
-// A partition is fenced, because its log has failed or in order, while the others go on, and is recovered by itself some time later, maybe in vain
-// (docs/decisions/0044). What it had in memory is gone, what its clients waited for is unknown, and what its log keeps must be a prefix of what was
-// decided, as after the death of the process. What moves to it or from it waits.
+// A partition is fenced, because its log has failed or in order, while the others go on, and is
+// recovered by itself some time later, maybe in vain (docs/decisions/0044). What it had in memory
+// is gone, what its clients waited for is unknown, and what its log keeps must be a prefix of what
+// was decided, as after the death of the process. What moves to it or from it waits.
 
-// fences has a partition fenced in order, or one that is fenced restarted, now and then; it reports whether it did.
+// fences has a partition fenced in order, or one that is fenced restarted, now and then; it reports
+// whether it did.
 func (w *world) fences(p *part) bool {
 	away := slices.ContainsFunc(w.parts, func(p *part) bool { return p.away && p.corruption == nil })
 	switch n := w.rng.IntN(50); {
@@ -28,7 +30,8 @@ func (w *world) fences(p *part) bool {
 	return true
 }
 
-// mayFence reports whether a partition that has failed is fenced. If somebody waits for it whom a start would have to forget, the process ends instead.
+// mayFence reports whether a partition that has failed is fenced. If somebody waits for it whom a
+// start would have to forget, the process ends instead.
 func (w *world) mayFence(p *part) bool {
 	busy := w.collector != nil && w.collector.asked > 0 || w.admin != nil && slices.ContainsFunc(w.admin.q.whole.parts, func(q *queue) bool { return q.host == p || q.host == nil })
 	return w.o.fences && p.id != 0 && !busy && !w.draining && w.chance(80)
@@ -75,7 +78,8 @@ func (w *world) fenceInOrder(p *part) {
 		w.stats.FencedInOrder++
 		p.how = stopClean
 		p.needKill, p.needPower, p.noted = p.model.Records, p.model.Records, p.model.Records
-		if w.o.checkpointBytes >= 0 && w.chance(80) && w.o.checkpointBytes < never { // as Loop.Close does
+		// as Loop.Close does
+		if w.o.checkpointBytes >= 0 && w.chance(80) && w.o.checkpointBytes < never {
 			p.plog.SaveCheckpoint(end, encoded(p.state.Index()))
 			w.stats.Checkpoints++
 		}
@@ -87,8 +91,9 @@ func (w *world) fenceInOrder(p *part) {
 	w.abandon(p)
 }
 
-// endLoop ends a loop, and checks that each message that a courier has offered it gets one answer and no other: that nobody knows
-// what came of it. Where the loop has failed, it is not known which had their answers before.
+// endLoop ends a loop, and checks that each message that a courier has offered it gets one answer
+// and no other: that nobody knows what came of it. Where the loop has failed, it is not known which
+// had their answers before.
 func (w *world) endLoop(p *part) {
 	w.turnedAwayIn(p)
 	failed := p.failed() || p.loop.Err() != nil

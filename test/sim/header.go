@@ -9,8 +9,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/model"
 )
 
-// Messages with headers about as large as they may be, and changes of properties that may be too much for them (semantics.md 9.2,
-// 16.3).
+// Messages with headers about as large as they may be, and changes of properties that may be too
+// much for them (semantics.md 9.2, 16.3).
 
 // large makes a message one whose header is in reach of the limit.
 func (w *world) large(m *sent) {
@@ -27,8 +27,9 @@ func (w *world) headerOf(t model.Token) int {
 	return 0
 }
 
-// change is what a settlement changes, of a message with that many bytes beside its body: now and then exactly as much as fits, or
-// so much that what is left for a text is near 127 bytes, where it gets a longer length.
+// change is what a settlement changes, of a message with that many bytes beside its body: now and
+// then exactly as much as fits, or so much that what is left for a text is near 127 bytes, where it
+// gets a longer length.
 func (w *world) change(how model.Outcome, header int) (c model.Change) {
 	room := model.MaxHeader - header
 	left := room - len("DeadLetterReason") - len("DeadLetterErrorDescription") - 13 - 127 - w.rng.IntN(10)
@@ -40,7 +41,8 @@ func (w *world) change(how model.Outcome, header int) (c model.Change) {
 	case how == model.DeadLetter && left >= 0 && left < 255 && w.chance(50):
 		c = model.Words("DeadLetterReason", strings.Repeat("y", left), "DeadLetterErrorDescription", strings.Repeat("z", 900))
 	case how != model.DeadLetter:
-		c = model.Value(noise[w.rng.IntN(1000):][:1+w.rng.IntN(30_000)]) // a few of them are too much
+		// a few of them are too much
+		c = model.Value(noise[w.rng.IntN(1000):][:1+w.rng.IntN(30_000)])
 	case w.chance(90):
 		words := []string{"DeadLetterReason", w.text(), "DeadLetterErrorDescription", w.text()}
 		if w.chance(30) {
@@ -67,8 +69,8 @@ func (w *world) text() string {
 	return strings.Repeat(pick(w.rng, "x", "é", "日本", "🚌."), w.rng.IntN(pick(w.rng, 3, 60, 1000)))
 }
 
-// header says what the messages have beside their bodies, as far as the client knows: whoever settles on a link does, whoever has
-// only tokens does not.
+// header says what the messages have beside their bodies, as far as the client knows: whoever
+// settles on a link does, whoever has only tokens does not.
 func (w *world) header(a *ask, cmd *engine.Settle) {
 	if len(a.tokens) > 1 || a.op == opStale || w.o.headers && w.chance(30) {
 		cmd.Unread = len(cmd.Changes) > 0

@@ -97,7 +97,8 @@ type life struct {
 	token        model.Token // of the newest delivery
 	until        int64       // as answered
 	latest       int64       // … and at the most, with renewals that were asked for
-	loose        bool        // the lock may have ended early: a settlement was asked for, or the power failed
+	// the lock may have ended early: a settlement was asked for, or the power failed
+	loose bool
 }
 
 // moved is the message that has a number in a queue to which it came by way of others.
@@ -111,7 +112,9 @@ func (h *history) moved(sender *life, q *queue, d *engine.Delivery, m *model.Mes
 	}
 	l := &life{sent: sender.sent, of: sender, from: uint64(d.EnqueuedSequence), ok: true}
 	l.q, l.session = q, m.Session
-	if h.w.stats.ClocksSet > 0 { // if clocks were set on its way the sender's word counts, and only the model knows what that had become by then
+	// if clocks were set on its way the sender's word counts, and only the model knows what that
+	// had become by then
+	if h.w.stats.ClocksSet > 0 {
 		l.due = 0
 	}
 	h.copies = append(h.copies, l)
@@ -140,7 +143,8 @@ func (h *history) message(q, to *queue) *sent {
 		copy(body, noise[w.rng.IntN(len(noise)-n):])
 		if w.o.forge && n > 200 && w.chance(50) && q.host.plog != nil { // a piece of the log itself
 			if _, end := q.host.plog.Bounds(); end > 300 {
-				piece := event.Blob{Position: event.Position(w.rng.IntN(int(end)-200)&^7 | 8), Size: uint32(n - 7)} // longer than what it is read into: nothing is compared
+				// longer than what it is read into: nothing is compared
+				piece := event.Blob{Position: event.Position(w.rng.IntN(int(end)-200)&^7 | 8), Size: uint32(n - 7)}
 				q.host.plog.ReadInto(piece, body[8:])
 			}
 		}
@@ -199,7 +203,8 @@ func (h *history) asked(a *ask) {
 		switch {
 		case l == nil || l.token != t:
 		case a.op == opRenew:
-			l.until, l.latest = 0, math.MaxInt64 // a renewal may also shorten it, when the settings have changed
+			// a renewal may also shorten it, when the settings have changed
+			l.until, l.latest = 0, math.MaxInt64
 		default:
 			l.loose = true
 		}
@@ -288,7 +293,8 @@ func (h *history) seen(q *queue, d *engine.Delivery, m *model.Message, asked int
 		}
 		return l
 	}
-	if l.due > int64(d.EnqueuedAt) && d.SubQueue != event.TransferDeadLetter { // it was never where it had to wait
+	// it was never where it had to wait
+	if l.due > int64(d.EnqueuedAt) && d.SubQueue != event.TransferDeadLetter {
 		w.broken("I15", "%s: message %d, scheduled for %d, became active at %d", q.path, l.id, l.due, d.EnqueuedAt)
 	}
 	if l.done && asked > l.doneAt {
@@ -315,8 +321,9 @@ func (h *history) numbered(l *life, number *uint64, seq uint64) {
 	}
 }
 
-// inOrder puts what became known in this step into an order of its own. Answers that wait for the same sync come in an order that depends on where one
-// file ends and the next begins, and what a client asks for next depends on the order in which it learned of things.
+// inOrder puts what became known in this step into an order of its own. Answers that wait for the
+// same sync come in an order that depends on where one file ends and the next begins, and what a
+// client asks for next depends on the order in which it learned of things.
 func (h *history) inOrder() {
 	byToken := func(a, b known) int { return bytes.Compare(a.token[:], b.token[:]) }
 	byNumber := func(a, b numbered) int {
@@ -338,8 +345,10 @@ func newest[T any](list []T, isNew func(T) bool) []T {
 	return list[i:]
 }
 
-// locked notes a token that a client was given. When there are many, clients never settle the oldest: their locks end by themselves. That is not so while it
-// drains: a ring of subscriptions hands out more at once, and what was not completed would come again whenever its lock ends, for longer than draining may take.
+// locked notes a token that a client was given. When there are many, clients never settle the
+// oldest: their locks end by themselves. That is not so while it drains: a ring of subscriptions
+// hands out more at once, and what was not completed would come again whenever its lock ends, for
+// longer than draining may take.
 func (h *history) locked(q *queue, sub model.Sub, t model.Token) {
 	h.tokens = append(h.tokens, known{q, sub, t, h.w.step})
 	if len(h.tokens) > 64 && !h.w.draining {
@@ -391,7 +400,8 @@ func (h *history) delivered(q *queue, d *engine.Delivery, x *want, m *model.Mess
 	}
 }
 
-// inSession checks a delivery to the holder of a session: from no other session, and for the first time in the order sent.
+// inSession checks a delivery to the holder of a session: from no other session, and for the first
+// time in the order sent.
 func (h *history) inSession(q *queue, l *life, x *want) {
 	if x.rcv.session != l.session {
 		h.w.broken("I9", "%s: message %d of session %q is delivered to the holder of %q", q.path, l.seq, l.session, x.rcv.session)
@@ -472,7 +482,8 @@ func (h *history) cancelled(a *ask) {
 	}
 }
 
-// stateAnswered takes in what a session's state was set to, or checks that what was read is what was set last.
+// stateAnswered takes in what a session's state was set to, or checks that what was read is what
+// was set last.
 func (h *history) stateAnswered(a *ask, x *want, ok bool) {
 	k := sessionKey{a.q.n, *a.session}
 	reg := h.states[k]
@@ -538,7 +549,8 @@ func (h *history) sent(a *ask, x *want, r *engine.Reply, ok bool) {
 			h.planned = append(h.planned, numbered{a.q, model.Main, seq, h.w.step})
 		}
 		switch {
-		case a.q.entity.Properties.RequiresDuplicateDetection && a.to == nil: // it may be the number of the first with this id
+		case a.q.entity.Properties.RequiresDuplicateDetection && a.to == nil:
+			// it may be the number of the first with this id
 		case planned:
 			h.numbered(l, &l.plan, seq)
 		default:
@@ -547,23 +559,8 @@ func (h *history) sent(a *ask, x *want, r *engine.Reply, ok bool) {
 	}
 }
 
-// duplicates closes the books on duplicate detection: no two that were stored came within the smallest window there ever was.
-func (h *history) duplicates() {
-	for k, ls := range h.byID {
-		q := h.w.queues[k.q]
-		if !q.entity.Properties.RequiresDuplicateDetection {
-			continue
-		}
-		ls = slices.DeleteFunc(ls, func(l *life) bool { return !l.shown }) // in the order in which they were answered: that of their decisions
-		for i := 1; i < len(ls); i++ {
-			if a, b := ls[i-1].decidedAt, ls[i].decidedAt; b < a+q.leastSeen.Milliseconds() {
-				h.w.broken("I18", "%s: id %q was stored at %d and again at %d, the window is %v", q.path, k.id, a, b, q.leastSeen)
-			}
-		}
-	}
-}
-
-// idle checks, when an entity deletes itself, that nobody has sent anything to it for long enough, as far as the broker can know after a start.
+// idle checks, when an entity deletes itself, that nobody has sent anything to it for long enough,
+// as far as the broker can know after a start.
 func (h *history) idle(q *queue, now int64) {
 	after := max(now-q.entity.Properties.AutoDeleteOnIdle.Milliseconds(), h.w.started)
 	for _, l := range h.all {

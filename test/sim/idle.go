@@ -12,9 +12,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/model"
 )
 
-// Entities that nobody uses delete themselves (semantics.md 7.7). The broker asks all partitions which entities are in use
-// without being asked for anything, then goes from entity to entity. Here it does so one step at a time, with anything in
-// between.
+// Entities that nobody uses delete themselves (semantics.md 7.7). The broker asks all partitions
+// which entities are in use without being asked for anything, then goes from entity to entity. Here
+// it does so one step at a time, with anything in between.
 
 // collector is one such round.
 type collector struct {
@@ -72,7 +72,8 @@ func (c *collector) answered(w *world, held []*queue, busy []event.EntityID) {
 	}
 }
 
-// visit deletes an entity that nobody has used for too long, or notes when it was used. It reports false when that has to wait.
+// visit deletes an entity that nobody has used for too long, or notes when it was used. It reports
+// false when that has to wait.
 func (w *world) visit(c *collector, q *queue) bool {
 	if q.ended || q.refused() { // not all of it can be asked
 		return true

@@ -15,7 +15,8 @@ type suspended struct {
 	then   func() // what must have come of it
 }
 
-// do has a loop do something, and then holds it against what must come of it. Where ports share something it may stand still on its way.
+// do has a loop do something, and then holds it against what must come of it. Where ports share
+// something it may stand still on its way.
 func (w *world) do(p *part, what, then func()) {
 	if w.interleaver == nil || w.starting() {
 		w.current = p
@@ -128,7 +129,8 @@ func (w *world) most(p *part) int {
 	return n
 }
 
-// mail takes at least that many requests from an inbox: an entity's partitions in one log are dropped together.
+// mail takes at least that many requests from an inbox: an entity's partitions in one log are
+// dropped together.
 func (p *part) mail(n int) []*ask {
 	for n > 0 && n < len(p.inbox) && p.inbox[n].op == opDrop && p.inbox[n-1].op == opDrop {
 		n++

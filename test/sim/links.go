@@ -7,7 +7,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/model"
 )
 
-// What the shadow knows of receivers without a session: that they are there, what they ask for, and that they leave.
+// What the shadow knows of receivers without a session: that they are there, what they ask for, and
+// that they leave.
 
 // attended reports whether somebody is attached to a sub-queue.
 func (q *queue) attended() bool {
@@ -41,7 +42,8 @@ func (s *shadow) flow(now int64, a *ask) {
 	if r.shared {
 		credit = s.sharedFlow(ln, a)
 	} else {
-		ln.drains = slices.DeleteFunc(ln.drains, func(d *ask) bool { return d.rcv == r }) // the newest flow counts
+		// the newest flow counts
+		ln.drains = slices.DeleteFunc(ln.drains, func(d *ask) bool { return d.rcv == r })
 		credit = max(0, int32(a.limit-r.assigned))
 		ln.set(r, credit)
 	}

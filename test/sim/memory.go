@@ -2,9 +2,10 @@ package sim
 
 import "sync/atomic"
 
-// account is the memory of a process (docs/decisions/0041), from which couriers, checkpoints and the cache of sealed blocks take
-// theirs. In some worlds it is short now and then: whoever asks then gets none, and must make do with less, or wait. Nothing else
-// may come of it. That is the first level of shortage; at the second what lasts is refused as well, see [faults].
+// account is the memory of a process (docs/decisions/0041), from which couriers, checkpoints and
+// the cache of sealed blocks take theirs. In some worlds it is short now and then: whoever asks
+// then gets none, and must make do with less, or wait. Nothing else may come of it. That is the
+// first level of shortage; at the second what lasts is refused as well, see [faults].
 //
 // What connections have is not there, for the protocol is not.
 type account struct {
@@ -38,8 +39,8 @@ func (a *account) Exceeds(int) bool {
 	return (s.littleMemory || s.noMemory) && a.taken.Load() > 0
 }
 
-// allGiven checks that everything that was taken has been given back when all that took it is closed: else there would be less
-// with each restart of a partition.
+// allGiven checks that everything that was taken has been given back when all that took it is
+// closed: else there would be less with each restart of a partition.
 func (w *world) allGiven() {
 	for _, p := range w.parts {
 		if p.courier != nil {

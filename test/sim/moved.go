@@ -8,8 +8,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/model"
 )
 
-// What becomes of messages that move (docs/decisions/0035). Each row of the table there has to be met by many seeds, for each trigger: a run in which one
-// never came up says nothing about it.
+// What becomes of messages that move (docs/decisions/0035). Each row of the table there has to be
+// met by many seeds, for each trigger: a run in which one never came up says nothing about it.
 
 // fate is what becomes of a message that moves.
 type fate uint8
@@ -51,7 +51,8 @@ func fates() (all []move) {
 		}
 	}
 	refused := []model.Refusal{model.NotAllowed, model.TooLarge, model.NoMatch}
-	for _, to := range []fate{toDeadLetters, toTransferDeadLetters} { // as forwarding.failures-to says
+	// as forwarding.failures-to says
+	for _, to := range []fate{toDeadLetters, toTransferDeadLetters} {
 		for _, why := range append(refused, model.QuotaExceeded, model.Disabled, model.NoEntity, model.Invalid, tooOften) {
 			all = append(all, move{model.Forward, to, why})
 		}
@@ -117,8 +118,8 @@ func (w *world) failure(t event.Trigger, sub event.SubQueue, back bool, why mode
 
 var triggers = map[event.Trigger]model.Trigger{event.TriggerForward: model.Forward, event.TriggerDeadLetter: model.ForwardDead, event.TriggerVia: model.Via}
 
-// inOrder checks that what goes one way arrives in the order in which it left: offers come in order, and what left before a
-// message is known at the destination, or was refused in this run.
+// inOrder checks that what goes one way arrives in the order in which it left: offers come in
+// order, and what left before a message is known at the destination, or was refused in this run.
 func (w *world) inOrder(from, to *queue, items []model.Arriving) {
 	var last uint64
 	for i := range items {
@@ -145,8 +146,8 @@ type moveKey struct {
 	number uint64
 }
 
-// mayFail checks that a transfer fails where the table of docs/decisions/0035 says so, with what its destination said, and that its message goes where the
-// table says.
+// mayFail checks that a transfer fails where the table of docs/decisions/0035 says so, with what
+// its destination said, and that its message goes where the table says.
 func (w *world) mayFail(q *queue, trigger model.Trigger, f *engine.FailTransfer) {
 	why, said := refusals[f.Refusal.Code], w.refusals[moveKey{q.n, uint64(f.Number)}]
 	m := q.model.Moving(uint64(f.Number))
@@ -173,7 +174,8 @@ func (w *world) mayFail(q *queue, trigger model.Trigger, f *engine.FailTransfer)
 	}
 }
 
-// comesFrom checks that what has arrived says where it comes from (docs/decisions/0035): the slice it left, and the message that it was there.
+// comesFrom checks that what has arrived says where it comes from (docs/decisions/0035): the slice
+// it left, and the message that it was there.
 func (w *world) comesFrom(ev event.Event) {
 	var a *event.Arrival
 	var from event.Source

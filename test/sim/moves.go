@@ -16,11 +16,12 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/model"
 )
 
-// Messages that move. The couriers are real and are given their turns by hand; what they ask loops for waits beside the
-// inboxes, for any time, and some of it is turned away. The model says what a loop puts in transfer, and what comes of each thing that a
-// courier asks. What it may ask is checked here: a message may be taken to its destination once its transfer is durable, and as
-// it is at its source; a transfer may be over once the message is durable at its destination; and a floor may stand once all
-// transfers below it are durably over.
+// Messages that move. The couriers are real and are given their turns by hand; what they ask loops
+// for waits beside the inboxes, for any time, and some of it is turned away. The model says what a
+// loop puts in transfer, and what comes of each thing that a courier asks. What it may ask is
+// checked here: a message may be taken to its destination once its transfer is durable, and as it
+// is at its source; a transfer may be over once the message is durable at its destination; and a
+// floor may stand once all transfers below it are durably over.
 
 // offered is what a courier asked a loop for.
 type offered struct {
@@ -324,7 +325,8 @@ func (p *part) handOffers() (given []*offered) {
 	return given
 }
 
-// carried works out what comes of what couriers ask for: first the transfers that are over, then what arrives, as much as one group may have.
+// carried works out what comes of what couriers ask for: first the transfers that are over, then
+// what arrives, as much as one group may have.
 func (s *shadow) carried(now int64, all []*offered) {
 	for _, o := range all {
 		if o.ends {
@@ -372,7 +374,8 @@ func (s *shadow) over(now int64, over loop.TransfersOver) {
 	}
 }
 
-// mustBeThere checks that a message is durable at its destination before its source forgets it (I21).
+// mustBeThere checks that a message is durable at its destination before its source forgets it
+// (I21).
 func (w *world) mustBeThere(q *queue, n uint64) {
 	m := q.model.Moving(n)
 	if m == nil || m.Transfer.To == 0 {
@@ -449,7 +452,8 @@ func (w *world) arriving(from *queue, item *engine.Arriving) model.Arriving {
 	it := model.Arriving{Number: n, Hops: int(item.Hops), First: uint64(item.First), Source: item.DeadLetterSource, Changes: bytes.Clone(item.Changes)}
 	it.Draft = *w.draft(item.Message.Body)
 	it.Draft.Header += len(it.Changes)
-	it.Draft.For = int64(binary.BigEndian.Uint64(item.Message.Body[dueAt:])) // as its sender said it, however clocks were set since
+	// as its sender said it, however clocks were set since
+	it.Draft.For = int64(binary.BigEndian.Uint64(item.Message.Body[dueAt:]))
 	m := from.model.Moving(n)
 	if m == nil { // it was offered before, or its entity is gone
 		it.Draft.TTL = item.Message.TimeToLive.Milliseconds()

@@ -9,7 +9,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/model"
 )
 
-// options is what one seed plays with: few messages, much contention, some kinds of operations often and others never.
+// options is what one seed plays with: few messages, much contention, some kinds of operations
+// often and others never.
 type options struct {
 	questions  int // about the past, at the end
 	partitions int
@@ -46,13 +47,14 @@ type options struct {
 	spacing   int           // how often history is given back, in a hundred steps; 0: never
 	eager     bool          // … also where little is gained
 	untold    bool          // … and nothing in the log says what was cut before its time
-	dying     int           // percent of those steps in which the process dies, inside a call of the file system
-	steady    bool          // what was done is durable after each step, unless a disk hangs
-	forge     bool          // bodies that look like frames of the log
-	jumps     bool          // the wall clock is set
-	renew     bool          // queues are deleted and created again
-	idle      bool          // what nobody uses deletes itself
-	headers   bool          // messages have headers about as large as they may be
+	// percent of those steps in which the process dies, inside a call of the file system
+	dying   int
+	steady  bool // what was done is durable after each step, unless a disk hangs
+	forge   bool // bodies that look like frames of the log
+	jumps   bool // the wall clock is set
+	renew   bool // queues are deleted and created again
+	idle    bool // what nobody uses deletes itself
+	headers bool // messages have headers about as large as they may be
 
 	transactions bool     // some of what clients ask for is part of one
 	moves        bool     // entities forward to one another
@@ -199,7 +201,8 @@ var operationWeights = [operations]int{opSend: 30, opBatch: 8, opAttach: 8, opAc
 	opUpdate: 1}
 
 func (o *options) addQueues(rng *rand.Rand) {
-	features := rng.IntN(4) // bit 0: sessions, bit 1: duplicate detection; half of the queues have them
+	// bit 0: sessions, bit 1: duplicate detection; half of the queues have them
+	features := rng.IntN(4)
 	for range 1 + rng.IntN(3) {
 		p := queueProperties(rng)
 		p.RequiresSession = features&1 != 0 && rng.IntN(3) != 0
@@ -280,7 +283,8 @@ func (o *options) addTopics(rng *rand.Rand) {
 	}
 }
 
-// addLater adds what came last, each to some worlds: entities that delete themselves, large headers, small frames at the start.
+// addLater adds what came last, each to some worlds: entities that delete themselves, large
+// headers, small frames at the start.
 func (o *options) addLater(rng *rand.Rand) {
 	o.idle, o.headers = rng.IntN(4) == 0, rng.IntN(6) == 0
 	o.startBytes = pick(rng, 0, 0, 1, 200)
@@ -315,7 +319,8 @@ func (o *options) heavy() {
 	}
 }
 
-// addForwarding has entities forward to one another, on two to four logs: to others that were made before them, and to any later.
+// addForwarding has entities forward to one another, on two to four logs: to others that were made
+// before them, and to any later.
 func (o *options) addForwarding(rng *rand.Rand) {
 	o.partitions, o.failuresTo = 2+rng.IntN(3), pick(rng, event.DeadLetter, event.DeadLetter, event.TransferDeadLetter)
 	if o.refuses = !o.damage && rng.IntN(2) == 0; o.refuses {
@@ -355,7 +360,8 @@ func (o *options) addForwarding(rng *rand.Rand) {
 	}
 }
 
-// narrow has each subscription of a topic want little: else a topic would hardly ever get a message that no subscription wants.
+// narrow has each subscription of a topic want little: else a topic would hardly ever get a message
+// that no subscription wants.
 func (o *options) narrow(rng *rand.Rand, topic string) {
 	for i := range o.entities {
 		if e := &o.entities[i]; e.topic == topic {
@@ -366,7 +372,8 @@ func (o *options) narrow(rng *rand.Rand, topic string) {
 	}
 }
 
-// forward has an entity forward to others of the world, or to itself, or to one that is not there, or not any more.
+// forward has an entity forward to others of the world, or to itself, or to one that is not there,
+// or not any more.
 func (o *options) forward(rng *rand.Rand, p *event.Properties) {
 	to := func() string {
 		switch {

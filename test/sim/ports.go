@@ -10,9 +10,11 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/model"
 )
 
-// A receiver of an entity with several partitions has a port in each log that hosts some, and the ports share one credit, one drain and one session
-// (docs/decisions/0034). Loops stand still before each look at what is shared, where the seed says so, and others go on meanwhile. What a port found is
-// noted; from that the shadow says what its loop must do, and what clients know is used to check that all ports together give what is due, once.
+// A receiver of an entity with several partitions has a port in each log that hosts some, and the
+// ports share one credit, one drain and one session (docs/decisions/0034). Loops stand still before
+// each look at what is shared, where the seed says so, and others go on meanwhile. What a port
+// found is noted; from that the shadow says what its loop must do, and what clients know is used to
+// check that all ports together give what is due, once.
 
 // port is what a receiver is in one log.
 type port struct {
@@ -231,7 +233,8 @@ func (w *world) joined(x *want, r *engine.Reply) {
 	}
 }
 
-// sharedLimit makes a flow's limit one that clients ask for: a client that drains asks for no less than before.
+// sharedLimit makes a flow's limit one that clients ask for: a client that drains asks for no less
+// than before.
 func (w *world) sharedLimit(a *ask) {
 	r := a.rcv
 	if a.drain && int32(a.limit-r.largest) < 0 {
@@ -255,7 +258,8 @@ func (a *ask) drained() {
 	}
 }
 
-// withinCredit checks that a delivery is one that its client has given credit for, whatever ports do (P19, SM-211).
+// withinCredit checks that a delivery is one that its client has given credit for, whatever ports
+// do (P19, SM-211).
 func (w *world) withinCredit(r *receiver) {
 	if len(r.ports) > 0 && int32(r.largest-r.got) < 1 {
 		w.broken("P19", "%s: receiver %d gets its delivery %d, for a credit of %d", r.q.path, r.tag, r.got+1, r.largest)
@@ -271,7 +275,8 @@ func (w *world) forgetReceiver(r *receiver) {
 	w.submit(&ask{op: opDetach, q: r.q, sub: r.sub, tag: w.tag(), rcv: r, cmd: &engine.Detach{Receiver: r.real}})
 }
 
-// portsGone: receivers with a port in a log that no longer serves are told so, and leave the others.
+// portsGone: receivers with a port in a log that no longer serves are told so, and leave the
+// others.
 func (w *world) portsGone(p *part) {
 	for _, r := range slices.Clone(w.receivers) {
 		if slices.ContainsFunc(r.ports, func(port *receiver) bool { return port.q.host == p }) {
@@ -337,8 +342,9 @@ const (
 	maxYields = 20 // turns that a port waits for others to take it
 )
 
-// yields reports whether the receiver that is served leaves its credit to another port (SM-384): where the delivery goes
-// to the ports in turn, to the next of those in line, unless there are eight more for each of them.
+// yields reports whether the receiver that is served leaves its credit to another port (SM-384):
+// where the delivery goes to the ports in turn, to the next of those in line, unless there are
+// eight more for each of them.
 func (s *shadow) yields(ln *line, r *receiver) bool {
 	if !r.shared {
 		return false
@@ -451,7 +457,8 @@ func (s *shadow) sharedDrain(now int64, ln *line, a *ask) {
 	s.tell(r, x, s.m.Solid)
 }
 
-// drainAnswered: a port's answer leaves behind its deliveries. It reports whether the drain is over with that.
+// drainAnswered: a port's answer leaves behind its deliveries. It reports whether the drain is over
+// with that.
 func (s *shadow) drainAnswered(r *receiver) bool {
 	if r.line == nil {
 		return false
@@ -503,8 +510,9 @@ func (r *receiver) hasSession(lock model.Token) {
 	c.granted, c.lock = true, lock
 }
 
-// starving checks that no receiver of an entity with several partitions that can take more is left without messages that a
-// serving log has for it: once all loops are at rest nothing would ever wake them (10.4, I26).
+// starving checks that no receiver of an entity with several partitions that can take more is left
+// without messages that a serving log has for it: once all loops are at rest nothing would ever
+// wake them (10.4, I26).
 func (w *world) starving() {
 	if slices.ContainsFunc(w.parts, func(p *part) bool { return len(p.inbox) > 0 || p.shadow.more() || p.loop.Busy() }) {
 		return

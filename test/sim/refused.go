@@ -18,9 +18,10 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/model"
 )
 
-// A partition whose log is damaged is refused by a start, for as long as nobody puts the damage right; all others serve. Requests
-// to its entities are turned away, messages that move there wait, the catalogue still has its entities and notes what is changed
-// meanwhile, and none of its files is written. The clock may be set while it is away. Partition 0 is never refused: without the
+// A partition whose log is damaged is refused by a start, for as long as nobody puts the damage
+// right; all others serve. Requests to its entities are turned away, messages that move there wait,
+// the catalogue still has its entities and notes what is changed meanwhile, and none of its files
+// is written. The clock may be set while it is away. Partition 0 is never refused: without the
 // catalogue there is no broker.
 
 // corruption is damage that has a partition refused.
@@ -47,7 +48,8 @@ func (q *queue) away() bool { return q.host != nil && q.host.away }
 // injure damages a log before a start, or puts earlier damage right.
 func (w *world) injure() {
 	for _, p := range w.parts {
-		if p.corruption != nil && (w.draining || w.chance(60) || !w.refuses(p, w.disk)) { // it may pass for a torn tail since the power failed
+		// it may pass for a torn tail since the power failed
+		if p.corruption != nil && (w.draining || w.chance(60) || !w.refuses(p, w.disk)) {
 			w.heal(p)
 		}
 	}
@@ -88,7 +90,8 @@ func (w *world) heal(p *part) {
 	w.note("healed", int64(p.id))
 }
 
-// refuses reports whether a start would refuse a partition as it is on a disk. What passes for a torn tail is for the damage mode.
+// refuses reports whether a start would refuse a partition as it is on a disk. What passes for a
+// torn tail is for the damage mode.
 func (w *world) refuses(p *part, disk *faultfs.FS) bool {
 	store, err := w.storeOn(disk.Clone())
 	if err != nil {
@@ -129,7 +132,8 @@ func (w *world) sum(p *part) uint64 {
 	return h.Sum64() | 1
 }
 
-// turnedAway is what comes of a request to a partition that is refused: it is answered at once, and nothing was done.
+// turnedAway is what comes of a request to a partition that is refused: it is answered at once, and
+// nothing was done.
 func (w *world) turnedAway(a *ask) {
 	w.stats.Busy++
 	w.note("busy", int64(a.op), int64(a.q.n))
@@ -141,8 +145,9 @@ func (w *world) turnedAway(a *ask) {
 	}
 }
 
-// revive brings back a partition that is refused, while the others serve: somebody puts the damage right, its log is recovered by itself, and it is
-// told all that it missed. Nothing of the catalogue changes meanwhile.
+// revive brings back a partition that is refused, while the others serve: somebody puts the damage
+// right, its log is recovered by itself, and it is told all that it missed. Nothing of the
+// catalogue changes meanwhile.
 func (w *world) revive() {
 	i := slices.IndexFunc(w.parts, func(p *part) bool { return p.away })
 	if i < 0 || w.admin != nil {
@@ -217,7 +222,8 @@ func (w *world) avoided() []bool {
 	return avoid
 }
 
-// ran notes how a run ended, for those that were in it. What was not synced before can be lost with the power at any time.
+// ran notes how a run ended, for those that were in it. What was not synced before can be lost with
+// the power at any time.
 func (w *world) ran(how stop) {
 	for _, p := range w.parts {
 		if p.corruption != nil && how == stopPower {

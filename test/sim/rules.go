@@ -10,7 +10,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/model"
 )
 
-// Rules come from a small pool. The model knows what each does; here they are written as the broker takes them.
+// Rules come from a small pool. The model knows what each does; here they are written as the broker
+// takes them.
 
 var colors = []string{"", "red", "blue"}
 
@@ -121,9 +122,9 @@ func statement(s model.Step) string {
 		model.Stamp: "SET id = newid()"}[s.Kind]
 }
 
-// A body for a topic begins with the number of the message, 8 bytes, and what filters see of it, a byte each: the place of the
-// color in colors, 1 + n, and 1 + the place of the session; 0: not there. Then comes what it has beside its body, 4 bytes. A
-// shorter body has nothing of it.
+// A body for a topic begins with the number of the message, 8 bytes, and what filters see of it, a
+// byte each: the place of the color in colors, 1 + n, and 1 + the place of the session; 0: not
+// there. Then comes what it has beside its body, 4 bytes. A shorter body has nothing of it.
 const (
 	colorAt = 8 + iota
 	numberAt
@@ -132,8 +133,8 @@ const (
 	seenBytes = headerAt + 4
 )
 
-// Where messages move, bodies say all that has to be read back: behind what filters see the time to live, the message-id (a digit, as there
-// are no more) and its type, and when it is scheduled for.
+// Where messages move, bodies say all that has to be read back: behind what filters see the time to
+// live, the message-id (a digit, as there are no more) and its type, and when it is scheduled for.
 const (
 	ttlAt      = seenBytes
 	nameAt     = ttlAt + 4

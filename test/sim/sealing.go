@@ -10,11 +10,12 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/faultfs"
 )
 
-// Chapters are sealed while everything goes on, in half of the worlds (log-format.md 3.2): at once, or some time after they were closed; a crash comes in the
-// middle of it as of anything else. Nothing else differs, so whatever is asked of a log is asked of sealed files.
+// Chapters are sealed while everything goes on, in half of the worlds (log-format.md 3.2): at once,
+// or some time after they were closed; a crash comes in the middle of it as of anything else.
+// Nothing else differs, so whatever is asked of a log is asked of sealed files.
 
-// addSealing adds it to a world. A world in which bits flip at rest has none: a start does not look at all of a sealed file, so what was damaged there
-// is found when it is read.
+// addSealing adds it to a world. A world in which bits flip at rest has none: a start does not look
+// at all of a sealed file, so what was damaged there is found when it is read.
 func (o *options) addSealing(rng *rand.Rand) {
 	if rng.IntN(2) == 0 || o.damage {
 		return

@@ -7,7 +7,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/model"
 )
 
-// Whose turn it is, as the shadow of a loop has it: credit is served in the order it arrived (wire-protocol.md 4.3).
+// Whose turn it is, as the shadow of a loop has it: credit is served in the order it arrived
+// (wire-protocol.md 4.3).
 
 func (ln *line) set(r *receiver, credit int32) {
 	more := credit - int32(r.limit-r.assigned)
@@ -29,7 +30,8 @@ func (ln *line) trim() {
 	ln.grants = slices.DeleteFunc(ln.grants, func(g grant) bool { return g.credit <= 0 })
 }
 
-// serveAll serves receivers and gives sessions to those that wait, until there is nothing more to do.
+// serveAll serves receivers and gives sessions to those that wait, until there is nothing more to
+// do.
 func (s *shadow) serveAll(now int64) {
 	for !s.halted {
 		var later []*line
@@ -49,8 +51,8 @@ func (s *shadow) serveAll(now int64) {
 	}
 }
 
-// next is the message for a receiver, or nil. The loop takes a token for every record that clears expired messages out of
-// the way, and one for the message, unless that is for another turn.
+// next is the message for a receiver, or nil. The loop takes a token for every record that clears
+// expired messages out of the way, and one for the message, unless that is for another turn.
 func (s *shadow) next(now int64, r *receiver, q *queue) (m *model.Message, token model.Token, again, cleared bool) {
 	before := s.m.Records
 	s.skip()
@@ -116,7 +118,8 @@ func (s *shadow) serve(now int64, ln *line) (all bool) {
 			x.shows = s.m.Solid
 		} else {
 			s.m.Lock(now, q, m.Seq, token)
-			if x.showing(q, []*model.Message{m}); r.real.Session != nil { // it also shows that those in front have gone
+			// it also shows that those in front have gone
+			if x.showing(q, []*model.Message{m}); r.real.Session != nil {
 				x.shows = max(x.shows, q.Cleared)
 			}
 		}

@@ -8,7 +8,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/model"
 )
 
-// sessionWaiters is the shadow of the receivers of a session queue: who holds which session, and who waits for one (8.3).
+// sessionWaiters is the shadow of the receivers of a session queue: who holds which session, and
+// who waits for one (8.3).
 type sessionWaiters struct {
 	q        *queue
 	held     map[sessionOf]*line
@@ -61,8 +62,8 @@ func (s *shadow) attachSession(now int64, a *ask) {
 	}
 }
 
-// acceptFor tries to give a session of some partitions, and reports whether there was an answer, here or in another log, or so much has expired
-// that others have their turn first.
+// acceptFor tries to give a session of some partitions, and reports whether there was an answer,
+// here or in another log, or so much has expired that others have their turn first.
 func (s *shadow) acceptFor(now int64, h *sessionWaiters, w *wait, in []*queue) (answered, again bool) {
 	r := w.a.rcv
 	if s.halted {
@@ -128,8 +129,9 @@ func (s *shadow) leaveWaiters(h *sessionWaiters, r *receiver) {
 	s.mayForget(h.q)
 }
 
-// mayForget forgets who waits for sessions when nobody at all is attached to the entity. While somebody is, perhaps at its dead
-// letters, the entity stays marked even if those for whom something came have left: whoever waits next is looked at once more.
+// mayForget forgets who waits for sessions when nobody at all is attached to the entity. While
+// somebody is, perhaps at its dead letters, the entity stays marked even if those for whom
+// something came have left: whoever waits next is looked at once more.
 func (s *shadow) mayForget(q *queue) {
 	if h := s.sessionWaiters[q]; h != nil && h.attached == 0 && !q.attended() {
 		delete(s.sessionWaiters, q)
@@ -153,13 +155,15 @@ func (s *shadow) giveUp(now int64, w *wait) {
 func (s *shadow) endWaits(now int64) {
 	slices.SortStableFunc(s.waits, func(a, b *wait) int { return cmp.Compare(a.until, b.until) })
 	for i, w := range s.waits {
-		for k := i; k < len(s.waits) && s.waits[k].until == w.until && len(s.p.looks) > 0; k++ { // of those that end together any may be the first
+		// of those that end together any may be the first
+		for k := i; k < len(s.waits) && s.waits[k].until == w.until && len(s.p.looks) > 0; k++ {
 			if o := s.waits[k]; !o.over && o.a.rcv.client() == s.p.looks[0].r {
 				s.waits[i], s.waits[k], w = o, w, o
 				break
 			}
 		}
-		if !w.over && w.until <= now && (s.halted || !s.sessionWaiters[w.a.q].marked) { // there may be a session for it yet
+		// there may be a session for it yet
+		if !w.over && w.until <= now && (s.halted || !s.sessionWaiters[w.a.q].marked) {
 			s.giveUp(now, w)
 		}
 	}
@@ -259,8 +263,8 @@ func (s *shadow) detachSession(now int64, r *receiver) {
 	}
 }
 
-// sweepers is the shadow of what looks for expired messages in queues that have receivers: a pass begins when something has
-// expired, and a second after the one before at the earliest (7.4).
+// sweepers is the shadow of what looks for expired messages in queues that have receivers: a pass
+// begins when something has expired, and a second after the one before at the earliest (7.4).
 type sweepers struct {
 	list    []*sweeper
 	running []*sweeper
@@ -380,7 +384,8 @@ func (s *shadow) deadline() (next int64) {
 	return next
 }
 
-// late finds a message that has expired although its queue has receivers and the last pass is a second ago.
+// late finds a message that has expired although its queue has receivers and the last pass is a
+// second ago.
 func (s *shadow) late(now int64) (*queue, *model.Message) {
 	if next := s.sweepers.next; next != 0 && next <= now {
 		return nil, nil // one has just come: the loop comes back at once

@@ -51,13 +51,15 @@ type ask struct {
 	all     bool
 	skip    int
 
-	orders [2]*event.EntityID // opOrder: where its messages go, and its dead letters; nil: they stay
-	offer  *offered           // opImport
+	// opOrder: where its messages go, and its dead letters; nil: they stay
+	orders [2]*event.EntityID
+	offer  *offered // opImport
 
 	of    *ask        // by a receiver that has several ports: what was asked of all of them
 	joint jointAnswer // … and how far that is
-	tried []int       // opSend, opBatch: partitions that it was refused in before anybody looked at it
-	left  *int        // opEnforce: logs in which it is not in force
+	// opSend, opBatch: partitions that it was refused in before anybody looked at it
+	tried []int
+	left  *int // opEnforce: logs in which it is not in force
 
 	asked int64 // broker time
 }
@@ -89,12 +91,16 @@ type receiver struct {
 	mail    mail        // to its client
 }
 
-// mail is what is on its way to the client of a receiver with several ports. What a loop that stands still has posted is looked
-// at only when the loop is done; by then, what others have posted after it may have been looked at already.
+// mail is what is on its way to the client of a receiver with several ports. What a loop that
+// stands still has posted is looked at only when the loop is done; by then, what others have posted
+// after it may have been looked at already.
 type mail struct {
-	posted, read int   // deliveries
-	drains       []int // for each end of a drain that was posted and not read: deliveries posted before it
-	early        int   // deliveries posted before the end of a drain that was read before them: the limit of that counts them
+	posted, read int // deliveries
+	// for each end of a drain that was posted and not read: deliveries posted before it
+	drains []int
+	// deliveries posted before the end of a drain that was read before them: the limit of that
+	// counts them
+	early int
 }
 
 // want is a reply that must come.
@@ -121,9 +127,10 @@ type want struct {
 	busy      []*queue        // in use by themselves
 	granted   bool            // it locks or renews
 	unwritten bool            // it was staged, without numbers
-	shows     int             // record that is the newest of what it shows, locks and renewals apart
-	solid     int             // records that must not be lost to anything once this is seen
-	upto      int             // … to the death of the process
+	// record that is the newest of what it shows, locks and renewals apart
+	shows int
+	solid int // records that must not be lost to anything once this is seen
+	upto  int // … to the death of the process
 }
 
 type line struct {
@@ -144,8 +151,8 @@ type grant struct {
 	credit int32
 }
 
-// shadow is what the broker's documents say about one loop: which commands are answered when, and whose turn it is
-// (wire-protocol.md 4.3: credit is served in the order it arrived).
+// shadow is what the broker's documents say about one loop: which commands are answered when, and
+// whose turn it is (wire-protocol.md 4.3: credit is served in the order it arrived).
 type shadow struct {
 	m              *model.Partition
 	w              *world
@@ -469,7 +476,8 @@ func (s *shadow) urgent(x *want) bool {
 	return x.told() && x.upto > s.handed && x.solid <= s.durable
 }
 
-// told: it is a lock or a renewal, or concerns a receiver. There is none where an attach is refused: that is an answer as others are.
+// told: it is a lock or a renewal, or concerns a receiver. There is none where an attach is
+// refused: that is an answer as others are.
 func (x *want) told() bool {
 	if x.granted || x.kind != engine.ReplyDone {
 		return true
@@ -512,7 +520,8 @@ func (s *shadow) release() {
 	s.waiting = left
 }
 
-// undoAccepted gives up what could not leave: locks are released, what was deleted on receipt is lost (5.2).
+// undoAccepted gives up what could not leave: locks are released, what was deleted on receipt is
+// lost (5.2).
 func (s *shadow) undoAccepted(now int64) {
 	if len(s.back) == 0 {
 		return

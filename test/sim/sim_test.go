@@ -26,7 +26,8 @@ var (
 	flagHashes   = flag.Bool("hashes", false, "with -v, print the trace hash of each seed")
 )
 
-// seedRuns runs seeds on every core, until they or the time are used up or one of them breaks something.
+// seedRuns runs seeds on every core, until they or the time are used up or one of them breaks
+// something.
 type seedRuns struct {
 	t     *testing.T
 	end   uint64    // the first seed that is not run
@@ -113,7 +114,8 @@ func TestSim(t *testing.T) {
 	}
 }
 
-// checkCoverage checks that many seeds met everything there is: a generator that never gets there proves nothing.
+// checkCoverage checks that many seeds met everything there is: a generator that never gets there
+// proves nothing.
 func checkCoverage(t *testing.T, stats *Stats) {
 	t.Helper()
 	for k := event.KindOriginDefined; k <= event.KindScheduledPublished; k++ {

@@ -19,10 +19,12 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/faultfs"
 )
 
-// History is given back while everything goes on, in most of the worlds that seal: bases are made, files that end before them removed, and bodies dropped that no state
-// needs (docs/decisions/0048 to 0050), by policies that change. The steps are those of the broker (background.Retention), and a crash comes in the middle of them as of anything
-// else. The oracle is not told of any of it: whatever is asked of a log is asked of one that has lost its history. What may go is
-// worked out here once more, from records.
+// History is given back while everything goes on, in most of the worlds that seal: bases are made,
+// files that end before them removed, and bodies dropped that no state needs (docs/decisions/0048
+// to 0050), by policies that change. The steps are those of the broker (background.Retention), and
+// a crash comes in the middle of them as of anything else. The oracle is not told of any of it:
+// whatever is asked of a log is asked of one that has lost its history. What may go is worked out
+// here once more, from records.
 
 // spacing is what gives history back; its zero value does nothing.
 type spacing struct {
@@ -86,7 +88,8 @@ func (w *world) space() {
 	w.ifStopped()
 }
 
-// never is how much a log has to grow for a checkpoint where none is to be made, while the seed draws the same random numbers as where some are.
+// never is how much a log has to grow for a checkpoint where none is to be made, while the seed
+// draws the same random numbers as where some are.
 const never = 1 << 40
 
 // steady makes everything that was done durable.
@@ -194,7 +197,8 @@ func (w *world) room() (total, free, low int64, err error) {
 	return s.total, free, low, nil
 }
 
-// hurryHistory has chapters of a partition that end at an LSN or before sealed as soon as they have ended.
+// hurryHistory has chapters of a partition that end at an LSN or before sealed as soon as they have
+// ended.
 func (w *world) hurryHistory(id engine.PartitionID, on bool, upTo event.LSN) {
 	p := w.parts[id]
 	if p.plog == nil || w.gone() {
@@ -204,7 +208,8 @@ func (w *world) hurryHistory(id engine.PartitionID, on bool, upTo event.LSN) {
 	w.stats.Hurries += int64(bit(on))
 }
 
-// noteCut has the catalogue's log say that history went before its time, unless the process dies first.
+// noteCut has the catalogue's log say that history went before its time, unless the process dies
+// first.
 func (w *world) noteCut(fact *event.HistoryCut) error {
 	if w.gone() {
 		return faultfs.ErrCrashed
@@ -253,7 +258,8 @@ func (w *world) cut(ctx context.Context, l log.Partition, upTo event.LSN, forced
 	return freed, err
 }
 
-// countOfBodies counts the files of bodies that a partition has, and had not before: the others are of the first version.
+// countOfBodies counts the files of bodies that a partition has, and had not before: the others are
+// of the first version.
 func (w *world) countOfBodies(p *part, before []log.SegmentInfo) {
 	for _, s := range p.plog.Segments() {
 		if s.Sealed == 0 || slices.ContainsFunc(before, func(b log.SegmentInfo) bool { return b.File == s.File }) {
@@ -279,7 +285,8 @@ func (w *world) gaveBack(p *part, what string, err error) {
 
 // mayGo checks that no policy keeps an event before an address.
 func (w *world) mayGo(p *part, upTo event.LSN) {
-	armed, failing := w.armed, w.failing // reading the log here is no part of the run: it meets no faults
+	// reading the log here is no part of the run: it meets no faults
+	armed, failing := w.armed, w.failing
 	w.armed, w.failing = 0, 0
 	defer func() { w.armed, w.failing = armed, failing }()
 	first, _ := p.plog.Bounds()
@@ -332,7 +339,8 @@ func (w *world) dropBodies(ctx context.Context, h *background.Retention, p *part
 	w.gaveBack(p, "bodies", err)
 }
 
-// erased reports whether the body of a message that a client is shown may be gone: if history was cut for want of room, nothing that no row points to need be left by the time it reads.
+// erased reports whether the body of a message that a client is shown may be gone: if history was
+// cut for want of room, nothing that no row points to need be left by the time it reads.
 func (p *part) erased(b event.Blob, err error) bool {
 	if !p.w.spaces.forRoom || !errors.Is(err, event.ErrErased) || p.state == nil {
 		return false
@@ -348,8 +356,9 @@ func (p *part) erased(b event.Blob, err error) bool {
 	return true
 }
 
-// ended reports whether a message ended, lock and all, while it was on its way to its receiver, and history has given its body back since: its entity was deleted. The
-// connection lets go of such a delivery.
+// ended reports whether a message ended, lock and all, while it was on its way to its receiver, and
+// history has given its body back since: its entity was deleted. The connection lets go of such a
+// delivery.
 func (p *part) ended(d *engine.Delivery) bool {
 	if d.Token == (event.LockToken{}) || p.state == nil {
 		return false
@@ -366,7 +375,8 @@ func (p *part) ended(d *engine.Delivery) bool {
 	return false
 }
 
-// records is how many records a log that was just recovered has ever had, including those that were cut.
+// records is how many records a log that was just recovered has ever had, including those that were
+// cut.
 func (p *part) records() int {
 	if b, ok := p.plog.(log.Bases); ok {
 		if _, ok := b.Base(); ok {
@@ -394,7 +404,8 @@ func (p *part) before(lsn event.LSN) (n int) {
 	return n
 }
 
-// tidy looks at a disk that was left in order, as tools do: all of it is good, and there is nothing that the manifests do not name.
+// tidy looks at a disk that was left in order, as tools do: all of it is good, and there is nothing
+// that the manifests do not name.
 func (w *world) tidy() {
 	if w.spaces.rng == nil || w.stats.IOErrors != w.spaces.errors || w.o.refuses || w.spaces.rng.IntN(4) != 0 {
 		return

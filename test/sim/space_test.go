@@ -14,7 +14,9 @@ func always(o *options) {
 	o.sealAfter, o.sealing, o.spacing, o.eager, o.checkpointBytes = -1, 60, 60, true, 1
 }
 
-// The power is cut a thousand times inside a call of the file system that makes a base, removes files or drops bodies, and a thousand times inside one that seals: the state is that of a log that lost nothing.
+// The power is cut a thousand times inside a call of the file system that makes a base, removes
+// files or drops bodies, and a thousand times inside one that seals: the state is that of a log
+// that lost nothing.
 func TestSpacePowerCuts(t *testing.T) {
 	t.Parallel()
 	want := *flagPowerCuts
@@ -74,8 +76,10 @@ var retentions = []struct {
 	{"sometimes cut and dropped", func(o *options) { always(o); o.spacing, o.eager = 10, false }},
 }
 
-// The same operations, whatever becomes of files: segments tiny or huge, checkpoints never or always, chapters sealed never or at once, history cut and bodies dropped never
-// or all the time. Clients have the same answers, and where addresses are the same so are the last states. In every other run the process stops or dies after every few operations (SM-367, SM-369).
+// The same operations, whatever becomes of files: segments tiny or huge, checkpoints never or
+// always, chapters sealed never or at once, history cut and bodies dropped never or all the time.
+// Clients have the same answers, and where addresses are the same so are the last states. In every
+// other run the process stops or dies after every few operations (SM-367, SM-369).
 func TestSpaceChangesNothing(t *testing.T) {
 	t.Parallel()
 	seeds := uint64(40)
@@ -123,5 +127,6 @@ func alike(o *options, ends bool) {
 	}
 	o.checkpointBytes, o.sealAfter, o.spacing = never, 0, 0
 	o.untold = true // what is cut before its time would move the addresses behind it
-	o.split = 0     // which partition a send without a key goes to depends on what else goes on: not compared yet
+	// which partition a send without a key goes to depends on what else goes on: not compared yet
+	o.split = 0
 }

@@ -10,9 +10,10 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/model"
 )
 
-// Entities with several partitions (semantics.md 10, docs/decisions/0051). Each partition is a queue of the simulation, with a queue of the model, in
-// the log that hosts it; what they are together is here: who chooses the partition of a message, and what is asked of several. A receiver of such
-// an entity has a port in each log (ports.go).
+// Entities with several partitions (semantics.md 10, docs/decisions/0051). Each partition is a
+// queue of the simulation, with a queue of the model, in the log that hosts it; what they are
+// together is here: who chooses the partition of a message, and what is asked of several. A
+// receiver of such an entity has a port in each log (ports.go).
 
 // split is an entity, as its partitions; most have one.
 type split struct {
@@ -23,10 +24,12 @@ type split struct {
 // several reports whether an entity has several partitions.
 func (q *queue) several() bool { return len(q.whole.parts) > 1 }
 
-// first reports whether it is the first partition of its entity, which stands for all of it where settings are concerned.
+// first reports whether it is the first partition of its entity, which stands for all of it where
+// settings are concerned.
 func (q *queue) first() bool { return q == q.whole.parts[0] }
 
-// site is the first partition of the entity in the same log: it stands for what the log's loop knows of the entity.
+// site is the first partition of the entity in the same log: it stands for what the log's loop
+// knows of the entity.
 func (q *queue) site() *queue {
 	for _, part := range q.whole.parts {
 		if part.host == q.host {
@@ -76,7 +79,8 @@ func (q *queue) settings(p event.Properties) model.Settings {
 	return s
 }
 
-// spread makes as many partitions of an entity as it has, and checks that each is where the placement hash says (log-format.md 8).
+// spread makes as many partitions of an entity as it has, and checks that each is where the
+// placement hash says (log-format.md 8).
 func (w *world) spread(q *queue, id event.EntityID, hosts []byte) {
 	must := 1
 	switch {
@@ -139,7 +143,8 @@ func (m *sent) keys() model.Keys {
 	return model.Keys{Session: m.session, HasSession: m.hasSession, Partition: m.partitionKey, ID: m.name}
 }
 
-// route has the partition of a send chosen by the engine and by the model, which must agree. False: it is refused.
+// route has the partition of a send chosen by the engine and by the model, which must agree. False:
+// it is refused.
 func (w *world) route(a *ask) bool {
 	cmd := a.cmd.(*engine.Send)
 	var keys []model.Keys
@@ -175,7 +180,8 @@ func (a *ask) settle(q *queue) {
 	}
 }
 
-// elsewhere has a send without a key, which nobody has looked at, go to another partition, if there is one.
+// elsewhere has a send without a key, which nobody has looked at, go to another partition, if there
+// is one.
 func (w *world) elsewhere(a *ask, cmd *engine.Send) bool {
 	if cmd == nil || !a.q.several() {
 		return false
@@ -235,7 +241,8 @@ func (w *world) partitionKey(l *life) {
 	}
 }
 
-// identity is what a message and its duplicates have in common: the id and, in an entity with several partitions, the key.
+// identity is what a message and its duplicates have in common: the id and, in an entity with
+// several partitions, the key.
 func (m *sent) identity() string {
 	switch props := m.q.entity.Properties; {
 	case !m.q.several() || !props.RequiresDuplicateDetection:
@@ -247,7 +254,8 @@ func (m *sent) identity() string {
 	return m.key
 }
 
-// notWhole reports whether a log that an entity with several partitions is in, or would be in, does not serve: then the entity cannot be changed (10.6).
+// notWhole reports whether a log that an entity with several partitions is in, or would be in, does
+// not serve: then the entity cannot be changed (10.6).
 func (w *world) notWhole(a *ask, exists bool) (away bool) {
 	q := a.q
 	switch {

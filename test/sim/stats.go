@@ -11,55 +11,77 @@ import (
 
 // Stats counts what a run, or many, came across.
 type Stats struct {
-	Seeds, Operations, Replies, Refusals  int64
-	Frames, Records, Events               int64
-	Deliveries, Swept, Copies             int64
-	Kills, PowerLosses, CleanStops        int64
-	CrashesInCalls, CrashesInRecovery     int64
-	Recoveries, Cuts, CutBytes            int64
-	RecordsLost                           int64
-	Questions                             int64 // about the past
-	CutOff                                int64 // changes of the catalogue that were durable and not in force yet when the process ended
-	IOErrors, FailedRuns                  int64
-	Checkpoints                           int64
-	Flips, FlipsRefused, FlipsHarmless    int64
-	FlipsLate, RefusedByRule              int64
-	Jumps, Pauses                         int64
-	ClocksRefused, ClocksSet              int64
-	StateCompared, ReplaysCompared        int64
-	Ambiguous                             int64
-	Moves, TurnedAway                     int64 // messages that arrived; offers that a log did not take
+	Seeds, Operations, Replies, Refusals int64
+	Frames, Records, Events              int64
+	Deliveries, Swept, Copies            int64
+	Kills, PowerLosses, CleanStops       int64
+	CrashesInCalls, CrashesInRecovery    int64
+	Recoveries, Cuts, CutBytes           int64
+	RecordsLost                          int64
+	Questions                            int64 // about the past
+	// changes of the catalogue that were durable and not in force yet when the process ended
+	CutOff                             int64
+	IOErrors, FailedRuns               int64
+	Checkpoints                        int64
+	Flips, FlipsRefused, FlipsHarmless int64
+	FlipsLate, RefusedByRule           int64
+	Jumps, Pauses                      int64
+	ClocksRefused, ClocksSet           int64
+	StateCompared, ReplaysCompared     int64
+	Ambiguous                          int64
+	// messages that arrived; offers that a log did not take
+	Moves, TurnedAway                     int64
 	Fenced, FencedInOrder, RestartsInVain int64 // partitions
-	Injured, PartitionsRefused, Busy      int64 // logs that were damaged; starts that refused one; requests that found it so
-	Faults, Hangs                         int64 // changes in the room, the memory and the answers of the disk
-	AwayByFault, BusyByFault              int64 // requests that a fault had turned away in front of a loop; those that a loop refused for one
-	MemoryRefused                         int64 // requests for memory that got none, from what can do with less, or wait
-	Revived                               int64 // refused or fenced partitions that came back while the others served
-	IdleDeleted                           int64 // entities that nobody used
-	StartWaits                            int64 // pieces of I/O that a start had to wait for
-	LongSyncs, WritesDuringSync           int64 // syncs during which something else happened; frames written by then
-	DiedInSync                            int64 // crashes while a sync went on
-	Sealed, DiedSealing, PowerCutsSealing int64 // chapters; crashes while one was being sealed; of those with a loss of power
-	Bases, FilesCut, FilesRevised         int64 // bases that were made, cuts that removed files, files that were written again without bodies
-	FilesOfBodies                         int64 // files and chapters of which a cut left some bodies
-	DiedInSpace, PowerCutsInSpace         int64 // crashes while history was given back; of those with a loss of power
-	Hurries, CutsTold                     int64 // times that a partition was told to hurry; events of cuts before their time
-	LateReads, Tidied                     int64 // bodies that were gone when a client read them; thorough looks
-	ReasonsCut, HeadersTooLarge           int64 // of dead letters
-	Split, RoutedByKey, RoutedInTurn      int64 // worlds with entities of several partitions; sends to them
-	Elsewhere, ChangesAway                int64 // … that were refused before anybody looked at them, and go to another; changes that have to wait for all
-	PortsLost                             int64 // receivers that lost one port
-	StoodStill, Woven                     int64 // times that a port stood still at what is shared; things that happened meanwhile
-	CreditUsed, DrainsJoint               int64 // deliveries that came too late for the last credit; drains that ended with the last port's answer
-	Yielded                               int64 // times that a port left credit to another one
-	VirtualMillis                         int64
-	Reruns                                int64
-	Kinds                                 [128]int64 // events by kind, as found in the logs at the end
-	Cells                                 [operations][features]int64
-	Fates                                 map[move]int64
-	Aborts                                map[event.AbortCause]int64
-	CrossCommits                          int64 // of transactions that also send to another entity
-	GivenBack                             int64 // transactions that were not committed, and gave messages back
+	// logs that were damaged; starts that refused one; requests that found it so
+	Injured, PartitionsRefused, Busy int64
+	// changes in the room, the memory and the answers of the disk
+	Faults, Hangs int64
+	// requests that a fault had turned away in front of a loop; those that a loop refused for one
+	AwayByFault, BusyByFault int64
+	// requests for memory that got none, from what can do with less, or wait
+	MemoryRefused int64
+	// refused or fenced partitions that came back while the others served
+	Revived     int64
+	IdleDeleted int64 // entities that nobody used
+	StartWaits  int64 // pieces of I/O that a start had to wait for
+	// syncs during which something else happened; frames written by then
+	LongSyncs, WritesDuringSync int64
+	DiedInSync                  int64 // crashes while a sync went on
+	// chapters; crashes while one was being sealed; of those with a loss of power
+	Sealed, DiedSealing, PowerCutsSealing int64
+	// bases that were made, cuts that removed files, files that were written again without bodies
+	Bases, FilesCut, FilesRevised int64
+	// files and chapters of which a cut left some bodies
+	FilesOfBodies int64
+	// crashes while history was given back; of those with a loss of power
+	DiedInSpace, PowerCutsInSpace int64
+	// times that a partition was told to hurry; events of cuts before their time
+	Hurries, CutsTold int64
+	// bodies that were gone when a client read them; thorough looks
+	LateReads, Tidied           int64
+	ReasonsCut, HeadersTooLarge int64 // of dead letters
+	// worlds with entities of several partitions; sends to them
+	Split, RoutedByKey, RoutedInTurn int64
+	// … that were refused before anybody looked at them, and go to another; changes that have to
+	// wait for all
+	Elsewhere, ChangesAway int64
+	PortsLost              int64 // receivers that lost one port
+	// times that a port stood still at what is shared; things that happened meanwhile
+	StoodStill, Woven int64
+	// deliveries that came too late for the last credit; drains that ended with the last port's
+	// answer
+	CreditUsed, DrainsJoint int64
+	Yielded                 int64 // times that a port left credit to another one
+	VirtualMillis           int64
+	Reruns                  int64
+	// events by kind, as found in the logs at the end
+	Kinds        [128]int64
+	Cells        [operations][features]int64
+	Fates        map[move]int64
+	Aborts       map[event.AbortCause]int64
+	CrossCommits int64 // of transactions that also send to another entity
+	// transactions that were not committed, and gave messages back
+	GivenBack int64
 }
 
 // feature is what an operation can meet.
@@ -96,7 +118,8 @@ var featureNames = [features]string{"plain", "sessions", "duplicate detection", 
 	"expiring", "scheduled", "deferred", "locked", "session held",
 	"topic", "subscription", "action", "rule error", "unwanted", "via", "staged", "deleted", "refused", "lost"}
 
-// impossible are the cells nothing can be in: no session operation without sessions, no refusal of what is never refused.
+// impossible are the cells nothing can be in: no session operation without sessions, no refusal of
+// what is never refused.
 func impossible(op operation, f feature) bool {
 	if op == opCommit || op == opRollback {
 		return f != ofPlain && f != ofSessions && f != ofRefused && f != ofLost

@@ -63,7 +63,8 @@ func (w *world) jump() {
 	w.note("wall clock set", int64(d))
 }
 
-// broker is broker time. However the wall clock is set, it goes on with the monotonic one, at most 5 % faster or slower.
+// broker is broker time. However the wall clock is set, it goes on with the monotonic one, at most
+// 5 % faster or slower.
 func (w *world) broker() int64 {
 	now := int64(w.clock.Now())
 	passed := (w.mono - w.read).Milliseconds()
@@ -80,7 +81,8 @@ func (w *world) broker() int64 {
 // now is the time of the next decision of a partition.
 func (w *world) now(p *part) int64 { return max(w.broker(), p.model.LastAt) }
 
-// lastClock is the newest decision about the clock that any log knows of, and newestRecord the time of the newest record by it.
+// lastClock is the newest decision about the clock that any log knows of, and newestRecord the time
+// of the newest record by it.
 func (w *world) lastClock() (last model.Clock, newestRecord int64) {
 	for _, p := range w.running() {
 		if p.model.Clock.Number > last.Number {
@@ -95,8 +97,9 @@ func (w *world) lastClock() (last model.Clock, newestRecord int64) {
 	return last, newestRecord
 }
 
-// beginTime is the start of broker time. A clock that is refused is put right, or the operator believes the log, or the clock
-// (reliability.md 1.4); what a start before this one had begun to carry out goes on.
+// beginTime is the start of broker time. A clock that is refused is put right, or the operator
+// believes the log, or the clock (reliability.md 1.4); what a start before this one had begun to
+// carry out goes on.
 func (w *world) beginTime(states []*index.Index) host.ClockStart {
 	var rules host.ClockRules
 	last, newest := w.lastClock()
@@ -133,7 +136,8 @@ func (w *world) beginTime(states []*index.Index) host.ClockStart {
 	}
 }
 
-// checkBegin compares what a start decides about the clock with what it must: where time goes on, and that every log gets what it lacks.
+// checkBegin compares what a start decides about the clock with what it must: where time goes on,
+// and that every log gets what it lacks.
 func (w *world) checkBegin(begin host.ClockStart, last model.Clock, newest, wall int64) {
 	at := max(newest, wall)
 	switch begin.Decided {
@@ -175,7 +179,8 @@ func (w *world) setClocks(begin host.ClockStart) error {
 // setClock carries the decision out in one log.
 func (w *world) setClock(p *part, set *event.ClockSet) error {
 	also := func(int64) {}
-	if p.id == 0 { // what is known beside the logs moves with the first of them; nobody asks before all have
+	// what is known beside the logs moves with the first of them; nobody asks before all have
+	if p.id == 0 {
 		also = w.moveTimes
 	}
 	p.model.SetClock(int(set.Number), int64(set.To), int64(set.To-set.From), also)

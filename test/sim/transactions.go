@@ -9,8 +9,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/model"
 )
 
-// Transactions: what clients ask for is staged now and then, several transactions beside one another and beside what is
-// asked for without one, and ends together, or not at all. Some are left open, until their time is up or the process dies.
+// Transactions: what clients ask for is staged now and then, several transactions beside one
+// another and beside what is asked for without one, and ends together, or not at all. Some are left
+// open, until their time is up or the process dies.
 
 // transaction is one as its client knows it.
 type transaction struct {
@@ -38,7 +39,8 @@ func (op operation) transactional() bool {
 	return false
 }
 
-// mayStage makes what a client is about to ask for part of a transaction, in some worlds, now and then.
+// mayStage makes what a client is about to ask for part of a transaction, in some worlds, now and
+// then.
 func (w *world) mayStage(a *ask) {
 	if !w.o.transactions || !a.op.transactional() || !w.chance(50) {
 		return
@@ -106,7 +108,8 @@ func (w *world) end(a *ask, t *transaction) {
 
 // endTransactions has clients end what they have open.
 func (w *world) endTransactions() {
-	for _, t := range w.transactions { // also those that have ended: something was staged later, maybe
+	// also those that have ended: something was staged later, maybe
+	for _, t := range w.transactions {
 		a := &ask{op: pick(w.rng, opCommit, opRollback), tag: w.tag(), asked: w.broker()}
 		w.end(a, t)
 		w.submit(a)
@@ -167,7 +170,8 @@ var causes = map[model.Cause]event.AbortCause{model.RolledBack: event.AbortRolle
 
 var aborts = map[event.AbortCause]model.Cause{event.AbortRolledBack: model.RolledBack, event.AbortLost: model.ClientLost}
 
-// stagedAnswered takes in what was answered to an operation in a transaction: nothing has happened yet.
+// stagedAnswered takes in what was answered to an operation in a transaction: nothing has happened
+// yet.
 func (h *history) stagedAnswered(a *ask, x *want) {
 	if x.refusal == model.Accepted {
 		a.txn.staged, a.txn.seen = append(a.txn.staged, a), append(a.txn.seen, x)

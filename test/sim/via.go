@@ -8,8 +8,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/model"
 )
 
-// Messages that are sent through one entity to another, and are in transfer from the beginning (docs/decisions/0037): by a client that says so of
-// each, and by one that has a transaction group, for which everything that it sends to others goes through the entity that it began with. Either
+// Messages that are sent through one entity to another, and are in transfer from the beginning
+// (docs/decisions/0037): by a client that says so of each, and by one that has a transaction group,
+// for which everything that it sends to others goes through the entity that it began with. Either
 // may be part of a transaction about the entity in the middle, or stand by itself.
 
 // mayHandOver has a client send through an entity, in worlds where messages move, now and then.
@@ -17,7 +18,8 @@ func (w *world) mayHandOver(a *ask) {
 	if !w.o.moves || a.q.kind == event.Subscription || !w.chance(30) {
 		return
 	}
-	if w.group == nil || w.group.ended || w.chance(5) { // its first link decides: one to a queue, a topic or a subscription
+	// its first link decides: one to a queue, a topic or a subscription
+	if w.group == nil || w.group.ended || w.chance(5) {
 		all := w.living()
 		w.group = all[w.rng.IntN(len(all))].top()
 	}
@@ -28,7 +30,8 @@ func (w *world) mayHandOver(a *ask) {
 		return
 	}
 	targets := slices.DeleteFunc(slices.Clone(w.queues), func(q *queue) bool {
-		return q.kind == event.Subscription || q.entity == nil || q.ended && !w.chance(10) // whose end it has not heard of
+		// whose end it has not heard of
+		return q.kind == event.Subscription || q.entity == nil || q.ended && !w.chance(10)
 	})
 	if to := targets[w.rng.IntN(len(targets))]; to != a.q { // else it is not handed over
 		a.to = to
@@ -43,7 +46,8 @@ func (s *shadow) commit(now int64, t *transaction) (r model.Refusal) {
 	return r
 }
 
-// largest is the size up to which the entity that messages are for takes them, as the client's link knows it.
+// largest is the size up to which the entity that messages are for takes them, as the client's link
+// knows it.
 func (a *ask) largest() int64 {
 	return int64(a.plain().(*engine.Send).Destination.Properties.MaxMessageSizeKilobytes) << 10
 }

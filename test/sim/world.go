@@ -37,10 +37,12 @@ func (v *Violation) Error() string {
 
 // Result is what one seed came to.
 type Result struct {
-	Seed      uint64
-	Hash      uint64 // of the trace
-	Answers   uint64 // of what clients asked and saw, in each step, in any order
-	State     uint64 // of the states before all is received at the end, as they are encoded: with the addresses of bodies
+	Seed    uint64
+	Hash    uint64 // of the trace
+	Answers uint64 // of what clients asked and saw, in each step, in any order
+	// of the states before all is received at the end, as they are encoded: with the addresses of
+	// bodies
+	State     uint64
 	Violation *Violation
 	Stats     Stats
 }
@@ -78,7 +80,8 @@ type part struct {
 	courier *background.Courier // nil: nothing moves
 	offers  []*offered          // that couriers made it
 	given   []*offered          // … and its loop has; some of them have their answers
-	looks   []look              // of its ports at what they share with others, that the shadow has not heard of
+	// of its ports at what they share with others, that the shadow has not heard of
+	looks []look
 	suspended
 
 	shut int   // that many more are turned away
@@ -180,10 +183,11 @@ type world struct {
 	spaces      spacing
 	memory      *account // of the process that runs
 
-	disk    *faultfs.FS
-	yield   func(struct{}) bool // gives the turn back while a sync goes on; nil: nobody would take it
-	armed   int                 // crash at this call from now; 0: not
-	failing int                 // error at this write or sync from now; 0: not
+	disk *faultfs.FS
+	// gives the turn back while a sync goes on; nil: nobody would take it
+	yield   func(struct{}) bool
+	armed   int // crash at this call from now; 0: not
+	failing int // error at this write or sync from now; 0: not
 	crashed bool
 	latent  []flip
 	flips   int // of the newest damage
@@ -195,8 +199,9 @@ type world struct {
 	clock   *host.Clock
 	newest  int64 // newest broker time anybody saw
 
-	parts        []*part
-	queues       []*queue  // all there ever were: queues, topics and subscriptions, in the order in which they were made
+	parts []*part
+	// all there ever were: queues, topics and subscriptions, in the order in which they were made
+	queues       []*queue
 	catalogue    []setting // decisions about them
 	admin        *ask      // change of the catalogue that is under way: there is one at a time
 	collector    *collector
@@ -210,10 +215,12 @@ type world struct {
 	tokens       uint64
 	transactions []*transaction            // that clients began, and may go on with
 	refusals     map[moveKey]model.Refusal // what destinations last said, in this run
-	leaving      map[moveKey]uint64        // numbers of the messages that ever left, where they were
-	group        *queue                    // that a client sends through what it sends to others; nil: there is none
-	draining     bool                      // the end: everything received is completed
-	ended        bool                      // the run cannot go on, legally
+	// numbers of the messages that ever left, where they were
+	leaving map[moveKey]uint64
+	// that a client sends through what it sends to others; nil: there is none
+	group    *queue
+	draining bool // the end: everything received is completed
+	ended    bool // the run cannot go on, legally
 }
 
 // Run plays one seed. If out is set, it gets a readable account of what happens.
@@ -321,7 +328,8 @@ func (w *world) settle(p *part) {
 			p.work()
 		}
 		heard := w.land(p)
-		if !worked && !heard && p.writer.ManualWriter.DiskState().Room == log.RoomNone { // a frame that found no room is tried once a second
+		// a frame that found no room is tried once a second
+		if !worked && !heard && p.writer.ManualWriter.DiskState().Room == log.RoomNone {
 			p.writer.Tick()
 			continue
 		}
@@ -488,8 +496,9 @@ func (w *world) beginTurn(p *part, asks []*ask) {
 // itsEnd is the call in which a loop ends.
 const itsEnd = "its end"
 
-// lastly is what came of a call in which the process died: the frame that was being written then may have survived, and what was
-// posted before has been seen. How far the loop came is not known, so not everything that the shadow says need have happened.
+// lastly is what came of a call in which the process died: the frame that was being written then
+// may have survived, and what was posted before has been seen. How far the loop came is not known,
+// so not everything that the shadow says need have happened.
 func (p *part) lastly(decide func()) {
 	defer func() { _ = recover(); p.looks = nil }()
 	decide()
@@ -527,7 +536,8 @@ func (w *world) beginLand(p *part) bool {
 func (w *world) second(p *part) {
 	need, faults := p.needPower, w.stats.IOErrors
 	p.writer.Tick()
-	if !w.crashed && !p.failed() && w.stats.IOErrors == faults { // a note that finds no room is written a second later
+	// a note that finds no room is written a second later
+	if !w.crashed && !p.failed() && w.stats.IOErrors == faults {
 		p.noted = need
 	}
 	w.note("tick", int64(p.id))

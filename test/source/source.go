@@ -1,5 +1,6 @@
-// Package source reads the Go files of this repository for the tests that look at its shape: test/layering and test/tidy. It asks
-// neither the go command nor the network, and sees every file whatever system or build tag it is for.
+// Package source reads the Go files of this repository for the tests that look at its shape:
+// test/layering and test/tidy. It asks neither the go command nor the network, and sees every file
+// whatever system or build tag it is for.
 package source
 
 import (
@@ -29,7 +30,8 @@ type File struct {
 	set *token.FileSet
 }
 
-// Go reads every Go file that is not generated, in order of their paths. It reads them once a process; nobody may change them.
+// Go reads every Go file that is not generated, in order of their paths. It reads them once a
+// process; nobody may change them.
 var Go = sync.OnceValues(func() ([]*File, error) {
 	paths, err := Paths()
 	if err != nil {
@@ -47,7 +49,8 @@ var Go = sync.OnceValues(func() ([]*File, error) {
 // Testdata reports whether a file is what tests work on or compare with.
 func Testdata(p string) bool { return strings.Contains(p, "/testdata/") }
 
-// Paths lists the files of the repository, from the root and with slashes, without what tools leave in a clone.
+// Paths lists the files of the repository, from the root and with slashes, without what tools leave
+// in a clone.
 func Paths() ([]string, error) {
 	var paths []string
 	err := filepath.WalkDir(Root, func(name string, entry fs.DirEntry, err error) error {
@@ -135,13 +138,14 @@ func (f *File) Line(p token.Pos) int { return f.set.Position(p).Line }
 // Package is the directory of the file, which is the import path of its package below the module's.
 func (f *File) Package() string { return path.Dir(f.Path) }
 
-// Product reports whether the file is part of what is built for users, and not of a test, of what only tests use, or of the examples of a guide.
+// Product reports whether the file is part of what is built for users, and not of a test, of what
+// only tests use, or of the examples of a guide.
 func (f *File) Product() bool {
 	return !strings.HasSuffix(f.Path, "_test.go") && !strings.HasPrefix(f.Path, "test/") && !strings.HasPrefix(f.Path, "docs/")
 }
 
-// Declarations is what the file declares at its top level, each with the name of the function, "open", or method, "writer.open". What
-// is no function has none.
+// Declarations is what the file declares at its top level, each with the name of the function,
+// "open", or method, "writer.open". What is no function has none.
 func (f *File) Declarations() iter.Seq2[string, ast.Decl] {
 	return func(yield func(string, ast.Decl) bool) {
 		for _, d := range f.Tree.Decls {
@@ -159,8 +163,8 @@ func (f *File) Declarations() iter.Seq2[string, ast.Decl] {
 	}
 }
 
-// TypeName is the name of a type expression without pointer and type parameters, "" if it has none. That of a type of another
-// package is with its package: "sync.Mutex".
+// TypeName is the name of a type expression without pointer and type parameters, "" if it has none.
+// That of a type of another package is with its package: "sync.Mutex".
 func TypeName(x ast.Expr) string {
 	switch x := x.(type) {
 	case *ast.Ident:

@@ -21,7 +21,8 @@ var untested = map[string]string{}
 var (
 	check      = regexp.MustCompile(`\b(SM|WP|MA)-(\d{3})([a-z]?)\b`)
 	checkRange = regexp.MustCompile(`\b(SM|WP|MA)-(\d{3}) to (?:SM-|WP-|MA-)?(\d{3})\b`)
-	settled    = regexp.MustCompile(`^(?:\| |- )((?:SM|WP|MA)-\d{3}[a-z]?)\b`) // where a page says what a check is
+	// where a page says what a check is
+	settled = regexp.MustCompile(`^(?:\| |- )((?:SM|WP|MA)-\d{3}[a-z]?)\b`)
 )
 
 // checksIn is the checks that a text names, singly or as a range.
@@ -60,7 +61,8 @@ func settledChecks(t *testing.T, l library) map[string]string {
 	return all
 }
 
-// tests is every text by which checks are tested: Go tests, the scripts of the rules, and the scenarios of the SDKs.
+// tests is every text by which checks are tested: Go tests, the scripts of the rules, and the
+// scenarios of the SDKs.
 func tests(t *testing.T, l library) map[string]string {
 	t.Helper()
 	texts := map[string]string{}
@@ -77,7 +79,8 @@ func tests(t *testing.T, l library) map[string]string {
 	return texts
 }
 
-// Every check that anything cites is settled in docs/rules, and every one that is settled there is named by a test, or says why not.
+// Every check that anything cites is settled in docs/rules, and every one that is settled there is
+// named by a test, or says why not.
 func TestChecks(t *testing.T) {
 	t.Parallel()
 	l := repository(t)
@@ -110,7 +113,8 @@ func TestChecks(t *testing.T) {
 	}
 }
 
-// between reports that a check is one of the free numbers within a series: a range of checks may pass over it.
+// between reports that a check is one of the free numbers within a series: a range of checks may
+// pass over it.
 func between(known map[string]string, name string) bool {
 	series := slices.Sorted(maps.Keys(known))
 	i, _ := slices.BinarySearch(series, name)
@@ -127,12 +131,14 @@ func TestChecksIn(t *testing.T) {
 }
 
 var (
-	statement   = regexp.MustCompile(`^\| (S[0-4]-\d\d) \|`)
-	stated      = regexp.MustCompile(`\bS[0-4]-\d\d\b`)
-	noStatement = []string{"client only", "client side", "out of core", "transport", "scenario", "superseded", "advice", "a figure", "none here"} // what asks for no check of the broker
+	statement = regexp.MustCompile(`^\| (S[0-4]-\d\d) \|`)
+	stated    = regexp.MustCompile(`\bS[0-4]-\d\d\b`)
+	// what asks for no check of the broker
+	noStatement = []string{"client only", "client side", "out of core", "transport", "scenario", "superseded", "advice", "a figure", "none here"}
 )
 
-// Every statement of what was asked for is checked: it names a check, or another statement that does, or says that it puts no duty on the broker.
+// Every statement of what was asked for is checked: it names a check, or another statement that
+// does, or says that it puts no duty on the broker.
 func TestStatements(t *testing.T) {
 	t.Parallel()
 	l := repository(t)

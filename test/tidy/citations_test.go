@@ -19,17 +19,20 @@ var (
 	citedDecision = regexp.MustCompile(`(?i)\bdecisions?[ /](\d+)\b`)
 	citedSource   = regexp.MustCompile(`\b([\w/-]+\.go)\b`)
 	section       = regexp.MustCompile(`^#+ (\d+(?:\.\d+)*)\b`)
-	settledLetter = regexp.MustCompile(`(?:^\| |^- \*\*|^#+ |^|\. )([FIMPST]\d+)(?:[. ]|$)`) // "| F9 |", "- **P16 Show", "### T1", "S22. Cookies"
+	// "| F9 |", "- **P16 Show", "### T1", "S22. Cookies"
+	settledLetter = regexp.MustCompile(`(?:^\| |^- \*\*|^#+ |^|\. )([FIMPST]\d+)(?:[. ]|$)`)
 )
 
-// citation is a document that a text names, and a section of it, if there is one: "log-format.md 5.2".
+// citation is a document that a text names, and a section of it, if there is one: "log-format.md
+// 5.2".
 type citation struct {
 	from     string // the path of the text
 	document string
 	section  string
 }
 
-// citations finds the documents that a text names. Decisions are named by their numbers: "decision 12", "docs/decisions/0012".
+// citations finds the documents that a text names. Decisions are named by their numbers: "decision
+// 12", "docs/decisions/0012".
 func citations(from, text string) (all []citation) {
 	for line := range strings.Lines(text) {
 		if strings.Contains(line, ".md") { // few lines have one, and the expression is slow
@@ -47,7 +50,8 @@ func citations(from, text string) (all []citation) {
 	return all
 }
 
-// check says what is wrong with a citation of a document of the repository. It reports false for a document of another repository.
+// check says what is wrong with a citation of a document of the repository. It reports false for a
+// document of another repository.
 func (l library) check(c citation) (problem string, ours bool) {
 	if number, ok := strings.CutPrefix(c.document, "docs/decisions/"); ok && path.Ext(number) == "" {
 		for p := range l.documents {
@@ -58,7 +62,8 @@ func (l library) check(c citation) (problem string, ours bool) {
 		return fmt.Sprintf("%s cites decision %s, which docs/decisions does not have", c.from, number), true
 	}
 	if !l.has(c.from, c.document) {
-		if c.document = strings.ToLower(c.document); !l.has(c.from, c.document) { // it may begin a sentence
+		// it may begin a sentence
+		if c.document = strings.ToLower(c.document); !l.has(c.from, c.document) {
 			return "", false
 		}
 	}
@@ -70,7 +75,8 @@ func (l library) check(c citation) (problem string, ours bool) {
 	return "", true
 }
 
-// hasSection reports whether a document has a section of a number, or settles what stands under a letter and a number: F9.
+// hasSection reports whether a document has a section of a number, or settles what stands under a
+// letter and a number: F9.
 func (d document) hasSection(number string) bool {
 	return slices.ContainsFunc(d.text, func(line string) bool {
 		if m := section.FindStringSubmatch(line); m != nil && m[1] == number {
@@ -109,7 +115,8 @@ func TestCitedSources(t *testing.T) {
 	}
 }
 
-// deadSources says which Go files a text of a package names that are not there. One without a folder is of the same package.
+// deadSources says which Go files a text of a package names that are not there. One without a
+// folder is of the same package.
 func (l library) deadSources(from, text string) (problems []string) {
 	if !strings.Contains(text, ".go") {
 		return nil
@@ -123,7 +130,8 @@ func (l library) deadSources(from, text string) (problems []string) {
 	return problems
 }
 
-// citing is every text that may cite, by its path: documents, comments of Go files, and the scripts of the rules.
+// citing is every text that may cite, by its path: documents, comments of Go files, and the scripts
+// of the rules.
 func citing(t *testing.T, l library) map[string]string {
 	t.Helper()
 	texts := map[string]string{}

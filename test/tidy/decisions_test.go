@@ -11,7 +11,8 @@ import (
 
 var decisionPage = regexp.MustCompile(`^docs/decisions/(\d{4})-[a-z0-9-]+\.md$`)
 
-// wrongDecisions says which pages of docs/decisions are not named and headed by a number of their own.
+// wrongDecisions says which pages of docs/decisions are not named and headed by a number of their
+// own.
 func (l library) wrongDecisions() (problems []string) {
 	pages := map[string]string{}
 	for p, d := range l.documents {

@@ -11,10 +11,12 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/source"
 )
 
-// plain are the methods that need no comment, because an interface of the standard library says what they do.
+// plain are the methods that need no comment, because an interface of the standard library says
+// what they do.
 var plain = []string{"String", "Error", "Unwrap", "Is", "Len", "Less", "Swap", "MarshalText", "UnmarshalText", "MarshalJSON", "UnmarshalJSON"}
 
-// undocumented says which exported names of a file have no comment. Members of an enumeration need none where its type, or the group, has one.
+// undocumented says which exported names of a file have no comment. Members of an enumeration need
+// none where its type, or the group, has one.
 func undocumented(f *source.File) (problems []string) {
 	missing := func(name string) {
 		problems = append(problems, fmt.Sprintf("%s: %s has no doc comment. Say what it means, in which unit, which errors there are, and which rule it follows.", f.Path, name))

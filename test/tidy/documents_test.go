@@ -45,10 +45,11 @@ var elsewhere = map[string]string{
 var (
 	backticks = regexp.MustCompile("`([^`]+)`")
 	maybeFile = regexp.MustCompile(`^[\w.@-]*[\w@-](/[\w.@-]+)*/?$`)
-	endings   = []string{".go", ".md", ".json", ".yaml"} // of a name without a slash that is looked for
-	link      = regexp.MustCompile(`\]\(([^()\s]+)\)`)
-	outside   = regexp.MustCompile(`^[a-z]+:`) // https:, mailto:
-	heading   = regexp.MustCompile(`^#{1,6} +(.*?)[ #]*$`)
+	// of a name without a slash that is looked for
+	endings = []string{".go", ".md", ".json", ".yaml"}
+	link    = regexp.MustCompile(`\]\(([^()\s]+)\)`)
+	outside = regexp.MustCompile(`^[a-z]+:`) // https:, mailto:
+	heading = regexp.MustCompile(`^#{1,6} +(.*?)[ #]*$`)
 )
 
 // document is a text of the repository.
@@ -70,8 +71,8 @@ func newDocument(path, text string) document {
 	return d
 }
 
-// anchors are the names that links to the document's headings have, as forges make them: small letters, hyphens for spaces, and a
-// number for the second of the same.
+// anchors are the names that links to the document's headings have, as forges make them: small
+// letters, hyphens for spaces, and a number for the second of the same.
 func (d document) anchors() []string {
 	var all []string
 	seen := map[string]int{}
@@ -121,14 +122,15 @@ func newLibrary(paths []string, documents ...document) library {
 	return l
 }
 
-// has reports whether a name that stands in a document is of a file or folder: from the document, from the root, or the end of a path,
-// as "filter/set.go" is.
+// has reports whether a name that stands in a document is of a file or folder: from the document,
+// from the root, or the end of a path, as "filter/set.go" is.
 func (l library) has(from, name string) bool {
 	name = path.Clean(name)
 	return l.ends[name] || l.paths[path.Join(path.Dir(from), name)]
 }
 
-// deadLinks says which links of a document lead nowhere. What is outside the repository is not asked.
+// deadLinks says which links of a document lead nowhere. What is outside the repository is not
+// asked.
 func (l library) deadLinks(d document) (problems []string) {
 	for _, line := range d.text {
 		for _, m := range link.FindAllStringSubmatch(backticks.ReplaceAllString(line, ""), -1) {
@@ -150,8 +152,9 @@ func (l library) deadLinks(d document) (problems []string) {
 	return problems
 }
 
-// namedFiles lists what a document has in backticks that looks like a file or folder. Left out are names that begin with a dot or a slash,
-// which are not of the repository, and those with a dot before their first slash, which are of hosts and modules.
+// namedFiles lists what a document has in backticks that looks like a file or folder. Left out are
+// names that begin with a dot or a slash, which are not of the repository, and those with a dot
+// before their first slash, which are of hosts and modules.
 func namedFiles(d document) (names []string) {
 	for _, line := range d.text {
 		for _, m := range backticks.FindAllStringSubmatch(line, -1) {
@@ -174,7 +177,8 @@ func TestDocuments(t *testing.T) {
 		d := l.documents[p]
 		report(t, l.deadLinks(d))
 		if path.Dir(p) == "docs/rules" {
-			continue // the rules name files of clients, of the emulator, and those that are still to be
+			// the rules name files of clients, of the emulator, and those that are still to be
+			continue
 		}
 		for _, name := range namedFiles(d) {
 			if _, ok := elsewhere[name]; ok {
@@ -241,7 +245,8 @@ func TestNamedFiles(t *testing.T) {
 	}
 }
 
-// The README is for whoever sees the project for the first time: two screens. What is longer is a page of docs/guide.
+// The README is for whoever sees the project for the first time: two screens. What is longer is a
+// page of docs/guide.
 func TestReadmeIsShort(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../README.md")

@@ -13,8 +13,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/source"
 )
 
-// The list of goroutines is the tables of this section of docs/concurrency.md: a row for each place that starts one, with file and
-// function in its first column.
+// The list of goroutines is the tables of this section of docs/concurrency.md: a row for each place
+// that starts one, with file and function in its first column.
 const goroutineSection = "## Goroutines"
 
 func TestGoroutines(t *testing.T) {
@@ -34,13 +34,15 @@ func TestGoroutines(t *testing.T) {
 		"docs/concurrency.md lists a goroutine that is not started there any more. Take the row away, or correct it."))
 }
 
-// starts lists the places of a file that start a goroutine, each by file and function: go statements, functions handed to a method Go,
-// as of sync.WaitGroup and errgroup.Group, and functions that time and context run in a goroutine of their own.
+// starts lists the places of a file that start a goroutine, each by file and function: go
+// statements, functions handed to a method Go, as of sync.WaitGroup and errgroup.Group, and
+// functions that time and context run in a goroutine of their own.
 func starts(f *source.File) (places []string) {
 	for name, d := range f.Declarations() {
 		ast.Inspect(d, func(n ast.Node) bool {
 			if startsOne(n) {
-				places = append(places, f.Path+" "+cmp.Or(name, "var")) // var: in a function that a variable is set to
+				// var: in a function that a variable is set to
+				places = append(places, f.Path+" "+cmp.Or(name, "var"))
 			}
 			return true
 		})

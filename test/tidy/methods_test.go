@@ -58,8 +58,8 @@ func TestMethodCount(t *testing.T) {
 
 // methods counts what belongs to each type, by package and name:
 //
-//   - its methods, and those of its wrappers: types of the package that hold a pointer to it, or it,
-//     and nothing else. A wrapper is not counted by itself.
+//   - its methods, and those of its wrappers: types of the package that hold a pointer to it, or
+//     it, and nothing else. A wrapper is not counted by itself.
 //   - the functions of the package that could be methods of one of these.
 //   - the methods of the types of this module that one of these embeds, and so on.
 //
@@ -80,8 +80,8 @@ type typeInfo struct {
 	methods, functions []string
 	embeds, wrappers   []string // types
 	isWrapper          bool
-	// isMutable: a method has a pointer receiver, or the type wraps a pointer. Other types are plain
-	// data when they are no pointers: functions that take them are no methods in disguise.
+	// isMutable: a method has a pointer receiver, or the type wraps a pointer. Other types are
+	// plain data when they are no pointers: functions that take them are no methods in disguise.
 	isMutable bool
 }
 
@@ -167,8 +167,8 @@ func (types typeTable) addFunction(f *source.File, name string, fn *ast.FuncType
 	of.functions = append(of.functions, f.Package()+"."+name)
 }
 
-// mutable returns the type of the file's package that an expression is, or points to. It returns nil
-// for plain data, for other types, and without an expression.
+// mutable returns the type of the file's package that an expression is, or points to. It returns
+// nil for plain data, for other types, and without an expression.
 func (types typeTable) mutable(f *source.File, x ast.Expr) *typeInfo {
 	info := types[f.Package()+"."+source.TypeName(x)]
 	if info == nil || !isPointer(x) && !info.isMutable {

@@ -14,8 +14,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/source"
 )
 
-// mutexes are the locks of the product, by package, type and field, with what each guards. State that one goroutine owns needs none:
-// another mutex is a decision.
+// mutexes are the locks of the product, by package, type and field, with what each guards. State
+// that one goroutine owns needs none: another mutex is a decision.
 var mutexes = map[string]string{
 	"log.store.reopening":                 "Reopen: one at a time",
 	"log.store.cutting":                   "cutting tails: before any partition is led",
@@ -71,7 +71,8 @@ var mutexes = map[string]string{
 	"engine/background.Retention.mu":      "which files are not to be tried again, and what was said, for who cuts history and who drops bodies",
 }
 
-// lockSection is where docs/concurrency.md says in which order the mutexes of package log are taken, in the first column of a table.
+// lockSection is where docs/concurrency.md says in which order the mutexes of package log are
+// taken, in the first column of a table.
 const lockSection = "## Locks of the log"
 
 var lockRow = regexp.MustCompile("(?m)^\\| `(log\\.[^`]+)` \\|")
@@ -114,8 +115,9 @@ func TestMutexes(t *testing.T) {
 		"no longer there. Delete it from mutexes in test/tidy/mutexes_test.go."))
 }
 
-// mutexesOf lists the mutexes of a file, "engine/loop.mailbox.mu" for a field and "engine.Namespace.Close mu" for a variable in a function, and
-// says which fields have no comment about what they guard.
+// mutexesOf lists the mutexes of a file, "engine/loop.mailbox.mu" for a field and
+// "engine.Namespace.Close mu" for a variable in a function, and says which fields have no comment
+// about what they guard.
 func mutexesOf(f *source.File) (names, uncommented []string) {
 	for name, d := range f.Declarations() {
 		owner := f.Package()

@@ -12,17 +12,21 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/source"
 )
 
-// notPlanted are the planted bugs of reliability.md 6 that are not switched on by that number, each with the file and the test that shows their
-// absence, or the file that plants it under another number, and that bug.
+// notPlanted are the planted bugs of reliability.md 6 that are not switched on by that number, each
+// with the file and the test that shows their absence, or the file that plants it under another
+// number, and that bug.
 var notPlanted = map[string]struct{ file, what string }{
-	"M2":  {"log/crash_test.go", "func TestF1F2F14CrashAtEveryCall("}, // a power loss at every call takes the names that no directory was synced for
-	"M5":  {"log/repair_test.go", "func TestF9PageCacheLies("},
-	"M6":  {"log/during_test.go", "func TestSyncFailsDuringWrite("}, // and Y1 of test/mutants, where there is no room
+	// a power loss at every call takes the names that no directory was synced for
+	"M2": {"log/crash_test.go", "func TestF1F2F14CrashAtEveryCall("},
+	"M5": {"log/repair_test.go", "func TestF9PageCacheLies("},
+	// and Y1 of test/mutants, where there is no room
+	"M6":  {"log/during_test.go", "func TestSyncFailsDuringWrite("},
 	"M7":  {"test/mutants/bugs.go", `of("C5",`},
 	"M8":  {"log/checkpoint_test.go", "func TestF6Checkpoints("},
-	"M9":  {"test/mutants/bugs.go", `of("K1",`},                       // and C1
-	"M10": {"test/mutants/bugs.go", `of("T1",`},                       // and X1
-	"M21": {"protocol/amqp/limits_test.go", "func TestDecodeMemory("}, // depth: TestLimits; frames: TestBrokenFrames of protocol/servicebus
+	"M9":  {"test/mutants/bugs.go", `of("K1",`}, // and C1
+	"M10": {"test/mutants/bugs.go", `of("T1",`}, // and X1
+	// depth: TestLimits; frames: TestBrokenFrames of protocol/servicebus
+	"M21": {"protocol/amqp/limits_test.go", "func TestDecodeMemory("},
 	"M24": {"protocol/servicebus/limits_test.go", "func TestPeerThatDoesNotReadHoldsUpNobody("},
 }
 
@@ -38,7 +42,8 @@ func has(file, text string) bool {
 	return err == nil && strings.Contains(string(b), text)
 }
 
-// Every planted bug of reliability.md 6 can be switched on, or is named by the test that shows its absence, or notPlanted says which test that is.
+// Every planted bug of reliability.md 6 can be switched on, or is named by the test that shows its
+// absence, or notPlanted says which test that is.
 func TestPlanted(t *testing.T) {
 	t.Parallel()
 	l := repository(t)

@@ -32,8 +32,8 @@ func rings(name string, files []*source.File) (problems []string) {
 	return problems
 }
 
-// pointers are the types of a package that each of its types mentions: as a field, an element, a type
-// argument, in the signature of a function, or embedded.
+// pointers are the types of a package that each of its types mentions: as a field, an element, a
+// type argument, in the signature of a function, or embedded.
 func pointers(name string, files []*source.File) map[string][]string {
 	points := map[string][]string{}
 	specs := map[string]ast.Expr{}
@@ -111,7 +111,8 @@ func TestRings(t *testing.T) {
 	}
 }
 
-// TestOneFilePosts checks that replies leave a loop from one place: no other file of the package hands any to a sink.
+// TestOneFilePosts checks that replies leave a loop from one place: no other file of the package
+// hands any to a sink.
 func TestOneFilePosts(t *testing.T) {
 	t.Parallel()
 	for _, f := range product(t) {

@@ -14,8 +14,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/source"
 )
 
-// otherwise are the promises, faults, invariants, suites and security rules of reliability.md that no test names, each with what shows it: another one
-// of them that a test names, or a file or folder, or why nothing does.
+// otherwise are the promises, faults, invariants, suites and security rules of reliability.md that
+// no test names, each with what shows it: another one of them that a test names, or a file or
+// folder, or why nothing does.
 var otherwise = map[string]string{
 	"P2":  "I2",
 	"P3":  "I2", // nothing is promised but that nothing is invented
@@ -44,14 +45,15 @@ var otherwise = map[string]string{
 const noUI = "no test: there is no web UI"
 
 var (
-	promise      = regexp.MustCompile(`^(?:\| |- \*\*|### |)([IFPST]\d{1,2})(?: |\. )`) // where the page says what it is
-	further      = regexp.MustCompile(`\. (S\d{1,2})\. `)                               // where a line of the page says another one
+	// where the page says what it is
+	promise      = regexp.MustCompile(`^(?:\| |- \*\*|### |)([IFPST]\d{1,2})(?: |\. )`)
 	promiseRange = regexp.MustCompile(`\b([IFPST])(\d{1,2}) to (?:[IFPST])?(\d{1,2})\b`)
 	promiseName  = regexp.MustCompile(`\b[IFPST]\d{1,2}\b`)
 	testName     = regexp.MustCompile(`func Test((?:[IFPST]\d{1,2})+)`)
 )
 
-// promisesIn is the promises and faults that a text of tests names, singly, as a range, or in the name of a test.
+// promisesIn is the promises and faults that a text of tests names, singly, as a range, or in the
+// name of a test.
 func promisesIn(text string) map[string]bool {
 	all := map[string]bool{}
 	for _, name := range promiseName.FindAllString(text, -1) {
@@ -72,7 +74,8 @@ func promisesIn(text string) map[string]bool {
 	return all
 }
 
-// Every promise, fault, invariant, suite and security rule of reliability.md is named by a test, or it is said what shows it.
+// Every promise, fault, invariant, suite and security rule of reliability.md is named by a test, or
+// it is said what shows it.
 func TestPromises(t *testing.T) {
 	t.Parallel()
 	l := repository(t)
@@ -80,9 +83,6 @@ func TestPromises(t *testing.T) {
 	for _, line := range l.documents["docs/rules/reliability.md"].text {
 		if m := promise.FindStringSubmatch(line); m != nil {
 			known[m[1]] = true
-			for _, m := range further.FindAllStringSubmatch(line, -1) {
-				known[m[1]] = true
-			}
 		}
 	}
 	if len(known) < 110 {
@@ -94,7 +94,8 @@ func TestPromises(t *testing.T) {
 			maps.Copy(tested, promisesIn(text))
 		}
 	}
-	for p := range l.paths { // the simulation and the model say what is broken in files that are no tests
+	// the simulation and the model say what is broken in files that are no tests
+	for p := range l.paths {
 		if strings.HasPrefix(p, "test/sim/") || strings.HasPrefix(p, "test/model/") {
 			if text, err := os.ReadFile(filepath.Join(source.Root, p)); err == nil {
 				maps.Copy(tested, promisesIn(string(text)))

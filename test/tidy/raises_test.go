@@ -29,8 +29,9 @@ var (
 )
 
 const (
-	raisesFile = "test/tidy/raises_test.go" // the commit that added it is the last one without the duty
-	maxCommits = 100                        // older commits were checked when they were new
+	// the commit that added it is the last one without the duty
+	raisesFile = "test/tidy/raises_test.go"
+	maxCommits = 100 // older commits were checked when they were new
 )
 
 func TestRaises(t *testing.T) {
@@ -45,7 +46,8 @@ func TestRaises(t *testing.T) {
 // history is the commits of a clone.
 type history struct{ dir string }
 
-// unexplained says which commits raised a limit without a reason, or why the history does not show it.
+// unexplained says which commits raised a limit without a reason, or why the history does not show
+// it.
 func (h history) unexplained() (problems []string, missing string) {
 	shallow, err := h.git("rev-parse", "--is-shallow-repository")
 	if err != nil {
@@ -77,7 +79,8 @@ func (h history) unexplained() (problems []string, missing string) {
 	return problems, ""
 }
 
-// limits is the limits at a commit in those files of this package that another commit changed, by list and name.
+// limits is the limits at a commit in those files of this package that another commit changed, by
+// list and name.
 func (h history) limits(at, changedBy string) map[string]map[string]int {
 	limits := map[string]map[string]int{}
 	names, _ := h.git("diff", "--name-only", "--no-renames", changedBy+"^", changedBy, "--", ":/test/tidy")
@@ -147,8 +150,8 @@ func numbers(x ast.Expr) map[string]int {
 	return all
 }
 
-// raised says which numbers are greater than before. What has a new name in a list, as a package that
-// moved, may have the number of what went from that list.
+// raised says which numbers are greater than before. What has a new name in a list, as a package
+// that moved, may have the number of what went from that list.
 func raised(before, after map[string]map[string]int) (problems []string) {
 	for _, list := range slices.Sorted(maps.Keys(after)) {
 		var gone []int

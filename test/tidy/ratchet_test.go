@@ -1,6 +1,7 @@
-// Package tidy keeps what is good about the shape of the repository, and lets what is not yet good only get better: decision 23. Each
-// file of it is one check. Its list of known exceptions stands in it, with the number each has today: the test fails when a number
-// grows, when an exception comes that is not listed, and when a listed one became smaller, so that the list follows.
+// Package tidy keeps what is good about the shape of the repository, and lets what is not yet good
+// only get better: decision 23. Each file of it is one check. Its list of known exceptions stands
+// in it, with the number each has today: the test fails when a number grows, when an exception
+// comes that is not listed, and when a listed one became smaller, so that the list follows.
 package tidy
 
 import (
@@ -24,7 +25,8 @@ type ratchet struct {
 // sayRaised is said where a number grew. TestRaises holds commits to it.
 const sayRaised = "A commit that raises a number or adds a line needs a line in the body of its message that says why: " + raisesWord + " …"
 
-// compare says where the numbers found are not those of the list, and then which lines the list needs.
+// compare says where the numbers found are not those of the list, and then which lines the list
+// needs.
 func (r ratchet) compare(found map[string]int) []string {
 	var problems []string
 	var lines strings.Builder
@@ -58,7 +60,8 @@ func (r ratchet) compare(found map[string]int) []string {
 	return problems
 }
 
-// difference says which names are found and not listed, or listed and not found. A name that is there twice has to be listed twice.
+// difference says which names are found and not listed, or listed and not found. A name that is
+// there twice has to be listed twice.
 func difference(found, listed []string, missing, stale string) []string {
 	balance := map[string]int{}
 	for _, name := range found {

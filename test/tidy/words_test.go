@@ -13,8 +13,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/source"
 )
 
-// coined are words that were made up here for what the field has a word for, each with that word. No name has one of them, alone or as a part of a
-// longer name, and docs/words.md does not either.
+// coined are words that were made up here for what the field has a word for, each with that word.
+// No name has one of them, alone or as a part of a longer name, and docs/words.md does not either.
 var coined = map[string]string{
 	"blink":    "name the limit",
 	"chore":    "background work",

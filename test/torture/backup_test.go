@@ -14,9 +14,10 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools"
 )
 
-// TestBackups copies a broker while messages are forwarded and moved in transactions, with the command line, and now and then
-// kills one side or the other in the middle. A broker on a copy, and one on a copy of it, has every message that was sent with ok
-// before the backup began, and each once; a copy that broke off does not exist (decision 47).
+// TestBackups copies a broker while messages are forwarded and moved in transactions, with the
+// command line, and now and then kills one side or the other in the middle. A broker on a copy, and
+// one on a copy of it, has every message that was sent with ok before the backup began, and each
+// once; a copy that broke off does not exist (decision 47).
 func TestBackups(t *testing.T) {
 	m := &moves{rig: newRig(t, harness.Build(t, t.TempDir()), movesEntities, firstSeed(), *rounds)}
 	m.address = m.process.Address()
@@ -70,7 +71,8 @@ func (m *moves) backup(into string) *exec.Cmd {
 	return exec.CommandContext(m.Context(), m.binary, "backup", "--into", into, "--connection-string", m.process.ConnectionString())
 }
 
-// backUp copies the broker, and returns what is known of the copy: what was sent before has to be there, what was tried until now may be.
+// backUp copies the broker, and returns what is known of the copy: what was sent before has to be
+// there, what was tried until now may be.
 func (m *moves) backUp() *moves {
 	m.Helper()
 	known := newLedger()
@@ -108,8 +110,9 @@ func (m *moves) opens() {
 	m.reportFaults()
 }
 
-// interrupt kills the client or the broker while a backup is made. It reports whether that broke it off: then nothing has the
-// name of the copy, and a client that is still alive has removed what it received.
+// interrupt kills the client or the broker while a backup is made. It reports whether that broke it
+// off: then nothing has the name of the copy, and a client that is still alive has removed what it
+// received.
 func (m *moves) interrupt(who string, after time.Duration) bool {
 	m.Helper()
 	dir := filepath.Join(m.TempDir(), "copy")

@@ -17,8 +17,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools"
 )
 
-// TestReadersBeside reads the data directory again and again while the broker works and is killed: it is never damaged, and what was read of a log
-// once stands at the beginning of all that is read of it later, after every kill and at the end (decision 47, planted bug C6 with the real files).
+// TestReadersBeside reads the data directory again and again while the broker works and is killed:
+// it is never damaged, and what was read of a log once stands at the beginning of all that is read
+// of it later, after every kill and at the end (decision 47, planted bug C6 with the real files).
 func TestReadersBeside(t *testing.T) {
 	r := newRig(t, harness.Build(t, t.TempDir()), entities, firstSeed(), *rounds)
 	r.serves = func(*rand.Rand) time.Duration { return 2 * time.Second }
@@ -86,7 +87,8 @@ func (o *onlooker) look() {
 	o.looks++
 }
 
-// ended reports whether a reading broke off, for which a broker that was started meanwhile is the only good reason.
+// ended reports whether a reading broke off, for which a broker that was started meanwhile is the
+// only good reason.
 func (o *onlooker) ended(err error) bool {
 	switch {
 	case errors.Is(err, log.ErrChanged):

@@ -19,7 +19,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/harness"
 )
 
-// small is a broker whose data directory is on a file system of its own, and the books of what its clients were told.
+// small is a broker whose data directory is on a file system of its own, and the books of what its
+// clients were told.
 type small struct {
 	*testing.T
 	process *harness.Process
@@ -31,7 +32,8 @@ type small struct {
 	slow  time.Duration     // the longest call
 }
 
-// onSmall starts a broker on a file system that mount mounts at a directory. It skips the test where that is not possible.
+// onSmall starts a broker on a file system that mount mounts at a directory. It skips the test
+// where that is not possible.
 func onSmall(t *testing.T, mount func(image, at string) error, flags ...string) *small {
 	t.Helper()
 	dir := t.TempDir()
@@ -47,7 +49,8 @@ func onSmall(t *testing.T, mount func(image, at string) error, flags ...string) 
 			t.Error(err)
 		}
 	})
-	data := filepath.Join(dir, "data") // what the broker says goes beside it, and not to the small disk
+	// what the broker says goes beside it, and not to the small disk
+	data := filepath.Join(dir, "data")
 	if err := os.Mkdir(filepath.Join(s.disk, "data"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +172,8 @@ func (s *small) found(id string) {
 	}
 }
 
-// close kills the broker, starts it again and takes out what is left: nothing acknowledged is missing.
+// close kills the broker, starts it again and takes out what is left: nothing acknowledged is
+// missing.
 func (s *small) close() {
 	s.Helper()
 	if err := s.process.Kill(); err != nil {
@@ -220,8 +224,8 @@ func (s *small) until(state string, within time.Duration) time.Duration {
 	}
 }
 
-// others makes the file of others so large that only that much stays free. The broker is stopped meanwhile: it would give room from its reserve, and
-// they would take that as well.
+// others makes the file of others so large that only that much stays free. The broker is stopped
+// meanwhile: it would give room from its reserve, and they would take that as well.
 func (s *small) others(free int64) {
 	s.Helper()
 	signal := func(n unix.Signal) {
@@ -252,8 +256,9 @@ func (s *small) others(free int64) {
 	}
 }
 
-// TestFullDisk (SM-377, F8): a file of others fills the disk under load. No exit; settlements go on, a bounded number of them from the reserve; every
-// client is answered, nothing acknowledged is lost and nothing refused is there; sends come back by themselves.
+// TestFullDisk (SM-377, F8): a file of others fills the disk under load. No exit; settlements go
+// on, a bounded number of them from the reserve; every client is answered, nothing acknowledged is
+// lost and nothing refused is there; sends come back by themselves.
 func TestFullDisk(t *testing.T) {
 	s := onSmall(t, func(_, at string) error { return unix.Mount("tmpfs", at, "tmpfs", 0, "size=16m") },
 		"--disk-reserve", fmt.Sprint(2<<20), "--disk-low", fmt.Sprint(4<<20))
@@ -282,7 +287,8 @@ func TestFullDisk(t *testing.T) {
 	if is, healthy := s.states(); healthy || !strings.Contains(is, "disk-critical") {
 		t.Errorf("in the end it is %q", is)
 	}
-	if more := s.count("ok") - taken; more > 20 { // those that were on their way when the disk was found low
+	// those that were on their way when the disk was found low
+	if more := s.count("ok") - taken; more > 20 {
 		t.Errorf("%d sends were taken without room", more)
 	}
 	taken = s.count("ok")
@@ -299,7 +305,8 @@ func TestFullDisk(t *testing.T) {
 	s.close()
 }
 
-// TestQuota (SM-377, F8): as TestFullDisk, with a quota that the disk does not report: it says that most of it is free, and refuses to write.
+// TestQuota (SM-377, F8): as TestFullDisk, with a quota that the disk does not report: it says that
+// most of it is free, and refuses to write.
 func TestQuota(t *testing.T) {
 	s := onSmall(t, mountQuota, "--disk-reserve", fmt.Sprint(2<<20), "--disk-low", fmt.Sprint(4<<20))
 	ctx, stop := context.WithCancel(t.Context())
@@ -310,8 +317,9 @@ func TestQuota(t *testing.T) {
 	end := time.Now().Add(max(*duration, 10*time.Second))
 	time.Sleep(2 * time.Second)
 	s.until("", time.Second)
-	s.others(0)                                                // as much as the quota lets them
-	t.Logf("critical after %v", s.until("disk-", time.Minute)) // the room in the last segment is used first
+	s.others(0) // as much as the quota lets them
+	// the room in the last segment is used first
+	t.Logf("critical after %v", s.until("disk-", time.Minute))
 	for round := 0; round < 10 && !t.Failed(); round++ {
 		if n := s.complete(5); n != 5 {
 			t.Errorf("%d messages of 5 were completed from the reserve", n)
@@ -325,7 +333,8 @@ func TestQuota(t *testing.T) {
 	if err := os.Remove(filepath.Join(s.disk, "theirs")); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("well again after %v", s.until("", 40*time.Second)) // the file system gives back what it has committed: every 30 s
+	// the file system gives back what it has committed: every 30 s
+	t.Logf("well again after %v", s.until("", 40*time.Second))
 	time.Sleep(2 * time.Second)
 	stop()
 	workers.Wait()
@@ -335,8 +344,8 @@ func TestQuota(t *testing.T) {
 	s.close()
 }
 
-// mountQuota makes a file system in a file, with a quota on a part of it. It is btrfs, whose quotas hold for root as well, and need nothing
-// of the kernel but itself.
+// mountQuota makes a file system in a file, with a quota on a part of it. It is btrfs, whose quotas
+// hold for root as well, and need nothing of the kernel but itself.
 func mountQuota(image, at string) error {
 	if err := os.WriteFile(image, nil, 0o600); err != nil {
 		return err
@@ -370,8 +379,8 @@ func mountLoop(image, at string) error {
 	return nil
 }
 
-// TestFrozenDisk (SM-003, F11): the file system is frozen under load. That is noticed within a second; new sends are refused,
-// what is under way gets its true outcome in the end.
+// TestFrozenDisk (SM-003, F11): the file system is frozen under load. That is noticed within a
+// second; new sends are refused, what is under way gets its true outcome in the end.
 func TestFrozenDisk(t *testing.T) {
 	s := onSmall(t, mountLoop, "--disk-low", fmt.Sprint(4<<20), "--disk-reserve", fmt.Sprint(2<<20))
 	frozen := false
@@ -393,7 +402,8 @@ func TestFrozenDisk(t *testing.T) {
 		workers.Go(func() { s.produce(ctx, fmt.Sprint("p", n)) })
 	}
 	time.Sleep(time.Second)
-	guard := exec.Command("sh", "-c", `sleep 60; exec fsfreeze -u "$1"`, "sh", s.disk) // should this process be killed: nobody gets out of a frozen file system
+	// the guard is for when this process is killed
+	guard := exec.Command("sh", "-c", `sleep 60; exec fsfreeze -u "$1"`, "sh", s.disk)
 	if err := guard.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -404,11 +414,10 @@ func TestFrozenDisk(t *testing.T) {
 		t.Fatalf("fsfreeze: %v: %s", err, out)
 	}
 	took := s.until("disk-hangs", 2*time.Second)
-	t.Logf("noticed after %v", took)
-	if took > 1100*time.Millisecond {
+	if t.Logf("noticed after %v", took); took > 1100*time.Millisecond {
 		t.Errorf("noticed after %v", took)
 	}
-	time.Sleep(200 * time.Millisecond) // what came before that
+	time.Sleep(200 * time.Millisecond)
 	taken, refused := s.count("ok"), s.count("busy")
 	late := make(chan error, 1)
 	go func() {

@@ -22,8 +22,9 @@ const (
 	deadLetters  = "/$DeadLetterQueue"
 )
 
-// TestKillWhileExpiring (SM-112) kills the broker while it moves messages that have expired to the dead-letter queue, again and
-// again. After every kill each message is in exactly one of the two places, and in the end all are dead letters.
+// TestKillWhileExpiring (SM-112) kills the broker while it moves messages that have expired to the
+// dead-letter queue, again and again. After every kill each message is in exactly one of the two
+// places, and in the end all are dead letters.
 func TestKillWhileExpiring(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()

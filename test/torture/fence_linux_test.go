@@ -13,8 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestFencedDevice (F9, S4) is TestFence with a partition on a file system of its own, whose device fails under load: every write and sync of it is an error, what was not synced is gone, and its
-// journal with it. The broker fences the partition by itself. Its files are closed then, for the file system is unmounted and mounted again while the broker runs, and the partition is restarted.
+// TestFencedDevice (F9, S4) is TestFence with a partition on a file system of its own, whose device
+// fails under load: every write and sync of it is an error, what was not synced is gone, and its
+// journal with it. The broker fences the partition by itself. Its files are closed then, for the
+// file system is unmounted and mounted again while the broker runs, and the partition is restarted.
 func TestFencedDevice(t *testing.T) {
 	f := newFence(t)
 	d := f.ownDevice()
@@ -23,8 +25,11 @@ func TestFencedDevice(t *testing.T) {
 	f.close()
 }
 
-// TestFencedPartitionedDevice (F9, S4) is TestFencedPartitioned with the device of TestFencedDevice under one of four logs, and clients that do nothing twice by themselves. That device says now and then that it has synced what is gone when
-// it is mounted again; the broker knows better and refuses the log (docs/decisions/0069). That is counted, and the rounds that are left go on with another directory.
+// TestFencedPartitionedDevice (F9, S4) is TestFencedPartitioned with the device of TestFencedDevice
+// under one of four logs, and clients that do nothing twice by themselves. That device says now and
+// then that it has synced what is gone when it is mounted again; the broker knows better and
+// refuses the log (docs/decisions/0069). That is counted, and the rounds that are left go on with
+// another directory.
 func TestFencedPartitionedDevice(t *testing.T) {
 	lies := 0
 	for left := *rounds; left > 0 && !t.Failed(); {
@@ -122,7 +127,8 @@ const (
 	nothingLogged = uint32(2)
 )
 
-// fail ends the file system as a device that is gone does. It does without the device mapper, which few kernels of test machines have.
+// fail ends the file system as a device that is gone does. It does without the device mapper, which
+// few kernels of test machines have.
 func (d *device) fail() {
 	dir, err := os.Open(d.at)
 	if err != nil {

@@ -25,12 +25,17 @@ import (
 const (
 	awayPartition = 2 // the one that is fenced
 	backWithin    = 5 * time.Second
-	slower        = 2                     // by this factor may calls of others slow down while it is away, at the 99th percentile
-	manyCalls     = 5000                  // needed for that: in fewer the machine's hiccups make up the 99th, and the 90th is judged
-	noise         = 10 * time.Millisecond // that a machine with other work to do adds to that
-	switches      = 6                     // of goroutines that a call takes at least; each may be as late as this process wakes from a sleep, which is the machine's doing
-	sendEvery     = 15 * time.Millisecond
-	nextClient    = 100 * time.Millisecond // after one that failed: clients share the machine with the broker
+	// by this factor may calls of others slow down while it is away, at the 99th percentile
+	slower = 2
+	// needed for that: in fewer the machine's hiccups make up the 99th, and the 90th is judged
+	manyCalls = 5000
+	noise     = 10 * time.Millisecond // that a machine with other work to do adds to that
+	// of goroutines that a call takes at least; each may be as late as this process wakes from a
+	// sleep, which is the machine's doing
+	switches  = 6
+	sendEvery = 15 * time.Millisecond
+	// after one that failed: clients share the machine with the broker
+	nextClient = 100 * time.Millisecond
 )
 
 // way is how messages get from the queue they are sent to, to the queue where they end.
@@ -39,11 +44,13 @@ type way uint8
 const (
 	direct    way = iota // it is the same queue
 	forwarded            // by ForwardTo
-	buried               // a client dead-letters them, and they are forwarded by ForwardDeadLetteredMessagesTo
-	via                  // a client moves them, each in a transaction of both queues
+	// a client dead-letters them, and they are forwarded by ForwardDeadLetteredMessagesTo
+	buried
+	via // a client moves them, each in a transaction of both queues
 )
 
-// stream is messages on one way: into the partition that is fenced, out of it, inside, or elsewhere.
+// stream is messages on one way: into the partition that is fenced, out of it, inside, or
+// elsewhere.
 type stream struct {
 	name         string
 	way          way
@@ -71,7 +78,8 @@ type trail struct {
 	story   []string       // what clients saw there
 }
 
-// fence is a broker of which one partition is fenced again and again while messages move into it, out of it and beside it.
+// fence is a broker of which one partition is fenced again and again while messages move into it,
+// out of it and beside it.
 type fence struct {
 	*testing.T
 	binary  string
@@ -80,11 +88,14 @@ type fence struct {
 	admin   *admin.Client
 	load    *load
 	streams []*stream
-	on      map[string]int  // the partition of each queue
-	check   func(away bool) // in each round, while the partition is away and when it is back; nil: nothing
-	rng     *rand.Rand
-	single  bool // clients do nothing twice by themselves, and the disk may say that it has synced what it has not
-	lied    bool // it did, and the broker has said so: nothing more can be said of this run
+	on      map[string]int // the partition of each queue
+	// in each round, while the partition is away and when it is back; nil: nothing
+	check func(away bool)
+	rng   *rand.Rand
+	// clients do nothing twice by themselves, and the disk may say that it has synced what it has
+	// not
+	single bool
+	lied   bool // it did, and the broker has said so: nothing more can be said of this run
 
 	mu       sync.Mutex // guards what follows
 	trails   map[string]*trail
@@ -97,9 +108,11 @@ type fence struct {
 	unproven int       // sends with an unknown outcome, or from when it was fenced
 }
 
-// TestFence fences one of four partitions by hand under load, again and again (next to TestFencedDevice, where its disk fails): what has nothing to do with it goes on as fast as before, messages that
-// are forwarded, dead-lettered and sent via something into it and out of it wait and arrive, and it is back within five seconds of a restart, without one of the process. Nothing is lost or doubled,
-// and nothing is there that was refused (S4, P24; SM-238).
+// TestFence fences one of four partitions by hand under load, again and again (next to
+// TestFencedDevice, where its disk fails): what has nothing to do with it goes on as fast as
+// before, messages that are forwarded, dead-lettered and sent via something into it and out of it
+// wait and arrive, and it is back within five seconds of a restart, without one of the process.
+// Nothing is lost or doubled, and nothing is there that was refused (S4, P24; SM-238).
 func TestFence(t *testing.T) {
 	f := newFence(t)
 	f.start()
@@ -155,7 +168,8 @@ func (f *fence) start() {
 	f.Cleanup(f.admin.Close)
 }
 
-// layOut chooses queues on the partition that is fenced and on others, and makes the ways between them.
+// layOut chooses queues on the partition that is fenced and on others, and makes the ways between
+// them.
 func (f *fence) layOut() {
 	f.Helper()
 	f.on = f.hosts()
@@ -217,8 +231,9 @@ func (f *fence) hosts() map[string]int {
 	return on
 }
 
-// run fences the partition that often while all clients work, or until its disk is found to have lied, and returns how often it was. A call of fail fences it, and returns what has to be done before it
-// can be restarted. In the end all that moves arrives.
+// run fences the partition that often while all clients work, or until its disk is found to have
+// lied, and returns how often it was. A call of fail fences it, and returns what has to be done
+// before it can be restarted. In the end all that moves arrives.
 func (f *fence) run(rounds int, fail func() (mend func())) (n int) {
 	pid := f.process.PID()
 	sending, enough := context.WithCancel(f.Context())
@@ -381,7 +396,8 @@ func (f *fence) told(id string, began time.Time, err error) {
 	switch {
 	case err == nil:
 		e.told = "ok"
-	case strings.Contains(err.Error(), "server-busy") && (f.single || !f.failing && began.After(f.fenced)): // else the SDK may have sent it before, and was told that nobody knows what came of that
+	case strings.Contains(err.Error(), "server-busy") && (f.single || !f.failing && began.After(f.fenced)):
+		// else the SDK may have sent it before, and was told that nobody knows what came of that
 		e.told = "busy"
 		f.refused++
 	default:
@@ -445,15 +461,17 @@ func (f *fence) bury(ctx context.Context, s *stream) {
 	f.receive(ctx, s.source, func(r *azservicebus.Receiver, m *azservicebus.ReceivedMessage) error { return f.settle(r, m, bury) })
 }
 
-// settle settles a message. The SDK, when its link has ended a moment ago, may wait for an answer that cannot come, and after four seconds repeat the
-// settlement on a new link by the number that the delivery had on the old one: what it says then is about another message.
+// settle settles a message. The SDK, when its link has ended a moment ago, may wait for an answer
+// that cannot come, and after four seconds repeat the settlement on a new link by the number that
+// the delivery had on the old one: what it says then is about another message.
 func (f *fence) settle(r *azservicebus.Receiver, m *azservicebus.ReceivedMessage, how settlement) error {
 	ctx, cancel := context.WithTimeout(context.Background(), settleTime)
 	defer cancel()
 	return attempt(ctx, r, m, how)
 }
 
-// receive does something with each message of a queue until the context ends, one client after another.
+// receive does something with each message of a queue until the context ends, one client after
+// another.
 func (f *fence) receive(ctx context.Context, queue string, do func(*azservicebus.Receiver, *azservicebus.ReceivedMessage) error) {
 	for ; ctx.Err() == nil; time.Sleep(nextClient) {
 		client := f.client()
@@ -469,44 +487,14 @@ func (f *fence) receive(ctx context.Context, queue string, do func(*azservicebus
 	}
 }
 
-// carry moves messages from one queue to another, each in a transaction.
-func (f *fence) carry(ctx context.Context, s *stream) {
-	for ; ctx.Err() == nil; time.Sleep(nextClient) {
-		r, err := dialRaw(f.process.Address(), s.source, s.end)
-		for err == nil && ctx.Err() == nil {
-			err = carryOne(r)
-		}
-		if r != nil {
-			r.conn.Close()
-		}
-	}
-}
-
-func carryOne(r *raw) error {
-	d, err := r.receive()
-	if err != nil {
-		return err
-	}
-	txn, err := r.declare()
-	if err != nil {
-		return err
-	}
-	if err := r.sendIn(txn, toB, d.body); err != nil {
-		return err
-	}
-	if err := r.completeIn(txn, d); err != nil {
-		return err
-	}
-	return r.discharge(txn, false)
-}
-
 // arrive waits until all that was sent has come to its end.
 func (f *fence) arrive() {
 	until := time.Now().Add(time.Minute)
 	for {
 		missing := f.missing()
 		if len(missing) == 0 {
-			time.Sleep(lockDuration + 2*time.Second) // what is there twice comes again, and so does what was completed in vain
+			// what is there twice comes again, and so does what was completed in vain
+			time.Sleep(lockDuration + 2*time.Second)
 			if left := f.whereabouts(); left > 0 {
 				f.Errorf("%d queues are not empty in the end", left)
 			}

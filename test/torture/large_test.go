@@ -23,9 +23,9 @@ import (
 
 var megabytes = flag.Int("megabytes", 40, "size of the messages of TestLargeMessages")
 
-// TestLargeMessages (SM-397) takes messages of the premium tier through their life, with an SDK: over kills, peeked, deferred,
-// dead-lettered, forwarded, published, in sealed files, read again by the scrubber, backed up and exported. How much memory the broker
-// had in each part is logged.
+// TestLargeMessages (SM-397) takes messages of the premium tier through their life, with an SDK:
+// over kills, peeked, deferred, dead-lettered, forwarded, published, in sealed files, read again by
+// the scrubber, backed up and exported. How much memory the broker had in each part is logged.
 func TestLargeMessages(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -100,7 +100,8 @@ func (l *large) entities() {
 	}
 }
 
-// killAll kills the broker, if it runs, and starts it. The client is a new one: the old one waits before it connects again.
+// killAll kills the broker, if it runs, and starts it. The client is a new one: the old one waits
+// before it connects again.
 func (l *large) killAll() {
 	l.Helper()
 	l.client = nil

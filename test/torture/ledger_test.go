@@ -290,9 +290,11 @@ func (l *ledger) stillThere(queue string, sub azservicebus.SubQueue, m *azservic
 type books struct {
 	messages, sentOK, sentUnknown int
 	appeared                      int // unknown sends that were there
-	lost, unseen                  int // unseen: sent with ok, and gone in receive-and-delete mode without having reached a client
-	vanished, vanishedAtOnce      int // gaps in the numbers of receive-and-delete mode: in all, the longest
-	doubled                       int
+	// unseen: sent with ok, and gone in receive-and-delete mode without having reached a client
+	lost, unseen int
+	// gaps in the numbers of receive-and-delete mode: in all, the longest
+	vanished, vanishedAtOnce int
+	doubled                  int
 }
 
 // close checks what can be checked only when nothing moves any more.
@@ -312,7 +314,8 @@ func (l *ledger) close() books {
 		}
 		l.closeMessage(&b, id, e)
 	}
-	// Each of them had a number when it went away: a lost one whose number was given again is missing without a gap.
+	// Each of them had a number when it went away: a lost one whose number was given again is
+	// missing without a gap.
 	if b.vanished, b.vanishedAtOnce = l.gaps(); b.unseen > b.vanished {
 		l.broken("I1 no loss", "%d messages sent with ok went away in receive-and-delete mode, %d numbers were on their way", b.unseen, b.vanished)
 	}

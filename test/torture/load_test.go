@@ -13,8 +13,9 @@ import (
 )
 
 const (
-	sendTime   = 2 * time.Second       // of a call to send
-	settleTime = time.Second           // of a call to settle; after four seconds the SDK would try again by itself
+	sendTime = 2 * time.Second // of a call to send
+	// of a call to settle; after four seconds the SDK would try again by itself
+	settleTime = time.Second
 	patience   = 30 * time.Second      // of a call while nothing kills the broker
 	pause      = 20 * time.Millisecond // between two clients
 	credit     = 20                    // messages a receiver asks for
@@ -47,7 +48,8 @@ func (l *load) rng(worker string, n int) *rand.Rand {
 	return rand.New(rand.NewPCG(l.seed, h))
 }
 
-// connect makes a client that tries everything once: a send that the SDK repeats may be there twice.
+// connect makes a client that tries everything once: a send that the SDK repeats may be there
+// twice.
 func (l *load) connect() *azservicebus.Client {
 	c, err := azservicebus.NewClientFromConnectionString(l.address, &azservicebus.ClientOptions{RetryOptions: azservicebus.RetryOptions{MaxRetries: -1}})
 	if err != nil {
@@ -62,8 +64,8 @@ func hangUp(c *azservicebus.Client) {
 	_ = c.Close(ctx) // the broker may be gone
 }
 
-// produce sends until the context ends: single messages, and every so often a batch. A sender that may not try again is
-// of no use after a failure: a new one takes its place.
+// produce sends until the context ends: single messages, and every so often a batch. A sender that
+// may not try again is of no use after a failure: a new one takes its place.
 func (l *load) produce(ctx context.Context, queue string, producer int) {
 	rng := l.rng(queue, producer)
 	for counter := 0; ctx.Err() == nil; time.Sleep(pause) {
@@ -135,7 +137,8 @@ func (l *load) consumer(queue string, sub azservicebus.SubQueue) *consumer {
 	return c
 }
 
-// take receives once and does with each message what the dice say. It says whether the client is still good.
+// take receives once and does with each message what the dice say. It says whether the client is
+// still good.
 func (l *load) take(ctx context.Context, c *consumer, rng *rand.Rand) bool {
 	some, good := l.receive(ctx, c.receiver)
 	var rescue *consumer // settles by tokens what came by a connection that is gone
@@ -216,7 +219,8 @@ func token(m *azservicebus.ReceivedMessage) *azservicebus.ReceivedMessage {
 	return &azservicebus.ReceivedMessage{LockToken: m.LockToken}
 }
 
-// settle settles the delivery m: as itself on its link, or as its token. It says whether that went well.
+// settle settles the delivery m: as itself on its link, or as its token. It says whether that went
+// well.
 func (l *load) settle(c *consumer, m, as *azservicebus.ReceivedMessage, how settlement) bool {
 	l.ledger.settling(c.sub, m)
 	ctx, cancel := l.within(context.Background(), settleTime)
@@ -241,7 +245,8 @@ func attempt(ctx context.Context, r *azservicebus.Receiver, m *azservicebus.Rece
 	panic(how)
 }
 
-// renew renews a lock. An answer that gets lost may have moved the end all the same; the later one is not relied on.
+// renew renews a lock. An answer that gets lost may have moved the end all the same; the later one
+// is not relied on.
 func (l *load) renew(c *consumer, m *azservicebus.ReceivedMessage) bool {
 	ctx, cancel := l.within(context.Background(), settleTime)
 	defer cancel()
@@ -250,7 +255,8 @@ func (l *load) renew(c *consumer, m *azservicebus.ReceivedMessage) bool {
 	return err == nil
 }
 
-// takeRest receives and deletes what is left, up to a message that is sent now: what went away before it has left a gap in the numbers.
+// takeRest receives and deletes what is left, up to a message that is sent now: what went away
+// before it has left a gap in the numbers.
 func (l *load) takeRest(ctx context.Context) {
 	client := l.connect()
 	ids := l.ledger.sending(onceQueue, producers, 0, 1, "")

@@ -15,8 +15,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools"
 )
 
-// TestMirror kills a broker and the mirror that follows it, in turns, while messages are sent and received. In the end the entries of the mirror, read with
-// the library alone, are line by line what log dump prints: nothing is missing, and nothing is there twice.
+// TestMirror kills a broker and the mirror that follows it, in turns, while messages are sent and
+// received. In the end the entries of the mirror, read with the library alone, are line by line
+// what log dump prints: nothing is missing, and nothing is there twice.
 func TestMirror(t *testing.T) {
 	r := newRig(t, harness.Build(t, t.TempDir()), entities, firstSeed(), *rounds)
 	r.serves = func(rng *rand.Rand) time.Duration { return time.Duration(200+rng.IntN(800)) * time.Millisecond }
@@ -26,7 +27,8 @@ func TestMirror(t *testing.T) {
 	close(m.over)
 	<-m.done
 	r.end()
-	if out, err := exec.CommandContext(t.Context(), r.binary, "log", "mirror", r.data, "--into", m.into, "--once").CombinedOutput(); err != nil { // what came with the end
+	// what came with the end
+	if out, err := exec.CommandContext(t.Context(), r.binary, "log", "mirror", r.data, "--into", m.into, "--once").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	all := 0
@@ -63,7 +65,8 @@ func (m *mirror) killing() {
 		ended := make(chan error, 1)
 		go func() { ended <- cmd.Wait() }()
 		enough, over := m.over, false
-		if m.kills+1 < *rounds { // the broker has been killed often enough, and goes on until the mirror has as well
+		// the broker has been killed often enough, and goes on until the mirror has as well
+		if m.kills+1 < *rounds {
 			enough = nil
 		}
 		select {
@@ -82,7 +85,8 @@ func (m *mirror) killing() {
 	}
 }
 
-// compare holds the entries of a partition, read with the library alone, against what log dump prints, and returns how many there are.
+// compare holds the entries of a partition, read with the library alone, against what log dump
+// prints, and returns how many there are.
 func (m *mirror) compare(id int) int {
 	m.Helper()
 	var want bytes.Buffer

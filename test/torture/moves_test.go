@@ -15,12 +15,14 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/harness"
 )
 
-// What moves, or is done in a transaction, is somewhere exactly once, whenever the broker is killed (I19, I21; SM-238, SM-267). Two loops run beside one another:
+// What moves, or is done in a transaction, is somewhere exactly once, whenever the broker is killed
+// (I19, I21; SM-238, SM-267). Two loops run beside one another:
 //
-//   - a → b and c: a client receives a message from queue a, sends its bytes to queue b and to topic c, completes it, and commits, all in
-//     one transaction across entities. In the end b and c have it exactly once if and only if a has it no more.
-//   - 1 → 2 → 3: what is sent to a queue is forwarded to a topic, whose subscription forwards it to a queue. In the end all of it is there,
-//     once, and nothing is on the way.
+//   - a → b and c: a client receives a message from queue a, sends its bytes to queue b and to
+//     topic c, completes it, and commits, all in one transaction across entities. In the end b and
+//     c have it exactly once if and only if a has it no more.
+//   - 1 → 2 → 3: what is sent to a queue is forwarded to a topic, whose subscription forwards it to
+//     a queue. In the end all of it is there, once, and nothing is on the way.
 const movesEntities = `{"UserConfig": {"Namespaces": [{"Name": "torture",
 	"Queues": [
 		{"Name": "tx-a", "Properties": {"LockDuration": "PT5S", "MaxDeliveryCount": 100000}}, {"Name": "tx-b"},
@@ -33,15 +35,18 @@ const (
 	movesProducers = 2 // per loop
 	movesWorkers   = 3
 
-	// killsOfOne is how many kills one directory goes through. All of it is read after every kill, and looked through by the clients in the end, so
-	// a thousand kills of one directory take hours. What grows old over many kills is left to TestTorture.
+	// killsOfOne is how many kills one directory goes through. All of it is read after every kill,
+	// and looked through by the clients in the end, so a thousand kills of one directory take
+	// hours. What grows old over many kills is left to TestTorture.
 	killsOfOne = 50
-	// A broker serves for as long as this before it is killed, at least and at most. Each magnitude between them is as likely as any other: most of
-	// what a kill can cut off is begun in the first moments after a start.
+	// A broker serves for as long as this before it is killed, at least and at most. Each magnitude
+	// between them is as likely as any other: most of what a kill can cut off is begun in the first
+	// moments after a start.
 	shortestService, longestService = 20 * time.Millisecond, 1200 * time.Millisecond
 )
 
-// TestMoves kills the broker while messages move, alone and in transactions: killsOfOne times, and then again with a new directory and the next seed.
+// TestMoves kills the broker while messages move, alone and in transactions: killsOfOne times, and
+// then again with a new directory and the next seed.
 func TestMoves(t *testing.T) {
 	binary, first := harness.Build(t, t.TempDir()), firstSeed()
 	var all figures
@@ -162,7 +167,8 @@ func (m *moves) close() {
 	client := m.load.connect()
 	defer hangUp(client)
 	var a, b, c, end map[string]int
-	for quiet := 0; quiet < 3; time.Sleep(lockDuration / 2) { // three times the same: nothing is on the way
+	// three times the same: nothing is on the way
+	for quiet := 0; quiet < 3; time.Sleep(lockDuration / 2) {
 		before := fmt.Sprint(len(a), len(b), len(c), len(end))
 		a, b = m.look(ctx, client, "tx-a", ""), m.look(ctx, client, "tx-b", "")
 		c, end = m.look(ctx, client, "tx-c", "s"), m.look(ctx, client, "chain-3", "")

@@ -12,7 +12,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools/client"
 )
 
-// Clients that do nothing twice by themselves: what the SDK has sent again after an answer that it did not wait for, or settled on another link, cannot be told from what the broker has doubled.
+// Clients that do nothing twice by themselves: what the SDK has sent again after an answer that it
+// did not wait for, or settled on another link, cannot be told from what the broker has doubled.
 
 // dialOnce connects such a client.
 func (f *fence) dialOnce(ctx context.Context) (*client.Client, error) {
@@ -34,7 +35,8 @@ func (f *fence) senderOnce(ctx context.Context, s *stream) (send func(id string)
 	return func(id string) error { return f.sendSingle(sender, id, s.key) }, func() { _ = c.Close() }, err
 }
 
-// open reports whether an error leaves the outcome of a send without a key open, which it may when the log fails that the broker had given it to.
+// open reports whether an error leaves the outcome of a send without a key open, which it may when
+// the log fails that the broker had given it to.
 func (f *fence) open(s *stream, err error) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -103,7 +105,9 @@ func (f *fence) came(s *stream, id string, number int64, attempt uint32, until t
 	e.numbers[number] = true
 	e.story = append(e.story, fmt.Sprintf("%s number %d came, attempt %d, locked until %s", stamp(), number, attempt, until.Format("05.000")))
 	s.comes++
-	if e.done && until.Add(-lockDuration).After(e.settled) { // what was delivered to another receiver before, under a lock that was lost with the disk, may be seen late
+	// what was delivered to another receiver before, under a lock that was lost with the disk, may
+	// be seen late
+	if e.done && until.Add(-lockDuration).After(e.settled) {
 		f.Errorf("%s: %s was completed and came again: %s", s.name, id, strings.Join(e.story, "; "))
 	}
 	if !e.done {

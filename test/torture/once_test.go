@@ -4,16 +4,19 @@ import (
 	"testing"
 )
 
-// once is what the client in receive-and-delete mode saw. There is one at a time, and messages come in the order of their numbers, so
-// what was on its way when it lost its connection is a gap in the numbers behind its last message, and no other gap is allowed.
+// once is what the client in receive-and-delete mode saw. There is one at a time, and messages come
+// in the order of their numbers, so what was on its way when it lost its connection is a gap in the
+// numbers behind its last message, and no other gap is allowed.
 type once struct {
-	numbers []int64       // of the messages, as they came
-	some    bool          // this client got any
-	kills   int           // since the last client ended
-	ends    map[int64]int // by the highest number so far: how often a client lost its connection there
+	numbers []int64 // of the messages, as they came
+	some    bool    // this client got any
+	kills   int     // since the last client ended
+	// by the highest number so far: how often a client lost its connection there
+	ends map[int64]int
 }
 
-// onTheWay is how many messages may be lost with a client: those it asked for, and as many that wait in the SDK.
+// onTheWay is how many messages may be lost with a client: those it asked for, and as many that
+// wait in the SDK.
 const onTheWay = 2 * credit
 
 // killed writes down that the broker is about to be killed.
@@ -28,7 +31,8 @@ func (l *ledger) tookLast(left bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	o := &l.once
-	times := o.kills // kills while no client got anything: one of them may have met a client that had asked already
+	// kills while no client got anything: one of them may have met a client that had asked already
+	times := o.kills
 	if o.some || left {
 		times = max(times, 1)
 	}
@@ -40,8 +44,8 @@ func (l *ledger) tookLast(left bool) {
 	o.some, o.kills = false, 0
 }
 
-// gaps compares the numbers received in receive-and-delete mode with where clients lost their connections. It returns how many
-// messages went away so, in all and at most at once.
+// gaps compares the numbers received in receive-and-delete mode with where clients lost their
+// connections. It returns how many messages went away so, in all and at most at once.
 func (l *ledger) gaps() (all, most int) {
 	last := int64(0)
 	for _, n := range l.once.numbers {
@@ -59,7 +63,8 @@ func (l *ledger) gaps() (all, most int) {
 	return all, most
 }
 
-// The ledger finds a lost message of receive-and-delete mode among those that were on their way when the broker was killed.
+// The ledger finds a lost message of receive-and-delete mode among those that were on their way
+// when the broker was killed.
 func TestLedgerOfOnce(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -25,9 +25,12 @@ const (
 	countedMessages   = 160             // ten in each partition
 )
 
-// TestFencedPartitioned fences one of four logs by hand while a partitioned queue is under load, again and again: all sends without a key are answered well inside 15 seconds, and stored once; those with a key
-// of one of the twelve partitions of the other logs go on as fast as before; sums leave out what is away, say so, and are whole right after. It is back within five seconds of a restart, without one of the process, and nothing is lost or doubled
-// (S4-05, S4-26, S4-39, S4-42, S4-60, S4-72; SM-210, SM-220).
+// TestFencedPartitioned fences one of four logs by hand while a partitioned queue is under load,
+// again and again: all sends without a key are answered well inside 15 seconds, and stored once;
+// those with a key of one of the twelve partitions of the other logs go on as fast as before; sums
+// leave out what is away, say so, and are whole right after. It is back within five seconds of a
+// restart, without one of the process, and nothing is lost or doubled (S4-05, S4-26, S4-39, S4-42,
+// S4-60, S4-72; SM-210, SM-220).
 func TestFencedPartitioned(t *testing.T) {
 	f := newFencedPartitioned(t)
 	f.start()
@@ -36,8 +39,8 @@ func TestFencedPartitioned(t *testing.T) {
 	f.close()
 }
 
-// newFencedPartitioned makes a data directory with a partitioned queue of which four partitions are in the log that is fenced, and one more whose
-// messages are only counted.
+// newFencedPartitioned makes a data directory with a partitioned queue of which four partitions are
+// in the log that is fenced, and one more whose messages are only counted.
 func newFencedPartitioned(t *testing.T) *fence {
 	t.Helper()
 	f := onEmptyDirectory(t)
@@ -136,7 +139,8 @@ func (f *fence) fill(queue string) {
 	}
 }
 
-// counts checks what is told of a queue that nothing happens to, of whose partitions some are away or were a moment ago.
+// counts checks what is told of a queue that nothing happens to, of whose partitions some are away
+// or were a moment ago.
 func (f *fence) counts(queue string, of int, away bool) {
 	want := countedMessages
 	if away {

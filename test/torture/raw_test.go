@@ -2,6 +2,7 @@ package torture
 
 import (
 	"bufio"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -12,9 +13,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// raw is a client made of frames, for what the Go SDK cannot do: transactions. It has one session, and the coordinator is attached first,
-// so that the session is a transaction group: what is sent to other entities goes through the first one. After an
-// error it is of no use any more.
+// raw is a client made of frames, for what the Go SDK cannot do: transactions. It has one session,
+// and the coordinator is attached first, so that the session is a transaction group: what is sent
+// to other entities goes through the first one. After an error it is of no use any more.
 type raw struct {
 	conn   net.Conn
 	in     *bufio.Reader
@@ -32,7 +33,8 @@ const (
 
 const answerTime = 2 * time.Second
 
-// dialRaw connects, and makes the links of a transaction group: the coordinator, a receiver and senders.
+// dialRaw connects, and makes the links of a transaction group: the coordinator, a receiver and
+// senders.
 func dialRaw(address, from string, to ...string) (*raw, error) {
 	conn, err := net.DialTimeout("tcp", address, answerTime)
 	if err != nil {
@@ -209,7 +211,8 @@ func (r *raw) receive() (*delivery, error) {
 	}
 }
 
-// transfer sends a message, or what is asked of the coordinator, and returns the state it is settled with.
+// transfer sends a message, or what is asked of the coordinator, and returns the state it is
+// settled with.
 func (r *raw) transfer(handle uint32, state amqp.DeliveryState, message []byte) (answer amqp.DeliveryState, err error) {
 	id := r.sent
 	r.sent++
@@ -253,7 +256,8 @@ func (r *raw) declare() (id []byte, err error) {
 	return d.TxnID, nil
 }
 
-// discharge ends a transaction. An error means that nobody knows what came of it, unless it is a refusal.
+// discharge ends a transaction. An error means that nobody knows what came of it, unless it is a
+// refusal.
 func (r *raw) discharge(id []byte, fail bool) error {
 	state, err := r.control(&amqp.Discharge{TxnID: id, Fail: fail})
 	if err != nil {
@@ -293,4 +297,35 @@ func (r *raw) completeIn(txn []byte, d *delivery) error {
 		}
 		return true, nil
 	})
+}
+
+// carry moves messages from one queue to another, each in a transaction.
+func (f *fence) carry(ctx context.Context, s *stream) {
+	for ; ctx.Err() == nil; time.Sleep(nextClient) {
+		r, err := dialRaw(f.process.Address(), s.source, s.end)
+		for err == nil && ctx.Err() == nil {
+			err = carryOne(r)
+		}
+		if r != nil {
+			r.conn.Close()
+		}
+	}
+}
+
+func carryOne(r *raw) error {
+	d, err := r.receive()
+	if err != nil {
+		return err
+	}
+	txn, err := r.declare()
+	if err != nil {
+		return err
+	}
+	if err := r.sendIn(txn, toB, d.body); err != nil {
+		return err
+	}
+	if err := r.completeIn(txn, d); err != nil {
+		return err
+	}
+	return r.discharge(txn, false)
 }

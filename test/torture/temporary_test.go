@@ -27,8 +27,9 @@ const (
 	idleText = "PT5M"
 )
 
-// TestTemporaryEntities (S0-43 to S0-49, MA-051) makes temporary entities with an SDK, in real time and over two kills: each is there
-// for as long as it is used and five minutes more, and then it is gone with what it holds.
+// TestTemporaryEntities (S0-43 to S0-49, MA-051) makes temporary entities with an SDK, in real time
+// and over two kills: each is there for as long as it is used and five minutes more, and then it is
+// gone with what it holds.
 func TestTemporaryEntities(t *testing.T) {
 	if !*minutes {
 		t.Skip("takes eight minutes: -minutes")

@@ -67,8 +67,8 @@ type rig struct {
 	figures figures
 }
 
-// newRig starts a broker with the entities of a file on a new directory. A test that fails keeps the directory, and says how it is run again
-// with that many kills.
+// newRig starts a broker with the entities of a file on a new directory. A test that fails keeps
+// the directory, and says how it is run again with that many kills.
 func newRig(t *testing.T, binary, entities string, seed uint64, kills int) *rig {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "ledgerbus-torture-")
@@ -104,7 +104,8 @@ func firstSeed() uint64 {
 	return rand.Uint64N(1 << 32)
 }
 
-// TestTorture kills the broker under load and shows I1 to I7, I10, I12, I16, I17, I19 and I26 of reliability.md 5 (suite T2).
+// TestTorture kills the broker under load and shows I1 to I7, I10, I12, I16, I17, I19 and I26 of
+// reliability.md 5 (suite T2).
 func TestTorture(t *testing.T) {
 	r := newRig(t, harness.Build(t, t.TempDir()), entities, firstSeed(), *rounds)
 	r.serves = func(rng *rand.Rand) time.Duration {
@@ -141,7 +142,8 @@ func (r *rig) run() {
 	})
 }
 
-// killing kills the broker at least that often, and for at least that long, while the workers that begin starts are at work.
+// killing kills the broker at least that often, and for at least that long, while the workers that
+// begin starts are at work.
 func (r *rig) killing(kills int, long time.Duration, begin func(context.Context)) {
 	ctx, stop := context.WithCancel(r.Context())
 	begin(ctx)
@@ -170,8 +172,8 @@ func (r *rig) wantSealed() {
 	r.Logf("%d sealed files", len(files))
 }
 
-// verify looks into the directory of a broker that is dead. A write that was under way may have left a tail in each partition, and
-// room is there; nothing is damaged (reliability.md 3.4 step 4).
+// verify looks into the directory of a broker that is dead. A write that was under way may have
+// left a tail in each partition, and room is there; nothing is damaged (reliability.md 3.4 step 4).
 func (r *rig) verify() {
 	out, err := exec.CommandContext(r.Context(), r.binary, "log", "verify", r.data).CombinedOutput()
 	if err != nil || bytes.Contains(out, []byte("DAMAGED")) || !bytes.Contains(out, []byte("ok partition 0 ")) {
@@ -243,7 +245,8 @@ func (r *rig) start() {
 	r.figures.ready = append(r.figures.ready, took)
 }
 
-// drain takes out all there is, once every lock has ended. There are no faults now, so every call must succeed.
+// drain takes out all there is, once every lock has ended. There are no faults now, so every call
+// must succeed.
 func (r *rig) drain() {
 	l := r.load
 	ctx, cancel := context.WithTimeout(r.Context(), 5*time.Minute)

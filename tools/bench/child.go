@@ -20,7 +20,8 @@ import (
 	"github.com/Azure/go-amqp"
 )
 
-// child is a server in a process of its own, so that its CPU time and memory can be told apart from ours.
+// child is a server in a process of its own, so that its CPU time and memory can be told apart from
+// ours.
 type child struct {
 	cmd    *exec.Cmd
 	output *childOutput
@@ -173,7 +174,8 @@ func (s *suite) startBroker(ctx context.Context) (c *child, end func(), err erro
 
 // checkpoints are the files that make a restart faster.
 func (b *broker) checkpoints() []string {
-	files, _ := filepath.Glob(filepath.Join(b.dir, "data", "partitions", "*", "checkpoints", "*")) // the pattern is good
+	// the pattern is good
+	files, _ := filepath.Glob(filepath.Join(b.dir, "data", "partitions", "*", "checkpoints", "*"))
 	return files
 }
 
@@ -190,7 +192,8 @@ func (c *child) ready(ctx context.Context) error {
 	})
 }
 
-// firstMessage waits until a server that has just been started has delivered a message, and completes it.
+// firstMessage waits until a server that has just been started has delivered a message, and
+// completes it.
 func (c *child) firstMessage(ctx context.Context) error {
 	return c.poll(ctx, func(ctx context.Context, s *amqp.Session) error {
 		r, err := s.NewReceiver(ctx, c.target.Queue, &amqp.ReceiverOptions{Credit: 1, SettlementMode: amqp.ReceiverSettleModeSecond.Ptr()})
@@ -238,8 +241,8 @@ func (c *child) poll(ctx context.Context, try func(context.Context, *amqp.Sessio
 	}
 }
 
-// childOutput keeps the end of what a child wrote on standard error, and the live heap of its last garbage collection, which it reports there with
-// GODEBUG=gctrace=1.
+// childOutput keeps the end of what a child wrote on standard error, and the live heap of its last
+// garbage collection, which it reports there with GODEBUG=gctrace=1.
 type childOutput struct {
 	mu   sync.Mutex
 	last []byte // guarded by mu

@@ -6,9 +6,10 @@ import (
 	"time"
 )
 
-// coalescer is a connection whose writes return at once and leave together: the AMQP library makes a system call per frame and waits for it, which on a small
-// machine costs more than the broker does. The frames stay the same. With one message in flight it would only put a goroutine in between, so it is not used
-// there.
+// coalescer is a connection whose writes return at once and leave together: the AMQP library makes
+// a system call per frame and waits for it, which on a small machine costs more than the broker
+// does. The frames stay the same. With one message in flight it would only put a goroutine in
+// between, so it is not used there.
 type coalescer struct {
 	net.Conn
 

@@ -174,7 +174,8 @@ func suiteCommand() *cli.Command {
 	}
 }
 
-// suiteText is the command that makes the same run again, without options that name a place or hold a key.
+// suiteText is the command that makes the same run again, without options that name a place or hold
+// a key.
 func suiteText(c *cli.Context) string {
 	text := "ledgerbench suite"
 	for _, name := range []string{"rounds", "duration", "disk-duration", "size", "in-flight", "acceptors", "rate", "waiting", "restarts", "stages"} {
@@ -207,7 +208,8 @@ func progress(what string, count int64) (show func(done int64), finish func()) {
 	bar := progressbar.NewOptions64(count, progressbar.OptionSetWriter(os.Stderr), progressbar.OptionSetDescription(what),
 		progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("messages"),
 		progressbar.OptionClearOnFinish())
-	return func(done int64) { _ = bar.Set64(done) }, func() { _ = bar.Finish() } // a bar that cannot be drawn stops no work
+	// a bar that cannot be drawn stops no work
+	return func(done int64) { _ = bar.Set64(done) }, func() { _ = bar.Finish() }
 }
 
 func (r Result) print(w io.Writer) error {

@@ -5,16 +5,17 @@ import (
 	"fmt"
 )
 
-// How long a message takes to reach its receiver while others send and settle: the broker, compared with a floor server that syncs sends and settlements in
-// groups and keeps messages in memory.
+// How long a message takes to reach its receiver while others send and settle: the broker, compared
+// with a floor server that syncs sends and settlements in groups and keeps messages in memory.
 
 // ladder is a load of senders and receivers.
 type ladder struct {
-	name     string
-	load     Load
-	backlog  bool // the receivers take what was sent before they began
-	perLink  int  // settlements of each receiver that may wait for an answer, where they are answered
-	capacity int  // messages a second that a server takes at most: the backlog is made for as many
+	name    string
+	load    Load
+	backlog bool // the receivers take what was sent before they began
+	// settlements of each receiver that may wait for an answer, where they are answered
+	perLink  int
+	capacity int // messages a second that a server takes at most: the backlog is made for as many
 }
 
 var ladders = []ladder{
@@ -38,7 +39,8 @@ func (s *suite) deliveries(ctx context.Context) error {
 	for round := range s.Rounds {
 		for _, l := range ladders {
 			for _, unanswered := range []bool{false, true} {
-				for i := range sides { // every other round in reverse, so that neither always comes first
+				// every other round in reverse, so that neither always comes first
+				for i := range sides {
 					if err := s.deliver(ctx, round, sides[(i+round)%len(sides)], l, unanswered); err != nil {
 						return err
 					}
@@ -86,7 +88,8 @@ func (s *suite) deliver(ctx context.Context, round int, to side, l ladder, unans
 	}
 	s.Log("round %d: %s, %s: %.0f/s", round+1, to.name, name, r.PerSecond)
 	add("messages/s", r.PerSecond)
-	if left := sent.Accepted - r.Completed - int64(load.Credit); left > 0 { // some may be locked by the link that is gone
+	// some may be locked by the link that is gone
+	if left := sent.Accepted - r.Completed - int64(load.Credit); left > 0 {
 		if _, err := Receive(ctx, to.target, Load{Count: left}); err != nil {
 			return fmt.Errorf("%s, %s: what is left: %w", to.name, name, err)
 		}

@@ -16,8 +16,9 @@ import (
 const (
 	manyEntities = 10_000
 	pageSize     = 100
-	pageRepeats  = 20              // of each page
-	idleWait     = 3 * time.Second // before memory is looked at: the collector's pace is set once a second
+	pageRepeats  = 20 // of each page
+	// before memory is looked at: the collector's pace is set once a second
+	idleWait = 3 * time.Second
 )
 
 // manyForm is a namespace with many entities.

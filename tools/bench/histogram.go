@@ -5,9 +5,10 @@ import (
 	"time"
 )
 
-// A Histogram counts durations in buckets whose width grows with the duration, as HDR histograms do: 128 buckets per power
-// of two, so a quantile is off by at most 0.4 %. Up to 255 ns the buckets are exact. Its memory is fixed. The zero
-// Histogram is empty; it is not safe for concurrent use: workers have one each, which are merged at the end.
+// A Histogram counts durations in buckets whose width grows with the duration, as HDR histograms
+// do: 128 buckets per power of two, so a quantile is off by at most 0.4 %. Up to 255 ns the buckets
+// are exact. Its memory is fixed. The zero Histogram is empty; it is not safe for concurrent use:
+// workers have one each, which are merged at the end.
 //
 //	duration v, e = max(0, bits(v) − 8)  →  bucket 128·e + v>>e
 type Histogram struct {
@@ -66,7 +67,8 @@ func (h *Histogram) Count() uint64 { return h.count }
 // Max is the longest duration recorded, exactly.
 func (h *Histogram) Max() time.Duration { return h.max }
 
-// Quantile is the duration that a share q, from 0 to 1, of all recorded durations does not exceed; 0 when there are none.
+// Quantile is the duration that a share q, from 0 to 1, of all recorded durations does not exceed;
+// 0 when there are none.
 func (h *Histogram) Quantile(q float64) time.Duration {
 	if h.count == 0 {
 		return 0

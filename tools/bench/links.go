@@ -44,7 +44,8 @@ func (r *run) openLinks(ctx context.Context, total int, open func(s *amqp.Sessio
 func (r *run) openSenders(ctx context.Context) error {
 	return r.openLinks(ctx, r.InFlight, func(s *amqp.Session, inFlight int) error {
 		link, err := s.NewSender(ctx, r.queue, &amqp.SenderOptions{
-			SettlementMode:              amqp.SenderSettleModeMixed.Ptr(), // as the Service Bus SDK does
+			// as the Service Bus SDK does
+			SettlementMode:              amqp.SenderSettleModeMixed.Ptr(),
 			RequestedReceiverSettleMode: amqp.ReceiverSettleModeFirst.Ptr(),
 		})
 		if err != nil {
@@ -133,8 +134,8 @@ type begun struct {
 	due     time.Time
 }
 
-// sendAhead keeps up to inFlight sends without an answer, with one goroutine that sends and one that takes the answers in
-// order: one for each send would cost the client more than the send.
+// sendAhead keeps up to inFlight sends without an answer, with one goroutine that sends and one
+// that takes the answers in order: one for each send would cost the client more than the send.
 func (r *run) sendAhead(ctx context.Context, link *amqp.Sender, w *worker, inFlight int) {
 	slots := make(chan struct{}, inFlight)
 	waiting := make(chan begun, inFlight)
@@ -179,8 +180,8 @@ func (r *run) count(w *worker, since time.Time) {
 	w.done.Add(1)
 }
 
-// openReceivers opens the receiving links with their acceptors. They receive until receiveCtx ends or, when nothing is
-// sent, the count is reached.
+// openReceivers opens the receiving links with their acceptors. They receive until receiveCtx ends
+// or, when nothing is sent, the count is reached.
 func (r *run) openReceivers(ctx, receiveCtx context.Context, send bool) error {
 	counted := r.Count > 0 && !send
 	mode := amqp.ReceiverSettleModeSecond // completing is answered

@@ -14,20 +14,24 @@ import (
 
 // Load says how much to ask of a broker and for how long. Zero fields mean their defaults.
 type Load struct {
-	Size        int           // bytes of a message's body; default 1,024, at least 32
-	InFlight    int           // sends that wait for an answer, in total; default 64
-	Connections int           // for each direction; default 1
-	Links       int           // per connection; default 1
-	Credit      int           // of each receiving link; default 1,000
-	Acceptors   int           // settlements that wait for an answer, in total; default 64
-	Unanswered  bool          // settlements are not answered: each receiver settles and goes on. Acceptors is then one a link
-	Count       int64         // messages; 0: for Duration
-	Duration    time.Duration // of the measurement, longer if no message came in it; default 10 s, not used with Count
-	Warmup      time.Duration // before it; default a tenth of Duration, none with Count
-	Rate        float64       // sends per second, 0: as many as possible. Latency counts from when a send was due
-	ServerPID   int           // process whose CPU time is reported; 0: none
-	Progress    func(done int64)
-	// Properties are the application properties of the messages, in turn; none: they have no such section.
+	Size        int // bytes of a message's body; default 1,024, at least 32
+	InFlight    int // sends that wait for an answer, in total; default 64
+	Connections int // for each direction; default 1
+	Links       int // per connection; default 1
+	Credit      int // of each receiving link; default 1,000
+	Acceptors   int // settlements that wait for an answer, in total; default 64
+	// settlements are not answered: each receiver settles and goes on. Acceptors is then one a link
+	Unanswered bool
+	Count      int64 // messages; 0: for Duration
+	// of the measurement, longer if no message came in it; default 10 s, not used with Count
+	Duration time.Duration
+	Warmup   time.Duration // before it; default a tenth of Duration, none with Count
+	// sends per second, 0: as many as possible. Latency counts from when a send was due
+	Rate      float64
+	ServerPID int // process whose CPU time is reported; 0: none
+	Progress  func(done int64)
+	// Properties are the application properties of the messages, in turn; none: they have no such
+	// section.
 	Properties []map[string]any
 }
 
@@ -58,10 +62,14 @@ type Result struct {
 	Seconds   float64  `json:"seconds"`
 	PerSecond float64  `json:"perSecond"`
 	Received  *float64 `json:"receivedPerSecond,omitempty"` // of both
-	Backlog   *int64   `json:"backlog,omitempty"`           // of both: sent and not received when the measurement ended
-	Send      *Latency `json:"send,omitempty"`              // from the call to the broker's accepted
-	Complete  *Latency `json:"complete,omitempty"`          // from the call to the broker's confirmation
-	EndToEnd  *Latency `json:"endToEnd,omitempty"`          // from the call of send to the message at the receiver
+	// of both: sent and not received when the measurement ended
+	Backlog *int64 `json:"backlog,omitempty"`
+	// from the call to the broker's accepted
+	Send *Latency `json:"send,omitempty"`
+	// from the call to the broker's confirmation
+	Complete *Latency `json:"complete,omitempty"`
+	// from the call of send to the message at the receiver
+	EndToEnd  *Latency `json:"endToEnd,omitempty"`
 	ServerCPU *float64 `json:"serverCPUSecondsPerMillion,omitempty"`
 	ClientCPU float64  `json:"clientCPUSecondsPerMillion"`
 
@@ -103,8 +111,8 @@ var (
 	runs         atomic.Uint64
 )
 
-// A message of a run begins with its stamp: magic, number of the run, and when it was sent, in nanoseconds since the start of
-// this process.
+// A message of a run begins with its stamp: magic, number of the run, and when it was sent, in
+// nanoseconds since the start of this process.
 const (
 	stampSize  = 32
 	stampMagic = 0x6c6564676572_0001
@@ -129,8 +137,8 @@ func Send(ctx context.Context, t Target, l Load) (Result, error) {
 	return measure(ctx, t, l, true, false)
 }
 
-// Receive measures receiving and completing. There must be enough messages waiting: when they run out, a run with a Count waits for more, and the time that
-// one with a Duration waits counts.
+// Receive measures receiving and completing. There must be enough messages waiting: when they run
+// out, a run with a Count waits for more, and the time that one with a Duration waits counts.
 func Receive(ctx context.Context, t Target, l Load) (Result, error) {
 	return measure(ctx, t, l, false, true)
 }
@@ -245,8 +253,8 @@ func (r *run) watch(ctx context.Context, send, receive bool) (begin, end reading
 	return begin, end
 }
 
-// lacks says whether a measurement has to go on although its time is over: one without a message has no figures. A run that only receives gives up after
-// [drainPatience]: its queue may be empty.
+// lacks says whether a measurement has to go on although its time is over: one without a message
+// has no figures. A run that only receives gives up after [drainPatience]: its queue may be empty.
 func (r *run) lacks(begin, end reading, send, receive bool) bool {
 	if send && end.sent == begin.sent {
 		return true
@@ -254,7 +262,8 @@ func (r *run) lacks(begin, end reading, send, receive bool) bool {
 	return receive && end.received == begin.received && end.at.Sub(begin.at) < r.Duration+drainPatience
 }
 
-// wait shows progress until the work is over, the context ends or the duration, if there is one, has passed.
+// wait shows progress until the work is over, the context ends or the duration, if there is one,
+// has passed.
 func (r *run) wait(ctx context.Context, workers []*worker, over <-chan struct{}, d time.Duration) {
 	var timeout <-chan time.Time
 	if over == nil {
@@ -280,8 +289,8 @@ func (r *run) wait(ctx context.Context, workers []*worker, over <-chan struct{},
 
 const drainPatience = 30 * time.Second // without progress
 
-// drain waits until the receivers have what the senders sent. A server that makes its messages up never sends those back:
-// then there is nothing to wait for.
+// drain waits until the receivers have what the senders sent. A server that makes its messages up
+// never sends those back: then there is nothing to wait for.
 func (r *run) drain(ctx context.Context, sent bool) {
 	if !sent {
 		return

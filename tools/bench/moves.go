@@ -13,7 +13,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools/client/admin"
 )
 
-// What forwarding costs: the time for messages that are there when it is set, the time for a single one, and what a loop costs other queues.
+// What forwarding costs: the time for messages that are there when it is set, the time for a single
+// one, and what a loop costs other queues.
 
 const (
 	forwardedTo  = "bench-forwarded" // from the queue of loads
@@ -182,7 +183,8 @@ func (m *mover) one(ctx context.Context) error {
 	return nil
 }
 
-// loop measures sends to another queue before and while messages go round in a loop, which the limit of hops ends.
+// loop measures sends to another queue before and while messages go round in a loop, which the
+// limit of hops ends.
 func (m *mover) loop(ctx context.Context) error {
 	target := m.broker.target
 	target.Queue = loopFrom

@@ -19,7 +19,8 @@ func processCPU(pid int) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	// The name in parentheses may hold anything; utime and stime are the 14th and 15th field of the line.
+	// The name in parentheses may hold anything; utime and stime are the 14th and 15th field of the
+	// line.
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 	if len(fields) < 13 {
 		return 0, errors.New("bench: /proc/PID/stat is cut short")
@@ -29,7 +30,8 @@ func processCPU(pid int) (time.Duration, error) {
 	return time.Duration(user+system) * clockTick, errors.Join(err1, err2)
 }
 
-// residentAnonymous is how many bytes of memory a process holds, mapped files not counted, as Linux reports it.
+// residentAnonymous is how many bytes of memory a process holds, mapped files not counted, as Linux
+// reports it.
 func residentAnonymous(pid int) (int64, error) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

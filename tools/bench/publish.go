@@ -19,7 +19,8 @@ const (
 	correlationMatched = 10   // different customers among the messages
 )
 
-// filteredTopic has subscriptions with an SQL filter each, all of them different, of which ten match each of orders.
+// filteredTopic has subscriptions with an SQL filter each, all of them different, of which ten
+// match each of orders.
 func filteredTopic() topicEntry {
 	var subs []subscriptionEntry
 	for i := range publishFilters {
@@ -50,7 +51,8 @@ func correlatedTopic(name string, n int) topicEntry {
 	return largeTopic(name, subs...)
 }
 
-// customers are the application properties of messages for correlatedTopic: one filter matches each.
+// customers are the application properties of messages for correlatedTopic: one filter matches
+// each.
 func customers() (all []map[string]any) {
 	for i := range correlationMatched {
 		all = append(all, map[string]any{"customer": fmt.Sprint("c-", i*fewCorrelations/correlationMatched), "tenant": "t-17"})
@@ -58,8 +60,8 @@ func customers() (all []map[string]any) {
 	return all
 }
 
-// published measures publishing to a topic with SQL filters, compared with sending the same messages to a queue. Nobody receives. Every round has a new
-// broker.
+// published measures publishing to a topic with SQL filters, compared with sending the same
+// messages to a queue. Nobody receives. Every round has a new broker.
 func (s *suite) published(ctx context.Context) error {
 	file := &entityFile{Queues: []entityEntry{largeQueue()}, Topics: []topicEntry{filteredTopic()}}
 	text := fmt.Sprintf("publish to %d SQL filters of which %d match", publishFilters, publishMatching)
@@ -83,7 +85,8 @@ func (s *suite) published(ctx context.Context) error {
 	return nil
 }
 
-// correlated measures publishing to a topic with many correlation filters, compared with one that has few.
+// correlated measures publishing to a topic with many correlation filters, compared with one that
+// has few.
 func (s *suite) correlated(ctx context.Context) error {
 	file := &entityFile{Queues: []entityEntry{largeQueue()}, Topics: []topicEntry{
 		correlatedTopic("few", fewCorrelations), correlatedTopic("many", manyCorrelations)}}

@@ -172,7 +172,8 @@ func kernel() string {
 	return strings.TrimSpace(runtime.GOOS + " " + string(release))
 }
 
-// fileSystem is the type of the file system of a directory: that of the mount point with the longest name in front of it.
+// fileSystem is the type of the file system of a directory: that of the mount point with the
+// longest name in front of it.
 func fileSystem(dir string) string {
 	mounts, _ := os.ReadFile("/proc/self/mounts") // not known elsewhere
 	best, name := "", ""

@@ -16,22 +16,28 @@ import (
 
 // SuiteOptions says how much a suite measures. Zero fields mean their defaults.
 type SuiteOptions struct {
-	Rounds       int           // of everything but memory and restarts; default 3. Figures are medians over them
+	// of everything but memory and restarts; default 3. Figures are medians over them
+	Rounds       int
 	Duration     time.Duration // of each measurement; default 5 s
 	DiskDuration time.Duration // of each measurement of the disk; default 1 s
 	Size         int           // bytes of a body; default 1,024
 	InFlight     []int         // default 1, 64, 512
 	Acceptors    int           // default 64
-	Rate         float64       // sends/s of the measurement of latency below saturation; default 5,000, negative: not measured
-	Waiting      int64         // messages that wait for memory and restart; default 1,000,000, negative: not measured
-	Restarts     int           // restarts of each kind; default 3
-	Dir          string        // on the disk to measure; default the temporary directory
-	Program      string        // the broker; default ledgerbus beside this program, else in the PATH
-	Running      *Target       // a broker that runs already, in place of one that is started; no memory and restarts then
-	ServerPID    int           // its process, or 0
-	Plain        bool          // see Target.Plain
-	Stages       []string      // what to measure, of Stages; default all. With Running only the first can be
-	Log          func(format string, args ...any)
+	// sends/s of the measurement of latency below saturation; default 5,000, negative: not measured
+	Rate float64
+	// messages that wait for memory and restart; default 1,000,000, negative: not measured
+	Waiting  int64
+	Restarts int    // restarts of each kind; default 3
+	Dir      string // on the disk to measure; default the temporary directory
+	// the broker; default ledgerbus beside this program, else in the PATH
+	Program string
+	// a broker that runs already, in place of one that is started; no memory and restarts then
+	Running   *Target
+	ServerPID int  // its process, or 0
+	Plain     bool // see Target.Plain
+	// what to measure, of Stages; default all. With Running only the first can be
+	Stages []string
+	Log    func(format string, args ...any)
 }
 
 func (o SuiteOptions) withDefaults() (SuiteOptions, error) {
@@ -67,7 +73,8 @@ func (o SuiteOptions) withDefaults() (SuiteOptions, error) {
 	return o, nil
 }
 
-// findBroker finds the broker to start: beside this program, as in bin and in a release, else in the PATH.
+// findBroker finds the broker to start: beside this program, as in bin and in a release, else in
+// the PATH.
 func findBroker() (string, error) {
 	const name = "ledgerbus"
 	self, err := os.Executable()
@@ -95,7 +102,9 @@ type side struct {
 	name   string
 	target Target
 	pid    int
-	stored bool // what was sent waits to be received; not so at the floor server, which stores nothing and never runs out
+	// what was sent waits to be received; not so at the floor server, which stores nothing and
+	// never runs out
+	stored bool
 }
 
 // stages are the parts of a suite in their order.
@@ -114,8 +123,9 @@ var stages = []struct {
 	{"transactions", (*suite).transactions, true},
 }
 
-// Stages are the names of what a suite measures, in order: disk, floor server and broker with a queue; how long deliveries take;
-// memory and restarts with messages waiting; publishing to SQL filters; publishing to correlation filters; many entities; forwarding; transactions.
+// Stages are the names of what a suite measures, in order: disk, floor server and broker with a
+// queue; how long deliveries take; memory and restarts with messages waiting; publishing to SQL
+// filters; publishing to correlation filters; many entities; forwarding; transactions.
 func Stages() (names []string) {
 	for _, stage := range stages {
 		names = append(names, stage.name)
@@ -123,7 +133,8 @@ func Stages() (names []string) {
 	return names
 }
 
-// Suite measures the disk, the floor server and the broker in turn, in several rounds, then what else [Stages] names.
+// Suite measures the disk, the floor server and the broker in turn, in several rounds, then what
+// else [Stages] names.
 func Suite(ctx context.Context, o SuiteOptions) (*Report, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -266,8 +277,8 @@ func (s *suite) latencies(to side, what string, r Result) {
 	}
 }
 
-// oftenCollected is the environment of a broker of which the memory is measured: a garbage collection for every tenth of growth, so that what is
-// resident is nearly what is needed.
+// oftenCollected is the environment of a broker of which the memory is measured: a garbage
+// collection for every tenth of growth, so that what is resident is nearly what is needed.
 var oftenCollected = []string{"GOGC=10"}
 
 // waiting measures what waiting messages cost: memory, and time at a restart.
@@ -329,7 +340,8 @@ func (s *suite) memory(ctx context.Context, c *child) error {
 		return err
 	}
 	load := Load{Size: s.Size, InFlight: 512, Count: min(s.Waiting, 20_000)}
-	if _, err := Both(ctx, c.target, load); err != nil { // first fills the buffers whose size does not depend on what waits
+	// first fills the buffers whose size does not depend on what waits
+	if _, err := Both(ctx, c.target, load); err != nil {
 		return err
 	}
 	resident, err := residentAnonymous(c.pid())

@@ -110,7 +110,8 @@ func TestProcessFigures(t *testing.T) {
 	}
 }
 
-// The loads of the stage of deliveries, at a floor server that keeps messages: every row has a figure for each way of settling.
+// The loads of the stage of deliveries, at a floor server that keeps messages: every row has a
+// figure for each way of settling.
 func TestDeliveriesAtAFloorThatKeeps(t *testing.T) {
 	f, err := floor.Listen("127.0.0.1:0", floor.Options{Dir: t.TempDir()})
 	if err != nil {

@@ -17,11 +17,16 @@ import (
 // Target is a queue of some AMQP 1.0 broker and the way there.
 type Target struct {
 	ConnectionString string // of Service Bus; or
-	URL              string // amqp://[user:password@]host[:port] or amqps://…: SASL PLAIN with a user, else ANONYMOUS
-	CBS              bool   // with URL: do not log in with user and password: sign tokens with them, and show those on $cbs
-	Queue            string
-	From             string // queue to receive from, when it is not Queue itself but one that Queue forwards to
-	Plain            bool   // the client library writes every frame by itself, as it does for the SDKs; else frames leave together
+	// amqp://[user:password@]host[:port] or amqps://…: SASL PLAIN with a user, else ANONYMOUS
+	URL string
+	// with URL: do not log in with user and password: sign tokens with them, and show those on $cbs
+	CBS   bool
+	Queue string
+	// queue to receive from, when it is not Queue itself but one that Queue forwards to
+	From string
+	// the client library writes every frame by itself, as it does for the SDKs; else frames leave
+	// together
+	Plain bool
 }
 
 // endpoint is a Target in its parts.
@@ -47,7 +52,8 @@ func (t Target) endpoint() (endpoint, error) {
 	}
 	u, err := url.Parse(t.URL)
 	if err != nil || u.Hostname() == "" || u.Scheme != "amqp" && u.Scheme != "amqps" {
-		return endpoint{}, errors.New("bench: the URL must be amqp://host[:port] or amqps://host[:port]") // without the URL: it may hold a password
+		// without the URL: it may hold a password
+		return endpoint{}, errors.New("bench: the URL must be amqp://host[:port] or amqps://host[:port]")
 	}
 	e := endpoint{queue: t.Queue, from: cmp.Or(t.From, t.Queue), plain: t.Plain, at: client.ConnectionString{Host: u.Hostname(), Emulator: u.Scheme == "amqp"}}
 	if u.Port() != "" {

@@ -16,8 +16,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools/client"
 )
 
-// What transactions cost: ten sends in a transaction, compared with the same ten in a batch. The client library knows no transactions, so there is a small
-// client here, and both use it.
+// What transactions cost: ten sends in a transaction, compared with the same ten in a batch. The
+// client library knows no transactions, so there is a small client here, and both use it.
 
 const (
 	unitsAtOnce     = 64
@@ -114,7 +114,8 @@ func runUnits(ctx context.Context, to *child, transactional bool, size int, dura
 	return unitsResult{messages / took.Seconds(), all.Latency(), (after - cpu).Seconds() / messages * 1e6}, nil
 }
 
-// unitConn is a connection with several sessions, each of which does one unit of work after the other.
+// unitConn is a connection with several sessions, each of which does one unit of work after the
+// other.
 type unitConn struct {
 	net      net.Conn
 	in       *bufio.Reader

@@ -39,7 +39,8 @@ type Client struct {
 	claims  map[string]bool       // guarded by mu: entities authorised
 }
 
-// Dial connects: plain TCP for an emulator, TLS otherwise. It shows no token yet; that happens per entity.
+// Dial connects: plain TCP for an emulator, TLS otherwise. It shows no token yet; that happens per
+// entity.
 func Dial(ctx context.Context, cs ConnectionString, o Options) (*Client, error) {
 	if o.Product == "" {
 		o.Product = "ledgerbus-client"
@@ -88,7 +89,8 @@ func dialError(cs ConnectionString, err error) error {
 	return e
 }
 
-// Close closes the connection. Locks of messages that were received and not settled stay until they end.
+// Close closes the connection. Locks of messages that were received and not settled stay until they
+// end.
 func (c *Client) Close() error {
 	c.stop()
 	ended := false
@@ -125,8 +127,8 @@ func (c *Client) entitySession(ctx context.Context) (*amqp.Session, error) {
 	return c.session, nil
 }
 
-// Authorize shows a token for an entity, and its sub-queues and management node, unless that was done before (2.2).
-// Senders, receivers and requests do it by themselves.
+// Authorize shows a token for an entity, and its sub-queues and management node, unless that was
+// done before (2.2). Senders, receivers and requests do it by themselves.
 func (c *Client) Authorize(ctx context.Context, entity string) error {
 	c.mu.Lock()
 	done := c.claims[entity]
@@ -195,7 +197,8 @@ func (c *Client) renew(ctx context.Context) {
 		}
 		c.mu.Unlock()
 		for _, entity := range entities {
-			// A refusal shows by itself: the broker detaches the entity's links when the old token ends (2.6).
+			// A refusal shows by itself: the broker detaches the entity's links when the old token
+			// ends (2.6).
 			one, cancel := context.WithTimeout(ctx, time.Minute)
 			_ = c.putToken(one, entity)
 			cancel()

@@ -29,14 +29,15 @@ type ConnectionString struct {
 	signature string
 }
 
-// WithKey returns the connection string with the name and key of another access rule, to sign tokens with.
+// WithKey returns the connection string with the name and key of another access rule, to sign
+// tokens with.
 func (cs ConnectionString) WithKey(name, key string) ConnectionString {
 	cs.KeyName, cs.key, cs.signature = name, key, ""
 	return cs
 }
 
-// ParseConnectionString reads a connection string. Keys are case-insensitive and unknown ones are ignored, as most SDKs
-// do. Its errors name the key that is wrong, never a value.
+// ParseConnectionString reads a connection string. Keys are case-insensitive and unknown ones are
+// ignored, as most SDKs do. Its errors name the key that is wrong, never a value.
 func ParseConnectionString(s string) (ConnectionString, error) {
 	var cs ConnectionString
 	if len(s) > maxConnectionString {

@@ -17,8 +17,8 @@ const (
 	DeadLettered Disposition = "suspended"
 )
 
-// ReceiveDeferred receives messages that were set aside, by their sequence numbers: all of them or none. Messages of a session
-// need its id, and a receiver that holds it.
+// ReceiveDeferred receives messages that were set aside, by their sequence numbers: all of them or
+// none. Messages of a session need its id, and a receiver that holds it.
 func (c *Client) ReceiveDeferred(ctx context.Context, entity string, session *string, mode Mode, numbers ...int64) ([]*amqp.Message, error) {
 	body := map[string]any{"sequence-numbers": numbers, "receiver-settle-mode": uint32(1)}
 	if mode == ReceiveAndDelete {
@@ -34,7 +34,8 @@ func (c *Client) ReceiveDeferred(ctx context.Context, entity string, session *st
 	return messagesOf("receive-by-sequence-number", answer)
 }
 
-// SettleDeferred settles a message of [Client.ReceiveDeferred]. Reason and description are for DeadLettered and may be empty.
+// SettleDeferred settles a message of [Client.ReceiveDeferred]. Reason and description are for
+// DeadLettered and may be empty.
 func (c *Client) SettleDeferred(ctx context.Context, entity string, session *string, m *amqp.Message, d Disposition, reason, description string) error {
 	body := map[string]any{"disposition-status": string(d), "lock-tokens": []amqp.UUID{amqp.UUID(LockToken(m))}}
 	if session != nil {
@@ -47,7 +48,8 @@ func (c *Client) SettleDeferred(ctx context.Context, entity string, session *str
 	return err
 }
 
-// messagesOf decodes the messages in an answer. A lock token becomes the delivery tag, as it would be on a link.
+// messagesOf decodes the messages in an answer. A lock token becomes the delivery tag, as it would
+// be on a link.
 func messagesOf(op string, answer map[string]any) ([]*amqp.Message, error) {
 	items, _ := answer["messages"].([]any)
 	messages := make([]*amqp.Message, 0, len(items))

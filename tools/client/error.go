@@ -10,8 +10,9 @@ import (
 
 // Error is an error that the broker answered, or one of the connection to it.
 type Error struct {
-	Op        string // what was asked: send, receive, complete, peek-message …
-	Condition string // AMQP condition such as com.microsoft:message-lock-lost, "" when there is none
+	Op string // what was asked: send, receive, complete, peek-message …
+	// AMQP condition such as com.microsoft:message-lock-lost, "" when there is none
+	Condition string
 	Status    int    // of a management or token request, 0 otherwise
 	Text      string // the broker's own words
 	cause     error

@@ -20,33 +20,37 @@ import (
 // line prints, and what [ParseMessage] reads. What a sender can set is there so that the message
 // can be sent again as it was.
 type Message struct {
-	SequenceNumber        int64          `json:"sequenceNumber,omitempty"`
-	MessageID             *string        `json:"messageId,omitempty"`
-	MessageIDType         string         `json:"messageIdType,omitempty"` // "": string
-	State                 string         `json:"state,omitempty"`         // active, deferred, scheduled; "" when the broker does not say
-	SessionID             *string        `json:"sessionId,omitempty"`
-	ReplyToSessionID      *string        `json:"replyToSessionId,omitempty"`
-	PartitionKey          *string        `json:"partitionKey,omitempty"`
-	ViaPartitionKey       *string        `json:"viaPartitionKey,omitempty"`
-	Subject               *string        `json:"subject,omitempty"`
-	ContentType           *string        `json:"contentType,omitempty"`
-	ContentEncoding       *string        `json:"contentEncoding,omitempty"`
-	CorrelationID         *string        `json:"correlationId,omitempty"`
-	CorrelationIDType     string         `json:"correlationIdType,omitempty"` // "": string
-	To                    *string        `json:"to,omitempty"`
-	ReplyTo               *string        `json:"replyTo,omitempty"`
-	UserID                []byte         `json:"userId,omitempty"`
-	GroupSequence         *uint32        `json:"groupSequence,omitempty"`
-	TimeToLive            string         `json:"timeToLive,omitempty"` // such as PT1H
-	Durable               bool           `json:"durable,omitempty"`
-	Priority              *uint8         `json:"priority,omitempty"` // nil: 4
-	CreationTime          any            `json:"creationTime,omitempty"`
-	AbsoluteExpiryTime    any            `json:"absoluteExpiryTime,omitempty"` // the sender's, which limits nothing
-	ScheduledTime         any            `json:"scheduledEnqueueTime,omitempty"`
-	EnqueuedSequence      int64          `json:"enqueuedSequenceNumber,omitempty"` // where it was sent; 0: here
-	EnqueuedTime          *time.Time     `json:"enqueuedTime,omitempty"`
-	ExpiresAt             *time.Time     `json:"expiresAt,omitempty"`
-	DeliveryCount         uint32         `json:"deliveryCount"` // as on the wire: failed earlier deliveries
+	SequenceNumber int64   `json:"sequenceNumber,omitempty"`
+	MessageID      *string `json:"messageId,omitempty"`
+	MessageIDType  string  `json:"messageIdType,omitempty"` // "": string
+	// active, deferred, scheduled; "" when the broker does not say
+	State             string  `json:"state,omitempty"`
+	SessionID         *string `json:"sessionId,omitempty"`
+	ReplyToSessionID  *string `json:"replyToSessionId,omitempty"`
+	PartitionKey      *string `json:"partitionKey,omitempty"`
+	ViaPartitionKey   *string `json:"viaPartitionKey,omitempty"`
+	Subject           *string `json:"subject,omitempty"`
+	ContentType       *string `json:"contentType,omitempty"`
+	ContentEncoding   *string `json:"contentEncoding,omitempty"`
+	CorrelationID     *string `json:"correlationId,omitempty"`
+	CorrelationIDType string  `json:"correlationIdType,omitempty"` // "": string
+	To                *string `json:"to,omitempty"`
+	ReplyTo           *string `json:"replyTo,omitempty"`
+	UserID            []byte  `json:"userId,omitempty"`
+	GroupSequence     *uint32 `json:"groupSequence,omitempty"`
+	TimeToLive        string  `json:"timeToLive,omitempty"` // such as PT1H
+	Durable           bool    `json:"durable,omitempty"`
+	Priority          *uint8  `json:"priority,omitempty"` // nil: 4
+	CreationTime      any     `json:"creationTime,omitempty"`
+	// the sender's, which limits nothing
+	AbsoluteExpiryTime any `json:"absoluteExpiryTime,omitempty"`
+	ScheduledTime      any `json:"scheduledEnqueueTime,omitempty"`
+	// where it was sent; 0: here
+	EnqueuedSequence int64      `json:"enqueuedSequenceNumber,omitempty"`
+	EnqueuedTime     *time.Time `json:"enqueuedTime,omitempty"`
+	ExpiresAt        *time.Time `json:"expiresAt,omitempty"`
+	// as on the wire: failed earlier deliveries
+	DeliveryCount         uint32         `json:"deliveryCount"`
 	LockToken             *uuid.UUID     `json:"lockToken,omitempty"`
 	LockedUntil           *time.Time     `json:"lockedUntil,omitempty"`
 	DeadLetterReason      string         `json:"deadLetterReason,omitempty"`
@@ -61,13 +65,14 @@ type Message struct {
 	DeliveryAnnotations map[string]any `json:"deliveryAnnotations,omitempty"`
 	Footer              map[string]any `json:"footer,omitempty"`
 	Body                Body           `json:"body"`
-	BodyType            string         `json:"bodyType,omitempty"` // value, sequence or none; "": bytes
+	// value, sequence or none; "": bytes
+	BodyType string `json:"bodyType,omitempty"`
 	// TypedBody is a value or a sequence in the typed form, where Body does not tell its types.
 	TypedBody json.RawMessage `json:"typedBody,omitempty"`
 }
 
-// Body is the body of a message. In JSON it is a string when it is text, {"base64": …} when it is not, and the value
-// itself when the sender used an AMQP value.
+// Body is the body of a message. In JSON it is a string when it is text, {"base64": …} when it is
+// not, and the value itself when the sender used an AMQP value.
 type Body struct {
 	Data  []byte
 	Value any // in the plain form; nil unless the body is an AMQP value or sequence
@@ -195,7 +200,9 @@ func (v *Message) body(m *amqp.Message) {
 	case m.Sequence != nil: // see decode
 		v.BodyType = "none"
 		return
-	default: // the library takes a message without a body for one whose body is null, which some senders write
+	default:
+		// the library takes a message without a body for one whose body is null, which some senders
+		// write
 		v.BodyType, value = "value", exact(m.Value)
 	}
 	v.Body.Value = plain(value)
@@ -249,7 +256,8 @@ func annotations(v *Message, m *amqp.Message) {
 	if t, ok := a["x-opt-locked-until"].(time.Time); ok && t.Year() > 1 {
 		v.LockedUntil = &t
 	}
-	if token := LockToken(m); token != uuid.Nil && v.LockedUntil != nil { // without a lock the delivery tag means nothing
+	// without a lock the delivery tag means nothing
+	if token := LockToken(m); token != uuid.Nil && v.LockedUntil != nil {
 		v.LockToken = &token
 	}
 	v.DeadLetterSource = text(a["x-opt-deadletter-source"])

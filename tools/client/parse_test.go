@@ -186,7 +186,8 @@ func TestFieldsOfTheBrokerAreIgnored(t *testing.T) {
 	if m.Header != nil || m.Annotations != nil || m.ApplicationProperties != nil || m.Properties.MessageID != "m" || m.Properties.AbsoluteExpiryTime != nil || string(m.GetData()) != "x" {
 		t.Errorf("%+v %+v; want the id and the body alone", m, m.Properties)
 	}
-	m, err = ParseMessage([]byte(`{"timeToLive":"P365D","creationTime":"2026-01-01T00:00:00Z","body":""}`)) // longer than the header can say
+	// longer than the header can say
+	m, err = ParseMessage([]byte(`{"timeToLive":"P365D","creationTime":"2026-01-01T00:00:00Z","body":""}`))
 	if err != nil || m.Header.TTL.Milliseconds() != math.MaxUint32 || m.Properties.AbsoluteExpiryTime.Format("2006-01-02") != "2027-01-01" {
 		t.Errorf("%+v %+v, %v; want a time to live between two times", m.Header, m.Properties, err)
 	}

@@ -25,7 +25,8 @@ type Receiver struct {
 	entity string
 }
 
-// NewReceiver opens a receiving link. Dead-letter queues are entities like any other: orders/$DeadLetterQueue.
+// NewReceiver opens a receiving link. Dead-letter queues are entities like any other:
+// orders/$DeadLetterQueue.
 func (c *Client) NewReceiver(ctx context.Context, entity string, mode Mode) (*Receiver, error) {
 	entity = cleanEntity(entity)
 	options := receiverOptions(mode)
@@ -53,13 +54,15 @@ func (r *Receiver) Credit(n int) error {
 	return wrap("receive from "+r.entity, r.link.IssueCredit(uint32(n)))
 }
 
-// Receive waits for the next message. It returns the context's error as it is when there was none in time.
+// Receive waits for the next message. It returns the context's error as it is when there was none
+// in time.
 func (r *Receiver) Receive(ctx context.Context) (*amqp.Message, error) {
 	m, err := r.link.Receive(ctx, nil)
 	if err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return nil, err
 	}
-	if err != nil && strings.Contains(err.Error(), "not implemented") { // by the library: see decode
+	// by the library: see decode
+	if err != nil && strings.Contains(err.Error(), "not implemented") {
 		return nil, &Error{Op: "receive from " + r.entity, Text: "a message has a value of a type that can only be peeked at here", cause: err}
 	}
 	return m, wrap("receive from "+r.entity, err)
@@ -106,8 +109,8 @@ func (r *Receiver) Close(ctx context.Context) error {
 	return wrap("close receiver", r.link.Close(ctx))
 }
 
-// LockToken is the token of a message's lock; zero when it has none. As a delivery tag its first three groups are
-// little-endian (4.5).
+// LockToken is the token of a message's lock; zero when it has none. As a delivery tag its first
+// three groups are little-endian (4.5).
 func LockToken(m *amqp.Message) uuid.UUID {
 	var token uuid.UUID
 	t := m.DeliveryTag

@@ -11,7 +11,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// requester is a pair of links to a request-response node: $cbs or $management. One request is under way at a time.
+// requester is a pair of links to a request-response node: $cbs or $management. One request is
+// under way at a time.
 type requester struct {
 	node     string         // set once in newRequester
 	replyTo  string         // set once in newRequester
@@ -41,8 +42,8 @@ func (c *Client) newRequester(ctx context.Context, node string) (*requester, err
 	return r, nil
 }
 
-// call sends a request and waits for its answer. Answers of earlier requests that were given up on are skipped. A status
-// other than 2xx is an [Error].
+// call sends a request and waits for its answer. Answers of earlier requests that were given up on
+// are skipped. A status other than 2xx is an [Error].
 func (r *requester) call(ctx context.Context, op string, request *amqp.Message) (*amqp.Message, error) {
 	select {
 	case <-r.turn:
@@ -94,8 +95,8 @@ func statusError(op string, answer *amqp.Message) error {
 	return e
 }
 
-// Manage asks the management node of an entity for an operation, such as "renew-lock" (6.3), and returns the answer's body:
-// empty when there is none, as for status 204.
+// Manage asks the management node of an entity for an operation, such as "renew-lock" (6.3), and
+// returns the answer's body: empty when there is none, as for status 204.
 func (c *Client) Manage(ctx context.Context, entity, operation string, body map[string]any) (map[string]any, error) {
 	entity = cleanEntity(entity)
 	if err := c.Authorize(ctx, entity); err != nil {
@@ -144,7 +145,8 @@ func (c *Client) Manage(ctx context.Context, entity, operation string, body map[
 	return result, nil
 }
 
-// Peek looks at messages without locking them: at most count, from a sequence number on. No message is no error.
+// Peek looks at messages without locking them: at most count, from a sequence number on. No message
+// is no error.
 func (c *Client) Peek(ctx context.Context, entity string, from int64, count int) ([]*amqp.Message, error) {
 	return c.peek(ctx, entity, map[string]any{"from-sequence-number": from, "message-count": int32(count)})
 }

@@ -37,14 +37,14 @@ func (c *Client) NewSender(ctx context.Context, entity string) (*Sender, error) 
 	return &Sender{link: link, entity: entity}, nil
 }
 
-// Send returns when the broker has stored the message, or refused it. When it fails without an answer (the context ended,
-// the connection broke) the message may be stored or not.
+// Send returns when the broker has stored the message, or refused it. When it fails without an
+// answer (the context ended, the connection broke) the message may be stored or not.
 func (s *Sender) Send(ctx context.Context, m *amqp.Message) error {
 	return wrap("send to "+s.entity, s.link.Send(ctx, m, nil))
 }
 
-// Begin sends a message and returns before the answer: call wait for it. Messages begun one after the other are stored in
-// that order.
+// Begin sends a message and returns before the answer: call wait for it. Messages begun one after
+// the other are stored in that order.
 func (s *Sender) Begin(ctx context.Context, m *amqp.Message) (wait func(context.Context) error, err error) {
 	receipt, err := s.link.SendWithReceipt(ctx, m, nil)
 	if err != nil {
@@ -75,11 +75,13 @@ func (s *Sender) Close(ctx context.Context) error {
 	return wrap("close sender", s.link.Close(ctx))
 }
 
-// Batch is a list of messages of which all are stored or none. It must hold at least one before it is sent.
+// Batch is a list of messages of which all are stored or none. It must hold at least one before it
+// is sent.
 type Batch struct {
-	envelope *amqp.Message // the first message's sections, and every message as a data section; nil: empty
-	limit    int           // bytes
-	size     int           // bytes, an upper bound
+	// the first message's sections, and every message as a data section; nil: empty
+	envelope *amqp.Message
+	limit    int // bytes
+	size     int // bytes, an upper bound
 }
 
 const sectionRoom = 16 // bytes of a data section's own header, rounded up

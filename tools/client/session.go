@@ -12,8 +12,9 @@ const (
 	sessionFilterCode = 0x000000137000000C // (4.2)
 )
 
-// NewSessionReceiver locks a message session and opens a link that receives its messages: the session named, or with nil the
-// next one that has messages, for which the broker waits as long as asked. The lock ends with the link.
+// NewSessionReceiver locks a message session and opens a link that receives its messages: the
+// session named, or with nil the next one that has messages, for which the broker waits as long as
+// asked. The lock ends with the link.
 func (c *Client) NewSessionReceiver(ctx context.Context, entity string, session *string, wait time.Duration, mode Mode) (*Receiver, error) {
 	entity = cleanEntity(entity)
 	var id any

@@ -56,8 +56,8 @@ const (
 	maxGap    = 400 * 24 * time.Hour
 )
 
-// Examine examines a data directory and tells what it finds, as it is found. The error is about the examination itself, such as that there is no
-// directory.
+// Examine examines a data directory and tells what it finds, as it is found. The error is about the
+// examination itself, such as that there is no directory.
 func Examine(ctx context.Context, dir string, o Options, tell func(Finding) error) error {
 	if info, err := os.Stat(dir); err != nil {
 		return err
@@ -83,7 +83,8 @@ func (e *examination) found(check string, v Verdict, remedy, format string, args
 	return e.tell(Finding{check, v, fmt.Sprintf(format, args...), remedy})
 }
 
-// permissions looks who else may read what is in the directory, and whether anything leads out of it.
+// permissions looks who else may read what is in the directory, and whether anything leads out of
+// it.
 func (e *examination) permissions(context.Context) error {
 	files, open, links := 0, named{}, named{}
 	err := filepath.WalkDir(e.dir, func(path string, entry fs.DirEntry, err error) error {
@@ -175,7 +176,8 @@ func size(n int64) string {
 	return fmt.Sprintf("%d TiB", n)
 }
 
-// log has every checksum compared and every event replayed, as log verify does, and looks at the clock by what is newest in the log.
+// log has every checksum compared and every event replayed, as log verify does, and looks at the
+// clock by what is newest in the log.
 func (e *examination) log(context.Context) error {
 	v := verified{examination: e}
 	report, err := tools.Verify(&v, e.dir, tools.VerifyOptions{JSON: true, Beside: e.Beside})

@@ -37,7 +37,8 @@ func TestClock(t *testing.T) {
 	}
 }
 
-// A stored state that a replay does not come to is damage: doctor names its file, and what to type for all of it.
+// A stored state that a replay does not come to is damage: doctor names its file, and what to type
+// for all of it.
 func TestStateThatNoReplayComesTo(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -13,7 +13,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/disk"
 )
 
-// atOnce are the numbers of files that are synced at the same time, one measurement after the other.
+// atOnce are the numbers of files that are synced at the same time, one measurement after the
+// other.
 var atOnce = []int{1, 2, 4, 8}
 
 // block is what is written before each sync, bytes: about a small frame.
@@ -33,7 +34,8 @@ func (s *syncs) part(p float64) time.Duration {
 	return s.times[min(len(s.times)-1, int(p*float64(len(s.times))))]
 }
 
-// sync measures how long the disk takes to make a little durable, and how many of that it does at once, as several partitions need it.
+// sync measures how long the disk takes to make a little durable, and how many of that it does at
+// once, as several partitions need it.
 func (e *examination) sync(ctx context.Context) error {
 	var all []*syncs
 	for _, n := range atOnce {
@@ -95,8 +97,8 @@ func (e *examination) measure(ctx context.Context, n int) (*syncs, error) {
 	return all, failed
 }
 
-// syncFile writes and syncs one file for as long as is measured. It loses its name before anything is written to it, so that nothing is left of it however
-// the process ends.
+// syncFile writes and syncs one file for as long as is measured. It loses its name before anything
+// is written to it, so that nothing is left of it however the process ends.
 func (e *examination) syncFile(ctx context.Context, i int) (times []time.Duration, err error) {
 	name := filepath.Join(e.dir, fmt.Sprintf("doctor-%d-%d.tmp", os.Getpid(), i))
 	f, err := disk.OS{}.Create(name)

@@ -39,7 +39,8 @@ func roleOf(ev event.Event, b event.Blob) role {
 	return isChanges
 }
 
-// substitute is what takes the place of bytes that are not kept: as many bytes, which can be read as something of the same role.
+// substitute is what takes the place of bytes that are not kept: as many bytes, which can be read
+// as something of the same role.
 func substitute(of role, size int, text string) []byte {
 	switch of {
 	case isChanges:
@@ -75,11 +76,13 @@ func body(text string, size int) []byte {
 	return make([]byte, size) // shorter than any message
 }
 
-// noChanges is property changes of a size, four bytes at least, that change nothing: they remove properties that no message has.
+// noChanges is property changes of a size, four bytes at least, that change nothing: they remove
+// properties that no message has.
 func noChanges(size int) []byte {
 	const longest = 128 // bytes of a name, and of its length
 	for width := 1; size >= 3+width; width++ {
-		all := size - 3 - width // of names: the rest is the form, their number, and that there is nothing else
+		// of names: the rest is the form, their number, and that there is nothing else
+		all := size - 3 - width
 		n := max((all+longest-1)/longest, 1<<(7*(width-1)))
 		if width == 1 && all == 0 {
 			n = 0
@@ -104,8 +107,8 @@ func digest(stored []byte) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// payload is what a program has sent as the body: the contents of a message's data sections, or other body sections as they stand. Bytes that are no message
-// are taken as a whole.
+// payload is what a program has sent as the body: the contents of a message's data sections, or
+// other body sections as they stand. Bytes that are no message are taken as a whole.
 func payload(stored []byte) (data []byte) {
 	for p := stored; len(p) > 0; {
 		code, rest, ok := section(p)

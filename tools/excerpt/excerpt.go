@@ -21,7 +21,9 @@ type Bodies string
 
 const (
 	Keep Bodies = "keep"
-	Drop Bodies = "drop" // a note stands in the place of each, of the same size. Session states and property changes are dropped as well
+	// a note stands in the place of each, of the same size. Session states and property changes are
+	// dropped as well
+	Drop Bodies = "drop"
 	Hash Bodies = "hash" // the SHA-256 of its payload does. All else is as with Drop
 )
 
@@ -81,8 +83,9 @@ const Name = "slice.json"
 // maxDescription bounds that file, bytes.
 const maxDescription = 1 << 20
 
-// Cut writes a part of the logs of a store to a directory that is being received. tell gets notes about history that is not there. The directory is not
-// complete before [tools.Incoming.Finish]. Errors about what was asked for wrap those of package ledger.
+// Cut writes a part of the logs of a store to a directory that is being received. tell gets notes
+// about history that is not there. The directory is not complete before [tools.Incoming.Finish].
+// Errors about what was asked for wrap those of package ledger.
 func Cut(ctx context.Context, s log.Store, tell ledger.Tell, to *tools.Incoming, o Options) (*Slice, error) {
 	ns := s.Namespace()
 	of, err := ledger.New(s, tell).Extent(ctx, o.Since, o.Until, o.Entity)

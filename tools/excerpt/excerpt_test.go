@@ -26,7 +26,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools/excerpt"
 )
 
-// The entities of a model: two queues, the second with two partitions in two logs, and a topic with two subscriptions.
+// The entities of a model: two queues, the second with two partitions in two logs, and a topic with
+// two subscriptions.
 const (
 	orders event.EntityID = iota + 1
 	bills
@@ -221,7 +222,8 @@ func (m *model) settle(in int, own event.Envelope, n event.SequenceNumber, k int
 	}
 }
 
-// transfer begins a move from orders to bills, which are in two logs, or takes one that is under way a step further.
+// transfer begins a move from orders to bills, which are in two logs, or takes one that is under
+// way a step further.
 func (m *model) transfer() {
 	const source, destination = 1, 0 // logs
 	own := envelopeOf(orders, 0)
@@ -311,7 +313,8 @@ func stateOf(t *testing.T, s log.Store, id log.PartitionID, of map[event.EntityI
 	return x
 }
 
-// described is all of a state that can be shown, without where bodies stand; with bodies also what is in them.
+// described is all of a state that can be shown, without where bodies stand; with bodies also what
+// is in them.
 func described(t *testing.T, x *index.Index, p log.Partition, bodies bool) string {
 	t.Helper()
 	var b strings.Builder
@@ -374,8 +377,9 @@ func eventsOf(t *testing.T, s log.Store, r ledger.Range) (rows []string) {
 	return rows
 }
 
-// A slice has, at its beginning and at its end, the state of the original as far as its entities go, moves that are under way included, the same events in
-// between, and all bodies that any of these point to.
+// A slice has, at its beginning and at its end, the state of the original as far as its entities
+// go, moves that are under way included, the same events in between, and all bodies that any of
+// these point to.
 func TestSlice(t *testing.T) {
 	t.Parallel()
 	related := map[string]map[event.EntityID]bool{"": nil, "orders": {orders: true}, "bills": {bills: true}, "weather": {weather: true, all: true, some: true},
@@ -532,7 +536,8 @@ func TestSliceGoesOn(t *testing.T) {
 	}
 }
 
-// A slice that was broken off is not taken for one, and nothing is written to a directory that is not empty.
+// A slice that was broken off is not taken for one, and nothing is written to a directory that is
+// not empty.
 func TestSliceIsWhole(t *testing.T) {
 	t.Parallel()
 	m := newModel(t, 13)

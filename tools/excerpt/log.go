@@ -98,7 +98,8 @@ func (c *copying) plan(ctx context.Context, clock uint64) error {
 // whole is the least that the addresses of a frame take, bytes: a log without frames gets one.
 const whole = 104
 
-// bound ends the chapters where the log is to end. There must be a stretch in any case: its sealed file says what a start goes on from.
+// bound ends the chapters where the log is to end. There must be a stretch in any case: its sealed
+// file says what a start goes on from.
 func (c *copying) bound(ctx context.Context) (before log.Epoch, err error) {
 	if len(c.chapters) == 0 {
 		c.chapters = []log.Stretch{{From: c.begin, To: c.begin + whole}}
@@ -120,7 +121,8 @@ func (c *copying) bound(ctx context.Context) (before log.Epoch, err error) {
 	return 0, fmt.Errorf("%w: there is no frame at LSN %d", log.ErrInternal, c.chapters[0].From)
 }
 
-// wants reports whether an event is wanted, except origins and reasons, about which the callers decide.
+// wants reports whether an event is wanted, except origins and reasons, about which the callers
+// decide.
 func (c *copying) wants(events []event.Event, i int) bool {
 	if c.of.Entities == nil {
 		return true
@@ -171,7 +173,8 @@ func (c *copying) events(s *index.Snapshot, fail *error) iter.Seq[event.Event] {
 	}
 }
 
-// change makes an event of the base say what takes the place of bodies and keys, and notes what bytes it needs.
+// change makes an event of the base say what takes the place of bodies and keys, and notes what
+// bytes it needs.
 func (c *copying) change(ev event.Event) (err error) {
 	ref := func(r *event.BodyRef, of role) {
 		if r.Size != 0 && err == nil {
@@ -228,7 +231,8 @@ const (
 	gone    = "ledgerbus slice: history did not keep this body"
 )
 
-// there reports whether bytes are to be written for a blob: those that the original has not kept are not kept either.
+// there reports whether bytes are to be written for a blob: those that the original has not kept
+// are not kept either.
 func (c *copying) there(b event.Blob) (bool, error) {
 	if c.bodies != Keep || !c.gaps {
 		return true, nil
@@ -394,7 +398,8 @@ func (c *copying) frame(e *log.ExcerptFrame) error {
 	return nil
 }
 
-// record returns the bytes of a record with only the events that are wanted, as they are to be written, and how many events those are.
+// record returns the bytes of a record with only the events that are wanted, as they are to be
+// written, and how many events those are.
 func (c *copying) record(e *log.ExcerptFrame, rec *event.Record, raw []byte) (p []byte, events int, err error) {
 	blobs, sums, sizes := c.dec.Blobs(), c.dec.Sums(), c.dec.Sizes()
 	at := uvarintSize(int(rec.At)) + uvarintSize(len(rec.Events))

@@ -49,10 +49,12 @@ type Part struct {
 	End       uint64 `json:"end"`   // and the one that was read up to
 }
 
-// TablesVersion is the version of the tables: an added column does not change it, one that is removed or gets another meaning does.
+// TablesVersion is the version of the tables: an added column does not change it, one that is
+// removed or gets another meaning does.
 const TablesVersion = 1
 
-// ErrNotEmpty: the directory has something in it, perhaps an export that was broken off. Nothing was written.
+// ErrNotEmpty: the directory has something in it, perhaps an export that was broken off. Nothing
+// was written.
 var ErrNotEmpty = errors.New("is not empty: an export needs an empty directory; remove one that was interrupted, and begin again")
 
 // Export writes the tables of a source. tell gets notes about what is not in them. It fails with

@@ -76,7 +76,8 @@ func odd(t *testing.T) string {
 	return name
 }
 
-// The three forms have the same rows with the same values, and nothing in the texts can steer a terminal or a spreadsheet.
+// The three forms have the same rows with the same values, and nothing in the texts can steer a
+// terminal or a spreadsheet.
 func TestFormsAgree(t *testing.T) {
 	t.Parallel()
 	data := odd(t)
@@ -157,7 +158,8 @@ func agree[T any](t *testing.T, name, parquetDir, jsonDir, csvDir string) []T {
 	return rows
 }
 
-// An export has every event of a larger log once, in its order, sealed or not, and the rows of other tables that are made of them.
+// An export has every event of a larger log once, in its order, sealed or not, and the rows of
+// other tables that are made of them.
 func TestExportHasAll(t *testing.T) {
 	t.Parallel()
 	for _, raw := range []bool{false, true} {
@@ -206,7 +208,8 @@ func TestExportHasAll(t *testing.T) {
 	}
 }
 
-// An export is not added to, and the files of one that was broken off do not have the names of an export.
+// An export is not added to, and the files of one that was broken off do not have the names of an
+// export.
 func TestExportIsWholeOrNot(t *testing.T) {
 	t.Parallel()
 	data := odd(t)
@@ -290,7 +293,8 @@ func TestPartialExport(t *testing.T) {
 	}
 }
 
-// BenchmarkExport is about events for each second of one core: export does all of its work in one goroutine.
+// BenchmarkExport is about events for each second of one core: export does all of its work in one
+// goroutine.
 func BenchmarkExport(b *testing.B) {
 	data := filepath.Join(b.TempDir(), "data")
 	if err := history.Make(b.Context(), data, history.Options{Events: 300_000, Dead: 3, Lost: 20}); err != nil {
@@ -308,7 +312,8 @@ func BenchmarkExport(b *testing.B) {
 	}
 }
 
-// processor is the CPU time that the program has used: what an export costs on a machine that other programs use, too.
+// processor is the CPU time that the program has used: what an export costs on a machine that other
+// programs use, too.
 func processor(b *testing.B) time.Duration {
 	var use syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &use); err != nil {

@@ -9,7 +9,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// rowBytes is how many bytes of short texts each row is taken to have when the size of a group is bounded.
+// rowBytes is how many bytes of short texts each row is taken to have when the size of a group is
+// bounded.
 const rowBytes = 256
 
 // text is a text of a client, as columns have it: UTF-8.
@@ -54,8 +55,8 @@ func (x *exporter) event(ctx context.Context, at event.Time, ev event.Event) err
 	return nil
 }
 
-// fill fills in the columns of an event, and makes its rows in the other tables. It returns the messages that the event is about, if
-// its kind can have several.
+// fill fills in the columns of an event, and makes its rows in the other tables. It returns the
+// messages that the event is about, if its kind can have several.
 func (x *exporter) fill(at event.Time, ev event.Event) (several []event.SequenceNumber, err error) {
 	x.columns(ev)
 	r := &x.row
@@ -143,7 +144,8 @@ func (x *exporter) endLock(of message, at event.Time, how string) error {
 	return x.locks.add(l, rowBytes)
 }
 
-// stored makes the rows of the messages that an event stores: for one that was sent to a topic, those of the copies too.
+// stored makes the rows of the messages that an event stores: for one that was sent to a topic,
+// those of the copies too.
 func (x *exporter) stored(ev event.Event) error {
 	r := &x.row
 	m := messageRow{Partition: x.id, LSN: r.LSN, At: r.At, Type: r.Type, Entity: r.Entity, EntityID: r.EntityID, EntityPartition: r.EntityPartition, Origin: r.Origin,

@@ -26,9 +26,10 @@ const (
 )
 
 const (
-	groupRows   = 64 << 10 // rows in a group of a Parquet file
-	groupBytes  = 32 << 20 // of texts and bodies in a group, at most; only its last row may go beyond
-	pendingRows = 1 << 10  // rows that are collected before they are written
+	groupRows = 64 << 10 // rows in a group of a Parquet file
+	// of texts and bodies in a group, at most; only its last row may go beyond
+	groupBytes  = 32 << 20
+	pendingRows = 1 << 10 // rows that are collected before they are written
 )
 
 // table is a file with the rows of one table.
@@ -211,7 +212,8 @@ func (w *textWriter) value(c *column, f reflect.Value) {
 	}
 }
 
-// appendJSON appends a text as a string of JSON in ASCII: terminals act on more than control characters.
+// appendJSON appends a text as a string of JSON in ASCII: terminals act on more than control
+// characters.
 func appendJSON(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	for _, r := range s {
@@ -235,7 +237,8 @@ func appendUnit(dst []byte, r rune) []byte {
 	return append(dst, '\\', 'u', digits[r>>12&15], digits[r>>8&15], digits[r>>4&15], digits[r&15])
 }
 
-// appendCSV appends a text in quotes, in ASCII with backslashes, and what a spreadsheet takes for a formula behind an apostrophe.
+// appendCSV appends a text in quotes, in ASCII with backslashes, and what a spreadsheet takes for a
+// formula behind an apostrophe.
 func appendCSV(dst []byte, s string) []byte {
 	plain := true
 	for i := range len(s) {

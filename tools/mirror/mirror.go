@@ -30,7 +30,8 @@ type Tail struct {
 	More bool   // there is more already
 }
 
-// Source reads a partition of a log: its entries from an LSN on, in order, as they are to be kept, each a JSON object.
+// Source reads a partition of a log: its entries from an LSN on, in order, as they are to be kept,
+// each a JSON object.
 type Source func(ctx context.Context, partition int, from uint64, head func(Head) error, entry func([]byte) error) (Tail, error)
 
 // Options are the settings of a mirror. The zero value of each means its default.
@@ -50,7 +51,8 @@ const (
 	noteFile  = "mirror.json"
 )
 
-// note is what the mirror knows besides its entries. It is not needed to go on, and may be older than the entries.
+// note is what the mirror knows besides its entries. It is not needed to go on, and may be older
+// than the entries.
 type note struct {
 	Namespace string   `json:"namespace"`
 	Next      []uint64 `json:"next"` // by partition: everything below was read
@@ -81,7 +83,8 @@ type partition struct {
 // ErrOther: the broker that is to be mirrored has another log than the one whose entries are there.
 var ErrOther = errors.New("the mirror is of another log")
 
-// Open opens a directory, or makes it. An entry that was half written when a mirror was killed is cut off.
+// Open opens a directory, or makes it. An entry that was half written when a mirror was killed is
+// cut off.
 func Open(dir string, o Options) (*Mirror, error) {
 	if o.FileBytes == 0 {
 		o.FileBytes = 16 << 20
@@ -194,7 +197,8 @@ func (p *partition) entry(i uint64) (place, error) {
 	return e, err
 }
 
-// Round takes all that is new in all partitions. After an error of the source it can be called again. [ErrOther] is final.
+// Round takes all that is new in all partitions. After an error of the source it can be called
+// again. [ErrOther] is final.
 func (m *Mirror) Round(ctx context.Context, src Source) error {
 	all := 1 // until the source has said how many
 	for id := 0; id < all; id++ {
@@ -233,7 +237,8 @@ func (m *Mirror) save() error {
 	if n.Namespace == m.saved.Namespace && slices.Equal(n.Next, m.saved.Next) {
 		return nil
 	}
-	for _, p := range m.logs { // else, after a power loss, the note could know of entries that are gone with their file
+	// else, after a power loss, the note could know of entries that are gone with their file
+	for _, p := range m.logs {
 		if err := (disk.OS{}).SyncDir(p.dir); err != nil {
 			return err
 		}

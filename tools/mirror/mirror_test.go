@@ -127,7 +127,8 @@ func newest(t *testing.T, dir string) (string, []byte) {
 	return name, data
 }
 
-// Whatever the last file has lost of its end, or however much of what follows is zeros or half an entry, the mirror goes on without gap or repetition.
+// Whatever the last file has lost of its end, or however much of what follows is zeros or half an
+// entry, the mirror goes on without gap or repetition.
 func TestTornTail(t *testing.T) {
 	t.Parallel()
 	b := newLogs(40)
@@ -160,7 +161,8 @@ func TestTornTail(t *testing.T) {
 	}
 }
 
-// After a source has broken off, anywhere, the mirror goes on where it broke off, even within a frame.
+// After a source has broken off, anywhere, the mirror goes on where it broke off, even within a
+// frame.
 func TestSourceBreaksOff(t *testing.T) {
 	t.Parallel()
 	b := newLogs(10)
@@ -181,7 +183,8 @@ func TestSourceBreaksOff(t *testing.T) {
 	same(t, dir, b, "at the end")
 }
 
-// For history that was removed before it was mirrored there is one entry, and where nothing is missing there is none.
+// For history that was removed before it was mirrored there is one entry, and where nothing is
+// missing there is none.
 func TestGap(t *testing.T) {
 	t.Parallel()
 	b := newLogs(10)
@@ -213,7 +216,8 @@ func TestGap(t *testing.T) {
 	if got := entries(t, dir, 0); !slices.Equal(got, append(want, kept...)) {
 		t.Errorf("%q; want slices.Equal(got, append(want, kept...))", got[had:])
 	}
-	if strings.Count(said.String(), "was removed before it was mirrored") != 2 { // of two partitions
+	// of two partitions
+	if strings.Count(said.String(), "was removed before it was mirrored") != 2 {
 		t.Errorf(`%q; want strings.Count(said.String(), "was removed before it was mirrored") == 2`, said.String())
 	}
 }

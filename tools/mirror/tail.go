@@ -19,7 +19,8 @@ import (
 // maxEntry bounds an entry, bytes: the broker sends no line that is longer.
 const maxEntry = 1 << 20
 
-// Gap is the event of an entry that stands for history that the broker removed before it was mirrored.
+// Gap is the event of an entry that stands for history that the broker removed before it was
+// mirrored.
 const Gap = "MirrorGap"
 
 // place says where an entry comes from, as the entry has it.
@@ -79,8 +80,9 @@ func files(dir string) (names []string, err error) {
 	return names, err
 }
 
-// repair cuts off what was being written when the mirror was killed: an entry that is not whole, at the end of the last file. Otherwise the library would
-// refuse to open the log, or take zeros for entries. Damage elsewhere is refused when it is read.
+// repair cuts off what was being written when the mirror was killed: an entry that is not whole, at
+// the end of the last file. Otherwise the library would refuse to open the log, or take zeros for
+// entries. Damage elsewhere is refused when it is read.
 func repair(dir string, partition int) (cut int64, err error) {
 	names, err := files(dir)
 	if err != nil || len(names) == 0 {
@@ -117,7 +119,8 @@ func repair(dir string, partition int) (cut int64, err error) {
 	return int64(len(data) - good), errors.Join(err, f.Sync(), f.Close())
 }
 
-// whole reports whether there is an entry somewhere behind the first byte of data, at which there is none.
+// whole reports whether there is an entry somewhere behind the first byte of data, at which there
+// is none.
 func whole(data []byte, partition int) bool {
 	head := fmt.Appendf(nil, `{"Partition":%d,"LSN":`, partition)
 	for at := 1; at < len(data); at++ {

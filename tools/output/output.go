@@ -49,7 +49,8 @@ func Flag(formats ...Format) cli.Flag {
 		Name: "output", Aliases: []string{"o"}, Value: string(Text), Usage: strings.Join(words, ", "),
 		Action: func(_ *cli.Context, name string) error {
 			if !slices.Contains(formats, named(name)) {
-				return cli.Exit(fmt.Sprintf("--output: %q is not one of %s", name, strings.Join(names, ", ")), 2) // a usage error
+				// a usage error
+				return cli.Exit(fmt.Sprintf("--output: %q is not one of %s", name, strings.Join(names, ", ")), 2)
 			}
 			return nil
 		},
@@ -109,8 +110,8 @@ func (p *Printer) Said(sentence string, r print.Object) error {
 const row = "row"
 
 // Line prints a line of an answer as soon as it is known: its text for people, its fields, an
-// object in JSON, for programs. In CSV a line that is no row is a note, so that it is taken for none
-// and no gap is silent.
+// object in JSON, for programs. In CSV a line that is no row is a note, so that it is taken for
+// none and no gap is silent.
 func (p *Printer) Line(part, text string, fields []byte) error {
 	switch {
 	case p.Format == Text:

@@ -1,4 +1,5 @@
-// Package address names everything in a ledger: in commands, answers, log lines and errors, so that what one of them shows another one takes.
+// Package address names everything in a ledger: in commands, answers, log lines and errors, so that
+// what one of them shows another one takes.
 //
 //	orders                   a queue or topic; weather/Subscriptions/rain a subscription
 //	orders/$dlq              its dead-letter queue; orders/$DeadLetterQueue is the same, and orders/$transfer/$dlq that of transfers
@@ -17,7 +18,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// maxLength bounds a text that is read as an address, bytes: a subscription's path and everything behind it are shorter.
+// maxLength bounds a text that is read as an address, bytes: a subscription's path and everything
+// behind it are shorter.
 const maxLength = 512
 
 // Address names a place in a log, or an entity and perhaps a message of it.
@@ -31,7 +33,8 @@ type Address struct {
 	LSN       event.LSN
 }
 
-// suffixes of paths, in lower case, and what they name. A longer one that ends as a shorter one does stands before it.
+// suffixes of paths, in lower case, and what they name. A longer one that ends as a shorter one
+// does stands before it.
 var suffixes = []struct {
 	text string
 	q    event.SubQueue
@@ -70,7 +73,8 @@ func Parse(s string) (Address, error) {
 	return a, nil
 }
 
-// checkPath refuses what can be no path, and what would steer a terminal. Whether an entity may have the path is for those to say that have the entities.
+// checkPath refuses what can be no path, and what would steer a terminal. Whether an entity may
+// have the path is for those to say that have the entities.
 func checkPath(path string) error {
 	switch {
 	case path == "":
@@ -95,7 +99,8 @@ func parsePlace(s string) (Address, error) {
 	return Address{Place: true, Partition: uint16(p), LSN: event.LSN(n)}, nil
 }
 
-// decimal reads digits and nothing else: neither signs nor leading zeros, so that a number can be written in one way only.
+// decimal reads digits and nothing else: neither signs nor leading zeros, so that a number can be
+// written in one way only.
 func decimal(s string, limit uint64) (uint64, error) {
 	if s == "" || len(s) > 1 && s[0] == '0' || strings.Trim(s, "0123456789") != "" {
 		return 0, strconv.ErrSyntax

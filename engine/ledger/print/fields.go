@@ -58,7 +58,8 @@ var (
 	byKey    = newKey("By")
 )
 
-// Fields are the fields of an entry, without those of the event that are zero. An error is that of ReadBlob, or of a field of an unknown type.
+// Fields are the fields of an entry, without those of the event that are zero. An error is that of
+// ReadBlob, or of a field of an unknown type.
 func (d *Events) Fields(e *Entry) (Object, error) {
 	to := objectSink{list: make(Object, 0, 2*EntryHead)}
 	d.where(&to, e)
@@ -68,10 +69,12 @@ func (d *Events) Fields(e *Entry) (Object, error) {
 	return to.list, nil
 }
 
-// AppendJSON appends what [Events.Fields] has as one object in ASCII, as [Object.AppendJSON] does, but without making it first.
+// AppendJSON appends what [Events.Fields] has as one object in ASCII, as [Object.AppendJSON] does,
+// but without making it first.
 func (d *Events) AppendJSON(dst []byte, e *Entry) ([]byte, error) {
 	to := &d.json
-	if p := &d.place; len(p.json) == 0 || p.partition != e.Partition || p.lsn != e.LSN || p.at != e.At { // a record has many events, and so has a frame
+	// a record has many events, and so has a frame
+	if p := &d.place; len(p.json) == 0 || p.partition != e.Partition || p.lsn != e.LSN || p.at != e.At {
 		to.dst = append(p.json[:0], '{')
 		d.where(to, e)
 		*p = place{e.Partition, e.LSN, e.At, to.dst}
@@ -159,8 +162,9 @@ func (d *Events) general(to sink, m *member, v reflect.Value) error {
 	return to.value(&m.key, shown)
 }
 
-// before gives a sink what something was before an event, for the audit: of an entity that is gone all of it, of what was changed the
-// parts that are different now. An event of version 1 does not know what was before.
+// before gives a sink what something was before an event, for the audit: of an entity that is gone
+// all of it, of what was changed the parts that are different now. An event of version 1 does not
+// know what was before.
 func (d *Events) before(to sink, m *member, old, ev reflect.Value) error {
 	var now reflect.Value
 	for _, name := range []string{"Properties", "Rule"} {
@@ -203,8 +207,8 @@ func (d *Events) different(list Object, old, now reflect.Value) (Object, error) 
 	return list, nil
 }
 
-// value is a field as it is printed. The types of event structs are few and known; another one is an error, so that nothing is printed that nobody has
-// thought of.
+// value is a field as it is printed. The types of event structs are few and known; another one is
+// an error, so that nothing is printed that nobody has thought of.
 func (d *Events) value(v reflect.Value) (any, error) {
 	switch x := v.Interface().(type) {
 	case time.Duration:
@@ -266,7 +270,8 @@ func typeName(t event.ValueType) string {
 	return "unknown"
 }
 
-// simple is a value of a rule or of property changes in words: numbers of 64 bits would lose digits in JSON.
+// simple is a value of a rule or of property changes in words: numbers of 64 bits would lose digits
+// in JSON.
 func simple(v event.Value) string {
 	switch v.Type {
 	case event.Null:

@@ -7,8 +7,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/internal/jsontext"
 )
 
-// Object is named values in the order in which they are printed. A value is a string, bool or number, something that prints as
-// ASCII, an object or an array.
+// Object is named values in the order in which they are printed. A value is a string, bool or
+// number, something that prints as ASCII, an object or an array.
 type Object []Field
 
 // Field is a named value.
@@ -54,7 +54,8 @@ type array []any
 // AppendText appends the fields as name=value, with a space before each.
 func (o Object) AppendText(dst []byte) []byte { return o.text(dst, " ", "") }
 
-// text appends the fields as name=value, with sep before each. The fields of an object have its name before theirs.
+// text appends the fields as name=value, with sep before each. The fields of an object have its
+// name before theirs.
 func (o Object) text(dst []byte, sep, prefix string) []byte {
 	for i := range o {
 		f := &o[i]

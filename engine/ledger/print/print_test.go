@@ -100,10 +100,12 @@ func bodies(b event.Blob, dst []byte) ([]byte, error) {
 	return append(dst, someTexts[int(b.Size)%len(someTexts)]...), nil
 }
 
-// unprinted are the kinds of events with a field that there is no way to print. They stand in no log.
+// unprinted are the kinds of events with a field that there is no way to print. They stand in no
+// log.
 var unprinted = map[event.Kind]bool{event.KindHistoryRestored: true}
 
-// same fails unless an entry is the same as an object that is made first and as JSON that is appended at once.
+// same fails unless an entry is the same as an object that is made first and as JSON that is
+// appended at once.
 func same(t *testing.T, d *Events, e *Entry) {
 	t.Helper()
 	list, err := d.Fields(e)

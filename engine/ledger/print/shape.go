@@ -8,7 +8,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// shape is what there is to know of a struct before a value of it is seen: package reflect makes what it says of a field anew each time it is asked.
+// shape is what there is to know of a struct before a value of it is seen: package reflect makes
+// what it says of a field anew each time it is asked.
 type shape struct{ members []member }
 
 // member is a field of a struct.
@@ -18,7 +19,8 @@ type member struct {
 	form  form
 	of    *shape    // of a structure and what is part of the struct itself
 	blob  *blobKeys // of a blob
-	// flag is the index of the field that says whether a session id that is empty is one; always: it is one.
+	// flag is the index of the field that says whether a session id that is empty is one; always:
+	// it is one.
 	flag int
 }
 
@@ -81,8 +83,8 @@ func (d *Events) shape(t reflect.Type) *shape {
 	return s
 }
 
-// sessionFlag is which field of a struct says whether bytes that are empty are a value all the same: "" is a session, unless the event says that there is
-// none.
+// sessionFlag is which field of a struct says whether bytes that are empty are a value all the
+// same: "" is a session, unless the event says that there is none.
 func sessionFlag(t reflect.Type, name string) int {
 	if name != "SessionID" {
 		return never

@@ -8,8 +8,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// sink takes fields in the order in which they are printed. There is one that makes an [Object] of them, and one that appends JSON at once: whatever an
-// event is printed as, the fields are the same.
+// sink takes fields in the order in which they are printed. There is one that makes an [Object] of
+// them, and one that appends JSON at once: whatever an event is printed as, the fields are the
+// same.
 type sink interface {
 	number(k *key, n uint64)
 	flag(k *key, v bool)
@@ -124,7 +125,8 @@ func (s *jsonSink) open(k *key) {
 
 func (s *jsonSink) close(*key) { s.dst = append(s.dst, '}') }
 
-// times has the beginnings of times in words. Those of one log lie together: most are of the same minute, or as long after it as locks and messages last.
+// times has the beginnings of times in words. Those of one log lie together: most are of the same
+// minute, or as long after it as locks and messages last.
 type times [11]struct {
 	minute event.Time
 	text   string // up to the seconds; "": none yet

@@ -8,7 +8,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Version is an api-version, which decides what descriptions show (management-api.md 1.3). Requests are read alike in all of them.
+// Version is an api-version, which decides what descriptions show (management-api.md 1.3). Requests
+// are read alike in all of them.
 type Version uint8
 
 const (
@@ -17,8 +18,8 @@ const (
 	V2024                // 2024-05: filter counts
 )
 
-// ParseVersion reads an api-version. Every year and month from 2013-07 is taken for the nearest known version that is not
-// later, 2017-04 at least; false: it is not one.
+// ParseVersion reads an api-version. Every year and month from 2013-07 is taken for the nearest
+// known version that is not later, 2017-04 at least; false: it is not one.
 func ParseVersion(s string) (Version, bool) {
 	if len(s) != 7 || s[4] != '-' || strings.Trim(s[:4]+s[5:], "0123456789") != "" {
 		return 0, false
@@ -56,7 +57,8 @@ type Document struct {
 	Error *Error
 }
 
-// Entry is one thing with its description, of which exactly one is not nil. In a request the rest is empty.
+// Entry is one thing with its description, of which exactly one is not nil. In a request the rest
+// is empty.
 type Entry struct {
 	ID        string // absolute URL
 	Base      string // in a feed: the feed's URL
@@ -81,7 +83,8 @@ type Feed struct {
 	Entries []Entry
 }
 
-// notFoundTitle is the title of the feed that says that nothing is there; clients look for it (management-api.md 2.5).
+// notFoundTitle is the title of the feed that says that nothing is there; clients look for it
+// (management-api.md 2.5).
 const notFoundTitle = "Publicly Listed Services"
 
 // NotFound reports whether a feed is the answer of an address where nothing is.
@@ -127,7 +130,8 @@ type Runtime struct {
 	Subscriptions      int // of a topic, as the rest
 	SQLFilters         int
 	CorrelationFilters int
-	// Unknown: the broker cannot tell the counts of messages and the size, which are 0 here. They are written as -1.
+	// Unknown: the broker cannot tell the counts of messages and the size, which are 0 here. They
+	// are written as -1.
 	Unknown bool
 	// Limited: some partitions of the entity do not serve, and are not counted.
 	Limited bool
@@ -148,14 +152,16 @@ type Limits struct {
 var (
 	// RequestLimits are those of the server (reliability.md S28).
 	RequestLimits = Limits{Bytes: 64 << 10, Depth: 32, Elements: 1000}
-	// ResponseLimits leave room for a page of 100 entities or rules with everything that they may have.
+	// ResponseLimits leave room for a page of 100 entities or rules with everything that they may
+	// have.
 	ResponseLimits = Limits{Bytes: 16 << 20, Depth: 32, Elements: 1 << 20}
 )
 
 // Options says how documents are read.
 type Options struct {
 	Limits Limits
-	// Defaults returns the properties of a kind of entity that hold where a document does not say otherwise; nil: zero values.
+	// Defaults returns the properties of a kind of entity that hold where a document does not say
+	// otherwise; nil: zero values.
 	Defaults func(event.EntityKind) event.Properties
 }
 

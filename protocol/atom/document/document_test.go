@@ -117,7 +117,8 @@ func value(t *testing.T, typ, text string) (string, error) {
 	return out, nil
 }
 
-// MA-084: the type that was sent is the type that comes back, a time in the zone it was sent with and with seven digits.
+// MA-084: the type that was sent is the type that comes back, a time in the zone it was sent with
+// and with seven digits.
 func TestValues(t *testing.T) {
 	t.Parallel()
 	const schema = `" xmlns:d6p1="http://www.w3.org/2001/XMLSchema">`
@@ -210,7 +211,8 @@ func order(text string) string {
 	return strings.Join(names, " ")
 }
 
-// The order of topics and subscriptions, and what depends on the version (management-api.md 1.3, 3.3, 3.4).
+// The order of topics and subscriptions, and what depends on the version (management-api.md 1.3,
+// 3.3, 3.4).
 func TestOrder(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -88,7 +88,8 @@ func (s *Elements) Add(es ...Element) {
 	}
 }
 
-// of are the elements of each kind in the order in which they are written (management-api.md 3.2 to 3.4).
+// of are the elements of each kind in the order in which they are written (management-api.md 3.2 to
+// 3.4).
 var of = map[event.EntityKind][]Element{
 	event.Queue: {
 		LockDuration, MaxSizeInMegabytes, RequiresDuplicateDetection, RequiresSession, DefaultMessageTimeToLive,

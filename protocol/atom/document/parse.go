@@ -8,7 +8,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Parse reads an entry, a feed or an error. Refusals wrap [ErrTooLarge] or [ErrMalformed], or are [*ValueError].
+// Parse reads an entry, a feed or an error. Refusals wrap [ErrTooLarge] or [ErrMalformed], or are
+// [*ValueError].
 func Parse(data []byte, o Options) (*Document, error) {
 	root, err := readTree(data, o.Limits)
 	if err != nil {
@@ -158,7 +159,8 @@ func (d *Description) read(e Element, n *node) (err error) {
 	return nil
 }
 
-// readShown reads an element that the server only shows: a client wants it, requests carry it back in all shapes.
+// readShown reads an element that the server only shows: a client wants it, requests carry it back
+// in all shapes.
 func (d *Description) readShown(e Element, n *node) {
 	number := func(s string) int {
 		v, _ := strconv.Atoi(s) // 0 when it is none

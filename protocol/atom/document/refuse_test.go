@@ -75,8 +75,9 @@ func TestInvalid(t *testing.T) {
 		queue("<RequiresSession>maybe</RequiresSession>"):        "RequiresSession",
 		queue("<Status>Deleting</Status>"):                       "Status",
 		queue("<Status>Unknown</Status>"):                        "Status",
-		queue("<AuthorizationRules><AuthorizationRule><Rights><AccessRights>Rule</AccessRights></Rights></AuthorizationRule></AuthorizationRules>"):        "AuthorizationRules",
-		queue("<AuthorizationRules><AuthorizationRule><Rights><AccessRights>ReadHistory</AccessRights></Rights></AuthorizationRule></AuthorizationRules>"): "AuthorizationRules", // of the namespace alone
+		queue("<AuthorizationRules><AuthorizationRule><Rights><AccessRights>Rule</AccessRights></Rights></AuthorizationRule></AuthorizationRules>"): "AuthorizationRules",
+		// of the namespace alone
+		queue("<AuthorizationRules><AuthorizationRule><Rights><AccessRights>ReadHistory</AccessRights></Rights></AuthorizationRule></AuthorizationRules>"): "AuthorizationRules",
 		queue("<AuthorizationRules><AuthorizationRule><Rights><AccessRights>ReadBodies</AccessRights></Rights></AuthorizationRule></AuthorizationRules>"):  "AuthorizationRules",
 		rule(`<Filter/>`):                    "Filter",
 		rule(`<Filter i:type="Other"/>`):     "Filter",

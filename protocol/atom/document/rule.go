@@ -10,7 +10,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// readRule reads the description of a rule (management-api.md 3.6). A rule without a filter matches everything.
+// readRule reads the description of a rule (management-api.md 3.6). A rule without a filter matches
+// everything.
 func readRule(n *node) (*event.Rule, error) {
 	r := &event.Rule{Name: n.find("Name"), CreatedAt: lenientTime(n.find("CreatedAt")), Filter: event.Filter{Kind: event.TrueFilter}}
 	var err error
@@ -105,7 +106,8 @@ func readProperties(n *node) ([]event.Property, error) {
 	return list, nil
 }
 
-// valueTypes are the names of types of values. Clients send the first seven; the others come from rules made over AMQP.
+// valueTypes are the names of types of values. Clients send the first seven; the others come from
+// rules made over AMQP.
 var valueTypes = []struct {
 	name   string
 	schema bool // one of XML Schema; otherwise of the serialization
@@ -116,7 +118,8 @@ var valueTypes = []struct {
 	{"decimal", true, event.Decimal}, {"guid", false, event.UUID},
 }
 
-// readValue reads a value by the type it says it has, whichever of the two namespaces that is in; false: it is not of it.
+// readValue reads a value by the type it says it has, whichever of the two namespaces that is in;
+// false: it is not of it.
 func readValue(n *node) (event.Value, bool) {
 	if n.isNil() {
 		return event.Value{}, true

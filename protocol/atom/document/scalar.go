@@ -12,9 +12,9 @@ import (
 // unlimited is the number of ticks from which on a duration has no limit (management-api.md 3.1).
 const unlimited = 10675199 * 86400 * event.TicksPerSecond
 
-// ParseDuration reads an ISO 8601 duration without years and months: weeks, days, hours, minutes, seconds, a fraction
-// allowed in the last of them, cut to ticks of 100 ns. What is too long for a [time.Duration] (292 years) is [event.Forever].
-// False: it is not a duration.
+// ParseDuration reads an ISO 8601 duration without years and months: weeks, days, hours, minutes,
+// seconds, a fraction allowed in the last of them, cut to ticks of 100 ns. What is too long for a
+// [time.Duration] (292 years) is [event.Forever]. False: it is not a duration.
 func ParseDuration(s string) (time.Duration, bool) {
 	ticks, ok := parseTicks(s)
 	if !ok {

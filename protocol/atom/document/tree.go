@@ -29,8 +29,8 @@ type node struct {
 	parent   *node
 }
 
-// readTree reads a document of UTF-8 within limits. Document types and processing instructions are refused, and with them
-// every entity that is not one of XML's own five.
+// readTree reads a document of UTF-8 within limits. Document types and processing instructions are
+// refused, and with them every entity that is not one of XML's own five.
 func readTree(data []byte, limits Limits) (*node, error) {
 	if len(data) > limits.Bytes {
 		return nil, fmt.Errorf("%w: %d bytes, the limit is %d", ErrTooLarge, len(data), limits.Bytes)
@@ -86,8 +86,8 @@ func readTree(data []byte, limits Limits) (*node, error) {
 	return root, nil
 }
 
-// localName is an element's name without its prefix. A missing namespace and that of an enclosing element are accepted, too: writers mix them
-// up.
+// localName is an element's name without its prefix. A missing namespace and that of an enclosing
+// element are accepted, too: writers mix them up.
 func localName(n xml.Name) string {
 	switch n.Space {
 	case "", atomSpace, serviceSpace, countSpace, arraysSpace:

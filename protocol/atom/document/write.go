@@ -14,7 +14,8 @@ func AppendEntry(b []byte, e *Entry, f Format) []byte {
 	return appendEntry(b, e, f, ` xmlns="`+atomSpace+`"`)
 }
 
-// AppendFeed writes a page of a list: exactly the links self and next, in this order (management-api.md 2.6).
+// AppendFeed writes a page of a list: exactly the links self and next, in this order
+// (management-api.md 2.6).
 func AppendFeed(b []byte, feed *Feed, f Format) []byte {
 	b = append(b, `<feed xmlns="`+atomSpace+`"><title type="text">`...)
 	b = appendEscaped(b, feed.Title)
@@ -166,15 +167,16 @@ func (d *Description) appendShown(b []byte, e Element, f Format) []byte {
 		return appendTime(b, d.UpdatedAt)
 	case AccessedAt:
 		if f.Form == Written {
-			return append(b, "0001-01-01T00:00:00"...) // the service answers a PUT of a subscription so
+			// the service answers a PUT of a subscription so
+			return append(b, "0001-01-01T00:00:00"...)
 		}
 		return appendTime(b, d.AccessedAt)
 	}
 	return b
 }
 
-// appendCounts writes the counters. Readers take the prefix from the one attribute, and 32 bits of each number
-// (management-api.md 3.5, 7).
+// appendCounts writes the counters. Readers take the prefix from the one attribute, and 32 bits of
+// each number (management-api.md 3.5, 7).
 func (d *Description) appendCounts(b []byte) []byte {
 	prefix := "d2p1"
 	if d.Kind == event.Subscription {
@@ -194,8 +196,8 @@ func (d *Description) appendCounts(b []byte) []byte {
 	return append(b, "</CountDetails>"...)
 }
 
-// uncounted stands for a count that is unknown. Clients fail without a count, and a zero would say that nothing is there
-// (docs/decisions/0018).
+// uncounted stands for a count that is unknown. Clients fail without a count, and a zero would say
+// that nothing is there (docs/decisions/0018).
 const uncounted = -1
 
 // held is a count or size of what an entity holds, as it is written.

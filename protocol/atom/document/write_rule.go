@@ -10,7 +10,8 @@ import (
 // compatibility is the level of the language of filters and actions.
 const compatibility = "<CompatibilityLevel>20</CompatibilityLevel>"
 
-// appendRule writes what stands in the description of a rule: filter, action, time, name (management-api.md 3.6).
+// appendRule writes what stands in the description of a rule: filter, action, time, name
+// (management-api.md 3.6).
 func appendRule(b []byte, r *event.Rule, shown bool) []byte {
 	b = appendFilter(b, &r.Filter)
 	if r.Action.Text == "" { // readers look into it without asking whether it is there
@@ -55,8 +56,8 @@ func appendFilter(b []byte, f *event.Filter) []byte {
 	return append(b, "</Filter>"...)
 }
 
-// appendProperties writes named values. There is no attribute on a list without any: it would break a reader
-// (management-api.md 1.8).
+// appendProperties writes named values. There is no attribute on a list without any: it would break
+// a reader (management-api.md 1.8).
 func appendProperties(b []byte, name string, list []event.Property) []byte {
 	b = append(append(b, '<'), name...)
 	if len(list) == 0 {
@@ -70,8 +71,8 @@ func appendProperties(b []byte, name string, list []event.Property) []byte {
 	return append(append(append(b, "</"...), name...), '>')
 }
 
-// appendValue writes a value with its type. The prefix has four characters and is declared right there, as readers expect
-// (management-api.md 3.6).
+// appendValue writes a value with its type. The prefix has four characters and is declared right
+// there, as readers expect (management-api.md 3.6).
 func appendValue(b []byte, v *event.Value) []byte {
 	if v.Type == event.Null {
 		return append(b, `<Value i:nil="true"/>`...)

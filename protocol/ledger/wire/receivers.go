@@ -7,19 +7,25 @@ const MaxReceivers = 200
 
 // Receivers is what the broker knows now of a sub-queue and of those that receive from it.
 type Receivers struct {
-	Entity     string              `json:"entity"` // the path as it is shown, that of a sub-queue with its suffix
-	Why        []string            `json:"why"`    // what keeps every receiver from messages, whatever its credit is
+	// the path as it is shown, that of a sub-queue with its suffix
+	Entity string `json:"entity"`
+	// what keeps every receiver from messages, whatever its credit is
+	Why        []string            `json:"why"`
 	Messages   *MessageCounts      `json:"messages,omitempty"`
 	Partitions []ReceiverPartition `json:"partitions"`
 	Receivers  []Receiver          `json:"receivers"` // at most MaxReceivers, by connection
 	More       int                 `json:"more,omitempty"`
-	Refused    []RefusedReceiver   `json:"refused"`          // since the start of the broker, newest last
-	Silent     []uint64            `json:"silent,omitempty"` // connections that did not answer in time: receivers of theirs may be missing
+	// since the start of the broker, newest last
+	Refused []RefusedReceiver `json:"refused"`
+	// connections that did not answer in time: receivers of theirs may be missing
+	Silent []uint64 `json:"silent,omitempty"`
 }
 
-// MessageCounts counts messages of the sub-queue by state; of a main queue also those of the other sub-queues.
+// MessageCounts counts messages of the sub-queue by state; of a main queue also those of the other
+// sub-queues.
 type MessageCounts struct {
-	Active               int `json:"active"` // what can be received, and what has expired and was not removed so far
+	// what can be received, and what has expired and was not removed so far
+	Active               int `json:"active"`
 	Locked               int `json:"locked"`
 	Deferred             int `json:"deferred"`
 	Scheduled            int `json:"scheduled"`
@@ -47,11 +53,12 @@ type Receiver struct {
 	Link       string  `json:"link,omitempty"`
 	Session    *string `json:"session,omitempty"` // that it holds
 	Credit     *int32  `json:"credit,omitempty"`  // that the client gives now
-	Passed     *int32  `json:"passed,omitempty"`  // of it, what the partitions have got and not used
-	InLoop     *int32  `json:"inLoop,omitempty"`  // what the partitions say that they have
-	Unsettled  *int    `json:"unsettled,omitempty"`
-	Unsent     *int    `json:"unsent,omitempty"` // deliveries that wait on the connection
-	Verdict    string  `json:"verdict"`          // one phrase: what its next delivery waits for
+	// of it, what the partitions have got and not used
+	Passed    *int32 `json:"passed,omitempty"`
+	InLoop    *int32 `json:"inLoop,omitempty"` // what the partitions say that they have
+	Unsettled *int   `json:"unsettled,omitempty"`
+	Unsent    *int   `json:"unsent,omitempty"` // deliveries that wait on the connection
+	Verdict   string `json:"verdict"`          // one phrase: what its next delivery waits for
 }
 
 // RefusedReceiver is a receiver link that the broker has refused, or detached for an error.

@@ -27,8 +27,8 @@ const (
 	MaxAnswer = 1 << 20
 )
 
-// A backup is the one answer that is no JSON: a tar archive, with headers that say which backup it is, of what moment, and about how many bytes
-// there are in it.
+// A backup is the one answer that is no JSON: a tar archive, with headers that say which backup it
+// is, of what moment, and about how many bytes there are in it.
 const (
 	BackupType  = "application/x-tar"
 	BackupID    = "X-Ledgerbus-Backup-Id"
@@ -36,7 +36,8 @@ const (
 	BackupBytes = "X-Ledgerbus-Backup-Bytes"
 )
 
-// LinesType is that of answers about the past: a JSON object per line, each a [Line], as they are found. MaxLine bounds one, bytes.
+// LinesType is that of answers about the past: a JSON object per line, each a [Line], as they are
+// found. MaxLine bounds one, bytes.
 const (
 	LinesType = "application/x-ndjson"
 	MaxLine   = 1 << 20
@@ -44,13 +45,15 @@ const (
 
 // Line is a line of an answer about the past.
 type Line struct {
-	Part   string          `json:"part"`             // answer, row, note, next, or one of those below
+	// answer, row, note, next, or one of those below
+	Part   string          `json:"part"`
 	Text   string          `json:"text,omitempty"`   // for people
 	Fields json.RawMessage `json:"fields,omitempty"` // for programs: an object
 	Code   string          `json:"code,omitempty"`   // of Failed: that of an [Error]
 }
 
-// The parts of lines that are not part of the answer itself. One that ends with neither End nor Failed broke off.
+// The parts of lines that are not part of the answer itself. One that ends with neither End nor
+// Failed broke off.
 const (
 	Waiting = "wait"   // nothing was found for some seconds; more comes
 	End     = "end"    // this was all
@@ -72,7 +75,8 @@ func AppendLine(dst []byte, l *Line) []byte {
 	return append(dst, "}\n"...)
 }
 
-// ReadLine reads a line. Its fields are checked, and stay JSON. Members that are not known are left out: a newer broker may say more.
+// ReadLine reads a line. Its fields are checked, and stay JSON. Members that are not known are left
+// out: a newer broker may say more.
 func ReadLine(text []byte, l *Line) error {
 	*l = Line{}
 	if len(text) > MaxLine {
@@ -118,8 +122,10 @@ type Partition struct {
 	ID    int        `json:"id"`
 	State string     `json:"state"`           // serving, starting, fenced or refused
 	Since *time.Time `json:"since,omitempty"` // when the state began; nil: nobody knows
-	Cause string     `json:"cause,omitempty"` // one line; "" while it serves and nothing that it has stored is known to be damaged
-	By    string     `json:"by,omitempty"`    // the access rule or subject that asked for the state; "": nobody did
+	// one line; "" while it serves and nothing that it has stored is known to be damaged
+	Cause string `json:"cause,omitempty"`
+	// the access rule or subject that asked for the state; "": nobody did
+	By string `json:"by,omitempty"`
 	// Scrubbed is when all of its log had been read again; nil: it has not been yet.
 	Scrubbed *time.Time `json:"scrubbed,omitempty"`
 }
@@ -133,12 +139,13 @@ type HistoryPolicies struct {
 // NamespaceHistory is what settings say, or what holds without them.
 type NamespaceHistory struct {
 	HistoryPolicy
-	Share       int  `json:"share"`       // percent of the disk that all history may take
-	BeforeSends bool `json:"beforeSends"` // history is kept even when sends have to be refused for want of room
+	Share int `json:"share"` // percent of the disk that all history may take
+	// history is kept even when sends have to be refused for want of room
+	BeforeSends bool `json:"beforeSends"`
 }
 
-// HistoryPolicy is how long history of the entities that a pattern matches is kept: a time such as 7d or 36h, none, unlimited, or "" where it
-// says nothing.
+// HistoryPolicy is how long history of the entities that a pattern matches is kept: a time such as
+// 7d or 36h, none, unlimited, or "" where it says nothing.
 type HistoryPolicy struct {
 	Pattern string `json:"pattern,omitempty"`
 	Events  string `json:"events,omitempty"`
@@ -171,8 +178,9 @@ type Error struct {
 	Message string `json:"message"`
 }
 
-// Arguments reads the body of a request into a value that has a field for each argument, which is left as it is where there is no body. It
-// refuses whatever is not one JSON object of members that are known, each of them once.
+// Arguments reads the body of a request into a value that has a field for each argument, which is
+// left as it is where there is no body. It refuses whatever is not one JSON object of members that
+// are known, each of them once.
 func Arguments(body []byte, into any) error {
 	text := bytes.TrimSpace(body)
 	switch {
@@ -199,7 +207,8 @@ func Arguments(body []byte, into any) error {
 	return nil
 }
 
-// twice returns the name of a member that the next value has twice, in any spelling that names the same field; "": it has none. The value is valid JSON.
+// twice returns the name of a member that the next value has twice, in any spelling that names the
+// same field; "": it has none. The value is valid JSON.
 func twice(d *json.Decoder) string {
 	begin, _ := d.Token()
 	if begin != json.Delim('{') && begin != json.Delim('[') {

@@ -1,9 +1,10 @@
-// Command state prints the state hash of a stopped data directory: of each partition after each frame of its log, and of each of its
-// checkpoints with what the log has behind it.
+// Command state prints the state hash of a stopped data directory: of each partition after each
+// frame of its log, and of each of its checkpoints with what the log has behind it.
 //
 //	go run ./test/compatible/state DIR
 //
-// The test of package compatible also builds it from the sources of another commit, so it uses only what old commits have.
+// The test of package compatible also builds it from the sources of another commit, so it uses only
+// what old commits have.
 package main
 
 import (

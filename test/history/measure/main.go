@@ -1,6 +1,7 @@
-// Command measure measures how long somebody who types questions about the past waits for the answers: each is a process of its
-// own, of which the time to the first line, the time to the end and the most memory are taken; cold (the caches of the kernel are
-// dropped first, which takes root) and warm.
+// Command measure measures how long somebody who types questions about the past waits for the
+// answers: each is a process of its own, of which the time to the first line, the time to the end
+// and the most memory are taken; cold (the caches of the kernel are dropped first, which takes
+// root) and warm.
 //
 //	go run ./test/history/make --events 10000000 --dead 3 --lost 20 /tmp/day
 //	go run ./test/history/make --events 3000000 --dead 1000 --lost 50 --queues 1 --partitions 1 /tmp/dead
@@ -172,8 +173,9 @@ func (m *measurement) ask(ctx context.Context, q *question, cold bool) error {
 	return nil
 }
 
-// readIn has the kernel hold a file, and this process nothing of it: what Linux reports as the most memory of a process is at least what its parent had when it
-// was started, since it begins as that one.
+// readIn has the kernel hold a file, and this process nothing of it: what Linux reports as the most
+// memory of a process is at least what its parent had when it was started, since it begins as that
+// one.
 func readIn(name string) error {
 	f, err := os.Open(name)
 	if err != nil {

@@ -16,7 +16,8 @@ import (
 // asksOnline is how often a running broker is asked each question.
 const asksOnline = 201
 
-// online asks a broker that runs on the day: over one connection, as a console does, and by a new process each time.
+// online asks a broker that runs on the day: over one connection, as a console does, and by a new
+// process each time.
 func (m *measurement) online(ctx context.Context, connectionString string) error {
 	c, err := admin.New(connectionString, admin.Options{})
 	if err != nil {

@@ -7,7 +7,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/harness"
 )
 
-// TestRights shows WP-049, WP-057 and WP-058: what keys with one right may do, and that a rule nobody made has none.
+// TestRights shows WP-049, WP-057 and WP-058: what keys with one right may do, and that a rule
+// nobody made has none.
 func TestRights(t *testing.T) {
 	t.Parallel()
 	broker := harness.Start(t, harness.Queue("orders"), harness.Rule("listener", "one key", settings.Listen), harness.Rule("producer", "another key", settings.Send))

@@ -315,7 +315,8 @@ func adminTimes(b *bus) {
 	b.deleteTopic(topic)
 }
 
-// later waits for a later instant of the broker's, which are whole milliseconds: two requests can come in one.
+// later waits for a later instant of the broker's, which are whole milliseconds: two requests can
+// come in one.
 func later() {
 	for now := time.Now().UnixMilli(); time.Now().UnixMilli() <= now+1; {
 		time.Sleep(time.Millisecond)

@@ -10,8 +10,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
 )
 
-// Administration: lists, names, rights and what updates do to messages. What it makes has names that begin with the
-// scenario's id, b.queue.
+// Administration: lists, names, rights and what updates do to messages. What it makes has names
+// that begin with the scenario's id, b.queue.
 var administration = group{
 	"admin-all-queues":    adminAllQueues,
 	"admin-lists":         adminLists,

@@ -47,7 +47,8 @@ func batchDelete(b *bus) {
 	b.sendAll(texts(250))
 	deleted := 0
 	for {
-		n := b.deleteBatch(queue, map[string]any{"message-count": int32(100), "enqueued-time-utc": soon(time.Hour)}) // without a time what came in this millisecond stays
+		// without a time what came in this millisecond stays
+		n := b.deleteBatch(queue, map[string]any{"message-count": int32(100), "enqueued-time-utc": soon(time.Hour)})
 		if n == 0 {
 			break
 		}
@@ -86,8 +87,8 @@ func (b *bus) deleteBatch(m *management, request map[string]any) int {
 	return int(n)
 }
 
-// management is a pair of links to a management node, for what the SDK has no call for. It is made with the library under
-// the SDK, on a connection that SASL PLAIN gives the rights of its rule.
+// management is a pair of links to a management node, for what the SDK has no call for. It is made
+// with the library under the SDK, on a connection that SASL PLAIN gives the rights of its rule.
 type management struct {
 	requests *amqp.Sender
 	answers  *amqp.Receiver
@@ -103,8 +104,9 @@ func (b *bus) management(address string) *management {
 	endpoint, err := url.Parse(values["Endpoint"])
 	b.must(err)
 	conn, err := amqp.Dial(b.patient(), "amqps://"+endpoint.Host, &amqp.ConnOptions{
-		SASLType:  amqp.SASLTypePlain(values["SharedAccessKeyName"], values["SharedAccessKey"]),
-		TLSConfig: &tls.Config{InsecureSkipVerify: true}, // the broker made its certificate itself, and PLAIN needs TLS
+		SASLType: amqp.SASLTypePlain(values["SharedAccessKeyName"], values["SharedAccessKey"]),
+		// the broker made its certificate itself, and PLAIN needs TLS
+		TLSConfig: &tls.Config{InsecureSkipVerify: true},
 	})
 	b.must(err)
 	b.Cleanup(func() { _ = conn.Close() })

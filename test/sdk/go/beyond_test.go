@@ -23,7 +23,8 @@ func startBus(t *testing.T, retry azservicebus.RetryOptions, changes ...func(*ev
 	return broker, newBus(t, place{connectionString: broker.ConnectionString()}, "orders", retry)
 }
 
-// TestBogusToken shows SM-027, WP-163 and WP-175: a token that no lock has neither settles nor renews, and harms nothing.
+// TestBogusToken shows SM-027, WP-163 and WP-175: a token that no lock has neither settles nor
+// renews, and harms nothing.
 func TestBogusToken(t *testing.T) {
 	t.Parallel()
 	_, b := startBus(t, noRetries)
@@ -37,13 +38,15 @@ func TestBogusToken(t *testing.T) {
 	b.one(r, "a")
 }
 
-// TestDeadToken shows SM-027 and SM-047: when a lock has ended its token does nothing, whichever way it is used.
+// TestDeadToken shows SM-027 and SM-047: when a lock has ended its token does nothing, whichever
+// way it is used.
 func TestDeadToken(t *testing.T) {
 	t.Parallel()
 	_, b := startBus(t, noRetries, harness.Lock(300*time.Millisecond))
 	b.send("a")
 	r := b.receiver()
-	old := token(b.one(r, "a")) // the SDK takes a message for settled after one answer, whatever it was
+	// the SDK takes a message for settled after one answer, whatever it was
+	old := token(b.one(r, "a"))
 	outlive(*old.LockedUntil)
 	b.wantError("lock-lost", r.CompleteMessage(b.patient(), old, nil))
 	b.wantError("lock-lost", r.AbandonMessage(b.patient(), old, nil))
@@ -54,7 +57,8 @@ func TestDeadToken(t *testing.T) {
 	b.empty(deadLetters)
 }
 
-// TestMaxDeliveryCountByLocks shows SM-033 and SM-100: a lock that ends counts like an abandoned message.
+// TestMaxDeliveryCountByLocks shows SM-033 and SM-100: a lock that ends counts like an abandoned
+// message.
 func TestMaxDeliveryCountByLocks(t *testing.T) {
 	t.Parallel()
 	_, b := startBus(t, noRetries, harness.Lock(300*time.Millisecond), func(p *event.Properties) { p.MaxDeliveryCount = 2 })
@@ -69,7 +73,8 @@ func TestMaxDeliveryCountByLocks(t *testing.T) {
 	b.empty(peekLock)
 }
 
-// TestAtTheLimit shows SM-015 and SM-034: the largest message is delivered, with all that the broker adds to it.
+// TestAtTheLimit shows SM-015 and SM-034: the largest message is delivered, with all that the
+// broker adds to it.
 func TestAtTheLimit(t *testing.T) {
 	t.Parallel()
 	_, b := startBus(t, noRetries)

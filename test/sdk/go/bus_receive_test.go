@@ -69,8 +69,8 @@ func (b *bus) close(r receiver) {
 
 // Receiving.
 
-// untilAll makes a receive call wait for all that it asks for. What comes between two calls the SDK releases, and what is
-// released comes back behind others.
+// untilAll makes a receive call wait for all that it asks for. What comes between two calls the SDK
+// releases, and what is released comes back behind others.
 var untilAll = &azservicebus.ReceiveMessagesOptions{TimeAfterFirstMessage: patience}
 
 // receive receives exactly n messages, in as many calls as it takes.
@@ -126,8 +126,8 @@ func (b *bus) nothingUntil(r receiver, end time.Time) {
 	}
 }
 
-// attach makes the link of a receiver, by a peek that finds nothing. A receive call with a short wait may otherwise end before
-// it has asked, and the SDK takes the connection for broken then.
+// attach makes the link of a receiver, by a peek that finds nothing. A receive call with a short
+// wait may otherwise end before it has asked, and the SDK takes the connection for broken then.
 func (b *bus) attach(r receiver) {
 	b.Helper()
 	if _, hasLink := r.(*azservicebus.SessionReceiver); !hasLink {
@@ -135,7 +135,8 @@ func (b *bus) attach(r receiver) {
 	}
 }
 
-// call is a receive call of one message that goes on beside the scenario. Until it is done it belongs to its goroutine.
+// call is a receive call of one message that goes on beside the scenario. Until it is done it
+// belongs to its goroutine.
 type call struct {
 	done chan struct{}
 	got  []*received
@@ -235,13 +236,14 @@ func (b *bus) buryFor(reason string, r receiver, m *received) {
 	b.must(r.DeadLetterMessage(b.patient(), m, &azservicebus.DeadLetterOptions{Reason: &reason}))
 }
 
-// token is a message of which nothing is known but the lock: the SDK settles it through $management.
+// token is a message of which nothing is known but the lock: the SDK settles it through
+// $management.
 func token(m *received) *received {
 	return &received{LockToken: m.LockToken, LockedUntil: m.LockedUntil}
 }
 
-// completeOver completes a message whose connection is gone. For a delivery of that connection the SDK tries in vain, and
-// ends the new connection each time; by its token it can be settled.
+// completeOver completes a message whose connection is gone. For a delivery of that connection the
+// SDK tries in vain, and ends the new connection each time; by its token it can be settled.
 func (b *bus) completeOver(r receiver, m *received) {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.Context(), quiet)
@@ -324,7 +326,8 @@ func (b *bus) acceptBy(client *azservicebus.Client, id string) *azservicebus.Ses
 	return s
 }
 
-// acceptFreed accepts a session, by a client of its own, that another may still hold, no later than a time.
+// acceptFreed accepts a session, by a client of its own, that another may still hold, no later than
+// a time.
 func (b *bus) acceptFreed(id string, latest time.Time) *azservicebus.SessionReceiver {
 	b.Helper()
 	client := b.connect()
@@ -353,7 +356,8 @@ func (b *bus) acceptNext(wait time.Duration) (*azservicebus.SessionReceiver, err
 	return b.client.AcceptNextSessionForQueue(ctx, b.queue, nil)
 }
 
-// noSessionLeft stands for an empty peek in queues with sessions, once the scenario's session receivers are closed.
+// noSessionLeft stands for an empty peek in queues with sessions, once the scenario's session
+// receivers are closed.
 func (b *bus) noSessionLeft() {
 	b.Helper()
 	b.wantError("no-session", b.try(func(context.Context) error {

@@ -45,9 +45,10 @@ func (b *bus) post(messages ...*message) {
 	}
 }
 
-// keyed is a message as the scenario sends it. Where entities are partitioned, a message without a key of its own gets one of the
-// scenario's: what the scenarios say of the order of messages holds only within one partition. That messages without a key go to
-// all partitions is shown elsewhere (SM-200, SM-213).
+// keyed is a message as the scenario sends it. Where entities are partitioned, a message without a
+// key of its own gets one of the scenario's: what the scenarios say of the order of messages holds
+// only within one partition. That messages without a key go to all partitions is shown elsewhere
+// (SM-200, SM-213).
 func (b *bus) keyed(m *message) *message {
 	if b.place.partitioned == nil || m.SessionID != nil || m.PartitionKey != nil {
 		return m
@@ -57,7 +58,8 @@ func (b *bus) keyed(m *message) *message {
 	return &one
 }
 
-// together reports whether messages can be in one batch: a partitioned entity takes no batch with several sessions (SM-209, semantics.md 10.2).
+// together reports whether messages can be in one batch: a partitioned entity takes no batch with
+// several sessions (SM-209, semantics.md 10.2).
 func (b *bus) together(one, other *message) bool {
 	return b.place.partitioned == nil || deref(one.SessionID) == deref(other.SessionID)
 }
@@ -78,7 +80,8 @@ func (b *bus) batch(messages ...*message) *azservicebus.MessageBatch {
 	return batch
 }
 
-// postBatch sends messages as one batch, or, where that is refused because of their sessions, one after another.
+// postBatch sends messages as one batch, or, where that is refused because of their sessions, one
+// after another.
 func (b *bus) postBatch(messages ...*message) {
 	b.Helper()
 	if slices.ContainsFunc(messages, func(m *message) bool { return !b.together(m, messages[0]) }) {

@@ -140,7 +140,8 @@ func (b *bus) patient() context.Context {
 	return ctx
 }
 
-// try makes a call and returns its error. A stubborn scenario makes it again while there is no connection.
+// try makes a call and returns its error. A stubborn scenario makes it again while there is no
+// connection.
 func (b *bus) try(call func(context.Context) error) error {
 	ctx := b.patient()
 	for {
@@ -161,7 +162,8 @@ func (b *bus) must(err error) {
 
 // Clients.
 
-// connect makes a further client, with a connection of its own. It is closed at the end of the scenario.
+// connect makes a further client, with a connection of its own. It is closed at the end of the
+// scenario.
 func (b *bus) connect() *azservicebus.Client {
 	b.Helper()
 	return b.connectWith(b.place.connectionString)
@@ -211,7 +213,8 @@ func (b *bus) warmUp(r receiver) {
 
 // The broker.
 
-// kill ends the broker where it stands and starts it again, with changes of the queue; it serves then.
+// kill ends the broker where it stands and starts it again, with changes of the queue; it serves
+// then.
 func (b *bus) kill(changes map[string]any) {
 	b.Helper()
 	if changes == nil {
@@ -223,7 +226,8 @@ func (b *bus) kill(changes map[string]any) {
 	b.ask("/kill", string(body))
 }
 
-// restart stops the broker in order and starts it again, with settings until its next start; it serves then.
+// restart stops the broker in order and starts it again, with settings until its next start; it
+// serves then.
 func (b *bus) restart(settings string) {
 	b.Helper()
 	b.ask("/restart", settings)

@@ -35,7 +35,8 @@ var kinds = map[string]func(error) bool{
 	"admin-bad-request":  status(http.StatusBadRequest),
 	"admin-unauthorized": status(http.StatusUnauthorized),
 
-	"not-settleable": contains("not settleable"), // not in the list: what the SDK says without asking the broker
+	// not in the list: what the SDK says without asking the broker
+	"not-settleable": contains("not settleable"),
 }
 
 func code(c azservicebus.Code) func(error) bool {
@@ -120,7 +121,8 @@ func (b *bus) wantEach(got, want []string) {
 	}
 }
 
-// count is the delivery count of the wire: how many deliveries failed before. The SDK shows one more, peeked or not.
+// count is the delivery count of the wire: how many deliveries failed before. The SDK shows one
+// more, peeked or not.
 func count(m *received) int { return int(m.DeliveryCount) - 1 }
 
 func number(m *received) int64 { return deref(m.SequenceNumber) }

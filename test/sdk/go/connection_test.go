@@ -88,7 +88,8 @@ func connectionDetached(b *bus) {
 	b.empty(peekLock)
 }
 
-// waitThrough has a receiver wait while something happens, which costs it its link or connection. It gets what is sent then.
+// waitThrough has a receiver wait while something happens, which costs it its link or connection.
+// It gets what is sent then.
 func (b *bus) waitThrough(r receiver, happens func(), send func(...string), body string) {
 	b.Helper()
 	c := b.waiting(r)
@@ -108,8 +109,8 @@ func (b *bus) waitThrough(r receiver, happens func(), send func(...string), body
 	b.complete(r, c.got...)
 }
 
-// drain receives until 2 s pass without a message, although there was nothing to peek before. Before each receive call it calls
-// next.
+// drain receives until 2 s pass without a message, although there was nothing to peek before.
+// Before each receive call it calls next.
 func (b *bus) drain(r receiver, atOnce int, next func(seen int)) []string {
 	b.Helper()
 	var seen []string
@@ -299,7 +300,8 @@ func (l *load) receive(ctx context.Context) {
 		for _, m := range some {
 			l.arrived(m)
 			completing.Go(func() {
-				ctx, cancel := context.WithTimeout(l.Context(), quiet) // the SDK would try for a minute; the message comes back
+				// the SDK would try for a minute; the message comes back
+				ctx, cancel := context.WithTimeout(l.Context(), quiet)
 				defer cancel()
 				if r.CompleteMessage(ctx, m, nil) == nil {
 					l.mu.Lock()

@@ -43,7 +43,8 @@ func creditDrainOnClose(b *bus) {
 		for end := time.Now().Add(patience); len(got) < 3 && time.Now().Before(end); {
 			got = append(got, b.upTo(r, 10, time.Second)...)
 		}
-		b.wantEach(bodies(got), []string{"A", "B", "C"}) // the SDK takes what comes between calls and releases it: that is late
+		// the SDK takes what comes between calls and releases it: that is late
+		b.wantEach(bodies(got), []string{"A", "B", "C"})
 		for _, m := range got {
 			b.wantCount(m, n)
 		}

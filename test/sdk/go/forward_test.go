@@ -122,7 +122,8 @@ func forwardProperties(b *bus) {
 		TimeToLive: to.Ptr(time.Hour), ApplicationProperties: map[string]any{"colour": "red"},
 	})
 	got, last, first := b.receive(b.receiver(), 3), int64(3), int64(2)
-	if b.place.partitioned != nil { // A has a partition of its own, of the same number there as here
+	// A has a partition of its own, of the same number there as here
+	if b.place.partitioned != nil {
 		slices.SortFunc(got, func(one, other *received) int { return cmp.Compare(string(other.Body), string(one.Body)) })
 		last = number(got[2])
 		first = last&^(1<<48-1) + 1

@@ -14,7 +14,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/harness"
 )
 
-// One client holds 2,000 sessions at a time: each receiver has a link of its own and a pair to the management node, all on one connection.
+// One client holds 2,000 sessions at a time: each receiver has a link of its own and a pair to the
+// management node, all on one connection.
 func TestManySessionReceivers(t *testing.T) {
 	many := 2000
 	if testing.Short() {
@@ -53,7 +54,8 @@ func TestManySessionReceivers(t *testing.T) {
 				t.Errorf("accept %d: %v", n, err)
 				return
 			}
-			if err := receivers[n].RenewSessionLock(ctx, nil); err != nil { // over the pair to the management node
+			// over the pair to the management node
+			if err := receivers[n].RenewSessionLock(ctx, nil); err != nil {
 				t.Errorf("renew %d: %v", n, err)
 			}
 		})

@@ -55,7 +55,8 @@ func lockExpiry(b *bus) {
 	b.empty(deadLetters)
 }
 
-// redelivered receives a message once its lock has ended, and checks that this is on time and counts.
+// redelivered receives a message once its lock has ended, and checks that this is on time and
+// counts.
 func (b *bus) redelivered(r receiver, old *received) *received {
 	b.Helper()
 	c := b.waiting(r)

@@ -11,7 +11,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// parallel is how many tests may run at a time: all that there are. TestScenarios has a limit of its own.
+// parallel is how many tests may run at a time: all that there are. TestScenarios has a limit of
+// its own.
 const parallel = "1000"
 
 func TestMain(m *testing.M) {
@@ -24,12 +25,14 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(watched{m, said}, goleak.IgnoreAnyFunction(renewer))
 }
 
-// renewer is the SDK's goroutine that renews a token. When two goroutines are the first to use a sender, the SDK (1.11.0, AMQPLinksImpl.Get) makes its links
-// twice, since it does not look again once it has the lock, and never ends the renewers of those that were first.
+// renewer is the SDK's goroutine that renews a token. When two goroutines are the first to use a
+// sender, the SDK (1.11.0, AMQPLinksImpl.Get) makes its links twice, since it does not look again
+// once it has the lock, and never ends the renewers of those that were first.
 const renewer = "github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/internal.(*Namespace).startNegotiateClaimRenewer.func3"
 
-// diagnostics shows the errors and the protocol faults of the brokers in this process, and counts the latter. The SDK is
-// unmodified, so each is a failure. A lab looks at the brokers that are processes of their own.
+// diagnostics shows the errors and the protocol faults of the brokers in this process, and counts
+// the latter. The SDK is unmodified, so each is a failure. A lab looks at the brokers that are
+// processes of their own.
 type diagnostics struct{ faults atomic.Int32 }
 
 // Write takes one line.
@@ -59,7 +62,8 @@ func (w watched) Run() int {
 	return code
 }
 
-// TestDiagnostics shows that a protocol fault makes tests fail that are well otherwise, and nothing else does.
+// TestDiagnostics shows that a protocol fault makes tests fail that are well otherwise, and nothing
+// else does.
 func TestDiagnostics(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]int{`level=INFO msg="servicebus: protocol fault"`: 1, `level=INFO msg="certificate read"`: 0} {

@@ -58,8 +58,8 @@ func withKey(connectionString, name, key string) string {
 	return strings.Join(parts, ";")
 }
 
-// manage makes a call of the administration client that must succeed. A stubborn scenario makes it again while there is no
-// connection.
+// manage makes a call of the administration client that must succeed. A stubborn scenario makes it
+// again while there is no connection.
 func (b *bus) manage(call func(context.Context) error) {
 	b.Helper()
 	ctx := b.patient()
@@ -350,8 +350,9 @@ func pages[P any](b *bus, pager *runtime.Pager[P], page func(P)) {
 	}
 }
 
-// own are the names that belong to the scenario. The pager asks for pages until one is empty, by how many it has had: when another
-// scenario makes an entity meanwhile whose name comes before, it gets the last one again, as in the service.
+// own are the names that belong to the scenario. The pager asks for pages until one is empty, by
+// how many it has had: when another scenario makes an entity meanwhile whose name comes before, it
+// gets the last one again, as in the service.
 func (b *bus) own(names []string) []string {
 	return slices.Compact(slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, b.queue) }))
 }

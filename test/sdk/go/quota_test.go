@@ -131,7 +131,8 @@ func quotaHeader(b *bus) {
 	three := properties(3, 16_000)
 	b.post(&message{Body: []byte("A"), ApplicationProperties: three})
 	b.wantError("argument", b.trySend(&message{Body: []byte("B"), ApplicationProperties: properties(1, 33_000)}))
-	b.wantError("too-large", b.trySend(&message{Body: []byte("C"), ApplicationProperties: properties(5, 16_000)})) // the SDK drops the text
+	// the SDK drops the text
+	b.wantError("too-large", b.trySend(&message{Body: []byte("C"), ApplicationProperties: properties(5, 16_000)}))
 	r := b.receiver()
 	a := b.one(r, "A")
 	if len(a.ApplicationProperties) != len(three) {

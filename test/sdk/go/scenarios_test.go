@@ -32,8 +32,9 @@ var written = func() group {
 	return all
 }()
 
-// places holds something for each scenario that runs with others, except the idlers, in all tests together. Nearly all a
-// scenario does is wait, but the beginnings of many delay what others measure.
+// places holds something for each scenario that runs with others, except the idlers, in all tests
+// together. Nearly all a scenario does is wait, but the beginnings of many delay what others
+// measure.
 var places = make(chan struct{}, 16)
 
 // idlers are scenarios that wait for so long that they begin at once.
@@ -42,7 +43,8 @@ var idlers = []string{"connection-idle", "duplicate-window"}
 // listFile is the list when ../run does not say where it is.
 const listFile = "../scenarios.json"
 
-// TestScenarios runs the list, all scenarios at once but for the exclusive ones, which run one by one.
+// TestScenarios runs the list, all scenarios at once but for the exclusive ones, which run one by
+// one.
 func TestScenarios(t *testing.T) {
 	t.Parallel()
 	s := newSuite(t)
@@ -64,10 +66,11 @@ func TestScenarios(t *testing.T) {
 // suite is one run of the list.
 type suite struct {
 	list     lab.List
-	together place          // where scenarios run at once
-	alone    place          // where exclusive scenarios run; the same place when ../run says what it is
-	running  sync.WaitGroup // scenarios in together that have not ended
-	turn     sync.Mutex     // of the exclusive ones
+	together place // where scenarios run at once
+	// where exclusive scenarios run; the same place when ../run says what it is
+	alone   place
+	running sync.WaitGroup // scenarios in together that have not ended
+	turn    sync.Mutex     // of the exclusive ones
 
 	mu      sync.Mutex
 	results io.Writer // guarded by mu

@@ -209,7 +209,8 @@ func sessionLockLost(b *bus) {
 		b.wantCount(m, 1)
 	}
 
-	// The SDK waits 3 to 5 s and attaches again before it says that the lock is lost; the new holder keeps the session until then.
+	// The SDK waits 3 to 5 s and attaches again before it says that the lock is lost; the new
+	// holder keeps the session until then.
 	lost := make(chan error, 1)
 	go func() { lost <- old.CompleteMessage(b.patient(), a, nil) }()
 	time.Sleep(2500 * time.Millisecond)

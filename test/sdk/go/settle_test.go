@@ -20,7 +20,8 @@ func settleTwice(b *bus) {
 	r := b.receiver()
 	m := b.one(r, "A")
 	b.complete(r, m)
-	b.wantError("lock-lost", r.CompleteMessage(b.patient(), token(m), nil)) // of the message itself the SDK knows that it is settled
+	// of the message itself the SDK knows that it is settled
+	b.wantError("lock-lost", r.CompleteMessage(b.patient(), token(m), nil))
 	b.wantError("lock-lost", r.AbandonMessage(b.patient(), token(m), nil))
 	b.empty(peekLock)
 	b.empty(deadLetters)

@@ -94,7 +94,8 @@ func topicKillFanOut(b *bus) {
 	}
 }
 
-// drainUntilQuiet receives and deletes until a second passes without a message, although there was nothing to peek before.
+// drainUntilQuiet receives and deletes until a second passes without a message, although there was
+// nothing to peek before.
 func (b *bus) drainUntilQuiet() (all []string) {
 	b.Helper()
 	r := b.remover()

@@ -10,7 +10,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
 )
 
-// Topics. What a scenario does with a subscription it does on b.on(its name); sending is to the topic.
+// Topics. What a scenario does with a subscription it does on b.on(its name); sending is to the
+// topic.
 var topics = group{
 	"topic-fan-out":         topicFanOut,
 	"topic-batch":           topicBatch,
@@ -470,7 +471,8 @@ func topicStatus(b *bus) {
 	setStatus(admin.EntityStatusActive)
 	b.must(b.senderOf(b.client).SendMessage(b.patient(), b.keyed(text("C")), nil))
 
-	b.updateSubscription(b.queue, "closed", func(*subscriptionProperties) {}) // the SDK sends no status, which makes it active
+	// the SDK sends no status, which makes it active
+	b.updateSubscription(b.queue, "closed", func(*subscriptionProperties) {})
 	r = closed.receiver()
 	closed.complete(r, closed.take(r, "A", "C")...)
 	r = open.receiver()

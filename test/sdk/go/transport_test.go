@@ -17,7 +17,8 @@ var transports = group{
 	"connection-websocket": func(b *bus) { everything(b.overWebSocket()) },
 }
 
-// trusting is TLS with the broker's certificate. The SDK for messages would take the port for a part of the name.
+// trusting is TLS with the broker's certificate. The SDK for messages would take the port for a
+// part of the name.
 func (b *bus) trusting() *tls.Config {
 	b.Helper()
 	text, err := os.ReadFile(b.place.authority)

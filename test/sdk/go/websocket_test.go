@@ -18,7 +18,8 @@ import (
 // webSockets counts the connections that webSocketTo has made.
 var webSockets atomic.Int64
 
-// webSocketTo makes WebSocket connections to the broker of a connection string; in TLS if there is a configuration for that.
+// webSocketTo makes WebSocket connections to the broker of a connection string; in TLS if there is
+// a configuration for that.
 func webSocketTo(connectionString string, config *tls.Config) func(context.Context, azservicebus.NewWebSocketConnArgs) (net.Conn, error) {
 	_, host, _ := strings.Cut(connectionString, "Endpoint=sb://")
 	host, _, _ = strings.Cut(host, ";")

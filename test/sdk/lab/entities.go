@@ -15,7 +15,8 @@ type Topic struct {
 	Subscriptions []Subscription
 }
 
-// Subscription is one of a topic. Without Rules it has the default one, with some it has these alone.
+// Subscription is one of a topic. Without Rules it has the default one, with some it has these
+// alone.
 type Subscription struct {
 	Name       string
 	Properties Properties `json:",omitempty"` // beyond the base
@@ -46,8 +47,8 @@ type (
 	}
 )
 
-// entities is the entity file of a broker that has the queues and topics of a list: the base of all, then what the scenario
-// says, then, for queues, what was changed since.
+// entities is the entity file of a broker that has the queues and topics of a list: the base of
+// all, then what the scenario says, then, for queues, what was changed since.
 func (l List) entities(changes Changes) ([]byte, error) {
 	namespace := namespaceEntry{Name: "sdk", Queues: []queueEntry{}, Topics: []topicEntry{}}
 	queues := map[string]bool{}
@@ -81,9 +82,9 @@ func (l List) topic(s Scenario) topicEntry {
 	return t
 }
 
-// partition makes the properties of a queue or topic those of a partitioned one, where all are. The broker multiplies by the
-// number of partitions only sizes that the cloud has, and gives each partition its part of any other: here each has what the
-// scenario says.
+// partition makes the properties of a queue or topic those of a partitioned one, where all are. The
+// broker multiplies by the number of partitions only sizes that the cloud has, and gives each
+// partition its part of any other: here each has what the scenario says.
 func (l List) partition(p Properties) {
 	if !l.Partitioned {
 		return

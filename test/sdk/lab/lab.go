@@ -31,7 +31,8 @@ type Process interface {
 // Settings are those of the broker, as its configuration file has them.
 type Settings map[string]any
 
-// Lab is what one run of one suite talks to: a broker of its own with a proxy before it, and the control API.
+// Lab is what one run of one suite talks to: a broker of its own with a proxy before it, and the
+// control API.
 type Lab struct {
 	List    List   // whose queues and topics the broker has
 	dir     string // of the broker's entity file and configuration file
@@ -114,8 +115,9 @@ func (l *Lab) ConnectionString() string {
 	return strings.Replace(direct, host, net.JoinHostPort(name, port), 1)
 }
 
-// TLSConnectionString leads clients to the proxy over TLS, since the emulator's flag is not in it. Administration clients need
-// this one: most of them ignore the flag and speak TLS, those that heed it would not (management-api.md 1.1).
+// TLSConnectionString leads clients to the proxy over TLS, since the emulator's flag is not in it.
+// Administration clients need this one: most of them ignore the flag and speak TLS, those that heed
+// it would not (management-api.md 1.1).
 func (l *Lab) TLSConnectionString() string {
 	return strings.Replace(l.ConnectionString(), "UseDevelopmentEmulator=true;", "", 1)
 }
@@ -126,8 +128,8 @@ func (l *Lab) Authority() string { return l.process.Authority() }
 // Control is the address of the control API.
 func (l *Lab) Control() string { return l.control }
 
-// kill ends the broker where it stands and starts it on what it left. A change of a queue that is not there is refused
-// before that.
+// kill ends the broker where it stands and starts it on what it left. A change of a queue that is
+// not there is refused before that.
 func (l *Lab) kill(changes Changes) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -141,7 +143,8 @@ func (l *Lab) kill(changes Changes) error {
 	return err
 }
 
-// restart stops the broker as a service manager does and starts it with settings, which hold until its next start.
+// restart stops the broker as a service manager does and starts it with settings, which hold until
+// its next start.
 func (l *Lab) restart(settings Settings) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -195,8 +198,9 @@ func (l *Lab) writeEntities(changes Changes) error {
 	return nil
 }
 
-// Close ends everything. It is an error if the broker does not end well, if it had ended before, or if it found
-// fault with a frame of a client: the clients are unmodified SDKs, and what they send is right by definition.
+// Close ends everything. It is an error if the broker does not end well, if it had ended before, or
+// if it found fault with a frame of a client: the clients are unmodified SDKs, and what they send
+// is right by definition.
 func (l *Lab) Close() error {
 	var all []error
 	if l.server != nil {
@@ -213,8 +217,8 @@ func (l *Lab) Close() error {
 // mostFaults is how many protocol faults an error shows.
 const mostFaults = 5
 
-// protocolFaults is an error with the lines of a broker's diagnostics that say that a client broke the protocol. A
-// file that does not exist has none: the broker never started.
+// protocolFaults is an error with the lines of a broker's diagnostics that say that a client broke
+// the protocol. A file that does not exist has none: the broker never started.
 func protocolFaults(file string) error {
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -105,7 +105,8 @@ func TestKill(t *testing.T) {
 	if status, text := ask(t, l, "POST", "/kill", ""); status != http.StatusOK || !strings.Contains(text, `"milliseconds":`) {
 		t.Errorf("%d %s; want status == http.StatusOK && strings.Contains(text, `\"milliseconds\":`)", status, text)
 	}
-	for _, body := range []string{`{"lock-one": {"Status": "Disabled"}}`, `{"lock-one": {"MaxDeliveryCount": 3}}`} { // the second keeps the first
+	// the second keeps the first
+	for _, body := range []string{`{"lock-one": {"Status": "Disabled"}}`, `{"lock-one": {"MaxDeliveryCount": 3}}`} {
 		if status, text := ask(t, l, "POST", "/kill", body); status != http.StatusOK {
 			t.Errorf("%d %s; want status == http.StatusOK", status, text)
 		}
@@ -198,7 +199,8 @@ func TestLabThatDoesNotOpen(t *testing.T) {
 	}
 }
 
-// A frame of a client with which the broker finds fault makes the suite fail, whichever of its runs it was in.
+// A frame of a client with which the broker finds fault makes the suite fail, whichever of its runs
+// it was in.
 func TestProtocolFaults(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

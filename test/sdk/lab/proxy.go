@@ -7,16 +7,18 @@ import (
 	"sync"
 )
 
-// Proxy stands between clients and a broker, on a port of its own, and passes bytes on. What it is for is [Proxy.Cut]. While
-// the broker is down it takes connections and resets them at once, as a load balancer does.
+// Proxy stands between clients and a broker, on a port of its own, and passes bytes on. What it is
+// for is [Proxy.Cut]. While the broker is down it takes connections and resets them at once, as a
+// load balancer does.
 type Proxy struct {
 	target   string
 	listener net.Listener
 	passing  sync.WaitGroup
 
-	mu     sync.Mutex
-	wires  map[*wire]bool // guarded by mu; nil once the proxy is closed; true while the broker has not ended its side
-	errors []error        // guarded by mu; what ended the listener before Close
+	mu sync.Mutex
+	// guarded by mu; nil once the proxy is closed; true while the broker has not ended its side
+	wires  map[*wire]bool
+	errors []error // guarded by mu; what ended the listener before Close
 }
 
 // wire is one client's connection and the one made for it to the broker.
@@ -36,8 +38,8 @@ func StartProxy(target string) (*Proxy, error) {
 // Addr is where clients connect.
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
-// Cut resets every connection there is, towards both ends, and says how many of them the broker had not ended. New ones are
-// welcome.
+// Cut resets every connection there is, towards both ends, and says how many of them the broker had
+// not ended. New ones are welcome.
 func (p *Proxy) Cut() (n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -50,7 +52,8 @@ func (p *Proxy) Cut() (n int) {
 	return n
 }
 
-// Close ends the proxy and all its connections. The error is what ended it before, if something did.
+// Close ends the proxy and all its connections. The error is what ended it before, if something
+// did.
 func (p *Proxy) Close() error {
 	p.mu.Lock()
 	for w := range p.wires {
@@ -111,7 +114,8 @@ func (p *Proxy) add(w *wire) bool {
 	return true
 }
 
-// ended notes that the broker has nothing more to say on a wire, whether or not the client has noticed.
+// ended notes that the broker has nothing more to say on a wire, whether or not the client has
+// noticed.
 func (p *Proxy) ended(w *wire) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -126,8 +130,8 @@ func (p *Proxy) remove(w *wire) {
 	delete(p.wires, w)
 }
 
-// copy passes bytes on until one side ends. An orderly end is passed on as such, because what the other side has still to
-// say must arrive; any other ends the wire.
+// copy passes bytes on until one side ends. An orderly end is passed on as such, because what the
+// other side has still to say must arrive; any other ends the wire.
 func (w *wire) copy(to, from *net.TCPConn) {
 	if _, err := io.Copy(to, from); err != nil {
 		w.cut()

@@ -13,8 +13,8 @@ type Route struct{ From, To string }
 // relayTimeout is how long a message may take from one queue to the other.
 const relayTimeout = 20 * time.Second
 
-// relay has Go's SDK receive a message from one queue and send what it received to another one, so that a suite of another SDK can show
-// that the two understand each other.
+// relay has Go's SDK receive a message from one queue and send what it received to another one, so
+// that a suite of another SDK can show that the two understand each other.
 func (l *Lab) relay(route Route) error {
 	ctx, cancel := context.WithTimeout(context.Background(), relayTimeout)
 	defer cancel()

@@ -11,7 +11,8 @@ import (
 	"strings"
 )
 
-// SDKs are those of Service Bus. They show every group that the list does not give to other clients.
+// SDKs are those of Service Bus. They show every group that the list does not give to other
+// clients.
 var SDKs = []string{"go", "js", "python", "java"}
 
 // Clients are all columns of the tables, in their order: the SDKs and the clients of plain AMQP.
@@ -26,12 +27,13 @@ var Groups = []string{
 // List is test/sdk/scenarios.json: what the suites show.
 type List struct {
 	About     []string                     `json:"about"`
-	Base      Properties                   `json:"base"`              // of queues and subscriptions
-	TopicBase Properties                   `json:"topicBase"`         // of topics
-	Terms     map[string]string            `json:"terms"`             // words that steps use
-	Errors    map[string]map[string]string `json:"errors"`            // by kind, then by client
-	ShownBy   map[string][]string          `json:"shownBy,omitempty"` // the clients that show a group, where they are not the SDKs
-	Scenarios []Scenario                   `json:"scenarios"`
+	Base      Properties                   `json:"base"`      // of queues and subscriptions
+	TopicBase Properties                   `json:"topicBase"` // of topics
+	Terms     map[string]string            `json:"terms"`     // words that steps use
+	Errors    map[string]map[string]string `json:"errors"`    // by kind, then by client
+	// the clients that show a group, where they are not the SDKs
+	ShownBy   map[string][]string `json:"shownBy,omitempty"`
+	Scenarios []Scenario          `json:"scenarios"`
 
 	Partitioned bool `json:"-"` // all queues and topics are, also those that scenarios make
 }
@@ -41,20 +43,26 @@ type Properties map[string]any
 
 // Scenario is one behaviour, shown by every client of its group that can.
 type Scenario struct {
-	ID        string            `json:"id"` // also the name of its queue or topic, and the beginning of all names that it makes itself
-	Group     string            `json:"group"`
-	Title     string            `json:"title"`
-	Refs      []string          `json:"refs"`           // statements of the specification
-	Queue     Properties        `json:"queue,omitzero"` // what its queue has beyond the base; nil where it has none
-	Topic     *Topic            `json:"topic,omitzero"` // nil where it has none
-	Steps     []string          `json:"steps"`
-	Exclusive bool              `json:"exclusive,omitzero"` // kills the broker or cuts connections
-	Not       map[string]string `json:"not,omitempty"`      // by client: why its public API cannot express it
-	Note      map[string]string `json:"note,omitempty"`     // by client: how it shows it where its API alone does not
+	// also the name of its queue or topic, and the beginning of all names that it makes itself
+	ID    string   `json:"id"`
+	Group string   `json:"group"`
+	Title string   `json:"title"`
+	Refs  []string `json:"refs"` // statements of the specification
+	// what its queue has beyond the base; nil where it has none
+	Queue     Properties `json:"queue,omitzero"`
+	Topic     *Topic     `json:"topic,omitzero"` // nil where it has none
+	Steps     []string   `json:"steps"`
+	Exclusive bool       `json:"exclusive,omitzero"` // kills the broker or cuts connections
+	// by client: why its public API cannot express it
+	Not map[string]string `json:"not,omitempty"`
+	// by client: how it shows it where its API alone does not
+	Note map[string]string `json:"note,omitempty"`
 
-	Partitioned string `json:"partitioned,omitempty"` // what it shows instead where its entity is partitioned, because the rules exclude the rest
+	// what it shows instead where its entity is partitioned, because the rules exclude the rest
+	Partitioned string `json:"partitioned,omitempty"`
 
-	NotPartitioned map[string]string `json:"notPartitioned,omitempty"` // by client: why it cannot show it where entities are partitioned
+	// by client: why it cannot show it where entities are partitioned
+	NotPartitioned map[string]string `json:"notPartitioned,omitempty"`
 }
 
 var (
@@ -76,7 +84,8 @@ func ReadScenarios(file string) (List, error) {
 	return list, nil
 }
 
-// ParseScenarios is [ReadScenarios] on bytes already read. Its error names everything that is wrong.
+// ParseScenarios is [ReadScenarios] on bytes already read. Its error names everything that is
+// wrong.
 func ParseScenarios(src []byte) (List, error) {
 	var list List
 	dec := json.NewDecoder(bytes.NewReader(src))
@@ -194,7 +203,8 @@ func (l List) Of(group string) []string {
 	return SDKs
 }
 
-// Why says why a client cannot show a scenario, of partitioned entities or of plain ones; empty: it can.
+// Why says why a client cannot show a scenario, of partitioned entities or of plain ones; empty: it
+// can.
 func (s Scenario) Why(client string, partitioned bool) string {
 	if reason := s.NotPartitioned[client]; partitioned && reason != "" {
 		return reason

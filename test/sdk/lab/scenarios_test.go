@@ -8,7 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// example is a list of two queues, the second only for those that can, a topic, and a scenario that has neither.
+// example is a list of two queues, the second only for those that can, a topic, and a scenario that
+// has neither.
 const example = `{
   "base": {"LockDuration": "PT1M", "MaxDeliveryCount": 10},
   "topicBase": {"DefaultMessageTimeToLive": "PT1H"},
@@ -125,7 +126,8 @@ func TestWrittenListIsTheSame(t *testing.T) {
 	if again, err := ParseScenarios(text); err != nil || !cmp.Equal(again, list) {
 		t.Errorf("another list: %v (-want +got):\n%s", err, cmp.Diff(list, again))
 	}
-	for _, part := range []string{`"topic":null`, `"queue":null`} { // a suite may ask only whether there is one
+	// a suite may ask only whether there is one
+	for _, part := range []string{`"topic":null`, `"queue":null`} {
 		if strings.Contains(string(text), part) {
 			t.Errorf("%s is written", part)
 		}

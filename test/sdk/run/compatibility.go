@@ -53,7 +53,8 @@ type column struct {
 // mark is the worst of all rounds on plain entities.
 func (c column) mark(s lab.Scenario) string { return c.worst(s, c.Rounds) }
 
-// both is the mark of plain entities, followed by that of partitioned ones if the client runs on those.
+// both is the mark of plain entities, followed by that of partitioned ones if the client runs on
+// those.
 func (c column) both(s lab.Scenario) string {
 	plain := c.mark(s)
 	if !slices.Contains(lab.SDKs, c.SDK) || plain == cannot {
@@ -83,8 +84,9 @@ func (c column) worst(s lab.Scenario, rounds []Report) string {
 	return worst
 }
 
-// writeCompatibility writes docs/compatibility.md: one row a behaviour, with what shows it. longest is that of all rounds of all
-// suites, 0 if there was none. some are statements to be listed at the end.
+// writeCompatibility writes docs/compatibility.md: one row a behaviour, with what shows it. longest
+// is that of all rounds of all suites, 0 if there was none. some are statements to be listed at the
+// end.
 func writeCompatibility(w io.Writer, list lab.List, columns []column, longest time.Duration, some []statement) error {
 	p := &page{}
 	p.head(list, columns)

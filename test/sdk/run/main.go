@@ -1,5 +1,5 @@
-// Command run shows what the Service Bus SDKs and clients of plain AMQP do with the broker: it runs their suites, each against a
-// broker of its own, and prints a table of scenario by client.
+// Command run shows what the Service Bus SDKs and clients of plain AMQP do with the broker: it runs
+// their suites, each against a broker of its own, and prints a table of scenario by client.
 //
 //	go run ./test/sdk/run                                all suites whose runtime is installed and recent enough
 //	go run ./test/sdk/run --sdk go,js --rounds 3         two of them, three times
@@ -9,7 +9,8 @@
 //	go run ./test/sdk/run --sdk js --rounds 0            only say whether the runtime is there
 //	go run ./test/sdk/run --check docs/compatibility.md  only say whether the page has today's scenarios and versions
 //
-// What is to be shown stands in test/sdk/scenarios.json, once for all languages. A suite finds it, and all else, in its environment:
+// What is to be shown stands in test/sdk/scenarios.json, once for all languages. A suite finds it,
+// and all else, in its environment:
 //
 //	LEDGERBUS_CONNECTION_STRING        of the broker, over a proxy; every queue and topic of the list is there, new and empty
 //	LEDGERBUS_TLS_CONNECTION_STRING    the same over TLS, which administration clients speak by themselves
@@ -21,8 +22,9 @@
 //	LEDGERBUS_RESULTS                  file to which it appends a line per scenario when that has ended:
 //	                                   {"id": "…", "result": "pass|fail|n/a", "error": "…", "seconds": 1.5}
 //
-// Nothing is tried again. A scenario without a result has failed; so has one that is n/a without a reason in the list, and a
-// round of all suites that takes longer than it may. Anything that failed makes the exit code 1.
+// Nothing is tried again. A scenario without a result has failed; so has one that is n/a without a
+// reason in the list, and a round of all suites that takes longer than it may. Anything that failed
+// makes the exit code 1.
 package main
 
 import (

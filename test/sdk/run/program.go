@@ -13,12 +13,15 @@ import (
 
 // Program is one that a suite needs.
 type Program struct {
-	Name   string
-	Asked  []string // arguments that make it tell its version, or fail if it is not complete; none: it only has to be there
-	Oldest string   // version that will do, as "3.10"
+	Name string
+	// arguments that make it tell its version, or fail if it is not complete; none: it only has to
+	// be there
+	Asked  []string
+	Oldest string // version that will do, as "3.10"
 }
 
-// answerTimeout is how long a program may take to tell its version. A cold start of a large runtime takes seconds.
+// answerTimeout is how long a program may take to tell its version. A cold start of a large runtime
+// takes seconds.
 const answerTimeout = 30 * time.Second
 
 // problem says why the program is of no use; empty: it will do.
@@ -31,7 +34,8 @@ func (p Program) problem(ctx context.Context) string {
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	answer, err := exec.CommandContext(ctx, p.Name, p.Asked...).CombinedOutput() // java answers on standard error
+	// java answers on standard error
+	answer, err := exec.CommandContext(ctx, p.Name, p.Asked...).CombinedOutput()
 	if err != nil {
 		lines := strings.Split(strings.TrimSpace(string(answer)), "\n")
 		return fmt.Sprintf("%s: %s (%v)", p.Name, lines[len(lines)-1], err)
@@ -49,7 +53,8 @@ func (p Program) problem(ctx context.Context) string {
 // versionPattern is the first thing that looks like a version in an answer.
 var versionPattern = regexp.MustCompile(`\d+(\.\d+)*`)
 
-// older compares versions number by number. One that ends early is older than any that goes on from there.
+// older compares versions number by number. One that ends early is older than any that goes on from
+// there.
 func older(version, than string) bool {
 	v, t := strings.Split(version, "."), strings.Split(than, ".")
 	for i := range min(len(v), len(t)) {

@@ -32,8 +32,8 @@ type resultReader struct {
 	pending []byte // of a line without its end
 }
 
-// read returns the results of the lines that were completed since the last call. Lines that are no results are an error,
-// and do not keep it from the others.
+// read returns the results of the lines that were completed since the last call. Lines that are no
+// results are an error, and do not keep it from the others.
 func (r *resultReader) read() ([]Result, error) {
 	more, err := io.ReadAll(r.from)
 	r.pending = append(r.pending, more...)
@@ -115,7 +115,8 @@ const (
 	unknown = "·" // not run
 )
 
-// Verdict judges a scenario: it must have passed, unless the list says that the SDK cannot express it.
+// Verdict judges a scenario: it must have passed, unless the list says that the SDK cannot express
+// it.
 func (r Report) Verdict(s lab.Scenario) Verdict {
 	if r.Absent != "" {
 		return Verdict{Mark: unknown}

@@ -17,7 +17,8 @@ import (
 // scenariosFile is the list, from the top of the repository, where the program runs.
 const scenariosFile = "test/sdk/scenarios.json"
 
-// budget is how long one round of all suites may take, on two cores; budgetOfBoth where the SDKs run twice.
+// budget is how long one round of all suites may take, on two cores; budgetOfBoth where the SDKs
+// run twice.
 const (
 	budget       = 20 * time.Minute
 	budgetOfBoth = 30 * time.Minute
@@ -34,15 +35,17 @@ const (
 type options struct {
 	SDKs, Scenarios []string // none: all
 	Entities        string   // one of the kinds above
-	Rounds          int      // 0: runs nothing, for a page that says so, or to know whether the runtimes are there
-	Table           string
-	Check           string // page to compare with; then nothing is run
-	Binary          string
-	Timeout         time.Duration
-	CI              bool // a runtime that is missing or too old is a failure
+	// 0: runs nothing, for a page that says so, or to know whether the runtimes are there
+	Rounds  int
+	Table   string
+	Check   string // page to compare with; then nothing is run
+	Binary  string
+	Timeout time.Duration
+	CI      bool // a runtime that is missing or too old is a failure
 }
 
-// run runs the suites, round after round. Its error says how many things failed, and makes the exit code 1.
+// run runs the suites, round after round. Its error says how many things failed, and makes the exit
+// code 1.
 func run(ctx context.Context, o options, w io.Writer) error {
 	if o.Table+o.Check != "" && len(o.Scenarios) > 0 {
 		return errors.New("--table and --check are of the page of all scenarios; they do not go with --scenario")
@@ -91,20 +94,21 @@ func run(ctx context.Context, o options, w io.Writer) error {
 // runner runs a choice of suites and keeps what they came to.
 type runner struct {
 	options
-	budget  time.Duration // of a round of all suites
-	list    lab.List
-	suites  []Suite
-	dir     string // of everything that runs leave behind
-	w       io.Writer
-	open    func(dir string, list lab.List) (*lab.Lab, error) // starts the surroundings of one run in a directory
-	reports []Report                                          // of all rounds
+	budget time.Duration // of a round of all suites
+	list   lab.List
+	suites []Suite
+	dir    string // of everything that runs leave behind
+	w      io.Writer
+	// starts the surroundings of one run in a directory
+	open    func(dir string, list lab.List) (*lab.Lab, error)
+	reports []Report // of all rounds
 
 	statements []statement   // for the page
 	longest    time.Duration // round of all suites; 0: there was none
 }
 
-// all runs the rounds and writes the page, which has a column for each of the suites. What the runs leave behind stays only if
-// something failed, which the error says.
+// all runs the rounds and writes the page, which has a column for each of the suites. What the runs
+// leave behind stays only if something failed, which the error says.
 func (r *runner) all(ctx context.Context, suites []Suite) error {
 	failures, err := r.rounds(ctx)
 	if r.Table != "" && err == nil {
@@ -243,7 +247,8 @@ func (r *runner) show(round int, reports []Report, took time.Duration) (failures
 	return failures
 }
 
-// overtime counts a round of all suites as a failure if it took too long, and notes how long it took.
+// overtime counts a round of all suites as a failure if it took too long, and notes how long it
+// took.
 func (r *runner) overtime(reports []Report, took time.Duration) (failures int) {
 	if all, err := kinds(suites(""), r.Entities); err != nil || len(reports) < len(all) || slices.ContainsFunc(reports, func(r Report) bool { return r.Absent != "" }) {
 		return 0
@@ -259,7 +264,8 @@ func (r *runner) overtime(reports []Report, took time.Duration) (failures int) {
 // tail is how much of a log is shown with an error, in bytes.
 const tail = 8 << 10
 
-// logged calls f with a log of that name. An error of f comes back with the end of what the log holds.
+// logged calls f with a log of that name. An error of f comes back with the end of what the log
+// holds.
 func (r *runner) logged(name string, f func(io.Writer) error) error {
 	path := filepath.Join(r.dir, name+".log")
 	log, err := os.Create(path)
@@ -306,7 +312,8 @@ func (r *runner) writeTable(all []Suite) error {
 	return errors.Join(writeCompatibility(file, r.list, columns, r.longest, r.statements), file.Close())
 }
 
-// kinds returns the suites for each kind of entities: those of the SDKs run on both, the clients of plain AMQP on plain ones.
+// kinds returns the suites for each kind of entities: those of the SDKs run on both, the clients of
+// plain AMQP on plain ones.
 func kinds(all []Suite, entities string) (some []Suite, err error) {
 	if !slices.Contains([]string{plainEntities, partitionedEntities, bothEntities}, entities) {
 		return nil, fmt.Errorf("entities are %s, %s or %s; not %q", plainEntities, partitionedEntities, bothEntities, entities)

@@ -236,7 +236,8 @@ func TestMissingRuntime(t *testing.T) {
 	}
 }
 
-// One round of all suites that takes longer than it may has failed, however well they went; some suites may take what they take.
+// One round of all suites that takes longer than it may has failed, however well they went; some
+// suites may take what they take.
 func TestBudget(t *testing.T) {
 	r, out := fake(t, "good")
 	one := r.suites[0]
@@ -367,7 +368,8 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// A suite that runs twice is readied once, has a broker of its own each time, and is told what it runs on.
+// A suite that runs twice is readied once, has a broker of its own each time, and is told what it
+// runs on.
 func TestBothKinds(t *testing.T) {
 	r, out := fake(t, "good")
 	r.suites[0].Prepare = [][]string{{"go", "version"}}

@@ -45,8 +45,9 @@ var (
 	testDoc         = regexp.MustCompile(`(?m)((?:^//.*\n)+)func (Test\w+)\(`)
 )
 
-// partitioned are the statements about partitioned entities, with the scenarios and the Go tests below root that name them. One that is named nowhere and has no
-// sentence is an error, as is a sentence for one that is named.
+// partitioned are the statements about partitioned entities, with the scenarios and the Go tests
+// below root that name them. One that is named nowhere and has no sentence is an error, as is a
+// sentence for one that is named.
 func partitioned(root string, list lab.List) ([]statement, error) {
 	page, err := os.ReadFile(filepath.Join(root, statementsFile))
 	if err != nil {
@@ -73,7 +74,8 @@ func partitioned(root string, list lab.List) ([]statement, error) {
 	return all, nil
 }
 
-// namedByTests are the tests whose comments name a statement about partitioned entities, singly or in a range, by statement.
+// namedByTests are the tests whose comments name a statement about partitioned entities, singly or
+// in a range, by statement.
 func namedByTests(root string) (map[string][]string, error) {
 	named := map[string][]string{}
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {

@@ -9,7 +9,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/sdk/lab"
 )
 
-// Every statement about partitioned entities is named by a scenario or a test, or has a sentence; and the page has them all.
+// Every statement about partitioned entities is named by a scenario or a test, or has a sentence;
+// and the page has them all.
 func TestStatementsAboutPartitioned(t *testing.T) {
 	t.Parallel()
 	list, err := lab.ReadScenarios("../scenarios.json")

@@ -22,7 +22,8 @@ type Suite struct {
 	Dir     string     // where commands run, from the top of the repository
 	Prepare [][]string // fetch what the suite needs and build it, once per program run
 	Run     []string   // runs all scenarios, or those of LEDGERBUS_ONLY
-	Trust   string     // variable by which the runtime is told whom to trust, where the suite cannot say so itself
+	// variable by which the runtime is told whom to trust, where the suite cannot say so itself
+	Trust   string
 	Version Version
 
 	Partitioned bool // all queues and topics are
@@ -93,7 +94,8 @@ func java(name, class, artifact string) Suite {
 	}
 }
 
-// missing says what is wrong with the first program of the runtime that is missing or will not do; empty: none is.
+// missing says what is wrong with the first program of the runtime that is missing or will not do;
+// empty: none is.
 func (s Suite) missing(ctx context.Context) string {
 	for _, program := range s.Needs {
 		if problem := program.problem(ctx); problem != "" {
@@ -134,8 +136,8 @@ func (s Suite) execute(ctx context.Context, command, env []string, output io.Wri
 // poll is how often the file of results is looked at while a suite runs.
 const poll = 200 * time.Millisecond
 
-// run runs the suite in a lab. Each result goes to seen as it arrives; the report has all of them. The error is everything
-// that was wrong with the run as a whole.
+// run runs the suite in a lab. Each result goes to seen as it arrives; the report has all of them.
+// The error is everything that was wrong with the run as a whole.
 func (s Suite) run(ctx context.Context, l *lab.Lab, only []string, results string, output io.Writer, seen func(Result)) (Report, error) {
 	report := s.report()
 	file, err := os.OpenFile(results, os.O_CREATE|os.O_RDONLY, 0o600)

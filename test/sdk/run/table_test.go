@@ -9,7 +9,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/sdk/lab"
 )
 
-// exampleReports are of three SDKs: one that showed what it can, one with a failure, one that is not installed.
+// exampleReports are of three SDKs: one that showed what it can, one with a failure, one that is
+// not installed.
 func TestEveryGroupHasAHeading(t *testing.T) {
 	t.Parallel()
 	for _, group := range lab.Groups {

@@ -61,7 +61,8 @@ func (c *conn) loop() {
 		case <-tick.C:
 			c.out = amqp.AppendEmptyFrame(c.out)
 		}
-		for waiting := true; waiting && !c.over && len(c.out) < flushSize; { // what has come meanwhile is answered in the same write
+		// what has come meanwhile is answered in the same write
+		for waiting := true; waiting && !c.over && len(c.out) < flushSize; {
 			select {
 			case b, ok := <-c.reader.full:
 				if !ok || c.take(b) != nil {

@@ -17,8 +17,8 @@ type DiskResult struct {
 	PerSecond  float64       `json:"perSecond"` // writes
 }
 
-// Disk appends frames of that many bytes to a new file of a directory, each followed by an fdatasync, until the duration is
-// over or the context ends, and removes the file.
+// Disk appends frames of that many bytes to a new file of a directory, each followed by an
+// fdatasync, until the duration is over or the context ends, and removes the file.
 func Disk(ctx context.Context, dir string, frameBytes int, duration time.Duration) (DiskResult, error) {
 	path := filepath.Join(dir, "floor.disk")
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)

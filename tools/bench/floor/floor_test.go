@@ -163,7 +163,8 @@ func TestDrain(t *testing.T) {
 	if err := link.IssueCredit(3); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := link.Receive(t.Context(), nil); err != nil { // the SDK never asks for credit that it still holds when a drain begins
+	// the SDK never asks for credit that it still holds when a drain begins
+	if _, err := link.Receive(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := link.DrainCredit(t.Context(), nil); err != nil {
@@ -217,7 +218,8 @@ func TestWhatIsNotAMQPEndsTheConnection(t *testing.T) {
 	}
 }
 
-// A floor that keeps messages gives each one that it was sent to one receiver, in order, whole, and answers sends and settlements.
+// A floor that keeps messages gives each one that it was sent to one receiver, in order, whole, and
+// answers sends and settlements.
 func TestKeepsWhatItIsSent(t *testing.T) {
 	s := listen(t, floor.Options{Dir: t.TempDir()})
 	out := session(t, s, &amqp.ConnOptions{MaxFrameSize: 1024})

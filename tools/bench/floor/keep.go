@@ -6,8 +6,9 @@ import (
 	"sync"
 )
 
-// keeper makes a floor server keep its messages: sends and settlements are appended to a file, in groups that are synced together, and answered then;
-// messages wait in memory and go to receivers with credit, in turn. While one group is synced the next one fills. Nothing is ever read back.
+// keeper makes a floor server keep its messages: sends and settlements are appended to a file, in
+// groups that are synced together, and answered then; messages wait in memory and go to receivers
+// with credit, in turn. While one group is synced the next one fills. Nothing is ever read back.
 type keeper struct {
 	file *os.File
 	wake chan struct{} // one slot: there is something in filling
@@ -138,7 +139,8 @@ func (q *queue) add(message []byte) {
 	q.serve()
 }
 
-// allow sets how many deliveries a receiver may have been given; with drain those that cannot be given now are given up.
+// allow sets how many deliveries a receiver may have been given; with drain those that cannot be
+// given now are given up.
 func (q *queue) allow(r *receiver, limit uint32, drain bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

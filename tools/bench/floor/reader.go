@@ -22,7 +22,8 @@ type block struct {
 	n   int
 }
 
-// reader moves bytes from the socket to the owner. A block goes back through free when the owner is done with it.
+// reader moves bytes from the socket to the owner. A block goes back through free when the owner is
+// done with it.
 type reader struct {
 	source net.Conn
 	full   chan block
@@ -68,9 +69,10 @@ func (r *reader) release() {
 	}
 }
 
-// wholeFrames finds the end of the last whole frame of b; ok is false when b is not a row of frames. The broker's reader does the
-// same with limits that depend on the login, and says where in the stream a frame is wrong. The floor is what is left without
-// that, so it does not share the code.
+// wholeFrames finds the end of the last whole frame of b; ok is false when b is not a row of
+// frames. The broker's reader does the same with limits that depend on the login, and says where in
+// the stream a frame is wrong. The floor is what is left without that, so it does not share the
+// code.
 func wholeFrames(b []byte) (end int, ok bool) {
 	for len(b)-end >= amqp.FrameHeaderSize {
 		size := frameSize(b[end:])
@@ -85,8 +87,8 @@ func wholeFrames(b []byte) (end int, ok bool) {
 	return end, true
 }
 
-// frameSize is the size of the frame or protocol header at the start of b. A protocol header begins with "AMQP", which
-// would be a frame of a gigabyte.
+// frameSize is the size of the frame or protocol header at the start of b. A protocol header begins
+// with "AMQP", which would be a frame of a gigabyte.
 func frameSize(b []byte) int {
 	if isProtocolHeader(b) {
 		return len(amqp.ProtocolHeader{})

@@ -14,9 +14,11 @@ type Options struct {
 	MessageSize int    // bytes of the body of the messages receivers get; default 1,024
 	Credit      uint32 // deliveries granted to a sender; default 1,000
 	Window      uint32 // incoming window of a session in transfers; default 5,000
-	SettleRange int    // most settlements confirmed in one disposition; default 16, see settlements.flush
-	// Dir, when not empty, makes the server keep what it is sent: sends and settlements are appended to a file of this directory, synced
-	// in groups and answered then, and receivers get the messages, which wait in memory.
+	// most settlements confirmed in one disposition; default 16, see settlements.flush
+	SettleRange int
+	// Dir, when not empty, makes the server keep what it is sent: sends and settlements are
+	// appended to a file of this directory, synced in groups and answered then, and receivers get
+	// the messages, which wait in memory.
 	Dir string
 }
 
@@ -112,7 +114,8 @@ func (s *Server) accept() {
 	}
 }
 
-// encodeMessage makes a message as the broker delivers them: header, properties with a message-id, one data section.
+// encodeMessage makes a message as the broker delivers them: header, properties with a message-id,
+// one data section.
 func encodeMessage(bodySize int) []byte {
 	m := amqp.AppendHeader(nil, &amqp.Header{Durable: amqp.Some(true), DeliveryCount: amqp.Some[uint32](0)})
 	m = amqp.AppendProperties(m, &amqp.Properties{MessageID: "00000000000000000000000000000000"})

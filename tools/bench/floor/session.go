@@ -113,7 +113,8 @@ func (s *session) flushAccepted() {
 	}
 }
 
-// disposition takes what the client decided about deliveries it got. One that it has settled itself needs no answer.
+// disposition takes what the client decided about deliveries it got. One that it has settled itself
+// needs no answer.
 func (s *session) disposition(p *amqp.Disposition) {
 	if p.Role != amqp.RoleReceiver {
 		return
@@ -145,9 +146,9 @@ func (s *session) disposition(p *amqp.Disposition) {
 	}
 }
 
-// settle writes the dispositions for everything that came since the last write. Confirmations of settlements come in any
-// order and leave as ranges; the ranges are short, because the Go client looks for every delivery of a range once per
-// delivery of the range.
+// settle writes the dispositions for everything that came since the last write. Confirmations of
+// settlements come in any order and leave as ranges; the ranges are short, because the Go client
+// looks for every delivery of a range once per delivery of the range.
 func (s *session) settle() {
 	s.flushAccepted()
 	slices.Sort(s.completed)

@@ -146,7 +146,8 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// Only settings that are present go to the broker; targets of forwarding go as URLs, with tokens for them (1.7, 3.8).
+// Only settings that are present go to the broker; targets of forwarding go as URLs, with tokens
+// for them (1.7, 3.8).
 func TestBodies(t *testing.T) {
 	t.Parallel()
 	ns := serve(t, answer(http.StatusCreated, entry(queue("Orders"))))

@@ -16,11 +16,13 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/ledger/wire"
 )
 
-// askStall is how long the broker may send nothing before it is given up: while it works on an answer, it says so.
+// askStall is how long the broker may send nothing before it is given up: while it works on an
+// answer, it says so.
 const askStall = time.Minute
 
-// Ask puts a question about the past, by its verb and the values that go with it, and calls told with each line of the answer as it comes. Fields of a line
-// are valid until told returns; its error ends the answer and is returned.
+// Ask puts a question about the past, by its verb and the values that go with it, and calls told
+// with each line of the answer as it comes. Fields of a line are valid until told returns; its
+// error ends the answer and is returned.
 func (c *Client) Ask(ctx context.Context, verb string, says url.Values, told func(*wire.Line) error) error {
 	return c.lines(ctx, request{op: verb, method: http.MethodGet, path: wire.Prefix[1:] + "/v1/" + verb, query: says, own: true}, told)
 }

@@ -16,7 +16,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/ledger/wire"
 )
 
-// backupStall is how long the broker may send nothing of a backup: first its loops have to come together, and then its disk is read.
+// backupStall is how long the broker may send nothing of a backup: first its loops have to come
+// together, and then its disk is read.
 const backupStall = 2 * time.Minute
 
 // Backup is a copy of a broker's data directory that is being received.
@@ -80,15 +81,17 @@ func (c *Client) openBackup(ctx context.Context, r request) (*Backup, error) {
 	return nil, foreign(refusal(r.op, res.StatusCode, src), src)
 }
 
-// Files gives put every file and directory of the copy, below its directory and with slashes in the names, which are as the broker sent them, unchecked.
-// contents is nil for a directory. If Files returns nil, the copy is complete.
+// Files gives put every file and directory of the copy, below its directory and with slashes in the
+// names, which are as the broker sent them, unchecked. contents is nil for a directory. If Files
+// returns nil, the copy is complete.
 func (b *Backup) Files(put func(name string, size int64, contents io.Reader) error) error {
 	in := tar.NewReader(b.body)
 	last := ""
 	for {
 		h, err := in.Next()
 		switch {
-		case err == io.EOF && last == "namespace.json": // which comes last, behind all that it stands for
+		case err == io.EOF && last == "namespace.json":
+			// which comes last, behind all that it stands for
 			return nil
 		case err == io.EOF:
 			return b.broken(io.ErrUnexpectedEOF)

@@ -37,8 +37,10 @@ type Options struct {
 	Timeout time.Duration // of one request; 0: a minute
 	TLS     *tls.Config   // nil: the system's roots; ignored for an emulator
 	Product string        // named to the broker; "": ledgerbus-client
-	Reason  string        // why things are changed, for the broker's log: one line; "": nothing is said. Others than Ledgerbus ignore it
-	Now     func() time.Time
+	// why things are changed, for the broker's log: one line; "": nothing is said. Others than
+	// Ledgerbus ignore it
+	Reason string
+	Now    func() time.Time
 }
 
 // Client makes requests to one namespace. It is safe for concurrent use.
@@ -51,8 +53,9 @@ type Client struct {
 	pause func(context.Context, time.Duration) error
 }
 
-// New makes a client of the namespace of a connection string. It connects with the first request: with plain HTTP to an emulator,
-// at port 5300 unless another is given, and with TLS otherwise (1.1).
+// New makes a client of the namespace of a connection string. It connects with the first request:
+// with plain HTTP to an emulator, at port 5300 unless another is given, and with TLS otherwise
+// (1.1).
 func New(connectionString string, o Options) (*Client, error) {
 	cs, err := client.ParseConnectionString(connectionString)
 	if err != nil {
@@ -61,7 +64,8 @@ func New(connectionString string, o Options) (*Client, error) {
 	return NewFrom(cs, o), nil
 }
 
-// readBuffer is how many bytes of an answer are read at a time: a broker sends those about the past in pieces of 32 KiB.
+// readBuffer is how many bytes of an answer are read at a time: a broker sends those about the past
+// in pieces of 32 KiB.
 const readBuffer = 64 << 10
 
 // NewFrom is [New] with a connection string that has been parsed.
@@ -121,14 +125,19 @@ type request struct {
 	path   string // decoded, without the first slash
 	query  url.Values
 	body   []byte
-	update bool              // of something that must be there
-	own    bool              // one that Service Bus does not have: its answer is JSON, and it is never repeated, since it may have had an effect all the same
-	most   time.Duration     // how long its answer may take; 0: as long as any
-	heard  func(http.Header) // is called with the headers of the answer; may be nil
-	send   []string          // entities that messages will be forwarded to: their URL, for ForwardTo and for ForwardDeadLetteredMessagesTo
+	update bool // of something that must be there
+	// one that Service Bus does not have: its answer is JSON, and it is never repeated, since it
+	// may have had an effect all the same
+	own   bool
+	most  time.Duration     // how long its answer may take; 0: as long as any
+	heard func(http.Header) // is called with the headers of the answer; may be nil
+	// entities that messages will be forwarded to: their URL, for ForwardTo and for
+	// ForwardDeadLetteredMessagesTo
+	send []string
 }
 
-// do makes a request and returns the document in the answer, nil when it has none. A refusal is an [*Error].
+// do makes a request and returns the document in the answer, nil when it has none. A refusal is an
+// [*Error].
 func (c *Client) do(ctx context.Context, r request) (*document.Document, error) {
 	src, err := c.exchange(ctx, r)
 	if err != nil || len(src) == 0 {
@@ -146,8 +155,8 @@ func senseless(op string, err error) *Error {
 	return &Error{Op: op, Text: fmt.Sprintf("the answer makes no sense: %v", err), cause: err}
 }
 
-// exchange makes a request, and repeats it when the broker is too busy: then nothing has happened. It returns the body of the answer. A refusal is an
-// [*Error].
+// exchange makes a request, and repeats it when the broker is too busy: then nothing has happened.
+// It returns the body of the answer. A refusal is an [*Error].
 func (c *Client) exchange(ctx context.Context, r request) ([]byte, error) {
 	for wait, repeats := firstPause, 0; ; wait, repeats = 2*wait, repeats+1 {
 		status, src, err := c.once(ctx, r)
@@ -247,7 +256,8 @@ func (c *Client) newRequest(ctx context.Context, r request) (*http.Request, erro
 // supplementary are the headers with the right to send to where messages are forwarded (1.7).
 var supplementary = [...]string{"ServiceBusSupplementaryAuthorization", "ServiceBusDlqSupplementaryAuthorization"}
 
-// checkPath refuses a path that would address something other than what is meant. "" is the namespace itself.
+// checkPath refuses a path that would address something other than what is meant. "" is the
+// namespace itself.
 func checkPath(path string) error {
 	for segment := range strings.SplitSeq(path, "/") {
 		if segment == "" || segment == "." || segment == ".." {

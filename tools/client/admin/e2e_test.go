@@ -107,7 +107,8 @@ func TestRulesOfTheBroker(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// What is not given has the broker's defaults, when an entity is created as when it is updated (2.4).
+// What is not given has the broker's defaults, when an entity is created as when it is updated
+// (2.4).
 func TestEntitiesOfTheBroker(t *testing.T) {
 	t.Parallel()
 	c := connect(t)

@@ -13,11 +13,12 @@ import (
 
 const subscriptionsInfix = "/Subscriptions/"
 
-// Entity is a queue, topic or subscription: its settings and, when it was asked for alone or in a list, what it holds.
+// Entity is a queue, topic or subscription: its settings and, when it was asked for alone or in a
+// list, what it holds.
 //
-// Present says which settings go to the broker; others get the broker's defaults, when an entity is updated as well as when it is
-// created (2.3, 2.4). An entity that came from the broker has all of them. ForwardTo and ForwardDeadLetteredMessagesTo are paths of
-// entities of the same namespace.
+// Present says which settings go to the broker; others get the broker's defaults, when an entity is
+// updated as well as when it is created (2.3, 2.4). An entity that came from the broker has all of
+// them. ForwardTo and ForwardDeadLetteredMessagesTo are paths of entities of the same namespace.
 type Entity struct {
 	Path string // of a subscription <topic>/Subscriptions/<name>
 	document.Description
@@ -66,7 +67,8 @@ func (c *Client) Get(ctx context.Context, kind event.EntityKind, path string) (*
 	return e, nil
 }
 
-// List returns all entities of a kind, in the broker's order. topic is the one whose subscriptions are listed, "" for the other kinds.
+// List returns all entities of a kind, in the broker's order. topic is the one whose subscriptions
+// are listed, "" for the other kinds.
 func (c *Client) List(ctx context.Context, kind event.EntityKind, topic string) ([]*Entity, error) {
 	var found []*Entity
 	path := map[event.EntityKind]string{event.Queue: "$Resources/Queues", event.Topic: "$Resources/Topics"}[kind]
@@ -98,7 +100,8 @@ func (c *Client) Update(ctx context.Context, e *Entity) (*Entity, error) {
 	return c.put(ctx, "update", e, true)
 }
 
-// Delete deletes an entity with everything in it. The broker does not check that it is of that kind.
+// Delete deletes an entity with everything in it. The broker does not check that it is of that
+// kind.
 func (c *Client) Delete(ctx context.Context, kind event.EntityKind, path string) error {
 	_, err := c.do(ctx, request{op: operation("delete", kind, path), method: http.MethodDelete, path: path})
 	return err
@@ -132,7 +135,8 @@ func (c *Client) put(ctx context.Context, verb string, e *Entity, update bool) (
 	return received(doc.Entry, e.Path), nil
 }
 
-// received is the entity in an entry of a feed. The title has the spelling that the namespace shows.
+// received is the entity in an entry of a feed. The title has the spelling that the namespace
+// shows.
 func received(entry *document.Entry, asked string) *Entity {
 	e := &Entity{Path: asked, Description: *entry.Entity}
 	if topic, name, ok := SplitSubscription(asked); ok && e.Kind == event.Subscription && strings.EqualFold(name, entry.Title) {
@@ -145,7 +149,8 @@ func received(entry *document.Entry, asked string) *Entity {
 	return e
 }
 
-// forwardURL is the form in which a namespace in the cloud wants the entity that messages are forwarded to (3.8).
+// forwardURL is the form in which a namespace in the cloud wants the entity that messages are
+// forwarded to (3.8).
 func (c *Client) forwardURL(path string) string {
 	if strings.Contains(path, "://") {
 		return path
@@ -183,7 +188,8 @@ func (c *Client) Namespace(ctx context.Context) (*document.Namespace, error) {
 	return doc.Entry.Namespace, nil
 }
 
-// SetDefaultRule says which rule a subscription gets when it is created, in place of $Default that matches everything.
+// SetDefaultRule says which rule a subscription gets when it is created, in place of $Default that
+// matches everything.
 func (e *Entity) SetDefaultRule(r event.Rule) {
 	e.DefaultRule = &r
 	e.Present.Add(document.DefaultRuleDescription)

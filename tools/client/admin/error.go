@@ -41,7 +41,8 @@ func (e *Error) Unwrap() error { return e.cause }
 // IsNotFound reports whether an error says that what was asked for does not exist.
 func IsNotFound(err error) bool { return hasStatus(err, http.StatusNotFound) }
 
-// IsConflict reports whether an error says that what was to be created exists already, or that another request is changing it now.
+// IsConflict reports whether an error says that what was to be created exists already, or that
+// another request is changing it now.
 func IsConflict(err error) bool { return hasStatus(err, http.StatusConflict) }
 
 func hasStatus(err error, status int) bool {
@@ -55,8 +56,8 @@ var (
 	forOperators = regexp.MustCompile(`\s*(To know more visit \S+|TrackingId:)[\s\S]*$`)
 )
 
-// refusal makes an error of an answer (2.10); those to the broker's own requests are JSON. A proxy on the way may answer in another form: then only the
-// status counts.
+// refusal makes an error of an answer (2.10); those to the broker's own requests are JSON. A proxy
+// on the way may answer in another form: then only the status counts.
 func refusal(op string, status int, body []byte) error {
 	e := &Error{Op: op, Status: status, Text: http.StatusText(status)}
 	var own wire.Failure

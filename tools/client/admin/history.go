@@ -16,7 +16,8 @@ func (c *Client) HistoryPolicies(ctx context.Context) (all wire.HistoryPolicies,
 	return all, err
 }
 
-// SetHistoryPolicy sets how long the history of what a pattern matches is kept, in place of the policy that the pattern had, and returns all policies.
+// SetHistoryPolicy sets how long the history of what a pattern matches is kept, in place of the
+// policy that the pattern had, and returns all policies.
 func (c *Client) SetHistoryPolicy(ctx context.Context, p wire.HistoryPolicy) (wire.HistoryPolicies, error) {
 	return c.sayOfHistory(ctx, "set the policy of history of "+p.Pattern, historyPolicies, p)
 }

@@ -13,8 +13,9 @@ import (
 
 const pageSize = 100 // the most that a broker gives at a time (2.6)
 
-// pages calls take with each entry of a list. If take refuses an entry, by returning false, the list is not of what was asked for, which is an error. Each
-// name is taken once: what is created or deleted meanwhile moves others from page to page.
+// pages calls take with each entry of a list. If take refuses an entry, by returning false, the
+// list is not of what was asked for, which is an error. Each name is taken once: what is created or
+// deleted meanwhile moves others from page to page.
 func (c *Client) pages(ctx context.Context, op, path string, take func(*document.Entry) bool) error {
 	seen := map[string]bool{}
 	for skip := 0; ; {

@@ -10,10 +10,12 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/ledger/wire"
 )
 
-// restartTime is how long the answer to a restart may take: a little longer than the broker lets it.
+// restartTime is how long the answer to a restart may take: a little longer than the broker lets
+// it.
 const restartTime = 16 * time.Minute
 
-// Partitions returns the state of each partition of the log. Only Ledgerbus has this request and the two below.
+// Partitions returns the state of each partition of the log. Only Ledgerbus has this request and
+// the two below.
 func (c *Client) Partitions(ctx context.Context) ([]wire.Partition, error) {
 	var all wire.Partitions
 	err := c.own(ctx, request{op: "list partitions", method: http.MethodGet, path: "v1/partitions"}, &all)
@@ -26,7 +28,8 @@ func (c *Client) FencePartition(ctx context.Context, id int) (p wire.Partition, 
 	return p, err
 }
 
-// RestartPartition has a partition that does not serve recovered, and returns its state then. It takes as long as the recovery.
+// RestartPartition has a partition that does not serve recovered, and returns its state then. It
+// takes as long as the recovery.
 func (c *Client) RestartPartition(ctx context.Context, id int) (p wire.Partition, err error) {
 	err = c.own(ctx, request{op: fmt.Sprintf("restart partition %d", id), method: http.MethodPost, path: fmt.Sprintf("v1/partitions/%d/restart", id), most: restartTime}, &p)
 	return p, err

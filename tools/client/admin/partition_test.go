@@ -42,7 +42,8 @@ func TestPartitions(t *testing.T) {
 	}
 }
 
-// A refusal is reported once, in the broker's words; for an answer of another namespace the error says that only Ledgerbus has such requests.
+// A refusal is reported once, in the broker's words; for an answer of another namespace the error
+// says that only Ledgerbus has such requests.
 func TestPartitionsRefused(t *testing.T) {
 	t.Parallel()
 	const others = "; only Ledgerbus has such requests, from the version on that has this command"

@@ -74,7 +74,8 @@ func named(e *document.Entry) event.Rule {
 	return rule
 }
 
-// rulePath is the path of a rule. Without a name it is the path of no rule, and not that of the list of all.
+// rulePath is the path of a rule. Without a name it is the path of no rule, and not that of the
+// list of all.
 func rulePath(subscription, name string) string { return subscription + "/Rules/" + name }
 
 func ruleOperation(verb, subscription, name string) string {

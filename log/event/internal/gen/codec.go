@@ -107,8 +107,8 @@ func (s *schema) extras(p *structure, format, sep string) string {
 	return strings.Join(words, sep)
 }
 
-// optional are the fields of an event that need a capability and a version of their own: where none of them
-// and of those behind it is set, the event is written in the version before.
+// optional are the fields of an event that need a capability and a version of their own: where none
+// of them and of those behind it is set, the event is written in the version before.
 func (p *structure) optional() (list []*field) {
 	for _, f := range p.Stored() {
 		if f.Version > 1 && f.With != "" {
@@ -118,8 +118,8 @@ func (p *structure) optional() (list []*field) {
 	return list
 }
 
-// Version returns the statements that return the version that an event is written with, if it depends on
-// what the event has.
+// Version returns the statements that return the version that an event is written with, if it
+// depends on what the event has.
 func (s *schema) Version(k *structure) string {
 	list := k.optional()
 	if len(list) == 0 {
@@ -213,8 +213,8 @@ func (s *schema) decode(x, typ string, f *field) string {
 	return ""
 }
 
-// least is how many bytes a value takes at least, as it stands in the code: a list of more values than
-// there can be is refused before memory is allocated for it.
+// least is how many bytes a value takes at least, as it stands in the code: a list of more values
+// than there can be is refused before memory is allocated for it.
 func (s *schema) least(typ string) string {
 	if _, ok := s.stored[typ]; ok || !s.isStruct(typ) {
 		n := 1

@@ -32,8 +32,9 @@ func label(k *structure, f *field) string {
 	return strings.ToLower(inName.ReplaceAllString(f.Name, "$1$3 $2$4"))
 }
 
-// TestDocument: the table of docs/log-format.md has the number, name, newest version and capability of each kind, and its fields in the
-// order in which they are stored, each behind the version that it came with and with its size where that is one byte or 16.
+// TestDocument: the table of docs/log-format.md has the number, name, newest version and capability
+// of each kind, and its fields in the order in which they are stored, each behind the version that
+// it came with and with its size where that is one byte or 16.
 func TestDocument(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../../../docs/log-format.md")

@@ -81,7 +81,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestVersions: fields of several versions that need capabilities are written, and read, with all in front of them.
+// TestVersions: fields of several versions that need capabilities are written, and read, with all
+// in front of them.
 func TestVersions(t *testing.T) {
 	t.Parallel()
 	k := &structure{named: &named{Name: "A"}, Number: 1, Fields: []*field{

@@ -1,6 +1,7 @@
 // Program gen writes the code that follows from the structs of package event: how events are
-// stored, what there is to know of their kinds, which messages they name, and which columns of an export
-// they fill. The comment of package event says what it reads there. "go generate ./log/event" runs it.
+// stored, what there is to know of their kinds, which messages they name, and which columns of an
+// export they fill. The comment of package event says what it reads there. "go generate
+// ./log/event" runs it.
 package main
 
 import (

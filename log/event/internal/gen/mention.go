@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Names returns the statements that call each with what an event names: the numbers of messages in its
-// fields and lists, and its slice where it has none of the former. Where a message came from stands in a
-// struct of its own and is not named.
+// Names returns the statements that call each with what an event names: the numbers of messages in
+// its fields and lists, and its slice where it has none of the former. Where a message came from
+// stands in a struct of its own and is not named.
 func (s *schema) Names(k *structure) string {
 	var one, many strings.Builder
 	for _, f := range k.Fields {

@@ -288,7 +288,8 @@ func (s *schema) structure(t *named) *structure {
 	return p
 }
 
-// field is a field by its name and type, of any type where that is empty, if it is stored where it stands.
+// field is a field by its name and type, of any type where that is empty, if it is stored where it
+// stands.
 func (p *structure) field(name, typ string) *field {
 	for _, f := range p.Fields {
 		if f.Name == name && (typ == "" || f.Type == typ) && f.after == "" && f.in == "" {
@@ -359,7 +360,8 @@ func (s *schema) Newest(k *structure) int {
 	return n
 }
 
-// Stored are the fields in the order in which they are stored, but for those among the flags of another one.
+// Stored are the fields in the order in which they are stored, but for those among the flags of
+// another one.
 func (p *structure) Stored() (list []*field) {
 	for _, f := range p.Fields {
 		if f.after == "" && f.in == "" {
