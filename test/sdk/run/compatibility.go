@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/ledgerbus/ledgerbus/test/sdk/lab"
 )
@@ -21,21 +22,23 @@ var headings = map[string]string{
 	"transactions": "Transactions", "jms": "JMS: transacted sessions", "proton": "Qpid Proton: transactions", "admin": "Administration clients",
 }
 
-// introductions stand below the heading of a group.
+// introductions are the texts below the headings of groups. A line is a paragraph.
 var introductions = map[string]string{
-	"connection": "TLS and WebSocket were tried with messaging clients of all four SDKs, on the port that speaks plain AMQP too, with the certificate of the\n" +
-		"development authority. Whom it trusts is said by `TLSConfig` (go), `NODE_EXTRA_CA_CERTS` (js), `connection_verify` (python) and the process's default\n" +
-		"`SSLContext` (java). Python and Java drop the port of a connection string: `custom_endpoint_address` and `customEndpointAddress` put it back. The WebSocket\n" +
-		"libraries are `github.com/coder/websocket` (go, whose caller dials), `ws` (js), `websocket-client` (python) and the SDK's own (java).\n\n" +
-		"A message over the size limit does not end its link: [why](decisions/0005-an-oversized-message-does-not-end-its-link.md).",
-	"transactions": "Of the four SDKs only Java's has transactions; those of Go, JavaScript and Python have no call for them.",
-	"jms": "Qpid JMS speaks plain AMQP; its addresses are the names of entities, its user name and password the name and the key of an authorization rule.\n" +
-		"The listener is the `DefaultMessageListenerContainer` of `spring-jms`, with `sessionTransacted` and nothing else set.",
-	"proton": "Qpid Proton for Python speaks plain AMQP, with the name and the key of an authorization rule as user name and password. The scenarios do what its\n" +
-		"examples `tx_send.py` and `tx_recv.py` do.",
-	"admin": "The administration client of each SDK has the connection string that its messaging client has, and speaks HTTPS to that port with the certificate\n" +
-		"of the development authority. Whom it trusts is said by a transport (go), `NODE_EXTRA_CA_CERTS` (js), `connection_verify` (python) and a trust store\n" +
-		"(java). Java's drops the port of a connection string: a pipeline policy puts it back, where a broker that listens on 443 needs none.",
+	"connection": "TLS and WebSocket were tested with the messaging clients of all four SDKs, on the port that also accepts plain AMQP, " +
+		"with the certificate of the development authority. These settings make a client trust it: `TLSConfig` (go), `NODE_EXTRA_CA_CERTS` (js), " +
+		"`connection_verify` (python) and the default `SSLContext` of the process (java). Python and Java drop the port of a connection string; " +
+		"`custom_endpoint_address` and `customEndpointAddress` restore it. The WebSocket libraries are `github.com/coder/websocket` " +
+		"(go, where the application opens the connection), `ws` (js), `websocket-client` (python) and the SDK's own (java).\n" +
+		"A message over the size limit does not end its link ([reason](decisions/0005-an-oversized-message-does-not-end-its-link.md)).",
+	"transactions": "Of the four SDKs, only Java's has transactions. Those of Go, JavaScript and Python have no call for them.",
+	"jms": "Qpid JMS uses plain AMQP. Its addresses are the names of entities. Its user name and password are the name and key of an authorization rule. " +
+		"The listener is the `DefaultMessageListenerContainer` of `spring-jms`; only `sessionTransacted` is set.",
+	"proton": "Qpid Proton for Python uses plain AMQP, with the name and key of an authorization rule as user name and password. " +
+		"The scenarios do the same as its examples `tx_send.py` and `tx_recv.py`.",
+	"admin": "The administration client of each SDK has the same connection string as its messaging client, and uses HTTPS on that port, " +
+		"with the certificate of the development authority. These settings make it trust the certificate: a transport (go), `NODE_EXTRA_CA_CERTS` (js), " +
+		"`connection_verify` (python) and a trust store (java). Java's client drops the port of a connection string. " +
+		"A pipeline policy restores it; a broker that listens on 443 needs none.",
 }
 
 // outside are the results of suites that run elsewhere, as they stand on the page.
@@ -101,9 +104,9 @@ func writeCompatibility(w io.Writer, list lab.List, columns []column, longest ti
 		p.row(s, of(columns, list, group))
 	}
 	p.statements(some)
-	p.printf("%s\n", outside)
+	p.printf("%s", outside)
 	for i, note := range p.notes {
-		p.printf("[^%d]: %s.\n", i+1, note)
+		p.printf("\n%s\n", wrap(fmt.Sprintf("[^%d]: %s.", i+1, note), 100))
 	}
 	_, err := io.WriteString(w, p.text.String())
 	return err
@@ -127,14 +130,42 @@ type page struct {
 
 func (p *page) printf(format string, args ...any) { fmt.Fprintf(&p.text, format, args...) }
 
+// prose adds paragraphs, each followed by an empty line. A line of the text is a paragraph.
+func (p *page) prose(format string, args ...any) {
+	for paragraph := range strings.SplitSeq(fmt.Sprintf(format, args...), "\n") {
+		p.printf("%s\n\n", wrap(paragraph, 100))
+	}
+}
+
+// wrap breaks a paragraph into lines of at most some columns, between words.
+func wrap(paragraph string, columns int) string {
+	var b strings.Builder
+	column := 0
+	for _, word := range strings.Fields(paragraph) {
+		width := utf8.RuneCountInString(word)
+		switch {
+		case column == 0:
+		case column+1+width <= columns:
+			b.WriteByte(' ')
+			column++
+		default:
+			b.WriteByte('\n')
+			column = 0
+		}
+		b.WriteString(word)
+		column += width
+	}
+	return b.String()
+}
+
 func (p *page) head(list lab.List, columns []column) {
-	p.printf("# What the Service Bus SDKs do with Ledgerbus\n\n")
-	p.printf("Generated by `make sdk`, which runs every suite against the broker; do not edit. A line is one behaviour, shown by the scenario of that name in\n")
-	p.printf("[test/sdk/scenarios.json](../test/sdk/scenarios.json), where its steps stand. The SDKs come unmodified from their registries. The third column\n")
-	p.printf("names the statements of the specification that are shown: S of the collection, SM of the semantics, WP of the wire protocol, MA of the management API.\n\n")
-	p.printf("`%s` shown, `%s` failed, `%s` not run, `%s` the client's public API cannot express it. Of the two marks of an SDK the first is of plain queues and topics, the second of\n", shown, failed, unknown, cannot)
-	p.printf("a run in which every one is [partitioned](guide/partitioned.md): messages without a key then have one for each scenario, since scenarios look at the order.\n")
-	p.printf("Those of the administration clients say themselves what they make.\n\n")
+	p.printf("# Compatibility with the Service Bus SDKs\n\n")
+	p.prose("`make sdk` runs every suite against the broker and generates this page. Do not edit it. Each row is one behaviour, " +
+		"with the scenario of [test/sdk/scenarios.json](../test/sdk/scenarios.json) that tests it step by step. The SDKs come unmodified from their registries. " +
+		"The third column has the statements of the specification that the scenario shows: S (statements), SM (semantics), WP (wire protocol) and MA (management API).")
+	p.prose("`%s` passed, `%s` failed, `%s` not run, `%s` the client's public API has no call for it. Each SDK has two marks: the first for plain queues and topics, "+
+		"the second for a run in which every queue and topic is [partitioned](guide/partitioned.md). In that run, messages without a key get one key per scenario, "+
+		"because scenarios check the order. The scenarios of the administration clients choose the kind of entity themselves.", shown, failed, unknown, cannot)
 	p.printf("| client | package | version | entities | %s | %s | %s | n/a |\n| --- | --- | --- | --- | ---: | ---: | ---: | ---: |\n", shown, failed, unknown)
 	for _, c := range columns {
 		p.total(list, c, plainEntities, c.Rounds)
@@ -163,7 +194,7 @@ func (p *page) time(columns []column, longest time.Duration) {
 		of = fmt.Sprintf("the longest of %d rounds", n)
 	}
 	seconds := int(longest.Round(time.Second).Seconds())
-	p.printf("\nThe suites, one after another, took %d min %d s (%s); a round of more than %.0f min fails.\n", seconds/60, seconds%60, of, budgetOfBoth.Minutes())
+	p.printf("\nAll suites, one after another, took %d min %d s (%s). The limit is %.0f min.\n", seconds/60, seconds%60, of, budgetOfBoth.Minutes())
 }
 
 // contents are the groups with what each SDK shows of them.
@@ -217,7 +248,7 @@ func anchor(heading string) string {
 func (p *page) heading(group string, columns []column) {
 	p.printf("\n## %s\n\n", headings[group])
 	if text := introductions[group]; text != "" {
-		p.printf("%s\n\n", text)
+		p.prose("%s", text)
 	}
 	p.printf("| behaviour | scenario | shows |")
 	for _, c := range columns {

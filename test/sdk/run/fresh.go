@@ -11,7 +11,7 @@ import (
 )
 
 // timeLine is the one line of the page, with the empty one before it, that only a run can know.
-var timeLine = regexp.MustCompile(`(?m)^\nThe suites, one after another, took .*\n`)
+var timeLine = regexp.MustCompile(`(?m)^\nAll suites, one after another, took .*\n`)
 
 // checkFresh compares a page with the one that a run would write in which everything was shown that
 // the list does not except. It is an error if the page has another scenario, title, note or

@@ -96,7 +96,7 @@ func namedByTests(root string) (map[string][]string, error) {
 			return err
 		}
 		for _, test := range testDoc.FindAllStringSubmatch(string(text), -1) {
-			for _, m := range statementNumber.FindAllStringSubmatch(test[1], -1) {
+			for _, m := range statementNumber.FindAllStringSubmatch(strings.ReplaceAll(test[1], "\n// ", " "), -1) {
 				first, _ := strconv.Atoi(m[1])
 				last := first
 				if m[2] != "" {
@@ -120,7 +120,9 @@ func (p *page) statements(all []statement) {
 	if len(all) == 0 {
 		return
 	}
-	p.printf("\n## Statements about partitioned entities\n\nEach of them ([all statements](rules/statements.md#s4-partitioned-queues-and-topics)), with the scenarios above and the tests that name it.\n\n| number | statement | shown by |\n| --- | --- | --- |\n")
+	p.printf("\n## Statements about partitioned entities\n\n")
+	p.prose("Each statement ([list](rules/statements.md#s4-partitioned-queues-and-topics)), with the scenarios above and the tests that name it.")
+	p.printf("| number | statement | shown by |\n| --- | --- | --- |\n")
 	for _, s := range all {
 		by := s.Why + "."
 		if s.Why == "" {

@@ -43,7 +43,7 @@ func TestNamedByTests(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write("a/b_test.go", "package a\n\n// S4-01, and on a\n// second line S4-03 to S4-05.\nfunc TestOne(t *testing.T) {}\n\n// S4-09: no test.\nvar x = 1\n\nfunc TestTwo(t *testing.T) {}\n")
+	write("a/b_test.go", "package a\n\n// S4-01, and on a\n// second line S4-03 to\n// S4-05.\nfunc TestOne(t *testing.T) {}\n\n// S4-09: no test.\nvar x = 1\n\nfunc TestTwo(t *testing.T) {}\n")
 	write("node_modules/c_test.go", "package c\n\n// S4-07.\nfunc TestThree(t *testing.T) {}\n")
 	write("docs/rules/statements.md", "| S4-01 | One. | Try. | x |\n| S4-02 | Two. | Try. | x |\n")
 	named, err := namedByTests(root)
