@@ -111,7 +111,7 @@ func (c cataloguing) putEntity(cmd *PutEntity) *Error {
 	case old.Kind != cmd.Kind && cmd.Mode == UpdateOnly:
 		return NoEntity(cmd.Path)
 	case old.Kind != cmd.Kind:
-		return Refuse(AlreadyExists, "There is a %s named '%s' already.", strings.ToLower(old.Kind.String()), old.Path)
+		return Refuse(AlreadyExists, "A %s named '%s' already exists.", strings.ToLower(old.Kind.String()), old.Path)
 	}
 	return c.updateEntity(cmd, &old)
 }
@@ -224,13 +224,13 @@ func (c cataloguing) allThere(path string, hosts []byte) *Error {
 // mayCreate refuses a queue or topic beyond what a namespace may have.
 func (c cataloguing) mayCreate(cmd *PutEntity) *Error {
 	if c.there.Roots() >= maxEntities {
-		return Refuse(QuotaExceeded, "The namespace has %d queues and topics, which is the most there may be: '%s' is not created.", maxEntities, cmd.Path)
+		return Refuse(QuotaExceeded, "The namespace has the maximum of %d queues and topics: '%s' was not created.", maxEntities, cmd.Path)
 	}
 	if !cmd.Properties.EnablePartitioning {
 		return nil
 	}
 	if c.there.Partitioned() >= c.most {
-		return Refuse(QuotaExceeded, "The namespace has %d partitioned queues and topics, which is the most there may be: '%s' is not created.", c.there.Partitioned(), cmd.Path)
+		return Refuse(QuotaExceeded, "The namespace has %d partitioned queues and topics, and no more are allowed: '%s' was not created.", c.there.Partitioned(), cmd.Path)
 	}
 	return nil
 }
@@ -244,10 +244,10 @@ func (c cataloguing) topicFor(cmd *PutEntity) (index.Entity, *Error) {
 		return t, NoEntity(path)
 	}
 	if c.there.SubscriptionCount(t.ID) >= maxSubscriptions {
-		return t, Refuse(QuotaExceeded, "The topic '%s' has %d subscriptions, which is the most there may be.", t.Path, maxSubscriptions)
+		return t, Refuse(QuotaExceeded, "The topic '%s' has the maximum of %d subscriptions.", t.Path, maxSubscriptions)
 	}
 	if len(cmd.Rules) > maxRulesAtOnce {
-		return t, Refuse(QuotaExceeded, "A subscription can be made with %d rules at most.", maxRulesAtOnce)
+		return t, Refuse(QuotaExceeded, "A subscription can be created with at most %d rules.", maxRulesAtOnce)
 	}
 	if cmd.Rules == nil {
 		return t, c.roomForFilters(t.ID, filterCount{sql: 1}) // $Default

@@ -63,7 +63,7 @@ func (s *receivingDeferred) check() (found []index.Message, way passed, err *Err
 		size += shown.Stored()
 	}
 	if size > maxDeferredAnswer && (len(found) > 1 || s.cmd.Before > 0) {
-		return nil, way, Refuse(InvalidArgument, "The messages asked for are larger than %d bytes together; ask for fewer at a time.", maxDeferredAnswer)
+		return nil, way, Refuse(InvalidArgument, "The requested messages are larger than %d bytes together; request fewer at a time.", maxDeferredAnswer)
 	}
 	if m := &found[0]; m.InSession && s.index.LockedUnder(s.id, []byte(m.SessionID))+len(found) > maxUnderSession {
 		return nil, way, Refuse(QuotaExceeded, "More than %d messages of session '%s' would be locked.", maxUnderSession, m.SessionID)

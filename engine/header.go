@@ -70,7 +70,7 @@ func (s *settling) tooMuch(messages []index.Message) *Error {
 	}
 	for i := range messages {
 		if overgrow(s.stored, &messages[i], s.cmd.header(i)) {
-			return Refuse(InvalidArgument, "The changed properties are over the limit of %d bytes.", maxChanges)
+			return Refuse(InvalidArgument, "The changed properties exceed the limit of %d bytes.", maxChanges)
 		}
 	}
 	return nil

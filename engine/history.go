@@ -70,9 +70,9 @@ func (cmd *PutHistoryPolicy) Event(now *HistoryPolicies) (*event.HistoryPolicySe
 	case cmd.Remove:
 		return &event.HistoryPolicySet{Pattern: old.Pattern, Removed: true}, nil
 	case cmd.Policy.IsZero():
-		return nil, Refuse(InvalidArgument, "The policy of '%s' is empty: give at least one of events, bodies and undo.", cmd.Pattern)
+		return nil, Refuse(InvalidArgument, "The policy for '%s' is empty; set at least one of events, bodies and undo.", cmd.Pattern)
 	case !there && now != nil && len(now.Patterns) >= maxHistoryPolicies:
-		return nil, Refuse(QuotaExceeded, "There are %d policies, which is the most there may be.", maxHistoryPolicies)
+		return nil, Refuse(QuotaExceeded, "There are already %d policies, the maximum.", maxHistoryPolicies)
 	case there && old.Policy == cmd.Policy:
 		return nil, nil
 	}
@@ -125,15 +125,15 @@ func CheckHistoryPattern(pattern string) *Error {
 	case pattern == "":
 		return Refuse(InvalidArgument, "The pattern is empty; * matches every entity.")
 	case len(pattern) > maxHistoryPattern:
-		return Refuse(InvalidArgument, "The pattern has %d bytes; %d are the most.", len(pattern), maxHistoryPattern)
+		return Refuse(InvalidArgument, "The pattern has %d bytes; at most %d are allowed.", len(pattern), maxHistoryPattern)
 	case strings.Contains(pattern, "**"):
-		return Refuse(InvalidArgument, "The pattern has two stars side by side; one means the same.")
+		return Refuse(InvalidArgument, "The pattern contains **; one star means the same.")
 	case strings.HasPrefix(pattern, "/") || strings.HasSuffix(pattern, "/") || strings.Contains(pattern, "//"):
-		return Refuse(InvalidArgument, "The pattern begins or ends with a slash, or has two side by side, as no path does.")
+		return Refuse(InvalidArgument, "The pattern begins or ends with a slash or contains //; no path does.")
 	}
 	for _, c := range pattern {
 		if !alphanumeric(c) && !strings.ContainsRune("*/.-_~", c) {
-			return Refuse(InvalidArgument, "The pattern contains %q, which no path can.", c)
+			return Refuse(InvalidArgument, "The pattern contains %q, which is not allowed in a path.", c)
 		}
 	}
 	return nil

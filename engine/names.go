@@ -47,7 +47,7 @@ func CheckPath(kind event.EntityKind, path string) *Error {
 		topic, ok = path[:cut], strings.EqualFold(path[cut:i+1], subscriptionsInfix)
 	}
 	if !ok {
-		return Refuse(InvalidArgument, "'%s' is not the path of a subscription: <topic>/Subscriptions/<name>.", path)
+		return Refuse(InvalidArgument, "'%s' is not the path of a subscription; expected <topic>/Subscriptions/<name>.", path)
 	}
 	if err := checkEntityPath(event.Topic, topic); err != nil {
 		return err
@@ -57,12 +57,12 @@ func CheckPath(kind event.EntityKind, path string) *Error {
 
 func checkEntityPath(kind event.EntityKind, path string) *Error {
 	if n := utf8.RuneCountInString(path); n == 0 || n > maxPath {
-		return Refuse(InvalidArgument, "The path of a %s has 1 to %d characters; this one has %d.", strings.ToLower(kind.String()), maxPath, n)
+		return Refuse(InvalidArgument, "The path of a %s must have 1 to %d characters; this one has %d.", strings.ToLower(kind.String()), maxPath, n)
 	}
 	for segment := range strings.SplitSeq(path, "/") {
 		switch {
 		case segment == "":
-			return Refuse(InvalidArgument, "'%s' contains an empty segment; slashes stand between segments, not at the ends.", path)
+			return Refuse(InvalidArgument, "'%s' contains an empty segment; slashes are allowed only between segments.", path)
 		case strings.EqualFold(segment, "Subscriptions"):
 			return Refuse(InvalidArgument, "'%s' contains the segment '%s', which is reserved.", path, segment)
 		}
@@ -80,7 +80,7 @@ func checkEntityPath(kind event.EntityKind, path string) *Error {
 // is.
 func CheckName(what, name string) *Error {
 	if n := utf8.RuneCountInString(name); n == 0 || n > maxName {
-		return Refuse(InvalidArgument, "The name of a %s has 1 to %d characters; this one has %d.", strings.ToLower(what), maxName, n)
+		return Refuse(InvalidArgument, "The name of a %s must have 1 to %d characters; this one has %d.", strings.ToLower(what), maxName, n)
 	}
 	plain := name
 	if what == "Rule" {

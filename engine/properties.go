@@ -228,7 +228,7 @@ func (c *checker) sizes(tier Tier, p *event.Properties) {
 func (c *checker) access(p *event.Properties) {
 	const property = "AuthorizationRules"
 	if n := len(p.AccessRules); n > maxAccessRules {
-		c.fault(property, "An entity has at most %d authorization rules; %d are given.", maxAccessRules, n)
+		c.fault(property, "An entity can have at most %d authorization rules; %d were given.", maxAccessRules, n)
 		c.faults[len(c.faults)-1].Code = QuotaExceeded
 	}
 	seen := map[string]bool{}
@@ -237,7 +237,7 @@ func (c *checker) access(p *event.Properties) {
 		lower := strings.ToLower(r.Name)
 		switch {
 		case r.Name == "" || len(r.Name) > maxAccessRuleName || strings.ContainsFunc(r.Name, notPlain):
-			c.fault(property, "The name of an authorization rule has 1 to %d letters, digits or any of - _ . ~.", maxAccessRuleName)
+			c.fault(property, "The name of an authorization rule must have 1 to %d characters: letters, digits, or any of - _ . ~.", maxAccessRuleName)
 		case seen[lower]:
 			c.fault(property, "Two authorization rules are named '%s'.", r.Name)
 		}
@@ -262,7 +262,7 @@ func (c *checker) rights(property string, r *event.AccessRule) {
 	}
 	switch {
 	case len(r.Rights) == 0:
-		c.fault(property, "The authorization rule '%s' has no right.", r.Name)
+		c.fault(property, "The authorization rule '%s' has no rights.", r.Name)
 	case has[event.Manage] && !(has[event.Send] && has[event.Listen]):
 		c.fault(property, "Manage permission should also include Send and Listen: '%s'.", r.Name)
 	}

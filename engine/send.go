@@ -88,7 +88,7 @@ func (s *sending) check() *Error {
 	}
 	n, history := len(s.cmd.Messages), s.settings.history
 	if s.entity.Properties.RequiresDuplicateDetection && s.remembered()+n > history && s.index.Forgettable(s.id, s.now, n) < n {
-		return Refuse(Busy, "The duplicate history of '%s' holds %d ids; older ones must leave its window first.", s.entity.Path, history)
+		return Refuse(Busy, "The duplicate history of '%s' holds %d ids; retry when older ones have left its window.", s.entity.Path, history)
 	}
 	return nil
 }

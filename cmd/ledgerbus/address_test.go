@@ -33,7 +33,7 @@ func TestAddresses(t *testing.T) {
 		{[]string{"peek", "orders#1"}, 1, "no message #1 in orders", 0},
 		{[]string{"peek", "orders#3", "--count", "2"}, 2, "--from, --count and --session do not go with the number", 0},
 		{[]string{"peek", "@0/8"}, 2, "@0/8 is a place in a log, not an entity", 0},
-		{[]string{"peek", "orders/$dead"}, 2, "no such sub-queue", 0},
+		{[]string{"peek", "orders/$dead"}, 2, "unknown sub-queue", 0},
 		{[]string{"receive", "orders#2"}, 2, "--deferred 2", 0},
 		{[]string{"send", "orders#2", "--body", "x"}, 2, "name the entity without a number", 0},
 		{[]string{"receive", "orders/$dlq", "--complete"}, 0, "#1  ", 1},

@@ -62,10 +62,10 @@ func TestStory(t *testing.T) {
 		code int
 		text string
 	}{
-		{[]string{"story"}, 2, "which message?"},
+		{[]string{"story"}, 2, "name one message"},
 		{[]string{"story", "orders"}, 2, "orders is not a message"},
 		{[]string{"story", "orders#2"}, 1, "nothing is known of orders#2"},
-		{[]string{"story", "nosuch#2"}, 1, "nothing is known of an entity nosuch; entities that history knows: orders"},
+		{[]string{"story", "nosuch#2"}, 1, "nothing is known of an entity nosuch; known entities: orders"},
 		{[]string{"story", "--message-id", "x"}, 1, "nothing is known of a message with the id \"x\""},
 		{[]string{"story", "orders#1", "-o", "xml"}, 2, "not one of text, json, csv"},
 	} {

@@ -38,7 +38,7 @@ func TestTrace(t *testing.T) {
 	}
 	want := []string{
 		`matches +weather/Subscriptions/all  rule \$Default\n`,
-		`fails +weather/Subscriptions/broken  rule sum  "A string and a number have no order\."\n`,
+		`fails +weather/Subscriptions/broken  rule sum  "A string and a number cannot be ordered\."\n`,
 		`false +weather/Subscriptions/calm  rule weak  "wind <= 15 OR wind IS NULL"  wind is 17\n`,
 		`false +weather/Subscriptions/inland  rule eu  "region = 'inland'"  region is "coast"\n`,
 		`unknown +weather/Subscriptions/odd  rule typo  "wnd > 20"  wnd is not set\n`,

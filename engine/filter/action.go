@@ -102,7 +102,7 @@ func (c *Changes) set(name string, hash uint64, v event.Value) {
 	p := &c.work.User[at]
 	p.Value = v
 	if len(v.Text) > maxProperty {
-		c.machine.fail("The property '%s' gets longer than %d bytes.", p.Name, maxProperty)
+		c.machine.fail("The property '%s' would be longer than %d bytes.", p.Name, maxProperty)
 		return
 	}
 	u := c.change(p.Name, there)
@@ -132,7 +132,7 @@ func (c *Changes) setSystem(p SystemProperty, v event.Value) {
 	case TimeToLive:
 		c.mustBe(p, v, event.Span)
 		if v.Type == event.Span && int64(v.Bits) <= 0 {
-			c.machine.fail("sys.%s is set to a time span that is not positive.", p)
+			c.machine.fail("sys.%s must be set to a positive time span.", p)
 		}
 	default:
 		c.machine.fail("sys.%s cannot be changed.", p)
@@ -143,7 +143,7 @@ func (c *Changes) setSystem(p SystemProperty, v event.Value) {
 	if p != ScheduledEnqueueTimeUtc && p != TimeToLive {
 		v = convert(v, event.String)
 		if len(v.Text) > limit && (limit != maxID || utf8.RuneCountInString(v.Text) > limit) {
-			c.machine.fail("sys.%s gets longer than %d characters.", p, limit)
+			c.machine.fail("sys.%s would be longer than %d characters.", p, limit)
 			return
 		}
 	}
@@ -154,7 +154,7 @@ func (c *Changes) setSystem(p SystemProperty, v event.Value) {
 
 func (c *Changes) mustBe(p SystemProperty, v event.Value, t event.ValueType) {
 	if v.Type != t && v.Type != event.Null {
-		c.machine.fail("sys.%s is set to %s.", p, typeName(v.Type))
+		c.machine.fail("sys.%s cannot be set to %s.", p, typeName(v.Type))
 	}
 }
 
@@ -170,7 +170,7 @@ func (c *Changes) checkSize() {
 		}
 	}
 	if n > maxText {
-		c.machine.fail("The changed properties get longer than %d bytes.", maxText)
+		c.machine.fail("The changed properties would be longer than %d bytes.", maxText)
 	}
 }
 

@@ -196,10 +196,10 @@ func TestSetSystem(t *testing.T) {
 		{"REMOVE sys.SessionId", "", "sys SessionId=null"},
 		{"REMOVE sys.TimeToLive", "", "sys TimeToLive=null"},
 		{"SET sys.TimeToLive = span + span", "", "sys TimeToLive=span:00:00:20"},
-		{"SET sys.TimeToLive = 5", "", "error: sys.TimeToLive is set to a number."},
-		{"SET sys.TimeToLive = span - span", "", "error: sys.TimeToLive is set to a time span that is not positive."},
+		{"SET sys.TimeToLive = 5", "", "error: sys.TimeToLive cannot be set to a number."},
+		{"SET sys.TimeToLive = span - span", "", "error: sys.TimeToLive must be set to a positive time span."},
 		{"SET sys.ScheduledEnqueueTimeUtc = start", "", "sys ScheduledEnqueueTimeUtc=timestamp:2024-01-01T00:00:00.0000000Z"},
-		{"SET sys.ScheduledEnqueueTimeUtc = 'now'", "", "error: sys.ScheduledEnqueueTimeUtc is set to a string."},
+		{"SET sys.ScheduledEnqueueTimeUtc = 'now'", "", "error: sys.ScheduledEnqueueTimeUtc cannot be set to a string."},
 		{"SET sys.SequenceNumber = 5", "", "error: sys.SequenceNumber cannot be changed."},
 		{"REMOVE sys.LockToken", "", "error: sys.LockToken cannot be changed."},
 		{"SET sys.body = 5", "", "error: There is no system property 'body'."},
@@ -227,8 +227,8 @@ func TestActionSizes(t *testing.T) {
 		if got := run(t, "SET sys."+target+" = @x", typed(), long(128)); strings.HasPrefix(got, "error") {
 			t.Errorf(`%+v; want !strings.HasPrefix(got, "error")`, got)
 		}
-		if got := run(t, "SET sys."+target+" = @x", typed(), long(129)); got != "error: sys."+target+" gets longer than 128 characters." {
-			t.Errorf("%+v, want %+v", got, "error: sys."+target+" gets longer than 128 characters.")
+		if got := run(t, "SET sys."+target+" = @x", typed(), long(129)); got != "error: sys."+target+" would be longer than 128 characters." {
+			t.Errorf("%+v, want %+v", got, "error: sys."+target+" would be longer than 128 characters.")
 		}
 	}
 	for action, want := range map[string]bool{

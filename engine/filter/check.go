@@ -48,7 +48,7 @@ func compile(r *event.Rule) (compiled, *Error) {
 	case event.CorrelationFilter:
 		c.test, err = newTest(f)
 	default:
-		err = &Error{Part: "filter", Text: "its kind is unknown"}
+		err = &Error{Part: "filter", Text: "unknown kind"}
 	}
 	if err == nil && r.Action.Text != "" {
 		if err = checkText("action", r.Action.Text, r.Action.Parameters); err == nil {
@@ -94,7 +94,7 @@ func checkSizes(r *event.Rule) *Error {
 }
 
 func tooLong(part string) *Error {
-	return &Error{part, 0, "a name or a value has more than 32768 bytes, or all of the rule more than 65536"}
+	return &Error{part, 0, "a name or value exceeds 32768 bytes, or the whole rule exceeds 65536 bytes"}
 }
 
 func checkText(part, text string, params []event.Property) *Error {

@@ -16,56 +16,56 @@ func TestRefusedFilters(t *testing.T) {
 		position int
 		reason   string
 	}{
-		{"", 1, "a value is expected, not the end"},
-		{"   ", 4, "a value is expected"},
-		{"1", 1, "a number is no condition"},
-		{"'a'", 1, "a string is no condition"},
-		{"a AND 1", 7, "a number is no condition"},
-		{"NOT 'x'", 5, "a string is no condition"},
-		{"a + 1", 3, "a calculation is no condition"},
-		{"1 + 1", 3, "a calculation is no condition"},
-		{"-a OR b", 1, "a calculation is no condition"},
-		{"newid()", 1, "newid() is no condition"},
-		{"a = ", 5, "a value is expected"},
-		{"a = 1 b", 7, "b is not expected here"},
-		{"a = b = c", 7, "= is not expected here"},
-		{"NOT NOT a", 5, "a value is expected, not NOT"},
-		{"--a = 1", 2, "a value is expected, not -"},
-		{"set = 1", 1, "a value is expected, not SET"},
+		{"", 1, "expected a value, found the end"},
+		{"   ", 4, "expected a value"},
+		{"1", 1, "a number is not a condition"},
+		{"'a'", 1, "a string is not a condition"},
+		{"a AND 1", 7, "a number is not a condition"},
+		{"NOT 'x'", 5, "a string is not a condition"},
+		{"a + 1", 3, "a calculation is not a condition"},
+		{"1 + 1", 3, "a calculation is not a condition"},
+		{"-a OR b", 1, "a calculation is not a condition"},
+		{"newid()", 1, "newid() is not a condition"},
+		{"a = ", 5, "expected a value"},
+		{"a = 1 b", 7, "unexpected b"},
+		{"a = b = c", 7, "unexpected ="},
+		{"NOT NOT a", 5, "expected a value, found NOT"},
+		{"--a = 1", 2, "expected a value, found -"},
+		{"set = 1", 1, "expected a value, found SET"},
 		{"user.in = 1", 6, "IN is a keyword"},
 		{"EXISTS(like)", 8, "LIKE is a keyword"},
-		{"EXISTS(1)", 8, "the name of a property is expected, not 1"},
-		{"EXISTS(p('x'))", 9, ") is expected"},
-		{"EXISTS a", 8, "( is expected, not a"},
-		{"_a = 1", 1, "'_' is not expected here"},
+		{"EXISTS(1)", 8, "expected the name of a property, found 1"},
+		{"EXISTS(p('x'))", 9, "expected )"},
+		{"EXISTS a", 8, "expected (, found a"},
+		{"_a = 1", 1, "unexpected '_'"},
 		{"a = 9223372036854775808", 5, "more than 64 bits"},
 		{"a = 1E400", 5, "out of range"},
 		{"a = 1E", 5, "no digits"},
-		{"a = 12ab", 7, "ends in a letter"},
-		{"a = 1.2.3", 8, ".3 is not expected here"},
-		{"a = 'b", 5, "no closing '"},
-		{"[a = 1", 1, "no closing ]"},
-		{`"a = 1`, 1, `no closing "`},
-		{"[] = 1", 1, "a name is empty"},
-		{"a = @", 5, "@ without a name"},
+		{"a = 12ab", 7, "a letter follows a number"},
+		{"a = 1.2.3", 8, "unexpected .3"},
+		{"a = 'b", 5, "missing closing '"},
+		{"[a = 1", 1, "missing closing ]"},
+		{`"a = 1`, 1, `missing closing "`},
+		{"[] = 1", 1, "empty name"},
+		{"a = @", 5, "missing parameter name"},
 		{"a = @x", 5, "the parameter @x has no value"},
 		{"foo.a = 1", 1, "foo is neither sys nor user"},
-		{"[sys].Label = 1", 6, ". is not expected here"},
-		{"sys. = 1", 6, "the name of a property is expected, not ="},
+		{"[sys].Label = 1", 6, "unexpected ."},
+		{"sys. = 1", 6, "expected the name of a property, found ="},
 		{"foo(1) = 1", 1, "foo is not a function"},
-		{"newid(1) = 1", 7, ") is expected, not 1"},
-		{"p() = 1", 3, "a value is expected, not )"},
-		{"a IN ()", 7, "a value is expected"},
-		{"a IN (1", 8, ") is expected, not the end"},
-		{"a NOT = 1", 7, "IN or LIKE is expected, not ="},
-		{"a IS 1", 6, "NULL is expected"},
-		{"1 IS NULL", 3, "can only ask about a property"},
-		{"a + 1 IS NOT NULL", 7, "can only ask about a property"},
-		{"(a", 3, ") is expected"},
-		{"a)", 2, ") is not expected here"},
-		{"a & b", 3, "'&' is not expected here"},
-		{"größe = ü AND #", 15, "'#' is not expected here"},
-		{"a = 1;", 6, "; is not expected here"},
+		{"newid(1) = 1", 7, "expected ), found 1"},
+		{"p() = 1", 3, "expected a value, found )"},
+		{"a IN ()", 7, "expected a value"},
+		{"a IN (1", 8, "expected ), found the end"},
+		{"a NOT = 1", 7, "expected IN or LIKE, found ="},
+		{"a IS 1", 6, "expected NULL"},
+		{"1 IS NULL", 3, "applies only to a property"},
+		{"a + 1 IS NOT NULL", 7, "applies only to a property"},
+		{"(a", 3, "expected )"},
+		{"a)", 2, "unexpected )"},
+		{"a & b", 3, "unexpected '&'"},
+		{"größe = ü AND #", 15, "unexpected '#'"},
+		{"a = 1;", 6, "unexpected ;"},
 		{"a \xff", 0, "not valid UTF-8"},
 	} {
 		refused(t, sqlRule("r", c.filter, ""), c.position, c.reason)
@@ -79,23 +79,23 @@ func TestRefusedActions(t *testing.T) {
 		position int
 		reason   string
 	}{
-		{" ", 2, "SET or REMOVE is expected, not the end"},
-		{";", 1, "SET or REMOVE is expected, not ;"},
-		{"SET a = 1;;", 11, "SET or REMOVE is expected"},
-		{"a = 1", 1, "SET or REMOVE is expected, not a"},
-		{"SET a", 6, "= is expected"},
-		{"SET a = b = 1", 11, "SET or REMOVE is expected, not ="},
-		{"SET 1 = 1", 5, "the name of a property is expected"},
+		{" ", 2, "expected SET or REMOVE, found the end"},
+		{";", 1, "expected SET or REMOVE, found ;"},
+		{"SET a = 1;;", 11, "expected SET or REMOVE"},
+		{"a = 1", 1, "expected SET or REMOVE, found a"},
+		{"SET a", 6, "expected ="},
+		{"SET a = b = 1", 11, "expected SET or REMOVE, found ="},
+		{"SET 1 = 1", 5, "expected the name of a property"},
 		{"SET a = @x", 9, "the parameter @x has no value"},
-		{"SET a = (1 AND b)", 10, "a number is no condition"},
-		{"REMOVE", 7, "the name of a property is expected, not the end"},
-		{"REMOVE newid()", 13, "SET or REMOVE is expected, not ("},
+		{"SET a = (1 AND b)", 10, "a number is not a condition"},
+		{"REMOVE", 7, "expected the name of a property, found the end"},
+		{"REMOVE newid()", 13, "expected SET or REMOVE, found ("},
 	} {
 		refused(t, sqlRule("r", "1=1", c.action), c.position, c.reason)
 	}
 	r := sqlRule("r", "1=1", "SET a = 1 x")
-	if err := Check(&r); err == nil || err.Error() != "action: character 11: SET or REMOVE is expected, not x" {
-		t.Errorf(`%+v; want err != nil && err.Error() == "action: character 11: SET or REMOVE is expected, not x"`, err)
+	if err := Check(&r); err == nil || err.Error() != "action: character 11: expected SET or REMOVE, found x" {
+		t.Errorf(`%+v; want err != nil && err.Error() == "action: character 11: expected SET or REMOVE, found x"`, err)
 	}
 }
 
@@ -121,10 +121,10 @@ func TestLimits(t *testing.T) {
 
 	nested := func(n int) string { return strings.Repeat("(", n) + "a" + strings.Repeat(")", n) }
 	accepted(sqlRule("r", nested(100), ""))
-	refused(t, sqlRule("r", nested(101), ""), 101, "more than 100 parentheses")
+	refused(t, sqlRule("r", nested(101), ""), 101, "nested more than 100 deep")
 	calls := func(n int) string { return strings.Repeat("p(", n) + "a" + strings.Repeat(")", n) }
 	accepted(sqlRule("r", calls(100), ""))
-	refused(t, sqlRule("r", calls(101), ""), 201, "more than 100 parentheses")
+	refused(t, sqlRule("r", calls(101), ""), 201, "nested more than 100 deep")
 	// beside each other is not within each other
 	accepted(sqlRule("r", strings.Repeat("(a) AND ", 120)+"b", ""))
 
@@ -142,15 +142,15 @@ func TestRefusedCorrelation(t *testing.T) {
 	refused(t, rule(event.Filter{Conditions: []event.Condition{{Field: 9}}}), 0, "a field that correlation filters do not have")
 	refused(t, rule(event.Filter{Conditions: []event.Condition{{}}}), 0, "a field that correlation filters do not have")
 	refused(t, rule(event.Filter{Properties: []event.Property{{Name: "a"}}}), 0, "no simple value")
-	refused(t, event.Rule{Name: "r"}, 0, "its kind is unknown")
+	refused(t, event.Rule{Name: "r"}, 0, "unknown kind")
 	r := rule(event.Filter{Conditions: []event.Condition{{Field: event.FieldLabel}}})
 	if err := Check(&r); err != nil {
 		t.Error(err)
 	}
 	var e *Error
 	r = event.Rule{}
-	if err := Check(&r); !errors.As(err, &e) || err.Error() != "filter: its kind is unknown" {
-		t.Errorf(`%+v; want errors.As(err, &e) && err.Error() == "filter: its kind is unknown"`, err)
+	if err := Check(&r); !errors.As(err, &e) || err.Error() != "filter: unknown kind" {
+		t.Errorf(`%+v; want errors.As(err, &e) && err.Error() == "filter: unknown kind"`, err)
 	}
 }
 

@@ -63,11 +63,11 @@ func (c *compiler) condition(e *expr) int32 {
 	i := c.compile(e)
 	switch v := c.nodes[i].value; {
 	case e.op == opNewID:
-		c.fail(e.pos, "newid() is no condition")
+		c.fail(e.pos, "newid() is not a condition")
 	case e.op >= opPlus && e.op <= opMod:
-		c.fail(e.pos, "a calculation is no condition")
+		c.fail(e.pos, "a calculation is not a condition")
 	case v.Type != event.Bool && v.Type != event.Null:
-		c.fail(e.pos, "%s is no condition", typeName(v.Type))
+		c.fail(e.pos, "%s is not a condition", typeName(v.Type))
 	}
 	return i
 }

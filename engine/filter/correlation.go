@@ -34,7 +34,7 @@ func newTest(f *event.Filter) (*test, *Error) {
 	var pairs []pair
 	for _, c := range f.Conditions {
 		if int(c.Field) >= len(fields) || c.Field == 0 {
-			return nil, &Error{Part: "filter", Text: "a condition is on a field that correlation filters do not have"}
+			return nil, &Error{Part: "filter", Text: "a condition names a field that correlation filters do not have"}
 		}
 		p := fields[c.Field]
 		pairs = append(pairs, pair{asked{system: p, key: string([]byte{byte(p)})}, event.Value{Type: event.String, Text: c.Text}})

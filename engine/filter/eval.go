@@ -75,7 +75,7 @@ func (m *machine) condition(p *program, i int32) truth {
 		case event.Bool:
 			return truthOf(v.Bits != 0)
 		}
-		m.fail("A condition is %s.", typeName(v.Type))
+		m.fail("A condition must be a boolean, not %s.", typeName(v.Type))
 		return unknown
 	}
 	if !m.charge(1) {
@@ -133,7 +133,7 @@ func (m *machine) compare(o op, a, b event.Value) truth {
 	}
 	c, ok := order(a, b)
 	if !ok {
-		m.fail("%s and %s have no order.", capital(typeName(a.Type)), typeName(b.Type))
+		m.fail("%s and %s cannot be ordered.", capital(typeName(a.Type)), typeName(b.Type))
 		return unknown
 	}
 	switch o {
@@ -181,7 +181,7 @@ func (m *machine) like(p *program, n *node) truth {
 	case text.Type == event.Null:
 		return unknown
 	case text.Type != event.String:
-		m.fail("LIKE compares strings, not %s.", typeName(text.Type))
+		m.fail("LIKE takes strings, not %s.", typeName(text.Type))
 		return unknown
 	case !m.charge(len(text.Text) * pat.words / charactersPerStep):
 		return unknown
@@ -195,14 +195,14 @@ func (m *machine) like(p *program, n *node) truth {
 // pattern prepares a pattern that depends on the message; nil: it is not valid.
 func (m *machine) pattern(by, escape event.Value, escaped bool) *pattern {
 	if by.Type != event.String || escape.Type != event.String {
-		m.fail("The pattern and the escape character of LIKE are strings, not %s and %s.", typeName(by.Type), typeName(escape.Type))
+		m.fail("The pattern and the escape character of LIKE must be strings, not %s and %s.", typeName(by.Type), typeName(escape.Type))
 		return nil
 	}
 	char := rune(-1)
 	if escaped {
 		var ok bool
 		if char, ok = escapeOf(escape.Text); !ok {
-			m.fail("The escape of LIKE is one character, not %d.", utf8.RuneCountInString(escape.Text))
+			m.fail("The escape of LIKE must be one character, not %d.", utf8.RuneCountInString(escape.Text))
 			return nil
 		}
 	}
@@ -292,7 +292,7 @@ func (m *machine) sign(o op, v event.Value) event.Value {
 		}
 		return v
 	}
-	return m.fail("%s has no sign.", capital(typeName(v.Type)))
+	return m.fail("A sign cannot be applied to %s.", typeName(v.Type))
 }
 
 // calculate does the arithmetic of two operands with the promotions of semantics.md 15.4.
@@ -321,7 +321,7 @@ func isText(t event.ValueType) bool { return t == event.String || t == event.UUI
 func (m *machine) concatenate(a, b event.Value) event.Value {
 	n := len(a.Text) + len(b.Text)
 	if n > maxText {
-		return m.fail("A text gets longer than %d bytes.", maxText)
+		return m.fail("A text would be longer than %d bytes.", maxText)
 	}
 	if !m.charge(n / charactersPerStep) {
 		return event.Value{}

@@ -125,13 +125,13 @@ func (l *lexer) next() token {
 			r = ']'
 		}
 		if t.text = l.quoted(r); t.text == "" {
-			l.fail(t.pos, "a name is empty")
+			l.fail(t.pos, "empty name")
 		}
 	case r == '@':
 		l.skip()
 		t.kind, t.text = tokenParameter, l.run(inName)
 		if t.text == "" {
-			l.fail(t.pos, "@ without a name of a parameter")
+			l.fail(t.pos, "missing parameter name after @")
 		}
 	default:
 		l.symbol(&t)
@@ -157,7 +157,7 @@ func (l *lexer) quoted(last rune) string {
 		}
 		b.WriteRune(r)
 	}
-	l.fail(start, "there is no closing %c", last)
+	l.fail(start, "missing closing %c", last)
 	return ""
 }
 
@@ -185,7 +185,7 @@ func (l *lexer) number(t *token) {
 	}
 	t.text = l.src[start:l.at]
 	if inName(l.peek()) {
-		l.fail(l.pos, "a number ends in a letter")
+		l.fail(l.pos, "a letter follows a number")
 		return
 	}
 	if integer {
@@ -215,5 +215,5 @@ func (l *lexer) symbol(t *token) {
 			return
 		}
 	}
-	l.fail(l.pos, "%q is not expected here", l.peek())
+	l.fail(l.pos, "unexpected %q", l.peek())
 }

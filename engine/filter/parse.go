@@ -23,7 +23,7 @@ func parseFilter(text string) (*expr, *Error) {
 	p.advance()
 	e := p.or()
 	if p.tok.kind != tokenEnd {
-		p.fail(p.tok.pos, "%s is not expected here", &p.tok)
+		p.fail(p.tok.pos, "unexpected %s", &p.tok)
 	}
 	if p.err != nil {
 		p.err.Part = "filter"
@@ -41,7 +41,7 @@ func parseAction(text string) ([]*statement, *Error) {
 		pos := p.tok.pos
 		s := p.statement()
 		if out = append(out, s); len(out) > maxStatements {
-			p.fail(pos, "there are more than %d statements", maxStatements)
+			p.fail(pos, "more than %d statements", maxStatements)
 		}
 		p.accept(";")
 		if p.tok.kind == tokenEnd {
@@ -73,7 +73,7 @@ func (p *parser) accept(text string) bool {
 
 func (p *parser) expect(text string) {
 	if !p.accept(text) {
-		p.fail(p.tok.pos, "%s is expected, not %s", text, &p.tok)
+		p.fail(p.tok.pos, "expected %s, found %s", text, &p.tok)
 	}
 }
 
@@ -87,7 +87,7 @@ func (p *parser) statement() *statement {
 	case p.accept("REMOVE"):
 		return &statement{target: p.property()}
 	}
-	p.fail(p.tok.pos, "SET or REMOVE is expected, not %s", &p.tok)
+	p.fail(p.tok.pos, "expected SET or REMOVE, found %s", &p.tok)
 	return nil
 }
 
@@ -134,7 +134,7 @@ func (p *parser) predicate() *expr {
 		e := &expr{op: opIsNull, pos: pos, not: p.accept("NOT"), kids: []*expr{left}}
 		p.expect("NULL")
 		if left.op != opUser && left.op != opSystem && left.op != opNamed {
-			p.fail(pos, "IS NULL can only ask about a property")
+			p.fail(pos, "IS NULL applies only to a property")
 		}
 		return e
 	}
@@ -149,7 +149,7 @@ func (p *parser) predicate() *expr {
 		}
 		return e
 	case not:
-		p.fail(p.tok.pos, "IN or LIKE is expected, not %s", &p.tok)
+		p.fail(p.tok.pos, "expected IN or LIKE, found %s", &p.tok)
 	}
 	return left
 }
@@ -236,7 +236,7 @@ func (p *parser) primary() *expr {
 		p.expect(")")
 		p.depth--
 	default:
-		p.fail(t.pos, "a value is expected, not %s", &t)
+		p.fail(t.pos, "expected a value, found %s", &t)
 	}
 	return e
 }
@@ -261,7 +261,7 @@ func (p *parser) function(name token) *expr {
 
 func (p *parser) enter(pos int) {
 	if p.depth++; p.depth > maxDepth {
-		p.fail(pos, "there are more than %d parentheses within each other", maxDepth)
+		p.fail(pos, "parentheses are nested more than %d deep", maxDepth)
 	}
 }
 
@@ -276,9 +276,9 @@ func (p *parser) name() token {
 	case tokenName, tokenDelimited:
 		p.advance()
 	case tokenKeyword:
-		p.fail(t.pos, "%s is a keyword; as a name it stands in brackets", t.text)
+		p.fail(t.pos, "%[1]s is a keyword; to use it as a name, write [%[1]s]", t.text)
 	default:
-		p.fail(t.pos, "the name of a property is expected, not %s", &t)
+		p.fail(t.pos, "expected the name of a property, found %s", &t)
 	}
 	return t
 }

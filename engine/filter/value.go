@@ -140,7 +140,7 @@ func equal(a, b event.Value) bool {
 	return a.Type == b.Type && a.Bits == b.Bits && a.Text == b.Text
 }
 
-// order compares two values that are not null; false: they have no order.
+// order compares two values that are not null; false: they cannot be ordered.
 func order(a, b event.Value) (int, bool) {
 	switch {
 	case isNumber(a.Type) && isNumber(b.Type):

@@ -24,7 +24,7 @@ const mostBreaks = 64
 // newBreak reads a condition: type = 'dead', or when orders.active > 1000.
 func (d *Debugger) newBreak(text string) (*breakpoint, error) {
 	if len(d.breaks) == mostBreaks {
-		return nil, fmt.Errorf("%w: there are %d breakpoints", ErrQuestion, mostBreaks)
+		return nil, fmt.Errorf("%w: there are already %d breakpoints, the maximum", ErrQuestion, mostBreaks)
 	}
 	b := &breakpoint{text: text}
 	var err error

@@ -38,7 +38,7 @@ func (d *Debugger) changed(p passed, ev event.Event) error {
 		err = d.changedMessage(d.l.names.message(s, number), kept(&was, had), kept(&is, has))
 	})
 	if err == nil && more > 0 {
-		err = d.l.note("  and %s that it is about", plural(more, "message"))
+		err = d.l.note("  and %s not shown", plural(more, "message"))
 	}
 	seen := make(map[event.EntityID]bool)
 	for _, id := range entities {

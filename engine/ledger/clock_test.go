@@ -70,7 +70,7 @@ func TestInstantThatWasTwice(t *testing.T) {
 		{Instant{At: 9000}, Instant{At: 6000}, fmt.Sprintf("from @0/%d @0/%d  <nil>", second, set)},
 		{Instant{At: 6000}, Instant{At: 8000}, fmt.Sprintf("from @0/%[1]d @0/%[1]d ; from @0/%[1]d @0/%[3]d ; orders:   2; 1→3; from @0/%[2]d @0/%[3]d ; orders:   1; 2→3 <nil>", first, set, last)},
 		{at(first), Instant{At: 20_000}, "from   ; orders:   2; 1→3 <nil>"},
-		{Instant{At: 20_000}, Instant{At: 3000}, " not a question: " + event.Time(20_000).String() + " is after " + event.Time(3000).String()},
+		{Instant{At: 20_000}, Instant{At: 3000}, " invalid question: " + event.Time(20_000).String() + " is after " + event.Time(3000).String()},
 	} {
 		if got := diff(c.from, c.to); got != c.want {
 			t.Errorf("diff %s %s:\n%s\nwant\n%s", c.from, c.to, got, c.want)

@@ -69,8 +69,8 @@ func debugCommands() []debugCommand {
 		{[]string{"continue", "c"}, "continue", "forwards to the next breakpoint, or the end", (*Debugger).goOn},
 		{[]string{"reverse", "r"}, "reverse", "backwards to the breakpoint before, or the beginning", (*Debugger).goBack},
 		{[]string{"go", "g"}, "go INSTANT", "after all events up to an instant, as in 03:12, -2h, @0/1839977, begin or end", (*Debugger).leapTo},
-		{[]string{"break"}, "break CONDITION", "stop at events that fulfil it: type = 'dead' AND entity = 'orders', or when orders.active > 1000", (*Debugger).setBreak},
-		{[]string{"breaks"}, "breaks", "which breakpoints there are", (*Debugger).listBreaks},
+		{[]string{"break"}, "break CONDITION", "stop at events that match: type = 'dead' AND entity = 'orders', or when orders.active > 1000", (*Debugger).setBreak},
+		{[]string{"breaks"}, "breaks", "list the breakpoints", (*Debugger).listBreaks},
 		{[]string{"delete"}, "delete N", "remove a breakpoint", (*Debugger).deleteBreak},
 		{[]string{"print", "p"}, "print [ENTITY | ENTITY#NUMBER]", "the state here: of all entities, of one with its messages, of a message", (*Debugger).show},
 		{[]string{"list", "l"}, "list [N]", "the events around this one, N before and N after it", (*Debugger).around},
@@ -96,7 +96,7 @@ func (d *Debugger) Do(ctx context.Context, command string) error {
 			return c.do(d, ctx, strings.TrimSpace(rest))
 		}
 	}
-	return fmt.Errorf("%w: there is no command %s: help lists them", ErrQuestion, quote(name))
+	return fmt.Errorf("%w: unknown command %s; help lists the commands", ErrQuestion, quote(name))
 }
 
 func (d *Debugger) help(context.Context, string) error {
@@ -107,7 +107,7 @@ func (d *Debugger) help(context.Context, string) error {
 			return err
 		}
 	}
-	return d.l.note("events are shown with the state before and after them; the log has no commands, so no rule is run again")
+	return d.l.note("events are shown with the state before and after them; the log has events and no commands, so no rule is run again")
 }
 
 // countOf reads the argument of a command that may have a number; without is the number of a
@@ -180,7 +180,7 @@ func (d *Debugger) leapTo(ctx context.Context, text string) error {
 
 func (d *Debugger) setBreak(_ context.Context, text string) error {
 	if text == "" {
-		return fmt.Errorf("%w: break at what? Write break type = 'dead', or break when orders.active > 1000", ErrQuestion)
+		return fmt.Errorf("%w: missing condition; usage: break type = 'dead', or break when orders.active > 1000", ErrQuestion)
 	}
 	b, err := d.newBreak(text)
 	if err != nil {
@@ -202,7 +202,7 @@ func (d *Debugger) listBreaks(context.Context, string) error {
 		}
 	}
 	if len(d.breaks) == 0 {
-		return d.l.note("there is no breakpoint")
+		return d.l.note("there are no breakpoints")
 	}
 	return nil
 }
@@ -276,7 +276,7 @@ func (d *Debugger) show(_ context.Context, text string) error {
 	}
 	of, err := address.Parse(text)
 	if err == nil && of.Place {
-		err = fmt.Errorf("%s is a place in a log: go there", of)
+		err = fmt.Errorf("%[1]s is a place in a log; use go %[1]s", of)
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrQuestion, err)
@@ -287,7 +287,7 @@ func (d *Debugger) show(_ context.Context, text string) error {
 	list := d.living()
 	i := slices.IndexFunc(list, func(e *life) bool { return fold(e.path) == fold(of.Entity) })
 	if i < 0 {
-		return fmt.Errorf("%w of %s here: there is no such entity at this event", ErrNothing, word(of.Entity))
+		return fmt.Errorf("%w of %s: no such entity exists at this event", ErrNothing, word(of.Entity))
 	}
 	e := list[i]
 	if err := e.has(of.SubQueue); err != nil {
@@ -341,7 +341,7 @@ func (d *Debugger) messages(e *life, of address.Address) error {
 		}
 	}
 	if of.Number != 0 {
-		return fmt.Errorf("%w of %s here", ErrNothing, of)
+		return fmt.Errorf("%w of %s at this event", ErrNothing, of)
 	}
 	return nil
 }

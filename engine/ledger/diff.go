@@ -278,7 +278,7 @@ func (c *comparison) tellCounts(path string, was, is *life, f *flow) error {
 		return nil
 	}
 	if len(texts) == 0 {
-		texts = []string{"counts as before"}
+		texts = []string{"counts unchanged"}
 	}
 	fields := print.Object{print.Named("Entity", name), print.Named("Arrived", f.arrived), print.Named("Completed", f.completed), print.Named("DeadLettered", f.dead),
 		print.Named("Expired", f.expired), print.Named("Purged", f.purged), print.Named("Moved", f.moved), print.Named("LocksLost", f.lost), print.Named("Refused", f.refused)}
@@ -350,7 +350,7 @@ func (c *comparison) tellMessages(path string, was, is *life) error {
 		return nil
 	})
 	if err == nil && stuck > 0 {
-		err = l.note("%s: %s there at both instants, in the same state", c.name(path), plural(stuck, "message"))
+		err = l.note("%s: %s in the same state at both instants", c.name(path), plural(stuck, "message"))
 	}
 	return err
 }

@@ -177,7 +177,7 @@ func (l *Ledger) events(ctx context.Context, r Range, kinds []event.Kind) error 
 	case incomplete != nil:
 		return incomplete
 	case shown == 0:
-		return l.answer(print.Object{print.Named("Events", uint64(0))}, "nothing of that kind happened%s", sinceThen(s.books...))
+		return l.answer(print.Object{print.Named("Events", uint64(0))}, "no matching events%s", sinceThen(s.books...))
 	}
 	return nil
 }

@@ -324,7 +324,7 @@ func (v *visit) late(ctx context.Context) error {
 func (v *visit) backwards(ctx context.Context, o origin) error {
 	host, ok := v.n.host(o.source)
 	if !ok {
-		return v.l.note("where it came from is not known: the history of entity %d is gone", o.source.Entity)
+		return v.l.note("its origin is unknown: the history of entity %d was removed", o.source.Entity)
 	}
 	b, err := v.l.book(ctx, host)
 	if err != nil {
@@ -366,7 +366,7 @@ func (v *visit) backwards(ctx context.Context, o origin) error {
 		v.add(node{o.source, t.Sequence})
 		return nil
 	}
-	return v.l.note("it came from %s, whose history does not have it any more", v.n.path(o.source.Entity))
+	return v.l.note("it came from %s, whose history no longer has it", v.n.path(o.source.Entity))
 }
 
 // forwards finds what the message became where it went.

@@ -20,7 +20,7 @@ func (l *Ledger) horizons(ctx context.Context, books ...*book) error {
 			if at.at == 0 { // nothing had happened before
 				begins = place.String()
 			}
-			if err := l.note("history of partition %d begins at %s: only the state it left is known from before", b.ID(), begins); err != nil {
+			if err := l.note("history of partition %d begins at %s: of earlier events only the resulting state is known", b.ID(), begins); err != nil {
 				return err
 			}
 		}

@@ -107,7 +107,7 @@ func (l *Ledger) eras(ctx context.Context, i Instant) (at event.Time, list []era
 	}
 	id := log.PartitionID(i.Place.Partition)
 	if all := l.src.Partitions(); !slices.Contains(all, id) {
-		return 0, nil, fmt.Errorf("%w: %s is in partition %d, of which there are %d", ErrQuestion, i.Place, id, len(all))
+		return 0, nil, fmt.Errorf("%w: %s is in partition %d; there are %d partitions", ErrQuestion, i.Place, id, len(all))
 	}
 	b, err := l.book(ctx, id)
 	if err != nil {

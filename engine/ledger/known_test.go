@@ -164,31 +164,31 @@ var removedStories = []struct {
 			m.abandon()
 		}
 	}, func(m *message) { m.lock(); m.abandon(m.tooOften()) },
-		[]string{"· DEAD-LETTERED, at least 4 attempts\n", "known       main active, 3 failed attempts", "4 attempts failed: 1 given back, 0 with a lock that was lost; of 3 before SINCE history does not have how they ended\n",
-			"history no longer has all that happened to it\n", "history of partition 0 begins at SINCE, "}, []string{"1 attempt failed"}, false},
+		[]string{"· DEAD-LETTERED, at least 4 attempts\n", "known       main active, 3 failed attempts", "4 attempts failed: 1 returned, 0 with a lost lock; history does not show how 3 before SINCE ended\n",
+			"history no longer has all its events\n", "history of partition 0 begins at SINCE, "}, []string{"1 attempt failed"}, false},
 	{"a lock that began before, and another", func(m *message) { m.send(); m.lock() }, func(m *message) { m.lose(); m.lock(); m.lose(m.tooOften()) },
-		[]string{"at least 2 attempts\n", "2 attempts failed: 0 given back, 2 with a lock that was lost\n"}, []string{"renewed"}, false},
+		[]string{"at least 2 attempts\n", "2 attempts failed: 0 returned, 2 with a lost lock\n"}, []string{"renewed"}, false},
 	{"received before, then expired", func(m *message) { m.send(); m.lock(); m.release() }, (*message).die,
-		[]string{"· DEAD-LETTERED\n", "its time to live ended: nobody has received it since SINCE, and whether anybody had before is not known\n"}, []string{"before anybody received it"}, false},
+		[]string{"· DEAD-LETTERED\n", "its time to live ended: it has not been received since SINCE; whether it was received before that is unknown\n"}, []string{"before it was received"}, false},
 	{"received before, then expired and not kept", func(m *message) { m.send(); m.lock(); m.release() }, (*message).expire,
-		[]string{"· EXPIRED\n", "nobody has received it since SINCE, and whether anybody had before is not known, and expired messages"}, []string{"before anybody received it"}, false},
-	{"failed before, then expired", func(m *message) { m.send(); m.lock(); m.abandon() }, (*message).expire, []string{"EXPIRED, at least 1 attempt\n"}, []string{"nobody has received"}, false},
-	{"sent behind, then expired", nil, func(m *message) { m.send(); m.die() }, []string{"its time to live ended before anybody received it\n"}, []string{"SINCE", "known"}, false},
-	{"waits", (*message).send, nil, []string{"· enqueued at ", "· WAITING\n", "it is waiting: nobody has received it since SINCE, and whether anybody had before is not known: whether a receiver of orders is there is not known"},
-		[]string{"sentence: nobody"}, false},
+		[]string{"· EXPIRED\n", "it has not been received since SINCE; whether it was received before that is unknown, and expired messages"}, []string{"before it was received"}, false},
+	{"failed before, then expired", func(m *message) { m.send(); m.lock(); m.abandon() }, (*message).expire, []string{"EXPIRED, at least 1 attempt\n"}, []string{"it has not been received"}, false},
+	{"sent behind, then expired", nil, func(m *message) { m.send(); m.die() }, []string{"its time to live ended before it was received\n"}, []string{"SINCE", "known"}, false},
+	{"waits", (*message).send, nil, []string{"· enqueued at ", "· WAITING\n", "it is waiting: it has not been received since SINCE; whether it was received before that is unknown: it is unknown whether orders has a receiver"},
+		[]string{"sentence: it has not"}, false},
 	{"waits, failed twice", func(m *message) { m.send(); m.lock(); m.abandon(); m.lock(); m.lose() }, nil,
-		[]string{"WAITING, at least 2 attempts\n", "it is waiting, after at least 2 attempts\n"}, []string{"nobody has received"}, false},
-	{"waits, sent behind", nil, (*message).send, []string{"WAITING\n", "sentence: nobody has received it: "}, []string{"known      orders"}, false},
+		[]string{"WAITING, at least 2 attempts\n", "it is waiting, after at least 2 attempts\n"}, []string{"it has not been received"}, false},
+	{"waits, sent behind", nil, (*message).send, []string{"WAITING\n", "sentence: it has not been received: "}, []string{"known      orders"}, false},
 	{"is locked", func(m *message) { m.send(); m.lock() }, nil, []string{"LOCKED, at least 1 attempt\n"}, nil, false},
 	{"locked before, completed behind", func(m *message) { m.send(); m.lock() }, (*message).complete, []string{"COMPLETED, at least 1 attempt\n", "of these events, with at least 1 attempt\n"}, []string{"it waited"}, false},
 	{"failed before, completed behind", func(m *message) { m.send(); m.lock(); m.abandon() }, func(m *message) { m.lock(); m.complete() },
 		[]string{"with at least 2 attempts: the work of the last receiver took 1.0 s\n"}, []string{"it waited"}, false},
 	{"is dead", func(m *message) { m.send(); m.lock(); m.abandon(m.tooOften()) }, nil,
-		[]string{"DEAD-LETTERED, at least 1 attempt\n", "it was dead-lettered before SINCE; history does not have why, its properties may\n", "next: ledgerbus peek 'orders/$dlq#"}, nil, false},
+		[]string{"DEAD-LETTERED, at least 1 attempt\n", "it was dead-lettered before SINCE; history does not show why, but its properties may\n", "next: ledgerbus peek 'orders/$dlq#"}, nil, false},
 	{"waits, released twice", nil, func(m *message) { m.send(); m.lock(); m.release(); m.lock(); m.release() },
-		[]string{"· WAITING\n", "it is waiting: it was delivered and released 2 times"}, []string{"attempts", "nobody has received"}, false},
+		[]string{"· WAITING\n", "it is waiting: it was delivered and released 2 times"}, []string{"attempts", "it has not been received"}, false},
 	{"released, then expired", nil, func(m *message) { m.send(); m.lock(); m.release(); m.die() },
-		[]string{"· DEAD-LETTERED\n", "its time to live ended: it was delivered and released 1 time\n"}, []string{"before anybody received it"}, false},
+		[]string{"· DEAD-LETTERED\n", "its time to live ended: it was delivered and released 1 time\n"}, []string{"before it was received"}, false},
 	{"released, then completed", nil, func(m *message) { m.send(); m.lock(); m.release(); m.lock(); m.complete() },
 		[]string{"· COMPLETED, 1 attempt\n", "with 1 attempt: it waited 1.0 s for a receiver"}, nil, false},
 	{"locked before, released behind", func(m *message) { m.send(); m.lock() }, (*message).release,
@@ -203,15 +203,15 @@ var removedStories = []struct {
 	}, nil, []string{"SCHEDULED\n"}, nil, false},
 	{"waits in a session", func(m *message) {
 		m.d.do(0, &event.MessageEnqueued{Envelope: queue(0), Sequence: m.n, EnqueuedAt: m.d.now, HasSession: true, InSession: true, SessionID: []byte("cart-7")})
-	}, nil, []string{"it is in session cart-7, which nobody has accepted since SINCE"}, []string{"accepted;"}, false},
+	}, nil, []string{"it is in session cart-7, which no receiver has accepted since SINCE"}, []string{"accepted;"}, false},
 	{"waits in a session that is held", func(m *message) {
 		m.d.do(0, &event.MessageEnqueued{Envelope: queue(0), Sequence: m.n, EnqueuedAt: m.d.now, HasSession: true, InSession: true, SessionID: []byte("cart-8")})
 		m.d.do(0, &event.SessionAccepted{Envelope: queue(0), SessionID: []byte("cart-8"), Token: event.LockToken{88}, LockedUntil: event.EndOfTime - 1})
 	}, nil, []string{"it is in session cart-8, which a receiver has held since before SINCE"}, nil, false},
-	{"was completed", func(m *message) { m.send(); m.lock(); m.complete() }, nil, []string{"history begins at SINCE, and it was not there then"}, nil, true},
+	{"was completed", func(m *message) { m.send(); m.lock(); m.complete() }, nil, []string{"history begins at SINCE, and it did not exist then"}, nil, true},
 	{"was completed, and its id came again", func(m *message) { m.send(); m.lock(); m.complete() }, func(m *message) {
 		m.d.do(0, &event.DuplicateDropped{Envelope: queue(0), MessageID: []byte("again"), Original: m.n})
-	}, []string{"· sent before history begins · OVER BEFORE HISTORY BEGINS\n", "1 message with its id came later and was dropped as a duplicate\n"}, []string{"DROPPED AS"}, false},
+	}, []string{"· sent before history begins · ENDED BEFORE HISTORY BEGINS\n", "1 later message with its id was dropped as a duplicate\n"}, []string{"DROPPED AS"}, false},
 }
 
 // Where history was removed, a story says what is known from the state that it left, from when on
@@ -250,7 +250,7 @@ func TestStoryWhenHistoryWasRemoved(t *testing.T) {
 		}
 		says(t, c.name, got, since, c.want, c.never)
 	}
-	if _, err := d.story("", "m1"); !errors.Is(err, ErrNothing) || !strings.Contains(err.Error(), "history begins at "+since+", and ids of messages that were sent before are not known") {
+	if _, err := d.story("", "m1"); !errors.Is(err, ErrNothing) || !strings.Contains(err.Error(), "history begins at "+since+", and message ids from before that are unknown") {
 		t.Errorf("by id: %v", err)
 	}
 }
@@ -318,9 +318,9 @@ func TestWhyWhenHistoryWasRemoved(t *testing.T) {
 	for _, want := range []string{
 		"orders/$dlq: 6 dead letters since before " + since + ", 3 causes\n",
 		"2  max-delivery: MaxDeliveryCountExceeded  " + first.String() + " – ",
-		"  1 lock lost, given back 1 time; 3 attempts had failed before " + since,
-		"3  expired: TTLExpiredException  ", "  nobody received 1 of them; whether anybody received 2 of them before " + since + " is not known  such as",
-		"1  unknown  before " + since + "  history does not have why, their properties may; 1 attempt had failed before " + since + "  such as orders#5\n",
+		"  1 lock lost, returned 1 time; 3 attempts had failed before " + since,
+		"3  expired: TTLExpiredException  ", "  1 of them never received; it is unknown whether 2 of them were received before " + since + "  such as",
+		"1  unknown  before " + since + "  history does not show why, but their properties may; 1 attempt had failed before " + since + "  such as orders#5\n",
 		"next: ledgerbus at " + since,
 	} {
 		if !strings.Contains(got, want) {
@@ -357,7 +357,7 @@ func TestMovesWhenHistoryWasRemoved(t *testing.T) {
 		since := d.cut(1)
 		for _, state := range []string{"MOVED", "MOVED"} { // first the source does not know it yet
 			got, err := d.story("orders#1", "")
-			if want := fmt.Sprintf("it arrived in bills before %s; what became of it there is not in history\n", since); err != nil || !strings.Contains(got, "· "+state) || !strings.Contains(got, want) {
+			if want := fmt.Sprintf("it arrived in bills before %s; history does not show what happened to it there\n", since); err != nil || !strings.Contains(got, "· "+state) || !strings.Contains(got, want) {
 				t.Errorf("%v\n%s\nwants %s", err, got, want)
 			}
 			finish(d, 1)
@@ -374,7 +374,7 @@ func TestMovesWhenHistoryWasRemoved(t *testing.T) {
 		d.cut(0)
 		complete(d, 1)
 		got, err := d.story("bills#1", "")
-		if err != nil || !strings.Contains(got, "it came from orders, whose history does not have it any more\n") || !strings.Contains(got, "COMPLETED, at least 1 attempt\n") {
+		if err != nil || !strings.Contains(got, "it came from orders, whose history no longer has it\n") || !strings.Contains(got, "COMPLETED, at least 1 attempt\n") {
 			t.Errorf("%v\n%s", err, got)
 		}
 	})
@@ -417,7 +417,7 @@ func TestWhenHistoryWasRemoved(t *testing.T) {
 	m.lock()
 	own, _, _ := horizon(d.bookOf(0))
 	for condition, want := range map[string]string{
-		"orders.active > 0": fmt.Sprintf("it was so when history begins, at %s: orders.active > 0\n", own.at),
+		"orders.active > 0": fmt.Sprintf("already true when history begins, at %s: orders.active > 0\n", own.at),
 		"orders.dead > 0":   fmt.Sprintf("never since %s: orders.dead > 0\n", own.at),
 		"orders.active = 0": fmt.Sprintf("; history begins at %s\n", own.at),
 		// and not when the first message was received
@@ -429,7 +429,7 @@ func TestWhenHistoryWasRemoved(t *testing.T) {
 			t.Errorf("%s: %v\n%s\nwants %s", condition, err, got, want)
 		}
 	}
-	if got, err := d.answer(func(l *Ledger) error { return l.Events(t.Context(), Range{Entity: "orders", Types: []string{"dead"}}) }); err != nil || !strings.HasSuffix(got, fmt.Sprintf("nothing of that kind happened since %s\n", own.at)) {
+	if got, err := d.answer(func(l *Ledger) error { return l.Events(t.Context(), Range{Entity: "orders", Types: []string{"dead"}}) }); err != nil || !strings.HasSuffix(got, fmt.Sprintf("no matching events since %s\n", own.at)) {
 		t.Errorf("%v\n%s", err, got)
 	}
 }

@@ -76,7 +76,7 @@ func (p Part) String() string { return [...]string{"answer", "row", "note", "nex
 var (
 	// ErrQuestion is wrapped by errors about a question that makes no sense, such as one with a
 	// word that is misspelt.
-	ErrQuestion = errors.New("not a question")
+	ErrQuestion = errors.New("invalid question")
 	// ErrNothing is wrapped by errors about what history does not have.
 	ErrNothing = errors.New("nothing is known")
 )
@@ -93,7 +93,7 @@ func (l *Ledger) note(format string, args ...any) error {
 // unread says that an answer has nothing of a log, which cannot be read. The answer goes on, and
 // ends with that error: what is not there must not be taken for what did not happen.
 func (l *Ledger) unread(id log.PartitionID, err error) error {
-	return l.note("partition %d cannot be read, nothing of it is here: %s", id, word(err.Error()))
+	return l.note("partition %d cannot be read and is missing from this answer: %s", id, word(err.Error()))
 }
 
 // next ends an answer with commands to type next.

@@ -319,14 +319,14 @@ func TestSentenceOfSession(t *testing.T) {
 			t.Errorf("%s:\n%s\nwant %s", of, got, want)
 		}
 	}
-	wants("orders#1", "in a sentence: nobody has received it: it is in session cart-7, which nobody has accepted; history knows of no links")
-	wants("orders#2", `nobody has received it: it is in session "cart 9", which nobody has accepted;`)
+	wants("orders#1", "in a sentence: it has not been received: it is in session cart-7, which no receiver has accepted; history shows no links")
+	wants("orders#2", `it has not been received: it is in session "cart 9", which no receiver has accepted;`)
 	token := event.LockToken{7}
 	dir.Append(w, 6000, &event.SessionAccepted{Envelope: own, SessionID: []byte("cart-7"), Token: token, LockedUntil: 66_000})
 	wants("orders#1", "it is in session cart-7, which a receiver has held since 1970-01-01T00:00:06.000Z;")
 	dir.Append(w, 7000, &event.MessageLocked{Envelope: own, Sequence: 1, Token: token})
 	dir.Append(w, 8000, &event.SessionReleased{Envelope: own, SessionID: []byte("cart-7"), Cause: event.ReleaseClosed, Returned: []event.Returned{{Sequence: 1, DeliveryCount: 1}}})
-	wants("orders#1", "in a sentence: it is waiting, after 1 attempt: it is in session cart-7, which nobody has held since 1970-01-01T00:00:08.000Z\n")
+	wants("orders#1", "in a sentence: it is waiting, after 1 attempt: it is in session cart-7, which no receiver has held since 1970-01-01T00:00:08.000Z\n")
 }
 
 func TestParseInstant(t *testing.T) {

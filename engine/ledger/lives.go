@@ -18,7 +18,7 @@ import (
 func (n *names) lives(path string) ([]*life, error) {
 	lives := n.byPath[fold(path)]
 	if len(lives) == 0 {
-		return nil, fmt.Errorf("%w of an entity %s; entities that history knows: %s", ErrNothing, word(path), n.some())
+		return nil, fmt.Errorf("%w of an entity %s; known entities: %s", ErrNothing, word(path), n.some())
 	}
 	return lives, nil
 }
@@ -106,7 +106,7 @@ func (l *Ledger) entity(path string, i Instant, at event.Time, in era) (*life, e
 // forgotten says that there may have been entities that the catalogue's log does not know any more.
 func forgotten(b *book, at event.Time) string {
 	if begins, _, gone := horizon(b); gone && at < begins.at {
-		return fmt.Sprintf("; of entities that were deleted before %s nothing is known", begins.at)
+		return fmt.Sprintf("; entities deleted before %s are unknown", begins.at)
 	}
 	return ""
 }
@@ -152,9 +152,9 @@ func (l *Ledger) Story(ctx context.Context, of address.Address, messageID string
 // tell says which of the entities of a path is meant.
 func (e *life) tell(l *Ledger) error {
 	if e.deleted == 0 {
-		return l.note("of the %s that was created at %s", e.path, e.created)
+		return l.note("about the %s created at %s", e.path, e.created)
 	}
-	return l.note("of the %s that was created at %s and deleted at %s", e.path, e.created, e.deleted)
+	return l.note("about the %s created at %s and deleted at %s", e.path, e.created, e.deleted)
 }
 
 // horizonsOf tells the horizons of the logs that have some entities; without entities, those of all

@@ -215,7 +215,7 @@ func TestEventsOfPathUsedTwice(t *testing.T) {
 	r.compare("story of one of the first", story(2), "a#2 sent, a#2 dead")
 	r.compare("story of none", story(9), "nothing is known of A#9")
 	text := r.text(func(l *Ledger) error { return l.Story(ctx, address.Of("a", event.SequenceNumber(1)), "") })
-	if want := "of the a that was created at "; !strings.HasPrefix(text, want) || !strings.Contains(text, "\nof the A that was created at ") {
+	if want := "about the a created at "; !strings.HasPrefix(text, want) || !strings.Contains(text, "\nabout the A created at ") {
 		t.Errorf("a story does not say whose it is:\n%s", text)
 	}
 }
@@ -379,7 +379,7 @@ func TestPathUsedBeforeHistory(t *testing.T) {
 			t.Errorf("%s does not say where the history of entities begins:\n%s", what, text)
 		}
 	}
-	if text := r.text(func(l *Ledger) error { return l.At(t.Context(), full, "a", false) }); !strings.Contains(text, "; of entities that were deleted before ") {
+	if text := r.text(func(l *Ledger) error { return l.At(t.Context(), full, "a", false) }); !strings.Contains(text, "; entities deleted before ") {
 		t.Errorf("at: %s", text)
 	}
 }

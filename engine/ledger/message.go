@@ -75,7 +75,7 @@ func ParseSketch(text []byte) (s Sketch, err error) {
 	d.DisallowUnknownFields()
 	if err = d.Decode(&others); err == nil {
 		if _, end := d.Token(); !errors.Is(end, io.EOF) {
-			err = errors.New("there is more than one JSON object")
+			err = errors.New("more than one JSON object")
 		}
 	}
 	if err != nil {
@@ -102,7 +102,7 @@ func parseMessage(text string) (*filter.Message, error) {
 	if s.TimeToLive != nil {
 		ticks, err := event.ParseTicks(*s.TimeToLive)
 		if err != nil || ticks <= 0 {
-			return nil, fmt.Errorf("%w: timeToLive: %q is not a duration above zero, such as PT1H", ErrQuestion, *s.TimeToLive)
+			return nil, fmt.Errorf("%w: timeToLive: %q is not a positive duration such as PT1H", ErrQuestion, *s.TimeToLive)
 		}
 		m.System[filter.TimeToLive] = event.Value{Type: event.Span, Bits: uint64(ticks)}
 	}
@@ -141,7 +141,7 @@ func parseProperties(text json.RawMessage) (list []event.Property, err error) {
 			return nil, fmt.Errorf("%q is given twice", name)
 		}
 		if list = append(list, event.Property{Name: name, Value: v}); len(list) > mostProperties {
-			return nil, fmt.Errorf("there are more than %d", mostProperties)
+			return nil, fmt.Errorf("more than %d properties", mostProperties)
 		}
 	}
 	return list, nil
@@ -209,7 +209,7 @@ func typedValue(kind, text string) (v event.Value, err error) {
 		}
 		v = event.Value{Type: event.Span, Bits: uint64(ticks)}
 	default:
-		return v, fmt.Errorf("there is no type %q; the types are string, bool, int, long, double, decimal, uuid, time and duration", kind)
+		return v, fmt.Errorf("unknown type %q; the types are string, bool, int, long, double, decimal, uuid, time and duration", kind)
 	}
 	if err != nil || !ok {
 		return v, fmt.Errorf("%q is not a valid %s", text, kind)

@@ -24,7 +24,7 @@ const (
 // about only later, such as an entity that is not there yet, is no error.
 func (l *Ledger) newer(ctx context.Context, r Range, after string) error {
 	if r.Until != nil {
-		return fmt.Errorf("%w: following has no end: leave out until", ErrQuestion)
+		return fmt.Errorf("%w: a follow has no end; leave out until", ErrQuestion)
 	}
 	ids := l.src.Partitions()
 	begin, err := parsePlaces(after, len(ids))
@@ -52,7 +52,7 @@ func (l *Ledger) newer(ctx context.Context, r Range, after string) error {
 			from = first
 		case !known:
 			if after != FromNow { // the answer before could not read it
-				if err := l.note("partition %d can be read again: what happened in it before %s is not here", id, address.At(id, end)); err != nil {
+				if err := l.note("partition %d can be read again; its events before %s are missing from this answer", id, address.At(id, end)); err != nil {
 					return err
 				}
 			}
@@ -60,7 +60,7 @@ func (l *Ledger) newer(ctx context.Context, r Range, after string) error {
 		case from > end:
 			return fmt.Errorf("%w after %s: the log of partition %d ends at LSN %d, and is not the one that was followed", ErrNothing, address.At(id, from), id, end)
 		case known && from < first:
-			if err := l.note("what partition %d had from %s up to LSN %d was removed before it could be shown", id, address.At(id, from), first); err != nil {
+			if err := l.note("partition %d: the events from %s up to LSN %d were removed before they could be shown", id, address.At(id, from), first); err != nil {
 				return err
 			}
 			from = first
@@ -112,7 +112,7 @@ func parsePlaces(text string, logs int) (map[log.PartitionID]event.LSN, error) {
 			err = fmt.Errorf("%s is not a place in one of the %d logs", a, logs)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%w: after: %w; or %s, or %s", ErrQuestion, err, FromNow, FromBeginning)
+			return nil, fmt.Errorf("%w: after: %w; use places, %s or %s", ErrQuestion, err, FromNow, FromBeginning)
 		}
 		ends[log.PartitionID(a.Partition)] = a.LSN
 	}

@@ -166,7 +166,7 @@ func TestLogThatCannotBeRead(t *testing.T) {
 		})
 		return rows, notes, next, l.Put(t.Context(), &q)
 	}
-	const note = `partition 1 cannot be read, nothing of it is here: rotten`
+	const note = `partition 1 cannot be read and is missing from this answer: rotten`
 	for _, q := range []Question{{Verb: "events"}, {Verb: "events", Types: []string{"dead"}}, {Verb: "audit"}, {Verb: "story", MessageID: "nowhere"}} {
 		if _, notes, _, err := put(q); !errors.Is(err, rotten) || errors.Is(err, ErrNothing) || !slices.Equal(notes, []string{note}) {
 			t.Errorf("%+v: %q, %v; want the note and the reason", q, notes, err)
@@ -177,7 +177,7 @@ func TestLogThatCannotBeRead(t *testing.T) {
 		t.Fatalf("%d rows, %q, %q, %v; want the note, and no place in log 1", rows, notes, next, err)
 	}
 	src.err = nil
-	if _, notes, next, err = put(Question{Verb: "events", After: next}); err != nil || len(notes) != 1 || !strings.Contains(notes[0], "partition 1 can be read again: what happened in it before @1/") ||
+	if _, notes, next, err = put(Question{Verb: "events", After: next}); err != nil || len(notes) != 1 || !strings.Contains(notes[0], "partition 1 can be read again; its events before @1/") ||
 		!strings.Contains(next, "@1/") {
 		t.Errorf("%q, %q, %v; want a note that log 1 can be read again", notes, next, err)
 	}

@@ -100,7 +100,7 @@ func (q *Question) Values() url.Values {
 // now. The error wraps [ErrQuestion].
 func ParseQuestion(verb string, v url.Values, now time.Time) (*Question, error) {
 	if !slices.Contains(Verbs(), verb) {
-		return nil, fmt.Errorf("%w: %.20q; there are %v", ErrQuestion, verb, Verbs())
+		return nil, fmt.Errorf("%w: unknown verb %.20q; the verbs are %v", ErrQuestion, verb, Verbs())
 	}
 	q := &Question{Verb: verb}
 	known := make(map[string]argument)
@@ -112,7 +112,7 @@ func ParseQuestion(verb string, v url.Values, now time.Time) (*Question, error) 
 		a, ok := known[name]
 		switch {
 		case !ok:
-			return nil, fmt.Errorf("%w: %s has no %.20q, it has %v", ErrQuestion, verb, name, names)
+			return nil, fmt.Errorf("%w: %s has no argument %.20q; its arguments are %v", ErrQuestion, verb, name, names)
 		case len(v[name]) != 1:
 			return nil, fmt.Errorf("%w: %s is given %d times", ErrQuestion, name, len(v[name]))
 		case v[name][0] == "":
@@ -196,21 +196,21 @@ func (q *Question) check() error {
 	var wrong string
 	switch {
 	case q.Verb == "story" && (q.Of.Number == 0) == (q.MessageID == ""):
-		if wrong = "which message? A number, as in orders#88114, or a message-id"; q.Of.Entity != "" && q.Of.Number == 0 {
-			wrong = q.Of.String() + " is not a message: " + wrong
+		if wrong = "name one message, by a number such as orders#88114 or by a message-id"; q.Of.Entity != "" && q.Of.Number == 0 {
+			wrong = q.Of.String() + " is not a message; " + wrong
 		}
 	case q.Verb == "why" && q.Of.Entity == "":
-		wrong = "about what? An entity, as in orders/$dlq, or a message"
+		wrong = "missing entity or message, such as orders/$dlq or orders#88114"
 	case q.Verb == "at" && q.At == nil, q.Verb == "diff" && (q.At == nil || q.To == nil):
-		wrong = "when? at has one instant, diff two"
+		wrong = "missing instant: at takes one, diff takes two"
 	case q.Verb == "when" && q.Condition == "":
-		wrong = "which condition? As in orders.active > 1000"
+		wrong = "missing condition, such as orders.active > 1000"
 	case q.Verb == "trace" && (q.Entity.Entity == "" || q.Message == ""):
-		wrong = "which message, to which topic? A message is a JSON object"
+		wrong = "missing topic or message; a message is a JSON object"
 	case q.Verb == "trace" && (q.Entity.Number != 0 || q.Entity.SubQueue != event.Main):
 		wrong = q.Entity.String() + " is not a topic"
 	case q.Entity.Number != 0:
-		wrong = fmt.Sprintf("%s is a message, not an entity; of one message: ledgerbus story %[1]s", q.Entity)
+		wrong = fmt.Sprintf("%s is a message, not an entity; for one message use ledgerbus story %[1]s", q.Entity)
 	default:
 		return nil
 	}
@@ -245,7 +245,7 @@ func (l *Ledger) Put(ctx context.Context, q *Question) error {
 	case "log":
 		return l.Log(ctx, q.Partition, q.From, q.Bodies)
 	}
-	return fmt.Errorf("%w: %q", ErrQuestion, q.Verb)
+	return fmt.Errorf("%w: unknown verb %q", ErrQuestion, q.Verb)
 }
 
 // Range returns which events the question is about.

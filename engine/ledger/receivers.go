@@ -15,7 +15,7 @@ import (
 func (l *Ledger) receivers(ctx context.Context, of event.Slice) (string, error) {
 	id, ok := l.names.host(of)
 	if !ok {
-		return "its entity is not known", nil
+		return "its entity is unknown", nil
 	}
 	b, err := l.book(ctx, id)
 	if err != nil {
@@ -55,19 +55,19 @@ func (l *Ledger) receivers(ctx context.Context, of event.Slice) (string, error) 
 	path, since := l.names.path(of.Entity), sinceThen(b)
 	switch {
 	case len(there) > 0:
-		return fmt.Sprintf("%s of %s, not taking it", many(len(there), "receiver is there", "receivers are there"), path), nil
+		return many(len(there), "receiver of "+path+" is attached but has not taken it", "receivers of "+path+" are attached but have not taken it"), nil
 	case began == 0 && since != "": // links may be open that were opened before
-		return fmt.Sprintf("whether a receiver of %s is there is not known: no link to it was opened%s", path, since), nil
+		return fmt.Sprintf("it is unknown whether %s has a receiver: no link to it was opened%s", path, since), nil
 	case ever:
 		return fmt.Sprintf("the last receiver of %s left at %s", path, last), nil
 	case began != 0:
-		return fmt.Sprintf("history knows no receiver of %s%s", path, since), nil
+		return fmt.Sprintf("history shows no receiver of %s%s", path, since), nil
 	}
-	return "history knows of no links", nil
+	return "history shows no links", nil
 }
 
 // waitsFor says what keeps a waiting message from a receiver: the session that it is in, and while
-// nobody has received it, who is there.
+// it has not been received, who is there.
 func (s *story) waitsFor(ctx context.Context, f fate) (string, error) {
 	var parts []string
 	if id := s.session(f.number); id != nil {
@@ -107,13 +107,13 @@ func (s *story) session(of node) (id *string) {
 func (s *story) holder(ctx context.Context, of event.Slice, id string) (string, error) {
 	host, ok := s.l.names.host(of)
 	if !ok {
-		return "of an entity that is not known", nil
+		return "of an unknown entity", nil
 	}
 	b, err := s.l.book(ctx, host)
 	if err != nil {
 		return "", err
 	}
-	said := "which nobody has accepted" + sinceThen(b)
+	said := "which no receiver has accepted" + sinceThen(b)
 	if at, _, gone := horizon(b); gone {
 		begin, err := s.begin(ctx, b)
 		if err != nil {
@@ -136,7 +136,7 @@ func (s *story) holder(ctx context.Context, of event.Slice, id string) (string, 
 				}
 			case *event.SessionReleased:
 				if ev.Slice == of && string(ev.SessionID) == id {
-					said = fmt.Sprintf("which nobody has held since %s", rec.At)
+					said = fmt.Sprintf("which no receiver has held since %s", rec.At)
 				}
 			}
 		}

@@ -109,7 +109,7 @@ type identified interface{ Namespace() format.Namespace }
 func (l *Ledger) Log(ctx context.Context, id log.PartitionID, from event.LSN, bodies bool) error {
 	ids := l.src.Partitions()
 	if int(id) >= len(ids) {
-		return fmt.Errorf("%w of a partition %d: there are %d", ErrNothing, id, len(ids))
+		return fmt.Errorf("%w of partition %d; there are %d partitions", ErrNothing, id, len(ids))
 	}
 	b, err := l.book(ctx, id)
 	if err != nil {
@@ -127,7 +127,7 @@ func (l *Ledger) Log(ctx context.Context, id log.PartitionID, from event.LSN, bo
 	// said when whoever asks knows which log it is: this may be another one than that of which they
 	// have so much
 	if from > end {
-		return fmt.Errorf("%w from LSN %d on: the log of partition %d ends at %d", ErrNothing, from, id, end)
+		return fmt.Errorf("%w from LSN %d on: the log of partition %d ends at LSN %d", ErrNothing, from, id, end)
 	}
 	l.memory.recall(b)
 	r := rows{l: l, b: b, events: print.Events{Origins: &b.origins}}

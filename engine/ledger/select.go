@@ -114,7 +114,7 @@ func (l *Ledger) Select(ctx context.Context, r Range) (*Selection, error) {
 	}
 	if r.Number != 0 {
 		if s.of == nil {
-			return nil, fmt.Errorf("%w: which entity has the message %d?", ErrQuestion, r.Number)
+			return nil, fmt.Errorf("%w: name the entity of message %d", ErrQuestion, r.Number)
 		}
 		s.nodes = make(map[node]bool)
 		for id := range s.own {
@@ -164,7 +164,7 @@ func (s *Selection) ofTypes(types []string) error {
 			}
 		}
 		if len(kinds) == 0 {
-			return fmt.Errorf("%w: --type: there is no %q: sent, locked, completed, lost, dead and so on, or the name of an event such as MessageLocked", ErrQuestion, t)
+			return fmt.Errorf("%w: --type: unknown type %q; types are sent, locked, completed, lost, dead and so on, or the name of an event such as MessageLocked", ErrQuestion, t)
 		}
 		if s.types == nil {
 			s.types = make(map[string]bool)

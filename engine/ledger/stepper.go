@@ -78,7 +78,7 @@ func (d *stepper) leap(ctx context.Context, to Instant) error {
 	}
 	in := eras[len(eras)-1]
 	if len(eras) > 1 {
-		if err := d.l.note("broker time was %s %d times, since a clock was set back: this is the last one", at, len(eras)); err != nil {
+		if err := d.l.note("broker time was %s %d times because a clock was set back: this is the last one", at, len(eras)); err != nil {
 			return err
 		}
 	}

@@ -85,7 +85,7 @@ func (s *story) tell(ctx context.Context) error {
 		sentence += waits
 	}
 	if n := s.repeats(); n > 0 {
-		sentence = strings.TrimPrefix(sentence+"; ", "; ") + many(n, "message with its id came later and was dropped as a duplicate", "messages with its id came later and were dropped as duplicates")
+		sentence = strings.TrimPrefix(sentence+"; ", "; ") + many(n, "later message with its id was dropped as a duplicate", "later messages with its id were dropped as duplicates")
 	}
 	if sentence != "" {
 		if err := l.answer(print.Object{print.Named("Sentence", sentence)}, "in a sentence: %s", sentence); err != nil {
@@ -154,9 +154,9 @@ func (l *Ledger) read(ctx context.Context, e *life, of address.Address, messageI
 // nothing is the error about a message that neither events nor the states that history begins with
 // tell of.
 func (s *story) nothing(of address.Address, messageID string) error {
-	what, why := of.String(), "it was not there then"
+	what, why := of.String(), "it did not exist then"
 	if messageID != "" {
-		what, why = "a message with the id "+quote(messageID), "ids of messages that were sent before are not known"
+		what, why = "a message with the id "+quote(messageID), "message ids from before that are unknown"
 	}
 	var books []*book
 	for _, b := range s.l.books {

@@ -30,7 +30,7 @@ func place(path string) (entity string, q event.SubQueue, err error) {
 // has refuses a sub-queue that an entity cannot have.
 func (e *life) has(q event.SubQueue) error {
 	if e.kind == event.Topic && q == event.DeadLetter {
-		return fmt.Errorf("%w: %s is a topic, and has no dead-letter queue: its subscriptions have, as in %s/Subscriptions/NAME/$dlq", ErrQuestion, e.path, e.path)
+		return fmt.Errorf("%w: %s is a topic, which has no dead-letter queue; its subscriptions have one: %s/Subscriptions/NAME/$dlq", ErrQuestion, e.path, e.path)
 	}
 	return nil
 }

@@ -135,7 +135,7 @@ func (s *story) fate() fate {
 		}
 	}
 	if f.at == nil && len(s.cuts) > 0 { // it came and went before history begins
-		f.words, f.over = "OVER BEFORE HISTORY BEGINS", true
+		f.words, f.over = "ENDED BEFORE HISTORY BEGINS", true
 	}
 	if s.lost != nil && f.words == "MOVING" {
 		f.words = "MOVED"
@@ -179,7 +179,7 @@ func (s *story) tellHead(ctx context.Context) error {
 		}
 	}
 	if len(s.cuts) > 0 {
-		if err := s.l.note("history no longer has all that happened to it"); err != nil {
+		if err := s.l.note("history no longer has all its events"); err != nil {
 			return err
 		}
 		if err := s.l.horizons(ctx, s.cuts...); err != nil {
@@ -242,11 +242,11 @@ func (s *story) sentence() string {
 	f := s.fate()
 	switch {
 	case s.lost != nil && f.words == "MOVED":
-		return fmt.Sprintf("it arrived in %s before %s; what became of it there is not in history", s.lost.path, s.since.at)
+		return fmt.Sprintf("it arrived in %s before %s; history does not show what happened to it there", s.lost.path, s.since.at)
 	case f.at == nil:
 		return ""
 	case f.dead && f.at.row != nil:
-		return fmt.Sprintf("it was dead-lettered before %s; history does not have why, its properties may", f.at.at)
+		return fmt.Sprintf("it was dead-lettered before %s; history does not show why, but its properties may", f.at.at)
 	case f.dead && f.at.cause == event.CauseMaxDelivery && f.lost > 0 && len(f.late) > 0:
 		return fmt.Sprintf("the handler takes %s (median of %d), the lock lasts %s%s: the work was done, and repeated%s", span(median(f.work)), len(f.work), span(f.held), s.lockSince(f), s.earlier(f))
 	case f.dead && f.at.cause == event.CauseMaxDelivery && f.lost == f.tries && f.held > 0 && len(s.cuts) == 0:
@@ -254,19 +254,19 @@ func (s *story) sentence() string {
 		if f.renewed {
 			renewed = ""
 		}
-		return fmt.Sprintf("all %s ended with the lock, after %s%s, and nobody settled%s it", plural(f.lost, "attempt"), span(f.held), s.lockSince(f), renewed)
+		return fmt.Sprintf("all %s ended when the lock expired after %s%s: no receiver settled%s it", plural(f.lost, "attempt"), span(f.held), s.lockSince(f), renewed)
 	case f.dead && f.at.cause == event.CauseMaxDelivery:
-		return fmt.Sprintf("%s failed: %d given back, %d with a lock that was lost%s", plural(f.earlier+f.back+f.lost, "attempt"), f.back, f.lost, s.earlier(f))
+		return fmt.Sprintf("%s failed: %d returned, %d with a lost lock%s", plural(f.earlier+f.back+f.lost, "attempt"), f.back, f.lost, s.earlier(f))
 	case f.dead && f.at.cause == event.CauseExpired && f.tries == 0:
-		return s.unreceived(f, "its time to live ended before anybody received it", "its time to live ended")
+		return s.unreceived(f, "its time to live ended before it was received", "its time to live ended")
 	case f.dead:
 		return "it was dead-lettered: " + f.at.reason
 	case f.words == "COMPLETED":
 		return fmt.Sprintf("it was completed %s after the first of these events, with %s%s", span(f.at.since(s.moments[0].tick)), s.attempts(f), s.waited(f))
 	case f.words == "WAITING" && f.tries == 0:
-		return s.unreceived(f, "nobody has received it", "it is waiting")
+		return s.unreceived(f, "it has not been received", "it is waiting")
 	case f.words == "EXPIRED" && f.tries == 0:
-		return s.unreceived(f, "its time to live ended before anybody received it", "its time to live ended") + ", and expired messages of this entity are not kept"
+		return s.unreceived(f, "its time to live ended before it was received", "its time to live ended") + ", and expired messages of this entity are not kept"
 	case f.words == "PURGED":
 		return fmt.Sprintf("it was purged at %s%s, with %s", f.at.at, s.by(f.at), f.at.detail)
 	case f.words == "PUBLISHED" && strings.Contains(f.at.detail, unmatched):
@@ -290,7 +290,7 @@ func (s *story) unreceived(f fate, never, anyhow string) string {
 	if len(s.cuts) == 0 {
 		return never
 	}
-	return fmt.Sprintf("%s: nobody has received it since %s, and whether anybody had before is not known", anyhow, s.since.at)
+	return fmt.Sprintf("%s: it has not been received since %s; whether it was received before that is unknown", anyhow, s.since.at)
 }
 
 // earlier says how many attempts had failed before what history has.
@@ -298,7 +298,7 @@ func (s *story) earlier(f fate) string {
 	if f.earlier == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; of %d before %s history does not have how they ended", f.earlier, s.since.at)
+	return fmt.Sprintf("; history does not show how %d before %s ended", f.earlier, s.since.at)
 }
 
 // waited says how long a message waited for a receiver, and how long the work took.
@@ -348,7 +348,7 @@ func (s *story) lockSince(f fate) string {
 func tellEnd(l *Ledger, s *story) error {
 	f := s.fate()
 	if s.more {
-		if err := l.note("it became more messages than the %d that are followed", maxNodes); err != nil {
+		if err := l.note("it became more than %d messages; the others are not followed", maxNodes); err != nil {
 			return err
 		}
 	}

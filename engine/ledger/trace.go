@@ -59,11 +59,11 @@ func (l *Ledger) Trace(ctx context.Context, topic, message string) error {
 	t := tracing{l: l, m: m, topic: of.path}
 	switch e, there := rules.Get(of.id); {
 	case !there:
-		return fmt.Errorf("%w of a topic %s by now: it was deleted at %s", ErrNothing, word(of.path), of.deleted)
+		return fmt.Errorf("%w of a topic %s: it was deleted at %s", ErrNothing, word(of.path), of.deleted)
 	case e.Kind == event.Queue:
 		return fmt.Errorf("%w: %s is a queue, which has no rules", ErrQuestion, word(of.path))
 	case e.Kind == event.Subscription:
-		return fmt.Errorf("%w: %s is a subscription: messages are sent to its topic", ErrQuestion, word(of.path))
+		return fmt.Errorf("%w: %s is a subscription; name its topic", ErrQuestion, word(of.path))
 	}
 	return t.run(rules, of.id)
 }
@@ -129,7 +129,7 @@ func (t *tracing) subscription(e *index.Entity, rules []*event.Rule) error {
 		}
 		switch {
 		case x.Err != nil && e.Properties.DeadLetteringOnFilterError:
-			dead = "would be dead-lettered in " + word(e.Path) + ", since a rule cannot be evaluated"
+			dead = "would be dead-lettered in " + word(e.Path) + ", because a rule cannot be evaluated"
 		case x.Matches && x.Err == nil:
 			copies++
 			withoutSession = withoutSession || t.withoutSession(e, &x)
@@ -145,7 +145,7 @@ func (t *tracing) subscription(e *index.Entity, rules []*event.Rule) error {
 		t.got++
 	}
 	if withoutSession {
-		dead = word(e.Path) + " has sessions and the message no session id: the copy would be dead-lettered"
+		dead = word(e.Path) + " requires sessions, but the message has no session id: the copy would be dead-lettered"
 	}
 	if len(rules) == 0 {
 		dead = word(e.Path) + " has no rules, and gets nothing"
@@ -209,7 +209,7 @@ func observed(values []filter.Observed) string {
 	for _, v := range values {
 		switch {
 		case !v.Set && strings.HasPrefix(v.Name, "sys.") && slices.ContainsFunc(onlySent, func(p filter.SystemProperty) bool { return strings.EqualFold(v.Name[4:], p.String()) }):
-			list = append(list, word(v.Name)+" is known when it is sent")
+			list = append(list, word(v.Name)+" is known only when the message is sent")
 		case !v.Set:
 			list = append(list, word(v.Name)+" is not set")
 		case v.Value == "" && v.Type != "a string":

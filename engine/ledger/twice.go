@@ -122,7 +122,7 @@ func (l *Ledger) twice(at event.Time, eras []era) error {
 	if len(eras) < 2 {
 		return nil
 	}
-	return l.note("broker time was %s %d times, since a clock was set back: one answer for each", at, len(eras))
+	return l.note("broker time was %s %d times because a clock was set back: one answer for each", at, len(eras))
 }
 
 // address gives the state the place of the last frame that it has: among those of all its logs the

@@ -121,7 +121,7 @@ func (n *names) administered(ev event.Event) string {
 	case *event.HistoryPolicySet:
 		return keptFor(ev)
 	case *event.HistoryCut:
-		return fmt.Sprintf("partition %d begins at %d, %d bytes for want of %v", ev.LogPartition, ev.First, ev.Bytes, ev.Cause)
+		return fmt.Sprintf("partition %d begins at %d, %d bytes removed because of %v", ev.LogPartition, ev.First, ev.Bytes, ev.Cause)
 	case *event.LinkOpened:
 		return ev.Role.String()
 	case *event.LinkClosed:
@@ -137,7 +137,7 @@ func keptFor(ev *event.HistoryPolicySet) string {
 		of = "of " + word(ev.Pattern)
 	}
 	if ev.Removed {
-		return of + ": nothing is said any more"
+		return of + ": policy removed"
 	}
 	var words []string
 	for _, part := range []struct {

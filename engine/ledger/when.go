@@ -83,10 +83,10 @@ func parseTerms(text string) (terms []term, err error) {
 			for _, k := range metrics {
 				list = append(list, k.name)
 			}
-			return nil, fmt.Errorf("%w: there is no count %q: %s", ErrQuestion, m[2], strings.Join(list, ", "))
+			return nil, fmt.Errorf("%w: unknown count %q; the counts are %s", ErrQuestion, m[2], strings.Join(list, ", "))
 		}
 		if name := strings.ToLower(m[2]); t.queue != event.Main && !slices.Contains(ofSubQueue, name) {
-			return nil, fmt.Errorf("%w: %s has no %s: of a sub-queue there are %s", ErrQuestion, m[1], name, strings.Join(ofSubQueue, ", "))
+			return nil, fmt.Errorf("%w: %s has no count %s; a sub-queue has %s", ErrQuestion, m[1], name, strings.Join(ofSubQueue, ", "))
 		}
 		t.limit, _ = strconv.Atoi(m[4]) // 15 digits
 		terms = append(terms, t)
@@ -228,9 +228,9 @@ func (w *watching) run(ctx context.Context) error {
 	slices.SortFunc(heads, func(a, b *replayed) int { return int(a.book.ID()) - int(b.book.ID()) })
 	w.rest, w.was = -1, w.holds()
 	if w.was { // before anything is seen
-		text := "it is so from the beginning: " + w.condition
+		text := "true from the beginning: " + w.condition
 		if w.since != 0 {
-			text = fmt.Sprintf("it was so when history begins, at %s: %s", w.since, w.condition)
+			text = fmt.Sprintf("already true when history begins, at %s: %s", w.since, w.condition)
 		}
 		if err := w.answer(true, text); err != nil {
 			return err
@@ -345,7 +345,7 @@ func (w *watching) pass(ctx context.Context, h *replayed) (done bool, err error)
 		return false, err
 	}
 	if w.rest < 0 {
-		if err := w.l.passes(&w.look, len(h.rec.Events), h.rec.At, "not so"); err != nil {
+		if err := w.l.passes(&w.look, len(h.rec.Events), h.rec.At, "not yet true"); err != nil {
 			return false, err
 		}
 	}
@@ -400,7 +400,7 @@ func (s spot) reread(ctx context.Context, do func(*replay.Record) error) error {
 			continue
 		}
 		if rec.LSN != s.lsn {
-			return fmt.Errorf("%w: what was at %s is not there any more", log.ErrGone, address.At(s.book.ID(), s.lsn))
+			return fmt.Errorf("%w: the event at %s was removed", log.ErrGone, address.At(s.book.ID(), s.lsn))
 		}
 		return do(rec)
 	}

@@ -31,7 +31,7 @@ func newWhere(from, text string) (*where, error) {
 	}
 	for _, name := range names {
 		if err == nil && !slices.ContainsFunc(EventColumns, func(c string) bool { return strings.EqualFold(c, name) }) {
-			err = fmt.Errorf("there is no column %s; the columns are %s", word(name), fold(strings.Join(EventColumns, ", ")))
+			err = fmt.Errorf("unknown column %s; the columns are %s", word(name), fold(strings.Join(EventColumns, ", ")))
 		}
 	}
 	if err != nil {

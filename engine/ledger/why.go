@@ -473,7 +473,7 @@ func (g *cause) sentence() string {
 		parts = append(parts, fmt.Sprintf("%s had failed before %s", many(g.failed, "attempt", "attempts"), g.before.at))
 	}
 	if g.kind == event.CauseExpired.String() && g.unasked > 0 {
-		parts = append(parts, fmt.Sprintf("whether anybody received %s of them before %s is not known", grouped(g.unasked), g.before.at))
+		parts = append(parts, fmt.Sprintf("it is unknown whether %s of them were received before %s", grouped(g.unasked), g.before.at))
 	}
 	return strings.Join(parts, "; ")
 }
@@ -486,18 +486,18 @@ func (g *cause) seen() string {
 	}
 	switch {
 	case g.first == (tick{}):
-		return "history does not have why, their properties may"
+		return "history does not show why, but their properties may"
 
 	case g.lost > 0 && g.tooLate > 0:
 		return fmt.Sprintf("%s lost after %s; %s came too late: the work was done, and repeated", plural(g.lost, "lock"), span(g.held), plural(g.tooLate, "complete"))
 	case g.lost > 0 && g.back == 0:
-		return fmt.Sprintf("%s lost after %s, nobody %s", plural(g.lost, "lock"), span(g.held), settled)
+		return fmt.Sprintf("%s lost after %s, none %s", plural(g.lost, "lock"), span(g.held), settled)
 	case g.back > 0 && g.lost == 0:
-		return fmt.Sprintf("given back %s", many(g.back, "time", "times"))
+		return fmt.Sprintf("returned %s", many(g.back, "time", "times"))
 	case g.lost > 0:
-		return fmt.Sprintf("%s lost, given back %s", plural(g.lost, "lock"), many(g.back, "time", "times"))
+		return fmt.Sprintf("%s lost, returned %s", plural(g.lost, "lock"), many(g.back, "time", "times"))
 	case g.kind == event.CauseExpired.String() && g.unreceived > 0:
-		return fmt.Sprintf("nobody received %s of them", grouped(g.unreceived))
+		return fmt.Sprintf("%s of them never received", grouped(g.unreceived))
 	}
 	return ""
 }

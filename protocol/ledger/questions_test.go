@@ -112,9 +112,9 @@ func TestQuestionsRefused(t *testing.T) {
 		status         int
 		code, fragment string
 	}{
-		{"story", 400, "invalid", "which message?"},
-		{"story?of=orders", 400, "invalid", "which message?"},
-		{"story?of=orders%231&message-id=x", 400, "invalid", "which message?"},
+		{"story", 400, "invalid", "name one message"},
+		{"story?of=orders", 400, "invalid", "name one message"},
+		{"story?of=orders%231&message-id=x", 400, "invalid", "name one message"},
 		{"story?of=orders%2399", 404, "not-found", "orders#99"},
 		{"story?of=orders%231&of=orders%231", 400, "invalid", "2 times"},
 		{"story?of=@0/1", 400, "invalid", "is a place"},
@@ -124,7 +124,7 @@ func TestQuestionsRefused(t *testing.T) {
 		{"at?at=noon", 400, "invalid", "noon"},
 		{"at?at=2999-01-01", 400, "invalid", "is later than now"},
 		{"diff?from=2026-01-01&to=2999-01-01", 400, "invalid", "is later than now"},
-		{"at?at=@99/1", 400, "invalid", "in partition 99, of which there are"},
+		{"at?at=@99/1", 400, "invalid", "in partition 99; there are"},
 		{"diff?from=@99/1&to=now", 400, "invalid", "in partition 99"},
 		{"when?condition=orders.active>0&since=@99/1", 400, "invalid", "in partition 99"},
 		{"events?since=@99/1", 400, "invalid", "in partition 99"},

@@ -139,8 +139,8 @@ var incidents = []incident{
 			s.script("ledgerbus send orders --body good", "ledgerbus receive orders --complete", "ledgerbus send orders --body bad --message-id A-4711", "ledgerbus receive orders --abandon", "ledgerbus receive orders --abandon")
 		},
 		finds: []found{
-			{"ledgerbus why 'orders/$dlq'", []string{`#1 1  max-delivery.*given back 2 times  by ` + someone + `.*such as orders#2`}},
-			{"ledgerbus story 'orders#2'", []string{`id A-4711, \d+ bytes · DEAD-LETTERED, 2 attempts`, `sentence: 2 attempts failed: 2 given back, 0 with a lock that was lost`}},
+			{"ledgerbus why 'orders/$dlq'", []string{`#1 1  max-delivery.*returned 2 times  by ` + someone + `.*such as orders#2`}},
+			{"ledgerbus story 'orders#2'", []string{`id A-4711, \d+ bytes · DEAD-LETTERED, 2 attempts`, `sentence: 2 attempts failed: 2 returned, 0 with a lost lock`}},
 		},
 	},
 	{
@@ -152,8 +152,8 @@ var incidents = []incident{
 		finds: []found{
 			{"ledgerbus at now orders", []string{`orders +active 3 · dead 0`}},
 			{"ledgerbus when 'orders.active > 2'", []string{`^first at ` + instant}},
-			{"ledgerbus story 'orders#2'", []string{`sentence: nobody has received it: the last receiver of orders left at ` + instant}},
-			{"ledgerbus why 'bills#1'", []string{`sentence: nobody has received it: history knows no receiver of bills`}},
+			{"ledgerbus story 'orders#2'", []string{`sentence: it has not been received: the last receiver of orders left at ` + instant}},
+			{"ledgerbus why 'bills#1'", []string{`sentence: it has not been received: history shows no receiver of bills`}},
 		},
 	},
 	{
@@ -163,7 +163,7 @@ var incidents = []incident{
 			s.script("ledgerbus send carts --body x --session-id cart-7", "ledgerbus send carts --body y --session-id cart-8", "ledgerbus receive carts --session cart-8 --complete")
 		},
 		finds: []found{
-			{"ledgerbus story 'carts#1'", []string{`sentence: nobody has received it: it is in session cart-7, which nobody has accepted; the last receiver of carts left at ` + instant}},
+			{"ledgerbus story 'carts#1'", []string{`sentence: it has not been received: it is in session cart-7, which no receiver has accepted; the last receiver of carts left at ` + instant}},
 		},
 	},
 	{
@@ -187,7 +187,7 @@ var incidents = []incident{
 			s.script("ledgerbus send orders --body first --message-id A-1", "ledgerbus send orders --body second --message-id A-1", "ledgerbus send orders --body third --message-id A-1")
 		},
 		finds: []found{
-			{"ledgerbus story --message-id A-1", []string{`duplicate +.*id A-1 is that of orders#1`, `sentence: .*2 messages with its id came later and were dropped as duplicates`}},
+			{"ledgerbus story --message-id A-1", []string{`duplicate +.*id A-1 is that of orders#1`, `sentence: .*2 later messages with its id were dropped as duplicates`}},
 			{"ledgerbus events orders --where \"type = 'duplicate'\"", []string{`duplicate +orders`}},
 		},
 	},
@@ -207,9 +207,9 @@ var incidents = []incident{
 			s.until("ledgerbus story 'bills#1'", "EXPIRED")
 		},
 		finds: []found{
-			{"ledgerbus why 'orders/$dlq'", []string{`#1 2  expired.*nobody received 2 of them`}},
-			{"ledgerbus story 'orders#1'", []string{`DEAD-LETTERED`, `sentence: its time to live ended before anybody received it`}},
-			{"ledgerbus story 'bills#1'", []string{`sentence: its time to live ended before anybody received it, and expired messages of this entity are not kept`}},
+			{"ledgerbus why 'orders/$dlq'", []string{`#1 2  expired.*2 of them never received`}},
+			{"ledgerbus story 'orders#1'", []string{`DEAD-LETTERED`, `sentence: its time to live ended before it was received`}},
+			{"ledgerbus story 'bills#1'", []string{`sentence: its time to live ended before it was received, and expired messages of this entity are not kept`}},
 		},
 	},
 	{

@@ -46,7 +46,7 @@ var suffixes = []struct {
 // Parse reads an address.
 func Parse(s string) (Address, error) {
 	if len(s) > maxLength {
-		return Address{}, fmt.Errorf("an address has at most %d bytes, this one %d", maxLength, len(s))
+		return Address{}, fmt.Errorf("address of %d bytes; at most %d are allowed", len(s), maxLength)
 	}
 	if strings.HasPrefix(s, "@") {
 		return parsePlace(s)
@@ -56,7 +56,7 @@ func Parse(s string) (Address, error) {
 	if numbered {
 		n, err := decimal(number, math.MaxInt64)
 		if err != nil || n == 0 {
-			return Address{}, fmt.Errorf("%q: behind the # stands a sequence number, as in orders#88114", s)
+			return Address{}, fmt.Errorf("%q: the # must be followed by a sequence number, as in orders#88114", s)
 		}
 		a.Number = event.SequenceNumber(n)
 	}
@@ -78,13 +78,13 @@ func Parse(s string) (Address, error) {
 func checkPath(path string) error {
 	switch {
 	case path == "":
-		return fmt.Errorf("no entity is named, as in orders, orders/$dlq or orders#88114")
+		return fmt.Errorf("missing entity, such as orders, orders/$dlq or orders#88114")
 	case strings.HasPrefix(path, "/"), strings.HasSuffix(path, "/"), strings.Contains(path, "//"):
-		return fmt.Errorf("an empty segment")
+		return fmt.Errorf("empty segment")
 	case strings.Contains(path, "$"):
-		return fmt.Errorf("no such sub-queue; there are $dlq and $transfer/$dlq")
+		return fmt.Errorf("unknown sub-queue; the sub-queues are $dlq and $transfer/$dlq")
 	case !utf8.ValidString(path), strings.ContainsFunc(path, func(r rune) bool { return !unicode.IsPrint(r) || r == ' ' || r == '@' }):
-		return fmt.Errorf("a character that no path has")
+		return fmt.Errorf("character that is not allowed in a path")
 	}
 	return nil
 }
