@@ -120,7 +120,7 @@ func TestQuestionsRefused(t *testing.T) {
 		{"story?of=@0/1", 400, "invalid", "is a place"},
 		{"story?off=orders%231", 400, "invalid", `no "off"`},
 		{"why?of=nothing", 404, "not-found", "nothing"},
-		{"at", 400, "invalid", "when?"},
+		{"at", 400, "invalid", "missing instant"},
 		{"at?at=noon", 400, "invalid", "noon"},
 		{"at?at=2999-01-01", 400, "invalid", "is later than now"},
 		{"diff?from=2026-01-01&to=2999-01-01", 400, "invalid", "is later than now"},
@@ -130,12 +130,12 @@ func TestQuestionsRefused(t *testing.T) {
 		{"events?since=@99/1", 400, "invalid", "in partition 99"},
 		{"at?at=now&messages=perhaps", 400, "invalid", "perhaps"},
 		{"at?at=now&entity=orders%231", 400, "invalid", "is a message"},
-		{"diff?from=now", 400, "invalid", "when?"},
+		{"diff?from=now", 400, "invalid", "missing instant"},
 		{"when?condition=orders", 400, "invalid", "is not a condition"},
 		{"events?where=" + strings.Repeat("x", 5000), 400, "invalid", "4096 bytes"},
 		{"events?where=type+IN", 400, "invalid", "--where"},
-		{"events?where=tpye+=+'dead'", 400, "invalid", "--where: there is no column tpye; the columns are time, type, entity, number, detail, by, place, event, reason."},
-		{"audit?where=sys.label+=+'x'", 400, "invalid", "there is no column sys.label"},
+		{"events?where=tpye+=+'dead'", 400, "invalid", "--where: unknown column tpye; the columns are time, type, entity, number, detail, by, place, event, reason."},
+		{"audit?where=sys.label+=+'x'", 400, "invalid", "unknown column sys.label"},
 	} {
 		a.refused(a.do("GET", "/$ledger/v1/"+c.path, ""), c.status, c.code, c.fragment)
 	}
