@@ -35,7 +35,7 @@ func place(id event.EntityID, number uint8, width int) PartitionID {
 }
 
 // cataloguing is a decision about entities and rules. Only partition 0 keeps them.
-type cataloguing struct {
+type catalogueDecision struct {
 	*decision
 	there *index.Catalogue // to be read
 	width int              // partitions of the namespace, for placement
@@ -44,9 +44,9 @@ type cataloguing struct {
 	avoid []bool           // see Partition.Avoid
 }
 
-func (p *Partition) catalogue() cataloguing {
+func (p *Partition) catalogue() catalogueDecision {
 	p.onlyCatalogue()
-	return cataloguing{&p.decision, &p.index.Catalogue, p.width, p.split, cmp.Or(p.mostSplit, maxPartitioned), p.avoid}
+	return catalogueDecision{&p.decision, &p.index.Catalogue, p.width, p.split, cmp.Or(p.mostSplit, maxPartitioned), p.avoid}
 }
 
 func (p *Partition) onlyCatalogue() {
@@ -56,7 +56,7 @@ func (p *Partition) onlyCatalogue() {
 }
 
 // decide has the rule for a command fill in the decision.
-func (c cataloguing) decide(cmd Command) *Error {
+func (c catalogueDecision) decide(cmd Command) *Error {
 	switch cmd := cmd.(type) {
 	case *PutEntity:
 		return c.putEntity(cmd)
@@ -84,7 +84,7 @@ func about(id event.EntityID, o event.OriginID) event.Envelope {
 
 // nextID is the id of the next entity. Ids that would place a queue or topic on a partition that is
 // refused are left out: it could take no message until that is repaired (reliability.md P24).
-func (c cataloguing) nextID(cmd *PutEntity) event.EntityID {
+func (c catalogueDecision) nextID(cmd *PutEntity) event.EntityID {
 	id := c.there.NextID()
 	if cmd.Kind == event.Subscription || c.avoid == nil || c.partitionsOf(cmd) > 1 {
 		return id
@@ -96,7 +96,7 @@ func (c cataloguing) nextID(cmd *PutEntity) event.EntityID {
 }
 
 // putEntity creates an entity or changes it; see [PutEntity].
-func (c cataloguing) putEntity(cmd *PutEntity) *Error {
+func (c catalogueDecision) putEntity(cmd *PutEntity) *Error {
 	if err := checkPut(cmd); err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func checkPut(cmd *PutEntity) *Error {
 }
 
 // createEntity makes a new entity, a subscription with its first rules.
-func (c cataloguing) createEntity(cmd *PutEntity) *Error {
+func (c catalogueDecision) createEntity(cmd *PutEntity) *Error {
 	e, err := c.newEntity(cmd)
 	if err != nil {
 		return err
@@ -149,7 +149,7 @@ func (c cataloguing) createEntity(cmd *PutEntity) *Error {
 }
 
 // firstRules gives a new subscription its rules; nil: the one that every message matches.
-func (c cataloguing) firstRules(sub event.EntityID, origin event.OriginID, rules []event.Rule) {
+func (c catalogueDecision) firstRules(sub event.EntityID, origin event.OriginID, rules []event.Rule) {
 	if rules == nil {
 		rules = []event.Rule{{Name: "$Default", Filter: event.Filter{Kind: event.TrueFilter}}}
 	}
@@ -161,7 +161,7 @@ func (c cataloguing) firstRules(sub event.EntityID, origin event.OriginID, rules
 // newEntity returns a new entity with its path, its partitions and, for a subscription, its topic.
 // It refuses one that cannot be made. The names of queues and topics become lower case here and
 // nowhere else, so that a replay shows older ones as they were made (semantics.md 1.2).
-func (c cataloguing) newEntity(cmd *PutEntity) (e index.Entity, _ *Error) {
+func (c catalogueDecision) newEntity(cmd *PutEntity) (e index.Entity, _ *Error) {
 	if err := CheckPath(cmd.Kind, cmd.Path); err != nil {
 		return e, err
 	}
@@ -182,7 +182,7 @@ func (c cataloguing) newEntity(cmd *PutEntity) (e index.Entity, _ *Error) {
 }
 
 // partitionsOf is how many partitions an entity gets that is to be created.
-func (c cataloguing) partitionsOf(cmd *PutEntity) int {
+func (c catalogueDecision) partitionsOf(cmd *PutEntity) int {
 	if cmd.Properties.EnablePartitioning && c.split > 1 {
 		return c.split
 	}
@@ -190,7 +190,7 @@ func (c cataloguing) partitionsOf(cmd *PutEntity) int {
 }
 
 // hosts are the log partitions that host the partitions of a new entity.
-func (c cataloguing) hosts(id event.EntityID, partitions int) []byte {
+func (c catalogueDecision) hosts(id event.EntityID, partitions int) []byte {
 	hosts := make([]byte, partitions)
 	for i := range hosts {
 		hosts[i] = byte(place(id, uint8(i), c.width))
@@ -200,7 +200,7 @@ func (c cataloguing) hosts(id event.EntityID, partitions int) []byte {
 
 // maySplit refuses an entity with several partitions while the directory cannot be marked as having
 // such entities (see [Partition.RefuseSplits]).
-func (c cataloguing) maySplit(hosts []byte) *Error {
+func (c catalogueDecision) maySplit(hosts []byte) *Error {
 	if len(hosts) == 1 {
 		return nil
 	}
@@ -209,7 +209,7 @@ func (c cataloguing) maySplit(hosts []byte) *Error {
 
 // allThere refuses a change of an entity with several partitions while one of them is on a log
 // partition that does not serve: the change is made in all of them or in none.
-func (c cataloguing) allThere(path string, hosts []byte) *Error {
+func (c catalogueDecision) allThere(path string, hosts []byte) *Error {
 	if len(hosts) <= 1 || c.avoid == nil {
 		return nil // nextID has chosen the place of a single one
 	}
@@ -222,7 +222,7 @@ func (c cataloguing) allThere(path string, hosts []byte) *Error {
 }
 
 // mayCreate refuses a queue or topic beyond what a namespace may have.
-func (c cataloguing) mayCreate(cmd *PutEntity) *Error {
+func (c catalogueDecision) mayCreate(cmd *PutEntity) *Error {
 	if c.there.Roots() >= maxEntities {
 		return Refuse(QuotaExceeded, "The namespace has the maximum of %d queues and topics: '%s' was not created.", maxEntities, cmd.Path)
 	}
@@ -237,7 +237,7 @@ func (c cataloguing) mayCreate(cmd *PutEntity) *Error {
 
 // topicFor finds the topic of a subscription that is to be made, and refuses what would be too many
 // of it.
-func (c cataloguing) topicFor(cmd *PutEntity) (index.Entity, *Error) {
+func (c catalogueDecision) topicFor(cmd *PutEntity) (index.Entity, *Error) {
 	path := (&Entity{Kind: event.Subscription, Path: cmd.Path}).TopicPath()
 	t, ok := c.there.Find(path)
 	if !ok || t.Kind != event.Topic {
@@ -261,7 +261,7 @@ func (c cataloguing) topicFor(cmd *PutEntity) (index.Entity, *Error) {
 
 // updateEntity changes the properties of an entity, and its rules where the command says which they
 // are.
-func (c cataloguing) updateEntity(cmd *PutEntity, old *index.Entity) *Error {
+func (c catalogueDecision) updateEntity(cmd *PutEntity, old *index.Entity) *Error {
 	ruled := cmd.OnlyRules && cmd.Kind == event.Subscription
 	if err := cmp.Or(fixed(cmd.Kind, &old.Properties, &cmd.Properties), c.allThere(old.Path, old.Hosts)); err != nil {
 		return err
@@ -300,7 +300,7 @@ func effective(kind event.EntityKind, p event.Properties) event.Properties {
 // dateKeys gives access rules the times at which they were made and last changed, whatever times
 // the command says. A rule that stays as it is keeps its times: none, where an older version made
 // it.
-func (c cataloguing) dateKeys(rules, before []event.AccessRule) {
+func (c catalogueDecision) dateKeys(rules, before []event.AccessRule) {
 	for i := range rules {
 		r := &rules[i]
 		r.CreatedAt, r.ModifiedAt = c.now, c.now
@@ -318,7 +318,7 @@ func (c cataloguing) dateKeys(rules, before []event.AccessRule) {
 
 // deleteEntity ends an entity in the catalogue, a topic together with its subscriptions. Their
 // slices are forgotten by their partitions afterwards: see [DropSlice].
-func (c cataloguing) deleteEntity(cmd *DeleteEntity) *Error {
+func (c catalogueDecision) deleteEntity(cmd *DeleteEntity) *Error {
 	old, ok := c.there.Find(cmd.Path)
 	if !ok {
 		return NoEntity(cmd.Path)
@@ -337,7 +337,7 @@ func (c cataloguing) deleteEntity(cmd *DeleteEntity) *Error {
 }
 
 // end adds the end of one entity.
-func (c cataloguing) end(e *index.Entity, origin event.OriginID, reason string) {
+func (c catalogueDecision) end(e *index.Entity, origin event.OriginID, reason string) {
 	ev := add[*event.EntityDeleted](c.decision, event.KindEntityDeleted)
 	ev.Envelope, ev.Reason = about(e.ID, origin), reason
 	ev.EntityKind, ev.Path, ev.Before = e.Kind, e.Path, e.Properties

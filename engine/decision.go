@@ -21,7 +21,7 @@ type decision struct {
 	origins  *origins
 
 	events []event.Event // one record
-	named  []named       // each has its definition among the events
+	named  []newOrigin   // each has its definition among the events
 	early  bool          // the reply may leave once the events are written, before they are durable
 	reply  Reply
 	again  bool    // see [Outcome.Again]
@@ -34,7 +34,7 @@ type decision struct {
 	transactions *transactions // to be read
 	committing   *transaction  // whose operations these are; nil: those of none
 	// an operation that becomes part of one, once the decision is adopted
-	staging staging
+	staging stagingPlan
 	// what else the decision does to the transactions, once it is adopted
 	adopt func()
 
@@ -56,7 +56,7 @@ func (d *decision) begin(now event.Time) {
 	d.fan.reset()
 	d.committing, d.adopt = nil, nil
 	if d.staging.operation.cmd != nil {
-		d.staging = staging{}
+		d.staging = stagingPlan{}
 	}
 }
 
@@ -94,7 +94,7 @@ func (d *decision) originAs(o *Origin, given event.OriginID) event.OriginID {
 	}
 	known, again := d.origins.numbers[o]
 	if given != 0 && known.id != given {
-		known, again = numbered{id: given, chapter: d.origins.chapter - 1}, true
+		known, again = loggedOrigin{id: given, chapter: d.origins.chapter - 1}, true
 	}
 	if again && known.chapter == d.origins.chapter {
 		return known.id
@@ -111,12 +111,12 @@ func (d *decision) originAs(o *Origin, given event.OriginID) event.OriginID {
 	}
 	def := add[*event.OriginDefined](d, event.KindOriginDefined)
 	def.ID, def.Origin = id, clipped(o)
-	d.named = append(d.named, named{o, id})
+	d.named = append(d.named, newOrigin{o, id})
 	return id
 }
 
 // named is an origin that a decision defines.
-type named struct {
+type newOrigin struct {
 	origin *Origin
 	id     event.OriginID
 }

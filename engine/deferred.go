@@ -21,7 +21,7 @@ func (cmd *ReceiveDeferred) MaxAnswer(limit int) int {
 }
 
 // receivingDeferred is a request for deferred messages by number.
-type receivingDeferred struct {
+type deferredDecision struct {
 	slice
 	cmd *ReceiveDeferred
 }
@@ -33,7 +33,7 @@ func receiveDeferred(d *decision, cmd *ReceiveDeferred) *Error {
 	if err != nil {
 		return err
 	}
-	s := receivingDeferred{of, cmd}
+	s := deferredDecision{of, cmd}
 	found, way, err := s.check()
 	if err != nil {
 		s.end(way)
@@ -44,7 +44,7 @@ func receiveDeferred(d *decision, cmd *ReceiveDeferred) *Error {
 }
 
 // check finds the messages, in the order of the numbers asked for.
-func (s *receivingDeferred) check() (found []index.Message, way passed, err *Error) {
+func (s *deferredDecision) check() (found []index.Message, way overdueItems, err *Error) {
 	if err := s.receivable(); err != nil {
 		return nil, way, err
 	}
@@ -73,7 +73,7 @@ func (s *receivingDeferred) check() (found []index.Message, way passed, err *Err
 
 // find finds the messages that are the caller's to take, each once, and apart from them those that
 // have expired.
-func (s *receivingDeferred) find() (found, over []index.Message) {
+func (s *deferredDecision) find() (found, over []index.Message) {
 	found = make([]index.Message, 0, len(s.cmd.Sequences))
 	seen := map[event.SequenceNumber]bool{}
 	for _, seq := range s.cmd.Sequences {
@@ -92,7 +92,7 @@ func (s *receivingDeferred) find() (found, over []index.Message) {
 
 // mine reports whether a message is for the holder of the session that the command comes from;
 // without sessions it is for anybody.
-func (s *receivingDeferred) mine(m *index.Message) bool {
+func (s *deferredDecision) mine(m *index.Message) bool {
 	if !m.InSession || m.SubQueue != event.Main {
 		return true
 	}
@@ -101,7 +101,7 @@ func (s *receivingDeferred) mine(m *index.Message) bool {
 }
 
 // enact adds the events of the deliveries, and answers with them.
-func (s *receivingDeferred) enact(found []index.Message) {
+func (s *deferredDecision) enact(found []index.Message) {
 	origin := s.origin(s.cmd.Origin)
 	taken := make(Messages, len(found))
 	for i := range found {

@@ -83,7 +83,7 @@ func (f *duplicateCheck) remember(m *Message, seq event.SequenceNumber) event.Ti
 func (s *slice) remembered() int { return s.index.Remembered(s.id) + len(s.scratch.entered) }
 
 // drop adds the event of a message whose id was accepted before.
-func (s *sending) drop(m *Message, original event.SequenceNumber) {
+func (s *sendDecision) drop(m *Message, original event.SequenceNumber) {
 	ev := add[*event.DuplicateDropped](s.decision, event.KindDuplicateDropped)
 	ev.Envelope, ev.MessageID, ev.IDType, ev.Original = s.envelope(s.from), m.ID, m.IDType, original
 	ev.Arrival = s.arrival
@@ -91,7 +91,7 @@ func (s *sending) drop(m *Message, original event.SequenceNumber) {
 
 // stillScheduled is the number that answers a second schedule with the same id: that of the first,
 // if it still waits, else 0.
-func (s *sending) stillScheduled(seq event.SequenceNumber) event.SequenceNumber {
+func (s *sendDecision) stillScheduled(seq event.SequenceNumber) event.SequenceNumber {
 	if s.scheduled(seq) {
 		return seq
 	}

@@ -45,7 +45,7 @@ func overgrow(changes []byte, m *index.Message, header int) bool {
 // unread reports whether the caller has to read what the messages have beside their bodies, which
 // it has not, before they can take the changes. That is not asked for where the whole message is
 // small enough.
-func (s *settling) unread(messages []index.Message) bool {
+func (s *settleDecision) unread(messages []index.Message) bool {
 	for i := range messages {
 		if s.cmd.Unread && overgrow(s.stored, &messages[i], int(messages[i].Body.Size)) {
 			return true
@@ -55,7 +55,7 @@ func (s *settling) unread(messages []index.Message) bool {
 }
 
 // show answers with the messages, which are not settled now.
-func (s *settling) show(messages []index.Message) {
+func (s *settleDecision) show(messages []index.Message) {
 	unread := make(Messages, len(messages))
 	for i := range messages {
 		unread[i] = describe(&messages[i])
@@ -64,7 +64,7 @@ func (s *settling) show(messages []index.Message) {
 }
 
 // tooMuch refuses changes that a message of a dead-letter queue cannot take: it has nowhere to go.
-func (s *settling) tooMuch(messages []index.Message) *Error {
+func (s *settleDecision) tooMuch(messages []index.Message) *Error {
 	if s.cmd.Unread || s.cmd.SubQueue == event.Main {
 		return nil
 	}

@@ -101,7 +101,7 @@ func (p *Partition) HistoryPolicies() *HistoryPolicies {
 }
 
 // putHistoryPolicy says how long history is kept; see [PutHistoryPolicy].
-func (c cataloguing) putHistoryPolicy(cmd *PutHistoryPolicy) *Error {
+func (c catalogueDecision) putHistoryPolicy(cmd *PutHistoryPolicy) *Error {
 	is, err := cmd.Event(c.there.History())
 	if is == nil {
 		return err

@@ -85,7 +85,7 @@ type touch struct {
 func (*touch) command() {}
 
 // touch adds the note of an entity's last use, unless it was deleted since.
-func (c cataloguing) touch(cmd *touch) {
+func (c catalogueDecision) touch(cmd *touch) {
 	if _, ok := c.there.Get(cmd.entity); !ok {
 		return
 	}

@@ -11,7 +11,7 @@ const (
 )
 
 // importing is an [Import] being decided: messages from another entity that one is asked to take.
-type importing struct {
+type importDecision struct {
 	slice
 	cmd *Import
 	one Send // the message whose turn it is
@@ -27,7 +27,7 @@ func take(d *decision, cmd *Import) *Error {
 		return err
 	}
 	d.scratch.several = true
-	s := importing{slice: of, cmd: cmd, one: Send{Entity: of.entity, Slice: cmd.Slice, Messages: make([]Message, 1)}}
+	s := importDecision{slice: of, cmd: cmd, one: Send{Entity: of.entity, Slice: cmd.Slice, Messages: make([]Message, 1)}}
 	became, bytes := make(Arrivals, 0, len(cmd.Items)), 0
 	for i := range cmd.Items {
 		item := &cmd.Items[i]
@@ -47,10 +47,10 @@ func take(d *decision, cmd *Import) *Error {
 }
 
 // take lets one message in, or refuses it.
-func (s *importing) take(item *Arriving) *Error {
+func (s *importDecision) take(item *Arriving) *Error {
 	s.one.Messages[0] = item.Message
 	s.one.Messages[0].Details.Source = event.Source{Relation: event.Forwarded, Slice: s.cmd.Source, Sequence: item.Sequence}
-	of := sending{slice: s.slice, cmd: &s.one, arrival: s.arrival(item)}
+	of := sendDecision{slice: s.slice, cmd: &s.one, arrival: s.arrival(item)}
 	if err := of.check(); err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func (s *importing) take(item *Arriving) *Error {
 		of.store()
 		return nil
 	}
-	p := publishing{slice: s.slice, fan: &s.fan, arrival: of.arrival}
+	p := publishDecision{slice: s.slice, fan: &s.fan, arrival: of.arrival}
 	if err := p.check(&s.one); err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func (s *importing) take(item *Arriving) *Error {
 }
 
 // arrival is where a message comes from, as its event says it.
-func (s *importing) arrival(item *Arriving) *event.Arrival {
+func (s *importDecision) arrival(item *Arriving) *event.Arrival {
 	if len(s.arrivals) == cap(s.arrivals) {
 		// those before stay where they are until they are written
 		s.arrivals = make([]event.Arrival, 0, maxArrivals)

@@ -5,7 +5,7 @@ import "github.com/ledgerbus/ledgerbus/log/event"
 // origins holds the numbers of origins that this log knows already. A cache: losing an entry
 // defines it again, with another number.
 type origins struct {
-	numbers map[*Origin]numbered
+	numbers map[*Origin]loggedOrigin
 	bytes   int // they take, with their texts
 	// of the log, counted from the start of the run; what an older one defined is defined again,
 	// with its number
@@ -13,7 +13,7 @@ type origins struct {
 }
 
 // numbered is an origin whose definition is in the log.
-type numbered struct {
+type loggedOrigin struct {
 	id      event.OriginID
 	chapter uint32 // the newest that has the definition
 }
@@ -34,11 +34,11 @@ func (c *origins) learn(o *Origin, id event.OriginID) {
 	if _, again := c.numbers[o]; !again {
 		size := bytesOf(o)
 		if c.numbers == nil || c.bytes+size > maxOriginBytes {
-			c.numbers, c.bytes = map[*Origin]numbered{}, 0 // a map that is cleared keeps its memory
+			c.numbers, c.bytes = map[*Origin]loggedOrigin{}, 0 // a map that is cleared keeps its memory
 		}
 		c.bytes += size
 	}
-	c.numbers[o] = numbered{id, c.chapter}
+	c.numbers[o] = loggedOrigin{id, c.chapter}
 }
 
 // clipped is an origin as it is defined in the log: its texts are for the audit alone.

@@ -9,16 +9,16 @@ import (
 
 // passed is what a check found to be over its time: one lock, or messages. It is ended before
 // anybody is answered, even when the answer is a refusal.
-type passed struct {
+type overdueItems struct {
 	lock     event.LockToken // of a message or of a session; zero: none
 	messages []index.Message // expired, and not locked
 }
 
 // any reports whether something has passed.
-func (w passed) any() bool { return w.lock != event.LockToken{} || len(w.messages) > 0 }
+func (w overdueItems) any() bool { return w.lock != event.LockToken{} || len(w.messages) > 0 }
 
 // end adds the end of what has passed in a slice.
-func (s *slice) end(w passed) {
+func (s *slice) end(w overdueItems) {
 	if w.lock != (event.LockToken{}) {
 		l, _ := s.index.Lock(w.lock)
 		s.endLock(&l)

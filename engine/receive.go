@@ -6,7 +6,7 @@ import (
 )
 
 // receiving is a receiver's turn to be given a message.
-type receiving struct {
+type receiveDecision struct {
 	slice
 	cmd *Receive
 }
@@ -21,7 +21,7 @@ func receive(d *decision, cmd *Receive) *Error {
 	if err := of.receivable(); err != nil {
 		return err
 	}
-	s := receiving{of, cmd}
+	s := receiveDecision{of, cmd}
 	if cmd.Mode == Browse {
 		s.browse()
 		return nil
@@ -40,7 +40,7 @@ func receive(d *decision, cmd *Receive) *Error {
 
 // next finds the message that the receiver gets. There is none while a lock or messages whose time
 // is over stand in the way.
-func (s *receiving) next() (m index.Message, way passed, ok bool) {
+func (s *receiveDecision) next() (m index.Message, way overdueItems, ok bool) {
 	if !s.cmd.HasSession {
 		if m, ok = s.index.First(s.id, s.cmd.SubQueue); ok && expired(&m, s.now) {
 			way.messages = s.index.Front(s.id, s.now, maxFront)
@@ -57,7 +57,7 @@ func (s *receiving) next() (m index.Message, way passed, ok bool) {
 }
 
 // give adds the event of a delivery, and answers with it.
-func (s *receiving) give(m *index.Message) {
+func (s *receiveDecision) give(m *index.Message) {
 	origin, given := s.origin(s.cmd.Origin), s.deliver(m)
 	if s.cmd.Mode == ReceiveAndDelete {
 		s.remove(origin, m) // gone for good before a byte of it leaves (reliability.md P8)
@@ -71,7 +71,7 @@ func (s *receiving) give(m *index.Message) {
 // browse shows a receiver the next message behind the last one it was shown, whatever its state,
 // and changes nothing. What comes to a sub-queue with a lower number, as a dead letter does, is not
 // shown: it is a [Peek] that goes on.
-func (s *receiving) browse() {
+func (s *receiveDecision) browse() {
 	for m := range s.index.Browse(s.id, s.cmd.SubQueue, s.cmd.From) {
 		s.deliver(&m).LockedUntil = s.heldUntil(&m)
 		return

@@ -38,7 +38,7 @@ func countRules(rules []event.Rule) (count filterCount, _ *Error) {
 }
 
 // roomForFilters refuses more filters than a topic may have (semantics.md 16.3).
-func (c cataloguing) roomForFilters(topic event.EntityID, more filterCount) *Error {
+func (c catalogueDecision) roomForFilters(topic event.EntityID, more filterCount) *Error {
 	sql, correlation := c.there.Filters(topic)
 	t, _ := c.there.Get(topic)
 	switch {
@@ -51,7 +51,7 @@ func (c cataloguing) roomForFilters(topic event.EntityID, more filterCount) *Err
 }
 
 // mayReplace refuses rules that a subscription cannot have instead of those it has.
-func (c cataloguing) mayReplace(sub *index.Entity, rules []event.Rule) *Error {
+func (c catalogueDecision) mayReplace(sub *index.Entity, rules []event.Rule) *Error {
 	count, err := countRules(rules)
 	if err != nil {
 		return err
@@ -63,7 +63,7 @@ func (c cataloguing) mayReplace(sub *index.Entity, rules []event.Rule) *Error {
 }
 
 // replaceRules makes the rules of a subscription those of a command; what is equal already stays.
-func (c cataloguing) replaceRules(sub event.EntityID, cmd *PutEntity) {
+func (c catalogueDecision) replaceRules(sub event.EntityID, cmd *PutEntity) {
 	keep := map[string]bool{}
 	for i := range cmd.Rules {
 		keep[strings.ToLower(cmd.Rules[i].Name)] = true
@@ -106,7 +106,7 @@ func checkRule(r *event.Rule) *Error {
 }
 
 // subscription finds the subscription whose rules a command is about.
-func (c cataloguing) subscription(path string) (index.Entity, *Error) {
+func (c catalogueDecision) subscription(path string) (index.Entity, *Error) {
 	e, ok := c.there.Find(path)
 	if !ok || e.Kind != event.Subscription {
 		return e, NoEntity(path)
@@ -115,7 +115,7 @@ func (c cataloguing) subscription(path string) (index.Entity, *Error) {
 }
 
 // putRule gives a subscription a rule or replaces one; see [PutRule].
-func (c cataloguing) putRule(cmd *PutRule) *Error {
+func (c catalogueDecision) putRule(cmd *PutRule) *Error {
 	sub, err := c.subscription(cmd.Subscription)
 	if err != nil {
 		return err
@@ -157,7 +157,7 @@ func noRule(name string, sub *index.Entity) *Error {
 }
 
 // deleteRule takes a rule of a subscription away.
-func (c cataloguing) deleteRule(cmd *DeleteRule) *Error {
+func (c catalogueDecision) deleteRule(cmd *DeleteRule) *Error {
 	sub, err := c.subscription(cmd.Subscription)
 	if err := cmp.Or(err, c.allThere(cmd.Subscription, sub.Hosts)); err != nil {
 		return err
@@ -172,25 +172,25 @@ func (c cataloguing) deleteRule(cmd *DeleteRule) *Error {
 	return nil
 }
 
-func (c cataloguing) addRule(sub event.EntityID, origin event.OriginID, r event.Rule) {
+func (c catalogueDecision) addRule(sub event.EntityID, origin event.OriginID, r event.Rule) {
 	ev := add[*event.RuleAdded](c.decision, event.KindRuleAdded)
 	ev.Envelope, ev.Rule = about(sub, origin), r
 	ev.Rule.CreatedAt = c.now
 }
 
-func (c cataloguing) updateRule(sub event.EntityID, origin event.OriginID, old *event.Rule, r event.Rule) {
+func (c catalogueDecision) updateRule(sub event.EntityID, origin event.OriginID, old *event.Rule, r event.Rule) {
 	ev := add[*event.RuleUpdated](c.decision, event.KindRuleUpdated)
 	ev.Envelope, ev.Rule, ev.Before = about(sub, origin), r, *old
 	ev.Rule.Name, ev.Rule.CreatedAt = old.Name, old.CreatedAt
 }
 
-func (c cataloguing) removeRule(sub event.EntityID, origin event.OriginID, r *event.Rule) {
+func (c catalogueDecision) removeRule(sub event.EntityID, origin event.OriginID, r *event.Rule) {
 	ev := add[*event.RuleRemoved](c.decision, event.KindRuleRemoved)
 	ev.Envelope, ev.Rule = about(sub, origin), *r
 }
 
 // listRules shows rules by lower-cased name.
-func (c cataloguing) listRules(cmd *ListRules) *Error {
+func (c catalogueDecision) listRules(cmd *ListRules) *Error {
 	sub, err := c.subscription(cmd.Subscription)
 	if err != nil {
 		return err

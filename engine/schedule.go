@@ -31,7 +31,7 @@ func activate(d *decision, next index.ScheduledMessage, cmd *Tick) {
 	ceiling := event.Forever
 	if s, err := d.slice(next.Slice); err == nil {
 		if s.entity.Kind == event.Topic {
-			p := publishing{slice: s, fan: &d.fan}
+			p := publishDecision{slice: s, fan: &d.fan}
 			p.activate(next, cmd)
 			return
 		}
@@ -44,7 +44,7 @@ func activate(d *decision, next index.ScheduledMessage, cmd *Tick) {
 }
 
 // schedule adds the event of a message that becomes active later.
-func (s *sending) schedule(i int, seq event.SequenceNumber, until event.Time) *event.MessageScheduled {
+func (s *sendDecision) schedule(i int, seq event.SequenceNumber, until event.Time) *event.MessageScheduled {
 	m := &s.cmd.Messages[i]
 	ev := add[*event.MessageScheduled](s.decision, event.KindMessageScheduled)
 	ev.Envelope, ev.Sequence = s.envelope(s.from), seq

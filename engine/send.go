@@ -16,7 +16,7 @@ const (
 )
 
 // sending is a send to a slice: of a queue, or of a topic (topic.go).
-type sending struct {
+type sendDecision struct {
 	slice
 	cmd   *Send
 	from  event.OriginID
@@ -42,12 +42,12 @@ func send(d *decision, cmd *Send) *Error {
 		}
 		return handOver(d, of, cmd)
 	}
-	s := sending{slice: of, cmd: cmd}
+	s := sendDecision{slice: of, cmd: cmd}
 	if err := s.check(); err != nil {
 		return err
 	}
 	if of.entity.Kind == event.Topic {
-		p := publishing{slice: of, fan: &d.fan}
+		p := publishDecision{slice: of, fan: &d.fan}
 		if err := p.check(cmd); err != nil {
 			return err
 		}
@@ -70,7 +70,7 @@ func send(d *decision, cmd *Send) *Error {
 }
 
 // check refuses messages that cannot be stored.
-func (s *sending) check() *Error {
+func (s *sendDecision) check() *Error {
 	if err := s.sendable(); err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func (s *sending) check() *Error {
 }
 
 // checkMessages looks at each message by itself, and adds up their bytes.
-func (s *sending) checkMessages() (size int64, _ *Error) {
+func (s *sendDecision) checkMessages() (size int64, _ *Error) {
 	for i := range s.cmd.Messages {
 		n, err := s.entity.measure(&s.cmd.Messages[i])
 		if err != nil {
@@ -130,7 +130,7 @@ func (e *Entity) measure(m *Message) (int64, *Error) {
 
 // store adds the events of messages that were let in, and says which numbers they have, if that was
 // asked.
-func (s *sending) store() (numbers Numbers) {
+func (s *sendDecision) store() (numbers Numbers) {
 	seq := s.next(s.id)
 	fresh := s.duplicates(len(s.cmd.Messages))
 	var size int64
@@ -163,7 +163,7 @@ func (s *sending) store() (numbers Numbers) {
 func (cmd *Send) reserved(i int) bool { return cmd.found(i).number != 0 }
 
 // storeOne adds the event of a message whose id is remembered until a time.
-func (s *sending) storeOne(i int, seq event.SequenceNumber, until event.Time) {
+func (s *sendDecision) storeOne(i int, seq event.SequenceNumber, until event.Time) {
 	m, p := &s.cmd.Messages[i], &s.entity.Properties
 	if m.ScheduledFor > s.now || s.cmd.reserved(i) {
 		s.schedule(i, seq, until).InSession = p.RequiresSession
@@ -180,7 +180,7 @@ func (s *sending) storeOne(i int, seq event.SequenceNumber, until event.Time) {
 }
 
 // carried is how many bytes a message that comes from elsewhere brings along beside its own.
-func (s *sending) carried() int64 {
+func (s *sendDecision) carried() int64 {
 	if s.arrival == nil {
 		return 0
 	}

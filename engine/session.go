@@ -12,7 +12,7 @@ import (
 const maxUnderSession = 1 << 16
 
 // accepting is a receiver's turn to be given a session.
-type accepting struct {
+type acceptDecision struct {
 	slice
 	cmd *acceptSession
 }
@@ -24,7 +24,7 @@ func accept(d *decision, cmd *acceptSession) *Error {
 	if err != nil {
 		return err
 	}
-	s := accepting{of, cmd}
+	s := acceptDecision{of, cmd}
 	id, way, err := s.check()
 	switch {
 	case err != nil:
@@ -40,7 +40,7 @@ func accept(d *decision, cmd *acceptSession) *Error {
 
 // check finds the session that a receiver can have now; nil: there is none. What has passed has to
 // end before one can be chosen.
-func (s *accepting) check() (id []byte, way passed, err *Error) {
+func (s *acceptDecision) check() (id []byte, way overdueItems, err *Error) {
 	if err := s.receivable(); err != nil {
 		return nil, way, err
 	}
@@ -64,7 +64,7 @@ func (s *accepting) check() (id []byte, way passed, err *Error) {
 }
 
 // grant adds the event of a session lock and answers with it.
-func (s *accepting) grant(id []byte) {
+func (s *acceptDecision) grant(id []byte) {
 	origin := s.origin(s.cmd.origin)
 	ev := add[*event.SessionAccepted](s.decision, event.KindSessionAccepted)
 	ev.Envelope, ev.SessionID, ev.Token = s.envelope(origin), id, s.cmd.token
@@ -100,19 +100,19 @@ func releaseSome(d *decision) {
 
 // liveSession reports whether a token is that of a live session lock of a slice. One whose time is
 // over has passed.
-func (s *slice) liveSession(token event.LockToken) (way passed, live bool) {
+func (s *slice) liveSession(token event.LockToken) (way overdueItems, live bool) {
 	l, ok := s.index.Lock(token)
 	if !ok || l.Slice != s.id || !l.OfSession() {
 		return way, false
 	}
 	if s.now >= l.Until && !s.pinned(token) {
-		return passed{lock: token}, false
+		return overdueItems{lock: token}, false
 	}
 	return way, true
 }
 
 // holds refuses unless the token is that of the live lock of the named session.
-func (s *slice) holds(name []byte, token event.LockToken) (way passed, err *Error) {
+func (s *slice) holds(name []byte, token event.LockToken) (way overdueItems, err *Error) {
 	if way, live := s.liveSession(token); !live {
 		return way, SessionLost()
 	}
@@ -166,7 +166,7 @@ func setSessionState(d *decision, cmd *SetSessionState) *Error {
 }
 
 // checkState refuses a state that is not the caller's to set, or for which there is no room.
-func (s *slice) checkState(cmd *SetSessionState) (way passed, err *Error) {
+func (s *slice) checkState(cmd *SetSessionState) (way overdueItems, err *Error) {
 	if way, err := s.holds(cmd.SessionID, cmd.Session); err != nil {
 		return way, err
 	}

@@ -15,7 +15,7 @@ const maxChanges = 64 << 10
 // live finds the message of a live lock (semantics.md 6.1); one under a session lives as long as
 // the session's. A lock whose time is over is none: ok is false, and the lock, or that of its
 // session, has passed.
-func (s *slice) live(q event.SubQueue, token event.LockToken) (_ index.Message, way passed, ok bool) {
+func (s *slice) live(q event.SubQueue, token event.LockToken) (_ index.Message, way overdueItems, ok bool) {
 	l, ok := s.index.Lock(token)
 	if !ok || l.Slice != s.id || l.OfSession() {
 		return index.Message{}, way, false
@@ -31,7 +31,7 @@ func (s *slice) live(q event.SubQueue, token event.LockToken) (_ index.Message, 
 		until, ends = held.Until, held.Token
 	}
 	if now >= until && !s.pinned(ends) {
-		return index.Message{}, passed{lock: ends}, false
+		return index.Message{}, overdueItems{lock: ends}, false
 	}
 	return m, way, true
 }
@@ -45,7 +45,7 @@ func (s *slice) lockLost(q event.SubQueue) *Error {
 }
 
 // settling is a settlement of messages that are locked: those of all tokens or none.
-type settling struct {
+type settleDecision struct {
 	slice
 	cmd    *Settle
 	stored []byte          // its changes, as they stand in the log
@@ -59,7 +59,7 @@ func settle(d *decision, cmd *Settle) *Error {
 		d.refuse(cmd.Origin, cmd.refused(cmd.Token), err)
 		return err
 	}
-	s := settling{of, cmd, stored(cmd.Changes), cmd.Token}
+	s := settleDecision{of, cmd, stored(cmd.Changes), cmd.Token}
 	var one [1]index.Message // most commands have one token
 	messages, way, err := s.check(one[:0])
 	switch {
@@ -77,7 +77,7 @@ func settle(d *decision, cmd *Settle) *Error {
 }
 
 // check appends the messages of all tokens, in their order.
-func (s *settling) check(messages []index.Message) (_ []index.Message, way passed, err *Error) {
+func (s *settleDecision) check(messages []index.Message) (_ []index.Message, way overdueItems, err *Error) {
 	// giving back is never refused: the driver of the partition does it, too
 	if s.cmd.Outcome != Release {
 		if err := s.receivable(); err != nil {
@@ -99,7 +99,7 @@ func (s *settling) check(messages []index.Message) (_ []index.Message, way passe
 
 // lost is the refusal of the token that a refusal is about. One that was given under a session that
 // the caller still holds is that of a message which is settled, not of a session which is lost.
-func (s *settling) lost() *Error {
+func (s *settleDecision) lost() *Error {
 	for _, session := range s.cmd.Sessions {
 		if _, live := s.liveSession(session); live && s.about != session && s.about == s.about.Under(session) {
 			return Refuse(LockLost, LockLostText)
@@ -110,7 +110,7 @@ func (s *settling) lost() *Error {
 
 // locked appends the messages of all tokens, in their order; ok is false when one is not that of a
 // live lock, or is there twice.
-func (s *settling) locked(messages []index.Message) (_ []index.Message, way passed, ok bool) {
+func (s *settleDecision) locked(messages []index.Message) (_ []index.Message, way overdueItems, ok bool) {
 	m, way, ok := s.live(s.cmd.SubQueue, s.cmd.Token)
 	if !ok || s.staged(s.cmd.Token) || !s.mayEnd(&m) {
 		return nil, way, false
@@ -140,7 +140,7 @@ func (cmd *Settle) refused(about event.LockToken) event.SettlementRefused {
 
 // mayEnd reports whether a settlement comes from the holder of a message's session, where it says
 // which sessions it holds.
-func (s *settling) mayEnd(m *index.Message) bool {
+func (s *settleDecision) mayEnd(m *index.Message) bool {
 	if s.cmd.Sessions == nil || !m.InSession || m.SubQueue != event.Main {
 		return true
 	}
@@ -149,7 +149,7 @@ func (s *settling) mayEnd(m *index.Message) bool {
 }
 
 // enact ends the locks.
-func (s *settling) enact(messages []index.Message) {
+func (s *settleDecision) enact(messages []index.Message) {
 	origin := s.origin(s.cmd.Origin)
 	for i := range messages {
 		m, header := &messages[i], s.cmd.header(i)
@@ -163,7 +163,7 @@ func (s *settling) enact(messages []index.Message) {
 
 // tooLarge dead-letters a message whose properties a settlement would make larger than a header may
 // be, without the changes (semantics.md 9.2).
-func (s *settling) tooLarge(origin event.OriginID, m *index.Message, token event.LockToken) {
+func (s *settleDecision) tooLarge(origin event.OriginID, m *index.Message, token event.LockToken) {
 	ev := add[*event.MessageDeadLettered](s.decision, event.KindMessageDeadLettered)
 	ev.Envelope, ev.Sequence, ev.Token = s.envelope(origin), m.Sequence, token
 	ev.Cause, ev.Reason, ev.Description = event.CauseHeaderSize, headerReason, headerText
@@ -186,7 +186,7 @@ func changed(m *index.Message) (n int) {
 
 // enactOne ends one lock, with the changes given. header is the size of the message besides its
 // body in bytes; 0: unknown.
-func (s *settling) enactOne(origin event.OriginID, m *index.Message, token event.LockToken, header int, changes []byte) {
+func (s *settleDecision) enactOne(origin event.OriginID, m *index.Message, token event.LockToken, header int, changes []byte) {
 	switch s.cmd.Outcome {
 	case Complete:
 		ev := add[*event.MessageCompleted](s.decision, event.KindMessageCompleted)
@@ -239,7 +239,7 @@ func renew(d *decision, cmd *Renew) *Error {
 
 // checkRenew refuses to renew locks that are not all live, or that have no time of their own. The
 // refusal is about the first of the rest.
-func (s *slice) checkRenew(cmd *Renew) (rest []event.LockToken, way passed, err *Error) {
+func (s *slice) checkRenew(cmd *Renew) (rest []event.LockToken, way overdueItems, err *Error) {
 	if s.entity.Properties.RequiresSession && cmd.SubQueue == event.Main {
 		return cmd.Tokens, way, Refuse(NotAllowed, "The lock of a message in a session cannot be renewed; renew the lock of the session.")
 	}

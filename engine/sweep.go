@@ -13,7 +13,7 @@ func sweepSome(d *decision, cmd *sweep) {
 	pass := cmd.pass
 	found, done := d.index.Step(&pass, d.now, sweepStep, sweepEnds)
 	if s, err := d.slice(pass.Slice); err == nil {
-		s.end(passed{messages: found})
+		s.end(overdueItems{messages: found})
 	}
 	if !done {
 		d.goOn(&sweep{pass})

@@ -22,7 +22,7 @@ const (
 // fanOut is the copies that one decision makes, and the plan of the last of its sends. Everything
 // in it is valid until the next.
 type fanOut struct {
-	plan    []planned // by message
+	plan    []messagePlan // by message
 	copies  []event.Copy
 	changes []byte // what the rules changed, as it stands in the log
 	change  filter.Changes
@@ -52,7 +52,7 @@ func (f *fanOut) size() (n int) {
 }
 
 // published is a message on its way to the subscriptions of a topic.
-type published struct {
+type publishedMessage struct {
 	sequence  event.SequenceNumber
 	ttl       time.Duration // the sender's own, cut to the topic's ceiling; 0: none
 	session   []byte
@@ -64,7 +64,7 @@ type published struct {
 }
 
 // planned is what becomes of one message of a send.
-type planned struct {
+type messagePlan struct {
 	twice    bool                 // it is a duplicate
 	original event.SequenceNumber // of this one
 	sequence event.SequenceNumber
@@ -75,7 +75,7 @@ type planned struct {
 }
 
 // publishing finds out who gets copies of messages of a topic. What it finds stands in the fan-out.
-type publishing struct {
+type publishDecision struct {
 	slice
 	fan   *fanOut
 	bytes int64 // what the copies add to the topic's size
@@ -88,7 +88,7 @@ type publishing struct {
 
 // check plans a send to a topic: the rules in force decide who gets copies (semantics.md 5.1,
 // 15.2). It refuses when that is too much.
-func (p *publishing) check(cmd *Send) *Error {
+func (p *publishDecision) check(cmd *Send) *Error {
 	before := p.savepoint()
 	err := p.makePlan(cmd)
 	if err != nil {
@@ -97,7 +97,7 @@ func (p *publishing) check(cmd *Send) *Error {
 	return err
 }
 
-func (p *publishing) makePlan(cmd *Send) *Error {
+func (p *publishDecision) makePlan(cmd *Send) *Error {
 	p.fan.plan = p.fan.plan[:0]
 	if p.arrival != nil {
 		p.earlier.copies, p.earlier.changes = len(p.fan.copies), len(p.fan.changes)
@@ -110,11 +110,11 @@ func (p *publishing) makePlan(cmd *Send) *Error {
 		m := &cmd.Messages[i]
 		bodies += len(m.Body) + len(m.Tail)
 		if original, twice := fresh.original(cmd, i); twice {
-			p.fan.plan = append(p.fan.plan, planned{twice: true, original: original})
+			p.fan.plan = append(p.fan.plan, messagePlan{twice: true, original: original})
 			continue
 		}
 		number := cmd.found(i).number
-		pl := planned{sequence: number, later: m.ScheduledFor > p.now || number != 0, from: len(p.fan.copies)}
+		pl := messagePlan{sequence: number, later: m.ScheduledFor > p.now || number != 0, from: len(p.fan.copies)}
 		if number == 0 {
 			pl.sequence = seq
 			seq++
@@ -124,7 +124,7 @@ func (p *publishing) makePlan(cmd *Send) *Error {
 			own += int64(len(m.Body)+len(m.Tail)) + int64(p.carried())
 		} else {
 			pl.ttl, _ = timeToLive(p.now, m.TimeToLive, p.entity.Properties.DefaultMessageTimeToLive)
-			err := p.copiesOf(&published{sequence: pl.sequence, ttl: pl.ttl, session: m.SessionID, inSession: m.HasSession,
+			err := p.copiesOf(&publishedMessage{sequence: pl.sequence, ttl: pl.ttl, session: m.SessionID, inSession: m.HasSession,
 				size: len(m.Body) + len(m.Tail), carried: p.carried(), header: m.Header, see: m.Properties}, p.entity.Properties.FilteringBeforePublishing)
 			if err != nil {
 				return err
@@ -141,7 +141,7 @@ func (p *publishing) makePlan(cmd *Send) *Error {
 }
 
 // carried is how many bytes a message that comes from elsewhere brings along beside its own.
-func (p *publishing) carried() int {
+func (p *publishDecision) carried() int {
 	if p.arrival == nil {
 		return 0
 	}
@@ -150,7 +150,7 @@ func (p *publishing) carried() int {
 
 // publish adds the events of a plan, one for each message with all its copies, and says which
 // numbers they have, if that was asked.
-func (s *sending) publish(plan []planned) (numbers Numbers) {
+func (s *sendDecision) publish(plan []messagePlan) (numbers Numbers) {
 	next := s.next(s.id)
 	for i := range s.cmd.Messages {
 		m, pl := &s.cmd.Messages[i], &plan[i]
@@ -176,7 +176,7 @@ func (s *sending) publish(plan []planned) (numbers Numbers) {
 }
 
 // publishOne adds the event of a message with its copies.
-func (s *sending) publishOne(m *Message, pl *planned) {
+func (s *sendDecision) publishOne(m *Message, pl *messagePlan) {
 	ev := add[*event.MessagePublished](s.decision, event.KindMessagePublished)
 	ev.Envelope, ev.Sequence = s.envelope(s.from), pl.sequence
 	ev.MessageID, ev.SessionID, ev.HasSession, ev.PartitionKey = m.ID, m.SessionID, m.HasSession, m.PartitionKey
@@ -191,7 +191,7 @@ func (s *sending) publishOne(m *Message, pl *planned) {
 
 // activate hands a scheduled message to the subscriptions, as if it were sent now: the rules in
 // force now decide (semantics.md 7.6, SM-292).
-func (p *publishing) activate(next index.ScheduledMessage, cmd *Tick) {
+func (p *publishDecision) activate(next index.ScheduledMessage, cmd *Tick) {
 	m, _ := p.index.Message(p.id, next.Sequence)
 	number := p.next(p.id)
 	ttl, _ := timeToLive(p.now, next.TimeToLive, p.entity.Properties.DefaultMessageTimeToLive)
@@ -203,7 +203,7 @@ func (p *publishing) activate(next index.ScheduledMessage, cmd *Tick) {
 	if m.Hops > 0 { // it was moved here, and waited
 		p.arrival = &event.Arrival{First: m.EnqueuedSequence, DeadLetterSource: m.DeadLetterSource}
 	}
-	p.copiesOf(&published{sequence: number, ttl: ttl, session: []byte(session.Text), inSession: session.Type != event.Null,
+	p.copiesOf(&publishedMessage{sequence: number, ttl: ttl, session: []byte(session.Text), inSession: session.Type != event.Null,
 		size: int(m.Body.Size), header: cmd.Header, see: see}, false)
 	ev := add[*event.ScheduledPublished](p.decision, event.KindScheduledPublished)
 	ev.Envelope, ev.Sequence, ev.NewSequence, ev.EnqueuedAt = p.envelope(0), next.Sequence, number, p.now
@@ -213,7 +213,7 @@ func (p *publishing) activate(next index.ScheduledMessage, cmd *Tick) {
 // copiesOf adds the copies of one message for all subscriptions of its topic. It refuses when there
 // would be too many, and, for a topic that filters before publishing, when no rule matches or one
 // cannot be evaluated (semantics.md 15.6).
-func (p *publishing) copiesOf(m *published, filtering bool) *Error {
+func (p *publishDecision) copiesOf(m *publishedMessage, filtering bool) *Error {
 	set := p.settings.topics[p.entity.ID]
 	before := len(p.fan.copies)
 	if set != nil {
@@ -241,7 +241,7 @@ func (p *publishing) copiesOf(m *published, filtering bool) *Error {
 // copiesFor adds what one subscription gets: one plain copy, a changed one for each matching rule
 // with an action, and one in its dead-letter queue when something could not be evaluated
 // (semantics.md 15.2, 15.6).
-func (p *publishing) copiesFor(m *published, sub *Entity, match *filter.Match) {
+func (p *publishDecision) copiesFor(m *publishedMessage, sub *Entity, match *filter.Match) {
 	var failed *filter.Rule
 	reason, text := "FilterException", ""
 	if match.Err != nil {
@@ -263,7 +263,7 @@ func (p *publishing) copiesFor(m *published, sub *Entity, match *filter.Match) {
 // changedCopy adds the copy a rule's action makes. One whose header the action makes too large goes
 // to the dead-letter queue as it was sent, whatever the subscription says of errors: the action
 // could be evaluated (semantics.md 9.2, S2-19).
-func (p *publishing) changedCopy(m *published, sub *Entity, r *filter.Rule) error {
+func (p *publishDecision) changedCopy(m *publishedMessage, sub *Entity, r *filter.Rule) error {
 	c := &p.fan.change
 	c.Reset()
 	if err := r.Run(m.see, p.settings.newID, c); err != nil {
@@ -309,7 +309,7 @@ const (
 )
 
 // plainCopy adds a copy as the message was sent.
-func (p *publishing) plainCopy(m *published, sub *Entity) {
+func (p *publishDecision) plainCopy(m *publishedMessage, sub *Entity) {
 	if sub.Properties.RequiresSession && !m.inSession {
 		p.deadCopy(m, sub, event.CauseNoSession, noSessionReason, noSessionText)
 		return
@@ -321,7 +321,7 @@ func (p *publishing) plainCopy(m *published, sub *Entity) {
 }
 
 // deadCopy adds a copy in the dead-letter queue of a subscription.
-func (p *publishing) deadCopy(m *published, sub *Entity, cause event.Cause, reason, description string) {
+func (p *publishDecision) deadCopy(m *publishedMessage, sub *Entity, cause event.Cause, reason, description string) {
 	cause, reason, description, changes := explained(m.header, cause, reason, clip(description))
 	c := p.newCopy(m, sub, len(changes))
 	c.Cause, c.Reason, c.Description, c.Changes.Data = cause, reason, description, changes
@@ -329,7 +329,7 @@ func (p *publishing) deadCopy(m *published, sub *Entity, cause event.Cause, reas
 
 // newCopy gives a subscription's next number to a copy. Its time to live is cut once more, to the
 // subscription's ceiling, and counts from the same instant (semantics.md 7.1).
-func (p *publishing) newCopy(m *published, sub *Entity, changes int) *event.Copy {
+func (p *publishDecision) newCopy(m *publishedMessage, sub *Entity, changes int) *event.Copy {
 	id := event.Slice{Entity: sub.ID, Partition: p.id.Partition}
 	ceiling := min(p.entity.Properties.DefaultMessageTimeToLive, sub.ceiling())
 	own, expires := timeToLive(p.now, m.ttl, ceiling)
@@ -339,7 +339,7 @@ func (p *publishing) newCopy(m *published, sub *Entity, changes int) *event.Copy
 }
 
 // show fills in those properties of a message that filters see and only the broker knows.
-func (p *publishing) show(m *published) {
+func (p *publishDecision) show(m *publishedMessage) {
 	number := func(v int64) event.Value { return event.Value{Type: event.Long, Bits: uint64(v)} }
 	if m.see == nil {
 		m.see = &p.fan.blank

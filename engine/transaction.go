@@ -205,14 +205,14 @@ func (p *Partition) stage(d *decision, cmd *Stage) *Error {
 
 // staging is an operation that a decision has looked at for a transaction. It is in the decision's
 // memory: there are many.
-type staging struct {
+type stagingPlan struct {
 	in           *transaction // nil: there is none
 	operation    stagedOperation
 	done, failed bool
 }
 
 // adopt is what staging an operation does to its transaction.
-func (t *transactions) adopt(s *staging, done *scratch) {
+func (t *transactions) adopt(s *stagingPlan, done *scratch) {
 	tx := s.in
 	if t.byID[tx.id] == nil {
 		t.enter(tx)
@@ -418,7 +418,7 @@ func (d *decision) giveBack(tx *transaction, origin event.OriginID) {
 			continue
 		}
 		seen[token] = true
-		s := settling{slice: d.remains(l.Slice), cmd: &Settle{Outcome: Abandon}}
+		s := settleDecision{slice: d.remains(l.Slice), cmd: &Settle{Outcome: Abandon}}
 		m, _ := d.index.Message(l.Slice, l.Sequence)
 		if _, _, live := s.live(m.SubQueue, token); live {
 			s.enactOne(origin, &m, token, changed(&m), nil)

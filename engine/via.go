@@ -6,7 +6,7 @@ import "github.com/ledgerbus/ledgerbus/log/event"
 // them shows when they get there: its state is not known here, and neither is its duplicate
 // history.
 func handOver(d *decision, of slice, cmd *Send) *Error {
-	s := sending{slice: of, cmd: cmd}
+	s := sendDecision{slice: of, cmd: cmd}
 	if err := s.checkHandOver(); err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func handOver(d *decision, of slice, cmd *Send) *Error {
 }
 
 // checkHandOver refuses messages that cannot be stored here until their destination takes them.
-func (s *sending) checkHandOver() *Error {
+func (s *sendDecision) checkHandOver() *Error {
 	if st := s.entity.Properties.Status; st == event.Disabled {
 		// one that takes no new messages still hands over those that come of receiving the others
 		return s.sendable()

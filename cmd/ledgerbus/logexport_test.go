@@ -67,10 +67,10 @@ func TestPartOfTheLog(t *testing.T) {
 		{[]string{"log", "dump", data, "--entity", "@0/8"}, 2, "is a place in a log"},
 		{[]string{"log", "dump", data, "--message-id", "x"}, 1, "nothing is known of a message with the id"},
 		{[]string{"log", "dump", data, "--where", "type IN"}, 2, "--where"},
-		{[]string{"log", "dump", data, "--where", "[lock token] IS NULL"}, 2, `there is no column "lock token"`},
-		{[]string{"log", "export", data, "--into", filepath.Join(t.TempDir(), "not"), "--where", "property('tpye') = 'dead'"}, 2, "there is no column tpye"},
-		{[]string{"debug", data, "-c", "break tpye = 'dead'; continue"}, 2, "break: there is no column tpye; the columns are time, type,"},
-		{[]string{"debug", data, "-c", "break when orders.colour > 1"}, 2, `there is no count "colour"`},
+		{[]string{"log", "dump", data, "--where", "[lock token] IS NULL"}, 2, `unknown column "lock token"`},
+		{[]string{"log", "export", data, "--into", filepath.Join(t.TempDir(), "not"), "--where", "property('tpye') = 'dead'"}, 2, "unknown column tpye"},
+		{[]string{"debug", data, "-c", "break tpye = 'dead'; continue"}, 2, "break: unknown column tpye; the columns are time, type,"},
+		{[]string{"debug", data, "-c", "break when orders.colour > 1"}, 2, `unknown count "colour"`},
 	} {
 		if r := execute(t, "", "", c.args...); r.code != c.code || !strings.Contains(r.errOut, c.text) {
 			t.Errorf("%q: %+v; want r.code == c.code && strings.Contains(r.errOut, c.text)", c.args, r)

@@ -26,15 +26,15 @@ func Check(r *event.Rule) error {
 }
 
 // compiled is a rule's filter and action, ready to be put in force.
-type compiled struct {
+type compiledRule struct {
 	kind   event.FilterKind
 	filter *program // of an SQL filter
 	test   *test    // of a correlation filter
 	action *action  // nil: none
 }
 
-func compile(r *event.Rule) (compiled, *Error) {
-	c := compiled{kind: r.Filter.Kind}
+func compile(r *event.Rule) (compiledRule, *Error) {
+	c := compiledRule{kind: r.Filter.Kind}
 	err := checkSizes(r)
 	if err != nil {
 		return c, err

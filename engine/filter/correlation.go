@@ -13,12 +13,12 @@ import (
 // test is a compiled correlation filter: properties and the values they must have (semantics.md
 // 15.3).
 type test struct {
-	asked  []asked       // in the order of their keys, so that filters that ask the same are alike
-	values []event.Value // that the properties must have
+	asked  []askedProperty // in the order of their keys, so that filters that ask the same are alike
+	values []event.Value   // that the properties must have
 }
 
 // asked is a property that correlation filters ask for.
-type asked struct {
+type askedProperty struct {
 	system SystemProperty // SystemCount: the application property of the name
 	name   string
 	hash   uint64
@@ -28,7 +28,7 @@ type asked struct {
 func newTest(f *event.Filter) (*test, *Error) {
 	t := &test{}
 	type pair struct {
-		asked
+		askedProperty
 		value event.Value
 	}
 	var pairs []pair
@@ -37,7 +37,7 @@ func newTest(f *event.Filter) (*test, *Error) {
 			return nil, &Error{Part: "filter", Text: "a condition names a field that correlation filters do not have"}
 		}
 		p := fields[c.Field]
-		pairs = append(pairs, pair{asked{system: p, key: string([]byte{byte(p)})}, event.Value{Type: event.String, Text: c.Text}})
+		pairs = append(pairs, pair{askedProperty{system: p, key: string([]byte{byte(p)})}, event.Value{Type: event.String, Text: c.Text}})
 	}
 	for i := range f.Properties {
 		p := &f.Properties[i]
@@ -45,7 +45,7 @@ func newTest(f *event.Filter) (*test, *Error) {
 		if v.Type == event.Null {
 			return nil, &Error{Part: "filter", Text: fmt.Sprintf("the property '%s' of the correlation filter has no simple value", p.Name)}
 		}
-		a := asked{system: SystemCount, name: p.Name, hash: hashName(p.Name)}
+		a := askedProperty{system: SystemCount, name: p.Name, hash: hashName(p.Name)}
 		a.key = string(appendFolded([]byte{byte(SystemCount)}, p.Name))
 		pairs = append(pairs, pair{a, v})
 	}
@@ -54,7 +54,7 @@ func newTest(f *event.Filter) (*test, *Error) {
 	}
 	slices.SortStableFunc(pairs, func(a, b pair) int { return cmp.Compare(a.key, b.key) })
 	for _, p := range pairs {
-		t.asked = append(t.asked, p.asked)
+		t.asked = append(t.asked, p.askedProperty)
 		t.values = append(t.values, p.value)
 	}
 	return t, nil
@@ -81,7 +81,7 @@ type anchor struct {
 
 type shape struct {
 	key     string
-	asked   []asked
+	asked   []askedProperty
 	anchor  *anchor
 	at      int // in anchor.shapes
 	buckets map[string]*bucket
@@ -119,7 +119,7 @@ func (x *correlations) add(r *Rule, t *test) {
 
 // shape returns the shape of filters that ask for the same; a new one is anchored where the fewest
 // others are.
-func (x *correlations) shape(asks []asked) *shape {
+func (x *correlations) shape(asks []askedProperty) *shape {
 	x.key = x.key[:0]
 	for i := range asks {
 		x.key = binary.AppendUvarint(x.key, uint64(len(asks[i].key)))

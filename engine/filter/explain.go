@@ -41,7 +41,7 @@ func Explain(r *event.Rule, m *Message, newID func() [16]byte) (x Explanation, e
 		x.of(&matches[0], m, newID)
 		return x, nil
 	}
-	e := explaining{m: m, params: r.Filter.Parameters}
+	e := explainer{m: m, params: r.Filter.Parameters}
 	e.machine.begin(m, newID)
 	switch r.Filter.Kind {
 	case event.SQLFilter:
@@ -73,7 +73,7 @@ func (x *Explanation) of(match *Match, m *Message, newID func() [16]byte) {
 }
 
 // explaining looks for the part of a condition that is not true.
-type explaining struct {
+type explainer struct {
 	m       *Message
 	params  []event.Property
 	machine machine
@@ -108,7 +108,7 @@ func (e *expr) properties(list []string) []string {
 }
 
 // truth is what a part of a condition is of the message. What cannot be evaluated is unknown.
-func (e *explaining) truth(x *expr) truth {
+func (e *explainer) truth(x *expr) truth {
 	c := &compiler{params: e.params}
 	c.root = c.condition(x)
 	if c.err != nil {
@@ -122,7 +122,7 @@ func (e *explaining) truth(x *expr) truth {
 }
 
 // first is the first part of a condition that keeps it from being true. It must not be true itself.
-func (e *explaining) first(x *expr) (part string, isUnknown bool, values []Observed) {
+func (e *explainer) first(x *expr) (part string, isUnknown bool, values []Observed) {
 	if x.op == opAnd {
 		left, right := e.truth(x.kids[0]), e.truth(x.kids[1])
 		if left == no || left == unknown && right != no { // false decides, whatever is unknown
@@ -134,7 +134,7 @@ func (e *explaining) first(x *expr) (part string, isUnknown bool, values []Obser
 }
 
 // observed adds the properties that a part names, each once.
-func (e *explaining) observed(x *expr, list []Observed) []Observed {
+func (e *explainer) observed(x *expr, list []Observed) []Observed {
 	var v event.Value
 	var name string
 	there := false
@@ -188,7 +188,7 @@ func Observe(name string, v event.Value) Observed {
 }
 
 // user is an application property of the message, and whether it has one with the name.
-func (e *explaining) user(name string) (event.Value, bool) {
+func (e *explainer) user(name string) (event.Value, bool) {
 	at := e.machine.view.find(name, hashName(name))
 	if at < 0 {
 		return event.Value{}, false
@@ -197,7 +197,7 @@ func (e *explaining) user(name string) (event.Value, bool) {
 }
 
 // correlation is the first condition of a correlation filter that a message does not fulfil.
-func (e *explaining) correlation(f *event.Filter) (part string, isUnknown bool, values []Observed) {
+func (e *explainer) correlation(f *event.Filter) (part string, isUnknown bool, values []Observed) {
 	for _, c := range f.Conditions {
 		p := fields[c.Field]
 		if v := known(e.m.System[p]); v.Type == event.Null || !equal(event.Value{Type: event.String, Text: c.Text}, v) {

@@ -15,8 +15,8 @@ import (
 type Set struct {
 	subscriptions map[event.EntityID]*subscription
 	always        []*Rule // true filters, by key
-	programs      []*shared
-	byText        map[string]*shared
+	programs      []*sharedFilter
+	byText        map[string]*sharedFilter
 	// SQL filters with newid(), by key: each is evaluated for itself, in this order
 	volatile     []*Rule
 	correlations correlations
@@ -35,7 +35,7 @@ type subscription struct {
 }
 
 // shared is an SQL filter that one or more rules have.
-type shared struct {
+type sharedFilter struct {
 	*program
 	key   string
 	at    int     // in Set.programs
@@ -52,7 +52,7 @@ type Rule struct {
 	kind         event.FilterKind
 	action       *action
 
-	program *shared       // of an SQL filter that is not constant
+	program *sharedFilter // of an SQL filter that is not constant
 	alone   *program      // of an SQL filter with newid()
 	values  []event.Value // of a correlation filter
 	bucket  *bucket
@@ -87,7 +87,7 @@ type hit struct {
 
 // NewSet returns a set without rules.
 func NewSet() *Set {
-	s := &Set{subscriptions: map[event.EntityID]*subscription{}, byText: map[string]*shared{}}
+	s := &Set{subscriptions: map[event.EntityID]*subscription{}, byText: map[string]*sharedFilter{}}
 	s.correlations.init()
 	return s
 }
@@ -153,7 +153,7 @@ func (s *Set) Drop(sub event.EntityID) {
 }
 
 // enable puts a rule where its filter is found.
-func (s *Set) enable(r *Rule, c *compiled, f *event.Filter) {
+func (s *Set) enable(r *Rule, c *compiledRule, f *event.Filter) {
 	if c.kind == event.CorrelationFilter {
 		s.correlations.add(r, c.test)
 		return
@@ -206,7 +206,7 @@ func (s *Set) share(r *Rule, p *program, f *event.Filter) {
 	}
 	of := s.byText[string(key)]
 	if of == nil {
-		of = &shared{program: p, key: string(key), at: len(s.programs)}
+		of = &sharedFilter{program: p, key: string(key), at: len(s.programs)}
 		s.programs = append(s.programs, of)
 		s.byText[of.key] = of
 	}

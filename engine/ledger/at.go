@@ -23,7 +23,7 @@ var (
 )
 
 // then is the namespace as it was at an instant.
-type then struct {
+type pastState struct {
 	n     *names
 	at    event.Time
 	era   era
@@ -39,8 +39,8 @@ type then struct {
 
 // then replays the logs of the entities that are asked about and were there; with nil all logs, for
 // all entities that were there.
-func (l *Ledger) then(ctx context.Context, i Instant, at event.Time, e era, of []*life, queue event.SubQueue) (*then, error) {
-	t := &then{n: l.names, at: at, era: e, place: i.Place, living: of, queue: queue, logs: make(map[log.PartitionID]*replay.State)}
+func (l *Ledger) replayPast(ctx context.Context, i Instant, at event.Time, e era, of []*life, queue event.SubQueue) (*pastState, error) {
+	t := &pastState{n: l.names, at: at, era: e, place: i.Place, living: of, queue: queue, logs: make(map[log.PartitionID]*replay.State)}
 	ids := l.names.logs(of...)
 	switch {
 	case of == nil:
@@ -71,7 +71,7 @@ func (c *count) messages() int {
 }
 
 // count counts what an entity had, or the sub-queue of it that is asked about; nil: there was none.
-func (t *then) count(e *life) (c count) {
+func (t *pastState) count(e *life) (c count) {
 	if e == nil {
 		return c
 	}
@@ -84,7 +84,7 @@ func (t *then) count(e *life) (c count) {
 }
 
 // name is what the entity of a path, or the sub-queue of it that is asked about, is called.
-func (t *then) name(path string) string {
+func (t *pastState) name(path string) string {
 	return address.Address{Entity: path, SubQueue: t.queue}.String()
 }
 
@@ -107,7 +107,7 @@ func add(c *count, x index.Counted, slice event.Slice, q event.SubQueue) {
 
 // each calls do with every message that an entity had, of those that anybody could be shown, in the
 // order of their numbers within each log.
-func (t *then) each(e *life, do func(event.Slice, *index.Message) error) error {
+func (t *pastState) each(e *life, do func(event.Slice, *index.Message) error) error {
 	if e == nil {
 		return nil
 	}
@@ -165,7 +165,7 @@ func (l *Ledger) At(ctx context.Context, i Instant, path string, messages bool) 
 			of = []*life{one}
 		}
 		told, about = true, append(about, of...)
-		t, err := l.then(ctx, i, at, e, of, queue)
+		t, err := l.replayPast(ctx, i, at, e, of, queue)
 		if err == nil && len(eras) > 1 {
 			err = t.address(ctx, l)
 		}
@@ -179,7 +179,7 @@ func (l *Ledger) At(ctx context.Context, i Instant, path string, messages bool) 
 	return horizonsOf(ctx, l, about...)
 }
 
-func (l *Ledger) tellThen(t *then, path string, messages bool) error {
+func (l *Ledger) tellThen(t *pastState, path string, messages bool) error {
 	list := t.living
 	total := 0
 	for _, e := range list {

@@ -46,7 +46,7 @@ func (d *Debugger) newBreak(text string) (*breakpoint, error) {
 }
 
 // holds reports whether the counts in the states of all logs fulfil it.
-func (b *breakpoint) holds(n *names, logs []*walking) bool {
+func (b *breakpoint) holds(n *names, logs []*walkedLog) bool {
 	for i := range b.terms {
 		t := &b.terms[i]
 		c := count{}
@@ -75,7 +75,7 @@ func (d *stepper) arm() {
 }
 
 // stops passes the next event, and reports whether the debugger stops behind it.
-func (d *stepper) stops(ctx context.Context) (stop bool, err error) {
+func (d *stepper) passUntilStop(ctx context.Context) (stop bool, err error) {
 	g, err := d.w.due()
 	if err != nil {
 		return false, err
@@ -87,7 +87,7 @@ func (d *stepper) stops(ctx context.Context) (stop bool, err error) {
 		if b.where == nil || stop {
 			continue
 		}
-		line, err := d.l.row(ctx, &happening{g.book, g.rec, g.state.Inside()})
+		line, err := d.l.row(ctx, &eventAt{g.book, g.rec, g.state.Inside()})
 		if err != nil {
 			return false, err
 		}
@@ -99,7 +99,7 @@ func (d *stepper) stops(ctx context.Context) (stop bool, err error) {
 	if err := d.step(ctx, false); err != nil {
 		return false, err
 	}
-	if err := d.l.passes(&d.look, 1, at, "looking for a breakpoint"); err != nil {
+	if err := d.l.tellProgress(&d.look, 1, at, "looking for a breakpoint"); err != nil {
 		return false, err
 	}
 	for _, b := range d.breaks {
@@ -123,7 +123,7 @@ func (d *stepper) ahead(ctx context.Context) error {
 	d.release()
 	d.arm()
 	for {
-		stop, err := d.stops(ctx)
+		stop, err := d.passUntilStop(ctx)
 		if stop || errors.Is(err, errEnd) {
 			d.ground()
 			d.at = d.head
@@ -172,7 +172,7 @@ func (d *stepper) behind(ctx context.Context) error {
 		d.arm()
 		found := begin
 		for d.head < end {
-			stop, err := d.stops(ctx)
+			stop, err := d.passUntilStop(ctx)
 			if err != nil {
 				return err
 			}

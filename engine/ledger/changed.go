@@ -14,7 +14,7 @@ const mostChanged = 10
 
 // changed tells what differs behind an event from what was in front of it: the messages that it
 // names, then the counts of their entities.
-func (d *Debugger) changed(p passed, ev event.Event) error {
+func (d *Debugger) changed(p passedEvent, ev event.Event) error {
 	before, after := d.view(p.log, d.at-1), p.after
 	var entities []event.EntityID
 	told, more := 0, 0

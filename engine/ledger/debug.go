@@ -146,12 +146,12 @@ func (d *Debugger) move(ctx context.Context, text string, way int64) error {
 }
 
 func (d *Debugger) goOn(ctx context.Context, _ string) error {
-	d.look = running{}
+	d.look = progress{}
 	return d.moved(ctx, d.ahead(ctx))
 }
 
 func (d *Debugger) goBack(ctx context.Context, _ string) error {
-	d.look = running{}
+	d.look = progress{}
 	return d.moved(ctx, d.behind(ctx))
 }
 
@@ -224,7 +224,7 @@ func (d *Debugger) here(ctx context.Context) error {
 		return d.l.answer(print.Object{print.Named("Begin", true)}, "before the first event")
 	}
 	return p.reread(ctx, func(rec *replay.Record) error {
-		line, err := d.l.row(ctx, &happening{p.book, rec, p.i})
+		line, err := d.l.row(ctx, &eventAt{p.book, rec, p.i})
 		if err != nil {
 			return err
 		}

@@ -82,7 +82,7 @@ func (l *Ledger) Diff(ctx context.Context, from, to Instant, path string, messag
 // comparison is of two states of the namespace, or of an entity or sub-queue.
 type comparison struct {
 	l             *Ledger
-	before, after *then
+	before, after *pastState
 	entity        string // its path; "": all entities
 	path          string // of the entity or sub-queue
 }
@@ -147,7 +147,7 @@ func (c *comparison) paths(flows map[string]*flow) (list []string) {
 
 // one returns the state at an instant in an era, of the entity that had a path then, if any had.
 // named adds its place, where the time alone does not say which instant is meant.
-func (l *Ledger) one(ctx context.Context, i Instant, at event.Time, e era, named bool, path string, queue event.SubQueue) (*then, error) {
+func (l *Ledger) one(ctx context.Context, i Instant, at event.Time, e era, named bool, path string, queue event.SubQueue) (*pastState, error) {
 	var of []*life
 	if path != "" {
 		one, err := l.entity(path, i, at, e)
@@ -160,7 +160,7 @@ func (l *Ledger) one(ctx context.Context, i Instant, at event.Time, e era, named
 			return nil, err
 		}
 	}
-	t, err := l.then(ctx, i, at, e, of, queue)
+	t, err := l.replayPast(ctx, i, at, e, of, queue)
 	if err == nil && named {
 		err = t.address(ctx, l)
 	}
@@ -191,7 +191,7 @@ func (c *comparison) flows(ctx context.Context) (map[string]*flow, error) {
 	if err != nil {
 		return nil, err
 	}
-	var look running
+	var look progress
 	get := func(id event.EntityID) *flow {
 		path := fold(c.l.names.path(id))
 		if all[path] == nil {
@@ -202,7 +202,7 @@ func (c *comparison) flows(ctx context.Context) (map[string]*flow, error) {
 	for _, b := range s.books {
 		for h, err := range s.alone(ctx, b) {
 			if err == nil {
-				err = c.l.passes(&look, 1, h.rec.At, "what happened")
+				err = c.l.tellProgress(&look, 1, h.rec.At, "what happened")
 			}
 			if err != nil {
 				return nil, err

@@ -16,17 +16,17 @@ import (
 var EventColumns = []string{"Time", "Type", "Entity", "Number", "Detail", "By", "Place", "Event", "Reason"}
 
 // happening is an event in the order of all logs.
-type happening struct {
+type eventAt struct {
 	book *book
 	rec  *replay.Record
 	i    int // of the event in its record
 }
 
-func (h *happening) event() event.Event { return h.rec.Events[h.i] }
+func (h *eventAt) event() event.Event { return h.rec.Events[h.i] }
 
 // merged yields the events that have to be looked at in all logs, in the order of their ticks, each
 // log in its own order.
-func (s *Selection) merged(ctx context.Context) iter.Seq2[happening, error] {
+func (s *Selection) merged(ctx context.Context) iter.Seq2[eventAt, error] {
 	books := s.books
 	if s.before != nil { // most looks at what is new find it in one log, and need not be merged
 		books = slices.DeleteFunc(slices.Clone(books), func(b *book) bool { return s.after[b.ID()] == s.before[b.ID()] })
@@ -34,7 +34,7 @@ func (s *Selection) merged(ctx context.Context) iter.Seq2[happening, error] {
 	if len(books) == 1 {
 		return s.alone(ctx, books[0])
 	}
-	return func(yield func(happening, error) bool) {
+	return func(yield func(eventAt, error) bool) {
 		type head struct {
 			tick
 			book *book
@@ -50,7 +50,7 @@ func (s *Selection) merged(ctx context.Context) iter.Seq2[happening, error] {
 			return more, err
 		}
 		if err := s.l.names.lookUpClocks(ctx, books...); err != nil {
-			yield(happening{}, err)
+			yield(eventAt{}, err)
 			return
 		}
 		for _, b := range books {
@@ -59,7 +59,7 @@ func (s *Selection) merged(ctx context.Context) iter.Seq2[happening, error] {
 			h := &head{book: b, next: next}
 			more, err := advance(h)
 			if err != nil {
-				yield(happening{}, err)
+				yield(eventAt{}, err)
 				return
 			}
 			if more {
@@ -70,13 +70,13 @@ func (s *Selection) merged(ctx context.Context) iter.Seq2[happening, error] {
 			h := slices.MinFunc(heads, func(a, b *head) int { return a.compare(b.tick) })
 			for i, ev := range h.rec.Events {
 				h.book.see(ev)
-				if !yield(happening{h.book, h.rec, i}, nil) {
+				if !yield(eventAt{h.book, h.rec, i}, nil) {
 					return
 				}
 			}
 			more, err := advance(h)
 			if err != nil {
-				yield(happening{}, err)
+				yield(eventAt{}, err)
 				return
 			}
 			if !more {
@@ -87,16 +87,16 @@ func (s *Selection) merged(ctx context.Context) iter.Seq2[happening, error] {
 }
 
 // alone is merged for one log.
-func (s *Selection) alone(ctx context.Context, b *book) iter.Seq2[happening, error] {
-	return func(yield func(happening, error) bool) {
+func (s *Selection) alone(ctx context.Context, b *book) iter.Seq2[eventAt, error] {
+	return func(yield func(eventAt, error) bool) {
 		for rec, err := range s.records(ctx, b) {
 			if err != nil {
-				yield(happening{}, err)
+				yield(eventAt{}, err)
 				return
 			}
 			for i, ev := range rec.Events {
 				b.see(ev)
-				if !yield(happening{b, rec, i}, nil) {
+				if !yield(eventAt{b, rec, i}, nil) {
 					return
 				}
 			}
@@ -183,7 +183,7 @@ func (l *Ledger) events(ctx context.Context, r Range, kinds []event.Kind) error 
 }
 
 // row is the line of an event. The memory of its fields is used again by the next one.
-func (l *Ledger) row(ctx context.Context, h *happening) (Line, error) {
+func (l *Ledger) row(ctx context.Context, h *eventAt) (Line, error) {
 	ev := h.event()
 	c := ev.Common()
 	if err := h.book.learn(ctx, c.Origin); err != nil {
@@ -237,7 +237,7 @@ func (l *Ledger) row(ctx context.Context, h *happening) (Line, error) {
 }
 
 // reason is the one that another event of the record gives for it; "": it gives none.
-func (h *happening) reason(other event.Event) string {
+func (h *eventAt) reason(other event.Event) string {
 	if why, ok := other.(*event.ReasonGiven); ok && h.event().Kind() != event.KindReasonGiven {
 		return why.Reason
 	}

@@ -12,13 +12,13 @@ import (
 )
 
 // following finds the numbers that a message has had, each from the one before or behind it.
-type following struct {
+type follower struct {
 	*story
 	seen map[node]bool
 	todo []node
 }
 
-func (f *following) add(x node) {
+func (f *follower) add(x node) {
 	if f.seen[x] || x.number == 0 {
 		return
 	}
@@ -30,7 +30,7 @@ func (f *following) add(x node) {
 	f.todo = append(f.todo, x)
 }
 
-func (f *following) run(ctx context.Context) error {
+func (f *follower) run(ctx context.Context) error {
 	for len(f.todo) > 0 {
 		x := f.todo[0]
 		f.todo = f.todo[1:]
@@ -42,7 +42,7 @@ func (f *following) run(ctx context.Context) error {
 }
 
 // withID finds the messages that were sent with an id, in all logs.
-func (f *following) withID(ctx context.Context, id []byte) error {
+func (f *follower) withID(ctx context.Context, id []byte) error {
 	for _, p := range f.l.src.Partitions() {
 		b, err := f.l.book(ctx, p)
 		if err != nil {
@@ -74,7 +74,7 @@ func (f *following) withID(ctx context.Context, id []byte) error {
 }
 
 // follow collects what a log has of a message under one number.
-func (f *following) follow(ctx context.Context, x node) error {
+func (f *follower) follow(ctx context.Context, x node) error {
 	host, ok := f.n.host(x.slice)
 	if !ok {
 		return nil
@@ -86,7 +86,7 @@ func (f *following) follow(ctx context.Context, x node) error {
 	if err := f.l.names.lookUpClocks(ctx, b); err != nil {
 		return err
 	}
-	v := visit{following: f, node: x, book: b}
+	v := visit{follower: f, node: x, book: b}
 	for rec, err := range replay.Found(ctx, b, log.Search{Named: true, Slice: x.slice, Number: x.number}) {
 		if err != nil {
 			return err
@@ -110,7 +110,7 @@ func (f *following) follow(ctx context.Context, x node) error {
 
 // visit looks at one number of a message.
 type visit struct {
-	*following
+	*follower
 	node
 	book *book
 	born bool // history has how it got the number

@@ -142,7 +142,7 @@ func (l *Ledger) state(ctx context.Context, b *book, i Instant, at event.Time, e
 	if err != nil {
 		return nil, err
 	}
-	var look running
+	var look progress
 	what := fmt.Sprintf("the state of log %d", b.ID())
 	here := i.Place != nil && log.PartitionID(i.Place.Partition) == b.ID()
 	for rec, err := range part.records(ctx, s) {
@@ -157,7 +157,7 @@ func (l *Ledger) state(ctx context.Context, b *book, i Instant, at event.Time, e
 		}
 		err := part.apply(s, rec)
 		if err == nil {
-			err = l.passes(&look, len(rec.Events), rec.At, what)
+			err = l.tellProgress(&look, len(rec.Events), rec.At, what)
 		}
 		if err != nil {
 			return nil, err

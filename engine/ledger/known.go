@@ -14,21 +14,21 @@ import (
 // not mean that it did not happen.
 
 // beginning is the state that the history of a log begins with.
-type beginning struct {
+type baseState struct {
 	*index.Index
 	tick
 	lsn event.LSN
 }
 
 // beginning reads the state that the history of the log begins with.
-func (b *book) beginning(ctx context.Context) (*beginning, error) {
+func (b *book) beginning(ctx context.Context) (*baseState, error) {
 	s := replay.Begin(b)
 	for _, err := range s.Found(ctx, nil) { // nothing is found, or the base cannot be read
 		if err != nil {
 			return nil, err
 		}
 	}
-	return &beginning{s.Index, tick{s.Index.LastAt(), s.Index.Clock()}, s.From}, nil
+	return &baseState{s.Index, tick{s.Index.LastAt(), s.Index.Clock()}, s.From}, nil
 }
 
 // latest returns from when on all that happened in some logs is known; false: nothing of them was
@@ -63,7 +63,7 @@ func (s *story) cut(b *book, since tick) {
 }
 
 // begin is [book.beginning], which is read once for a story.
-func (s *story) begin(ctx context.Context, b *book) (*beginning, error) {
+func (s *story) begin(ctx context.Context, b *book) (*baseState, error) {
 	if s.begins[b] == nil {
 		begin, err := b.beginning(ctx)
 		if err != nil {

@@ -20,13 +20,13 @@ const mostRecords = 100_000
 // that is asked again and again. It may be used by several goroutines.
 type Memory struct {
 	mu      sync.Mutex // guards what follows
-	origins map[log.PartitionID]*remembered
+	origins map[log.PartitionID]*rememberedOrigins
 	// entities are what the catalogue's log says from first up to end. Nobody changes them.
 	entities   *names // nil: none are remembered
 	first, end event.LSN
 }
 
-type remembered struct {
+type rememberedOrigins struct {
 	known map[event.OriginID]bool
 	print.Origins
 }
@@ -87,11 +87,11 @@ func (m *Memory) keep(b *book) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.origins == nil {
-		m.origins = make(map[log.PartitionID]*remembered)
+		m.origins = make(map[log.PartitionID]*rememberedOrigins)
 	}
 	r := m.origins[b.ID()]
 	if r == nil || len(r.known)+len(b.known) > mostRemembered {
-		r = &remembered{known: make(map[event.OriginID]bool)}
+		r = &rememberedOrigins{known: make(map[event.OriginID]bool)}
 		m.origins[b.ID()] = r
 	}
 	for id := range b.known {
@@ -101,7 +101,7 @@ func (m *Memory) keep(b *book) {
 }
 
 // identified is a source that knows which namespace it is.
-type identified interface{ Namespace() format.Namespace }
+type namespaceSource interface{ Namespace() format.Namespace }
 
 // Log tells what stands in a log from an LSN on, event by event in its order: first where the log
 // begins, then rows with the fields that log dump prints, last where to go on. One answer has a
@@ -116,7 +116,7 @@ func (l *Ledger) Log(ctx context.Context, id log.PartitionID, from event.LSN, bo
 		return err
 	}
 	namespace := ""
-	if src, ok := l.src.(identified); ok {
+	if src, ok := l.src.(namespaceSource); ok {
 		namespace = src.Namespace().ID
 	}
 	first, end := b.Bounds()

@@ -11,11 +11,11 @@ import (
 const firstLook = 100_000
 
 // running counts the events of a walk through a log. The zero value has passed none.
-type running struct{ passed, due int }
+type progress struct{ passed, due int }
 
 // pass counts events, and reports whether it is time to say how far the walk has come: after
 // firstLook of them, and then each time they are four times as many.
-func (r *running) pass(events int) bool {
+func (r *progress) pass(events int) bool {
 	r.passed += events
 	if r.passed < max(r.due, firstLook) {
 		return false
@@ -25,7 +25,7 @@ func (r *running) pass(events int) bool {
 }
 
 // passes counts the events of a record, and tells how far the walk has come when it is time to.
-func (l *Ledger) passes(r *running, events int, at event.Time, what string) error {
+func (l *Ledger) tellProgress(r *progress, events int, at event.Time, what string) error {
 	if !r.pass(events) {
 		return nil
 	}

@@ -347,7 +347,7 @@ func (s *Selection) Wants(ctx context.Context, id log.PartitionID, rec *replay.R
 	if s.where.set == nil {
 		return true, nil
 	}
-	line, err := s.l.row(ctx, &happening{s.l.books[id], rec, i})
+	line, err := s.l.row(ctx, &eventAt{s.l.books[id], rec, i})
 	if err != nil {
 		return false, err
 	}

@@ -29,13 +29,13 @@ type stepper struct {
 	head  int64             // events that the walker has passed
 	tail  int64             // events before the trail
 	floor []*index.Snapshot // states at the tail, by log
-	trail []passed          // from the tail to the head
+	trail []passedEvent     // from the tail to the head
 	at    int64             // events before the place where it stands: between tail and head
-	look  running           // for a breakpoint
+	look  progress          // for a breakpoint
 }
 
 // passed is an event of the trail.
-type passed struct {
+type passedEvent struct {
 	spot
 	log   int             // its number in the walker
 	after *index.Snapshot // of that log
@@ -166,7 +166,7 @@ func (d *stepper) step(ctx context.Context, trail bool) error {
 	if g == nil {
 		return errEnd
 	}
-	p := passed{spot: g.spot()}
+	p := passedEvent{spot: g.spot()}
 	for d.w.logs[p.log] != g {
 		p.log++
 	}
@@ -299,9 +299,9 @@ func (d *stepper) view(log int, at int64) *index.Snapshot {
 
 // current is the event behind which the debugger stands; false: it stands in front of all that it
 // has seen.
-func (d *stepper) current() (passed, bool) {
+func (d *stepper) current() (passedEvent, bool) {
 	if d.at <= d.tail {
-		return passed{}, false
+		return passedEvent{}, false
 	}
 	return d.trail[d.at-d.tail-1], true
 }

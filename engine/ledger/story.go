@@ -110,7 +110,7 @@ type story struct {
 	cuts   []*book
 	since  tick
 	lost   *life // entity where it went, whose history does not have what became of it; nil: none
-	begins map[*book]*beginning
+	begins map[*book]*baseState
 }
 
 // read finds all there is to tell, in the order in which it happened: of the message that an entity
@@ -123,8 +123,8 @@ func (l *Ledger) read(ctx context.Context, e *life, of address.Address, messageI
 	if err := l.names.lookUpClocks(ctx, l.books[catalogue]); err != nil {
 		return nil, err
 	}
-	s := &story{l: l, n: n, tokens: make(map[event.LockToken]bool), begins: make(map[*book]*beginning)}
-	f := &following{story: s, seen: make(map[node]bool)}
+	s := &story{l: l, n: n, tokens: make(map[event.LockToken]bool), begins: make(map[*book]*baseState)}
+	f := &follower{story: s, seen: make(map[node]bool)}
 	if messageID != "" {
 		if err := f.withID(ctx, []byte(messageID)); err != nil {
 			return nil, err

@@ -56,7 +56,7 @@ func (l *Ledger) Trace(ctx context.Context, topic, message string) error {
 	if err != nil {
 		return err
 	}
-	t := tracing{l: l, m: m, topic: of.path}
+	t := tracer{l: l, m: m, topic: of.path}
 	switch e, there := rules.Get(of.id); {
 	case !there:
 		return fmt.Errorf("%w of a topic %s: it was deleted at %s", ErrNothing, word(of.path), of.deleted)
@@ -69,7 +69,7 @@ func (l *Ledger) Trace(ctx context.Context, topic, message string) error {
 }
 
 // tracing tries a message on the rules of a topic.
-type tracing struct {
+type tracer struct {
 	l                  *Ledger
 	m                  *filter.Message
 	topic              string
@@ -91,7 +91,7 @@ func (r *shownRule) name() string {
 	return r.subscription[strings.LastIndexByte(r.subscription, '/')+1:]
 }
 
-func (t *tracing) run(c *index.Catalogue, topic event.EntityID) error {
+func (t *tracer) run(c *index.Catalogue, topic event.EntityID) error {
 	var subscriptions []index.Entity
 	for _, e := range c.All() {
 		if e.Topic == topic {
@@ -116,7 +116,7 @@ func (t *tracing) run(c *index.Catalogue, topic event.EntityID) error {
 
 // subscription tells the verdict of each rule, and what comes of them: one copy for all matching
 // rules without an action, and one for each with an action.
-func (t *tracing) subscription(e *index.Entity, rules []*event.Rule) error {
+func (t *tracer) subscription(e *index.Entity, rules []*event.Rule) error {
 	t.subscriptions++
 	copies := 0
 	var dead string
@@ -170,7 +170,7 @@ func suspicion(x *filter.Explanation) int {
 }
 
 // withoutSession reports whether a copy would have no session where it has to have one.
-func (t *tracing) withoutSession(e *index.Entity, x *filter.Explanation) bool {
+func (t *tracer) withoutSession(e *index.Entity, x *filter.Explanation) bool {
 	session := t.m.System[filter.SessionID]
 	for _, p := range x.Changes.System {
 		if p.Name == filter.SessionID.String() {
@@ -181,7 +181,7 @@ func (t *tracing) withoutSession(e *index.Entity, x *filter.Explanation) bool {
 }
 
 // rule tells the verdict of one rule.
-func (t *tracing) rule(r *shownRule, x *filter.Explanation) error {
+func (t *tracer) rule(r *shownRule, x *filter.Explanation) error {
 	var verdict, part, had, changes string
 	switch {
 	case x.Err != nil:

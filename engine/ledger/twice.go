@@ -109,7 +109,7 @@ func clockAt(list []clockSet, lsn event.LSN) (held index.Clock) {
 }
 
 // covers reports whether a record of a log is in the state.
-func (t *then) covers(b *book, rec *replay.Record) bool {
+func (t *pastState) covers(b *book, rec *replay.Record) bool {
 	if t.place != nil && log.PartitionID(t.place.Partition) == b.ID() {
 		return rec.LSN <= t.place.LSN
 	}
@@ -127,7 +127,7 @@ func (l *Ledger) twice(at event.Time, eras []era) error {
 
 // address gives the state the place of the last frame that it has: among those of all its logs the
 // one with the latest time, so that the state there is this one.
-func (t *then) address(ctx context.Context, l *Ledger) error {
+func (t *pastState) address(ctx context.Context, l *Ledger) error {
 	newest := event.Time(0)
 	for id := range t.logs {
 		b := l.books[id]
@@ -144,7 +144,7 @@ func (t *then) address(ctx context.Context, l *Ledger) error {
 
 // lastFrame is the last frame of a log that a state has; 0: it has none. It looks from one
 // checkpoint after another on, backwards.
-func (b *book) lastFrame(ctx context.Context, t *then) (lsn event.LSN, at event.Time, err error) {
+func (b *book) lastFrame(ctx context.Context, t *pastState) (lsn event.LSN, at event.Time, err error) {
 	if _, err := b.clockSets(ctx, t.n); err != nil {
 		return 0, 0, err
 	}
@@ -173,7 +173,7 @@ func (b *book) lastFrame(ctx context.Context, t *then) (lsn event.LSN, at event.
 
 // when is the instant of the state for people: with its place, where the time alone does not say
 // which one is meant.
-func (t *then) when() string {
+func (t *pastState) when() string {
 	if t.named == "" {
 		return t.at.String()
 	}

@@ -13,11 +13,11 @@ import (
 // then by broker time, then by partition, each log in its own order. So the events up to an instant
 // are the first ones in that order. The states have what was passed.
 type walker struct {
-	logs []*walking // by partition
+	logs []*walkedLog // by partition
 }
 
 // walking is a log of a walker.
-type walking struct {
+type walkedLog struct {
 	book  *book
 	state *replay.State
 	rec   *replay.Record // the next one; nil: not read yet, or the log ends
@@ -31,7 +31,7 @@ type walking struct {
 func walk(ctx context.Context, books []*book, states []*replay.State) *walker {
 	w := &walker{}
 	for i, b := range books {
-		g := &walking{book: b, state: states[i]}
+		g := &walkedLog{book: b, state: states[i]}
 		g.next, g.stop = iter.Pull2(states[i].Records(ctx))
 		w.logs = append(w.logs, g)
 	}
@@ -46,7 +46,7 @@ func (w *walker) end() {
 }
 
 // read reads the next record, unless that was done.
-func (g *walking) read() error {
+func (g *walkedLog) read() error {
 	for g.rec == nil && !g.ended {
 		rec, err, more := g.next()
 		if err != nil {
@@ -74,8 +74,8 @@ func (g *walking) read() error {
 
 // due is the log that has the next event, the one of its record at [replay.State.Inside]; nil: all
 // logs end.
-func (w *walker) due() (*walking, error) {
-	var first *walking
+func (w *walker) due() (*walkedLog, error) {
+	var first *walkedLog
 	for _, g := range w.logs {
 		if err := g.read(); err != nil {
 			return nil, err
@@ -92,7 +92,7 @@ func (w *walker) due() (*walking, error) {
 }
 
 // pass applies the event that is due in a log.
-func (g *walking) pass() error {
+func (g *walkedLog) pass() error {
 	err := g.state.Step(g.rec)
 	if g.state.Inside() == 0 {
 		g.rec = nil
@@ -101,7 +101,7 @@ func (g *walking) pass() error {
 }
 
 // spot is where the event stands that is due in the log.
-func (g *walking) spot() spot { return spot{g.book, g.rec.LSN, g.rec.Number, g.state.Inside()} }
+func (g *walkedLog) spot() spot { return spot{g.book, g.rec.LSN, g.rec.Number, g.state.Inside()} }
 
 // spots are where the next events of all logs stand.
 func (w *walker) spots() (list []spot, err error) {
@@ -116,7 +116,7 @@ func (w *walker) spots() (list []spot, err error) {
 }
 
 // upcoming is where the next event of the log stands; a spot without a place: the log ends.
-func (g *walking) upcoming() (spot, error) {
+func (g *walkedLog) upcoming() (spot, error) {
 	if err := g.read(); err != nil || g.rec == nil {
 		return spot{book: g.book}, err
 	}

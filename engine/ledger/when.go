@@ -129,7 +129,7 @@ func (l *Ledger) When(ctx context.Context, condition string, since *Instant) err
 	if err != nil {
 		return err
 	}
-	w := watching{l: l, condition: condition, terms: terms, t: &then{n: n, logs: make(map[log.PartitionID]*replay.State)}, parts: make(map[log.PartitionID]*narrow)}
+	w := watcher{l: l, condition: condition, terms: terms, t: &pastState{n: n, logs: make(map[log.PartitionID]*replay.State)}, parts: make(map[log.PartitionID]*narrow)}
 	from, start := Instant{}, era{}
 	if since != nil {
 		at, eras, err := l.eras(ctx, *since)
@@ -184,13 +184,13 @@ func (l *Ledger) When(ctx context.Context, condition string, since *Instant) err
 }
 
 // watching replays logs together, and looks at a condition.
-type watching struct {
+type watcher struct {
 	l         *Ledger
 	condition string
 	terms     []term
 	// when history begins; 0: nothing was removed, or the question says since when
 	since   event.Time
-	t       *then
+	t       *pastState
 	parts   map[log.PartitionID]*narrow
 	of      []*life
 	instant Instant         // up to which the logs have been passed
@@ -200,7 +200,7 @@ type watching struct {
 	was     bool
 	last    []spot // newest events about entities of the condition
 	rest    int    // events still to be shown behind what was found; -1: nothing was
-	look    running
+	look    progress
 }
 
 // spot is where an event stands.
@@ -211,7 +211,7 @@ type spot struct {
 	i      int // of the event in the record
 }
 
-type replayed struct {
+type replayedLog struct {
 	tick  // of rec
 	book  *book
 	state *replay.State
@@ -220,12 +220,12 @@ type replayed struct {
 	next  func() (*replay.Record, error, bool)
 }
 
-func (w *watching) run(ctx context.Context) error {
-	var heads []*replayed
+func (w *watcher) run(ctx context.Context) error {
+	var heads []*replayedLog
 	for id, s := range w.t.logs {
-		heads = append(heads, &replayed{book: w.l.books[id], state: s, part: w.parts[id]})
+		heads = append(heads, &replayedLog{book: w.l.books[id], state: s, part: w.parts[id]})
 	}
-	slices.SortFunc(heads, func(a, b *replayed) int { return int(a.book.ID()) - int(b.book.ID()) })
+	slices.SortFunc(heads, func(a, b *replayedLog) int { return int(a.book.ID()) - int(b.book.ID()) })
 	w.rest, w.was = -1, w.holds()
 	if w.was { // before anything is seen
 		text := "true from the beginning: " + w.condition
@@ -267,7 +267,7 @@ func (w *watching) run(ctx context.Context) error {
 }
 
 // answer tells that the condition came true or did not, and since when that is known.
-func (w *watching) answer(found bool, text string, more ...print.Field) error {
+func (w *watcher) answer(found bool, text string, more ...print.Field) error {
 	fields := append(print.Object{print.Named("Condition", w.condition), print.Named("Found", found)}, more...)
 	if w.since != 0 {
 		fields = append(fields, print.Named("KnownSince", w.since.String()))
@@ -276,8 +276,8 @@ func (w *watching) answer(found bool, text string, more ...print.Field) error {
 }
 
 // together passes through the records of several logs, in the order of their ticks.
-func (w *watching) together(ctx context.Context, heads []*replayed) (done bool, err error) {
-	var live []*replayed
+func (w *watcher) together(ctx context.Context, heads []*replayedLog) (done bool, err error) {
+	var live []*replayedLog
 	for _, h := range heads {
 		if err := w.l.names.lookUpClocks(ctx, h.book); err != nil {
 			return false, err
@@ -294,7 +294,7 @@ func (w *watching) together(ctx context.Context, heads []*replayed) (done bool, 
 		}
 	}
 	for len(live) > 0 {
-		h := slices.MinFunc(live, func(a, b *replayed) int { return a.compare(b.tick) })
+		h := slices.MinFunc(live, func(a, b *replayedLog) int { return a.compare(b.tick) })
 		if done, err := w.pass(ctx, h); done || err != nil {
 			return done, err
 		}
@@ -303,13 +303,13 @@ func (w *watching) together(ctx context.Context, heads []*replayed) (done bool, 
 			return false, err
 		}
 		if !more {
-			live = slices.DeleteFunc(live, func(x *replayed) bool { return x == h })
+			live = slices.DeleteFunc(live, func(x *replayedLog) bool { return x == h })
 		}
 	}
 	return false, nil
 }
 
-func (h *replayed) advance() (bool, error) {
+func (h *replayedLog) advance() (bool, error) {
 	rec, err, more := h.next()
 	if h.rec = rec; err == nil && more {
 		h.tick = h.book.tick(rec.LSN, rec.At)
@@ -318,7 +318,7 @@ func (h *replayed) advance() (bool, error) {
 }
 
 // pass applies a record, and looks whether the condition has come true with it.
-func (w *watching) pass(ctx context.Context, h *replayed) (done bool, err error) {
+func (w *watcher) pass(ctx context.Context, h *replayedLog) (done bool, err error) {
 	concerned := false
 	for i, ev := range h.rec.Events {
 		h.book.see(ev)
@@ -333,7 +333,7 @@ func (w *watching) pass(ctx context.Context, h *replayed) (done bool, err error)
 			w.last = append(w.last, spot{h.book, h.rec.LSN, h.rec.Number, i})
 			continue
 		}
-		line, err := w.l.row(ctx, &happening{h.book, h.rec, i})
+		line, err := w.l.row(ctx, &eventAt{h.book, h.rec, i})
 		if err == nil {
 			err = w.l.tell(line)
 		}
@@ -345,7 +345,7 @@ func (w *watching) pass(ctx context.Context, h *replayed) (done bool, err error)
 		return false, err
 	}
 	if w.rest < 0 {
-		if err := w.l.passes(&w.look, len(h.rec.Events), h.rec.At, "not yet true"); err != nil {
+		if err := w.l.tellProgress(&w.look, len(h.rec.Events), h.rec.At, "not yet true"); err != nil {
 			return false, err
 		}
 	}
@@ -362,7 +362,7 @@ func (w *watching) pass(ctx context.Context, h *replayed) (done bool, err error)
 }
 
 // found tells what made the condition true, and what was in front of it.
-func (w *watching) found(ctx context.Context, h *replayed) error {
+func (w *watcher) found(ctx context.Context, h *replayedLog) error {
 	place := address.At(h.book.ID(), h.rec.LSN)
 	text := fmt.Sprintf("first at %s, %s", h.rec.At, place)
 	if w.since != 0 {
@@ -382,7 +382,7 @@ func (w *watching) found(ctx context.Context, h *replayed) error {
 // tellSpot reads again an event that was passed, and tells it.
 func (l *Ledger) tellSpot(ctx context.Context, s spot) error {
 	return s.reread(ctx, func(rec *replay.Record) error {
-		line, err := l.row(ctx, &happening{s.book, rec, s.i})
+		line, err := l.row(ctx, &eventAt{s.book, rec, s.i})
 		if err != nil {
 			return err
 		}
@@ -409,12 +409,12 @@ func (s spot) reread(ctx context.Context, do func(*replay.Record) error) error {
 
 // before notes the instant just in front of the frame of a record: an entity is counted up to the
 // frame that deletes it.
-func (w *watching) before(h *replayed) {
+func (w *watcher) before(h *replayedLog) {
 	w.place = address.At(h.book.ID(), h.rec.LSN-1)
 	w.instant.Place, w.at, w.era = &w.place, h.rec.At, h.state.Index.Clock().Number
 }
 
-func (w *watching) holds() bool {
+func (w *watcher) holds() bool {
 	for i := range w.terms {
 		t := &w.terms[i]
 		c, is := count{}, t.of[0]
@@ -434,7 +434,7 @@ func (w *watching) holds() bool {
 }
 
 // about reports whether an event is one of the entities that the condition names.
-func (w *watching) about(ev event.Event) bool {
+func (w *watcher) about(ev event.Event) bool {
 	id := ev.Common().Slice.Entity
 	for i := range w.terms {
 		for _, of := range w.terms[i].of {

@@ -102,8 +102,8 @@ type autopsy struct {
 	queue  event.SubQueue
 	groups map[string]*cause
 	key    []byte // of a group, made again for each dead letter
-	look   running
-	begin  *beginning // of the log that is being read
+	look   progress
+	begin  *baseState // of the log that is being read
 
 	// of the slice that is being read:
 
@@ -303,7 +303,7 @@ func (w *autopsy) die(b *book, n event.SequenceNumber, at tick, by event.OriginI
 }
 
 // known notes how many attempts had failed before what history has.
-func (g *cause) known(begin *beginning, failed int) {
+func (g *cause) known(begin *baseState, failed int) {
 	if failed > 0 && begin.compare(g.before) > 0 {
 		g.before = begin.tick
 	}

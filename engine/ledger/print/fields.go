@@ -31,7 +31,7 @@ type Events struct {
 // kind is what there is to know of a kind of event.
 type kind struct {
 	*shape
-	name *quoted
+	name *quotedText
 }
 
 // place is where the entry printed last stands.
@@ -99,7 +99,7 @@ func (d *Events) where(to sink, e *Entry) {
 func (d *Events) event(to sink, ev event.Event) error {
 	of, c := d.kinds[ev.Kind()], ev.Common()
 	if of == nil {
-		of = &kind{d.shape(reflect.TypeOf(ev).Elem()), newQuoted(ev.Kind().String())}
+		of = &kind{d.shape(reflect.TypeOf(ev).Elem()), newQuotedText(ev.Kind().String())}
 		d.kinds[ev.Kind()] = of
 	}
 	d.words = c.Slice.Append(d.words[:0])
@@ -216,7 +216,7 @@ func (d *Events) value(v reflect.Value) (any, error) {
 	case fmt.Stringer: // among them a secret, which prints as ***
 		return x.String(), nil
 	case []event.Returned:
-		return returned(x), nil
+		return returnedMessages(x), nil
 	case []event.SequenceNumber, []event.TransferNumber:
 		return x, nil
 	case event.Property:
@@ -309,9 +309,9 @@ func span(ticks int64) string {
 }
 
 // returned is a list of messages given back; as text it has number:delivery count of each.
-type returned []event.Returned
+type returnedMessages []event.Returned
 
-func (r returned) String() string {
+func (r returnedMessages) String() string {
 	words := make([]string, len(r))
 	for i, m := range r {
 		words[i] = fmt.Sprintf("%d:%d", m.Sequence, m.DeliveryCount)

@@ -14,8 +14,8 @@ const maxOrigins = 1 << 16
 // Origins knows who asked for what in one log, by number. The zero value knows nobody.
 type Origins struct {
 	known map[event.OriginID]event.Origin
-	order []event.OriginID           // of the origins, oldest first
-	names map[event.OriginID]*quoted // that were asked for
+	order []event.OriginID               // of the origins, oldest first
+	names map[event.OriginID]*quotedText // that were asked for
 }
 
 // Define notes an origin.
@@ -38,7 +38,7 @@ func (l *Origins) Define(o *event.OriginDefined) {
 func (l *Origins) Get(id event.OriginID) event.Origin { return l.known[id] }
 
 // name returns a name for who asked for an event, other than the broker itself.
-func (l *Origins) name(id event.OriginID) *quoted {
+func (l *Origins) name(id event.OriginID) *quotedText {
 	if name := l.names[id]; name != nil {
 		return name
 	}
@@ -50,11 +50,11 @@ func (l *Origins) name(id event.OriginID) *quoted {
 		}
 	}
 	if len(words) == 0 {
-		return newQuoted(fmt.Sprintf("origin %d", id))
+		return newQuotedText(fmt.Sprintf("origin %d", id))
 	}
-	name := newQuoted(fmt.Sprintf("origin %d: %s", id, strings.Join(words, " ")))
+	name := newQuotedText(fmt.Sprintf("origin %d: %s", id, strings.Join(words, " ")))
 	if l.names == nil {
-		l.names = make(map[event.OriginID]*quoted)
+		l.names = make(map[event.OriginID]*quotedText)
 	}
 	l.names[id] = name
 	return name

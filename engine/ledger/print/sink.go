@@ -15,7 +15,7 @@ type sink interface {
 	number(k *key, n uint64)
 	flag(k *key, v bool)
 	string(k *key, s string)
-	quoted(k *key, s *quoted)
+	quoted(k *key, s *quotedText)
 	text(k *key, p []byte) // p is used again
 	value(k *key, v any) error
 	open(k *key) // an object, whose fields follow
@@ -33,10 +33,12 @@ func newKey(name string) key {
 }
 
 // quoted is a text that is printed again and again.
-type quoted struct{ text, json string }
+type quotedText struct{ text, json string }
 
 // newQuoted makes one of a text in UTF-8.
-func newQuoted(s string) *quoted { return &quoted{s, string(jsontext.AppendString(nil, s))} }
+func newQuotedText(s string) *quotedText {
+	return &quotedText{s, string(jsontext.AppendString(nil, s))}
+}
 
 // objectSink makes an Object.
 type objectSink struct {
@@ -44,10 +46,10 @@ type objectSink struct {
 	outer []Object // of objects that are open: what the one around each has
 }
 
-func (s *objectSink) number(k *key, n uint64)  { s.list = append(s.list, Uint64(k.name, n)) }
-func (s *objectSink) flag(k *key, v bool)      { s.list = append(s.list, Named(k.name, v)) }
-func (s *objectSink) text(k *key, p []byte)    { s.list = append(s.list, String(k.name, Text(p))) }
-func (s *objectSink) quoted(k *key, v *quoted) { s.list = append(s.list, String(k.name, v.text)) }
+func (s *objectSink) number(k *key, n uint64)      { s.list = append(s.list, Uint64(k.name, n)) }
+func (s *objectSink) flag(k *key, v bool)          { s.list = append(s.list, Named(k.name, v)) }
+func (s *objectSink) text(k *key, p []byte)        { s.list = append(s.list, String(k.name, Text(p))) }
+func (s *objectSink) quoted(k *key, v *quotedText) { s.list = append(s.list, String(k.name, v.text)) }
 
 func (s *objectSink) string(k *key, v string) {
 	if !utf8.ValidString(v) {
@@ -98,7 +100,7 @@ func (s *jsonSink) string(k *key, v string) {
 	s.dst = jsontext.AppendString(s.dst, v)
 }
 
-func (s *jsonSink) quoted(k *key, v *quoted) {
+func (s *jsonSink) quoted(k *key, v *quotedText) {
 	s.key(k)
 	s.dst = append(s.dst, v.json...)
 }
