@@ -88,7 +88,7 @@ func TestTraceRefused(t *testing.T) {
 		code        int
 		args        []string
 	}{
-		{message, "which message", 2, []string{"weather"}},
+		{message, "missing topic or message", 2, []string{"weather"}},
 		{message, "is not a topic", 2, []string{"weather#1", "--message", "-"}},
 		{`{"propertys": {}}`, "propertys", 2, []string{"weather", "--message", "-"}},
 		{`{"properties": {"a": [1]}}`, "a value must be a string", 2, []string{"weather", "--message", "-"}},
