@@ -9,21 +9,20 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// activity is when an entity was last used. All versions of an entity share one; every log
+// activity records when an entity was last used. All versions of an entity share one; every log
 // partition that hosts a part of the entity writes to it.
 type activity struct {
 	at    atomic.Int64
-	noted atomic.Int64 // the last use that stands in the log
-	// when a rule was last added or changed: that keeps a subscription from being deleted as idle,
-	// and does not count as a use
+	noted atomic.Int64 // the last use that is in the log
+	// last change of a rule: it keeps a subscription from being deleted as idle, but is not a use
 	ruled     atomic.Int64
-	turns     atomic.Uint32 // sends without a key: see [Entity.nextInTurn]
+	turns     atomic.Uint32 // sends without a key; see [Entity.nextInTurn]
 	elsewhere atomic.Uint32 // sends that went to another partition
-	order     []uint8       // in which partitions take turns; set once in View
+	order     []uint8       // the order in which partitions take turns; set once in View
 }
 
-// View is an entity of the catalogue in the form that clients get. It shares its activity with the
-// version before; nil: there is none.
+// View returns an entity of the catalogue in the form that clients get. It shares its activity with
+// the version before; nil means there was none.
 func View(e index.Entity, before *Entity) *Entity {
 	v := &Entity{ID: e.ID, Kind: e.Kind, Path: e.Path, Properties: e.Properties, Topic: e.Topic,
 		CreatedAt: e.CreatedAt, UpdatedAt: e.UpdatedAt}
@@ -40,9 +39,9 @@ func View(e index.Entity, before *Entity) *Entity {
 	return v
 }
 
-// inTurn is the order in which the partitions of an entity take turns: those that one log hosts
-// stand together. So what is sent one after the other comes to the same log a few messages at a
-// time, and is answered so.
+// inTurn returns the order in which the partitions of an entity take turns. Partitions that one log
+// hosts are next to each other, so consecutive sends reach the same log a few at a time and are
+// answered together.
 func inTurn(hosts []PartitionID) []uint8 {
 	order := make([]uint8, len(hosts))
 	for i := range order {
@@ -55,8 +54,8 @@ func inTurn(hosts []PartitionID) []uint8 {
 // Succeed makes an entity the next version of another: they share their activity.
 func (e *Entity) Succeed(before *Entity) { e.activity = before.activity }
 
-// Use notes that something was asked of an entity. Nothing is noted of a nil one. It is safe for
-// concurrent use.
+// Use notes that an entity was used. It does nothing for a nil entity. It is safe for concurrent
+// use.
 func (e *Entity) Use(at event.Time) {
 	if e != nil && e.activity != nil && e.activity.at.Load() < int64(at) { // never back
 		e.activity.at.Store(int64(at))
@@ -66,7 +65,7 @@ func (e *Entity) Use(at event.Time) {
 // Ruled notes that a rule of a subscription was changed.
 func (e *Entity) Ruled(at event.Time) { e.activity.ruled.Store(int64(at)) }
 
-// LastUse is when something was last asked of an entity; 0: never, or it is not known.
+// LastUse returns when the entity was last used; 0 means never, or unknown.
 func (e *Entity) LastUse() event.Time {
 	if e.activity == nil {
 		return 0
@@ -74,5 +73,5 @@ func (e *Entity) LastUse() event.Time {
 	return event.Time(e.activity.at.Load())
 }
 
-// noted is the last use that stands in the log.
+// noted returns the last use that is in the log.
 func (e *Entity) noted() event.Time { return event.Time(e.activity.noted.Load()) }

@@ -5,27 +5,27 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// maxBatchDelete is how many messages one call deletes at most (semantics.md 14.3).
+// maxBatchDelete is the most messages that one call deletes (semantics.md 14.3).
 const maxBatchDelete = 4000
 
 // batchDelete removes active messages, oldest first, and leaves all others alone. In a session,
-// where there may be many others, it goes on in steps, each a record of its own.
+// where there may be many others, it works in steps, each a record of its own.
 func batchDelete(d *decision, cmd *BatchDelete) *Error {
 	s, err := d.slice(cmd.Slice)
 	if err != nil {
 		return err
 	}
 	if err := s.receivable(); err != nil {
-		// disabled between two steps: what is gone is gone, and the caller has to know
+		// disabled between two steps: messages are already deleted, and the caller must learn that
 		if cmd.deleted > 0 {
 			d.reply.Answer = Deleted(cmd.deleted)
 			return nil
 		}
 		return err
 	}
-	rest := *cmd // what is left of it
+	rest := *cmd // what remains of the command
 	if rest.Before == 0 {
-		rest.Before = d.now // for all steps: what is sent between them stays
+		rest.Before = d.now // the same for all steps: messages sent between them stay
 	}
 	walk := index.Walk{From: cmd.next, Left: lookStep}
 	limit := min(cmd.Count, maxBatchDelete) - cmd.deleted
@@ -40,7 +40,7 @@ func batchDelete(d *decision, cmd *BatchDelete) *Error {
 		if cmd.Why.Reason != "" {
 			s.because(cmd.Why, ev.Envelope)
 		}
-		rest.Why = event.ReasonGiven{} // said once
+		rest.Why = event.ReasonGiven{} // written once
 	}
 	d.reply.Answer, d.looks = Deleted(rest.deleted), lookStep-walk.Left+len(doomed)
 	if walk.More && len(doomed) < limit {
@@ -49,7 +49,7 @@ func batchDelete(d *decision, cmd *BatchDelete) *Error {
 	return nil
 }
 
-// doomed finds the next active messages that are old enough, at most limit of them.
+// doomed returns the next active messages that are old enough, at most limit of them.
 func (s *slice) doomed(cmd *BatchDelete, limit int, walk *index.Walk) (doomed []event.SequenceNumber) {
 	messages := s.index.BrowseActive(s.id, cmd.SubQueue)
 	if cmd.HasSession {

@@ -11,33 +11,33 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// hashVersion names the placement hash below. It is stored with every entity: changing the hash
+// hashVersion numbers the placement hash below. It is stored with every entity: changing the hash
 // needs a new number.
 const hashVersion = 1
 
 // Quotas of a namespace and of a topic (semantics.md 16.3).
 const (
 	maxEntities      = 10_000 // queues and topics
-	maxPartitioned   = 100    // of these, partitioned, unless settings say otherwise
+	maxPartitioned   = 100    // of these, partitioned entities, unless settings say otherwise
 	maxSubscriptions = 2000   // of a topic
 	maxSQLFilters    = 2000   // of a topic
 	maxCorrelations  = 100_000
 	maxRulesAtOnce   = 10_000 // in one command; a choice
-	maxRulesShown    = 10_000 // in one answer, which has its own bound in bytes; a choice
+	maxRulesShown    = 10_000 // in one answer, which is also bounded in bytes; a choice
 )
 
-// place chooses the partition that hosts an entity partition: FNV-1a of the entity id and the
-// number, so it depends on nothing else and never changes. A subscription is where its topic is.
+// place chooses the partition that hosts an entity partition. It is FNV-1a of the entity id and the
+// number, so it depends on nothing else and never changes. A subscription is placed with its topic.
 func place(id event.EntityID, number uint8, width int) PartitionID {
 	h := fnv.New32a()
 	h.Write([]byte{byte(id >> 24), byte(id >> 16), byte(id >> 8), byte(id), number})
 	return PartitionID(h.Sum32() % uint32(width))
 }
 
-// cataloguing is a decision about entities and rules. Only partition 0 keeps them.
+// catalogueDecision decides about entities and rules. Only partition 0 keeps them.
 type catalogueDecision struct {
 	*decision
-	there *index.Catalogue // to be read
+	there *index.Catalogue // read only
 	width int              // partitions of the namespace, for placement
 	split int              // see Partition.Split
 	most  int              // see Partition.SplitAtMost
@@ -55,7 +55,7 @@ func (p *Partition) onlyCatalogue() {
 	}
 }
 
-// decide has the rule for a command fill in the decision.
+// decide runs the rule for a command, which fills the decision.
 func (c catalogueDecision) decide(cmd Command) *Error {
 	switch cmd := cmd.(type) {
 	case *PutEntity:
@@ -77,13 +77,14 @@ func (c catalogueDecision) decide(cmd Command) *Error {
 	panic(fmt.Sprintf("engine: partition asked to decide %T", cmd))
 }
 
-// about is the envelope of every event about an entity or its rules.
+// about returns the envelope of every event about an entity or its rules.
 func about(id event.EntityID, o event.OriginID) event.Envelope {
 	return event.Envelope{Slice: event.Slice{Entity: id}, Origin: o}
 }
 
-// nextID is the id of the next entity. Ids that would place a queue or topic on a partition that is
-// refused are left out: it could take no message until that is repaired (reliability.md P24).
+// nextID returns the id of the next entity. It skips ids that would place a queue or topic on a
+// refused partition: such an entity could take no message until the partition is repaired
+// (reliability.md P24).
 func (c catalogueDecision) nextID(cmd *PutEntity) event.EntityID {
 	id := c.there.NextID()
 	if cmd.Kind == event.Subscription || c.avoid == nil || c.partitionsOf(cmd) > 1 {
@@ -95,7 +96,7 @@ func (c catalogueDecision) nextID(cmd *PutEntity) event.EntityID {
 	return id
 }
 
-// putEntity creates an entity or changes it; see [PutEntity].
+// putEntity creates or changes an entity; see [PutEntity].
 func (c catalogueDecision) putEntity(cmd *PutEntity) *Error {
 	if err := checkPut(cmd); err != nil {
 		return err
@@ -129,7 +130,7 @@ func checkPut(cmd *PutEntity) *Error {
 	return nil
 }
 
-// createEntity makes a new entity, a subscription with its first rules.
+// createEntity creates an entity, and the first rules of a subscription.
 func (c catalogueDecision) createEntity(cmd *PutEntity) *Error {
 	e, err := c.newEntity(cmd)
 	if err != nil {
@@ -148,7 +149,7 @@ func (c catalogueDecision) createEntity(cmd *PutEntity) *Error {
 	return nil
 }
 
-// firstRules gives a new subscription its rules; nil: the one that every message matches.
+// firstRules adds the first rules of a new subscription; nil: the rule that every message matches.
 func (c catalogueDecision) firstRules(sub event.EntityID, origin event.OriginID, rules []event.Rule) {
 	if rules == nil {
 		rules = []event.Rule{{Name: "$Default", Filter: event.Filter{Kind: event.TrueFilter}}}
@@ -159,8 +160,8 @@ func (c catalogueDecision) firstRules(sub event.EntityID, origin event.OriginID,
 }
 
 // newEntity returns a new entity with its path, its partitions and, for a subscription, its topic.
-// It refuses one that cannot be made. The names of queues and topics become lower case here and
-// nowhere else, so that a replay shows older ones as they were made (semantics.md 1.2).
+// It refuses an entity that cannot be created. Only here are the names of queues and topics
+// lower-cased, so a replay shows older ones as they were created (semantics.md 1.2).
 func (c catalogueDecision) newEntity(cmd *PutEntity) (e index.Entity, _ *Error) {
 	if err := CheckPath(cmd.Kind, cmd.Path); err != nil {
 		return e, err
@@ -181,7 +182,7 @@ func (c catalogueDecision) newEntity(cmd *PutEntity) (e index.Entity, _ *Error) 
 	return index.Entity{ID: id, Path: SubscriptionPath(t.Path, name), Topic: t.ID, Hosts: slices.Clone(t.Hosts), KeyHash: t.KeyHash}, nil
 }
 
-// partitionsOf is how many partitions an entity gets that is to be created.
+// partitionsOf returns how many partitions a new entity gets.
 func (c catalogueDecision) partitionsOf(cmd *PutEntity) int {
 	if cmd.Properties.EnablePartitioning && c.split > 1 {
 		return c.split
@@ -189,7 +190,7 @@ func (c catalogueDecision) partitionsOf(cmd *PutEntity) int {
 	return 1
 }
 
-// hosts are the log partitions that host the partitions of a new entity.
+// hosts returns the log partitions that host the partitions of a new entity.
 func (c catalogueDecision) hosts(id event.EntityID, partitions int) []byte {
 	hosts := make([]byte, partitions)
 	for i := range hosts {
@@ -207,11 +208,11 @@ func (c catalogueDecision) maySplit(hosts []byte) *Error {
 	return c.settings.noSplits
 }
 
-// allThere refuses a change of an entity with several partitions while one of them is on a log
-// partition that does not serve: the change is made in all of them or in none.
+// allThere refuses a change of an entity with several partitions while one of their log partitions
+// does not serve: the change is made in all of them or in none.
 func (c catalogueDecision) allThere(path string, hosts []byte) *Error {
 	if len(hosts) <= 1 || c.avoid == nil {
-		return nil // nextID has chosen the place of a single one
+		return nil // nextID has chosen the place of a single partition
 	}
 	for _, h := range hosts {
 		if c.avoid[h] {
@@ -221,7 +222,7 @@ func (c catalogueDecision) allThere(path string, hosts []byte) *Error {
 	return nil
 }
 
-// mayCreate refuses a queue or topic beyond what a namespace may have.
+// mayCreate refuses a queue or topic beyond the quota of the namespace.
 func (c catalogueDecision) mayCreate(cmd *PutEntity) *Error {
 	if c.there.Roots() >= maxEntities {
 		return Refuse(QuotaExceeded, "The namespace has the maximum of %d queues and topics: '%s' was not created.", maxEntities, cmd.Path)
@@ -235,8 +236,8 @@ func (c catalogueDecision) mayCreate(cmd *PutEntity) *Error {
 	return nil
 }
 
-// topicFor finds the topic of a subscription that is to be made, and refuses what would be too many
-// of it.
+// topicFor returns the topic of a new subscription. It refuses a subscription or rules beyond the
+// quotas of the topic.
 func (c catalogueDecision) topicFor(cmd *PutEntity) (index.Entity, *Error) {
 	path := (&Entity{Kind: event.Subscription, Path: cmd.Path}).TopicPath()
 	t, ok := c.there.Find(path)
@@ -259,8 +260,7 @@ func (c catalogueDecision) topicFor(cmd *PutEntity) (index.Entity, *Error) {
 	return t, c.roomForFilters(t.ID, count)
 }
 
-// updateEntity changes the properties of an entity, and its rules where the command says which they
-// are.
+// updateEntity changes the properties of an entity, and its rules if the command names them.
 func (c catalogueDecision) updateEntity(cmd *PutEntity, old *index.Entity) *Error {
 	ruled := cmd.OnlyRules && cmd.Kind == event.Subscription
 	if err := cmp.Or(fixed(cmd.Kind, &old.Properties, &cmd.Properties), c.allThere(old.Path, old.Hosts)); err != nil {
@@ -287,7 +287,7 @@ func (c catalogueDecision) updateEntity(cmd *PutEntity, old *index.Entity) *Erro
 	return nil
 }
 
-// effective is the properties as they are stored: a subscription that forwards has no
+// effective returns the properties as they are stored: a subscription that forwards has no
 // AutoDeleteOnIdle (semantics.md 7.7).
 func effective(kind event.EntityKind, p event.Properties) event.Properties {
 	if kind == event.Subscription && p.ForwardTo != "" {
@@ -297,9 +297,8 @@ func effective(kind event.EntityKind, p event.Properties) event.Properties {
 	return p
 }
 
-// dateKeys gives access rules the times at which they were made and last changed, whatever times
-// the command says. A rule that stays as it is keeps its times: none, where an older version made
-// it.
+// dateKeys sets the times at which access rules were created and last changed, whatever times the
+// command has. An unchanged rule keeps its times; one that an older version created has none.
 func (c catalogueDecision) dateKeys(rules, before []event.AccessRule) {
 	for i := range rules {
 		r := &rules[i]
@@ -316,8 +315,8 @@ func (c catalogueDecision) dateKeys(rules, before []event.AccessRule) {
 	}
 }
 
-// deleteEntity ends an entity in the catalogue, a topic together with its subscriptions. Their
-// slices are forgotten by their partitions afterwards: see [DropSlice].
+// deleteEntity deletes an entity from the catalogue, a topic together with its subscriptions. Their
+// partitions forget the slices afterwards: see [DropSlice].
 func (c catalogueDecision) deleteEntity(cmd *DeleteEntity) *Error {
 	old, ok := c.there.Find(cmd.Path)
 	if !ok {
@@ -336,14 +335,14 @@ func (c catalogueDecision) deleteEntity(cmd *DeleteEntity) *Error {
 	return nil
 }
 
-// end adds the end of one entity.
+// end adds the deletion of one entity.
 func (c catalogueDecision) end(e *index.Entity, origin event.OriginID, reason string) {
 	ev := add[*event.EntityDeleted](c.decision, event.KindEntityDeleted)
 	ev.Envelope, ev.Reason = about(e.ID, origin), reason
 	ev.EntityKind, ev.Path, ev.Before = e.Kind, e.Path, e.Properties
 }
 
-// drop forgets a slice of an entity that is no more.
+// drop forgets a slice of a deleted entity.
 func drop(d *decision, cmd *dropSlice) {
 	if !d.index.Has(cmd.slice) {
 		return

@@ -8,13 +8,13 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// The properties that say why a message is in a dead-letter queue (semantics.md 9.2).
+// The properties that tell why a message is in a dead-letter queue (semantics.md 9.2).
 const (
 	reasonKey      = "DeadLetterReason"
 	descriptionKey = "DeadLetterErrorDescription"
 )
 
-// deadLetterChanges are the two properties of a message the broker dead-letters.
+// deadLetterChanges returns the two properties of a message that the broker dead-letters.
 func deadLetterChanges(reason, description string) event.Changes {
 	return event.Changes{textProperty(reasonKey, reason), textProperty(descriptionKey, description)}
 }
@@ -23,9 +23,9 @@ func textProperty(name, value string) event.Property {
 	return event.Property{Name: name, Value: event.Value{Type: event.String, Text: value}}
 }
 
-// shortened cuts the description in property changes, then the reason, so that they take no more
-// bytes of log than there is room for (semantics.md 9.2). ok is false when that is not enough. The
-// changes given stay as they are.
+// shortened cuts the description in property changes, then the reason, until they fit in room bytes
+// of log (semantics.md 9.2). ok is false if that is not enough. It leaves the given changes as they
+// are.
 func shortened(changes event.Changes, room int) (_ event.Changes, ok bool) {
 	if changes.Size() <= room {
 		return changes, true
@@ -41,7 +41,8 @@ func shortened(changes event.Changes, room int) (_ event.Changes, ok bool) {
 	return cut, cut.Size() <= room
 }
 
-// longest is as much of a text as fits, cut at a character; nothing when nothing fits.
+// longest returns the longest beginning of a text that fits, cut at a character; "" if nothing
+// fits.
 func longest(text string, fits func(string) bool) string {
 	n := sort.Search(len(text), func(n int) bool { return !fits(text[:n+1]) })
 	return clipTo(text, n)

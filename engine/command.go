@@ -9,45 +9,45 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Command is what can be asked of a partition. The set is closed: the types of this package with
-// its method.
+// Command is a request to a partition. The set is closed: the types of this package that have its
+// method.
 type Command interface{ command() }
 
 // Request is one command on its way to a partition.
 type Request struct {
 	Command Command
-	Sink    Sink   // gets the reply; nil: nobody does
-	Tag     uint64 // given back with the reply
-	// Read is set by the sender when it has read the bodies that the reply points to, or never
-	// will. The log keeps them until then; nil: it does not.
+	Sink    Sink   // gets the reply; nil: the reply is dropped
+	Tag     uint64 // returned with the reply
+	// Read is set by the sender once it has read the bodies that the reply points to, or never
+	// will. The log keeps them until then. If it is nil, the log does not keep them.
 	Read *atomic.Bool
 }
 
-// Sink takes replies. Post is called by a partition's goroutine: it must not block and must not
-// keep the slice.
+// Sink takes replies. Post runs in a partition's goroutine: it must not block and must not keep the
+// slice.
 type Sink interface{ Post([]Reply) }
 
 // Reply is the answer to a request, or a delivery to an attached receiver.
 type Reply struct {
 	Tag  uint64 // of the request; for a delivery or ReplyDrained, [Receiver.Tag]
 	Kind ReplyKind
-	// More reports that a [Peek] ended because of its MaxBytes: there are more messages in the
-	// slice.
+	// More reports that a [Peek] ended because of its MaxBytes: the slice has more messages.
 	More bool
-	// Err is nil, an [*Error] (a refusal: the command had no effect), or wraps [ErrUnknown] (it may
-	// or may not have had one: answer nothing that claims either, end the link).
+	// Err is nil, an [*Error] or wraps [ErrUnknown]. An [*Error] is a refusal: the command had no
+	// effect. With [ErrUnknown] the command may have had an effect: the caller must claim neither,
+	// and end the link.
 	Err    error
-	Answer Answer // what was asked for; nil: nothing beside Err
+	Answer Answer // nil: there is only Err
 }
 
 // SessionGrant is a session lock (semantics.md 8.3).
 type SessionGrant struct {
 	ID          string
-	Token       event.LockToken // proves in later commands that the session is held
+	Token       event.LockToken // proof in later commands that the session is held
 	LockedUntil event.Time
 }
 
-// ReplyKind tells what a reply is.
+// ReplyKind tells the kind of a reply.
 type ReplyKind uint8
 
 const (
@@ -55,62 +55,62 @@ const (
 	ReplyDelivery                  // a message for the receiver with this tag
 	// the receiver's credit is used up: every delivery it paid for came before
 	ReplyDrained
-	// ReplyEnded: nothing more is delivered to the receiver, for it lost its session, as a refusal
-	// in Err says, or its partition has stopped
+	// ReplyEnded: nothing more is delivered to the receiver. It has lost its session, as a refusal
+	// in Err says, or its partition has stopped.
 	ReplyEnded
 )
 
-// Origin is where commands come from; the engine gives it a number in every log that needs one.
-// Make one per link and keep it: it is compared by pointer.
+// Origin is the source of commands. Every log that needs it has a number for it. Make one per link
+// and keep it: origins are compared by pointer.
 type Origin = event.Origin
 
-// Send stores messages in a queue, or hands them to the subscriptions of a topic: all of them or
+// Send stores messages in a queue, or gives them to the subscriptions of a topic: all of them or
 // none.
 type Send struct {
 	Entity   *Entity
 	Slice    event.Slice
 	Origin   *Origin
 	Messages []Message
-	// Buffer, when not nil, is released once the bodies have been copied into the log's buffer or
+	// Buffer, if not nil, is released once the bodies have been copied into the log's buffer or
 	// refused.
 	Buffer Buffer
-	// Numbers asks for the sequence numbers that the messages get: the answer is [Numbers].
+	// Numbers asks for the sequence numbers of the messages: the answer is [Numbers].
 	Numbers bool
-	// Destination, when not nil, is the queue or topic that the messages are for: the slice, which
-	// is of another entity, only hands them over.
+	// Destination, if not nil, is the queue or topic that the messages are for. The slice belongs
+	// to another entity and only hands them over.
 	Destination *Entity
-	// Key is what the messages were placed by ([Target.Place]); only with several partitions. A
+	// Key is the key that placed the messages ([Target.Place]); only with several partitions. A
 	// send that has Others has none.
 	Key []byte
-	// Others is a set, a bit for each, of the other partitions of the entity that may be tried as
-	// long as no partition has looked at the command: see [Send.Elsewhere].
+	// Others is a set, a bit for each, of the other partitions of the entity that may be tried
+	// until a partition has looked at the command; see [Send.Elsewhere].
 	Others uint16
 
 	staged []stagedMessage // of a commit
 }
 
-// Buffer is memory that bytes of a command are part of.
+// Buffer is memory that holds bytes of a command.
 type Buffer interface{ Release() }
 
-// Message is one message to be stored.
+// Message is one message to store.
 type Message struct {
 	Body         []byte // encoded, with a message-id
-	Tail         []byte // the end of the body, when it stands somewhere else
+	Tail         []byte // the end of the body, if it is in another buffer
 	ID           []byte // the message-id as text, at most 512 bytes
 	SessionID    []byte // group-id
-	HasSession   bool   // "" is a session id too
+	HasSession   bool   // "" is also a session id
 	PartitionKey []byte // empty: none
-	// ViaPartitionKey chooses the partition in the entity through which the message is sent; any
-	// other entity goes by it only when the message has no other key. It is kept in the body alone.
+	// ViaPartitionKey chooses the partition in the entity through which the message is sent. Any
+	// other entity uses it only if the message has no other key. It is kept in the body alone.
 	ViaPartitionKey []byte
 	TimeToLive      time.Duration // 0: none
 	ScheduledFor    event.Time    // not in the future: now
 	IDType          event.IDType
-	// Properties is what filters see of the message, and Header how many bytes of it stand beside
-	// the body's sections. Needed when it is sent to a topic.
+	// Properties are what filters see of the message, and Header is its size in bytes without the
+	// body's sections. A send to a topic needs them.
 	Properties *filter.Message
 	Header     int
-	// Details are what history keeps of it beside its body; without a source.
+	// Details are what history keeps of it besides its body; without a source.
 	Details event.Details
 }
 
@@ -120,73 +120,73 @@ type ReceiveMode uint8
 const (
 	PeekLock ReceiveMode = iota
 	ReceiveAndDelete
-	// Browse shows what a [Peek] shows, from the first message on, and then whatever is added
-	// behind the last one. It takes nothing.
+	// Browse shows the messages that a [Peek] shows, from the first on, and then whatever is added
+	// after the last one. It takes nothing.
 	Browse
 )
 
 // Receiver is one receiver link. Make one per link and keep it: it is identified by its pointer.
-// Its commands ([Attach], [Flow], [Detach]) go to each of [Receiver.Hosts], all in the same order,
-// and each is answered once: by the first that refuses, else when all have carried it out.
+// Its commands ([Attach], [Flow], [Detach]) are sent to each of [Receiver.Hosts], all in the same
+// order. Each is answered once: by the first that refuses, else when all have carried it out.
 type Receiver struct {
 	Entity *Entity
-	Slice  event.Slice // what it receives from; zero: all slices of the entity
-	// log partitions that do not serve: what a partitioned entity has there is left out
+	Slice  event.Slice // the slice to receive from; zero: all slices of the entity
+	// log partitions that do not serve: their parts of a partitioned entity are left out
 	Away     []PartitionID
 	SubQueue event.SubQueue
 	Mode     ReceiveMode
 	Origin   *Origin
 	Sink     Sink
-	Tag      uint64          // given with each delivery
+	Tag      uint64          // returned with each delivery
 	Session  *SessionRequest // nil: a receiver without session
 	// Read counts, by entity partition, the deliveries without a lock whose bodies the owner of the
 	// link has read, or will never read. The log keeps the bodies of the others.
 	Read [event.MaxEntityPartitions]atomic.Uint64
-	// Runtime is the state that the drivers of partitions (package host) keep of the receiver while
-	// it is attached. Only they touch it.
+	// Runtime is the state that the drivers of partitions (package host) keep for the receiver
+	// while it is attached. Only they touch it.
 	Runtime atomic.Value
 }
 
-// SessionRequest says which session a receiver wants (semantics.md 8.3).
+// SessionRequest tells which session a receiver wants (semantics.md 8.3).
 type SessionRequest struct {
 	ID   []byte
-	Any  bool          // the next available one; ID means nothing
-	Wait time.Duration // how long to wait for one when none is available
+	Any  bool          // the next available one; ID is ignored
+	Wait time.Duration // how long to wait if none is available
 }
 
-// Attach makes a receiver known. It has no credit yet. One that wants a session is answered when it
-// has it, with a [SessionGrant]. It is refused with SessionCannotBeLocked when the session is held
-// by another, and with Timeout when none became available in time.
+// Attach makes a receiver known. It has no credit yet. A receiver that wants a session is answered
+// once it has one, with a [SessionGrant]. It is refused with SessionCannotBeLocked if another
+// receiver holds the session, and with Timeout if none became available in time.
 type Attach struct {
 	Receiver *Receiver
-	Noted    bool // the link is noted in the log, when it is first served and when it ends
+	Noted    bool // the log notes when the link is first served and when it ends
 }
 
-// Flow sets a receiver's credit: it may be sent deliveries until Limit have been sent since Attach,
-// by all its hosts together. Limit counts modulo 2^32 (AMQP 1.0 part 2.6.7: delivery-count +
-// link-credit). With Drain, what is deliverable now is delivered, the rest of the credit is given
-// up and a ReplyDrained follows, unless another Flow comes before that. There is no other answer,
-// unless the partition has stopped.
+// Flow sets a receiver's credit: all its hosts together may send deliveries until Limit have been
+// sent since Attach. Limit counts modulo 2^32 (AMQP 1.0 part 2.6.7: delivery-count + link-credit).
+// With Drain, all deliverable messages are delivered, the rest of the credit is dropped and a
+// ReplyDrained follows, unless another Flow comes first. There is no other answer, unless the
+// partition has stopped.
 type Flow struct {
 	Receiver *Receiver
 	Limit    uint32
 	Drain    bool
 }
 
-// StepBack puts the credit that a receiver has waiting behind that of all other receivers
-// (semantics.md 5.2). It has no answer.
+// StepBack moves the waiting credit of a receiver behind that of all other receivers (semantics.md
+// 5.2). It has no answer.
 type StepBack struct {
 	Receiver *Receiver
 }
 
 // Detach forgets a receiver. Locks of messages in Unsent, which never reached the wire, are
-// released without counting; all others stay (semantics.md 6.1). A session it holds is released
-// with all its messages, for the cause given.
+// released without counting; all other locks stay (semantics.md 6.1). A session it holds is
+// released with all its messages, with the given cause.
 type Detach struct {
 	Receiver *Receiver
 	Unsent   []event.LockToken
 	Cause    event.ReleaseCause
-	// why the link is no more; without a cause: the client has detached it
+	// why the link ended; without a cause the client has detached it
 	Closed event.LinkClosed
 }
 
@@ -201,7 +201,7 @@ const (
 	MoveToDeadLetter
 )
 
-// Settle ends a lock. Refused with [LockLost] when the token is not that of a live lock of this
+// Settle ends a lock. It is refused with [LockLost] if the token is not that of a live lock of this
 // sub-queue.
 type Settle struct {
 	Entity   *Entity
@@ -210,25 +210,24 @@ type Settle struct {
 	Origin   *Origin
 	Token    event.LockToken
 	More     []event.LockToken // further tokens; all are settled or none (semantics.md 5.3)
-	// Sessions are the locks of the sessions that the caller holds, from a caller that has nothing
-	// but tokens: it must not settle messages of other sessions (semantics.md 8.4). Nil: not
-	// checked.
+	// Sessions are the session locks of a caller that has only tokens: it must not settle messages
+	// of other sessions (semantics.md 8.4). Nil: not checked.
 	Sessions []event.LockToken
 	Outcome  SettleOutcome
 	Changes  event.Changes // empty: none
-	// bytes of the message as sent beside its body, where the caller knows: they count with Changes
+	// bytes of the message as sent, without its body, if the caller knows them: they count with
+	// Changes
 	Header  int
-	Headers []int // the same of the messages of More
-	// Unread says that the caller knows neither Header nor Headers. Where the outcome may depend on
-	// them nothing is settled: the answer is the [Messages], for the caller to read and to ask
-	// again.
+	Headers []int // the headers of the messages of More
+	// Unread means that the caller knows neither Header nor Headers. If the outcome may depend on
+	// them nothing is settled. The answer is the [Messages]: the caller reads them and asks again.
 	Unread bool
 	// MoveToDeadLetter: for the audit; Changes must hold the two properties already
 	Reason      string
 	Description string
-	Try         bool // a trial: refused where the command would be, and settles nothing
-	// Final says that the client cannot settle the message again. If the settlement is part of a
-	// transaction that is not committed, the message is given back as after a failed delivery.
+	Try         bool // a trial: refused if the command would be, and settles nothing
+	// Final means that the client cannot settle the message again. If the settlement is part of a
+	// transaction that is not committed, the message is returned as after a failed delivery.
 	Final bool
 
 	recycled bool // see [Settle.Recycled]
@@ -245,15 +244,15 @@ type Renew struct {
 }
 
 // Peek looks at messages of a sub-queue in sequence order without locking: active, locked, deferred
-// and scheduled ones, beginning with sequence number From, at most Count, ending before MaxBytes
-// are passed (the first always fits). The answer says in [Reply.More] that it ended there.
+// and scheduled ones. It begins with sequence number From and shows at most Count messages, of at
+// most MaxBytes (the first always fits). [Reply.More] tells that it ended because of MaxBytes.
 type Peek struct {
 	Slice      event.Slice
 	SubQueue   event.SubQueue
 	From       event.SequenceNumber
 	Count      int
 	MaxBytes   int
-	SessionID  []byte // only messages of this session, when HasSession is set
+	SessionID  []byte // only messages of this session, if HasSession is set
 	HasSession bool
 
 	// How far it has come; see [Outcome.Rest].
@@ -271,11 +270,11 @@ type ReceiveDeferred struct {
 	Origin    *Origin
 	Mode      ReceiveMode
 	Sequences []event.SequenceNumber
-	// bytes that the same answer has of other partitions; see [Delivery.Stored]
+	// bytes from other partitions in the same answer; see [Delivery.Stored]
 	Before  int64
 	Session event.LockToken // of the session lock the caller holds; zero: none
-	// for the locks, fresh and random, one per message; whoever hands it to a partition fills them
-	// in
+	// for the locks, fresh and random, one per message; set by the caller that submits it to a
+	// partition
 	Tokens []event.LockToken
 }
 
@@ -285,7 +284,7 @@ type CancelScheduled struct {
 	Slice     event.Slice
 	Origin    *Origin
 	Sequences []event.SequenceNumber
-	Try       bool // a trial: refused where the command would be, and ends nothing
+	Try       bool // a trial: refused if the command would be, and ends nothing
 }
 
 // BatchDelete removes up to Count active messages enqueued before a time, oldest first
@@ -297,9 +296,9 @@ type BatchDelete struct {
 	Origin     *Origin
 	Count      int
 	Before     event.Time // 0: now
-	SessionID  []byte     // only messages of this session, when HasSession is set
+	SessionID  []byte     // only messages of this session, if HasSession is set
 	HasSession bool
-	Why        event.ReasonGiven // see [CheckReason]; without a reason nothing of it is kept
+	Why        event.ReasonGiven // see [CheckReason]; without a reason it is not kept
 
 	// How far it has come; see [Outcome.Rest].
 	deleted int
@@ -333,8 +332,8 @@ type GetSessionState struct {
 	SessionID []byte
 }
 
-// ListSessions asks for session ids in order (semantics.md 8.6): of those whose state was set after
-// a time, or with All of those that have active messages or a state.
+// ListSessions asks for session ids in order (semantics.md 8.6): those whose state was set after a
+// time, or with All those that have active messages or a state.
 type ListSessions struct {
 	Slice event.Slice
 	Since event.Time
@@ -363,8 +362,8 @@ func (*SetSessionState) command() {}
 func (*GetSessionState) command() {}
 func (*ListSessions) command()    {}
 
-// MessageState is what a client is shown of a message's state (semantics.md 3.1). Whether it is
-// locked is not shown.
+// MessageState is a message's state as clients see it (semantics.md 3.1). It does not show whether
+// the message is locked.
 type MessageState uint8
 
 const (
@@ -373,7 +372,7 @@ const (
 	MessageScheduled
 )
 
-// Delivery is a message on its way to a client. The bytes are read with [Broker.ReadInto].
+// Delivery is a message on its way to a client. [Broker.ReadInto] reads the bytes.
 type Delivery struct {
 	Sequence      event.SequenceNumber
 	Token         event.LockToken // zero for receive-and-delete and peek
@@ -381,25 +380,25 @@ type Delivery struct {
 	DeliveryCount uint32          // failed earlier deliveries
 	EnqueuedAt    event.Time
 	ExpiresAt     event.Time // 0: never
-	// the sender's own, cut to the ceiling; 0: none; negative: as it was sent
+	// the sender's, cut to the ceiling; 0: none; negative: as it was sent
 	TimeToLive   time.Duration
 	SubQueue     event.SubQueue
 	State        MessageState
 	WasScheduled bool // before it became active
 	// EnqueuedSequence is the number that the message got where it was sent: for a copy, in the
-	// topic; for a message that was moved, in the first entity. 0 for a message that was sent where
-	// it is.
+	// topic; for a moved message, in the first entity. 0 for a message that was sent to this
+	// entity.
 	EnqueuedSequence event.SequenceNumber
-	// DeadLetterSource is the path of the entity out of whose dead-letter queue the message was
-	// forwarded; "": of none.
+	// DeadLetterSource is the path of the entity from whose dead-letter queue the message was
+	// forwarded; "": none.
 	DeadLetterSource string
-	// bytes of the message as sent beside its body; set by the reader of the message
+	// bytes of the message as sent, without its body; set by the reader of the message
 	Header  uint32
 	Body    event.Blob
 	Changes []event.Blob // property changes, oldest first
 }
 
-// Stored returns how many bytes are read for an answer with the message: its body and its changes.
+// Stored returns how many bytes an answer with the message reads: its body and its changes.
 func (d *Delivery) Stored() (size int64) {
 	size = int64(d.Body.Size)
 	for i := range d.Changes {

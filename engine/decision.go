@@ -6,17 +6,16 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// decision is what follows from one command, as far as the rules have found it out. It sees the
-// state, which stays as it is until an outcome is applied, and is filled by the rules. What is in
-// it is valid until the next one.
+// decision collects what follows from one command. It reads the state, which stays as it is until
+// an outcome is applied, and the rules fill it. Its contents are valid until the next decision.
 //
 // A rule checks, and then enacts. A check looks and may refuse; it adds nothing. Locks and messages
-// that it finds to be over their time it hands back as [passed], and the rule ends them, whether it
-// refuses or not. An enactment adds events and the answer; it cannot refuse. So nothing that was
-// added is ever taken back, and the events of several rules can be one record.
+// that it finds overdue it returns as [overdueItems], and the rule ends them, whether it refuses or
+// not. An enactment adds events and the answer; it cannot refuse. So nothing that was added is ever
+// taken back, and the events of several rules can be one record.
 type decision struct {
 	now      event.Time
-	index    *index.Index // to be read, as settings and origins are
+	index    *index.Index // read only, as are settings and origins
 	settings *settings
 	origins  *origins
 
@@ -31,21 +30,21 @@ type decision struct {
 	note   *Note   // see [Outcome.Note]
 
 	scratch      scratch
-	transactions *transactions // to be read
-	committing   *transaction  // whose operations these are; nil: those of none
-	// an operation that becomes part of one, once the decision is adopted
+	transactions *transactions // read only
+	committing   *transaction  // the transaction whose operations these are; nil: none
+	// an operation that becomes part of a transaction once the decision is adopted
 	staging stagingPlan
-	// what else the decision does to the transactions, once it is adopted
+	// what else the decision does to the transactions once it is adopted
 	adopt func()
 
-	// Memory that the next decision uses again.
+	// Memory that the next decision reuses.
 	pool     event.Pool
 	fan      fanOut
-	slab     []Delivery // not yet given out: those given out belong to the receivers
+	slab     []Delivery // not yet used: used ones belong to the receivers
 	arrivals []event.Arrival
 }
 
-// begin makes room for what follows from a command at a time.
+// begin prepares the decision for a command at a time.
 func (d *decision) begin(now event.Time) {
 	d.pool.Reset()
 	d.now, d.events, d.named = now, d.events[:0], d.named[:0]
@@ -60,7 +59,7 @@ func (d *decision) begin(now event.Time) {
 	}
 }
 
-// outcome is the decision as the caller gets it; a refusal takes the place of an answer.
+// outcome returns the decision as the caller gets it; a refusal replaces the answer.
 func (d *decision) outcome(refusal *Error) Outcome {
 	out := Outcome{Events: d.events, Reply: d.reply, Again: d.again, Rest: d.rest, Looks: d.looks, Lazy: d.lazy, Note: d.note}
 	if refusal != nil {
@@ -75,19 +74,19 @@ func (d *decision) outcome(refusal *Error) Outcome {
 // goOn leaves the rest of a command to another decision.
 func (d *decision) goOn(rest Command) { d.again, d.rest = true, rest }
 
-// add puts an event of a kind, whose type is E, into the record. It is to be filled in.
+// add adds an event of a kind, whose type is E, to the record. The caller fills it in.
 func add[E event.Event](d *decision, kind event.Kind) E {
 	ev := d.pool.New(kind)
 	d.events = append(d.events, ev)
 	return ev.(E)
 }
 
-// origin is the number of an origin in this log; the first use of one adds its definition to the
+// origin returns the number of an origin in this log; its first use adds its definition to the
 // record.
 func (d *decision) origin(o *Origin) event.OriginID { return d.originAs(o, 0) }
 
-// originAs is the number of an origin: the one given, unless that is 0. The cache may have lost the
-// origin since the number was given.
+// originAs returns the number of an origin: the given one, unless that is 0. The cache may have
+// lost the origin since the number was assigned.
 func (d *decision) originAs(o *Origin, given event.OriginID) event.OriginID {
 	if o == nil {
 		return 0
@@ -115,20 +114,20 @@ func (d *decision) originAs(o *Origin, given event.OriginID) event.OriginID {
 	return id
 }
 
-// named is an origin that a decision defines.
+// newOrigin is an origin that a decision defines.
 type newOrigin struct {
 	origin *Origin
 	id     event.OriginID
 }
 
-// slice is the slice of an entity. It refuses with NotFound.
+// slice returns the slice of an entity. It refuses with NotFound.
 func (d *decision) slice(id event.Slice) (slice, *Error) {
 	e, err := d.settings.of(id)
 	return slice{d, id, e}, err
 }
 
-// remains is a slice, even of an entity that is no more: then no settings are in force but those
-// that ending a lock needs.
+// remains returns a slice even of a deleted entity. Then only the settings that ending a lock needs
+// are in force.
 func (d *decision) remains(id event.Slice) slice {
 	e := d.settings.entities[id.Entity]
 	if e == nil {
@@ -153,12 +152,12 @@ type slice struct {
 	entity *Entity
 }
 
-// envelope is the envelope of every event about the slice, asked for by an origin.
+// envelope returns the envelope of every event about the slice that an origin asked for.
 func (s *slice) envelope(o event.OriginID) event.Envelope {
 	return event.Envelope{Slice: s.id, Origin: o}
 }
 
-// sendable refuses when the entity's status forbids sending (semantics.md 16.1).
+// sendable refuses if the entity's status forbids sending (semantics.md 16.1).
 func (s *slice) sendable() *Error {
 	if st := s.entity.Properties.Status; st == event.Disabled || st == event.SendDisabled {
 		return Refuse(Disabled, "The messaging entity '%s' is disabled for sending.", s.entity.Path)
@@ -166,7 +165,7 @@ func (s *slice) sendable() *Error {
 	return nil
 }
 
-// receivable refuses when the entity's status forbids receiving (semantics.md 16.1).
+// receivable refuses if the entity's status forbids receiving (semantics.md 16.1).
 func (s *slice) receivable() *Error {
 	if st := s.entity.Properties.Status; st == event.Disabled || st == event.ReceiveDisabled {
 		return Refuse(Disabled, "The messaging entity '%s' is disabled for receiving.", s.entity.Path)
@@ -174,12 +173,12 @@ func (s *slice) receivable() *Error {
 	return nil
 }
 
-// room refuses what would make a slice larger than its quota (semantics.md 16.3). What a
-// subscription stores counts with its topic.
+// room refuses more bytes than the slice's quota allows (semantics.md 16.3). The bytes of a
+// subscription count with its topic.
 func (s *slice) room(more int64) *Error {
 	e, id := s.storing()
 	if e == nil {
-		return nil // it is just being deleted
+		return nil // it is being deleted
 	}
 	quota := e.quota()
 	added, _ := s.scratch.bytes.get(id)
@@ -190,14 +189,14 @@ func (s *slice) room(more int64) *Error {
 	return nil
 }
 
-// quota is how many bytes each partition of an entity may store: an equal part of what the entity
-// may. An entity that does not come from the catalogue has no hosts.
+// quota returns how many bytes each partition of an entity may store: an equal part of the entity's
+// quota. An entity that does not come from the catalogue has no hosts.
 func (e *Entity) quota() int64 {
 	return int64(e.Properties.MaxSizeMegabytes) << 20 / int64(max(1, len(e.Hosts)))
 }
 
-// storing is the entity whose quota what is stored in a slice counts toward, and the slice of it.
-// The entity is nil when it is just being deleted.
+// storing returns the entity whose quota the slice's bytes count toward, and its slice. The entity
+// is nil while it is being deleted.
 func (s *slice) storing() (*Entity, event.Slice) {
 	e, id := s.settings.storing(s.entity), s.id
 	if e != nil {

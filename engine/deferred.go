@@ -5,29 +5,29 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// NotDeferred is the refusal of sequence numbers that are not all those of deferred messages which
-// the caller may take.
+// NotDeferred returns the refusal of sequence numbers that do not all belong to deferred messages
+// which the caller may take.
 func NotDeferred() *Error { return Refuse(MessageNotFound, notDeferredText) }
 
 const notDeferredText = "Failed to lock one or more specified messages. Either the message is already locked or does not exist."
 
-// maxDeferredAnswer bounds the bytes of the messages in one answer: it stands in memory as a whole.
-// One message may be larger.
+// maxDeferredAnswer bounds the bytes of the messages in one answer, because memory holds the whole
+// answer. One message may be larger.
 const maxDeferredAnswer = 16 << 20
 
-// MaxAnswer returns how many bytes an answer can have when no message has more than limit.
+// MaxAnswer returns how many bytes an answer can have if no message has more than limit.
 func (cmd *ReceiveDeferred) MaxAnswer(limit int) int {
 	return min(len(cmd.Sequences)*limit, max(maxDeferredAnswer, limit))
 }
 
-// receivingDeferred is a request for deferred messages by number.
+// deferredDecision decides a request for deferred messages by number.
 type deferredDecision struct {
 	slice
 	cmd *ReceiveDeferred
 }
 
-// receiveDeferred takes deferred messages by number: all of them or none (semantics.md 14.1). One
-// that has expired expires now, and the caller does not find it (7.4).
+// receiveDeferred takes deferred messages by number: all of them or none (semantics.md 14.1). An
+// expired message expires now, and the caller does not find it (7.4).
 func receiveDeferred(d *decision, cmd *ReceiveDeferred) *Error {
 	of, err := d.slice(cmd.Slice)
 	if err != nil {
@@ -43,7 +43,7 @@ func receiveDeferred(d *decision, cmd *ReceiveDeferred) *Error {
 	return nil
 }
 
-// check finds the messages, in the order of the numbers asked for.
+// check finds the messages, in the order of the requested numbers.
 func (s *deferredDecision) check() (found []index.Message, way overdueItems, err *Error) {
 	if err := s.receivable(); err != nil {
 		return nil, way, err
@@ -71,8 +71,8 @@ func (s *deferredDecision) check() (found []index.Message, way overdueItems, err
 	return found, way, nil
 }
 
-// find finds the messages that are the caller's to take, each once, and apart from them those that
-// have expired.
+// find returns the messages that the caller may take, each once, and separately those that have
+// expired.
 func (s *deferredDecision) find() (found, over []index.Message) {
 	found = make([]index.Message, 0, len(s.cmd.Sequences))
 	seen := map[event.SequenceNumber]bool{}
@@ -91,7 +91,7 @@ func (s *deferredDecision) find() (found, over []index.Message) {
 }
 
 // mine reports whether a message is for the holder of the session that the command comes from;
-// without sessions it is for anybody.
+// without sessions, any caller may take it.
 func (s *deferredDecision) mine(m *index.Message) bool {
 	if !m.InSession || m.SubQueue != event.Main {
 		return true

@@ -7,7 +7,7 @@ import (
 )
 
 // maxHistory bounds the duplicate history of one slice: about 80 bytes each. Ids cannot be
-// forgotten before their window is over, so a full history refuses sends (reliability.md P23).
+// forgotten before their window ends, so a full history refuses sends (reliability.md P23).
 const maxHistory = 8 << 20
 
 // duplicateCheck tells which messages of one send were accepted before, in the history or earlier
@@ -16,7 +16,7 @@ type duplicateCheck struct {
 	*slice
 	window time.Duration // 0: the entity keeps no history
 	until  event.Time    // when ids of this send are forgotten
-	asked  bool          // the ids may be looked up again in this decision
+	asked  bool          // this decision may look the ids up again
 }
 
 type sentID struct {
@@ -26,7 +26,7 @@ type sentID struct {
 	id, key string
 }
 
-// identity is what identifies a message in the duplicate history of the entity.
+// identity returns the identity of a message in the entity's duplicate history.
 func (e *Entity) identity(m *Message) event.Identity {
 	id := event.Identity{Type: m.IDType, ID: m.ID}
 	if id.Keyed = e.keyed(m); id.Keyed {
@@ -50,7 +50,7 @@ func (s *slice) duplicates(messages int) duplicateCheck {
 	return f
 }
 
-// original is the message that was accepted within the window under the same id as message i of a
+// original returns the message that was accepted within the window under the id of message i of a
 // send.
 func (f *duplicateCheck) original(cmd *Send, i int) (event.SequenceNumber, bool) {
 	if f.window == 0 {
@@ -68,8 +68,8 @@ func (f *duplicateCheck) original(cmd *Send, i int) (event.SequenceNumber, bool)
 	return f.index.Duplicate(f.id, f.now, f.entity.identity(m))
 }
 
-// remember notes a message that is stored, and says until when its id is in the history; 0 when
-// there is none.
+// remember notes a stored message, and returns until when its id is in the history; 0 if there is
+// no history.
 func (f *duplicateCheck) remember(m *Message, seq event.SequenceNumber) event.Time {
 	if f.asked && f.window != 0 {
 		id := f.sent(m)
@@ -79,7 +79,7 @@ func (f *duplicateCheck) remember(m *Message, seq event.SequenceNumber) event.Ti
 	return f.until
 }
 
-// remembered is how many ids the history of a slice holds.
+// remembered returns how many ids the history of a slice holds.
 func (s *slice) remembered() int { return s.index.Remembered(s.id) + len(s.scratch.entered) }
 
 // drop adds the event of a message whose id was accepted before.
@@ -89,8 +89,8 @@ func (s *sendDecision) drop(m *Message, original event.SequenceNumber) {
 	ev.Arrival = s.arrival
 }
 
-// stillScheduled is the number that answers a second schedule with the same id: that of the first,
-// if it still waits, else 0.
+// stillScheduled returns the answer to a second schedule with the same id: the number of the first
+// message if it still waits, else 0.
 func (s *sendDecision) stillScheduled(seq event.SequenceNumber) event.SequenceNumber {
 	if s.scheduled(seq) {
 		return seq

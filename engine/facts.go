@@ -6,30 +6,30 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Note puts a fact into the log: an event that changes nothing and says what nobody could find out
-// later (docs/decisions/0030). It has a record of its own, behind that of what it is about, so that
-// what waits for a decision waits for no fact. A partition asks for one with a refusal
-// ([Outcome.Note]); a caller that refuses without asking the partition gives it one.
+// Note writes a fact to the log: an event that changes nothing and records what could not be found
+// out later (docs/decisions/0030). It has its own record, after that of its subject, so work that
+// waits for a decision does not wait for a fact. A partition asks for a note with a refusal
+// ([Outcome.Note]); a caller that refuses without asking the partition submits one.
 //
-// Where there are too many, a [event.SettlementRefused] is left out, and so are the opening and the
-// end of a link; the [event.SendsRefused] of a second are added up, whoever they are from. How many
-// there were is filled in by the driver of the partition. A receiver's link need not be noted:
-// [Attach] and [Detach] say enough. A sender's is known to no partition. A [event.BackupMarked], a
+// If there are too many facts, a [event.SettlementRefused] is left out, and so are the opening and
+// the end of a link. The [event.SendsRefused] of one second are added up, whatever their origins;
+// the driver of the partition fills in the count. A receiver's link need not be noted: [Attach] and
+// [Detach] are enough. No partition knows a sender's link. A [event.BackupMarked], a
 // [event.BodyErased], an [event.ErasureFinished] and a [event.HistoryCut] are durable before the
 // reply; no other fact is.
 type Note struct {
-	// belongs to the partition from now on. Its origin is filled in; a number that it has already
-	// stays
+	// owned by the partition from now on; it fills in the origin, but keeps a number that is
+	// already set
 	Fact   event.Event
 	Origin *Origin // nil: none
-	// Why is the reason given for a fact that is somebody's act: a [event.PartitionFenced],
+	// Why is the reason given for a fact that is an act of an operator: a [event.PartitionFenced],
 	// [event.PartitionRestarted], [event.BackupMarked] or [event.BodyErased]. It is as durable as
 	// the fact.
 	Why event.ReasonGiven
 }
 
-// maxLinkText bounds what a fact says of the end of a link: texts of peers and of operating
-// systems.
+// maxLinkText bounds the texts of a fact about the end of a link. They come from peers and
+// operating systems.
 const maxLinkText = 1024
 
 func (*Note) command() {}
@@ -67,7 +67,7 @@ func complete(is bool, fact event.Event) {
 	}
 }
 
-// Refusal is a code as the log has it.
+// Refusal returns a code in the form that the log has.
 func (c Code) Refusal() event.Refusal {
 	switch c {
 	case LockLost:
@@ -94,20 +94,20 @@ func (c Code) Refusal() event.Refusal {
 	return event.RefusedOther
 }
 
-// Wanted is an outcome as the log has it.
+// Wanted returns an outcome in the form that the log has.
 func (o SettleOutcome) Wanted() event.Wanted {
 	return [...]event.Wanted{Complete: event.WantedComplete, Abandon: event.WantedAbandon, Release: event.WantedRelease,
 		Defer: event.WantedDefer, MoveToDeadLetter: event.WantedDeadLetter}[o]
 }
 
-// refuse says that a settlement or a renewal is refused, and that this is to be noted. It is called
-// while the lock is as it was found.
+// refuse records that a settlement or a renewal is refused, and that the refusal is to be noted. It
+// is called while the lock is unchanged.
 func (d *decision) refuse(by *Origin, fact event.SettlementRefused, err *Error) {
 	fact.Sequence, fact.Why = d.lockedBy(&fact), err.Code.Refusal()
 	d.note = &Note{Fact: &fact, Origin: by}
 }
 
-// lockedBy is the message that the token of a refusal has locked; 0: it has none.
+// lockedBy returns the message that the token of a refusal has locked; 0: none.
 func (d *decision) lockedBy(fact *event.SettlementRefused) event.SequenceNumber {
 	if l, ok := d.index.Lock(fact.Token); ok && l.Slice == fact.Slice && !l.OfSession() {
 		return l.Sequence

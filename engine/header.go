@@ -5,7 +5,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// token is the lock token of message i of a settlement.
+// token returns the lock token of message i of a settlement.
 func (cmd *Settle) token(i int) event.LockToken {
 	if i == 0 {
 		return cmd.Token
@@ -13,7 +13,7 @@ func (cmd *Settle) token(i int) event.LockToken {
 	return cmd.More[i-1]
 }
 
-// header is the size of message i of a settlement besides its body in bytes; 0: unknown.
+// header returns the size of message i of a settlement without its body, in bytes; 0: unknown.
 func (cmd *Settle) header(i int) int {
 	switch {
 	case i == 0:
@@ -24,11 +24,11 @@ func (cmd *Settle) header(i int) int {
 	return 0
 }
 
-// written is how many bytes a settlement writes for each message beyond what every settlement
+// written returns how many bytes a settlement writes per message, beyond what every settlement
 // writes.
 func (cmd *Settle) written() int { return cmd.Changes.Size() + len(cmd.Reason) + len(cmd.Description) }
 
-// stored is changes as they stand in the log; nil: none.
+// stored returns the changes in the form that the log has; nil: none.
 func stored(changes event.Changes) []byte {
 	if len(changes) == 0 {
 		return nil
@@ -36,15 +36,14 @@ func stored(changes event.Changes) []byte {
 	return changes.Append(make([]byte, 0, changes.Size()))
 }
 
-// overgrow reports whether stored changes make a message's header larger than one may be
-// (semantics.md 9.2).
+// overgrow reports whether stored changes make a message's header larger than allowed (semantics.md
+// 9.2).
 func overgrow(changes []byte, m *index.Message, header int) bool {
 	return len(changes) > 0 && header+changed(m)+len(changes) > maxChanges
 }
 
-// unread reports whether the caller has to read what the messages have beside their bodies, which
-// it has not, before they can take the changes. That is not asked for where the whole message is
-// small enough.
+// unread reports whether the caller must first read the messages without their bodies before they
+// can take the changes. If the whole message is small enough this is not needed.
 func (s *settleDecision) unread(messages []index.Message) bool {
 	for i := range messages {
 		if s.cmd.Unread && overgrow(s.stored, &messages[i], int(messages[i].Body.Size)) {
@@ -63,7 +62,8 @@ func (s *settleDecision) show(messages []index.Message) {
 	s.reply.Answer = unread
 }
 
-// tooMuch refuses changes that a message of a dead-letter queue cannot take: it has nowhere to go.
+// tooMuch refuses changes that a message of a dead-letter queue cannot take: it cannot be
+// dead-lettered again.
 func (s *settleDecision) tooMuch(messages []index.Message) *Error {
 	if s.cmd.Unread || s.cmd.SubQueue == event.Main {
 		return nil
@@ -83,9 +83,9 @@ const (
 	headerText   = "The size quota for this stream has been exceeded."
 )
 
-// fitting is the stored changes of a settlement as a message can take them: those that dead-letter
-// it with a shorter description and reason, where they do not fit beside its header. ok is false
-// when they cannot be made to fit (semantics.md 9.2).
+// fitting returns the stored changes of a settlement in a form that a message can take. For a
+// dead-lettering it shortens the description and the reason if they do not fit with the message's
+// header. ok is false if the changes cannot be made to fit (semantics.md 9.2).
 func (cmd *Settle) fitting(changes []byte, m *index.Message, header int) (_ []byte, ok bool) {
 	if !overgrow(changes, m, header) {
 		return changes, true
@@ -100,9 +100,9 @@ func (cmd *Settle) fitting(changes []byte, m *index.Message, header int) (_ []by
 	return stored(short), true
 }
 
-// explained is why the broker dead-letters a message, with the stored changes that say so, which
-// are cut to what fits beside its header. Where they do not fit at all, that becomes the reason,
-// and is written in full: a dead letter has to have one.
+// explained returns why the broker dead-letters a message, with the stored changes that tell so,
+// cut to what fits with its header. If they do not fit at all, the oversized header becomes the
+// reason and is written in full: a dead letter must have a reason.
 func explained(header int, cause event.Cause, reason, description string) (event.Cause, string, string, []byte) {
 	if changes, ok := shortened(deadLetterChanges(reason, description), maxChanges-header); ok {
 		return cause, reason, description, stored(changes)

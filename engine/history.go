@@ -12,26 +12,26 @@ import (
 // Histories is the engine for an operator who decides how long history is kept
 // (docs/decisions/0049).
 type Histories interface {
-	// HistoryPolicies are the policies as they are now; nil: none was ever set. The caller must not
+	// HistoryPolicies returns the current policies; nil: none was ever set. The caller must not
 	// change them.
 	HistoryPolicies() *HistoryPolicies
-	// PutHistoryPolicy changes a policy. The change is durable, and an event, when the call returns
-	// without an error; where nothing changes there is no event. Refusals are [*Error]: [NotFound]
-	// for the removal of what is not there.
+	// PutHistoryPolicy changes a policy. When it returns without an error the change is durable and
+	// an event; a put that changes nothing makes no event. Refusals are [*Error]: [NotFound] if the
+	// policy to remove does not exist.
 	PutHistoryPolicy(ctx context.Context, cmd PutHistoryPolicy) error
 }
 
-// HistoryPolicies are the policies of the catalogue: how long history is kept.
+// HistoryPolicies are the policies of the catalogue. They tell how long history is kept.
 type HistoryPolicies = index.History
 
-// PutHistoryPolicy says how long history of the entities that a pattern matches is kept, and
+// PutHistoryPolicy tells how long history of the entities that a pattern matches is kept. It
 // replaces the pattern's policy. Without a pattern it changes the policy of the namespace: only the
-// fields that are given, the others stay.
+// given fields, the others stay.
 type PutHistoryPolicy struct {
 	Pattern string // see [CheckHistoryPattern]; "": the namespace
-	Remove  bool   // the pattern's policy is removed
+	Remove  bool   // remove the pattern's policy
 	Policy  event.HistoryPolicy
-	// Of the namespace alone.
+	// Only for the namespace.
 	Share       uint32 // percent of the disk; 0: not given
 	BeforeSends HistoryBeforeSends
 	Origin      *Origin
@@ -40,8 +40,8 @@ type PutHistoryPolicy struct {
 
 func (*PutHistoryPolicy) command() {}
 
-// HistoryBeforeSends says whether history is kept even when sends have to be refused for want of
-// room.
+// HistoryBeforeSends tells whether history is kept even if the broker then has to refuse sends for
+// lack of disk space.
 type HistoryBeforeSends uint8
 
 const (
@@ -50,12 +50,12 @@ const (
 	BeforeSendsYes
 )
 
-// maxHistoryPolicies is how many patterns may have a policy; a choice.
+// maxHistoryPolicies is the most patterns that may have a policy; a choice.
 const maxHistoryPolicies = 1000
 
-// Event is the event that carries a command out, without its origin; nil: it would change nothing.
-// The first policy of the namespace is an event even if it sets nothing: from its time on the
-// defaults hold (docs/decisions/0061).
+// Event returns the event that carries out a command, without its origin; nil: it would change
+// nothing. The first policy of the namespace is an event even if it sets nothing: from its time on
+// the defaults hold (docs/decisions/0061).
 func (cmd *PutHistoryPolicy) Event(now *HistoryPolicies) (*event.HistoryPolicySet, *Error) {
 	if cmd.Pattern == "" {
 		return cmd.ofNamespace(now), nil
@@ -94,13 +94,14 @@ func (cmd *PutHistoryPolicy) ofNamespace(now *HistoryPolicies) *event.HistoryPol
 	return &event.HistoryPolicySet{Policy: is.Policy, Share: is.Share, BeforeSends: is.BeforeSends}
 }
 
-// HistoryPolicies are the policies in the catalogue, which partition 0 has; nil: none was ever set.
+// HistoryPolicies returns the policies in the catalogue, which partition 0 has; nil: none was ever
+// set.
 func (p *Partition) HistoryPolicies() *HistoryPolicies {
 	p.onlyCatalogue()
 	return p.index.Catalogue.History()
 }
 
-// putHistoryPolicy says how long history is kept; see [PutHistoryPolicy].
+// putHistoryPolicy sets how long history is kept; see [PutHistoryPolicy].
 func (c catalogueDecision) putHistoryPolicy(cmd *PutHistoryPolicy) *Error {
 	is, err := cmd.Event(c.there.History())
 	if is == nil {
@@ -118,8 +119,8 @@ func (c catalogueDecision) putHistoryPolicy(cmd *PutHistoryPolicy) *Error {
 const maxHistoryPattern = 512
 
 // CheckHistoryPattern refuses a text that cannot be the pattern of a policy. A pattern is the path
-// of an entity, in any letter case, in which a star stands for any characters, slashes among them,
-// or for none.
+// of an entity, in any letter case. A star in it matches any number of characters, including
+// slashes and none.
 func CheckHistoryPattern(pattern string) *Error {
 	switch {
 	case pattern == "":

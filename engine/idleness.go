@@ -6,23 +6,23 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// idleGrace is how long after a start nothing is deleted for idleness (semantics.md 7.7): clients
-// come back first.
+// idleGrace is the time after a start during which nothing is deleted for idleness (semantics.md
+// 7.7): clients come back first.
 const idleGrace = time.Minute
 
 // notedEvery is the time between two notes of the last use of an entity that is not deleted.
 const notedEvery = 10 * time.Minute
 
-// idleness tells which entities have not been used for too long, and which last uses the log should
-// know of (semantics.md 7.7).
+// idleness tells which entities have been unused for too long, and which last uses the log should
+// get (semantics.md 7.7).
 type idleness struct {
 	started       event.Time
 	busy          map[event.EntityID]bool
 	subscriptions map[event.EntityID][]*Entity // subscriptions, by topic
 }
 
-// NewIdleness takes when the broker was started, all entities, and the ids of those that are in use
-// although nothing is asked of them.
+// NewIdleness takes the time at which the broker started, all entities, and the ids of entities
+// that are in use although no client uses them.
 func NewIdleness(started event.Time, entities []*Entity, busy []event.EntityID) *idleness {
 	i := &idleness{started: started, busy: make(map[event.EntityID]bool, len(busy)), subscriptions: map[event.EntityID][]*Entity{}}
 	for _, id := range busy {
@@ -36,8 +36,8 @@ func NewIdleness(started event.Time, entities []*Entity, busy []event.EntityID) 
 	return i
 }
 
-// Quiet is how long an entity was not used. A topic is in use when one of its subscriptions is;
-// what forwards has a receiver that never leaves (S0-50, docs/decisions/0020).
+// Quiet returns how long an entity has been unused. A topic is in use if one of its subscriptions
+// is. An entity that forwards has a receiver that never leaves (S0-50, docs/decisions/0020).
 func (i *idleness) Quiet(now event.Time, e *Entity) time.Duration {
 	if e.Properties.ForwardTo != "" || e.Properties.ForwardDeadLetteredMessagesTo != "" {
 		return 0
@@ -52,14 +52,14 @@ func (i *idleness) Quiet(now event.Time, e *Entity) time.Duration {
 	return quiet
 }
 
-// Over reports whether an entity was not used for so long that it is to be deleted.
+// Over reports whether an entity has been unused for so long that it must be deleted.
 func (i *idleness) Over(now event.Time, e *Entity) bool {
 	idle := e.Properties.AutoDeleteOnIdle
 	return idle != event.Forever && i.Quiet(now, e) >= idle && now.Sub(i.started) >= idleGrace
 }
 
-// Note is the command, for partition 0, that notes the last use of an entity that is not deleted;
-// nil when the log has a note that is recent enough.
+// Note returns the command, for partition 0, that notes the last use of an entity that is not
+// deleted; nil if the log has a note that is recent enough.
 func (i *idleness) Note(now event.Time, e *Entity) Command {
 	every := notedEvery
 	if idle := e.Properties.AutoDeleteOnIdle; idle != event.Forever {

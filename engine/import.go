@@ -3,21 +3,21 @@ package engine
 import "github.com/ledgerbus/ledgerbus/log/event"
 
 const (
-	// maxImport is the number of bytes from which on an [Import] takes no more messages, so that
-	// other commands get their turn.
+	// maxImport is the size in bytes at which an [Import] takes no more messages, so that other
+	// commands get their turn.
 	maxImport = 256 << 10
 	// maxArrivals is how many arrivals are allocated at once.
 	maxArrivals = 256
 )
 
-// importing is an [Import] being decided: messages from another entity that one is asked to take.
+// importDecision decides an [Import]: messages that come from another entity.
 type importDecision struct {
 	slice
 	cmd *Import
-	one Send // the message whose turn it is
+	one Send // the message that is looked at
 }
 
-// take lets messages in, each by itself, as if it were sent now.
+// take accepts the messages of an import, each by itself, as if it were sent now.
 func take(d *decision, cmd *Import) *Error {
 	if d.settings.noSends != nil {
 		return d.settings.noSends
@@ -46,7 +46,7 @@ func take(d *decision, cmd *Import) *Error {
 	return nil
 }
 
-// take lets one message in, or refuses it.
+// take accepts one message, or refuses it.
 func (s *importDecision) take(item *Arriving) *Error {
 	s.one.Messages[0] = item.Message
 	s.one.Messages[0].Details.Source = event.Source{Relation: event.Forwarded, Slice: s.cmd.Source, Sequence: item.Sequence}
@@ -67,10 +67,10 @@ func (s *importDecision) take(item *Arriving) *Error {
 	return nil
 }
 
-// arrival is where a message comes from, as its event says it.
+// arrival returns where a message comes from, as its event records it.
 func (s *importDecision) arrival(item *Arriving) *event.Arrival {
 	if len(s.arrivals) == cap(s.arrivals) {
-		// those before stay where they are until they are written
+		// earlier ones stay in place until they are written
 		s.arrivals = make([]event.Arrival, 0, maxArrivals)
 	}
 	s.arrivals = append(s.arrivals, event.Arrival{Source: s.cmd.Source, Number: item.Number, Floor: s.cmd.Floor, Hops: item.Hops, First: item.First,

@@ -1,8 +1,8 @@
 package engine
 
-// key is what the partition of a message is chosen by: the first key that it has, in the order of
-// docs/decisions/0051; ok is false where it has none. A message that is only handed over has a key
-// of its own for that, the via partition key.
+// key returns the key that chooses the partition of a message: the first one that it has, in the
+// order of docs/decisions/0051. ok is false if it has none. A message that is only handed over has
+// its own key for that, the via partition key.
 func (e *Entity) key(m *Message, handedOver bool) (key []byte, ok bool) {
 	via := len(m.ViaPartitionKey) > 0
 	switch {
@@ -21,12 +21,12 @@ func (e *Entity) key(m *Message, handedOver bool) (key []byte, ok bool) {
 }
 
 // keyed reports whether only messages with the same key are duplicates of a message: the entity has
-// several partitions, and the message has a key beside its id.
+// several partitions, and the message has a key in addition to its id.
 func (e *Entity) keyed(m *Message) bool {
 	return len(e.Hosts) > 1 && e.Properties.RequiresDuplicateDetection && (m.HasSession || len(m.PartitionKey) > 0)
 }
 
-// ofKey is the entity partition that a key belongs to.
+// ofKey returns the entity partition that a key belongs to.
 func (e *Entity) ofKey(key []byte) uint8 {
 	if len(e.Hosts) <= 1 {
 		return onlyPartition
@@ -34,8 +34,9 @@ func (e *Entity) ofKey(key []byte) uint8 {
 	return uint8(keyHash(key) % uint64(len(e.Hosts)))
 }
 
-// keyHash is FNV-1a of 64 bits, whose low bits say little of the high bits of each byte, and then
-// the finaliser of MurmurHash3, which mixes them (docs/log-format.md, section 8, has vectors).
+// keyHash is FNV-1a of 64 bits followed by the finaliser of MurmurHash3. In FNV-1a the low bits
+// depend little on the high bits of each byte; the finaliser mixes them (docs/log-format.md,
+// section 8, has vectors).
 func keyHash(key []byte) uint64 {
 	h := uint64(14695981039346656037)
 	for _, b := range key {
@@ -49,8 +50,9 @@ func keyHash(key []byte) uint64 {
 	return h ^ h>>33
 }
 
-// nextInTurn is the entity partition for a message that may be stored in any: they take turns,
-// those of one log together. It need not survive a restart. Safe for use by several goroutines.
+// nextInTurn returns the entity partition for a message that any partition may store. The
+// partitions take turns, those of one log next to each other. The turn need not survive a restart.
+// It is safe for use by several goroutines.
 func (e *Entity) nextInTurn() uint8 {
 	if len(e.Hosts) <= 1 || e.activity == nil {
 		return onlyPartition
@@ -62,8 +64,8 @@ func (e *Entity) nextInTurn() uint8 {
 	return e.activity.order[turn]
 }
 
-// nextElsewhere is how many sends have gone to another partition than the one whose turn it was:
-// what is left of the partitions takes turns, too. Safe for use by several goroutines.
+// nextElsewhere counts the sends that went to a partition other than the one whose turn it was, so
+// that the remaining partitions take turns as well. It is safe for use by several goroutines.
 func (e *Entity) nextElsewhere() uint32 {
 	if e.activity == nil {
 		return 0

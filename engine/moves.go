@@ -8,28 +8,28 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Commands of whoever moves messages from one entity to another (docs/decisions/0035). A message is
-// in transfer where it is ([Forward], or a [Send] with a destination), is taken in by its
-// destination ([Import]), and is then gone where it was ([FinishTransfers]) or in a dead-letter
-// queue there ([FailTransfer]). The two places may be of two partitions: what they have in common
-// is the slice it leaves and the number it has there.
+// Commands that move messages from one entity to another (docs/decisions/0035). A message is in
+// transfer at its source ([Forward], or a [Send] with a destination). Its destination takes it
+// ([Import]). Then it is removed from the source ([FinishTransfers]), or put into a dead-letter
+// queue there ([FailTransfer]). Source and destination may be in two partitions: they share the
+// slice that the message leaves and its number there.
 
-// Transfer is a message in transfer, as much of it as its destination is asked to take.
+// Transfer is the part of a message in transfer that its destination is offered.
 type Transfer struct {
 	Number      event.TransferNumber
 	Trigger     event.Trigger
-	Destination event.EntityID // 0: the path that it was to go to named nothing
+	Destination event.EntityID // 0: the path of the destination named nothing
 	Sequence    event.SequenceNumber
 	Body        event.Blob
 	Changes     []event.Blob         // property changes, oldest first
-	TimeToLive  time.Duration        // its own; 0: none; negative: as it was sent
+	TimeToLive  time.Duration        // the sender's; 0: none; negative: as it was sent
 	Hops        uint8                // moves made so far
 	First       event.SequenceNumber // where it was sent to first
 	// path of the entity in whose dead-letter queue it was last; "": none
 	DeadLetterSource string
 }
 
-// Bytes is how many have to be read to move it.
+// Bytes returns how many bytes must be read to move it.
 func (t *Transfer) Bytes() int {
 	n := int(t.Body.Size)
 	for i := range t.Changes {
@@ -38,23 +38,22 @@ func (t *Transfer) Bytes() int {
 	return n
 }
 
-// Forward puts the first deliverable messages of a queue in transfer to an entity, in order, and
-// ends what stands in their way: messages that have expired, and those that have moved too often,
-// which go to a dead-letter queue where they are. It is decided again where there is more.
+// Forward puts the first deliverable messages of a queue in transfer to an entity, in order. It
+// ends the messages in their way: those that have expired, and those that have moved too often,
+// which are dead-lettered in the slice. It is decided again if there are more.
 type Forward struct {
 	Slice event.Slice
-	// [event.TriggerForward]: of the main queue, [event.TriggerDeadLetter]: of the dead-letter
-	// queue
+	// [event.TriggerForward]: the main queue, [event.TriggerDeadLetter]: the dead-letter queue
 	Trigger     event.Trigger
-	Destination event.EntityID // 0: there is none; the transfers will fail
+	Destination event.EntityID // 0: it does not exist; the transfers will fail
 	Count       int            // at most
-	Bytes       int            // until that many are in transfer; one message is always
-	// where messages go that have moved too often: the dead-letter queue or the transfer
+	Bytes       int            // until that many bytes are in transfer; one message is always moved
+	// queue for messages that have moved too often: the dead-letter queue or the transfer
 	// dead-letter queue
 	TooOften event.SubQueue
 }
 
-// Queue is the sub-queue that the messages leave.
+// Queue returns the sub-queue that the messages leave.
 func (f *Forward) Queue() event.SubQueue {
 	if f.Trigger == event.TriggerDeadLetter {
 		return event.DeadLetter
@@ -62,16 +61,16 @@ func (f *Forward) Queue() event.SubQueue {
 	return event.Main
 }
 
-// Import offers to a slice messages that come from another one. The answer is the [Arrivals].
+// Import offers a slice messages that come from another one. The answer is the [Arrivals].
 type Import struct {
 	Entity *Entity
 	Slice  event.Slice
 	Source event.Slice
-	// all transfers from the source to here with smaller numbers are over, durably
+	// all transfers from the source to this slice with smaller numbers have ended, durably
 	Floor event.TransferNumber
 	Items []Arriving
-	// Waits says that messages wait for room in the entity: the first for which there is none ends
-	// the import.
+	// Waits means that messages wait for room in the entity: the first one without room ends the
+	// import.
 	Waits bool
 }
 
@@ -79,20 +78,20 @@ type Import struct {
 type Arriving struct {
 	Message          Message
 	Number           event.TransferNumber
-	Sequence         event.SequenceNumber // at the source
-	Hops             uint8                // moves, this one included
+	Sequence         event.SequenceNumber // sequence number at the source
+	Hops             uint8                // number of moves, including this one
 	First            event.SequenceNumber
 	DeadLetterSource string
-	Changes          []byte // property changes that it comes with, in one
+	Changes          []byte // property changes that it comes with, encoded as one
 }
 
-// Arrivals are what became of the messages of an [Import], in order: nil for one that was taken,
-// now or before; else why it is refused. The list ends behind a refusal that may pass: messages
-// that it does not reach have to be offered again.
+// Arrivals tell the result for each message of an [Import], in order: nil for one that was taken,
+// now or before; else why it is refused. The list ends after a refusal that may pass: the messages
+// after it must be offered again.
 type Arrivals []*Error
 
-// FinishTransfers removes messages that have arrived. What is not in transfer any more is left
-// alone.
+// FinishTransfers removes messages that have arrived. Messages that are no longer in transfer are
+// left alone.
 type FinishTransfers struct {
 	Slice   event.Slice
 	Numbers []event.TransferNumber // ascending
@@ -104,12 +103,12 @@ type FailTransfer struct {
 	Number   event.TransferNumber
 	SubQueue event.SubQueue
 	Refusal  Error
-	Header   int  // bytes of the message besides its body; 0: unknown
-	Back     bool // it was in the dead-letter queue and goes back there as it was
+	Header   int  // bytes of the message without its body; 0: unknown
+	Back     bool // it was in the dead-letter queue and is returned there unchanged
 }
 
-// ForgetSource forgets what arrived in a slice from another one whose entity is no more: nothing of
-// it comes again.
+// ForgetSource forgets the messages that arrived in a slice from the slice of a deleted entity:
+// nothing of it comes again.
 type ForgetSource struct{ Slice, Source event.Slice }
 
 func (*Forward) command()         {}
@@ -125,7 +124,7 @@ const (
 	hopsText   = "The maximum number of allowed hops when forwarding between queues has been exceeded."
 )
 
-// TransferOf is a message in transfer as its destination is asked to take it.
+// TransferOf returns a message in transfer as its destination is offered it.
 func TransferOf(m *index.Message, t *index.Transfer) Transfer {
 	all := Transfer{Number: t.Number, Trigger: t.Trigger, Destination: t.Destination, Sequence: m.Sequence, Body: m.Body,
 		Changes: m.Changes[:len(m.Changes):len(m.Changes)], TimeToLive: -1, Hops: m.Hops, First: m.EnqueuedSequence, DeadLetterSource: m.DeadLetterSource}
@@ -133,7 +132,7 @@ func TransferOf(m *index.Message, t *index.Transfer) Transfer {
 	case !m.OwnTTL:
 		all.TimeToLive = 0
 	case m.ExpiresAt != 0:
-		all.TimeToLive = m.ExpiresAt.Sub(m.EnqueuedAt) // what the entity has cut it to
+		all.TimeToLive = m.ExpiresAt.Sub(m.EnqueuedAt) // the entity has cut it to this
 	}
 	if all.First == 0 {
 		all.First = m.Sequence
@@ -176,19 +175,19 @@ func forward(d *decision, cmd *Forward) *Error {
 	return nil
 }
 
-// tooOften dead-letters a message that has moved as often as one may.
+// tooOften dead-letters a message that has reached the maximum number of moves.
 func (s *slice) tooOften(m *index.Message, cmd *Forward) {
 	ev := add[*event.MessageDeadLettered](s.decision, event.KindMessageDeadLettered)
 	ev.Envelope, ev.Sequence, ev.SubQueue = s.envelope(0), m.Sequence, cmd.TooOften
 	ev.Cause, ev.Reason, ev.Description, ev.Changes.Data = explained(changed(m), event.CauseHopLimit, hopsReason, hopsText)
 }
 
-// finishTransfers removes messages that have arrived. Nobody waits for that: at worst they are
+// finishTransfers removes messages that have arrived. Nothing waits for that: at worst they are
 // offered once more, and their destination knows them.
 func finishTransfers(d *decision, cmd *FinishTransfers) {
 	over := slices.DeleteFunc(cmd.Numbers, func(n event.TransferNumber) bool {
 		_, _, open := d.index.Transfer(cmd.Slice, n)
-		return !open // the entity is no more
+		return !open // the entity was deleted
 	})
 	if len(over) == 0 {
 		return
@@ -201,7 +200,7 @@ func finishTransfers(d *decision, cmd *FinishTransfers) {
 func failTransfer(d *decision, cmd *FailTransfer) {
 	m, _, ok := d.index.Transfer(cmd.Slice, cmd.Number)
 	if !ok {
-		return // the entity is no more
+		return // the entity was deleted
 	}
 	s := d.remains(cmd.Slice)
 	ev := add[*event.TransferFailed](d, event.KindTransferFailed)
@@ -214,8 +213,8 @@ func failTransfer(d *decision, cmd *FailTransfer) {
 		cmd.Refusal.Code.className(), clip(cmd.Refusal.Text))
 }
 
-// className is the dead-letter reason of a message that its destination refused: the service's name
-// for the error.
+// className returns the dead-letter reason of a message that its destination refused: the service's
+// name for the error.
 func (c Code) className() string {
 	switch c {
 	case Disabled:

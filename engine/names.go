@@ -12,7 +12,7 @@ const (
 	maxName = 50  // characters of the name of a subscription or rule
 )
 
-// subscriptionsInfix stands between a topic's path and a subscription's name.
+// subscriptionsInfix is between a topic's path and a subscription's name.
 const subscriptionsInfix = "/Subscriptions/"
 
 const (
@@ -20,10 +20,10 @@ const (
 	transferDeadLetterSuffix = "/$transfer/$deadletterqueue"
 )
 
-// SubscriptionPath is the path of a topic's subscription.
+// SubscriptionPath returns the path of a topic's subscription.
 func SubscriptionPath(topic, name string) string { return topic + subscriptionsInfix + name }
 
-// SplitPath takes a path apart: the entity, in lower case, and the sub-queue (semantics.md 1.2).
+// SplitPath splits a path into the entity, in lower case, and the sub-queue (semantics.md 1.2).
 func SplitPath(path string) (entity string, q event.SubQueue) {
 	name := strings.ToLower(path)
 	if entity, ok := strings.CutSuffix(name, transferDeadLetterSuffix); ok {
@@ -76,8 +76,8 @@ func checkEntityPath(kind event.EntityKind, path string) *Error {
 	return nil
 }
 
-// CheckName refuses what cannot be the name of a subscription or rule; what says which of them it
-// is.
+// CheckName refuses a text that cannot be the name of a subscription or rule; what is the kind to
+// name in the refusal.
 func CheckName(what, name string) *Error {
 	if n := utf8.RuneCountInString(name); n == 0 || n > maxName {
 		return Refuse(InvalidArgument, "The name of a %s must have 1 to %d characters; this one has %d.", strings.ToLower(what), maxName, n)

@@ -2,29 +2,29 @@ package engine
 
 import "github.com/ledgerbus/ledgerbus/log/event"
 
-// origins holds the numbers of origins that this log knows already. A cache: losing an entry
-// defines it again, with another number.
+// origins holds the numbers of origins that this log already has. It is a cache: an origin that was
+// dropped from it is defined again, with another number.
 type origins struct {
 	numbers map[*Origin]loggedOrigin
-	bytes   int // they take, with their texts
-	// of the log, counted from the start of the run; what an older one defined is defined again,
-	// with its number
+	bytes   int // their size, with their texts
+	// of the log, counted from the start of the run; an origin that an older chapter defined is
+	// defined again, with its number
 	chapter uint32
 }
 
-// numbered is an origin whose definition is in the log.
+// loggedOrigin is an origin whose definition is in the log.
 type loggedOrigin struct {
 	id      event.OriginID
-	chapter uint32 // the newest that has the definition
+	chapter uint32 // the newest chapter that has the definition
 }
 
 // maxOriginBytes bounds the cache of origin numbers; a full one is emptied.
 const maxOriginBytes = 4 << 20
 
-// originCost is what an origin takes in the cache beside its texts, bytes.
+// originCost is the size of an origin in the cache without its texts, bytes.
 const originCost = 192
 
-// bytesOf is what an origin takes in the cache.
+// bytesOf returns the size of an origin in the cache.
 func bytesOf(o *Origin) int {
 	return originCost + len(o.RemoteAddress) + len(o.ContainerID) + len(o.Product) + len(o.Principal) + len(o.Link) + len(o.Entity)
 }
@@ -41,7 +41,7 @@ func (c *origins) learn(o *Origin, id event.OriginID) {
 	c.numbers[o] = loggedOrigin{id, c.chapter}
 }
 
-// clipped is an origin as it is defined in the log: its texts are for the audit alone.
+// clipped returns an origin as it is defined in the log: its texts are for the audit alone.
 func clipped(o *Origin) event.Origin {
 	c := *o
 	for _, text := range []*string{&c.RemoteAddress, &c.ContainerID, &c.Product, &c.Principal, &c.Link, &c.Entity} {

@@ -7,17 +7,17 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// passed is what a check found to be over its time: one lock, or messages. It is ended before
-// anybody is answered, even when the answer is a refusal.
+// overdueItems are the items that a check found past their time: one lock, or messages. They end
+// before the command is answered, even if the answer is a refusal.
 type overdueItems struct {
 	lock     event.LockToken // of a message or of a session; zero: none
 	messages []index.Message // expired, and not locked
 }
 
-// any reports whether something has passed.
+// any reports whether there are overdue items.
 func (w overdueItems) any() bool { return w.lock != event.LockToken{} || len(w.messages) > 0 }
 
-// end adds the end of what has passed in a slice.
+// end adds the end of overdue items of a slice.
 func (s *slice) end(w overdueItems) {
 	if w.lock != (event.LockToken{}) {
 		l, _ := s.index.Lock(w.lock)
@@ -29,7 +29,7 @@ func (s *slice) end(w overdueItems) {
 	}
 }
 
-// endLock adds the end of a lock by time.
+// endLock adds the end of an overdue lock.
 func (s *slice) endLock(l *index.Lock) {
 	if l.OfSession() {
 		s.endSession(l.Session, event.ReleaseExpired)
@@ -42,8 +42,8 @@ func (s *slice) endLock(l *index.Lock) {
 	s.back(&m, ev.DeliveryCount, changed(&m))
 }
 
-// endSession adds the end of a session lock. Messages locked under it come back; when the lock's
-// time had passed each of them has failed once more (semantics.md 6.3).
+// endSession adds the end of a session lock. Messages locked under it return to the queue. If the
+// lock's time had passed, each of them has failed once more (semantics.md 6.3).
 func (s *slice) endSession(session string, cause event.ReleaseCause) {
 	ev := add[*event.SessionReleased](s.decision, event.KindSessionReleased)
 	ev.Envelope, ev.SessionID, ev.Cause = s.envelope(0), []byte(session), cause
@@ -57,8 +57,8 @@ func (s *slice) endSession(session string, cause event.ReleaseCause) {
 	}
 }
 
-// failed is the delivery count after one more failure: frozen in a dead-letter queue (semantics.md
-// 6.3).
+// failed returns the delivery count after one more failure: it does not grow in a dead-letter queue
+// (semantics.md 6.3).
 func failed(m *index.Message) uint32 {
 	if m.SubQueue != event.Main {
 		return m.DeliveryCount
@@ -66,11 +66,11 @@ func failed(m *index.Message) uint32 {
 	return m.DeliveryCount + 1
 }
 
-// back adds what follows when a message of the main queue came back with a new delivery count: it
-// expires at once when its time has passed (semantics.md 7.4), or is dead-lettered when it failed
-// too often (6.4). A deferred one stays deferred, expired or not (3.2), unless it failed too often:
-// then expiry comes first for it, too (docs/decisions/0009). header is the size of the message's
-// header now, in bytes; 0: unknown.
+// back adds what follows when a message of the main queue returns with a new delivery count. It
+// expires at once if its time has passed (semantics.md 7.4), or is dead-lettered if it failed too
+// often (6.4). A deferred message stays deferred, expired or not (3.2), unless it failed too often:
+// then expiry also comes first (docs/decisions/0009). header is the size of the message's header
+// now, in bytes; 0: unknown.
 func (s *slice) back(m *index.Message, count uint32, header int) {
 	if m.SubQueue != event.Main {
 		return
@@ -91,8 +91,8 @@ func expired(m *index.Message, now event.Time) bool {
 	return m.SubQueue == event.Main && m.ExpiresAt != 0 && now >= m.ExpiresAt
 }
 
-// expire adds the event that ends an active message whose time to live has passed: dropped or
-// dead-lettered. header is the size of the message's header in bytes; 0: unknown.
+// expire adds the event that ends an expired active message: it is dropped or dead-lettered. header
+// is the size of the message's header in bytes; 0: unknown.
 func (s *slice) expire(m *index.Message, header int) {
 	if s.entity.Properties.DeadLetteringOnMessageExpiration {
 		s.deadLetter(m.Sequence, header, event.CauseExpired, "TTLExpiredException", "The message expired and was dead lettered.")
@@ -102,8 +102,8 @@ func (s *slice) expire(m *index.Message, header int) {
 	ev.Envelope, ev.Sequence, ev.ExpiresAt = s.envelope(0), m.Sequence, m.ExpiresAt
 }
 
-// deadLetter adds the broker's own dead-lettering of a message that is not locked, or no longer.
-// header is the size of the message's header in bytes; 0: unknown.
+// deadLetter adds the broker's own dead-lettering of a message that is not locked, or no longer
+// locked. header is the size of the message's header in bytes; 0: unknown.
 func (s *slice) deadLetter(seq event.SequenceNumber, header int, cause event.Cause, reason, description string) {
 	ev := add[*event.MessageDeadLettered](s.decision, event.KindMessageDeadLettered)
 	ev.Envelope, ev.Sequence = s.envelope(0), seq

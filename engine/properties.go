@@ -26,16 +26,16 @@ const (
 	maxAccessRules     = 12
 	maxAccessRuleName  = 256
 	maxAccessKey       = 256
-	partitionedFactor  = 16 // a partitioned entity has this many times the size asked for
+	partitionedFactor  = 16 // a partitioned entity has this many times the requested size
 )
 
-// Tier says which sizes entities may have.
+// Tier tells which sizes entities may have.
 type Tier uint8
 
 const (
 	Standard Tier = iota // the cloud's standard tier: messages of 256 KiB
 	Premium              // messages up to 100 MiB, larger entities
-	Unbound              // whatever the broker can do: for the operator's entity file
+	Unbound              // no limits but the broker's own: for the operator's entity file
 )
 
 var (
@@ -43,14 +43,14 @@ var (
 	premiumSizes  = append(slices.Clone(standardSizes), 10240, 20480, 40960, 81920)
 )
 
-// Fault is what is wrong with one property.
+// Fault describes an invalid property.
 type Fault struct {
-	Property string // as the management API names it
+	Property string // in the spelling of the management API
 	Text     string
 	Code     Code // InvalidArgument or QuotaExceeded
 }
 
-// DefaultProperties are what an entity is made with when nothing but its name is given
+// DefaultProperties returns the properties of an entity that is created with nothing but its name
 // (semantics.md 1.3).
 func DefaultProperties(kind event.EntityKind) event.Properties {
 	p := event.Properties{
@@ -68,8 +68,8 @@ func DefaultProperties(kind event.EntityKind) event.Properties {
 	return p
 }
 
-// CheckProperties finds everything that is wrong with the properties of an entity, in the words of
-// the management API where those are known (management-api.md 2.10). It looks at each property and
+// CheckProperties returns everything that is wrong with the properties of an entity, in the words
+// of the management API if they are known (management-api.md 2.10). It looks at each property and
 // at pairs, not at other entities.
 func CheckProperties(kind event.EntityKind, tier Tier, p *event.Properties) []Fault {
 	c := checker{kind: kind}
@@ -92,8 +92,8 @@ func CheckProperties(kind event.EntityKind, tier Tier, p *event.Properties) []Fa
 	return c.faults
 }
 
-// storable refuses properties that the log cannot store. Ranges are for those who take properties
-// from outside: see [CheckProperties].
+// storable refuses properties that the log cannot store. Callers that take properties from outside
+// check their ranges: see [CheckProperties].
 func storable(kind event.EntityKind, p *event.Properties) *Error {
 	c := checker{kind: kind}
 	c.texts(p)
@@ -104,8 +104,9 @@ func storable(kind event.EntityKind, p *event.Properties) *Error {
 	return nil
 }
 
-// ForwardPath is the path of the entity that a value of ForwardTo or ForwardDeadLetteredMessagesTo
-// names: a bare path, or a URL of which only the path counts (management-api.md 3.8).
+// ForwardPath returns the path of the entity that a value of ForwardTo or
+// ForwardDeadLetteredMessagesTo names. The value is a bare path, or a URL of which only the path
+// counts (management-api.md 3.8).
 func ForwardPath(value string) string {
 	if u, err := url.Parse(value); err == nil && u.Scheme != "" && u.Host != "" {
 		value = u.Path
@@ -114,8 +115,8 @@ func ForwardPath(value string) string {
 }
 
 // SameSettings reports whether two versions of an entity's properties have the same effect. They
-// may still be shown differently: one target of forwarding can be spelled in many ways, and access
-// rules have times.
+// may still look different: one target of forwarding has many spellings, and access rules have
+// times.
 func SameSettings(a, b *event.Properties) bool {
 	x, y := *a, *b
 	for _, f := range [...]struct{ x, y *string }{
@@ -130,7 +131,7 @@ func SameSettings(a, b *event.Properties) bool {
 	return x.Equal(&y)
 }
 
-// timeless takes the times off the access rules: they are shown, and nothing depends on them.
+// timeless removes the times from the access rules: they are shown, and nothing depends on them.
 func timeless(p *event.Properties) {
 	p.AccessRules = slices.Clone(p.AccessRules)
 	for i := range p.AccessRules {
@@ -185,9 +186,9 @@ func (c *checker) times(p *event.Properties) {
 	}
 }
 
-// PartitionedSize gives a queue or topic that is to be partitioned the size that is stored: the
-// cloud has 16 times what is asked for, and shows that from then on. Only the standard sizes are
-// multiplied: any other is kept, such as one that a client has read and writes back.
+// PartitionedSize sets the stored size of a queue or topic that is created partitioned. The cloud
+// stores 16 times the requested size, and shows that from then on. Only the standard sizes are
+// multiplied. Any other size is kept, such as one that a client has read and writes back.
 func PartitionedSize(p *event.Properties) {
 	if p.EnablePartitioning && slices.Contains(standardSizes, p.MaxSizeMegabytes) {
 		p.MaxSizeMegabytes *= partitionedFactor
@@ -273,7 +274,8 @@ func notPlain(c rune) bool {
 	return !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("-_.~", c))
 }
 
-// timeSpan prints a duration as the texts of the management API do: days.hours:minutes:seconds.
+// timeSpan returns a duration in the form of the management API's texts:
+// days.hours:minutes:seconds.
 func timeSpan(d time.Duration) string {
 	s := fmt.Sprintf("%02d:%02d:%02d", d/time.Hour%24, d/time.Minute%60, d/time.Second%60)
 	if days := d / (24 * time.Hour); days > 0 {
@@ -285,8 +287,8 @@ func timeSpan(d time.Duration) string {
 	return s
 }
 
-// fixed names the first property whose value cannot change once an entity exists (semantics.md 1.3,
-// SM-312).
+// fixed refuses a change of a property that cannot change once an entity exists, the first one it
+// finds (semantics.md 1.3, SM-312).
 func fixed(kind event.EntityKind, old, new *event.Properties) *Error {
 	for _, f := range [...]struct {
 		name     string

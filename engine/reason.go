@@ -8,9 +8,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Whoever changes something by hand may say why. The reason stands in the record of the change, so
-// it is read together with it. A command takes it as the event that it becomes, whose envelope is
-// filled in later; the zero value is no reason.
+// A caller that changes something by hand may give a reason. The reason is in the record of the
+// change, so it is read together with it. A command takes the reason as the event that it becomes,
+// whose envelope is filled in later; the zero value is no reason.
 
 // CheckReason refuses a reason that is not one line of at most [event.MaxReason] bytes of UTF-8.
 func CheckReason(reason string) *Error {
@@ -23,7 +23,7 @@ func CheckReason(reason string) *Error {
 	return nil
 }
 
-// because adds what is said of a change whose events are in the record already, or nothing.
+// because adds the reason of a change whose events are already in the record, if there is a reason.
 func (d *decision) because(why event.ReasonGiven, of event.Envelope) {
 	if why.Reason == "" && why.TrackingID == "" {
 		return

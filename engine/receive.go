@@ -5,14 +5,14 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// receiving is a receiver's turn to be given a message.
+// receiveDecision decides which message a receiver gets next.
 type receiveDecision struct {
 	slice
 	cmd *Receive
 }
 
 // receive takes the first deliverable message for a receiver (semantics.md 5.2). There is no answer
-// when there is nothing to deliver.
+// if there is nothing to deliver.
 func receive(d *decision, cmd *Receive) *Error {
 	of, err := d.slice(cmd.Slice)
 	if err != nil {
@@ -30,7 +30,7 @@ func receive(d *decision, cmd *Receive) *Error {
 	switch {
 	case way.any():
 		s.end(way)
-		// of a lost session the driver tells the receiver when it writes the event
+		// the driver tells the receiver that its session is lost when it writes the event
 		d.again = len(way.messages) > 0
 	case ok:
 		s.give(&m)
@@ -38,8 +38,8 @@ func receive(d *decision, cmd *Receive) *Error {
 	return nil
 }
 
-// next finds the message that the receiver gets. There is none while a lock or messages whose time
-// is over stand in the way.
+// next returns the message that the receiver gets. There is none while overdue locks or messages
+// are in the way.
 func (s *receiveDecision) next() (m index.Message, way overdueItems, ok bool) {
 	if !s.cmd.HasSession {
 		if m, ok = s.index.First(s.id, s.cmd.SubQueue); ok && expired(&m, s.now) {
@@ -60,7 +60,7 @@ func (s *receiveDecision) next() (m index.Message, way overdueItems, ok bool) {
 func (s *receiveDecision) give(m *index.Message) {
 	origin, given := s.origin(s.cmd.Origin), s.deliver(m)
 	if s.cmd.Mode == ReceiveAndDelete {
-		s.remove(origin, m) // gone for good before a byte of it leaves (reliability.md P8)
+		s.remove(origin, m) // removed before a byte of it leaves (reliability.md P8)
 		return
 	}
 	given.Token = s.cmd.Token
@@ -68,9 +68,9 @@ func (s *receiveDecision) give(m *index.Message) {
 	s.early = true // written is enough for a lock (reliability.md P6)
 }
 
-// browse shows a receiver the next message behind the last one it was shown, whatever its state,
-// and changes nothing. What comes to a sub-queue with a lower number, as a dead letter does, is not
-// shown: it is a [Peek] that goes on.
+// browse shows a receiver the next message after the last one it was shown, whatever its state, and
+// changes nothing. Like a [Peek] that continues, it does not show messages that enter a sub-queue
+// with a lower number, as a dead letter does.
 func (s *receiveDecision) browse() {
 	for m := range s.index.Browse(s.id, s.cmd.SubQueue, s.cmd.From) {
 		s.deliver(&m).LockedUntil = s.heldUntil(&m)
@@ -78,8 +78,8 @@ func (s *receiveDecision) browse() {
 	}
 }
 
-// SessionLocksFull reports whether a session has as many locked messages as it may: its holder gets
-// more when some of them are settled.
+// SessionLocksFull reports whether a session has the maximum of locked messages: its holder gets
+// more after settling some.
 func (p *Partition) SessionLocksFull(id event.Slice, session []byte) bool {
 	return sessionLocksFull(p.index, id, session)
 }
@@ -88,8 +88,8 @@ func sessionLocksFull(x *index.Index, id event.Slice, session []byte) bool {
 	return x.LockedUnder(id, session) >= maxUnderSession
 }
 
-// lock adds the event of a lock, whose end is told in the delivery. One under a session has no end
-// of its own.
+// lock adds the event of a lock, whose end the delivery tells. A lock under a session has no end of
+// its own.
 func (s *slice) lock(origin event.OriginID, m *index.Message, given *Delivery) {
 	ev := add[*event.MessageLocked](s.decision, event.KindMessageLocked)
 	ev.Envelope, ev.Sequence, ev.Token, ev.DeliveryCount = s.envelope(origin), m.Sequence, given.Token, m.DeliveryCount
@@ -102,13 +102,13 @@ func (s *slice) lock(origin event.OriginID, m *index.Message, given *Delivery) {
 	given.LockedUntil = ev.LockedUntil
 }
 
-// remove adds the event of a message that is given away without a lock.
+// remove adds the event of a message that is delivered without a lock.
 func (s *slice) remove(origin event.OriginID, m *index.Message) {
 	ev := add[*event.MessageReceivedAndDeleted](s.decision, event.KindMessageReceivedAndDeleted)
 	ev.Envelope, ev.Sequence = s.envelope(origin), m.Sequence
 }
 
-// describe is a message as it is delivered or shown, without a lock.
+// describe returns the description of a message that is delivered or shown, without a lock.
 func describe(m *index.Message) Delivery {
 	d := Delivery{
 		Sequence: m.Sequence, DeliveryCount: m.DeliveryCount, EnqueuedAt: m.EnqueuedAt, ExpiresAt: m.ExpiresAt,
@@ -125,14 +125,14 @@ func describe(m *index.Message) Delivery {
 	case !m.OwnTTL || m.State == index.Scheduled:
 	case m.ExpiresAt != 0:
 		d.TimeToLive = m.ExpiresAt.Sub(m.EnqueuedAt)
-	default: // it was sent through here to where it would have begun
+	default: // it was sent through this entity to the one where it would have begun
 		d.TimeToLive = -1
 	}
 	return d
 }
 
-// heldUntil returns when the lock ends under which a message that is looked at can be received: for
-// a deferred one of a session, that of the session while somebody holds it. It is 0 for all others.
+// heldUntil returns when the lock ends under which a peeked message can be received: for a deferred
+// message of a session, the session's lock while a receiver holds it. It is 0 for all others.
 func (s *slice) heldUntil(m *index.Message) event.Time {
 	if m.State != index.Deferred && m.State != index.DeferredLocked || !m.InSession || m.SubQueue != event.Main {
 		return 0

@@ -2,14 +2,14 @@ package engine
 
 import "sync"
 
-// Memory that each received message needs once, for a short time, is used again: a settlement and
-// the description of a delivery take a few hundred bytes each, and allocating them would be most of
-// what receiving costs the garbage collector and the operating system.
+// Memory that each received message needs once, for a short time, is reused. A settlement and the
+// description of a delivery take a few hundred bytes each. Allocating them would be most of the
+// work that receiving causes the garbage collector and the operating system.
 
 var settles, deliveries sync.Pool
 
-// Recycled is a copy of the command for a caller that submits it and never looks at it again: the
-// partition that carries it out uses its memory for another command.
+// Recycled returns a copy of the command for a caller that submits it and never looks at it again:
+// the partition that carries it out uses its memory for another command.
 func (cmd Settle) Recycled() *Settle {
 	s, _ := settles.Get().(*Settle)
 	if s == nil {
@@ -20,8 +20,7 @@ func (cmd Settle) Recycled() *Settle {
 	return s
 }
 
-// Recycle takes the memory of a command that has been carried out, if whoever submitted it agreed
-// to that.
+// Recycle takes the memory of a command that has been carried out, if its sender agreed to that.
 func (cmd *Settle) Recycle() {
 	if cmd.recycled {
 		*cmd = Settle{}
@@ -32,7 +31,7 @@ func (cmd *Settle) Recycle() {
 // deliverySlab is how many deliveries are allocated at once.
 const deliverySlab = 64
 
-// newDelivery is room for the description of a message on its way to a client.
+// newDelivery returns memory for the description of a message on its way to a client.
 func (d *decision) newDelivery() *Delivery {
 	if used, ok := deliveries.Get().(*Delivery); ok {
 		return used
@@ -45,8 +44,7 @@ func (d *decision) newDelivery() *Delivery {
 	return given
 }
 
-// Recycle gives back the memory of a delivery that is not needed any more. A receiver need not call
-// it.
+// Recycle frees the memory of a delivery that is no longer needed. A receiver need not call it.
 func (d *Delivery) Recycle() {
 	*d = Delivery{}
 	deliveries.Put(d)

@@ -7,31 +7,34 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// The messages of an entity are spread over its partitions (decision 28), each a slice in the log
-// partition that hosts it. The functions here say which of them a token, a sequence number or a
-// session id is about. One that names a partition the entity does not have goes to the first, which
-// refuses it as unknown. A send goes by the key of its messages (keys.go).
+// The messages of an entity are spread over its partitions (decision 28). Each is a slice in the
+// log partition that hosts it. The functions here find the partition that a token, a sequence
+// number or a session id belongs to. A partition that the entity does not have maps to the first
+// one, which refuses it as unknown. The key of its messages routes a send (keys.go).
 
-// Slice is the slice of an entity partition.
+// Slice returns the slice of an entity partition.
 func (t Target) Slice(partition uint8) event.Slice {
 	return event.Slice{Entity: t.Entity.ID, Partition: partition}
 }
 
-// Host is the log partition of an entity partition.
+// Host returns the log partition of an entity partition.
 func (t Target) Host(partition uint8) PartitionID { return t.Entity.Hosts[partition] }
 
-// OfToken is the entity partition of the lock, of a message or a session, that a token stands for.
+// OfToken returns the entity partition of the lock, of a message or a session, that a token
+// identifies.
 func (t Target) OfToken(token event.LockToken) uint8 { return t.known(token.Partition()) }
 
-// OfSequence is the entity partition of a message, or the one in which a look goes on from there.
+// OfSequence returns the entity partition of a message, or the one in which a peek from that number
+// continues.
 func (t Target) OfSequence(n event.SequenceNumber) uint8 { return t.known(n.Partition()) }
 
-// OfSession is the entity partition that has all messages of a session, and its state.
+// OfSession returns the entity partition that has all messages of a session, and its state.
 func (t Target) OfSession(id []byte) uint8 { return t.Entity.ofKey(id) }
 
-// OfMoved is the entity partition of a message that moves here from another slice: that of its key,
-// else one that follows from the number of its transfer and the partition it leaves, so that what
-// is offered again meets the slice that may know it already (decision 35). It is the same for ever.
+// OfMoved returns the entity partition of a message that moves here from another slice: that of its
+// key, else one computed from the number of its transfer and the partition it leaves. So a message
+// that is offered again reaches the slice that may already know it (decision 35). The result never
+// changes.
 func (t Target) OfMoved(m *Message, from event.Slice, n event.TransferNumber) uint8 {
 	if len(t.Entity.Hosts) <= 1 {
 		return onlyPartition
@@ -42,11 +45,11 @@ func (t Target) OfMoved(m *Message, from event.Slice, n event.TransferNumber) ui
 	return uint8((uint64(n) + uint64(from.Partition)) % uint64(len(t.Entity.Hosts)))
 }
 
-// Place fills in the slice of a send: the entity partition in which its messages are stored, all of
-// them. It is that of the key that they have. Without a key any will do, and it is the next in
-// turn. Messages with different keys are refused: one decision is in one log. What is a key depends
-// on the entity that the messages are for, if that is partitioned, and not on the one that hands
-// them over.
+// Place sets the slice of a send: the entity partition that stores all its messages. The key of the
+// messages chooses it. Without a key any partition will do, and the next in turn is used. Messages
+// with different keys are refused, because one decision is in one log. Which property is the key
+// depends on the entity that the messages are for, if that is partitioned, and not on the one that
+// hands them over.
 func (t Target) Place(cmd *Send) *Error {
 	partition := onlyPartition
 	if len(t.Entity.Hosts) > 1 {
@@ -72,10 +75,10 @@ func (t Target) Place(cmd *Send) *Error {
 	return nil
 }
 
-// Elsewhere sends messages without a key to another partition, one that is served and was not tried
-// before; ok is false where there is none, or the messages have a key. It is only for a command
-// that no partition has looked at or will look at: messages of one that may have been carried out
-// would be stored twice.
+// Elsewhere routes messages without a key to another partition that serves and was not tried
+// before. ok is false if there is none, or if the messages have a key. Use it only for a command
+// that no partition has looked at or will look at: messages of a command that may have been carried
+// out would be stored twice.
 func (cmd *Send) Elsewhere(served func(PartitionID) bool) (to PartitionID, ok bool) {
 	if cmd.Others == 0 {
 		return 0, false
@@ -96,9 +99,8 @@ func (cmd *Send) Elsewhere(served func(PartitionID) bool) (to PartitionID, ok bo
 	return cmd.Entity.Hosts[at], true
 }
 
-// Partitions are the first and the last of the entity partitions in which there may be messages
-// with a sequence number or higher ones. The last is before the first where no partition has such
-// numbers.
+// Partitions returns the first and the last of the entity partitions that may have messages with a
+// sequence number or higher ones. The last is before the first if no partition has such numbers.
 func (t Target) Partitions(from event.SequenceNumber) (first, last uint8) {
 	last = uint8(max(1, len(t.Entity.Hosts)) - 1)
 	if last == onlyPartition {
@@ -107,7 +109,7 @@ func (t Target) Partitions(from event.SequenceNumber) (first, last uint8) {
 	return uint8(min(from>>48, event.SequenceNumber(last)+1)), last
 }
 
-// onlyPartition is that of an entity with one.
+// onlyPartition is the partition of an entity that has one.
 const onlyPartition uint8 = 0
 
 func (t Target) known(partition uint8) uint8 {
@@ -117,10 +119,10 @@ func (t Target) known(partition uint8) uint8 {
 	return onlyPartition
 }
 
-// Hosts are the log partitions that a receiver's commands go to, each once. The first counts the
-// entity's receivers, this one too even if it receives nothing from there: it is the one that hosts
-// the entity's first partition, unless that is away. A receiver of one partition needs that one to
-// serve; a receiver of several needs at least one.
+// Hosts returns the log partitions that a receiver's commands are sent to, each once. The first one
+// counts the entity's receivers, this one included, even if it receives nothing from there. It is
+// the host of the entity's first partition, unless that is away. A receiver of one partition needs
+// that one to serve; a receiver of several needs at least one.
 func (r *Receiver) Hosts() []PartitionID {
 	all := r.Entity.Hosts
 	if len(all) <= 1 {
@@ -134,13 +136,13 @@ func (r *Receiver) Hosts() []PartitionID {
 		}
 	}
 	if hosts == nil {
-		return all[:1] // whose answer is that it is away
+		return all[:1] // it answers that it is away
 	}
 	return hosts
 }
 
-// At is the entity partitions that a receiver receives from and a log partition hosts, as a set: a
-// bit for each.
+// At returns the entity partitions that a log partition hosts and the receiver receives from, as a
+// set: a bit for each.
 func (r *Receiver) At(host PartitionID) (partitions uint16) {
 	if len(r.Entity.Hosts) <= 1 {
 		return 1 << r.Slice.Partition

@@ -10,7 +10,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// filterCount is how many filters there are of the two kinds that have limits of their own.
+// filterCount is the number of filters of the two kinds that have limits of their own.
 type filterCount struct{ sql, correlation int }
 
 // count adds n filters of a rule's kind.
@@ -50,19 +50,19 @@ func (c catalogueDecision) roomForFilters(topic event.EntityID, more filterCount
 	return nil
 }
 
-// mayReplace refuses rules that a subscription cannot have instead of those it has.
+// mayReplace refuses rules that cannot replace those of a subscription.
 func (c catalogueDecision) mayReplace(sub *index.Entity, rules []event.Rule) *Error {
 	count, err := countRules(rules)
 	if err != nil {
 		return err
 	}
-	for _, r := range c.there.Rules(sub.ID) { // those make room
+	for _, r := range c.there.Rules(sub.ID) { // the present rules make room
 		count.count(r, -1)
 	}
 	return c.roomForFilters(sub.Topic, count)
 }
 
-// replaceRules makes the rules of a subscription those of a command; what is equal already stays.
+// replaceRules replaces the rules of a subscription by those of a command; equal rules stay.
 func (c catalogueDecision) replaceRules(sub event.EntityID, cmd *PutEntity) {
 	keep := map[string]bool{}
 	for i := range cmd.Rules {
@@ -105,7 +105,7 @@ func checkRule(r *event.Rule) *Error {
 	return nil
 }
 
-// subscription finds the subscription whose rules a command is about.
+// subscription returns the subscription whose rules a command is about.
 func (c catalogueDecision) subscription(path string) (index.Entity, *Error) {
 	e, ok := c.there.Find(path)
 	if !ok || e.Kind != event.Subscription {
@@ -114,7 +114,7 @@ func (c catalogueDecision) subscription(path string) (index.Entity, *Error) {
 	return e, nil
 }
 
-// putRule gives a subscription a rule or replaces one; see [PutRule].
+// putRule adds a rule to a subscription or replaces one; see [PutRule].
 func (c catalogueDecision) putRule(cmd *PutRule) *Error {
 	sub, err := c.subscription(cmd.Subscription)
 	if err != nil {
@@ -150,13 +150,13 @@ func (c catalogueDecision) putRule(cmd *PutRule) *Error {
 	return nil
 }
 
-// noRule is the refusal of a rule's name. Its text begins as that for entities does: the JavaScript
-// SDK recognises by it that something was not found.
+// noRule returns the refusal of a rule's name. Its text begins like that for entities: the
+// JavaScript SDK recognises by it that something was not found.
 func noRule(name string, sub *index.Entity) *Error {
 	return Refuse(NotFound, "The messaging entity '%s/Rules/%s' could not be found.", sub.Path, name)
 }
 
-// deleteRule takes a rule of a subscription away.
+// deleteRule removes a rule of a subscription.
 func (c catalogueDecision) deleteRule(cmd *DeleteRule) *Error {
 	sub, err := c.subscription(cmd.Subscription)
 	if err := cmp.Or(err, c.allThere(cmd.Subscription, sub.Hosts)); err != nil {
@@ -189,7 +189,7 @@ func (c catalogueDecision) removeRule(sub event.EntityID, origin event.OriginID,
 	ev.Envelope, ev.Rule = about(sub, origin), *r
 }
 
-// listRules shows rules by lower-cased name.
+// listRules answers with rules by lower-cased name.
 func (c catalogueDecision) listRules(cmd *ListRules) *Error {
 	sub, err := c.subscription(cmd.Subscription)
 	if err != nil {

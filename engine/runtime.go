@@ -5,7 +5,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Runtimes counts what is in slices: what belongs to their topics is not in it.
+// Runtimes counts the contents of slices, without the parts that belong to their topics.
 func (p *Partition) Runtimes(ids []event.Slice) []Runtime {
 	all := make([]Runtime, len(ids))
 	for i, id := range ids {
@@ -16,8 +16,8 @@ func (p *Partition) Runtimes(ids []event.Slice) []Runtime {
 	return all
 }
 
-// Belongings counts what belongs to topics, and fills in only those fields of a [Runtime]. The
-// partition is that of the catalogue.
+// Belongings counts the subscriptions and rules of topics, and fills in only those fields of a
+// [Runtime]. The partition is that of the catalogue.
 func (p *Partition) Belongings(entities []*Entity) []Runtime {
 	p.onlyCatalogue()
 	all := make([]Runtime, len(entities))

@@ -5,11 +5,11 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// maxTick is how many locks one [Tick] ends, so that other commands get their turn in between.
+// maxTick is how many locks one [Tick] ends, so that other commands get their turn.
 const maxTick = 1024
 
-// tick does what is due next: ends a transaction whose time is over, makes a scheduled message
-// active, or ends locks whose time has passed.
+// tick does the next work due: it ends an overdue transaction, makes a scheduled message active, or
+// ends overdue locks.
 func tick(d *decision, cmd *Tick) {
 	if d.abortOverdue() {
 		return
@@ -79,8 +79,8 @@ func cancelScheduled(d *decision, cmd *CancelScheduled) *Error {
 	return nil
 }
 
-// checkCancel refuses when one of the messages is not scheduled, or is named twice. An entity that
-// takes no new messages still lets go of those that it has.
+// checkCancel refuses if one of the messages is not scheduled, or is named twice. An entity that
+// takes no new messages still allows this.
 func (s *slice) checkCancel(cmd *CancelScheduled) *Error {
 	if s.entity.Properties.Status == event.Disabled {
 		return s.sendable()

@@ -5,22 +5,21 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// scratch is what a decision has given out and taken away so far, which the index does not show
-// yet: nothing is applied before the record is complete. Where one record is made of several
-// operations, each rule asks here what those before it did; else most of it stays empty, and costs
-// nothing. What is added on behalf of an operation that is then refused can be taken back
+// scratch holds what a decision has assigned and removed so far. The index does not show it yet,
+// because nothing is applied before the record is complete. If one record is made of several
+// operations, each rule looks here for what those before it did; else most of it stays empty, and
+// costs nothing. Additions for an operation that is then refused can be taken back
 // ([decision.mark]).
 type scratch struct {
 	several bool // the record is made of several operations
-	// of operations that come before those of this decision, and are not in the index either; nil:
-	// there are none
+	// of earlier operations that are not in the index either; nil: there are none
 	before *scratch
 
 	next    bySlice[event.SequenceNumber]   // number of the next message
-	bytes   bySlice[int64]                  // stored, by the slice whose quota they count toward
-	ids     map[sentID]event.SequenceNumber // accepted, with the messages they are of
+	bytes   bySlice[int64]                  // stored bytes, by the slice whose quota they count toward
+	ids     map[sentID]event.SequenceNumber // accepted ids, with their messages
 	entered []sentID                        // the same in order
-	life    map[messageID]index.State       // of scheduled messages: that they are, or are gone
+	life    map[messageID]index.State       // of scheduled messages: whether they exist, or were removed
 	states  map[sessionID]int               // bytes of the states that were set
 	moves   bySlice[event.TransferNumber]   // number of the next transfer
 }
@@ -68,7 +67,7 @@ func enter[K comparable, V any](m *map[K]V, k K, v V) {
 	(*m)[k] = v
 }
 
-// next is the number of the next message of a slice.
+// next returns the number of the next message of a slice.
 func (d *decision) next(id event.Slice) event.SequenceNumber {
 	if seq, ok := d.scratch.next.get(id); ok {
 		return seq
@@ -76,14 +75,15 @@ func (d *decision) next(id event.Slice) event.SequenceNumber {
 	return d.index.NextSequence(id)
 }
 
-// gave notes which number comes next in a slice, after some were given out.
+// gave notes which number comes next in a slice, after some were assigned.
 func (d *decision) gave(id event.Slice, next event.SequenceNumber) {
 	if d.scratch.several {
 		d.scratch.next.set(id, next)
 	}
 }
 
-// take gives out the next number of a slice of which one decision gives out many, each by itself.
+// take returns the next number of a slice for which one decision assigns many numbers, each by
+// itself.
 func (d *decision) take(id event.Slice) event.SequenceNumber {
 	seq := d.next(id)
 	d.scratch.next.set(id, seq+1)
@@ -113,12 +113,12 @@ func (s *slice) scheduled(seq event.SequenceNumber) bool {
 	return ok && m.State == index.Scheduled
 }
 
-// lives notes that a message is scheduled, or is gone.
+// lives notes that a message is scheduled, or was removed.
 func (s *slice) lives(seq event.SequenceNumber, state index.State) {
 	enter(&s.scratch.life, messageID{s.id, seq}, state)
 }
 
-// stateSize is how many bytes the state of a session has.
+// stateSize returns the size of a session's state in bytes.
 func (s *slice) stateSize(name []byte) int {
 	for at := &s.scratch; at != nil; at = at.before {
 		if n, ok := at.states[sessionID{s.id, string(name)}]; ok {
@@ -129,16 +129,16 @@ func (s *slice) stateSize(name []byte) int {
 	return int(session.State.Size)
 }
 
-// savepoint is how far a decision had come. What was added behind it by a check can be taken back,
-// so that a refused operation leaves nothing behind in a record that goes on with others.
+// savepoint marks how far a decision had come. What a check added after it can be taken back, so
+// that a refused operation leaves nothing in a record that continues with others.
 type savepoint struct{ ids, copies, changes int }
 
 func (d *decision) savepoint() savepoint {
 	return savepoint{len(d.scratch.entered), len(d.fan.copies), len(d.fan.changes)}
 }
 
-// rollbackTo forgets the ids and the copies behind a mark, and the numbers that these copies were
-// given in an entity partition.
+// rollbackTo forgets the ids and the copies added after a savepoint, and the numbers that these
+// copies got in an entity partition.
 func (d *decision) rollbackTo(to savepoint, partition uint8) {
 	for _, id := range d.scratch.entered[to.ids:] {
 		delete(d.scratch.ids, id)

@@ -2,11 +2,11 @@ package engine
 
 import "github.com/ledgerbus/ledgerbus/log/event"
 
-// bySlice is a value for each of some slices. Nearly always that is one slice or two, which are
-// found without a map; a publish to a topic with many subscriptions has one for each of them.
+// bySlice holds a value for each of some slices. Nearly always there are one or two slices, which
+// are found without a map; a publish to a topic with many subscriptions has one for each of them.
 type bySlice[V any] struct {
 	few  []sliceValue[V]
-	many map[event.Slice]V // all of them, where they are more than maxFew; else empty
+	many map[event.Slice]V // all of them if there are more than maxFew; else empty
 }
 
 type sliceValue[V any] struct {
@@ -14,10 +14,10 @@ type sliceValue[V any] struct {
 	value V
 }
 
-// maxFew is how many slices are looked through one by one.
+// maxFew is up to how many slices are searched one by one.
 const maxFew = 16
 
-// get is the value of a slice; ok is false, and it is the zero value, where there is none.
+// get returns the value of a slice; ok is false, and the value is zero, if there is none.
 func (b *bySlice[V]) get(id event.Slice) (v V, ok bool) {
 	if len(b.many) > 0 {
 		v, ok = b.many[id]
@@ -31,7 +31,7 @@ func (b *bySlice[V]) get(id event.Slice) (v V, ok bool) {
 	return v, false
 }
 
-// set gives a slice a value.
+// set sets the value of a slice.
 func (b *bySlice[V]) set(id event.Slice, v V) {
 	if len(b.many) > 0 {
 		b.many[id] = v
@@ -71,7 +71,7 @@ func (b *bySlice[V]) each(yield func(event.Slice, V) bool) {
 	}
 }
 
-// reset forgets all. Its memory is used again.
+// reset removes all values. Their memory is reused.
 func (b *bySlice[V]) reset() {
 	b.few = b.few[:0]
 	empty(&b.many)

@@ -7,26 +7,26 @@ import (
 )
 
 const (
-	// maxKey bounds ids and keys in bytes: 128 characters of at most 4 (semantics.md 16.3). Whoever
-	// knows characters counts them; this is what the log relies on.
+	// maxKey bounds ids and keys in bytes: 128 characters of at most 4 (semantics.md 16.3). Callers
+	// that know characters count them; the log relies on this bound.
 	maxKey = 512
-	// idRoom is how much longer a message may be than the entity's limit: a message that was sent
+	// idRoom is how much longer than the entity's limit a message may be: a message that was sent
 	// without a message-id is stored with one.
 	idRoom = 64
 )
 
-// sending is a send to a slice: of a queue, or of a topic (topic.go).
+// sendDecision decides a send to a slice: of a queue, or of a topic (topic.go).
 type sendDecision struct {
 	slice
 	cmd   *Send
 	from  event.OriginID
-	batch uint32 // messages, when they are more than one
-	// arrival is where the message, a single one then, comes from; nil: the messages were sent
-	// here.
+	batch uint32 // messages, if more than one
+	// arrival tells where a message that moved comes from, which is then the only one; nil: the
+	// messages were sent here.
 	arrival *event.Arrival
 }
 
-// send stores messages: checks of semantics.md 5.1 that need the entity's state, then numbers,
+// send stores messages: the checks of semantics.md 5.1 that need the entity's state, then numbers,
 // times and events.
 func send(d *decision, cmd *Send) *Error {
 	if d.settings.noSends != nil {
@@ -115,8 +115,8 @@ func (s *sendDecision) checkMessages() (size int64, _ *Error) {
 	return size, nil
 }
 
-// measure is how many bytes a message takes in an entity. It refuses one that is larger than the
-// entity's may be.
+// measure returns the size of a message in an entity. It refuses one that is larger than the entity
+// allows.
 func (e *Entity) measure(m *Message) (int64, *Error) {
 	if max(len(m.ID), len(m.SessionID), len(m.PartitionKey)) > maxKey {
 		return 0, Refuse(InvalidArgument, "A message id, session id or partition key is longer than 128 characters.")
@@ -128,8 +128,8 @@ func (e *Entity) measure(m *Message) (int64, *Error) {
 	return n, nil
 }
 
-// store adds the events of messages that were let in, and says which numbers they have, if that was
-// asked.
+// store adds the events of accepted messages, and returns their numbers if the command asks for
+// them.
 func (s *sendDecision) store() (numbers Numbers) {
 	seq := s.next(s.id)
 	fresh := s.duplicates(len(s.cmd.Messages))
@@ -158,8 +158,9 @@ func (s *sendDecision) store() (numbers Numbers) {
 	return numbers
 }
 
-// reserved reports whether message i has a number that was given out when it was staged. It is
-// scheduled whatever the time is now: its number is smaller than others that were given out since.
+// reserved reports whether message i has a number that was assigned when it was staged. Such a
+// message is scheduled whatever the time is now: its number is smaller than others that were
+// assigned since.
 func (cmd *Send) reserved(i int) bool { return cmd.found(i).number != 0 }
 
 // storeOne adds the event of a message whose id is remembered until a time.
@@ -179,7 +180,7 @@ func (s *sendDecision) storeOne(i int, seq event.SequenceNumber, until event.Tim
 	ev.Arrival, ev.Keyed = s.arrival, s.entity.keyed(m)
 }
 
-// carried is how many bytes a message that comes from elsewhere brings along beside its own.
+// carried returns how many bytes a moved message brings in addition to its own.
 func (s *sendDecision) carried() int64 {
 	if s.arrival == nil {
 		return 0
@@ -187,8 +188,8 @@ func (s *sendDecision) carried() int64 {
 	return int64(len(s.arrival.Changes.Data))
 }
 
-// ceiling is the longest that messages of an entity live. One that forwards them has none of its
-// own: it does not keep them.
+// ceiling returns the longest time that messages of an entity live. An entity that forwards them
+// has none of its own: it does not keep them.
 func (e *Entity) ceiling() time.Duration {
 	if e.Properties.ForwardTo != "" {
 		return event.Forever
@@ -196,7 +197,7 @@ func (e *Entity) ceiling() time.Duration {
 	return e.Properties.DefaultMessageTimeToLive
 }
 
-// timeToLive cuts the sender's own time to live to the entity's and says when the message expires
+// timeToLive cuts the sender's time to live to the entity's and returns when the message expires
 // (semantics.md 7.1).
 func timeToLive(now event.Time, own, ceiling time.Duration) (time.Duration, event.Time) {
 	ttl := ceiling

@@ -7,17 +7,17 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// maxUnderSession bounds the messages locked under one session: the end of its lock is one record.
-// A receiver that has so many gets more as it settles some.
+// maxUnderSession bounds the messages locked under one session, because the end of its lock is one
+// record. A receiver that has that many gets more as it settles some.
 const maxUnderSession = 1 << 16
 
-// accepting is a receiver's turn to be given a session.
+// acceptDecision decides which session a receiver gets.
 type acceptDecision struct {
 	slice
 	cmd *acceptSession
 }
 
-// accept gives a session to a receiver (semantics.md 8.3). Without an error and without an answer
+// accept gives a session to a receiver (semantics.md 8.3). If it returns no error and no answer,
 // there is none for it now.
 func accept(d *decision, cmd *acceptSession) *Error {
 	of, err := d.slice(cmd.slice)
@@ -38,8 +38,8 @@ func accept(d *decision, cmd *acceptSession) *Error {
 	return nil
 }
 
-// check finds the session that a receiver can have now; nil: there is none. What has passed has to
-// end before one can be chosen.
+// check returns the session that a receiver can have now; nil: none. Overdue items must end before
+// a session can be chosen.
 func (s *acceptDecision) check() (id []byte, way overdueItems, err *Error) {
 	if err := s.receivable(); err != nil {
 		return nil, way, err
@@ -50,7 +50,7 @@ func (s *acceptDecision) check() (id []byte, way overdueItems, err *Error) {
 			return nil, way, nil
 		}
 		id = []byte(next.ID)
-		// what has expired is nothing to wait for
+		// expired messages are nothing to wait for
 		way.messages = s.index.FrontOf(s.id, id, s.now, maxFront)
 		return id, way, nil
 	}
@@ -73,7 +73,7 @@ func (s *acceptDecision) grant(id []byte) {
 	s.reply.Answer = &SessionGrant{ID: string(id), Token: ev.Token, LockedUntil: ev.LockedUntil}
 }
 
-// release ends the lock of a receiver that is gone; another may have it by now.
+// release ends the lock of a detached receiver; another receiver may have it by now.
 func release(d *decision, cmd *releaseSession) {
 	l, ok := d.index.Lock(cmd.token)
 	if !ok || l.Slice != cmd.slice || !l.OfSession() {
@@ -87,8 +87,8 @@ func release(d *decision, cmd *releaseSession) {
 	s.endSession(l.Session, cause)
 }
 
-// releaseSome ends every session lock, a batch at a time: nobody holds one after a start, and
-// counts stay, whether a lock's time passed meanwhile or not (semantics.md 4.3 R3, 8.5).
+// releaseSome ends every session lock, a batch at a time: after a start no receiver holds one.
+// Delivery counts stay, whether a lock's time passed meanwhile or not (semantics.md 4.3 R3, 8.5).
 func releaseSome(d *decision) {
 	held := d.index.HeldSessions()
 	d.again = len(held) > maxTick
@@ -98,8 +98,8 @@ func releaseSome(d *decision) {
 	}
 }
 
-// liveSession reports whether a token is that of a live session lock of a slice. One whose time is
-// over has passed.
+// liveSession reports whether a token is that of a live session lock of a slice. An overdue lock is
+// returned as overdue.
 func (s *slice) liveSession(token event.LockToken) (way overdueItems, live bool) {
 	l, ok := s.index.Lock(token)
 	if !ok || l.Slice != s.id || !l.OfSession() {
@@ -122,7 +122,7 @@ func (s *slice) holds(name []byte, token event.LockToken) (way overdueItems, err
 	return way, nil
 }
 
-// renewSession moves a session lock's end to now + LockDuration in force (semantics.md 8.4).
+// renewSession moves a session lock's end to now + the LockDuration in force (semantics.md 8.4).
 func renewSession(d *decision, cmd *RenewSession) *Error {
 	refused := event.SettlementRefused{Envelope: event.Envelope{Slice: cmd.Slice}, Token: cmd.Session, Wanted: event.WantedRenew}
 	s, err := d.slice(cmd.Slice)
@@ -143,7 +143,7 @@ func renewSession(d *decision, cmd *RenewSession) *Error {
 	return nil
 }
 
-// setSessionState replaces or clears a state; an empty one is none. It counts toward the entity's
+// setSessionState replaces or clears a state; an empty one clears it. It counts toward the entity's
 // size (semantics.md 8.4).
 func setSessionState(d *decision, cmd *SetSessionState) *Error {
 	s, err := d.slice(cmd.Slice)
@@ -165,7 +165,7 @@ func setSessionState(d *decision, cmd *SetSessionState) *Error {
 	return nil
 }
 
-// checkState refuses a state that is not the caller's to set, or for which there is no room.
+// checkState refuses a state that the caller may not set, or for which there is no room.
 func (s *slice) checkState(cmd *SetSessionState) (way overdueItems, err *Error) {
 	if way, err := s.holds(cmd.SessionID, cmd.Session); err != nil {
 		return way, err
@@ -176,16 +176,16 @@ func (s *slice) checkState(cmd *SetSessionState) (way overdueItems, err *Error) 
 	return way, s.room(int64(len(cmd.State) - s.stateSize(cmd.SessionID)))
 }
 
-// messageLimit is the size limit of messages in bytes, which a subscription has from its topic.
+// messageLimit returns the size limit of messages in bytes. A subscription has that of its topic.
 func (s *slice) messageLimit() int64 {
 	e := s.settings.storing(s.entity)
 	if e == nil {
-		return math.MaxInt64 // it is just being deleted
+		return math.MaxInt64 // it is being deleted
 	}
 	return int64(e.Properties.MaxMessageSizeKilobytes) << 10
 }
 
-// getSessionState answers with where a session's state is.
+// getSessionState answers where a session's state is stored.
 func getSessionState(d *decision, cmd *GetSessionState) *Error {
 	s, err := d.slice(cmd.Slice)
 	if err != nil {
@@ -200,7 +200,7 @@ func getSessionState(d *decision, cmd *GetSessionState) *Error {
 	return nil
 }
 
-// listSessions answers a page of session ids (semantics.md 8.6).
+// listSessions answers with a page of session ids (semantics.md 8.6).
 func listSessions(d *decision, cmd *ListSessions) *Error {
 	if _, err := d.slice(cmd.Slice); err != nil {
 		return err

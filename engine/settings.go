@@ -8,21 +8,21 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// settings is what is in force in a partition. It is an input of the rules: see
+// settings are the settings and rules in force in a partition. They are an input of the rules: see
 // [Partition.Configure].
 type settings struct {
 	entities map[event.EntityID]*Entity
 	topics   map[event.EntityID]*filter.Set // the rules of their subscriptions
-	noSends  *Error                         // why no message is let in; nil: messages are
-	// noHandOvers is why no message for another entity is let in; nil: such messages are.
+	noSends  *Error                         // why no message is accepted; nil: messages are
+	// noHandOvers tells why no message for another entity is accepted; nil: such messages are.
 	noHandOvers *Error
-	// noSplits is why no entity with several partitions is created; nil: such entities are.
+	// noSplits tells why no entity with several partitions is created; nil: such entities are.
 	noSplits *Error
 	history  int             // ids in the duplicate history of a slice, at most
 	newID    func() [16]byte // the value of newid() in rules: see [Partition.DrawIDs]
 }
 
-// of is the version of an entity that is in force for a slice of it. It refuses with NotFound.
+// of returns the version of an entity that is in force for a slice of it. It refuses with NotFound.
 func (s *settings) of(id event.Slice) (*Entity, *Error) {
 	if e := s.entities[id.Entity]; e != nil {
 		return e, nil
@@ -30,8 +30,8 @@ func (s *settings) of(id event.Slice) (*Entity, *Error) {
 	return nil, Refuse(NotFound, "The messaging entity with id %d could not be found.", id.Entity)
 }
 
-// storing is the entity whose limits are for what an entity stores: of a subscription the topic,
-// nil when that is just being deleted.
+// storing returns the entity whose limits apply to what an entity stores: for a subscription its
+// topic, nil while that is being deleted.
 func (s *settings) storing(e *Entity) *Entity {
 	if e.Kind == event.Subscription {
 		return s.entities[e.Topic]
@@ -39,7 +39,7 @@ func (s *settings) storing(e *Entity) *Entity {
 	return e
 }
 
-// rulesOf is the rules of all subscriptions of a topic.
+// rulesOf returns the rules of all subscriptions of a topic.
 func (s *settings) rulesOf(topic event.EntityID) *filter.Set {
 	set := s.topics[topic]
 	if set == nil {
@@ -49,8 +49,7 @@ func (s *settings) rulesOf(topic event.EntityID) *filter.Set {
 	return set
 }
 
-// replaceRules gives a subscription these rules instead of those it had. One that cannot be
-// compiled is left out.
+// replaceRules replaces the rules of a subscription. One that cannot be compiled is left out.
 func (s *settings) replaceRules(sub *Entity, rules []event.Rule) error {
 	set := s.rulesOf(sub.Topic)
 	set.Drop(sub.ID)

@@ -8,13 +8,13 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// maxChanges bounds all property changes of one message, and its header as far as it is known,
-// together: the header limit of semantics.md 16.3.
+// maxChanges bounds all property changes of one message together with its header, as far as that is
+// known: the header limit of semantics.md 16.3.
 const maxChanges = 64 << 10
 
-// live finds the message of a live lock (semantics.md 6.1); one under a session lives as long as
-// the session's. A lock whose time is over is none: ok is false, and the lock, or that of its
-// session, has passed.
+// live finds the message of a live lock (semantics.md 6.1); a lock under a session lives as long as
+// the session's. For an overdue lock ok is false, and the lock, or that of its session, is returned
+// as overdue.
 func (s *slice) live(q event.SubQueue, token event.LockToken) (_ index.Message, way overdueItems, ok bool) {
 	l, ok := s.index.Lock(token)
 	if !ok || l.Slice != s.id || l.OfSession() {
@@ -36,7 +36,7 @@ func (s *slice) live(q event.SubQueue, token event.LockToken) (_ index.Message, 
 	return m, way, true
 }
 
-// lockLost is the refusal of a token that is not that of a live lock.
+// lockLost returns the refusal of a token that is not that of a live lock.
 func (s *slice) lockLost(q event.SubQueue) *Error {
 	if s.entity.Properties.RequiresSession && q == event.Main {
 		return SessionLost()
@@ -44,11 +44,11 @@ func (s *slice) lockLost(q event.SubQueue) *Error {
 	return Refuse(LockLost, LockLostText)
 }
 
-// settling is a settlement of messages that are locked: those of all tokens or none.
+// settleDecision decides a settlement of locked messages: those of all tokens or none.
 type settleDecision struct {
 	slice
 	cmd    *Settle
-	stored []byte          // its changes, as they stand in the log
+	stored []byte          // the changes, in the form that the log has
 	about  event.LockToken // the token that a refusal is about
 }
 
@@ -78,7 +78,7 @@ func settle(d *decision, cmd *Settle) *Error {
 
 // check appends the messages of all tokens, in their order.
 func (s *settleDecision) check(messages []index.Message) (_ []index.Message, way overdueItems, err *Error) {
-	// giving back is never refused: the driver of the partition does it, too
+	// releasing is never refused: the driver of the partition also does it
 	if s.cmd.Outcome != Release {
 		if err := s.receivable(); err != nil {
 			return nil, way, err
@@ -97,8 +97,8 @@ func (s *settleDecision) check(messages []index.Message) (_ []index.Message, way
 	return messages, way, s.tooMuch(messages)
 }
 
-// lost is the refusal of the token that a refusal is about. One that was given under a session that
-// the caller still holds is that of a message which is settled, not of a session which is lost.
+// lost returns the refusal of the token that a refusal is about. A token under a session that the
+// caller still holds belongs to a settled message, not to a lost session.
 func (s *settleDecision) lost() *Error {
 	for _, session := range s.cmd.Sessions {
 		if _, live := s.liveSession(session); live && s.about != session && s.about == s.about.Under(session) {
@@ -108,8 +108,8 @@ func (s *settleDecision) lost() *Error {
 	return s.lockLost(s.cmd.SubQueue)
 }
 
-// locked appends the messages of all tokens, in their order; ok is false when one is not that of a
-// live lock, or is there twice.
+// locked appends the messages of all tokens, in their order; ok is false if a token is not that of
+// a live lock, or is there twice.
 func (s *settleDecision) locked(messages []index.Message) (_ []index.Message, way overdueItems, ok bool) {
 	m, way, ok := s.live(s.cmd.SubQueue, s.cmd.Token)
 	if !ok || s.staged(s.cmd.Token) || !s.mayEnd(&m) {
@@ -133,13 +133,13 @@ func (s *settleDecision) locked(messages []index.Message) (_ []index.Message, wa
 	return messages, way, true
 }
 
-// refused is the fact that notes the refusal of a settlement, about one of its tokens.
+// refused returns the fact that notes the refusal of a settlement, about one of its tokens.
 func (cmd *Settle) refused(about event.LockToken) event.SettlementRefused {
 	return event.SettlementRefused{Envelope: event.Envelope{Slice: cmd.Slice}, SubQueue: cmd.SubQueue, Token: about, Wanted: cmd.Outcome.Wanted()}
 }
 
-// mayEnd reports whether a settlement comes from the holder of a message's session, where it says
-// which sessions it holds.
+// mayEnd reports whether a settlement comes from the holder of a message's session, if the
+// settlement tells which sessions the caller holds.
 func (s *settleDecision) mayEnd(m *index.Message) bool {
 	if s.cmd.Sessions == nil || !m.InSession || m.SubQueue != event.Main {
 		return true
@@ -161,8 +161,8 @@ func (s *settleDecision) enact(messages []index.Message) {
 	}
 }
 
-// tooLarge dead-letters a message whose properties a settlement would make larger than a header may
-// be, without the changes (semantics.md 9.2).
+// tooLarge dead-letters, without the changes, a message whose properties a settlement would make
+// larger than a header may be (semantics.md 9.2).
 func (s *settleDecision) tooLarge(origin event.OriginID, m *index.Message, token event.LockToken) {
 	ev := add[*event.MessageDeadLettered](s.decision, event.KindMessageDeadLettered)
 	ev.Envelope, ev.Sequence, ev.Token = s.envelope(origin), m.Sequence, token
@@ -170,13 +170,13 @@ func (s *settleDecision) tooLarge(origin event.OriginID, m *index.Message, token
 	ev.Changes.Data = stored(deadLetterChanges(headerReason, headerText))
 }
 
-// maxAuditText bounds texts of clients that stand in events for the audit alone.
+// maxAuditText bounds texts of clients that are in events for the audit alone.
 const maxAuditText = 4096
 
-// clip cuts a text for the audit at a character.
+// clip cuts a text for the audit, at a character.
 func clip(s string) string { return clipTo(s, maxAuditText) }
 
-// changed is how many bytes the property changes of a message have so far.
+// changed returns how many bytes the property changes of a message have so far.
 func changed(m *index.Message) (n int) {
 	for _, b := range m.Changes {
 		n += int(b.Size)
@@ -184,7 +184,7 @@ func changed(m *index.Message) (n int) {
 	return n
 }
 
-// enactOne ends one lock, with the changes given. header is the size of the message besides its
+// enactOne ends one lock, with the given changes. header is the size of the message without its
 // body in bytes; 0: unknown.
 func (s *settleDecision) enactOne(origin event.OriginID, m *index.Message, token event.LockToken, header int, changes []byte) {
 	switch s.cmd.Outcome {
@@ -213,7 +213,8 @@ func (s *settleDecision) enactOne(origin event.OriginID, m *index.Message, token
 	}
 }
 
-// renew moves locks' ends to now + LockDuration in force: of all tokens or none (semantics.md 6.2).
+// renew moves locks' ends to now + the LockDuration in force: of all tokens or none (semantics.md
+// 6.2).
 func renew(d *decision, cmd *Renew) *Error {
 	s, err := d.slice(cmd.Slice)
 	if err != nil {
@@ -238,7 +239,7 @@ func renew(d *decision, cmd *Renew) *Error {
 }
 
 // checkRenew refuses to renew locks that are not all live, or that have no time of their own. The
-// refusal is about the first of the rest.
+// refusal is about the first of the remaining tokens.
 func (s *slice) checkRenew(cmd *Renew) (rest []event.LockToken, way overdueItems, err *Error) {
 	if s.entity.Properties.RequiresSession && cmd.SubQueue == event.Main {
 		return cmd.Tokens, way, Refuse(NotAllowed, "The lock of a message in a session cannot be renewed; renew the lock of the session.")
@@ -251,7 +252,7 @@ func (s *slice) checkRenew(cmd *Renew) (rest []event.LockToken, way overdueItems
 	return nil, way, nil
 }
 
-// refused is the fact that notes the refusal of a renewal, about the first of the rest of its
+// refused returns the fact that notes the refusal of a renewal, about the first of the remaining
 // tokens.
 func (cmd *Renew) refused(rest []event.LockToken) event.SettlementRefused {
 	fact := event.SettlementRefused{Envelope: event.Envelope{Slice: cmd.Slice}, SubQueue: cmd.SubQueue, Wanted: event.WantedRenew}

@@ -15,15 +15,15 @@ type stagedOperation struct {
 	found []stagedMessage
 }
 
-// stagedMessage is what was found out about a message of a send when it was staged, and holds at
+// stagedMessage holds what was found out about a message of a send when it was staged, and holds at
 // the commit.
 type stagedMessage struct {
-	number   event.SequenceNumber // it has this one, which the client was told; 0: it has none
+	number   event.SequenceNumber // the number that the client was told; 0: none
 	dropped  bool                 // its id was accepted before
 	original event.SequenceNumber // with this message
 }
 
-// found is what is known of message i of a send.
+// found returns what is known of message i of a send.
 func (cmd *Send) found(i int) (m stagedMessage) {
 	if cmd.staged != nil {
 		m = cmd.staged[i]
@@ -31,7 +31,7 @@ func (cmd *Send) found(i int) (m stagedMessage) {
 	return m
 }
 
-// measured is the operation of a command, with the sizes that count toward the bounds of a
+// measured returns the operation of a command, with the sizes that count toward the bounds of a
 // transaction.
 func measured(cmd *Stage) stagedOperation {
 	op := stagedOperation{cmd: cmd.Operation, size: stagedOverhead + max(0, cmd.Bytes)}
@@ -51,7 +51,7 @@ func measured(cmd *Stage) stagedOperation {
 	return op
 }
 
-// slice is the slice that an operation is about.
+// slice returns the slice that an operation is about.
 func (op *stagedOperation) slice() event.Slice {
 	switch cmd := op.cmd.(type) {
 	case *Send:
@@ -66,7 +66,7 @@ func (op *stagedOperation) slice() event.Slice {
 	return event.Slice{}
 }
 
-// locks are the locks that an operation relies on.
+// locks returns the locks that an operation relies on.
 func (op *stagedOperation) locks() []event.LockToken {
 	switch cmd := op.cmd.(type) {
 	case *Settle:
@@ -77,23 +77,23 @@ func (op *stagedOperation) locks() []event.LockToken {
 	return nil
 }
 
-// keep makes the command what the commit carries out.
+// keep turns the command into the one that the commit carries out.
 func (op *stagedOperation) keep() {
 	switch cmd := op.cmd.(type) {
 	case *Send:
 		cmd.staged = op.found
 		for i := range op.found {
-			if op.found[i].dropped { // nobody will ever read it
+			if op.found[i].dropped { // it will never be read
 				cmd.Messages[i].Body, cmd.Messages[i].Tail = nil, nil
 			}
 		}
 	case *Settle:
-		// what had to be read was, and the message stays as it is
+		// the caller has read the messages, and they stay as they are
 		cmd.recycled, cmd.Unread = false, false
 	}
 }
 
-// find notes those findings of the decision about an operation that still hold at the commit.
+// find notes the findings of the decision about an operation that still hold at the commit.
 func (op *stagedOperation) find(d *decision) {
 	cmd, ok := op.cmd.(*Send)
 	if !ok {
@@ -101,14 +101,14 @@ func (op *stagedOperation) find(d *decision) {
 	}
 	s, _ := d.slice(cmd.Slice)
 	twice := s.entity.Properties.RequiresDuplicateDetection
-	// the duplicate history that counts is that of the destination
+	// only the duplicate history of the destination counts
 	if cmd.Destination != nil || !twice && !cmd.Numbers {
 		return
 	}
 	op.found = make([]stagedMessage, len(cmd.Messages))
 	next := d.index.NextSequence(cmd.Slice)
 	for i, n := range d.reply.Numbers() {
-		if n >= next { // not that of a message it is a duplicate of, here or in the same send
+		if n >= next { // not the number of a message that it is a duplicate of, here or in the same send
 			op.found[i].number, next = n, n+1
 		}
 	}

@@ -1,14 +1,14 @@
 package engine
 
 // sweepStep is how many messages one step of a sweep looks at, and sweepEnds how many it ends, so
-// that other commands get their turn in between.
+// that other commands get their turn.
 const (
 	sweepStep = 8192
 	sweepEnds = 1024
 )
 
-// sweepSome ends messages whose time to live has passed, wherever in the main queue they stand. It
-// asks to be decided again until the pass is over.
+// sweepSome ends expired messages, wherever they are in the main queue. It asks to be decided again
+// until the pass is complete.
 func sweepSome(d *decision, cmd *sweep) {
 	pass := cmd.pass
 	found, done := d.index.Step(&pass, d.now, sweepStep, sweepEnds)

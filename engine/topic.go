@@ -8,23 +8,24 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Bounds of what one send to a topic may make, however many subscriptions there are: all of it is
-// one record. One message alone cannot make more copies, for a topic has no more filters. A choice.
+// Bounds of what one send to a topic may make, however many subscriptions there are, because all of
+// it is one record. One message alone cannot make more copies, because a topic has no more filters.
+// A choice.
 const (
 	maxCopies      = 1 << 18
-	maxCopyChanges = 32 << 20 // bytes; a copy that would be beyond is dead-lettered
-	// bytes of bodies and copies: what fits into a frame of the log beside others
+	maxCopyChanges = 32 << 20 // bytes; a copy beyond that is dead-lettered
+	// bytes of bodies and copies: what fits into a frame of the log with other contents
 	maxPublish = 116 << 20
-	// more are added up before they are written, and their memory is not kept
+	// larger numbers are added up before they are written, and their memory is not kept
 	manyCopies = 1 << 14
 )
 
-// fanOut is the copies that one decision makes, and the plan of the last of its sends. Everything
-// in it is valid until the next.
+// fanOut holds the copies that one decision makes, and the plan of its last send. All of it is
+// valid until the next decision.
 type fanOut struct {
 	plan    []messagePlan // by message
 	copies  []event.Copy
-	changes []byte // what the rules changed, as it stands in the log
+	changes []byte // changes by the rules, in the form that the log has
 	change  filter.Changes
 	values  event.RuleChanges // scratch
 	add     []event.Property  // scratch
@@ -41,7 +42,7 @@ func (f *fanOut) reset() {
 	f.copies, f.changes, f.plan = f.copies[:0], f.changes[:0], f.plan[:0]
 }
 
-// size is how many bytes of log the copies take, or a little more.
+// size returns how many bytes of log the copies take, or a little more.
 func (f *fanOut) size() (n int) {
 	const numbers = 32
 	for i := range f.copies {
@@ -51,19 +52,19 @@ func (f *fanOut) size() (n int) {
 	return n
 }
 
-// published is a message on its way to the subscriptions of a topic.
+// publishedMessage is a message on its way to the subscriptions of a topic.
 type publishedMessage struct {
 	sequence  event.SequenceNumber
-	ttl       time.Duration // the sender's own, cut to the topic's ceiling; 0: none
+	ttl       time.Duration // the sender's, cut to the topic's ceiling; 0: none
 	session   []byte
 	inSession bool // it has a session id
 	size      int  // bytes of the body
-	carried   int  // of changes that it came with, which each copy has
-	header    int  // bytes of the message as sent beside its body
+	carried   int  // bytes of changes that it came with, which each copy has
+	header    int  // bytes of the message as sent, without its body
 	see       *filter.Message
 }
 
-// planned is what becomes of one message of a send.
+// messagePlan is the plan for one message of a send.
 type messagePlan struct {
 	twice    bool                 // it is a duplicate
 	original event.SequenceNumber // of this one
@@ -74,20 +75,21 @@ type messagePlan struct {
 	later    bool // it is scheduled
 }
 
-// publishing finds out who gets copies of messages of a topic. What it finds stands in the fan-out.
+// publishDecision finds the subscriptions that get copies of messages of a topic. The fan-out holds
+// the result.
 type publishDecision struct {
 	slice
 	fan   *fanOut
-	bytes int64 // what the copies add to the topic's size
-	// arrival is where the message comes from; nil: it was sent here.
+	bytes int64 // bytes that the copies add to the topic's size
+	// arrival tells where the message comes from; nil: it was sent here.
 	arrival *event.Arrival
 	// earlier is how many of the copies, and bytes of changes, belong to other messages that arrive
 	// in the same decision: each message has the bounds of a send for itself.
 	earlier struct{ copies, changes int }
 }
 
-// check plans a send to a topic: the rules in force decide who gets copies (semantics.md 5.1,
-// 15.2). It refuses when that is too much.
+// check plans a send to a topic: the rules in force decide which subscriptions get copies
+// (semantics.md 5.1, 15.2). It refuses a send that makes too much.
 func (p *publishDecision) check(cmd *Send) *Error {
 	before := p.savepoint()
 	err := p.makePlan(cmd)
@@ -140,7 +142,7 @@ func (p *publishDecision) makePlan(cmd *Send) *Error {
 	return p.room(p.bytes)
 }
 
-// carried is how many bytes a message that comes from elsewhere brings along beside its own.
+// carried returns how many bytes a moved message brings in addition to its own.
 func (p *publishDecision) carried() int {
 	if p.arrival == nil {
 		return 0
@@ -148,8 +150,8 @@ func (p *publishDecision) carried() int {
 	return len(p.arrival.Changes.Data)
 }
 
-// publish adds the events of a plan, one for each message with all its copies, and says which
-// numbers they have, if that was asked.
+// publish adds the events of a plan, one for each message with all its copies, and returns their
+// numbers if the command asks for them.
 func (s *sendDecision) publish(plan []messagePlan) (numbers Numbers) {
 	next := s.next(s.id)
 	for i := range s.cmd.Messages {
@@ -183,13 +185,13 @@ func (s *sendDecision) publishOne(m *Message, pl *messagePlan) {
 	ev.TimeToLive, ev.EnqueuedAt, ev.Batch = pl.ttl, s.now, s.batch
 	ev.IDType, ev.DuplicateUntil, ev.Details, ev.Arrival = m.IDType, pl.until, m.Details, s.arrival
 	ev.Keyed = s.entity.keyed(m)
-	// else nobody will ever read it
+	// else it will never be read
 	if ev.Copies = s.fan.copies[pl.from:pl.to:pl.to]; len(ev.Copies) > 0 {
 		ev.Body.Data, ev.Body.Tail = m.Body, m.Tail
 	}
 }
 
-// activate hands a scheduled message to the subscriptions, as if it were sent now: the rules in
+// activate gives a scheduled message to the subscriptions, as if it were sent now: the rules in
 // force now decide (semantics.md 7.6, SM-292).
 func (p *publishDecision) activate(next index.ScheduledMessage, cmd *Tick) {
 	m, _ := p.index.Message(p.id, next.Sequence)
@@ -200,7 +202,7 @@ func (p *publishDecision) activate(next index.ScheduledMessage, cmd *Tick) {
 		see = &p.fan.blank
 	}
 	session := see.System[filter.SessionID]
-	if m.Hops > 0 { // it was moved here, and waited
+	if m.Hops > 0 { // it moved here, and waited
 		p.arrival = &event.Arrival{First: m.EnqueuedSequence, DeadLetterSource: m.DeadLetterSource}
 	}
 	p.copiesOf(&publishedMessage{sequence: number, ttl: ttl, session: []byte(session.Text), inSession: session.Type != event.Null,
@@ -210,9 +212,9 @@ func (p *publishDecision) activate(next index.ScheduledMessage, cmd *Tick) {
 	ev.Copies = p.fan.copies[:len(p.fan.copies):len(p.fan.copies)]
 }
 
-// copiesOf adds the copies of one message for all subscriptions of its topic. It refuses when there
-// would be too many, and, for a topic that filters before publishing, when no rule matches or one
-// cannot be evaluated (semantics.md 15.6).
+// copiesOf adds the copies of one message for all subscriptions of its topic. It refuses if there
+// would be too many. For a topic that filters before publishing, it also refuses if no rule matches
+// or one cannot be evaluated (semantics.md 15.6).
 func (p *publishDecision) copiesOf(m *publishedMessage, filtering bool) *Error {
 	set := p.settings.topics[p.entity.ID]
 	before := len(p.fan.copies)
@@ -221,7 +223,7 @@ func (p *publishDecision) copiesOf(m *publishedMessage, filtering bool) *Error {
 		for _, match := range set.Match(m.see, p.settings.newID) {
 			sub := p.settings.entities[match.Subscription]
 			if sub == nil {
-				continue // it is just being deleted
+				continue // it is being deleted
 			}
 			if match.Err != nil && filtering {
 				return Refuse(InvalidArgument, "The filter of the rule '%s' of '%s' cannot be evaluated: %v", match.Failed.Name(), sub.Path, match.Err)
@@ -238,8 +240,8 @@ func (p *publishDecision) copiesOf(m *publishedMessage, filtering bool) *Error {
 	return nil
 }
 
-// copiesFor adds what one subscription gets: one plain copy, a changed one for each matching rule
-// with an action, and one in its dead-letter queue when something could not be evaluated
+// copiesFor adds the copies for one subscription: one plain copy, a changed one for each matching
+// rule with an action, and one in its dead-letter queue if a rule could not be evaluated
 // (semantics.md 15.2, 15.6).
 func (p *publishDecision) copiesFor(m *publishedMessage, sub *Entity, match *filter.Match) {
 	var failed *filter.Rule
@@ -260,9 +262,9 @@ func (p *publishDecision) copiesFor(m *publishedMessage, sub *Entity, match *fil
 	}
 }
 
-// changedCopy adds the copy a rule's action makes. One whose header the action makes too large goes
-// to the dead-letter queue as it was sent, whatever the subscription says of errors: the action
-// could be evaluated (semantics.md 9.2, S2-19).
+// changedCopy adds the copy that a rule's action makes. If the action makes the header too large,
+// the copy enters the dead-letter queue as it was sent, whatever the subscription's setting for
+// errors: the action could be evaluated (semantics.md 9.2, S2-19).
 func (p *publishDecision) changedCopy(m *publishedMessage, sub *Entity, r *filter.Rule) error {
 	c := &p.fan.change
 	c.Reset()
@@ -327,7 +329,7 @@ func (p *publishDecision) deadCopy(m *publishedMessage, sub *Entity, cause event
 	c.Cause, c.Reason, c.Description, c.Changes.Data = cause, reason, description, changes
 }
 
-// newCopy gives a subscription's next number to a copy. Its time to live is cut once more, to the
+// newCopy adds a copy with a subscription's next number. Its time to live is cut once more, to the
 // subscription's ceiling, and counts from the same instant (semantics.md 7.1).
 func (p *publishDecision) newCopy(m *publishedMessage, sub *Entity, changes int) *event.Copy {
 	id := event.Slice{Entity: sub.ID, Partition: p.id.Partition}
@@ -338,7 +340,7 @@ func (p *publishDecision) newCopy(m *publishedMessage, sub *Entity, changes int)
 	return &p.fan.copies[len(p.fan.copies)-1]
 }
 
-// show fills in those properties of a message that filters see and only the broker knows.
+// show sets the properties of a message that filters see and only the broker knows.
 func (p *publishDecision) show(m *publishedMessage) {
 	number := func(v int64) event.Value { return event.Value{Type: event.Long, Bits: uint64(v)} }
 	if m.see == nil {

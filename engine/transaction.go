@@ -13,51 +13,51 @@ const (
 	// transactionLimit is how long a transaction may take, from its first operation on.
 	transactionLimit = 2 * time.Minute
 	// maxStaged is how many messages its other operations name at most, and maxStagedBytes how much
-	// memory all of them take: what a commit writes is one record. Choices.
+	// memory all of them take: a commit writes one record. Choices.
 	maxStaged      = 1 << 14
 	maxStagedBytes = 64 << 20
-	// stagedOverhead is what an operation counts beside its bytes.
+	// stagedOverhead is what an operation counts in addition to its bytes.
 	stagedOverhead = 256
-	// maxTransactions is how many transactions of a partition may be open, or over by time and not
-	// discharged; maxEnded is how many discharged ones it remembers, so that an operation still on
+	// maxTransactions is how many transactions of a partition may be open, or overdue and not
+	// discharged. maxEnded is how many discharged ones it remembers, so that an operation still on
 	// its way does not begin a new one.
 	maxTransactions = 1 << 16
 	maxEnded        = 1 << 12
 )
 
-// transactions are those of a partition that have not been discharged. They are in memory alone:
-// what is staged dies with the process, and the log has nothing of it.
+// transactions are the transactions of a partition that have not been discharged. They are only in
+// memory: staged operations are lost with the process, and the log has nothing of them.
 type transactions struct {
 	index *index.Index // for the locks
-	none  *Error       // why no operation is staged; nil: they are
+	none  *Error       // why no operation is staged; nil: operations are
 	byID  map[event.TransactionID]*transaction
-	line  struct{ first, last *transaction } // of those that end by time, in that order
+	line  struct{ first, last *transaction } // open transactions in the order of their deadlines
 	ended struct {
 		ids  map[event.TransactionID]bool
 		ring []event.TransactionID
 		next int
 	}
 	pins map[event.LockToken]*transaction // by the locks of messages that they settle
-	// what commits may store, by the slice whose quota it counts toward
+	// bytes that commits may store, by the slice whose quota they count toward
 	bytes map[event.Slice]int64
 }
 
-// transaction is operations that are carried out together or not at all.
+// transaction is a list of operations that are carried out together or not at all.
 type transaction struct {
 	id         event.TransactionID
 	slice      event.Slice // of the first operation
 	began      event.Time
-	over       bool // by time: it waits for its discharge, which is in vain
+	over       bool // overdue: it waits for its discharge, which will fail
 	failed     bool // an operation was refused
 	operations []Command
-	sent       int               // messages
-	named      int               // messages by the other operations
+	sent       int               // messages sent
+	named      int               // messages named by the other operations
 	size       int               // of the operations in memory, bytes
 	pinned     []event.LockToken // by its operations, one by one
-	// the first of each settlement that is to come again once its messages were read
+	// the first token of each settlement that must come again once its messages were read
 	unread []event.LockToken
-	final  []event.LockToken // of settlements that are [Settle.Final], refused ones too
-	done   scratch           // by its operations, beside numbers
+	final  []event.LockToken // of settlements that are [Settle.Final], including refused ones
+	done   scratch           // changes by its operations, besides numbers
 
 	before, behind *transaction // in the line
 }
@@ -68,7 +68,7 @@ func newTransactions(x *index.Index) transactions {
 	return transactions{index: x, byID: map[event.TransactionID]*transaction{}, pins: map[event.LockToken]*transaction{}, bytes: map[event.Slice]int64{}}
 }
 
-// deadline is when the next transaction ends by time; 0: none is open.
+// deadline returns when the next transaction becomes overdue; 0: none is open.
 func (t *transactions) deadline() event.Time {
 	if t.line.first == nil {
 		return 0
@@ -76,7 +76,7 @@ func (t *transactions) deadline() event.Time {
 	return t.line.first.end()
 }
 
-// enter adds a transaction that begins.
+// enter adds a new transaction.
 func (t *transactions) enter(tx *transaction) {
 	t.byID[tx.id] = tx
 	if tx.before = t.line.last; tx.before != nil {
@@ -102,8 +102,8 @@ func (t *transactions) leave(tx *transaction) {
 	tx.before, tx.behind = nil, nil
 }
 
-// reserved is how many bytes commits may add to what counts toward the quota of a slice, leaving
-// out one transaction.
+// reserved returns how many bytes commits may add to the quota of a slice, leaving out one
+// transaction.
 func (t *transactions) reserved(id event.Slice, but *transaction) int64 {
 	if len(t.bytes) == 0 {
 		return 0
@@ -122,7 +122,7 @@ func (t *transactions) hold(tx *transaction, token event.LockToken) {
 	tx.pinned = append(tx.pinned, token)
 }
 
-// release lets go of what is staged in a transaction. Locks end by their times again.
+// release forgets the staged operations of a transaction. Locks end by their times again.
 func (t *transactions) release(tx *transaction) {
 	if tx.over {
 		return
@@ -140,7 +140,7 @@ func (t *transactions) release(tx *transaction) {
 	tx.operations, tx.pinned, tx.unread, tx.final, tx.done, tx.over = nil, nil, nil, nil, scratch{}, true
 }
 
-// forget ends a transaction that was discharged. What comes for it later is for none.
+// forget ends a discharged transaction. Later operations for it find none.
 func (t *transactions) forget(tx *transaction) {
 	t.release(tx)
 	delete(t.byID, tx.id)
@@ -163,13 +163,13 @@ func (t *transactions) remember(id event.TransactionID) {
 	e.ids[id] = true
 }
 
-// pinned reports whether a lock does not end by its time, because a transaction relies on it.
+// pinned reports whether a transaction relies on a lock, so that it does not end by its time.
 func (d *decision) pinned(token event.LockToken) bool {
 	l, ok := d.index.Lock(token)
 	return ok && l.Held
 }
 
-// staged reports whether the settlement of a message waits for a commit that is not this decision.
+// staged reports whether the settlement of a message waits for a commit other than this decision.
 func (d *decision) staged(token event.LockToken) bool {
 	if len(d.transactions.pins) == 0 {
 		return false
@@ -178,8 +178,8 @@ func (d *decision) staged(token event.LockToken) bool {
 	return tx != nil && tx != d.committing
 }
 
-// stage decides an operation on the state and what was staged before it. Nothing of it is written,
-// but numbers that the client learns.
+// stage decides an operation on the state and the operations staged before it. It writes nothing
+// but the numbers that the client learns.
 func (p *Partition) stage(d *decision, cmd *Stage) *Error {
 	t, staging := &p.transactions, &d.staging
 	tx := t.byID[cmd.Transaction]
@@ -188,7 +188,7 @@ func (p *Partition) stage(d *decision, cmd *Stage) *Error {
 	case tx == nil && t.ended.ids[cmd.Transaction], tx != nil && (tx.over || d.now >= tx.end()):
 		return NoTransaction(cmd.Transaction[:])
 	case tx == nil && (t.none != nil || len(t.byID) >= maxTransactions):
-		// what follows must not be committed without it
+		// the rest must not be committed without this operation
 		d.adopt = func() { t.remember(cmd.Transaction) }
 		if t.none != nil {
 			return t.none
@@ -203,15 +203,15 @@ func (p *Partition) stage(d *decision, cmd *Stage) *Error {
 	return err
 }
 
-// staging is an operation that a decision has looked at for a transaction. It is in the decision's
-// memory: there are many.
+// stagingPlan is an operation that a decision has looked at for a transaction. It is in the
+// decision's memory, because there are many.
 type stagingPlan struct {
 	in           *transaction // nil: there is none
 	operation    stagedOperation
 	done, failed bool
 }
 
-// adopt is what staging an operation does to its transaction.
+// adopt applies the staging of an operation to its transaction.
 func (t *transactions) adopt(s *stagingPlan, done *scratch) {
 	tx := s.in
 	if t.byID[tx.id] == nil {
@@ -230,7 +230,7 @@ func (t *transactions) adopt(s *stagingPlan, done *scratch) {
 	}
 }
 
-// try decides an operation; done is false when the caller has to look at something before.
+// try decides an operation; done is false if the caller has to read messages first.
 func (p *Partition) try(d *decision, tx *transaction, op *stagedOperation) (done bool, _ *Error) {
 	if err := tx.room(op); err != nil {
 		return false, err
@@ -250,8 +250,8 @@ func (p *Partition) try(d *decision, tx *transaction, op *stagedOperation) (done
 	return true, nil
 }
 
-// reserve adds the event that gives out the numbers with which a staged send is answered: no other
-// message ever gets them, whatever becomes of the transaction and of this process.
+// reserve adds the event that assigns the numbers with which a staged send is answered. No other
+// message ever gets them, whatever happens to the transaction and to this process.
 func (d *decision) reserve(cmd *Send, found []stagedMessage) {
 	var given uint32
 	for i := range found {
@@ -267,7 +267,7 @@ func (d *decision) reserve(cmd *Send, found []stagedMessage) {
 	ev.Envelope, ev.First, ev.Count = event.Envelope{Slice: cmd.Slice, Origin: origin}, first, given
 }
 
-// room refuses what is too much for one transaction.
+// room refuses an operation that exceeds the bounds of a transaction.
 func (tx *transaction) room(op *stagedOperation) *Error {
 	switch {
 	case tx.sent+op.sent > MaxTransactionMessages:
@@ -280,7 +280,7 @@ func (tx *transaction) room(op *stagedOperation) *Error {
 	return nil
 }
 
-// keep adds an operation to a transaction, with what the decision about it has found out.
+// keep adds an operation to a transaction, with the findings of the decision about it.
 func (t *transactions) keep(tx *transaction, op *stagedOperation, done *scratch) {
 	tx.sent, tx.named, tx.size = tx.sent+op.sent, tx.named+op.named, tx.size+op.size
 	op.keep()
@@ -297,7 +297,7 @@ func (t *transactions) keep(tx *transaction, op *stagedOperation, done *scratch)
 		}
 	}
 	for id, n := range done.bytes.each {
-		if n > 0 { // what becomes less comes behind what needs the room
+		if n > 0 { // a decrease comes after the operations that need the room
 			own, _ := tx.done.bytes.get(id)
 			tx.done.bytes.set(id, own+n)
 			t.bytes[id] += n
@@ -306,8 +306,8 @@ func (t *transactions) keep(tx *transaction, op *stagedOperation, done *scratch)
 	op.merge(&tx.done, done)
 }
 
-// awaits notes that a settlement has to come again, and arrives that it has: a commit in between
-// would leave it out.
+// awaits notes that a settlement must come again, and arrives notes that it has come: a commit in
+// between would leave it out.
 func (tx *transaction) awaits(op *stagedOperation) {
 	if token := op.cmd.(*Settle).Token; !slices.Contains(tx.unread, token) {
 		tx.unread = append(tx.unread, token)
@@ -320,7 +320,7 @@ func (tx *transaction) arrives(op *stagedOperation) {
 	}
 }
 
-// sessionOf is the lock of the session under which a message is locked.
+// sessionOf returns the lock of the session under which a message is locked.
 func (t *transactions) sessionOf(l *index.Lock) (_ event.LockToken, under bool) {
 	if l.OfSession() || l.Until != 0 {
 		return event.LockToken{}, false
@@ -352,8 +352,8 @@ func (p *Partition) commit(d *decision, cmd *Commit) *Error {
 	return err
 }
 
-// enact adds the events of a transaction. It refuses when one of its operations cannot be carried
-// out any more.
+// enact adds the events of a transaction. It refuses if one of its operations cannot be carried out
+// any more.
 func (p *Partition) enact(d *decision, tx *transaction, cmd *Commit) *Error {
 	d.scratch.several, d.committing = true, tx
 	origin := d.origin(cmd.Origin)
@@ -381,8 +381,8 @@ func (p *Partition) rollback(d *decision, cmd *Rollback) *Error {
 	return err
 }
 
-// discharge ends a transaction, one way or the other. It refuses with UnknownTransaction; also one
-// whose time is over has ended then.
+// discharge ends a transaction by commit or rollback. It refuses with UnknownTransaction; an
+// overdue transaction has also ended then.
 func (p *Partition) discharge(d *decision, id event.TransactionID) (*transaction, *Error) {
 	tx := p.transactions.byID[id]
 	if tx != nil {
@@ -397,8 +397,8 @@ func (p *Partition) discharge(d *decision, id event.TransactionID) (*transaction
 	return nil, Refuse(UnknownTransaction, "Transaction hasn't been declared yet, or has already been discharged")
 }
 
-// abort adds the fact that a transaction was not committed, and gives back the messages that no
-// client can settle any more.
+// abort adds the fact that a transaction was not committed, and returns the messages that no client
+// can settle any more.
 func (d *decision) abort(tx *transaction, cause event.AbortCause, by *Origin) {
 	origin := d.origin(by)
 	ev := add[*event.TransactionAborted](d, event.KindTransactionAborted)
@@ -426,7 +426,8 @@ func (d *decision) giveBack(tx *transaction, origin event.OriginID) {
 	}
 }
 
-// abortOverdue ends the transaction whose time is over first, and reports whether there was one.
+// abortOverdue ends the transaction with the earliest deadline if that has passed, and reports
+// whether there was one.
 func (d *decision) abortOverdue() bool {
 	t := d.transactions
 	if at := t.deadline(); at == 0 || d.now < at {

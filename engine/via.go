@@ -2,9 +2,8 @@ package engine
 
 import "github.com/ledgerbus/ledgerbus/log/event"
 
-// handOver stores messages that are sent through an entity to another one. Whether that one takes
-// them shows when they get there: its state is not known here, and neither is its duplicate
-// history.
+// handOver stores messages that are sent through an entity to another one. Whether the other one
+// takes them shows when they arrive: this entity knows neither its state nor its duplicate history.
 func handOver(d *decision, of slice, cmd *Send) *Error {
 	s := sendDecision{slice: of, cmd: cmd}
 	if err := s.checkHandOver(); err != nil {
@@ -45,7 +44,8 @@ func handOver(d *decision, of slice, cmd *Send) *Error {
 // checkHandOver refuses messages that cannot be stored here until their destination takes them.
 func (s *sendDecision) checkHandOver() *Error {
 	if st := s.entity.Properties.Status; st == event.Disabled {
-		// one that takes no new messages still hands over those that come of receiving the others
+		// an entity that takes no new messages still hands over those that result from receiving
+		// the others
 		return s.sendable()
 	}
 	var size int64
@@ -54,7 +54,7 @@ func (s *sendDecision) checkHandOver() *Error {
 		size += int64(len(m.Body) + len(m.Tail))
 		for _, e := range [...]*Entity{s.entity, s.cmd.Destination} {
 			if e.Kind == event.Subscription {
-				continue // its messages are its topic's
+				continue // its messages belong to its topic
 			}
 			if _, err := e.measure(m); err != nil {
 				return err
@@ -64,7 +64,7 @@ func (s *sendDecision) checkHandOver() *Error {
 	return s.room(size)
 }
 
-// nextTransfer is the number of the next transfer of a slice.
+// nextTransfer returns the number of the next transfer of a slice.
 func (d *decision) nextTransfer(id event.Slice) event.TransferNumber {
 	if n, ok := d.scratch.moves.get(id); ok {
 		return n
