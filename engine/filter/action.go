@@ -15,8 +15,8 @@ type action struct {
 // step is a compiled statement.
 type step struct {
 	remove  bool
-	system  SystemProperty // SystemCount: the application property of the name
-	unknown bool           // a system property of a name that does not exist
+	system  SystemProperty // SystemCount: the application property with the name
+	unknown bool           // a system property whose name does not exist
 	name    string
 	hash    uint64
 	value   int32
@@ -49,9 +49,9 @@ func compileAction(text string, params []event.Property) (*action, *Error) {
 	return &action{c.program, steps}, nil
 }
 
-// Run runs the rule's action on a message and collects what it changes in c, whose earlier content
-// is dropped. The message stays as it is. An error is an [EvalError]; c is then of no use
-// (semantics.md 15.5). A rule without action changes nothing.
+// Run runs the rule's action on a message and collects its changes in c, whose earlier content is
+// dropped. The message stays as it is. An error is an [EvalError]; c is then useless (semantics.md
+// 15.5). A rule without an action changes nothing.
 func (r *Rule) Run(m *Message, newID func() [16]byte, c *Changes) error {
 	c.begin(m, newID)
 	if r.action == nil {
@@ -86,8 +86,7 @@ func (c *Changes) apply(s *step, v event.Value) {
 	}
 }
 
-// set gives an application property a value. One that is there keeps its spelling and, if that is
-// possible, its type.
+// set sets an application property. An existing one keeps its spelling and, if possible, its type.
 func (c *Changes) set(name string, hash uint64, v event.Value) {
 	at := c.machine.view.find(name, hash)
 	there := at >= 0
@@ -120,7 +119,7 @@ func (c *Changes) remove(name string, hash uint64) {
 	}
 }
 
-// setSystem sets a system property, to nothing if v is null (semantics.md 15.5).
+// setSystem sets a system property; null clears it (semantics.md 15.5).
 func (c *Changes) setSystem(p SystemProperty, v event.Value) {
 	limit := maxProperty
 	switch p {
@@ -158,7 +157,7 @@ func (c *Changes) mustBe(p SystemProperty, v event.Value, t event.ValueType) {
 	}
 }
 
-// checkSize ends an action whose changes alone are longer than all properties of a message may be.
+// checkSize fails an action whose changes alone are longer than all properties of a message may be.
 func (c *Changes) checkSize() {
 	n := 0
 	for i := range c.user {

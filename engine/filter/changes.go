@@ -6,8 +6,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Changes is what an action changes in a copy of a message. The zero value has none. It may be used
-// again and again; its texts are valid as long as those of the message and of the rule.
+// Changes holds what an action changes in a copy of a message. The zero value has no changes. It is
+// reusable; its texts are valid as long as those of the message and of the rule.
 type Changes struct {
 	work    Message // the message as later statements see it
 	machine machine
@@ -20,7 +20,7 @@ type change struct {
 	name    string
 	value   event.Value
 	removed bool
-	sent    bool // the message had it
+	sent    bool // the message as sent has it
 }
 
 // Reset forgets all changes and keeps the memory.
@@ -37,8 +37,8 @@ func (c *Changes) begin(m *Message, newID func() [16]byte) {
 	c.machine.begin(&c.work, newID)
 }
 
-// change returns the entry of a property, by its exact spelling. there says that the message has it
-// already.
+// change returns the entry of a property, by its exact spelling. there means that the message
+// already has it.
 func (c *Changes) change(name string, there bool) *change {
 	for i := range c.user {
 		if c.user[i].name == name {
@@ -55,9 +55,9 @@ func (c *Changes) System(p SystemProperty) (v event.Value, changed bool) {
 	return c.work.System[p], c.system>>p&1 == 1
 }
 
-// Values fills in what the action changed, with further application properties to set, which take
+// Values fills in the changes of the action and further application properties to set, which take
 // precedence over those that the action set. Earlier content of into is dropped, and its memory
-// used again.
+// reused.
 func (c *Changes) Values(into *event.RuleChanges, extra ...event.Property) {
 	extraHas := func(name string) bool {
 		return slices.ContainsFunc(extra, func(p event.Property) bool { return p.Name == name })

@@ -6,17 +6,17 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// maxLength is how many characters the text of a filter or an action may have (semantics.md 15.4,
-// 15.5).
+// maxLength is the most characters in the text of a filter or an action (semantics.md 15.4, 15.5).
 const maxLength = 1024
 
-// maxRuleBytes bounds all texts of a rule together: no message has longer properties to compare
-// them with (semantics.md 16.3). Each text alone is at most as long as a property of a message.
+// maxRuleBytes bounds all texts of a rule together, because no message has longer properties to
+// compare them with (semantics.md 16.3). Each text alone is at most as long as a property of a
+// message.
 const maxRuleBytes = 64 << 10
 
-// Check refuses a rule that no subscription can have, with an [*Error]: a text that is no filter or
-// action, or is over its limits, a parameter without a value, a correlation filter without a
-// condition (semantics.md 15.3 to 15.6). Only the filter and the action are looked at.
+// Check refuses a rule that no subscription can have, with an [*Error]: a text that is not a filter
+// or action or exceeds its limits, a parameter without a value, a correlation filter without a
+// condition (semantics.md 15.3 to 15.6). It looks only at the filter and the action.
 func Check(r *event.Rule) error {
 	_, err := compile(r)
 	if err != nil {
@@ -25,7 +25,7 @@ func Check(r *event.Rule) error {
 	return nil
 }
 
-// compiled is a rule's filter and action, ready to be put in force.
+// compiledRule is a rule's filter and action, ready to be put in force.
 type compiledRule struct {
 	kind   event.FilterKind
 	filter *program // of an SQL filter
@@ -58,10 +58,10 @@ func compile(r *event.Rule) (compiledRule, *Error) {
 	return c, err
 }
 
-// checkSizes bounds all that a rule holds before it is compiled, even what its kind does not use:
-// all of it is stored.
+// checkSizes bounds everything that a rule holds before it is compiled, including parts that its
+// kind does not use: all of it is stored.
 func checkSizes(r *event.Rule) *Error {
-	const entry = 16 // what a pair takes beside its texts, so that empty ones count
+	const entry = 16 // the size of a pair without its texts, so that empty ones count
 	left := maxRuleBytes
 	fits := func(texts ...string) bool {
 		for _, s := range texts {

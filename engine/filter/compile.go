@@ -7,14 +7,14 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// program is a compiled filter, or all values of an action: nodes, each behind those that it needs.
+// program is a compiled filter, or all values of an action: nodes, each after those that it needs.
 type program struct {
 	nodes    []node
 	root     int32
-	volatile bool // newid() is in it: no two evaluations are the same
+	volatile bool // it has newid(): no two evaluations are the same
 }
 
-// node is a node of the tree with everything resolved that does not depend on the message.
+// node is a node of the tree in which everything that does not depend on the message is resolved.
 type node struct {
 	op      op
 	not     bool
@@ -56,9 +56,9 @@ func (c *compiler) fail(pos int, format string, args ...any) {
 	}
 }
 
-// condition compiles what must be a boolean. What certainly is not one is refused (semantics.md
-// 15.4): a constant, a parameter or a calculation of another type. The type of a property is known
-// only from the message.
+// condition compiles an expression that must be a boolean. It refuses a constant, a parameter or a
+// calculation of another type, which certainly is not one (semantics.md 15.4). The type of a
+// property is known only from the message.
 func (c *compiler) condition(e *expr) int32 {
 	i := c.compile(e)
 	switch v := c.nodes[i].value; {
@@ -72,7 +72,7 @@ func (c *compiler) condition(e *expr) int32 {
 	return i
 }
 
-// compile appends the nodes of an expression and returns the place of the last.
+// compile appends the nodes of an expression and returns the index of the last one.
 func (c *compiler) compile(e *expr) int32 {
 	start := len(c.nodes)
 	n := node{op: e.op, not: e.not, name: e.name, value: e.value}
@@ -128,7 +128,7 @@ func (c *compiler) resolve(e *expr, n *node) {
 }
 
 // parameter finds the value of a parameter. Rules name it with and without the @; the exact
-// spelling goes first.
+// spelling is tried first.
 func (c *compiler) parameter(name string) *event.Property {
 	var found *event.Property
 	for i := range c.params {
@@ -163,8 +163,8 @@ func (c *compiler) pattern(n *node) *pattern {
 	return newPattern(text.value.Text, escape, func(words int) bool { return words <= maxSteps*charactersPerStep })
 }
 
-// evaluate puts the value of the last node, whose operands are constants, in the place of all nodes
-// from start. A node that cannot be evaluated stays: that is an error of the evaluation, not of the
+// evaluate replaces all nodes from start by the value of the last node, whose operands are
+// constants. A node that cannot be evaluated stays: that is an error of the evaluation, not of the
 // rule.
 func (c *compiler) evaluate(start int) {
 	switch last := &c.nodes[len(c.nodes)-1]; last.op {

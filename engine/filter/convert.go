@@ -10,9 +10,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// convert turns a value into the type that a property has so far, if nothing is lost by it
-// (semantics.md 15.5): numbers into each other, anything into a string, and a string into what it
-// says. Everything else stays as it is.
+// convert converts a value to the type that a property has so far, if that loses nothing
+// (semantics.md 15.5): numbers into each other, anything into a string, and a string into the value
+// that it spells. Everything else stays as it is.
 func convert(v event.Value, to event.ValueType) event.Value {
 	switch {
 	case v.Type == to, v.Type == event.Null:
@@ -50,7 +50,7 @@ func convertNumber(v event.Value, to event.ValueType) (event.Value, bool) {
 	return w, true
 }
 
-// integer is a number as an integer of 64 bits if it is one.
+// integer returns a number as an integer of 64 bits if it is one.
 func integer(v event.Value) (int64, bool) {
 	switch v.Type {
 	case event.Double:
@@ -98,8 +98,8 @@ func parseText(text string, to event.ValueType) (event.Value, bool) {
 	return event.Value{}, false
 }
 
-// portable returns a value in the form in which an action writes it: every SDK can read a decimal
-// then, .NET's among them. A decimal that is too large for .NET becomes the nearest double.
+// portable returns a value in the form in which an action writes it, so that every SDK, including
+// .NET's, can read a decimal. A decimal that is too large for .NET becomes the nearest double.
 func portable(v event.Value) event.Value {
 	if v.Type != event.Decimal {
 		return v

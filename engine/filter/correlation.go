@@ -13,16 +13,16 @@ import (
 // test is a compiled correlation filter: properties and the values they must have (semantics.md
 // 15.3).
 type test struct {
-	asked  []askedProperty // in the order of their keys, so that filters that ask the same are alike
+	asked  []askedProperty // in the order of their keys, so that filters on the same properties are alike
 	values []event.Value   // that the properties must have
 }
 
-// asked is a property that correlation filters ask for.
+// askedProperty is a property that correlation filters test.
 type askedProperty struct {
-	system SystemProperty // SystemCount: the application property of the name
+	system SystemProperty // SystemCount: the application property with the name
 	name   string
 	hash   uint64
-	key    string // same for all spellings of the name
+	key    string // the same for all spellings of the name
 }
 
 func newTest(f *event.Filter) (*test, *Error) {
@@ -60,14 +60,14 @@ func newTest(f *event.Filter) (*test, *Error) {
 	return t, nil
 }
 
-// correlations finds the correlation filters that match a message. Filters that ask for the same
-// properties form a shape, and a shape finds those whose values a message has by one look into a
-// map. A shape is looked at only when the message has one of its properties, its anchor. So the
-// cost follows what the message has, not how many filters there are.
+// correlations finds the correlation filters that match a message. Filters on the same properties
+// form a shape, and one look into a map finds the filters of a shape whose values a message has. A
+// shape is looked at only if the message has one of its properties, its anchor. So the cost depends
+// on the properties of the message, not on the number of filters.
 type correlations struct {
-	shapes  map[string]*shape  // by the keys of what they ask
+	shapes  map[string]*shape  // by the keys of their properties
 	anchors map[string]*anchor // by the key of the property
-	// number of the last match, so that no shape is looked at twice in one
+	// number of the last match, so that one match looks at no shape twice
 	matched uint64
 	key     []byte
 	found   []event.Value
@@ -117,8 +117,8 @@ func (x *correlations) add(r *Rule, t *test) {
 	b.rules = append(b.rules, r)
 }
 
-// shape returns the shape of filters that ask for the same; a new one is anchored where the fewest
-// others are.
+// shape returns the shape of filters on the same properties. A new shape is anchored at the
+// property with the fewest shapes.
 func (x *correlations) shape(asks []askedProperty) *shape {
 	x.key = x.key[:0]
 	for i := range asks {
@@ -235,12 +235,12 @@ func (x *correlations) bucket(s *shape, v *view) *bucket {
 	return s.buckets[string(x.key)]
 }
 
-// appendKey appends bytes that are the same for all values that equal each other. For a number that
-// is the nearest double, so values with the same key are compared once more.
+// appendKey appends bytes that are the same for all values that equal each other. A number is
+// represented by its nearest double, so values with the same key are compared once more.
 func appendKey(dst []byte, v event.Value) []byte {
 	switch {
 	case isNumber(v.Type):
-		f := double(v) + 0 // which makes -0 of IEEE 754 a 0
+		f := double(v) + 0 // adding 0 turns the IEEE 754 value -0 into 0
 		return binary.BigEndian.AppendUint64(append(dst, byte(event.Double)), math.Float64bits(f))
 	case v.Type == event.String || v.Type == event.UUID:
 		dst = binary.AppendUvarint(append(dst, byte(v.Type)), uint64(len(v.Text)))

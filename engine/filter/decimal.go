@@ -9,7 +9,7 @@ import (
 )
 
 // decimal is coef * 10^exp. Results have at most maxDigits digits, those of an AMQP decimal128, and
-// exponents within maxExponent, so that no arithmetic grows without bound.
+// exponents within maxExponent, so that arithmetic has bounded size.
 type decimal struct {
 	coef *big.Int
 	exp  int
@@ -20,19 +20,19 @@ const (
 	maxExponent = 128
 )
 
-// digits is how many digits a number has, without its sign.
+// digits returns how many digits a number has, without its sign.
 func digits(x *big.Int) int { return len(new(big.Int).Abs(x).String()) }
 
 func pow10(n int) *big.Int { return new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(n)), nil) }
 
-// parseDecimal reads a decimal's text. It fails for texts that [event.Value.Decimal] does not
+// parseDecimal parses the text of a decimal. It fails for texts that [event.Value.Decimal] does not
 // accept.
 func parseDecimal(s string) (decimal, bool) {
 	coef, exp, ok := event.Value{Type: event.Decimal, Text: s}.Decimal()
 	return decimal{coef, exp}, ok
 }
 
-// decimalOf is an integer or a decimal as a decimal.
+// decimalOf returns an integer or a decimal as a decimal.
 func decimalOf(v event.Value) decimal {
 	if v.Type == event.Decimal {
 		if d, ok := parseDecimal(v.Text); ok {
@@ -55,11 +55,11 @@ func (d decimal) compare(e decimal) int {
 	return x.Cmp(y)
 }
 
-// round cuts d to maxDigits, half to even. It is false for a number that is too large then.
+// round cuts d to maxDigits, half to even. It returns false if the number is then too large.
 func (d decimal) round() (decimal, bool) {
 	cut := max(digits(d.coef)-maxDigits, -maxExponent-d.exp)
 	if cut > 0 {
-		return d.without(cut).round() // rounding up may have made one digit more
+		return d.without(cut).round() // rounding up may have added a digit
 	}
 	return d, d.exp <= maxExponent
 }
@@ -75,14 +75,14 @@ func (d decimal) without(n int) decimal {
 	return decimal{quotient, d.exp + n}
 }
 
-// The decimal type of .NET has a coefficient of 96 bits, and 0 to 28 digits behind the point.
+// The decimal type of .NET has a coefficient of 96 bits, and 0 to 28 digits after the point.
 const (
 	netBits  = 96
 	netScale = 28
 )
 
-// forNet returns the number nearest to d that .NET's decimal type can hold. It is false for a
-// number that is too large.
+// forNet returns the number nearest to d that .NET's decimal type can hold. It returns false if the
+// number is too large.
 func (d decimal) forNet() (decimal, bool) {
 	if d.exp > 0 {
 		d = decimal{new(big.Int).Mul(d.coef, pow10(d.exp)), 0}
@@ -95,7 +95,8 @@ func (d decimal) forNet() (decimal, bool) {
 	return d, false
 }
 
-// calculate is d op e, of + - * / %; false: division by zero or a result that is too large.
+// calculate returns d op e, with one of + - * / %; false: division by zero or a result that is too
+// large.
 func (d decimal) calculate(o op, e decimal) (decimal, bool) {
 	if (o == opDiv || o == opMod) && e.coef.Sign() == 0 {
 		return decimal{}, false
@@ -114,11 +115,11 @@ func (d decimal) calculate(o op, e decimal) (decimal, bool) {
 	return divide(x, y)
 }
 
-// divide is x / y to maxDigits digits; a quotient that ends earlier gets no trailing zeros.
+// divide returns x / y to maxDigits digits; an exact quotient gets no trailing zeros.
 func divide(x, y *big.Int) (decimal, bool) {
 	scale := max(0, maxDigits+1+digits(y)-digits(x))
 	quotient, rest := new(big.Int).QuoRem(new(big.Int).Mul(x, pow10(scale)), y, new(big.Int))
-	// a further digit, so that what looks like a half is seen to be more than one
+	// a further digit, so that an apparent half is known to be more than one
 	if rest.Sign() != 0 {
 		sign := int64(x.Sign() * y.Sign())
 		quotient.Add(quotient.Mul(quotient, big.NewInt(10)), big.NewInt(sign))
@@ -135,7 +136,7 @@ func divide(x, y *big.Int) (decimal, bool) {
 	return d, ok
 }
 
-// String is the decimal in digits, without exponent.
+// String returns the decimal in digits, without an exponent.
 func (d decimal) String() string {
 	s := new(big.Int).Abs(d.coef).String()
 	if d.exp >= 0 {
@@ -154,7 +155,7 @@ func (d decimal) String() string {
 	return s
 }
 
-// value keeps the decimal as an exact text that parseDecimal reads.
+// value returns the decimal as an exact text that parseDecimal reads.
 func (d decimal) value() event.Value {
 	text := d.String()
 	if d.exp > 0 || d.exp < -maxDigits {

@@ -2,10 +2,10 @@ package filter
 
 import "fmt"
 
-// Error says why a rule is refused at its creation (semantics.md 15.6).
+// Error tells why a rule is refused at its creation (semantics.md 15.6).
 type Error struct {
 	Part     string // of the rule: filter, action
-	Position int    // in the text, of the character where the error is, from 1; 0: no single one
+	Position int    // in the text, of the erroneous character, from 1; 0: no single one
 	Text     string
 }
 
@@ -16,11 +16,12 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s: character %d: %s", e.Part, e.Position, e.Text)
 }
 
-// EvalError says why a filter or an action could not be evaluated for a message (semantics.md
+// EvalError tells why a filter or an action could not be evaluated for a message (semantics.md
 // 15.6).
 type EvalError struct{ Text string }
 
 func (e *EvalError) Error() string { return e.Text }
 
-// capital capitalizes a text that begins with a small ASCII letter, to begin a sentence with it.
+// capital returns a text that begins with a small ASCII letter with that letter in upper case, to
+// begin a sentence.
 func capital(s string) string { return string(s[0]-'a'+'A') + s[1:] }

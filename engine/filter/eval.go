@@ -12,13 +12,13 @@ const (
 	// maxSteps bounds the evaluation of a rule for a message (reliability.md T4). A node is a step;
 	// reading texts costs more.
 	maxSteps = 10_000
-	// maxText bounds texts that an evaluation makes, in bytes: as long as all properties of a
-	// message may be together.
+	// maxText bounds texts that an evaluation makes, in bytes: the limit of all properties of a
+	// message together.
 	maxText = 64 << 10
 )
 
-// machine evaluates programs. The first error stays and ends the evaluation; what is evaluated
-// after it does not matter.
+// machine evaluates programs. The first error stays and ends the evaluation; results after it do
+// not matter.
 type machine struct {
 	view  view
 	newID func() [16]byte
@@ -28,14 +28,14 @@ type machine struct {
 	state []uint64
 }
 
-// begin readies the machine for a message and one rule.
+// begin prepares the machine for a message and one rule.
 func (m *machine) begin(msg *Message, newID func() [16]byte) {
 	m.view.look(msg)
 	m.newID = newID
 	m.restart()
 }
 
-// restart readies the machine for another rule and the same message.
+// restart prepares the machine for another rule and the same message.
 func (m *machine) restart() { m.steps, m.err = maxSteps, nil }
 
 func (m *machine) fail(format string, args ...any) event.Value {
@@ -45,7 +45,7 @@ func (m *machine) fail(format string, args ...any) event.Value {
 	return event.Value{}
 }
 
-// charge takes steps, and reports whether that many were left.
+// charge uses up steps, and reports whether that many were left.
 func (m *machine) charge(steps int) bool {
 	if m.err != nil {
 		return false
@@ -100,8 +100,8 @@ func (m *machine) condition(p *program, i int32) truth {
 	return m.compare(n.op, m.eval(p, n.a), m.eval(p, n.b))
 }
 
-// and is the three-valued AND. The right side is not evaluated when the left is false, so an error
-// in it does not count.
+// and is the three-valued AND. The right side is not evaluated if the left is false, so an error in
+// it does not count.
 func (m *machine) and(p *program, n *node) truth {
 	a := m.condition(p, n.a)
 	if a == no || m.err != nil {
@@ -147,7 +147,7 @@ func (m *machine) compare(o op, a, b event.Value) truth {
 	return truthOf(c == 1 || c == 0)
 }
 
-// in compares with =. A member that is unknown equals nothing: only the left side makes the result
+// in compares with =. An unknown member equals nothing: only the left side can make the result
 // unknown.
 func (m *machine) in(p *program, n *node) truth {
 	left := m.eval(p, n.a)

@@ -6,32 +6,32 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Explanation is what a rule says of a message, and why.
+// Explanation tells what a rule does with a message, and why.
 type Explanation struct {
 	Matches bool
-	// Changes is what the action of a rule that matches changes in the copy.
+	// Changes are the changes that the action of a matching rule makes in the copy.
 	Changes event.RuleChanges
 	// Err is an [EvalError] of the filter or of the action (semantics.md 15.6); nil: both could be
 	// evaluated.
 	Err error
 
-	// The fields from here on are those of a rule that does not match. Part is the first part of
-	// its condition that is not true, in the language of filters.
+	// The following fields belong to a rule that does not match. Part is the first part of its
+	// condition that is not true, in the language of filters.
 	Part string
-	// the part is not false but unknown: a property in it is not set, or is of another type
+	// the part is not false but unknown: a property in it is not set, or has another type
 	Unknown bool
-	Values  []Observed // what the part was evaluated with, in its order
+	Values  []Observed // the values in the part, in its order
 }
 
 // Observed is a property that a condition names, as a message has it.
 type Observed struct {
-	Name  string // as the condition names it, with sys. in front of a system property
+	Name  string // as the condition spells it; a system property begins with sys.
 	Set   bool   // the message has it
 	Type  string // a string, a number and so on; "" if it is not set
 	Value string // as a text; "" where filters cannot see it
 }
 
-// Explain says what a rule by itself makes of a message, and why. An error is that of [Check].
+// Explain tells what a single rule does with a message, and why. An error is that of [Check].
 func Explain(r *event.Rule, m *Message, newID func() [16]byte) (x Explanation, err error) {
 	s := NewSet()
 	if err := s.Put(1, *r); err != nil {
@@ -58,7 +58,7 @@ func Explain(r *event.Rule, m *Message, newID func() [16]byte) (x Explanation, e
 	return x, nil
 }
 
-// of is what a rule that matches, or cannot be evaluated, makes of a message.
+// of fills in the result of a rule that matches, or cannot be evaluated.
 func (x *Explanation) of(match *Match, m *Message, newID func() [16]byte) {
 	if x.Err = match.Err; x.Err != nil {
 		return
@@ -72,16 +72,15 @@ func (x *Explanation) of(match *Match, m *Message, newID func() [16]byte) {
 	}
 }
 
-// explaining looks for the part of a condition that is not true.
+// explainer looks for the part of a condition that is not true.
 type explainer struct {
 	m       *Message
 	params  []event.Property
 	machine machine
 }
 
-// Properties returns the names of the properties that the text of an SQL filter reads. A property
-// of the system has sys. in front; a property() whose name is not constant is returned as that
-// call.
+// Properties returns the names of the properties that the text of an SQL filter reads. A system
+// property begins with sys.; a property() whose name is not constant is returned as that call.
 func Properties(text string) ([]string, error) {
 	tree, err := parseFilter(text)
 	if err != nil {
@@ -107,7 +106,8 @@ func (e *expr) properties(list []string) []string {
 	return list
 }
 
-// truth is what a part of a condition is of the message. What cannot be evaluated is unknown.
+// truth returns the truth value of a part of a condition for the message. A part that cannot be
+// evaluated is unknown.
 func (e *explainer) truth(x *expr) truth {
 	c := &compiler{params: e.params}
 	c.root = c.condition(x)
@@ -121,11 +121,12 @@ func (e *explainer) truth(x *expr) truth {
 	return t
 }
 
-// first is the first part of a condition that keeps it from being true. It must not be true itself.
+// first returns the first part of a condition that keeps it from being true. The condition must not
+// be true.
 func (e *explainer) first(x *expr) (part string, isUnknown bool, values []Observed) {
 	if x.op == opAnd {
 		left, right := e.truth(x.kids[0]), e.truth(x.kids[1])
-		if left == no || left == unknown && right != no { // false decides, whatever is unknown
+		if left == no || left == unknown && right != no { // false decides, even if others are unknown
 			return e.first(x.kids[0])
 		}
 		return e.first(x.kids[1])
@@ -178,7 +179,7 @@ func addObserved(list []Observed, name string, v event.Value, there bool) []Obse
 	return append(list, Observe(name, v))
 }
 
-// Observe is a property that a message has, as filters see it.
+// Observe returns a property of a message as filters see it.
 func Observe(name string, v event.Value) Observed {
 	o := Observed{Name: name, Set: true, Type: "a value that filters do not see"}
 	if v = known(v); v.Type != event.Null {
@@ -187,7 +188,7 @@ func Observe(name string, v event.Value) Observed {
 	return o
 }
 
-// user is an application property of the message, and whether it has one with the name.
+// user returns an application property of the message, and whether it has one with the name.
 func (e *explainer) user(name string) (event.Value, bool) {
 	at := e.machine.view.find(name, hashName(name))
 	if at < 0 {
@@ -196,7 +197,7 @@ func (e *explainer) user(name string) (event.Value, bool) {
 	return e.m.User[at].Value, true
 }
 
-// correlation is the first condition of a correlation filter that a message does not fulfil.
+// correlation returns the first condition of a correlation filter that a message does not meet.
 func (e *explainer) correlation(f *event.Filter) (part string, isUnknown bool, values []Observed) {
 	for _, c := range f.Conditions {
 		p := fields[c.Field]
@@ -216,7 +217,7 @@ func (e *explainer) correlation(f *event.Filter) (part string, isUnknown bool, v
 	return "", false, nil
 }
 
-// shown is a value of a rule in the language of filters, as far as that can express it.
+// shown returns a value of a rule in the language of filters, as far as that can express it.
 func shown(v event.Value) string {
 	switch v.Type {
 	case event.Bool, event.Long, event.String:

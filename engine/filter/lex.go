@@ -30,7 +30,7 @@ type token struct {
 	value event.Value
 }
 
-// String is the token as error texts quote it.
+// String returns the token as error texts quote it.
 func (t *token) String() string {
 	switch t.kind {
 	case tokenEnd:
@@ -43,12 +43,12 @@ func (t *token) String() string {
 	return t.text
 }
 
-// inBrackets is a name in brackets, for where it would mean something else without them.
+// inBrackets returns a name in brackets, for places where it would otherwise mean something else.
 func inBrackets(name string) string { return "[" + strings.ReplaceAll(name, "]", "]]") + "]" }
 
 var keywords = []string{"AND", "OR", "NOT", "IN", "LIKE", "ESCAPE", "IS", "NULL", "EXISTS", "TRUE", "FALSE", "SET", "REMOVE"}
 
-// keyword returns the keyword that a word is, in capitals, or "".
+// keyword returns the keyword that a word spells, in capitals, or "".
 func keyword(word string) string {
 	for _, k := range keywords {
 		if strings.EqualFold(k, word) {
@@ -58,8 +58,8 @@ func keyword(word string) string {
 	return ""
 }
 
-// lexer cuts a text into tokens (semantics.md 15.4). After an error there is nothing but the end,
-// so that the parser needs to look at the error only once.
+// lexer cuts a text into tokens (semantics.md 15.4). After an error it returns only the end, so
+// that the parser needs to look at the error only once.
 type lexer struct {
 	src string
 	at  int // byte
@@ -142,8 +142,8 @@ func (l *lexer) next() token {
 	return t
 }
 
-// quoted reads what stands between two quotes; the lexer is at the first. The closing quote,
-// doubled, stands for itself.
+// quoted reads the text between two quotes; the lexer is at the first. A doubled closing quote is
+// one character of the text.
 func (l *lexer) quoted(last rune) string {
 	start := l.pos
 	var b strings.Builder
@@ -203,7 +203,7 @@ func (l *lexer) number(t *token) {
 	t.value = event.Value{Type: event.Double, Bits: math.Float64bits(f)}
 }
 
-// symbols has longer ones before those that they begin with.
+// symbols lists longer symbols before those that they begin with.
 var symbols = []string{"<>", "!=", "<=", ">=", "<", ">", "=", "(", ")", ",", ";", "+", "-", "*", "/", "%", "."}
 
 func (l *lexer) symbol(t *token) {

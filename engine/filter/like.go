@@ -8,20 +8,20 @@ import (
 // pattern is the right side of LIKE: a machine with a bit per character of it (Shift-And), which
 // reads a text once. So its time is linear in the text, whatever the pattern (reliability.md T4).
 //
-// Bit i of the machine's state: the text so far fits the first i characters of the pattern, _
-// included and % left out. A bit in loops stays when a character passes, because a % follows.
+// Bit i of the machine's state is set if the text so far matches the first i characters of the
+// pattern, counting _ and not %. A bit in loops stays when a character passes, because a % follows.
 type pattern struct {
 	items int // characters and _ of the pattern
-	words int // of 64 bits that a state takes
+	words int // words of 64 bits in a state
 	loops []uint64
-	// masks has rows of words: bit i says that the character of the row may be the i-th of the
-	// pattern. Row 0 is for characters that only a _ fits.
+	// masks has rows of words. Bit i is set if the character of the row may be the i-th of the
+	// pattern. Row 0 is for characters that only a _ matches.
 	masks []uint64
 	ascii [utf8.RuneSelf]uint16 // row of a character
 	other map[rune]uint16       // of those outside ASCII
 
 	plain plainness // patterns that need no machine
-	text  string    // what the text must be, begin with, ...
+	text  string    // the text to equal, begin with, ...
 }
 
 type plainness uint8
@@ -42,8 +42,8 @@ const (
 	charactersPerStep = 64
 )
 
-// patternItems resolves escapes: the characters of a pattern, anyOne and anyMany. escape is -1
-// without ESCAPE. An escape character before any other character stands for itself.
+// patternItems resolves escapes: it returns the characters of a pattern, anyOne and anyMany. escape
+// is -1 without ESCAPE. An escape character before any other character is an ordinary character.
 func patternItems(text string, escape rune) []rune {
 	in := []rune(text)
 	out := make([]rune, 0, len(in))
@@ -64,8 +64,8 @@ func patternItems(text string, escape rune) []rune {
 	return out
 }
 
-// newPattern prepares a pattern. charge is told what that costs; where it returns false the result
-// is nil.
+// newPattern prepares a pattern. It reports its cost to charge, and returns nil if that returns
+// false.
 func newPattern(text string, escape rune, charge func(words int) bool) *pattern {
 	all := patternItems(text, escape)
 	p := &pattern{}
@@ -99,12 +99,13 @@ func newPattern(text string, escape rune, charge func(words int) bool) *pattern 
 		p.masks[row*p.words+at/64] |= 1 << (at % 64)
 	}
 	for i := p.words; i < len(p.masks); i++ {
-		p.masks[i] |= p.masks[i%p.words] // a _ fits the characters of every row
+		p.masks[i] |= p.masks[i%p.words] // a _ matches the characters of every row
 	}
 	return p
 }
 
-// addRow gives a character the row next if it has none, and returns how many rows it has added.
+// addRow assigns the row next to a character if it has none, and returns how many rows it has
+// added.
 func (p *pattern) addRow(r rune, next int) int {
 	switch {
 	case r < 0 || p.row(r) != 0:
@@ -142,7 +143,7 @@ func (p *pattern) plainOf(all []rune) plainness {
 		}
 	}
 	for _, r := range all {
-		if r < 0 || r == utf8.RuneError { // RuneError also stands for bytes that are no character
+		if r < 0 || r == utf8.RuneError { // RuneError also represents bytes that are no character
 			return notPlain
 		}
 	}
@@ -150,7 +151,7 @@ func (p *pattern) plainOf(all []rune) plainness {
 	return kind
 }
 
-// match reports whether a text fits the pattern. state has room for p.words.
+// match reports whether a text matches the pattern. state has room for p.words.
 func (p *pattern) match(text string, state []uint64) bool {
 	switch p.plain {
 	case plainWhole:

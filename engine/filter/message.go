@@ -6,7 +6,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Message is what filters see of a message; the body never. Whoever fills it may use it again after
+// Message is the part of a message that filters see, never the body. Its owner may reuse it after
 // [Message.Reset].
 type Message struct {
 	System [SystemCount]event.Value // by SystemProperty; null: not set
@@ -28,7 +28,7 @@ const Opaque event.ValueType = 255
 type SystemProperty uint8
 
 // The types are those that filters expect in a [Message]. Ids that are not strings on the wire are
-// given as text.
+// passed as text.
 const (
 	ContentType             SystemProperty = iota // String
 	CorrelationID                                 // String
@@ -53,7 +53,7 @@ const (
 	TimeToLive                                    // Span
 	To                                            // String
 	ViaPartitionKey                               // String
-	SystemCount                                   // how many there are
+	SystemCount                                   // the number of system properties
 )
 
 var systemNames = [SystemCount]string{
@@ -65,7 +65,7 @@ var systemNames = [SystemCount]string{
 	State: "State", TimeToLive: "TimeToLive", To: "To", ViaPartitionKey: "ViaPartitionKey",
 }
 
-// String is the name as semantics.md 15.4 spells it.
+// String returns the name in the spelling of semantics.md 15.4.
 func (p SystemProperty) String() string {
 	if p >= SystemCount {
 		return "unknown"
@@ -73,7 +73,7 @@ func (p SystemProperty) String() string {
 	return systemNames[p]
 }
 
-// systemNamed finds a system property by its name in any case; false: there is none of that name.
+// systemNamed finds a system property by its name in any case; false: no such property.
 func systemNamed(name string) (SystemProperty, bool) {
 	for p, n := range systemNames {
 		if strings.EqualFold(n, name) {
@@ -83,7 +83,7 @@ func systemNamed(name string) (SystemProperty, bool) {
 	return Label, strings.EqualFold(name, "Subject")
 }
 
-// fields are the system properties that a correlation filter can ask for.
+// fields are the system properties that a correlation filter can test.
 var fields = [...]SystemProperty{
 	event.FieldCorrelationID: CorrelationID, event.FieldMessageID: MessageID, event.FieldTo: To, event.FieldReplyTo: ReplyTo,
 	event.FieldLabel: Label, event.FieldSessionID: SessionID, event.FieldReplyToSessionID: ReplyToSessionID,

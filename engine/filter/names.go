@@ -13,8 +13,8 @@ import (
 // Names of properties are compared without regard to case (semantics.md 15.4), as strings.EqualFold
 // does it. To find one among many, each has a hash that is the same for all its spellings.
 
-// fold returns the least of the characters that r equals without regard to case. Of a letter of
-// ASCII that is the capital.
+// fold returns the least of the characters that r equals without regard to case. For an ASCII
+// letter that is the capital.
 func fold(r rune) rune {
 	least := r
 	for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
@@ -43,8 +43,7 @@ func hashName(name string) uint64 {
 	return h
 }
 
-// appendFolded appends the folded name: the same bytes for all spellings, as keys of maps need
-// them.
+// appendFolded appends the folded name: the same bytes for all spellings, for use as a map key.
 func appendFolded(dst []byte, name string) []byte {
 	for i := 0; i < len(name); i++ {
 		c := name[i]
@@ -62,13 +61,13 @@ func appendFolded(dst []byte, name string) []byte {
 	return dst
 }
 
-// view finds the application properties of one message by name. Where names differ only in case the
+// view finds the application properties of one message by name. If names differ only in case the
 // first property counts.
 type view struct {
 	m      *Message
 	ready  bool
 	hashes []uint64   // of the names in m.User
-	sorted []hashedAt // the same by hash, then by place; only when there are many
+	sorted []hashedAt // the same by hash, then by place; only if there are many
 }
 
 type hashedAt struct {
@@ -76,11 +75,12 @@ type hashedAt struct {
 	at   int32
 }
 
-// fewProperties is the number of properties up to which they are looked through one by one. Above
-// it a sorted table keeps the search short whatever names a sender chooses.
+// fewProperties is up to how many properties are searched one by one. Above it a sorted table keeps
+// the search short whatever names a sender chooses.
 const fewProperties = 12
 
-// look points the view at a message. It must be called again when properties were added or removed.
+// look points the view at a message. It must be called again after properties were added or
+// removed.
 func (v *view) look(m *Message) { v.m, v.ready = m, false }
 
 func (v *view) prepare() {
@@ -125,8 +125,8 @@ func (v *view) find(name string, hash uint64) int {
 	return -1
 }
 
-// user returns the value of an application property; null: it is not there, or filters cannot see
-// it.
+// user returns the value of an application property; null if it does not exist or filters cannot
+// see it.
 func (v *view) user(name string, hash uint64) event.Value {
 	if at := v.find(name, hash); at >= 0 {
 		return known(v.m.User[at].Value)

@@ -3,10 +3,9 @@ package filter
 import "strings"
 
 const (
-	// maxDepth bounds how deep parentheses are nested, and with that the stack that parsing and
-	// evaluating take.
+	// maxDepth bounds the nesting of parentheses, and so the stack that parsing and evaluating use.
 	maxDepth = 100
-	// maxStatements is how many an action may have (semantics.md 15.5).
+	// maxStatements is the most statements in an action (semantics.md 15.5).
 	maxStatements = 32
 )
 
@@ -62,7 +61,7 @@ func (p *parser) fail(pos int, format string, args ...any) {
 
 func (p *parser) advance() { p.tok = p.next() }
 
-// accept skips a symbol or keyword if it stands here.
+// accept skips a symbol or keyword if it is next.
 func (p *parser) accept(text string) bool {
 	if (p.tok.kind != tokenSymbol && p.tok.kind != tokenKeyword) || p.tok.text != text {
 		return false
@@ -241,7 +240,7 @@ func (p *parser) primary() *expr {
 	return e
 }
 
-// function reads the rest of a call, behind the opening parenthesis.
+// function reads the rest of a call, after the opening parenthesis.
 func (p *parser) function(name token) *expr {
 	e := &expr{pos: name.pos}
 	switch {
@@ -283,8 +282,8 @@ func (p *parser) name() token {
 	return t
 }
 
-// scoped makes a property of a name that was read; of the name behind the point, if the one read is
-// sys or user and a point follows.
+// scoped returns a property for a name that was read. If the name is sys or user and a point
+// follows, it is the property with the name after the point.
 func (p *parser) scoped(t token) *expr {
 	e := &expr{op: opUser, pos: t.pos, name: t.text}
 	if t.kind != tokenName || p.tok.kind != tokenSymbol || p.tok.text != "." {

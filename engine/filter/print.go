@@ -9,8 +9,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Trees are printed as texts: parts of a condition for people, and so that what was parsed can be
-// parsed again.
+// Trees are printed as texts: parts of a condition for people, and texts that parse to the same
+// tree.
 
 // How tightly nodes bind. A child that binds less tightly than its place requires is printed in
 // parentheses.
@@ -143,7 +143,7 @@ func constantText(v event.Value) string {
 	return "NULL"
 }
 
-// quoteName prints a name, in brackets where it cannot stand alone.
+// quoteName prints a name, in brackets if it needs them.
 func quoteName(name string) string {
 	plain := keyword(name) == ""
 	for i, r := range name {

@@ -34,7 +34,7 @@ type subscription struct {
 	next  uint32 // place of the next rule
 }
 
-// shared is an SQL filter that one or more rules have.
+// sharedFilter is an SQL filter that one or more rules have.
 type sharedFilter struct {
 	*program
 	key   string
@@ -64,16 +64,17 @@ type Rule struct {
 // Name is the rule's name as it was given.
 func (r *Rule) Name() string { return r.name }
 
-// Match is what the rules of a subscription say of a message. A subscription has no Match where
-// none of its rules matches or fails.
+// Match tells which rules of a subscription match a message. A subscription has no Match if none of
+// its rules matches or fails.
 type Match struct {
 	Subscription event.EntityID
-	// a rule without action matched: the subscription gets one unchanged copy (semantics.md 15.2)
+	// a rule without an action matched: the subscription gets one unchanged copy (semantics.md
+	// 15.2)
 	Plain bool
-	// rules with action that matched, in the order in which they were added: a copy each
+	// rules with an action that matched, in the order in which they were added: a copy each
 	Actions []*Rule
-	// Failed is the first rule whose filter could not be evaluated, and Err is an *EvalError that
-	// says why (semantics.md 15.6). nil: all could.
+	// Failed is the first rule whose filter could not be evaluated, nil if all could. Err is the
+	// *EvalError that tells why (semantics.md 15.6).
 	Failed *Rule
 	Err    error
 }
@@ -92,8 +93,8 @@ func NewSet() *Set {
 	return s
 }
 
-// Put puts a rule in force: behind the others of its subscription, or in the place of the one that
-// has its name in any case. An error is that of [Check]; the set is then as before.
+// Put puts a rule in force: after the others of its subscription, or in place of the rule with its
+// name in any case. An error is that of [Check]; the set is then unchanged.
 func (s *Set) Put(sub event.EntityID, r event.Rule) error {
 	c, err := compile(&r)
 	if err != nil {
@@ -120,7 +121,7 @@ func (s *Set) Put(sub event.EntityID, r event.Rule) error {
 	return nil
 }
 
-// Remove takes a rule out of force, by its name in any case. Where there is none it does nothing.
+// Remove takes a rule out of force, by its name in any case. If there is none it does nothing.
 func (s *Set) Remove(sub event.EntityID, name string) {
 	of := s.subscriptions[sub]
 	if of == nil {
@@ -152,7 +153,7 @@ func (s *Set) Drop(sub event.EntityID) {
 	delete(s.subscriptions, sub)
 }
 
-// enable puts a rule where its filter is found.
+// enable adds a rule to the list or index of its kind of filter.
 func (s *Set) enable(r *Rule, c *compiledRule, f *event.Filter) {
 	if c.kind == event.CorrelationFilter {
 		s.correlations.add(r, c.test)
@@ -178,7 +179,7 @@ func (s *Set) enable(r *Rule, c *compiledRule, f *event.Filter) {
 	}
 }
 
-// disable takes a rule from where its filter is found.
+// disable removes a rule from the list or index of its kind of filter.
 func (s *Set) disable(r *Rule) {
 	if r.kind == event.CorrelationFilter {
 		s.correlations.remove(r)
@@ -240,8 +241,9 @@ func remove(rules []*Rule, r *Rule) []*Rule {
 
 func keyOrder(r *Rule, key uint64) int { return cmp.Compare(r.key, key) }
 
-// Match finds what the rules in force say of a message, in order of subscription id. The result is
-// valid until the next call and the next change of the set. newID gives the values of newid().
+// Match returns the matches of a message with the rules in force, in order of subscription id. The
+// result is valid until the next call and the next change of the set. newID returns the values of
+// newid().
 func (s *Set) Match(m *Message, newID func() [16]byte) []Match {
 	s.machine.begin(m, newID)
 	s.hits = s.correlations.match(&s.machine.view, s.hits[:0])
@@ -262,7 +264,7 @@ func (s *Set) Match(m *Message, newID func() [16]byte) []Match {
 	return s.matches
 }
 
-// group makes matches of the hits and the true filters, both of which are ordered.
+// group combines the hits and the true filters, both of which are ordered, into matches.
 func (s *Set) group() {
 	s.matches, s.actions = s.matches[:0], s.actions[:0]
 	hits, always := s.hits, s.always

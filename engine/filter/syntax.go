@@ -31,7 +31,7 @@ const (
 	opNot               // kids[0]
 	opAnd               // kids[0], kids[1]
 	opOr                // kids[0], kids[1]
-	opUnknown           // of a compiled node: a system property of a name that does not exist
+	opUnknown           // of a compiled node: a system property whose name does not exist
 )
 
 var symbolOf = [...]string{
@@ -42,7 +42,7 @@ var symbolOf = [...]string{
 // expr is a node of the tree that a text is parsed into. Parentheses leave no node.
 type expr struct {
 	op    op
-	pos   int // of the first character of what makes the node: a name, a constant, an operator
+	pos   int // of the first character of the name, constant or operator that the node comes from
 	not   bool
 	name  string
 	value event.Value

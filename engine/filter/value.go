@@ -9,7 +9,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Within an evaluation null stands for unknown too: every operator treats them alike (semantics.md
+// Within an evaluation null also represents unknown: every operator treats them alike (semantics.md
 // 15.4), except EXISTS, which looks at the message itself.
 
 // truth is a value of three-valued logic.
@@ -79,7 +79,7 @@ func known(v event.Value) event.Value {
 	return event.Value{}
 }
 
-// double is a number as a double; of decimals and large integers the nearest.
+// double returns a number as a double; for decimals and large integers, the nearest one.
 func double(v event.Value) float64 {
 	switch v.Type {
 	case event.Double:
@@ -91,7 +91,7 @@ func double(v event.Value) float64 {
 	return float64(int64(v.Bits))
 }
 
-// unordered is the result of comparing with what is not a number.
+// unordered is the result of comparing with NaN.
 const unordered = 2
 
 // compareNumbers compares by value: an integer and a double are equal if they are the same number.
@@ -132,7 +132,8 @@ func compareMixed(n int64, f float64) int {
 	return cmp.Compare(whole, f)
 }
 
-// equal is the = of two values that are not null. Values of different families are not equal.
+// equal reports whether two values that are not null are = each other. Values of different families
+// are not equal.
 func equal(a, b event.Value) bool {
 	if isNumber(a.Type) && isNumber(b.Type) {
 		return compareNumbers(a, b) == 0
@@ -155,7 +156,7 @@ func order(a, b event.Value) (int, bool) {
 	return 0, false
 }
 
-// typeName is the name that error texts have for a type's family.
+// typeName returns the name of a type's family in error texts.
 func typeName(t event.ValueType) string {
 	switch {
 	case t == event.Bool:
@@ -175,7 +176,7 @@ func typeName(t event.ValueType) string {
 }
 
 // appendText appends a value as text, in the form that it has when it is concatenated with a
-// string: numbers and booleans as C# does, timestamps as ISO 8601, time spans as
+// string: numbers and booleans as C# prints them, timestamps as ISO 8601, time spans as
 // [-][d.]hh:mm:ss[.fffffff].
 func appendText(dst []byte, v event.Value) []byte {
 	switch v.Type {

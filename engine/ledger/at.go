@@ -17,28 +17,28 @@ import (
 // Columns of the rows of [Ledger.At].
 var (
 	CountColumns = []string{"Entity", "Messages", "Active", "DeadLetter", "Scheduled", "Transfer", "TransferDeadLetter", "SizeBytes", "Locked", "Deferred"}
-	// MessageColumns are, behind the address, those of peek of which the state knows something, and
-	// then those that only history has.
+	// MessageColumns are the address, then the columns of peek that the state knows, and then those
+	// that only history has.
 	MessageColumns = []string{"Message", "SequenceNumber", "State", "SessionID", "EnqueuedSequenceNumber", "EnqueuedTime", "ExpiresAt", "DeliveryCount", "LockedUntil", "DeadLetterSource", "SubQueue", "ScheduledFor", "Size"}
 )
 
-// then is the namespace as it was at an instant.
+// pastState is the namespace as it was at an instant.
 type pastState struct {
 	n     *names
 	at    event.Time
 	era   era
-	place *address.Address // of the instant; nil: the time is meant
-	// place of the last frame, where the time does not tell which instant is meant; "": it does
+	place *address.Address // of the instant; nil: it is given by its time
+	// place of the last frame, if the time alone does not identify the instant; else ""
 	named  string
-	living []*life // the entities that are asked about and were there, by path
-	// queue is the only sub-queue that is asked about; Main: all of them, as without one an entity
-	// is meant.
+	living []*life // the entities of the question that existed then, by path
+	// queue is the only sub-queue that the question is about; Main: the entity with all its
+	// sub-queues.
 	queue event.SubQueue
 	logs  map[log.PartitionID]*replay.State
 }
 
-// then replays the logs of the entities that are asked about and were there; with nil all logs, for
-// all entities that were there.
+// replayPast replays the logs of the entities of the question that existed then; with nil all logs,
+// for all entities that existed.
 func (l *Ledger) replayPast(ctx context.Context, i Instant, at event.Time, e era, of []*life, queue event.SubQueue) (*pastState, error) {
 	t := &pastState{n: l.names, at: at, era: e, place: i.Place, living: of, queue: queue, logs: make(map[log.PartitionID]*replay.State)}
 	ids := l.names.logs(of...)
@@ -60,7 +60,7 @@ func (l *Ledger) replayPast(ctx context.Context, i Instant, at event.Time, e era
 	return t, nil
 }
 
-// count is what an entity had, by state.
+// count holds the counts of an entity, by state.
 type count struct {
 	index.Tally
 	Locked, Deferred int
@@ -70,7 +70,8 @@ func (c *count) messages() int {
 	return c.Active + c.DeadLetter + c.Scheduled + c.Transfer + c.TransferDeadLetter
 }
 
-// count counts what an entity had, or the sub-queue of it that is asked about; nil: there was none.
+// count counts the contents of an entity, or of the sub-queue of the question; nil: there was no
+// entity.
 func (t *pastState) count(e *life) (c count) {
 	if e == nil {
 		return c
@@ -83,13 +84,13 @@ func (t *pastState) count(e *life) (c count) {
 	return c
 }
 
-// name is what the entity of a path, or the sub-queue of it that is asked about, is called.
+// name returns the name of the entity of a path, or of its sub-queue that the question is about.
 func (t *pastState) name(path string) string {
 	return address.Address{Entity: path, SubQueue: t.queue}.String()
 }
 
-// add counts what a slice has, or one sub-queue of it. Bytes are counted for a slice as a whole, so
-// a sub-queue has none.
+// add adds the counts of a slice, or of one sub-queue of it. Bytes are counted for a slice as a
+// whole, so a sub-queue has none.
 func add(c *count, x index.Counted, slice event.Slice, q event.SubQueue) {
 	if q == event.Main {
 		c.Tally.Add(x, slice)
@@ -105,8 +106,8 @@ func add(c *count, x index.Counted, slice event.Slice, q event.SubQueue) {
 	c.Deferred += x.Count(slice, q, index.Deferred) + x.Count(slice, q, index.DeferredLocked)
 }
 
-// each calls do with every message that an entity had, of those that anybody could be shown, in the
-// order of their numbers within each log.
+// each calls do with every message of an entity that the question may show, in the order of their
+// numbers within each log.
 func (t *pastState) each(e *life, do func(event.Slice, *index.Message) error) error {
 	if e == nil {
 		return nil
@@ -128,9 +129,9 @@ func (t *pastState) each(e *life, do func(event.Slice, *index.Message) error) er
 	return nil
 }
 
-// At tells what there was at an instant, in all entities, in one, or in a sub-queue of it, as in
-// orders/$dlq: counts, and with messages every message as well. An error wraps [ErrQuestion] or
-// [ErrNothing] where the question is at fault or history does not go so far.
+// At tells the counts at an instant of all entities, of one, or of a sub-queue of it, as in
+// orders/$dlq; with messages also every message. An error wraps [ErrQuestion] if the question is at
+// fault, or [ErrNothing] if history does not reach that far back.
 func (l *Ledger) At(ctx context.Context, i Instant, path string, messages bool) error {
 	path, queue, err := place(path)
 	if err != nil {
@@ -149,7 +150,7 @@ func (l *Ledger) At(ctx context.Context, i Instant, path string, messages bool) 
 		var of []*life
 		if path != "" {
 			one, err := l.entity(path, i, at, e)
-			// in another of them it was there
+			// it existed in another one
 			if errors.Is(err, ErrNothing) && (told || n+1 < len(eras)) {
 				if err := l.note("%s", strings.TrimPrefix(err.Error(), ErrNothing.Error()+" of ")); err != nil {
 					return err
@@ -221,13 +222,13 @@ func (l *Ledger) tellThen(t *pastState, path string, messages bool) error {
 
 func (l *Ledger) tellCount(e *life, c count) error { return l.tell(countLine(e.path, &c)) }
 
-// queueLine is the row of what a sub-queue had.
+// queueLine returns the row of a sub-queue's counts.
 func queueLine(name string, c *count) Line {
 	return Line{Part: Row, Text: fmt.Sprintf("%-30s messages %s · locked %s · deferred %s", name, grouped(c.messages()), grouped(c.Locked), grouped(c.Deferred)), Fields: print.Object{
 		print.Named("Entity", name), print.Named("Messages", c.messages()), print.Named("Locked", c.Locked), print.Named("Deferred", c.Deferred)}}
 }
 
-// countLine is the row of what an entity had.
+// countLine returns the row of an entity's counts.
 func countLine(path string, c *count) Line {
 	text := fmt.Sprintf("%-30s active %s · dead %s · scheduled %s · locked %s · deferred %s", path, grouped(c.Active), grouped(c.DeadLetter), grouped(c.Scheduled), grouped(c.Locked), grouped(c.Deferred))
 	if c.Transfer+c.TransferDeadLetter > 0 {
@@ -243,7 +244,7 @@ func (l *Ledger) tellMessage(s event.Slice, m *index.Message) error {
 	return l.tell(messageLine(l.names.message(s, m.Sequence), m))
 }
 
-// messageLine is the row of a message that was there.
+// messageLine returns the row of a message that existed then.
 func messageLine(name string, m *index.Message) Line {
 	fields := print.Object{print.Named("Message", name), print.Named("SequenceNumber", uint64(m.Sequence)), print.Named("State", m.State.String()), print.Named("SubQueue", m.SubQueue.String())}
 	text := fmt.Sprintf("%-24s %-9s %s", name, m.State, m.SubQueue)

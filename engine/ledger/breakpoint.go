@@ -8,20 +8,20 @@ import (
 )
 
 // breakpoint is a condition at which a debugger stops. It is about the columns of an event, in the
-// language of rules, or about counts of entities, as in [Ledger.When]; for counts the debugger
-// stops behind the event that made the condition true.
+// language of rules, or about counts of entities, as in [Ledger.When]. For counts the debugger
+// stops after the event that made the condition true.
 type breakpoint struct {
 	number int
 	text   string
 	where  *where // nil: it is about counts
 	terms  []term
-	was    bool // the counts fulfilled it before the event
+	was    bool // the counts met it before the event
 }
 
-// mostBreaks is how many breakpoints there may be.
+// mostBreaks is the most breakpoints that may exist.
 const mostBreaks = 64
 
-// newBreak reads a condition: type = 'dead', or when orders.active > 1000.
+// newBreak parses a condition: type = 'dead', or when orders.active > 1000.
 func (d *Debugger) newBreak(text string) (*breakpoint, error) {
 	if len(d.breaks) == mostBreaks {
 		return nil, fmt.Errorf("%w: there are already %d breakpoints, the maximum", ErrQuestion, mostBreaks)
@@ -45,7 +45,7 @@ func (d *Debugger) newBreak(text string) (*breakpoint, error) {
 	return b, nil
 }
 
-// holds reports whether the counts in the states of all logs fulfil it.
+// holds reports whether the counts in the states of all logs meet the condition.
 func (b *breakpoint) holds(n *names, logs []*walkedLog) bool {
 	for i := range b.terms {
 		t := &b.terms[i]
@@ -65,7 +65,7 @@ func (b *breakpoint) holds(n *names, logs []*walkedLog) bool {
 	return true
 }
 
-// arm notes which breakpoints on counts are fulfilled before the next event.
+// arm notes which breakpoints on counts are met before the next event.
 func (d *stepper) arm() {
 	for _, b := range d.breaks {
 		if b.where == nil {
@@ -74,7 +74,7 @@ func (d *stepper) arm() {
 	}
 }
 
-// stops passes the next event, and reports whether the debugger stops behind it.
+// passUntilStop passes the next event, and reports whether the debugger stops after it.
 func (d *stepper) passUntilStop(ctx context.Context) (stop bool, err error) {
 	g, err := d.w.due()
 	if err != nil {
@@ -113,7 +113,7 @@ func (d *stepper) passUntilStop(ctx context.Context) (stop bool, err error) {
 	return stop, nil
 }
 
-// ahead goes on to the next breakpoint. errEnd: there is none, and the debugger stands at the end.
+// ahead moves on to the next breakpoint. errEnd: there is none, and the debugger is at the end.
 func (d *stepper) ahead(ctx context.Context) error {
 	if d.head != d.at { // the walker is ahead of it
 		if err := d.from(ctx, d.before(d.at), d.at); err != nil {
@@ -137,7 +137,7 @@ func (d *stepper) ahead(ctx context.Context) error {
 	}
 }
 
-// from loads a mark and goes on to a position, without a trail.
+// from loads a mark and moves on to a position, without a trail.
 func (d *stepper) from(ctx context.Context, number int, to int64) error {
 	if err := d.load(ctx, d.list[number]); err != nil {
 		return err
@@ -151,8 +151,8 @@ func (d *stepper) from(ctx context.Context, number int, to int64) error {
 	return nil
 }
 
-// behind goes back to the breakpoint before. errBeginning: there is none, and the debugger stands
-// at the beginning.
+// behind moves back to the previous breakpoint. errBeginning: there is none, and the debugger is at
+// the beginning.
 func (d *stepper) behind(ctx context.Context) error {
 	for end := d.at - 1; ; {
 		i := d.before(end - 1)

@@ -9,10 +9,10 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// mostChanged is how many messages are shown, at most, of an event that is about many.
+// mostChanged is the most messages that are shown for one event.
 const mostChanged = 10
 
-// changed tells what differs behind an event from what was in front of it: the messages that it
+// changed tells the differences between the states before and after an event: the messages that it
 // names, then the counts of their entities.
 func (d *Debugger) changed(p passedEvent, ev event.Event) error {
 	before, after := d.view(p.log, d.at-1), p.after
@@ -57,7 +57,7 @@ func kept(m *index.Message, there bool) *index.Message {
 	return m
 }
 
-// changedMessage tells a message as it was and as it is; nil: there was, or is, none.
+// changedMessage tells a message as it was and as it is; nil: it did not exist, or does not.
 func (d *Debugger) changedMessage(name string, was, is *index.Message) error {
 	fields := print.Object{print.Named("Message", name)}
 	for _, s := range []struct {
@@ -75,7 +75,7 @@ func (d *Debugger) changedMessage(name string, was, is *index.Message) error {
 	return d.l.tell(Line{Part: Row, Text: fmt.Sprintf("  %s: %s → %s", name, from, to), Fields: fields})
 }
 
-// phrase is how a message stands, in few words.
+// phrase returns the state of a message in few words.
 func phrase(m *index.Message) string {
 	if m == nil {
 		return "not there"
@@ -93,7 +93,7 @@ func phrase(m *index.Message) string {
 	return strings.Join(words, ", ")
 }
 
-// countAt is what an entity, or a sub-queue of it, had at a position of the trail.
+// countAt returns the counts of an entity, or of a sub-queue of it, at a position of the trail.
 func (d *Debugger) countAt(e *life, q event.SubQueue, at int64) (c count) {
 	for i, b := range d.books {
 		for _, slice := range d.l.names.slices(e, b.ID()) {
@@ -103,7 +103,7 @@ func (d *Debugger) countAt(e *life, q event.SubQueue, at int64) (c count) {
 	return c
 }
 
-// changedCounts tells the counts of an entity that are not what they were before.
+// changedCounts tells the counts of an entity that have changed.
 func (d *Debugger) changedCounts(e *life) error {
 	was, is := d.countAt(e, event.Main, d.at-1), d.countAt(e, event.Main, d.at)
 	var words []string

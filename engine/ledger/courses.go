@@ -2,18 +2,18 @@ package ledger
 
 import "github.com/ledgerbus/ledgerbus/log/event"
 
-// course is what [Ledger.Why] knows of a message that is dead, or that somebody has received.
+// course holds what [Ledger.Why] knows of a message that is dead, or that a receiver has received.
 type course struct {
 	there    bool
-	received bool   // tries says by whom
+	received bool   // tries tells who received it
 	cause    *cause // nil: it is not dead
-	// unreceived is set of a dead message that nobody had received.
+	// unreceived is set for a dead message that no receiver had received.
 	unreceived bool
 	tries
 }
 
-// coursesPage is how many numbers one after the other are kept together: messages come and go in
-// the order of their numbers.
+// coursesPage is how many consecutive numbers are kept together: messages come and leave in the
+// order of their numbers.
 const coursesPage = 256
 
 type coursePage struct {
@@ -21,10 +21,10 @@ type coursePage struct {
 	used int
 }
 
-// courses are those of one slice's messages, by number. A page with none left takes no memory.
+// courses are the courses of one slice's messages, by number. An empty page takes no memory.
 type courses struct {
 	pages map[event.SequenceNumber]*coursePage
-	page  *coursePage // the one that was looked at last; nil: none
+	page  *coursePage // the page looked at last; nil: none
 	at    event.SequenceNumber
 }
 
@@ -38,7 +38,7 @@ func (f *courses) look(n event.SequenceNumber) *coursePage {
 	return f.page
 }
 
-// find returns what is known of a message; nil: nothing.
+// find returns the course of a message; nil: none is known.
 func (f *courses) find(n event.SequenceNumber) *course {
 	if p := f.look(n); p != nil && p.of[n%coursesPage].there {
 		return &p.of[n%coursesPage]
@@ -46,7 +46,7 @@ func (f *courses) find(n event.SequenceNumber) *course {
 	return nil
 }
 
-// add returns the course of a message, which is made if there is none.
+// add returns the course of a message, and creates it if there is none.
 func (f *courses) add(n event.SequenceNumber) *course {
 	p := f.look(n)
 	if p == nil {
@@ -71,7 +71,7 @@ func (f *courses) remove(n event.SequenceNumber) {
 	}
 }
 
-// all returns the numbers of the messages of which something is known, in no order.
+// all returns the numbers of the messages that have a course, in no order.
 func (f *courses) all() (list []event.SequenceNumber) {
 	for at, p := range f.pages {
 		for i := range p.of {

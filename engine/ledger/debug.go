@@ -17,17 +17,17 @@ import (
 )
 
 // Debugger steps through the events of a source, forwards and backwards, and shows the state
-// between them (docs/decisions/0059). It stands behind an event, or in front of all. The log has
-// events and no commands: what an event did is shown, and no rule is run again. It belongs to one
-// goroutine.
+// between them (docs/decisions/0059). Its position is after an event, or before all of them. The
+// log has events and no commands: the debugger shows the effect of an event, and runs no rule
+// again. It belongs to one goroutine.
 type Debugger struct {
 	stepper
 	now   func() time.Time // for instants such as -2h
-	given int              // numbers given to breakpoints
+	given int              // numbers assigned to breakpoints
 }
 
-// NewDebugger begins before the first event, or behind all events up to an instant. now is the
-// clock for instants that are not absolute.
+// NewDebugger returns a debugger that is before the first event, or after all events up to an
+// instant. now is the clock for instants that are not absolute.
 func NewDebugger(ctx context.Context, l *Ledger, from *Instant, now func() time.Time) (*Debugger, error) {
 	if _, err := l.catalogue(ctx); err != nil {
 		return nil, err
@@ -61,7 +61,7 @@ type debugCommand struct {
 	do    func(*Debugger, context.Context, string) error
 }
 
-// debugCommands are all commands, in the order of the help.
+// debugCommands returns all commands, in the order of the help.
 func debugCommands() []debugCommand {
 	return []debugCommand{
 		{[]string{"next", "n"}, "next [N]", "one event forwards, or N", func(d *Debugger, ctx context.Context, s string) error { return d.move(ctx, s, 1) }},
@@ -80,12 +80,12 @@ func debugCommands() []debugCommand {
 	}
 }
 
-// ErrQuit: the command was the one that ends the debugger.
+// ErrQuit means that the command was the one that ends the debugger.
 var ErrQuit = errors.New("end")
 
-// Do carries out a command, and tells what it shows. After an error that wraps [ErrQuestion] or
-// [ErrNothing], which is about the command, the debugger stays where it is. ErrQuit: the command
-// was the one that ends it.
+// Do carries out a command, and tells its results. After an error that wraps [ErrQuestion] or
+// [ErrNothing], which is about the command, the debugger stays at its position. It returns ErrQuit
+// for the command that ends the debugger.
 func (d *Debugger) Do(ctx context.Context, command string) error {
 	name, rest, _ := strings.Cut(strings.TrimSpace(command), " ")
 	if name == "" {
@@ -110,7 +110,7 @@ func (d *Debugger) help(context.Context, string) error {
 	return d.l.note("events are shown with the state before and after them; the log has events and no commands, so no rule is run again")
 }
 
-// countOf reads the argument of a command that may have a number; without is the number of a
+// countOf parses the argument of a command that may have a number; without is the number of a
 // command that has none.
 func countOf(text string, without int64) (int64, error) {
 	if text == "" {
@@ -123,7 +123,7 @@ func countOf(text string, without int64) (int64, error) {
 	return n, nil
 }
 
-// moved tells where the debugger stands after a command that was to move it.
+// moved tells the position of the debugger after a command that moved it.
 func (d *Debugger) moved(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(err, errEnd):
@@ -217,7 +217,7 @@ func (d *Debugger) deleteBreak(_ context.Context, text string) error {
 	return fmt.Errorf("%w: there is no breakpoint %s", ErrQuestion, quote(text))
 }
 
-// here tells the event behind which the debugger stands, and what it changed.
+// here tells the event before the debugger's position, and what it changed.
 func (d *Debugger) here(ctx context.Context) error {
 	p, ok := d.current()
 	if !ok {
@@ -235,7 +235,7 @@ func (d *Debugger) here(ctx context.Context) error {
 	})
 }
 
-// around tells the events around the place, in the order in which they are passed.
+// around tells the events around the position, in the order in which they are passed.
 func (d *Debugger) around(ctx context.Context, text string) error {
 	n, err := countOf(text, around)
 	if err != nil {
@@ -306,7 +306,7 @@ func (d *Debugger) show(_ context.Context, text string) error {
 	return d.messages(e, of)
 }
 
-// living returns the entities that there are here, in order of path.
+// living returns the entities that exist here, in order of path.
 func (d *Debugger) living() (list []*life) {
 	for _, e := range d.view(int(catalogue), d.at).Entities() {
 		if of := d.l.names.byID[e.ID]; of != nil {

@@ -20,13 +20,13 @@ var (
 	MessageDiffColumns = []string{"Message", "Change", "Before", "After"}
 )
 
-// flow is what happened to messages of an entity between two instants.
+// flow counts what happened to messages of an entity between two instants.
 type flow struct{ arrived, completed, dead, expired, purged, moved, lost, refused int }
 
-// Diff tells how two instants differ: counts, what came and went between them, who changed what;
-// with messages every message that differs as well. Of a sub-queue, as in orders/$dlq, it tells
-// that of the sub-queue alone. An instant that came twice, since a clock was set back, is answered
-// for each time.
+// Diff tells how two instants differ: the counts, the messages that came and left between them, and
+// who changed what; with messages also every message that differs. For a sub-queue, as in
+// orders/$dlq, it covers the sub-queue alone. An instant that occurred twice, because a clock was
+// set back, is answered for each time.
 func (l *Ledger) Diff(ctx context.Context, from, to Instant, path string, messages bool) error {
 	entity, queue, err := place(path)
 	if err != nil {
@@ -79,7 +79,7 @@ func (l *Ledger) Diff(ctx context.Context, from, to Instant, path string, messag
 	return horizonsOf(ctx, l, of...)
 }
 
-// comparison is of two states of the namespace, or of an entity or sub-queue.
+// comparison compares two states of the namespace, or of an entity or sub-queue.
 type comparison struct {
 	l             *Ledger
 	before, after *pastState
@@ -118,7 +118,7 @@ func (c *comparison) tell(ctx context.Context, messages bool) error {
 	return c.acts(ctx)
 }
 
-// byPath returns entities that were there at one instant by folded path: no two have the same.
+// byPath returns the entities of one instant by folded path: no two have the same.
 func byPath(list []*life) map[string]*life {
 	m := make(map[string]*life, len(list))
 	for _, e := range list {
@@ -127,8 +127,8 @@ func byPath(list []*life) map[string]*life {
 	return m
 }
 
-// paths returns the folded paths of the entities that were there behind the changes, before them,
-// or only in between.
+// paths returns the folded paths of the entities that existed after the changes, before them, or
+// only in between.
 func (c *comparison) paths(flows map[string]*flow) (list []string) {
 	seen := make(map[string]bool)
 	add := func(path string) {
@@ -145,8 +145,8 @@ func (c *comparison) paths(flows map[string]*flow) (list []string) {
 	return list
 }
 
-// one returns the state at an instant in an era, of the entity that had a path then, if any had.
-// named adds its place, where the time alone does not say which instant is meant.
+// one returns the state at an instant in an era, of the entity that had a path then, if there was
+// one. named adds its place if the time alone does not identify the instant.
 func (l *Ledger) one(ctx context.Context, i Instant, at event.Time, e era, named bool, path string, queue event.SubQueue) (*pastState, error) {
 	var of []*life
 	if path != "" {
@@ -167,7 +167,7 @@ func (l *Ledger) one(ctx context.Context, i Instant, at event.Time, e era, named
 	return t, err
 }
 
-// between selects what there may be between the states.
+// between selects the events that may lie between the states.
 func (c *comparison) between(ctx context.Context) (*Selection, error) {
 	s, err := c.l.Select(ctx, Range{Entity: c.path})
 	if err != nil {
@@ -179,7 +179,7 @@ func (c *comparison) between(ctx context.Context) (*Selection, error) {
 	return s, c.l.names.lookUpClocks(ctx, s.books...)
 }
 
-// has reports whether a record came between the states.
+// has reports whether a record lies between the states.
 func (c *comparison) has(b *book, rec *replay.Record) bool {
 	return !c.before.covers(b, rec) && c.after.covers(b, rec)
 }
@@ -256,7 +256,7 @@ func (f *flow) copied(c *event.Copy) {
 }
 
 // tellCounts tells how the counts of a path differ. was is the entity that had the path before, is
-// the one that has it behind; nil: none.
+// the one that has it after; nil: none.
 func (c *comparison) tellCounts(path string, was, is *life, f *flow) error {
 	l, before, after := c.l, c.before, c.after
 	a, b, name := before.count(was), after.count(is), c.name(path)
@@ -305,14 +305,14 @@ func (c *comparison) tellCounts(path string, was, is *life, f *flow) error {
 	return l.note("%s between: %s", name, strings.Join(words, " · "))
 }
 
-// name returns how the newest entity of a folded path spells it, with the sub-queue that is asked
-// about.
+// name returns how the newest entity of a folded path spells it, with the sub-queue of the
+// question.
 func (c *comparison) name(path string) string {
 	lives := c.l.names.byPath[path]
 	return c.after.name(lives[len(lives)-1].path)
 }
 
-// tellMessages tells which messages of a path came, went and changed. was and is are as in
+// tellMessages tells which messages of a path came, left and changed. was and is are as in
 // tellCounts.
 func (c *comparison) tellMessages(path string, was, is *life) error {
 	l, before, after := c.l, c.before, c.after
@@ -355,12 +355,12 @@ func (c *comparison) tellMessages(path string, was, is *life) error {
 	return err
 }
 
-// standing is how a message stands, in the words by which two instants are compared.
+// standing returns the state of a message, in the words by which two instants are compared.
 func standing(m *index.Message) string {
 	return fmt.Sprintf("%s %s, %s", m.SubQueue, m.State, plural(int(m.DeliveryCount), "failed attempt"))
 }
 
-// acts tells what people did between the states.
+// acts tells the acts of people between the states.
 func (c *comparison) acts(ctx context.Context) error {
 	l := c.l
 	s, err := c.between(ctx)

@@ -15,20 +15,20 @@ import (
 // EventColumns are the columns of the rows of [Ledger.Events] and [Ledger.Audit].
 var EventColumns = []string{"Time", "Type", "Entity", "Number", "Detail", "By", "Place", "Event", "Reason"}
 
-// happening is an event in the order of all logs.
+// eventAt is an event in the order of all logs.
 type eventAt struct {
 	book *book
 	rec  *replay.Record
-	i    int // of the event in its record
+	i    int // index of the event in its record
 }
 
 func (h *eventAt) event() event.Event { return h.rec.Events[h.i] }
 
-// merged yields the events that have to be looked at in all logs, in the order of their ticks, each
-// log in its own order.
+// merged yields the candidate events of all logs in the order of their ticks, each log in its own
+// order.
 func (s *Selection) merged(ctx context.Context) iter.Seq2[eventAt, error] {
 	books := s.books
-	if s.before != nil { // most looks at what is new find it in one log, and need not be merged
+	if s.before != nil { // most looks at new events find them in one log, which needs no merging
 		books = slices.DeleteFunc(slices.Clone(books), func(b *book) bool { return s.after[b.ID()] == s.before[b.ID()] })
 	}
 	if len(books) == 1 {
@@ -109,18 +109,18 @@ func (l *Ledger) Events(ctx context.Context, r Range) error {
 	return l.events(ctx, r, nil)
 }
 
-// acts are what people and programs did to entities, rules, clocks and partitions, to history, and
-// to many messages at once.
+// acts are the kinds of events that people and programs cause to entities, rules, clocks and
+// partitions, to history, and to many messages at once.
 var acts = []event.Kind{event.KindEntityCreated, event.KindEntityUpdated, event.KindEntityDeleted, event.KindRuleAdded, event.KindRuleUpdated,
 	event.KindRuleRemoved, event.KindMessagesBatchDeleted, event.KindClockSet, event.KindPartitionFenced, event.KindPartitionRestarted, event.KindBackupMarked,
 	event.KindHistoryPolicySet, event.KindHistoryCut, event.KindBodyErased, event.KindErasureFinished}
 
-// Audit tells who created, changed, deleted and purged what, with the reason that was given.
+// Audit tells who created, changed, deleted and purged what, with the reason given.
 func (l *Ledger) Audit(ctx context.Context, r Range) error {
 	return l.events(ctx, r, acts)
 }
 
-// events tells the events of some kinds; nil: of all kinds that are about something.
+// events tells the events of some kinds; nil: of all kinds that have a subject.
 func (l *Ledger) events(ctx context.Context, r Range, kinds []event.Kind) error {
 	s, err := l.Select(ctx, r)
 	if err != nil {
@@ -172,7 +172,7 @@ func (l *Ledger) events(ctx context.Context, r Range, kinds []event.Kind) error 
 		}
 	}
 	switch {
-	case r.After != nil: // the next answer may have what is missing
+	case r.After != nil: // the next answer may have the missing part
 		return nil
 	case incomplete != nil:
 		return incomplete
@@ -182,7 +182,7 @@ func (l *Ledger) events(ctx context.Context, r Range, kinds []event.Kind) error 
 	return nil
 }
 
-// row is the line of an event. The memory of its fields is used again by the next one.
+// row returns the line of an event. The next one reuses the memory of its fields.
 func (l *Ledger) row(ctx context.Context, h *eventAt) (Line, error) {
 	ev := h.event()
 	c := ev.Common()
@@ -236,7 +236,7 @@ func (l *Ledger) row(ctx context.Context, h *eventAt) (Line, error) {
 	return Line{Part: Row, Text: text, Fields: fields}, nil
 }
 
-// reason is the one that another event of the record gives for it; "": it gives none.
+// reason returns the reason that another event of the record gives for it; "": none.
 func (h *eventAt) reason(other event.Event) string {
 	if why, ok := other.(*event.ReasonGiven); ok && h.event().Kind() != event.KindReasonGiven {
 		return why.Reason

@@ -10,22 +10,21 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Extent is a part of the logs that makes sense by itself: of each log what is behind a place, up
-// to an instant, with all or some of the entities.
+// Extent is a self-contained part of the logs: the part of each log from a place on, up to an
+// instant, with all or some of the entities.
 type Extent struct {
-	// the first frame of each log that is not before the first instant
+	// the first frame of each log in the extent, which is not before the first instant
 	Begin map[log.PartitionID]event.LSN
-	Until event.Time // the last one; [event.EndOfTime]: all
-	// Entities are the entities that are wanted; nil: all. With a topic, or with one of its
-	// subscriptions, the topic and all its subscriptions are, since their messages are in one
-	// event.
+	Until event.Time // the last instant; [event.EndOfTime]: everything
+	// Entities are the entities in the extent; nil: all. A topic, or one of its subscriptions,
+	// includes the topic and all its subscriptions, because their messages are in one event.
 	Entities map[event.EntityID]bool
 	Paths    []string // of the entities in Entities, in order
 
-	clock uint64 // number of the decision about clocks that Until is behind
+	clock uint64 // number of the clock decision that Until comes after
 }
 
-// Extent is the part of the logs between two instants, either of which may be nil. entity is a
+// Extent returns the part of the logs between two instants, either of which may be nil. entity is a
 // path; "": all entities.
 func (l *Ledger) Extent(ctx context.Context, since, until *Instant, entity string) (*Extent, error) {
 	n, err := l.catalogue(ctx)
@@ -55,7 +54,7 @@ func (l *Ledger) Extent(ctx context.Context, since, until *Instant, entity strin
 	return x, nil
 }
 
-// narrow notes which entities are wanted.
+// narrow notes which entities the extent includes.
 func (x *Extent) narrow(n *names, path string) error {
 	if path == "" {
 		return nil
@@ -81,7 +80,7 @@ func (x *Extent) narrow(n *names, path string) error {
 	return nil
 }
 
-// beginning is where the part of a log begins.
+// beginning returns where the part of a log begins.
 func (x *Extent) beginning(ctx context.Context, l *Ledger, b *book, since *Instant) (event.LSN, error) {
 	if since == nil {
 		first, _ := b.Bounds()
@@ -105,8 +104,8 @@ func (x *Extent) beginning(ctx context.Context, l *Ledger, b *book, since *Insta
 	return max(first, s.At()), nil
 }
 
-// Beyond reports whether a record is behind the end of a part. clock is the number of the newest
-// decision about clocks before the record; Beyond changes it where the record has a newer one.
+// Beyond reports whether a record is after the end of the extent. clock is the number of the newest
+// clock decision before the record; Beyond changes it if the record has a newer one.
 func (x *Extent) Beyond(clock *uint64, rec *replay.Record) bool {
 	for _, ev := range rec.Events {
 		if c, ok := ev.(*event.ClockSet); ok {

@@ -11,7 +11,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// following finds the numbers that a message has had, each from the one before or behind it.
+// follower finds the numbers that a message has had, each from the previous or the next one.
 type follower struct {
 	*story
 	seen map[node]bool
@@ -73,7 +73,7 @@ func (f *follower) withID(ctx context.Context, id []byte) error {
 	return nil
 }
 
-// follow collects what a log has of a message under one number.
+// follow collects the events and states of a message under one number in a log.
 func (f *follower) follow(ctx context.Context, x node) error {
 	host, ok := f.n.host(x.slice)
 	if !ok {
@@ -113,8 +113,8 @@ type visit struct {
 	*follower
 	node
 	book *book
-	born bool // history has how it got the number
-	// of the first thing that has to be looked for by other means than the number
+	born bool // history tells how it got the number
+	// of the first event that cannot be found by the number
 	started event.Time
 	moving  event.TransferNumber // open transfer; 0: none
 	to      event.EntityID
@@ -122,14 +122,14 @@ type visit struct {
 	back    []origin
 }
 
-// origin is where a message moved from, by the number of its transfer there.
+// origin tells where a message moved from, by the number of its transfer there.
 type origin struct {
 	source event.Slice
 	number event.TransferNumber
-	at     event.Time // of the arrival
+	at     event.Time // time of the arrival
 }
 
-// note adds what happened.
+// note adds an event.
 func (v *visit) note(rec *replay.Record, i int, ev event.Event) *moment {
 	v.moments = append(v.moments, moment{node: v.node, book: v.book, tick: v.book.tick(rec.LSN, rec.At), lsn: rec.LSN, seq: rec.Number<<20 + i, origin: ev.Common().Origin,
 		kind: ev.Kind(), verb: verb(ev), detail: v.n.detail(rec.At, ev)})
@@ -222,7 +222,7 @@ func (v *visit) published(rec *replay.Record, i int, topic event.Slice, number e
 	v.add(node{topic, number})
 }
 
-// sessionOf returns a message's session, if it is in one.
+// sessionOf returns a message's session, if it has one.
 func sessionOf(in bool, id []byte) *string {
 	if !in {
 		return nil
@@ -231,7 +231,7 @@ func sessionOf(in bool, id []byte) *string {
 	return &s
 }
 
-// addCopies follows the copies of a topic's message, unless one copy alone was asked for.
+// addCopies follows the copies of a topic's message, unless the question is about one copy.
 func (v *visit) addCopies(topic event.Slice, copies []event.Copy) {
 	if e := v.n.byID[v.first.slice.Entity]; e != nil && e.topic == topic.Entity {
 		return
@@ -241,7 +241,7 @@ func (v *visit) addCopies(topic event.Slice, copies []event.Copy) {
 	}
 }
 
-// stored says what a message is, and follows it back to where it moved from.
+// stored returns a description of the message, and follows it back to where it moved from.
 func (v *visit) stored(at event.Time, id []byte, d *event.Details, size uint32, a *event.Arrival) string {
 	if a != nil {
 		v.back = append(v.back, origin{a.Source, a.Number, at})
@@ -257,8 +257,8 @@ func (v *visit) depart(m *moment, number event.TransferNumber, to event.EntityID
 	v.look(m.at)
 }
 
-// from returns the time from which a search for later events begins; 0, all of them, where a clock
-// was set and later events may have earlier times.
+// from returns the time from which a search for later events begins. It is 0, which covers all
+// events, if a clock was set and later events may have earlier times.
 func (v *visit) from() event.Time {
 	if v.n.steady() {
 		return v.started
@@ -266,15 +266,15 @@ func (v *visit) from() event.Time {
 	return 0
 }
 
-// look notes from when on something has to be looked for.
+// look notes the time from which a further search begins.
 func (v *visit) look(at event.Time) {
 	if v.started == 0 {
 		v.started = at
 	}
 }
 
-// rest looks for what does not have the message's number: the end of a transfer, settlements that
-// came too late for a lock that nobody remembers, where the message came from, and where it went.
+// rest looks for events that do not have the message's number: the end of a transfer, settlements
+// that came too late for a forgotten lock, the source of the message, and its destination.
 func (v *visit) rest(ctx context.Context) error {
 	if v.started != 0 {
 		if err := v.late(ctx); err != nil {
@@ -362,14 +362,14 @@ func (v *visit) backwards(ctx context.Context, o origin) error {
 		return err
 	}
 	v.cut(b, begin.tick)
-	if _, t, ok := begin.Transfer(o.source, o.number); ok { // it was on its way
+	if _, t, ok := begin.Transfer(o.source, o.number); ok { // it was in transfer
 		v.add(node{o.source, t.Sequence})
 		return nil
 	}
 	return v.l.note("it came from %s, whose history no longer has it", v.n.path(o.source.Entity))
 }
 
-// forwards finds what the message became where it went.
+// forwards finds the message that this one became at its destination.
 func (v *visit) forwards(ctx context.Context) error {
 	e := v.n.byID[v.to]
 	if e == nil {

@@ -11,13 +11,13 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
-// horizons tells, in notes, where the history of logs begins, if that is not where they began, and
-// up to when it has no bodies.
+// horizons tells, in notes, where the history of logs begins if older history was removed, and
+// until when it has no bodies.
 func (l *Ledger) horizons(ctx context.Context, books ...*book) error {
 	for _, b := range books {
 		if at, place, gone := horizon(b); gone {
 			begins := fmt.Sprintf("%s, %s", at.at, place)
-			if at.at == 0 { // nothing had happened before
+			if at.at == 0 { // no event came before
 				begins = place.String()
 			}
 			if err := l.note("history of partition %d begins at %s: of earlier events only the resulting state is known", b.ID(), begins); err != nil {
@@ -35,14 +35,14 @@ func (l *Ledger) horizons(ctx context.Context, books ...*book) error {
 	return nil
 }
 
-// horizon is where the history of a log begins, and whether older history is gone.
+// horizon returns where the history of a log begins, and whether older history was removed.
 func horizon(b *book) (at tick, place address.Address, gone bool) {
 	bases, ok := b.Partition.(log.Bases)
 	if !ok {
 		return tick{}, address.Address{}, false
 	}
 	base, ok := bases.Base()
-	if !ok || base.LSN <= format.FirstLSN { // of a slice that has all
+	if !ok || base.LSN <= format.FirstLSN { // of a slice that has all of it
 		return tick{}, address.Address{}, false
 	}
 	if b.begins == (tick{}) { // the state is read once
@@ -52,7 +52,7 @@ func horizon(b *book) (at tick, place address.Address, gone bool) {
 	return b.begins, address.At(b.ID(), base.LSN), true
 }
 
-// bodiless is up to when sealed files of a log have lost bodies; 0: none has.
+// bodiless returns until when sealed files of a log have lost bodies; 0: none has.
 func bodiless(ctx context.Context, b *book) (until event.Time, err error) {
 	some := false
 	for _, s := range b.Segments() {
@@ -65,7 +65,7 @@ func bodiless(ctx context.Context, b *book) (until event.Time, err error) {
 		if err != nil {
 			return 0, err
 		}
-		if !s.Sealed { // of these the records would be read, and nothing goes from them
+		if !s.Sealed { // this would read their records, and they lose no bodies
 			break
 		}
 		if s.ErasedBytes > 0 && !s.Cold {

@@ -16,11 +16,11 @@ import (
 )
 
 // Instant is a point of history: a broker time, with all events of that millisecond, or the place
-// behind a frame of a log.
+// after a frame of a log.
 type Instant struct {
 	At    event.Time
-	Place *address.Address // nil: At is meant
-	now   bool             // written as "now": At is as whoever read it had it
+	Place *address.Address // nil: At is used
+	now   bool             // written as "now": At is the time at which it was parsed
 }
 
 func (i Instant) String() string {
@@ -30,9 +30,9 @@ func (i Instant) String() string {
 	return i.At.String()
 }
 
-// ParseInstant reads an instant as people write them: 03:12 (the last one), yesterday 14:00, -2h,
-// -7d, 2026-11-03, 2026-11-03T03:12:00Z, @0/1839977. Without a zone the one of now counts. A
-// duration without a sign, 2h or 7d, means that long ago, too.
+// ParseInstant parses an instant as people write them: 03:12 (the last one), yesterday 14:00, -2h,
+// -7d, 2026-11-03, 2026-11-03T03:12:00Z, @0/1839977. Without a zone it uses that of now. A duration
+// without a sign, 2h or 7d, also means that long ago.
 func ParseInstant(s string, now time.Time) (Instant, error) {
 	s = strings.TrimSpace(s)
 	if strings.HasPrefix(s, "@") {
@@ -73,8 +73,8 @@ func ParseInstant(s string, now time.Time) (Instant, error) {
 	return Instant{}, fmt.Errorf("%w: %q is not an instant: write 03:12, yesterday 14:00, -2h, 2026-11-03T03:12:00Z or @0/1839977", ErrQuestion, s)
 }
 
-// ParsePast reads an instant of which it is asked how it was: one that is later than now is
-// refused, since how it will be nobody knows.
+// ParsePast parses an instant for a question about the state then. It refuses an instant that is
+// later than now.
 func ParsePast(s string, now time.Time) (Instant, error) {
 	i, err := ParseInstant(s, now)
 	if err == nil && i.Place == nil && i.At > event.TimeOf(now) {
@@ -83,8 +83,8 @@ func ParsePast(s string, now time.Time) (Instant, error) {
 	return i, err
 }
 
-// eras returns the time of an instant and the eras that have it: more than one, if a clock was set
-// back to before it.
+// eras returns the time of an instant and the eras that contain it: more than one if a clock was
+// set back past it.
 func (l *Ledger) eras(ctx context.Context, i Instant) (at event.Time, list []era, err error) {
 	n, err := l.catalogue(ctx)
 	if err != nil {
@@ -134,8 +134,8 @@ func (l *Ledger) eras(ctx context.Context, i Instant) (at event.Time, list []era
 	return at, []era{{number: number, from: at, until: at}}, nil
 }
 
-// state is a log's state at an instant, in an era. Where entities are given it is right for those
-// alone.
+// state returns a log's state at an instant, in an era. If entities are given it is correct for
+// those alone.
 func (l *Ledger) state(ctx context.Context, b *book, i Instant, at event.Time, e era, of ...*life) (*replay.State, error) {
 	part := l.names.narrow(b.ID(), of...)
 	s, err := l.start(b, i, at, e)
@@ -180,8 +180,8 @@ func beyond(x *index.Index, rec *replay.Record, at event.Time, e era) bool {
 	return now == e.number && rec.At > at
 }
 
-// start is the newest kept state that is not later than an instant; at and e are the instant's time
-// and era.
+// start returns the newest kept state that is not later than an instant; at and e are the instant's
+// time and era.
 func (l *Ledger) start(b *book, i Instant, at event.Time, e era) (*replay.State, error) {
 	limit, err := l.limit(b, i, at)
 	if err != nil {
@@ -205,14 +205,14 @@ func (l *Ledger) start(b *book, i Instant, at event.Time, e era) (*replay.State,
 	return s, nil
 }
 
-// limit is an LSN behind which, as indexes say, a log is later than an instant: checkpoints behind
-// it need not be read.
+// limit returns an LSN after which, according to the indexes, a log is later than an instant:
+// checkpoints after it need not be read.
 func (l *Ledger) limit(b *book, i Instant, at event.Time) (event.LSN, error) {
 	_, limit := b.Bounds()
 	switch {
 	case i.Place != nil && log.PartitionID(i.Place.Partition) == b.ID():
 		return min(limit, i.Place.LSN), nil
-	case len(l.names.clocks) > 1 || at == 0: // what is later may have an earlier time
+	case len(l.names.clocks) > 1 || at == 0: // later frames may have an earlier time
 		return limit, nil
 	}
 	list, err := b.Find(log.Search{Until: at})

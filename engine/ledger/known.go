@@ -9,11 +9,11 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// When history is removed, a state stays: of each message that was there how it stood, and how many
-// attempts had failed. What led to it is not known any more, and that there is no event of it does
-// not mean that it did not happen.
+// When history is removed, a state stays: for each message that existed, its state and how many
+// attempts had failed. The events before it are unknown, and a missing event does not mean that it
+// did not happen.
 
-// beginning is the state that the history of a log begins with.
+// baseState is the state that the history of a log begins with.
 type baseState struct {
 	*index.Index
 	tick
@@ -31,7 +31,7 @@ func (b *book) beginning(ctx context.Context) (*baseState, error) {
 	return &baseState{s.Index, tick{s.Index.LastAt(), s.Index.Clock()}, s.From}, nil
 }
 
-// latest returns from when on all that happened in some logs is known; false: nothing of them was
+// latest returns from when on the history of all the given logs is complete; false: none of it was
 // removed.
 func latest(books ...*book) (since tick, removed bool) {
 	for _, b := range books {
@@ -42,7 +42,8 @@ func latest(books ...*book) (since tick, removed bool) {
 	return since, removed
 }
 
-// sinceThen says from when on something is known, as words behind it; "": all along.
+// sinceThen returns, as words for the end of a sentence, from when on history is complete; "":
+// always.
 func sinceThen(books ...*book) string {
 	if since, removed := latest(books...); removed {
 		return " since " + since.at.String()
@@ -50,7 +51,7 @@ func sinceThen(books ...*book) string {
 	return ""
 }
 
-// cut notes that a part of what happened to the message was removed from the history of a log.
+// cut notes that part of the message's history was removed from a log.
 func (s *story) cut(b *book, since tick) {
 	for _, other := range s.cuts {
 		if other == b {
@@ -62,7 +63,7 @@ func (s *story) cut(b *book, since tick) {
 	}
 }
 
-// begin is [book.beginning], which is read once for a story.
+// begin returns [book.beginning], which a story reads once.
 func (s *story) begin(ctx context.Context, b *book) (*baseState, error) {
 	if s.begins[b] == nil {
 		begin, err := b.beginning(ctx)
@@ -74,8 +75,8 @@ func (s *story) begin(ctx context.Context, b *book) (*baseState, error) {
 	return s.begins[b], nil
 }
 
-// restore notes how a message stood when the history of its log begins, where that does not have
-// how it came there.
+// restore notes the state of a message when the history of its log begins, if that does not have
+// the events before.
 func (v *visit) restore(ctx context.Context) error {
 	if _, _, gone := horizon(v.book); !gone {
 		return nil
@@ -107,19 +108,19 @@ func (v *visit) restore(ctx context.Context) error {
 	return nil
 }
 
-// restoreMove notes that the message was on its way when history begins.
+// restoreMove notes that the message was in transfer when history begins.
 func (v *visit) restoreMove(m *moment, t *index.Transfer) {
 	m.move, m.step = move{v.slice, t.Number}, departs
 	for i := range v.moments {
-		if v.moments[i].move == m.move { // it is known how that went on, or how it began
+		if v.moments[i].move == m.move { // its end, or its beginning, is known
 			return
 		}
 	}
 	v.moving, v.to = t.Number, t.Destination
-	v.look(1) // what it became may be older than the state
+	v.look(1) // the message it became may be older than the state
 }
 
-// lose notes that what the message became in an entity was removed from history, if it was.
+// lose notes that the history of the message in an entity was removed, if it was.
 func (v *visit) lose(ctx context.Context, to *life) error {
 	for _, id := range v.n.logs(to) {
 		b := v.l.books[id]
@@ -140,7 +141,7 @@ func (v *visit) lose(ctx context.Context, to *life) error {
 	return nil
 }
 
-// stateWord is the word, in capitals, for the state of a message that was there.
+// stateWord returns the word, in capitals, for the state of an existing message.
 func stateWord(m *index.Message) string {
 	switch {
 	case m.State == index.Transferring:

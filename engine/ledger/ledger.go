@@ -26,19 +26,19 @@ type Ledger struct {
 	src   Source
 	tell  Tell
 	names *names // nil: not read yet
-	// memory is for a source that is asked again and again; nil: there is none.
+	// memory is for a source that answers many questions; nil: there is none.
 	memory *Memory
 	books  map[log.PartitionID]*book
-	// of the row made last; their memory is used again
+	// of the latest row; its memory is reused
 	text   []byte
 	fields print.Object
 }
 
-// Tell is called with each line of an answer, whose fields are used again when it has returned. If
-// it returns an error the answer ends, and the error is returned.
+// Tell is called with each line of an answer. The fields of the line are reused when it has
+// returned. If it returns an error the answer ends with that error.
 type Tell func(Line) error
 
-// New returns a Ledger that asks a source, and gives its answers to tell.
+// New returns a Ledger that reads a source and passes its answers to tell.
 func New(src Source, tell Tell) *Ledger {
 	return &Ledger{src: src, tell: tell, books: make(map[log.PartitionID]*book)}
 }
@@ -46,9 +46,9 @@ func New(src Source, tell Tell) *Ledger {
 // Line is one line of an answer.
 type Line struct {
 	Part   Part
-	Text   string // for people, in one line; "" in rows of [Ledger.Log] alone
+	Text   string // for people, in one line; "" only in rows of [Ledger.Log]
 	Fields print.Object
-	json   []byte // what Fields would be as JSON, where a row is told in JSON alone
+	json   []byte // Fields as JSON, if a row is told only in JSON
 }
 
 // AppendJSON appends the fields of the line as one object in ASCII.
@@ -59,25 +59,24 @@ func (l *Line) AppendJSON(dst []byte) ([]byte, error) {
 	return l.Fields.AppendJSON(dst)
 }
 
-// Part is what a line is of its answer.
+// Part is the role of a line in its answer.
 type Part int
 
 const (
-	Answer Part = iota // what is the case
+	Answer Part = iota // the result
 	// the evidence: rows of one answer have the same columns, some of which a row may lack
 	Row
-	Note // what is not said, and why: history that is gone, a log that is refused
-	Next // what to type next
+	Note // something that the answer lacks, and why: removed history, a refused log
+	Next // commands to type next
 )
 
-// String is the word for the part in JSON.
+// String returns the word for the part in JSON.
 func (p Part) String() string { return [...]string{"answer", "row", "note", "next"}[p] }
 
 var (
-	// ErrQuestion is wrapped by errors about a question that makes no sense, such as one with a
-	// word that is misspelt.
+	// ErrQuestion is wrapped by errors about an invalid question, such as one with a misspelt word.
 	ErrQuestion = errors.New("invalid question")
-	// ErrNothing is wrapped by errors about what history does not have.
+	// ErrNothing is wrapped by errors about something that history does not have.
 	ErrNothing = errors.New("nothing is known")
 )
 
@@ -90,8 +89,9 @@ func (l *Ledger) note(format string, args ...any) error {
 	return l.tell(Line{Part: Note, Text: text, Fields: print.Object{print.Named("Text", text)}})
 }
 
-// unread says that an answer has nothing of a log, which cannot be read. The answer goes on, and
-// ends with that error: what is not there must not be taken for what did not happen.
+// unread tells that an answer has nothing from a log, because it cannot be read. The answer
+// continues, and ends with that error: a missing part must not look like something that did not
+// happen.
 func (l *Ledger) unread(id log.PartitionID, err error) error {
 	return l.note("partition %d cannot be read and is missing from this answer: %s", id, word(err.Error()))
 }
@@ -109,22 +109,22 @@ func (l *Ledger) next(commands ...string) error {
 // book is one log of the source.
 type book struct {
 	log.Partition
-	log.Finder // looks at everything where the log has no indexes
-	log.Bases  // without it the state would begin empty where the log begins with a base
+	log.Finder // reads the whole log if it has no indexes
+	log.Bases  // without it the state would begin empty if the log begins with a base
 	origins    print.Origins
-	known      map[event.OriginID]bool   // that were looked for, or come across
-	names      map[event.OriginID]string // that who has given
-	// what is there of it; zero: not known, or with the first frame
+	known      map[event.OriginID]bool   // origins that were looked up or found
+	names      map[event.OriginID]string // names that who has returned
+	// where the history begins; zero: unknown, or with the first frame
 	begins tick
 	clocks []clockSet // nil: not looked up yet
-	// what stamp said last
+	// the latest time and text of stamp
 	at            event.Time
 	lsn           event.LSN
 	atText, place string
 }
 
-// gone is the error for a log that begins behind an LSN by now, from which on it was to be read:
-// what was removed in between must not be passed over.
+// gone returns the error for a log that now begins after the LSN from which it was to be read: the
+// removed part must not be skipped silently.
 func (b *book) gone(from event.LSN) error {
 	if first, _ := b.Bounds(); first > from {
 		return fmt.Errorf("%w: partition %d: from LSN %d up to %d", log.ErrGone, b.ID(), from, first)
@@ -132,8 +132,8 @@ func (b *book) gone(from event.LSN) error {
 	return nil
 }
 
-// stamp is when and where the events of a record happened, as text. A record has many, and so has a
-// millisecond.
+// stamp returns when and where the events of a record happened, as text. A record has many events,
+// and so has a millisecond.
 func (b *book) stamp(rec *replay.Record) (at, place string) {
 	if b.at != rec.At || b.atText == "" {
 		b.at, b.atText = rec.At, rec.At.String()
@@ -144,7 +144,7 @@ func (b *book) stamp(rec *replay.Record) (at, place string) {
 	return b.atText, b.place
 }
 
-// see notes who is who, if an event says so.
+// see notes an origin that an event defines.
 func (b *book) see(ev event.Event) {
 	if o, ok := ev.(*event.OriginDefined); ok {
 		b.known[o.ID] = true
@@ -153,7 +153,7 @@ func (b *book) see(ev event.Event) {
 	}
 }
 
-// learn finds out who some origins are. It reads nothing where they have been come across.
+// learn finds the definitions of some origins. It reads nothing if they are known.
 func (b *book) learn(ctx context.Context, ids ...event.OriginID) error {
 	var missing []event.OriginID
 	for _, id := range ids {
@@ -168,7 +168,7 @@ func (b *book) learn(ctx context.Context, ids ...event.OriginID) error {
 	return b.find(ctx, missing)
 }
 
-// find reads who some origins are.
+// find reads the definitions of some origins.
 func (b *book) find(ctx context.Context, missing []event.OriginID) error {
 	for rec, err := range replay.Found(ctx, b, log.Search{Origins: missing}) {
 		if err != nil {
@@ -181,7 +181,7 @@ func (b *book) find(ctx context.Context, missing []event.OriginID) error {
 	return nil
 }
 
-// who names the origin of an event, in few words; "" is the broker itself.
+// who returns a short name for the origin of an event; "" is the broker itself.
 func (b *book) who(id event.OriginID) string {
 	if id == 0 {
 		return ""
@@ -194,15 +194,15 @@ func (b *book) who(id event.OriginID) string {
 	return name
 }
 
-// describe begins with the name of the key, the one thing in it that was proved: app (worker-1) at
-// 10.0.4.17:50412 azsdk-go.
+// describe returns a description that begins with the name of the key, the only proven part: app
+// (worker-1) at 10.0.4.17:50412 azsdk-go.
 func (b *book) describe(id event.OriginID) string {
 	o := b.origins.Get(id)
 	var words []string
 	if o.Principal != "" {
 		words = append(words, word(o.Principal))
 	}
-	// in parentheses: what a client calls itself must not be taken for a key
+	// in parentheses: a name that a client chose must not look like a key
 	if o.ContainerID != "" {
 		words = append(words, "("+short(o.ContainerID)+")")
 	}
@@ -232,8 +232,8 @@ func (l *Ledger) book(ctx context.Context, id log.PartitionID) (*book, error) {
 	return b, nil
 }
 
-// short is the beginning of a container's id, which tells it from others: most programs make up a
-// long one.
+// short returns the beginning of a container's id, long enough to distinguish it: most programs
+// generate a long one.
 func short(id string) string {
 	const enough = 24 // bytes
 	if len(id) > enough {
@@ -242,13 +242,14 @@ func short(id string) string {
 	return word(id)
 }
 
-// quote is a text of a client as it can be shown.
+// quote returns a text of a client in a form that is safe to show.
 func quote[T string | []byte](text T) string {
 	s := string(print.Object{print.Named("", string(text))}.AppendText(nil))
-	return s[2:] // behind the equals sign of a field without a name
+	return s[2:] // after the equals sign of a field without a name
 }
 
-// word is a text of a client as it can be shown, without quotes where it is clear that way.
+// word returns a text of a client in a form that is safe to show, without quotes if it is clear
+// without them.
 func word[T string | []byte](text T) string { return string(appendWord(nil, text)) }
 
 func appendWord[T string | []byte](dst []byte, text T) []byte {
@@ -270,7 +271,7 @@ func plural(n int, what string) string {
 	return grouped(n) + " " + what + "s"
 }
 
-// grouped is a number with commas between thousands.
+// grouped returns a number with commas between thousands.
 func grouped(n int) string {
 	s := fmt.Sprint(n)
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
@@ -279,7 +280,7 @@ func grouped(n int) string {
 	return s
 }
 
-// span is a duration in words a person reads at a glance.
+// span returns a duration in words that a person reads at a glance.
 func span(d time.Duration) string { return string(appendSpan(nil, d)) }
 
 func appendSpan(dst []byte, d time.Duration) []byte {

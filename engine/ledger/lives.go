@@ -11,8 +11,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// A path may have had several entities, one after the other: one was deleted and another one was
-// made. A question about a path is one about each entity that had it in the time asked about.
+// A path may have had several entities, one after the other: one was deleted and another one
+// created. A question about a path covers each entity that had it in the time of the question.
 
 // lives returns the entities that have had a path, oldest first.
 func (n *names) lives(path string) ([]*life, error) {
@@ -23,7 +23,7 @@ func (n *names) lives(path string) ([]*life, error) {
 	return lives, nil
 }
 
-// having returns those that can have a sub-queue. It is an error if none can.
+// having returns the lives that can have a sub-queue. It is an error if none can.
 func (n *names) having(path string, q event.SubQueue) (list []*life, err error) {
 	lives, err := n.lives(path)
 	for _, e := range lives {
@@ -49,8 +49,7 @@ func (n *names) at(path string, i Instant, at event.Time, era uint64) *life {
 	return nil
 }
 
-// living returns the entities that were there at an instant with a time of an era, in order of
-// path.
+// living returns the entities that existed at an instant with a time of an era, in order of path.
 func (n *names) living(i Instant, at event.Time, era uint64) (list []*life) {
 	for path := range n.byPath {
 		if e := n.at(path, i, at, era); e != nil {
@@ -61,17 +60,17 @@ func (n *names) living(i Instant, at event.Time, era uint64) (list []*life) {
 	return list
 }
 
-// there reports whether an entity was there at an instant with a time of an era.
+// there reports whether an entity existed at an instant with a time of an era.
 func (e *life) there(i Instant, at event.Time, era uint64) bool {
 	if in(i.Place, catalogue) {
 		return e.changes[0].place.LSN <= i.Place.LSN && (e.deleted == 0 || e.gone > i.Place.LSN)
 	}
 	made := e.since < era || e.since == era && e.created <= at
-	// A place may be in front of a deletion in the same millisecond.
+	// A place may be before a deletion in the same millisecond.
 	return made && (e.deleted == 0 || e.until > era || e.until == era && (e.deleted > at || i.Place != nil && e.deleted == at))
 }
 
-// entity returns the one that had a path at an instant.
+// entity returns the entity that had a path at an instant.
 func (l *Ledger) entity(path string, i Instant, at event.Time, in era) (*life, error) {
 	lives, err := l.names.lives(path)
 	if err != nil {
@@ -80,8 +79,8 @@ func (l *Ledger) entity(path string, i Instant, at event.Time, in era) (*life, e
 	if e := l.names.at(path, i, at, in.number); e != nil {
 		return e, nil
 	}
-	// The clocks of two logs may be apart where one was set: the state at the place says what there
-	// was.
+	// The clocks of two logs may differ if one was set: the state at the place decides which
+	// entities existed.
 	if i.Place != nil && len(lives) == 1 {
 		return lives[0], nil
 	}
@@ -103,7 +102,8 @@ func (l *Ledger) entity(path string, i Instant, at event.Time, in era) (*life, e
 	return nil, fmt.Errorf("%w of %s at %s: it was deleted at %s, and created again at %s", ErrNothing, path, at, before.deleted, behind.created)
 }
 
-// forgotten says that there may have been entities that the catalogue's log does not know any more.
+// forgotten returns a note that the catalogue's log may have forgotten entities of that time; "" if
+// not.
 func forgotten(b *book, at event.Time) string {
 	if begins, _, gone := horizon(b); gone && at < begins.at {
 		return fmt.Sprintf("; entities deleted before %s are unknown", begins.at)
@@ -111,8 +111,8 @@ func forgotten(b *book, at event.Time) string {
 	return ""
 }
 
-// Story tells the life of a message: of the one that each entity of a path has, or had, under a
-// number, or of all messages with an id.
+// Story tells the life of a message: of the one with a number in each entity that has or had a
+// path, or of all messages with an id.
 func (l *Ledger) Story(ctx context.Context, of address.Address, messageID string) error {
 	n, err := l.catalogue(ctx)
 	if err != nil {
@@ -149,7 +149,7 @@ func (l *Ledger) Story(ctx context.Context, of address.Address, messageID string
 	return err
 }
 
-// tell says which of the entities of a path is meant.
+// tell tells which of the entities of a path the answer is about.
 func (e *life) tell(l *Ledger) error {
 	if e.deleted == 0 {
 		return l.note("about the %s created at %s", e.path, e.created)
@@ -158,7 +158,7 @@ func (e *life) tell(l *Ledger) error {
 }
 
 // horizonsOf tells the horizons of the logs that have some entities; without entities, those of all
-// logs. The catalogue's is always told: an entity that was deleted before it is not known.
+// logs. The catalogue's is always told: an entity that was deleted before it is unknown.
 func horizonsOf(ctx context.Context, l *Ledger, of ...*life) error {
 	ids := l.src.Partitions()
 	if len(of) > 0 {

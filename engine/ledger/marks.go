@@ -11,10 +11,10 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// mark is a place in the order of events to which a stepper can go without passing all that is
-// before it.
+// mark is a place in the order of events that a stepper can reach without passing all events before
+// it.
 type mark struct {
-	// events before it, from where the debugger began; less than 0: it has gone back beyond that
+	// events before it, counted from where the debugger began; negative: before that point
 	at int64
 	// The states there are those in saved, in the order of the logs; else those of the instant in
 	// of; else those that the logs begin with.
@@ -26,19 +26,19 @@ type mark struct {
 type outset struct {
 	at    event.Time
 	in    era
-	spots []spot // where the next events stand; nil: not looked up yet
+	spots []spot // places of the next events; nil: not looked up yet
 }
 
 const (
 	bytesAnEvent = 32 // of a state that can be encoded while one event is applied, about
-	// ms from an outset to an earlier one; eight times as many each time that nothing is between
+	// ms from an outset to an earlier one; eight times as many each time that no event lies between
 	firstStepBack = 1000
 )
 
-// errBeginning: there is nothing before.
+// errBeginning means that no event comes before.
 var errBeginning = errors.New("history begins here")
 
-// states makes the states of a mark.
+// states returns the states of a mark.
 func (d *stepper) states(ctx context.Context, m *mark) (list []*replay.State, err error) {
 	for i, b := range d.books {
 		var s *replay.State
@@ -58,7 +58,8 @@ func (d *stepper) states(ctx context.Context, m *mark) (list []*replay.State, er
 	return list, nil
 }
 
-// before is the index in the list of the newest mark at a position or before it; -1: there is none.
+// before returns the index in the list of the newest mark at a position or before it; -1: there is
+// none.
 func (d *stepper) before(at int64) int {
 	i, there := slices.BinarySearchFunc(d.list, at, func(m *mark, at int64) int { return int(min(1, max(-1, m.at-at))) })
 	if !there {
@@ -67,7 +68,7 @@ func (d *stepper) before(at int64) int {
 	return i
 }
 
-// mark saves the states of the walker where it stands, if that is far enough from the other marks.
+// mark saves the states of the walker at its position, if that is far enough from the other marks.
 func (d *stepper) mark() {
 	i := d.before(d.head)
 	if i >= 0 && d.head-d.list[i].at < d.distance {
@@ -90,7 +91,7 @@ func (d *stepper) mark() {
 	}
 }
 
-// kept is how much memory marks keep, bytes.
+// kept returns how much memory marks keep, bytes.
 func (d *stepper) kept() (n int) {
 	seen := make(map[*replay.Saved]bool)
 	for _, m := range d.list {
@@ -114,7 +115,7 @@ func (d *stepper) thin() {
 	d.list = slices.Delete(d.list, best, best+1)
 }
 
-// earlier makes a mark in front of the first one. errBeginning: history begins there.
+// earlier makes a mark before the first one. errBeginning: history begins there.
 func (d *stepper) earlier(ctx context.Context) error {
 	first := d.list[0]
 	if first.of == nil {
@@ -150,7 +151,7 @@ func (d *stepper) earlier(ctx context.Context) error {
 	}
 }
 
-// between counts the events from states on up to spots, and notes in m where the states stand.
+// between counts the events from states on up to spots, and notes in m the spots of the states.
 func (d *stepper) between(ctx context.Context, states []*replay.State, m *mark, spots []spot) (n int64, err error) {
 	w := walk(ctx, d.books, states)
 	defer w.end()

@@ -17,7 +17,7 @@ import (
 )
 
 // Sketch is a message as [Ledger.Trace] takes it in JSON: the fields that the command line prints
-// of a message, as far as rules see them.
+// for a message, as far as rules see them.
 type Sketch struct {
 	MessageID        *string `json:"messageId,omitempty"`
 	SessionID        *string `json:"sessionId,omitempty"`
@@ -33,11 +33,11 @@ type Sketch struct {
 	Properties json.RawMessage `json:"properties,omitempty"`
 }
 
-// mostProperties is how many properties a sketch may have.
+// mostProperties is the most properties that a sketch may have.
 const mostProperties = 1024
 
-// ParseSketch reads a message. What rules do not see, such as its body, is left out; what no
-// message has is refused, for it may be misspelt. The error wraps [ErrQuestion].
+// ParseSketch parses a message. It ignores fields that rules do not see, such as the body. It
+// refuses a field that no message has, because it may be misspelt. The error wraps [ErrQuestion].
 func ParseSketch(text []byte) (s Sketch, err error) {
 	var others struct {
 		Sketch
@@ -84,7 +84,7 @@ func ParseSketch(text []byte) (s Sketch, err error) {
 	return others.Sketch, nil
 }
 
-// parseMessage is a sketch as rules see it when it is sent.
+// parseMessage returns a sketch as rules see it when it is sent.
 func parseMessage(text string) (*filter.Message, error) {
 	s, err := ParseSketch([]byte(text))
 	if err != nil {
@@ -112,8 +112,8 @@ func parseMessage(text string) (*filter.Message, error) {
 	return m, nil
 }
 
-// parseProperties reads application properties in the order in which they stand: where names differ
-// only in case, the first one counts.
+// parseProperties parses application properties in their order in the text: if names differ only in
+// case, the first one counts.
 func parseProperties(text json.RawMessage) (list []event.Property, err error) {
 	if len(text) == 0 || string(text) == "null" {
 		return nil, nil
@@ -147,8 +147,8 @@ func parseProperties(text json.RawMessage) (list []event.Property, err error) {
 	return list, nil
 }
 
-// parseValue is a value of a property: a text, a boolean, a number, null, or with its type, as in
-// {"type": "time", "value": "2026-11-03T03:12:00Z"}.
+// parseValue returns the value of a property: a text, a boolean, a number, null, or a value with
+// its type, as in {"type": "time", "value": "2026-11-03T03:12:00Z"}.
 func parseValue(raw any) (v event.Value, err error) {
 	switch raw := raw.(type) {
 	case nil:
@@ -172,7 +172,7 @@ func parseValue(raw any) (v event.Value, err error) {
 	return v, errors.New(`a value must be a string, a number, true, false, null, or an object such as {"type": "uuid", "value": "…"}`)
 }
 
-// typedValue reads a value whose type has a name.
+// typedValue parses a value whose type has a name.
 func typedValue(kind, text string) (v event.Value, err error) {
 	ok := true
 	switch kind {
@@ -202,7 +202,7 @@ func typedValue(kind, text string) (v event.Value, err error) {
 		v, ok = event.ParseInstant(text)
 	case "duration":
 		var ticks int64
-		if ticks, err = event.ParseTicks(text); err != nil { // else as Go writes one
+		if ticks, err = event.ParseTicks(text); err != nil { // else in Go's form
 			var d time.Duration
 			d, err = time.ParseDuration(text)
 			ticks = int64(d / event.Tick)

@@ -24,7 +24,7 @@ type life struct {
 	topic   event.EntityID // of a subscription
 	hosts   []byte
 	created event.Time // 0: before history begins
-	deleted event.Time // 0: it is there
+	deleted event.Time // 0: it exists
 	// since and until are the numbers of the eras of these times.
 	since, until uint64
 	gone         event.LSN // frame of the catalogue's log that deleted it
@@ -39,15 +39,14 @@ type change struct {
 	before, now event.Properties
 }
 
-// names are the entities that there have been, and the eras of the clock.
+// names holds all entities, existing and deleted, and the eras of the clock.
 type names struct {
 	byID   map[event.EntityID]*life
 	byPath map[string][]*life // by lower-cased path, oldest first
 	clocks []era
 }
 
-// era is a stretch of history in which broker time only grew: from one decision about a clock to
-// the next.
+// era is a stretch of history in which broker time only grew: from one clock decision to the next.
 type era struct {
 	number      uint64 // of the decision that it begins with; 0: none
 	from, until event.Time
@@ -66,13 +65,13 @@ func (l *Ledger) catalogue(ctx context.Context) (*names, error) {
 	}
 	first, end := b.Bounds()
 	n, from := l.memory.names(first, end)
-	ours := n == nil // else others have it as well
+	ours := n == nil // else others also use it
 	based := func(event.LSN, event.EntityID) bool { return false }
 	if ours {
 		start := replay.Begin(b) // of a base
 		begin := start.Index
-		// The log may still have events in front of its base, whose effects on these entities it
-		// has already.
+		// The log may still have events before its base, whose effects on these entities the base
+		// already has.
 		based = func(at event.LSN, id event.EntityID) bool {
 			_, known := begin.Catalogue.Get(id)
 			return known && at < start.From
@@ -127,7 +126,7 @@ func firstClock(ctx context.Context, b *book, last uint64) (uint64, error) {
 	return last, nil
 }
 
-// clone is a copy that can be changed while others look at the original.
+// clone returns a copy that can be changed while others read the original.
 func (n *names) clone() *names {
 	c := &names{byID: make(map[event.EntityID]*life, len(n.byID)), byPath: make(map[string][]*life, len(n.byPath)), clocks: slices.Clone(n.clocks)}
 	for id, e := range n.byID {
@@ -143,7 +142,7 @@ func (n *names) clone() *names {
 	return c
 }
 
-// apply follows what one event does to the entities and the clock.
+// apply applies one event to the entities and the clock.
 func (n *names) apply(rec *replay.Record, ev event.Event) {
 	id := ev.Common().Slice.Entity
 	switch ev := ev.(type) {
@@ -171,7 +170,7 @@ func (n *names) add(e *life) {
 	n.byPath[path] = append(n.byPath[path], e)
 }
 
-// find returns the entity of a path: the one that is there, else the one that was there last.
+// find returns the entity of a path: the existing one, else the one that was deleted last.
 func (n *names) find(path string) (*life, error) {
 	lives, err := n.lives(path)
 	if err != nil {
@@ -180,7 +179,7 @@ func (n *names) find(path string) (*life, error) {
 	return lives[len(lives)-1], nil
 }
 
-// some is the paths of a few entities, for an error about one that is not there.
+// some returns the paths of a few entities, for an error about an unknown one.
 func (n *names) some() string {
 	var list []string
 	for _, e := range n.byID {
@@ -195,7 +194,7 @@ func (n *names) some() string {
 	return cmp.Or(strings.Join(list, ", "), "none")
 }
 
-// hosts are the logs that have the slices of an entity, by entity partition.
+// hosts returns the logs that have the slices of an entity, by entity partition.
 func (n *names) hosts(e *life) []byte {
 	if topic := n.byID[e.topic]; topic != nil {
 		return topic.hosts
@@ -203,7 +202,7 @@ func (n *names) hosts(e *life) []byte {
 	return e.hosts
 }
 
-// host is the log that has a slice.
+// host returns the log that has a slice.
 func (n *names) host(s event.Slice) (log.PartitionID, bool) {
 	e := n.byID[s.Entity]
 	if e == nil {
@@ -216,7 +215,7 @@ func (n *names) host(s event.Slice) (log.PartitionID, bool) {
 	return log.PartitionID(hosts[s.Partition]), true
 }
 
-// slices are the slices of an entity that a log has.
+// slices returns the slices of an entity that a log has.
 func (n *names) slices(e *life, in log.PartitionID) (list []event.Slice) {
 	for i, h := range n.hosts(e) {
 		if log.PartitionID(h) == in {
@@ -237,7 +236,7 @@ func (n *names) logs(entities ...*life) (list []log.PartitionID) {
 	return slices.Compact(list)
 }
 
-// path is what an entity is called.
+// path returns the path of an entity, or a name for an unknown one.
 func (n *names) path(id event.EntityID) string {
 	if e := n.byID[id]; e != nil {
 		return e.path
@@ -245,10 +244,10 @@ func (n *names) path(id event.EntityID) string {
 	return fmt.Sprintf("entity-%d", id)
 }
 
-// message is the address of a message.
+// message returns the address of a message.
 func (n *names) message(s event.Slice, number event.SequenceNumber) string {
 	return address.Of(n.path(s.Entity), number).String()
 }
 
-// fold is a path as it is compared.
+// fold returns a path in the form in which paths are compared.
 func fold(path string) string { return strings.ToLower(path) }

@@ -9,19 +9,19 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// maxNarrow is by how many slices a part of a log is looked up at most; with more of them the whole
+// maxNarrow is the most slices by which a part of a log is looked up; with more of them the whole
 // log is read.
 const maxNarrow = 16
 
-// narrow is the part of a log that the counts and messages of some entities follow from: what names
-// them, their topic or its subscriptions, and what the namespace as a whole did. nil: all of the
-// log.
+// narrow is the part of a log that determines the counts and messages of some entities: the events
+// that name them, their topic or its subscriptions, and those of the namespace as a whole. nil: all
+// of the log.
 type narrow struct {
 	slices   map[event.Slice]bool
 	searches []log.Search
 }
 
-// narrow is that part for some entities; nil where none are given, which means all, or too many.
+// narrow returns that part for some entities; nil if none are given, which means all, or too many.
 func (n *names) narrow(in log.PartitionID, entities ...*life) *narrow {
 	p := &narrow{slices: map[event.Slice]bool{{}: true}}
 	for _, e := range entities {
@@ -55,7 +55,7 @@ func (n *names) narrow(in log.PartitionID, entities ...*life) *narrow {
 	return p
 }
 
-// records yields the records of the part that are behind a state.
+// records yields the records of the part that come after a state.
 func (p *narrow) records(ctx context.Context, s *replay.State) iter.Seq2[*replay.Record, error] {
 	if p == nil {
 		return s.Records(ctx)
@@ -63,7 +63,7 @@ func (p *narrow) records(ctx context.Context, s *replay.State) iter.Seq2[*replay
 	return s.Found(ctx, p.searches)
 }
 
-// apply applies what a record has of the part.
+// apply applies the events of a record that belong to the part.
 func (p *narrow) apply(s *replay.State, rec *replay.Record) error {
 	if p == nil {
 		return s.Apply(rec)

@@ -13,15 +13,15 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Where [Question.After] can begin, besides the places that an answer has named.
+// Values with which [Question.After] can begin, besides the places that an answer has named.
 const (
-	FromNow       = "now"       // tell nothing, but where the logs end
-	FromBeginning = "beginning" // tell all that there is
+	FromNow       = "now"       // tell only where the logs end
+	FromBeginning = "beginning" // tell everything
 )
 
-// newer tells what happened behind some places, each log up to where it ends by now, and last of
-// all where to go on. Asking again from there on tells everything exactly once. What can be asked
-// about only later, such as an entity that is not there yet, is no error.
+// newer tells the events after some places, each log up to its present end, and last the places to
+// continue from. Asking again from there tells every event exactly once. A subject that can only be
+// asked about later, such as an entity that does not exist yet, is no error.
 func (l *Ledger) newer(ctx context.Context, r Range, after string) error {
 	if r.Until != nil {
 		return fmt.Errorf("%w: a follow has no end; leave out until", ErrQuestion)
@@ -36,7 +36,7 @@ func (l *Ledger) newer(ctx context.Context, r Range, after string) error {
 	for _, id := range ids {
 		from, known := begin[id]
 		b, err := l.book(ctx, id)
-		if err != nil { // a log that cannot be read now: the next answer goes on where this one was
+		if err != nil { // a log that cannot be read now: the next answer continues where this one was
 			if known {
 				r.After[id], r.before[id] = from, from
 			}
@@ -51,7 +51,7 @@ func (l *Ledger) newer(ctx context.Context, r Range, after string) error {
 			}
 			from = first
 		case !known:
-			if after != FromNow { // the answer before could not read it
+			if after != FromNow { // the previous answer could not read it
 				if err := l.note("partition %d can be read again; its events before %s are missing from this answer", id, address.At(id, end)); err != nil {
 					return err
 				}
@@ -68,7 +68,7 @@ func (l *Ledger) newer(ctx context.Context, r Range, after string) error {
 		r.After[id], r.before[id] = from, end
 		moved = moved || from < end
 	}
-	if after == FromNow || moved { // the first look also says whether the question makes sense
+	if after == FromNow || moved { // the first look also checks the question
 		if err := l.Events(ctx, r); errors.Is(err, ErrNothing) {
 			err = l.note("%s so far", strings.TrimPrefix(err.Error(), "ledger: "))
 			if err != nil {
@@ -85,11 +85,11 @@ func (l *Ledger) newer(ctx context.Context, r Range, after string) error {
 	return l.answer(print.Object{print.Named(NextField, next)}, "up to %s", next)
 }
 
-// NextField is the field, in the last line of the answer to a question that has [Question.After],
-// that is the value of After the next time.
+// NextField is a field in the last line of the answer to a question with [Question.After]: the
+// value of After for the next question.
 const NextField = "Next"
 
-// places writes ends of logs as a text, which parsePlaces reads.
+// places returns the ends of logs as a text, which parsePlaces parses.
 func places(ends map[log.PartitionID]event.LSN) string {
 	var list []string
 	for id, lsn := range ends {
@@ -99,8 +99,8 @@ func places(ends map[log.PartitionID]event.LSN) string {
 	return strings.Join(list, ",")
 }
 
-// parsePlaces reads places in the logs of a namespace that has that many. [FromNow] and
-// [FromBeginning] give none.
+// parsePlaces parses places in the logs of a namespace that has the given number of logs. [FromNow]
+// and [FromBeginning] return none.
 func parsePlaces(text string, logs int) (map[log.PartitionID]event.LSN, error) {
 	ends := make(map[log.PartitionID]event.LSN)
 	if text == FromNow || text == FromBeginning {

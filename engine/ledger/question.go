@@ -16,12 +16,12 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Question is a question that a [Ledger] answers, as a value. Whoever asks, the command line or a
-// request to a broker, says it in names and texts, which [ParseQuestion] reads and
-// [Question.Values] writes. Only the fields of its verb count.
+// Question is a question that a [Ledger] answers, as a value. The command line and requests to a
+// broker say it in names and texts, which [ParseQuestion] parses and [Question.Values] writes. Only
+// the fields of its verb count.
 type Question struct {
 	Verb string          // one of [Verbs]
-	Of   address.Address // story, why: what it is about
+	Of   address.Address // story, why: the subject
 	// story: in place of Of; audit, events: of messages that were sent with it; "": all
 	MessageID string
 	Types     []string // audit, events; nil: all
@@ -34,15 +34,15 @@ type Question struct {
 	Since     *Instant // when, audit, events; nil: the beginning
 	Until     *Instant // audit, events; nil: the end
 	Where     string   // audit, events
-	// events: only what is behind these places: [FromNow], [FromBeginning], or the [NextField] of
-	// the answer before; "": all
+	// events: only those after these places: [FromNow], [FromBeginning], or the [NextField] of the
+	// previous answer; "": all
 	After     string
 	Partition log.PartitionID // log
 	From      event.LSN       // log: of the first frame
-	Bodies    bool            // log: messages' bodies, too
+	Bodies    bool            // log: also messages' bodies
 }
 
-// argument is what a question says under a name, and the field of the question that has it.
+// argument is an argument of a question, and the field of the question that has it.
 type argument struct {
 	name  string
 	field any // a pointer to it
@@ -53,8 +53,7 @@ func Verbs() []string {
 	return []string{"at", "audit", "diff", "events", "log", "story", "trace", "when", "why"}
 }
 
-// arguments returns all that a question of its verb can say. It is the one place that knows the
-// names.
+// arguments returns all arguments of a question of its verb. No other code knows the names.
 func (q *Question) arguments() []argument {
 	of, entity, messages := argument{"of", &q.Of}, argument{"entity", &q.Entity}, argument{"messages", &q.Messages}
 	id, types, where := argument{"message-id", &q.MessageID}, argument{"type", &q.Types}, argument{"where", &q.Where}
@@ -82,9 +81,9 @@ func (q *Question) arguments() []argument {
 	return nil
 }
 
-// Values returns what the question says besides its verb, for [ParseQuestion] to read. Instants in
-// it are absolute, but for a "now" of which it is asked how it is: whoever answers may have another
-// clock.
+// Values returns the arguments of the question for [ParseQuestion] to parse. Instants in it are
+// absolute, except for a "now" whose state is asked for: the clock of the broker that answers may
+// differ.
 func (q *Question) Values() url.Values {
 	v := url.Values{}
 	for _, a := range q.arguments() {
@@ -95,9 +94,9 @@ func (q *Question) Values() url.Values {
 	return v
 }
 
-// ParseQuestion reads a question. A name that its verb does not have is refused, so that a misspelt
-// one is not ignored; an empty text says nothing. Instants that are not absolute are relative to
-// now. The error wraps [ErrQuestion].
+// ParseQuestion parses a question. It refuses a name that its verb does not have, so that a
+// misspelt one is not ignored; an empty text is ignored. Instants that are not absolute are
+// relative to now. The error wraps [ErrQuestion].
 func ParseQuestion(verb string, v url.Values, now time.Time) (*Question, error) {
 	if !slices.Contains(Verbs(), verb) {
 		return nil, fmt.Errorf("%w: unknown verb %.20q; the verbs are %v", ErrQuestion, verb, Verbs())
@@ -127,10 +126,10 @@ func ParseQuestion(verb string, v url.Values, now time.Time) (*Question, error) 
 	return q, q.check()
 }
 
-// bound reports whether an instant bounds what is looked at. Of others it is asked how it was.
+// bound reports whether an instant bounds the search. Of other instants the state is asked for.
 func (a argument) bound() bool { return a.name == "since" || a.name == "until" }
 
-// text is what [argument.read] reads; "": nothing is said.
+// text returns the text that [argument.read] parses; "": the argument is not set.
 func (a argument) text() string {
 	switch f := a.field.(type) {
 	case *string:
@@ -159,7 +158,7 @@ func (a argument) text() string {
 	return ""
 }
 
-// read sets the field.
+// read parses a text into the field.
 func (a argument) read(text string, now time.Time) (err error) {
 	var n uint64
 	switch f := a.field.(type) {
@@ -191,7 +190,7 @@ func (a argument) read(text string, now time.Time) (err error) {
 	return err
 }
 
-// check says what is missing, or does not go together.
+// check refuses a question with missing or conflicting arguments.
 func (q *Question) check() error {
 	var wrong string
 	switch {
@@ -253,7 +252,7 @@ func (q *Question) Range() Range {
 	return Range{Since: q.Since, Until: q.Until, Entity: q.Entity.String(), MessageID: q.MessageID, Types: q.Types, Where: q.Where}
 }
 
-// Columns are the columns of the rows of the answer.
+// Columns returns the columns of the rows of the answer.
 func (q *Question) Columns() []string {
 	switch {
 	case q.Verb == "story", q.Verb == "why" && q.Of.Number != 0:

@@ -11,7 +11,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// receivers says who receives from a slice, or since when nobody does.
+// receivers returns a sentence about the receivers of a slice, or since when it has none.
 func (l *Ledger) receivers(ctx context.Context, of event.Slice) (string, error) {
 	id, ok := l.names.host(of)
 	if !ok {
@@ -32,7 +32,7 @@ func (l *Ledger) receivers(ctx context.Context, of event.Slice) (string, error) 
 		for _, ev := range rec.Events {
 			b.see(ev)
 			switch ev := ev.(type) {
-			case *event.RunStarted: // with the run before, all its links are gone
+			case *event.RunStarted: // all links of the previous run have ended
 				if len(there) > 0 {
 					last = rec.At
 				}
@@ -56,7 +56,7 @@ func (l *Ledger) receivers(ctx context.Context, of event.Slice) (string, error) 
 	switch {
 	case len(there) > 0:
 		return many(len(there), "receiver of "+path+" is attached but has not taken it", "receivers of "+path+" are attached but have not taken it"), nil
-	case began == 0 && since != "": // links may be open that were opened before
+	case began == 0 && since != "": // links that were opened before may be open
 		return fmt.Sprintf("it is unknown whether %s has a receiver: no link to it was opened%s", path, since), nil
 	case ever:
 		return fmt.Sprintf("the last receiver of %s left at %s", path, last), nil
@@ -66,8 +66,8 @@ func (l *Ledger) receivers(ctx context.Context, of event.Slice) (string, error) 
 	return "history shows no links", nil
 }
 
-// waitsFor says what keeps a waiting message from a receiver: the session that it is in, and while
-// it has not been received, who is there.
+// waitsFor returns what keeps a waiting message from a receiver: the session that it is in and, if
+// it has not been received, the receivers of its slice.
 func (s *story) waitsFor(ctx context.Context, f fate) (string, error) {
 	var parts []string
 	if id := s.session(f.number); id != nil {
@@ -90,8 +90,8 @@ func (s *story) waitsFor(ctx context.Context, f fate) (string, error) {
 	return ": " + strings.Join(parts, "; "), nil
 }
 
-// session is the one that a message is in under a number; nil: none, or history no longer has how
-// it was sent. A scheduled message keeps it when it is enqueued under another number.
+// session returns the session of a message under a number; nil: none, or history no longer has its
+// sending. A scheduled message keeps its session when it is enqueued under another number.
 func (s *story) session(of node) (id *string) {
 	for i := range s.moments {
 		m := &s.moments[i]
@@ -103,7 +103,7 @@ func (s *story) session(of node) (id *string) {
 	return id
 }
 
-// holder says who has a session of a slice, or since when nobody does.
+// holder returns a sentence about the holder of a session of a slice, or since when it has none.
 func (s *story) holder(ctx context.Context, of event.Slice, id string) (string, error) {
 	host, ok := s.l.names.host(of)
 	if !ok {
@@ -144,7 +144,7 @@ func (s *story) holder(ctx context.Context, of event.Slice, id string) (string, 
 	return said, nil
 }
 
-// repeats is how often the id of the message came again and was dropped.
+// repeats returns how often the id of the message came again and was dropped.
 func (s *story) repeats() (n int) {
 	for i := range s.moments {
 		if s.moments[i].verb == "duplicate" {

@@ -12,16 +12,16 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
-// mostRecords is how many events one answer of [Ledger.Log] has at most, not counting the rest of
-// its last frame: the next question goes on behind it.
+// mostRecords is the most events in one answer of [Ledger.Log], without the rest of its last frame:
+// the next question continues after it.
 const mostRecords = 100_000
 
-// Memory keeps who is who in the logs of a source, and which entities there have been, for a source
-// that is asked again and again. It may be used by several goroutines.
+// Memory keeps the origins in the logs of a source, and its entities, for a source that answers
+// many questions. It may be used by several goroutines.
 type Memory struct {
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the following fields
 	origins map[log.PartitionID]*rememberedOrigins
-	// entities are what the catalogue's log says from first up to end. Nobody changes them.
+	// entities are those of the catalogue's log from first up to end. They are never changed.
 	entities   *names // nil: none are remembered
 	first, end event.LSN
 }
@@ -31,15 +31,15 @@ type rememberedOrigins struct {
 	print.Origins
 }
 
-// mostRemembered is how many origins of a log are remembered at most.
+// mostRemembered is the most origins of a log that are remembered.
 const mostRemembered = 1 << 16
 
-// Remember has the ledger use what earlier ledgers have found out about origins and entities, and
-// add to it.
+// Remember makes the ledger use the origins and entities that earlier ledgers have found, and add
+// to them.
 func (l *Ledger) Remember(m *Memory) { l.memory = m }
 
-// names returns the remembered entities of a log with these bounds, and the LSN from which on
-// nothing of them is known.
+// names returns the remembered entities of a log with these bounds, and the LSN from which on they
+// are unknown.
 func (m *Memory) names(first, end event.LSN) (n *names, from event.LSN) {
 	if m == nil {
 		return nil, 0
@@ -64,7 +64,7 @@ func (m *Memory) keepNames(n *names, first, end event.LSN) {
 	}
 }
 
-// recall tells a book who is who, as far as that is remembered.
+// recall adds the remembered origins to a book.
 func (m *Memory) recall(b *book) {
 	if m == nil {
 		return
@@ -79,7 +79,7 @@ func (m *Memory) recall(b *book) {
 	}
 }
 
-// keep keeps what a book has found out.
+// keep remembers the origins that a book has found.
 func (m *Memory) keep(b *book) {
 	if m == nil {
 		return
@@ -100,12 +100,12 @@ func (m *Memory) keep(b *book) {
 	}
 }
 
-// identified is a source that knows which namespace it is.
+// namespaceSource is a source that knows which namespace it is.
 type namespaceSource interface{ Namespace() format.Namespace }
 
-// Log tells what stands in a log from an LSN on, event by event in its order: first where the log
-// begins, then rows with the fields that log dump prints, last where to go on. One answer has a
-// part of the log only, of about 100,000 events at most.
+// Log tells the contents of a log from an LSN on, event by event in its order: first where the log
+// begins, then rows with the fields that log dump prints, last where to continue. One answer covers
+// at most about 100,000 events.
 func (l *Ledger) Log(ctx context.Context, id log.PartitionID, from event.LSN, bodies bool) error {
 	ids := l.src.Partitions()
 	if int(id) >= len(ids) {
@@ -124,8 +124,8 @@ func (l *Ledger) Log(ctx context.Context, id log.PartitionID, from event.LSN, bo
 		"partition %d begins at LSN %d", id, first); err != nil {
 		return err
 	}
-	// said when whoever asks knows which log it is: this may be another one than that of which they
-	// have so much
+	// told only if the source knows its namespace: else this may be another log than the one of
+	// which the caller has that much
 	if from > end {
 		return fmt.Errorf("%w from LSN %d on: the log of partition %d ends at LSN %d", ErrNothing, from, id, end)
 	}
@@ -147,7 +147,7 @@ type rows struct {
 	l      *Ledger
 	b      *book
 	events print.Events
-	fields []byte // of the row told last, as JSON; their memory is used again
+	fields []byte // of the latest row, as JSON; their memory is reused
 	shown  int
 }
 

@@ -7,14 +7,15 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// firstLook is after how many events an answer that takes its time says so for the first time.
+// firstLook is the number of events after which a slow answer reports its progress for the first
+// time.
 const firstLook = 100_000
 
-// running counts the events of a walk through a log. The zero value has passed none.
+// progress counts the events of a walk through a log. The zero value has passed none.
 type progress struct{ passed, due int }
 
-// pass counts events, and reports whether it is time to say how far the walk has come: after
-// firstLook of them, and then each time they are four times as many.
+// pass counts events, and reports whether progress is to be told: after firstLook events, and then
+// each time their number has grown fourfold.
 func (r *progress) pass(events int) bool {
 	r.passed += events
 	if r.passed < max(r.due, firstLook) {
@@ -24,7 +25,7 @@ func (r *progress) pass(events int) bool {
 	return true
 }
 
-// passes counts the events of a record, and tells how far the walk has come when it is time to.
+// tellProgress counts the events of a record, and tells how far the walk has come when that is due.
 func (l *Ledger) tellProgress(r *progress, events int, at event.Time, what string) error {
 	if !r.pass(events) {
 		return nil

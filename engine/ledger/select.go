@@ -16,15 +16,15 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Range is which events are wanted. The zero value is all of them.
+// Range tells which events are wanted. The zero value selects all of them.
 type Range struct {
 	Since, Until *Instant             // both inclusive
 	Entity       string               // path, or that of a sub-queue, as in orders/$dlq; "": all
 	Number       event.SequenceNumber // of a message of the entity; 0: all
-	// of messages that were sent with this id, wherever they went in the entities that were sent
-	// to; "": all
+	// of messages that were sent with this id, in all entities that they reached from there; "":
+	// all
 	MessageID string
-	// kinds of events, or what the columns call them: locked, MessageLocked; nil: all
+	// kinds of events, or their names in the columns: locked, MessageLocked; nil: all
 	Types []string
 	Where string // condition on the columns; "": none
 	// After is where to begin in each log; nil: at the beginning.
@@ -33,37 +33,37 @@ type Range struct {
 	before map[log.PartitionID]event.LSN
 }
 
-// maxSelected is how many messages may have the id that is asked for.
+// maxSelected is the most messages that may have the requested id.
 const maxSelected = 4096
 
 // Selection is the part of the logs that a [Range] names: where in them to look, and which of the
 // events there are wanted.
 type Selection struct {
 	l   *Ledger
-	of  []*life                 // that have had the path; nil: every entity
-	own map[event.EntityID]bool // the same
-	// of the entities, of which alone something is wanted; Main: all of them
+	of  []*life                 // lives that have had the path; nil: every entity
+	own map[event.EntityID]bool // the same lives by id
+	// the only sub-queue of the entities that is wanted; Main: all of them
 	queue event.SubQueue
 	// with a queue: which events of the newest record of a log are about it
 	touched map[log.PartitionID][]bool
 	books   []*book
 	search  log.Search
 	// place that the range begins with, and place of its last frame; nil: the times in search are
-	// meant
+	// used
 	begin   *address.Address
 	end     *address.Address
-	related map[event.EntityID]bool // the entities, and of a topic its subscriptions
-	nodes   map[node]bool           // messages; nil: all, and what is about none
+	related map[event.EntityID]bool // the entities, and for a topic its subscriptions
+	nodes   map[node]bool           // messages; nil: all, and events that are about none
 	types   map[string]bool         // kinds and verbs; nil: all
 	where   *where
 	after   map[log.PartitionID]event.LSN
 	before  map[log.PartitionID]event.LSN // nil: the ends
-	missing map[log.PartitionID]error     // logs it may lie in that cannot be read
+	missing map[log.PartitionID]error     // logs of the selection that cannot be read
 }
 
-// Select finds out where in the logs the events of a range have to be looked for. Its errors wrap
-// [ErrQuestion] or [ErrNothing], or are those of the logs. A log that cannot be read is no error,
-// unless it is the one with the entities: [Selection.Missing] has it.
+// Select finds where in the logs the events of a range may be. Its errors wrap [ErrQuestion] or
+// [ErrNothing], or are those of the logs. A log that cannot be read is no error, unless it is the
+// one with the entities: [Selection.Missing] returns it.
 func (l *Ledger) Select(ctx context.Context, r Range) (*Selection, error) {
 	n, err := l.catalogue(ctx)
 	if err != nil {
@@ -146,15 +146,15 @@ func (s *Selection) between(ctx context.Context, r *Range) error {
 	return nil
 }
 
-// verbKinds are the kinds of events for the verbs that are said of some events of a kind in place
-// of its own (see verb).
+// verbKinds are the kinds of events that a verb may describe, for verbs that replace a kind's own
+// verb for some of its events (see verb).
 var verbKinds = map[string][]event.Kind{
 	"arrived":      {event.KindMessageEnqueued, event.KindMessageScheduled, event.KindMessagePublished},
 	"session-lost": {event.KindSessionReleased},
 	"link-lost":    {event.KindLinkClosed},
 }
 
-// ofTypes notes which events are wanted, and of which kinds they are.
+// ofTypes notes which events are wanted, and their kinds.
 func (s *Selection) ofTypes(types []string) error {
 	for _, t := range types {
 		kinds := slices.Clone(verbKinds[strings.ToLower(t)])
@@ -201,13 +201,13 @@ func (s *Selection) named(ctx context.Context, id []byte) error {
 	switch err := s.incomplete(); {
 	case len(s.nodes) > 0:
 		return nil
-	case err != nil: // the message may be there
+	case err != nil: // it may have the message
 		return err
 	}
 	return fmt.Errorf("%w of a message with the id %s", ErrNothing, quote(id))
 }
 
-// searches are the searches for a selection in a log.
+// searches returns the searches for a selection in a log.
 func (s *Selection) searches(b *book) (list []log.Search) {
 	add := func(slice event.Slice, number event.SequenceNumber) {
 		q := s.search
@@ -237,7 +237,7 @@ func (s *Selection) searches(b *book) (list []log.Search) {
 	return list
 }
 
-// records yields the records of a log that have to be looked at.
+// records yields the candidate records of a log.
 func (s *Selection) records(ctx context.Context, b *book) iter.Seq2[*replay.Record, error] {
 	if s.queue != event.Main {
 		return s.queueRecords(ctx, b)
@@ -266,14 +266,14 @@ func (s *Selection) records(ctx context.Context, b *book) iter.Seq2[*replay.Reco
 	}
 }
 
-// wants reports whether an event of the newest record of a log is in the range, but for the
+// wants reports whether an event of the newest record of a log is in the range, apart from the
 // condition on its columns.
 func (s *Selection) wants(id log.PartitionID, rec *replay.Record, i int) bool {
 	at, ev := rec.At, rec.Events[i]
 	if at < s.search.From && !in(s.begin, id) || s.search.Until != 0 && at > s.search.Until {
 		return false
 	}
-	// others have come in the same millisecond
+	// other frames may have the same millisecond
 	if in(s.begin, id) && rec.LSN < s.begin.LSN || in(s.end, id) && rec.LSN > s.end.LSN {
 		return false
 	}
@@ -301,7 +301,7 @@ func in(place *address.Address, id log.PartitionID) bool {
 	return place != nil && log.PartitionID(place.Partition) == id
 }
 
-// Partitions are the logs that may have an event of the selection.
+// Partitions returns the logs that may have an event of the selection.
 func (s *Selection) Partitions() (ids []log.PartitionID) {
 	for _, b := range s.books {
 		ids = append(ids, b.ID())
@@ -309,7 +309,7 @@ func (s *Selection) Partitions() (ids []log.PartitionID) {
 	return ids
 }
 
-// Missing returns the logs that may have an event of the selection and cannot be read, with the
+// Missing returns the logs that may have an event of the selection but cannot be read, with the
 // reasons.
 func (s *Selection) Missing() map[log.PartitionID]error { return s.missing }
 
@@ -321,8 +321,7 @@ func (s *Selection) incomplete() (all error) {
 	return all
 }
 
-// Records yields the records of a log that have to be looked at. Where an origin is defined in
-// them, it is known from there on.
+// Records yields the candidate records of a log. Origins that they define are known from then on.
 func (s *Selection) Records(ctx context.Context, id log.PartitionID) iter.Seq2[*replay.Record, error] {
 	b := s.l.books[id]
 	return func(yield func(*replay.Record, error) bool) {
@@ -354,15 +353,15 @@ func (s *Selection) Wants(ctx context.Context, id log.PartitionID, rec *replay.R
 	return s.where.matches(line.Fields)
 }
 
-// Origin is who asked for something in a log.
+// Origin returns an origin of a log.
 func (s *Selection) Origin(ctx context.Context, id log.PartitionID, origin event.OriginID) (event.Origin, error) {
 	b := s.l.books[id]
 	err := b.learn(ctx, origin)
 	return b.origins.Get(origin), err
 }
 
-// Path is what an entity is, or was, called.
+// Path returns the path of an entity, existing or deleted.
 func (s *Selection) Path(id event.EntityID) string { return s.l.names.path(id) }
 
-// Type is what happened, in the word that all answers have for it.
+// Type returns the type of an event, in the word that all answers use.
 func Type(ev event.Event) string { return verb(ev) }

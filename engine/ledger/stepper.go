@@ -10,10 +10,10 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// stepper goes to any place in the order of the events of some logs, and has the states before and
-// behind the event there.
+// stepper moves to any place in the order of the events of some logs, and has the states before and
+// after the event there.
 //
-// The states of the newest steps are snapshots, so that going back among them reads nothing.
+// The states of the newest steps are snapshots, so that moving back among them reads nothing.
 // Further back it begins at the nearest mark.
 type stepper struct {
 	l      *Ledger
@@ -30,19 +30,19 @@ type stepper struct {
 	tail  int64             // events before the trail
 	floor []*index.Snapshot // states at the tail, by log
 	trail []passedEvent     // from the tail to the head
-	at    int64             // events before the place where it stands: between tail and head
+	at    int64             // events before its position: between tail and head
 	look  progress          // for a breakpoint
 }
 
-// passed is an event of the trail.
+// passedEvent is an event of the trail.
 type passedEvent struct {
 	spot
-	log   int             // its number in the walker
+	log   int             // its index in the walker
 	after *index.Snapshot // of that log
 }
 
-// limits bound the memory of a debugger. The states of the logs come on top, twice at most while it
-// goes back.
+// limits bound the memory of a debugger. The states of the logs come on top, at most twice while it
+// moves back.
 type limits struct {
 	trail        int   // events in it
 	trailBytes   int64 // of changed pages that it keeps, about
@@ -60,7 +60,7 @@ func (d *stepper) end() {
 	}
 }
 
-// begin forgets where the debugger was, and begins at a mark.
+// begin forgets the previous position, and begins at a mark.
 func (d *stepper) begin(ctx context.Context, m *mark) error {
 	if err := d.load(ctx, m); err != nil {
 		return err
@@ -69,7 +69,7 @@ func (d *stepper) begin(ctx context.Context, m *mark) error {
 	return nil
 }
 
-// leap goes to an instant: behind all events that are not later than a time, or behind the last
+// leap moves to an instant: after all events that are not later than a time, or after the last
 // event of a frame.
 func (d *stepper) leap(ctx context.Context, to Instant) error {
 	at, eras, err := d.l.eras(ctx, to)
@@ -103,7 +103,7 @@ func (d *stepper) leap(ctx context.Context, to Instant) error {
 	return d.reach(ctx, log.PartitionID(to.Place.Partition), to.Place.LSN)
 }
 
-// era is the one that a decision about the clock begins.
+// era returns the era that a clock decision begins.
 func (n *names) era(number uint64) era {
 	for _, e := range n.clocks {
 		if e.number == number {
@@ -113,7 +113,7 @@ func (n *names) era(number uint64) era {
 	return n.clocks[0]
 }
 
-// reach goes on to the last event of a frame.
+// reach moves on to the last event of a frame.
 func (d *stepper) reach(ctx context.Context, in log.PartitionID, lsn event.LSN) error {
 	for {
 		s, err := d.w.logs[in].upcoming()
@@ -127,7 +127,7 @@ func (d *stepper) reach(ctx context.Context, in log.PartitionID, lsn event.LSN) 
 	}
 }
 
-// load puts the walker where a mark is, with an empty trail.
+// load puts the walker at a mark, with an empty trail.
 func (d *stepper) load(ctx context.Context, m *mark) error {
 	states, err := d.states(ctx, m)
 	if err != nil {
@@ -142,7 +142,7 @@ func (d *stepper) load(ctx context.Context, m *mark) error {
 	return nil
 }
 
-// ground begins a trail where the walker stands.
+// ground begins a trail at the position of the walker.
 func (d *stepper) ground() {
 	d.release()
 	d.tail = d.head
@@ -151,10 +151,10 @@ func (d *stepper) ground() {
 	}
 }
 
-// errEnd: there is nothing behind.
+// errEnd means that no event comes after.
 var errEnd = errors.New("history ends here")
 
-// step passes the next event of all. Trail says whether its states are kept.
+// step passes the next event of all logs. trail tells whether its states are kept.
 func (d *stepper) step(ctx context.Context, trail bool) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -205,14 +205,14 @@ func (d *stepper) shorten() {
 	}
 }
 
-// has reports whether the trail has a position, and the event before it where there is one.
+// has reports whether the trail has a position, and the event before it if there is one.
 func (d *stepper) has(at int64) bool {
 	first := d.list[0]
 	return d.tail < at && at <= d.head || at == d.tail && at == first.at && first.of == nil
 }
 
-// seek goes to a position. Where that is behind the end or before the beginning it goes as far as
-// it can, and returns errEnd or errBeginning.
+// seek moves to a position. If that is after the end or before the beginning it moves as far as it
+// can, and returns errEnd or errBeginning.
 func (d *stepper) seek(ctx context.Context, to int64) error {
 	if to <= d.head && !d.has(to) {
 		if err := d.back(ctx, to); err != nil || d.head == to {
@@ -240,7 +240,7 @@ func (d *stepper) seek(ctx context.Context, to int64) error {
 	return nil
 }
 
-// again makes a trail to where the debugger stands.
+// again makes a trail that leads to the debugger's position.
 func (d *stepper) again(ctx context.Context) error {
 	if d.has(d.at) {
 		return nil
@@ -275,8 +275,8 @@ func (d *stepper) back(ctx context.Context, to int64) error {
 	}
 }
 
-// release drops the states of the trail, so that the walker need not keep what it changes. ground
-// has to follow.
+// release drops the states of the trail, so that the walker need not keep what it changes. A call
+// of ground must follow.
 func (d *stepper) release() {
 	for _, s := range d.floor {
 		s.Close()
@@ -287,7 +287,7 @@ func (d *stepper) release() {
 	d.floor, d.trail = d.floor[:0], d.trail[:0]
 }
 
-// view is the state of a log at a position, which is in the trail.
+// view returns the state of a log at a position, which is in the trail.
 func (d *stepper) view(log int, at int64) *index.Snapshot {
 	for i := at - d.tail - 1; i >= 0; i-- {
 		if d.trail[i].log == log {
@@ -297,8 +297,8 @@ func (d *stepper) view(log int, at int64) *index.Snapshot {
 	return d.floor[log]
 }
 
-// current is the event behind which the debugger stands; false: it stands in front of all that it
-// has seen.
+// current returns the event before the debugger's position; false: the position is before all
+// events that it has seen.
 func (d *stepper) current() (passedEvent, bool) {
 	if d.at <= d.tail {
 		return passedEvent{}, false

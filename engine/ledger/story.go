@@ -15,16 +15,16 @@ import (
 )
 
 // maxNodes bounds how many messages one story follows: a message to a topic with 2,000
-// subscriptions has as many copies.
+// subscriptions has that many copies.
 const maxNodes = 4096
 
-// node is a message under one number: copies, moves and schedules give it others.
+// node is a message under one number: copies, moves and schedules have other numbers.
 type node struct {
 	slice  event.Slice
 	number event.SequenceNumber
 }
 
-// moment is one thing that happened to a message.
+// moment is one event of a message.
 type moment struct {
 	node
 	tick
@@ -40,11 +40,11 @@ type moment struct {
 	count   uint32     // failed attempts
 	cause   event.Cause
 	wanted  event.Wanted
-	reason  string         // with description, as it is shown
+	reason  string         // with description, as shown
 	about   string         // id, subject and size, as shown
-	session *string        // message session that it is put into; nil: none
-	row     *index.Message // how the message stood when history begins; nil: this is an event
-	move    move           // that it is a step of
+	session *string        // message session of the message; nil: none
+	row     *index.Message // the message's state when history begins; nil: this is an event
+	move    move           // the move that it is a step of
 	step    step
 }
 
@@ -61,11 +61,11 @@ type step int
 const (
 	departs step = iota
 	arrives
-	leaves // the source is told that it has arrived, or that it was refused
+	leaves // the source learns that it has arrived, or that it was refused
 	steps
 )
 
-// tell tells what was read of a message.
+// tell tells what was found of a message.
 func (s *story) tell(ctx context.Context) error {
 	l := s.l
 	if err := s.tellHead(ctx); err != nil {
@@ -95,26 +95,26 @@ func (s *story) tell(ctx context.Context) error {
 	return cmp.Or(tellEnd(l, s), s.missing)
 }
 
-// story is what was found of a message.
+// story holds what was found of a message.
 type story struct {
 	l       *Ledger
 	n       *names
-	first   node // the one that was asked for, or that has the id
+	first   node // the message of the question, or the first one with the id
 	moments []moment
 	tokens  map[event.LockToken]bool
 	more    bool // there are more copies than are followed
-	// missing says which logs cannot be read that may have a message with the id; nil: all can.
+	// missing tells which logs that may have a message with the id cannot be read; nil: all can.
 	missing error
-	// cuts are the logs whose history has only a part of what happened to the message, and since is
-	// from when on they have all of it.
+	// cuts are the logs whose history has only a part of the message's events, and since is from
+	// when on they have all of them.
 	cuts   []*book
 	since  tick
-	lost   *life // entity where it went, whose history does not have what became of it; nil: none
+	lost   *life // destination whose history no longer has the message; nil: none
 	begins map[*book]*baseState
 }
 
-// read finds all there is to tell, in the order in which it happened: of the message that an entity
-// has under a number, or of all messages with an id.
+// read finds everything there is to tell, in the order in which it happened: of the message with a
+// number in an entity, or of all messages with an id.
 func (l *Ledger) read(ctx context.Context, e *life, of address.Address, messageID string) (*story, error) {
 	n, err := l.catalogue(ctx)
 	if err != nil {
@@ -151,8 +151,8 @@ func (l *Ledger) read(ctx context.Context, e *life, of address.Address, messageI
 	return s, nil
 }
 
-// nothing is the error about a message that neither events nor the states that history begins with
-// tell of.
+// nothing returns the error about a message that appears neither in events nor in the states that
+// history begins with.
 func (s *story) nothing(of address.Address, messageID string) error {
 	what, why := of.String(), "it did not exist then"
 	if messageID != "" {
@@ -179,8 +179,8 @@ func (s *story) origins() map[*book][]event.OriginID {
 	return list
 }
 
-// order merges what the logs have: each log keeps its order, a move has that of its steps, and else
-// broker time decides.
+// order merges the moments of the logs: each log keeps its order, a move has that of its steps, and
+// else broker time decides.
 func (s *story) order() {
 	byLog := make(map[log.PartitionID][]moment)
 	for _, m := range s.moments {
@@ -202,7 +202,7 @@ func (s *story) order() {
 		}
 	}
 	slices.SortFunc(rows, func(a, b []moment) int { return cmp.Compare(a[0].book.ID(), b[0].book.ID()) })
-	early := func(m *moment) bool { // a step before it is still to come
+	early := func(m *moment) bool { // an earlier step of the move comes later in the list
 		if m.move == (move{}) {
 			return false
 		}

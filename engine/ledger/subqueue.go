@@ -11,8 +11,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// place splits the path of a question into that of an entity and the sub-queue that is meant; Main:
-// the entity as a whole.
+// place splits the path of a question into the path of an entity and the sub-queue; Main: the
+// entity as a whole.
 func place(path string) (entity string, q event.SubQueue, err error) {
 	if path == "" {
 		return "", event.Main, nil
@@ -35,8 +35,8 @@ func (e *life) has(q event.SubQueue) error {
 	return nil
 }
 
-// queueWatch tells which events of a log are about a sub-queue: most name a message and not where
-// it is, so the state of the entity is kept beside the log.
+// queueWatch tells which events of a log are about a sub-queue. Most events name a message and not
+// its place, so the watch keeps the state of the entity along with the log.
 type queueWatch struct {
 	book    *book
 	of      map[event.EntityID]bool
@@ -45,14 +45,14 @@ type queueWatch struct {
 	part    *narrow
 	links   map[event.OriginID]bool // that were opened to the sub-queue
 	touched []bool                  // by event of the newest record
-	last    event.Event             // of it, that was applied last
+	last    event.Event             // the event of it that was applied last
 }
 
 // take applies a record, and notes which of its events are about the sub-queue. It reports whether
 // any is.
 func (w *queueWatch) take(ctx context.Context, rec *replay.Record) (any bool, err error) {
 	w.touched, w.last = w.touched[:0], nil
-	// asked of each event in its turn: what the one before did is in the state
+	// asked of each event in its turn: the state has the effect of the previous one
 	err = w.state.ApplyOnly(rec, func(ev event.Event) bool {
 		w.settle()
 		w.touched, w.last = append(w.touched, w.lies(ev)), ev
@@ -74,15 +74,15 @@ func (w *queueWatch) take(ctx context.Context, rec *replay.Record) (any bool, er
 	return any, nil
 }
 
-// settle looks where the messages of the event lie that was applied last.
+// settle looks where the messages of the event that was applied last are.
 func (w *queueWatch) settle() {
 	if n := len(w.touched); w.last != nil && !w.touched[n-1] {
 		w.touched[n-1] = w.lies(w.last)
 	}
 }
 
-// lies reports whether an event says that it is about the sub-queue, or a message that it names
-// lies there by now.
+// lies reports whether an event says that it is about the sub-queue, or names a message that is in
+// it now.
 func (w *queueWatch) lies(ev event.Event) (there bool) {
 	switch ev := ev.(type) {
 	case *event.LinkOpened:
@@ -111,7 +111,7 @@ func (w *queueWatch) holds(s event.Slice) bool {
 	return false
 }
 
-// link follows the links to the sub-queue: what closes one does not say what it was opened to.
+// link follows the links to the sub-queue: the event that closes one does not name the sub-queue.
 func (w *queueWatch) link(ctx context.Context, ev event.Event) (about bool, err error) {
 	c := ev.Common()
 	if !w.of[c.Slice.Entity] {
@@ -136,8 +136,8 @@ func (w *queueWatch) link(ctx context.Context, ev event.Event) (about bool, err 
 	return false, nil
 }
 
-// queueRecords are the records with events about the sub-queue of the selection. Which of a
-// record's events are, [Selection.wants] then knows.
+// queueRecords yields the records with events about the sub-queue of the selection.
+// [Selection.wants] then knows which of a record's events are.
 func (s *Selection) queueRecords(ctx context.Context, b *book) iter.Seq2[*replay.Record, error] {
 	return func(yield func(*replay.Record, error) bool) {
 		state, err := s.outset(b)
@@ -170,13 +170,13 @@ func (s *Selection) queueRecords(ctx context.Context, b *book) iter.Seq2[*replay
 	}
 }
 
-// over reports whether nothing behind a record can be wanted any more.
+// over reports whether nothing after a record can be wanted.
 func (s *Selection) over(rec *replay.Record) bool {
 	return s.search.Until != 0 && s.l.names.steady() && rec.At > s.search.Until
 }
 
-// outset is a state from before everything that is wanted: the newest that is kept, or the one that
-// the log begins with.
+// outset returns a state from before everything that is wanted: the newest one kept, or the one
+// that the log begins with.
 func (s *Selection) outset(b *book) (*replay.State, error) {
 	after, limit := s.after[b.ID()], event.LSN(0)
 	from := s.search.From

@@ -12,27 +12,27 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// fate is how a message stands at the end of what is known of it.
+// fate is the state of a message after its last known event.
 type fate struct {
 	words   string // in capitals
 	at      *moment
-	number  node // the number that it has, or had last
+	number  node // its present or last number
 	dead    bool
 	over    bool
 	lost    int             // locks that ended by time
-	late    []time.Duration // by how much settlements came after the end of their lock
+	late    []time.Duration // how late settlements came after the end of their lock
 	work    []time.Duration // from a lock to the settlement, whether it came in time or not
-	held    time.Duration   // how long the newest lock was given for
-	back    int             // how often it was given back
-	tries   int             // attempts that are known
-	unused  int             // deliveries that a receiver released, which are no attempts
-	earlier int             // those of them that had failed before what history has
+	held    time.Duration   // length of the newest lock
+	back    int             // times it was returned by a receiver
+	tries   int             // known attempts
+	unused  int             // deliveries that a receiver released, which are not attempts
+	earlier int             // failed attempts from before the history
 	renewed bool
-	counts  map[node]uint32 // failed attempts by now
+	counts  map[node]uint32 // failed attempts so far
 }
 
-// failed notes how many attempts of a message had failed before an event. The first event of a
-// message that has such a number also counts those that history does not have.
+// failed notes how many attempts of a message had failed before an event. The first event with such
+// a number also counts those that history does not have.
 func (f *fate) failed(of node, before uint32) {
 	if _, known := f.counts[of]; !known {
 		f.earlier, f.tries = f.earlier+int(before), f.tries+int(before)
@@ -40,8 +40,8 @@ func (f *fate) failed(of node, before uint32) {
 	f.counts[of] = before
 }
 
-// ended notes the end of an attempt; count is the failed ones with it. Of an attempt that began
-// before history does, this is the only event.
+// ended notes the end of an attempt; count is the number of failed ones including it. If the
+// attempt began before history does, this is its only event.
 func (f *fate) ended(of node, count uint32, into *int) {
 	before, known := f.counts[of]
 	if !known {
@@ -55,7 +55,7 @@ func (f *fate) ended(of node, count uint32, into *int) {
 	}
 }
 
-// released notes a delivery that a receiver released, which is no attempt. Where history does not
+// released notes a delivery that a receiver released, which is not an attempt. If history does not
 // have the delivery, none was counted.
 func (f *fate) released(counted bool) {
 	if f.unused++; counted {
@@ -71,7 +71,7 @@ var states = map[string]string{
 	"handed-over": "MOVING", "moved": "MOVED", "move-failed": "DEAD-LETTERED", "duplicate": "DROPPED AS A DUPLICATE", "published": "PUBLISHED",
 }
 
-// fate follows the message that was asked for, under whatever number it went on.
+// fate follows the message of the question, under all its later numbers.
 func (s *story) fate() fate {
 	f := fate{words: "UNKNOWN", counts: make(map[node]uint32)}
 	locked := make(map[event.LockToken]*moment)
@@ -81,7 +81,7 @@ func (s *story) fate() fate {
 		if m.move != (move{}) && m.step == arrives {
 			arrived[m.move] = true
 		}
-		// what it has become says more: the source may be told late
+		// the message it became tells more: the source may learn of it late
 		if m.verb == "moved" && arrived[m.move] {
 			continue
 		}
@@ -134,7 +134,7 @@ func (s *story) fate() fate {
 			}
 		}
 	}
-	if f.at == nil && len(s.cuts) > 0 { // it came and went before history begins
+	if f.at == nil && len(s.cuts) > 0 { // it came and left before history begins
 		f.words, f.over = "ENDED BEFORE HISTORY BEGINS", true
 	}
 	if s.lost != nil && f.words == "MOVING" {
@@ -143,7 +143,7 @@ func (s *story) fate() fate {
 	return f
 }
 
-// attempts says how many attempts there were, as far as that is known.
+// attempts returns how many attempts there were, as far as that is known.
 func (s *story) attempts(f fate) string {
 	if len(s.cuts) > 0 {
 		return "at least " + plural(f.tries, "attempt")
@@ -151,7 +151,7 @@ func (s *story) attempts(f fate) string {
 	return plural(f.tries, "attempt")
 }
 
-// last is the newest lock of a message.
+// last returns the newest lock of a message.
 func last(before []moment, of node) *moment {
 	for i := len(before) - 1; i >= 0; i-- {
 		if before[i].verb == "locked" && before[i].node == of {
@@ -169,7 +169,7 @@ func median(list []time.Duration) time.Duration {
 	return list[len(list)/2]
 }
 
-// tellHead says what the message is and what became of it.
+// tellHead tells what the message is and its state.
 func (s *story) tellHead(ctx context.Context) error {
 	f := s.fate()
 	about := ""
@@ -207,7 +207,7 @@ func (s *story) tellHead(ctx context.Context) error {
 	return s.l.answer(fields, "%s · %s · %s", name, about, words)
 }
 
-// gone says that the entity in which the message was has been deleted.
+// gone returns a note that the entity of the message has been deleted.
 func (s *story) gone(f fate) string {
 	e := s.n.byID[f.number.slice.Entity]
 	if e == nil || e.deleted == 0 || f.over {
@@ -219,7 +219,7 @@ func (s *story) gone(f fate) string {
 // MomentColumns are the columns of the rows of [Ledger.Story].
 var MomentColumns = []string{"Time", "Type", "Message", "Detail", "By", "Place", "Event"}
 
-// tellMoment is the row of something that happened to a message.
+// tellMoment tells the row of an event of a message.
 func (l *Ledger) tellMoment(s *story, m *moment) error {
 	who, place := m.book.who(m.origin), address.At(m.book.ID(), m.lsn)
 	name := s.n.message(m.slice, m.number)
@@ -237,7 +237,7 @@ func (l *Ledger) tellMoment(s *story, m *moment) error {
 		print.Named("Place", place.String()), print.Named("Event", m.kind.String())}})
 }
 
-// sentence says what is the matter, as far as the events show it.
+// sentence returns a summary of the message's state, as far as the events show it.
 func (s *story) sentence() string {
 	f := s.fate()
 	switch {
@@ -277,8 +277,8 @@ func (s *story) sentence() string {
 	return ""
 }
 
-// unreceived is the sentence of a message without a known attempt: never, if its whole life is
-// known, else anyhow, and since when no receiver had it.
+// unreceived returns the sentence for a message without a known attempt: never, if its whole life
+// is known, else anyhow, with the time since which no receiver had it.
 func (s *story) unreceived(f fate, never, anyhow string) string {
 	if f.unused > 0 {
 		least := ""
@@ -293,7 +293,7 @@ func (s *story) unreceived(f fate, never, anyhow string) string {
 	return fmt.Sprintf("%s: it has not been received since %s; whether it was received before that is unknown", anyhow, s.since.at)
 }
 
-// earlier says how many attempts had failed before what history has.
+// earlier returns how many attempts had failed before the history.
 func (s *story) earlier(f fate) string {
 	if f.earlier == 0 {
 		return ""
@@ -301,7 +301,7 @@ func (s *story) earlier(f fate) string {
 	return fmt.Sprintf("; history does not show how %d before %s ended", f.earlier, s.since.at)
 }
 
-// waited says how long a message waited for a receiver, and how long the work took.
+// waited returns how long a message waited for a receiver, and how long the work took.
 func (s *story) waited(f fate) string {
 	for i := len(s.moments) - 1; i >= 0; i-- {
 		m := &s.moments[i]
@@ -321,7 +321,7 @@ func (s *story) waited(f fate) string {
 	return ""
 }
 
-// by names who did something.
+// by returns the origin of an event, as words.
 func (s *story) by(m *moment) string {
 	if who := m.book.who(m.origin); who != "" {
 		return " by " + who
@@ -329,7 +329,7 @@ func (s *story) by(m *moment) string {
 	return ""
 }
 
-// lockSince says since when locks are as short as they are, if that was changed.
+// lockSince returns since when locks are as short as they are, if that was changed.
 func (s *story) lockSince(f fate) string {
 	e := s.n.byID[f.number.slice.Entity]
 	if e == nil {
@@ -344,7 +344,7 @@ func (s *story) lockSince(f fate) string {
 	return ""
 }
 
-// tellEnd says what to type next.
+// tellEnd tells the commands to type next.
 func tellEnd(l *Ledger, s *story) error {
 	f := s.fate()
 	if s.more {

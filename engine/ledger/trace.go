@@ -18,10 +18,10 @@ import (
 // TraceColumns are the columns of the rows of [Ledger.Trace].
 var TraceColumns = []string{"Subscription", "Rule", "Verdict", "Part", "Had", "Changes", "Filter"}
 
-// ruleKinds are the kinds of events that the rules of a namespace follow from.
+// ruleKinds are the kinds of events that determine the rules of a namespace.
 var ruleKinds = []event.Kind{event.KindEntityCreated, event.KindEntityUpdated, event.KindEntityDeleted, event.KindRuleAdded, event.KindRuleUpdated, event.KindRuleRemoved}
 
-// rulesOf are the entities and rules that there are by now, by the catalogue's log.
+// rulesOf returns the present entities and rules, according to the catalogue's log.
 func rulesOf(ctx context.Context, b *book) (*index.Catalogue, error) {
 	s := replay.Begin(b)
 	of := func(ev event.Event) bool { return slices.Contains(ruleKinds, ev.Kind()) }
@@ -36,9 +36,9 @@ func rulesOf(ctx context.Context, b *book) (*index.Catalogue, error) {
 	return &s.Index.Catalogue, nil
 }
 
-// Trace tells which rules of a topic a message would match if it was sent now, what their actions
-// would change, and of the other rules the first part of the condition that the message does not
-// fulfil. Nothing is sent. The same code evaluates the rules as when a message is.
+// Trace tells which rules of a topic a message would match if it was sent now, and what their
+// actions would change. For the other rules it tells the first part of the condition that the
+// message does not meet. Nothing is sent. The same code evaluates the rules of a real send.
 func (l *Ledger) Trace(ctx context.Context, topic, message string) error {
 	m, err := parseMessage(message)
 	if err != nil {
@@ -68,13 +68,13 @@ func (l *Ledger) Trace(ctx context.Context, topic, message string) error {
 	return t.run(rules, of.id)
 }
 
-// tracing tries a message on the rules of a topic.
+// tracer tries a message on the rules of a topic.
 type tracer struct {
 	l                  *Ledger
 	m                  *filter.Message
 	topic              string
 	subscriptions, got int
-	// the first one that cannot be evaluated; else whose condition is unknown; else that does not
+	// the first rule that cannot be evaluated; else whose condition is unknown; else that does not
 	// match
 	first *shownRule
 	rank  int // of first
@@ -86,7 +86,7 @@ type shownRule struct {
 	*event.Rule
 }
 
-// name is the subscription without its topic.
+// name returns the subscription without its topic.
 func (r *shownRule) name() string {
 	return r.subscription[strings.LastIndexByte(r.subscription, '/')+1:]
 }
@@ -114,7 +114,7 @@ func (t *tracer) run(c *index.Catalogue, topic event.EntityID) error {
 	return t.l.next(fmt.Sprintf("ledgerbus rule show '%s' '%s' '%s'", t.topic, t.first.name(), t.first.Name), fmt.Sprintf("ledgerbus audit '%s'", t.topic))
 }
 
-// subscription tells the verdict of each rule, and what comes of them: one copy for all matching
+// subscription tells the verdict of each rule, and the resulting copies: one copy for all matching
 // rules without an action, and one for each with an action.
 func (t *tracer) subscription(e *index.Entity, rules []*event.Rule) error {
 	t.subscriptions++
@@ -156,7 +156,8 @@ func (t *tracer) subscription(e *index.Entity, rules []*event.Rule) error {
 	return nil
 }
 
-// suspicion is how likely it is that a rule does not say what was meant; more is likelier.
+// suspicion returns how likely it is that a rule does not do what its author meant; more is
+// likelier.
 func suspicion(x *filter.Explanation) int {
 	switch {
 	case x.Err != nil:
@@ -169,7 +170,7 @@ func suspicion(x *filter.Explanation) int {
 	return 1
 }
 
-// withoutSession reports whether a copy would have no session where it has to have one.
+// withoutSession reports whether a copy would lack a session that its subscription requires.
 func (t *tracer) withoutSession(e *index.Entity, x *filter.Explanation) bool {
 	session := t.m.System[filter.SessionID]
 	for _, p := range x.Changes.System {
@@ -203,7 +204,7 @@ func (t *tracer) rule(r *shownRule, x *filter.Explanation) error {
 		print.Named("Part", part), print.Named("Had", had), print.Named("Changes", changes), print.Named("Filter", word(filterText(&r.Filter)))}})
 }
 
-// observed are the values that a condition had.
+// observed returns the values in a condition.
 func observed(values []filter.Observed) string {
 	var list []string
 	for _, v := range values {
@@ -227,7 +228,7 @@ func observed(values []filter.Observed) string {
 // sent.
 var onlySent = []filter.SystemProperty{filter.SequenceNumber, filter.EnqueuedSequenceNumber, filter.EnqueuedTimeUtc, filter.ExpiresAtUtc, filter.Size}
 
-// changed says what an action changes.
+// changed returns what an action changes, in words.
 func changed(c *event.RuleChanges) string {
 	var list []string
 	for _, p := range c.Set {
@@ -246,7 +247,7 @@ func changed(c *event.RuleChanges) string {
 	return strings.Join(list, ", ")
 }
 
-// valueText is a simple value as answers show it.
+// valueText returns a simple value as answers show it.
 func valueText(v event.Value) string {
 	if o := filter.Observe("", v); o.Type != "a string" {
 		return word(o.Value)
@@ -254,7 +255,7 @@ func valueText(v event.Value) string {
 	return quote(v.Text)
 }
 
-// filterText is what a rule matches, in the language of filters.
+// filterText returns the condition of a rule, in the language of filters.
 func filterText(f *event.Filter) string {
 	switch f.Kind {
 	case event.SQLFilter:

@@ -13,16 +13,16 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// A clock that is set back makes broker time pass an instant twice. Only the place of a frame tells
-// the two apart.
+// A clock that is set back makes broker time pass an instant twice. Only the place of a frame
+// distinguishes the two.
 
-// clockSet is from where on in a log a decision about clocks holds.
+// clockSet tells from where on in a log a clock decision holds.
 type clockSet struct {
 	lsn event.LSN
 	index.Clock
 }
 
-// tick is a broker time in the order of all logs: by the decisions about clocks, then by time.
+// tick is a broker time in the order of all logs: by the clock decisions, then by time.
 type tick struct {
 	at    event.Time
 	clock index.Clock
@@ -34,21 +34,21 @@ func (t tick) compare(u tick) int {
 }
 
 // since returns how long after another tick one came, whatever a clock was set to in between. The
-// times of two logs may be a little apart, so the one that came later may have the earlier time:
-// then it is 0.
+// times of two logs may differ a little, so the one that came later may have the earlier time; the
+// result is then 0.
 func (t tick) since(u tick) time.Duration {
 	return max(0, (t.at - event.Time(t.clock.Shift)).Sub(u.at-event.Time(u.clock.Shift)))
 }
 
-// tick returns the tick of a broker time at a frame. The log's decisions about clocks must have
-// been looked up.
+// tick returns the tick of a broker time at a frame. The log's clock decisions must have been
+// looked up.
 func (b *book) tick(lsn event.LSN, at event.Time) tick { return tick{at, clockAt(b.clocks, lsn)} }
 
-// steady reports whether no clock was ever set, so that what is later has a later time.
+// steady reports whether no clock was ever set, so that later events have later times.
 func (n *names) steady() bool { return len(n.clocks) == 1 && n.clocks[0].number == 0 }
 
-// clockSets are the decisions about clocks that a log has, the first one being that which it begins
-// with. They are looked up once, and not at all where no clock was ever set.
+// clockSets returns the clock decisions that a log has; the first one is the one that it begins
+// with. They are looked up once, and not at all if no clock was ever set.
 func (b *book) clockSets(ctx context.Context, n *names) ([]clockSet, error) {
 	if n.steady() {
 		b.clocks = []clockSet{{}}
@@ -71,7 +71,7 @@ func (b *book) clockSets(ctx context.Context, n *names) ([]clockSet, error) {
 				continue
 			}
 			by := int64(c.To - c.From)
-			if rec.LSN < base.LSN { // the base has it already
+			if rec.LSN < base.LSN { // the base already has it
 				for i := range list {
 					list[i].Shift -= by
 				}
@@ -84,7 +84,7 @@ func (b *book) clockSets(ctx context.Context, n *names) ([]clockSet, error) {
 	return list, nil
 }
 
-// lookUpClocks looks up the decisions about clocks that logs have.
+// lookUpClocks looks up the clock decisions that logs have.
 func (n *names) lookUpClocks(ctx context.Context, books ...*book) error {
 	for _, b := range books {
 		if _, err := b.clockSets(ctx, n); err != nil {
@@ -94,11 +94,11 @@ func (n *names) lookUpClocks(ctx context.Context, books ...*book) error {
 	return nil
 }
 
-// changed returns when an entity was changed. The catalogue's decisions about clocks must have been
-// looked up.
+// changed returns when an entity was changed. The catalogue's clock decisions must have been looked
+// up.
 func (l *Ledger) changed(c *change) tick { return l.books[catalogue].tick(c.place.LSN, c.at) }
 
-// clockAt returns the decision about clocks that holds at a frame.
+// clockAt returns the clock decision that holds at a frame.
 func clockAt(list []clockSet, lsn event.LSN) (held index.Clock) {
 	for _, c := range list {
 		if c.lsn <= lsn {
@@ -117,7 +117,7 @@ func (t *pastState) covers(b *book, rec *replay.Record) bool {
 	return number < t.era.number || number == t.era.number && rec.At <= t.at
 }
 
-// twice says that broker time passed an instant more than once.
+// twice tells that broker time passed an instant more than once.
 func (l *Ledger) twice(at event.Time, eras []era) error {
 	if len(eras) < 2 {
 		return nil
@@ -125,8 +125,8 @@ func (l *Ledger) twice(at event.Time, eras []era) error {
 	return l.note("broker time was %s %d times because a clock was set back: one answer for each", at, len(eras))
 }
 
-// address gives the state the place of the last frame that it has: among those of all its logs the
-// one with the latest time, so that the state there is this one.
+// address sets the place of the state to its last frame: among those of all its logs the one with
+// the latest time, so that the state there is this one.
 func (t *pastState) address(ctx context.Context, l *Ledger) error {
 	newest := event.Time(0)
 	for id := range t.logs {
@@ -142,8 +142,8 @@ func (t *pastState) address(ctx context.Context, l *Ledger) error {
 	return nil
 }
 
-// lastFrame is the last frame of a log that a state has; 0: it has none. It looks from one
-// checkpoint after another on, backwards.
+// lastFrame returns the last frame of a log that a state has; 0: it has none. It searches backwards
+// from one checkpoint after another.
 func (b *book) lastFrame(ctx context.Context, t *pastState) (lsn event.LSN, at event.Time, err error) {
 	if _, err := b.clockSets(ctx, t.n); err != nil {
 		return 0, 0, err
@@ -171,8 +171,8 @@ func (b *book) lastFrame(ctx context.Context, t *pastState) (lsn event.LSN, at e
 	return lsn, at, nil
 }
 
-// when is the instant of the state for people: with its place, where the time alone does not say
-// which one is meant.
+// when returns the instant of the state for people: with its place, if the time alone does not
+// identify it.
 func (t *pastState) when() string {
 	if t.named == "" {
 		return t.at.String()

@@ -9,8 +9,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// verb is what happened, in a word that questions and answers have in common: events --where "type
-// IN ('lost', 'dead')".
+// verb returns the type of an event, in a word that questions and answers share: events --where
+// "type IN ('lost', 'dead')".
 func verb(ev event.Event) string {
 	switch ev := ev.(type) {
 	case *event.SessionReleased:
@@ -32,13 +32,13 @@ func verb(ev event.Event) string {
 	return strings.ToLower(ev.Kind().String())
 }
 
-// detail is what there is to say of an event besides its verb and the message it is about. Nothing
-// in it can steer a terminal.
+// detail returns a description of an event, in addition to its verb and its message. Nothing in it
+// can control a terminal.
 func (n *names) detail(at event.Time, ev event.Event) string {
 	return string(n.appendDetail(nil, at, ev))
 }
 
-// appendDetail appends what detail returns. Most events are those that it begins with.
+// appendDetail appends the result of detail. Its first cases are the most frequent events.
 func (n *names) appendDetail(dst []byte, at event.Time, ev event.Event) []byte {
 	switch ev := ev.(type) {
 	case *event.MessageEnqueued:
@@ -97,7 +97,7 @@ func (n *names) rareDetail(ev event.Event) string {
 	return n.administered(ev)
 }
 
-// administered is detail for what is about no message.
+// administered is detail for events that are about no message.
 func (n *names) administered(ev event.Event) string {
 	switch ev := ev.(type) {
 	case *event.EntityCreated:
@@ -130,7 +130,7 @@ func (n *names) administered(ev event.Event) string {
 	return ""
 }
 
-// keptFor is what a policy says.
+// keptFor returns a policy in words.
 func keptFor(ev *event.HistoryPolicySet) string {
 	of := "of the namespace"
 	if ev.Pattern != "" {
@@ -160,10 +160,10 @@ func keptFor(ev *event.HistoryPolicySet) string {
 	return of + ": " + strings.Join(words, ", ")
 }
 
-// unmatched is what is said of a message to a topic that no subscription has.
+// unmatched is the text for a message to a topic of which no subscription got a copy.
 const unmatched = "no rule matched"
 
-// filtered is what a rule asks for.
+// filtered returns the condition of a rule.
 func filtered(f *event.Filter) string {
 	if f.Kind == event.SQLFilter {
 		return quote(f.Text)
@@ -197,7 +197,7 @@ func appendSent(dst, id []byte, d *event.Details, size uint32) []byte {
 	return append(strconv.AppendUint(append(dst, ", "...), uint64(size), 10), " bytes"...)
 }
 
-// from says where a message comes from that moved.
+// from returns where a moved message comes from.
 func (n *names) from(a *event.Arrival) string {
 	if a == nil {
 		return ""
@@ -237,7 +237,7 @@ func appendClock(dst []byte, t event.Time) []byte {
 	return append(dst, byte('0'+ms/100), byte('0'+ms/10%10), byte('0'+ms%10))
 }
 
-// differences are the settings that differ, as NAME before → now, without keys.
+// differences returns the settings that differ, as NAME before → now, without keys.
 func differences(before, now *event.Properties) (list []string) {
 	duration := func(name string, a, b time.Duration) {
 		if a != b {

@@ -9,25 +9,25 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// walker passes the events of some logs one by one, in one order: by the decisions about clocks,
-// then by broker time, then by partition, each log in its own order. So the events up to an instant
-// are the first ones in that order. The states have what was passed.
+// walker passes the events of some logs one by one, in one order: by the clock decisions, then by
+// broker time, then by partition, each log in its own order. So the events up to an instant are the
+// first ones in that order. The states reflect the events that were passed.
 type walker struct {
 	logs []*walkedLog // by partition
 }
 
-// walking is a log of a walker.
+// walkedLog is a log of a walker.
 type walkedLog struct {
 	book  *book
 	state *replay.State
 	rec   *replay.Record // the next one; nil: not read yet, or the log ends
-	clock uint64         // number of the newest decision about clocks that was passed
+	clock uint64         // number of the newest clock decision that was passed
 	ended bool
 	next  func() (*replay.Record, error, bool)
 	stop  func()
 }
 
-// walk begins where states stand.
+// walk returns a walker that begins at states.
 func walk(ctx context.Context, books []*book, states []*replay.State) *walker {
 	w := &walker{}
 	for i, b := range books {
@@ -72,8 +72,8 @@ func (g *walkedLog) read() error {
 	return nil
 }
 
-// due is the log that has the next event, the one of its record at [replay.State.Inside]; nil: all
-// logs end.
+// due returns the log that has the next event, the one of its record at [replay.State.Inside]; nil:
+// all logs have ended.
 func (w *walker) due() (*walkedLog, error) {
 	var first *walkedLog
 	for _, g := range w.logs {
@@ -91,7 +91,7 @@ func (w *walker) due() (*walkedLog, error) {
 	return first, nil
 }
 
-// pass applies the event that is due in a log.
+// pass applies the due event of a log.
 func (g *walkedLog) pass() error {
 	err := g.state.Step(g.rec)
 	if g.state.Inside() == 0 {
@@ -100,10 +100,10 @@ func (g *walkedLog) pass() error {
 	return err
 }
 
-// spot is where the event stands that is due in the log.
+// spot returns the place of the due event of the log.
 func (g *walkedLog) spot() spot { return spot{g.book, g.rec.LSN, g.rec.Number, g.state.Inside()} }
 
-// spots are where the next events of all logs stand.
+// spots returns the places of the next events of all logs.
 func (w *walker) spots() (list []spot, err error) {
 	for _, g := range w.logs {
 		s, err := g.upcoming()
@@ -115,7 +115,7 @@ func (w *walker) spots() (list []spot, err error) {
 	return list, nil
 }
 
-// upcoming is where the next event of the log stands; a spot without a place: the log ends.
+// upcoming returns the place of the next event of the log; a spot without a place: the log ends.
 func (g *walkedLog) upcoming() (spot, error) {
 	if err := g.read(); err != nil || g.rec == nil {
 		return spot{book: g.book}, err
@@ -123,7 +123,7 @@ func (g *walkedLog) upcoming() (spot, error) {
 	return g.spot(), nil
 }
 
-// isAt reports whether the walker stands at spots.
+// isAt reports whether the walker is at spots.
 func (w *walker) isAt(spots []spot) (bool, error) {
 	for i, g := range w.logs {
 		if s, err := g.upcoming(); err != nil || s != spots[i] {

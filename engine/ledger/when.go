@@ -34,14 +34,14 @@ var metrics = []struct {
 	{"size", func(c *count) int { return int(c.Bytes) }},
 }
 
-// ofSubQueue are those that a sub-queue has.
+// ofSubQueue are the counts that a sub-queue has.
 var ofSubQueue = []string{"messages", "locked", "deferred"}
 
 // term is one comparison of a condition.
 type term struct {
 	path    string         // of the entity
-	queue   event.SubQueue // of which alone the messages are counted; Main: all of the entity's
-	of      []*life        // that have had the path
+	queue   event.SubQueue // the only sub-queue whose messages are counted; Main: all of the entity's
+	of      []*life        // lives that have had the path
 	metric  func(*count) int
 	compare string
 	limit   int
@@ -62,7 +62,7 @@ var (
 	and = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)\s+and\s+`) })
 )
 
-// parseTerms reads a condition: orders.active > 1000 AND orders.locked = 0.
+// parseTerms parses a condition: orders.active > 1000 AND orders.locked = 0.
 func parseTerms(text string) (terms []term, err error) {
 	for _, part := range and().Split(strings.TrimSpace(text), -1) {
 		m := termText().FindStringSubmatch(strings.TrimSpace(part))
@@ -116,7 +116,7 @@ func (t *term) holds(n int) bool {
 	return n != t.limit
 }
 
-// around is how many events are shown before and behind the one that made a condition true.
+// around is how many events are shown before and after the one that made a condition true.
 const around = 5
 
 // When tells the first event that made a condition true, and those around it.
@@ -158,7 +158,7 @@ func (l *Ledger) When(ctx context.Context, condition string, since *Instant) err
 	}
 	if begins, removed := latest(books...); removed && since == nil {
 		w.since = begins.at
-		// of no log it is known how it was before
+		// no log knows the state before
 		since, from, start = &from, Instant{At: begins.at}, era{number: begins.clock.Number}
 		w.instant, w.at, w.era = from, from.At, start.number
 	}
@@ -183,7 +183,7 @@ func (l *Ledger) When(ctx context.Context, condition string, since *Instant) err
 	return w.run(ctx)
 }
 
-// watching replays logs together, and looks at a condition.
+// watcher replays logs together, and checks a condition.
 type watcher struct {
 	l         *Ledger
 	condition string
@@ -199,11 +199,11 @@ type watcher struct {
 	place   address.Address // of the instant
 	was     bool
 	last    []spot // newest events about entities of the condition
-	rest    int    // events still to be shown behind what was found; -1: nothing was
+	rest    int    // events still to be shown after the one found; -1: none was found
 	look    progress
 }
 
-// spot is where an event stands.
+// spot is the place of an event.
 type spot struct {
 	book   *book
 	lsn    event.LSN
@@ -227,7 +227,7 @@ func (w *watcher) run(ctx context.Context) error {
 	}
 	slices.SortFunc(heads, func(a, b *replayedLog) int { return int(a.book.ID()) - int(b.book.ID()) })
 	w.rest, w.was = -1, w.holds()
-	if w.was { // before anything is seen
+	if w.was { // before any event is passed
 		text := "true from the beginning: " + w.condition
 		if w.since != 0 {
 			text = fmt.Sprintf("already true when history begins, at %s: %s", w.since, w.condition)
@@ -266,7 +266,7 @@ func (w *watcher) run(ctx context.Context) error {
 	return err
 }
 
-// answer tells that the condition came true or did not, and since when that is known.
+// answer tells whether the condition came true, and since when that is known.
 func (w *watcher) answer(found bool, text string, more ...print.Field) error {
 	fields := append(print.Object{print.Named("Condition", w.condition), print.Named("Found", found)}, more...)
 	if w.since != 0 {
@@ -317,7 +317,7 @@ func (h *replayedLog) advance() (bool, error) {
 	return more, err
 }
 
-// pass applies a record, and looks whether the condition has come true with it.
+// pass applies a record, and checks whether the condition has come true with it.
 func (w *watcher) pass(ctx context.Context, h *replayedLog) (done bool, err error) {
 	concerned := false
 	for i, ev := range h.rec.Events {
@@ -361,7 +361,7 @@ func (w *watcher) pass(ctx context.Context, h *replayedLog) (done bool, err erro
 	return false, w.found(ctx, h)
 }
 
-// found tells what made the condition true, and what was in front of it.
+// found tells the event that made the condition true, and those before it.
 func (w *watcher) found(ctx context.Context, h *replayedLog) error {
 	place := address.At(h.book.ID(), h.rec.LSN)
 	text := fmt.Sprintf("first at %s, %s", h.rec.At, place)
@@ -379,7 +379,7 @@ func (w *watcher) found(ctx context.Context, h *replayedLog) error {
 	return nil
 }
 
-// tellSpot reads again an event that was passed, and tells it.
+// tellSpot reads an event that was passed again, and tells it.
 func (l *Ledger) tellSpot(ctx context.Context, s spot) error {
 	return s.reread(ctx, func(rec *replay.Record) error {
 		line, err := l.row(ctx, &eventAt{s.book, rec, s.i})
@@ -390,7 +390,7 @@ func (l *Ledger) tellSpot(ctx context.Context, s spot) error {
 	})
 }
 
-// reread reads again the record of an event that was passed.
+// reread reads the record of an event that was passed again.
 func (s spot) reread(ctx context.Context, do func(*replay.Record) error) error {
 	for rec, err := range replay.Records(ctx, s.book, s.lsn) {
 		if err != nil {
@@ -407,8 +407,8 @@ func (s spot) reread(ctx context.Context, do func(*replay.Record) error) error {
 	return nil
 }
 
-// before notes the instant just in front of the frame of a record: an entity is counted up to the
-// frame that deletes it.
+// before notes the instant just before the frame of a record: an entity is counted up to the frame
+// that deletes it.
 func (w *watcher) before(h *replayedLog) {
 	w.place = address.At(h.book.ID(), h.rec.LSN-1)
 	w.instant.Place, w.at, w.era = &w.place, h.rec.At, h.state.Index.Clock().Number
@@ -418,7 +418,7 @@ func (w *watcher) holds() bool {
 	for i := range w.terms {
 		t := &w.terms[i]
 		c, is := count{}, t.of[0]
-		if len(t.of) > 1 { // the log of one that was deleted may forget it later
+		if len(t.of) > 1 { // the log of a deleted one may forget it later
 			is = w.l.names.at(t.path, w.instant, w.at, w.era)
 		}
 		for _, s := range t.sums {
@@ -433,7 +433,7 @@ func (w *watcher) holds() bool {
 	return true
 }
 
-// about reports whether an event is one of the entities that the condition names.
+// about reports whether an event is about one of the entities that the condition names.
 func (w *watcher) about(ev event.Event) bool {
 	id := ev.Common().Slice.Entity
 	for i := range w.terms {

@@ -12,12 +12,12 @@ import (
 
 // where is a condition on the fields of a row, in the language that rules of topics have.
 type where struct {
-	set *filter.Set // nil: everything matches
+	set *filter.Set // nil: every row matches
 	m   filter.Message
 }
 
 // newWhere compiles a condition on the columns of events, such as type IN ('lost', 'dead') AND
-// entity = 'orders'. A column that rows do not have is refused: no row would ever match. from
+// entity = 'orders'. It refuses a column that rows do not have: no row would ever match. from
 // names, in errors, where the condition was given.
 func newWhere(from, text string) (*where, error) {
 	if text == "" {
@@ -40,7 +40,7 @@ func newWhere(from, text string) (*where, error) {
 	return w, nil
 }
 
-// matches reports whether a row fulfils the condition.
+// matches reports whether a row meets the condition.
 func (w *where) matches(fields print.Object) (bool, error) {
 	if w.set == nil {
 		return true, nil

@@ -19,9 +19,9 @@ import (
 var WhyColumns = []string{"Group", "Messages", "Cause", "Reason", "First", "Last", "LocksLost", "GivenBack", "TooLate", "By", "Example", "Words", "FailedBefore", "KnownSince"}
 
 const (
-	maxGroups = 1000 // causes told apart; what comes after them is one group
+	maxGroups = 1000 // distinct causes; further ones form one group
 	maxLost   = 1 << 16
-	maxWho    = 5 // names of those who had the messages of a group
+	maxWho    = 5 // names of receivers of a group's messages
 )
 
 // cause is a group of dead letters that have the same cause.
@@ -33,29 +33,29 @@ type cause struct {
 	first, last tick
 	lost, back  int
 	tooLate     int
-	renewed     bool          // one of the locks that were lost
-	held        time.Duration // for how long the lock was given that was lost last
+	renewed     bool          // one of the lost locks had been renewed
+	held        time.Duration // length of the latest lost lock
 	origins     []event.OriginID
 	book        *book
 	example     node
 	unreceived  int // never locked
-	// when the history begins that does not have all of some of the messages; zero: it has
+	// when the history begins that lacks part of some messages' events; zero: it has all
 	before  tick
-	failed  int // attempts from before that
-	unasked int // messages of which only those from before that can have been received
+	failed  int // failed attempts from before that
+	unasked int // messages that can have been received only before that
 }
 
-// tries is what came before the death of a message that somebody has received.
+// tries holds the attempts before the death of a message that was received.
 type tries struct {
 	lost, back, tooLate uint32
-	failed              uint32 // before what history has
+	failed              uint32 // before the history
 	origin              event.OriginID
 	held                time.Duration
 	renewed             bool // the newest lock
 }
 
-// Why tells why the messages of a dead-letter queue are in it, grouped by cause; of one message it
-// tells the reason, and its life below that.
+// Why tells why the messages of a dead-letter queue are in it, grouped by cause. For one message it
+// tells the reason, and then its life.
 func (l *Ledger) Why(ctx context.Context, of address.Address) error {
 	if of.Number != 0 {
 		return l.Story(ctx, of, "")
@@ -101,14 +101,14 @@ type autopsy struct {
 	of     *life
 	queue  event.SubQueue
 	groups map[string]*cause
-	key    []byte // of a group, made again for each dead letter
+	key    []byte // of a group, built again for each dead letter
 	look   progress
 	begin  *baseState // of the log that is being read
 
 	// of the slice that is being read:
 
 	slice event.Slice
-	// of messages that are in the queue, or that somebody has received
+	// of messages that are in the queue, or that were received
 	courses courses
 	// locks that ended by time, the first maxLost of them
 	lost map[event.LockToken]event.SequenceNumber
@@ -117,8 +117,8 @@ type autopsy struct {
 func (w *autopsy) read(ctx context.Context, b *book, slice event.Slice) error {
 	w.slice, w.courses, w.lost = slice, newCourses(), make(map[event.LockToken]event.SequenceNumber)
 	begun := false
-	// of dead letters that are in the base and were not seen to die history does not know why they
-	// are
+	// history does not know the cause of dead letters that are in the base and whose death it does
+	// not have
 	begin := func() {
 		begun = true
 		for m := range w.begin.Browse(slice, w.queue, 0) {
@@ -199,8 +199,8 @@ func (w *autopsy) event(b *book, at tick, ev event.Event) {
 	}
 }
 
-// ended returns the course of a message of which an attempt has ended, with so many that have
-// failed by now. Where the attempt began before what history has, the course begins with its end.
+// ended returns the course of a message after the end of an attempt, with the number of attempts
+// that have failed so far. If the attempt began before the history, the course begins with its end.
 func (w *autopsy) ended(n event.SequenceNumber, count uint32) *course {
 	f := w.courses.add(n)
 	if f.cause == nil && !f.received {
@@ -248,7 +248,7 @@ func (w *autopsy) gone(n event.SequenceNumber) {
 	w.courses.remove(n)
 }
 
-// group returns the group of a cause, which is made if there is none.
+// group returns the group of a cause, and creates it if there is none.
 func (w *autopsy) group(b *book, n event.SequenceNumber, at tick, kind, reason, description string) *cause {
 	w.key = append(append(append(append(w.key[:0], kind...), 0), reason...), 0)
 	w.key = appendSimilar(w.key, description)
@@ -302,7 +302,7 @@ func (w *autopsy) die(b *book, n event.SequenceNumber, at tick, by event.OriginI
 	}
 }
 
-// known notes how many attempts had failed before what history has.
+// known notes how many attempts had failed before the history.
 func (g *cause) known(begin *baseState, failed int) {
 	if failed > 0 && begin.compare(g.before) > 0 {
 		g.before = begin.tick
@@ -310,7 +310,7 @@ func (g *cause) known(begin *baseState, failed int) {
 	g.failed += failed
 }
 
-// times are when the messages of a group became dead letters.
+// times returns when the messages of a group became dead letters.
 func (g *cause) times() string {
 	if g.first == (tick{}) {
 		return fmt.Sprintf("before %s", g.before.at)
@@ -319,7 +319,7 @@ func (g *cause) times() string {
 }
 
 // appendSimilar appends the first 256 bytes of a text with # for each number, so that texts that
-// differ in numbers alone, such as those that name an order, become the same.
+// differ only in numbers, such as those that name an order, become the same.
 func appendSimilar(dst []byte, s string) []byte {
 	digits := false
 	for _, c := range []byte(s[:min(len(s), 256)]) {
@@ -336,8 +336,8 @@ func appendSimilar(dst []byte, s string) []byte {
 	return dst
 }
 
-// refused notes a settlement that came too late: the work was done and is repeated. Whose lock it
-// was may be known by its token alone.
+// refused notes a settlement that came too late: the work was done and is repeated. The message may
+// be known only by the token of its lock.
 func (w *autopsy) refused(ev *event.SettlementRefused) {
 	if ev.Why != event.RefusedLockLost || ev.Wanted != event.WantedComplete {
 		return
@@ -355,7 +355,7 @@ func (w *autopsy) refused(ev *event.SettlementRefused) {
 	}
 }
 
-// tellRunning tells what is known by now of an answer that takes its time.
+// tellRunning tells the result so far of a slow answer.
 func (w *autopsy) tellRunning() error {
 	list, total, _ := w.sorted()
 	if err := w.l.tell(Line{Part: Note, Text: fmt.Sprintf("running: %s in %s so far, of %s events", plural(total, "dead letter"), plural(len(list), "group"), grouped(w.look.passed)),
@@ -372,7 +372,7 @@ func (w *autopsy) tellRunning() error {
 	return nil
 }
 
-// fields are when the messages of a group became dead letters, as far as that is known.
+// fields returns when the messages of a group became dead letters, as far as that is known.
 func (g *cause) fields() (list print.Object) {
 	if g.first != (tick{}) {
 		list = append(list, print.Named("First", g.first.at.String()), print.Named("Last", g.last.at.String()))
@@ -383,8 +383,8 @@ func (g *cause) fields() (list print.Object) {
 	return list
 }
 
-// sorted returns the groups that have messages, the largest first, how many messages they have in
-// all, and when the first one died of those of which that is known.
+// sorted returns the groups that have messages, the largest first, their total number of messages,
+// and when the first of those whose time is known died.
 func (w *autopsy) sorted() (list []*cause, total int, first tick) {
 	for _, g := range w.groups {
 		if g.count == 0 {
@@ -400,7 +400,7 @@ func (w *autopsy) sorted() (list []*cause, total int, first tick) {
 	return list, total, first
 }
 
-// tell tells what was found, the largest group first.
+// tell tells the result, the largest group first.
 func (w *autopsy) tell(ctx context.Context) error {
 	list, total, first := w.sorted()
 	name := address.Address{Entity: w.of.path, SubQueue: w.queue}.String()
@@ -463,7 +463,7 @@ func (w *autopsy) tellGroup(ctx context.Context, i int, g *cause) error {
 		print.Named("TooLate", g.tooLate), print.Named("FailedBefore", g.failed), print.Named("By", strings.Join(who, ", ")), print.Named("Example", example), print.Named("Words", words))})
 }
 
-// sentence says what the messages of a group have in common, and what of that is not known.
+// sentence returns what the messages of a group have in common, and which part of that is unknown.
 func (g *cause) sentence() string {
 	var parts []string
 	if s := g.seen(); s != "" {
@@ -478,7 +478,7 @@ func (g *cause) sentence() string {
 	return strings.Join(parts, "; ")
 }
 
-// seen is the part of the sentence that events show.
+// seen returns the part of the sentence that events show.
 func (g *cause) seen() string {
 	settled := "settled or renewed"
 	if g.renewed {
@@ -502,11 +502,11 @@ func (g *cause) seen() string {
 	return ""
 }
 
-// beforehand is how long before the first dead letter a change of settings is still taken for a
+// beforehand is how long before the first dead letter a change of settings still counts as a
 // possible cause.
 const beforehand = 24 * time.Hour
 
-// shortlyBefore tells what was changed in the entity not long before the first dead letter.
+// shortlyBefore tells the changes of the entity not long before the first dead letter.
 func (w *autopsy) shortlyBefore(ctx context.Context, first tick) error {
 	b, err := w.l.book(ctx, catalogue)
 	if err != nil {

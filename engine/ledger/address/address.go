@@ -1,9 +1,9 @@
 // Package address names everything in a ledger: in commands, answers, log lines and errors, so that
-// what one of them shows another one takes.
+// an address that one of them shows can be passed to another.
 //
 //	orders                   a queue or topic; weather/Subscriptions/rain a subscription
 //	orders/$dlq              its dead-letter queue; orders/$DeadLetterQueue is the same, and orders/$transfer/$dlq that of transfers
-//	orders#88114             the message with that sequence number; in front of the # a sub-queue may stand
+//	orders#88114             the message with that sequence number; a sub-queue may precede the #
 //	@0/1839977               a place: the frame at an LSN of a partition's log
 package address
 
@@ -18,23 +18,23 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// maxLength bounds a text that is read as an address, bytes: a subscription's path and everything
-// behind it are shorter.
+// maxLength bounds a text that is read as an address, bytes: a subscription's path with any suffix
+// is shorter.
 const maxLength = 512
 
 // Address names a place in a log, or an entity and perhaps a message of it.
 type Address struct {
-	Entity   string // path as given, without a sub-queue; "" of a place
+	Entity   string // path as given, without a sub-queue; "" for a place
 	SubQueue event.SubQueue
-	Number   event.SequenceNumber // of a message; 0: the entity itself is meant
+	Number   event.SequenceNumber // of a message; 0: the address is that of the entity itself
 
-	Place     bool // the rest is meant
+	Place     bool // the address is a place, which the following fields name
 	Partition uint16
 	LSN       event.LSN
 }
 
-// suffixes of paths, in lower case, and what they name. A longer one that ends as a shorter one
-// does stands before it.
+// suffixes of paths, in lower case, and the sub-queues that they name. A longer suffix comes before
+// a shorter one that it ends with.
 var suffixes = []struct {
 	text string
 	q    event.SubQueue
@@ -43,7 +43,7 @@ var suffixes = []struct {
 	{"/$deadletterqueue", event.DeadLetter}, {"/$dlq", event.DeadLetter},
 }
 
-// Parse reads an address.
+// Parse parses an address.
 func Parse(s string) (Address, error) {
 	if len(s) > maxLength {
 		return Address{}, fmt.Errorf("address of %d bytes; at most %d are allowed", len(s), maxLength)
@@ -73,8 +73,8 @@ func Parse(s string) (Address, error) {
 	return a, nil
 }
 
-// checkPath refuses what can be no path, and what would steer a terminal. Whether an entity may
-// have the path is for those to say that have the entities.
+// checkPath refuses a text that cannot be a path, or that would control a terminal. Whether an
+// entity may have the path is for the owner of the entities to decide.
 func checkPath(path string) error {
 	switch {
 	case path == "":
@@ -99,8 +99,8 @@ func parsePlace(s string) (Address, error) {
 	return Address{Place: true, Partition: uint16(p), LSN: event.LSN(n)}, nil
 }
 
-// decimal reads digits and nothing else: neither signs nor leading zeros, so that a number can be
-// written in one way only.
+// decimal parses digits and nothing else: neither signs nor leading zeros, so that a number has
+// only one spelling.
 func decimal(s string, limit uint64) (uint64, error) {
 	if s == "" || len(s) > 1 && s[0] == '0' || strings.Trim(s, "0123456789") != "" {
 		return 0, strconv.ErrSyntax
@@ -112,18 +112,18 @@ func decimal(s string, limit uint64) (uint64, error) {
 	return n, err
 }
 
-// Of is the address of a message.
+// Of returns the address of a message.
 func Of(entity string, n event.SequenceNumber) Address { return Address{Entity: entity, Number: n} }
 
-// At is the address of a place.
+// At returns the address of a place.
 func At[P ~uint16](partition P, lsn event.LSN) Address {
 	return Address{Place: true, Partition: uint16(partition), LSN: lsn}
 }
 
-// String is the address in the form that [Parse] reads.
+// String returns the address in the form that [Parse] reads.
 func (a Address) String() string { return string(a.Append(make([]byte, 0, 64))) }
 
-// Append appends what String returns.
+// Append appends the result of String.
 func (a Address) Append(dst []byte) []byte {
 	if a.Place {
 		dst = strconv.AppendUint(append(dst, '@'), uint64(a.Partition), 10)
@@ -142,7 +142,7 @@ func (a Address) Append(dst []byte) []byte {
 	return dst
 }
 
-// Path is the entity or sub-queue as clients of Service Bus name it.
+// Path returns the entity or sub-queue as clients of Service Bus name it.
 func (a Address) Path() string {
 	switch a.SubQueue {
 	case event.DeadLetter:
@@ -153,5 +153,5 @@ func (a Address) Path() string {
 	return a.Entity
 }
 
-// MarshalText makes addresses readable in JSON.
+// MarshalText lets JSON show addresses in readable form.
 func (a Address) MarshalText() ([]byte, error) { return []byte(a.String()), nil }

@@ -1,4 +1,4 @@
 // Package print shows events to people and to programs: their fields in order, as text and as JSON,
-// in ASCII, since terminals act on more than control characters. How each field is printed stands
-// in docs/guide/log-dump.md.
+// in ASCII, because terminals act on more than control characters. docs/guide/log-dump.md describes
+// how each field is printed.
 package print

@@ -15,26 +15,26 @@ import (
 
 // Events prints events of one log. It belongs to one goroutine.
 type Events struct {
-	// ReadBlob reads bodies, to be printed; nil: none are printed.
+	// ReadBlob reads bodies to print; nil: none are printed.
 	ReadBlob func(b event.Blob, dst []byte) ([]byte, error)
-	// Origins says who asked for events; nil: nobody is named.
+	// Origins names the origins of events; nil: no names are printed.
 	Origins *Origins
 	body    []byte
 	known   map[reflect.Type]*shape
-	kinds   [1 << 8]*kind // of events
+	kinds   [1 << 8]*kind // by kind of event
 	times   times
-	words   []byte // of the value that is being printed; its memory is used again
+	words   []byte // of the value that is being printed; its memory is reused
 	json    jsonSink
 	place   place
 }
 
-// kind is what there is to know of a kind of event.
+// kind holds what is known of a kind of event.
 type kind struct {
 	*shape
 	name *quotedText
 }
 
-// place is where the entry printed last stands.
+// place is the place of the entry printed last.
 type place struct {
 	partition event.PartitionID
 	lsn       event.LSN
@@ -42,7 +42,7 @@ type place struct {
 	json      []byte // the beginning of its object; empty: nothing was printed yet
 }
 
-// Entry is an event and where in a log it stands.
+// Entry is an event and its place in a log.
 type Entry struct {
 	Partition event.PartitionID
 	LSN       event.LSN  // of its frame
@@ -50,7 +50,7 @@ type Entry struct {
 	Event     event.Event
 }
 
-// EntryHead is how many fields of an entry stand in front of those of its event.
+// EntryHead is how many fields of an entry precede those of its event.
 const EntryHead = 5
 
 var (
@@ -58,8 +58,8 @@ var (
 	byKey    = newKey("By")
 )
 
-// Fields are the fields of an entry, without those of the event that are zero. An error is that of
-// ReadBlob, or of a field of an unknown type.
+// Fields returns the fields of an entry, without those of the event that are zero. An error is that
+// of ReadBlob, or of a field of an unknown type.
 func (d *Events) Fields(e *Entry) (Object, error) {
 	to := objectSink{list: make(Object, 0, 2*EntryHead)}
 	d.where(&to, e)
@@ -69,8 +69,8 @@ func (d *Events) Fields(e *Entry) (Object, error) {
 	return to.list, nil
 }
 
-// AppendJSON appends what [Events.Fields] has as one object in ASCII, as [Object.AppendJSON] does,
-// but without making it first.
+// AppendJSON appends the result of [Events.Fields] as one object in ASCII, as [Object.AppendJSON]
+// does, but without making it first.
 func (d *Events) AppendJSON(dst []byte, e *Entry) ([]byte, error) {
 	to := &d.json
 	// a record has many events, and so has a frame
@@ -88,14 +88,14 @@ func (d *Events) AppendJSON(dst []byte, e *Entry) ([]byte, error) {
 	return dst, nil
 }
 
-// where gives a sink the fields that say where an entry stands.
+// where passes the fields for the place of an entry to a sink.
 func (d *Events) where(to sink, e *Entry) {
 	to.number(&headKeys[0], uint64(e.Partition))
 	to.number(&headKeys[1], uint64(e.LSN))
 	to.text(&headKeys[2], d.time(e.At))
 }
 
-// event gives a sink the fields of an event.
+// event passes the fields of an event to a sink.
 func (d *Events) event(to sink, ev event.Event) error {
 	of, c := d.kinds[ev.Kind()], ev.Common()
 	if of == nil {
@@ -114,13 +114,13 @@ func (d *Events) event(to sink, ev event.Event) error {
 	return nil
 }
 
-// time is a time in words, which are valid until the next value is printed.
+// time returns a time in words, which are valid until the next value is printed.
 func (d *Events) time(t event.Time) []byte {
 	d.words = d.times.append(d.words[:0], t)
 	return d.words
 }
 
-// fields are the fields of a struct in an event that are not zero.
+// fields returns the fields of a struct in an event that are not zero.
 func (d *Events) fields(v reflect.Value) (Object, error) {
 	to := objectSink{list: Object{}}
 	if err := d.put(&to, d.shape(v.Type()), v); err != nil {
@@ -153,7 +153,7 @@ func (d *Events) blob(to sink, m *member, b *event.Blob) error {
 	return nil
 }
 
-// general gives a sink a value of whatever type.
+// general passes a value of any type to a sink.
 func (d *Events) general(to sink, m *member, v reflect.Value) error {
 	shown, err := d.value(v)
 	if err != nil {
@@ -162,9 +162,9 @@ func (d *Events) general(to sink, m *member, v reflect.Value) error {
 	return to.value(&m.key, shown)
 }
 
-// before gives a sink what something was before an event, for the audit: of an entity that is gone
-// all of it, of what was changed the parts that are different now. An event of version 1 does not
-// know what was before.
+// before passes the values before an event to a sink, for the audit: of a deleted entity all of
+// them, of a changed one those that are different now. An event of version 1 does not know the
+// values before.
 func (d *Events) before(to sink, m *member, old, ev reflect.Value) error {
 	var now reflect.Value
 	for _, name := range []string{"Properties", "Rule"} {
@@ -185,7 +185,7 @@ func (d *Events) before(to sink, m *member, old, ev reflect.Value) error {
 	return to.value(&m.key, was)
 }
 
-// different appends the fields of a struct that are not as they are now, zero or not.
+// different appends the fields of a struct that differ from now, zero or not.
 func (d *Events) different(list Object, old, now reflect.Value) (Object, error) {
 	for i := range old.NumField() {
 		a, b := old.Field(i), now.Field(i)
@@ -207,8 +207,8 @@ func (d *Events) different(list Object, old, now reflect.Value) (Object, error) 
 	return list, nil
 }
 
-// value is a field as it is printed. The types of event structs are few and known; another one is
-// an error, so that nothing is printed that nobody has thought of.
+// value returns a field as it is printed. The types of event structs are few and known; another
+// type is an error, so that no unforeseen value is printed.
 func (d *Events) value(v reflect.Value) (any, error) {
 	switch x := v.Interface().(type) {
 	case time.Duration:
@@ -234,7 +234,7 @@ func (d *Events) value(v reflect.Value) (any, error) {
 		return Text([]byte(v.String())), nil
 	case reflect.Struct:
 		return d.fields(v)
-	case reflect.Pointer: // what few events of a kind have
+	case reflect.Pointer: // rare fields of events
 		return d.value(v.Elem())
 	case reflect.Slice:
 		all := make(array, v.Len())
@@ -249,7 +249,7 @@ func (d *Events) value(v reflect.Value) (any, error) {
 	return nil, fmt.Errorf("no way to print a %v", v.Type())
 }
 
-// numbers are bytes that each stand for a number.
+// numbers returns bytes that each represent a number.
 func numbers(x []byte) array {
 	all := make(array, len(x))
 	for i, n := range x {
@@ -270,8 +270,8 @@ func typeName(t event.ValueType) string {
 	return "unknown"
 }
 
-// simple is a value of a rule or of property changes in words: numbers of 64 bits would lose digits
-// in JSON.
+// simple returns a value of a rule or of property changes in words: numbers of 64 bits would lose
+// digits in JSON.
 func simple(v event.Value) string {
 	switch v.Type {
 	case event.Null:
@@ -294,7 +294,7 @@ func simple(v event.Value) string {
 	return Text([]byte(v.Text))
 }
 
-// span is ticks as days.hours:minutes:seconds; a duration has not room for all of them.
+// span returns ticks as days.hours:minutes:seconds; a duration cannot hold all of them.
 func span(ticks int64) string {
 	sign, n := "", uint64(ticks)
 	if ticks < 0 {
@@ -308,7 +308,8 @@ func span(ticks int64) string {
 	return out
 }
 
-// returned is a list of messages given back; as text it has number:delivery count of each.
+// returnedMessages is a list of messages returned to the queue; as text it has number:delivery
+// count of each.
 type returnedMessages []event.Returned
 
 func (r returnedMessages) String() string {
@@ -319,7 +320,7 @@ func (r returnedMessages) String() string {
 	return strings.Join(words, ",")
 }
 
-// Text is p as a string that JSON keeps: bytes that are not UTF-8 are written out as \xnn.
+// Text returns p as a string that JSON keeps: bytes that are not UTF-8 are written out as \xnn.
 func Text(p []byte) string {
 	if utf8.Valid(p) {
 		return string(p)

@@ -7,15 +7,15 @@ import (
 	"github.com/ledgerbus/ledgerbus/internal/jsontext"
 )
 
-// Object is named values in the order in which they are printed. A value is a string, bool or
-// number, something that prints as ASCII, an object or an array.
+// Object is a list of named values in the order in which they are printed. A value is a string,
+// bool or number, something that prints as ASCII, an object or an array.
 type Object []Field
 
 // Field is a named value.
 type Field struct {
 	Name   string
-	text   string // of a field of texts
-	number uint64 // of a field of number
+	text   string // of a text field
+	number uint64 // of a number field
 	other  any    // of any other form
 	form   form
 }
@@ -31,13 +31,13 @@ func Named(name string, value any) Field {
 	return Field{Name: name, other: value}
 }
 
-// String returns a field that is a text, as [Named] does, but without an allocation.
+// String returns a text field, as [Named] does, but without an allocation.
 func String(name, value string) Field { return Field{Name: name, text: value, form: texts} }
 
-// Uint64 returns a field that is a number, as [Named] does, but without an allocation.
+// Uint64 returns a number field, as [Named] does, but without an allocation.
 func Uint64(name string, value uint64) Field { return Field{Name: name, number: value, form: number} }
 
-// Value is the value.
+// Value returns the value.
 func (f *Field) Value() any {
 	switch f.form {
 	case texts:
@@ -48,14 +48,14 @@ func (f *Field) Value() any {
 	return f.other
 }
 
-// array is values one after the other.
+// array is a list of values.
 type array []any
 
 // AppendText appends the fields as name=value, with a space before each.
 func (o Object) AppendText(dst []byte) []byte { return o.text(dst, " ", "") }
 
-// text appends the fields as name=value, with sep before each. The fields of an object have its
-// name before theirs.
+// text appends the fields as name=value, with sep before each. The name of an object precedes the
+// names of its fields.
 func (o Object) text(dst []byte, sep, prefix string) []byte {
 	for i := range o {
 		f := &o[i]

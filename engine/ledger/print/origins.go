@@ -8,14 +8,14 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// maxOrigins is how many origins are remembered at most. Of older ones only the number is known.
+// maxOrigins is the most origins that are remembered. Of older ones only the number is known.
 const maxOrigins = 1 << 16
 
-// Origins knows who asked for what in one log, by number. The zero value knows nobody.
+// Origins knows the origins of one log, by number. The zero value knows none.
 type Origins struct {
 	known map[event.OriginID]event.Origin
 	order []event.OriginID               // of the origins, oldest first
-	names map[event.OriginID]*quotedText // that were asked for
+	names map[event.OriginID]*quotedText // names that were asked for
 }
 
 // Define notes an origin.
@@ -34,10 +34,10 @@ func (l *Origins) Define(o *event.OriginDefined) {
 	l.known[o.ID] = o.Origin
 }
 
-// Get returns the origin of a number, the zero Origin if it is not known.
+// Get returns the origin of a number; the zero Origin if it is unknown.
 func (l *Origins) Get(id event.OriginID) event.Origin { return l.known[id] }
 
-// name returns a name for who asked for an event, other than the broker itself.
+// name returns a name for the origin of an event, other than the broker itself.
 func (l *Origins) name(id event.OriginID) *quotedText {
 	if name := l.names[id]; name != nil {
 		return name

@@ -8,8 +8,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// shape is what there is to know of a struct before a value of it is seen: package reflect makes
-// what it says of a field anew each time it is asked.
+// shape holds what is known of a struct before any value of it is printed: package reflect computes
+// the description of a field again at each call.
 type shape struct{ members []member }
 
 // member is a field of a struct.
@@ -17,19 +17,19 @@ type member struct {
 	key
 	index int
 	form  form
-	of    *shape    // of a structure and what is part of the struct itself
+	of    *shape    // of a structure, and of an inline part of the struct
 	blob  *blobKeys // of a blob
-	// flag is the index of the field that says whether a session id that is empty is one; always:
-	// it is one.
+	// flag is the index of the field that tells whether an empty session id is a value; always: it
+	// is one.
 	flag int
 }
 
-// form is how the values of a field are printed.
+// form tells how the values of a field are printed.
 type form uint8
 
 const (
-	general   form = iota // by type, value by value: what few events have
-	number                // the number that it is
+	general   form = iota // by type, value by value: for rare fields
+	number                // its number
 	truth                 // a bool
 	instant               // an event.Time
 	duration              // a time.Duration
@@ -40,13 +40,13 @@ const (
 	blob                  // an event.Blob
 	structure             // an object of its own
 	pointer               // to a structure, or nil
-	inline                // a struct whose fields stand among those around it
-	before                // what was before
+	inline                // a struct whose fields are printed with those around it
+	before                // the values before the event
 )
 
-// What is said of a session id that is empty, in place of the index of a field.
+// Meanings of an empty session id, in place of the index of a field.
 const (
-	never  = -1 // it is none
+	never  = -1 // it is no session
 	always = -2
 )
 
@@ -83,8 +83,8 @@ func (d *Events) shape(t reflect.Type) *shape {
 	return s
 }
 
-// sessionFlag is which field of a struct says whether bytes that are empty are a value all the
-// same: "" is a session, unless the event says that there is none.
+// sessionFlag returns the index of the field of a struct that tells whether empty bytes are a
+// value: "" is a session, unless the event says that there is none.
 func sessionFlag(t reflect.Type, name string) int {
 	if name != "SessionID" {
 		return never
@@ -97,7 +97,7 @@ func sessionFlag(t reflect.Type, name string) int {
 	return always
 }
 
-// formOf says how the values of a field are printed.
+// formOf returns how the values of a field are printed.
 func formOf(t reflect.Type, name string) form {
 	switch t {
 	case reflect.TypeFor[event.Time]():
@@ -153,7 +153,7 @@ func (s *shape) zero(v reflect.Value) bool {
 	return true
 }
 
-// put gives a sink the fields of an event, or of a struct in one, that are not zero.
+// put passes the fields of an event, or of a struct in one, that are not zero to a sink.
 func (d *Events) put(to sink, s *shape, v reflect.Value) error {
 	if !v.CanAddr() {
 		whole := reflect.New(v.Type()).Elem()
@@ -244,7 +244,7 @@ func (d *Events) putMore(to sink, m *member, f, v reflect.Value) error {
 	return d.general(to, m, f)
 }
 
-// lasting is a duration in words.
+// lasting returns a duration in words.
 func lasting(d time.Duration) string {
 	if d == event.Forever {
 		return "forever"

@@ -8,15 +8,14 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// sink takes fields in the order in which they are printed. There is one that makes an [Object] of
-// them, and one that appends JSON at once: whatever an event is printed as, the fields are the
-// same.
+// sink takes fields in the order in which they are printed. One sink makes an [Object] of them, and
+// one appends JSON at once: in both forms an event has the same fields.
 type sink interface {
 	number(k *key, n uint64)
 	flag(k *key, v bool)
 	string(k *key, s string)
 	quoted(k *key, s *quotedText)
-	text(k *key, p []byte) // p is used again
+	text(k *key, p []byte) // p is reused
 	value(k *key, v any) error
 	open(k *key) // an object, whose fields follow
 	close(k *key)
@@ -25,17 +24,17 @@ type sink interface {
 // key is the name of a field.
 type key struct {
 	name string
-	json string // in front of the value: a comma, the name, a colon
+	json string // before the value: a comma, the name, a colon
 }
 
 func newKey(name string) key {
 	return key{name, "," + string(jsontext.AppendString(nil, name)) + ":"}
 }
 
-// quoted is a text that is printed again and again.
+// quotedText is a text that is printed many times.
 type quotedText struct{ text, json string }
 
-// newQuoted makes one of a text in UTF-8.
+// newQuotedText returns a quotedText for a text in UTF-8.
 func newQuotedText(s string) *quotedText {
 	return &quotedText{s, string(jsontext.AppendString(nil, s))}
 }
@@ -43,7 +42,7 @@ func newQuotedText(s string) *quotedText {
 // objectSink makes an Object.
 type objectSink struct {
 	list  Object
-	outer []Object // of objects that are open: what the one around each has
+	outer []Object // of open objects: the fields so far of the object around each
 }
 
 func (s *objectSink) number(k *key, n uint64)      { s.list = append(s.list, Uint64(k.name, n)) }
@@ -76,7 +75,7 @@ type jsonSink struct{ dst []byte }
 // key appends the name of the next field.
 func (s *jsonSink) key(k *key) {
 	name := k.json
-	if s.dst[len(s.dst)-1] == '{' { // it is the first; no value ends so
+	if s.dst[len(s.dst)-1] == '{' { // it is the first; no value ends like that
 		name = name[1:]
 	}
 	s.dst = append(s.dst, name...)
@@ -127,8 +126,8 @@ func (s *jsonSink) open(k *key) {
 
 func (s *jsonSink) close(*key) { s.dst = append(s.dst, '}') }
 
-// times has the beginnings of times in words. Those of one log lie together: most are of the same
-// minute, or as long after it as locks and messages last.
+// times caches the beginnings of times in words. The times of one log are close together: most are
+// in the same minute, or differ by the length of locks and times to live.
 type times [11]struct {
 	minute event.Time
 	text   string // up to the seconds; "": none yet
@@ -139,7 +138,7 @@ const (
 	toMinutes            = len("2006-01-02T15:04:")
 )
 
-// append appends what String returns for a time.
+// append appends the result of String for a time.
 func (c *times) append(dst []byte, t event.Time) []byte {
 	if t <= 0 || t > event.EndOfTime {
 		return append(dst, t.String()...)
