@@ -198,7 +198,7 @@ func TestQueriesRefused(t *testing.T) {
 		fragment := "no parameter \"state\"; what it takes stands in its path and its body"
 		switch {
 		case r.isQuestion():
-			fragment = "has no \"state\""
+			fragment = "has no argument \"state\""
 		case r.takesQuery():
 			fragment = "no parameter \"state\"; it has one, entity"
 		}

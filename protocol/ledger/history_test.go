@@ -43,7 +43,7 @@ func TestHistoryPolicies(t *testing.T) {
 	a.is(a.do("POST", gone, `{"pattern":"orders/EU"}`), namespace+`{"pattern":"Orders/*","events":"36h","bodies":"none"}]}`)
 	for body, fragment := range map[string]string{
 		``: "pattern is empty", `{"pattern":"","events":"7d"}`: "pattern is empty", `{"pattern":"a"}`: "is empty", `{"pattern":"a","events":"soon"}`: "retention events",
-		`{"pattern":"a b","events":"7d"}`: "no path can", `{"pattern":"a","share":3}`: "unknown field", `{"pattern":"a","undo":"0s"}`: "from 1ms",
+		`{"pattern":"a b","events":"7d"}`: "not allowed in a path", `{"pattern":"a","share":3}`: "unknown field", `{"pattern":"a","undo":"0s"}`: "from 1ms",
 	} {
 		a.refused(a.do("POST", path, body), 400, "invalid", fragment)
 	}

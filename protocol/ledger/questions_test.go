@@ -118,7 +118,7 @@ func TestQuestionsRefused(t *testing.T) {
 		{"story?of=orders%2399", 404, "not-found", "orders#99"},
 		{"story?of=orders%231&of=orders%231", 400, "invalid", "2 times"},
 		{"story?of=@0/1", 400, "invalid", "is a place"},
-		{"story?off=orders%231", 400, "invalid", `no "off"`},
+		{"story?off=orders%231", 400, "invalid", `no argument "off"`},
 		{"why?of=nothing", 404, "not-found", "nothing"},
 		{"at", 400, "invalid", "missing instant"},
 		{"at?at=noon", 400, "invalid", "noon"},
