@@ -9,7 +9,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// put has a partition create a queue, and applies the events.
+// put makes a partition create a queue, and applies the events.
 func put(p *Partition, path string) error {
 	out := p.Decide(1, &PutEntity{Kind: event.Queue, Path: path, Properties: testQueue()})
 	for _, ev := range out.Events {
@@ -18,8 +18,8 @@ func put(p *Partition, path string) error {
 	return out.Reply.Err
 }
 
-// SM-326, SM-102: how long a path may be, in characters, and that no queue is made in the place of
-// a sub-queue. Which characters a path may have is decided by package settings.
+// SM-326, SM-102: the length of a path, in characters, and that no queue is created at the path of
+// a sub-queue. Package settings decides which characters a path may have.
 func TestPaths(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]Code{
@@ -41,8 +41,8 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// SM-321, S4-68: one entity more than a namespace may have, of which some are partitioned: each
-// counts once. Those that exist can be changed, and a deleted one makes room.
+// SM-321, S4-68: the quota of entities in a namespace, some of them partitioned: each counts once.
+// Existing ones can be changed, and a deleted one makes room.
 func TestTooManyEntities(t *testing.T) {
 	t.Parallel()
 	p := NewPartition(0, 1, index.New())

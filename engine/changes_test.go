@@ -10,7 +10,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// told reads the two properties of dead-lettering in changes; a value that is no text is "?".
+// told returns the two properties of dead-lettering in changes; a value that is not a text is "?".
 func told(changes event.Changes) (reason, description string) {
 	for _, p := range changes {
 		text := p.Value.Text
@@ -27,7 +27,7 @@ func told(changes event.Changes) (reason, description string) {
 	return reason, description
 }
 
-// toldIn reads the two properties of dead-lettering in stored changes.
+// toldIn returns the two properties of dead-lettering in stored changes.
 func toldIn(t *testing.T, stored []byte) (reason, description string) {
 	t.Helper()
 	c, err := event.ReadChanges(stored)
@@ -90,9 +90,8 @@ func TestShortened(t *testing.T) {
 	}
 }
 
-// FuzzShortened: whatever the texts are, what comes back fits and differs in the description and
-// the reason alone, which are beginnings of what they were, and nothing that would have fit is
-// missing.
+// FuzzShortened: whatever the texts are, the result fits. It differs only in the description and
+// the reason, which are beginnings of the given ones, and leaves out nothing that would have fit.
 func FuzzShortened(f *testing.F) {
 	f.Add("reason", strings.Repeat("x", 300), "n", "\x43", 100)
 	f.Add("", "größe", descriptionKey, "abc", 40)
@@ -125,8 +124,8 @@ func FuzzShortened(f *testing.F) {
 	})
 }
 
-// 9.2: why the broker dead-letters a message is cut like everything else; where there is no room
-// for it at all, that becomes the reason.
+// 9.2: the broker's reason for a dead-lettering is cut like all others; if there is no room for it
+// at all, that becomes the reason.
 func TestExplained(t *testing.T) {
 	t.Parallel()
 	const reason, text = "MaxDeliveryCountExceeded", "Message could not be consumed after 10 delivery attempts."

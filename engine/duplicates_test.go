@@ -10,7 +10,7 @@ import (
 )
 
 // Reliability.md P23: a full duplicate history forgets nothing early. A send that would not fit is
-// refused and stores nothing; the client is to send it again later. Ids that leave the window make
+// refused and stores nothing; the client must send it again later. Ids that leave the window make
 // room.
 func TestFullDuplicateHistory(t *testing.T) {
 	t.Parallel()

@@ -30,8 +30,8 @@ func TestFactsInTheLogsWords(t *testing.T) {
 	}
 }
 
-// The refusal of a settlement is noted with the message, as long as the message is known, and,
-// where there are several tokens, with the one that was wrong.
+// The refusal of a settlement is noted with the message, as long as that is known, and with several
+// tokens, with the message of the wrong one.
 func TestRefusalIsAboutOneToken(t *testing.T) {
 	t.Parallel()
 	s := newScript()

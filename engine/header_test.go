@@ -52,7 +52,7 @@ func TestDeadLetterReasonsAreCut(t *testing.T) {
 			at := m.Changes[0]
 			changes := s.frame.blobs[at.Position:][:at.Size]
 			reason, description := toldIn(t, changes)
-			if seq == 1 && c.how == MoveToDeadLetter { // of which nothing is known
+			if seq == 1 && c.how == MoveToDeadLetter { // nothing is known of it
 				if string(changes) != string(c.changes.Append(nil)) {
 					t.Errorf("%s: the other one has %.50q and %.50q", c.name, reason, description)
 				}
@@ -65,7 +65,7 @@ func TestDeadLetterReasonsAreCut(t *testing.T) {
 }
 
 // A settlement of many messages is one record, which has to fit into a frame of the log, whatever
-// it says of each of them.
+// it contains for each of them.
 func TestSettlementFitsARecord(t *testing.T) {
 	t.Parallel()
 	m := newMachine()

@@ -8,9 +8,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// A policy of history is an event with its reason where it changes something, and no event where it
-// changes nothing. Fields of the namespace that are not given stay; the policy of a pattern is
-// replaced.
+// A policy of history is an event with its reason if it changes something, and no event otherwise.
+// Fields of the namespace that are not given stay; the policy of a pattern is replaced.
 func TestPutHistoryPolicy(t *testing.T) {
 	t.Parallel()
 	p := NewPartition(0, 1, index.New())

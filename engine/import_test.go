@@ -10,9 +10,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// SM-267: what rules make of messages that arrive together is bounded for each message, as if it
-// were sent alone: the first does not use up the room of those behind it, and those that would be
-// too much for one decision are taken with the next.
+// SM-267: the copies that rules make of messages that arrive together are bounded for each message,
+// as if it were sent alone. The first one does not use up the room of those after it, and those
+// that would be too much for one decision are taken with the next.
 func TestImportToManyRules(t *testing.T) {
 	t.Parallel()
 	const messages, subscriptions = 256, 70
@@ -52,8 +52,8 @@ func TestImportToManyRules(t *testing.T) {
 	}
 }
 
-// Decision 35: forgetting a source from which nothing is known writes nothing, whether nothing ever
-// came or it was forgotten already.
+// Decision 35: forgetting a source of which nothing is known writes nothing, whether nothing ever
+// came or it was already forgotten.
 func TestForgetSource(t *testing.T) {
 	t.Parallel()
 	p := NewPartition(0, 1, index.New())
@@ -79,8 +79,8 @@ func TestForgetSource(t *testing.T) {
 	}
 }
 
-// Semantics.md 13.3: a message that was moved to a topic and waited there for its time is shown to
-// the rules with the number of its first submission.
+// Semantics.md 13.3: a message that was moved to a topic and waited there until its time is shown
+// to the rules with the number of its first submission.
 func TestFirstNumberOfWhatWaited(t *testing.T) {
 	t.Parallel()
 	p := NewPartition(0, 1, index.New())

@@ -31,7 +31,7 @@ var keyVectors = []struct {
 	{strings.Repeat("x", 128), 0xf49aa9bdd01bd993, 3},
 }
 
-// SM-207, S4-25: a key has one partition, for ever.
+// SM-207, S4-25: a key has one partition, which never changes.
 func TestKeyVectors(t *testing.T) {
 	t.Parallel()
 	wide := wideEntity(sixteen)
@@ -81,7 +81,7 @@ func TestKeysAreSpread(t *testing.T) {
 
 const sixteen = 16
 
-// wideEntity is a queue with that many partitions, on as many logs.
+// wideEntity returns a queue with that many partitions, on as many logs.
 func wideEntity(partitions int) *Entity {
 	e := &Entity{ID: 7, Kind: event.Queue, Path: "wide", Properties: testQueue(), activity: new(activity)}
 	for i := range partitions {
@@ -90,8 +90,8 @@ func wideEntity(partitions int) *Entity {
 	return e
 }
 
-// SM-208, S4-23, S4-27, S4-29, S4-34, S4-37: what is the key of a message, and that messages sent
-// together have one.
+// SM-208, S4-23, S4-27, S4-29, S4-34, S4-37: the key of a message, and that messages sent together
+// have the same one.
 func TestPlace(t *testing.T) {
 	t.Parallel()
 	const a, q, mine = 5, 1, 12 // partitions of tenant-a, tenant-q and mySession
@@ -148,7 +148,7 @@ func TestPlace(t *testing.T) {
 	}
 }
 
-// SM-209 beside Place: an entity with one partition takes any batch, and its keys choose nothing.
+// SM-209: an entity with one partition takes any batch, and its keys choose nothing.
 func TestPlaceOfOne(t *testing.T) {
 	t.Parallel()
 	cmd := &Send{Messages: []Message{{PartitionKey: []byte("tenant-a")}, {PartitionKey: []byte("tenant-q")}}}
@@ -157,8 +157,8 @@ func TestPlaceOfOne(t *testing.T) {
 	}
 }
 
-// SM-213, S4-38: sends without key take turns, whatever version of the entity each of them knows,
-// and batches go whole.
+// SM-213, S4-38: sends without a key take turns, whatever version of the entity each of them knows,
+// and a batch stays whole.
 func TestTurns(t *testing.T) {
 	t.Parallel()
 	of := wideEntity(sixteen)
@@ -182,8 +182,8 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// S4-38, docs/decisions/0066: in the turn the partitions that one log hosts stand together, and
-// each comes once.
+// S4-38, docs/decisions/0066: in the turn, the partitions that one log hosts are next to each
+// other, and each comes once.
 func TestTurnsByLog(t *testing.T) {
 	t.Parallel()
 	hosts := []byte{3, 0, 1, 0, 2, 2, 3, 1, 0, 1, 1, 2, 3, 3, 0, 2}

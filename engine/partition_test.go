@@ -8,8 +8,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// sends decides a send from an origin, and says which number it has in the events and whether they
-// define it.
+// sends decides a send from an origin, and returns its number in the events and whether they define
+// it.
 func sends(t *testing.T, p *Partition, o *Origin) (out Outcome, id event.OriginID, defined bool) {
 	t.Helper()
 	out = p.Decide(1, &Send{Slice: testSlice, Origin: o, Messages: []Message{{ID: []byte("m"), Body: []byte("b")}}})
@@ -38,8 +38,7 @@ func oneQueue() *Partition {
 	return p
 }
 
-// The numbers of origins are a cache, bounded by the bytes it takes: texts of peers do not stay for
-// ever.
+// The numbers of origins are a cache, bounded by its bytes: texts of peers do not stay for ever.
 func TestOriginsAreBounded(t *testing.T) {
 	t.Parallel()
 	p := oneQueue()
@@ -96,8 +95,8 @@ func TestForeignDefinitions(t *testing.T) {
 	}
 }
 
-// An outcome that was overtaken, be it by a decision, by an event or by having been adopted
-// already, is not adopted.
+// An outcome that was overtaken, by a decision, by an event or by having been adopted already, is
+// not adopted.
 func TestOvertakenOutcomes(t *testing.T) {
 	t.Parallel()
 	for name, overtake := range map[string]func(*Partition, *Outcome){

@@ -27,7 +27,7 @@ func topicOf(tb testing.TB, p *Partition, rules ...[]event.Rule) {
 	}
 }
 
-// byCustomer are n correlation filters, 1,000 a subscription.
+// byCustomer returns n correlation filters, 1,000 a subscription.
 func byCustomer(n int) (subs [][]event.Rule) {
 	for i := range n {
 		if i%1000 == 0 {

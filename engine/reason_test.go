@@ -9,8 +9,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// record is the kinds of events of a record, with the reason in it and the entity that the reason
-// is about.
+// record returns the kinds of events of a record, with the reason in it and the entity that the
+// reason is about.
 func record(events []event.Event) string {
 	var words []string
 	for _, ev := range events {
@@ -23,8 +23,8 @@ func record(events []event.Event) string {
 	return strings.Join(words, ", ")
 }
 
-// The reason that an operator gives for a change stands in the record of the change, about the
-// entity that was named. Where nothing changes, no reason is kept.
+// The reason that an operator gives for a change is in the record of the change, with the named
+// entity. If nothing changes, no reason is kept.
 func TestReasons(t *testing.T) {
 	t.Parallel()
 	p := NewPartition(0, 1, index.New())
@@ -90,7 +90,7 @@ func TestReasonOfABatchDelete(t *testing.T) {
 	}
 }
 
-// A deletion that goes on in several records has its reason once.
+// A deletion that continues in several records has its reason once.
 func TestReasonIsSaidOnce(t *testing.T) {
 	t.Parallel()
 	p := oneQueue()

@@ -6,8 +6,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// The memory of a command is used again only if its sender agreed to that: any other sender may
-// look at its command again.
+// The memory of a command is reused only if its sender agreed to that: any other sender may look at
+// its command again.
 func TestRecycle(t *testing.T) {
 	t.Parallel()
 	kept := &Settle{Token: event.LockToken{1}, Outcome: Complete}

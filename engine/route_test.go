@@ -40,7 +40,7 @@ func TestRoute(t *testing.T) {
 	}
 }
 
-// SM-212: a peek begins in the partition of the number and goes on to the last one.
+// SM-212: a peek begins in the partition of the number and continues to the last one.
 func TestPartitionsFrom(t *testing.T) {
 	t.Parallel()
 	one, three := Target{Entity: wideEntity(1)}, Target{Entity: wideEntity(3)}
@@ -58,8 +58,8 @@ func TestPartitionsFrom(t *testing.T) {
 	}
 }
 
-// S4-39, S4-42: a send without a key that is refused before anybody looked at it is tried once in
-// every other partition that is served, however many other sends take their turns meanwhile.
+// S4-39, S4-42: a send without a key that is refused before a partition looked at it is tried once
+// in every other partition that serves, however many other sends take their turns meanwhile.
 func TestElsewhere(t *testing.T) {
 	t.Parallel()
 	e := wideEntity(16)

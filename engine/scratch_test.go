@@ -9,8 +9,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// What a decision notes about slices is what a map would hold, however many slices there are, and
-// the next decision finds nothing of it.
+// A decision's notes about slices are what a map would hold, however many slices there are, and the
+// next decision finds none of them.
 func TestBySlice(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))

@@ -19,11 +19,11 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write what the scripts print back into testdata")
 
-// TestScripts runs testdata/*.txt: blocks of commands, below a ---- line what they print. The
+// TestScripts runs testdata/*.txt: blocks of commands, and below a ---- line their output. The
 // partition decides and applies with no log and no loop. After every block the state is rebuilt
-// from the records alone and must be the same (invariant I24), and so must a state that went
-// through a checkpoint. Durations of at=, before= and since= count from the start of the script, as
-// printed times do.
+// from the records alone and must be the same (invariant I24), and so must a state that was written
+// to a checkpoint and read. Durations of at=, before= and since= count from the start of the
+// script, as printed times do.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/*.txt")
@@ -62,7 +62,7 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// commands reports whether a block has any, beside comments.
+// commands reports whether a block has any, besides comments.
 func commands(block string) bool {
 	for line := range strings.Lines(block) {
 		if line != "\n" && !strings.HasPrefix(line, "#") {
@@ -90,12 +90,12 @@ type script struct {
 	log     []byte // records
 	records int
 	tokens  byte
-	ids     byte               // values of newid() given so far
-	grants  byte               // session locks given so far
+	ids     byte               // values of newid() so far
+	grants  byte               // session locks so far
 	slice   event.Slice        // of the queue named last
 	holders map[string]*holder // of sessions, by the names the script gave them
 
-	transaction string // that commands are part of; "": of none
+	transaction string // that commands are part of; "": none
 }
 
 // holder is a receiver with its session.
@@ -124,7 +124,7 @@ func newScript() *script {
 
 var testSlice = event.Slice{Entity: 1}
 
-// changing is the changes of a settlement that sets the property that an option names to null.
+// changing returns the changes of a settlement that sets the property that an option names to null.
 func changing(opts map[string]string) event.Changes {
 	if name, ok := opts["changes"]; ok {
 		return event.Changes{{Name: name}}
@@ -156,7 +156,7 @@ func (s *script) run(t *testing.T, input string) string {
 	return out.String()
 }
 
-// restart goes on from a checkpoint.
+// restart continues from a checkpoint.
 func (s *script) restart(t *testing.T) {
 	x, err := index.Decode(s.part.Index().Encode(nil))
 	if err != nil {
@@ -214,7 +214,7 @@ func (s *script) accept(out *strings.Builder, name string, r *Receiver) {
 	}
 }
 
-// sessionID is the session a command is about: that of the receiver, or another one that is named.
+// sessionID returns the session of a command: that of the receiver, or another one that is named.
 func (h *holder) sessionID(opts map[string]string) []byte {
 	if id, ok := opts["session"]; ok {
 		return []byte(id)
@@ -313,9 +313,9 @@ func (s *script) noted(out *strings.Builder, cmd Command, o *Outcome) {
 	}
 }
 
-// needed is the level at which the reply to a decision may leave: lock grants and renewals may be
-// lost when the power fails; everything else was reported to somebody, or is final (reliability.md
-// P6, P8).
+// needed returns the level at which the reply to a decision may leave: lock grants and renewals may
+// be lost when the power fails; everything else was reported to a client, or is final
+// (reliability.md P6, P8).
 func needed(events []event.Event) log.Durability {
 	for _, ev := range events {
 		switch ev.Kind() {
@@ -332,8 +332,7 @@ func facts(events []event.Event) bool {
 	return len(events) == 1 && events[0].Kind() == event.KindTransactionAborted
 }
 
-// ends reports whether an event ends something whose time is over: only such events come with a
-// refusal.
+// ends reports whether an event ends an overdue item: only such events come with a refusal.
 func ends(ev event.Event) bool {
 	switch ev := ev.(type) {
 	case *event.LockExpired, *event.SessionReleased, *event.MessageExpired, *event.TransactionAborted:

@@ -54,8 +54,8 @@ func (s *script) adjust(t *testing.T, p *event.Properties, opts map[string]strin
 	}
 }
 
-// put asks for an entity, puts it in force as a namespace does, and makes it the one that the lines
-// below are about.
+// put asks for an entity, puts it in force as a namespace does, and makes it the subject of the
+// lines below.
 func (s *script) put(out *strings.Builder, cmd *PutEntity) {
 	s.do(out, cmd)
 	if e, ok := s.part.Index().Catalogue.Find(cmd.Path); ok {
@@ -79,7 +79,7 @@ func (s *script) configure(t *testing.T, e index.Entity) {
 	}
 }
 
-// rules gives the subscription a rule, takes one away, or shows them.
+// rules adds a rule to the subscription, removes one, or shows them.
 func (s *script) rules(l *line) {
 	sub, _ := s.part.Index().Catalogue.Get(s.slice.Entity)
 	switch l.verb {
@@ -136,7 +136,7 @@ func valueOf(s string) event.Value {
 	return event.Value{Type: event.String, Text: s}
 }
 
-// visible is what filters see of a message of a script.
+// visible returns what filters see of a message of a script.
 func visible(id string, opts map[string]string) *filter.Message {
 	m := new(filter.Message)
 	m.System[filter.MessageID] = event.Value{Type: event.String, Text: id}
@@ -154,14 +154,14 @@ func visible(id string, opts map[string]string) *filter.Message {
 	return m
 }
 
-// seenBody is what a body says of a scheduled message: what filters see of it, and what it has
-// beside its body.
+// seenBody is the content of a scheduled message's body: what filters see of it, and the bytes
+// besides its body.
 type seenBody struct {
 	filter.Message
 	Header int
 }
 
-// packed is a body from which a tick finds out what seenBody says.
+// packed returns a body in which a tick finds a seenBody.
 func packed(m *filter.Message, header int) []byte {
 	b, err := json.Marshal(seenBody{*m, header})
 	if err != nil {
@@ -178,8 +178,8 @@ func readPacked(message []byte, into *filter.Message) (int, error) {
 	return b.Header, err
 }
 
-// tick is the command the loop makes when something is due: with what filters see of a scheduled
-// message of a topic.
+// tick returns the command that the loop makes when something is due: with what filters see of a
+// scheduled message of a topic.
 func (s *script) tick(t *testing.T) *Tick {
 	cmd := &Tick{}
 	due, ok := s.part.index.DueScheduled(s.now)

@@ -22,10 +22,10 @@ func (s *script) stage(l *line) {
 	carryOut(s, &line{l.t, l.out, verb, text, l.words[2:], l.opts})
 }
 
-// transactionOf is the id of the transaction that a script calls by a letter.
+// transactionOf returns the id of the transaction that a script names by a letter.
 func transactionOf(name string) event.TransactionID { return event.TransactionID{15: name[0]} }
 
-// memoryOf is the memory that a caller who stages an operation says it takes.
+// memoryOf returns the memory that a caller who stages an operation reports for it.
 func memoryOf(cmd Command) (n int) {
 	if send, ok := cmd.(*Send); ok {
 		for i := range send.Messages {

@@ -76,7 +76,7 @@ var verbs = map[string]func(*script, *line){
 	"size":   func(s *script, l *line) { fmt.Fprintf(l.out, "%d bytes\n", s.part.Index().Bytes(s.slice)) },
 }
 
-// subQueue is the sub-queue that a command is about: with dlq the dead-letter queue.
+// subQueue returns the sub-queue of a command: with dlq the dead-letter queue.
 func (l *line) subQueue() event.SubQueue {
 	if _, dead := l.opts["dlq"]; dead {
 		return event.DeadLetter
@@ -84,7 +84,7 @@ func (l *line) subQueue() event.SubQueue {
 	return event.Main
 }
 
-// mode is how messages are received: for good with delete.
+// mode returns how messages are received: with delete they are deleted.
 func (l *line) mode() ReceiveMode {
 	if _, remove := l.opts["delete"]; remove {
 		return ReceiveAndDelete
@@ -92,7 +92,7 @@ func (l *line) mode() ReceiveMode {
 	return PeekLock
 }
 
-// sequences are the words, as sequence numbers.
+// sequences returns the words as sequence numbers.
 func (l *line) sequences() (all []event.SequenceNumber) {
 	for _, w := range l.words {
 		all = append(all, event.SequenceNumber(number(l.t, w)))
@@ -100,7 +100,7 @@ func (l *line) sequences() (all []event.SequenceNumber) {
 	return all
 }
 
-// tokens are the tokens that words name.
+// tokens returns the tokens that words name.
 func (l *line) tokens(words []string) (all []event.LockToken) {
 	for _, w := range words {
 		all = append(all, token(l.t, w))
@@ -117,7 +117,7 @@ func (s *script) entity(l *line) {
 	s.put(l.out, &PutEntity{Kind: kind, Path: l.words[0], Properties: p})
 }
 
-// use names the entity that commands are about.
+// use names the entity for the commands that follow.
 func (s *script) use(l *line) {
 	e, ok := s.part.Index().Catalogue.Find(l.words[0])
 	if !ok {
@@ -126,13 +126,13 @@ func (s *script) use(l *line) {
 	s.slice = event.Slice{Entity: e.ID}
 }
 
-// drop does what the namespace asks of the partitions after a deletion.
+// drop does the work of the partitions after a deletion.
 func (s *script) drop(l *line) {
 	s.part.Forget(s.slice.Entity)
 	s.do(l.out, DropSlice(s.slice))
 }
 
-// send sends the messages whose ids are given, all alike; schedule asks for their numbers.
+// send sends messages with the given ids, all alike; schedule asks for their numbers.
 func (s *script) send(l *line) {
 	cmd := &Send{Slice: s.slice, Numbers: l.verb == "schedule"}
 	for _, id := range l.words {
@@ -145,7 +145,7 @@ func (s *script) send(l *line) {
 	s.do(l.out, cmd)
 }
 
-// message is a message by the options of a line.
+// message returns a message according to the options of a line.
 func (s *script) message(l *line, id string) Message {
 	m := Message{ID: []byte(id), Body: bytes.Repeat([]byte("x"), 10)}
 	if v, ok := l.opts["size"]; ok {
@@ -298,13 +298,13 @@ func (s *script) list(l *line) {
 	fmt.Fprintf(l.out, "sessions %q\n", o.Reply.SessionIDs().IDs)
 }
 
-// sweep is a whole pass, as the loop makes it while a receiver is attached.
+// sweep makes a whole pass, as the loop does while a receiver is attached.
 func (s *script) sweep(l *line) {
 	for out := s.do(l.out, Sweep(s.slice)); out.Again; out = s.do(l.out, out.Rest) {
 	}
 }
 
-// setClock does what a start with --accept-clock=wall does where the clock is that far from the
+// setClock does the work of a start with --accept-clock=wall if the clock is that far from the
 // newest record.
 func (s *script) setClock(l *line) {
 	set := &event.ClockSet{Number: s.part.index.Clock().Number + 1, Basis: event.BasisWall, From: s.now, To: s.now.Add(span(l.t, l.words[0]))}
@@ -312,7 +312,7 @@ func (s *script) setClock(l *line) {
 	s.write(l.out, []event.Event{set})
 }
 
-// due does everything whose time has come.
+// due does everything that is due.
 func (s *script) due(l *line) {
 	for at := s.part.NextDeadline(); at != 0 && at <= s.now; at = s.part.NextDeadline() {
 		s.do(l.out, s.tick(l.t))
@@ -331,7 +331,7 @@ func (s *script) counts(l *line) {
 	}
 }
 
-// flags are words that stand for themselves.
+// flags are words without a value.
 var flags = []string{"dlq", "delete", "dead-letter-expired", "sessions", "all", "no-dead-letter-errors", "filtering", "final"}
 
 func split(fields []string) (words []string, opts map[string]string) {

@@ -9,9 +9,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// S4-01, S4-02, S4-03, S4-12, SM-202: where the sixteen partitions of an entity are, on few logs
-// and on many: spread over all of them, in the same places whenever one asks, in the event as in
-// the catalogue, and a subscription's beside its topic's. A plain entity has one.
+// S4-01, S4-02, S4-03, S4-12, SM-202: the places of the sixteen partitions of an entity, on few
+// logs and on many. They are spread over all of them, in the same places at each call, in the event
+// as in the catalogue, and a subscription's are with its topic's. A plain entity has one.
 func TestPlacementOfSixteen(t *testing.T) {
 	t.Parallel()
 	for logs, most := range map[int]int{1: 16, 2: 8, 3: 6, 4: 4, 8: 2, 16: 1, 64: 1} {
@@ -68,8 +68,8 @@ func splitTopic() event.Properties {
 	return p
 }
 
-// SM-219, S4-59: an entity of which one partition cannot be reached is neither made, changed nor
-// deleted, and no event says otherwise. A plain entity on another partition is.
+// SM-219, S4-59: an entity with an unreachable partition is neither created, changed nor deleted,
+// and no event says otherwise. A plain entity on another partition is.
 func TestPartOfItIsAway(t *testing.T) {
 	t.Parallel()
 	p := NewPartition(0, 4, index.New())

@@ -12,7 +12,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// machine is a partition that is driven by hand, with a log in memory.
+// machine drives a partition by hand, with a log in memory.
 type machine struct {
 	*Partition
 	frame memory
@@ -24,7 +24,7 @@ func newMachine() *machine {
 	return &machine{Partition: NewPartition(0, 1, index.New()), now: 1_000_000}
 }
 
-// ask decides a command, adopts what was decided and applies it.
+// ask decides a command, adopts the outcome and applies it.
 func (m *machine) ask(cmd Command) Reply {
 	out := m.Decide(m.now, cmd)
 	m.Adopt(&out)
@@ -98,8 +98,8 @@ func TestTransactionMessages(t *testing.T) {
 	}
 }
 
-// What one transaction may take is bounded, and so is the number of transactions. A transaction
-// that could not begin is not begun by a later operation either.
+// The size of one transaction is bounded, and so is the number of transactions. A transaction that
+// could not begin is not begun by a later operation either.
 func TestTransactionBounds(t *testing.T) {
 	t.Parallel()
 	m := newMachine()
@@ -148,9 +148,9 @@ func TestTransactionBounds(t *testing.T) {
 	}
 }
 
-// A transaction that is committed leaves the state that its operations would have left, had they
-// been carried out one after the other at the time of the commit: a rule sees of the operations
-// before it what it would then have found in the index.
+// A committed transaction leaves the state that its operations would have left, had they been
+// carried out one after the other at the time of the commit: a rule sees the effects of earlier
+// operations as it would then have found them in the index.
 func TestCommitIsItsOperations(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(300) {
@@ -213,7 +213,7 @@ func setTheScene(m *machine, rng *rand.Rand) {
 	m.ask(AcceptSession(event.Slice{Entity: 2}, &Receiver{Session: &SessionRequest{ID: []byte("s")}}, event.LockToken{12: 1}))
 }
 
-// someOperations are those that a transaction may have, in any order.
+// someOperations returns operations that a transaction may have, in any order.
 func someOperations(m *machine, rng *rand.Rand) (all []Command) {
 	plain, inSession, topic := event.Slice{Entity: 1}, event.Slice{Entity: 2}, event.Slice{Entity: 3}
 	cancelled := event.SequenceNumber(21)

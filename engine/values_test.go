@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// allCommands is one of each type that can be asked of a partition.
+// allCommands has one command of each type.
 var allCommands = []Command{
 	&Send{}, &Attach{}, &Flow{}, &StepBack{}, &Detach{}, &Settle{}, &Renew{}, &Peek{}, &ReceiveDeferred{}, &CancelScheduled{}, &BatchDelete{}, &RenewSession{},
 	&SetSessionState{}, &GetSessionState{}, &ListSessions{}, &PutEntity{}, &DeleteEntity{}, &PutRule{}, &DeleteRule{}, &ListRules{}, &Receive{},
@@ -35,9 +35,9 @@ var references = map[string]string{
 	"engine.Buffer":    "the memory of the message's bytes, which the loop gives back. No rule looks at it.",
 }
 
-// What a partition decides follows from the command, the time and its state: commands hold no
-// functions, no channels and nothing that the runtime changes on its own, except what is listed
-// with a reason.
+// A decision of a partition follows from the command, the time and its state: commands hold no
+// functions, no channels and nothing that the runtime changes by itself, except for the listed
+// fields, each with a reason.
 func TestCommandsAreValues(t *testing.T) {
 	t.Parallel()
 	met := map[string]bool{}
@@ -59,7 +59,7 @@ func TestCommandsAreValues(t *testing.T) {
 	}
 }
 
-// held lists what a type holds that is not a plain value, by its place in the type.
+// held returns the parts of a type that are not plain values, by their place in the type.
 func held(of reflect.Type, path string) map[string]string {
 	switch of.Kind() {
 	case reflect.Func, reflect.Chan, reflect.Map, reflect.Interface, reflect.Pointer, reflect.UnsafePointer, reflect.Uintptr:
@@ -76,7 +76,7 @@ func held(of reflect.Type, path string) map[string]string {
 	return nil
 }
 
-// Every command of the package is among those that are looked at.
+// Every command of the package is in allCommands.
 func TestAllCommands(t *testing.T) {
 	t.Parallel()
 	var listed, found []string

@@ -111,7 +111,7 @@ func TestSpelling(t *testing.T) {
 	})
 }
 
-// semantics.md 15.5: a value is converted to the type the property has, if nothing is lost by it.
+// semantics.md 15.5: a value is converted to the type that the property has, if that loses nothing.
 func TestConversion(t *testing.T) {
 	t.Parallel()
 	runActions(t, []actionCase{
@@ -219,7 +219,7 @@ func TestSetSystem(t *testing.T) {
 	}
 }
 
-// Limits on what an action makes of a message, at the limit and one above.
+// Limits on the results of an action, at the limit and one above.
 func TestActionSizes(t *testing.T) {
 	t.Parallel()
 	long := func(n int) event.Property { return event.Property{Name: "@x", Value: text(strings.Repeat("ü", n))} }
@@ -239,7 +239,7 @@ func TestActionSizes(t *testing.T) {
 			t.Errorf("%s of 32 KiB: %.100s", action, got)
 		}
 	}
-	// The steps are those of the whole action.
+	// The steps of the whole action count.
 	m := &Message{User: []event.Property{{Name: "x", Value: text(strings.Repeat("a", 32<<10))}}}
 	if got := run(t, strings.Repeat("SET y=(x LIKE '%b')", 19), m); got != "set y=bool:False" {
 		t.Errorf(`%+v, want "set y=bool:False"`, got)
@@ -249,7 +249,7 @@ func TestActionSizes(t *testing.T) {
 	}
 }
 
-// A Changes is used again for another message and rule, and knows nothing of the last.
+// A Changes is reused for another message and rule, and keeps nothing of the last one.
 func TestChangesReuse(t *testing.T) {
 	t.Parallel()
 	var c Changes

@@ -7,7 +7,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// benchMessage is a message as in an order system: eight properties, label and session.
+// benchMessage returns a message as in an order system: eight properties, label and session.
 func benchMessage() *Message {
 	m := &Message{User: []event.Property{
 		{Name: "tenant", Value: text("t-17")}, {Name: "region", Value: text("eu-north")}, {Name: "priority", Value: whole(3)},
@@ -30,7 +30,7 @@ func benchMatch(b *testing.B, s *Set, want int) {
 	}
 }
 
-// BenchmarkMatch is the cost of a publish to topics with different numbers of rules.
+// BenchmarkMatch measures a publish to topics with different numbers of rules.
 func BenchmarkMatch(b *testing.B) {
 	b.Run("sql=100,matching=10", func(b *testing.B) {
 		s := NewSet()
@@ -66,7 +66,8 @@ func BenchmarkMatch(b *testing.B) {
 	})
 }
 
-// correlated is a set of n correlation filters in 2,000 subscriptions at most, of which 10 match.
+// correlated returns a set of n correlation filters in 2,000 subscriptions at most, of which 10
+// match.
 func correlated(tb testing.TB, n int) *Set {
 	s := NewSet()
 	for i := range n {
@@ -87,7 +88,7 @@ func correlation(name, customer string) event.Rule {
 		Properties: []event.Property{{Name: "Customer", Value: text(customer)}}}}
 }
 
-// BenchmarkChange is the cost of adding a rule and removing it again.
+// BenchmarkChange measures adding a rule and removing it again.
 func BenchmarkChange(b *testing.B) {
 	for _, n := range []int{100, 100_000} {
 		b.Run(fmt.Sprintf("correlation=%d", n), func(b *testing.B) {
@@ -101,7 +102,7 @@ func BenchmarkChange(b *testing.B) {
 	}
 }
 
-// BenchmarkFilter is the cost of one filter.
+// BenchmarkFilter measures one filter.
 func BenchmarkFilter(b *testing.B) {
 	for _, text := range []string{
 		"tenant = 't-17'", "region IN ('us', 'asia', 'eu-north') AND NOT priority < 3", "customer LIKE 'c-_7%1'", "amount * 2 + 1 > 100", "'' + priority = '3'",
@@ -123,7 +124,7 @@ func BenchmarkFilter(b *testing.B) {
 	}
 }
 
-// BenchmarkRun is the cost of an action and of encoding what it changes.
+// BenchmarkRun measures an action and the encoding of its changes.
 func BenchmarkRun(b *testing.B) {
 	r := compiledAction(b, "SET priority = priority + 1; SET sys.Label = 'urgent'; REMOVE trace", nil)
 	m := benchMessage()

@@ -7,8 +7,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// What an action changed is what to set, what to remove, and system properties; what the broker
-// adds itself takes precedence over what an action set. The memory is used again.
+// The changes of an action are properties to set, properties to remove, and system properties. The
+// broker's additions take precedence over those of an action. The memory is reused.
 func TestChangesAsValues(t *testing.T) {
 	t.Parallel()
 	r := compiledAction(t, "SET Color = 'red' SET n = 5 SET RuleName = 'mine' REMOVE x REMOVE id SET sys.Label = 'l' REMOVE sys.SessionId REMOVE absent", nil)

@@ -8,7 +8,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// SM-355: texts that are refused, the character at which, and why.
+// SM-355: refused texts, the character of the error, and its reason.
 func TestRefusedFilters(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -125,13 +125,13 @@ func TestLimits(t *testing.T) {
 	calls := func(n int) string { return strings.Repeat("p(", n) + "a" + strings.Repeat(")", n) }
 	accepted(sqlRule("r", calls(100), ""))
 	refused(t, sqlRule("r", calls(101), ""), 201, "nested more than 100 deep")
-	// beside each other is not within each other
+	// parentheses next to each other are not nested
 	accepted(sqlRule("r", strings.Repeat("(a) AND ", 120)+"b", ""))
 
 	accepted(sqlRule("r", "a = 9223372036854775807", ""))
 }
 
-// SM-288: a correlation filter without a condition, or with one that cannot be, is refused.
+// SM-288: a correlation filter without a condition, or with an impossible one, is refused.
 func TestRefusedCorrelation(t *testing.T) {
 	t.Parallel()
 	rule := func(f event.Filter) event.Rule {
@@ -154,7 +154,7 @@ func TestRefusedCorrelation(t *testing.T) {
 	}
 }
 
-// What is printed is the same filter; parentheses stand where they are needed.
+// The printed text is the same filter; parentheses are where they are needed.
 func TestPrint(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{

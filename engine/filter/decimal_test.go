@@ -37,7 +37,7 @@ func TestDecimalArithmetic(t *testing.T) {
 		{nines[:33] + "8", opAdd, "0.5", nines[:33] + "8"},           // so does this one
 		{nines[:33] + "8", opAdd, "0.51", nines},                     //
 		{"1E128", opMul, "1E128", ""},                                // too large
-		{"1E-128", opMul, "1E-128", "0." + strings.Repeat("0", 128)}, // too small is nothing
+		{"1E-128", opMul, "1E-128", "0." + strings.Repeat("0", 128)}, // too small becomes 0
 		{"1E-100", opAdd, "1", "1." + strings.Repeat("0", 33)},       //
 		{"1E128", opSub, "1E128", "0"},                               //
 		{"5E-1", opAdd, "1.5", "2.0"},                                //
@@ -73,7 +73,7 @@ func TestDecimalArithmetic(t *testing.T) {
 	}
 }
 
-// What is no decimal, or too long for one, is a double or unknown to filters.
+// A text that is not a decimal, or too long for one, is a double or unknown to filters.
 func TestDecimalTexts(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]event.ValueType{

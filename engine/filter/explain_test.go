@@ -8,7 +8,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// said is an explanation in one line.
+// said returns an explanation in one line.
 func said(x Explanation) string {
 	switch {
 	case x.Err != nil:
@@ -91,8 +91,8 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// Whatever the condition is, the part that is named is not true of the message, and what is unknown
-// is not false.
+// Whatever the condition is, the named part is not true for the message, and an unknown part is not
+// false.
 func FuzzExplain(f *testing.F) {
 	for _, text := range []string{"a = 1 AND b = 'x'", "NOT (a > 1 OR sys.Label LIKE '%x') AND EXISTS(c)", "property(b) IN (1, 'y', 3.5) AND a IS NULL", "a / 0 > 1 AND FALSE", "newid() = newid()"} {
 		f.Add(text)
@@ -108,7 +108,7 @@ func FuzzExplain(f *testing.F) {
 		again, err := Explain(&part, m, ids())
 		if err != nil && len(x.Part) <= maxLength {
 			if _, parseErr := parseFilter(x.Part); parseErr == nil {
-				return // it has parameters, or is a constant alone, which is no rule
+				return // it has parameters, or is only a constant, which is not a rule
 			}
 			t.Fatalf("%q: the part %q is no condition: %v", text, x.Part, err)
 		}

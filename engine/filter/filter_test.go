@@ -32,7 +32,7 @@ func TestAbsentMatchesNothing(t *testing.T) {
 	})
 }
 
-// SM-341: IS NULL is true of what is absent, null or invisible.
+// SM-341: IS NULL is true for an absent, null or invisible property.
 func TestIsNull(t *testing.T) {
 	t.Parallel()
 	runFilters(t, []filterCase{
@@ -49,7 +49,7 @@ func TestIsNull(t *testing.T) {
 	})
 }
 
-// SM-342: EXISTS is true when the key is there, whatever its value.
+// SM-342: EXISTS is true if the key exists, whatever its value.
 func TestExists(t *testing.T) {
 	t.Parallel()
 	runFilters(t, []filterCase{
@@ -80,7 +80,7 @@ func TestThreeValues(t *testing.T) {
 		}
 		runFilters(t, []filterCase{{"NOT " + a, "f=FALSE t=TRUE", order[2-i : 3-i]}})
 	}
-	// The right side is not evaluated when the left decides.
+	// The right side is not evaluated if the left decides.
 	runFilters(t, []filterCase{
 		{"f AND 1/zero = 1", "f=FALSE zero=0", "F"},
 		{"1/zero = 1 AND f", "f=FALSE zero=0", "divided by zero"},
@@ -123,7 +123,7 @@ func TestIn(t *testing.T) {
 		{"x IN (1)", "", "U"},
 		{"x NOT IN (1)", "", "U"},
 		{"x IN (y, 2)", "x=2", "T"},
-		{"x NOT IN (y, 2)", "x=3", "T"}, // what is absent equals nothing
+		{"x NOT IN (y, 2)", "x=3", "T"}, // an absent property equals nothing
 		{"x IN (NULL)", "x=3", "F"},
 		{"x IN (y + 1, z)", "x=3 y=2", "T"},
 		{"id IN (id)", "", "T"},

@@ -15,7 +15,7 @@ var fuzzParams = []event.Property{
 	{Name: "@n", Value: whole(5)}, {Name: "@s", Value: text("a%")}, {Name: "@t", Value: newYear}, {Name: "@d", Value: tenSeconds},
 }
 
-// fuzzMessage has a property of each type under a short name.
+// fuzzMessage returns a message that has a property of each type under a short name.
 func fuzzMessage() *Message {
 	m := typed()
 	for name, v := range map[string]event.Value{
@@ -28,8 +28,8 @@ func fuzzMessage() *Message {
 	return m
 }
 
-// inexact reports whether a text may calculate with decimals what the oracle, which has no limit of
-// digits, sees otherwise.
+// inexact reports whether a text may calculate with decimals that the oracle, which has no limit of
+// digits, computes otherwise.
 func inexact(s string) bool {
 	// calls may have room before their bracket
 	s = strings.Join(strings.Fields(strings.ToLower(s)), "")
@@ -37,8 +37,8 @@ func inexact(s string) bool {
 		(strings.ContainsAny(s, "/*+") || strings.Contains(s, "["))
 }
 
-// FuzzFilter: no text panics; what parses is printed so that parsing it gives the same; the
-// compiled filter says what the oracle says of the tree.
+// FuzzFilter: no text panics; a text that parses prints to a text with the same tree; the compiled
+// filter returns the result of the oracle for the tree.
 func FuzzFilter(f *testing.F) {
 	for _, s := range filterSeeds {
 		f.Add(s)
@@ -77,13 +77,13 @@ func FuzzFilter(f *testing.F) {
 	})
 }
 
-// same compares trees but for positions.
+// same reports whether two trees are equal except for positions.
 func same(a, b *expr) bool {
 	return a.op == b.op && a.not == b.not && a.name == b.name && a.value == b.value && slices.EqualFunc(a.kids, b.kids, same)
 }
 
-// FuzzAction: no text panics; what parses is printed so that parsing it gives the same; after it
-// runs, every property has the value that the oracle gives it.
+// FuzzAction: no text panics; a text that parses prints to a text with the same tree; after a run
+// every property has the value that the oracle computes.
 func FuzzAction(f *testing.F) {
 	for _, s := range actionSeeds {
 		f.Add(s)
@@ -165,7 +165,7 @@ func compareAction(t *testing.T, s string, tree []*statement, m *Message, c *Cha
 	}
 }
 
-// valueOf is the reverse of native.
+// valueOf returns the inverse of native.
 func valueOf(v any) event.Value {
 	switch v := v.(type) {
 	case bool:
@@ -188,8 +188,8 @@ func valueOf(v any) event.Value {
 	return event.Value{}
 }
 
-// FuzzLike: LIKE says what its definition says, and patterns of any length cost no more than they
-// are charged for.
+// FuzzLike: LIKE follows its definition, and patterns of any length cost no more than they are
+// charged for.
 func FuzzLike(f *testing.F) {
 	f.Add("abc", "a%c", "")
 	f.Add("100%", "100!%", "!")

@@ -21,8 +21,8 @@ func instant(t int64) event.Value   { return event.Value{Type: event.Instant, Bi
 func span(t int64) event.Value      { return event.Value{Type: event.Span, Bits: uint64(t)} }
 func decimals(s string) event.Value { return event.Value{Type: event.Decimal, Text: s} }
 
-// typed is what every message of the tables has: values that no constant of the language writes,
-// and system properties.
+// typed returns the message of the tables: values that no constant of the language can write, and
+// system properties.
 func typed() *Message {
 	m := &Message{User: []event.Property{
 		{Name: "id", Value: sampleID},
@@ -45,7 +45,7 @@ func typed() *Message {
 	return m
 }
 
-// message is typed with further properties, as in "color='blue' n=5 d=1.5 [a b]=TRUE x=NULL".
+// message returns typed with further properties, as in "color='blue' n=5 d=1.5 [a b]=TRUE x=NULL".
 func message(t testing.TB, properties string) *Message {
 	t.Helper()
 	m := typed()
@@ -67,7 +67,7 @@ func message(t testing.TB, properties string) *Message {
 	return m
 }
 
-// ids is a source of uuids that all differ and are the same in every run.
+// ids returns a source of uuids that all differ and are the same in every run.
 func ids() func() [16]byte {
 	n := byte(0)
 	return func() [16]byte {
@@ -76,7 +76,7 @@ func ids() func() [16]byte {
 	}
 }
 
-// result evaluates a filter: T, F, U, or "error: " and why.
+// result evaluates a filter: T, F, U, or "error: " and the reason.
 func result(t testing.TB, filter string, m *Message, params ...event.Property) string {
 	t.Helper()
 	p, err := compileFilter(filter, params)
@@ -93,8 +93,8 @@ func result(t testing.TB, filter string, m *Message, params ...event.Property) s
 	return [...]string{unknown: "U", yes: "T", no: "F"}[got]
 }
 
-// filterCase is a row of a table: a filter, the properties of the message beside those of typed,
-// and T, F, U, or what the error's text has.
+// filterCase is a row of a table: a filter, properties of the message in addition to those of
+// typed, and T, F, U, or part of the error's text.
 type filterCase struct{ filter, properties, want string }
 
 func runFilters(t *testing.T, cases []filterCase) {

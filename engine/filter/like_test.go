@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// LIKE says what its definition says: patterns of one word and of several, with few characters so
-// that much fits.
+// LIKE follows its definition: patterns of one word and of several, with few characters so that
+// many match.
 func TestLikeAgainstDefinition(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
@@ -31,7 +31,7 @@ func TestLikeAgainstDefinition(t *testing.T) {
 		if w.IntN(10) == 0 { // long ones: many words
 			pat, text = strings.Repeat(pat, 20), strings.Repeat(text, 30)
 		}
-		if w.IntN(3) == 0 { // made to fit
+		if w.IntN(3) == 0 { // made to match
 			text = strings.NewReplacer("%", random(3, "ab"), "_", "ü", "!", "!").Replace(pat)
 		}
 		p := newPattern(pat, escape, func(int) bool { return true })

@@ -28,9 +28,9 @@ func (o one) Count(_ event.Slice, q event.SubQueue, st index.State) int {
 	return 0
 }
 
-// TestCountsOfEveryState checks under which columns [Ledger.At] counts a message, for every
-// sub-queue and state that it can be in, when the sub-queue is asked about. A deferred message that
-// is locked is locked, and still deferred.
+// TestCountsOfEveryState checks the columns in which [Ledger.At] counts a message, for every
+// sub-queue and state that it can have, when the question is about the sub-queue. A locked deferred
+// message counts as locked, and still as deferred.
 func TestCountsOfEveryState(t *testing.T) {
 	t.Parallel()
 	for of, want := range map[one]count{
@@ -60,8 +60,8 @@ func TestCountsOfEveryState(t *testing.T) {
 }
 
 // A locked message shows when its lock ends, which under a session is when that of the session
-// does, and when it expires, each by its name: with all messages of a queue at an instant, and in
-// the debugger.
+// does, and when it expires, each under its name: with all messages of a queue at an instant, and
+// in the debugger.
 func TestLockAndExpiryOfMessages(t *testing.T) {
 	t.Parallel()
 	dir := logdir.Open(t, t.TempDir(), log.Options{Partitions: 1})
@@ -131,7 +131,7 @@ func TestLockAndExpiryOfMessages(t *testing.T) {
 	}
 }
 
-// printed is what the debugger prints of a message at the end of the log.
+// printed returns the debugger's print of a message at the end of the log.
 func printed(t *testing.T, src Source, of string) string {
 	t.Helper()
 	var text strings.Builder

@@ -20,7 +20,7 @@ var (
 	benchDir    = flag.String("day", "", "a directory that go run ./test/history/make has made, in place of one that benchmarks make")
 )
 
-// day is a directory with a day of history.
+// day returns a directory with a day of history.
 func day(b *testing.B, o history.Options) string {
 	b.Helper()
 	if *benchDir != "" {
@@ -34,9 +34,9 @@ func day(b *testing.B, o history.Options) string {
 	return dir
 }
 
-// BenchmarkQuestions measures questions to a day of history, each with a directory that is opened
-// for it, as commands do: a process that keeps running opens it once. With -day DIR the figures are
-// those of docs/performance.md.
+// BenchmarkQuestions measures questions about a day of history, each with a directory that is
+// opened for it, as commands do: a process that keeps running opens it once. With -day DIR the
+// figures are those of docs/performance.md.
 func BenchmarkQuestions(b *testing.B) {
 	dir := day(b, history.Options{Dead: 3, Lost: 20, Checkpoint: 1_000_000})
 	noon := history.Begins + 12*60*60*1000
@@ -96,7 +96,7 @@ func BenchmarkQuestions(b *testing.B) {
 	})
 }
 
-// middle is a message of the first queue about half-way.
+// middle returns a message of the first queue about half-way.
 func middle(b *testing.B, dir string) event.SequenceNumber {
 	b.Helper()
 	s, err := log.Open(b.Context(), dir, log.Options{Shared: true})
@@ -113,8 +113,8 @@ func middle(b *testing.B, dir string) event.SequenceNumber {
 	return 0
 }
 
-// BenchmarkDebugger measures steps backwards from the end of a history, and going back to an event
-// far in front of it.
+// BenchmarkDebugger measures steps backwards from the end of a history, and moving back to an event
+// far before it.
 func BenchmarkDebugger(b *testing.B) {
 	dir := day(b, history.Options{Dead: 30, Lost: 20, Checkpoint: 1_000_000})
 	s, err := log.Open(b.Context(), dir, log.Options{Shared: true})

@@ -11,8 +11,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/logdir"
 )
 
-// An instant that was twice, since a clock was set back, is answered for both times; a place says
-// which of them is meant.
+// An instant that occurred twice, because a clock was set back, is answered for both times; a place
+// identifies one of them.
 func TestInstantThatWasTwice(t *testing.T) {
 	t.Parallel()
 	dir := logdir.Open(t, t.TempDir(), log.Options{Partitions: 1})

@@ -17,8 +17,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// replayedLogs is all events of some logs, in the order in which a debugger passes them, with the
-// states that a replay of each log comes to.
+// replayedLogs holds all events of some logs, in the order in which a debugger passes them, with
+// the states that a replay of each log reaches.
 type replayedLogs struct {
 	events []replayedEvent
 	begin  [][sha256.Size]byte
@@ -62,7 +62,7 @@ func replayLogs(t *testing.T, src Source) *replayedLogs {
 	return all
 }
 
-// compare compares the debugger's states with those behind n events.
+// compare compares the debugger's states with those after n events.
 func (all *replayedLogs) compare(t *testing.T, d *Debugger, n int) {
 	t.Helper()
 	p, ok := d.current()
@@ -111,8 +111,8 @@ func (m *model) debugger(from *Instant, l limits) *Debugger {
 
 var smallLimits = limits{trail: 8, trailBytes: 1 << 20, marks: 4, markBytes: 64 << 20, markDistance: 11}
 
-// Wherever a debugger goes, forwards and backwards, from wherever it began, its states are those of
-// a replay.
+// Wherever a debugger moves, forwards and backwards, from wherever it began, its states are those
+// of a replay.
 func TestDebuggerStates(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(6) {
@@ -168,7 +168,7 @@ func (all *replayedLogs) wander(t *testing.T, m *model, l limits) {
 	}
 }
 
-// A debugger stops at all that a breakpoint names and at nothing else, forwards and backwards.
+// A debugger stops at all events that match a breakpoint and at no others, forwards and backwards.
 func TestDebuggerBreaks(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(4) {
@@ -199,7 +199,7 @@ func TestDebuggerBreaks(t *testing.T) {
 		all.compare(t, d, len(all.events))
 		slices.Reverse(want)
 		for _, n := range want {
-			if n == len(all.events) { // it stands there
+			if n == len(all.events) { // it is there
 				continue
 			}
 			if err := d.behind(t.Context()); err != nil {
@@ -214,7 +214,7 @@ func TestDebuggerBreaks(t *testing.T) {
 	}
 }
 
-// Breakpoints on counts are behind the events that made them true.
+// Breakpoints on counts are after the events that made them true.
 func TestDebuggerCounts(t *testing.T) {
 	t.Parallel()
 	m := newModel(t, 7)
@@ -250,7 +250,7 @@ func TestDebuggerCounts(t *testing.T) {
 	}
 }
 
-// What a debugger prints at a place is what the question of the state there has for its answer.
+// The debugger prints the same at a place as the answer to the question about the state there.
 func TestDebuggerPrints(t *testing.T) {
 	t.Parallel()
 	m := newModel(t, 3)
@@ -282,7 +282,7 @@ func TestDebuggerPrints(t *testing.T) {
 	}
 }
 
-// rowsOf are the rows of an answer, as text.
+// rowsOf returns the rows of an answer, as text.
 func rowsOf(lines []Line) (list []string) {
 	for _, l := range lines {
 		if l.Part == Row {
@@ -292,7 +292,7 @@ func rowsOf(lines []Line) (list []string) {
 	return list
 }
 
-// What the commands show of a small history, as people and as programs see it.
+// The output of the commands for a small history, for people and for programs.
 func TestDebuggerShows(t *testing.T) {
 	t.Parallel()
 	m := newModel(t, 1)
@@ -353,8 +353,8 @@ func TestDebuggerShows(t *testing.T) {
 	}
 }
 
-// The memory of marks has a bound, however many events are passed, and what is kept is spread over
-// them.
+// The memory of marks is bounded, however many events are passed, and the kept marks are spread
+// over them.
 func TestDebuggerMarks(t *testing.T) {
 	t.Parallel()
 	m := newModel(t, 5)

@@ -11,7 +11,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/logdir"
 )
 
-// A request to erase a body is told as that; the body is erased once the log says that it is gone.
+// A request to erase a body is told as a request; the body is erased once the log says that it is
+// gone.
 func TestAuditOfErasures(t *testing.T) {
 	t.Parallel()
 	dir := logdir.Open(t, t.TempDir(), log.Options{Partitions: 1})

@@ -11,8 +11,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// What a log shows from before its base is of the clock that there was then: the base has the
-// decisions behind it already.
+// Events from before a log's base show the clock of their time: the base already has the later
+// clock decisions.
 func TestClocksInFrontOfTheBase(t *testing.T) {
 	t.Parallel()
 	d := newCutDir(t)
@@ -46,8 +46,8 @@ func TestClocksInFrontOfTheBase(t *testing.T) {
 	}
 }
 
-// A log may still have events in front of its base, whose effects the base has already: each entity
-// and each decision about the clock is known once.
+// A log may still have events before its base, whose effects the base already has: each entity and
+// each clock decision is known once.
 func TestNamesInFrontOfTheBase(t *testing.T) {
 	t.Parallel()
 	d := newCutDir(t)
@@ -89,8 +89,8 @@ func TestNamesInFrontOfTheBase(t *testing.T) {
 	}
 }
 
-// Of a place in front of the base nothing is known, also where what the base begins behind has the
-// same time: only a place tells frames of one millisecond apart.
+// Nothing is known of a place before the base, even if the base begins at the same time: only a
+// place distinguishes frames of one millisecond.
 func TestPlaceInFrontOfTheBase(t *testing.T) {
 	t.Parallel()
 	d := newCutDir(t)

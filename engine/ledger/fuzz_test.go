@@ -20,7 +20,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools/export"
 )
 
-// files are those of a directory, by path below it, in order.
+// files returns the files of a directory, by path below it, in order.
 func files(t testing.TB, root string) (names []string) {
 	t.Helper()
 	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
@@ -37,9 +37,9 @@ func files(t testing.TB, root string) (names []string) {
 	return names
 }
 
-// FuzzDirectory asks questions of a directory in which the bytes of a file were changed. None
-// panics, nothing is written except by an export, and no answer treats what recovery refuses as if
-// it were good.
+// FuzzDirectory asks questions about a directory in which the bytes of a file were changed. None
+// panics, nothing is written except by an export, and no answer treats data that recovery refuses
+// as good.
 func FuzzDirectory(f *testing.F) {
 	good := filepath.Join(f.TempDir(), "good")
 	if err := history.Make(f.Context(), good, history.Options{Events: 300, Dead: 100, Lost: 100, Partitions: 1, Queues: 2, Checkpoint: 100}); err != nil {

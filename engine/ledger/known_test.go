@@ -44,18 +44,18 @@ func queue(i int) event.Envelope {
 	return event.Envelope{Slice: event.Slice{Entity: event.EntityID(i + 1)}}
 }
 
-// do appends events of one record, a second after those before.
+// do appends events of one record, a second after the previous ones.
 func (d *cutDir) do(in int, events ...event.Event) {
 	d.now += 1000
 	d.Append(d.w[in], d.now, events...)
 }
 
-// cut removes all there is of a log but events of one time, if some are named, and returns from
+// cut removes everything from a log except events of one time, if some are named, and returns from
 // when on there is history.
 func (d *cutDir) cut(in int, stay ...event.Event) event.Time {
 	d.t.Helper()
 	first, _ := d.part[in].Bounds()
-	for i := range event.SequenceNumber(40) { // so that what came before is in another chapter
+	for i := range event.SequenceNumber(40) { // so that the earlier events are in another chapter
 		filler := event.Envelope{Slice: event.Slice{Entity: 99}}
 		d.do(in, &event.MessageEnqueued{Envelope: filler, Sequence: i + 1, EnqueuedAt: d.now, Body: event.Blob{Data: bytes.Repeat([]byte("."), 200)}},
 			&event.MessageReceivedAndDeleted{Envelope: filler, Sequence: i + 1})
@@ -85,7 +85,7 @@ func (d *cutDir) cut(in int, stay ...event.Event) event.Time {
 	return d.now
 }
 
-// message is what happens to a message of orders: each function makes one record.
+// message is a message of orders: each of its functions makes one record.
 type message struct {
 	d     *cutDir
 	n     event.SequenceNumber
@@ -132,7 +132,7 @@ func (m *message) complete() {
 	m.d.do(0, &event.MessageCompleted{Envelope: queue(0), Sequence: m.n, Token: m.token})
 }
 
-// answer is the text of the answer to a question.
+// answer returns the text of the answer to a question.
 func (d *cutDir) answer(question func(*Ledger) error) (string, error) {
 	var text strings.Builder
 	err := question(New(d, func(l Line) error {
@@ -150,7 +150,7 @@ func (d *cutDir) story(of, id string) (string, error) {
 	return d.answer(func(l *Ledger) error { return l.Story(d.t.Context(), a, id) })
 }
 
-// removedStories are messages of which a part of what happened to them was removed.
+// removedStories are messages of which some events were removed.
 var removedStories = []struct {
 	name          string
 	before, after func(*message)
@@ -214,8 +214,8 @@ var removedStories = []struct {
 	}, []string{"· sent before history begins · ENDED BEFORE HISTORY BEGINS\n", "1 later message with its id was dropped as a duplicate\n"}, []string{"DROPPED AS"}, false},
 }
 
-// Where history was removed, a story says what is known from the state that it left, from when on
-// it has all, and nothing else.
+// If history was removed, a story tells what is known from the remaining state, from when on it is
+// complete, and nothing else.
 func TestStoryWhenHistoryWasRemoved(t *testing.T) {
 	t.Parallel()
 	d := newCutDir(t)
@@ -224,7 +224,7 @@ func TestStoryWhenHistoryWasRemoved(t *testing.T) {
 		list[i] = message{d: d, n: event.SequenceNumber(i + 1)}
 		if c.before != nil {
 			c.before(&list[i])
-		} else { // its number is taken by nothing, as that of a transaction that was rolled back
+		} else { // no message takes its number, as that of a transaction that was rolled back
 			d.do(0, &event.NumbersReserved{Envelope: queue(0), First: list[i].n, Count: 1})
 		}
 	}
@@ -255,8 +255,8 @@ func TestStoryWhenHistoryWasRemoved(t *testing.T) {
 	}
 }
 
-// says compares an answer with what it must say and what it must not, of a history that begins at
-// SINCE.
+// says compares an answer with the texts that it must and must not have, for a history that begins
+// at SINCE.
 func says(t *testing.T, name, got, since string, want, never []string) {
 	t.Helper()
 	for _, w := range want {
@@ -271,8 +271,8 @@ func says(t *testing.T, name, got, since string, want, never []string) {
 	}
 }
 
-// Why tells attempts from before history begins apart from those that it has, and dead letters
-// whose death it does not have.
+// Why separates attempts from before history begins from later ones, and dead letters whose death
+// it does not have from others.
 func TestWhyWhenHistoryWasRemoved(t *testing.T) {
 	t.Parallel()
 	d := newCutDir(t)
@@ -329,8 +329,8 @@ func TestWhyWhenHistoryWasRemoved(t *testing.T) {
 	}
 }
 
-// A message that moved between logs of which one has lost its history is followed as far as it can
-// be, and the answer says where that ends.
+// A message that moved between logs, one of which has lost its history, is followed as far as
+// possible, and the answer tells where that ends.
 func TestMovesWhenHistoryWasRemoved(t *testing.T) {
 	t.Parallel()
 	start := func(d *cutDir, n event.SequenceNumber) {
@@ -355,7 +355,7 @@ func TestMovesWhenHistoryWasRemoved(t *testing.T) {
 		arrive(d, 1)
 		complete(d, 1)
 		since := d.cut(1)
-		for _, state := range []string{"MOVED", "MOVED"} { // first the source does not know it yet
+		for _, state := range []string{"MOVED", "MOVED"} { // at first the source does not know it
 			got, err := d.story("orders#1", "")
 			if want := fmt.Sprintf("it arrived in bills before %s; history does not show what happened to it there\n", since); err != nil || !strings.Contains(got, "· "+state) || !strings.Contains(got, want) {
 				t.Errorf("%v\n%s\nwants %s", err, got, want)
@@ -399,8 +399,8 @@ func TestMovesWhenHistoryWasRemoved(t *testing.T) {
 	})
 }
 
-// What was so when history begins, never since, and first since then are told apart; of several
-// logs the one whose history begins last decides.
+// A condition that held when history begins, one that never held since, and one that first held
+// after that are told apart; of several logs the one whose history begins last decides.
 func TestWhenHistoryWasRemoved(t *testing.T) {
 	t.Parallel()
 	d := newCutDir(t)
@@ -444,8 +444,8 @@ func (d *cutDir) bookOf(id log.PartitionID) *book {
 	return b
 }
 
-// cutHalf removes what is in sealed files from before the half of a random history, and returns
-// from how many logs it was.
+// cutHalf removes the sealed files from before the half of a random history, and returns from how
+// many logs it removed some.
 func cutHalf(t *testing.T, seed uint64) (m *model, cut int) {
 	t.Helper()
 	var bases [2]event.LSN
@@ -470,8 +470,8 @@ func cutHalf(t *testing.T, seed uint64) (m *model, cut int) {
 	return m, cut
 }
 
-// partOf compares a message's story with what happened to it: it is the end of that, tells of no
-// more attempts than there were, and of the state that there is.
+// partOf compares a message's story with what happened to it: the story is the end of that, and
+// tells of no more attempts than there were, and of the present state.
 func (m *model) partOf(t *testing.T, w *written, lines []Line) {
 	t.Helper()
 	types := column(lines, "Type")
@@ -485,7 +485,7 @@ func (m *model) partOf(t *testing.T, w *written, lines []Line) {
 	head := lines[slices.IndexFunc(lines, func(l Line) bool { return l.Part == Answer })]
 	attempts, _ := strconv.Atoi(valueOf(head.Fields, "Attempts"))
 	most, part := strings.Count(all, "locked"), valueOf(head.Fields, "KnownSince") != ""
-	// neither says how many failed before
+	// neither tells how many failed before
 	if attempts > most || attempts < most && (!part || !strings.Contains(all, "dead") && got != "completed") {
 		t.Errorf("%s: %d attempts of %d: %s", name, attempts, most, head.Text)
 	}
@@ -494,8 +494,8 @@ func (m *model) partOf(t *testing.T, w *written, lines []Line) {
 	}
 }
 
-// Where a part of random history was removed, and the base stands behind some of what is left,
-// stories have the end of what happened, and why all dead letters.
+// If part of random history was removed, and the base comes after some of the rest, stories have
+// the end of what happened, and why has all dead letters.
 func TestAnswersAreTrueWhenHistoryWasRemoved(t *testing.T) {
 	t.Parallel()
 	cuts := 0
@@ -529,7 +529,7 @@ func TestAnswersAreTrueWhenHistoryWasRemoved(t *testing.T) {
 	}
 }
 
-// An answer about an entity says once of each log where its history begins.
+// An answer about an entity tells once for each log where its history begins.
 func TestHorizonsOnce(t *testing.T) {
 	t.Parallel()
 	d := newCutDir(t)

@@ -44,13 +44,13 @@ type ofDead struct {
 type written struct {
 	queue   int
 	number  event.SequenceNumber
-	state   string // as a story calls it
+	state   string // in the words of a story
 	fails   uint32
 	token   event.LockToken
 	changes []string // what happened, by verb
 }
 
-// counted is what there was at a time: by queue, how many messages in the main queue and how many
+// counted holds the counts at a time: by queue, how many messages in the main queue and how many
 // dead ones.
 type counted struct {
 	at     event.Time
@@ -169,7 +169,7 @@ func (m *model) ask(question func(*Ledger) error) (lines []Line, err error) {
 	return lines, err
 }
 
-// column is the values of a field of the rows.
+// column returns the values of a field of the rows.
 func column(lines []Line, name string) (values []string) {
 	for _, l := range lines {
 		if l.Part != Row {
@@ -184,8 +184,7 @@ func column(lines []Line, name string) (values []string) {
 	return values
 }
 
-// What answers say of random messages and instants is what happened: sealed or not, by number or by
-// id.
+// Answers about random messages and instants tell what happened: sealed or not, by number or by id.
 func TestAnswersAreTrue(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(3) {
@@ -223,7 +222,7 @@ func TestAnswersAreTrue(t *testing.T) {
 	}
 }
 
-// when compares the first time that a queue had more dead letters than at some time before.
+// when compares the first time at which a queue had more dead letters than at some earlier time.
 func (m *model) when(t *testing.T, at event.Time) {
 	t.Helper()
 	limit := 1 + m.rng.IntN(6)
@@ -262,7 +261,7 @@ func TestSentenceOfLostLocks(t *testing.T) {
 			events = append(events, &event.MessageDeadLettered{Envelope: own, Sequence: 1, Cause: event.CauseMaxDelivery, Reason: "MaxDeliveryCountExceeded"})
 		}
 		dir.Append(w, at+30_000, events...)
-		// not known any more
+		// no longer known
 		dir.Append(w, at+32_000, &event.SettlementRefused{Envelope: own, Token: token, Wanted: event.WantedComplete, Why: event.RefusedLockLost})
 		at += 40_000
 	}
@@ -348,7 +347,7 @@ func TestParseInstant(t *testing.T) {
 	}
 }
 
-// keep keeps lines, whose fields are used again.
+// keep keeps lines, whose fields are reused.
 func keep(lines *[]Line) Tell {
 	return func(l Line) error {
 		l.Fields = slices.Clone(l.Fields)

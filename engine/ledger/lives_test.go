@@ -14,8 +14,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/logdir"
 )
 
-// reused is a namespace of three logs in which paths are used twice. What happens is a second
-// apart. Slices are dropped as late as a broker may: when the next entity has the path already.
+// reused is a namespace of three logs in which paths are used twice. Its events are a second apart.
+// Slices are dropped as late as a broker may: when the next entity already has the path.
 type reused struct {
 	*logdir.Dir
 	t      *testing.T
@@ -51,7 +51,7 @@ func (r *reused) send(in int, id event.EntityID, numbers ...event.SequenceNumber
 
 func of(id event.EntityID) event.Envelope { return event.Envelope{Slice: event.Slice{Entity: id}} }
 
-// at is the instant of the newest event.
+// at returns the instant of the newest event.
 func (r *reused) at() Instant { return Instant{At: r.now} }
 
 func newReused(t *testing.T) *reused {
@@ -64,7 +64,7 @@ func newReused(t *testing.T) *reused {
 	return r
 }
 
-// told is the rows of an answer, the columns that are named, and how it ended.
+// told returns the rows of an answer, with the named columns, and how it ended.
 func (r *reused) told(columns string, question func(*Ledger) error) string {
 	r.t.Helper()
 	var rows []string
@@ -85,7 +85,7 @@ func (r *reused) told(columns string, question func(*Ledger) error) string {
 	return strings.Join(rows, ", ")
 }
 
-// text is the lines of an answer.
+// text returns the lines of an answer.
 func (r *reused) text(question func(*Ledger) error) string {
 	var lines []string
 	err := question(New(r.Dir, func(l Line) error { lines = append(lines, l.Text); return nil }))
@@ -99,8 +99,8 @@ func (r *reused) compare(what, got, want string) {
 	}
 }
 
-// renewed is a queue that was deleted with what it had, and made again in another log. Another one
-// was there for a while.
+// renewed is a queue that was deleted with its messages, and created again in another log. Another
+// one existed for a while.
 type renewed struct {
 	*reused
 	third, dead, made, sent           Instant // places
@@ -129,7 +129,7 @@ func newRenewed(t *testing.T) *renewed {
 	return r
 }
 
-// TestPathUsedTwice asks about a path at instants: it is the entity that had it then.
+// TestPathUsedTwice asks about a path at instants: the answer is about the entity that had it then.
 func TestPathUsedTwice(t *testing.T) {
 	t.Parallel()
 	r := newRenewed(t)
@@ -220,7 +220,7 @@ func TestEventsOfPathUsedTwice(t *testing.T) {
 	}
 }
 
-// TestDebuggerOfPathUsedTwice prints and breaks on the entities that are there at an event.
+// TestDebuggerOfPathUsedTwice prints and breaks on the entities that exist at an event.
 func TestDebuggerOfPathUsedTwice(t *testing.T) {
 	t.Parallel()
 	r := newReused(t)
@@ -320,8 +320,8 @@ func TestPathsOfOtherKindsUsedTwice(t *testing.T) {
 	}
 }
 
-// TestPathUsedTwiceAtOnce has a queue sent to, deleted and made again in one millisecond, partly in
-// one frame.
+// TestPathUsedTwiceAtOnce sends to a queue, deletes it and creates it again in one millisecond,
+// partly in one frame.
 func TestPathUsedTwiceAtOnce(t *testing.T) {
 	t.Parallel()
 	r := newReused(t)
@@ -343,8 +343,8 @@ func TestPathUsedTwiceAtOnce(t *testing.T) {
 	}
 }
 
-// TestPathUsedBeforeHistory asks about a path whose first entity the catalogue's history does not
-// know any more: no answer about it passes for one about all of them.
+// TestPathUsedBeforeHistory asks about a path whose first entity the catalogue's history no longer
+// knows: no answer about it claims to cover all of them.
 func TestPathUsedBeforeHistory(t *testing.T) {
 	t.Parallel()
 	r := newReused(t)

@@ -12,9 +12,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/logdir"
 )
 
-// moved is a namespace in which a message is scheduled in a queue of one log, activated, moves to a
-// queue of another, and is completed there; and one that is published to a topic with two
-// subscriptions, of which one lets it die.
+// moved writes a namespace with two messages. One is scheduled in a queue of one log, activated,
+// moves to a queue of another, and is completed there. One is published to a topic with two
+// subscriptions, one of which lets it die.
 func moved(t *testing.T, name string) {
 	t.Helper()
 	dir := logdir.Open(t, name, log.Options{Partitions: 2})
@@ -45,7 +45,7 @@ func moved(t *testing.T, name string) {
 }
 
 // A life is told over a schedule, a move between logs and the copies of a topic, whichever of its
-// numbers, or its id, is asked for.
+// numbers, or its id, the question names.
 func TestStoryOverEntities(t *testing.T) {
 	t.Parallel()
 	name := t.TempDir()

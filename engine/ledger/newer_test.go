@@ -14,7 +14,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// asked puts a question and returns the texts of its rows by log, its notes, and where to go on.
+// asked puts a question and returns the texts of its rows by log, its notes, and the places to
+// continue from.
 func (m *model) asked(memory *Memory, q Question) (rows [2][]string, notes []string, next string, err error) {
 	l := New(m.dir, func(l Line) error {
 		switch l.Part {
@@ -45,8 +46,8 @@ func valueOf(fields print.Object, name string) string {
 	return ""
 }
 
-// A program that asks again and again what is new is told everything once, in the order of each
-// log, while both logs grow. That holds too for answers that need the entities and origins that are
+// A program that asks again and again for new events is told each once, in the order of each log,
+// while both logs grow. That also holds for answers that need the entities and origins that are
 // remembered from one question to the next.
 func TestNewer(t *testing.T) {
 	t.Parallel()
@@ -96,8 +97,8 @@ func TestNewer(t *testing.T) {
 	}
 }
 
-// A place behind the end is one of another log. An entity that is not there yet can be waited for;
-// a question that makes no sense is refused.
+// A place after the end belongs to another log. An entity that does not exist yet can be waited
+// for; an invalid question is refused.
 func TestNewerBegins(t *testing.T) {
 	t.Parallel()
 	m := newModel(t, 3)
@@ -131,7 +132,7 @@ func TestNewerBegins(t *testing.T) {
 	}
 }
 
-// lacking is a source of which a log cannot be read.
+// lacking is a source that has a log that cannot be read.
 type lacking struct {
 	Source
 	id  log.PartitionID
@@ -145,8 +146,8 @@ func (s *lacking) Open(ctx context.Context, id log.PartitionID) (log.Partition, 
 	return s.Source.Open(ctx, id)
 }
 
-// An answer that has nothing of a log because it cannot be read says so and ends with the reason.
-// Who follows is told when the log can be read again, and that what was in it before is not told.
+// An answer that has nothing from a log because it cannot be read says so and ends with the reason.
+// A follower is told when the log can be read again, and that its earlier events are not told.
 func TestLogThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	m := newModel(t, 1)

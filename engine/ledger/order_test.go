@@ -47,7 +47,7 @@ func (d *apart) set(from, to event.Time) {
 	}
 }
 
-// moving is what happens to a message that moves from one queue to the other and is completed
+// moving returns the events of a message that moves from one queue to the other and is completed
 // there.
 func (d *apart) moving(n event.SequenceNumber) []func(event.Time) {
 	of := func(id event.EntityID) event.Envelope { return event.Envelope{Slice: event.Slice{Entity: id}} }
@@ -94,8 +94,8 @@ func (d *apart) story(t *testing.T, of string) (types, state, sentence string) {
 	return strings.Join(column(lines, "Type"), " "), state, sentence
 }
 
-// A move has the order of its steps: at the same time, where the clock of one log is ahead, and
-// when a clock is set back between any two of them, more than once.
+// A move has the order of its steps: at the same time, if the clock of one log is ahead, and if a
+// clock is set back between any two of them, more than once.
 func TestMovesAreInOrder(t *testing.T) {
 	t.Parallel()
 	const hour = 3_600_000
@@ -103,7 +103,7 @@ func TestMovesAreInOrder(t *testing.T) {
 		d := newApart(t, from)
 		now, n := event.Time(100*hour), event.SequenceNumber(0)
 		var want []string
-		for set := -1; set < 6; set++ { // in front of which event the clock is set
+		for set := -1; set < 6; set++ { // before which event the clock is set
 			for _, ahead := range []event.Time{0, 5} { // of the log with "from"
 				n++
 				for i, happen := range d.moving(n) {
@@ -136,8 +136,8 @@ func TestMovesAreInOrder(t *testing.T) {
 	}
 }
 
-// A source that is told late, after the message was completed where it went, does not make it a
-// message that only moved.
+// A source that is told late, after the message was completed at its destination, does not turn it
+// into a message that only moved.
 func TestMoveToldLate(t *testing.T) {
 	t.Parallel()
 	d := newApart(t, 0)
@@ -150,8 +150,7 @@ func TestMoveToldLate(t *testing.T) {
 	}
 }
 
-// Where a clock was set back, questions about several logs have what came before that in front of
-// what came behind it.
+// If a clock was set back, questions about several logs have the events before that first.
 func TestLogsAreMergedByClock(t *testing.T) {
 	t.Parallel()
 	d := newApart(t, 0)

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// What a question says is read back as it was said, under every name of every verb.
+// The arguments of a question are parsed as they were written, under every name of every verb.
 func TestQuestionIsReadBack(t *testing.T) {
 	t.Parallel()
 	says := map[string]string{
@@ -19,7 +19,7 @@ func TestQuestionIsReadBack(t *testing.T) {
 	for _, verb := range Verbs() {
 		want := url.Values{}
 		for _, a := range (&Question{Verb: verb}).arguments() {
-			if verb != "story" || a.name != "message-id" { // it stands in place of the other one
+			if verb != "story" || a.name != "message-id" { // it replaces the other one
 				want.Set(a.name, says[a.name])
 			}
 		}

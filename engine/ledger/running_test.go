@@ -14,7 +14,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/history"
 )
 
-// What takes its time says how far it has come, before the answer.
+// A slow answer tells its progress before the result.
 func TestRunning(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "day")
@@ -55,7 +55,7 @@ func TestRunning(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		said := slices.IndexFunc(lines, func(l ledger.Line) bool { return l.Part == ledger.Note && strings.HasPrefix(l.Text, "running: ") })
-		// diff says first what it compares
+		// diff first tells what it compares
 		answered := slices.IndexFunc(lines, func(l ledger.Line) bool { return l.Part == ledger.Answer && !strings.HasPrefix(l.Text, "from ") })
 		if said < 0 || answered >= 0 && answered < said {
 			t.Errorf("%s: of %d lines number %d is the first to say that it is running; the answer is number %d", name, len(lines), said, answered)

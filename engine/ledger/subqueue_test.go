@@ -26,9 +26,8 @@ func (m *model) checkpoint() {
 	}
 }
 
-// Of a sub-queue an answer has what happened to messages while they were there, and how they came
-// there, and nothing else: whenever it begins, with a state that is kept or without, and whenever
-// it ends.
+// An answer about a sub-queue has the events of messages while they were in it, and how they came
+// there, and nothing else: whenever it begins, with a kept state or without, and whenever it ends.
 func TestEventsOfSubQueue(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(4) {
@@ -62,8 +61,8 @@ func TestEventsOfSubQueue(t *testing.T) {
 	}
 }
 
-// buried is a namespace with dead letters of a queue and of a subscription, some of which are dealt
-// with behind a time.
+// buried is a namespace with dead letters of a queue and of a subscription, some of which are
+// settled after a time.
 func buried(t *testing.T) (dir *logdir.Dir, behind, now event.Time) {
 	t.Helper()
 	dir = logdir.Open(t, t.TempDir(), log.Options{Partitions: 1})
@@ -115,8 +114,8 @@ func buried(t *testing.T) (dir *logdir.Dir, behind, now event.Time) {
 	return dir, behind, now
 }
 
-// What an event says of itself counts as well, and what names no message: links, refusals, a queue
-// that goes with all that it has. A topic has no dead letters.
+// The sub-queue that an event names counts as well, as do events that name no message: links,
+// refusals, a queue that is deleted with everything in it. A topic has no dead letters.
 func TestWhatIsOfSubQueue(t *testing.T) {
 	t.Parallel()
 	dir, behind, now := buried(t)
@@ -168,8 +167,8 @@ func TestWhatIsOfSubQueue(t *testing.T) {
 	}
 }
 
-// A range that ends at a place has nothing of what came behind it in the same millisecond, and one
-// that begins at a place nothing of what came before.
+// A range that ends at a place has no later events of the same millisecond, and one that begins at
+// a place has no earlier ones.
 func TestRangeOfPlaces(t *testing.T) {
 	t.Parallel()
 	dir := logdir.Open(t, t.TempDir(), log.Options{Partitions: 1})

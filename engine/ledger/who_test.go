@@ -6,8 +6,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// By begins with the name of the key, as it is, so that a condition can ask for it; what a client
-// calls itself is never taken for one.
+// By begins with the name of the key, unchanged, so that a condition can test it; a name that a
+// client chose is never shown as one.
 func TestWho(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

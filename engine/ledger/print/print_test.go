@@ -12,12 +12,12 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// made fills in values by a seed: some of them stay zero, and texts are whatever clients send.
+// made fills in values by a seed: some of them stay zero, and texts are arbitrary texts of clients.
 type made struct{ *rand.Rand }
 
 var someTexts = []string{"", "", "a", "orders", "a \"b\" \\c", "<é\u2028😀>", "\xff\x00cut \xf0\x9f", "\x7f\x1b[1m\r\n\t", "d7267dd0-0c47-45fe-8836-0612613f34d8 and more than that"}
 
-// number is small, large, or something a time can be.
+// number returns a small number, a large one, or one that a time can be.
 func (m made) number() uint64 {
 	switch m.IntN(4) {
 	case 0:
@@ -100,16 +100,15 @@ func bodies(b event.Blob, dst []byte) ([]byte, error) {
 	return append(dst, someTexts[int(b.Size)%len(someTexts)]...), nil
 }
 
-// unprinted are the kinds of events with a field that there is no way to print. They stand in no
-// log.
+// unprinted are the kinds of events with a field that cannot be printed. They are in no log.
 var unprinted = map[event.Kind]bool{event.KindHistoryRestored: true}
 
-// same fails unless an entry is the same as an object that is made first and as JSON that is
+// same fails unless an entry prints the same as an object that is made first and as JSON that is
 // appended at once.
 func same(t *testing.T, d *Events, e *Entry) {
 	t.Helper()
 	list, err := d.Fields(e)
-	if err != nil { // what stands in bases alone has fields that nobody prints
+	if err != nil { // events that are only in bases have fields that are never printed
 		if _, again := d.AppendJSON(nil, e); again == nil || again.Error() != err.Error() || !unprinted[e.Event.Kind()] {
 			t.Fatalf("%v: %v, and %v", e.Event.Kind(), err, again)
 		}
@@ -136,7 +135,7 @@ func same(t *testing.T, d *Events, e *Entry) {
 	}
 }
 
-// entry is an event of a kind, made by a seed; nil: there is no such kind.
+// entry returns an event of a kind, made by a seed; nil: there is no such kind.
 func entry(kind uint8, seed uint64) *Entry {
 	var pool event.Pool
 	ev := pool.New(event.Kind(kind))
@@ -193,7 +192,7 @@ func FuzzEventsAsJSON(f *testing.F) {
 	})
 }
 
-// The usual events need no memory.
+// The usual events allocate no memory.
 func TestEventsAsJSONAllocateNothing(t *testing.T) {
 	d := &Events{Origins: origins()}
 	own := event.Envelope{Slice: event.Slice{Entity: 1}, Origin: 1}
