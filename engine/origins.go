@@ -34,7 +34,8 @@ func (c *origins) learn(o *Origin, id event.OriginID) {
 	if _, again := c.numbers[o]; !again {
 		size := bytesOf(o)
 		if c.numbers == nil || c.bytes+size > maxOriginBytes {
-			c.numbers, c.bytes = map[*Origin]loggedOrigin{}, 0 // a map that is cleared keeps its memory
+			// a map that is cleared keeps its memory
+			c.numbers, c.bytes = map[*Origin]loggedOrigin{}, 0
 		}
 		c.bytes += size
 	}

@@ -15,13 +15,15 @@ type scratch struct {
 	// of earlier operations that are not in the index either; nil: there are none
 	before *scratch
 
-	next    bySlice[event.SequenceNumber]   // number of the next message
-	bytes   bySlice[int64]                  // stored bytes, by the slice whose quota they count toward
+	next bySlice[event.SequenceNumber] // number of the next message
+	// stored bytes, by the slice whose quota they count toward
+	bytes   bySlice[int64]
 	ids     map[sentID]event.SequenceNumber // accepted ids, with their messages
 	entered []sentID                        // the same in order
-	life    map[messageID]index.State       // of scheduled messages: whether they exist, or were removed
-	states  map[sessionID]int               // bytes of the states that were set
-	moves   bySlice[event.TransferNumber]   // number of the next transfer
+	// of scheduled messages: whether they exist, or were removed
+	life   map[messageID]index.State
+	states map[sessionID]int             // bytes of the states that were set
+	moves  bySlice[event.TransferNumber] // number of the next transfer
 }
 
 type messageID struct {

@@ -108,7 +108,8 @@ func (op *stagedOperation) find(d *decision) {
 	op.found = make([]stagedMessage, len(cmd.Messages))
 	next := d.index.NextSequence(cmd.Slice)
 	for i, n := range d.reply.Numbers() {
-		if n >= next { // not the number of a message that it is a duplicate of, here or in the same send
+		// not the number of a message that it is a duplicate of, here or in the same send
+		if n >= next {
 			op.found[i].number, next = n, n+1
 		}
 	}

@@ -126,7 +126,8 @@ func (e *explainer) truth(x *expr) truth {
 func (e *explainer) first(x *expr) (part string, isUnknown bool, values []Observed) {
 	if x.op == opAnd {
 		left, right := e.truth(x.kids[0]), e.truth(x.kids[1])
-		if left == no || left == unknown && right != no { // false decides, even if others are unknown
+		// false decides, even if others are unknown
+		if left == no || left == unknown && right != no {
 			return e.first(x.kids[0])
 		}
 		return e.first(x.kids[1])

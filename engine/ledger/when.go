@@ -39,9 +39,10 @@ var ofSubQueue = []string{"messages", "locked", "deferred"}
 
 // term is one comparison of a condition.
 type term struct {
-	path    string         // of the entity
-	queue   event.SubQueue // the only sub-queue whose messages are counted; Main: all of the entity's
-	of      []*life        // lives that have had the path
+	path string // of the entity
+	// the only sub-queue whose messages are counted; Main: all of the entity's
+	queue   event.SubQueue
+	of      []*life // lives that have had the path
 	metric  func(*count) int
 	compare string
 	limit   int
@@ -266,7 +267,7 @@ func (w *watcher) run(ctx context.Context) error {
 	return err
 }
 
-// answer tells whether the condition came true, and since when that is known.
+// answer says whether the condition came true, and since when that is known.
 func (w *watcher) answer(found bool, text string, more ...print.Field) error {
 	fields := append(print.Object{print.Named("Condition", w.condition), print.Named("Found", found)}, more...)
 	if w.since != 0 {
