@@ -29,7 +29,7 @@ func batchDelete(d *decision, cmd *BatchDelete) *Error {
 	}
 	walk := index.Walk{From: cmd.next, Left: lookStep}
 	limit := min(cmd.Count, maxBatchDelete) - cmd.deleted
-	doomed := s.doomed(&rest, limit, &walk)
+	doomed := s.oldestActive(&rest, limit, &walk)
 	rest.next = walk.From
 	rest.deleted += len(doomed)
 	if len(doomed) > 0 {
@@ -49,8 +49,8 @@ func batchDelete(d *decision, cmd *BatchDelete) *Error {
 	return nil
 }
 
-// doomed returns the next active messages that are old enough, at most limit of them.
-func (s *slice) doomed(cmd *BatchDelete, limit int, walk *index.Walk) (doomed []event.SequenceNumber) {
+// oldestActive returns the next active messages that are old enough, at most limit of them.
+func (s *slice) oldestActive(cmd *BatchDelete, limit int, walk *index.Walk) (doomed []event.SequenceNumber) {
 	messages := s.index.BrowseActive(s.id, cmd.SubQueue)
 	if cmd.HasSession {
 		messages = s.index.BrowseSession(s.id, cmd.SubQueue, cmd.SessionID, walk)

@@ -26,9 +26,10 @@ const (
 	maxRulesShown    = 10_000 // in one answer, which is also bounded in bytes; a choice
 )
 
-// place chooses the partition that hosts an entity partition. It is FNV-1a of the entity id and the
-// number, so it depends on nothing else and never changes. A subscription is placed with its topic.
-func place(id event.EntityID, number uint8, width int) PartitionID {
+// placePartition chooses the partition that hosts an entity partition. It is FNV-1a of the entity
+// id and the number, so it depends on nothing else and never changes. A subscription is placed with
+// its topic.
+func placePartition(id event.EntityID, number uint8, width int) PartitionID {
 	h := fnv.New32a()
 	h.Write([]byte{byte(id >> 24), byte(id >> 16), byte(id >> 8), byte(id), number})
 	return PartitionID(h.Sum32() % uint32(width))
@@ -90,7 +91,7 @@ func (c catalogueDecision) nextID(cmd *PutEntity) event.EntityID {
 	if cmd.Kind == event.Subscription || c.avoid == nil || c.partitionsOf(cmd) > 1 {
 		return id
 	}
-	for c.avoid[place(id, 0, c.width)] {
+	for c.avoid[placePartition(id, 0, c.width)] {
 		id++
 	}
 	return id
@@ -139,7 +140,7 @@ func (c catalogueDecision) createEntity(cmd *PutEntity) *Error {
 	origin := c.origin(cmd.Origin)
 	ev := add[*event.EntityCreated](c.decision, event.KindEntityCreated)
 	ev.Envelope, ev.EntityKind, ev.Path, ev.Topic = about(e.ID, origin), cmd.Kind, e.Path, e.Topic
-	ev.Properties = effective(cmd.Kind, cmd.Properties)
+	ev.Properties = effectiveProperties(cmd.Kind, cmd.Properties)
 	c.dateKeys(ev.Properties.AccessRules, nil)
 	ev.HashVersion, ev.Hosts, ev.KeyHash = hashVersion, e.Hosts, e.KeyHash
 	if cmd.Kind == event.Subscription {
@@ -194,7 +195,7 @@ func (c catalogueDecision) partitionsOf(cmd *PutEntity) int {
 func (c catalogueDecision) hosts(id event.EntityID, partitions int) []byte {
 	hosts := make([]byte, partitions)
 	for i := range hosts {
-		hosts[i] = byte(place(id, uint8(i), c.width))
+		hosts[i] = byte(placePartition(id, uint8(i), c.width))
 	}
 	return hosts
 }
@@ -263,7 +264,7 @@ func (c catalogueDecision) topicFor(cmd *PutEntity) (index.Entity, *Error) {
 // updateEntity changes the properties of an entity, and its rules if the command names them.
 func (c catalogueDecision) updateEntity(cmd *PutEntity, old *index.Entity) *Error {
 	ruled := cmd.OnlyRules && cmd.Kind == event.Subscription
-	if err := cmp.Or(fixed(cmd.Kind, &old.Properties, &cmd.Properties), c.allThere(old.Path, old.Hosts)); err != nil {
+	if err := cmp.Or(checkFixed(cmd.Kind, &old.Properties, &cmd.Properties), c.allThere(old.Path, old.Hosts)); err != nil {
 		return err
 	}
 	if ruled {
@@ -271,7 +272,7 @@ func (c catalogueDecision) updateEntity(cmd *PutEntity, old *index.Entity) *Erro
 			return err
 		}
 	}
-	properties := effective(cmd.Kind, cmd.Properties)
+	properties := effectiveProperties(cmd.Kind, cmd.Properties)
 	c.dateKeys(properties.AccessRules, old.Properties.AccessRules)
 	if cmd.Mode == UpdateOnly || !SameSettings(&old.Properties, &properties) {
 		origin := c.origin(cmd.Origin)
@@ -287,9 +288,9 @@ func (c catalogueDecision) updateEntity(cmd *PutEntity, old *index.Entity) *Erro
 	return nil
 }
 
-// effective returns the properties as they are stored: a subscription that forwards has no
-// AutoDeleteOnIdle (semantics.md 7.7).
-func effective(kind event.EntityKind, p event.Properties) event.Properties {
+// effectiveProperties returns the properties as they are stored: a subscription that forwards has
+// no AutoDeleteOnIdle (semantics.md 7.7).
+func effectiveProperties(kind event.EntityKind, p event.Properties) event.Properties {
 	if kind == event.Subscription && p.ForwardTo != "" {
 		p.AutoDeleteOnIdle = event.Forever
 	}

@@ -23,10 +23,10 @@ func textProperty(name, value string) event.Property {
 	return event.Property{Name: name, Value: event.Value{Type: event.String, Text: value}}
 }
 
-// shortened cuts the description in property changes, then the reason, until they fit in room bytes
-// of log (semantics.md 9.2). ok is false if that is not enough. It leaves the given changes as they
-// are.
-func shortened(changes event.Changes, room int) (_ event.Changes, ok bool) {
+// shortenChanges cuts the description in property changes, then the reason, until they fit in room
+// bytes of log (semantics.md 9.2). ok is false if that is not enough. It leaves the given changes
+// as they are.
+func shortenChanges(changes event.Changes, room int) (_ event.Changes, ok bool) {
 	if changes.Size() <= room {
 		return changes, true
 	}
@@ -34,16 +34,16 @@ func shortened(changes event.Changes, room int) (_ event.Changes, ok bool) {
 	for _, key := range []string{descriptionKey, reasonKey} {
 		for i := range cut {
 			if v := &cut[i].Value; cut[i].Name == key && v.Type == event.String && cut.Size() > room {
-				v.Text = longest(v.Text, func(text string) bool { v.Text = text; return cut.Size() <= room })
+				v.Text = longestFitting(v.Text, func(text string) bool { v.Text = text; return cut.Size() <= room })
 			}
 		}
 	}
 	return cut, cut.Size() <= room
 }
 
-// longest returns the longest beginning of a text that fits, cut at a character; "" if nothing
-// fits.
-func longest(text string, fits func(string) bool) string {
+// longestFitting returns the longest beginning of a text that fits, cut at a character; "" if
+// nothing fits.
+func longestFitting(text string, fits func(string) bool) string {
 	n := sort.Search(len(text), func(n int) bool { return !fits(text[:n+1]) })
 	return clipTo(text, n)
 }

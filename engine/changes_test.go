@@ -73,7 +73,7 @@ func TestShortened(t *testing.T) {
 		{"none", nil, 0, "", "", true},
 	} {
 		before := slices.Clone(c.changes)
-		got, ok := shortened(c.changes, c.room)
+		got, ok := shortenChanges(c.changes, c.room)
 		if ok == c.not || !slices.Equal(before, c.changes) {
 			t.Errorf("%s: %t; want ok != c.not && slices.Equal(before, c.changes)", c.name, ok)
 			continue
@@ -85,7 +85,7 @@ func TestShortened(t *testing.T) {
 			t.Errorf("%s: %q and %q in %d bytes of %d", c.name, reason, description, got.Size(), c.room)
 		}
 	}
-	if got, _ := shortened(mixed, mixed.Size()-2); !slices.Equal(got[:3], mixed[:3]) {
+	if got, _ := shortenChanges(mixed, mixed.Size()-2); !slices.Equal(got[:3], mixed[:3]) {
 		t.Errorf("other properties are not what they were: %+v", got)
 	}
 }
@@ -98,7 +98,7 @@ func FuzzShortened(f *testing.F) {
 	f.Add("r", strings.Repeat("ü", 200), reasonKey, "", 330)
 	f.Fuzz(func(t *testing.T, reason, description, name, value string, room int) {
 		changes := append(deadLetterChanges(reason, description), textProperty(name, value), event.Property{Name: name, Value: event.Value{Type: event.Encoded, Text: value}})
-		got, ok := shortened(changes, room)
+		got, ok := shortenChanges(changes, room)
 		if !ok {
 			if changes[0].Value.Text, changes[1].Value.Text = "", ""; name != reasonKey && name != descriptionKey && changes.Size() <= room {
 				t.Errorf("%d bytes would fit in %d", changes.Size(), room)
@@ -140,7 +140,7 @@ func TestExplained(t *testing.T) {
 		{whole - len(text) - 3, event.CauseMaxDelivery, reason[:len(reason)-3] + "/"},
 		{whole - len(text) - len(reason) - 1, event.CauseHeaderSize, headerReason + "/" + headerText},
 	} {
-		cause, why, description, changes := explained(maxChanges-c.room, event.CauseMaxDelivery, reason, text)
+		cause, why, description, changes := fitReason(maxChanges-c.room, event.CauseMaxDelivery, reason, text)
 		gotReason, gotText := toldIn(t, changes)
 		if got := fmt.Sprintf("%s/%s", gotReason, gotText); cause != c.cause || got != c.wanted {
 			t.Errorf("room for %d: cause %v, %q", c.room, cause, got)

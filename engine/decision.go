@@ -109,7 +109,7 @@ func (d *decision) originAs(o *Origin, given event.OriginID) event.OriginID {
 		id = known.id
 	}
 	def := add[*event.OriginDefined](d, event.KindOriginDefined)
-	def.ID, def.Origin = id, clipped(o)
+	def.ID, def.Origin = id, clipOrigin(o)
 	d.named = append(d.named, newOrigin{o, id})
 	return id
 }
@@ -126,9 +126,9 @@ func (d *decision) slice(id event.Slice) (slice, *Error) {
 	return slice{d, id, e}, err
 }
 
-// remains returns a slice even of a deleted entity. Then only the settings that ending a lock needs
-// are in force.
-func (d *decision) remains(id event.Slice) slice {
+// formerSlice returns a slice even of a deleted entity. Then only the settings that ending a lock
+// needs are in force.
+func (d *decision) formerSlice(id event.Slice) slice {
 	e := d.settings.entities[id.Entity]
 	if e == nil {
 		e = &Entity{Properties: event.Properties{MaxDeliveryCount: ^uint32(0)}}
@@ -176,7 +176,7 @@ func (s *slice) receivable() *Error {
 // room refuses more bytes than the slice's quota allows (semantics.md 16.3). The bytes of a
 // subscription count with its topic.
 func (s *slice) room(more int64) *Error {
-	e, id := s.storing()
+	e, id := s.storingEntity()
 	if e == nil {
 		return nil // it is being deleted
 	}
@@ -195,10 +195,10 @@ func (e *Entity) quota() int64 {
 	return int64(e.Properties.MaxSizeMegabytes) << 20 / int64(max(1, len(e.Hosts)))
 }
 
-// storing returns the entity whose quota the slice's bytes count toward, and its slice. The entity
-// is nil while it is being deleted.
-func (s *slice) storing() (*Entity, event.Slice) {
-	e, id := s.settings.storing(s.entity), s.id
+// storingEntity returns the entity whose quota the slice's bytes count toward, and its slice. The
+// entity is nil while it is being deleted.
+func (s *slice) storingEntity() (*Entity, event.Slice) {
+	e, id := s.settings.storingEntity(s.entity), s.id
 	if e != nil {
 		id.Entity = e.ID
 	}

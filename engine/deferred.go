@@ -79,7 +79,7 @@ func (s *deferredDecision) find() (found, over []index.Message) {
 	for _, seq := range s.cmd.Sequences {
 		m, ok := s.index.Message(s.id, seq)
 		switch {
-		case !ok || m.State != index.Deferred || m.SubQueue != s.cmd.SubQueue || seen[seq] || !s.mine(&m):
+		case !ok || m.State != index.Deferred || m.SubQueue != s.cmd.SubQueue || seen[seq] || !s.mayTake(&m):
 		case expired(&m, s.now):
 			over = append(over, m)
 		default:
@@ -90,9 +90,9 @@ func (s *deferredDecision) find() (found, over []index.Message) {
 	return found, over
 }
 
-// mine reports whether a message is for the holder of the session that the command comes from;
+// mayTake reports whether a message is for the holder of the session that the command comes from;
 // without sessions, any caller may take it.
-func (s *deferredDecision) mine(m *index.Message) bool {
+func (s *deferredDecision) mayTake(m *index.Message) bool {
 	if !m.InSession || m.SubQueue != event.Main {
 		return true
 	}

@@ -79,8 +79,8 @@ func (f *duplicateCheck) remember(m *Message, seq event.SequenceNumber) event.Ti
 	return f.until
 }
 
-// remembered returns how many ids the history of a slice holds.
-func (s *slice) remembered() int { return s.index.Remembered(s.id) + len(s.scratch.entered) }
+// historySize returns how many ids the history of a slice holds.
+func (s *slice) historySize() int { return s.index.Remembered(s.id) + len(s.scratch.entered) }
 
 // drop adds the event of a message whose id was accepted before.
 func (s *sendDecision) drop(m *Message, original event.SequenceNumber) {

@@ -24,29 +24,31 @@ func (cmd *Settle) header(i int) int {
 	return 0
 }
 
-// written returns how many bytes a settlement writes per message, beyond what every settlement
+// writtenSize returns how many bytes a settlement writes per message, beyond what every settlement
 // writes.
-func (cmd *Settle) written() int { return cmd.Changes.Size() + len(cmd.Reason) + len(cmd.Description) }
+func (cmd *Settle) writtenSize() int {
+	return cmd.Changes.Size() + len(cmd.Reason) + len(cmd.Description)
+}
 
-// stored returns the changes in the form that the log has; nil: none.
-func stored(changes event.Changes) []byte {
+// encodeChanges returns the changes in the form that the log has; nil: none.
+func encodeChanges(changes event.Changes) []byte {
 	if len(changes) == 0 {
 		return nil
 	}
 	return changes.Append(make([]byte, 0, changes.Size()))
 }
 
-// overgrow reports whether stored changes make a message's header larger than allowed (semantics.md
-// 9.2).
-func overgrow(changes []byte, m *index.Message, header int) bool {
-	return len(changes) > 0 && header+changed(m)+len(changes) > maxChanges
+// exceedsHeader reports whether stored changes make a message's header larger than allowed
+// (semantics.md 9.2).
+func exceedsHeader(changes []byte, m *index.Message, header int) bool {
+	return len(changes) > 0 && header+changesSize(m)+len(changes) > maxChanges
 }
 
-// unread reports whether the caller must first read the messages without their bodies before they
+// mustRead reports whether the caller must first read the messages without their bodies before they
 // can take the changes. If the whole message is small enough this is not needed.
-func (s *settleDecision) unread(messages []index.Message) bool {
+func (s *settleDecision) mustRead(messages []index.Message) bool {
 	for i := range messages {
-		if s.cmd.Unread && overgrow(s.stored, &messages[i], int(messages[i].Body.Size)) {
+		if s.cmd.Unread && exceedsHeader(s.stored, &messages[i], int(messages[i].Body.Size)) {
 			return true
 		}
 	}
@@ -69,7 +71,7 @@ func (s *settleDecision) tooMuch(messages []index.Message) *Error {
 		return nil
 	}
 	for i := range messages {
-		if overgrow(s.stored, &messages[i], s.cmd.header(i)) {
+		if exceedsHeader(s.stored, &messages[i], s.cmd.header(i)) {
 			return Refuse(InvalidArgument, "The changed properties exceed the limit of %d bytes.", maxChanges)
 		}
 	}
@@ -83,29 +85,29 @@ const (
 	headerText   = "The size quota for this stream has been exceeded."
 )
 
-// fitting returns the stored changes of a settlement in a form that a message can take. For a
+// fitChanges returns the stored changes of a settlement in a form that a message can take. For a
 // dead-lettering it shortens the description and the reason if they do not fit with the message's
 // header. ok is false if the changes cannot be made to fit (semantics.md 9.2).
-func (cmd *Settle) fitting(changes []byte, m *index.Message, header int) (_ []byte, ok bool) {
-	if !overgrow(changes, m, header) {
+func (cmd *Settle) fitChanges(changes []byte, m *index.Message, header int) (_ []byte, ok bool) {
+	if !exceedsHeader(changes, m, header) {
 		return changes, true
 	}
 	if cmd.Outcome != MoveToDeadLetter {
 		return nil, false
 	}
-	short, ok := shortened(cmd.Changes, maxChanges-header-changed(m))
+	short, ok := shortenChanges(cmd.Changes, maxChanges-header-changesSize(m))
 	if !ok {
 		return nil, false
 	}
-	return stored(short), true
+	return encodeChanges(short), true
 }
 
-// explained returns why the broker dead-letters a message, with the stored changes that tell so,
+// fitReason returns why the broker dead-letters a message, with the stored changes that tell so,
 // cut to what fits with its header. If they do not fit at all, the oversized header becomes the
 // reason and is written in full: a dead letter must have a reason.
-func explained(header int, cause event.Cause, reason, description string) (event.Cause, string, string, []byte) {
-	if changes, ok := shortened(deadLetterChanges(reason, description), maxChanges-header); ok {
-		return cause, reason, description, stored(changes)
+func fitReason(header int, cause event.Cause, reason, description string) (event.Cause, string, string, []byte) {
+	if changes, ok := shortenChanges(deadLetterChanges(reason, description), maxChanges-header); ok {
+		return cause, reason, description, encodeChanges(changes)
 	}
-	return event.CauseHeaderSize, headerReason, headerText, stored(deadLetterChanges(headerReason, headerText))
+	return event.CauseHeaderSize, headerReason, headerText, encodeChanges(deadLetterChanges(headerReason, headerText))
 }

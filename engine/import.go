@@ -62,7 +62,7 @@ func (s *importDecision) take(item *Arriving) *Error {
 	if err := p.check(&s.one); err != nil {
 		return err
 	}
-	s.added(p.bytes)
+	s.noteBytes(p.bytes)
 	of.publish(s.fan.plan)
 	return nil
 }

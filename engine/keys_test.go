@@ -55,7 +55,7 @@ func TestKeysAreSpread(t *testing.T) {
 	for _, logs := range []int{1, 3, 4, 64} {
 		e := wideEntity(sixteen)
 		for i := range e.Hosts {
-			e.Hosts[i] = place(e.ID, uint8(i), logs)
+			e.Hosts[i] = placePartition(e.ID, uint8(i), logs)
 		}
 		elsewhere = append(elsewhere, e)
 	}

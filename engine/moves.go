@@ -159,7 +159,7 @@ func forward(d *decision, cmd *Forward) *Error {
 		d.looks++
 		switch {
 		case expired(&m, s.now):
-			s.expire(&m, changed(&m))
+			s.expire(&m, changesSize(&m))
 		case m.Hops >= event.MaxHops:
 			s.tooOften(&m, cmd)
 		default:
@@ -179,7 +179,7 @@ func forward(d *decision, cmd *Forward) *Error {
 func (s *slice) tooOften(m *index.Message, cmd *Forward) {
 	ev := add[*event.MessageDeadLettered](s.decision, event.KindMessageDeadLettered)
 	ev.Envelope, ev.Sequence, ev.SubQueue = s.envelope(0), m.Sequence, cmd.TooOften
-	ev.Cause, ev.Reason, ev.Description, ev.Changes.Data = explained(changed(m), event.CauseHopLimit, hopsReason, hopsText)
+	ev.Cause, ev.Reason, ev.Description, ev.Changes.Data = fitReason(changesSize(m), event.CauseHopLimit, hopsReason, hopsText)
 }
 
 // finishTransfers removes messages that have arrived. Nothing waits for that: at worst they are
@@ -202,14 +202,14 @@ func failTransfer(d *decision, cmd *FailTransfer) {
 	if !ok {
 		return // the entity was deleted
 	}
-	s := d.remains(cmd.Slice)
+	s := d.formerSlice(cmd.Slice)
 	ev := add[*event.TransferFailed](d, event.KindTransferFailed)
 	ev.Envelope, ev.Number, ev.Sequence, ev.SubQueue, ev.Why = s.envelope(0), cmd.Number, m.Sequence, cmd.SubQueue, cmd.Refusal.Code.Refusal()
 	if cmd.Back {
 		ev.Reason, ev.Description = cmd.Refusal.Code.className(), clip(cmd.Refusal.Text)
 		return
 	}
-	_, ev.Reason, ev.Description, ev.Changes.Data = explained(max(cmd.Header, changed(&m)), event.CauseApplication,
+	_, ev.Reason, ev.Description, ev.Changes.Data = fitReason(max(cmd.Header, changesSize(&m)), event.CauseApplication,
 		cmd.Refusal.Code.className(), clip(cmd.Refusal.Text))
 }
 

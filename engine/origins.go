@@ -42,8 +42,8 @@ func (c *origins) learn(o *Origin, id event.OriginID) {
 	c.numbers[o] = loggedOrigin{id, c.chapter}
 }
 
-// clipped returns an origin as it is defined in the log: its texts are for the audit alone.
-func clipped(o *Origin) event.Origin {
+// clipOrigin returns an origin as it is defined in the log: its texts are for the audit alone.
+func clipOrigin(o *Origin) event.Origin {
 	c := *o
 	for _, text := range []*string{&c.RemoteAddress, &c.ContainerID, &c.Product, &c.Principal, &c.Link, &c.Entity} {
 		*text = clip(*text)

@@ -18,7 +18,7 @@ func sends(t *testing.T, p *Partition, o *Origin) (out Outcome, id event.OriginI
 	}
 	if def, ok := out.Events[0].(*event.OriginDefined); ok {
 		defined = true
-		if want := clipped(o); def.Origin != want {
+		if want := clipOrigin(o); def.Origin != want {
 			t.Fatalf("defined is %.60v, want %.60v", def.Origin, want)
 		}
 	}

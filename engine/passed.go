@@ -25,7 +25,7 @@ func (s *slice) end(w overdueItems) {
 	}
 	for i := range w.messages {
 		m := &w.messages[i]
-		s.expire(m, changed(m))
+		s.expire(m, changesSize(m))
 	}
 }
 
@@ -38,8 +38,8 @@ func (s *slice) endLock(l *index.Lock) {
 	m, _ := s.index.Message(s.id, l.Sequence)
 	ev := add[*event.LockExpired](s.decision, event.KindLockExpired)
 	ev.Envelope, ev.Sequence, ev.Token = s.envelope(0), l.Sequence, l.Token
-	ev.DeliveryCount = failed(&m)
-	s.back(&m, ev.DeliveryCount, changed(&m))
+	ev.DeliveryCount = countAfterFailure(&m)
+	s.returnToQueue(&m, ev.DeliveryCount, changesSize(&m))
 }
 
 // endSession adds the end of a session lock. Messages locked under it return to the queue. If the
@@ -50,28 +50,28 @@ func (s *slice) endSession(session string, cause event.ReleaseCause) {
 	for m := range s.index.LockedOf(s.id, ev.SessionID) {
 		count := m.DeliveryCount
 		if cause == event.ReleaseExpired {
-			count = failed(&m)
+			count = countAfterFailure(&m)
 		}
 		ev.Returned = append(ev.Returned, event.Returned{Sequence: m.Sequence, DeliveryCount: count})
-		s.back(&m, count, changed(&m))
+		s.returnToQueue(&m, count, changesSize(&m))
 	}
 }
 
-// failed returns the delivery count after one more failure: it does not grow in a dead-letter queue
-// (semantics.md 6.3).
-func failed(m *index.Message) uint32 {
+// countAfterFailure returns the delivery count after one more failure: it does not grow in a
+// dead-letter queue (semantics.md 6.3).
+func countAfterFailure(m *index.Message) uint32 {
 	if m.SubQueue != event.Main {
 		return m.DeliveryCount
 	}
 	return m.DeliveryCount + 1
 }
 
-// back adds what follows when a message of the main queue returns with a new delivery count. It
-// expires at once if its time has passed (semantics.md 7.4), or is dead-lettered if it failed too
-// often (6.4). A deferred message stays deferred, expired or not (3.2), unless it failed too often:
-// then expiry also comes first (docs/decisions/0009). header is the size of the message's header
-// now, in bytes; 0: unknown.
-func (s *slice) back(m *index.Message, count uint32, header int) {
+// returnToQueue adds what follows when a message of the main queue returns with a new delivery
+// count. It expires at once if its time has passed (semantics.md 7.4), or is dead-lettered if it
+// failed too often (6.4). A deferred message stays deferred, expired or not (3.2), unless it failed
+// too often: then expiry also comes first (docs/decisions/0009). header is the size of the
+// message's header now, in bytes; 0: unknown.
+func (s *slice) returnToQueue(m *index.Message, count uint32, header int) {
 	if m.SubQueue != event.Main {
 		return
 	}
@@ -107,5 +107,5 @@ func (s *slice) expire(m *index.Message, header int) {
 func (s *slice) deadLetter(seq event.SequenceNumber, header int, cause event.Cause, reason, description string) {
 	ev := add[*event.MessageDeadLettered](s.decision, event.KindMessageDeadLettered)
 	ev.Envelope, ev.Sequence = s.envelope(0), seq
-	ev.Cause, ev.Reason, ev.Description, ev.Changes.Data = explained(header, cause, reason, description)
+	ev.Cause, ev.Reason, ev.Description, ev.Changes.Data = fitReason(header, cause, reason, description)
 }

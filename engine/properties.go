@@ -126,13 +126,13 @@ func SameSettings(a, b *event.Properties) bool {
 			*f.y = *f.x
 		}
 	}
-	timeless(&x)
-	timeless(&y)
+	dropTimes(&x)
+	dropTimes(&y)
 	return x.Equal(&y)
 }
 
-// timeless removes the times from the access rules: they are shown, and nothing depends on them.
-func timeless(p *event.Properties) {
+// dropTimes removes the times from the access rules: they are shown, and nothing depends on them.
+func dropTimes(p *event.Properties) {
 	p.AccessRules = slices.Clone(p.AccessRules)
 	for i := range p.AccessRules {
 		p.AccessRules[i].CreatedAt, p.AccessRules[i].ModifiedAt = 0, 0
@@ -287,9 +287,9 @@ func timeSpan(d time.Duration) string {
 	return s
 }
 
-// fixed refuses a change of a property that cannot change once an entity exists, the first one it
-// finds (semantics.md 1.3, SM-312).
-func fixed(kind event.EntityKind, old, new *event.Properties) *Error {
+// checkFixed refuses a change of a property that cannot change once an entity exists, the first one
+// it finds (semantics.md 1.3, SM-312).
+func checkFixed(kind event.EntityKind, old, new *event.Properties) *Error {
 	for _, f := range [...]struct {
 		name     string
 		old, new bool

@@ -20,7 +20,7 @@ func tick(d *decision, cmd *Tick) {
 		return
 	}
 	for _, l := range d.index.Due(d.now, maxTick) {
-		s := d.remains(l.Slice)
+		s := d.formerSlice(l.Slice)
 		s.endLock(&l)
 	}
 }
@@ -54,7 +54,7 @@ func (s *sendDecision) schedule(i int, seq event.SequenceNumber, until event.Tim
 	ev.IDType, ev.DuplicateUntil, ev.Details, ev.Arrival = m.IDType, until, m.Details, s.arrival
 	ev.Reserved, ev.Keyed = s.cmd.reserved(i), s.entity.keyed(m)
 	if s.cmd.Numbers {
-		s.lives(seq, index.Scheduled)
+		s.noteState(seq, index.Scheduled)
 	}
 	return ev
 }
@@ -73,7 +73,7 @@ func cancelScheduled(d *decision, cmd *CancelScheduled) *Error {
 		ev := add[*event.ScheduleCancelled](d, event.KindScheduleCancelled)
 		ev.Envelope, ev.Sequence = s.envelope(origin), seq
 		if d.scratch.several {
-			s.lives(seq, index.Gone)
+			s.noteState(seq, index.Gone)
 		}
 	}
 	return nil

@@ -9,7 +9,7 @@ import (
 // because nothing is applied before the record is complete. If one record is made of several
 // operations, each rule looks here for what those before it did; else most of it stays empty, and
 // costs nothing. Additions for an operation that is then refused can be taken back
-// ([decision.mark]).
+// ([decision.savepoint]).
 type scratch struct {
 	several bool // the record is made of several operations
 	// of earlier operations that are not in the index either; nil: there are none
@@ -77,8 +77,8 @@ func (d *decision) next(id event.Slice) event.SequenceNumber {
 	return d.index.NextSequence(id)
 }
 
-// gave notes which number comes next in a slice, after some were assigned.
-func (d *decision) gave(id event.Slice, next event.SequenceNumber) {
+// noteNext notes which number comes next in a slice, after some were assigned.
+func (d *decision) noteNext(id event.Slice, next event.SequenceNumber) {
 	if d.scratch.several {
 		d.scratch.next.set(id, next)
 	}
@@ -92,13 +92,13 @@ func (d *decision) take(id event.Slice) event.SequenceNumber {
 	return seq
 }
 
-// added notes bytes that are stored in a slice. Those of a subscription count toward the quota of
-// its topic.
-func (s *slice) added(more int64) {
+// noteBytes notes bytes that are stored in a slice. Those of a subscription count toward the quota
+// of its topic.
+func (s *slice) noteBytes(more int64) {
 	if !s.scratch.several {
 		return
 	}
-	if _, id := s.storing(); more != 0 {
+	if _, id := s.storingEntity(); more != 0 {
 		before, _ := s.scratch.bytes.get(id)
 		s.scratch.bytes.set(id, before+more)
 	}
@@ -115,8 +115,8 @@ func (s *slice) scheduled(seq event.SequenceNumber) bool {
 	return ok && m.State == index.Scheduled
 }
 
-// lives notes that a message is scheduled, or was removed.
-func (s *slice) lives(seq event.SequenceNumber, state index.State) {
+// noteState notes that a message is scheduled, or was removed.
+func (s *slice) noteState(seq event.SequenceNumber, state index.State) {
 	enter(&s.scratch.life, messageID{s.id, seq}, state)
 }
 

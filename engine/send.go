@@ -51,7 +51,7 @@ func send(d *decision, cmd *Send) *Error {
 		if err := p.check(cmd); err != nil {
 			return err
 		}
-		s.added(p.bytes)
+		s.noteBytes(p.bytes)
 	}
 	s.from = d.origin(cmd.Origin)
 	if n := len(cmd.Messages); n > 1 {
@@ -87,7 +87,7 @@ func (s *sendDecision) check() *Error {
 		}
 	}
 	n, history := len(s.cmd.Messages), s.settings.history
-	if s.entity.Properties.RequiresDuplicateDetection && s.remembered()+n > history && s.index.Forgettable(s.id, s.now, n) < n {
+	if s.entity.Properties.RequiresDuplicateDetection && s.historySize()+n > history && s.index.Forgettable(s.id, s.now, n) < n {
 		return Refuse(Busy, "The duplicate history of '%s' holds %d ids; retry when older ones have left its window.", s.entity.Path, history)
 	}
 	return nil
@@ -102,7 +102,7 @@ func (s *sendDecision) checkMessages() (size int64, _ *Error) {
 		}
 		size += n
 	}
-	size += s.carried()
+	size += s.carriedSize()
 	if !s.entity.Properties.RequiresSession {
 		return size, nil
 	}
@@ -147,14 +147,14 @@ func (s *sendDecision) store() (numbers Numbers) {
 				seq++
 			}
 			s.storeOne(i, number, fresh.remember(m, number))
-			size += int64(len(m.Body)+len(m.Tail)) + s.carried()
+			size += int64(len(m.Body)+len(m.Tail)) + s.carriedSize()
 		}
 		if s.cmd.Numbers {
 			numbers = append(numbers, number)
 		}
 	}
-	s.gave(s.id, seq)
-	s.added(size)
+	s.noteNext(s.id, seq)
+	s.noteBytes(size)
 	return numbers
 }
 
@@ -180,8 +180,8 @@ func (s *sendDecision) storeOne(i int, seq event.SequenceNumber, until event.Tim
 	ev.Arrival, ev.Keyed = s.arrival, s.entity.keyed(m)
 }
 
-// carried returns how many bytes a moved message brings in addition to its own.
-func (s *sendDecision) carried() int64 {
+// carriedSize returns how many bytes a moved message brings in addition to its own.
+func (s *sendDecision) carriedSize() int64 {
 	if s.arrival == nil {
 		return 0
 	}

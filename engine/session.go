@@ -83,7 +83,7 @@ func release(d *decision, cmd *releaseSession) {
 	if d.now >= l.Until {
 		cause = event.ReleaseExpired
 	}
-	s := d.remains(cmd.slice)
+	s := d.formerSlice(cmd.slice)
 	s.endSession(l.Session, cause)
 }
 
@@ -93,7 +93,7 @@ func releaseSome(d *decision) {
 	held := d.index.HeldSessions()
 	d.again = len(held) > maxTick
 	for _, l := range held[:min(len(held), maxTick)] {
-		s := d.remains(l.Slice)
+		s := d.formerSlice(l.Slice)
 		s.endSession(l.Session, event.ReleaseLinkLost)
 	}
 }
@@ -111,8 +111,8 @@ func (s *slice) liveSession(token event.LockToken) (way overdueItems, live bool)
 	return way, true
 }
 
-// holds refuses unless the token is that of the live lock of the named session.
-func (s *slice) holds(name []byte, token event.LockToken) (way overdueItems, err *Error) {
+// checkHeld refuses unless the token is that of the live lock of the named session.
+func (s *slice) checkHeld(name []byte, token event.LockToken) (way overdueItems, err *Error) {
 	if way, live := s.liveSession(token); !live {
 		return way, SessionLost()
 	}
@@ -130,7 +130,7 @@ func renewSession(d *decision, cmd *RenewSession) *Error {
 		d.refuse(cmd.Origin, refused, err)
 		return err
 	}
-	if way, err := s.holds(cmd.SessionID, cmd.Session); err != nil {
+	if way, err := s.checkHeld(cmd.SessionID, cmd.Session); err != nil {
 		d.refuse(cmd.Origin, refused, err)
 		s.end(way)
 		return err
@@ -159,7 +159,7 @@ func setSessionState(d *decision, cmd *SetSessionState) *Error {
 	ev.Envelope, ev.SessionID = s.envelope(origin), cmd.SessionID
 	ev.Cleared, ev.State.Data, ev.Topic = len(cmd.State) == 0, cmd.State, s.entity.Topic
 	if d.scratch.several {
-		s.added(int64(len(cmd.State) - s.stateSize(cmd.SessionID)))
+		s.noteBytes(int64(len(cmd.State) - s.stateSize(cmd.SessionID)))
 		enter(&d.scratch.states, sessionID{s.id, string(cmd.SessionID)}, len(cmd.State))
 	}
 	return nil
@@ -167,7 +167,7 @@ func setSessionState(d *decision, cmd *SetSessionState) *Error {
 
 // checkState refuses a state that the caller may not set, or for which there is no room.
 func (s *slice) checkState(cmd *SetSessionState) (way overdueItems, err *Error) {
-	if way, err := s.holds(cmd.SessionID, cmd.Session); err != nil {
+	if way, err := s.checkHeld(cmd.SessionID, cmd.Session); err != nil {
 		return way, err
 	}
 	if limit := s.messageLimit(); int64(len(cmd.State)) > limit {
@@ -178,7 +178,7 @@ func (s *slice) checkState(cmd *SetSessionState) (way overdueItems, err *Error) 
 
 // messageLimit returns the size limit of messages in bytes. A subscription has that of its topic.
 func (s *slice) messageLimit() int64 {
-	e := s.settings.storing(s.entity)
+	e := s.settings.storingEntity(s.entity)
 	if e == nil {
 		return math.MaxInt64 // it is being deleted
 	}

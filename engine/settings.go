@@ -30,9 +30,9 @@ func (s *settings) of(id event.Slice) (*Entity, *Error) {
 	return nil, Refuse(NotFound, "The messaging entity with id %d could not be found.", id.Entity)
 }
 
-// storing returns the entity whose limits apply to what an entity stores: for a subscription its
-// topic, nil while that is being deleted.
-func (s *settings) storing(e *Entity) *Entity {
+// storingEntity returns the entity whose limits apply to what an entity stores: for a subscription
+// its topic, nil while that is being deleted.
+func (s *settings) storingEntity(e *Entity) *Entity {
 	if e.Kind == event.Subscription {
 		return s.entities[e.Topic]
 	}

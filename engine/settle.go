@@ -59,7 +59,7 @@ func settle(d *decision, cmd *Settle) *Error {
 		d.refuse(cmd.Origin, cmd.refused(cmd.Token), err)
 		return err
 	}
-	s := settleDecision{of, cmd, stored(cmd.Changes), cmd.Token}
+	s := settleDecision{of, cmd, encodeChanges(cmd.Changes), cmd.Token}
 	var one [1]index.Message // most commands have one token
 	messages, way, err := s.check(one[:0])
 	switch {
@@ -68,7 +68,7 @@ func settle(d *decision, cmd *Settle) *Error {
 		s.end(way)
 		return err
 	case cmd.Try:
-	case s.unread(messages):
+	case s.mustRead(messages):
 		s.show(messages)
 	default:
 		s.enact(messages)
@@ -87,19 +87,19 @@ func (s *settleDecision) check(messages []index.Message) (_ []index.Message, way
 	if s.cmd.Outcome == MoveToDeadLetter && s.cmd.SubQueue != event.Main {
 		return nil, way, Refuse(NotAllowed, DeadLetteredText)
 	}
-	if n := (1 + len(s.cmd.More)) * s.cmd.written(); n > maxPublish {
+	if n := (1 + len(s.cmd.More)) * s.cmd.writtenSize(); n > maxPublish {
 		return nil, way, Refuse(InvalidArgument, "The properties, reasons and descriptions given for %d messages take more than %d bytes together.", 1+len(s.cmd.More), maxPublish)
 	}
-	messages, way, ok := s.locked(messages)
+	messages, way, ok := s.appendLocked(messages)
 	if !ok {
-		return nil, way, s.lost()
+		return nil, way, s.lostRefusal()
 	}
 	return messages, way, s.tooMuch(messages)
 }
 
-// lost returns the refusal of the token that a refusal is about. A token under a session that the
-// caller still holds belongs to a settled message, not to a lost session.
-func (s *settleDecision) lost() *Error {
+// lostRefusal returns the refusal of the token that a refusal is about. A token under a session
+// that the caller still holds belongs to a settled message, not to a lost session.
+func (s *settleDecision) lostRefusal() *Error {
 	for _, session := range s.cmd.Sessions {
 		if _, live := s.liveSession(session); live && s.about != session && s.about == s.about.Under(session) {
 			return Refuse(LockLost, LockLostText)
@@ -108,11 +108,11 @@ func (s *settleDecision) lost() *Error {
 	return s.lockLost(s.cmd.SubQueue)
 }
 
-// locked appends the messages of all tokens, in their order; ok is false if a token is not that of
-// a live lock, or is there twice.
-func (s *settleDecision) locked(messages []index.Message) (_ []index.Message, way overdueItems, ok bool) {
+// appendLocked appends the messages of all tokens, in their order; ok is false if a token is not
+// that of a live lock, or is there twice.
+func (s *settleDecision) appendLocked(messages []index.Message) (_ []index.Message, way overdueItems, ok bool) {
 	m, way, ok := s.live(s.cmd.SubQueue, s.cmd.Token)
-	if !ok || s.staged(s.cmd.Token) || !s.mayEnd(&m) {
+	if !ok || s.isStaged(s.cmd.Token) || !s.mayEnd(&m) {
 		return nil, way, false
 	}
 	messages = append(messages, m)
@@ -123,7 +123,7 @@ func (s *settleDecision) locked(messages []index.Message) (_ []index.Message, wa
 	for _, t := range s.cmd.More {
 		s.about = t
 		m, way, ok := s.live(s.cmd.SubQueue, t)
-		if !ok || seen[t] || s.staged(t) || !s.mayEnd(&m) {
+		if !ok || seen[t] || s.isStaged(t) || !s.mayEnd(&m) {
 			return nil, way, false
 		}
 		seen[t] = true
@@ -153,8 +153,8 @@ func (s *settleDecision) enact(messages []index.Message) {
 	origin := s.origin(s.cmd.Origin)
 	for i := range messages {
 		m, header := &messages[i], s.cmd.header(i)
-		if changes, ok := s.cmd.fitting(s.stored, m, header); ok {
-			s.enactOne(origin, m, s.cmd.token(i), header+changed(m), changes)
+		if changes, ok := s.cmd.fitChanges(s.stored, m, header); ok {
+			s.enactOne(origin, m, s.cmd.token(i), header+changesSize(m), changes)
 		} else {
 			s.tooLarge(origin, m, s.cmd.token(i))
 		}
@@ -167,7 +167,7 @@ func (s *settleDecision) tooLarge(origin event.OriginID, m *index.Message, token
 	ev := add[*event.MessageDeadLettered](s.decision, event.KindMessageDeadLettered)
 	ev.Envelope, ev.Sequence, ev.Token = s.envelope(origin), m.Sequence, token
 	ev.Cause, ev.Reason, ev.Description = event.CauseHeaderSize, headerReason, headerText
-	ev.Changes.Data = stored(deadLetterChanges(headerReason, headerText))
+	ev.Changes.Data = encodeChanges(deadLetterChanges(headerReason, headerText))
 }
 
 // maxAuditText bounds texts of clients that are in events for the audit alone.
@@ -176,8 +176,8 @@ const maxAuditText = 4096
 // clip cuts a text for the audit, at a character.
 func clip(s string) string { return clipTo(s, maxAuditText) }
 
-// changed returns how many bytes the property changes of a message have so far.
-func changed(m *index.Message) (n int) {
+// changesSize returns how many bytes the property changes of a message have so far.
+func changesSize(m *index.Message) (n int) {
 	for _, b := range m.Changes {
 		n += int(b.Size)
 	}
@@ -194,16 +194,16 @@ func (s *settleDecision) enactOne(origin event.OriginID, m *index.Message, token
 	case Release:
 		ev := add[*event.MessageReleased](s.decision, event.KindMessageReleased)
 		ev.Envelope, ev.Sequence, ev.Token = s.envelope(origin), m.Sequence, token
-		s.back(m, m.DeliveryCount, header)
+		s.returnToQueue(m, m.DeliveryCount, header)
 	case Abandon:
 		ev := add[*event.MessageAbandoned](s.decision, event.KindMessageAbandoned)
 		ev.Envelope, ev.Sequence, ev.Token = s.envelope(origin), m.Sequence, token
-		ev.DeliveryCount, ev.Changes.Data = failed(m), changes
-		s.back(m, ev.DeliveryCount, header+len(changes))
+		ev.DeliveryCount, ev.Changes.Data = countAfterFailure(m), changes
+		s.returnToQueue(m, ev.DeliveryCount, header+len(changes))
 	case Defer:
 		ev := add[*event.MessageDeferred](s.decision, event.KindMessageDeferred)
 		ev.Envelope, ev.Sequence, ev.Token = s.envelope(origin), m.Sequence, token
-		ev.DeliveryCount, ev.Changes.Data = failed(m), changes
+		ev.DeliveryCount, ev.Changes.Data = countAfterFailure(m), changes
 	case MoveToDeadLetter:
 		ev := add[*event.MessageDeadLettered](s.decision, event.KindMessageDeadLettered)
 		ev.Envelope, ev.Sequence, ev.Token, ev.Cause = s.envelope(origin), m.Sequence, token, event.CauseApplication

@@ -29,7 +29,7 @@ func TestPlacementOfSixteen(t *testing.T) {
 			}
 			n := map[byte]int{}
 			for number, h := range made.Hosts {
-				if n[h]++; int(h) != int(place(made.Slice.Entity, uint8(number), logs)) {
+				if n[h]++; int(h) != int(placePartition(made.Slice.Entity, uint8(number), logs)) {
 					t.Errorf("%d logs: partition %d of %s is on %d", logs, number, path, h)
 				}
 			}

@@ -31,16 +31,16 @@ func (cmd *Send) found(i int) (m stagedMessage) {
 	return m
 }
 
-// measured returns the operation of a command, with the sizes that count toward the bounds of a
+// measureStage returns the operation of a command, with the sizes that count toward the bounds of a
 // transaction.
-func measured(cmd *Stage) stagedOperation {
+func measureStage(cmd *Stage) stagedOperation {
 	op := stagedOperation{cmd: cmd.Operation, size: stagedOverhead + max(0, cmd.Bytes)}
 	switch cmd := cmd.Operation.(type) {
 	case *Send:
 		op.sent = len(cmd.Messages)
 	case *Settle:
 		op.named = 1 + len(cmd.More)
-		op.size += op.named * cmd.written()
+		op.size += op.named * cmd.writtenSize()
 	case *CancelScheduled:
 		op.named = len(cmd.Sequences)
 	case *SetSessionState:

@@ -123,11 +123,11 @@ func (p *publishDecision) makePlan(cmd *Send) *Error {
 		}
 		pl.until = fresh.remember(m, pl.sequence)
 		if pl.later {
-			own += int64(len(m.Body)+len(m.Tail)) + int64(p.carried())
+			own += int64(len(m.Body)+len(m.Tail)) + int64(p.carriedSize())
 		} else {
 			pl.ttl, _ = timeToLive(p.now, m.TimeToLive, p.entity.Properties.DefaultMessageTimeToLive)
 			err := p.copiesOf(&publishedMessage{sequence: pl.sequence, ttl: pl.ttl, session: m.SessionID, inSession: m.HasSession,
-				size: len(m.Body) + len(m.Tail), carried: p.carried(), header: m.Header, see: m.Properties}, p.entity.Properties.FilteringBeforePublishing)
+				size: len(m.Body) + len(m.Tail), carried: p.carriedSize(), header: m.Header, see: m.Properties}, p.entity.Properties.FilteringBeforePublishing)
 			if err != nil {
 				return err
 			}
@@ -142,8 +142,8 @@ func (p *publishDecision) makePlan(cmd *Send) *Error {
 	return p.room(p.bytes)
 }
 
-// carried returns how many bytes a moved message brings in addition to its own.
-func (p *publishDecision) carried() int {
+// carriedSize returns how many bytes a moved message brings in addition to its own.
+func (p *publishDecision) carriedSize() int {
 	if p.arrival == nil {
 		return 0
 	}
@@ -173,7 +173,7 @@ func (s *sendDecision) publish(plan []messagePlan) (numbers Numbers) {
 			numbers = append(numbers, number)
 		}
 	}
-	s.gave(s.id, next)
+	s.noteNext(s.id, next)
 	return numbers
 }
 
@@ -324,7 +324,7 @@ func (p *publishDecision) plainCopy(m *publishedMessage, sub *Entity) {
 
 // deadCopy adds a copy in the dead-letter queue of a subscription.
 func (p *publishDecision) deadCopy(m *publishedMessage, sub *Entity, cause event.Cause, reason, description string) {
-	cause, reason, description, changes := explained(m.header, cause, reason, clip(description))
+	cause, reason, description, changes := fitReason(m.header, cause, reason, clip(description))
 	c := p.newCopy(m, sub, len(changes))
 	c.Cause, c.Reason, c.Description, c.Changes.Data = cause, reason, description, changes
 }

@@ -169,8 +169,8 @@ func (d *decision) pinned(token event.LockToken) bool {
 	return ok && l.Held
 }
 
-// staged reports whether the settlement of a message waits for a commit other than this decision.
-func (d *decision) staged(token event.LockToken) bool {
+// isStaged reports whether the settlement of a message waits for a commit other than this decision.
+func (d *decision) isStaged(token event.LockToken) bool {
 	if len(d.transactions.pins) == 0 {
 		return false
 	}
@@ -183,7 +183,7 @@ func (d *decision) staged(token event.LockToken) bool {
 func (p *Partition) stage(d *decision, cmd *Stage) *Error {
 	t, staging := &p.transactions, &d.staging
 	tx := t.byID[cmd.Transaction]
-	staging.operation = measured(cmd)
+	staging.operation = measureStage(cmd)
 	switch {
 	case tx == nil && t.ended.ids[cmd.Transaction], tx != nil && (tx.over || d.now >= tx.end()):
 		return NoTransaction(cmd.Transaction[:])
@@ -418,10 +418,10 @@ func (d *decision) giveBack(tx *transaction, origin event.OriginID) {
 			continue
 		}
 		seen[token] = true
-		s := settleDecision{slice: d.remains(l.Slice), cmd: &Settle{Outcome: Abandon}}
+		s := settleDecision{slice: d.formerSlice(l.Slice), cmd: &Settle{Outcome: Abandon}}
 		m, _ := d.index.Message(l.Slice, l.Sequence)
 		if _, _, live := s.live(m.SubQueue, token); live {
-			s.enactOne(origin, &m, token, changed(&m), nil)
+			s.enactOne(origin, &m, token, changesSize(&m), nil)
 		}
 	}
 }

@@ -30,11 +30,11 @@ func handOver(d *decision, of slice, cmd *Send) *Error {
 		size += int64(len(m.Body) + len(m.Tail))
 		seq, number = seq+1, number+1
 	}
-	s.gave(s.id, seq)
+	s.noteNext(s.id, seq)
 	if d.scratch.several {
 		d.scratch.moves.set(s.id, number)
 	}
-	s.added(size)
+	s.noteBytes(size)
 	if cmd.Numbers {
 		d.reply.Answer = numbers
 	}

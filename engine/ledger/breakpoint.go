@@ -45,8 +45,8 @@ func (d *Debugger) newBreak(text string) (*breakpoint, error) {
 	return b, nil
 }
 
-// holds reports whether the counts in the states of all logs meet the condition.
-func (b *breakpoint) holds(n *names, logs []*walkedLog) bool {
+// isMet reports whether the counts in the states of all logs meet the condition.
+func (b *breakpoint) isMet(n *names, logs []*walkedLog) bool {
 	for i := range b.terms {
 		t := &b.terms[i]
 		c := count{}
@@ -58,7 +58,7 @@ func (b *breakpoint) holds(n *names, logs []*walkedLog) bool {
 				}
 			}
 		}
-		if !t.holds(t.metric(&c)) {
+		if !t.isMet(t.metric(&c)) {
 			return false
 		}
 	}
@@ -69,7 +69,7 @@ func (b *breakpoint) holds(n *names, logs []*walkedLog) bool {
 func (d *stepper) arm() {
 	for _, b := range d.breaks {
 		if b.where == nil {
-			b.was = b.holds(d.l.names, d.w.logs)
+			b.was = b.isMet(d.l.names, d.w.logs)
 		}
 	}
 }
@@ -106,7 +106,7 @@ func (d *stepper) passUntilStop(ctx context.Context) (stop bool, err error) {
 		if b.where != nil {
 			continue
 		}
-		is := b.holds(d.l.names, d.w.logs)
+		is := b.isMet(d.l.names, d.w.logs)
 		stop = stop || is && !b.was
 		b.was = is
 	}

@@ -12,9 +12,9 @@ import (
 // mostChanged is the most messages that are shown for one event.
 const mostChanged = 10
 
-// changed tells the differences between the states before and after an event: the messages that it
-// names, then the counts of their entities.
-func (d *Debugger) changed(p passedEvent, ev event.Event) error {
+// tellChanges tells the differences between the states before and after an event: the messages that
+// it names, then the counts of their entities.
+func (d *Debugger) tellChanges(p passedEvent, ev event.Event) error {
 	before, after := d.view(p.log, d.at-1), p.after
 	var entities []event.EntityID
 	told, more := 0, 0

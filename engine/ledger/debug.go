@@ -74,7 +74,7 @@ func debugCommands() []debugCommand {
 		{[]string{"delete"}, "delete N", "remove a breakpoint", (*Debugger).deleteBreak},
 		{[]string{"print", "p"}, "print [ENTITY | ENTITY#NUMBER]", "the state here: of all entities, of one with its messages, of a message", (*Debugger).show},
 		{[]string{"list", "l"}, "list [N]", "the events around this one, N before and N after it", (*Debugger).around},
-		{[]string{"where", "w"}, "where", "this event again, with what it changed", func(d *Debugger, ctx context.Context, _ string) error { return d.here(ctx) }},
+		{[]string{"where", "w"}, "where", "this event again, with what it changed", func(d *Debugger, ctx context.Context, _ string) error { return d.tellHere(ctx) }},
 		{[]string{"help", "h", "?"}, "help", "this list", (*Debugger).help},
 		{[]string{"quit", "q", "exit"}, "quit", "end", func(*Debugger, context.Context, string) error { return ErrQuit }},
 	}
@@ -123,8 +123,8 @@ func countOf(text string, without int64) (int64, error) {
 	return n, nil
 }
 
-// moved tells the position of the debugger after a command that moved it.
-func (d *Debugger) moved(ctx context.Context, err error) error {
+// tellPosition tells the position of the debugger after a command that moved it.
+func (d *Debugger) tellPosition(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(err, errEnd):
 		err = d.l.note("history ends here")
@@ -134,7 +134,7 @@ func (d *Debugger) moved(ctx context.Context, err error) error {
 	if err != nil {
 		return err
 	}
-	return d.here(ctx)
+	return d.tellHere(ctx)
 }
 
 func (d *Debugger) move(ctx context.Context, text string, way int64) error {
@@ -142,17 +142,17 @@ func (d *Debugger) move(ctx context.Context, text string, way int64) error {
 	if err != nil {
 		return err
 	}
-	return d.moved(ctx, d.seek(ctx, d.at+way*n))
+	return d.tellPosition(ctx, d.seek(ctx, d.at+way*n))
 }
 
 func (d *Debugger) goOn(ctx context.Context, _ string) error {
 	d.look = progress{}
-	return d.moved(ctx, d.ahead(ctx))
+	return d.tellPosition(ctx, d.ahead(ctx))
 }
 
 func (d *Debugger) goBack(ctx context.Context, _ string) error {
 	d.look = progress{}
-	return d.moved(ctx, d.behind(ctx))
+	return d.tellPosition(ctx, d.behind(ctx))
 }
 
 func (d *Debugger) leapTo(ctx context.Context, text string) error {
@@ -175,7 +175,7 @@ func (d *Debugger) leapTo(ctx context.Context, text string) error {
 		}
 		err = d.leap(ctx, i)
 	}
-	return d.moved(ctx, err)
+	return d.tellPosition(ctx, err)
 }
 
 func (d *Debugger) setBreak(_ context.Context, text string) error {
@@ -217,8 +217,8 @@ func (d *Debugger) deleteBreak(_ context.Context, text string) error {
 	return fmt.Errorf("%w: there is no breakpoint %s", ErrQuestion, quote(text))
 }
 
-// here tells the event before the debugger's position, and what it changed.
-func (d *Debugger) here(ctx context.Context) error {
+// tellHere tells the event before the debugger's position, and what it changed.
+func (d *Debugger) tellHere(ctx context.Context) error {
 	p, ok := d.current()
 	if !ok {
 		return d.l.answer(print.Object{print.Named("Begin", true)}, "before the first event")
@@ -231,7 +231,7 @@ func (d *Debugger) here(ctx context.Context) error {
 		if err := d.l.tell(line); err != nil {
 			return err
 		}
-		return d.changed(p, rec.Events[p.i])
+		return d.tellChanges(p, rec.Events[p.i])
 	})
 }
 
@@ -266,7 +266,7 @@ func (d *Debugger) around(ctx context.Context, text string) error {
 // show tells the state of something.
 func (d *Debugger) show(_ context.Context, text string) error {
 	if text == "" {
-		for _, e := range d.living() {
+		for _, e := range d.livingEntities() {
 			c := d.countAt(e, event.Main, d.at)
 			if err := d.l.tellCount(e, c); err != nil {
 				return err
@@ -284,7 +284,7 @@ func (d *Debugger) show(_ context.Context, text string) error {
 	if _, err := d.l.names.lives(of.Entity); err != nil {
 		return err
 	}
-	list := d.living()
+	list := d.livingEntities()
 	i := slices.IndexFunc(list, func(e *life) bool { return fold(e.path) == fold(of.Entity) })
 	if i < 0 {
 		return fmt.Errorf("%w of %s: no such entity exists at this event", ErrNothing, word(of.Entity))
@@ -306,8 +306,8 @@ func (d *Debugger) show(_ context.Context, text string) error {
 	return d.messages(e, of)
 }
 
-// living returns the entities that exist here, in order of path.
-func (d *Debugger) living() (list []*life) {
+// livingEntities returns the entities that exist here, in order of path.
+func (d *Debugger) livingEntities() (list []*life) {
 	for _, e := range d.view(int(catalogue), d.at).Entities() {
 		if of := d.l.names.byID[e.ID]; of != nil {
 			list = append(list, of)

@@ -362,7 +362,7 @@ func TestDebuggerMarks(t *testing.T) {
 	if err := d.seek(t.Context(), 1<<40); !errors.Is(err, errEnd) {
 		t.Fatalf("%+v; want errors.Is(err, errEnd)", err)
 	}
-	if n := d.kept(); n > 3000 || len(d.list) < 3 {
+	if n := d.keptBytes(); n > 3000 || len(d.list) < 3 {
 		t.Errorf("%d marks of %d bytes", len(d.list), n)
 	}
 	if len(d.trail) > 4 {

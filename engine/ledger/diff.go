@@ -48,7 +48,7 @@ func (l *Ledger) Diff(ctx context.Context, from, to Instant, path string, messag
 	}
 	var of []*life
 	if entity != "" {
-		if of, err = l.names.having(entity, queue); err != nil {
+		if of, err = l.names.livesWith(entity, queue); err != nil {
 			return err
 		}
 	}
@@ -200,7 +200,7 @@ func (c *comparison) flows(ctx context.Context) (map[string]*flow, error) {
 		return all[path]
 	}
 	for _, b := range s.books {
-		for h, err := range s.alone(ctx, b) {
+		for h, err := range s.oneLog(ctx, b) {
 			if err == nil {
 				err = c.l.tellProgress(&look, 1, h.rec.At, "what happened")
 			}
@@ -318,7 +318,7 @@ func (c *comparison) tellMessages(path string, was, is *life) error {
 	l, before, after := c.l, c.before, c.after
 	stood := make(map[node]string)
 	_ = before.each(was, func(s event.Slice, m *index.Message) error {
-		stood[node{s, m.Sequence}] = standing(m)
+		stood[node{s, m.Sequence}] = stateInWords(m)
 		return nil
 	})
 	row := func(x node, change, a, b string) error {
@@ -329,7 +329,7 @@ func (c *comparison) tellMessages(path string, was, is *life) error {
 	var stuck int
 	err := after.each(is, func(s event.Slice, m *index.Message) error {
 		x := node{s, m.Sequence}
-		a, b := stood[x], standing(m)
+		a, b := stood[x], stateInWords(m)
 		delete(stood, x)
 		switch a {
 		case "":
@@ -355,8 +355,8 @@ func (c *comparison) tellMessages(path string, was, is *life) error {
 	return err
 }
 
-// standing returns the state of a message, in the words by which two instants are compared.
-func standing(m *index.Message) string {
+// stateInWords returns the state of a message, in the words by which two instants are compared.
+func stateInWords(m *index.Message) string {
 	return fmt.Sprintf("%s %s, %s", m.SubQueue, m.State, plural(int(m.DeliveryCount), "failed attempt"))
 }
 

@@ -32,7 +32,7 @@ func (s *Selection) merged(ctx context.Context) iter.Seq2[eventAt, error] {
 		books = slices.DeleteFunc(slices.Clone(books), func(b *book) bool { return s.after[b.ID()] == s.before[b.ID()] })
 	}
 	if len(books) == 1 {
-		return s.alone(ctx, books[0])
+		return s.oneLog(ctx, books[0])
 	}
 	return func(yield func(eventAt, error) bool) {
 		type head struct {
@@ -86,8 +86,8 @@ func (s *Selection) merged(ctx context.Context) iter.Seq2[eventAt, error] {
 	}
 }
 
-// alone is merged for one log.
-func (s *Selection) alone(ctx context.Context, b *book) iter.Seq2[eventAt, error] {
+// oneLog is merged for one log.
+func (s *Selection) oneLog(ctx context.Context, b *book) iter.Seq2[eventAt, error] {
 	return func(yield func(eventAt, error) bool) {
 		for rec, err := range s.records(ctx, b) {
 			if err != nil {

@@ -138,11 +138,11 @@ func (v *visit) note(rec *replay.Record, i int, ev event.Event) *moment {
 
 func (v *visit) event(rec *replay.Record, i int, ev event.Event) {
 	if p, ok := ev.(*event.MessagePublished); ok && v.slice != p.Slice {
-		v.published(rec, i, p.Slice, p.Sequence, p.Copies, ev)
+		v.notePublished(rec, i, p.Slice, p.Sequence, p.Copies, ev)
 		return
 	}
 	if p, ok := ev.(*event.ScheduledPublished); ok && v.slice != p.Slice {
-		v.published(rec, i, p.Slice, p.NewSequence, p.Copies, ev)
+		v.notePublished(rec, i, p.Slice, p.NewSequence, p.Copies, ev)
 		return
 	}
 	m := v.note(rec, i, ev)
@@ -152,15 +152,15 @@ func (v *visit) event(rec *replay.Record, i int, ev event.Event) {
 	switch ev := ev.(type) {
 	case *event.MessageEnqueued:
 		m.session = sessionOf(ev.InSession, ev.SessionID)
-		m.about = v.stored(rec.At, ev.MessageID, &ev.Details, ev.Body.Size, ev.Arrival)
+		m.about = v.noteStored(rec.At, ev.MessageID, &ev.Details, ev.Body.Size, ev.Arrival)
 	case *event.MessageScheduled:
 		m.session = sessionOf(ev.InSession, ev.SessionID)
-		m.about = v.stored(rec.At, ev.MessageID, &ev.Details, ev.Body.Size, ev.Arrival)
+		m.about = v.noteStored(rec.At, ev.MessageID, &ev.Details, ev.Body.Size, ev.Arrival)
 	case *event.MessagePublished:
-		m.about = v.stored(rec.At, ev.MessageID, &ev.Details, ev.Body.Size, ev.Arrival)
+		m.about = v.noteStored(rec.At, ev.MessageID, &ev.Details, ev.Body.Size, ev.Arrival)
 		v.addCopies(ev.Slice, ev.Copies)
 	case *event.MessageHandedOver:
-		m.about = v.stored(rec.At, ev.MessageID, &ev.Details, ev.Body.Size, nil)
+		m.about = v.noteStored(rec.At, ev.MessageID, &ev.Details, ev.Body.Size, nil)
 		v.depart(m, ev.Number, ev.Destination)
 	case *event.ScheduledActivated:
 		v.born = v.born || v.number == ev.NewSequence
@@ -202,8 +202,8 @@ func (v *visit) event(rec *replay.Record, i int, ev event.Event) {
 	}
 }
 
-// published notes that a topic's message became the copy that the visit is about.
-func (v *visit) published(rec *replay.Record, i int, topic event.Slice, number event.SequenceNumber, copies []event.Copy, ev event.Event) {
+// notePublished notes that a topic's message became the copy that the visit is about.
+func (v *visit) notePublished(rec *replay.Record, i int, topic event.Slice, number event.SequenceNumber, copies []event.Copy, ev event.Event) {
 	m := v.note(rec, i, ev)
 	v.born = true
 	m.verb, m.detail = "copied", "from "+v.n.message(topic, number)
@@ -241,8 +241,8 @@ func (v *visit) addCopies(topic event.Slice, copies []event.Copy) {
 	}
 }
 
-// stored returns a description of the message, and follows it back to where it moved from.
-func (v *visit) stored(at event.Time, id []byte, d *event.Details, size uint32, a *event.Arrival) string {
+// noteStored returns a description of the message, and follows it back to where it moved from.
+func (v *visit) noteStored(at event.Time, id []byte, d *event.Details, size uint32, a *event.Arrival) string {
 	if a != nil {
 		v.back = append(v.back, origin{a.Source, a.Number, at})
 	}

@@ -90,7 +90,7 @@ func (v *visit) restore(ctx context.Context) error {
 	if !there {
 		return nil
 	}
-	m := moment{tick: begin.tick, node: v.node, book: v.book, lsn: begin.lsn, kind: event.KindRowsRestored, verb: "known", detail: standing(&row), count: row.DeliveryCount, row: &row}
+	m := moment{tick: begin.tick, node: v.node, book: v.book, lsn: begin.lsn, kind: event.KindRowsRestored, verb: "known", detail: stateInWords(&row), count: row.DeliveryCount, row: &row}
 	if row.EnqueuedAt != 0 {
 		m.about = fmt.Sprintf("enqueued at %s, ", row.EnqueuedAt)
 	}

@@ -23,8 +23,8 @@ func (n *names) lives(path string) ([]*life, error) {
 	return lives, nil
 }
 
-// having returns the lives that can have a sub-queue. It is an error if none can.
-func (n *names) having(path string, q event.SubQueue) (list []*life, err error) {
+// livesWith returns the lives that can have a sub-queue. It is an error if none can.
+func (n *names) livesWith(path string, q event.SubQueue) (list []*life, err error) {
 	lives, err := n.lives(path)
 	for _, e := range lives {
 		if bad := e.has(q); bad != nil {
@@ -95,16 +95,16 @@ func (l *Ledger) entity(path string, i Instant, at event.Time, in era) (*life, e
 	path = lives[len(lives)-1].path
 	switch {
 	case before == nil:
-		return nil, fmt.Errorf("%w of %s at %s: it was created at %s%s", ErrNothing, path, at, behind.created, forgotten(l.books[catalogue], at))
+		return nil, fmt.Errorf("%w of %s at %s: it was created at %s%s", ErrNothing, path, at, behind.created, forgottenNote(l.books[catalogue], at))
 	case behind == nil:
 		return nil, fmt.Errorf("%w of %s at %s: it was deleted at %s", ErrNothing, path, at, before.deleted)
 	}
 	return nil, fmt.Errorf("%w of %s at %s: it was deleted at %s, and created again at %s", ErrNothing, path, at, before.deleted, behind.created)
 }
 
-// forgotten returns a note that the catalogue's log may have forgotten entities of that time; "" if
-// not.
-func forgotten(b *book, at event.Time) string {
+// forgottenNote returns a note that the catalogue's log may have forgotten entities of that time;
+// "" if not.
+func forgottenNote(b *book, at event.Time) string {
 	if begins, _, gone := horizon(b); gone && at < begins.at {
 		return fmt.Sprintf("; entities deleted before %s are unknown", begins.at)
 	}

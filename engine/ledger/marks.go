@@ -86,13 +86,13 @@ func (d *stepper) mark() {
 	}
 	d.distance = max(d.markDistance, int64(size)/bytesAnEvent)
 	d.list = slices.Insert(d.list, i+1, m)
-	for len(d.list) > d.limits.marks || d.kept() > d.markBytes && len(d.list) > 1 {
+	for len(d.list) > d.limits.marks || d.keptBytes() > d.markBytes && len(d.list) > 1 {
 		d.thin()
 	}
 }
 
-// kept returns how much memory marks keep, bytes.
-func (d *stepper) kept() (n int) {
+// keptBytes returns how much memory marks keep, bytes.
+func (d *stepper) keptBytes() (n int) {
 	seen := make(map[*replay.Saved]bool)
 	for _, m := range d.list {
 		for _, s := range m.saved {

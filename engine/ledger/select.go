@@ -85,7 +85,7 @@ func (l *Ledger) Select(ctx context.Context, r Range) (*Selection, error) {
 	}
 	ids := l.src.Partitions()
 	if entity != "" {
-		if s.of, err = n.having(entity, queue); err != nil {
+		if s.of, err = n.livesWith(entity, queue); err != nil {
 			return nil, err
 		}
 		ids = n.logs(s.of...)
@@ -123,7 +123,7 @@ func (l *Ledger) Select(ctx context.Context, r Range) (*Selection, error) {
 		return s, nil
 	}
 	if r.MessageID != "" {
-		return s, s.named(ctx, []byte(r.MessageID))
+		return s, s.findByID(ctx, []byte(r.MessageID))
 	}
 	return s, nil
 }
@@ -175,8 +175,8 @@ func (s *Selection) ofTypes(types []string) error {
 	return nil
 }
 
-// named finds the messages that were sent with an id.
-func (s *Selection) named(ctx context.Context, id []byte) error {
+// findByID finds the messages that were sent with an id.
+func (s *Selection) findByID(ctx context.Context, id []byte) error {
 	s.nodes = make(map[node]bool)
 	for _, b := range s.books {
 		for rec, err := range replay.Found(ctx, b, log.Search{MessageID: id}) {

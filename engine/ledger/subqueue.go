@@ -55,7 +55,7 @@ func (w *queueWatch) take(ctx context.Context, rec *replay.Record) (any bool, er
 	// asked of each event in its turn: the state has the effect of the previous one
 	err = w.state.ApplyOnly(rec, func(ev event.Event) bool {
 		w.settle()
-		w.touched, w.last = append(w.touched, w.lies(ev)), ev
+		w.touched, w.last = append(w.touched, w.isAbout(ev)), ev
 		return w.part == nil || w.part.has(ev)
 	})
 	if err != nil {
@@ -77,20 +77,20 @@ func (w *queueWatch) take(ctx context.Context, rec *replay.Record) (any bool, er
 // settle looks where the messages of the event that was applied last are.
 func (w *queueWatch) settle() {
 	if n := len(w.touched); w.last != nil && !w.touched[n-1] {
-		w.touched[n-1] = w.lies(w.last)
+		w.touched[n-1] = w.isAbout(w.last)
 	}
 }
 
-// lies reports whether an event says that it is about the sub-queue, or names a message that is in
-// it now.
-func (w *queueWatch) lies(ev event.Event) (there bool) {
+// isAbout reports whether an event says that it is about the sub-queue, or names a message that is
+// in it now.
+func (w *queueWatch) isAbout(ev event.Event) (there bool) {
 	switch ev := ev.(type) {
 	case *event.LinkOpened:
 		return w.of[ev.Slice.Entity] && ev.SubQueue == w.queue
 	case *event.SettlementRefused:
 		return w.of[ev.Slice.Entity] && ev.SubQueue == w.queue
 	case *event.SliceDropped:
-		return w.of[ev.Slice.Entity] && w.holds(ev.Slice)
+		return w.of[ev.Slice.Entity] && w.hasMessages(ev.Slice)
 	}
 	event.Named(ev, func(s event.Slice, number event.SequenceNumber) {
 		if number != 0 && w.of[s.Entity] && !there {
@@ -101,8 +101,8 @@ func (w *queueWatch) lies(ev event.Event) (there bool) {
 	return there
 }
 
-// holds reports whether a slice has messages in the sub-queue.
-func (w *queueWatch) holds(s event.Slice) bool {
+// hasMessages reports whether a slice has messages in the sub-queue.
+func (w *queueWatch) hasMessages(s event.Slice) bool {
 	for st := index.Active; st <= index.Transferring; st++ {
 		if w.state.Index.Count(s, w.queue, st) > 0 {
 			return true

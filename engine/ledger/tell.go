@@ -31,22 +31,22 @@ type fate struct {
 	counts  map[node]uint32 // failed attempts so far
 }
 
-// failed notes how many attempts of a message had failed before an event. The first event with such
-// a number also counts those that history does not have.
-func (f *fate) failed(of node, before uint32) {
+// noteFailed notes how many attempts of a message had failed before an event. The first event with
+// such a number also counts those that history does not have.
+func (f *fate) noteFailed(of node, before uint32) {
 	if _, known := f.counts[of]; !known {
 		f.earlier, f.tries = f.earlier+int(before), f.tries+int(before)
 	}
 	f.counts[of] = before
 }
 
-// ended notes the end of an attempt; count is the number of failed ones including it. If the
+// endAttempt notes the end of an attempt; count is the number of failed ones including it. If the
 // attempt began before history does, this is its only event.
-func (f *fate) ended(of node, count uint32, into *int) {
+func (f *fate) endAttempt(of node, count uint32, into *int) {
 	before, known := f.counts[of]
 	if !known {
 		before = max(count, 1) - 1
-		f.failed(of, before)
+		f.noteFailed(of, before)
 		f.tries++
 	}
 	if count > before { // else it does not count as failed, as in a dead-letter queue
@@ -55,9 +55,9 @@ func (f *fate) ended(of node, count uint32, into *int) {
 	}
 }
 
-// released notes a delivery that a receiver released, which is not an attempt. If history does not
-// have the delivery, none was counted.
-func (f *fate) released(counted bool) {
+// noteReleased notes a delivery that a receiver released, which is not an attempt. If history does
+// not have the delivery, none was counted.
+func (f *fate) noteReleased(counted bool) {
 	if f.unused++; counted {
 		f.tries--
 	}
@@ -96,12 +96,12 @@ func (s *story) fate() fate {
 		}
 		switch m.verb {
 		case "known":
-			if f.failed(m.node, m.count); w == "LOCKED" && !begun[m.node] {
+			if f.noteFailed(m.node, m.count); w == "LOCKED" && !begun[m.node] {
 				f.tries++
 				begun[m.node] = true
 			}
 		case "locked":
-			f.failed(m.node, m.count)
+			f.noteFailed(m.node, m.count)
 			f.tries++
 			begun[m.node] = true
 			locked[m.token] = m
@@ -111,17 +111,17 @@ func (s *story) fate() fate {
 		case "renewed":
 			f.renewed = true
 		case "lost", "session-lost":
-			f.ended(m.node, m.count, &f.lost)
+			f.endAttempt(m.node, m.count, &f.lost)
 		case "released":
-			f.released(begun[m.node])
+			f.noteReleased(begun[m.node])
 		case "session-released":
-			if f.failed(m.node, m.count); !begun[m.node] {
+			if f.noteFailed(m.node, m.count); !begun[m.node] {
 				f.tries++
 			}
 			begun[m.node] = true
 		case "completed", "abandoned", "deferred":
 			if m.verb != "completed" {
-				f.ended(m.node, m.count, &f.back)
+				f.endAttempt(m.node, m.count, &f.back)
 			} else if _, known := f.counts[m.node]; !known { // it was locked
 				f.tries++
 			}
@@ -190,7 +190,7 @@ func (s *story) tellHead(ctx context.Context) error {
 		about = "sent before history begins"
 	}
 	words := f.words
-	if gone := s.gone(f); gone != "" {
+	if gone := s.goneNote(f); gone != "" {
 		words = gone
 	}
 	name := s.n.message(s.first.slice, s.first.number)
@@ -207,8 +207,8 @@ func (s *story) tellHead(ctx context.Context) error {
 	return s.l.answer(fields, "%s · %s · %s", name, about, words)
 }
 
-// gone returns a note that the entity of the message has been deleted.
-func (s *story) gone(f fate) string {
+// goneNote returns a note that the entity of the message has been deleted.
+func (s *story) goneNote(f fate) string {
 	e := s.n.byID[f.number.slice.Entity]
 	if e == nil || e.deleted == 0 || f.over {
 		return ""

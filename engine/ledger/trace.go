@@ -188,11 +188,11 @@ func (t *tracer) rule(r *shownRule, x *filter.Explanation) error {
 	case x.Err != nil:
 		verdict, part = "fails", quote(x.Err.Error())
 	case x.Matches:
-		verdict, changes = "matches", changed(&x.Changes)
+		verdict, changes = "matches", changesText(&x.Changes)
 	case x.Unknown:
-		verdict, part, had = "unknown", word(x.Part), observed(x.Values)
+		verdict, part, had = "unknown", word(x.Part), observedText(x.Values)
 	default:
-		verdict, part, had = "false", word(x.Part), observed(x.Values)
+		verdict, part, had = "false", word(x.Part), observedText(x.Values)
 	}
 	text := fmt.Sprintf("%-8s %s  rule %s", verdict, word(r.subscription), word(r.Name))
 	for _, s := range []string{part, had, changes} {
@@ -204,8 +204,8 @@ func (t *tracer) rule(r *shownRule, x *filter.Explanation) error {
 		print.Named("Part", part), print.Named("Had", had), print.Named("Changes", changes), print.Named("Filter", word(filterText(&r.Filter)))}})
 }
 
-// observed returns the values in a condition.
-func observed(values []filter.Observed) string {
+// observedText returns the values in a condition.
+func observedText(values []filter.Observed) string {
 	var list []string
 	for _, v := range values {
 		switch {
@@ -228,8 +228,8 @@ func observed(values []filter.Observed) string {
 // sent.
 var onlySent = []filter.SystemProperty{filter.SequenceNumber, filter.EnqueuedSequenceNumber, filter.EnqueuedTimeUtc, filter.ExpiresAtUtc, filter.Size}
 
-// changed returns what an action changes, in words.
-func changed(c *event.RuleChanges) string {
+// changesText returns what an action changes, in words.
+func changesText(c *event.RuleChanges) string {
 	var list []string
 	for _, p := range c.Set {
 		list = append(list, word(p.Name)+" becomes "+valueText(p.Value))

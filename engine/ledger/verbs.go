@@ -94,11 +94,11 @@ func (n *names) rareDetail(ev event.Event) string {
 	case *event.SessionReleased:
 		return fmt.Sprintf("session %s: %s", word(ev.SessionID), ev.Cause)
 	}
-	return n.administered(ev)
+	return n.administeredDetail(ev)
 }
 
-// administered is detail for events that are about no message.
-func (n *names) administered(ev event.Event) string {
+// administeredDetail is detail for events that are about no message.
+func (n *names) administeredDetail(ev event.Event) string {
 	switch ev := ev.(type) {
 	case *event.EntityCreated:
 		return strings.ToLower(ev.EntityKind.String())

@@ -97,11 +97,11 @@ func parseTerms(text string) (terms []term, err error) {
 
 // find finds the entities that the term is about.
 func (t *term) find(n *names) (err error) {
-	t.of, err = n.having(t.path, t.queue)
+	t.of, err = n.livesWith(t.path, t.queue)
 	return err
 }
 
-func (t *term) holds(n int) bool {
+func (t *term) isMet(n int) bool {
 	switch t.compare {
 	case "<":
 		return n < t.limit
@@ -227,7 +227,7 @@ func (w *watcher) run(ctx context.Context) error {
 		heads = append(heads, &replayedLog{book: w.l.books[id], state: s, part: w.parts[id]})
 	}
 	slices.SortFunc(heads, func(a, b *replayedLog) int { return int(a.book.ID()) - int(b.book.ID()) })
-	w.rest, w.was = -1, w.holds()
+	w.rest, w.was = -1, w.isMet()
 	if w.was { // before any event is passed
 		text := "true from the beginning: " + w.condition
 		if w.since != 0 {
@@ -355,15 +355,15 @@ func (w *watcher) pass(ctx context.Context, h *replayedLog) (done bool, err erro
 	}
 	w.before(h)
 	before := w.was
-	if w.was = w.holds(); before || !w.was {
+	if w.was = w.isMet(); before || !w.was {
 		return false, nil
 	}
 	w.rest = around
-	return false, w.found(ctx, h)
+	return false, w.tellFound(ctx, h)
 }
 
-// found tells the event that made the condition true, and those before it.
-func (w *watcher) found(ctx context.Context, h *replayedLog) error {
+// tellFound tells the event that made the condition true, and those before it.
+func (w *watcher) tellFound(ctx context.Context, h *replayedLog) error {
 	place := address.At(h.book.ID(), h.rec.LSN)
 	text := fmt.Sprintf("first at %s, %s", h.rec.At, place)
 	if w.since != 0 {
@@ -415,7 +415,7 @@ func (w *watcher) before(h *replayedLog) {
 	w.instant.Place, w.at, w.era = &w.place, h.rec.At, h.state.Index.Clock().Number
 }
 
-func (w *watcher) holds() bool {
+func (w *watcher) isMet() bool {
 	for i := range w.terms {
 		t := &w.terms[i]
 		c, is := count{}, t.of[0]
@@ -427,7 +427,7 @@ func (w *watcher) holds() bool {
 				add(&c, s.of, s.slice, t.queue)
 			}
 		}
-		if !t.holds(t.metric(&c)) {
+		if !t.isMet(t.metric(&c)) {
 			return false
 		}
 	}

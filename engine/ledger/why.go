@@ -170,14 +170,14 @@ func (w *autopsy) event(b *book, at tick, ev event.Event) {
 			}
 		}
 	case *event.LockExpired:
-		if f := w.ended(ev.Sequence, ev.DeliveryCount); f.received {
+		if f := w.endAttempt(ev.Sequence, ev.DeliveryCount); f.received {
 			f.lost++
 		}
 		if len(w.lost) < maxLost {
 			w.lost[ev.Token] = ev.Sequence
 		}
 	case *event.MessageAbandoned:
-		if f := w.ended(ev.Sequence, ev.DeliveryCount); f.received {
+		if f := w.endAttempt(ev.Sequence, ev.DeliveryCount); f.received {
 			f.back++
 		}
 	case *event.LockRenewed:
@@ -193,15 +193,16 @@ func (w *autopsy) event(b *book, at tick, ev event.Event) {
 			w.die(b, ev.Sequence, at, ev.Origin, "transfer-failed "+ev.Why.String(), ev.Reason, ev.Description)
 		}
 	case *event.SettlementRefused:
-		w.refused(ev)
+		w.noteRefused(ev)
 	default:
-		w.over(ev)
+		w.forget(ev)
 	}
 }
 
-// ended returns the course of a message after the end of an attempt, with the number of attempts
-// that have failed so far. If the attempt began before the history, the course begins with its end.
-func (w *autopsy) ended(n event.SequenceNumber, count uint32) *course {
+// endAttempt returns the course of a message after the end of an attempt, with the number of
+// attempts that have failed so far. If the attempt began before the history, the course begins with
+// its end.
+func (w *autopsy) endAttempt(n event.SequenceNumber, count uint32) *course {
 	f := w.courses.add(n)
 	if f.cause == nil && !f.received {
 		f.received, f.failed = true, max(count, 1)-1
@@ -209,8 +210,8 @@ func (w *autopsy) ended(n event.SequenceNumber, count uint32) *course {
 	return f
 }
 
-// over forgets messages that an event removes, dead or alive.
-func (w *autopsy) over(ev event.Event) {
+// forget forgets messages that an event removes, dead or alive.
+func (w *autopsy) forget(ev event.Event) {
 	switch ev := ev.(type) {
 	case *event.MessageCompleted:
 		w.gone(ev.Sequence)
@@ -284,13 +285,13 @@ func (w *autopsy) die(b *book, n event.SequenceNumber, at tick, by event.OriginI
 		if f.lost > 0 {
 			g.held, g.renewed = f.held, g.renewed || f.renewed
 		}
-		g.known(w.begin, int(f.failed))
+		g.noteKnown(w.begin, int(f.failed))
 		if by == 0 {
 			by = f.origin
 		}
 		f.received, f.tries = false, tries{}
 	} else if m, there := w.begin.Message(w.slice, n); there { // it may have been received before
-		g.known(w.begin, int(m.DeliveryCount))
+		g.noteKnown(w.begin, int(m.DeliveryCount))
 		g.unasked++
 		g.before = w.begin.tick
 	} else {
@@ -302,8 +303,8 @@ func (w *autopsy) die(b *book, n event.SequenceNumber, at tick, by event.OriginI
 	}
 }
 
-// known notes how many attempts had failed before the history.
-func (g *cause) known(begin *baseState, failed int) {
+// noteKnown notes how many attempts had failed before the history.
+func (g *cause) noteKnown(begin *baseState, failed int) {
 	if failed > 0 && begin.compare(g.before) > 0 {
 		g.before = begin.tick
 	}
@@ -336,9 +337,9 @@ func appendSimilar(dst []byte, s string) []byte {
 	return dst
 }
 
-// refused notes a settlement that came too late: the work was done and is repeated. The message may
-// be known only by the token of its lock.
-func (w *autopsy) refused(ev *event.SettlementRefused) {
+// noteRefused notes a settlement that came too late: the work was done and is repeated. The message
+// may be known only by the token of its lock.
+func (w *autopsy) noteRefused(ev *event.SettlementRefused) {
 	if ev.Why != event.RefusedLockLost || ev.Wanted != event.WantedComplete {
 		return
 	}
@@ -357,7 +358,7 @@ func (w *autopsy) refused(ev *event.SettlementRefused) {
 
 // tellRunning tells the result so far of a slow answer.
 func (w *autopsy) tellRunning() error {
-	list, total, _ := w.sorted()
+	list, total, _ := w.sortGroups()
 	if err := w.l.tell(Line{Part: Note, Text: fmt.Sprintf("running: %s in %s so far, of %s events", plural(total, "dead letter"), plural(len(list), "group"), grouped(w.look.passed)),
 		Fields: print.Object{print.Named("Running", true), print.Named("Messages", total), print.Named("Groups", len(list)), print.Named("Events", w.look.passed)}}); err != nil {
 		return err
@@ -383,9 +384,9 @@ func (g *cause) fields() (list print.Object) {
 	return list
 }
 
-// sorted returns the groups that have messages, the largest first, their total number of messages,
-// and when the first of those whose time is known died.
-func (w *autopsy) sorted() (list []*cause, total int, first tick) {
+// sortGroups returns the groups that have messages, the largest first, their total number of
+// messages, and when the first of those whose time is known died.
+func (w *autopsy) sortGroups() (list []*cause, total int, first tick) {
 	for _, g := range w.groups {
 		if g.count == 0 {
 			continue
@@ -402,7 +403,7 @@ func (w *autopsy) sorted() (list []*cause, total int, first tick) {
 
 // tell tells the result, the largest group first.
 func (w *autopsy) tell(ctx context.Context) error {
-	list, total, first := w.sorted()
+	list, total, first := w.sortGroups()
 	name := address.Address{Entity: w.of.path, SubQueue: w.queue}.String()
 	if total == 0 {
 		return w.l.answer(print.Object{print.Named("Queue", name), print.Named("Messages", 0)}, "%s: no dead letters", name)
@@ -466,7 +467,7 @@ func (w *autopsy) tellGroup(ctx context.Context, i int, g *cause) error {
 // sentence returns what the messages of a group have in common, and which part of that is unknown.
 func (g *cause) sentence() string {
 	var parts []string
-	if s := g.seen(); s != "" {
+	if s := g.seenSentence(); s != "" {
 		parts = append(parts, s)
 	}
 	if g.failed > 0 {
@@ -478,8 +479,8 @@ func (g *cause) sentence() string {
 	return strings.Join(parts, "; ")
 }
 
-// seen returns the part of the sentence that events show.
-func (g *cause) seen() string {
+// seenSentence returns the part of the sentence that events show.
+func (g *cause) seenSentence() string {
 	settled := "settled or renewed"
 	if g.renewed {
 		settled = "settled"
