@@ -123,7 +123,7 @@ func (e *Entity) measure(m *Message) (int64, *Error) {
 	}
 	n, limit := int64(len(m.Body)+len(m.Tail)), int64(e.Properties.MaxMessageSizeKilobytes)<<10
 	if n > limit+idRoom {
-		return 0, Refuse(MessageTooLarge, "The message of %d bytes is over the limit of %d bytes of '%s'.", n, limit, e.Path)
+		return 0, Refuse(MessageTooLarge, "The message of %d bytes exceeds the limit of %d bytes of '%s'.", n, limit, e.Path)
 	}
 	return n, nil
 }

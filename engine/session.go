@@ -171,7 +171,7 @@ func (s *slice) checkState(cmd *SetSessionState) (way overdueItems, err *Error) 
 		return way, err
 	}
 	if limit := s.messageLimit(); int64(len(cmd.State)) > limit {
-		return way, Refuse(MessageTooLarge, "The session state of %d bytes is over the limit of %d bytes of '%s'.", len(cmd.State), limit, s.entity.Path)
+		return way, Refuse(MessageTooLarge, "The session state of %d bytes exceeds the limit of %d bytes of '%s'.", len(cmd.State), limit, s.entity.Path)
 	}
 	return way, s.room(int64(len(cmd.State) - s.stateSize(cmd.SessionID)))
 }

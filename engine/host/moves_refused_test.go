@@ -48,7 +48,7 @@ func TestRefusedMoves(t *testing.T) {
 		disabled = "MessagingEntityDisabledException: The messaging entity 'b' is disabled for sending."
 		gone     = "MessagingEntityNotFoundException: The messaging entity 'b' could not be found."
 		session  = "InvalidOperationException: The SessionId was not set on a message, and it cannot be sent to the entity. "
-		large    = "MessageSizeExceededException: The message of 2001 bytes is over the limit of 1024 bytes of 'b'."
+		large    = "MessageSizeExceededException: The message of 2001 bytes exceeds the limit of 1024 bytes of 'b'."
 	)
 	with := func(change func(*event.Properties)) event.Properties {
 		p := testQueue()
