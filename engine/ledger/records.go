@@ -124,8 +124,8 @@ func (l *Ledger) Log(ctx context.Context, id log.PartitionID, from event.LSN, bo
 		"partition %d begins at LSN %d", id, first); err != nil {
 		return err
 	}
-	// told only if the source knows its namespace: else this may be another log than the one of
-	// which the caller has that much
+	// after the line above, so that the caller knows which log this is: it may be another log than
+	// the one of which the caller has that much
 	if from > end {
 		return fmt.Errorf("%w from LSN %d on: the log of partition %d ends at LSN %d", ErrNothing, from, id, end)
 	}

@@ -159,7 +159,7 @@ func (l *Ledger) When(ctx context.Context, condition string, since *Instant) err
 	}
 	if begins, removed := latest(books...); removed && since == nil {
 		w.since = begins.at
-		// no log knows the state before
+		// only from here on do all the logs know the state
 		since, from, start = &from, Instant{At: begins.at}, era{number: begins.clock.Number}
 		w.instant, w.at, w.era = from, from.At, start.number
 	}
