@@ -63,7 +63,7 @@ func TestPartOfTheLog(t *testing.T) {
 		{[]string{"log", "export", data, "--into", out}, 2, "is not empty"},
 		{[]string{"log", "export", data}, 2, "into which directory?"},
 		{[]string{"log", "export", data, "--into", out, "--format", "xml"}, 2, "not one of jsonl, csv, parquet"},
-		{[]string{"log", "dump", data, "--type", "eaten"}, 2, `there is no "eaten"`},
+		{[]string{"log", "dump", data, "--type", "eaten"}, 2, `unknown type "eaten"`},
 		{[]string{"log", "dump", data, "--entity", "@0/8"}, 2, "is a place in a log"},
 		{[]string{"log", "dump", data, "--message-id", "x"}, 1, "nothing is known of a message with the id"},
 		{[]string{"log", "dump", data, "--where", "type IN"}, 2, "--where"},

@@ -135,7 +135,7 @@ func TestAt(t *testing.T) {
 		{[]string{"at", "@0/9"}, 1, "no frame with events begins there"},
 		{[]string{"diff", "now", sent}, 2, "is after"},
 		{[]string{"when", "orders.colour > 1"}, 2, `unknown count "colour"`},
-		{[]string{"when", "orders/$dlq.active > 1"}, 2, "orders/$dlq has no active: of a sub-queue there are messages, locked, deferred"},
+		{[]string{"when", "orders/$dlq.active > 1"}, 2, "orders/$dlq has no count active; a sub-queue has messages, locked, deferred"},
 		{[]string{"when", "orders"}, 2, "is not a condition"},
 		{[]string{"events", "--where", "type IN"}, 2, "--where"},
 		{[]string{"events", "orders", "--where", "tpye = 'dead'"}, 2, "unknown column tpye; the columns are time, type, entity, number, detail, by, place, event, reason\n"},

@@ -164,7 +164,7 @@ func (s *Selection) ofTypes(types []string) error {
 			}
 		}
 		if len(kinds) == 0 {
-			return fmt.Errorf("%w: --type: unknown type %q; types are sent, locked, completed, lost, dead and so on, or the name of an event such as MessageLocked", ErrQuestion, t)
+			return fmt.Errorf("%w: --type: unknown type %q; the types are sent, locked, completed, lost, dead and so on, or names of events such as MessageLocked", ErrQuestion, t)
 		}
 		if s.types == nil {
 			s.types = make(map[string]bool)
