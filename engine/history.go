@@ -40,7 +40,7 @@ type PutHistoryPolicy struct {
 
 func (*PutHistoryPolicy) command() {}
 
-// HistoryBeforeSends says whether history is kept even if the broker then has to refuse sends for
+// HistoryBeforeSends reports whether history is kept even if the broker then has to refuse sends for
 // lack of disk space.
 type HistoryBeforeSends uint8
 

@@ -21,11 +21,10 @@ type Live interface {
 type PartitionNow struct {
 	ID         PartitionID
 	State      PartitionState
-	Conditions []string // that last, by their names in /health
-	Mail       int      // requests that wait in its mailbox
-	// mailbox length from which on connections wait; 0: the partition does not serve
-	MaxMail int
-	Turn    time.Duration // length of its current turn; 0: it sleeps
+	Conditions []string      // that last, by their names in /health
+	Mail       int           // requests that wait in its mailbox
+	MaxMail    int           // mailbox length at which connections wait; 0: it does not serve
+	Turn       time.Duration // length of its current turn; 0: it sleeps
 
 	Answered bool // the partition itself has answered; else the rest is unknown
 	Late     int  // costly requests that wait for later turns, of all connections

@@ -13,9 +13,8 @@ import (
 // test is a compiled correlation filter: properties and the values they must have (semantics.md
 // 15.3).
 type test struct {
-	// in the order of their keys, so that filters on the same properties are alike
-	asked  []askedProperty
-	values []event.Value // that the properties must have
+	asked  []askedProperty // ordered by key, so that filters on the same properties are alike
+	values []event.Value   // that the properties must have
 }
 
 // askedProperty is a property that correlation filters test.

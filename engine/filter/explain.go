@@ -126,8 +126,7 @@ func (e *explainer) truth(x *expr) truth {
 func (e *explainer) first(x *expr) (part string, isUnknown bool, values []Observed) {
 	if x.op == opAnd {
 		left, right := e.truth(x.kids[0]), e.truth(x.kids[1])
-		// false decides, even if others are unknown
-		if left == no || left == unknown && right != no {
+		if left == no || left == unknown && right != no { // false decides, even with unknowns
 			return e.first(x.kids[0])
 		}
 		return e.first(x.kids[1])

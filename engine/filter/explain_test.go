@@ -110,7 +110,7 @@ func FuzzExplain(f *testing.F) {
 			if _, parseErr := parseFilter(x.Part); parseErr == nil {
 				return // it has parameters, or is only a constant, which is not a rule
 			}
-			t.Fatalf("%q: the part %q is no condition: %v", text, x.Part, err)
+			t.Fatalf("%q: the part %q is not a condition: %v", text, x.Part, err)
 		}
 		if again.Matches && !strings.Contains(strings.ToLower(text), "newid") {
 			t.Fatalf("%q: the part %q is true", text, x.Part)

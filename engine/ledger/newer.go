@@ -36,8 +36,7 @@ func (l *Ledger) newer(ctx context.Context, r Range, after string) error {
 	for _, id := range ids {
 		from, known := begin[id]
 		b, err := l.book(ctx, id)
-		// a log that cannot be read now: the next answer continues where this one was
-		if err != nil {
+		if err != nil { // a log that cannot be read now: the next answer continues there
 			if known {
 				r.After[id], r.before[id] = from, from
 			}

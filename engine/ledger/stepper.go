@@ -154,7 +154,7 @@ func (d *stepper) ground() {
 // errEnd means that no event comes after.
 var errEnd = errors.New("history ends here")
 
-// step passes the next event of all logs. trail says whether its states are kept.
+// step passes the next event of all logs. trail reports whether its states are kept.
 func (d *stepper) step(ctx context.Context, trail bool) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -267,7 +267,7 @@ func (w *watcher) run(ctx context.Context) error {
 	return err
 }
 
-// answer says whether the condition came true, and since when that is known.
+// answer reports whether the condition came true, and since when that is known.
 func (w *watcher) answer(found bool, text string, more ...print.Field) error {
 	fields := append(print.Object{print.Named("Condition", w.condition), print.Named("Found", found)}, more...)
 	if w.since != 0 {

@@ -19,7 +19,7 @@ type member struct {
 	form  form
 	of    *shape    // of a structure, and of an inline part of the struct
 	blob  *blobKeys // of a blob
-	// flag is the index of the field that says whether an empty session id is a value; always: it
+	// flag is the index of the field that reports whether an empty session id is a value; always: it
 	// is one.
 	flag int
 }
@@ -83,7 +83,7 @@ func (d *Events) shape(t reflect.Type) *shape {
 	return s
 }
 
-// sessionFlag returns the index of the field of a struct that says whether empty bytes are a
+// sessionFlag returns the index of the field of a struct that reports whether empty bytes are a
 // value: "" is a session, unless the event says that there is none.
 func sessionFlag(t reflect.Type, name string) int {
 	if name != "SessionID" {
