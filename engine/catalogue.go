@@ -75,7 +75,7 @@ func (c catalogueDecision) decide(cmd Command) *Error {
 		c.touch(cmd)
 		return nil
 	}
-	panic(fmt.Sprintf("engine: partition asked to decide %T", cmd))
+	panic(fmt.Sprintf("engine: unknown command %T", cmd))
 }
 
 // about returns the envelope of every event about an entity or its rules.

@@ -63,7 +63,7 @@ func note(d *decision, cmd *Note) {
 // complete panics for a fact that could be written but not read back.
 func complete(is bool, fact event.Event) {
 	if !is {
-		panic(fmt.Sprintf("engine: a fact says too little: %+v", fact))
+		panic(fmt.Sprintf("engine: incomplete fact: %+v", fact))
 	}
 }
 

@@ -40,8 +40,8 @@ type PutHistoryPolicy struct {
 
 func (*PutHistoryPolicy) command() {}
 
-// HistoryBeforeSends reports whether history is kept even if the broker then has to refuse sends for
-// lack of disk space.
+// HistoryBeforeSends reports whether history is kept even if the broker then has to refuse sends
+// for lack of disk space.
 type HistoryBeforeSends uint8
 
 const (

@@ -115,13 +115,13 @@ func (n *names) administeredDetail(ev event.Event) string {
 	case *event.ClockSet:
 		return fmt.Sprintf("%v to %v, by %v", ev.From, ev.To, ev.Basis)
 	case *event.RunStarted:
-		return fmt.Sprintf("version %s, the run before ended: %v", word(ev.Version), ev.Stop)
+		return fmt.Sprintf("version %s, previous run: %v", word(ev.Version), ev.Stop)
 	case *event.ReasonGiven:
 		return quote(ev.Reason)
 	case *event.HistoryPolicySet:
 		return keptFor(ev)
 	case *event.HistoryCut:
-		return fmt.Sprintf("partition %d begins at %d, %d bytes removed because of %v", ev.LogPartition, ev.First, ev.Bytes, ev.Cause)
+		return fmt.Sprintf("partition %d begins at %d, %d bytes removed (%v)", ev.LogPartition, ev.First, ev.Bytes, ev.Cause)
 	case *event.LinkOpened:
 		return ev.Role.String()
 	case *event.LinkClosed:

@@ -19,8 +19,8 @@ type member struct {
 	form  form
 	of    *shape    // of a structure, and of an inline part of the struct
 	blob  *blobKeys // of a blob
-	// flag is the index of the field that reports whether an empty session id is a value; always: it
-	// is one.
+	// flag is the index of the field that reports whether an empty session id is a value; always:
+	// it is one.
 	flag int
 }
 
