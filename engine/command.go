@@ -106,11 +106,11 @@ type Message struct {
 	TimeToLive      time.Duration // 0: none
 	ScheduledFor    event.Time    // not in the future: now
 	IDType          event.IDType
-	// Properties are what filters see of the message, and Header is its size in bytes without the
-	// body's sections. A send to a topic needs them.
+	// Properties is the part of the message that filters see, and Header its size in bytes without
+	// the body's sections. A send to a topic needs them.
 	Properties *filter.Message
 	Header     int
-	// Details are what history keeps of it besides its body; without a source.
+	// Details are the parts that history keeps besides the body; without a source.
 	Details event.Details
 }
 

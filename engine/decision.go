@@ -6,13 +6,13 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// decision collects what follows from one command. It reads the state, which stays as it is until
-// an outcome is applied, and the rules fill it. Its contents are valid until the next decision.
+// decision collects the results of one command. It reads the state, which stays as it is until an
+// outcome is applied, and the rules fill it. Its contents are valid until the next decision.
 //
-// A rule checks, and then enacts. A check looks and may refuse; it adds nothing. Locks and messages
-// that it finds overdue it returns as [overdueItems], and the rule ends them, whether it refuses or
-// not. An enactment adds events and the answer; it cannot refuse. So nothing that was added is ever
-// taken back, and the events of several rules can be one record.
+// A rule checks, and then enacts. A check looks and may refuse; it adds nothing. It returns overdue
+// locks and messages as [overdueItems], and the rule ends them, whether it refuses or not. An
+// enactment adds events and the answer; it cannot refuse. So nothing that was added is ever taken
+// back, and the events of several rules can be one record.
 type decision struct {
 	now      event.Time
 	index    *index.Index // read only, as are settings and origins

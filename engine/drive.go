@@ -26,9 +26,9 @@ type Receive struct {
 
 // Tick ends overdue locks, at most a batch of them, or makes a scheduled message active.
 type Tick struct {
-	// Properties are what filters see of the scheduled message that a topic publishes next, and
-	// Header is its size in bytes without the body's sections. Nil means that the next item due is
-	// no such message, or that filters see nothing of it.
+	// Properties is the part of the scheduled message that filters see when a topic publishes it
+	// next, and Header its size in bytes without the body's sections. Nil means that the next item
+	// due is no such message, or that filters see nothing of it.
 	Properties *filter.Message
 	Header     int
 }

@@ -6,7 +6,7 @@ const (
 	// maxImport is the size in bytes at which an [Import] takes no more messages, so that other
 	// commands get their turn.
 	maxImport = 256 << 10
-	// maxArrivals is how many arrivals are allocated at once.
+	// maxArrivals is the number of arrivals allocated at once.
 	maxArrivals = 256
 )
 

@@ -46,6 +46,6 @@ type PartitionStatus struct {
 	// one line; "" while it serves and none of its stored data is known to be damaged
 	Cause string
 	By    string // the principal of the operator who caused the state; "": none
-	// Scrubbed is when its whole log had last been read again; 0: not yet.
+	// Scrubbed is the time at which the whole log had last been read again; 0: not yet.
 	Scrubbed event.Time
 }

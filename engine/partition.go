@@ -63,8 +63,8 @@ type Outcome struct {
 	turn uint64 // of the partition that decided
 }
 
-// lookStep is how many entries of the index one decision looks at. A command that has to see more
-// is decided again.
+// lookStep is the number of entries of the index that one decision looks at. A command that has to
+// see more is decided again.
 const lookStep = 2048
 
 // Configure puts the settings of an entity in force. They apply to later decisions; the events hold

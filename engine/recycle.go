@@ -28,7 +28,7 @@ func (cmd *Settle) Recycle() {
 	}
 }
 
-// deliverySlab is how many deliveries are allocated at once.
+// deliverySlab is the number of deliveries allocated at once.
 const deliverySlab = 64
 
 // newDelivery returns memory for the description of a message on its way to a client.

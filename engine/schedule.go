@@ -5,7 +5,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// maxTick is how many locks one [Tick] ends, so that other commands get their turn.
+// maxTick is the most locks that one [Tick] ends, so that other commands get their turn.
 const maxTick = 1024
 
 // tick does the next work due: it ends an overdue transaction, makes a scheduled message active, or

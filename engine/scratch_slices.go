@@ -14,7 +14,7 @@ type sliceValue[V any] struct {
 	value V
 }
 
-// maxFew is up to how many slices are searched one by one.
+// maxFew is the most slices that are searched one by one.
 const maxFew = 16
 
 // get returns the value of a slice; ok is false, and the value is zero, if there is none.

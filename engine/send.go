@@ -10,8 +10,8 @@ const (
 	// maxKey bounds ids and keys in bytes: 128 characters of at most 4 (semantics.md 16.3). Callers
 	// that know characters count them; the log relies on this bound.
 	maxKey = 512
-	// idRoom is how much longer than the entity's limit a message may be: a message that was sent
-	// without a message-id is stored with one.
+	// idRoom is the number of bytes by which a message may exceed the entity's limit: a message
+	// that was sent without a message-id is stored with one.
 	idRoom = 64
 )
 

@@ -1,7 +1,7 @@
 package engine
 
-// sweepStep is how many messages one step of a sweep looks at, and sweepEnds how many it ends, so
-// that other commands get their turn.
+// sweepStep is the number of messages that one step of a sweep looks at, and sweepEnds the number
+// that it ends, so that other commands get their turn.
 const (
 	sweepStep = 8192
 	sweepEnds = 1024
@@ -20,5 +20,5 @@ func sweepSome(d *decision, cmd *sweep) {
 	}
 }
 
-// maxFront is how many expired messages at the head of a queue one decision ends.
+// maxFront is the most expired messages at the head of a queue that one decision ends.
 const maxFront = 256

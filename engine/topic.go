@@ -83,8 +83,8 @@ type publishDecision struct {
 	bytes int64 // bytes that the copies add to the topic's size
 	// arrival tells where the message comes from; nil: it was sent here.
 	arrival *event.Arrival
-	// earlier is how many of the copies, and bytes of changes, belong to other messages that arrive
-	// in the same decision: each message has the bounds of a send for itself.
+	// earlier counts the copies, and bytes of changes, that belong to other messages that arrive in
+	// the same decision: each message has the bounds of a send for itself.
 	earlier struct{ copies, changes int }
 }
 

@@ -10,17 +10,18 @@ import (
 
 // Bounds of one transaction, and of the open ones of a partition.
 const (
-	// transactionLimit is how long a transaction may take, from its first operation on.
+	// transactionLimit is the longest time that a transaction may take, from its first operation
+	// on.
 	transactionLimit = 2 * time.Minute
-	// maxStaged is how many messages its other operations name at most, and maxStagedBytes how much
-	// memory all of them take: a commit writes one record. Choices.
+	// maxStaged is the most messages that its other operations name, and maxStagedBytes the most
+	// memory that all of them take: a commit writes one record. Choices.
 	maxStaged      = 1 << 14
 	maxStagedBytes = 64 << 20
-	// stagedOverhead is what an operation counts in addition to its bytes.
+	// stagedOverhead is the count of bytes for an operation in addition to its own.
 	stagedOverhead = 256
-	// maxTransactions is how many transactions of a partition may be open, or overdue and not
-	// discharged. maxEnded is how many discharged ones it remembers, so that an operation still on
-	// its way does not begin a new one.
+	// maxTransactions is the most transactions of a partition that may be open, or overdue and not
+	// discharged. maxEnded is the number of discharged ones that it remembers, so that an operation
+	// still on its way does not begin a new one.
 	maxTransactions = 1 << 16
 	maxEnded        = 1 << 12
 )

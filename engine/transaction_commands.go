@@ -2,7 +2,7 @@ package engine
 
 import "github.com/ledgerbus/ledgerbus/log/event"
 
-// MaxTransactionMessages is how many messages may be sent in one transaction.
+// MaxTransactionMessages is the most messages that may be sent in one transaction.
 const MaxTransactionMessages = 100
 
 // Stage makes an operation part of a transaction. It is checked as if it were done now, and done

@@ -37,8 +37,8 @@ const (
 const (
 	anyOne  = -1 // _
 	anyMany = -2 // %
-	// charactersPerStep is how many characters of a text, or words of a table, LIKE processes for
-	// one step.
+	// charactersPerStep is the number of characters of a text, or words of a table, that LIKE
+	// processes for one step.
 	charactersPerStep = 64
 )
 

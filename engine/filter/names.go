@@ -75,7 +75,7 @@ type hashedAt struct {
 	at   int32
 }
 
-// fewProperties is up to how many properties are searched one by one. Above it a sorted table keeps
+// fewProperties is the most properties that are searched one by one. Above it a sorted table keeps
 // the search short whatever names a sender chooses.
 const fewProperties = 12
 

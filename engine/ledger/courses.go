@@ -12,8 +12,8 @@ type course struct {
 	tries
 }
 
-// coursesPage is how many consecutive numbers are kept together: messages come and leave in the
-// order of their numbers.
+// coursesPage is the number of consecutive messages kept together: they come and leave in the order
+// of their numbers.
 const coursesPage = 256
 
 type coursePage struct {

@@ -27,9 +27,9 @@ type Range struct {
 	// kinds of events, or their names in the columns: locked, MessageLocked; nil: all
 	Types []string
 	Where string // condition on the columns; "": none
-	// After is where to begin in each log; nil: at the beginning.
+	// After is the LSN at which the search of each log begins; nil: the beginning.
 	After map[log.PartitionID]event.LSN
-	// before is where to end in each log; nil: at the end.
+	// before is the LSN at which the search of each log ends; nil: the end.
 	before map[log.PartitionID]event.LSN
 }
 

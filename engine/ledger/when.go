@@ -117,7 +117,7 @@ func (t *term) isMet(n int) bool {
 	return n != t.limit
 }
 
-// around is how many events are shown before and after the one that made a condition true.
+// around is the number of events shown before and after the one that made a condition true.
 const around = 5
 
 // When tells the first event that made a condition true, and those around it.

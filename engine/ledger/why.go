@@ -503,8 +503,8 @@ func (g *cause) seenSentence() string {
 	return ""
 }
 
-// beforehand is how long before the first dead letter a change of settings still counts as a
-// possible cause.
+// beforehand is the longest time before the first dead letter at which a change of settings counts
+// as a possible cause.
 const beforehand = 24 * time.Hour
 
 // shortlyBefore tells the changes of the entity not long before the first dead letter.

@@ -50,7 +50,7 @@ type Entry struct {
 	Event     event.Event
 }
 
-// EntryHead is how many fields of an entry precede those of its event.
+// EntryHead is the number of fields of an entry before those of its event.
 const EntryHead = 5
 
 var (
