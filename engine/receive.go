@@ -153,7 +153,7 @@ func peek(d *decision, cmd *Peek) *Error {
 	if err := s.receivable(); err != nil {
 		return err
 	}
-	rest := *cmd // as far as it is left
+	rest := *cmd // the part that is left
 	walk := index.Walk{From: max(cmd.From, cmd.next), Left: lookStep}
 	messages := s.index.Browse(cmd.Slice, cmd.SubQueue, walk.From)
 	if cmd.HasSession {

@@ -31,8 +31,8 @@ func (b *book) beginning(ctx context.Context) (*baseState, error) {
 	return &baseState{s.Index, tick{s.Index.LastAt(), s.Index.Clock()}, s.From}, nil
 }
 
-// latest returns from when on the history of all the given logs is complete; false: none of it was
-// removed.
+// latest returns the time from which the history of all the given logs is complete; false: none of
+// it was removed.
 func latest(books ...*book) (since tick, removed bool) {
 	for _, b := range books {
 		if at, _, gone := horizon(b); gone && (!removed || at.compare(since) > 0) {
@@ -42,8 +42,8 @@ func latest(books ...*book) (since tick, removed bool) {
 	return since, removed
 }
 
-// sinceThen returns, as words for the end of a sentence, from when on history is complete; "":
-// always.
+// sinceThen returns the time from which history is complete, as words for the end of a sentence;
+// "": always.
 func sinceThen(books ...*book) string {
 	if since, removed := latest(books...); removed {
 		return " since " + since.at.String()

@@ -113,7 +113,7 @@ type book struct {
 	log.Bases  // without it the state would begin empty if the log begins with a base
 	origins    print.Origins
 	known      map[event.OriginID]bool   // origins that were looked up or found
-	names      map[event.OriginID]string // names that who has returned
+	names      map[event.OriginID]string // results of who
 	// where the history begins; zero: unknown, or with the first frame
 	begins tick
 	clocks []clockSet // nil: not looked up yet

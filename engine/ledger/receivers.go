@@ -11,7 +11,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// receivers returns a sentence about the receivers of a slice, or since when it has none.
+// receivers returns a sentence about the receivers of a slice, or the time since which it has none.
 func (l *Ledger) receivers(ctx context.Context, of event.Slice) (string, error) {
 	id, ok := l.names.host(of)
 	if !ok {
@@ -103,7 +103,8 @@ func (s *story) session(of node) (id *string) {
 	return id
 }
 
-// holder returns a sentence about the holder of a session of a slice, or since when it has none.
+// holder returns a sentence about the holder of a session of a slice, or the time since which it
+// has none.
 func (s *story) holder(ctx context.Context, of event.Slice, id string) (string, error) {
 	host, ok := s.l.names.host(of)
 	if !ok {

@@ -105,8 +105,8 @@ type story struct {
 	more    bool // there are more copies than are followed
 	// missing tells which logs that may have a message with the id cannot be read; nil: all can.
 	missing error
-	// cuts are the logs whose history has only a part of the message's events, and since is from
-	// when on they have all of them.
+	// cuts are the logs whose history has only a part of the message's events, and since is the
+	// time from which they have all of them.
 	cuts   []*book
 	since  tick
 	lost   *life // destination whose history no longer has the message; nil: none

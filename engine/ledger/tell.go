@@ -329,7 +329,7 @@ func (s *story) by(m *moment) string {
 	return ""
 }
 
-// lockSince returns since when locks are as short as they are, if that was changed.
+// lockSince returns the time since which locks are as short as they are, if that was changed.
 func (s *story) lockSince(f fate) string {
 	e := s.n.byID[f.number.slice.Entity]
 	if e == nil {
