@@ -329,8 +329,8 @@ func TestServeRefusesAClock(t *testing.T) {
 	args := []string{"serve", "--data", data, "--listen", "127.0.0.1:0", "--tls", "off"}
 	for range 2 {
 		r := execute(t, "", "", args...)
-		if r.code != 2 || r.out != "" || !strings.Contains(r.errOut, "ledgerbus: clock: the machine's clock says ") || !strings.Contains(r.errOut, "--accept-clock=wall") {
-			t.Fatalf(`%+v; want r.code == 2 && r.out == "" && strings.Contains(r.errOut, "ledgerbus: clock: the machine's clock says ") && strings.Contains(r.errOut, "--accept-clock=wall")`, r)
+		if r.code != 2 || r.out != "" || !strings.Contains(r.errOut, "ledgerbus: clock: the machine's clock shows ") || !strings.Contains(r.errOut, "--accept-clock=wall") {
+			t.Fatalf(`%+v; want r.code == 2 && r.out == "" && strings.Contains(r.errOut, "ledgerbus: clock: the machine's clock shows ") && strings.Contains(r.errOut, "--accept-clock=wall")`, r)
 		}
 	}
 	if r := execute(t, "", "", "log", "verify", data); r.code != 0 {

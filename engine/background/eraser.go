@@ -123,7 +123,7 @@ func (v *Eraser) open(ctx context.Context, id engine.PartitionID, p log.Partitio
 		case ctx.Err() != nil, errors.Is(err, log.ErrGone): // history went meanwhile: again
 			return nil
 		case err != nil:
-			v.of.Logger().Error("requests to erase bodies cannot be read; those of earlier runs stay open", "partition", id, "error", err)
+			v.of.Logger().Error("erasure requests cannot be read; requests of earlier runs stay open", "partition", id, "error", err)
 		}
 		o = &openErasures{log: p, list: list}
 		v.logs[id] = o
@@ -188,12 +188,12 @@ func (e *erasure) request(ctx context.Context) error {
 	if e.by != nil {
 		principal = e.by.Principal
 	}
-	e.of.Logger().Info("the erasure of a body was requested", "partition", e.id, "entity", e.slice.Entity, "sequence", e.message,
+	e.of.Logger().Info("erasure of a body requested", "partition", e.id, "entity", e.slice.Entity, "sequence", e.message,
 		"bytes", e.body.Size, "by", principal, "reason", e.why.Reason)
 	return nil
 }
 
-var errUnsealed = errors.New("it is in a part of the log that is still as it was written, and can be erased when that is sealed")
+var errUnsealed = errors.New("it is in an unsealed part of the log and is erased once that part is sealed")
 
 // finish erases the bodies of open requests that are in sealed files, and puts down which bodies
 // are gone.
@@ -260,7 +260,7 @@ func (v *Eraser) drop(ctx context.Context, id engine.PartitionID, o *openErasure
 	}
 	if ctx.Err() == nil && o.said != err.Error() {
 		o.said = err.Error()
-		v.of.Logger().Warn("bodies are not erased yet", "partition", id, "file", file, "bodies", len(list), "error", err)
+		v.of.Logger().Warn("bodies not erased yet", "partition", id, "file", file, "bodies", len(list), "error", err)
 	}
 	return false
 }
@@ -271,6 +271,6 @@ func (v *Eraser) put(ctx context.Context, id engine.PartitionID, r request) erro
 	if err := v.of.Note(ctx, id, log.Erased, &engine.Note{Fact: fact}); err != nil {
 		return err
 	}
-	v.of.Logger().Info("a body was erased", "partition", id, "entity", r.slice.Entity, "sequence", r.message)
+	v.of.Logger().Info("body erased", "partition", id, "entity", r.slice.Entity, "sequence", r.message)
 	return nil
 }

@@ -164,7 +164,7 @@ func (k *Retention) Look(ctx context.Context) {
 		p := logs[id]
 		files, err := k.sealed(ctx, id, p)
 		if err != nil {
-			k.tell(id, "its sealed files cannot be looked at: "+err.Error())
+			k.tell(id, "sealed files cannot be read: "+err.Error())
 		}
 		first, _ := p.Bounds()
 		for _, f := range files {
@@ -246,13 +246,13 @@ func (k *Retention) announce(o *outlook, p *plan) {
 	at := *o
 	at.graceless = true
 	if then := at.plan(); o.grace() && then.loses() > p.loses() {
-		k.of.Logger().Warn("history from before the upgrade goes in a day, unless settings say otherwise: history-events, history-bodies, history-undo, history-share",
+		k.of.Logger().Warn("history from before the upgrade is deleted after a day, unless settings keep it: history-events, history-bodies, history-undo, history-share",
 			append(kept, "bytes", then.loses()-p.loses(), "after", (o.rules.Since+graceTime).Std().UTC())...)
 	}
 	if len(o.files) == 0 {
 		return
 	}
-	k.of.Logger().Info("history that policies do not keep", append(kept, "bytes", p.loses(), "kept", strings.Join(p.held, "; "))...)
+	k.of.Logger().Info("history that no policy keeps", append(kept, "bytes", p.loses(), "kept_by", strings.Join(p.held, "; "))...)
 }
 
 // hurryUp has chapters sealed and checkpoints made without delay where history is kept for hardly
@@ -325,15 +325,15 @@ func (k *Retention) cutAll(ctx context.Context, logs map[engine.PartitionID]log.
 	}
 }
 
-// because is why history goes.
-func because(forced event.CutCause) string {
+// cutReason returns why history is deleted.
+func cutReason(forced event.CutCause) string {
 	switch forced {
 	case event.CutForRoom:
 		return "the disk has little room"
 	case event.CutForShare:
-		return "it took more than its share of the disk"
+		return "history exceeded its share of the disk"
 	}
-	return "policies do not keep it"
+	return "no policy keeps it"
 }
 
 // cutOne removes what a partition may lose, and logs the outcome. Forced is why more goes than
@@ -349,11 +349,11 @@ func (k *Retention) cutOne(ctx context.Context, id engine.PartitionID, p log.Par
 	freed, err := k.Cut(ctx, p, upTo, forced != 0)
 	if freed > 0 {
 		first, _ := p.Bounds()
-		k.of.Logger().Info("history given back", "partition", id, "bytes", freed, "up to", upTo, "log begins at", first, "because", because(forced))
+		k.of.Logger().Info("history deleted", "partition", id, "bytes", freed, "up_to", upTo, "log_begin", first, "reason", cutReason(forced))
 		if forced != 0 {
 			fact := &event.HistoryCut{LogPartition: uint32(id), Cause: forced, First: first, Bytes: uint64(freed)}
 			if err := k.of.NoteCut(ctx, fact); err != nil && ctx.Err() == nil {
-				k.of.Logger().Warn("the log does not say that history was given back before its time", "partition", id, "error", err)
+				k.of.Logger().Warn("early deletion of history not recorded in the log", "partition", id, "error", err)
 			}
 		}
 	}
@@ -368,7 +368,7 @@ func (k *Retention) cutOne(ctx context.Context, id engine.PartitionID, p log.Par
 	case errors.Is(err, log.ErrHeld), errors.Is(err, log.ErrTooLittle), errors.Is(err, log.ErrClosed):
 		k.tell(id, err.Error())
 	default:
-		k.of.Logger().Error("history cannot be given back", "partition", id, "error", err)
+		k.of.Logger().Error("history cannot be deleted", "partition", id, "error", err)
 	}
 }
 
@@ -417,7 +417,7 @@ func (k *Retention) tell(id engine.PartitionID, what string) {
 	defer k.mu.Unlock()
 	if k.said[id] != what {
 		k.said[id] = what
-		k.of.Logger().Info("history stays for now", "partition", id, "because", what)
+		k.of.Logger().Info("history not deleted yet", "partition", id, "reason", what)
 	}
 }
 
@@ -513,7 +513,7 @@ func (k *Retention) policies() func(event.EntityID) event.HistoryPolicy {
 func (k *Retention) room() (total, need int64) {
 	total, free, low, err := k.of.Space()
 	if err != nil {
-		k.of.Logger().Warn("the disk does not say how much room it has", "error", err)
+		k.of.Logger().Warn("free space of the disk unknown", "error", err)
 		return 0, 0
 	}
 	return total, max(0, 2*low-free)

@@ -185,8 +185,8 @@ func (k *Retention) followUndo(ctx context.Context, undo *removals, p log.Partit
 // dropped says what became of a round.
 func (k *Retention) dropped(ctx context.Context, id engine.PartitionID, out Compacted, err error) {
 	if out.Files > 0 {
-		k.of.Logger().Info("bodies given back", "partition", id, "bytes", out.Freed, "files", out.Files, "needed", out.Needed, "kept by policies", out.Kept,
-			"files with too little", len(out.Little))
+		k.of.Logger().Info("bodies deleted", "partition", id, "bytes", out.Freed, "files", out.Files, "needed", out.Needed, "kept_by_policies", out.Kept,
+			"skipped_files", len(out.Little))
 	}
 	if err == nil {
 		err = out.Held
@@ -197,7 +197,7 @@ func (k *Retention) dropped(ctx context.Context, id engine.PartitionID, out Comp
 	case errors.Is(err, log.ErrHeld), errors.Is(err, log.ErrClosed), errors.Is(err, log.ErrNoRoom), errors.As(err, &refused):
 		k.tell(id, err.Error())
 	default:
-		k.of.Logger().Error("bodies cannot be given back", "partition", id, "error", err)
+		k.of.Logger().Error("bodies cannot be deleted", "partition", id, "error", err)
 	}
 }
 

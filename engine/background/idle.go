@@ -48,7 +48,7 @@ func (v *Idle) Run(ctx context.Context) {
 		}
 		look, cancel := context.WithTimeout(context.WithoutCancel(ctx), idleCheck)
 		if err := v.Look(look); err != nil {
-			v.Of.Logger().Warn("idle entities not collected", "error", err)
+			v.Of.Logger().Warn("idle entities not deleted", "error", err)
 		}
 		cancel()
 	}
@@ -84,7 +84,7 @@ func (v *Idle) stillOver(busy []event.EntityID) func(*engine.Entity, []*engine.E
 		if !idle.Over(now, e) {
 			return false
 		}
-		v.Of.Logger().Info("entity deleted because it was not used", "entity", e.Path, "for", idle.Quiet(now, e))
+		v.Of.Logger().Info("idle entity deleted", "entity", e.Path, "idle_for", idle.Quiet(now, e))
 		return true
 	}
 }

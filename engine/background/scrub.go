@@ -65,14 +65,14 @@ func (v *Scrub) Look(ctx context.Context) (worked bool) {
 		found, over, err := s.Scrub(ctx)
 		if err != nil {
 			if ctx.Err() == nil { // it was fenced, or there is no descriptor: later
-				v.Of.Logger().Warn("a log is not scrubbed just now", "partition", id, "error", err)
+				v.Of.Logger().Warn("scrub postponed", "partition", id, "error", err)
 			}
 			continue
 		}
 		worked = true
 		v.tell(id, found, s.Scrubbed().Damaged)
 		if over {
-			v.Of.Logger().Info("log scrubbed", "partition", id, "damaged files", s.Scrubbed().Damaged)
+			v.Of.Logger().Info("log scrubbed", "partition", id, "damaged_files", s.Scrubbed().Damaged)
 		}
 	}
 	return worked
@@ -90,7 +90,7 @@ func (v *Scrub) tell(id engine.PartitionID, found []log.Damage, files int) {
 	for i := range found {
 		d := &found[i]
 		if d.Spare {
-			v.Of.Logger().Warn("a checkpoint is damaged; a start does without it", "partition", id, "file", d.File, "error", d.CorruptError)
+			v.Of.Logger().Warn("checkpoint damaged; a start does not use it", "partition", id, "file", d.File, "error", d.CorruptError)
 			continue
 		}
 		v.Of.Logger().Error("damage found in the log", "partition", id, "file", d.File, "byte", d.Offset, "lsn", d.LSN, "messages", v.messages(d.Messages), "error", d.CorruptError)
@@ -101,7 +101,7 @@ func (v *Scrub) tell(id engine.PartitionID, found []log.Damage, files int) {
 // messages names some messages, by entity and number.
 func (v *Scrub) messages(list []log.Message) string {
 	if len(list) == 0 {
-		return "not known: ledgerbus log verify looks around the place"
+		return "unknown; run ledgerbus log verify"
 	}
 	paths := map[event.EntityID]string{}
 	for _, e := range v.Of.Entities() {
@@ -111,7 +111,7 @@ func (v *Scrub) messages(list []log.Message) string {
 	for _, m := range list[:min(len(list), scrubNames)] {
 		path, ok := paths[m.Slice.Entity]
 		if !ok {
-			path = fmt.Sprintf("entity %d, which is gone", m.Slice.Entity)
+			path = fmt.Sprintf("deleted entity %d", m.Slice.Entity)
 		}
 		names = append(names, fmt.Sprintf("%s#%d", path, m.Sequence))
 	}

@@ -99,7 +99,7 @@ func (n *Namespace) Backup(ctx context.Context, by *engine.Origin, why event.Rea
 		b.Close()
 		return nil, err
 	}
-	n.logger.Info("a backup begins", "id", b.id, "bytes", b.Bytes(), "stood", b.stood)
+	n.logger.Info("backup started", "id", b.id, "bytes", b.Bytes(), "paused", b.stood)
 	return b, nil
 }
 
@@ -175,7 +175,7 @@ func (b *backup) try(ctx context.Context, by *engine.Origin, why event.ReasonGiv
 	case offered < loops:
 		return false, engine.Refuse(engine.Busy, "Partition %d does not serve: a copy without it would be incomplete.", offered)
 	case err != nil:
-		return false, fmt.Errorf("engine: the marks of a backup: %w", err)
+		return false, fmt.Errorf("engine: cannot write the marks of a backup: %w", err)
 	case !met:
 		return false, nil
 	}
@@ -209,10 +209,10 @@ func (b *backup) Files(ctx context.Context, put func(name string, size int64, co
 		return put(c.Name, c.Size, c.Contents)
 	})
 	if err != nil {
-		b.n.logger.Warn("a backup did not finish", "id", b.id, "err", err)
+		b.n.logger.Warn("backup not finished", "id", b.id, "error", err)
 		return err
 	}
-	b.n.logger.Info("a backup has been read", "id", b.id)
+	b.n.logger.Info("backup finished", "id", b.id)
 	return nil
 }
 

@@ -66,7 +66,7 @@ func (c *Clock) Now() event.Time {
 	off := wall.Sub(now)
 	if off > maxStep || off < -maxStep {
 		if !c.alarmed {
-			c.logger.Warn("wall clock and broker time differ; broker time goes on by the monotonic clock", "difference", off)
+			c.logger.Warn("wall clock and broker time differ; broker time follows the monotonic clock", "difference", off)
 			c.alarmed = true
 		}
 		return event.TimeOf(now)

@@ -52,7 +52,7 @@ type ClockError struct {
 }
 
 func (e *ClockError) Error() string {
-	text := fmt.Sprintf("the machine's clock says %s, %s; set it", clockText(e.Wall), e.Reason)
+	text := fmt.Sprintf("the machine's clock shows %s, %s; set the clock", clockText(e.Wall), e.Reason)
 	if len(e.Remedies) > 0 {
 		text += ", or start once with " + strings.Join(e.Remedies, ", or with ")
 	}
@@ -63,8 +63,8 @@ func clockText(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // The flags of an operator's decision, as the command line has them.
 const (
-	acceptLogText  = "--accept-clock=log to go on from the log"
-	acceptWallText = "--accept-clock=wall to set broker time to the clock, all open deadlines with it"
+	acceptLogText  = "--accept-clock=log to continue from the newest event in the log"
+	acceptWallText = "--accept-clock=wall to set broker time to the clock and move all open deadlines with it"
 )
 
 // Early refuses a clock that cannot be right, whatever stands in the log. The error is a
@@ -81,9 +81,9 @@ func (r ClockRules) Early(wall time.Time) error {
 func (r ClockRules) impossible(wall time.Time) string {
 	switch at := event.TimeOf(wall); {
 	case wall.Before(r.Earliest):
-		return "before this program was made on " + clockText(r.Earliest)
+		return "before this program was built on " + clockText(r.Earliest)
 	case at <= 0 || at >= event.EndOfTime:
-		return "which is no time of day that the log has room for"
+		return "which is outside the range of times in a log"
 	}
 	return ""
 }
@@ -221,28 +221,28 @@ func (n *Namespace) tellClock(s ClockStart, r ClockRules, wall time.Time) (notic
 	to := s.At.Std()
 	switch {
 	case s.Decided == AcceptLog:
-		n.logger.Warn("clock accepted: broker time goes on from the log; the clock has to be set before the next start", "clock", wall, "broker-time", to)
-		notices = append(notices, fmt.Sprintf("The clock said %s when the broker started; broker time went on from the log at %s.", clockText(wall), clockText(to)))
+		n.logger.Warn("clock accepted: broker time continues from the log; set the clock before the next start", "clock", wall, "broker_time", to)
+		notices = append(notices, fmt.Sprintf("The clock showed %s when the broker started; broker time continued from the log at %s.", clockText(wall), clockText(to)))
 	case s.Decided == AcceptWall:
-		n.logger.Warn("clock accepted: broker time is set to it, and all deadlines move with it", "broker-time", to)
+		n.logger.Warn("clock accepted: broker time and all deadlines moved to it", "broker_time", to)
 		notices = append(notices, fmt.Sprintf("Broker time was set to the clock, %s, when the broker started.", clockText(to)))
 	case s.Gap != 0:
 		newest := to.Add(-s.Gap)
-		n.logger.Warn("the clock is ahead of the newest event in the log: the broker was down or had nothing to do, or the clock is wrong; what has expired meanwhile ends now",
+		n.logger.Warn("clock ahead of the newest event in the log: the broker was stopped or idle, or the clock is wrong; expired messages and locks end now",
 			"gap", s.Gap, "newest", newest, "clock", wall)
-		notices = append(notices, fmt.Sprintf("The clock is %s ahead of the newest event in the log, of %s: the broker was down or had nothing to do, or the clock is wrong. What has expired meanwhile ends with this start.",
+		notices = append(notices, fmt.Sprintf("The clock is %s ahead of the newest event in the log (%s): the broker was stopped or idle, or the clock is wrong. Messages and locks that have expired end with this start.",
 			spanText(event.Time(s.Gap/time.Millisecond)), clockText(newest)))
 	}
 	needed := s.Decided != AcceptNone || r.Accept == AcceptNone
 	for i, set := range s.Sets {
 		if set != nil && set.Basis == event.BasisCatalogue {
-			n.logger.Warn("partition follows an earlier decision about the clock", "partition", i, "from", set.From.Std(), "to", set.To.Std())
+			n.logger.Warn("partition applies an earlier decision about the clock", "partition", i, "from", set.From.Std(), "to", set.To.Std())
 			needed = true
 		}
 	}
 	if !needed {
-		n.logger.Warn("accept-clock is given although the clock needs no accepting: remove it, or it takes effect when the clock goes wrong")
-		notices = append(notices, "accept-clock is given and was not needed: it would be in force when the clock goes wrong.")
+		n.logger.Warn("accept-clock was not needed at this start; remove it, because it takes effect when the clock is wrong")
+		notices = append(notices, "accept-clock was not needed at this start. Remove it: it takes effect when the clock is wrong.")
 	}
 	return notices
 }

@@ -42,7 +42,7 @@ func (s *slot) noteRot(now event.Time, files int, err error) {
 // scrubState adds what is known of a partition's files to its status.
 func (s *slot) scrubState(status engine.PartitionStatus) engine.PartitionStatus {
 	if r := s.rotten.Load(); r != nil && status.State == engine.PartitionServing {
-		status.Cause = "stored data is damaged, and no messages are taken: " + r.what
+		status.Cause = "stored data is damaged; new messages are refused: " + r.what
 	}
 	if t := s.serves.Load(); t != nil {
 		if l, ok := t.log.(log.Scrubber); ok {

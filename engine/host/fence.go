@@ -25,11 +25,11 @@ func (n *Namespace) ended(id engine.PartitionID, t *incarnation, err error) {
 	case isInternal(err):
 		n.fail(err)
 	case n.slots[id].serves.Load() != t:
-		n.logger.Error("a partition that was fenced could not end in order; what was under way there has no outcome", "partition", id, "error", err)
+		n.logger.Error("fenced partition did not stop cleanly; operations in progress have no outcome", "partition", id, "error", err)
 	case id == 0 || !n.opts.Fence || n.closing.Err() != nil:
 		n.fail(err)
 	case n.takeOut(t, engine.PartitionStatus{ID: id, State: engine.PartitionFenced, Since: n.clock.Now(), Cause: oneLine(err)}):
-		n.logger.Error("partition fenced: its entities are busy, all others go on; it can be restarted", "partition", id, "error", err)
+		n.logger.Error("partition fenced: its entities are busy, all others are served; it can be restarted", "partition", id, "error", err)
 		n.avoid()
 		_ = t.retire() // its error is the one that was given
 		n.tellFenced(id, err)
@@ -59,7 +59,7 @@ func (n *Namespace) tellFenced(id engine.PartitionID, cause error) {
 	defer cancel()
 	fact := &event.PartitionFenced{LogPartition: uint32(id), Cause: event.FencedByError, Error: oneLine(cause)}
 	if err := n.note(ctx, &engine.Note{Fact: fact}); err != nil {
-		n.logger.Warn("that a partition was fenced is not in the log", "partition", id, "error", err)
+		n.logger.Warn("fencing of a partition not recorded in the log", "partition", id, "error", err)
 	}
 }
 
@@ -100,11 +100,11 @@ func (n *Namespace) FencePartition(ctx context.Context, id engine.PartitionID, b
 		return n.isNot(id) // it has failed meanwhile
 	}
 	close(t.fenceLogged)
-	n.logger.Warn("partition fenced by an operator: its entities are busy, all others go on", "partition", id, "by", principal(by), "reason", why.Reason)
+	n.logger.Warn("partition fenced by an operator: its entities are busy, all others are served", "partition", id, "by", principal(by), "reason", why.Reason)
 	n.avoid()
 	n.carried.Go(func() {
 		if err := t.retire(); err == nil {
-			n.logger.Info("a fenced partition has ended in order", "partition", id)
+			n.logger.Info("fenced partition stopped cleanly", "partition", id)
 		}
 	})
 	return nil

@@ -65,7 +65,7 @@ func keepHistory(ctx context.Context, n *Namespace) error {
 	// a start on a full disk goes on without: nothing is given back until a later start can write
 	// it
 	if !given && errors.Is(err, log.ErrNoRoom) {
-		n.logger.Warn("what holds for history by default is not in the log yet, and nothing of it goes", "error", err)
+		n.logger.Warn("default retention not recorded in the log yet; no history is deleted", "error", err)
 		err = nil
 	}
 	if err != nil {

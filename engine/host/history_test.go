@@ -100,7 +100,7 @@ func TestHistoryIsGone(t *testing.T) {
 	waits := b.waiting(t, q)
 	background.NewRetention(b.surroundings()).Look(t.Context())
 	first, _ := (*b.slots[q.Host(0)].log.Load()).Bounds()
-	if first < 10_000 || !strings.Contains(said.String(), "history given back") {
+	if first < 10_000 || !strings.Contains(said.String(), "history deleted") {
 		t.Errorf("the log begins at %d:\n%s", first, said.String())
 	}
 	for range 2 {
@@ -180,10 +180,10 @@ func TestHistoryIsCut(t *testing.T) {
 	answer = fmt.Errorf("%w: a reader", log.ErrHeld)
 	look(all())
 	look(all())
-	if n := strings.Count(said.String(), "history stays for now"); n != 1 {
+	if n := strings.Count(said.String(), "history not deleted yet"); n != 1 {
 		t.Errorf("said %d times:\n%s", n, said.String())
 	}
-	if n := strings.Count(said.String(), "history that policies do not keep"); n != 1 {
+	if n := strings.Count(said.String(), "history that no policy keeps"); n != 1 {
 		t.Errorf("how much would go was said %d times", n)
 	}
 	put(engine.PutHistoryPolicy{Policy: event.HistoryPolicy{Events: event.KeepForever, Bodies: event.KeepForever}})

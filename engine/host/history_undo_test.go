@@ -113,7 +113,7 @@ func TestUndoKeepsBodies(t *testing.T) {
 	if purged, waits := b.stored(t, id, 2, 100), b.stored(t, id, 1, 1); purged > 10 || waits != 1 || b.stored(t, goneID, 1, 60) != 0 {
 		t.Errorf("%d of 99 purged and %d of 60 dropped have bodies when nothing is kept, %d that waits\n%s", purged, b.stored(t, goneID, 1, 60), waits, said.String())
 	}
-	if !strings.Contains(said.String(), "bodies given back") {
+	if !strings.Contains(said.String(), "bodies deleted") {
 		t.Errorf("nothing was said:\n%s", said.String())
 	}
 	b.close(t)

@@ -40,7 +40,7 @@ func TestForwardOfOlderVersion(t *testing.T) {
 		}
 		b := &broker{n, store}
 		defer b.close(t)
-		if got := strings.Count(told.String(), "entity=from ForwardTo=to"); got != want {
+		if got := strings.Count(told.String(), "entity=from forward_to=to"); got != want {
 			t.Errorf("told %d times, not %d:\n%s", got, want, &told)
 		}
 	}

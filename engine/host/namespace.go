@@ -401,7 +401,7 @@ func (n *Namespace) Resolve(path string) (engine.Target, error) {
 
 // ReportDamage implements [engine.Broker].
 func (n *Namespace) ReportDamage(p engine.PartitionID, lock event.LockToken, err error) {
-	const text = "stored data cannot be read; the partition takes no more messages"
+	const text = "stored data cannot be read; the partition refuses new messages"
 	// only the loop knows whether anybody needed it
 	if lock != (event.LockToken{}) && errors.Is(err, event.ErrErased) {
 		n.Submit(p, []engine.Request{{Command: loop.Damage(err, lock, func() {

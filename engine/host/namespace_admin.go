@@ -482,7 +482,7 @@ func (a *admin) carryOut(cmd engine.Command) (reply engine.Reply) {
 			reply.Answer = engine.Rules(rules)
 		}
 	default:
-		panic(fmt.Sprintf("engine: catalogue asked to carry out %T", cmd))
+		panic(fmt.Sprintf("engine: the catalogue cannot carry out %T", cmd))
 	}
 	return reply
 }

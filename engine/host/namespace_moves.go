@@ -121,8 +121,8 @@ func (a *admin) orderAll(logger *slog.Logger) error {
 	}
 	if !a.moved {
 		for _, e := range all {
-			logger.Warn("ForwardTo was set when the broker did not forward yet: from now on the messages of the entity move", "entity", e.Path,
-				"ForwardTo", e.Properties.ForwardTo, "ForwardDeadLetteredMessagesTo", e.Properties.ForwardDeadLetteredMessagesTo)
+			logger.Warn("forwarding begins for an entity whose ForwardTo an older version of the broker ignored", "entity", e.Path,
+				"forward_to", e.Properties.ForwardTo, "forward_dead_letters_to", e.Properties.ForwardDeadLetteredMessagesTo)
 		}
 	}
 	if err := a.willMove(all); err != nil {
@@ -136,7 +136,7 @@ func (a *admin) orderAll(logger *slog.Logger) error {
 		}
 	}
 	if trapped, messages := a.trapped(all); len(trapped) > 0 {
-		logger.Warn("messages of entities that forward, which an older version has kept, move now", "entities", trapped, "messages", messages)
+		logger.Warn("forwarding begins for messages that an older version of the broker kept", "entities", trapped, "messages", messages)
 	}
 	return nil
 }

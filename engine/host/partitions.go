@@ -97,7 +97,7 @@ func tellUnsplit(n *Namespace) {
 	if len(paths) == 0 {
 		return
 	}
-	n.logger.Info("partitioned entities that an older version has made keep one partition; made anew they have several", "entities", len(paths),
+	n.logger.Info("partitioned entities of an older version keep one partition; delete and create them to get several", "entities", len(paths),
 		"partitions", n.opts.EntityPartitions, "first", paths[:min(len(paths), 10)])
 }
 
@@ -179,7 +179,7 @@ func (ps *partitions) Health(ctx context.Context) error {
 			}
 			full = slices.DeleteFunc(full, func(id engine.PartitionID) bool { return ps.knock(id, asked) })
 		case <-ctx.Done():
-			return fmt.Errorf("engine: not every partition answers: %w", ctx.Err())
+			return fmt.Errorf("engine: a partition does not answer: %w", ctx.Err())
 		}
 	}
 	return nil

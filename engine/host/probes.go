@@ -13,7 +13,7 @@ func (ps *partitions) Live() error {
 			continue
 		}
 		if d := l.Stuck(); d > 0 {
-			return fmt.Errorf("engine: partition %d has not turned for %v", i, d.Round(time.Second))
+			return fmt.Errorf("engine: the loop of partition %d has been stuck for %v", i, d.Round(time.Second))
 		}
 	}
 	return nil

@@ -25,7 +25,7 @@ func (n *Namespace) RestartPartition(ctx context.Context, id engine.PartitionID,
 	}
 	defer n.restarts.Done()
 	began := time.Now()
-	n.logger.Info("partition is being recovered by itself", "partition", id, "by", principal(by), "reason", why.Reason)
+	n.logger.Info("partition restart begins", "partition", id, "by", principal(by), "reason", why.Reason)
 	if err := n.restart(ctx, id); err != nil {
 		if isInternal(err) {
 			n.fail(err)
@@ -37,7 +37,7 @@ func (n *Namespace) RestartPartition(ctx context.Context, id engine.PartitionID,
 		n.is(was)
 		text := "partition cannot be restarted"
 		if errors.Is(err, log.ErrLost) {
-			text = "DATA IS LOST: the log of a partition came back with less than was acknowledged; it is refused until all is there, and a start of the broker takes it as it is"
+			text = "DATA IS LOST: the log of a partition lacks acknowledged data; the partition is refused until the data is back, and a start of the broker accepts the log as it is"
 			n.tellFenced(id, err)
 		}
 		n.logger.Error(text, "partition", id, "error", err)
@@ -46,10 +46,10 @@ func (n *Namespace) RestartPartition(ctx context.Context, id engine.PartitionID,
 	n.avoid()
 	n.hurryCouriers()
 	n.watchers.tell(engine.Change{Back: id})
-	n.logger.Info("partition serves again", "partition", id, "after", n.clock.Now().Sub(was.Since), "took", time.Since(began))
+	n.logger.Info("partition serves again", "partition", id, "out_of_service", n.clock.Now().Sub(was.Since), "took", time.Since(began))
 	fact := &event.PartitionRestarted{LogPartition: uint32(id), Refused: was.State == engine.PartitionRefused}
 	if err := n.note(context.WithoutCancel(ctx), &engine.Note{Fact: fact, Origin: by, Why: why}); err != nil {
-		n.logger.Warn("that a partition was restarted is not in the log", "partition", id, "error", err)
+		n.logger.Warn("restart of a partition not recorded in the log", "partition", id, "error", err)
 	}
 	return n.status(id), nil
 }
@@ -82,7 +82,7 @@ func (n *Namespace) restart(ctx context.Context, id engine.PartitionID) (err err
 			case <-n.closing.Done():
 				return n.closing.Err()
 			case <-ctx.Done():
-				return fmt.Errorf("engine: partition %d: what was under way when it was fenced has not ended: %w", id, ctx.Err())
+				return fmt.Errorf("engine: partition %d: operations in progress when it was fenced have not ended: %w", id, ctx.Err())
 			}
 		}
 	}

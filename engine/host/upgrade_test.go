@@ -292,10 +292,10 @@ func (u *upgraded) forcedCuts() (list []*event.HistoryCut) {
 }
 
 const (
-	saysLater = "history from before the upgrade goes in a day"
-	saysNow   = "history that policies do not keep"
-	saysGiven = "history given back"
-	saysDrops = "bodies given back"
+	saysLater = "history from before the upgrade is deleted after a day"
+	saysNow   = "history that no policy keeps"
+	saysGiven = "history deleted"
+	saysDrops = "bodies deleted"
 )
 
 // TestUpgrade: a broker of today opens what each released version has left. Sealing begins by

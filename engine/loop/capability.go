@@ -34,7 +34,7 @@ func (c *capabilities) beforeFirst(capability string, refuse func(*engine.Error)
 // NotMarked refuses what needs a capability that the data directory cannot be marked with, and logs
 // why.
 func NotMarked(logger *slog.Logger, capability string, err error) *engine.Error {
-	logger.Error("a request that needs a new capability is refused: the data directory cannot be marked with it", "capability", capability, "error", err)
+	logger.Error("request refused: the data directory cannot be marked with the capability that it needs", "capability", capability, "error", err)
 	return engine.Refuse(engine.Busy, "The broker cannot do this now: the data directory cannot be marked as needing it. The broker's log says why.")
 }
 

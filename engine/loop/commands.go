@@ -22,7 +22,7 @@ func (l *Loop) configure(cmd *configure) {
 	}
 	// it was checked before it was stored, so this is a newer program that is stricter
 	if err != nil {
-		l.recorder.logger.Error("a stored rule cannot be used; it matches nothing", "error", err)
+		l.recorder.logger.Error("stored rule invalid; it matches no message", "error", err)
 	}
 }
 

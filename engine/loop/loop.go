@@ -258,7 +258,7 @@ func (l *Loop) due(now event.Time) bool {
 		}
 		out := l.part.Decide(now, tick)
 		if len(out.Events) == 0 {
-			panic(fmt.Sprintf("engine: partition %d is due at %v and nothing ends at %v", l.part.ID(), at, now))
+			panic(fmt.Sprintf("engine: partition %d has a deadline at %v, but nothing ends at %v", l.part.ID(), at, now))
 		}
 		l.recorder.background(now, out)
 	}

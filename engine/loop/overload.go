@@ -170,7 +170,7 @@ func halted(on log.Writer) bool {
 func (l *limits) spoil(cmd *damage) {
 	if cmd.lock != (event.LockToken{}) {
 		if _, held := l.recorder.part.Index().Lock(cmd.lock); !held {
-			l.recorder.logger.Warn("a message was not delivered: it ended, and its body was given back, before its receiver had room for it", "lock", cmd.lock, "error", cmd.err)
+			l.recorder.logger.Warn("delivery dropped: the message was settled and its body freed while the link was blocked", "lock", cmd.lock, "error", cmd.err)
 			return
 		}
 	}

@@ -46,7 +46,7 @@ func (l *Loop) makeRoom() {
 // it; "": nothing.
 func (l *Loop) SetClock(set *event.ClockSet, reason string) error {
 	if l.frames.writer.Batch().Count() > 0 {
-		panic(fmt.Sprintf("engine: partition %d: the clock is set behind other records", l.part.ID()))
+		panic(fmt.Sprintf("engine: partition %d: the clock is set after other records", l.part.ID()))
 	}
 	events := []event.Event{set}
 	if reason != "" {
