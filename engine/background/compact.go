@@ -17,37 +17,37 @@ import (
 // Compaction of bodies (docs/decisions/0050): which sealed files are written again without the
 // bodies that nobody needs.
 
-// Keep is what is kept although no state needs it: what history is for. Its zero value keeps
+// KeepRules is what is kept although no state needs it: what history is for. Its zero value keeps
 // nothing.
-type Keep struct {
+type KeepRules struct {
 	File func(*log.Summary) int64 // about how many bytes of bodies of a sealed file; nil: none
 	Body func(*log.Body) bool     // nil: none
 }
 
-func (k *Keep) file(s *log.Summary) int64 {
+func (k *KeepRules) file(s *log.Summary) int64 {
 	if k.File == nil {
 		return 0
 	}
 	return k.File(s)
 }
 
-func (k *Keep) body(b *log.Body) bool { return k.Body != nil && k.Body(b) }
+func (k *KeepRules) body(b *log.Body) bool { return k.Body != nil && k.Body(b) }
 
 // compaction is one round in a partition.
 type compaction struct {
 	log    log.Partition
 	memory log.Memory
-	state  lasting
-	keep   Keep
+	state  stateReader
+	keep   KeepRules
 	rest   func(context.Context, time.Time) error // waits until a time
 }
 
-// lasting gives look a state of the partition that is durable, and the bodies that are still being
-// read.
-type lasting func(ctx context.Context, look func(s *index.Snapshot, read []event.Blob) error) error
+// stateReader gives look a state of the partition that is durable, and the bodies that are still
+// being read.
+type stateReader func(ctx context.Context, look func(s *index.Snapshot, read []event.Blob) error) error
 
 // compaction returns a round in a partition that serves.
-func (k *Retention) compaction(id engine.PartitionID, keep Keep) (*compaction, error) {
+func (k *Retention) compaction(id engine.PartitionID, keep KeepRules) (*compaction, error) {
 	p := k.of.Logs()[id]
 	if p == nil {
 		return nil, loop.NotServing()
@@ -60,7 +60,7 @@ func (k *Retention) compaction(id engine.PartitionID, keep Keep) (*compaction, e
 
 // DropBodies gives back the space of bodies of a partition that neither its state nor keep asks
 // for, oldest file first. An error that is not about one file ends it.
-func (k *Retention) DropBodies(ctx context.Context, id engine.PartitionID, keep Keep) (out Compacted, err error) {
+func (k *Retention) DropBodies(ctx context.Context, id engine.PartitionID, keep KeepRules) (out CompactionResult, err error) {
 	c, err := k.compaction(id, keep)
 	if err != nil {
 		return out, err
@@ -80,8 +80,8 @@ func restUntil(ctx context.Context, until time.Time) error {
 	}
 }
 
-// Compacted is what a round has done, and why it has not done more.
-type Compacted struct {
+// CompactionResult is what a round has done, and why it has not done more.
+type CompactionResult struct {
 	Files  int      // that were written again
 	Freed  int64    // bytes of the disk
 	Needed int64    // bytes of bodies of the files that were looked at which the state needs, about
@@ -94,13 +94,13 @@ type Compacted struct {
 const worth = 2
 
 // run carries out the whole round.
-func (c *compaction) run(ctx context.Context) (out Compacted, err error) {
+func (c *compaction) run(ctx context.Context) (out CompactionResult, err error) {
 	r, err := c.begin(ctx)
 	if r == nil {
 		return out, err
 	}
 	defer r.end()
-	if err != nil || !r.chosen() {
+	if err != nil || !r.anyChosen() {
 		return r.out, err
 	}
 	if err := c.rest(ctx, r.live.after); err != nil {
@@ -117,7 +117,7 @@ type round struct {
 	sums  []log.Summary
 	live  *liveBodies
 	shows index.Removals // that the state has seen
-	out   Compacted
+	out   CompactionResult
 }
 
 // begin finds out what is needed of files that may have something else; nil: nothing can be dropped
@@ -155,8 +155,8 @@ func (c *compaction) begin(ctx context.Context) (*round, error) {
 // end gives back the memory for what is needed.
 func (r *round) end() { r.live.memory.Give() }
 
-// chosen reports whether any file may be written again.
-func (r *round) chosen() bool {
+// anyChosen reports whether any file may be written again.
+func (r *round) anyChosen() bool {
 	return slices.ContainsFunc(r.live.files, func(f liveFile) bool { return f.known })
 }
 
@@ -179,7 +179,7 @@ func (r *round) drop(ctx context.Context) error {
 }
 
 // candidates are the sealed files that have bodies which history does not ask to be kept.
-func (c *compaction) candidates(ctx context.Context, plog log.Partition, out *Compacted) (list []log.Summary, err error) {
+func (c *compaction) candidates(ctx context.Context, plog log.Partition, out *CompactionResult) (list []log.Summary, err error) {
 	for s, err := range plog.Summaries(ctx) {
 		if err != nil {
 			return nil, err

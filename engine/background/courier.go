@@ -29,15 +29,15 @@ type Courier struct {
 	mail courierMail
 
 	// owned by Turn
-	streams  map[streamKey]*stream
-	ready    fifo.Queue[*stream] // those that have something to do
-	resting  []*stream           // those that wait until a time
-	free     []*batch            // whose memory is used again
-	inFlight map[uint64]*batch
-	batches  uint64 // so far
-	bytes    int    // of the bodies that are under way
-	short    bool   // there was no memory for another batch
-	letters  []engine.Reply
+	streams     map[streamKey]*stream
+	ready       fifo.Queue[*stream] // those that have something to do
+	resting     []*stream           // those that wait until a time
+	free        []*batch            // whose memory is used again
+	inFlight    map[uint64]*batch
+	batches     uint64 // so far
+	bytes       int    // of the bodies that are under way
+	outOfMemory bool   // there was no memory for another batch
+	letters     []engine.Reply
 }
 
 // CourierOptions are what a courier needs from its surroundings.
@@ -105,15 +105,15 @@ type stream struct {
 
 // batch is messages on their way to their destination.
 type batch struct {
-	stream    *stream
-	import_   engine.Import
-	transfers []engine.Transfer // of the items
-	window    []byte            // a stretch of the log with several bodies
-	at        event.Position    // where it begins
-	bodies    []byte            // memory of those that were read by themselves
-	sees      []filter.Message
-	bytes     int
-	paid      int // what was taken of the process's memory, bytes
+	stream      *stream
+	import_     engine.Import
+	transfers   []engine.Transfer // of the items
+	window      []byte            // a stretch of the log with several bodies
+	at          event.Position    // where it begins
+	bodies      []byte            // memory of those that were read by themselves
+	filterViews []filter.Message
+	bytes       int
+	paid        int // what was taken of the process's memory, bytes
 }
 
 // NewCourier makes a courier that knows of no transfers yet.
@@ -135,19 +135,19 @@ func (c *Courier) Post(rs []engine.Reply) { c.mail.put(rs) }
 func (c *Courier) Turn(now event.Time) event.Time {
 	c.letters = c.mail.take(c.letters[:0])
 	for i := range c.letters {
-		c.read(now, &c.letters[i])
+		c.takeLetter(now, &c.letters[i])
 	}
 	clear(c.letters)
-	c.rouse(now)
-	c.short = false
-	for n := c.ready.Len(); n > 0 && c.bytes < maxInFlight && !c.short; n-- {
+	c.wakeRested(now)
+	c.outOfMemory = false
+	for n := c.ready.Len(); n > 0 && c.bytes < maxInFlight && !c.outOfMemory; n-- {
 		l := c.ready.Pop()
 		l.queued = false
 		c.depart(now, l)
 	}
 	var next event.Time
 	switch {
-	case c.short: // a batch that arrives wakes it as well
+	case c.outOfMemory: // a batch that arrives wakes it as well
 		next = now.Add(firstRest)
 	case c.ready.Len() > 0 && c.bytes < maxInFlight:
 		return now
@@ -160,16 +160,16 @@ func (c *Courier) Turn(now event.Time) event.Time {
 	return next
 }
 
-// read takes one thing it was told.
-func (c *Courier) read(now event.Time, letter *engine.Reply) {
+// takeLetter takes one thing it was told.
+func (c *Courier) takeLetter(now event.Time, letter *engine.Reply) {
 	switch told := letter.Answer.(type) {
-	case *loop.Handed:
-		c.take(told)
+	case *loop.TransferBatch:
+		c.takeTransfers(told)
 		return
 	case *loop.SliceGone:
 		c.forget(told.Source)
 		return
-	case *retryNow:
+	case *retryRequest:
 		c.endRests()
 		return
 	}
@@ -182,12 +182,12 @@ func (c *Courier) read(now event.Time, letter *engine.Reply) {
 	delete(c.inFlight, letter.Tag)
 	c.bytes -= f.bytes
 	f.stream.batch = nil
-	c.answered(now, f, letter)
+	c.takeAnswer(now, f, letter)
 	c.recycle(f)
 }
 
-// take takes over transfers of a slice.
-func (c *Courier) take(told *loop.Handed) {
+// takeTransfers takes over transfers of a slice.
+func (c *Courier) takeTransfers(told *loop.TransferBatch) {
 	for _, fl := range told.Floors {
 		for _, trigger := range [...]event.Trigger{event.TriggerForward, event.TriggerDeadLetter, event.TriggerVia} {
 			if l := c.streams[streamKey{told.Source, trigger, fl.Destination}]; l != nil {
@@ -225,8 +225,8 @@ func (c *Courier) wake(l *stream) {
 	}
 }
 
-// rouse wakes the streams that have rested.
-func (c *Courier) rouse(now event.Time) {
+// wakeRested wakes the streams that have rested.
+func (c *Courier) wakeRested(now event.Time) {
 	c.resting = slices.DeleteFunc(c.resting, func(l *stream) bool {
 		if l.until > now && !l.gone {
 			return false
@@ -246,11 +246,11 @@ func (c *Courier) wait(now event.Time, l *stream) {
 	c.resting = append(c.resting, l)
 }
 
-// retryNow tells a courier not to wait for destinations any longer.
-type retryNow struct{ engine.Internal }
+// retryRequest tells a courier not to wait for destinations any longer.
+type retryRequest struct{ engine.Internal }
 
 // RetryNow has all streams that wait try again at once: a destination may be there again.
-func (c *Courier) RetryNow() { c.Post([]engine.Reply{{Answer: &retryNow{}}}) }
+func (c *Courier) RetryNow() { c.Post([]engine.Reply{{Answer: &retryRequest{}}}) }
 
 // endRests ends the waits of all streams, and begins with short ones anew.
 func (c *Courier) endRests() {
@@ -288,7 +288,7 @@ func (c *Courier) depart(now event.Time, l *stream) {
 	f, err := c.load(l, e)
 	switch {
 	case errors.Is(err, noMemory):
-		c.short = true
+		c.outOfMemory = true
 		c.wake(l)
 		return
 	case err != nil: // it can be read later
@@ -303,11 +303,11 @@ func (c *Courier) depart(now event.Time, l *stream) {
 			return
 		}
 	}
-	c.leave(now, l, f)
+	c.offerBatch(now, l, f)
 }
 
-// leave sends a batch of a stream on its way.
-func (c *Courier) leave(now event.Time, l *stream, f *batch) {
+// offerBatch sends a batch of a stream on its way.
+func (c *Courier) offerBatch(now event.Time, l *stream, f *batch) {
 	to := engine.Target{Entity: f.import_.Entity}
 	f.import_.Slice = to.Slice(l.partition)
 	c.batches++
@@ -337,8 +337,8 @@ func (c *Courier) putBack(l *stream, f *batch, from int) {
 	l.queue = q
 }
 
-// answered takes the answer of a destination.
-func (c *Courier) answered(now event.Time, f *batch, answer *engine.Reply) {
+// takeAnswer takes the answer of a destination.
+func (c *Courier) takeAnswer(now event.Time, f *batch, answer *engine.Reply) {
 	l := f.stream
 	defer c.tidy(l)
 	became, _ := answer.Answer.(engine.Arrivals)
@@ -349,9 +349,9 @@ func (c *Courier) answered(now event.Time, f *batch, answer *engine.Reply) {
 			became = slices.Repeat(engine.Arrivals{refusal}, len(f.transfers))
 		}
 	}
-	over, waits, n := c.newOver(l), answer.Err != nil && became == nil, 0
+	over, waits, n := c.newReport(l), answer.Err != nil && became == nil, 0
 	for ; n < len(became) && !waits; n++ {
-		if waits = !c.ends(over, &f.transfers[n], became[n], f.import_.Items[n].Message.Header); waits {
+		if waits = !c.endTransfer(over, &f.transfers[n], became[n], f.import_.Items[n].Message.Header); waits {
 			break
 		}
 	}
@@ -369,7 +369,7 @@ func (c *Courier) answered(now event.Time, f *batch, answer *engine.Reply) {
 
 // refuseAll ends the transfers of a stream whose destination is no more.
 func (c *Courier) refuseAll(now event.Time, l *stream) {
-	refusal, over := engine.Refuse(engine.NotFound, "The messaging entity with id %d could not be found.", l.destination), c.newOver(l)
+	refusal, over := engine.Refuse(engine.NotFound, "The messaging entity with id %d could not be found.", l.destination), c.newReport(l)
 	if source := c.Entity(l.source.Entity); source != nil && l.trigger != event.TriggerVia {
 		path := source.Properties.ForwardTo
 		if l.trigger == event.TriggerDeadLetter {
@@ -379,18 +379,18 @@ func (c *Courier) refuseAll(now event.Time, l *stream) {
 	}
 	for l.queue.Len() > 0 {
 		t := l.queue.Pop()
-		c.ends(over, &t, refusal, 0)
+		c.endTransfer(over, &t, refusal, 0)
 	}
 	c.report(over)
 }
 
-func (c *Courier) newOver(l *stream) *loop.TransfersOver {
-	return &loop.TransfersOver{Source: l.source, Trigger: l.trigger, Destination: l.destination}
+func (c *Courier) newReport(l *stream) *loop.TransferResults {
+	return &loop.TransferResults{Source: l.source, Trigger: l.trigger, Destination: l.destination}
 }
 
-// ends notes what became of one transfer. It reports false when that is not decided yet: the
+// endTransfer notes what became of one transfer. It reports false when that is not decided yet: the
 // message waits.
-func (c *Courier) ends(over *loop.TransfersOver, t *engine.Transfer, refusal *engine.Error, header int) bool {
+func (c *Courier) endTransfer(over *loop.TransferResults, t *engine.Transfer, refusal *engine.Error, header int) bool {
 	if refusal == nil {
 		over.Arrived = append(over.Arrived, t.Number)
 		over.Bytes += t.Bytes()
@@ -416,7 +416,7 @@ func (c *Courier) ends(over *loop.TransfersOver, t *engine.Transfer, refusal *en
 }
 
 // report tells the log which transfers are over.
-func (c *Courier) report(over *loop.TransfersOver) {
+func (c *Courier) report(over *loop.TransferResults) {
 	if len(over.Arrived)+len(over.Failed) > 0 {
 		// a log that has stopped finds them in transfer when it starts
 		c.Offer(c.Home, engine.Request{Command: over})

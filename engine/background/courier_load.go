@@ -38,8 +38,8 @@ func (c *Courier) load(l *stream, e *engine.Entity) (*batch, error) {
 		err := c.loadOne(f, t, e.Kind == event.Topic)
 		if err == nil {
 			f.transfers = append(f.transfers, *t)
-		} else if refusal := c.unloaded(l, t, err); refusal != nil {
-			c.turnBack(l, t, refusal)
+		} else if refusal := c.loadRefusal(l, t, err); refusal != nil {
+			c.refuse(l, t, refusal)
 		} else if len(f.transfers) == 0 {
 			c.recycle(f)
 			return nil, err
@@ -83,11 +83,11 @@ func (c *Courier) spare() {
 	c.free = c.free[:0]
 }
 
-// unloaded is the refusal of a message that could not be read and never will be; nil: it may be
+// loadRefusal is the refusal of a message that could not be read and never will be; nil: it may be
 // read later. A message whose bytes are not those that were stored goes where refused ones go:
 // there somebody sees it, and the others can go on. One that the disk only fails to give now may
 // still be whole.
-func (c *Courier) unloaded(l *stream, t *engine.Transfer, err error) *engine.Error {
+func (c *Courier) loadRefusal(l *stream, t *engine.Transfer, err error) *engine.Error {
 	var refusal *engine.Error
 	if errors.As(err, &refusal) {
 		if refusal.Code == engine.Busy {
@@ -105,10 +105,10 @@ func (c *Courier) unloaded(l *stream, t *engine.Transfer, err error) *engine.Err
 // errStored says that stored bytes are whole and make no sense.
 var errStored = errors.New("engine: not a message")
 
-// turnBack ends a transfer that is refused before it leaves.
-func (c *Courier) turnBack(l *stream, t *engine.Transfer, refusal *engine.Error) {
-	over := c.newOver(l)
-	c.ends(over, t, refusal, 0)
+// refuse ends a transfer that is refused before it leaves.
+func (c *Courier) refuse(l *stream, t *engine.Transfer, refusal *engine.Error) {
+	over := c.newReport(l)
+	c.endTransfer(over, t, refusal, 0)
 	c.report(over)
 }
 
@@ -196,7 +196,7 @@ func (c *Courier) loadOne(f *batch, t *engine.Transfer, topic bool) error {
 	}
 	var see *filter.Message
 	if topic {
-		see = f.see()
+		see = f.nextView()
 	}
 	m, merged, err := c.Reread(body, changes, t.TimeToLive, see)
 	if refusal := (*engine.Error)(nil); err != nil && !errors.As(err, &refusal) {
@@ -212,13 +212,13 @@ func (c *Courier) loadOne(f *batch, t *engine.Transfer, topic bool) error {
 	return nil
 }
 
-// see is what filters see of one more message.
-func (f *batch) see() *filter.Message {
+// nextView is what filters see of one more message.
+func (f *batch) nextView() *filter.Message {
 	n := len(f.import_.Items)
-	if cap(f.sees) == 0 {
-		f.sees = make([]filter.Message, maxBatch)
+	if cap(f.filterViews) == 0 {
+		f.filterViews = make([]filter.Message, maxBatch)
 	}
-	return &f.sees[n]
+	return &f.filterViews[n]
 }
 
 // blob reads a blob into the memory of the batch.

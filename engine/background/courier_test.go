@@ -21,7 +21,7 @@ type courierHarness struct {
 	courier *Courier
 	now     event.Time
 	offered []engine.Request // imports that nobody has answered
-	over    []*loop.TransfersOver
+	over    []*loop.TransferResults
 	closed  map[engine.PartitionID]bool // these take nothing
 	busy    bool                        // nothing can be read now
 }
@@ -44,7 +44,7 @@ func newHarness(t *testing.T) *courierHarness {
 		},
 		Damaged: func(err error) { t.Error(err) },
 		Offer: func(p engine.PartitionID, req engine.Request) bool {
-			if over, ok := req.Command.(*loop.TransfersOver); ok {
+			if over, ok := req.Command.(*loop.TransferResults); ok {
 				d.over = append(d.over, over)
 				return true
 			}
@@ -64,7 +64,7 @@ func rereads(stored []byte, _ [][]byte, ttl time.Duration, _ *filter.Message) (e
 
 // hand gives the courier transfers of messages with that many bytes.
 func (d *courierHarness) hand(trigger event.Trigger, to event.EntityID, first event.TransferNumber, n, size int, floors ...loop.Floor) {
-	told := &loop.Handed{Source: event.Slice{Entity: 1}, Floors: floors}
+	told := &loop.TransferBatch{Source: event.Slice{Entity: 1}, Floors: floors}
 	for i := range n {
 		number := first + event.TransferNumber(i)
 		told.Transfers = append(told.Transfers, engine.Transfer{Number: number, Trigger: trigger, Destination: to,

@@ -27,7 +27,7 @@ func (v *Eraser) Erase(ctx context.Context, entity string, message event.Sequenc
 	}
 	p := target.OfSequence(message)
 	if message == 0 || int(message.Partition()) >= len(target.Entity.Hosts) {
-		return out, noMessage(entity, message)
+		return out, noBody(entity, message)
 	}
 	e := erasure{of: v.of, id: target.Host(p), slice: target.Slice(p), message: message}
 	if e.log = v.of.Logs()[e.id]; e.log == nil {
@@ -38,10 +38,10 @@ func (v *Eraser) Erase(ctx context.Context, entity string, message event.Sequenc
 		return out, err
 	}
 	out.Bytes = e.body.Size
-	if out.Before, err = e.gone(); err != nil || out.Before {
+	if out.Before, err = e.isErased(); err != nil || out.Before {
 		return out, err
 	}
-	if err := e.free(ctx); err != nil {
+	if err := e.checkUnneeded(ctx); err != nil {
 		return out, err
 	}
 	e.by, e.why, e.outcome = by, why, make(chan error, 1)
@@ -69,7 +69,7 @@ func (v *Eraser) handOver(ctx context.Context, e *erasure) error {
 
 // erasure is the erasure of one body.
 type erasure struct {
-	of      Erasing
+	of      EraserEnv
 	id      engine.PartitionID
 	log     log.Partition
 	slice   event.Slice
@@ -81,21 +81,21 @@ type erasure struct {
 	outcome chan error // has room for it
 }
 
-func noMessage(entity string, message event.SequenceNumber) error {
+func noBody(entity string, message event.SequenceNumber) error {
 	return engine.Refuse(engine.NotFound, "The log has no body of a message %d in %s.", message, entity)
 }
 
 // find looks for the body in history.
 func (e *erasure) find(ctx context.Context, entity string) error {
 	// what was scheduled had another number, which the event with the body has
-	for at := (numbered{e.slice, e.message}); at.number != 0; {
-		before := numbered{}
+	for at := (messageRef{e.slice, e.message}); at.number != 0; {
+		before := messageRef{}
 		for rec, err := range replay.Found(ctx, e.log, log.Search{Named: true, Slice: at.slice, Number: at.number}) {
 			if err != nil {
 				return err
 			}
 			for _, ev := range rec.Events {
-				body, from := at.stored(ev)
+				body, from := at.bodyIn(ev)
 				if body.Size > 0 {
 					e.body = body
 					return nil
@@ -107,18 +107,18 @@ func (e *erasure) find(ctx context.Context, entity string) error {
 		}
 		at = before
 	}
-	return noMessage(entity, e.message)
+	return noBody(entity, e.message)
 }
 
-// numbered is a message in a slice.
-type numbered struct {
+// messageRef is a message in a slice.
+type messageRef struct {
 	slice  event.Slice
 	number event.SequenceNumber
 }
 
-// stored is the body of the message, if an event has stored it; or the slice and number that it had
+// bodyIn is the body of the message, if an event has stored it; or the slice and number that it had
 // before, if the event says that.
-func (p numbered) stored(ev event.Event) (body event.Blob, before numbered) {
+func (p messageRef) bodyIn(ev event.Event) (body event.Blob, before messageRef) {
 	of := ev.Common().Slice
 	is := func(n event.SequenceNumber) bool { return of == p.slice && n == p.number }
 	switch ev := ev.(type) {
@@ -135,28 +135,28 @@ func (p numbered) stored(ev event.Event) (body event.Blob, before numbered) {
 			body = ev.Body
 		}
 	case *event.MessagePublished:
-		if is(ev.Sequence) || p.among(of, ev.Copies) {
+		if is(ev.Sequence) || p.isCopy(of, ev.Copies) {
 			body = ev.Body
 		}
 	case *event.ScheduledActivated:
 		if is(ev.NewSequence) {
-			before = numbered{of, ev.Sequence}
+			before = messageRef{of, ev.Sequence}
 		}
 	case *event.ScheduledPublished:
-		if is(ev.NewSequence) || p.among(of, ev.Copies) {
-			before = numbered{of, ev.Sequence}
+		if is(ev.NewSequence) || p.isCopy(of, ev.Copies) {
+			before = messageRef{of, ev.Sequence}
 		}
 	}
 	return body, before
 }
 
-// among reports whether the message is one of the copies that a topic's slice has made.
-func (p numbered) among(topic event.Slice, copies []event.Copy) bool {
+// isCopy reports whether the message is one of the copies that a topic's slice has made.
+func (p messageRef) isCopy(topic event.Slice, copies []event.Copy) bool {
 	return topic.Partition == p.slice.Partition && slices.ContainsFunc(copies, func(c event.Copy) bool { return c.Subscription == p.slice.Entity && c.Sequence == p.number })
 }
 
-// gone reports whether the body is no longer in the log.
-func (e *erasure) gone() (bool, error) {
+// isErased reports whether the body is no longer in the log.
+func (e *erasure) isErased() (bool, error) {
 	_, err := e.log.ReadInto(e.body, make([]byte, min(e.body.Size, 1)))
 	if errors.Is(err, event.ErrErased) {
 		return true, nil
@@ -164,8 +164,9 @@ func (e *erasure) gone() (bool, error) {
 	return false, err
 }
 
-// free refuses while the body is needed: a message that still waits has to be settled first.
-func (e *erasure) free(ctx context.Context) error {
+// checkUnneeded refuses while the body is needed: a message that still waits has to be settled
+// first.
+func (e *erasure) checkUnneeded(ctx context.Context) error {
 	return e.of.State(ctx, e.id, func(s *index.Snapshot, _ []event.Blob) error {
 		if _, waits := s.Message(e.slice, e.message); waits {
 			return engine.Refuse(engine.NotAllowed, "Message %d is still waiting: first receive and complete it, or delete it.", e.message)

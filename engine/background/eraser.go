@@ -32,7 +32,7 @@ const (
 // All that it knows is in the logs as well, so what a run leaves open, the next one finishes.
 type Eraser struct {
 	// set once in NewEraser
-	of    Erasing
+	of    EraserEnv
 	asked chan *erasure
 	ended chan struct{} // closed when Run has returned
 
@@ -40,8 +40,8 @@ type Eraser struct {
 	logs  map[engine.PartitionID]*openErasures
 }
 
-// Erasing is what an [Eraser] needs of its broker.
-type Erasing interface {
+// EraserEnv is what an [Eraser] needs of its broker.
+type EraserEnv interface {
 	Logger() *slog.Logger
 	Resolve(path string) (engine.Target, error)
 	// Logs returns the logs of the partitions that serve. A partition that was away comes back with
@@ -57,16 +57,16 @@ type Erasing interface {
 }
 
 // NewEraser makes an eraser that knows of no requests yet.
-func NewEraser(of Erasing) *Eraser {
+func NewEraser(of EraserEnv) *Eraser {
 	return &Eraser{of: of, asked: make(chan *erasure), ended: make(chan struct{}), cause: engine.ErrUnknown, logs: map[engine.PartitionID]*openErasures{}}
 }
 
 // openErasures are the requests in the log of a partition that have not been carried out.
 type openErasures struct {
-	log   log.Partition // another one is read again
-	list  map[request]*progress
-	again time.Time // not to be tried before
-	said  string    // what was logged last, so that it is logged once
+	log        log.Partition // another one is read again
+	list       map[request]*progress
+	again      time.Time // not to be tried before
+	lastLogged string    // what was logged last, so that it is logged once
 }
 
 // request is a body that is to be erased.
@@ -97,7 +97,7 @@ func (v *Eraser) Run(ctx context.Context) {
 			v.cause = context.Cause(ctx)
 			return
 		case e := <-v.asked:
-			e.outcome <- v.take(ctx, e)
+			e.outcome <- v.carryOut(ctx, e)
 		case <-ticker.C:
 		}
 	}
@@ -154,8 +154,8 @@ func (v *Eraser) requests(ctx context.Context, p log.Partition) (map[request]*pr
 	return list, nil
 }
 
-// take carries out what a caller asks for. If that is not possible now the request stays open.
-func (v *Eraser) take(ctx context.Context, e *erasure) error {
+// carryOut carries out what a caller asks for. If that is not possible now the request stays open.
+func (v *Eraser) carryOut(ctx context.Context, e *erasure) error {
 	if v.of.Logs()[e.id] != e.log {
 		return loop.NotServing()
 	}
@@ -209,7 +209,7 @@ func (v *Eraser) finish(ctx context.Context, id engine.PartitionID, o *openErasu
 		case p.halted:
 		case i >= 0 && !strings.HasSuffix(segments[i].File, sealedSuffix):
 			p.kept = errUnsealed
-		case o.gone(r, p):
+		case o.isErased(r, p):
 			gone = append(gone, r)
 		case i >= 0:
 			files[segments[i].File] = append(files[segments[i].File], r)
@@ -224,7 +224,7 @@ func (v *Eraser) finish(ctx context.Context, id engine.PartitionID, o *openErasu
 	}
 	slices.SortFunc(gone, func(a, b request) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.message, b.message)) })
 	for _, r := range gone {
-		if err := v.put(ctx, id, r); err != nil {
+		if err := v.noteErased(ctx, id, r); err != nil {
 			o.list[r].kept, o.again = err, time.Now().Add(eraseAgain)
 			return
 		}
@@ -232,9 +232,9 @@ func (v *Eraser) finish(ctx context.Context, id engine.PartitionID, o *openErasu
 	}
 }
 
-// gone reports whether a body is no longer in the log. Else p says why it is not, where that is an
-// error.
-func (o *openErasures) gone(r request, p *progress) bool {
+// isErased reports whether a body is no longer in the log. Else p says why it is not, where that is
+// an error.
+func (o *openErasures) isErased(r request, p *progress) bool {
 	_, err := o.log.ReadInto(event.Blob{Position: r.at, Size: p.size}, make([]byte, min(p.size, 1)))
 	p.kept = err
 	return errors.Is(err, event.ErrErased)
@@ -255,18 +255,18 @@ func (v *Eraser) drop(ctx context.Context, id engine.PartitionID, o *openErasure
 	}
 	for _, r := range list {
 		p := o.list[r]
-		p.halted = !errors.Is(err, log.ErrTooLittle) && o.gone(r, p)
+		p.halted = !errors.Is(err, log.ErrTooLittle) && o.isErased(r, p)
 		p.kept = err
 	}
-	if ctx.Err() == nil && o.said != err.Error() {
-		o.said = err.Error()
+	if ctx.Err() == nil && o.lastLogged != err.Error() {
+		o.lastLogged = err.Error()
 		v.of.Logger().Warn("bodies not erased yet", "partition", id, "file", file, "bodies", len(list), "error", err)
 	}
 	return false
 }
 
-// put puts down that a body is gone.
-func (v *Eraser) put(ctx context.Context, id engine.PartitionID, r request) error {
+// noteErased puts down that a body is gone.
+func (v *Eraser) noteErased(ctx context.Context, id engine.PartitionID, r request) error {
 	fact := &event.ErasureFinished{Envelope: event.Envelope{Slice: r.slice}, Sequence: r.message, Position: r.at}
 	if err := v.of.Note(ctx, id, log.Erased, &engine.Note{Fact: fact}); err != nil {
 		return err

@@ -45,13 +45,13 @@ type Retention struct {
 	Rest func(ctx context.Context, until time.Time) error
 
 	// set once in NewRetention
-	of Grounds
+	of RetentionEnv
 
 	files  map[string]pastFile                       // by name: a sealed file does not change
 	usable map[engine.PartitionID]map[event.LSN]bool // whether a base can be made of a checkpoint
-	// what [standing] was when nothing could be cut
-	tried map[engine.PartitionID]string
-	began bool // it was said how much would go
+	// what [cutState] was when nothing could be cut
+	failedAt map[engine.PartitionID]string
+	began    bool // it was said how much would go
 	// chapters are sealed at once, and checkpoints follow each other closely
 	hurry bool
 	seen  string // what there was at the last look
@@ -62,15 +62,15 @@ type Retention struct {
 
 	mu sync.Mutex // guards what follows
 	// by name: when a file of which too little could go may be looked at again
-	later map[string]event.Time
+	retryAt map[string]event.Time
 	// what was last said to be in the way, so that it is said once
-	said     map[engine.PartitionID]string
-	dropping bool // a goroutine drops bodies
+	obstacles      map[engine.PartitionID]string
+	droppingBodies bool // a goroutine drops bodies
 }
 
-// Grounds are what a [Retention] looks at and works on: a broker, or what a simulation has in its
-// place.
-type Grounds interface {
+// RetentionEnv are what a [Retention] looks at and works on: a broker, or what a simulation has in
+// its place.
+type RetentionEnv interface {
 	Now() event.Time
 	Logger() *slog.Logger
 	Memory() log.Memory
@@ -94,10 +94,10 @@ type Grounds interface {
 }
 
 // NewRetention makes a retention. It remembers nothing that a new one would not find out.
-func NewRetention(of Grounds) *Retention {
-	return &Retention{of: of, Cut: replay.Cut, Rest: restUntil, files: map[string]pastFile{}, said: map[engine.PartitionID]string{}, tried: map[engine.PartitionID]string{},
+func NewRetention(of RetentionEnv) *Retention {
+	return &Retention{of: of, Cut: replay.Cut, Rest: restUntil, files: map[string]pastFile{}, obstacles: map[engine.PartitionID]string{}, failedAt: map[engine.PartitionID]string{},
 		usable: map[engine.PartitionID]map[event.LSN]bool{},
-		undo:   map[engine.PartitionID]*removals{}, later: map[string]event.Time{}, aside: func(do func()) { do() }}
+		undo:   map[engine.PartitionID]*removals{}, retryAt: map[string]event.Time{}, aside: func(do func()) { do() }}
 }
 
 // Run looks at once and then now and then, until the context ends.
@@ -110,7 +110,7 @@ func (k *Retention) Run(ctx context.Context) {
 	var next time.Time
 	for ctx.Err() == nil {
 		now := time.Now()
-		if _, need := k.room(); !now.Before(next) || need > 0 && !k.hurry || k.hurry && k.news() {
+		if _, need := k.diskNeed(); !now.Before(next) || need > 0 && !k.hurry || k.hurry && k.hasNews() {
 			k.Look(ctx)
 			next = now.Add(historyEvery)
 		}
@@ -121,11 +121,11 @@ func (k *Retention) Run(ctx context.Context) {
 	}
 }
 
-// news reports whether there is something that was not there at the last look: a sealed file, a
+// hasNews reports whether there is something that was not there at the last look: a sealed file, a
 // checkpoint, a chapter that has ended.
-func (k *Retention) news() bool { return k.there(k.of.Logs()) != k.seen }
+func (k *Retention) hasNews() bool { return k.fingerprint(k.of.Logs()) != k.seen }
 
-func (k *Retention) there(logs map[engine.PartitionID]log.Partition) string {
+func (k *Retention) fingerprint(logs map[engine.PartitionID]log.Partition) string {
 	var b strings.Builder
 	for _, id := range slices.Sorted(maps.Keys(logs)) {
 		list := logs[id].Segments()
@@ -149,43 +149,43 @@ func (k *Retention) there(logs map[engine.PartitionID]log.Partition) string {
 
 // Look gives back what may go, what gains most first. A broker looks once a minute.
 func (k *Retention) Look(ctx context.Context) {
-	o := outlook{now: k.of.Now(), rules: k.of.HistoryPolicies(), said: k.policies(), bases: map[engine.PartitionID][]event.LSN{}}
+	o := outlook{now: k.of.Now(), rules: k.of.HistoryPolicies(), policyOf: k.policies(), bases: map[engine.PartitionID][]event.LSN{}}
 	if o.rules == nil {
 		return
 	}
-	o.disk, o.need = k.room()
+	o.disk, o.need = k.diskNeed()
 	logs := k.of.Logs()
-	k.seen = k.there(logs)
+	k.seen = k.fingerprint(logs)
 	if o.idle() {
-		k.hurryUp(logs, &o)
+		k.setHurry(logs, &o)
 		return
 	}
 	for _, id := range slices.Sorted(maps.Keys(logs)) {
 		p := logs[id]
-		files, err := k.sealed(ctx, id, p)
+		files, err := k.sealedFiles(ctx, id, p)
 		if err != nil {
-			k.tell(id, "sealed files cannot be read: "+err.Error())
+			k.logObstacle(id, "sealed files cannot be read: "+err.Error())
 		}
 		first, _ := p.Bounds()
 		for _, f := range files {
 			f.cold = f.end <= first
 			o.files = append(o.files, f)
 		}
-		o.files = append(o.files, pending(id, p)...)
+		o.files = append(o.files, pendingChapters(id, p)...)
 		for _, c := range p.Checkpoints() {
 			o.saved += c.Stored
 		}
 		o.bases[id] = k.bases(id, p)
 	}
-	k.forget(o.files)
-	k.hurryUp(logs, &o)
+	k.forgetRemoved(o.files)
+	k.setHurry(logs, &o)
 	if o.overBudget() || !k.began {
 		k.measure(ctx, o.files)
 		if ctx.Err() != nil || !maps.Equal(logs, k.of.Logs()) { // that took time
 			return
 		}
 		// and policies may be others, or an entity with one of its own be gone
-		if o.rules, o.said = k.of.HistoryPolicies(), k.policies(); o.rules == nil {
+		if o.rules, o.policyOf = k.of.HistoryPolicies(), k.policies(); o.rules == nil {
 			return
 		}
 	}
@@ -196,15 +196,15 @@ func (k *Retention) Look(ctx context.Context) {
 	}
 	k.cutAll(ctx, logs, &o, &p)
 	for _, b := range p.uncut {
-		if k.tried[b.file.partition] != "" { // no checkpoint there is worth a base
+		if k.failedAt[b.file.partition] != "" { // no checkpoint there is worth a base
 			p.bodies = append(p.bodies, b)
 		}
 	}
-	if len(p.bodies) == 0 || !k.drops(true) {
+	if len(p.bodies) == 0 || !k.setDropping(true) {
 		return
 	}
 	k.aside(func() {
-		defer k.drops(false)
+		defer k.setDropping(false)
 		k.dropAll(ctx, logs, &o, &p)
 	})
 }
@@ -228,13 +228,13 @@ func (k *Retention) bases(id engine.PartitionID, p log.Partition) (list []event.
 	return list
 }
 
-// drops notes that a goroutine has begun to drop bodies, or has ended, and reports whether that was
-// news.
-func (k *Retention) drops(now bool) bool {
+// setDropping notes that a goroutine has begun to drop bodies, or has ended, and reports whether
+// that was news.
+func (k *Retention) setDropping(now bool) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	was := k.dropping
-	k.dropping = now
+	was := k.droppingBodies
+	k.droppingBodies = now
 	return was != now
 }
 
@@ -245,22 +245,22 @@ func (k *Retention) announce(o *outlook, p *plan) {
 	kept := []any{"events", whole.Policy.Events.String(), "bodies", whole.Policy.Bodies.String(), "undo", whole.Policy.Undo.String(), "share", whole.Share}
 	at := *o
 	at.graceless = true
-	if then := at.plan(); o.grace() && then.loses() > p.loses() {
+	if then := at.plan(); o.grace() && then.bytesFreed() > p.bytesFreed() {
 		k.of.Logger().Warn("history from before the upgrade is deleted after a day, unless settings keep it: history-events, history-bodies, history-undo, history-share",
-			append(kept, "bytes", then.loses()-p.loses(), "after", (o.rules.Since+graceTime).Std().UTC())...)
+			append(kept, "bytes", then.bytesFreed()-p.bytesFreed(), "after", (o.rules.Since+upgradeGrace).Std().UTC())...)
 	}
 	if len(o.files) == 0 {
 		return
 	}
-	k.of.Logger().Info("history that no policy keeps", append(kept, "bytes", p.loses(), "kept_by", strings.Join(p.held, "; "))...)
+	k.of.Logger().Info("history that no policy keeps", append(kept, "bytes", p.bytesFreed(), "kept_by", strings.Join(p.held, "; "))...)
 }
 
-// hurryUp has chapters sealed and checkpoints made without delay where history is kept for hardly
+// setHurry has chapters sealed and checkpoints made without delay where history is kept for hardly
 // any time, is near to its share, or the disk has little room: what is to go has to be in sealed
 // files, in front of a checkpoint. Where nothing is kept of any chapter, only one is sealed that a
 // base from behind it did not let go: it has bodies that are needed.
-func (k *Retention) hurryUp(logs map[engine.PartitionID]log.Partition, o *outlook) {
-	k.hurry = o.hasty()
+func (k *Retention) setHurry(logs map[engine.PartitionID]log.Partition, o *outlook) {
+	k.hurry = o.isUrgent()
 	for id, p := range logs {
 		upTo := event.LSN(0)
 		switch {
@@ -293,8 +293,8 @@ func neededUpTo(p log.Partition) (upTo event.LSN) {
 	return upTo
 }
 
-// pending are the chapters of a log that have ended and are not sealed yet.
-func pending(id engine.PartitionID, p log.Partition) (files []pastFile) {
+// pendingChapters are the chapters of a log that have ended and are not sealed yet.
+func pendingChapters(id engine.PartitionID, p log.Partition) (files []pastFile) {
 	list := p.Segments()
 	for _, s := range list {
 		if s.Chapter == list[len(list)-1].Chapter {
@@ -313,7 +313,7 @@ func (k *Retention) cutAll(ctx context.Context, logs map[engine.PartitionID]log.
 	gain := map[engine.PartitionID]int64{}
 	for i := range o.files {
 		if f := &o.files[i]; f.end <= p.cuts[f.partition] {
-			gain[f.partition] += f.past()
+			gain[f.partition] += f.historyBytes()
 		}
 	}
 	for _, id := range slices.SortedFunc(maps.Keys(p.cuts), func(a, b engine.PartitionID) int { return cmp.Or(cmp.Compare(gain[b], gain[a]), cmp.Compare(a, b)) }) {
@@ -340,10 +340,10 @@ func cutReason(forced event.CutCause) string {
 // policies let go; 0: no more does.
 func (k *Retention) cutOne(ctx context.Context, id engine.PartitionID, p log.Partition, upTo event.LSN, forced event.CutCause) {
 	if forced != event.CutForRoom {
-		upTo = k.unread(ctx, id, p, upTo)
+		upTo = k.boundByUnread(ctx, id, p, upTo)
 	}
-	now := standing(p, upTo, forced != 0)
-	if k.tried[id] == now {
+	now := cutState(p, upTo, forced != 0)
+	if k.failedAt[id] == now {
 		return
 	}
 	freed, err := k.Cut(ctx, p, upTo, forced != 0)
@@ -358,23 +358,23 @@ func (k *Retention) cutOne(ctx context.Context, id engine.PartitionID, p log.Par
 		}
 	}
 	if errors.Is(err, log.ErrTooLittle) {
-		k.tried[id] = now
+		k.failedAt[id] = now
 	}
 	switch {
 	case err == nil:
-		k.untell(id)
-		delete(k.tried, id)
+		k.clearObstacle(id)
+		delete(k.failedAt, id)
 	case ctx.Err() != nil:
 	case errors.Is(err, log.ErrHeld), errors.Is(err, log.ErrTooLittle), errors.Is(err, log.ErrClosed):
-		k.tell(id, err.Error())
+		k.logObstacle(id, err.Error())
 	default:
 		k.of.Logger().Error("history cannot be deleted", "partition", id, "error", err)
 	}
 }
 
-// unread bounds a cut by the bodies that are still to be read, of messages that are gone: it ends
-// in front of the first file with one.
-func (k *Retention) unread(ctx context.Context, id engine.PartitionID, p log.Partition, upTo event.LSN) event.LSN {
+// boundByUnread bounds a cut by the bodies that are still to be read, of messages that are gone: it
+// ends in front of the first file with one.
+func (k *Retention) boundByUnread(ctx context.Context, id engine.PartitionID, p log.Partition, upTo event.LSN) event.LSN {
 	list, err := k.of.Unread(ctx, id)
 	if err != nil {
 		return 0
@@ -389,9 +389,9 @@ func (k *Retention) unread(ctx context.Context, id engine.PartitionID, p log.Par
 	return upTo
 }
 
-// standing is all that decides whether a log can be cut. A cut takes long, so one that failed is
+// cutState is all that decides whether a log can be cut. A cut takes long, so one that failed is
 // not tried again before this has changed.
-func standing(p log.Partition, upTo event.LSN, forced bool) string {
+func cutState(p log.Partition, upTo event.LSN, forced bool) string {
 	var base log.BaseInfo
 	if b, ok := p.(log.Bases); ok {
 		base, _ = b.Base()
@@ -411,24 +411,24 @@ func standing(p log.Partition, upTo event.LSN, forced bool) string {
 	return fmt.Sprint(base.LSN, newest, upTo, forced, files)
 }
 
-// tell says what is in the way of a partition, unless that was the last thing said of it.
-func (k *Retention) tell(id engine.PartitionID, what string) {
+// logObstacle says what is in the way of a partition, unless that was the last thing said of it.
+func (k *Retention) logObstacle(id engine.PartitionID, what string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.said[id] != what {
-		k.said[id] = what
+	if k.obstacles[id] != what {
+		k.obstacles[id] = what
 		k.of.Logger().Info("history not deleted yet", "partition", id, "reason", what)
 	}
 }
 
-func (k *Retention) untell(id engine.PartitionID) {
+func (k *Retention) clearObstacle(id engine.PartitionID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	delete(k.said, id)
+	delete(k.obstacles, id)
 }
 
-// sealed are the sealed files of a log, oldest first. After an error they are those before it.
-func (k *Retention) sealed(ctx context.Context, id engine.PartitionID, p log.Partition) (files []pastFile, err error) {
+// sealedFiles are the sealed files of a log, oldest first. After an error they are those before it.
+func (k *Retention) sealedFiles(ctx context.Context, id engine.PartitionID, p log.Partition) (files []pastFile, err error) {
 	count := 0
 	for _, s := range p.Segments() {
 		if !strings.HasSuffix(s.File, sealedSuffix) {
@@ -476,8 +476,8 @@ func pastOf(id engine.PartitionID, s *log.Summary) pastFile {
 	return f
 }
 
-// forget lets go of files that are no more.
-func (k *Retention) forget(there []pastFile) {
+// forgetRemoved lets go of files that are no more.
+func (k *Retention) forgetRemoved(there []pastFile) {
 	now := make(map[string]pastFile, len(there))
 	for _, f := range there {
 		if !f.pending {
@@ -487,7 +487,7 @@ func (k *Retention) forget(there []pastFile) {
 	k.files = now
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	maps.DeleteFunc(k.later, func(name string, _ event.Time) bool { _, there := now[name]; return !there })
+	maps.DeleteFunc(k.retryAt, func(name string, _ event.Time) bool { _, there := now[name]; return !there })
 }
 
 // policies is what was said of entities, by id. An entity that is gone has no path: what is said of
@@ -508,9 +508,9 @@ func (k *Retention) policies() func(event.EntityID) event.HistoryPolicy {
 	}
 }
 
-// room is how many bytes the disk has in all, and how many are to be given back: history goes while
-// the disk has less than twice what it needs for sends to be taken.
-func (k *Retention) room() (total, need int64) {
+// diskNeed is how many bytes the disk has in all, and how many are to be given back: history goes
+// while the disk has less than twice what it needs for sends to be taken.
+func (k *Retention) diskNeed() (total, need int64) {
 	total, free, low, err := k.of.Space()
 	if err != nil {
 		k.of.Logger().Warn("free space of the disk unknown", "error", err)

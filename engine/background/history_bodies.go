@@ -17,8 +17,8 @@ import (
 // each partition that has some. All of them are asked first what they need, so that they wait for
 // their readers together.
 
-// triedAgain is how long, ms, a file is left alone of which too little could go.
-const triedAgain = event.Time(3_600_000)
+// retryAfter is how long, ms, a file is left alone of which too little could go.
+const retryAfter = event.Time(3_600_000)
 
 // keptBodies are the bodies of a partition that history keeps.
 type keptBodies struct {
@@ -54,13 +54,13 @@ func (v *keptBodies) file(s *log.Summary) (bytes int64) {
 func (v *keptBodies) body(b *log.Body) bool {
 	p := v.plan(event.LSN(b.Position))
 	if p != nil && b.Event == nil { // of a file of bodies, which are there for states alone
-		return v.undo.some()
+		return v.undo.any()
 	}
-	return p == nil || !slices.Contains(p.entities, b.Event.Common().Slice.Entity) || v.undo.wants(b, v.topic)
+	return p == nil || !slices.Contains(p.entities, b.Event.Common().Slice.Entity) || v.undo.keepsBody(b, v.topic)
 }
 
-// droppingRound is a round that has begun.
-type droppingRound struct {
+// partitionRound is a round that has begun.
+type partitionRound struct {
 	*round
 	id engine.PartitionID
 }
@@ -69,11 +69,11 @@ type droppingRound struct {
 func (k *Retention) dropAll(ctx context.Context, logs map[engine.PartitionID]log.Partition, o *outlook, p *plan) {
 	plans := map[engine.PartitionID][]bodyPlan{}
 	for _, b := range p.bodies {
-		if b.file.bodies > 0 && k.ripe(b.file.name, o.now) {
+		if b.file.bodies > 0 && k.isDue(b.file.name, o.now) {
 			plans[b.file.partition] = append(plans[b.file.partition], b)
 		}
 	}
-	var rounds []droppingRound
+	var rounds []partitionRound
 	for id := range engine.PartitionID(64) {
 		if len(plans[id]) == 0 || ctx.Err() != nil {
 			continue
@@ -81,9 +81,9 @@ func (k *Retention) dropAll(ctx context.Context, logs map[engine.PartitionID]log
 		slices.SortFunc(plans[id], func(a, b bodyPlan) int { return int(int64(a.file.first) - int64(b.file.first)) })
 		r, err := k.beginDropping(ctx, id, logs[id], plans[id], o)
 		if err != nil {
-			k.dropped(ctx, id, Compacted{}, err)
+			k.reportDrop(ctx, id, CompactionResult{}, err)
 		} else if r != nil {
-			rounds = append(rounds, droppingRound{r, id})
+			rounds = append(rounds, partitionRound{r, id})
 		}
 	}
 	var until time.Time
@@ -110,23 +110,23 @@ func (k *Retention) dropAll(ctx context.Context, logs map[engine.PartitionID]log
 		if ctx.Err() != nil {
 			return
 		}
-		k.postpone(r.out.Little, o.now+triedAgain)
-		k.dropped(ctx, r.id, r.out, err)
+		k.postpone(r.out.Little, o.now+retryAfter)
+		k.reportDrop(ctx, r.id, r.out, err)
 	}
 }
 
-// ripe reports whether a file is to be looked at now.
-func (k *Retention) ripe(name string, now event.Time) bool {
+// isDue reports whether a file is to be looked at now.
+func (k *Retention) isDue(name string, now event.Time) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.later[name] <= now
+	return k.retryAt[name] <= now
 }
 
 func (k *Retention) postpone(names []string, until event.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, name := range names {
-		k.later[name] = until
+		k.retryAt[name] = until
 	}
 }
 
@@ -143,7 +143,7 @@ func (k *Retention) beginDropping(ctx context.Context, id engine.PartitionID, p 
 		topics[e.ID] = e.Kind == event.Topic
 	}
 	keep := &keptBodies{files: files, undo: undo, topic: func(id event.EntityID) bool { return topics[id] }}
-	c, err := k.compaction(id, Keep{File: keep.file, Body: keep.body})
+	c, err := k.compaction(id, KeepRules{File: keep.file, Body: keep.body})
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +152,7 @@ func (k *Retention) beginDropping(ctx context.Context, id engine.PartitionID, p 
 	if r == nil {
 		return nil, err
 	}
-	if err == nil && r.chosen() {
+	if err == nil && r.anyChosen() {
 		if err = k.followUndo(ctx, undo, p, r, before, o); err == nil {
 			return r, nil
 		}
@@ -182,8 +182,8 @@ func (k *Retention) followUndo(ctx context.Context, undo *removals, p log.Partit
 	return nil
 }
 
-// dropped says what became of a round.
-func (k *Retention) dropped(ctx context.Context, id engine.PartitionID, out Compacted, err error) {
+// reportDrop says what became of a round.
+func (k *Retention) reportDrop(ctx context.Context, id engine.PartitionID, out CompactionResult, err error) {
 	if out.Files > 0 {
 		k.of.Logger().Info("bodies deleted", "partition", id, "bytes", out.Freed, "files", out.Files, "needed", out.Needed, "kept_by_policies", out.Kept,
 			"skipped_files", len(out.Little))
@@ -195,7 +195,7 @@ func (k *Retention) dropped(ctx context.Context, id engine.PartitionID, out Comp
 	switch {
 	case err == nil, ctx.Err() != nil:
 	case errors.Is(err, log.ErrHeld), errors.Is(err, log.ErrClosed), errors.Is(err, log.ErrNoRoom), errors.As(err, &refused):
-		k.tell(id, err.Error())
+		k.logObstacle(id, err.Error())
 	default:
 		k.of.Logger().Error("bodies cannot be deleted", "partition", id, "error", err)
 	}
@@ -216,7 +216,7 @@ func (k *Retention) measure(ctx context.Context, files []pastFile) {
 }
 
 func (k *Retention) measureOne(ctx context.Context, id engine.PartitionID, files []pastFile) {
-	c, err := k.compaction(id, Keep{})
+	c, err := k.compaction(id, KeepRules{})
 	if err != nil {
 		return
 	}

@@ -13,12 +13,13 @@ import (
 // What may go of history, as docs/decisions/0049 says: a function of what footers say of sealed
 // files, of the policies, the time and the disk. It opens no file and asks no clock.
 
-// graceTime is how long, ms, history from before an upgrade stays, unless a policy says otherwise.
-const graceTime = 24 * event.Time(3_600_000)
+// upgradeGrace is how long, ms, history from before an upgrade stays, unless a policy says
+// otherwise.
+const upgradeGrace = 24 * event.Time(3_600_000)
 
-// shareRest says how far history falls below its share when it is cut, one part in shareRest of it:
-// so not each new file costs a base.
-const shareRest = 16
+// shareSlack says how far history falls below its share when it is cut, one part in shareRest of
+// it: so not each new file costs a base.
+const shareSlack = 16
 
 // pastFile is a sealed file, as its ends describe it.
 type pastFile struct {
@@ -41,11 +42,11 @@ type pastFile struct {
 
 // outlook is all that a plan is made from.
 type outlook struct {
-	files []pastFile // of each partition all of them, oldest first
-	now   event.Time
-	said  func(event.EntityID) event.HistoryPolicy // without defaults
-	rules *engine.HistoryPolicies                  // nil: nothing was said
-	disk  int64                                    // bytes that it has in all; 0: nobody knows
+	files    []pastFile // of each partition all of them, oldest first
+	now      event.Time
+	policyOf func(event.EntityID) event.HistoryPolicy // without defaults
+	rules    *engine.HistoryPolicies                  // nil: nothing was said
+	disk     int64                                    // bytes that it has in all; 0: nobody knows
 	// bytes of checkpoints, which are part of history
 	saved int64
 	// where there are checkpoints that a base can be made of, ascending
@@ -101,9 +102,9 @@ func (o *outlook) limit() int64 {
 	return o.disk / 100 * int64(share)
 }
 
-// spared reports whether a file stays although history takes more than its share: it is from before
-// an upgrade, and nobody has said what the share is.
-func (o *outlook) spared(f *pastFile) bool {
+// isSpared reports whether a file stays although history takes more than its share: it is from
+// before an upgrade, and nobody has said what the share is.
+func (o *outlook) isSpared(f *pastFile) bool {
 	said := o.rules != nil && o.rules.Namespace != nil && o.rules.Namespace.Share != 0
 	return !said && o.grace() && f.newest < o.rules.Since
 }
@@ -121,38 +122,38 @@ func (o *outlook) overBudget() bool {
 // grace reports whether the upgrade was so recent that only policies which were set, no defaults,
 // hold for what is older.
 func (o *outlook) grace() bool {
-	return !o.graceless && o.rules != nil && o.now < o.rules.Since+graceTime
+	return !o.graceless && o.rules != nil && o.now < o.rules.Since+upgradeGrace
 }
 
-// may reports whether something of a file that lost its use no later than the file's newest record
-// may go: said is its retention, 0 where nobody said one.
-func (o *outlook) may(said, byDefault event.Retention, f *pastFile) bool {
+// mayDelete reports whether something of a file that lost its use no later than the file's newest
+// record may go: said is its retention, 0 where nobody said one.
+func (o *outlook) mayDelete(said, byDefault event.Retention, f *pastFile) bool {
 	if said == 0 && o.grace() && f.newest < o.rules.Since {
 		return false
 	}
 	return cmp.Or(said, byDefault).Over(f.newest, o.now)
 }
 
-// keeps says what keeps the events of a file: the entity and its retention; "": nothing does.
-func (o *outlook) keeps(f *pastFile) string {
+// keptBecause says what keeps the events of a file: the entity and its retention; "": nothing does.
+func (o *outlook) keptBecause(f *pastFile) string {
 	byDefault, entities := index.DefaultHistory.Policy, f.entities
 	if len(entities) == 0 { // it has no events, and what is kept of nobody is the namespace's
 		entities = []event.EntityID{0}
 	}
 	for _, id := range entities {
-		p := o.said(id)
-		if !o.may(p.Events, byDefault.Events, f) {
-			return fmt.Sprintf("events of entity %d, kept %s", id, o.kept(p.Events, byDefault.Events, f))
+		p := o.policyOf(id)
+		if !o.mayDelete(p.Events, byDefault.Events, f) {
+			return fmt.Sprintf("events of entity %d, kept %s", id, o.retentionText(p.Events, byDefault.Events, f))
 		}
-		if !o.may(p.Undo, byDefault.Undo, f) {
-			return fmt.Sprintf("undo of entity %d, kept %s", id, o.kept(p.Undo, byDefault.Undo, f))
+		if !o.mayDelete(p.Undo, byDefault.Undo, f) {
+			return fmt.Sprintf("undo of entity %d, kept %s", id, o.retentionText(p.Undo, byDefault.Undo, f))
 		}
 	}
 	return ""
 }
 
-// kept says for how long something of a file is kept that may not go.
-func (o *outlook) kept(said, byDefault event.Retention, f *pastFile) string {
+// retentionText says for how long something of a file is kept that may not go.
+func (o *outlook) retentionText(said, byDefault event.Retention, f *pastFile) string {
 	if r := cmp.Or(said, byDefault); !r.Over(f.newest, o.now) {
 		return r.String()
 	}
@@ -161,7 +162,7 @@ func (o *outlook) kept(said, byDefault event.Retention, f *pastFile) string {
 
 // undo is how long what was removed of an entity may be wanted back.
 func (o *outlook) undo(id event.EntityID) event.Retention {
-	return cmp.Or(o.said(id).Undo, index.DefaultHistory.Policy.Undo)
+	return cmp.Or(o.policyOf(id).Undo, index.DefaultHistory.Policy.Undo)
 }
 
 // longestUndo is the longest of them.
@@ -177,8 +178,8 @@ func (o *outlook) longestUndo() event.Retention {
 	return window
 }
 
-// undoable reports whether a file is in the undo window of an entity.
-func (o *outlook) undoable(f *pastFile) bool {
+// inUndoWindow reports whether a file is in the undo window of an entity.
+func (o *outlook) inUndoWindow(f *pastFile) bool {
 	return slices.ContainsFunc(f.entities, func(id event.EntityID) bool {
 		return !o.undo(id).Over(f.newest, o.now)
 	})
@@ -199,7 +200,7 @@ func (o *outlook) plan() plan {
 			continue
 		}
 		if !stopped[f.partition] && !f.cold {
-			if why := o.keeps(f); why == "" {
+			if why := o.keptBecause(f); why == "" {
 				p.cut(f)
 			} else {
 				stopped[f.partition] = true
@@ -241,25 +242,25 @@ func (o *outlook) planPending(p *plan, f *pastFile) {
 	if o.rules != nil && o.rules.Namespace != nil {
 		said = o.rules.Namespace.Policy
 	}
-	if o.may(said.Events, whole.Events, f) && o.may(said.Undo, whole.Undo, f) || o.may(said.Bodies, whole.Bodies, f) {
-		p.pending += f.past()
+	if o.mayDelete(said.Events, whole.Events, f) && o.mayDelete(said.Undo, whole.Undo, f) || o.mayDelete(said.Bodies, whole.Bodies, f) {
+		p.pending += f.historyBytes()
 	}
 }
 
-// loses is about how many bytes go: the sizes of files that go whole, and of bodies the sizes
+// bytesFreed is about how many bytes go: the sizes of files that go whole, and of bodies the sizes
 // before compression.
-func (p *plan) loses() (bytes int64) {
+func (p *plan) bytesFreed() (bytes int64) {
 	bytes = p.bytes + p.pending
 	for _, b := range p.bodies {
 		if f := &b.file; f.stored > 0 {
-			bytes += min(f.past(), f.bodies-int64(float64(f.bodies)*float64(f.live)/float64(f.stored)))
+			bytes += min(f.historyBytes(), f.bodies-int64(float64(f.bodies)*float64(f.live)/float64(f.stored)))
 		}
 	}
 	return bytes
 }
 
-// hasty reports whether what may go is to go as soon as it can.
-func (o *outlook) hasty() bool {
+// isUrgent reports whether what may go is to go as soon as it can.
+func (o *outlook) isUrgent() bool {
 	if o.need > 0 {
 		return true
 	}
@@ -284,11 +285,11 @@ func (o *outlook) hasty() bool {
 
 func (p *plan) cut(f *pastFile) {
 	p.cuts[f.partition] = max(p.cuts[f.partition], f.end)
-	p.bytes += f.past()
+	p.bytes += f.historyBytes()
 }
 
-// past is how many bytes of a file are history.
-func (f *pastFile) past() int64 { return max(0, f.stored-f.live) }
+// historyBytes is how many bytes of a file are history.
+func (f *pastFile) historyBytes() int64 { return max(0, f.stored-f.live) }
 
 // planBodies adds what bodies of a file may go whose messages are over. Of what was removed, and
 // could be wanted back, the undo window counts as well; the round that drops bodies finds out which
@@ -297,7 +298,7 @@ func (f *pastFile) past() int64 { return max(0, f.stored-f.live) }
 func (o *outlook) planBodies(p *plan, f *pastFile) {
 	b := bodyPlan{file: *f}
 	for _, id := range f.withBodies {
-		if f.cold || o.may(o.said(id).Bodies, index.DefaultHistory.Policy.Bodies, f) {
+		if f.cold || o.mayDelete(o.policyOf(id).Bodies, index.DefaultHistory.Policy.Bodies, f) {
 			b.entities = append(b.entities, id)
 		}
 	}
@@ -311,14 +312,14 @@ func (o *outlook) planBodies(p *plan, f *pastFile) {
 func (o *outlook) makeRoom(p *plan) {
 	all := o.saved
 	for i := range o.files {
-		all += o.files[i].past()
+		all += o.files[i].historyBytes()
 	}
 	low, over := o.need-p.bytes, int64(0)
 	if o.rules.Whole().BeforeSends {
 		low = 0
 	}
 	if limit := o.limit(); limit > 0 && all > limit {
-		over = all - limit + limit/shareRest - p.bytes
+		over = all - limit + limit/shareSlack - p.bytes
 	}
 	rest := slices.DeleteFunc(slices.Clone(o.files), func(f pastFile) bool { return f.cold || f.pending || f.end <= p.cuts[f.partition] })
 	slices.SortStableFunc(rest, func(a, b pastFile) int { return cmp.Compare(a.newest, b.newest) })
@@ -332,8 +333,8 @@ func (o *outlook) makeRoom(p *plan) {
 			case stopped[f.partition] || f.end <= p.cuts[f.partition]:
 			default:
 				with := o.upToBase(rest[i:])
-				if !undone && slices.ContainsFunc(with, func(f pastFile) bool { return o.undoable(&f) }) ||
-					low <= 0 && slices.ContainsFunc(with, func(f pastFile) bool { return o.spared(&f) }) {
+				if !undone && slices.ContainsFunc(with, func(f pastFile) bool { return o.inUndoWindow(&f) }) ||
+					low <= 0 && slices.ContainsFunc(with, func(f pastFile) bool { return o.isSpared(&f) }) {
 					stopped[f.partition] = true
 					continue
 				}
@@ -342,7 +343,7 @@ func (o *outlook) makeRoom(p *plan) {
 				}
 				for j := range with {
 					p.cut(&with[j])
-					low, over = low-with[j].past(), over-with[j].past()
+					low, over = low-with[j].historyBytes(), over-with[j].historyBytes()
 				}
 			}
 		}

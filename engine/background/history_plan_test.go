@@ -54,7 +54,7 @@ func (c *planCase) check(t *testing.T) {
 	t.Helper()
 	o := outlook{files: pasts(), now: event.Time(cmp.Or(c.now, 60)) * planHour, disk: c.disk, need: c.need, rules: saidOf(t, c.said, max(c.since, 1)*planHour),
 		bases: map[engine.PartitionID][]event.LSN{0: c.bases}, saved: c.saved}
-	o.said = func(id event.EntityID) event.HistoryPolicy { return o.rules.Said([]string{"", "one", "two"}[id]) }
+	o.policyOf = func(id event.EntityID) event.HistoryPolicy { return o.rules.Said([]string{"", "one", "two"}[id]) }
 	p := o.plan()
 	if got := shownCuts(&o, &p); got != c.cuts {
 		t.Errorf("cuts %q, not %q", got, c.cuts)
@@ -146,14 +146,14 @@ func TestHistoryPlanOfChapters(t *testing.T) {
 		for _, hour := range []event.Time{51, 52} {
 			o.files = slices.Insert(o.files, 5+int(hour-51), pastFile{partition: 0, first: event.LSN(508 + (hour-51)*100), end: event.LSN(608 + (hour-51)*100), newest: hour * planHour, stored: 100, pending: true})
 		}
-		o.said = func(id event.EntityID) event.HistoryPolicy { return o.rules.Said([]string{"", "one", "two"}[id]) }
+		o.policyOf = func(id event.EntityID) event.HistoryPolicy { return o.rules.Said([]string{"", "one", "two"}[id]) }
 		p := o.plan()
 		if got := shownCuts(&o, &p); got != want {
 			t.Errorf("%s: cuts %q, not %q", said, got, want)
 		}
 	}
 	o := outlook{files: pasts(), now: 60 * planHour, need: 1 << 40, rules: saidOf(t, "unlimited/unlimited/unlimited", planHour)}
-	o.said = func(event.EntityID) event.HistoryPolicy { return o.rules.Whole().Policy }
+	o.policyOf = func(event.EntityID) event.HistoryPolicy { return o.rules.Whole().Policy }
 	o.files = slices.Insert(o.files, 5, pastFile{partition: 0, first: 508, end: 608, newest: 51 * planHour, stored: 100, pending: true})
 	if p := o.plan(); shownCuts(&o, &p) != "0:50 1:45" {
 		t.Errorf("low: cuts %q", shownCuts(&o, &p))
@@ -170,11 +170,11 @@ func TestHistoryGrace(t *testing.T) {
 		said        event.Retention
 		want        bool
 	}{
-		{since - 1, since + graceTime - 1, 0, false}, {since - 1, since + graceTime, 0, true}, {since, since + graceTime - 1, 0, true},
-		{since - 1, since + 1, event.KeepNone, true}, {since - 1, since + graceTime, event.KeepForever, false},
+		{since - 1, since + upgradeGrace - 1, 0, false}, {since - 1, since + upgradeGrace, 0, true}, {since, since + upgradeGrace - 1, 0, true},
+		{since - 1, since + 1, event.KeepNone, true}, {since - 1, since + upgradeGrace, event.KeepForever, false},
 	} {
 		o := outlook{now: c.now, rules: rules}
-		if got := o.may(c.said, event.KeepNone, &pastFile{newest: c.newest}); got != c.want {
+		if got := o.mayDelete(c.said, event.KeepNone, &pastFile{newest: c.newest}); got != c.want {
 			t.Errorf("%+v: %v, want %v", c, got, c.want)
 		}
 	}

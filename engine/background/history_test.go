@@ -43,7 +43,7 @@ func TestSealedFilesAreKnown(t *testing.T) {
 	look := func(reads int) {
 		t.Helper()
 		for range 2 {
-			files, err := k.sealed(t.Context(), 0, p)
+			files, err := k.sealedFiles(t.Context(), 0, p)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -51,7 +51,7 @@ func TestSealedFilesAreKnown(t *testing.T) {
 			for _, f := range files {
 				names = append(names, f.name)
 			}
-			k.forget(files)
+			k.forgetRemoved(files)
 			if known := slices.Sorted(maps.Keys(k.files)); !slices.Equal(names, p.names) || !slices.Equal(known, p.names) || p.reads != reads {
 				t.Fatalf("%v of %v, %v are known after %d reads, want %d", names, p.names, known, p.reads, reads)
 			}

@@ -17,29 +17,29 @@ import (
 // messages those were; the few files that have such events say so in their footers, and of what is
 // not sealed yet the state says whether there was any since it was last looked at.
 
-// maxRemovedRuns is how many runs of numbers are known of a partition; beyond that neighbours are
+// maxRemovalRuns is how many runs of numbers are known of a partition; beyond that neighbours are
 // joined, and what lies between them is kept with them.
-const maxRemovedRuns = 1 << 18
+const maxRemovalRuns = 1 << 18
 
 // removals are what was removed in a partition.
 type removals struct {
 	window event.Retention // the longest there is
 	seen   index.Removals  // by the state when it was last looked at
 	next   event.LSN       // what is below was looked at; 0: nothing was
-	of     map[event.EntityID]*removed
+	of     map[event.EntityID]*entityRemovals
 	runs   int
 }
 
-// removed is the messages that were removed from an entity.
-type removed struct {
+// entityRemovals is the messages that were removed from an entity.
+type entityRemovals struct {
 	whole event.Time // when a slice of it went; 0: none did
 	last  event.Time // when anything did
-	runs  []removedRun
+	runs  []removalRun
 	loose bool // not in order
 }
 
-// removedRun is messages whose numbers follow one another.
-type removedRun struct {
+// removalRun is messages whose numbers follow one another.
+type removalRun struct {
 	from, to event.SequenceNumber // inclusive
 	at       event.Time
 }
@@ -54,7 +54,7 @@ func (r *removals) follow(ctx context.Context, p log.Partition, since event.Time
 	_, end := p.Bounds()
 	all := replay.Records(ctx, p, r.next)
 	if r.next == 0 {
-		r.of, r.runs = map[event.EntityID]*removed{}, 0
+		r.of, r.runs = map[event.EntityID]*entityRemovals{}, 0
 		all = replay.Found(ctx, p, log.Search{From: max(since, 1), Kinds: []event.Kind{event.KindMessagesBatchDeleted, event.KindSliceDropped}})
 	}
 	for rec, err := range all {
@@ -66,36 +66,36 @@ func (r *removals) follow(ctx context.Context, p log.Partition, since event.Time
 			break
 		}
 		for _, ev := range rec.Events {
-			r.see(rec.At, ev)
+			r.add(rec.At, ev)
 		}
 	}
 	r.seen, r.next = shows, end
 	return nil
 }
 
-func (r *removals) see(at event.Time, ev event.Event) {
+func (r *removals) add(at event.Time, ev event.Event) {
 	switch ev := ev.(type) {
 	case *event.MessagesBatchDeleted:
-		d := r.entity(ev.Slice.Entity, at)
+		d := r.ofEntity(ev.Slice.Entity, at)
 		for _, n := range ev.Sequences {
 			if i := len(d.runs) - 1; i >= 0 && d.runs[i].to+1 == n && d.runs[i].at == at {
 				d.runs[i].to = n
 				continue
 			}
-			d.runs, d.loose = append(d.runs, removedRun{n, n, at}), true
-			if r.runs++; r.runs > maxRemovedRuns {
+			d.runs, d.loose = append(d.runs, removalRun{n, n, at}), true
+			if r.runs++; r.runs > maxRemovalRuns {
 				r.join()
 			}
 		}
 	case *event.SliceDropped:
-		r.entity(ev.Slice.Entity, at).whole = at
+		r.ofEntity(ev.Slice.Entity, at).whole = at
 	}
 }
 
-func (r *removals) entity(id event.EntityID, at event.Time) *removed {
+func (r *removals) ofEntity(id event.EntityID, at event.Time) *entityRemovals {
 	d := r.of[id]
 	if d == nil {
-		d = &removed{}
+		d = &entityRemovals{}
 		r.of[id] = d
 	}
 	d.last = max(d.last, at)
@@ -104,7 +104,7 @@ func (r *removals) entity(id event.EntityID, at event.Time) *removed {
 
 // join joins each run with its neighbour, in the entity that has most runs.
 func (r *removals) join() {
-	var most *removed
+	var most *entityRemovals
 	for _, d := range r.of {
 		if most == nil || len(d.runs) > len(most.runs) {
 			most = d
@@ -123,9 +123,9 @@ func (r *removals) join() {
 	most.runs = slices.Clip(half)
 }
 
-func (d *removed) order() {
+func (d *entityRemovals) order() {
 	if d.loose {
-		slices.SortFunc(d.runs, func(a, b removedRun) int { return cmp.Compare(a.from, b.from) })
+		slices.SortFunc(d.runs, func(a, b removalRun) int { return cmp.Compare(a.from, b.from) })
 		d.loose = false
 	}
 }
@@ -134,7 +134,7 @@ func (d *removed) order() {
 func (r *removals) forget(over func(id event.EntityID, at event.Time) bool) {
 	for id, d := range r.of {
 		n := len(d.runs)
-		d.runs = slices.DeleteFunc(d.runs, func(run removedRun) bool { return over(id, run.at) })
+		d.runs = slices.DeleteFunc(d.runs, func(run removalRun) bool { return over(id, run.at) })
 		r.runs -= n - len(d.runs)
 		if over(id, d.last) {
 			delete(r.of, id)
@@ -142,15 +142,15 @@ func (r *removals) forget(over func(id event.EntityID, at event.Time) bool) {
 	}
 }
 
-// some reports whether anything could be put back. In a file of bodies nobody knows which numbers
+// any reports whether anything could be put back. In a file of bodies nobody knows which numbers
 // their messages have had: all of them are kept meanwhile.
-func (r *removals) some() bool { return len(r.of) > 0 }
+func (r *removals) any() bool { return len(r.of) > 0 }
 
-// wants reports whether a body is of a message that could be put back. The number that a scheduled
-// message gets when it becomes active stands in another event, so bodies of such messages are kept
-// as long as anything of the entity could be put back, and those in a topic as long as anything of
-// the partition could.
-func (r *removals) wants(b *log.Body, topic func(event.EntityID) bool) (found bool) {
+// keepsBody reports whether a body is of a message that could be put back. The number that a
+// scheduled message gets when it becomes active stands in another event, so bodies of such messages
+// are kept as long as anything of the entity could be put back, and those in a topic as long as
+// anything of the partition could.
+func (r *removals) keepsBody(b *log.Body, topic func(event.EntityID) bool) (found bool) {
 	if len(r.of) == 0 {
 		return false
 	}
@@ -165,7 +165,7 @@ func (r *removals) wants(b *log.Body, topic func(event.EntityID) bool) (found bo
 	return found
 }
 
-func (d *removed) has(n event.SequenceNumber) bool {
+func (d *entityRemovals) has(n event.SequenceNumber) bool {
 	d.order()
 	i := sort.Search(len(d.runs), func(i int) bool { return d.runs[i].to >= n })
 	return i < len(d.runs) && d.runs[i].from <= n

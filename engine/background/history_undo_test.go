@@ -14,13 +14,13 @@ import (
 // are kept, not fewer.
 func TestRemovals(t *testing.T) {
 	t.Parallel()
-	r := removals{of: map[event.EntityID]*removed{}}
+	r := removals{of: map[event.EntityID]*entityRemovals{}}
 	of := func(id event.EntityID) event.Envelope { return event.Envelope{Slice: event.Slice{Entity: id}} }
-	r.see(10, &event.MessagesBatchDeleted{Envelope: of(1), Sequences: []event.SequenceNumber{5, 6, 7, 9}})
-	r.see(20, &event.MessagesBatchDeleted{Envelope: of(1), Sequences: []event.SequenceNumber{2, 8}})
-	r.see(30, &event.SliceDropped{Envelope: of(2)})
+	r.add(10, &event.MessagesBatchDeleted{Envelope: of(1), Sequences: []event.SequenceNumber{5, 6, 7, 9}})
+	r.add(20, &event.MessagesBatchDeleted{Envelope: of(1), Sequences: []event.SequenceNumber{2, 8}})
+	r.add(30, &event.SliceDropped{Envelope: of(2)})
 	wants := func(ev event.Event) bool {
-		return r.wants(&log.Body{Event: ev}, func(id event.EntityID) bool { return id == 4 })
+		return r.keepsBody(&log.Body{Event: ev}, func(id event.EntityID) bool { return id == 4 })
 	}
 	kept := func(want string) {
 		t.Helper()
@@ -54,16 +54,16 @@ func TestRemovals(t *testing.T) {
 	}
 	r.forget(func(_ event.EntityID, at event.Time) bool { return at <= 10 })
 	kept("2 8")
-	for n := event.SequenceNumber(100); r.runs < maxRemovedRuns || n < 2*maxRemovedRuns+200; n += 2 {
-		r.see(40, &event.MessagesBatchDeleted{Envelope: of(1), Sequences: []event.SequenceNumber{n}})
-		if n > 3*maxRemovedRuns {
+	for n := event.SequenceNumber(100); r.runs < maxRemovalRuns || n < 2*maxRemovalRuns+200; n += 2 {
+		r.add(40, &event.MessagesBatchDeleted{Envelope: of(1), Sequences: []event.SequenceNumber{n}})
+		if n > 3*maxRemovalRuns {
 			break
 		}
 	}
-	if r.runs > maxRemovedRuns || len(r.of[1].runs) != r.runs {
+	if r.runs > maxRemovalRuns || len(r.of[1].runs) != r.runs {
 		t.Errorf("%d runs are known, %d counted", len(r.of[1].runs), r.runs)
 	}
-	for n := event.SequenceNumber(100); n < 2*maxRemovedRuns; n += 1000 {
+	for n := event.SequenceNumber(100); n < 2*maxRemovalRuns; n += 1000 {
 		if !wants(&event.MessageEnqueued{Envelope: of(1), Sequence: n}) {
 			t.Errorf("message %d is forgotten", n)
 		}
@@ -79,8 +79,8 @@ func TestBodiesOfNoEvent(t *testing.T) {
 	if v.body(in) || !v.body(out) {
 		t.Errorf("kept: %v of the file, %v of another one", v.body(in), v.body(out))
 	}
-	v.undo.of = map[event.EntityID]*removed{}
-	v.undo.see(10, &event.MessagesBatchDeleted{Envelope: event.Envelope{Slice: event.Slice{Entity: 9}}, Sequences: []event.SequenceNumber{5}})
+	v.undo.of = map[event.EntityID]*entityRemovals{}
+	v.undo.add(10, &event.MessagesBatchDeleted{Envelope: event.Envelope{Slice: event.Slice{Entity: 9}}, Sequences: []event.SequenceNumber{5}})
 	if !v.body(in) {
 		t.Error("a body goes while something could be put back")
 	}
@@ -89,10 +89,10 @@ func TestBodiesOfNoEvent(t *testing.T) {
 // Where nothing can be undone any more, what was known of removed messages is forgotten.
 func TestNothingToUndo(t *testing.T) {
 	t.Parallel()
-	undo := &removals{window: event.KeepForever, next: 8, of: map[event.EntityID]*removed{}}
-	undo.see(10, &event.SliceDropped{Envelope: event.Envelope{Slice: event.Slice{Entity: 1}}})
+	undo := &removals{window: event.KeepForever, next: 8, of: map[event.EntityID]*entityRemovals{}}
+	undo.add(10, &event.SliceDropped{Envelope: event.Envelope{Slice: event.Slice{Entity: 1}}})
 	o := &outlook{now: 20, rules: saidOf(t, "unlimited/none/none", 1)}
-	if err := NewRetention(nil).followUndo(t.Context(), undo, nil, nil, 0, o); err != nil || undo.some() {
+	if err := NewRetention(nil).followUndo(t.Context(), undo, nil, nil, 0, o); err != nil || undo.any() {
 		t.Errorf("%+v is known: %v", undo, err)
 	}
 }

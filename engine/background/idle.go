@@ -17,12 +17,12 @@ const idleCheck = 30 * time.Second
 // Idle deletes the entities that were not used for as long as their AutoDeleteOnIdle says, and
 // notes the last use of the others: one goroutine of the broker.
 type Idle struct {
-	Of      Idling
+	Of      IdleEnv
 	Started event.Time // when the broker was
 }
 
-// Idling is what an [Idle] needs of its broker.
-type Idling interface {
+// IdleEnv is what an [Idle] needs of its broker.
+type IdleEnv interface {
 	Now() event.Time
 	Logger() *slog.Logger
 	Entities() []*engine.Entity
@@ -68,7 +68,7 @@ func (v *Idle) Look(ctx context.Context) error {
 			continue // not all of it can be asked
 		}
 		if now := v.Of.Now(); idle.Over(now, e) {
-			errs = append(errs, v.Of.DeleteIdle(ctx, e, v.stillOver(busy)))
+			errs = append(errs, v.Of.DeleteIdle(ctx, e, v.stillIdle(busy)))
 		} else if note := idle.Note(now, e); note != nil {
 			errs = append(errs, v.Of.NoteUse(ctx, note))
 		}
@@ -76,9 +76,9 @@ func (v *Idle) Look(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// stillOver reports whether the time of an entity is over, with what is known of it and its
+// stillIdle reports whether the time of an entity is over, with what is known of it and its
 // subscriptions by then: it may have gone with its topic, been updated, or been used.
-func (v *Idle) stillOver(busy []event.EntityID) func(*engine.Entity, []*engine.Entity) bool {
+func (v *Idle) stillIdle(busy []event.EntityID) func(*engine.Entity, []*engine.Entity) bool {
 	return func(e *engine.Entity, subscriptions []*engine.Entity) bool {
 		now, idle := v.Of.Now(), engine.NewIdleness(v.Started, subscriptions, busy)
 		if !idle.Over(now, e) {

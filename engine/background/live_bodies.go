@@ -60,7 +60,7 @@ var noMemory = engine.Refuse(engine.Busy, "The server is busy: it has no memory 
 // liveBodiesOf finds out what the state of a partition needs of sealed files, which are ordered by
 // address: about how much of each, and what of those that choose says, as long as there is memory
 // for it.
-func liveBodiesOf(ctx context.Context, from log.Memory, state lasting, files []log.SegmentInfo, choose func(*liveFile) bool) (*liveBodies, error) {
+func liveBodiesOf(ctx context.Context, from log.Memory, state stateReader, files []log.SegmentInfo, choose func(*liveFile) bool) (*liveBodies, error) {
 	n := &liveBodies{files: make([]liveFile, len(files)), memory: loop.SnapshotMemory{From: from}}
 	for i, f := range files {
 		n.files[i].SegmentInfo = f
@@ -111,7 +111,7 @@ func (n *liveBodies) collect(ctx context.Context, s *index.Snapshot, read []even
 func (n *liveBodies) shrink(most int) (held int) {
 	for i := range n.files {
 		f := &n.files[i]
-		f.spans = joined(f.spans)
+		f.spans = joinSpans(f.spans)
 		if held+len(f.spans) > most {
 			f.known, f.spans = false, nil
 		}
@@ -120,8 +120,8 @@ func (n *liveBodies) shrink(most int) (held int) {
 	return held
 }
 
-// joined puts spans in order and joins those that touch.
-func joined(list []span) []span {
+// joinSpans puts spans in order and joins those that touch.
+func joinSpans(list []span) []span {
 	slices.SortFunc(list, func(a, b span) int { return cmp.Compare(a.from, b.from) })
 	out := list[:0]
 	for _, s := range list {
@@ -186,18 +186,18 @@ func sampleOf(most int) *sample {
 }
 
 func (s *sample) add(b event.Blob) {
-	if s.without(b.Position) {
+	if s.skips(b.Position) {
 		return
 	}
 	s.sizes[b.Position] = b.Size
 	for len(s.sizes) > s.most {
 		s.rate *= 2
-		maps.DeleteFunc(s.sizes, func(at event.Position, _ uint32) bool { return s.without(at) })
+		maps.DeleteFunc(s.sizes, func(at event.Position, _ uint32) bool { return s.skips(at) })
 	}
 }
 
-// without reports whether the sample leaves a place out: places are spread evenly, whatever they
+// skips reports whether the sample leaves a place out: places are spread evenly, whatever they
 // have in common.
-func (s *sample) without(at event.Position) bool {
+func (s *sample) skips(at event.Position) bool {
 	return (uint64(at)*0x9e3779b97f4a7c15)>>32%uint64(s.rate) != 0
 }

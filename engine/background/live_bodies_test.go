@@ -12,7 +12,7 @@ import (
 )
 
 // stateOf is a state with a message for each of some bodies.
-func stateOf(bodies ...event.Blob) lasting {
+func stateOf(bodies ...event.Blob) stateReader {
 	return func(_ context.Context, look func(*index.Snapshot, []event.Blob) error) error {
 		x := index.New()
 		for i, b := range bodies {

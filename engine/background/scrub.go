@@ -15,12 +15,12 @@ import (
 // Scrub reads the logs again while they are in use, for rot (docs/decisions/0053): one goroutine of
 // the broker, one file after the other.
 type Scrub struct {
-	Of    Scrubbed
+	Of    ScrubEnv
 	Every time.Duration // within which each byte is read once
 }
 
-// Scrubbed is what a [Scrub] needs of its broker.
-type Scrubbed interface {
+// ScrubEnv is what a [Scrub] needs of its broker.
+type ScrubEnv interface {
 	Now() event.Time
 	Logger() *slog.Logger
 	Entities() []*engine.Entity
@@ -70,7 +70,7 @@ func (v *Scrub) Look(ctx context.Context) (worked bool) {
 			continue
 		}
 		worked = true
-		v.tell(id, found, s.Scrubbed().Damaged)
+		v.report(id, found, s.Scrubbed().Damaged)
 		if over {
 			v.Of.Logger().Info("log scrubbed", "partition", id, "damaged_files", s.Scrubbed().Damaged)
 		}
@@ -85,8 +85,8 @@ func (v *Scrub) due(s log.Scrubbed) bool {
 	return s.Again || !s.Began.IsZero() || s.Ended.IsZero() || v.Of.Now().Std().Sub(s.Ended) >= v.Every/2 || s.Ended.After(v.Of.Now().Std().Add(time.Hour))
 }
 
-// tell says what is damaged: in the log place by place, and to the partition.
-func (v *Scrub) tell(id engine.PartitionID, found []log.Damage, files int) {
+// report says what is damaged: in the log place by place, and to the partition.
+func (v *Scrub) report(id engine.PartitionID, found []log.Damage, files int) {
 	for i := range found {
 		d := &found[i]
 		if d.Spare {

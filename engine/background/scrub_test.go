@@ -10,7 +10,7 @@ import (
 
 // at is a broker of which only the time matters.
 type at struct {
-	Scrubbed
+	ScrubEnv
 	now event.Time
 }
 

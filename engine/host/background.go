@@ -24,10 +24,10 @@ type surroundings struct {
 }
 
 var (
-	_ background.Grounds  = surroundings{}
-	_ background.Scrubbed = surroundings{}
-	_ background.Erasing  = surroundings{}
-	_ background.Idling   = surroundings{}
+	_ background.RetentionEnv = surroundings{}
+	_ background.ScrubEnv     = surroundings{}
+	_ background.EraserEnv    = surroundings{}
+	_ background.IdleEnv      = surroundings{}
 )
 
 func (n *Namespace) surroundings() surroundings {
@@ -51,7 +51,7 @@ func (s surroundings) Resolve(path string) (engine.Target, error) {
 func (s surroundings) Logs() map[engine.PartitionID]log.Partition {
 	logs := map[engine.PartitionID]log.Partition{}
 	for i := range s.parts.slots {
-		if t := s.parts.slots[i].serves.Load(); t != nil {
+		if t := s.parts.slots[i].running.Load(); t != nil {
 			logs[engine.PartitionID(i)] = t.log
 		}
 	}
@@ -74,7 +74,7 @@ const durableEvery = 10 * time.Millisecond
 // State shows look the state of a partition as it was a moment ago, when all that it shows is
 // durable. The loop takes a snapshot; all else is done beside it.
 func (s surroundings) State(ctx context.Context, id engine.PartitionID, look func(*index.Snapshot, []event.Blob) error) error {
-	t := s.parts.slots[id].serves.Load()
+	t := s.parts.slots[id].running.Load()
 	if t == nil {
 		return loop.NotServing()
 	}
@@ -86,7 +86,7 @@ func (s surroundings) State(ctx context.Context, id engine.PartitionID, look fun
 	again := time.NewTicker(durableEvery)
 	defer again.Stop()
 	for {
-		if _, committed := t.log.Bounds(); cmd.Lasts(committed) {
+		if _, committed := t.log.Bounds(); cmd.IsDurable(committed) {
 			break
 		}
 		select {
@@ -97,10 +97,10 @@ func (s surroundings) State(ctx context.Context, id engine.PartitionID, look fun
 			return ctx.Err()
 		}
 	}
-	if s.parts.slots[id].serves.Load() != t { // another run of it may have less
+	if s.parts.slots[id].running.Load() != t { // another run of it may have less
 		return loop.NotServing()
 	}
-	return look(cmd.Taken())
+	return look(cmd.State())
 }
 
 func (s surroundings) Unread(ctx context.Context, id engine.PartitionID) ([]event.Blob, error) {
@@ -109,7 +109,7 @@ func (s surroundings) Unread(ctx context.Context, id engine.PartitionID) ([]even
 	if _, err := s.parts.ask(ctx, id, cmd); err != nil {
 		return nil, err
 	}
-	_, unread := cmd.Taken()
+	_, unread := cmd.State()
 	return unread, nil
 }
 
@@ -119,7 +119,7 @@ func (s surroundings) Unread(ctx context.Context, id engine.PartitionID) ([]even
 const hurryBytes = 16 << 20
 
 func (s surroundings) Hurry(id engine.PartitionID, on bool, upTo event.LSN) {
-	t := s.parts.slots[id].serves.Load()
+	t := s.parts.slots[id].running.Load()
 	if t == nil {
 		return
 	}
@@ -142,7 +142,7 @@ func (s surroundings) NoteCut(ctx context.Context, fact *event.HistoryCut) error
 }
 
 func (s surroundings) Damaged(id engine.PartitionID, files int, err error) {
-	s.parts.rot(s.Now(), id, files, err)
+	s.parts.reportDamage(s.Now(), id, files, err)
 }
 
 func (s surroundings) Uses(capability string) bool {

@@ -31,9 +31,9 @@ const (
 
 // barrier is where loops wait for each other.
 type barrier struct {
-	here chan time.Time // when each came that has come
-	over chan struct{}  // closed when all have, or the time is over
-	late *time.Timer    // when it is
+	arrivals chan time.Time // when each came that has come
+	released chan struct{}  // closed when all have, or the time is over
+	deadline *time.Timer    // when it is
 }
 
 // newBarrier is one whose time begins.
@@ -44,16 +44,16 @@ func newBarrier(loops int) *barrier {
 // await waits until that many loops are here, and lets them go. It reports whether they came in
 // time, and how long the first of them stood still.
 func (m *barrier) await(ctx context.Context, loops int) (met bool, stood time.Duration) {
-	defer close(m.over)
-	defer m.late.Stop()
+	defer close(m.released)
+	defer m.deadline.Stop()
 	var first time.Time
 	for range loops {
 		select {
-		case came := <-m.here:
+		case came := <-m.arrivals:
 			if first.IsZero() || came.Before(first) {
 				first = came
 			}
-		case <-m.late.C:
+		case <-m.deadline.C:
 			return false, 0
 		case <-ctx.Done():
 			return false, 0
@@ -65,7 +65,7 @@ func (m *barrier) await(ctx context.Context, loops int) (met bool, stood time.Du
 // ended reports whether nobody waits any more.
 func (m *barrier) ended() bool {
 	select {
-	case <-m.over:
+	case <-m.released:
 		return true
 	default:
 		return false
@@ -74,8 +74,8 @@ func (m *barrier) ended() bool {
 
 // meet waits until all loops are here, or the time is over.
 func (m *barrier) meet() {
-	m.here <- time.Now()
-	<-m.over
+	m.arrivals <- time.Now()
+	<-m.released
 }
 
 // Backup implements [engine.Backups].
@@ -158,7 +158,7 @@ func (b *backup) try(ctx context.Context, by *engine.Origin, why event.ReasonGiv
 	if offered == loops {
 		met, b.stood = meet.await(ctx, loops)
 	} else {
-		close(meet.over)
+		close(meet.released)
 	}
 	// also of an attempt that was given up: its marks are facts without a meaning
 	for range offered {

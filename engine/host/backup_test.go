@@ -223,7 +223,7 @@ func TestBackupWaits(t *testing.T) {
 		slow := &slowSink{make(chan struct{}), make(chan struct{})}
 		b.Submit(late.Host(0), []engine.Request{{Command: loop.Ping(), Sink: slow}})
 		<-slow.entered
-		writer := b.slots[early.Host(0)].serves.Load().writer
+		writer := b.slots[early.Host(0)].running.Load().writer
 		before := writer.Written()
 		type made struct {
 			dir string
@@ -328,7 +328,7 @@ func TestBackupWhileBodiesGo(t *testing.T) {
 		t.Fatalf("%d files: %v", files, err)
 	}
 	copied.Close()
-	if out, _ := b.compact(t, background.Keep{}); out.Files == 0 {
+	if out, _ := b.compact(t, background.KeepRules{}); out.Files == 0 {
 		t.Errorf("the backup is made, and no bodies go: %+v", out)
 	}
 }
@@ -336,11 +336,11 @@ func TestBackupWhileBodiesGo(t *testing.T) {
 // compactAsFarAsPossible seals and drops what may be sealed and dropped while a backup is made.
 func (b *broker) compactAsFarAsPossible(t *testing.T) {
 	t.Helper()
-	p := b.slots[0].serves.Load().log
+	p := b.slots[0].running.Load().log
 	for more := true; more; {
 		more, _ = p.(log.Sealer).Seal(t.Context())
 	}
-	if _, err := hasty(b).DropBodies(t.Context(), 0, background.Keep{}); err != nil {
+	if _, err := hasty(b).DropBodies(t.Context(), 0, background.KeepRules{}); err != nil {
 		t.Fatal(err)
 	}
 }

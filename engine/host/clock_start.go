@@ -18,7 +18,7 @@ const (
 	maxGap = 400 * 24 * time.Hour
 	// notable is the distance between clock and newest record from which on it is reported, and an
 	// operator's decision counts.
-	notable = event.Time(10 * time.Minute / time.Millisecond)
+	notableGap = event.Time(10 * time.Minute / time.Millisecond)
 )
 
 // AcceptClock is what an operator believes when the wall clock and the log are apart.
@@ -70,15 +70,15 @@ const (
 // Early refuses a clock that cannot be right, whatever stands in the log. The error is a
 // [*ClockError].
 func (r ClockRules) Early(wall time.Time) error {
-	reason := r.impossible(wall)
+	reason := r.impossibleClock(wall)
 	if reason == "" {
 		return nil
 	}
 	return &ClockError{Wall: wall, Reason: reason, Remedies: []string{acceptLogText}}
 }
 
-// impossible says why a clock cannot be right, whatever stands in the log.
-func (r ClockRules) impossible(wall time.Time) string {
+// impossibleClock says why a clock cannot be right, whatever stands in the log.
+func (r ClockRules) impossibleClock(wall time.Time) string {
 	switch at := event.TimeOf(wall); {
 	case wall.Before(r.Earliest):
 		return "before this program was built on " + clockText(r.Earliest)
@@ -124,13 +124,13 @@ func (r ClockRules) Begin(wall time.Time, states []*index.Index) (ClockStart, er
 	}
 	now := event.TimeOf(wall)
 	s := ClockStart{At: max(now, newest)}
-	refused := r.judge(wall, newest)
-	apart := newest != 0 && (now-newest > notable || newest-now > notable)
+	refused := r.checkClock(wall, newest)
+	apart := newest != 0 && (now-newest > notableGap || newest-now > notableGap)
 	if refused != nil || apart && r.Accept != AcceptNone {
 		switch {
 		case r.Accept == AcceptLog && newest != 0:
 			s.At = newest
-		case r.Accept == AcceptWall && r.impossible(wall) == "":
+		case r.Accept == AcceptWall && r.impossibleClock(wall) == "":
 			s.At = now
 			last.Shift += int64(now - newest)
 		default:
@@ -180,9 +180,9 @@ func newestClock(states []*index.Index) (c index.Clock) {
 	return c
 }
 
-// judge says why a clock is refused; nil when it is not.
-func (r ClockRules) judge(wall time.Time, newest event.Time) *ClockError {
-	e := &ClockError{Wall: wall, Newest: newest, Reason: r.impossible(wall)}
+// checkClock says why a clock is refused; nil when it is not.
+func (r ClockRules) checkClock(wall time.Time, newest event.Time) *ClockError {
+	e := &ClockError{Wall: wall, Newest: newest, Reason: r.impossibleClock(wall)}
 	gap := r.MaxGap
 	if gap == 0 {
 		gap = maxGap
@@ -215,9 +215,9 @@ func spanText(ms event.Time) string {
 	return ms.Sub(0).Round(time.Second).String()
 }
 
-// tellClock says in the log how broker time begins, and returns what has to be reported elsewhere,
-// too: usually nothing.
-func (n *Namespace) tellClock(s ClockStart, r ClockRules, wall time.Time) (notices []string) {
+// reportClock says in the log how broker time begins, and returns what has to be reported
+// elsewhere, too: usually nothing.
+func (n *Namespace) reportClock(s ClockStart, r ClockRules, wall time.Time) (notices []string) {
 	to := s.At.Std()
 	switch {
 	case s.Decided == AcceptLog:

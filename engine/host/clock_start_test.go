@@ -275,8 +275,8 @@ func TestDowntimeIsToldFirst(t *testing.T) {
 			t.Errorf("told %q with the log at %d, it ended at %d", list, end(store), before)
 		}
 	})
-	if !told || n.slots[0].serves.Load().part.Index().Scheduled(slice) != 0 {
-		t.Errorf("told %t, %d are scheduled still", told, n.slots[0].serves.Load().part.Index().Scheduled(slice))
+	if !told || n.slots[0].running.Load().part.Index().Scheduled(slice) != 0 {
+		t.Errorf("told %t, %d are scheduled still", told, n.slots[0].running.Load().part.Index().Scheduled(slice))
 	}
 	if err := errors.Join(n.Close(), store.Close()); err != nil {
 		t.Fatal(err)

@@ -36,13 +36,13 @@ func (f *fleet) compact(i int) error {
 	}
 	_, committed := f.parts[i].Bounds()
 	cmd := f.states[i]
-	if !cmd.Lasts(committed) {
+	if !cmd.IsDurable(committed) {
 		return nil
 	}
 	f.states[i] = nil
 	defer cmd.Close()
 	needed := map[event.Position]bool{}
-	state, unread := cmd.Taken()
+	state, unread := cmd.State()
 	for b := range state.Blobs() {
 		needed[b.Position] = true
 	}
@@ -88,7 +88,7 @@ func leanBroker(t *testing.T, dir string) *broker {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, err := Open(t.Context(), store, Options{keepsAll: true})
+	n, err := Open(t.Context(), store, Options{keepAllHistory: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,13 +96,13 @@ func leanBroker(t *testing.T, dir string) *broker {
 }
 
 // keepBodies keeps all bodies, also those that no state needs.
-var keepBodies = background.Keep{File: func(s *log.Summary) int64 { return int64(s.BodyBytes) }, Body: func(*log.Body) bool { return true }}
+var keepBodies = background.KeepRules{File: func(s *log.Summary) int64 { return int64(s.BodyBytes) }, Body: func(*log.Body) bool { return true }}
 
 // compact seals what is closed and runs a round, and returns how much all sealed files take
 // afterwards.
-func (b *broker) compact(t *testing.T, keep background.Keep) (out background.Compacted, size int64) {
+func (b *broker) compact(t *testing.T, keep background.KeepRules) (out background.CompactionResult, size int64) {
 	t.Helper()
-	p := b.slots[0].serves.Load().log
+	p := b.slots[0].running.Load().log
 	for more := true; more; {
 		var err error
 		if more, err = p.(log.Sealer).Seal(t.Context()); err != nil {
@@ -169,7 +169,7 @@ func (b *broker) whole(t *testing.T) (n int) {
 	err := b.surroundings().State(t.Context(), 0, func(s *index.Snapshot, _ []event.Blob) error {
 		for blob := range s.Blobs() {
 			n++
-			if _, err := b.slots[0].serves.Load().log.ReadBlob(blob, nil); err != nil {
+			if _, err := b.slots[0].running.Load().log.ReadBlob(blob, nil); err != nil {
 				return err
 			}
 		}
@@ -195,7 +195,7 @@ func TestCompaction(t *testing.T) {
 	if out.Freed != 0 || out.Files != 0 || out.Kept < 100_000 {
 		t.Errorf("all is to be kept: %+v", out)
 	}
-	early := background.Keep{Body: func(b *log.Body) bool {
+	early := background.KeepRules{Body: func(b *log.Body) bool {
 		m, ok := b.Event.(*event.MessageEnqueued)
 		return ok && m.Sequence <= 100
 	}}
@@ -203,11 +203,11 @@ func TestCompaction(t *testing.T) {
 	if out.Files == 0 || out.Freed != before-some || some > before*2/3 {
 		t.Errorf("a part is to be kept: %+v, %d bytes of %d", out, some, before)
 	}
-	out, size := b.compact(t, background.Keep{})
+	out, size := b.compact(t, background.KeepRules{})
 	if out.Files == 0 || out.Held != nil || out.Freed != some-size || size > before/2 || out.Needed < 12_000 {
 		t.Errorf("nothing is to be kept: %+v, %d bytes of %d", out, size, before)
 	}
-	if again, _ := b.compact(t, background.Keep{}); again.Files != 0 {
+	if again, _ := b.compact(t, background.KeepRules{}); again.Files != 0 {
 		t.Errorf("nothing has changed, and files are written again: %+v", again)
 	}
 	if n := b.whole(t); n != 90 {
@@ -222,7 +222,7 @@ func TestCompaction(t *testing.T) {
 	if err := b.DeleteEntity(t.Context(), engine.DeleteEntity{Path: "orders"}); err != nil {
 		t.Fatal(err)
 	}
-	if out, left := b.compact(t, background.Keep{}); out.Files == 0 || left >= size || b.whole(t) != 0 {
+	if out, left := b.compact(t, background.KeepRules{}); out.Files == 0 || left >= size || b.whole(t) != 0 {
 		t.Errorf("the queue is gone: %+v, %d bytes of %d are left", out, left, size)
 	}
 }

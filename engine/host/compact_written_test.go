@@ -57,9 +57,9 @@ func invoice(rng *rand.Rand, n int) []byte {
 func TestBytesWritten(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		keep background.Keep
+		keep background.KeepRules
 		most float64
-	}{"without bodies": {background.Keep{}, 1.6}, "with bodies": {keepBodies, 2.2}} {
+	}{"without bodies": {background.KeepRules{}, 1.6}, "with bodies": {keepBodies, 2.2}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			written := new(atomic.Int64)
@@ -76,7 +76,7 @@ func TestBytesWritten(t *testing.T) {
 			q := b.queue(t, "orders", testQueue())
 			rng, in := rand.New(rand.NewPCG(3, 50)), newInbox()
 			before := written.Load()
-			_, from := b.slots[0].serves.Load().log.Bounds()
+			_, from := b.slots[0].running.Load().log.Bounds()
 			for round := range 16 {
 				for i := range 256 {
 					body := invoice(rng, i)
@@ -92,7 +92,7 @@ func TestBytesWritten(t *testing.T) {
 					b.compact(t, c.keep)
 				}
 			}
-			_, to := b.slots[0].serves.Load().log.Bounds()
+			_, to := b.slots[0].running.Load().log.Bounds()
 			ratio := float64(written.Load()-before) / float64(to-from)
 			t.Logf("%.2f", ratio)
 			if ratio > c.most || ratio < 1 {

@@ -51,8 +51,8 @@ func (c Condition) String() string {
 	return s
 }
 
-// absence is the condition of a partition that does not serve.
-func absence(s engine.PartitionStatus) Condition {
+// absenceCondition is the condition of a partition that does not serve.
+func absenceCondition(s engine.PartitionStatus) Condition {
 	c := Condition{State: partitionFenced, Partition: int(s.ID), Cause: byError}
 	switch {
 	case s.State == engine.PartitionRefused:
@@ -73,12 +73,12 @@ func (ps *partitions) Conditions() (list []Condition) {
 	worst := log.DiskState{}
 	var rest []Condition
 	for i := range ps.slots {
-		t := ps.slots[i].serves.Load()
+		t := ps.slots[i].running.Load()
 		if t == nil {
-			rest = append(rest, absence(ps.status(engine.PartitionID(i))))
+			rest = append(rest, absenceCondition(ps.status(engine.PartitionID(i))))
 			continue
 		}
-		if r := ps.slots[i].rotten.Load(); r != nil {
+		if r := ps.slots[i].damage.Load(); r != nil {
 			rest = append(rest, Condition{State: dataDamaged, Partition: i, Since: r.since.Std(), Cause: r.count()})
 		}
 		s := t.writer.DiskState()

@@ -26,8 +26,8 @@ func (d *directory) find(lower string) *engine.Entity {
 	return d.byPath[lower]
 }
 
-// lives is the entity of an id; nil: it is no more.
-func (d *directory) lives(id event.EntityID) *engine.Entity {
+// entity is the entity of an id; nil: it is no more.
+func (d *directory) entity(id event.EntityID) *engine.Entity {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	return d.byID[id]

@@ -46,7 +46,7 @@ func TestErase(t *testing.T) {
 	if out, err = b.EraseBody(t.Context(), "orders", 17, by, why); err != nil || !out.Before {
 		t.Errorf("erased again: %+v, %v", out, err)
 	}
-	p := b.slots[0].serves.Load().log
+	p := b.slots[0].running.Load().log
 	events, bodies, finished := 0, 0, []event.SequenceNumber(nil)
 	for rec, err := range replay.Records(t.Context(), p, 0) {
 		if err != nil {

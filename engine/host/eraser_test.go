@@ -46,7 +46,7 @@ func (e *erasing) must(err error) {
 func (e *erasing) start() (err error) {
 	e.store, err = log.Open(e.t.Context(), "/data", log.Options{FS: e.disk, Partitions: 2, SegmentBytes: 8 << 10, ChapterBytes: 16 << 10, SealAfter: e.seal})
 	if err == nil {
-		e.Namespace, err = Open(e.t.Context(), e.store, Options{keepsAll: true, Fence: true, CheckpointBytes: -1})
+		e.Namespace, err = Open(e.t.Context(), e.store, Options{keepAllHistory: true, Fence: true, CheckpointBytes: -1})
 	}
 	return err
 }

@@ -18,21 +18,22 @@ import (
 
 var _ engine.Operations = (*Namespace)(nil)
 
-// ended takes the error that an incarnation has stopped with by itself. An error that is no fault
-// of its disk ends the namespace, and so does any error of partition 0, which holds the catalogue.
-func (n *Namespace) ended(id engine.PartitionID, t *incarnation, err error) {
+// partitionEnded takes the error that an incarnation has stopped with by itself. An error that is
+// no fault of its disk ends the namespace, and so does any error of partition 0, which holds the
+// catalogue.
+func (n *Namespace) partitionEnded(id engine.PartitionID, t *incarnation, err error) {
 	switch {
 	case isInternal(err):
 		n.fail(err)
-	case n.slots[id].serves.Load() != t:
+	case n.slots[id].running.Load() != t:
 		n.logger.Error("fenced partition did not stop cleanly; operations in progress have no outcome", "partition", id, "error", err)
 	case id == 0 || !n.opts.Fence || n.closing.Err() != nil:
 		n.fail(err)
 	case n.takeOut(t, engine.PartitionStatus{ID: id, State: engine.PartitionFenced, Since: n.clock.Now(), Cause: oneLine(err)}):
 		n.logger.Error("partition fenced: its entities are busy, all others are served; it can be restarted", "partition", id, "error", err)
-		n.avoid()
+		n.avoidAbsent()
 		_ = t.retire() // its error is the one that was given
-		n.tellFenced(id, err)
+		n.noteFenced(id, err)
 		close(t.fenceLogged)
 	}
 }
@@ -53,8 +54,8 @@ func isInternal(err error) bool {
 // oneLine is the text of an error in one line.
 func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
 
-// tellFenced puts into the log of the catalogue that a partition has failed, if that can be.
-func (n *Namespace) tellFenced(id engine.PartitionID, cause error) {
+// noteFenced puts into the log of the catalogue that a partition has failed, if that can be.
+func (n *Namespace) noteFenced(id engine.PartitionID, cause error) {
 	ctx, cancel := context.WithTimeout(n.closing, manageTimeout)
 	defer cancel()
 	fact := &event.PartitionFenced{LogPartition: uint32(id), Cause: event.FencedByError, Error: oneLine(cause)}
@@ -76,17 +77,17 @@ func (n *Namespace) note(ctx context.Context, cmd *engine.Note) error {
 // [engine.ErrUnknown]; that may take as long as the disk takes, and is not waited for. A start of
 // the broker knows nothing of it: then the partition serves.
 func (n *Namespace) FencePartition(ctx context.Context, id engine.PartitionID, by *engine.Origin, why event.ReasonGiven) error {
-	if err := n.mayChange(id, why); err != nil {
+	if err := n.checkChange(id, why); err != nil {
 		return err
 	}
 	n.fencing.Lock()
 	defer n.fencing.Unlock()
-	t := n.slots[id].serves.Load()
+	t := n.slots[id].running.Load()
 	if n.closing.Err() != nil {
-		return stopping()
+		return refuseStopping()
 	}
 	if t == nil {
-		return n.isNot(id)
+		return n.refuseState(id)
 	}
 	fact := &event.PartitionFenced{LogPartition: uint32(id), Cause: event.FencedByOperator}
 	if err := n.note(ctx, &engine.Note{Fact: fact, Origin: by, Why: why}); err != nil {
@@ -97,12 +98,12 @@ func (n *Namespace) FencePartition(ctx context.Context, id engine.PartitionID, b
 		cause += ": " + why.Reason
 	}
 	if !n.takeOut(t, engine.PartitionStatus{ID: id, State: engine.PartitionFenced, Since: n.clock.Now(), Cause: cause, By: principal(by)}) {
-		return n.isNot(id) // it has failed meanwhile
+		return n.refuseState(id) // it has failed meanwhile
 	}
 	close(t.fenceLogged)
 	n.logger.Warn("partition fenced by an operator: its entities are busy, all others are served", "partition", id, "by", principal(by), "reason", why.Reason)
-	n.avoid()
-	n.carried.Go(func() {
+	n.avoidAbsent()
+	n.background.Go(func() {
 		if err := t.retire(); err == nil {
 			n.logger.Info("fenced partition stopped cleanly", "partition", id)
 		}
@@ -110,8 +111,8 @@ func (n *Namespace) FencePartition(ctx context.Context, id engine.PartitionID, b
 	return nil
 }
 
-// mayChange refuses what no operator can do to any partition.
-func (n *Namespace) mayChange(id engine.PartitionID, why event.ReasonGiven) error {
+// checkChange refuses what no operator can do to any partition.
+func (n *Namespace) checkChange(id engine.PartitionID, why event.ReasonGiven) error {
 	switch {
 	case int(id) >= len(n.slots):
 		return engine.Refuse(engine.NotFound, "There is no partition %d.", id)
@@ -124,13 +125,13 @@ func (n *Namespace) mayChange(id engine.PartitionID, why event.ReasonGiven) erro
 	return nil
 }
 
-// isNot refuses what the state of a partition does not allow.
-func (n *Namespace) isNot(id engine.PartitionID) error {
+// refuseState refuses what the state of a partition does not allow.
+func (n *Namespace) refuseState(id engine.PartitionID) error {
 	return engine.Refuse(engine.NotAllowed, "Partition %d is %v.", id, n.status(id).State)
 }
 
-// stopping refuses what an operator asks for when the namespace closes.
-func stopping() error { return engine.Refuse(engine.Busy, "The broker is stopping.") }
+// refuseStopping refuses what an operator asks for when the namespace closes.
+func refuseStopping() error { return engine.Refuse(engine.Busy, "The broker is stopping.") }
 
 func principal(by *engine.Origin) string {
 	if by == nil {
@@ -139,8 +140,8 @@ func principal(by *engine.Origin) string {
 	return by.Principal
 }
 
-// avoid tells the catalogue where no new entity is to be placed.
-func (n *Namespace) avoid() {
+// avoidAbsent tells the catalogue where no new entity is to be placed.
+func (n *Namespace) avoidAbsent() {
 	away := make([]bool, len(n.slots))
 	for i := range away {
 		away[i] = n.absent(engine.PartitionID(i))

@@ -173,7 +173,7 @@ func dieAtRestart(t *testing.T, k int, mode faultfs.Mode) bool {
 		m.provoke(2, i)
 	}
 	m.comesTo(t, 2, engine.PartitionFenced)
-	<-m.slots[2].last.over
+	<-m.slots[2].last.ended
 	heal()
 	for i := range 5 {
 		id := fmt.Sprint("away", i)

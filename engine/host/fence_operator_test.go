@@ -176,7 +176,7 @@ func TestCatalogueBesideAFence(t *testing.T) {
 	if _, err := f.Resolve("idle"); err != nil {
 		t.Errorf("it was deleted for not being used while it could not be: %v", err)
 	}
-	if n := f.slots[2].serves.Load().part.Index().Live(); n != 1 {
+	if n := f.slots[2].running.Load().part.Index().Live(); n != 1 {
 		t.Errorf("%d messages, want that of the queue that is left", n)
 	}
 }
@@ -207,7 +207,7 @@ func TestRestartOfARefusedPartition(t *testing.T) {
 		t.Fatalf("%+v, %v; want s.State == engine.PartitionServing", s, err)
 	}
 	b.comesToHold(t, q, 3, 0)
-	if e, _ := b.slots[1].serves.Load().part.Entity(q.Slice(0)); e.Properties.MaxDeliveryCount != 4 {
+	if e, _ := b.slots[1].running.Load().part.Entity(q.Slice(0)); e.Properties.MaxDeliveryCount != 4 {
 		t.Errorf("%d deliveries", e.Properties.MaxDeliveryCount)
 	}
 	if err := b.Health(t.Context()); err != nil {

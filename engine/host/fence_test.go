@@ -158,7 +158,7 @@ func fenceAndRestart(t *testing.T, fault faultfs.Fault) {
 	if want := map[string]int{"2 x": 1, "3 x": 1, "4 synced": 1, fmt.Sprint(5+lost, " after"): 1}; !cmp.Equal(counts, want) {
 		t.Errorf("it has %v, want %v (-want +got):\n%s", counts, want, cmp.Diff(want, counts))
 	}
-	if e, _ := f.slots[2].serves.Load().part.Entity(sick.Slice(0)); e.Properties.MaxDeliveryCount != 3 {
+	if e, _ := f.slots[2].running.Load().part.Entity(sick.Slice(0)); e.Properties.MaxDeliveryCount != 3 {
 		t.Errorf("it has %d for its settings", e.Properties.MaxDeliveryCount)
 	}
 	f.close(t)

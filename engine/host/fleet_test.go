@@ -119,7 +119,7 @@ func (f *fleet) start() (err error) {
 		if err != nil {
 			return err
 		}
-		c := &carrier{Courier: background.NewCourier(background.CourierOptions{Home: engine.PartitionID(i), Reread: f.reread, Entity: f.directory.lives, Logger: slog.New(slog.DiscardHandler),
+		c := &carrier{Courier: background.NewCourier(background.CourierOptions{Home: engine.PartitionID(i), Reread: f.reread, Entity: f.directory.entity, Logger: slog.New(slog.DiscardHandler),
 			Read: p.ReadInto, Damaged: f.damaged, FailuresTo: f.failures,
 			Offer: func(id engine.PartitionID, req engine.Request) bool { return f.loops[id].Offer(req) }})}
 		f.parts, f.couriers = append(f.parts, p), append(f.couriers, c)
@@ -134,7 +134,7 @@ func (f *fleet) start() (err error) {
 	f.enforce()
 	for _, l := range f.loops {
 		l.Recover()
-		l.Resume(f.directory.lives)
+		l.Resume(f.directory.entity)
 		f.err = errors.Join(f.err, l.Err())
 	}
 	return f.err

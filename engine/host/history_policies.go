@@ -12,14 +12,14 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// said is the catalogue's policies of history, for those who ask outside the loop of partition 0.
-// It is changed as the catalogue is, under [admin.mu].
-type said struct {
+// historyPolicies is the catalogue's policies of history, for those who ask outside the loop of
+// partition 0. It is changed as the catalogue is, under [admin.mu].
+type historyPolicies struct {
 	now atomic.Pointer[engine.HistoryPolicies]
 }
 
 // HistoryPolicies implements [engine.Histories].
-func (s *said) HistoryPolicies() *engine.HistoryPolicies { return s.now.Load() }
+func (s *historyPolicies) HistoryPolicies() *engine.HistoryPolicies { return s.now.Load() }
 
 // PutHistoryPolicy implements [engine.Histories].
 func (a *admin) PutHistoryPolicy(ctx context.Context, cmd engine.PutHistoryPolicy) error {
@@ -46,7 +46,7 @@ func (a *admin) PutHistoryPolicy(ctx context.Context, cmd engine.PutHistoryPolic
 		return err
 	}
 	if replies[1].Err == nil {
-		a.said.now.Store(now)
+		a.historyPolicies.now.Store(now)
 	}
 	return errors.Join(replies[0].Err, replies[1].Err)
 }
@@ -69,13 +69,13 @@ func keepHistory(ctx context.Context, n *Namespace) error {
 		err = nil
 	}
 	if err != nil {
-		close(n.kept)
+		close(n.historyEnded)
 		return err
 	}
 	k := background.NewRetention(n.surroundings())
-	go n.attend(func() {
-		defer close(n.kept)
-		if !n.opts.keepsAll {
+	go n.runAttendant(func() {
+		defer close(n.historyEnded)
+		if !n.opts.keepAllHistory {
 			k.Run(n.closing)
 		}
 	})

@@ -38,7 +38,7 @@ func openSmall(t *testing.T, dir string, said *strings.Builder) *broker {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, err := Open(t.Context(), store, Options{Logger: slog.New(slog.NewTextHandler(said, nil)), keepsAll: true})
+	n, err := Open(t.Context(), store, Options{Logger: slog.New(slog.NewTextHandler(said, nil)), keepAllHistory: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -124,7 +124,7 @@ func (b *broker) sealAll(t *testing.T) {
 	t.Helper()
 	for more := true; more; {
 		var err error
-		if more, err = b.slots[0].serves.Load().log.(log.Sealer).Seal(t.Context()); err != nil {
+		if more, err = b.slots[0].running.Load().log.(log.Sealer).Seal(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}

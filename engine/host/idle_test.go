@@ -257,11 +257,11 @@ func TestIdleAsksAllHosts(t *testing.T) {
 	b.Submit(1, []engine.Request{{Command: &engine.Detach{Receiver: r}}})
 	ask(loop.Ping())
 	d.turn(6 * time.Minute)
-	there := b.slots[1].serves.Swap(nil)
+	there := b.slots[1].running.Swap(nil)
 	if tried() {
 		t.Error("an entity is idle of which one host cannot be asked")
 	}
-	b.slots[1].serves.Store(there)
+	b.slots[1].running.Store(there)
 	if !tried() {
 		t.Error("an entity that nobody uses is not idle")
 	}

@@ -42,7 +42,7 @@ func (ps *partitions) Receiving(ctx context.Context, of engine.Target) []engine.
 		select {
 		case r := <-replies:
 			switch said := r.Answer.(type) {
-			case loop.Looked:
+			case loop.LookAnswer:
 				now := &all[r.Tag]
 				now.Answered, now.Late, now.Attached, now.MaxAttached, now.Ports = true, said.Late, said.Attached, said.MaxAttached, said.Ports
 			case statesCounted:

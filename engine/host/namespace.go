@@ -77,7 +77,7 @@ type Options struct {
 	// MaxPartitioned is how many partitioned queues and topics there may be; 0: 100.
 	MaxPartitioned int
 
-	keepsAll bool // nobody gives history back: a test does it by hand
+	keepAllHistory bool // nobody gives history back: a test does it by hand
 }
 
 // Namespace is a running engine over one data directory: an [engine.Broker].
@@ -87,26 +87,26 @@ type Namespace struct {
 	admin      // what makes them, an [engine.Admin]
 
 	// set once in Open
-	opts      Options
-	store     log.Store
-	clock     *Clock
-	began     ClockStart // how the clock did
-	logger    *slog.Logger
-	recovered []Recovered
-	failed    chan error
-	started   event.Time
-	closing   context.Context // ends when Close begins
-	cancel    context.CancelCauseFunc
-	collected chan struct{} // closed when idle entities are not looked for any more
-	eraser    *background.Eraser
-	kept      chan struct{} // closed when nobody looks after history any more
+	opts         Options
+	store        log.Store
+	clock        *Clock
+	clockStart   ClockStart // how the clock did
+	logger       *slog.Logger
+	recovered    []Recovered
+	failed       chan error
+	started      event.Time
+	closing      context.Context // ends when Close begins
+	cancel       context.CancelCauseFunc
+	idleEnded    chan struct{} // closed when idle entities are not looked for any more
+	eraser       *background.Eraser
+	historyEnded chan struct{} // closed when nobody looks after history any more
 
-	directory directory
-	busy      loop.BusyLogs  // how many logs have something on its way to the disk
-	carried   sync.WaitGroup // loops and couriers, and what else ends with them
-	restarts  sync.WaitGroup // of partitions
-	copying   atomic.Bool    // a backup is being made
-	closed    sync.Once
+	directory  directory
+	busy       loop.BusyLogs  // how many logs have something on its way to the disk
+	background sync.WaitGroup // loops and couriers, and what else ends with them
+	restarts   sync.WaitGroup // of partitions
+	copying    atomic.Bool    // a backup is being made
+	closed     sync.Once
 
 	fencing sync.Mutex // held while an operator takes a partition out of service: one at a time
 }
@@ -145,7 +145,7 @@ func Open(ctx context.Context, store log.Store, opts Options) (*Namespace, error
 	ids := store.Partitions()
 	n := &Namespace{
 		partitions: partitions{slots: make([]slot, len(ids)), memory: opts.Memory}, opts: opts, store: store,
-		recovered: make([]Recovered, len(ids)), logger: opts.Logger, failed: make(chan error, len(ids)+2), collected: make(chan struct{}), kept: make(chan struct{}),
+		recovered: make([]Recovered, len(ids)), logger: opts.Logger, failed: make(chan error, len(ids)+2), idleEnded: make(chan struct{}), historyEnded: make(chan struct{}),
 	}
 	n.closing, n.cancel = context.WithCancelCause(context.Background())
 	of := n.surroundings()
@@ -174,29 +174,29 @@ func Open(ctx context.Context, store log.Store, opts Options) (*Namespace, error
 	}
 	if err := n.start(ctx, states); err != nil {
 		for i := range n.slots {
-			if t := n.slots[i].serves.Load(); t != nil {
+			if t := n.slots[i].running.Load(); t != nil {
 				t.writer.Close()
 			}
 		}
 		return nil, err
 	}
-	go n.attend(func() { n.serveManaged(n.closing.Done()) })
-	go n.attend(func() {
-		defer close(n.collected)
+	go n.runAttendant(func() { n.serveManaged(n.closing.Done()) })
+	go n.runAttendant(func() {
+		defer close(n.idleEnded)
 		(&background.Idle{Of: of, Started: n.started}).Run(n.closing)
 	})
 	if err := keepHistory(ctx, n); err != nil {
 		return nil, errors.Join(err, n.Close())
 	}
-	n.carried.Add(1)
-	go n.attend(func() {
-		defer n.carried.Done()
+	n.background.Add(1)
+	go n.runAttendant(func() {
+		defer n.background.Done()
 		n.eraser.Run(n.closing)
 	})
 	if opts.ScrubEvery > 0 {
-		n.carried.Add(1)
-		go n.attend(func() {
-			defer n.carried.Done()
+		n.background.Add(1)
+		go n.runAttendant(func() {
+			defer n.background.Done()
 			(&background.Scrub{Of: of, Every: opts.ScrubEvery}).Run(n.closing)
 		})
 	}
@@ -216,9 +216,9 @@ func (n *Namespace) startClock(states []*index.Index) error {
 	if err != nil {
 		return err
 	}
-	n.began = begin
+	n.clockStart = begin
 	n.clock = begin.Clock(opts.Time, opts.Logger)
-	if notices := n.tellClock(begin, opts.Clock, wall); notices != nil && opts.Notices != nil {
+	if notices := n.reportClock(begin, opts.Clock, wall); notices != nil && opts.Notices != nil {
 		opts.Notices(notices)
 	}
 	n.started = n.clock.Now()
@@ -232,7 +232,7 @@ func (n *Namespace) start(ctx context.Context, states []*index.Index) error {
 	var wg sync.WaitGroup
 	for i, x := range states {
 		if x == nil {
-			n.is(engine.PartitionStatus{ID: engine.PartitionID(i), State: engine.PartitionRefused, Since: n.started, Cause: oneLine(n.recovered[i].Err)})
+			n.setStatus(engine.PartitionStatus{ID: engine.PartitionID(i), State: engine.PartitionRefused, Since: n.started, Cause: oneLine(n.recovered[i].Err)})
 			continue
 		}
 		// mostly waiting for syncs
@@ -246,7 +246,7 @@ func (n *Namespace) start(ctx context.Context, states []*index.Index) error {
 		return err
 	}
 	n.configureAll(&states[0].Catalogue)
-	tellUnsplit(n)
+	logUnsplit(n)
 	if err := n.orderAll(n.logger); err != nil {
 		return err
 	}
@@ -257,14 +257,14 @@ func (n *Namespace) start(ctx context.Context, states []*index.Index) error {
 		l.Begin(n.opts.Program.Version, n.opts.Program.Settings, n.slots[i].last.log)
 		l.DropUnknown()
 		l.Recover()
-		l.Resume(n.directory.lives)
+		l.Resume(n.directory.entity)
 	}
 	for i := range n.slots {
-		if t := n.slots[i].serves.Load(); t != nil {
+		if t := n.slots[i].running.Load(); t != nil {
 			n.run(engine.PartitionID(i), t)
 		}
 	}
-	n.avoid()
+	n.avoidAbsent()
 	return nil
 }
 
@@ -277,13 +277,13 @@ func (n *Namespace) leadFirst(ctx context.Context, id engine.PartitionID, x *ind
 		n.partitions.mu.Lock()
 		defer n.partitions.mu.Unlock()
 		n.slots[id].seat(t)
-		n.slots[id].status = serving(id, n.started)
+		n.slots[id].status = servingStatus(id, n.started)
 		return nil
 	case id == 0 || !n.opts.Fence || isInternal(err) || ctx.Err() != nil:
 		return err
 	}
 	n.logger.Error("partition fenced: its log cannot be written; it can be restarted", "partition", id, "error", err)
-	n.is(engine.PartitionStatus{ID: id, State: engine.PartitionFenced, Since: n.started, Cause: oneLine(err)})
+	n.setStatus(engine.PartitionStatus{ID: id, State: engine.PartitionFenced, Since: n.started, Cause: oneLine(err)})
 	return nil
 }
 
@@ -292,7 +292,7 @@ func (n *Namespace) setClocks() error {
 	rules := &n.opts.Clock
 	// partition 0 first: if this start dies on the way, the next one carries out what is durable
 	// there
-	for i, set := range n.began.Sets {
+	for i, set := range n.clockStart.Sets {
 		l := n.loop(engine.PartitionID(i))
 		if set == nil || l == nil {
 			continue
@@ -322,7 +322,7 @@ func (n *Namespace) lead(ctx context.Context, id engine.PartitionID, plog log.Pa
 	part.SplitAtMost(opts.MaxPartitioned)
 	to := loop.Options{
 		Clock: n.clock.Now, Tokens: newTokens(), Logger: opts.Logger, Use: n.store.Use,
-		Properties: opts.Properties, Reread: opts.Reread, CheckpointBytes: opts.CheckpointBytes, MaxReceivers: opts.MaxReceivers, NoMemory: opts.NoMemory, Memory: opts.Memory, Pace: true, FailuresTo: opts.FailuresTo, Elsewhere: n.elsewhere, Aside: n.aside, Logs: &n.busy}
+		Properties: opts.Properties, Reread: opts.Reread, CheckpointBytes: opts.CheckpointBytes, MaxReceivers: opts.MaxReceivers, NoMemory: opts.NoMemory, Memory: opts.Memory, Pace: true, FailuresTo: opts.FailuresTo, Elsewhere: n.sendElsewhere, Aside: n.sendAside, Logs: &n.busy}
 	if c != nil {
 		to.Courier = c
 	}
@@ -331,12 +331,12 @@ func (n *Namespace) lead(ctx context.Context, id engine.PartitionID, plog log.Pa
 
 // run starts the goroutines of an incarnation.
 func (n *Namespace) run(id engine.PartitionID, t *incarnation) {
-	n.carried.Go(func() {
+	n.background.Go(func() {
 		if err := n.serve(id, t.loop); err != nil {
-			n.ended(id, t, err)
+			n.partitionEnded(id, t, err)
 		}
 	})
-	n.carry(id, t)
+	n.runCourier(id, t)
 }
 
 // serve runs a loop until it is closed or fails.
@@ -346,8 +346,9 @@ func (n *Namespace) serve(id engine.PartitionID, l *loop.Loop) (err error) {
 	return l.Err()
 }
 
-// attend runs what looks after the catalogue, which is partition 0, until the namespace closes.
-func (n *Namespace) attend(serve func()) {
+// runAttendant runs what looks after the catalogue, which is partition 0, until the namespace
+// closes.
+func (n *Namespace) runAttendant(serve func()) {
 	err := func() (err error) {
 		defer n.rescue(0, &err)
 		serve()
@@ -405,14 +406,14 @@ func (n *Namespace) ReportDamage(p engine.PartitionID, lock event.LockToken, err
 	// only the loop knows whether anybody needed it
 	if lock != (event.LockToken{}) && errors.Is(err, event.ErrErased) {
 		n.Submit(p, []engine.Request{{Command: loop.Damage(err, lock, func() {
-			err := loop.OfLive(err)
+			err := loop.LiveBodyError(err)
 			n.logger.Error(text, "partition", p, "error", err)
-			n.slots[p].noteRot(n.Now(), 0, err)
+			n.slots[p].noteDamage(n.Now(), 0, err)
 		})}})
 		return
 	}
 	n.logger.Error(text, "partition", p, "error", err)
-	n.rot(n.Now(), p, 0, err)
+	n.reportDamage(n.Now(), p, 0, err)
 }
 
 // Close stops every partition after what was asked is done.
@@ -422,17 +423,17 @@ func (n *Namespace) Close() error {
 		n.fencing.Lock()
 		// what operators ask for begins before this, and is waited for, or not at all
 		n.partitions.mu.Lock()
-		n.cancel(stopping())
+		n.cancel(refuseStopping())
 		n.partitions.mu.Unlock()
 		n.fencing.Unlock()
-		<-n.collected
-		<-n.kept
+		<-n.idleEnded
+		<-n.historyEnded
 		<-n.managed
 		n.restarts.Wait()
 		var wg sync.WaitGroup
 		var mu sync.Mutex
 		for i := range n.slots {
-			t := n.slots[i].serves.Load()
+			t := n.slots[i].running.Load()
 			if t == nil {
 				continue // how it ended was said when it did
 			}
@@ -444,7 +445,7 @@ func (n *Namespace) Close() error {
 			})
 		}
 		wg.Wait()
-		n.carried.Wait()
+		n.background.Wait()
 	})
 	return errors.Join(errs...)
 }

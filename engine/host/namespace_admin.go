@@ -30,11 +30,11 @@ const (
 // admin is the administration of a namespace, an [engine.Admin]: it changes the catalogue and reads
 // it.
 type admin struct {
-	said
+	historyPolicies
 	// set once in Open
 	partitions *partitions
 	directory  *directory
-	store      capable
+	store      capabilityStore
 	// before this start a version that moves messages has run here, with an entity that forwards
 	moved    bool
 	watchers *watchers
@@ -61,7 +61,7 @@ func (a *admin) begin(ctx context.Context) (context.Context, error) {
 
 // configureAll puts everything in the catalogue in force, before the loops run.
 func (a *admin) configureAll(c *index.Catalogue) {
-	a.said.now.Store(c.History())
+	a.historyPolicies.now.Store(c.History())
 	for _, e := range c.All() {
 		v := engine.View(e, nil)
 		a.directory.put(v)
@@ -149,7 +149,7 @@ func (a *admin) putEntities(ctx context.Context, cmds []engine.PutEntity, entiti
 			return err
 		}
 	}
-	if err := a.willMove(entities); err != nil {
+	if err := a.useMoves(entities); err != nil {
 		return err
 	}
 	var made, own []*engine.Entity
@@ -164,7 +164,7 @@ func (a *admin) putEntities(ctx context.Context, cmds []engine.PutEntity, entiti
 		if forwards(e) || old != nil && forwards(old) {
 			own = append(own, e)
 		}
-		if old != nil && matters(old.Properties, e.Properties) {
+		if old != nil && needsReattach(old.Properties, e.Properties) {
 			// else links and session locks stay: there is nothing new to find
 			a.watchers.tell(engine.Change{Entity: old})
 		}
@@ -172,10 +172,10 @@ func (a *admin) putEntities(ctx context.Context, cmds []engine.PutEntity, entiti
 	return a.reorder(ctx, made, own)
 }
 
-// matters reports whether links have to attach again when the settings of an entity change. The
-// window for duplicates means nothing where they are not looked for: .NET leaves it out there, and
-// so gives it its default.
-func matters(old, now event.Properties) bool {
+// needsReattach reports whether links have to attach again when the settings of an entity change.
+// The window for duplicates means nothing where they are not looked for: .NET leaves it out there,
+// and so gives it its default.
+func needsReattach(old, now event.Properties) bool {
 	if !now.RequiresDuplicateDetection {
 		now.DuplicateDetectionWindow = old.DuplicateDetectionWindow
 	}
@@ -214,7 +214,7 @@ func (a *admin) delete(ctx context.Context, cmd engine.DeleteEntity) error {
 	old := a.directory.find(strings.ToLower(cmd.Path))
 	gone := append(a.directory.subscriptions(old), old) // the topic after its subscriptions
 	if old.Kind == event.Subscription {
-		a.directory.lives(old.Topic).Use(old.LastUse()) // it stays a use of the topic
+		a.directory.entity(old.Topic).Use(old.LastUse()) // it stays a use of the topic
 	}
 	for _, e := range gone {
 		a.directory.remove(e)

@@ -14,9 +14,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// capable is the method by which a [log.Store] is told of a capability before the first byte of it
-// is written.
-type capable interface{ Use(capability string) error }
+// capabilityStore is the method by which a [log.Store] is told of a capability before the first
+// byte of it is written.
+type capabilityStore interface{ Use(capability string) error }
 
 // courier is the courier of a partition; nil without [Options].Reread, and in an excerpt of another
 // directory: the other end of a move may not be in it, or may be as it was at another time
@@ -26,7 +26,7 @@ func (n *Namespace) courier(id engine.PartitionID) *background.Courier {
 	if opts.Reread == nil || slices.Contains(n.store.Namespace().Capabilities, log.Slice) {
 		return nil
 	}
-	return background.NewCourier(background.CourierOptions{Home: id, Reread: opts.Reread, Entity: n.directory.lives, Offer: n.offer, Logger: opts.Logger, Memory: opts.Memory,
+	return background.NewCourier(background.CourierOptions{Home: id, Reread: opts.Reread, Entity: n.directory.entity, Offer: n.offer, Logger: opts.Logger, Memory: opts.Memory,
 		FailuresTo: opts.FailuresTo,
 		Read:       func(b event.Blob, dst []byte) (int, error) { return n.ReadInto(id, b, dst) },
 		Damaged:    func(err error) { n.ReportDamage(id, event.LockToken{}, err) }})
@@ -38,10 +38,10 @@ func (n *Namespace) offer(id engine.PartitionID, req engine.Request) bool {
 	return l != nil && l.Offer(req)
 }
 
-// carry runs the courier of an incarnation until that retires.
-func (n *Namespace) carry(id engine.PartitionID, t *incarnation) {
-	n.carried.Go(func() {
-		defer close(t.carried)
+// runCourier runs the courier of an incarnation until that retires.
+func (n *Namespace) runCourier(id engine.PartitionID, t *incarnation) {
+	n.background.Go(func() {
+		defer close(t.courierEnded)
 		if t.courier == nil {
 			return
 		}
@@ -56,8 +56,8 @@ func (n *Namespace) carry(id engine.PartitionID, t *incarnation) {
 	})
 }
 
-// willMove makes it durable that messages may move, before anybody is told to move one.
-func (a *admin) willMove(entities []*engine.Entity) error {
+// useMoves makes it durable that messages may move, before anybody is told to move one.
+func (a *admin) useMoves(entities []*engine.Entity) error {
 	if !slices.ContainsFunc(entities, func(e *engine.Entity) bool { return e != nil && forwards(e) }) {
 		return nil
 	}
@@ -84,7 +84,7 @@ func (a *admin) reorder(ctx context.Context, changed, own []*engine.Entity) erro
 		give(e)
 	}
 	for _, e := range changed {
-		for _, from := range a.routes.to(strings.ToLower(e.Path)) {
+		for _, from := range a.routes.sourcesOf(strings.ToLower(e.Path)) {
 			give(from)
 		}
 	}
@@ -125,7 +125,7 @@ func (a *admin) orderAll(logger *slog.Logger) error {
 				"forward_to", e.Properties.ForwardTo, "forward_dead_letters_to", e.Properties.ForwardDeadLetteredMessagesTo)
 		}
 	}
-	if err := a.willMove(all); err != nil {
+	if err := a.useMoves(all); err != nil {
 		return err
 	}
 	for _, e := range all {
@@ -135,20 +135,20 @@ func (a *admin) orderAll(logger *slog.Logger) error {
 			}
 		}
 	}
-	if trapped, messages := a.trapped(all); len(trapped) > 0 {
+	if trapped, messages := a.keptByOlder(all); len(trapped) > 0 {
 		logger.Warn("forwarding begins for messages that an older version of the broker kept", "entities", trapped, "messages", messages)
 	}
 	return nil
 }
 
-// trapped is which entities have messages that are to move, though nothing ever has moved from
+// keptByOlder is which entities have messages that are to move, though nothing ever has moved from
 // there: an older version kept them.
-func (a *admin) trapped(all []*engine.Entity) (paths []string, messages int) {
+func (a *admin) keptByOlder(all []*engine.Entity) (paths []string, messages int) {
 	for _, e := range all {
 		here := 0
 		for i, h := range e.Hosts {
 			id := event.Slice{Entity: e.ID, Partition: uint8(i)}
-			if t := a.partitions.slots[h].serves.Load(); t != nil && t.part.Index().NextTransfer(id) == 1 {
+			if t := a.partitions.slots[h].running.Load(); t != nil && t.part.Index().NextTransfer(id) == 1 {
 				here += t.loop.ToMove(id)
 			}
 		}

@@ -28,12 +28,12 @@ func (ps *partitions) Submit(p engine.PartitionID, requests []engine.Request) {
 		l.Submit(requests)
 		return
 	}
-	loop.TurnAway(ps.elsewhere(requests), loop.NotServing())
+	loop.TurnAway(ps.sendElsewhere(requests), loop.NotServing())
 }
 
-// elsewhere hands sends that any partition of their entity may store to one that is served, and
+// sendElsewhere hands sends that any partition of their entity may store to one that is served, and
 // returns what is left. Nobody has looked at the requests.
-func (ps *partitions) elsewhere(requests []engine.Request) (rest []engine.Request) {
+func (ps *partitions) sendElsewhere(requests []engine.Request) (rest []engine.Request) {
 	for i := range requests {
 		if send, ok := requests[i].Command.(*engine.Send); ok {
 			if to, ok := send.Elsewhere(func(id engine.PartitionID) bool { return !ps.absent(id) }); ok {
@@ -46,14 +46,14 @@ func (ps *partitions) elsewhere(requests []engine.Request) (rest []engine.Reques
 	return rest
 }
 
-// aside is elsewhere for a loop, which does not wait: two that wait for room in each other's
+// sendAside is elsewhere for a loop, which does not wait: two that wait for room in each other's
 // mailboxes would for ever. It leaves out partitions that would refuse the sends, too.
-func (ps *partitions) aside(requests []engine.Request) (rest []engine.Request) {
+func (ps *partitions) sendAside(requests []engine.Request) (rest []engine.Request) {
 	for i := range requests {
 		send, ok := requests[i].Command.(*engine.Send)
 		for took := false; ok && !took; {
 			var to engine.PartitionID
-			if to, ok = send.Elsewhere(ps.fit); ok {
+			if to, ok = send.Elsewhere(ps.canStore); ok {
 				if l := ps.loop(to); l != nil {
 					took, _ = l.SubmitNow(requests[i : i+1])
 				}
@@ -66,8 +66,8 @@ func (ps *partitions) aside(requests []engine.Request) (rest []engine.Request) {
 	return rest
 }
 
-// fit reports whether a partition serves and its disk lets it take what is new.
-func (ps *partitions) fit(id engine.PartitionID) bool {
+// canStore reports whether a partition serves and its disk lets it take what is new.
+func (ps *partitions) canStore(id engine.PartitionID) bool {
 	l := ps.loop(id)
 	return l != nil && l.Fit()
 }
@@ -82,12 +82,12 @@ func (ps *partitions) ReadInto(p engine.PartitionID, b event.Blob, dst []byte) (
 	if errors.Is(err, log.ErrDescriptors) {
 		return 0, engine.Refuse(engine.Busy, "Stored messages cannot be read now; try again.")
 	}
-	return read, loop.OfLive(err)
+	return read, loop.LiveBodyError(err)
 }
 
-// tellUnsplit names the partitioned entities that an older version made: they have one partition
+// logUnsplit names the partitioned entities that an older version made: they have one partition
 // for ever.
-func tellUnsplit(n *Namespace) {
+func logUnsplit(n *Namespace) {
 	var paths []string
 	for _, e := range n.directory.sorted() {
 		if n.opts.EntityPartitions > 1 && e.Properties.EnablePartitioning && e.Kind != event.Subscription && len(e.Hosts) == 1 {
@@ -163,7 +163,7 @@ func (ps *partitions) Health(ctx context.Context) error {
 			s := ps.status(id)
 			return fmt.Errorf("engine: partition %d is %v: %s", id, s.State, s.Cause)
 		}
-		if !ps.knock(engine.PartitionID(i), asked) {
+		if !ps.pingNow(engine.PartitionID(i), asked) {
 			full = append(full, engine.PartitionID(i))
 		}
 	}
@@ -177,7 +177,7 @@ func (ps *partitions) Health(ctx context.Context) error {
 			if err := ps.diskStates(); err != nil {
 				return err
 			}
-			full = slices.DeleteFunc(full, func(id engine.PartitionID) bool { return ps.knock(id, asked) })
+			full = slices.DeleteFunc(full, func(id engine.PartitionID) bool { return ps.pingNow(id, asked) })
 		case <-ctx.Done():
 			return fmt.Errorf("engine: a partition does not answer: %w", ctx.Err())
 		}
@@ -185,8 +185,8 @@ func (ps *partitions) Health(ctx context.Context) error {
 	return nil
 }
 
-// knock pings a partition, and reports whether it took that, or will never.
-func (ps *partitions) knock(p engine.PartitionID, sink engine.Sink) bool {
+// pingNow pings a partition, and reports whether it took that, or will never.
+func (ps *partitions) pingNow(p engine.PartitionID, sink engine.Sink) bool {
 	ping := []engine.Request{{Command: loop.Ping(), Sink: sink}}
 	l := ps.loop(p)
 	if l == nil {

@@ -59,7 +59,7 @@ func openReading(t *testing.T) (*broker, engine.Target) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, err := Open(t.Context(), store, Options{CheckpointBytes: 4 << 10, keepsAll: true})
+	n, err := Open(t.Context(), store, Options{CheckpointBytes: 4 << 10, keepAllHistory: true})
 	if err != nil {
 		t.Fatal(err)
 	}

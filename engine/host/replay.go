@@ -55,7 +55,7 @@ func (n *Namespace) replay(ctx context.Context, p log.Partition, id engine.Parti
 		n.logger.Warn("checkpoint discarded; replaying more of the log", "partition", id, "lsn", c.LSN, "error", err)
 	})
 	_, end := p.Bounds()
-	err = s.Run(ctx, replay.Watch{Progress: tellProgress(n.logger, id, end)})
+	err = s.Run(ctx, replay.Watch{Progress: logProgress(n.logger, id, end)})
 	r.Checkpoint, r.Replayed = s.From, s.Events
 	if err != nil {
 		return nil, err
@@ -76,8 +76,8 @@ func refusal(id engine.PartitionID, err error) error {
 	return fmt.Errorf("%w: %w", ErrInternal, err)
 }
 
-// tellProgress is told how far a replay is, and says so where one takes long.
-func tellProgress(logger *slog.Logger, id engine.PartitionID, end event.LSN) func(event.LSN) {
+// logProgress is told how far a replay is, and says so where one takes long.
+func logProgress(logger *slog.Logger, id engine.PartitionID, end event.LSN) func(event.LSN) {
 	var look event.LSN
 	told := time.Now()
 	return func(at event.LSN) {

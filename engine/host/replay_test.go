@@ -50,7 +50,7 @@ func TestTellProgress(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
-		tell := tellProgress(slog.New(slog.NewTextHandler(&out, nil)), 3, 900<<20)
+		tell := logProgress(slog.New(slog.NewTextHandler(&out, nil)), 3, 900<<20)
 		for mib := event.LSN(10); mib <= 900; mib += 10 {
 			time.Sleep(time.Second / 2)
 			tell(mib << 20)

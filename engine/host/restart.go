@@ -16,7 +16,7 @@ import (
 // RestartPartition implements [engine.Operations]. It is carried out to its end even when ctx ends;
 // only the wait for a disk that keeps the partition from ending is given up.
 func (n *Namespace) RestartPartition(ctx context.Context, id engine.PartitionID, by *engine.Origin, why event.ReasonGiven) (engine.PartitionStatus, error) {
-	if err := n.mayChange(id, why); err != nil {
+	if err := n.checkChange(id, why); err != nil {
 		return engine.PartitionStatus{}, err
 	}
 	was, err := n.beginRestart(id, by)
@@ -34,17 +34,17 @@ func (n *Namespace) RestartPartition(ctx context.Context, id engine.PartitionID,
 		if was.State = engine.PartitionFenced; isCorrupt(err) {
 			was.State = engine.PartitionRefused
 		}
-		n.is(was)
+		n.setStatus(was)
 		text := "partition cannot be restarted"
 		if errors.Is(err, log.ErrLost) {
 			text = "DATA IS LOST: the log of a partition lacks acknowledged data; the partition is refused until the data is back, and a start of the broker accepts the log as it is"
-			n.tellFenced(id, err)
+			n.noteFenced(id, err)
 		}
 		n.logger.Error(text, "partition", id, "error", err)
 		return was, engine.Refuse(engine.Busy, "Partition %d cannot be restarted: %s", id, was.Cause)
 	}
-	n.avoid()
-	n.hurryCouriers()
+	n.avoidAbsent()
+	n.retryCouriers()
 	n.watchers.tell(engine.Change{Back: id})
 	n.logger.Info("partition serves again", "partition", id, "out_of_service", n.clock.Now().Sub(was.Since), "took", time.Since(began))
 	fact := &event.PartitionRestarted{LogPartition: uint32(id), Refused: was.State == engine.PartitionRefused}
@@ -61,7 +61,7 @@ func (n *Namespace) beginRestart(id engine.PartitionID, by *engine.Origin) (was 
 	s := &n.slots[id]
 	switch {
 	case n.closing.Err() != nil:
-		return was, stopping()
+		return was, refuseStopping()
 	case s.status.State != engine.PartitionFenced && s.status.State != engine.PartitionRefused:
 		return was, engine.Refuse(engine.NotAllowed, "Partition %d is %v.", id, s.status.State)
 	}
@@ -76,7 +76,7 @@ func (n *Namespace) restart(ctx context.Context, id engine.PartitionID) (err err
 	defer n.rescue(id, &err)
 	if last := n.slots[id].last; last != nil {
 		// the log says that it was fenced before it says that it is back
-		for _, ended := range []chan struct{}{last.over, last.fenceLogged} {
+		for _, ended := range []chan struct{}{last.ended, last.fenceLogged} {
 			select {
 			case <-ended:
 			case <-n.closing.Done():
@@ -112,7 +112,7 @@ func (n *Namespace) install(id engine.PartitionID, t *incarnation, x *index.Inde
 	n.admin.mu.Lock()
 	defer n.admin.mu.Unlock()
 	l := t.loop
-	if set := n.began.Follow(x, n.clock.Now(), n.opts.Time.Wall()); set != nil {
+	if set := n.clockStart.Follow(x, n.clock.Now(), n.opts.Time.Wall()); set != nil {
 		if err := l.SetClock(set, ""); err != nil {
 			return err
 		}
@@ -123,14 +123,14 @@ func (n *Namespace) install(id engine.PartitionID, t *incarnation, x *index.Inde
 	l.Begin(n.opts.Program.Version, n.opts.Program.Settings, t.log)
 	l.DropUnknown()
 	l.Recover()
-	l.Resume(n.directory.lives)
+	l.Resume(n.directory.entity)
 	if err := l.Err(); err != nil {
 		return err
 	}
 	n.partitions.mu.Lock()
 	defer n.partitions.mu.Unlock()
 	n.slots[id].seat(t)
-	n.slots[id].status = serving(id, n.clock.Now())
+	n.slots[id].status = servingStatus(id, n.clock.Now())
 	n.run(id, t)
 	return nil
 }
@@ -164,10 +164,10 @@ func (n *Namespace) reconfigure(id engine.PartitionID, l *loop.Loop) error {
 	return nil
 }
 
-// hurryCouriers has those that wait for a partition try again at once.
-func (n *Namespace) hurryCouriers() {
+// retryCouriers has those that wait for a partition try again at once.
+func (n *Namespace) retryCouriers() {
 	for i := range n.slots {
-		if t := n.slots[i].serves.Load(); t != nil && t.courier != nil {
+		if t := n.slots[i].running.Load(); t != nil && t.courier != nil {
 			t.courier.RetryNow()
 		}
 	}

@@ -25,7 +25,7 @@ type routes struct {
 // put enters a version of an entity instead of the one before. Either may be nil.
 func (r *routes) put(old, e *engine.Entity) {
 	if old != nil {
-		for _, to := range targets(old) {
+		for _, to := range forwardTargets(old) {
 			if delete(r.from[to], old.ID); len(r.from[to]) == 0 {
 				delete(r.from, to)
 			}
@@ -34,7 +34,7 @@ func (r *routes) put(old, e *engine.Entity) {
 	if e == nil {
 		return
 	}
-	for _, to := range targets(e) {
+	for _, to := range forwardTargets(e) {
 		if r.from == nil {
 			r.from = map[string]map[event.EntityID]*engine.Entity{}
 		}
@@ -45,15 +45,15 @@ func (r *routes) put(old, e *engine.Entity) {
 	}
 }
 
-// to is the entities whose messages go to a path, by id.
-func (r *routes) to(lower string) []*engine.Entity {
+// sourcesOf is the entities whose messages go to a path, by id.
+func (r *routes) sourcesOf(lower string) []*engine.Entity {
 	all := slices.Collect(maps.Values(r.from[lower]))
 	slices.SortFunc(all, func(a, b *engine.Entity) int { return int(int64(a.ID) - int64(b.ID)) })
 	return all
 }
 
-// targets are the lower-cased paths to which messages of an entity go.
-func targets(e *engine.Entity) (paths []string) {
+// forwardTargets are the lower-cased paths to which messages of an entity go.
+func forwardTargets(e *engine.Entity) (paths []string) {
 	for _, property := range [...]string{e.Properties.ForwardTo, e.Properties.ForwardDeadLetteredMessagesTo} {
 		if property != "" {
 			paths = append(paths, targetOf(property))

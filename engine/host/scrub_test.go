@@ -55,7 +55,7 @@ func TestScrub(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 1000 {
-		if _, over, err := b.slots[0].serves.Load().log.(log.Scrubber).Scrub(t.Context()); err != nil || over {
+		if _, over, err := b.slots[0].running.Load().log.(log.Scrubber).Scrub(t.Context()); err != nil || over {
 			break
 		}
 	}

@@ -14,10 +14,10 @@ import (
 // slot is the place of a partition, which can be taken out of service and come back
 // (docs/decisions/0044).
 type slot struct {
-	serves atomic.Pointer[incarnation] // nil: nobody does, and what is asked is refused as busy
+	running atomic.Pointer[incarnation] // nil: nobody does, and what is asked is refused as busy
 	// the newest that bodies are read from; nil: there was none since the start
 	log    atomic.Pointer[log.Partition]
-	rotten atomic.Pointer[rotten] // nil: nothing that is stored is known to be damaged
+	damage atomic.Pointer[knownDamage] // nil: nothing that is stored is known to be damaged
 
 	// guarded by partitions.mu
 	status engine.PartitionStatus
@@ -27,15 +27,15 @@ type slot struct {
 // incarnation is a partition from when it is led until it serves no more. What it has in memory
 // dies with it: the one that follows has what stands in the log.
 type incarnation struct {
-	loop    *loop.Loop
-	part    *engine.Partition // what the loop runs
-	writer  log.Writer        // of its log
-	log     log.Partition
-	courier *background.Courier // nil: nothing moves
-	stop    chan struct{}       // closed to end the courier
-	carried chan struct{}       // closed when the courier has ended
+	loop         *loop.Loop
+	part         *engine.Partition // what the loop runs
+	writer       log.Writer        // of its log
+	log          log.Partition
+	courier      *background.Courier // nil: nothing moves
+	stop         chan struct{}       // closed to end the courier
+	courierEnded chan struct{}       // closed when the courier has ended
 	// closed when nothing of it runs any more, and its log is closed
-	over chan struct{}
+	ended chan struct{}
 	// closed when the catalogue's log says that it was fenced, or cannot
 	fenceLogged chan struct{}
 
@@ -44,7 +44,7 @@ type incarnation struct {
 }
 
 func newIncarnation(l *loop.Loop, part *engine.Partition, writer log.Writer, plog log.Partition, c *background.Courier) *incarnation {
-	return &incarnation{loop: l, part: part, writer: writer, log: plog, courier: c, stop: make(chan struct{}), carried: make(chan struct{}), over: make(chan struct{}), fenceLogged: make(chan struct{})}
+	return &incarnation{loop: l, part: part, writer: writer, log: plog, courier: c, stop: make(chan struct{}), courierEnded: make(chan struct{}), ended: make(chan struct{}), fenceLogged: make(chan struct{})}
 }
 
 // retire ends an incarnation whose loop and courier run or have run, after what was asked of it is
@@ -52,11 +52,11 @@ func newIncarnation(l *loop.Loop, part *engine.Partition, writer log.Writer, plo
 func (t *incarnation) retire() error {
 	t.retiring.Do(func() {
 		close(t.stop)
-		<-t.carried
+		<-t.courierEnded
 		t.err = t.loop.Close()
-		close(t.over)
+		close(t.ended)
 	})
-	<-t.over
+	<-t.ended
 	return t.err
 }
 
@@ -64,14 +64,14 @@ func (t *incarnation) retire() error {
 // there yet.
 func (s *slot) seat(t *incarnation) {
 	s.log.Store(&t.log)
-	s.rotten.Store(nil)
+	s.damage.Store(nil)
 	s.last = t
-	s.serves.Store(t)
+	s.running.Store(t)
 }
 
 // loop is that of a partition; nil: it does not serve.
 func (ps *partitions) loop(id engine.PartitionID) *loop.Loop {
-	if t := ps.slots[id].serves.Load(); t != nil {
+	if t := ps.slots[id].running.Load(); t != nil {
 		return t.loop
 	}
 	return nil
@@ -88,7 +88,7 @@ func (ps *partitions) loops() []*loop.Loop {
 
 // absent reports whether a partition does not serve. What it should be told it learns when it is
 // there again.
-func (ps *partitions) absent(id engine.PartitionID) bool { return ps.slots[id].serves.Load() == nil }
+func (ps *partitions) absent(id engine.PartitionID) bool { return ps.slots[id].running.Load() == nil }
 
 // Serves implements [engine.Broker].
 func (ps *partitions) Serves(id engine.PartitionID) bool { return !ps.absent(id) }
@@ -99,7 +99,7 @@ func (ps *partitions) Partitions() []engine.PartitionStatus {
 	defer ps.mu.Unlock()
 	list := make([]engine.PartitionStatus, len(ps.slots))
 	for i := range ps.slots {
-		list[i] = ps.slots[i].scrubState(ps.slots[i].status)
+		list[i] = ps.slots[i].addFileState(ps.slots[i].status)
 	}
 	return list
 }
@@ -108,11 +108,11 @@ func (ps *partitions) Partitions() []engine.PartitionStatus {
 func (ps *partitions) status(id engine.PartitionID) engine.PartitionStatus {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
-	return ps.slots[id].scrubState(ps.slots[id].status)
+	return ps.slots[id].addFileState(ps.slots[id].status)
 }
 
-// is notes the status of a partition.
-func (ps *partitions) is(s engine.PartitionStatus) {
+// setStatus notes the status of a partition.
+func (ps *partitions) setStatus(s engine.PartitionStatus) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	ps.slots[s.ID].status = s
@@ -122,14 +122,14 @@ func (ps *partitions) is(s engine.PartitionStatus) {
 func (ps *partitions) takeOut(t *incarnation, s engine.PartitionStatus) bool {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
-	if !ps.slots[s.ID].serves.CompareAndSwap(t, nil) {
+	if !ps.slots[s.ID].running.CompareAndSwap(t, nil) {
 		return false
 	}
 	ps.slots[s.ID].status = s
 	return true
 }
 
-// serving is the status of a partition that works.
-func serving(id engine.PartitionID, since event.Time) engine.PartitionStatus {
+// servingStatus is the status of a partition that works.
+func servingStatus(id engine.PartitionID, since event.Time) engine.PartitionStatus {
 	return engine.PartitionStatus{ID: id, State: engine.PartitionServing, Since: since}
 }

@@ -214,7 +214,7 @@ func (r *roomy) bound() int64 { return 2*r.waits.Load() + int64(len(r.queues))*1
 // logged is how many bytes of frames there ever were.
 func (r *roomy) logged() (bytes int64) {
 	for i := range r.slots {
-		_, end := r.slots[i].serves.Load().log.Bounds()
+		_, end := r.slots[i].running.Load().log.Bounds()
 		bytes += int64(end)
 	}
 	return bytes
@@ -333,7 +333,7 @@ func BenchmarkSpaceCold(b *testing.B) {
 		for range *spaceCold / 100 {
 			r.send(engine.Target{Entity: e}, in, 100, rng)
 		}
-		part := r.slots[0].serves.Load().log
+		part := r.slots[0].running.Load().log
 		_, last := part.Bounds()
 		cold := r.waits.Load()
 		from, before := r.logged(), r.written.Load()

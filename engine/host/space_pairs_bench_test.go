@@ -117,7 +117,7 @@ func pairs(b *testing.B, unit string, partitions int, fits func(is, kept float64
 				wg.Wait()
 				others = (othersTime() - busy).Seconds() / time.Since(began).Seconds()
 				for i := range r.slots {
-					if s := r.slots[i].serves.Load(); s != nil {
+					if s := r.slots[i].running.Load(); s != nil {
 						first, _ := s.log.Bounds()
 						gone += float64(first) / (1 << 20)
 					}
@@ -242,7 +242,7 @@ func BenchmarkSpaceStops(b *testing.B) {
 		r.stops(b, "quiet", func() { time.Sleep(min(*spaceFor, 20*time.Second)) })
 		r.end()
 		r.open(1, -1, keepAll)
-		part := r.slots[r.queues[0].Host(0)].serves.Load().log
+		part := r.slots[r.queues[0].Host(0)].running.Load().log
 		r.stops(b, "sealing", func() { time.Sleep(*spaceFor) })
 		if part.Segments()[0].Sealed == 0 {
 			b.Error("nothing was sealed")

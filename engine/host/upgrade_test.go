@@ -161,7 +161,7 @@ func (u *upgraded) start() {
 		u.disk = &sizedDisk{free: upgradeDisk / 2}
 	}
 	u.disk.Store = store
-	n, err := Open(u.t.Context(), u.disk, Options{Time: u, Logger: slog.New(slog.NewTextHandler(u.said, nil)), History: u.history, keepsAll: true})
+	n, err := Open(u.t.Context(), u.disk, Options{Time: u, Logger: slog.New(slog.NewTextHandler(u.said, nil)), History: u.history, keepAllHistory: true})
 	if err != nil {
 		u.t.Fatal(err)
 	}
@@ -220,7 +220,7 @@ func (u *upgraded) end() {
 	stopped := u.slots
 	u.close(u.t)
 	for i := range stopped {
-		live = append(live, sha256.Sum256(stopped[i].serves.Load().part.Index().Encode(nil)))
+		live = append(live, sha256.Sum256(stopped[i].running.Load().part.Index().Encode(nil)))
 	}
 	u.eachLog(func(p log.Partition) {
 		s := replay.Begin(p)

@@ -55,8 +55,8 @@ func TestBrowser(t *testing.T) {
 	h.turn(&engine.Detach{Receiver: r})
 	h.fill(1, 0)
 	h.hears()
-	if len(h.loop.waiting.entities) != 0 || len(h.loop.waiting.counts) != 0 || h.loop.waiting.ready.Len() != 0 {
-		t.Errorf("left behind: %v %v %v", h.loop.waiting.entities, h.loop.waiting.counts, h.loop.waiting.ready)
+	if len(h.loop.receivers.entities) != 0 || len(h.loop.receivers.counts) != 0 || h.loop.receivers.ready.Len() != 0 {
+		t.Errorf("left behind: %v %v %v", h.loop.receivers.entities, h.loop.receivers.counts, h.loop.receivers.ready)
 	}
 }
 
@@ -79,9 +79,9 @@ func TestBrowserWaitsForTheDisk(t *testing.T) {
 func TestBrowserCounts(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, testQueue())
-	h.loop.waiting.limit = 1
+	h.loop.receivers.limit = 1
 	r := h.browser(1)
-	if busy := h.loop.waiting.usage(); len(busy) != 1 {
+	if busy := h.loop.receivers.usage(); len(busy) != 1 {
 		t.Errorf("%v; want len(busy) == 1", busy)
 	}
 	second := h.receiver(2, event.Main)
@@ -89,7 +89,7 @@ func TestBrowserCounts(t *testing.T) {
 		t.Errorf("%v; want code(reply.Err) == engine.QuotaExceeded", reply.Err)
 	}
 	h.turn(&engine.Detach{Receiver: r})
-	if busy := h.loop.waiting.usage(); len(busy) != 0 {
+	if busy := h.loop.receivers.usage(); len(busy) != 0 {
 		t.Errorf("%v; want len(busy) == 0", busy)
 	}
 	if reply := h.ask(&engine.Attach{Receiver: second}); reply.Err != nil {

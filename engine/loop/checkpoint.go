@@ -67,9 +67,9 @@ func newCheckpointer(plog log.Checkpoints, x *index.Index, opts Options) checkpo
 	return s
 }
 
-// sealed is called when the sync of everything up to an LSN begins: the state there is what a
+// takeSnapshot is called when the sync of everything up to an LSN begins: the state there is what a
 // checkpoint is made of.
-func (s *checkpointer) sealed(at event.LSN) {
+func (s *checkpointer) takeSnapshot(at event.LSN) {
 	if s.state != nil {
 		return
 	}
@@ -96,7 +96,7 @@ func (s *checkpointer) due(at event.LSN) (due, late bool) {
 	if wish := s.wish.Load(); wish > 0 {
 		every = min(every, wish)
 		if since >= every {
-			size = s.shrunk()
+			size = s.estimateSize()
 		}
 	}
 	if since < checkpointRatio*size {
@@ -107,9 +107,10 @@ func (s *checkpointer) due(at event.LSN) (due, late bool) {
 	return due, due && late
 }
 
-// shrunk is about how large the state is now, when messages have gone since it was encoded: what
-// they take on the disk goes with a small checkpoint, and there may be no more log for a long time.
-func (s *checkpointer) shrunk() int64 {
+// estimateSize is about how large the state is now, when messages have gone since it was encoded:
+// what they take on the disk goes with a small checkpoint, and there may be no more log for a long
+// time.
+func (s *checkpointer) estimateSize() int64 {
 	const few = 1024 // of which nobody counts how large they are
 	then, now := int64(s.live+few), int64(s.index.Live()+few)
 	return int64(float64(s.size) * min(1, float64(now)/float64(then)))
@@ -150,7 +151,7 @@ func (s *checkpointer) write(at event.LSN, state *index.Snapshot) {
 	defer s.memory.Give()
 	defer state.Close()
 	err := s.plog.SaveCheckpoint(at, func(w io.Writer) error {
-		size, err := state.Encode(considerate{w, state, &s.memory})
+		size, err := state.Encode(yieldingWriter{w, state, &s.memory})
 		if err == nil {
 			s.size, s.live = size, state.Live()
 		}
@@ -174,24 +175,24 @@ func (s *checkpointer) wait() {
 	}
 }
 
-// last writes a checkpoint at a clean stop, when there is anything new to save.
-func (s *checkpointer) last(at event.LSN) {
+// writeLast writes a checkpoint at a clean stop, when there is anything new to save.
+func (s *checkpointer) writeLast(at event.LSN) {
 	if s.every > 0 && at > s.newest {
 		s.memory.Take(checkpointMemory, 0, true)
 		s.write(at, s.index.Snapshot())
 	}
 }
 
-// considerate lets other goroutines run after each write: what comes in one write takes half a
+// yieldingWriter lets other goroutines run after each write: what comes in one write takes half a
 // millisecond to make and to take in, and the scheduler would let the loop wait for 10 ms. It also
 // looks what the snapshot costs by then.
-type considerate struct {
+type yieldingWriter struct {
 	io.Writer
 	state  *index.Snapshot
 	memory *SnapshotMemory
 }
 
-func (c considerate) Write(p []byte) (int, error) {
+func (c yieldingWriter) Write(p []byte) (int, error) {
 	n, err := c.Writer.Write(p)
 	c.memory.Follow(c.state)
 	runtime.Gosched()

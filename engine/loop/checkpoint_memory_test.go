@@ -32,7 +32,7 @@ func TestF22CheckpointTakesMemory(t *testing.T) {
 			t.Fatalf("%s: begun: %v, want %v; %d bytes are taken, want %d", when, s.state != nil, begun, budget.Taken, taken)
 		}
 	}
-	s.sealed(end)
+	s.takeSnapshot(end)
 	expect("there is memory", true, checkpointMemory)
 	for n := event.SequenceNumber(1); n < 10_000; n++ { // a row of each leaf
 		x.Apply(1000, &event.MessageExpired{Envelope: env, Sequence: n})
@@ -43,15 +43,15 @@ func TestF22CheckpointTakesMemory(t *testing.T) {
 		t.Errorf("there are %d checkpoints; %d bytes were kept twice meanwhile, want some hundred thousand", len(plog.Checkpoints()), s.copies)
 	}
 	enough := event.LSN(max(int64(end), checkpointRatio*s.size))
-	s.sealed(end + enough)
+	s.takeSnapshot(end + enough)
 	expect("with what the last one cost it is too much", false, 0)
-	s.sealed(end + mostPostponed*enough - 1)
+	s.takeSnapshot(end + mostPostponed*enough - 1)
 	expect("it can still wait", false, 0)
-	s.sealed(end + mostPostponed*enough)
+	s.takeSnapshot(end + mostPostponed*enough)
 	expect("it has waited long enough", true, checkpointMemory+s.copies)
 	s.wait()
 	expect("its log stops first", false, 0)
 	budget.All = 1 << 30
-	s.sealed(end + enough)
+	s.takeSnapshot(end + enough)
 	expect("there is plenty", true, checkpointMemory+s.copies)
 }

@@ -53,7 +53,7 @@ func TestCheckpointIsOfItsMoment(t *testing.T) {
 		t.Fatal("a checkpoint of nothing")
 	}
 	want := x.Encode(nil)
-	s.sealed(end)
+	s.takeSnapshot(end)
 	send()
 	x.Apply(1000, &event.MessageExpired{Envelope: env, Sequence: 5000})
 	s.committed()

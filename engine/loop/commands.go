@@ -8,7 +8,7 @@ import (
 // What a namespace asks of loops, beside the commands of package engine.
 
 // configure puts an entity's settings in force, or rules of it.
-func (l *Loop) configure(cmd *configure) {
+func (l *Loop) configure(cmd *configureCommand) {
 	l.part.Configure(cmd.entity)
 	l.transfers.wake(cmd.entity)
 	var err error
@@ -30,9 +30,9 @@ func (l *Loop) configure(cmd *configure) {
 func (l *Loop) Prepare(commands ...engine.Command) {
 	for _, cmd := range commands {
 		switch cmd := cmd.(type) {
-		case *configure:
+		case *configureCommand:
 			l.configure(cmd)
-		case *ordered:
+		case *ordersCommand:
 			l.transfers.order(cmd)
 		}
 	}
@@ -41,60 +41,60 @@ func (l *Loop) Prepare(commands ...engine.Command) {
 // Configure is the command that puts an entity's settings in force where it lives and, if ruled,
 // the rules of a subscription instead of those it had. It is sent when the change is durable.
 func Configure(e *engine.Entity, ruled bool, rules []event.Rule) engine.Command {
-	return &configure{entity: e, ruled: ruled, rules: rules}
+	return &configureCommand{entity: e, ruled: ruled, rules: rules}
 }
 
 // ConfigureRule is the command that puts a rule of a subscription in force, new or changed, or
 // takes the one named out of force.
 func ConfigureRule(sub *engine.Entity, put *event.Rule, remove string) engine.Command {
-	return &configure{entity: sub, put: put, remove: remove}
+	return &configureCommand{entity: sub, put: put, remove: remove}
 }
 
 // DropSlice is the command that has a partition forget a slice of an entity that was deleted, and
 // the entity. It is sent when the deletion is durable.
-func DropSlice(id event.Slice) engine.Command { return &dropSlice{slice: id} }
+func DropSlice(id event.Slice) engine.Command { return &dropSliceCommand{slice: id} }
 
 // Do is the command that calls a function with the partition, in the loop. It must not wait, nor
 // decide anything.
-func Do(with func(*engine.Partition) engine.Reply) engine.Command { return &do{with: with} }
+func Do(with func(*engine.Partition) engine.Reply) engine.Command { return &doCommand{with: with} }
 
-type do struct {
+type doCommand struct {
 	engine.Internal
 	with func(*engine.Partition) engine.Reply
 }
 
 // Ping is the command that asks a partition whether it works. The answer leaves, as all do, when
 // what was written before it is in the log.
-func Ping() engine.Command { return &ping{} }
+func Ping() engine.Command { return &pingCommand{} }
 
-type ping struct{ engine.Internal }
+type pingCommand struct{ engine.Internal }
 
-// dropSlice has a partition forget a slice of an entity that is no more, and the entity.
-type dropSlice struct {
+// dropSliceCommand has a partition forget a slice of an entity that is no more, and the entity.
+type dropSliceCommand struct {
 	engine.Internal
 	slice event.Slice
 }
 
 // dropSlice forgets a slice. Whoever waits for a session of it is told.
-func (l *Loop) dropSlice(now event.Time, cmd *dropSlice) {
+func (l *Loop) dropSlice(now event.Time, cmd *dropSliceCommand) {
 	l.part.Forget(cmd.slice.Entity)
 	l.recorder.write(now, l.part.Decide(now, engine.DropSlice(cmd.slice)))
-	l.waiting.OpenSessions(cmd.slice)
+	l.receivers.OpenSessions(cmd.slice)
 }
 
 // carryOut does what a namespace asks of a loop.
 func (l *Loop) carryOut(cmd engine.Command) (reply engine.Reply) {
 	switch cmd := cmd.(type) {
-	case *configure:
+	case *configureCommand:
 		l.configure(cmd)
-	case *do:
+	case *doCommand:
 		return cmd.with(l.part)
-	case *ping:
+	case *pingCommand:
 		reply.Err = l.limits.damaged
-	case *damage:
-		l.limits.spoil(cmd)
+	case *damageCommand:
+		l.limits.noteDamage(cmd)
 	case *Usage:
-		cmd.IDs = l.waiting.usage()
+		cmd.IDs = l.receivers.usage()
 		reply.Answer = cmd
 	case *Snapshot:
 		return cmd.Take(l)
@@ -102,9 +102,9 @@ func (l *Loop) carryOut(cmd engine.Command) (reply engine.Reply) {
 	return reply
 }
 
-// configure gives a partition the settings of an entity, and rules of a subscription: all it has,
-// one that is new or changed, or the name of one that is gone.
-type configure struct {
+// configureCommand gives a partition the settings of an entity, and rules of a subscription: all it
+// has, one that is new or changed, or the name of one that is gone.
+type configureCommand struct {
 	engine.Internal
 	entity *engine.Entity
 	ruled  bool
@@ -113,8 +113,8 @@ type configure struct {
 	remove string
 }
 
-// damage tells a partition that a stored body could not be read back.
-type damage struct {
+// damageCommand tells a partition that a stored body could not be read back.
+type damageCommand struct {
 	engine.Internal
 	err  error
 	lock event.LockToken // under which the message was given; zero: none, or it does not matter
@@ -125,5 +125,5 @@ type damage struct {
 // lock under which the message was given; zero: none, or it does not matter. If it is damage, is,
 // which may be nil, is called.
 func Damage(err error, lock event.LockToken, is func()) engine.Command {
-	return &damage{err: err, lock: lock, is: is}
+	return &damageCommand{err: err, lock: lock, is: is}
 }

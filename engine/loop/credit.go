@@ -43,8 +43,8 @@ func (c *credit) state() creditState { return stateOf(c.word.Load()) }
 // nextFlow is the number of the flow behind another.
 func nextFlow(n uint32) uint32 { return (n + 1) & flowMask }
 
-// older reports whether flow a came before flow b, in serial number arithmetic.
-func older(a, b uint32) bool { return int32((a-b)<<(32-flowBits)) < 0 }
+// isOlderFlow reports whether flow a came before flow b, in serial number arithmetic.
+func isOlderFlow(a, b uint32) bool { return int32((a-b)<<(32-flowBits)) < 0 }
 
 // left is how many deliveries the link takes now.
 func (c *credit) left() int32 { return c.state().left }
@@ -56,7 +56,7 @@ func (c *credit) flow(number uint32, more int32, drain bool, ports int) (left in
 	for {
 		word := c.word.Load()
 		s := stateOf(word)
-		if !older(s.flows, number) {
+		if !isOlderFlow(s.flows, number) {
 			return s.left
 		}
 		s.flows, s.owing = number, 0
@@ -98,11 +98,11 @@ const (
 	drainMoved                  // the drain is not in force any more: a newer flow is
 )
 
-// end ends the drain of a flow if no other port than the one that calls owes an answer.
-func (c *credit) end(flow uint32) drainStep { return c.answer(flow, true) }
+// endDrain ends the drain of a flow if no other port than the one that calls owes an answer.
+func (c *credit) endDrain(flow uint32) drainStep { return c.answer(flow, true) }
 
-// answered is a port's answer to the drain of a flow: all that it delivered for it has left.
-func (c *credit) answered(flow uint32) drainStep { return c.answer(flow, false) }
+// answerDrain is a port's answer to the drain of a flow: all that it delivered for it has left.
+func (c *credit) answerDrain(flow uint32) drainStep { return c.answer(flow, false) }
 
 func (c *credit) answer(flow uint32, onlyLast bool) drainStep {
 	for {

@@ -200,10 +200,10 @@ func (p *creditPort) call(t *testing.T, words []string) string {
 		}
 		return "none"
 	case "end":
-		return steps[p.credit.end(p.flows)]
+		return steps[p.credit.endDrain(p.flows)]
 	case "answer":
 		p.said = true
-		return steps[p.credit.answered(p.flows)]
+		return steps[p.credit.answerDrain(p.flows)]
 	}
 	p.credit.close()
 	return ""
@@ -240,7 +240,7 @@ func TestCreditAtOnce(t *testing.T) {
 					}
 				}
 				if drains {
-					if shared.answered(p.flows) == drainOver {
+					if shared.answerDrain(p.flows) == drainOver {
 						over.Add(1)
 						given.Add(int64((n+1)*more) - taken.Load() - given.Load())
 					}
@@ -261,7 +261,7 @@ func TestCreditAtOnce(t *testing.T) {
 func TestCreditOfOtherPorts(t *testing.T) {
 	t.Parallel()
 	entity := &engine.Entity{ID: 1, Hosts: []engine.PartitionID{0, 1}}
-	w := newWaiting(engine.NewPartition(0, 2, index.New()), 10)
+	w := newReceivers(engine.NewPartition(0, 2, index.New()), 10)
 	var both, alone *receiver
 	for _, r := range []**receiver{&both, &alone} {
 		*r = &receiver{Receiver: &engine.Receiver{Entity: entity}}
@@ -278,7 +278,7 @@ func TestCreditOfOtherPorts(t *testing.T) {
 	serve := func(want ...*receiver) {
 		t.Helper()
 		for i, r := range want {
-			if got := queue.Next(); got != r || !queue.Assigned(1) {
+			if got := queue.Next(); got != r || !queue.Assign(1) {
 				t.Errorf("%d: it is another's turn", i)
 			}
 		}

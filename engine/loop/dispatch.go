@@ -13,16 +13,16 @@ import (
 const maxShown = 1024
 
 // dispatcher serves those who wait: it has the partition deliver messages, give away sessions and
-// end what has expired, for whom [waiting] names, and says to them what came of it.
+// end what has expired, for whom [receivers] names, and says to them what came of it.
 type dispatcher struct {
 	// set once in New
-	part     *engine.Partition
-	tokens   func() event.LockToken
-	waiting  *waiting
-	recorder *recorder
-	links    *linkFacts
-	frames   *frames
-	replies  *replies
+	part      *engine.Partition
+	tokens    func() event.LockToken
+	receivers *receivers
+	recorder  *recorder
+	links     *linkFacts
+	frames    *frames
+	replies   *replies
 
 	// owned by the loop
 	halted   bool           // the disk hangs: nobody is served
@@ -54,47 +54,47 @@ func (d *dispatcher) attach(now event.Time, link *engine.Receiver, noted bool, r
 	// deleted since the receiver looked it up
 	_, err := d.part.Entity(event.Slice{Entity: r.Entity.ID})
 	if err == nil {
-		err = d.waiting.Attach(r)
+		err = d.receivers.Attach(r)
 	}
 	if err != nil {
-		if linkOf(link).speak() {
+		if linkOf(link).claimAnswer() {
 			d.replies.answer(req, engine.Reply{Err: err})
 		}
 		return
 	}
-	d.replies.attached(r)
+	d.replies.answerAttach(r)
 	d.links.attached(now, r)
 }
 
 // flow sets a receiver's credit; with drain what is deliverable goes out now and the rest of the
 // credit is given up.
 func (d *dispatcher) flow(now event.Time, cmd *engine.Flow) {
-	r := d.waiting.receiver(cmd.Receiver)
+	r := d.receivers.receiver(cmd.Receiver)
 	if r == nil || !r.served {
 		return // it has lost its session, or waits for one, or another port has it
 	}
-	q := d.waiting.queueOf(r)
-	if d.waiting.Flow(r, cmd.Limit, cmd.Drain); !cmd.Drain {
+	q := d.receivers.queueOf(r)
+	if d.receivers.Flow(r, cmd.Limit, cmd.Drain); !cmd.Drain {
 		return
 	}
 	// without credit there is nothing to wait for
 	if waits := d.halted && q.grants.Len() > 0; !waits && d.serve(now, q) {
 		d.endDrains(q)
 	} else {
-		d.waiting.mark(q) // there is more than one turn should do
+		d.receivers.mark(q) // there is more than one turn should do
 	}
 }
 
 // endDrains tells the receivers that drain a queue which has nothing more to deliver.
 func (d *dispatcher) endDrains(q *receiverQueue) {
-	for _, r := range q.Drained() {
-		d.replies.drained(r)
+	for _, r := range q.TakeDrained() {
+		d.replies.tellDrained(r)
 	}
 }
 
 // detach forgets a receiver and takes back what never reached the wire.
 func (d *dispatcher) detach(now event.Time, cmd *engine.Detach) {
-	r := d.waiting.receiver(cmd.Receiver)
+	r := d.receivers.receiver(cmd.Receiver)
 	if r == nil {
 		return // it has lost its session
 	}
@@ -103,11 +103,11 @@ func (d *dispatcher) detach(now event.Time, cmd *engine.Detach) {
 	if r.place != nil {
 		d.giveUp(r)
 	}
-	if d.waiting.receiver(cmd.Receiver) == nil {
+	if d.receivers.receiver(cmd.Receiver) == nil {
 		return
 	}
 	holds := r.served
-	d.waiting.Detach(r)
+	d.receivers.Detach(r)
 	switch {
 	case r.Session != nil && holds:
 		d.releaseSession(now, r, cmd.Cause)
@@ -128,7 +128,7 @@ func (d *dispatcher) serveAll(now event.Time) {
 	}
 	for {
 		d.serveReady(now)
-		if d.waiting.NextWaiter() == nil || d.frames.full() || !d.acceptWaiting(now) {
+		if d.receivers.NextWaiter() == nil || d.frames.full() || !d.acceptWaiting(now) {
 			return
 		}
 	}
@@ -137,16 +137,16 @@ func (d *dispatcher) serveAll(now event.Time) {
 // serveReady delivers to the queues that may have both credit and messages, until the frame is
 // large enough. Those that need more than one turn come behind the others.
 func (d *dispatcher) serveReady(now event.Time) {
-	for q := d.waiting.Next(); q != nil && !d.frames.full(); q = d.waiting.Next() {
+	for q := d.receivers.Next(); q != nil && !d.frames.full(); q = d.receivers.Next() {
 		all := d.serve(now, q)
 		if !all && d.frames.full() {
 			break
 		}
-		if d.waiting.Served(all); all {
+		if d.receivers.Served(all); all {
 			d.endDrains(q)
 		}
 	}
-	d.waiting.Resume()
+	d.receivers.Resume()
 }
 
 // serve delivers to one queue until credit or messages run out, and reports whether they did; it
@@ -160,7 +160,7 @@ func (d *dispatcher) serve(now event.Time, q *receiverQueue) bool {
 		if !any {
 			return true
 		}
-		if q.yields() {
+		if q.mustYield() {
 			if yielded++; yielded >= q.grants.Len() {
 				d.yielding++
 				return false // until the others have taken what is left for them
@@ -172,7 +172,7 @@ func (d *dispatcher) serve(now event.Time, q *receiverQueue) bool {
 		}
 		slice := event.Slice{Entity: q.entity, Partition: partition}
 		d.take = engine.Receive{Slice: slice, SubQueue: r.SubQueue, Mode: r.Mode, Origin: r.Origin,
-			HasSession: r.Session != nil, Session: r.session, SessionID: r.sessionID, From: r.from(partition)}
+			HasSession: r.Session != nil, Session: r.session, SessionID: r.sessionID, From: r.browseFrom(partition)}
 		switch r.Mode {
 		case engine.PeekLock:
 			d.take.Token = d.tokens().In(partition)
@@ -189,24 +189,24 @@ func (d *dispatcher) serve(now event.Time, q *receiverQueue) bool {
 			continue
 		}
 		message := out.Reply.Delivery()
-		if message != nil && !q.Assigned(message.Sequence) {
+		if message != nil && !q.Assign(message.Sequence) {
 			continue // another port has used the credit: nothing was decided
 		}
 		d.recorder.write(now, out)
 		if message == nil {
-			d.waiting.LockLimit(q)
-			q.Empty(partition)
+			d.receivers.LockLimit(q)
+			q.MarkEmpty(partition)
 			continue
 		}
-		r.gives(partition, message)
-		d.replies.delivered(r, slice, out.Reply)
+		r.noteUnread(partition, message)
+		d.replies.deliver(r, slice, out.Reply)
 	}
 	return true
 }
 
 // returnUnsent gives deliveries that found their receiver gone back to their queue, without
 // counting.
-func (d *dispatcher) returnUnsent(returned []unsent) {
+func (d *dispatcher) returnUnsent(returned []unsentDelivery) {
 	if len(returned) == 0 {
 		return
 	}
@@ -229,7 +229,7 @@ func (d *dispatcher) releaseLock(now event.Time, r *engine.Receiver, token event
 // attachSession gives a receiver its session, now or when one becomes available.
 func (d *dispatcher) attachSession(now event.Time, r *receiver) {
 	r.until = now.Add(r.Session.Wait)
-	if err := d.waiting.Attach(r); err != nil {
+	if err := d.receivers.Attach(r); err != nil {
 		d.refuseSession(r, err)
 		return
 	}
@@ -237,15 +237,15 @@ func (d *dispatcher) attachSession(now event.Time, r *receiver) {
 		return // it is only counted here
 	}
 	var answered, again bool
-	if !r.Session.Any || d.waiting.sessionsOf(r).waiters.Len() == 0 {
+	if !r.Session.Any || d.receivers.sessionsOf(r).waiters.Len() == 0 {
 		answered, again = d.accept(now, r, r.local)
 	}
 	if !answered {
-		d.waiting.Wait(r)
+		d.receivers.Wait(r)
 	}
 	if again {
 		for partition := range r.local.all() {
-			d.waiting.OpenSessions(event.Slice{Entity: r.Entity.ID, Partition: partition})
+			d.receivers.OpenSessions(event.Slice{Entity: r.Entity.ID, Partition: partition})
 		}
 	}
 }
@@ -253,10 +253,10 @@ func (d *dispatcher) attachSession(now event.Time, r *receiver) {
 // refuseSession turns away a receiver that wants a session. If another port has given it one it
 // loses that.
 func (d *dispatcher) refuseSession(r *receiver, err error) {
-	if r.link.speak() {
-		d.replies.refused(r, err)
+	if r.link.claimAnswer() {
+		d.replies.refuseReceiver(r, err)
 	} else {
-		d.replies.ended(r, err)
+		d.replies.tellEnded(r, err)
 	}
 }
 
@@ -268,15 +268,15 @@ func (d *dispatcher) accept(now event.Time, r *receiver, in parts) (answered, ag
 		return false, true
 	}
 	for partition := range in.all() {
-		if r.link.over() {
+		if r.link.isAnswered() {
 			break // it has a session of another port
 		}
 		if answered, again = d.acceptIn(now, r, partition); answered || again {
 			return answered, again
 		}
 	}
-	if answered = r.link.over(); answered {
-		d.waiting.stopWaiting(r)
+	if answered = r.link.isAnswered(); answered {
+		d.receivers.stopWaiting(r)
 	}
 	return answered, false
 }
@@ -292,19 +292,19 @@ func (d *dispatcher) acceptIn(now event.Time, r *receiver, partition uint8) (ans
 		}
 	}
 	grant := out.Reply.SessionGrant()
-	if (grant != nil || out.Reply.Err != nil) && !r.link.speak() {
+	if (grant != nil || out.Reply.Err != nil) && !r.link.claimAnswer() {
 		return false, false
 	}
 	d.recorder.write(now, out)
 	switch {
 	case out.Reply.Err != nil:
-		d.waiting.Detach(r)
-		d.replies.refused(r, out.Reply.Err)
+		d.receivers.Detach(r)
+		d.replies.refuseReceiver(r, out.Reply.Err)
 	case grant == nil:
 		return false, false
 	default:
-		d.waiting.Granted(r, grant.ID, grant.Token)
-		d.replies.gotSession(r, grant.ID, out.Reply, d.part.Index())
+		d.receivers.Granted(r, grant.ID, grant.Token)
+		d.replies.grantSession(r, grant.ID, out.Reply, d.part.Index())
 		d.links.attached(now, r)
 	}
 	return true, false
@@ -313,13 +313,13 @@ func (d *dispatcher) acceptIn(now event.Time, r *receiver, partition uint8) (ans
 // acceptWaiting gives sessions to those that wait, where some may have become available. It reports
 // whether it came to an end; else there is more than one turn should do.
 func (d *dispatcher) acceptWaiting(now event.Time) bool {
-	for r := d.waiting.NextWaiter(); r != nil && !d.frames.full(); r = d.waiting.NextWaiter() {
-		answered, again := d.accept(now, r, d.waiting.sessionsOf(r).look&r.local)
+	for r := d.receivers.NextWaiter(); r != nil && !d.frames.full(); r = d.receivers.NextWaiter() {
+		answered, again := d.accept(now, r, d.receivers.sessionsOf(r).look&r.local)
 		if again {
 			return false
 		}
 		if !answered {
-			d.waiting.NoSession()
+			d.receivers.NoSession()
 		}
 	}
 	return true
@@ -327,19 +327,19 @@ func (d *dispatcher) acceptWaiting(now event.Time) bool {
 
 // endWaits gives up on sessions that did not become available in time.
 func (d *dispatcher) endWaits(now event.Time) {
-	for r := d.waiting.Overdue(now, d.halted); r != nil; r = d.waiting.Overdue(now, d.halted) {
+	for r := d.receivers.Overdue(now, d.halted); r != nil; r = d.receivers.Overdue(now, d.halted) {
 		d.giveUp(r)
 	}
 }
 
 // giveUp ends a wait for a session without one, unless another port has one for it.
 func (d *dispatcher) giveUp(r *receiver) {
-	if !r.link.speak() {
-		d.waiting.stopWaiting(r)
+	if !r.link.claimAnswer() {
+		d.receivers.stopWaiting(r)
 		return
 	}
-	d.waiting.Detach(r)
-	d.replies.refused(r, engine.Refuse(engine.Timeout,
+	d.receivers.Detach(r)
+	d.replies.refuseReceiver(r, engine.Refuse(engine.Timeout,
 		"The operation did not complete within the allotted timeout of %s: no session became available.", hms(r.Session.Wait)))
 }
 
@@ -353,7 +353,7 @@ func (d *dispatcher) releaseSession(now event.Time, r *receiver, cause event.Rel
 
 // sweep takes one step of a search for expired messages.
 func (d *dispatcher) sweep(now event.Time) {
-	w := d.waiting.sweeps.Next(now, d.part.Index())
+	w := d.receivers.sweeps.Next(now, d.part.Index())
 	if w == nil || d.frames.spent() {
 		return
 	}
@@ -361,7 +361,7 @@ func (d *dispatcher) sweep(now event.Time) {
 	if d.recorder.background(now, out); out.Again {
 		w.pass = out.Rest
 	} else {
-		d.waiting.sweeps.Done(now, d.part.Index())
+		d.receivers.sweeps.Done(now, d.part.Index())
 	}
 }
 

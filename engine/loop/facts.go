@@ -44,8 +44,8 @@ type facts struct {
 
 func newFacts() facts { return facts{noted: rate.NewLimiter(rate.Every(notedEvery), notedBurst)} }
 
-// settlement reports whether a refusal is noted, and fills in how many before it were not.
-func (f *facts) settlement(now event.Time, fact *event.SettlementRefused) bool {
+// admitSettlement reports whether a refusal is noted, and fills in how many before it were not.
+func (f *facts) admitSettlement(now event.Time, fact *event.SettlementRefused) bool {
 	if !f.noted.AllowN(now.Std(), 1) {
 		f.missed++
 		return false
@@ -54,8 +54,8 @@ func (f *facts) settlement(now event.Time, fact *event.SettlementRefused) bool {
 	return true
 }
 
-// sends counts messages that were refused.
-func (f *facts) sends(now event.Time, fact event.SendsRefused, from *engine.Origin) {
+// countSends counts messages that were refused.
+func (f *facts) countSends(now event.Time, fact event.SendsRefused, from *engine.Origin) {
 	for _, w := range f.windows {
 		if counted := w.Fact.(*event.SendsRefused); counted.Slice == fact.Slice && counted.Why == fact.Why {
 			counted.Count += fact.Count
@@ -69,8 +69,8 @@ func (f *facts) sends(now event.Time, fact event.SendsRefused, from *engine.Orig
 	}
 }
 
-// over takes out a count of refused sends whose time is over; nil: there is none.
-func (f *facts) over(now event.Time) *engine.Note {
+// takeEnded takes out a count of refused sends whose time is over; nil: there is none.
+func (f *facts) takeEnded(now event.Time) *engine.Note {
 	if at := f.deadline(); at == 0 || now < at {
 		return nil
 	}
@@ -98,15 +98,15 @@ func (l *Loop) Begin(version, settings string, plog log.Partition) {
 func (f *facts) note(now event.Time, cmd *engine.Note) {
 	switch fact := cmd.Fact.(type) {
 	case *event.SettlementRefused:
-		if scarce(f.recorder.frames.writer) {
+		if onlyReserveLeft(f.recorder.frames.writer) {
 			f.missed++
 			return
 		}
-		if !f.settlement(now, fact) {
+		if !f.admitSettlement(now, fact) {
 			return
 		}
 	case *event.SendsRefused:
-		f.sends(now, *fact, cmd.Origin)
+		f.countSends(now, *fact, cmd.Origin)
 		return
 	case *event.LinkOpened, *event.LinkClosed:
 		f.links.note(now, cmd)
@@ -115,16 +115,16 @@ func (f *facts) note(now event.Time, cmd *engine.Note) {
 	f.recorder.write(now, f.recorder.part.Decide(now, cmd))
 }
 
-// refused counts the messages of a send that was refused.
-func (f *facts) refused(now event.Time, cmd *engine.Send, err error) {
-	if e, ok := err.(*engine.Error); ok && !scarce(f.recorder.frames.writer) {
-		f.sends(now, event.SendsRefused{Envelope: event.Envelope{Slice: cmd.Slice}, Why: e.Code.Refusal(), Count: uint64(len(cmd.Messages))}, cmd.Origin)
+// noteRefused counts the messages of a send that was refused.
+func (f *facts) noteRefused(now event.Time, cmd *engine.Send, err error) {
+	if e, ok := err.(*engine.Error); ok && !onlyReserveLeft(f.recorder.frames.writer) {
+		f.countSends(now, event.SendsRefused{Envelope: event.Envelope{Slice: cmd.Slice}, Why: e.Code.Refusal(), Count: uint64(len(cmd.Messages))}, cmd.Origin)
 	}
 }
 
-// counted puts the counts of refused sends that are over by a time into the log.
-func (f *facts) counted(now, by event.Time) {
-	for note := f.over(by); note != nil; note = f.over(by) {
+// flushCounts puts the counts of refused sends that are over by a time into the log.
+func (f *facts) flushCounts(now, by event.Time) {
+	for note := f.takeEnded(by); note != nil; note = f.takeEnded(by) {
 		f.recorder.write(now, f.recorder.part.Decide(now, note))
 	}
 }
@@ -134,6 +134,6 @@ func (f *facts) counted(now, by event.Time) {
 func (l *Loop) Finish() {
 	l.frames.ripen(event.EndOfTime)
 	l.frames.hasty = true
-	l.facts.counted(l.recorder.now(), event.EndOfTime)
+	l.facts.flushCounts(l.recorder.now(), event.EndOfTime)
 	l.seal()
 }

@@ -37,7 +37,7 @@ func TestRefusedSettlementsAreBounded(t *testing.T) {
 		noted := 0
 		for range c.asked {
 			var note event.SettlementRefused
-			if f.settlement(now, &note) {
+			if f.admitSettlement(now, &note) {
 				if noted++; noted == 1 {
 					missed = note.Missed
 				} else if note.Missed != 0 {
@@ -79,10 +79,10 @@ func TestRefusedSendsAreCounted(t *testing.T) {
 	} {
 		now = now.Add(c.after)
 		for _, s := range c.sent {
-			f.sends(now, refusedSends(s.entity, s.why, s.n), last)
+			f.countSends(now, refusedSends(s.entity, s.why, s.n), last)
 		}
 		var over []count
-		for note := f.over(now); note != nil; note = f.over(now) {
+		for note := f.takeEnded(now); note != nil; note = f.takeEnded(now) {
 			fact := note.Fact.(*event.SendsRefused)
 			over = append(over, count{fact.Slice.Entity, fact.Why, fact.Count})
 			if note.Origin != last || fact.Since == 0 || now.Sub(fact.Since) < refusedWindow {
@@ -103,7 +103,7 @@ func TestRefusedSendsAreCounted(t *testing.T) {
 		}
 	}
 	for entity := range event.EntityID(2 * maxWindows) {
-		f.sends(now, refusedSends(entity, event.RefusedFull, 1), last)
+		f.countSends(now, refusedSends(entity, event.RefusedFull, 1), last)
 	}
 	if n := len(f.windows); n != maxWindows {
 		t.Errorf("%d counts at a time", n)

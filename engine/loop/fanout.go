@@ -23,7 +23,7 @@ type publisher struct {
 	// properties finds what filters see of an encoded message, and its bytes beside the body
 	properties func(message []byte, into *filter.Message) (header int, err error)
 	reread     func(stored []byte, changes [][]byte, ttl time.Duration, see *filter.Message) (engine.Message, []byte, error)
-	seen       seen // owned by the loop; the rest is set once in New
+	cached     cachedMessage // owned by the loop; the rest is set once in New
 }
 
 // tick makes the command that ends what is due. When that is a scheduled message of a topic, rules
@@ -37,7 +37,7 @@ func (p *publisher) tick(now event.Time) (*engine.Tick, error) {
 	if e, gone := p.part.Entity(s.Slice); gone != nil || e.Kind != event.Topic {
 		return tick, nil
 	}
-	if p.seen.see == nil || p.seen.of != s {
+	if p.cached.see == nil || p.cached.of != s {
 		see, header, err := p.readBack(s)
 		if errors.Is(err, log.ErrDescriptors) {
 			err = errUnwritten // it can be read later, like what is not written yet
@@ -45,14 +45,14 @@ func (p *publisher) tick(now event.Time) (*engine.Tick, error) {
 		if err != nil {
 			return nil, err
 		}
-		p.seen = seen{see, header, s}
+		p.cached = cachedMessage{see, header, s}
 	}
-	tick.Properties, tick.Header = p.seen.see, p.seen.header
+	tick.Properties, tick.Header = p.cached.see, p.cached.header
 	return tick, nil
 }
 
-// seen is what was read back of the message of a topic that is to be published next.
-type seen struct {
+// cachedMessage is what was read back of the message of a topic that is to be published next.
+type cachedMessage struct {
 	see    *filter.Message // what filters see; nil: nothing was read
 	header int             // bytes beside its body
 	of     index.ScheduledMessage
@@ -78,7 +78,7 @@ func (p *publisher) readBack(s index.ScheduledMessage) (see *filter.Message, hea
 	}
 	body, err := p.stored.ReadBlob(m.Body, nil)
 	if err != nil {
-		return nil, 0, fmt.Errorf("message %d of %v, scheduled: %w", s.Sequence, s.Slice, OfLive(err))
+		return nil, 0, fmt.Errorf("message %d of %v, scheduled: %w", s.Sequence, s.Slice, LiveBodyError(err))
 	}
 	see = new(filter.Message)
 	if p.properties == nil {
@@ -101,7 +101,7 @@ func (p *publisher) readMoved(m *index.Message, body []byte, see *filter.Message
 	changes := make([][]byte, len(m.Changes))
 	for i, b := range m.Changes {
 		if changes[i], err = p.stored.ReadBlob(b, nil); err != nil {
-			return 0, OfLive(err)
+			return 0, LiveBodyError(err)
 		}
 	}
 	moved, _, err := p.reread(body, changes, 0, see)
@@ -112,9 +112,9 @@ func (p *publisher) readMoved(m *index.Message, body []byte, see *filter.Message
 	return moved.Header, err
 }
 
-// OfLive names the fault when the body of something that is still there was erased. History erases
-// no such body, so the fault is ours.
-func OfLive(err error) error {
+// LiveBodyError names the fault when the body of something that is still there was erased. History
+// erases no such body, so the fault is ours.
+func LiveBodyError(err error) error {
 	if errors.Is(err, event.ErrErased) {
 		return fmt.Errorf("%w: a body that is still needed: %w", ErrInternal, err)
 	}

@@ -41,8 +41,8 @@ func (f *forwarder) start(now event.Time, o *order) (more bool) {
 	if o.trigger == event.TriggerDeadLetter && o.destination == 0 {
 		return false // they wait where they are
 	}
-	count, bytes := f.transfers.open(o)
-	if count >= maxOpenTransfers || bytes >= maxOpenBytes || f.transfers.spans(o.slice, o.destination, f.transfers.part.Index().NextTransfer(o.slice)) {
+	count, bytes := f.transfers.openTransfers(o)
+	if count >= maxOpenTransfers || bytes >= maxOpenBytes || f.transfers.waitsForOldest(o.slice, o.destination, f.transfers.part.Index().NextTransfer(o.slice)) {
 		return false // the end of one of them looks again
 	}
 	f.recorder.commitLarge()
@@ -53,8 +53,8 @@ func (f *forwarder) start(now event.Time, o *order) (more bool) {
 	return again
 }
 
-// over takes what became of transfers.
-func (f *forwarder) over(now event.Time, cmd *TransfersOver) {
+// finish takes what became of transfers.
+func (f *forwarder) finish(now event.Time, cmd *TransferResults) {
 	d := f.transfers.sources[cmd.Source]
 	if d == nil {
 		return // the entity is no more
@@ -77,20 +77,20 @@ func (f *forwarder) over(now event.Time, cmd *TransfersOver) {
 	f.transfers.mark(f.transfers.orders[orderKey{cmd.Source, cmd.Trigger}])
 	waits := out.untold.Len() > 0
 	// also what leaves for other reasons may have waited for the oldest: see spans
-	if e := f.transfers.lives(cmd.Destination); e != nil && len(e.Hosts) > 1 {
+	if e := f.transfers.entity(cmd.Destination); e != nil && len(e.Hosts) > 1 {
 		f.transfers.mark(f.transfers.orders[orderKey{cmd.Source, event.TriggerForward}])
 		f.transfers.mark(f.transfers.orders[orderKey{cmd.Source, event.TriggerDeadLetter}])
 		waits = slices.ContainsFunc(d.queues, func(o *transferQueue) bool { return o.untold.Len() > 0 })
 	}
 	if waits {
-		f.transfers.news(d)
+		f.transfers.markNews(d)
 	}
 	d.tidy(out)
-	f.transfers.uncrowd()
+	f.transfers.unthrottle()
 }
 
 // destinations are the destinations of transfers that are about to be over.
-func (f *forwarder) destinations(cmd *TransfersOver) (to []event.EntityID) {
+func (f *forwarder) destinations(cmd *TransferResults) (to []event.EntityID) {
 	note := func(n event.TransferNumber) {
 		if _, t, ok := f.transfers.part.Index().Transfer(cmd.Source, n); ok && !slices.Contains(to, t.Destination) {
 			to = append(to, t.Destination)
@@ -106,20 +106,20 @@ func (f *forwarder) destinations(cmd *TransfersOver) (to []event.EntityID) {
 }
 
 // tell gives the courier the next transfers of a slice, as soon as they are durable.
-func (f *forwarder) tell(d *outgoing) {
-	told := &Handed{Source: d.slice}
+func (f *forwarder) tell(d *sliceTransfers) {
+	told := &TransferBatch{Source: d.slice}
 	for _, o := range d.queues {
 		f.handOver(d, o, told)
 	}
 	if len(told.Transfers) > 0 {
-		f.recorder.replies.hold(held{sink: f.transfers.courier, reply: engine.Reply{Answer: told}})
+		f.recorder.replies.hold(heldReply{sink: f.transfers.courier, reply: engine.Reply{Answer: told}})
 	}
 }
 
 // handOver adds to what the courier is told as many transfers of one kind as it may have. When some
 // of those end, it is told of more.
-func (f *forwarder) handOver(d *outgoing, o *transferQueue, told *Handed) {
-	for o.untold.Len() > 0 && !o.full() && !f.transfers.spans(d.slice, o.destination, *o.untold.Front()) {
+func (f *forwarder) handOver(d *sliceTransfers, o *transferQueue, told *TransferBatch) {
+	for o.untold.Len() > 0 && !o.full() && !f.transfers.waitsForOldest(d.slice, o.destination, *o.untold.Front()) {
 		if f.transfers.outstanding >= maxOutstanding && o.count >= minOutstanding {
 			if !d.throttled {
 				d.throttled = true
@@ -144,7 +144,7 @@ func (f *forwarder) handOver(d *outgoing, o *transferQueue, told *Handed) {
 }
 
 // addTransfer adds a transfer to what the courier is told, with the floor of its destination.
-func addTransfer(told *Handed, t engine.Transfer, floors map[event.EntityID]event.TransferNumber) {
+func addTransfer(told *TransferBatch, t engine.Transfer, floors map[event.EntityID]event.TransferNumber) {
 	told.Transfers = append(told.Transfers, t)
 	n, known := floors[t.Destination]
 	if known && !slices.ContainsFunc(told.Floors, func(fl Floor) bool { return fl.Destination == t.Destination }) {

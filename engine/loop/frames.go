@@ -58,7 +58,7 @@ func (f *frames) append(now event.Time, out engine.Outcome) event.LSN {
 	b.AppendRecord(now, out.Events, out.Level)
 	f.checkpointer.events += len(out.Events)
 	if out.Lazy {
-		f.appendedFact(now)
+		f.countFact(now)
 		return b.LSN()
 	}
 	if f.wrote = b.LSN(); out.Level == log.Durable {
@@ -67,9 +67,9 @@ func (f *frames) append(now event.Time, out engine.Outcome) event.LSN {
 	return f.wrote
 }
 
-// appendedFact notes that a record waits for others to go with, and that nobody waits for the
+// countFact notes that a record waits for others to go with, and that nobody waits for the
 // record.
-func (f *frames) appendedFact(now event.Time) {
+func (f *frames) countFact(now event.Time) {
 	if f.hasty {
 		return
 	}
@@ -130,19 +130,19 @@ func (f *frames) patience(awaited bool) time.Duration {
 	if f.syncing() || f.idle() {
 		return asleep
 	}
-	return f.pace.wait(f.waiting(), awaited)
+	return f.pace.wait(f.recordCount(), awaited)
 }
 
-// waiting is how many records wait for the next sync.
-func (f *frames) waiting() int { return f.records + f.writer.Batch().Count() }
+// recordCount is how many records wait for the next sync.
+func (f *frames) recordCount() int { return f.records + f.writer.Batch().Count() }
 
-// lacks is how many more records the next group waits for where other logs are busy, too; 0: it
-// waits for something else, or goes.
-func (f *frames) lacks() int {
+// missingRecords is how many more records the next group waits for where other logs are busy, too;
+// 0: it waits for something else, or goes.
+func (f *frames) missingRecords() int {
 	if f.syncing() || f.idle() {
 		return 0
 	}
-	return f.pace.lacks(f.waiting())
+	return f.pace.missingRecords(f.recordCount())
 }
 
 // commit hands the next group on, unless the one before is being synced or it should wait for
@@ -172,7 +172,7 @@ func (f *frames) commit(awaited bool) (written bool) {
 	f.pace.seal(n)
 	f.writer.Sync()
 	f.asked, f.records, f.bytes, f.background, f.arrived = f.end, 0, 0, 0, 0
-	f.checkpointer.sealed(f.end)
+	f.checkpointer.takeSnapshot(f.end)
 	return false
 }
 
@@ -211,7 +211,7 @@ func (f *frames) committed() {
 	}
 	f.forgetSynced() // the sync may have had more than was asked for
 	if synced {
-		f.pace.land(f.waiting(), f.filled() || f.unsynced())
+		f.pace.land(f.recordCount(), f.filled() || f.unsynced())
 	}
 }
 

@@ -95,7 +95,7 @@ func (h *hand) lead(x *index.Index) {
 
 func (h *hand) configure() {
 	for _, e := range h.loop.part.Index().Catalogue.All() {
-		h.loop.configure(&configure{entity: engine.View(e, nil)})
+		h.loop.configure(&configureCommand{entity: engine.View(e, nil)})
 	}
 }
 
@@ -157,7 +157,7 @@ func (h *hand) land() {
 // activate makes a receiver active, with no credit left.
 func (h *hand) activate(r *engine.Receiver) {
 	h.t.Helper()
-	h.loop.waiting.activate(h.loop.waiting.receiver(r), 1)
+	h.loop.receivers.activate(h.loop.receivers.receiver(r), 1)
 	h.turn()
 }
 

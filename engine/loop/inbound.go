@@ -8,10 +8,10 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// inbound is the requests of couriers and backups to a loop. They do not go through the mailbox: a
-// courier never waits, and what clients send must not wait behind messages that move. How many
-// there are is bounded by how much may be in transfer.
-type inbound struct {
+// inboundRequests is the requests of couriers and backups to a loop. They do not go through the
+// mailbox: a courier never waits, and what clients send must not wait behind messages that move.
+// How many there are is bounded by how much may be in transfer.
+type inboundRequests struct {
 	// set once in New
 	wake      chan struct{} // one slot: there is something to take
 	recorder  *recorder
@@ -26,7 +26,7 @@ type inbound struct {
 }
 
 // offer appends a request. It reports false when the loop takes no more.
-func (q *inbound) offer(req engine.Request) bool {
+func (q *inboundRequests) offer(req engine.Request) bool {
 	q.mu.Lock()
 	if q.closed {
 		q.mu.Unlock()
@@ -42,7 +42,7 @@ func (q *inbound) offer(req engine.Request) bool {
 }
 
 // take is what was offered since the last call.
-func (q *inbound) take() []engine.Request {
+func (q *inboundRequests) take() []engine.Request {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	mail := q.mail
@@ -51,7 +51,7 @@ func (q *inbound) take() []engine.Request {
 }
 
 // close refuses what is offered from now on, and returns what nobody has answered.
-func (q *inbound) close() []engine.Request {
+func (q *inboundRequests) close() []engine.Request {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	rest := append(q.mail, q.waiting.All()...)
@@ -67,12 +67,12 @@ func (l *Loop) Offer(req engine.Request) bool { return l.inbound.offer(req) }
 // as many arriving messages as one group may have. They have a budget of their own, apart from that
 // of what ends by itself. So a ring of entities that forward to each other leaves the others their
 // turns.
-func (q *inbound) turn(now event.Time) {
+func (q *inboundRequests) turn(now event.Time) {
 	mail := q.take()
 	for i := range mail {
 		switch cmd := mail[i].Command.(type) {
-		case *TransfersOver:
-			q.forwarder.over(now, cmd)
+		case *TransferResults:
+			q.forwarder.finish(now, cmd)
 			q.recorder.commitLarge()
 		case *Mark:
 			q.mark(now, &mail[i])
@@ -89,19 +89,21 @@ func (q *inbound) turn(now event.Time) {
 	}
 }
 
-// offered reports whether there is something that was not taken, whether it can be taken in now or
+// hasMail reports whether there is something that was not taken, whether it can be taken in now or
 // not.
-func (q *inbound) offered() bool {
+func (q *inboundRequests) hasMail() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return len(q.mail) > 0 || q.waiting.Len() > 0
 }
 
 // any reports whether there is something that can be taken in now.
-func (q *inbound) any() bool { return q.waiting.Len() > 0 && !q.recorder.frames.backgroundFull() }
+func (q *inboundRequests) any() bool {
+	return q.waiting.Len() > 0 && !q.recorder.frames.backgroundFull()
+}
 
 // arrive carries out an import.
-func (q *inbound) arrive(now event.Time, req *engine.Request) {
+func (q *inboundRequests) arrive(now event.Time, req *engine.Request) {
 	cmd := req.Command.(*engine.Import)
 	cmd.Entity.Use(now)
 	out := q.recorder.part.Decide(now, cmd)

@@ -27,8 +27,8 @@ const (
 	maxLate = 1 << 18
 )
 
-// late is the requests that wait for a later turn.
-type late struct {
+// lateRequests is the requests that wait for a later turn.
+type lateRequests struct {
 	queues fifo.Queue[*lateQueue] // the one whose turn it is first; none is empty
 	of     map[engine.Sink]*lateQueue
 	count  int // requests in all of them
@@ -41,8 +41,8 @@ type lateQueue struct {
 	requests []engine.Request
 }
 
-// named is how many messages a command names by numbers or tokens of their own.
-func named(cmd engine.Command) int {
+// countNamed is how many messages a command names by numbers or tokens of their own.
+func countNamed(cmd engine.Command) int {
 	switch cmd := cmd.(type) {
 	case *engine.Settle:
 		return 1 + len(cmd.More)
@@ -53,36 +53,36 @@ func named(cmd engine.Command) int {
 	case *engine.CancelScheduled:
 		return len(cmd.Sequences)
 	case *engine.Stage:
-		return named(cmd.Operation)
+		return countNamed(cmd.Operation)
 	}
 	return 0
 }
 
-// costly reports whether a command may look at many entries. What the others cost is small, or
+// isCostly reports whether a command may look at many entries. What the others cost is small, or
 // follows from the bytes that were sent.
-func costly(cmd engine.Command) bool {
+func isCostly(cmd engine.Command) bool {
 	switch cmd.(type) {
 	case *engine.Peek, *engine.ListSessions, *engine.BatchDelete, *engine.ListRules:
 		return true
 	}
-	return named(cmd) > 1
+	return countNamed(cmd) > 1
 }
 
 // charge counts what a command has looked at in this turn.
-func (w *late) charge(cmd engine.Command, looks int) {
-	if !costly(cmd) {
+func (w *lateRequests) charge(cmd engine.Command, looks int) {
+	if !isCostly(cmd) {
 		return
 	}
-	w.looked += max(looks+named(cmd), leastLooks)
+	w.looked += max(looks+countNamed(cmd), leastLooks)
 }
 
 // any reports whether there are late requests.
-func (w *late) any() bool { return w.count > 0 }
+func (w *lateRequests) any() bool { return w.count > 0 }
 
 // full reports whether there are so many that no more can be taken.
-func (w *late) full() bool { return w.count >= maxLate }
+func (w *lateRequests) full() bool { return w.count >= maxLate }
 
-func (w *late) add(req engine.Request) {
+func (w *lateRequests) add(req engine.Request) {
 	q := w.of[req.Sink]
 	if q == nil {
 		q = &lateQueue{sink: req.Sink}
@@ -99,8 +99,8 @@ func (w *late) add(req engine.Request) {
 // putOff reports whether a request has to wait for a later turn, and notes it then: when this turn
 // has looked at enough, or because another request of its sink, or, for a costly one, another
 // costly one, waits already.
-func (w *late) putOff(now event.Time, req *engine.Request) bool {
-	if !w.any() && w.looked < maxLooks || w.of[req.Sink] == nil && !costly(req.Command) {
+func (w *lateRequests) putOff(now event.Time, req *engine.Request) bool {
+	if !w.any() && w.looked < maxLooks || w.of[req.Sink] == nil && !isCostly(req.Command) {
 		return false
 	}
 	if cmd, ok := req.Command.(*engine.BatchDelete); ok && cmd.Before == 0 {
@@ -130,7 +130,7 @@ func (l *Loop) stepLate(now event.Time, q *lateQueue) bool {
 	n := 0
 	for more := true; more && n < len(q.requests) && w.looked < maxLooks && !l.frames.full(); {
 		req := &q.requests[n]
-		more = !costly(req.Command)
+		more = !isCostly(req.Command)
 		w.looked++
 		if l.step(now, req) {
 			n++
@@ -149,9 +149,9 @@ func (l *Loop) endLate() { l.backlog = append(l.late.stop(), l.backlog...) }
 
 // stop empties what is late when the loop stops: costly requests are turned away, the others
 // returned.
-func (w *late) stop() (rest []engine.Request) {
+func (w *lateRequests) stop() (rest []engine.Request) {
 	for _, req := range w.take() {
-		if costly(req.Command) {
+		if isCostly(req.Command) {
 			TurnAway([]engine.Request{req}, engine.ErrUnknown)
 		} else {
 			rest = append(rest, req)
@@ -161,10 +161,10 @@ func (w *late) stop() (rest []engine.Request) {
 }
 
 // take empties what is late.
-func (w *late) take() (requests []engine.Request) {
+func (w *lateRequests) take() (requests []engine.Request) {
 	for w.queues.Len() > 0 {
 		requests = append(requests, w.queues.Pop().requests...)
 	}
-	*w = late{}
+	*w = lateRequests{}
 	return requests
 }

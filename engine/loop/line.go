@@ -42,17 +42,17 @@ func (l *line) put(port uint8, stands bool) {
 	}
 }
 
-// took notes that a port has taken a credit.
-func (l *line) took(port uint8) {
+// noteTaken notes that a port has taken a credit.
+func (l *line) noteTaken(port uint8) {
 	if l.taken.Add(1)%turnEvery == 0 {
 		l.last.Store(uint32(port))
 	}
 }
 
-// first reports whether a port may take one of the credits that are left. Where the next delivery
+// mayTake reports whether a port may take one of the credits that are left. Where the next delivery
 // goes to the ports in turn it may if it is the next behind the last, of itself and those in line,
 // or if there is so much credit that the others find some when they come.
-func (l *line) first(port uint8, left int32) bool {
+func (l *line) mayTake(port uint8, left int32) bool {
 	if l.taken.Load()%turnEvery != turnEvery-1 {
 		return true
 	}

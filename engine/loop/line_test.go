@@ -40,14 +40,14 @@ func TestLine(t *testing.T) {
 			for _, first := range c.firsts {
 				want = want || first == port
 			}
-			if got := l.first(port, c.left); got != want {
+			if got := l.mayTake(port, c.left); got != want {
 				t.Errorf("%s: port %d may take: %v, want %v", c.name, port, got, want)
 			}
 		}
-		if l.took(2); l.last.Load() != 2 || !l.first(0, 1) || !l.first(3, 1) {
+		if l.noteTaken(2); l.last.Load() != 2 || !l.mayTake(0, 1) || !l.mayTake(3, 1) {
 			t.Errorf("%s: the credit behind it goes to whoever comes first", c.name)
 		}
-		if l.took(1); l.last.Load() != 2 {
+		if l.noteTaken(1); l.last.Load() != 2 {
 			t.Errorf("%s: one that did not go by the line changes it", c.name)
 		}
 	}

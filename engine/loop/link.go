@@ -72,22 +72,22 @@ func attachedLink(r *engine.Receiver) *link {
 // shared reports whether there is more than one port.
 func (l *link) shared() bool { return len(l.hosts) > 1 }
 
-// detaching counts the ports of a receiver that have not detached; nil: there is one.
-func detaching(r *engine.Receiver) *atomic.Int32 {
+// openPorts counts the ports of a receiver that have not detached; nil: there is one.
+func openPorts(r *engine.Receiver) *atomic.Int32 {
 	if l := attachedLink(r); l != nil && l.shared() {
 		return &l.closing
 	}
 	return nil
 }
 
-// turnedAway reports whether a request that no loop will look at is answered: one that went to
+// answersRefusal reports whether a request that no loop will look at is answered: one that went to
 // several ports of a link may have its answer from another port.
-func turnedAway(cmd engine.Command) bool {
+func answersRefusal(cmd engine.Command) bool {
 	switch cmd := cmd.(type) {
 	case *engine.Attach:
-		return linkOf(cmd.Receiver).speak()
+		return linkOf(cmd.Receiver).claimAnswer()
 	case *engine.Detach:
-		ports := detaching(cmd.Receiver)
+		ports := openPorts(cmd.Receiver)
 		return ports == nil || ports.Add(-1) == 0
 	}
 	return true
@@ -100,8 +100,8 @@ func (l *link) pause() {
 	}
 }
 
-// over reports whether another port has answered the attach. The port that asks has not.
-func (l *link) over() bool {
+// isAnswered reports whether another port has answered the attach. The port that asks has not.
+func (l *link) isAnswered() bool {
 	if !l.shared() {
 		return false
 	}
@@ -109,9 +109,9 @@ func (l *link) over() bool {
 	return l.spoken.Load()
 }
 
-// lastLook says that a port has looked for a session and found none, and reports whether all have:
+// countLook says that a port has looked for a session and found none, and reports whether all have:
 // the last one ends the wait.
-func (l *link) lastLook() bool {
+func (l *link) countLook() bool {
 	if !l.shared() {
 		return true
 	}
@@ -119,9 +119,9 @@ func (l *link) lastLook() bool {
 	return l.looking.Add(-1) == 0
 }
 
-// speak reports whether the port that asks is the one to answer the attach: with a session, a
+// claimAnswer reports whether the port that asks is the one to answer the attach: with a session, a
 // refusal, or that it was in vain. The others do nothing then.
-func (l *link) speak() bool {
+func (l *link) claimAnswer() bool {
 	if !l.shared() {
 		return true
 	}

@@ -119,7 +119,7 @@ func (f *linkFacts) take(now event.Time, id event.Slice) bool {
 		b = &linkBucket{limit: rate.NewLimiter(rate.Every(linkPause), linksAtOnce)}
 		f.buckets[id] = b
 	}
-	if scarce(f.recorder.frames.writer) || !b.limit.AllowN(now.Std(), 1) {
+	if onlyReserveLeft(f.recorder.frames.writer) || !b.limit.AllowN(now.Std(), 1) {
 		b.missed++
 		return false
 	}

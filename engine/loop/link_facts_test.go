@@ -110,7 +110,7 @@ func TestLinkFacts(t *testing.T) {
 func TestLinkFactsOfSessions(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, sessionQueue())
-	h.loop.waiting.limit = 3
+	h.loop.receivers.limit = 3
 	named := func(id string) func(*engine.Receiver) {
 		return func(r *engine.Receiver) { r.Session = &engine.SessionRequest{ID: []byte(id)} }
 	}
@@ -225,7 +225,7 @@ func TestLinkFactsOfADeletedEntity(t *testing.T) {
 	link, opened := sender("before")
 	h.turn(opened)
 	h.ask(&engine.DeleteEntity{Path: "orders"})
-	h.ask(&dropSlice{slice: handEntity})
+	h.ask(&dropSliceCommand{slice: handEntity})
 	_, late := sender("late")
 	h.turn(late, closes(link, event.LinkClosed{Cause: event.ClosedByBroker, Condition: "amqp:not-found"}))
 	h.noted("before opened sender", "before closed broker amqp:not-found")

@@ -6,17 +6,17 @@ import (
 	"github.com/ledgerbus/ledgerbus/engine"
 )
 
-// Look is the command that asks for the receivers of a sub-queue. Its answer, [Looked], leaves at
-// once: what it tells is in no log.
-func Look(of engine.Target) engine.Command { return &look{of: of} }
+// Look is the command that asks for the receivers of a sub-queue. Its answer, [LookAnswer], leaves
+// at once: what it tells is in no log.
+func Look(of engine.Target) engine.Command { return &lookCommand{of: of} }
 
-type look struct {
+type lookCommand struct {
 	engine.Internal
 	of engine.Target
 }
 
-// Looked is the answer to [Look].
-type Looked struct {
+// LookAnswer is the answer to [Look].
+type LookAnswer struct {
 	engine.Internal
 	Late int // costly requests that wait, of all connections
 	// receivers of the entity that count, and how many there may be
@@ -25,13 +25,13 @@ type Looked struct {
 }
 
 // tell returns what the loop knows of the receivers of the sub-queue.
-func (k *look) tell(l *Loop) engine.Reply {
-	w := &l.waiting
+func (k *lookCommand) tell(l *Loop) engine.Reply {
+	w := &l.receivers
 	counted := k.of.Entity.Topic
 	if counted == 0 {
 		counted = k.of.Entity.ID
 	}
-	said := Looked{Late: l.late.count, Attached: w.counts[counted], MaxAttached: w.limit}
+	said := LookAnswer{Late: l.late.count, Attached: w.counts[counted], MaxAttached: w.limit}
 	unwritten := map[*receiver]int{} // deliveries that wait for the log
 	for i := range l.replies.grants {
 		if h := &l.replies.grants[i]; h.receiver != nil && h.reply.Kind == engine.ReplyDelivery {
@@ -76,11 +76,11 @@ func (q *receiverQueue) places() map[*receiver]int {
 // Backlog is how many requests wait for the loop, how many may, and how long its turn has gone on;
 // 0: none goes on. It waits for nothing, so it can be told of a loop that does not answer.
 func (l *Loop) Backlog() (mail, most int, turn time.Duration) {
-	return l.mail.waiting(), maxMail, l.turn.lasts()
+	return l.mail.length(), maxMail, l.turn.lasts()
 }
 
-// waiting is how many requests the loop has not taken.
-func (m *mailbox) waiting() int {
+// length is how many requests the loop has not taken.
+func (m *mailbox) length() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return len(m.mail)

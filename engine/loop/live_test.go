@@ -9,9 +9,9 @@ import (
 )
 
 // looks is what the loop knows of the receivers of its main queue now.
-func (h *hand) looks() Looked {
+func (h *hand) looks() LookAnswer {
 	e := &engine.Entity{ID: handEntity.Entity}
-	return (&look{of: engine.Target{Entity: e}}).tell(h.loop).Answer.(Looked)
+	return (&lookCommand{of: engine.Target{Entity: e}}).tell(h.loop).Answer.(LookAnswer)
 }
 
 // A receiver whose session has as many locked messages as it may is told from one with a session
@@ -37,7 +37,7 @@ func TestLookAtLateRequests(t *testing.T) {
 	h.turn(&engine.Attach{Receiver: h.receiver(1, event.Main)})
 	h.loop.late.add(engine.Request{Sink: h, Command: &engine.Peek{Slice: handEntity, Count: 1}})
 	said := h.looks()
-	if p := said.Ports; said.Late != 1 || len(p) != 1 || p[0].Late != 1 || said.Attached != 1 || said.MaxAttached != h.loop.waiting.limit {
+	if p := said.Ports; said.Late != 1 || len(p) != 1 || p[0].Late != 1 || said.Attached != 1 || said.MaxAttached != h.loop.receivers.limit {
 		t.Errorf("%+v", said)
 	}
 	h.after(time.Second)

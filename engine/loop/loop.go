@@ -25,20 +25,20 @@ type Loop struct {
 	part       *engine.Partition
 	startBytes int // see [Options]
 	mail       *mailbox
-	others     others // see [Options].Elsewhere
-	aside      others // see [Options].Aside
+	elsewhere  redirector // see [Options].Elsewhere
+	aside      redirector // see [Options].Aside
 	stop       chan struct{}
 	done       chan struct{}
-	turn       turn // written by Run, read by anybody
+	turn       turnClock // written by Run, read by anybody
 
 	// owned by the loop
 	backlog      []engine.Request // taken from the mailbox, waiting for room in the frame
-	late         late             // costly requests, and what came behind them
-	waiting      waiting          // receivers
+	late         lateRequests     // costly requests, and what came behind them
+	receivers    receivers        // receivers
 	dispatcher   dispatcher       // serves them
 	transfers    transfers        // orders to move messages, and those that do
 	forwarder    forwarder        // makes messages leave for other entities
-	inbound      inbound          // what couriers want
+	inbound      inboundRequests  // what couriers want
 	publisher    publisher        // prepares what is due by itself
 	recorder     recorder         // writes and applies what is decided
 	links        linkFacts        // notes links that are opened and closed
@@ -98,15 +98,15 @@ func New(part *engine.Partition, plog log.Partition, writer log.Writer, opts Opt
 		opts.Memory = log.Unbounded{}
 	}
 	l := &Loop{
-		part: part, startBytes: cmp.Or(opts.StartBytes, maxOpen), mail: newMailbox(), others: opts.Elsewhere, aside: opts.Aside, stop: make(chan struct{}), done: make(chan struct{}),
+		part: part, startBytes: cmp.Or(opts.StartBytes, maxOpen), mail: newMailbox(), elsewhere: opts.Elsewhere, aside: opts.Aside, stop: make(chan struct{}), done: make(chan struct{}),
 		capabilities: capabilities{opts.Use, map[string]bool{}, opts.Logger},
-		waiting:      newWaiting(part, cmp.Or(opts.MaxReceivers, maxReceivers)), facts: newFacts(),
+		receivers:    newReceivers(part, cmp.Or(opts.MaxReceivers, maxReceivers)), facts: newFacts(),
 		frames: frames{writer: writer, part: part, inline: opts.Inline, budget: maxBackground, pace: pacer{on: opts.Pace, logs: opts.Logs},
 			checkpointer: newCheckpointer(plog, part.Index(), opts)},
 	}
 	l.transfers = transfers{part: part, replies: &l.replies, courier: opts.Courier}
-	l.waiting.transfers = &l.transfers
-	l.recorder = recorder{part: part, clock: opts.Clock, logger: opts.Logger, waiting: &l.waiting, transfers: &l.transfers,
+	l.receivers.transfers = &l.transfers
+	l.recorder = recorder{part: part, clock: opts.Clock, logger: opts.Logger, receivers: &l.receivers, transfers: &l.transfers,
 		frames: &l.frames, replies: &l.replies}
 	l.links = newLinkFacts(part, &l.recorder)
 	l.facts.recorder, l.facts.links = &l.recorder, &l.links
@@ -115,8 +115,8 @@ func New(part *engine.Partition, plog log.Partition, writer log.Writer, opts Opt
 	if opts.FailuresTo == event.TransferDeadLetter {
 		l.forwarder.tooOften = opts.FailuresTo
 	}
-	l.inbound = inbound{wake: make(chan struct{}, 1), recorder: &l.recorder, forwarder: &l.forwarder}
-	l.dispatcher = dispatcher{part: part, tokens: opts.Tokens, waiting: &l.waiting, recorder: &l.recorder, links: &l.links,
+	l.inbound = inboundRequests{wake: make(chan struct{}, 1), recorder: &l.recorder, forwarder: &l.forwarder}
+	l.dispatcher = dispatcher{part: part, tokens: opts.Tokens, receivers: &l.receivers, recorder: &l.recorder, links: &l.links,
 		frames: &l.frames, replies: &l.replies}
 	l.publisher = publisher{part: part, stored: plog, frames: &l.frames, properties: opts.Properties, reread: opts.Reread}
 	// of the source of tokens, so that a seed decides them
@@ -145,7 +145,7 @@ func (l *Loop) Run() {
 		} else if len(l.backlog) > 0 {
 			continue
 		}
-		if n := l.frames.lacks(); n > 0 {
+		if n := l.frames.missingRecords(); n > 0 {
 			l.mail.gather(n)
 		}
 		timer.Reset(l.nextWake())
@@ -191,7 +191,7 @@ func (l *Loop) nextWake() time.Duration {
 	case l.frames.syncing():
 		return work
 	case l.recorder.unwritten:
-		return l.frames.pace.wait(l.frames.waiting(), true)
+		return l.frames.pace.wait(l.frames.recordCount(), true)
 	}
 	return min(work, l.frames.patience(l.recorder.awaited()))
 }
@@ -219,7 +219,7 @@ func (l *Loop) Turn(requests []engine.Request) {
 	now := l.recorder.now()
 	l.recorder.unwritten, l.dispatcher.shown, l.dispatcher.yielding, l.late.looked = false, 0, 0, 0
 	l.frames.ripen(now)
-	l.dispatcher.halted = halted(l.frames.writer)
+	l.dispatcher.halted = isHalted(l.frames.writer)
 	l.limits.refuseGrowth()
 	if len(l.backlog) > 0 {
 		l.backlog = append(l.backlog, requests...)
@@ -233,16 +233,16 @@ func (l *Loop) Turn(requests []engine.Request) {
 	}
 	l.inbound.turn(now)
 	l.catchUp(now)
-	l.due(now)
+	l.endDue(now)
 	l.dispatcher.turn(now)
 	l.forwarder.turn(now)
-	l.facts.counted(now, now)
+	l.facts.flushCounts(now, now)
 	l.seal()
 }
 
-// due ends locks whose time has passed and makes scheduled messages active, and reports whether it
-// came to an end.
-func (l *Loop) due(now event.Time) bool {
+// endDue ends locks whose time has passed and makes scheduled messages active, and reports whether
+// it came to an end.
+func (l *Loop) endDue(now event.Time) bool {
 	for at := l.part.NextDeadline(); at != 0 && at <= now; at = l.part.NextDeadline() {
 		if l.frames.spent() {
 			return false
@@ -268,7 +268,7 @@ func (l *Loop) due(now event.Time) bool {
 // NextDeadline is when the loop next has something to do without being asked; 0 is never.
 func (l *Loop) NextDeadline() event.Time {
 	next := l.part.NextDeadline()
-	for _, at := range [...]event.Time{l.waiting.Deadline(), l.facts.deadline(), l.frames.aloneBy} {
+	for _, at := range [...]event.Time{l.receivers.Deadline(), l.facts.deadline(), l.frames.aloneBy} {
 		if at != 0 && (next == 0 || at < next) {
 			next = at
 		}
@@ -279,19 +279,19 @@ func (l *Loop) NextDeadline() event.Time {
 // onlyYields reports whether all that a turn left for the next one are queues that wait for ports
 // in other loops.
 func onlyYields(l *Loop) bool {
-	w := &l.waiting
+	w := &l.receivers
 	others := w.open.Len() > 0 || w.sweeps.running.Len() > 0 || l.late.any() || l.transfers.any() || l.inbound.any()
 	return !others && w.ready.Len() > 0 && w.ready.Len() == l.dispatcher.yielding
 }
 
 // unfinished reports whether a turn ended with work left for the next one.
 func (l *Loop) unfinished() bool {
-	return l.waiting.Any() || l.late.any() || l.transfers.any() || l.inbound.any()
+	return l.receivers.Any() || l.late.any() || l.transfers.any() || l.inbound.any()
 }
 
 // Pending reports whether there is something to do that needs no more of the log and no time to
 // pass.
-func (l *Loop) Pending() bool { return l.unfinished() || l.inbound.offered() }
+func (l *Loop) Pending() bool { return l.unfinished() || l.inbound.hasMail() }
 
 // Err is why the loop stopped, or nil.
 func (l *Loop) Err() error { return l.recorder.err }
@@ -336,21 +336,21 @@ func (l *Loop) Busy() bool { return l.frames.busy() || l.replies.any() }
 func (l *Loop) abort() {
 	unknown := fmt.Errorf("%w: %w", engine.ErrUnknown, l.recorder.err)
 	l.replies.abandon(unknown)
-	giveUp(l.waiting.deadlines, unknown)
+	giveUp(l.receivers.deadlines, unknown)
 	TurnAway(l.late.take(), unknown)
-	TurnAway(l.others.take(l.backlog), unknown)
-	TurnAway(l.others.take(l.mail.close()), unknown)
+	TurnAway(l.elsewhere.take(l.backlog), unknown)
+	TurnAway(l.elsewhere.take(l.mail.close()), unknown)
 	TurnAway(l.inbound.close(), unknown)
-	dismiss(l.waiting.DetachAll(), unknown)
+	dismiss(l.receivers.DetachAll(), unknown)
 	l.frames.checkpointer.wait()
 }
 
 // Submit hands requests to a running loop.
 func (l *Loop) Submit(requests []engine.Request) {
-	kept, refused, err := withoutNew(l.frames.writer, requests)
-	TurnAway(l.others.take(refused), err)
+	kept, refused, err := splitRequests(l.frames.writer, requests)
+	TurnAway(l.elsewhere.take(refused), err)
 	if len(kept) > 0 && !l.mail.put(kept) {
-		TurnAway(l.others.take(kept), NotServing())
+		TurnAway(l.elsewhere.take(kept), NotServing())
 	}
 }
 
@@ -363,7 +363,7 @@ func (l *Loop) drain() {
 			l.Turn(nil)
 			continue
 		}
-		for _, r := range slices.Clone(l.waiting.deadlines) {
+		for _, r := range slices.Clone(l.receivers.deadlines) {
 			l.dispatcher.giveUp(r)
 		}
 		l.Finish()
@@ -381,7 +381,7 @@ func (l *Loop) drain() {
 		return
 	}
 	TurnAway(l.inbound.close(), engine.ErrUnknown)
-	dismiss(l.waiting.DetachAll(), engine.ErrUnknown)
+	dismiss(l.receivers.DetachAll(), engine.ErrUnknown)
 	l.frames.checkpointer.wait()
 	l.end = l.frames.writer.Batch().LSN()
 }
@@ -410,7 +410,7 @@ func (l *Loop) Close() error {
 	<-l.done
 	err := errors.Join(l.recorder.err, l.frames.writer.Close())
 	if err == nil {
-		l.frames.checkpointer.last(l.end)
+		l.frames.checkpointer.writeLast(l.end)
 	}
 	return err
 }

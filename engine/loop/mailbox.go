@@ -120,11 +120,11 @@ func (m *mailbox) close() []engine.Request {
 	return mail
 }
 
-// others takes requests that one partition has not looked at, and returns those that no other can
-// carry out; nil: none can.
-type others func([]engine.Request) []engine.Request
+// redirector takes requests that one partition has not looked at, and returns those that no other
+// can carry out; nil: none can.
+type redirector func([]engine.Request) []engine.Request
 
-func (o others) take(requests []engine.Request) []engine.Request {
+func (o redirector) take(requests []engine.Request) []engine.Request {
 	if o == nil || len(requests) == 0 {
 		return requests
 	}

@@ -19,7 +19,7 @@ type Mark struct {
 
 // mark writes the mark of a backup, hands its frame on, and stands still until the others have
 // theirs.
-func (q *inbound) mark(now event.Time, req *engine.Request) {
+func (q *inboundRequests) mark(now event.Time, req *engine.Request) {
 	cmd := req.Command.(*Mark)
 	if cmd.Over() {
 		cmd.Missed = true

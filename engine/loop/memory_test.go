@@ -95,7 +95,7 @@ func TestF11WhatIsRefused(t *testing.T) {
 				disk.hangs = time.Now()
 			}
 			got := new(posts)
-			kept, refused, why := withoutNew(disk, []engine.Request{{Command: c.cmd, Sink: got}})
+			kept, refused, why := splitRequests(disk, []engine.Request{{Command: c.cmd, Sink: got}})
 			TurnAway(refused, why)
 			if passes := c.passes || !hangs; (len(kept) == 1) != passes || passes != (len(got.got) == 0) {
 				t.Errorf("%s, the disk hangs %v: %d of 1 pass, %d answers", c.name, hangs, len(kept), len(got.got))

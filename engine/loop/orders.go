@@ -7,9 +7,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// ordered gives a partition the standing orders of an entity: where the messages of its queues go,
-// if they go anywhere.
-type ordered struct {
+// ordersCommand gives a partition the standing orders of an entity: where the messages of its
+// queues go, if they go anywhere.
+type ordersCommand struct {
 	engine.Internal
 	entity *engine.Entity
 	// of the messages of its main queue; nil: they stay. 0: they go, and the path names nothing
@@ -31,8 +31,8 @@ func Order(e *engine.Entity, find func(lower string) *engine.Entity) engine.Comm
 		}
 		return &id
 	}
-	return &ordered{entity: e, forward: to(e.Properties.ForwardTo), dead: to(e.Properties.ForwardDeadLetteredMessagesTo)}
+	return &ordersCommand{entity: e, forward: to(e.Properties.ForwardTo), dead: to(e.Properties.ForwardDeadLetteredMessagesTo)}
 }
 
 // ToMove is how many messages of a slice are to move.
-func (l *Loop) ToMove(id event.Slice) int { return l.transfers.waiting(id) }
+func (l *Loop) ToMove(id event.Slice) int { return l.transfers.countToMove(id) }

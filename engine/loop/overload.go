@@ -19,10 +19,10 @@ import (
 type weight uint8
 
 const (
-	light  weight = iota // by nothing, or by what cannot wait
-	ending               // for a while: it settles, removes, or moves the end of a lock
-	change               // by the new value of something
-	growth               // for good
+	weightNone   weight = iota // by nothing, or by what cannot wait
+	weightEnding               // for a while: it settles, removes, or moves the end of a lock
+	weightChange               // by the new value of something
+	weightGrowth               // for good
 )
 
 // weightOf is the weight of a command before it is decided. For a few commands it depends on what
@@ -32,25 +32,25 @@ func weightOf(cmd engine.Command) weight {
 	switch cmd := cmd.(type) {
 	case *engine.SetSessionState:
 		if len(cmd.State) > 0 {
-			return change
+			return weightChange
 		}
-		return ending
+		return weightEnding
 	case *engine.Settle, *engine.Renew, *engine.RenewSession, *engine.ReceiveDeferred, *engine.CancelScheduled, *engine.BatchDelete,
 		*engine.DeleteEntity, *engine.DeleteRule:
-		return ending
+		return weightEnding
 	}
-	return light
+	return weightNone
 }
 
 // eventWeight is the weight of what an administrator has asked for: often nothing changes.
 func eventWeight(events []event.Event) weight {
-	most := light
+	most := weightNone
 	for _, ev := range events {
 		switch ev.(type) {
 		case *event.EntityCreated, *event.RuleAdded:
-			most = max(most, growth)
+			most = max(most, weightGrowth)
 		case *event.EntityUpdated, *event.RuleUpdated:
-			most = max(most, change)
+			most = max(most, weightChange)
 		}
 	}
 	return most
@@ -58,12 +58,12 @@ func eventWeight(events []event.Event) weight {
 
 // refusedFrom is the weight from which on commands are refused with that much room; see [log.Room].
 func refusedFrom(room log.Room) weight {
-	return [...]weight{log.RoomEnough: growth + 1, log.RoomLow: growth, log.RoomCritical: change, log.RoomNone: ending}[room]
+	return [...]weight{log.RoomEnough: weightGrowth + 1, log.RoomLow: weightGrowth, log.RoomCritical: weightChange, log.RoomNone: weightEnding}[room]
 }
 
-// tooHeavy refuses a command for want of room on the disk; nil: there is enough for it.
-func tooHeavy(on log.Writer, w weight) *engine.Error {
-	if w == light || w < refusedFrom(on.DiskState().Room) {
+// refuseForRoom refuses a command for want of room on the disk; nil: there is enough for it.
+func refuseForRoom(on log.Writer, w weight) *engine.Error {
+	if w == weightNone || w < refusedFrom(on.DiskState().Room) {
 		return nil
 	}
 	return engine.Refuse(engine.Busy, "The server is busy: the disk has no room for this now. Please retry the operation.")
@@ -72,12 +72,12 @@ func tooHeavy(on log.Writer, w weight) *engine.Error {
 // noMemory refuses what takes memory for good, for as long as there is none (docs/decisions/0041).
 var noMemory = engine.Refuse(engine.Busy, "The server is busy: it has no memory for this now. Please retry the operation.")
 
-// memory says whether there is any for what is new. A nil one has always some.
-type memory func() (none bool)
+// memoryCheck says whether there is any for what is new. A nil one has always some.
+type memoryCheck func() (none bool)
 
-// refuses refuses a command for want of memory; nil: there is some for it. What settles needs none.
-func (m memory) refuses(w weight) *engine.Error {
-	least := growth
+// refuse refuses a command for want of memory; nil: there is some for it. What settles needs none.
+func (m memoryCheck) refuse(w weight) *engine.Error {
+	least := weightGrowth
 	if m == nil || w < least || !m() {
 		return nil
 	}
@@ -88,7 +88,7 @@ func (m memory) refuses(w weight) *engine.Error {
 type limits struct {
 	// set once in New
 	recorder *recorder
-	memory   memory // whether there is any
+	memory   memoryCheck // whether there is any
 
 	// owned by the loop
 	damaged error // a stored body could not be read: sends are refused
@@ -97,10 +97,10 @@ type limits struct {
 
 // refuseGrowth has the partition refuse sends for as long as they cannot be stored.
 func (l *limits) refuseGrowth() {
-	refusal := tooHeavy(l.recorder.frames.writer, growth)
+	refusal := refuseForRoom(l.recorder.frames.writer, weightGrowth)
 	l.unfit = refusal != nil || l.damaged != nil
 	if refusal == nil {
-		refusal = l.memory.refuses(growth)
+		refusal = l.memory.refuse(weightGrowth)
 	}
 	if l.damaged != nil {
 		refusal = engine.Refuse(engine.Busy, "The partition takes no messages because stored data is damaged.")
@@ -108,21 +108,21 @@ func (l *limits) refuseGrowth() {
 	l.recorder.part.RefuseSends(refusal)
 }
 
-// scarce reports whether only the reserve is left, which is not for facts.
-func scarce(on log.Writer) bool { return on.DiskState().Room >= log.RoomCritical }
+// onlyReserveLeft reports whether only the reserve is left, which is not for facts.
+func onlyReserveLeft(on log.Writer) bool { return on.DiskState().Room >= log.RoomCritical }
 
-// withoutNew takes out of requests to a loop what its disk keeps from being carried out, and says
-// why: what is new while the disk hangs, what writes while there is no room at all. The loop
+// splitRequests takes out of requests to a loop what its disk keeps from being carried out, and
+// says why: what is new while the disk hangs, what writes while there is no room at all. The loop
 // cannot: it may be in a write, and its answers leave in order, behind those that wait for the
 // disk. It does not change the slice.
-func withoutNew(on log.Writer, requests []engine.Request) (kept, refused []engine.Request, why error) {
+func splitRequests(on log.Writer, requests []engine.Request) (kept, refused []engine.Request, why error) {
 	s := on.DiskState()
 	full := s.Room == log.RoomNone
 	if s.Hangs.IsZero() && !full {
 		return requests, nil, nil
 	}
 	for _, req := range requests {
-		if isNew(req.Command) || full && weightOf(req.Command) >= ending {
+		if isNew(req.Command) || full && weightOf(req.Command) >= weightEnding {
 			refused = append(refused, req)
 		} else {
 			kept = append(kept, req)
@@ -137,10 +137,10 @@ func withoutNew(on log.Writer, requests []engine.Request) (kept, refused []engin
 
 // refuse refuses a command for want of room or of memory; nil: there is enough for it.
 func (l *limits) refuse(w weight) *engine.Error {
-	if err := tooHeavy(l.recorder.frames.writer, w); err != nil {
+	if err := refuseForRoom(l.recorder.frames.writer, w); err != nil {
 		return err
 	}
-	return l.memory.refuses(w)
+	return l.memory.refuse(w)
 }
 
 // isNew reports whether a command is turned away while a disk hangs: one that makes the log grow
@@ -159,15 +159,15 @@ func isNew(cmd engine.Command) bool {
 	return false
 }
 
-// halted reports whether no locks are granted, because the disk hangs: they could end before they
+// isHalted reports whether no locks are granted, because the disk hangs: they could end before they
 // are written.
-func halted(on log.Writer) bool {
+func isHalted(on log.Writer) bool {
 	return !on.DiskState().Hangs.IsZero()
 }
 
-// spoil notes damage. With a lock it is none if nobody has that lock any more: then the message has
-// ended while it was on its way, and history was free to give its body back.
-func (l *limits) spoil(cmd *damage) {
+// noteDamage notes damage. With a lock it is none if nobody has that lock any more: then the
+// message has ended while it was on its way, and history was free to give its body back.
+func (l *limits) noteDamage(cmd *damageCommand) {
 	if cmd.lock != (event.LockToken{}) {
 		if _, held := l.recorder.part.Index().Lock(cmd.lock); !held {
 			l.recorder.logger.Warn("delivery dropped: the message was settled and its body freed while the link was blocked", "lock", cmd.lock, "error", cmd.err)
@@ -183,14 +183,14 @@ func (l *limits) spoil(cmd *damage) {
 // Fit reports whether the loop's disk lets it take what is new.
 func (l *Loop) Fit() bool {
 	on := l.frames.writer
-	return on.DiskState().Hangs.IsZero() && tooHeavy(on, growth) == nil
+	return on.DiskState().Hangs.IsZero() && refuseForRoom(on, weightGrowth) == nil
 }
 
-// Admitted is those of some requests to a loop that get into its mailbox: those that its disk keeps
+// Admit is those of some requests to a loop that get into its mailbox: those that its disk keeps
 // from being carried out are turned away. A simulation, which submits nothing, asks; [Loop.Submit]
 // does the same.
-func Admitted(on log.Writer, requests []engine.Request) []engine.Request {
-	kept, refused, why := withoutNew(on, requests)
+func Admit(on log.Writer, requests []engine.Request) []engine.Request {
+	kept, refused, why := splitRequests(on, requests)
 	TurnAway(refused, why)
 	return kept
 }

@@ -77,9 +77,9 @@ func (p *pacer) count(busy bool) {
 	}
 }
 
-// others is how many other logs are busy, where the last group was large; otherwise they do not
-// matter.
-func (p *pacer) others() int {
+// otherBusyLogs is how many other logs are busy, where the last group was large; otherwise they do
+// not matter.
+func (p *pacer) otherBusyLogs() int {
 	if p.logs == nil || p.last < largeGroup {
 		return 0
 	}
@@ -90,10 +90,10 @@ func (p *pacer) others() int {
 	return n
 }
 
-// lacks is how many records a group of that many still waits for, beside other busy logs; 0: none,
-// or there is no such log.
-func (p *pacer) lacks(records int) int {
-	if !p.on || p.others() == 0 {
+// missingRecords is how many records a group of that many still waits for, beside other busy logs;
+// 0: none, or there is no such log.
+func (p *pacer) missingRecords(records int) int {
+	if !p.on || p.otherBusyLogs() == 0 {
 		return 0
 	}
 	if records < p.kept { // some of these needed no sync and are gone
@@ -109,10 +109,10 @@ func (p *pacer) wait(records int, awaited bool) time.Duration {
 		return 0
 	}
 	patience := min(p.took/2, maxPatience)
-	switch n := p.others(); {
+	switch n := p.otherBusyLogs(); {
 	case !awaited:
 		patience = maxPatience
-	case n > 0 && p.lacks(records) > 0:
+	case n > 0 && p.missingRecords(records) > 0:
 		patience = min(2*time.Duration(n)*p.took, 2*maxPatience)
 	case n > 0 || records >= p.last/2:
 		return 0

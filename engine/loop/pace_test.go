@@ -77,7 +77,7 @@ func TestPacerBesideOthers(t *testing.T) {
 		waits("beside one", 60, time.Millisecond)
 		waits("beside one", 159, time.Millisecond)
 		waits("as many have come", 160, 0)
-		if got := p.lacks(110); got != 50 {
+		if got := p.missingRecords(110); got != 50 {
 			t.Errorf("110 records, of which 60 came during the sync of 100, lack %d", got)
 		}
 		third.seal(5)
@@ -89,7 +89,7 @@ func TestPacerBesideOthers(t *testing.T) {
 		lands(largeGroup-1, 4)
 		waits("behind a small group", 4, 0)
 		lands(100, 60)
-		if got := p.lacks(20); got != 80 {
+		if got := p.missingRecords(20); got != 80 {
 			t.Errorf("20 records, when those that came during the sync of 100 needed none, lack %d", got)
 		}
 		other.land(0, false)
@@ -116,7 +116,7 @@ func TestMailboxGathers(t *testing.T) {
 			return false
 		}
 	}
-	send, other := []engine.Request{{Command: &engine.Send{}}}, []engine.Request{{Command: &ping{}}}
+	send, other := []engine.Request{{Command: &engine.Send{}}}, []engine.Request{{Command: &pingCommand{}}}
 	if m.put(send); !woken() {
 		t.Error("a send does not wake a loop that waits for nothing")
 	}

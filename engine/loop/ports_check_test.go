@@ -25,7 +25,7 @@ func (w *ports) check() {
 			w.checkCredit(l)
 		}
 	}
-	if n := w.members[w.entity.Hosts[0]].loop.waiting.counts[w.entity.ID]; n != len(w.links) || w.limit > 0 && n > w.limit {
+	if n := w.members[w.entity.Hosts[0]].loop.receivers.counts[w.entity.ID]; n != len(w.links) || w.limit > 0 && n > w.limit {
 		w.broken("%d receivers are counted, there are %d, and may be %d", n, len(w.links), w.limit)
 	}
 	held := 0
@@ -116,7 +116,7 @@ func (w *ports) finish() {
 		w.broken("%d messages were sent, and %d are there or completed", w.sent, w.done)
 	}
 	for _, m := range w.members {
-		if n := len(m.loop.waiting.entities) + len(m.loop.waiting.counts) + len(m.loop.waiting.deadlines) + m.loop.waiting.sweeps.list.Len(); n != 0 {
+		if n := len(m.loop.receivers.entities) + len(m.loop.receivers.counts) + len(m.loop.receivers.deadlines) + m.loop.receivers.sweeps.list.Len(); n != 0 {
 			w.broken("%d things are left behind", n)
 		}
 	}

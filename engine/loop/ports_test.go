@@ -198,7 +198,7 @@ func (w *ports) open(t *testing.T) (err error) {
 		m.loop = New(engine.NewPartition(engine.PartitionID(i), loops, index.New()), plog, writer, Options{
 			Clock: func() event.Time { return w.now }, Tokens: w.token, Logger: slog.New(slog.DiscardHandler), CheckpointBytes: -1, Inline: true,
 			MaxReceivers: w.limit})
-		m.loop.configure(&configure{entity: w.entity})
+		m.loop.configure(&configureCommand{entity: w.entity})
 		w.members = append(w.members, m)
 	}
 	return nil

@@ -13,15 +13,15 @@ import (
 // may expire, before its bodies are read. Until then history keeps them (docs/decisions/0050,
 // 0065).
 
-// given is a body that a port has given to a receiver that takes no locks, or only looks.
-type given struct {
+// unreadBody is a body that a port has given to a receiver that takes no locks, or only looks.
+type unreadBody struct {
 	partition uint8  // of the entity
 	number    uint64 // of the delivery, from 1 on, among those from that partition
 	body      event.Blob
 }
 
-// gives notes a delivery without a lock.
-func (r *receiver) gives(partition uint8, d *engine.Delivery) {
+// noteUnread notes a delivery without a lock.
+func (r *receiver) noteUnread(partition uint8, d *engine.Delivery) {
 	if r.Mode == engine.PeekLock {
 		return
 	}
@@ -34,17 +34,17 @@ func (r *receiver) gives(partition uint8, d *engine.Delivery) {
 		r.unread.Pop()
 	}
 	if d.Body.Size > 0 {
-		r.unread.Push(given{partition, n, d.Body})
+		r.unread.Push(unreadBody{partition, n, d.Body})
 	}
 	for _, b := range d.Changes {
-		r.unread.Push(given{partition, n, b})
+		r.unread.Push(unreadBody{partition, n, b})
 	}
 }
 
-func (r *receiver) isRead(g *given) bool { return g.number <= r.Read[g.partition].Load() }
+func (r *receiver) isRead(g *unreadBody) bool { return g.number <= r.Read[g.partition].Load() }
 
-// reading are the bodies that receivers have been given and not read yet.
-func (w *waiting) reading() (list []event.Blob) {
+// unreadBodies are the bodies that receivers have been given and not read yet.
+func (w *receivers) unreadBodies() (list []event.Blob) {
 	for i := range w.attached {
 		r := w.attached[i].receiver
 		unread := r.unread.All()
@@ -57,8 +57,8 @@ func (w *waiting) reading() (list []event.Blob) {
 	return list
 }
 
-// unread is the bodies that replies point to.
-type unread struct {
+// unreadBodies is the bodies that replies point to.
+type unreadBodies struct {
 	of    map[unreadReply][]event.Blob
 	limit int // how many there may be before those that were read are looked for
 }
@@ -70,7 +70,7 @@ type unreadReply struct {
 }
 
 // note has the bodies of a reply kept.
-func (u *unread) note(r unreadReply, bodies []event.Blob) {
+func (u *unreadBodies) note(r unreadReply, bodies []event.Blob) {
 	if u.of == nil {
 		u.of = map[unreadReply][]event.Blob{}
 	}
@@ -81,13 +81,13 @@ func (u *unread) note(r unreadReply, bodies []event.Blob) {
 }
 
 // tidy lets go of what was read.
-func (u *unread) tidy() {
+func (u *unreadBodies) tidy() {
 	maps.DeleteFunc(u.of, func(r unreadReply, _ []event.Blob) bool { return r.over.Load() })
 }
 
-// shows notes the bodies that a reply to a request points to. Of a request that is carried out in
-// parts the reply of each part has all that was found.
-func (p *replies) shows(req *engine.Request, reply *engine.Reply) {
+// keepBodies notes the bodies that a reply to a request points to. Of a request that is carried out
+// in parts the reply of each part has all that was found.
+func (p *replies) keepBodies(req *engine.Request, reply *engine.Reply) {
 	if req.Read == nil || reply.Answer == nil {
 		return
 	}
@@ -113,10 +113,10 @@ func (p *replies) shows(req *engine.Request, reply *engine.Reply) {
 	p.unread.note(unreadReply{req.Read, req.Tag}, bodies)
 }
 
-// reading are the bodies that are still to be read of what receivers were given and of what replies
-// point to.
-func reading(l *Loop) []event.Blob {
-	list := l.waiting.reading()
+// bodiesInUse are the bodies that are still to be read of what receivers were given and of what
+// replies point to.
+func bodiesInUse(l *Loop) []event.Blob {
+	list := l.receivers.unreadBodies()
 	l.replies.unread.tidy()
 	for _, bodies := range l.replies.unread.of {
 		list = append(list, bodies...)

@@ -21,15 +21,15 @@ func TestAnswersThatWereRead(t *testing.T) {
 	first, second := new(atomic.Bool), new(atomic.Bool)
 	peek(1, first)
 	peek(2, second)
-	if n := len(reading(h.loop)); n != 6 || kept() != 2 {
+	if n := len(bodiesInUse(h.loop)); n != 6 || kept() != 2 {
 		t.Fatalf("%d bodies of %d answers are to be read; want 6 of 2", n, kept())
 	}
 	first.Store(true)
-	if n := len(reading(h.loop)); n != 3 || kept() != 1 {
+	if n := len(bodiesInUse(h.loop)); n != 3 || kept() != 1 {
 		t.Errorf("%d bodies of %d answers are to be read; want 3 of 1", n, kept())
 	}
 	second.Store(true)
-	if list := reading(h.loop); list != nil || kept() != 0 {
+	if list := bodiesInUse(h.loop); list != nil || kept() != 0 {
 		t.Errorf("%v of %d answers are kept", list, kept())
 	}
 	over := new(atomic.Bool)

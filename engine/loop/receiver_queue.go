@@ -37,7 +37,7 @@ type receiver struct {
 	// by entity partition, how many deliveries without a lock there were; nil: none
 	numbers *[event.MaxEntityPartitions]uint64
 	// of those, what was not read when it was last looked at
-	unread fifo.Queue[given]
+	unread fifo.Queue[unreadBody]
 	// address of what must be durable before it is told anything more
 	shown event.LSN
 
@@ -63,16 +63,16 @@ const (
 
 func (r *receiver) credit() int32 { return r.link.credit.left() }
 
-// counted is the entity whose receivers are counted together.
-func (r *receiver) counted() event.EntityID {
+// countKey is the entity whose receivers are counted together.
+func (r *receiver) countKey() event.EntityID {
 	if r.Entity.Topic != 0 {
 		return r.Entity.Topic
 	}
 	return r.Entity.ID
 }
 
-// from is where a receiver that browses a partition goes on; of another it means nothing.
-func (r *receiver) from(partition uint8) event.SequenceNumber {
+// browseFrom is where a receiver that browses a partition goes on; of another it means nothing.
+func (r *receiver) browseFrom(partition uint8) event.SequenceNumber {
 	if int(partition) >= len(r.next) {
 		return 0
 	}
@@ -111,7 +111,7 @@ func (q *receiverQueue) setCredit(r *receiver, change, left int32) {
 	if change < 0 {
 		q.revoke(r, min(-change, r.queued))
 	}
-	q.used(r, r.queued-(left-min(max(change, 0), left)))
+	q.consume(r, r.queued-(left-min(max(change, 0), left)))
 	if more := left - r.queued; more > 0 {
 		r.behind = r.behind && r.queued > 0 // what comes alone is behind the others'
 		q.grants.Push(grant{r, more})
@@ -128,8 +128,8 @@ func (q *receiverQueue) revoke(r *receiver, credit int32) {
 	q.grants.Keep(func(g grant) bool { return g.credit > 0 })
 }
 
-// used takes credit from a receiver's oldest grants.
-func (q *receiverQueue) used(r *receiver, credit int32) {
+// consume takes credit from a receiver's oldest grants.
+func (q *receiverQueue) consume(r *receiver, credit int32) {
 	if credit <= 0 {
 		return
 	}
@@ -189,16 +189,16 @@ func (q *receiverQueue) Next() *receiver {
 	return nil
 }
 
-// yields reports whether the receiver of Next has to leave its credit to another port: that credit
-// then waits behind that of the other receivers.
-func (q *receiverQueue) yields() bool {
+// mustYield reports whether the receiver of Next has to leave its credit to another port: that
+// credit then waits behind that of the other receivers.
+func (q *receiverQueue) mustYield() bool {
 	r := q.grants.Front().receiver
 	if !r.link.shared() {
 		return false
 	}
 	r.link.pause()
 	switch {
-	case r.link.line.first(r.port, r.credit()):
+	case r.link.line.mayTake(r.port, r.credit()):
 		r.yields = 0
 		return false
 	case r.yields >= maxYields:
@@ -228,12 +228,12 @@ func (q *receiverQueue) Look() {
 // Turn is the partition of the slice whose turn it is; false: in none of them there is anything.
 func (q *receiverQueue) Turn() (partition uint8, ok bool) { return q.look.after(q.last) }
 
-// Empty says that there is nothing in a slice until something is put there.
-func (q *receiverQueue) Empty(partition uint8) { q.look &^= 1 << partition }
+// MarkEmpty says that there is nothing in a slice until something is put there.
+func (q *receiverQueue) MarkEmpty(partition uint8) { q.look &^= 1 << partition }
 
-// Assigned takes one credit from Next, for a message; false: another port has used up what there
+// Assign takes one credit from Next, for a message; false: another port has used up what there
 // was.
-func (q *receiverQueue) Assigned(seq event.SequenceNumber) bool {
+func (q *receiverQueue) Assign(seq event.SequenceNumber) bool {
 	g := q.grants.Front()
 	r := g.receiver
 	r.link.pause()
@@ -250,7 +250,7 @@ func (q *receiverQueue) Assigned(seq event.SequenceNumber) bool {
 		}
 	}
 	if r.link.shared() {
-		r.link.line.took(r.port)
+		r.link.line.noteTaken(r.port)
 	}
 	q.last = seq.Partition()
 	if r.next != nil {
@@ -263,18 +263,18 @@ func (q *receiverQueue) Assigned(seq event.SequenceNumber) bool {
 	return true
 }
 
-// Drained is called when the queue has nothing more to deliver. It returns the receivers that have
-// to say so for a drain; the list is valid until the next call. The drain is over where no other
-// port owes an answer, and the rest of the credit is given up; else the receiver is left with
+// TakeDrained is called when the queue has nothing more to deliver. It returns the receivers that
+// have to say so for a drain; the list is valid until the next call. The drain is over where no
+// other port owes an answer, and the rest of the credit is given up; else the receiver is left with
 // drainSaid.
-func (q *receiverQueue) Drained() []*receiver {
+func (q *receiverQueue) TakeDrained() []*receiver {
 	said := q.draining[:0]
 	for _, r := range q.draining {
 		if r.drain != drainOwed || !r.served {
 			continue // it thought better of it, or is gone
 		}
 		r.link.pause()
-		switch r.link.credit.end(r.flows) {
+		switch r.link.credit.endDrain(r.flows) {
 		case drainOver:
 			q.revoke(r, r.queued)
 			r.drain = drainNone
@@ -292,14 +292,14 @@ func (q *receiverQueue) Drained() []*receiver {
 	return said
 }
 
-// answered is called when a receiver's answer to a drain leaves, behind its deliveries. It reports
-// whether the drain is over with that.
-func (r *receiver) answered() bool {
+// answerDrain is called when a receiver's answer to a drain leaves, behind its deliveries. It
+// reports whether the drain is over with that.
+func (r *receiver) answerDrain() bool {
 	if r.saying--; r.saying > 0 || r.drain != drainSaid {
 		return false // there is more behind it
 	}
 	r.link.pause()
-	switch r.link.credit.answered(r.flows) {
+	switch r.link.credit.answerDrain(r.flows) {
 	case drainOver:
 		r.drain = drainNone
 		return true

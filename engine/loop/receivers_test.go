@@ -59,7 +59,7 @@ func TestConcurrentReceivers(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			h := withEntities(t)
-			h.loop.waiting.limit = 3
+			h.loop.receivers.limit = 3
 			var there []*engine.Receiver
 			for _, p := range c.full {
 				there = append(there, h.attachesTo(p, 0))
@@ -77,7 +77,7 @@ func TestConcurrentReceivers(t *testing.T) {
 			for _, r := range there {
 				h.turn(&engine.Detach{Receiver: r})
 			}
-			if n := len(h.loop.waiting.counts); n != 0 {
+			if n := len(h.loop.receivers.counts); n != 0 {
 				t.Errorf("receivers of %d entities are counted when all have gone", n)
 			}
 		})
@@ -123,7 +123,7 @@ func (h *hand) attachesTo(p place, want engine.Code) *engine.Receiver {
 func TestReceiversThatAreToldToGo(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, sessionQueue())
-	h.loop.waiting.limit = 2
+	h.loop.receivers.limit = 2
 	h.accepts(1, "A")
 	h.accepts(2, "A")
 	h.wants(3, 10*time.Second)
@@ -134,8 +134,8 @@ func TestReceiversThatAreToldToGo(t *testing.T) {
 	h.accepts(5, "B")
 	h.hears("5:B")
 	h.after(31 * time.Second)
-	if h.heard(); len(h.loop.waiting.counts) != 0 {
-		t.Errorf("%v are counted", h.loop.waiting.counts)
+	if h.heard(); len(h.loop.receivers.counts) != 0 {
+		t.Errorf("%v are counted", h.loop.receivers.counts)
 	}
 }
 

@@ -8,7 +8,7 @@ import "github.com/ledgerbus/ledgerbus/log/event"
 // happened to other messages, and to sessions, is remembered, until it is durable.
 type recents struct {
 	at    map[subject]event.LSN // of the frame
-	order []recent              // oldest first
+	order []recentEvent         // oldest first
 }
 
 // subject is what something has happened to.
@@ -29,7 +29,7 @@ const (
 	ofFront
 )
 
-type recent struct {
+type recentEvent struct {
 	subject
 	at event.LSN
 }
@@ -46,13 +46,13 @@ func (r *recents) newest(id event.Slice, seq event.SequenceNumber, body *event.B
 	return at
 }
 
-// freed is the same of the end of a session's lock.
-func (r *recents) freed(id event.Slice, session string) event.LSN {
+// sessionEnd is the same of the end of a session's lock.
+func (r *recents) sessionEnd(id event.Slice, session string) event.LSN {
 	return r.at[subject{kind: ofSession, slice: id, session: session}]
 }
 
-// cleared is the same of messages that expired or were deleted in a batch.
-func (r *recents) cleared(id event.Slice) event.LSN {
+// frontCleared is the same of messages that expired or were deleted in a batch.
+func (r *recents) frontCleared(id event.Slice) event.LSN {
 	return r.at[subject{kind: ofFront, slice: id}]
 }
 
@@ -62,11 +62,11 @@ func (r *recents) note(s subject, at event.LSN) {
 	}
 	if r.at[s] != at {
 		r.at[s] = at
-		r.order = append(r.order, recent{s, at})
+		r.order = append(r.order, recentEvent{s, at})
 	}
 }
 
-func (r *recents) message(id event.Slice, seq event.SequenceNumber, at event.LSN) {
+func (r *recents) noteMessage(id event.Slice, seq event.SequenceNumber, at event.LSN) {
 	r.note(subject{slice: id, sequence: seq}, at)
 }
 
@@ -83,25 +83,25 @@ func (r *recents) forget(durable event.LSN) {
 	}
 }
 
-// written takes an event of a frame: one that changes a message which is there already, or whose
+// noteEvent takes an event of a frame: one that changes a message which is there already, or whose
 // body is not in this frame.
-func (r *recents) written(ev event.Event, at event.LSN) {
+func (r *recents) noteEvent(ev event.Event, at event.LSN) {
 	id := ev.Common().Slice
 	switch ev := ev.(type) {
 	case *event.MessageEnqueued:
 		if ev.Body.Size == 0 {
-			r.message(id, ev.Sequence, at)
+			r.noteMessage(id, ev.Sequence, at)
 		}
 	case *event.MessageReleased:
-		r.message(id, ev.Sequence, at)
+		r.noteMessage(id, ev.Sequence, at)
 	case *event.MessageAbandoned:
-		r.message(id, ev.Sequence, at)
+		r.noteMessage(id, ev.Sequence, at)
 	case *event.LockExpired:
-		r.message(id, ev.Sequence, at)
+		r.noteMessage(id, ev.Sequence, at)
 	case *event.MessageDeferred:
-		r.message(id, ev.Sequence, at)
+		r.noteMessage(id, ev.Sequence, at)
 	case *event.MessageDeadLettered:
-		r.message(id, ev.Sequence, at)
+		r.noteMessage(id, ev.Sequence, at)
 		// what it says of itself had no room
 		if ev.Cause == event.CauseExpired || ev.Cause == event.CauseHeaderSize && ev.Token == (event.LockToken{}) {
 			r.note(subject{kind: ofFront, slice: id}, at)
@@ -109,25 +109,25 @@ func (r *recents) written(ev event.Event, at event.LSN) {
 	case *event.MessageExpired, *event.MessagesBatchDeleted:
 		r.note(subject{kind: ofFront, slice: id}, at)
 	case *event.ScheduledActivated:
-		r.message(id, ev.NewSequence, at)
+		r.noteMessage(id, ev.NewSequence, at)
 	case *event.TransferFailed:
-		r.message(id, ev.Sequence, at)
+		r.noteMessage(id, ev.Sequence, at)
 	case *event.SessionReleased:
 		r.note(subject{kind: ofSession, slice: id, session: string(ev.SessionID)}, at)
 		for i := range ev.Returned {
-			r.message(id, ev.Returned[i].Sequence, at)
+			r.noteMessage(id, ev.Returned[i].Sequence, at)
 		}
 	case *event.MessagePublished:
 		if ev.Body.Size == 0 {
-			r.copies(id.Partition, ev.Copies, at)
+			r.noteCopies(id.Partition, ev.Copies, at)
 		}
 	case *event.ScheduledPublished:
-		r.copies(id.Partition, ev.Copies, at)
+		r.noteCopies(id.Partition, ev.Copies, at)
 	}
 }
 
-func (r *recents) copies(partition uint8, copies []event.Copy, at event.LSN) {
+func (r *recents) noteCopies(partition uint8, copies []event.Copy, at event.LSN) {
 	for i := range copies {
-		r.message(event.Slice{Entity: copies[i].Subscription, Partition: partition}, copies[i].Sequence, at)
+		r.noteMessage(event.Slice{Entity: copies[i].Subscription, Partition: partition}, copies[i].Sequence, at)
 	}
 }

@@ -16,7 +16,7 @@ type recorder struct {
 	part      *engine.Partition
 	clock     func() event.Time
 	logger    *slog.Logger
-	waiting   *waiting
+	receivers *receivers
 	transfers *transfers
 	frames    *frames
 	replies   *replies
@@ -43,7 +43,7 @@ func (r *recorder) write(now event.Time, out engine.Outcome) {
 // record writes one record and applies it.
 func (r *recorder) record(now event.Time, out engine.Outcome) {
 	at := r.frames.append(now, out)
-	r.replies.behind(r.frames.wrote, r.frames.solid)
+	r.replies.waitFor(r.frames.wrote, r.frames.solid)
 	for _, ev := range out.Events {
 		r.part.Apply(now, ev)
 		r.decided(ev, at)
@@ -56,8 +56,8 @@ func (r *recorder) record(now event.Time, out engine.Outcome) {
 func (r *recorder) decided(ev event.Event, at event.LSN) {
 	r.replies.decided(ev, at)
 	r.transfers.decided(ev)
-	if lost := r.waiting.decided(ev); lost != nil {
-		r.replies.ended(lost, engine.SessionLost())
+	if lost := r.receivers.decided(ev); lost != nil {
+		r.replies.tellEnded(lost, engine.SessionLost())
 	}
 }
 

@@ -23,7 +23,7 @@ func (l *Loop) Recover() {
 		l.recorder.write(now, out)
 		l.makeRoom()
 	}
-	for l.recorder.err == nil && !l.due(now) {
+	for l.recorder.err == nil && !l.endDue(now) {
 		l.makeRoom()
 	}
 }

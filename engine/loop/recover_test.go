@@ -160,10 +160,10 @@ func TestDeleteQueueUnderWaiters(t *testing.T) {
 	a := h.accepts(1, "A")
 	h.wants(2, time.Hour)
 	h.send(0, "A")
-	h.turn(&engine.DeleteEntity{Path: "orders"}, &dropSlice{slice: handEntity})
+	h.turn(&engine.DeleteEntity{Path: "orders"}, &dropSliceCommand{slice: handEntity})
 	h.hears("1:A", "2:!1")
 	h.turn(&engine.Flow{Receiver: a, Limit: 1}, &engine.Detach{Receiver: a})
-	if len(h.loop.waiting.entities) != 0 || len(h.loop.waiting.deadlines) != 0 || h.loop.part.Index().Locks() != 0 || h.loop.NextDeadline() != 0 {
+	if len(h.loop.receivers.entities) != 0 || len(h.loop.receivers.deadlines) != 0 || h.loop.part.Index().Locks() != 0 || h.loop.NextDeadline() != 0 {
 		t.Error("something is left of it")
 	}
 }
@@ -223,7 +223,7 @@ func TestReplayReadsNoClock(t *testing.T) {
 			l := New(engine.NewPartition(0, 1, x), h.plog, nil, Options{CheckpointBytes: -1, Logger: h.loop.recorder.logger,
 				Clock: func() event.Time { panic("asked for the time") }, Tokens: func() event.LockToken { panic("asked for a token") }})
 			for _, e := range x.Catalogue.All() {
-				l.configure(&configure{entity: engine.View(e, nil)})
+				l.configure(&configureCommand{entity: engine.View(e, nil)})
 			}
 		})
 	}

@@ -19,8 +19,8 @@ import (
 //
 // When a frame is written and synced is decided in frames.go. The two meet in Loop.seal.
 
-// held is a reply that waits for the log.
-type held struct {
+// heldReply is a reply that waits for the log.
+type heldReply struct {
 	sink  engine.Sink
 	reply engine.Reply
 	// of a delivery, or of an answer to a drain that others have to answer, too
@@ -32,21 +32,21 @@ type held struct {
 	number  uint64    // of all replies, in the order of the decisions
 }
 
-// queue is replies that leave in order.
-type queue struct {
-	front []held // goes first, from next on
+// replyQueue is replies that leave in order.
+type replyQueue struct {
+	front []heldReply // goes first, from next on
 	next  int
 	gone  int // up to here front is cleared
-	back  []held
+	back  []heldReply
 }
 
-func (q *queue) len() int { return len(q.front) - q.next + len(q.back) }
+func (q *replyQueue) len() int { return len(q.front) - q.next + len(q.back) }
 
-func (q *queue) push(h held) { q.back = append(q.back, h) }
+func (q *replyQueue) push(h heldReply) { q.back = append(q.back, h) }
 
 // ready returns those at the front that may leave, until the next call of a method. There may be
 // more of them.
-func (q *queue) ready(written, durable event.LSN) []held {
+func (q *replyQueue) ready(written, durable event.LSN) []heldReply {
 	clear(q.front[q.gone:q.next])
 	if q.gone = q.next; q.next == len(q.front) {
 		q.front, q.back, q.next, q.gone = q.back, q.front[:0], 0, 0
@@ -59,21 +59,21 @@ func (q *queue) ready(written, durable event.LSN) []held {
 }
 
 // rest returns all that is left.
-func (q *queue) rest() []held { return slices.Concat(q.front[q.next:], q.back) }
+func (q *replyQueue) rest() []heldReply { return slices.Concat(q.front[q.next:], q.back) }
 
 // replies are what the loop has to say and holds back until the log has what it stands for.
 type replies struct {
-	acks     queue
-	grants   []held // locks and renewals, and what else receivers are told
-	count    uint64 // so far
+	acks     replyQueue
+	grants   []heldReply // locks and renewals, and what else receivers are told
+	count    uint64      // so far
 	recent   recents
-	unread   unread // what has left points to, and what has not
-	leaving  []held // scratch
+	unread   unreadBodies // what has left points to, and what has not
+	leaving  []heldReply  // scratch
 	posts    []engine.Reply
-	returned []unsent
+	returned []unsentDelivery
 
 	// what was decided so far: see [frames]
-	wrote, solid event.LSN
+	writtenUpTo, durableUpTo event.LSN
 	// how far the log was when grants were looked at, and whether one that waits for nothing has
 	// come since
 	written, durable event.LSN
@@ -82,12 +82,12 @@ type replies struct {
 	pressing event.LSN
 }
 
-// behind makes the replies that follow wait for the newest record that was decided on, and for the
+// waitFor makes the replies that follow wait for the newest record that was decided on, and for the
 // newest that has to be durable.
-func (p *replies) behind(wrote, solid event.LSN) { p.wrote, p.solid = wrote, solid }
+func (p *replies) waitFor(wrote, solid event.LSN) { p.writtenUpTo, p.durableUpTo = wrote, solid }
 
 // decided takes an event that has been applied, with an address in its frame.
-func (p *replies) decided(ev event.Event, at event.LSN) { p.recent.written(ev, at) }
+func (p *replies) decided(ev event.Event, at event.LSN) { p.recent.noteEvent(ev, at) }
 
 // address is where an answer goes.
 type address struct {
@@ -95,10 +95,10 @@ type address struct {
 	tag  uint64
 }
 
-// held is a reply to an address.
-func (a address) held(reply engine.Reply) held {
+// reply is a reply to an address.
+func (a address) reply(reply engine.Reply) heldReply {
 	reply.Tag = a.tag
-	return held{sink: a.sink, reply: reply}
+	return heldReply{sink: a.sink, reply: reply}
 }
 
 // any reports whether there is one that has not left.
@@ -106,18 +106,18 @@ func (p *replies) any() bool { return p.acks.len() > 0 || len(p.grants) > 0 }
 
 // answer holds the reply to a request back until everything decided so far is committed.
 func (p *replies) answer(req *engine.Request, reply engine.Reply) {
-	p.shows(req, &reply)
+	p.keepBodies(req, &reply)
 	reply.Tag = req.Tag
-	p.hold(held{sink: req.Sink, reply: reply})
+	p.hold(heldReply{sink: req.Sink, reply: reply})
 }
 
 // hold is answer for a reply that is no answer to a request.
-func (p *replies) hold(h held) {
+func (p *replies) hold(h heldReply) {
 	if h.sink == nil {
 		return
 	}
 	p.count++
-	h.number, h.written, h.durable = p.count, p.wrote, p.solid
+	h.number, h.written, h.durable = p.count, p.writtenUpTo, p.durableUpTo
 	p.acks.push(h)
 }
 
@@ -127,100 +127,101 @@ func (p *replies) atOnce(req *engine.Request, reply engine.Reply) {
 	if req.Sink == nil {
 		return
 	}
-	p.shows(req, &reply)
+	p.keepBodies(req, &reply)
 	reply.Tag = req.Tag
 	p.count++
-	p.grants = append(p.grants, held{sink: req.Sink, reply: reply, number: p.count})
+	p.grants = append(p.grants, heldReply{sink: req.Sink, reply: reply, number: p.count})
 	p.fresh = true
 }
 
-// renewed is the answer to a command that moved the ends of locks: that has to be written.
-func (p *replies) renewed(req *engine.Request, reply engine.Reply) {
+// answerRenewal is the answer to a command that moved the ends of locks: that has to be written.
+func (p *replies) answerRenewal(req *engine.Request, reply engine.Reply) {
 	reply.Tag = req.Tag
-	p.grant(held{sink: req.Sink, reply: reply}, 0)
+	p.grant(heldReply{sink: req.Sink, reply: reply}, 0)
 }
 
-// lockedByNumber is the answer to a command that locked messages of a slice by their numbers.
-func (p *replies) lockedByNumber(req *engine.Request, id event.Slice, reply engine.Reply) {
+// answerLocked is the answer to a command that locked messages of a slice by their numbers.
+func (p *replies) answerLocked(req *engine.Request, id event.Slice, reply engine.Reply) {
 	reply.Tag = req.Tag
-	p.shows(req, &reply)
+	p.keepBodies(req, &reply)
 	var shows event.LSN
 	messages := reply.Messages()
 	for i := range messages {
 		shows = max(shows, p.recent.newest(id, messages[i].Sequence, &messages[i].Body))
 	}
-	p.grant(held{sink: req.Sink, reply: reply}, shows)
+	p.grant(heldReply{sink: req.Sink, reply: reply}, shows)
 }
 
-// detached is the answer of a port to the end of its link, behind all that the receiver was told.
-func (p *replies) detached(req *engine.Request, ports *atomic.Int32) {
-	p.grant(held{sink: req.Sink, reply: engine.Reply{Tag: req.Tag}, ports: ports}, p.solid)
+// answerDetach is the answer of a port to the end of its link, behind all that the receiver was
+// told.
+func (p *replies) answerDetach(req *engine.Request, ports *atomic.Int32) {
+	p.grant(heldReply{sink: req.Sink, reply: engine.Reply{Tag: req.Tag}, ports: ports}, p.durableUpTo)
 }
 
-// attached is the answer of a port that takes messages without a session: it tells of nothing in
-// the log.
-func (p *replies) attached(r *receiver) {
-	h := r.asked.held(engine.Reply{})
+// answerAttach is the answer of a port that takes messages without a session: it tells of nothing
+// in the log.
+func (p *replies) answerAttach(r *receiver) {
+	h := r.asked.reply(engine.Reply{})
 	if r.link.shared() {
 		h.ports = &r.link.pending
 	}
 	p.tell(r, h, 0)
 }
 
-// refused is the answer to a receiver that was not let in, or waited for a session in vain.
-func (p *replies) refused(r *receiver, err error) {
-	p.tell(r, r.asked.held(engine.Reply{Err: err}), p.solid)
+// refuseReceiver is the answer to a receiver that was not let in, or waited for a session in vain.
+func (p *replies) refuseReceiver(r *receiver, err error) {
+	p.tell(r, r.asked.reply(engine.Reply{Err: err}), p.durableUpTo)
 }
 
-// ended tells a receiver that it is served no more.
-func (p *replies) ended(r *receiver, err error) {
-	p.tell(r, held{sink: r.Sink, reply: engine.Reply{Kind: engine.ReplyEnded, Tag: r.Tag, Err: err}}, p.solid)
+// tellEnded tells a receiver that it is served no more.
+func (p *replies) tellEnded(r *receiver, err error) {
+	p.tell(r, heldReply{sink: r.Sink, reply: engine.Reply{Kind: engine.ReplyEnded, Tag: r.Tag, Err: err}}, p.durableUpTo)
 }
 
-// drained tells a receiver that the queue has nothing more for it. Where other ports have not
+// tellDrained tells a receiver that the queue has nothing more for it. Where other ports have not
 // answered, it becomes a reply only if it is the last answer when it leaves.
-func (p *replies) drained(r *receiver) {
-	h := held{sink: r.Sink, reply: engine.Reply{Kind: engine.ReplyDrained, Tag: r.Tag}}
+func (p *replies) tellDrained(r *receiver) {
+	h := heldReply{sink: r.Sink, reply: engine.Reply{Kind: engine.ReplyDrained, Tag: r.Tag}}
 	if r.drain == drainSaid {
 		h.receiver = r
 	}
-	p.tell(r, h, p.solid)
+	p.tell(r, h, p.durableUpTo)
 }
 
-// delivered gives a receiver a message of a slice. Under a lock that shows that the message is
+// deliver gives a receiver a message of a slice. Under a lock that shows that the message is
 // there, and in a session that nothing comes before it (P19); else that the message is gone.
-func (p *replies) delivered(r *receiver, id event.Slice, reply engine.Reply) {
-	shows := p.solid
+func (p *replies) deliver(r *receiver, id event.Slice, reply engine.Reply) {
+	shows := p.durableUpTo
 	if r.Mode == engine.PeekLock {
 		d := reply.Delivery()
 		shows = p.recent.newest(id, d.Sequence, &d.Body)
 		if r.Session != nil {
-			shows = max(shows, p.recent.cleared(id))
+			shows = max(shows, p.recent.frontCleared(id))
 		}
 	}
 	reply.Tag = r.Tag
-	p.tell(r, held{sink: r.Sink, reply: reply, receiver: r}, shows)
+	p.tell(r, heldReply{sink: r.Sink, reply: reply, receiver: r}, shows)
 }
 
-// gotSession gives a receiver a session. That shows that nobody has its lock any more and, when it
-// was not asked for by its name, that there is a message.
-func (p *replies) gotSession(r *receiver, session string, reply engine.Reply, x *index.Index) {
+// grantSession gives a receiver a session. That shows that nobody has its lock any more and, when
+// it was not asked for by its name, that there is a message.
+func (p *replies) grantSession(r *receiver, session string, reply engine.Reply, x *index.Index) {
 	id := event.Slice{Entity: r.Entity.ID, Partition: r.session.Partition()}
-	shows := p.recent.freed(id, session)
+	shows := p.recent.sessionEnd(id, session)
 	if m, ok := x.FirstOf(id, []byte(session)); ok && r.Session.Any {
 		shows = max(shows, p.recent.newest(id, m.Sequence, &m.Body))
 	}
-	p.tell(r, r.asked.held(reply), shows)
+	p.tell(r, r.asked.reply(reply), shows)
 }
 
 // grant keeps the answer to a command that locks or renews back until that is written and what it
 // shows is durable.
-func (p *replies) grant(h held, shows event.LSN) {
+func (p *replies) grant(h heldReply, shows event.LSN) {
 	if h.sink == nil {
 		return
 	}
 	p.count++
-	h.number, h.written, h.durable = p.count, p.wrote, shows
+	h.number, h.written, h.durable = p.count, p.writtenUpTo, shows
 	p.grants = append(p.grants, h)
 	switch {
 	case h.durable >= p.durable:
@@ -234,7 +235,7 @@ func (p *replies) grant(h held, shows event.LSN) {
 // tell is grant for what concerns a receiver. What it is told leaves in the order in which it was
 // decided: deliveries in the order of the messages, and an end behind everything that came before
 // it.
-func (p *replies) tell(r *receiver, h held, shows event.LSN) {
+func (p *replies) tell(r *receiver, h heldReply, shows event.LSN) {
 	r.shown = max(r.shown, shows)
 	p.grant(h, r.shown)
 }
@@ -242,7 +243,7 @@ func (p *replies) tell(r *receiver, h held, shows event.LSN) {
 // committed takes how far the log is written and durable, and posts the replies that nothing holds
 // back any more, in the order in which they were decided: only a grant comes before others. It
 // returns the deliveries whose receivers are gone, until the next call.
-func (p *replies) committed(written, durable event.LSN) []unsent {
+func (p *replies) committed(written, durable event.LSN) []unsentDelivery {
 	p.returned = p.returned[:0]
 	grants := p.leaving[:0]
 	if p.fresh || written != p.written || durable != p.durable {
@@ -270,7 +271,7 @@ func (p *replies) committed(written, durable event.LSN) []unsent {
 }
 
 // before is how many of some replies have a lower number.
-func before(hs []held, number uint64) int {
+func before(hs []heldReply, number uint64) int {
 	n := 0
 	for n < len(hs) && hs[n].number < number {
 		n++
@@ -280,7 +281,7 @@ func before(hs []held, number uint64) int {
 
 // readyGrants moves the locks and renewals that may leave to dst, and notes what waits only for
 // being written.
-func (p *replies) readyGrants(dst []held, written, durable event.LSN) []held {
+func (p *replies) readyGrants(dst []heldReply, written, durable event.LSN) []heldReply {
 	kept := p.grants[:0]
 	for i := range p.grants {
 		h := &p.grants[i]
@@ -299,7 +300,7 @@ func (p *replies) readyGrants(dst []held, written, durable event.LSN) []held {
 }
 
 // post posts replies in order, each run for one sink together.
-func (p *replies) post(hs []held) {
+func (p *replies) post(hs []heldReply) {
 	for i := 0; i < len(hs); {
 		sink := hs[i].sink
 		p.posts = p.posts[:0]
@@ -318,12 +319,12 @@ func (p *replies) post(hs []held) {
 // leaves reports whether a reply that waited for the log leaves: a delivery, unless its receiver is
 // gone; what several ports answer together, from the last of them. Before that counts as said here,
 // what comes before it has to be on its way.
-func (p *replies) leaves(h *held) bool {
+func (p *replies) leaves(h *heldReply) bool {
 	r := h.receiver
 	switch {
 	case r != nil && !r.served:
 		if d := h.reply.Delivery(); d != nil {
-			p.returned = append(p.returned, unsent{r.Receiver, d.Token})
+			p.returned = append(p.returned, unsentDelivery{r.Receiver, d.Token})
 		}
 		return false
 	case r != nil && h.reply.Kind == engine.ReplyDelivery:
@@ -335,13 +336,13 @@ func (p *replies) leaves(h *held) bool {
 		p.posts = p.posts[:0]
 	}
 	if r != nil {
-		return r.answered()
+		return r.answerDrain()
 	}
 	return h.ports.Add(-1) == 0
 }
 
-// unsent is a delivery whose receiver was gone when it could leave.
-type unsent struct {
+// unsentDelivery is a delivery whose receiver was gone when it could leave.
+type unsentDelivery struct {
 	receiver *engine.Receiver
 	token    event.LockToken
 }
@@ -358,7 +359,7 @@ func (p *replies) abandon(unknown error) {
 // giveUp answers receivers that wait for a session.
 func giveUp(receivers []*receiver, err error) {
 	for _, r := range receivers {
-		if to := r.asked; to.sink != nil && r.link.speak() {
+		if to := r.asked; to.sink != nil && r.link.claimAnswer() {
 			to.sink.Post([]engine.Reply{{Tag: to.tag, Err: err}})
 		}
 	}
@@ -379,7 +380,7 @@ func TurnAway(requests []engine.Request, err error) {
 		if send, ok := req.Command.(*engine.Send); ok && send.Buffer != nil {
 			send.Buffer.Release()
 		}
-		if req.Sink != nil && turnedAway(req.Command) {
+		if req.Sink != nil && answersRefusal(req.Command) {
 			req.Sink.Post([]engine.Reply{{Tag: req.Tag, Err: err}})
 		}
 	}

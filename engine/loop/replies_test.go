@@ -34,7 +34,7 @@ func onSlowDisk(t *testing.T, p event.Properties) *slow {
 	s := &slow{t: t, now: event.TimeOf(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)), tokens: map[event.SequenceNumber]event.LockToken{}}
 	s.loop = New(engine.NewPartition(0, 1, index.New()), plog, writer, Options{Clock: func() event.Time { return s.now }, Tokens: newTokens(),
 		Logger: slog.New(slog.DiscardHandler), CheckpointBytes: -1, Inline: true})
-	s.loop.configure(&configure{entity: &engine.Entity{ID: 1, Kind: event.Queue, Path: "orders", Properties: p}})
+	s.loop.configure(&configureCommand{entity: &engine.Entity{ID: 1, Kind: event.Queue, Path: "orders", Properties: p}})
 	t.Cleanup(d.Close)
 	return s
 }

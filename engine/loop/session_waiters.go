@@ -70,20 +70,20 @@ func (h waitDeadlines) first() event.Time {
 }
 
 // sessionsOf is the sessions of the entity that a receiver is attached to.
-func (w *waiting) sessionsOf(r *receiver) *entitySessions { return &w.entities[r.Entity.ID].sessions }
+func (w *receivers) sessionsOf(r *receiver) *entitySessions { return &w.entities[r.Entity.ID].sessions }
 
 // Wait puts a receiver behind the others that wait for a session. One port alone decides when it
 // gives up, the last one to come here. So, however short the wait, nobody says that there is no
 // session before each port has looked for one (semantics.md 10.4).
-func (w *waiting) Wait(r *receiver) {
+func (w *receivers) Wait(r *receiver) {
 	r.place, r.index = w.sessionsOf(r).waiters.PushBack(r), -1
-	if last := r.link.lastLook(); last {
+	if last := r.link.countLook(); last {
 		heap.Push(&w.deadlines, r)
 	}
 }
 
 // stopWaiting takes a receiver from among those that wait for a session, if it is there.
-func (w *waiting) stopWaiting(r *receiver) {
+func (w *receivers) stopWaiting(r *receiver) {
 	if r.place == nil {
 		return
 	}
@@ -94,7 +94,7 @@ func (w *waiting) stopWaiting(r *receiver) {
 }
 
 // Granted gives a receiver the session it got; the token says in which slice that is.
-func (w *waiting) Granted(r *receiver, id string, token event.LockToken) {
+func (w *receivers) Granted(r *receiver, id string, token event.LockToken) {
 	w.stopWaiting(r)
 	s := w.sessionsOf(r)
 	if s.held == nil {
@@ -108,7 +108,7 @@ func (w *waiting) Granted(r *receiver, id string, token event.LockToken) {
 }
 
 // NextWaiter is the receiver that comes first where a session may have become available; nil: none.
-func (w *waiting) NextWaiter() *receiver {
+func (w *receivers) NextWaiter() *receiver {
 	for w.open.Len() > 0 {
 		if first := (*w.open.Front()).sessions.waiters.Front(); first != nil {
 			return first.Value.(*receiver)
@@ -119,7 +119,7 @@ func (w *waiting) NextWaiter() *receiver {
 }
 
 // NoSession says that there is none for the receiver that NextWaiter gave, nor for those behind it.
-func (w *waiting) NoSession() {
+func (w *receivers) NoSession() {
 	s := &w.open.Pop().sessions
 	s.open, s.look = false, 0
 }
@@ -127,7 +127,7 @@ func (w *waiting) NoSession() {
 // Overdue is a receiver that has waited for a session for as long as it would; nil: there is none,
 // or it comes after those that NextWaiter gives. While the dispatcher is halted nobody is served,
 // so those give up in time as well.
-func (w *waiting) Overdue(now event.Time, halted bool) *receiver {
+func (w *receivers) Overdue(now event.Time, halted bool) *receiver {
 	if len(w.deadlines) == 0 || w.deadlines[0].until > now || !halted && w.sessionsOf(w.deadlines[0]).open {
 		return nil
 	}
@@ -136,13 +136,13 @@ func (w *waiting) Overdue(now event.Time, halted bool) *receiver {
 
 // OpenSessions notes that a session of a slice may have become available, or that there will be
 // none.
-func (w *waiting) OpenSessions(id event.Slice) {
+func (w *receivers) OpenSessions(id event.Slice) {
 	if e := w.entities[id.Entity]; e != nil {
 		w.openSessions(e, id.Partition)
 	}
 }
 
-func (w *waiting) openSessions(e *entityReceivers, partition uint8) {
+func (w *receivers) openSessions(e *entityReceivers, partition uint8) {
 	s := &e.sessions
 	if s.waiters.Len() == 0 {
 		return
@@ -153,8 +153,8 @@ func (w *waiting) openSessions(e *entityReceivers, partition uint8) {
 	}
 }
 
-// sessionMessage marks whoever may get a message of a session that has just become deliverable.
-func (w *waiting) sessionMessage(e *entityReceivers, id event.Slice, seq event.SequenceNumber) {
+// markSessionMessage marks whoever may get a message of a session that has just become deliverable.
+func (w *receivers) markSessionMessage(e *entityReceivers, id event.Slice, seq event.SequenceNumber) {
 	if len(e.sessions.held) == 0 && e.sessions.waiters.Len() == 0 {
 		return
 	}
@@ -169,14 +169,14 @@ func (w *waiting) sessionMessage(e *entityReceivers, id event.Slice, seq event.S
 	}
 }
 
-// sessionEnded takes the end of a session's lock. Its holder is detached and returned, unless it
+// endSession takes the end of a session's lock. Its holder is detached and returned, unless it
 // was the one to end it.
-func (w *waiting) sessionEnded(ev *event.SessionReleased) (lost *receiver) {
+func (w *receivers) endSession(ev *event.SessionReleased) (lost *receiver) {
 	e := w.entities[ev.Slice.Entity]
 	if e == nil {
 		return nil
 	}
-	w.sweeps.stored(e, ev.Slice, w.part.Index())
+	w.sweeps.scheduleStored(e, ev.Slice, w.part.Index())
 	if q := e.sessions.held[messageSession{ev.Slice.Partition, string(ev.SessionID)}]; q != nil {
 		lost = q.holder
 		w.Detach(lost)
@@ -187,7 +187,7 @@ func (w *waiting) sessionEnded(ev *event.SessionReleased) (lost *receiver) {
 
 // LockLimit notes a queue that gets nothing more until its receiver has settled some of what it
 // has, if that is so.
-func (w *waiting) LockLimit(q *receiverQueue) {
+func (w *receivers) LockLimit(q *receiverQueue) {
 	if q.holder == nil || !q.holder.served || q.limited || !w.atLimit(q) {
 		return
 	}
@@ -197,12 +197,13 @@ func (w *waiting) LockLimit(q *receiverQueue) {
 }
 
 // atLimit reports whether the session that a queue is for has as many locked messages as it may.
-func (w *waiting) atLimit(q *receiverQueue) bool {
+func (w *receivers) atLimit(q *receiverQueue) bool {
 	return w.part.SessionLocksFull(q.slice(), q.holder.sessionID)
 }
 
-// settled marks the queues of sessions that were at their limit of locks and are below it again.
-func (w *waiting) settled(id event.Slice) {
+// wakeLimited marks the queues of sessions that were at their limit of locks and are below it
+// again.
+func (w *receivers) wakeLimited(id event.Slice) {
 	e := w.entities[id.Entity]
 	if e == nil || len(e.sessions.limited) == 0 {
 		return

@@ -36,7 +36,7 @@ func TestWaitForSession(t *testing.T) {
 	if got := h.heard(); len(got) != 3 || h.loop.part.Index().Locks() != 0 {
 		t.Fatalf("%v and %d locks are left", got, h.loop.part.Index().Locks())
 	}
-	if len(h.loop.waiting.entities) != 0 || h.loop.NextDeadline() != 0 {
+	if len(h.loop.receivers.entities) != 0 || h.loop.NextDeadline() != 0 {
 		t.Error("there are receivers still")
 	}
 }
@@ -60,8 +60,8 @@ func TestDetachWhileWaiting(t *testing.T) {
 	h.hears("3:!14")
 	h.after(time.Hour)
 	h.hears("2:ended")
-	if len(h.loop.waiting.entities) != 0 || len(h.loop.waiting.deadlines) != 0 {
-		t.Errorf("left: receivers in %d slices, %d that wait", len(h.loop.waiting.entities), len(h.loop.waiting.deadlines))
+	if len(h.loop.receivers.entities) != 0 || len(h.loop.receivers.deadlines) != 0 {
+		t.Errorf("left: receivers in %d slices, %d that wait", len(h.loop.receivers.entities), len(h.loop.receivers.deadlines))
 	}
 }
 
@@ -91,7 +91,7 @@ func TestHolderGetsItsSession(t *testing.T) {
 	h.hears("5:A")
 	again := h.accepts(6, "A")
 	h.hears("6:!13")
-	if h.loop.waiting.receiver(again) != nil {
+	if h.loop.receivers.receiver(again) != nil {
 		t.Error("refused and attached all the same")
 	}
 	h.turn(&engine.Detach{Receiver: b})
@@ -228,7 +228,7 @@ func TestMessagesUnderOneSession(t *testing.T) {
 	if got := h.count(event.Main, index.Active); got != n-5 {
 		t.Errorf("%d active", got)
 	}
-	if len(h.loop.waiting.entities) != 0 {
+	if len(h.loop.receivers.entities) != 0 {
 		t.Error("there are receivers still")
 	}
 }

@@ -25,19 +25,19 @@ func (cmd *Snapshot) Take(l *Loop) (reply engine.Reply) {
 	cmd.mu.Lock()
 	defer cmd.mu.Unlock()
 	if !cmd.over {
-		cmd.state, cmd.wrote, cmd.unread = l.part.Index().Snapshot(), l.frames.wrote, reading(l)
+		cmd.state, cmd.wrote, cmd.unread = l.part.Index().Snapshot(), l.frames.wrote, bodiesInUse(l)
 	}
 	return reply
 }
 
-// Lasts reports whether all that the state shows is durable, in a log that is durable up to an LSN:
-// no later state lacks it, whatever happens.
-func (cmd *Snapshot) Lasts(committed event.LSN) bool {
+// IsDurable reports whether all that the state shows is durable, in a log that is durable up to an
+// LSN: no later state lacks it, whatever happens.
+func (cmd *Snapshot) IsDurable(committed event.LSN) bool {
 	return committed > cmd.wrote
 }
 
-// Taken returns what was taken.
-func (cmd *Snapshot) Taken() (state *index.Snapshot, unread []event.Blob) {
+// State returns what was taken.
+func (cmd *Snapshot) State() (state *index.Snapshot, unread []event.Blob) {
 	return cmd.state, cmd.unread
 }
 

@@ -24,7 +24,7 @@ func (l *Loop) steps(now event.Time, requests []engine.Request) int {
 
 // step carries out a request, or a part of a costly one: it reports whether that is all.
 func (l *Loop) step(now event.Time, req *engine.Request) bool {
-	use(l.part, now, req.Command)
+	noteUse(l.part, now, req.Command)
 	if err := l.limits.refuse(weightOf(req.Command)); err != nil {
 		if settle, ok := req.Command.(*engine.Settle); ok {
 			settle.Recycle()
@@ -38,13 +38,13 @@ func (l *Loop) step(now event.Time, req *engine.Request) bool {
 	case *engine.Flow:
 		l.dispatcher.flow(now, cmd)
 	case *engine.StepBack:
-		l.waiting.StepBack(cmd.Receiver)
+		l.receivers.StepBack(cmd.Receiver)
 	case *engine.Detach:
 		l.dispatcher.detach(now, cmd)
-		l.replies.detached(req, detaching(cmd.Receiver))
+		l.replies.answerDetach(req, openPorts(cmd.Receiver))
 		l.links.closed(now, cmd.Receiver.Origin, &cmd.Closed)
 	case *engine.Send:
-		if !aside(l, req, cmd) {
+		if !sendAside(l, req, cmd) {
 			l.replies.answer(req, l.send(now, cmd))
 		}
 	case *engine.Stage:
@@ -54,18 +54,18 @@ func (l *Loop) step(now event.Time, req *engine.Request) bool {
 	case *engine.PutEntity:
 		l.capabilities.beforePut(cmd, l.part)
 		return l.decide(now, req)
-	case *dropSlice:
+	case *dropSliceCommand:
 		l.dropSlice(now, cmd)
 		l.replies.answer(req, engine.Reply{})
 	case *engine.Note:
 		l.facts.note(now, cmd)
 		l.replies.answer(req, engine.Reply{})
-	case *ordered:
+	case *ordersCommand:
 		l.transfers.order(cmd)
 		l.replies.answer(req, engine.Reply{})
-	case *look:
+	case *lookCommand:
 		l.replies.atOnce(req, cmd.tell(l))
-	case *configure, *do, *ping, *damage, *Usage, *Snapshot:
+	case *configureCommand, *doCommand, *pingCommand, *damageCommand, *Usage, *Snapshot:
 		l.replies.answer(req, l.carryOut(cmd))
 	default:
 		return l.decide(now, req)
@@ -78,7 +78,7 @@ func (l *Loop) decide(now event.Time, req *engine.Request) bool {
 	cmd := req.Command
 	out := l.part.Decide(now, cmd)
 	l.late.charge(cmd, out.Looks)
-	if err := l.limits.refuse(eventWeight(out.Events)); err != nil && asked(cmd) {
+	if err := l.limits.refuse(eventWeight(out.Events)); err != nil && isAdministrative(cmd) {
 		// nobody may take its origins for defined: none of it gets into the log
 		l.replies.answer(req, engine.Reply{Err: err})
 		return true
@@ -88,15 +88,15 @@ func (l *Loop) decide(now event.Time, req *engine.Request) bool {
 			req.Command = out.Rest
 		}
 		// of what it has found so far, the rows may be gone when it ends
-		l.replies.shows(req, &out.Reply)
+		l.replies.keepBodies(req, &out.Reply)
 		return false
 	}
 	if out.Note != nil {
 		l.facts.note(now, out.Note)
 	}
 	switch {
-	case renews(cmd) && out.Reply.Err == nil:
-		l.replies.renewed(req, out.Reply)
+	case isRenewal(cmd) && out.Reply.Err == nil:
+		l.replies.answerRenewal(req, out.Reply)
 	default:
 		l.replies.answer(req, out.Reply)
 	}
@@ -106,9 +106,9 @@ func (l *Loop) decide(now event.Time, req *engine.Request) bool {
 	return true
 }
 
-// asked reports whether a command is an administrator's, which may be refused when it is decided
-// on.
-func asked(cmd engine.Command) bool {
+// isAdministrative reports whether a command is an administrator's, which may be refused when it is
+// decided on.
+func isAdministrative(cmd engine.Command) bool {
 	switch cmd.(type) {
 	case *engine.PutEntity, *engine.PutRule:
 		return true
@@ -116,9 +116,9 @@ func asked(cmd engine.Command) bool {
 	return false
 }
 
-// aside reports whether a send goes to another partition, because this one refuses it for the state
-// of its log. It was not decided, and never will be here.
-func aside(l *Loop, req *engine.Request, cmd *engine.Send) bool {
+// sendAside reports whether a send goes to another partition, because this one refuses it for the
+// state of its log. It was not decided, and never will be here.
+func sendAside(l *Loop, req *engine.Request, cmd *engine.Send) bool {
 	return l.limits.unfit && cmd.Others > 0 && l.aside != nil && len(l.aside([]engine.Request{*req})) == 0
 }
 
@@ -130,7 +130,7 @@ func (l *Loop) send(now event.Time, cmd *engine.Send) engine.Reply {
 	l.capabilities.beforeSend(cmd, l.part)
 	out := l.part.Decide(now, cmd)
 	if l.recorder.write(now, out); out.Reply.Err != nil {
-		l.facts.refused(now, cmd, out.Reply.Err)
+		l.facts.noteRefused(now, cmd, out.Reply.Err)
 	}
 	return out.Reply
 }
@@ -147,7 +147,7 @@ func (l *Loop) stage(now event.Time, cmd *engine.Stage, req *engine.Request) {
 	out := l.part.Decide(now, cmd)
 	l.recorder.write(now, out)
 	if send != nil && out.Reply.Err != nil {
-		l.facts.refused(now, send, out.Reply.Err)
+		l.facts.noteRefused(now, send, out.Reply.Err)
 	}
 	if out.Note != nil {
 		l.facts.note(now, out.Note)
@@ -174,12 +174,12 @@ func (l *Loop) receiveDeferred(now event.Time, cmd *engine.ReceiveDeferred, req 
 		l.replies.answer(req, out.Reply)
 		return
 	}
-	l.replies.lockedByNumber(req, cmd.Slice, out.Reply)
+	l.replies.answerLocked(req, cmd.Slice, out.Reply)
 }
 
-// renews reports whether a command moves the ends of locks, and so is answered when that is written
-// (reliability.md P7).
-func renews(cmd engine.Command) bool {
+// isRenewal reports whether a command moves the ends of locks, and so is answered when that is
+// written (reliability.md P7).
+func isRenewal(cmd engine.Command) bool {
 	switch cmd.(type) {
 	case *engine.Renew, *engine.RenewSession:
 		return true
@@ -187,9 +187,9 @@ func renews(cmd engine.Command) bool {
 	return false
 }
 
-// use notes that something was asked of an entity. Sends, receives, empty ones too, and looks count
-// (docs/decisions/0010); answers that were not asked for do not.
-func use(part *engine.Partition, now event.Time, cmd engine.Command) {
+// noteUse notes that something was asked of an entity. Sends, receives, empty ones too, and looks
+// count (docs/decisions/0010); answers that were not asked for do not.
+func noteUse(part *engine.Partition, now event.Time, cmd engine.Command) {
 	var id event.Slice
 	switch cmd := cmd.(type) {
 	case *engine.Send:
@@ -217,7 +217,7 @@ func use(part *engine.Partition, now event.Time, cmd engine.Command) {
 	case *engine.GetSessionState:
 		cmd.Entity.Use(now)
 	case *engine.Stage:
-		use(part, now, cmd.Operation)
+		noteUse(part, now, cmd.Operation)
 		return
 	case *engine.Peek:
 		id = cmd.Slice

@@ -75,8 +75,8 @@ func (e *entityReceivers) sweeper(id event.Slice) *sweeper {
 	return nil
 }
 
-// stored is called when a message of a slice became deliverable.
-func (s *sweeps) stored(e *entityReceivers, id event.Slice, x *index.Index) {
+// scheduleStored is called when a message of a slice became deliverable.
+func (s *sweeps) scheduleStored(e *entityReceivers, id event.Slice, x *index.Index) {
 	if w := e.sweeper(id); w != nil && w.pass == nil { // the end of a pass looks
 		s.schedule(w, x)
 	}

@@ -95,7 +95,7 @@ func TestSweepIsInterrupted(t *testing.T) {
 	h.now = h.now.Add(2 * time.Second)
 	r := h.receiver(1, event.Main)
 	h.turn(&engine.Attach{Receiver: r})
-	h.loop.waiting.activate(h.loop.waiting.receiver(r), 1)
+	h.loop.receivers.activate(h.loop.receivers.receiver(r), 1)
 	h.loop.Turn(nil) // the first step
 	h.loop.Turn([]engine.Request{{Command: &engine.Detach{Receiver: r}}})
 	h.turn()
@@ -189,7 +189,7 @@ func TestLargeDrain(t *testing.T) {
 		t.Fatalf("%d replies in %d turns", len(got), h.turns)
 	}
 	h.got = nil
-	if left := h.loop.waiting.receiver(r).credit(); left != 0 {
+	if left := h.loop.receivers.receiver(r).credit(); left != 0 {
 		t.Errorf("credit %d", left)
 	}
 }

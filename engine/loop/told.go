@@ -7,8 +7,8 @@ import (
 
 // What a courier and the loop of its log tell each other.
 
-// Handed is transfers of a slice, which are durable, for the courier to take.
-type Handed struct {
+// TransferBatch is transfers of a slice, which are durable, for the courier to take.
+type TransferBatch struct {
 	engine.Internal
 	Source    event.Slice
 	Transfers []engine.Transfer // by number
@@ -27,8 +27,8 @@ type SliceGone struct {
 	Source event.Slice
 }
 
-// TransfersOver tells the loop what became of transfers of a slice.
-type TransfersOver struct {
+// TransferResults tells the loop what became of transfers of a slice.
+type TransferResults struct {
 	engine.Internal
 	Source      event.Slice
 	Trigger     event.Trigger

@@ -175,7 +175,7 @@ func TestDamageStopsCommits(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, testQueue())
 	h.staged(sendOf("a"))
-	h.turn(&damage{err: errors.New("checksum")})
+	h.turn(&damageCommand{err: errors.New("checksum")})
 	if r := h.ask(stage(sendOf("b"))); r.Err == nil {
 		t.Error("a message was staged")
 	}
@@ -283,7 +283,7 @@ func newCrash(t *testing.T, k int) *crash {
 	}
 	c.loop = New(engine.NewPartition(0, 1, index.New()), plog, writer, Options{Clock: func() event.Time { return crashTime },
 		Logger: slog.New(slog.DiscardHandler), CheckpointBytes: -1, Inline: true, Tokens: newTokens(), Use: c.store.Use})
-	c.loop.configure(&configure{entity: &engine.Entity{ID: 1, Kind: event.Queue, Path: "orders", Properties: testQueue()}})
+	c.loop.configure(&configureCommand{entity: &engine.Entity{ID: 1, Kind: event.Queue, Path: "orders", Properties: testQueue()}})
 	c.ask(sendOf("a", "b"))
 	r := &engine.Receiver{Entity: &engine.Entity{ID: 1}, Slice: handEntity, Sink: c}
 	c.ask(&engine.Attach{Receiver: r})

@@ -39,17 +39,18 @@ type transfers struct {
 	part    *engine.Partition
 	courier engine.Sink // nil: nothing moves
 	// the entity of an id; nil: it is no more. Since Resume
-	lives   func(event.EntityID) *engine.Entity
+	entity  func(event.EntityID) *engine.Entity
 	replies *replies
 
 	// owned by the loop
-	orders      map[orderKey]*order
-	ready       fifo.Queue[*order]
-	sources     map[event.Slice]*outgoing // slices with transfers that are not over
-	unreported  fifo.Queue[*outgoing]     // those with news for the courier
-	throttled   fifo.Queue[*outgoing]     // those with more for the courier than it may have now
-	outstanding int                       // transfers that the courier has
-	floors      fifo.Queue[floorAt]       // that are not durable yet
+	orders     map[orderKey]*order
+	ready      fifo.Queue[*order]
+	sources    map[event.Slice]*sliceTransfers // slices with transfers that are not over
+	unreported fifo.Queue[*sliceTransfers]     // those with news for the courier
+	// those with more for the courier than it may have now
+	throttled   fifo.Queue[*sliceTransfers]
+	outstanding int                 // transfers that the courier has
+	floors      fifo.Queue[floorAt] // that are not durable yet
 }
 
 // orderKey names a queue that messages leave.
@@ -65,9 +66,9 @@ type order struct {
 	marked      bool           // it is among the ready ones
 }
 
-// outgoing is the transfers of a slice: those that the courier has, and those that it has not been
-// told of yet.
-type outgoing struct {
+// sliceTransfers is the transfers of a slice: those that the courier has, and those that it has not
+// been told of yet.
+type sliceTransfers struct {
 	slice event.Slice
 	byKey map[transferQueueKey]*transferQueue
 	// the same, in the order in which they came up
@@ -96,7 +97,7 @@ type transferQueue struct {
 func (o *transferQueue) full() bool { return o.count >= maxOpenTransfers || o.bytes >= maxOpenBytes }
 
 // transferQueue is the queue of one kind, which it makes when it does not exist.
-func (d *outgoing) transferQueue(trigger event.Trigger, destination event.EntityID) *transferQueue {
+func (d *sliceTransfers) transferQueue(trigger event.Trigger, destination event.EntityID) *transferQueue {
 	key := transferQueueKey{trigger, destination}
 	o := d.byKey[key]
 	if o == nil {
@@ -110,7 +111,7 @@ func (d *outgoing) transferQueue(trigger event.Trigger, destination event.Entity
 }
 
 // tidy drops a queue that has nothing left.
-func (d *outgoing) tidy(o *transferQueue) {
+func (d *sliceTransfers) tidy(o *transferQueue) {
 	if o.count == 0 && o.untold.Len() == 0 {
 		delete(d.byKey, o.transferQueueKey)
 		d.queues = slices.DeleteFunc(d.queues, func(other *transferQueue) bool { return other == o })
@@ -166,8 +167,8 @@ func (t *transfers) mark(o *order) {
 	}
 }
 
-// stored is called when a message of a slice became deliverable.
-func (t *transfers) stored(id event.Slice) {
+// markStored is called when a message of a slice became deliverable.
+func (t *transfers) markStored(id event.Slice) {
 	if t != nil && len(t.orders) > 0 {
 		t.mark(t.orders[orderKey{id, event.TriggerForward}])
 		t.mark(t.orders[orderKey{id, event.TriggerDeadLetter}])
@@ -181,54 +182,54 @@ func (t *transfers) decided(ev event.Event) {
 	}
 	switch ev := ev.(type) {
 	case *event.TransferStarted:
-		d := t.outgoing(ev.Slice)
+		d := t.ofSlice(ev.Slice)
 		for i := range ev.Sequences {
 			d.transferQueue(ev.Trigger, ev.Destination).untold.Push(ev.First + event.TransferNumber(i))
 		}
-		t.news(d)
+		t.markNews(d)
 	case *event.MessageHandedOver:
-		d := t.outgoing(ev.Slice)
+		d := t.ofSlice(ev.Slice)
 		d.transferQueue(event.TriggerVia, ev.Destination).untold.Push(ev.Number)
-		t.news(d)
+		t.markNews(d)
 	case *event.SliceDropped:
-		t.dropped(ev.Slice)
+		t.dropSlice(ev.Slice)
 	}
 }
 
 // resume gives the courier what a start finds in transfer. It is called once, before anything is
 // asked.
 func (t *transfers) resume(lives func(event.EntityID) *engine.Entity) {
-	if t.lives = lives; t.courier == nil {
+	if t.entity = lives; t.courier == nil {
 		return
 	}
 	for _, is := range t.part.Index().Transfers() {
-		d := t.outgoing(is.Slice)
+		d := t.ofSlice(is.Slice)
 		d.transferQueue(is.Trigger, is.Destination).untold.Push(is.Number)
-		t.news(d)
+		t.markNews(d)
 	}
 }
 
-func (t *transfers) outgoing(id event.Slice) *outgoing {
+func (t *transfers) ofSlice(id event.Slice) *sliceTransfers {
 	d := t.sources[id]
 	if d == nil {
-		d = &outgoing{slice: id}
+		d = &sliceTransfers{slice: id}
 		if t.sources == nil {
-			t.sources = map[event.Slice]*outgoing{}
+			t.sources = map[event.Slice]*sliceTransfers{}
 		}
 		t.sources[id] = d
 	}
 	return d
 }
 
-func (t *transfers) news(d *outgoing) {
+func (t *transfers) markNews(d *sliceTransfers) {
 	if !d.marked {
 		d.marked = true
 		t.unreported.Push(d)
 	}
 }
 
-// dropped forgets a slice whose entity is no more.
-func (t *transfers) dropped(id event.Slice) {
+// dropSlice forgets a slice whose entity is no more.
+func (t *transfers) dropSlice(id event.Slice) {
 	for _, trigger := range [...]event.Trigger{event.TriggerForward, event.TriggerDeadLetter} {
 		t.put(orderKey{id, trigger}, nil)
 	}
@@ -240,17 +241,17 @@ func (t *transfers) dropped(id event.Slice) {
 		t.outstanding -= o.count
 	}
 	delete(t.sources, id)
-	t.unreported.Keep(func(other *outgoing) bool { return other != d })
-	t.throttled.Keep(func(other *outgoing) bool { return other != d })
-	t.uncrowd()
+	t.unreported.Keep(func(other *sliceTransfers) bool { return other != d })
+	t.throttled.Keep(func(other *sliceTransfers) bool { return other != d })
+	t.unthrottle()
 	// It goes behind what the courier was told of the slice and has not read yet: otherwise that
 	// would wait for its destination for ever.
 	gone := engine.Reply{Answer: &SliceGone{Source: id}}
-	t.replies.hold(held{sink: t.courier, reply: gone})
+	t.replies.hold(heldReply{sink: t.courier, reply: gone})
 }
 
 // order takes the standing orders of an entity.
-func (t *transfers) order(cmd *ordered) {
+func (t *transfers) order(cmd *ordersCommand) {
 	for i, h := range cmd.entity.Hosts {
 		if h == t.part.ID() {
 			slice := event.Slice{Entity: cmd.entity.ID, Partition: uint8(i)}
@@ -260,8 +261,8 @@ func (t *transfers) order(cmd *ordered) {
 	}
 }
 
-// waiting is how many messages of a slice are to move.
-func (t *transfers) waiting(id event.Slice) (n int) {
+// countToMove is how many messages of a slice are to move.
+func (t *transfers) countToMove(id event.Slice) (n int) {
 	x := t.part.Index()
 	if t.orders[orderKey{id, event.TriggerForward}] != nil {
 		n = x.Count(id, event.Main, index.Active)
@@ -275,24 +276,24 @@ func (t *transfers) waiting(id event.Slice) (n int) {
 // wake has the orders of an entity looked at: it may be open again for those who receive.
 func (t *transfers) wake(e *engine.Entity) {
 	for i := range e.Hosts {
-		t.stored(event.Slice{Entity: e.ID, Partition: uint8(i)})
+		t.markStored(event.Slice{Entity: e.ID, Partition: uint8(i)})
 	}
 }
 
-// spans reports whether a transfer from a slice waits until the oldest of those to its destination
-// is over.
-func (t *transfers) spans(id event.Slice, destination event.EntityID, n event.TransferNumber) bool {
+// waitsForOldest reports whether a transfer from a slice waits until the oldest of those to its
+// destination is over.
+func (t *transfers) waitsForOldest(id event.Slice, destination event.EntityID, n event.TransferNumber) bool {
 	oldest, open := t.part.Index().LowestOpen(id, destination)
 	if !open || n-oldest < maxSpan {
 		return false
 	}
-	e := t.lives(destination)
+	e := t.entity(destination)
 	return e != nil && len(e.Hosts) > 1
 }
 
-// open is how many messages an order has in transfer to its present destination, and their bytes.
-// Those to an earlier destination do not count: they may wait for long.
-func (t *transfers) open(o *order) (count, bytes int) {
+// openTransfers is how many messages an order has in transfer to its present destination, and their
+// bytes. Those to an earlier destination do not count: they may wait for long.
+func (t *transfers) openTransfers(o *order) (count, bytes int) {
 	d := t.sources[o.slice]
 	if d == nil {
 		return 0, 0
@@ -309,12 +310,12 @@ func (t *transfers) open(o *order) (count, bytes int) {
 	return out.count, out.bytes
 }
 
-// uncrowd has throttled slices looked at again, as many as there is room for.
-func (t *transfers) uncrowd() {
+// unthrottle has throttled slices looked at again, as many as there is room for.
+func (t *transfers) unthrottle() {
 	for room := maxOutstanding - t.outstanding; room > 0 && t.throttled.Len() > 0; room-- {
 		d := t.throttled.Pop()
 		d.throttled = false
-		t.news(d)
+		t.markNews(d)
 	}
 }
 
@@ -333,7 +334,7 @@ func (t *transfers) committed(durable event.LSN) {
 		at := t.floors.Pop()
 		if d := t.sources[at.slice]; d != nil {
 			if len(d.floors) >= max(2*d.known, manyFloors) {
-				maps.DeleteFunc(d.floors, func(to event.EntityID, _ event.TransferNumber) bool { return t.lives(to) == nil })
+				maps.DeleteFunc(d.floors, func(to event.EntityID, _ event.TransferNumber) bool { return t.entity(to) == nil })
 				d.known = len(d.floors)
 			}
 			if d.floors == nil {

@@ -52,7 +52,7 @@ func TestFullCourierGetsSomeOfEach(t *testing.T) {
 func TestAbandonedTransfers(t *testing.T) {
 	t.Parallel()
 	var courier posts
-	(&replies{grants: []held{{sink: &courier, reply: engine.Reply{Answer: &Handed{}}}}}).abandon(engine.ErrUnknown)
+	(&replies{grants: []heldReply{{sink: &courier, reply: engine.Reply{Answer: &TransferBatch{}}}}}).abandon(engine.ErrUnknown)
 	if len(courier.got) != 1 || !errors.Is(courier.got[0].Err, engine.ErrUnknown) || courier.got[0].Answer != nil {
 		t.Errorf("it is told %+v", courier.got)
 	}
@@ -68,8 +68,8 @@ func TestFloorsOfDeleted(t *testing.T) {
 	for i := range event.EntityID(3 * manyFloors) {
 		for _, to := range []event.EntityID{kept, 200 + i} {
 			h.via(to)
-			told := got.got[len(got.got)-1].Answer.(*Handed)
-			h.loop.Offer(engine.Request{Command: &TransfersOver{Source: told.Source, Trigger: event.TriggerVia, Destination: to,
+			told := got.got[len(got.got)-1].Answer.(*TransferBatch)
+			h.loop.Offer(engine.Request{Command: &TransferResults{Source: told.Source, Trigger: event.TriggerVia, Destination: to,
 				Arrived: []event.TransferNumber{told.Transfers[0].Number}, Bytes: told.Transfers[0].Bytes()}})
 			h.turn()
 		}

@@ -11,15 +11,15 @@ const stuckAfter = 10 * time.Second
 // programBegan is before every turn.
 var programBegan = time.Now().Add(-time.Nanosecond)
 
-// turn is when the turn of a loop began, in nanoseconds since the program did; 0: the loop sleeps,
-// and whatever there is to do wakes it.
-type turn struct{ atomic.Int64 }
+// turnClock is when the turn of a loop began, in nanoseconds since the program did; 0: the loop
+// sleeps, and whatever there is to do wakes it.
+type turnClock struct{ atomic.Int64 }
 
-func (t *turn) begin() { t.Store(int64(time.Since(programBegan))) }
-func (t *turn) end()   { t.Store(0) }
+func (t *turnClock) begin() { t.Store(int64(time.Since(programBegan))) }
+func (t *turnClock) end()   { t.Store(0) }
 
 // lasts is how long the turn has gone on; 0: none goes on.
-func (t *turn) lasts() time.Duration {
+func (t *turnClock) lasts() time.Duration {
 	began := t.Load()
 	if began == 0 {
 		return 0

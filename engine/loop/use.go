@@ -14,7 +14,7 @@ type Usage struct {
 }
 
 // usage is the entities of this partition that are in use by themselves.
-func (w *waiting) usage() (busy []event.EntityID) {
+func (w *receivers) usage() (busy []event.EntityID) {
 	for e := range w.part.Entities() {
 		for i := range e.Hosts {
 			slice := event.Slice{Entity: e.ID, Partition: uint8(i)}

@@ -13,7 +13,7 @@ import (
 // on its sub-queues, with sessions and without, those that wait for one too (semantics.md 16.3).
 const maxReceivers = 5000
 
-// waiting is who is attached to the slices of a partition and what each waits for: credit for
+// receivers is who is attached to the slices of a partition and what each waits for: credit for
 // messages, a session, or expired messages to be looked for. It dies with the process
 // (docs/decisions/0026). Of a link that has ports in other loops, too, it knows its own port, and
 // what the ports share (link.go).
@@ -22,7 +22,7 @@ const maxReceivers = 5000
 // NextWaiter, Overdue and sweeps.Next say who may have something to do now; whoever carries that
 // out says with Served, Granted or NoSession what came of it. It looks things up in the partition
 // and decides nothing; log, replies and time are not its business.
-type waiting struct {
+type receivers struct {
 	part *engine.Partition
 	// what is not waited for by anybody, but has an order
 	transfers *transfers
@@ -57,27 +57,27 @@ type entityReceivers struct {
 	sweepers []*sweeper // of the slices with active receivers of their main queue
 }
 
-func newWaiting(part *engine.Partition, limit int) waiting {
-	return waiting{part: part, limit: limit, counts: map[event.EntityID]int{}, entities: map[event.EntityID]*entityReceivers{},
+func newReceivers(part *engine.Partition, limit int) receivers {
+	return receivers{part: part, limit: limit, counts: map[event.EntityID]int{}, entities: map[event.EntityID]*entityReceivers{},
 		ports: map[*engine.Receiver]*receiver{}}
 }
 
 // receiver is the port of a receiver link; nil: it is not attached.
-func (w *waiting) receiver(of *engine.Receiver) *receiver { return w.ports[of] }
+func (w *receivers) receiver(of *engine.Receiver) *receiver { return w.ports[of] }
 
 // queueOf is the queue in which a receiver that is attached waits; nil: none.
-func (w *waiting) queueOf(r *receiver) *receiverQueue { return w.attached[r.number].queue }
+func (w *receivers) queueOf(r *receiver) *receiverQueue { return w.attached[r.number].queue }
 
 // Attach makes a receiver known, or refuses it when there are too many. One that wants a session
 // either gets one, with Granted, or Wait is called.
-func (w *waiting) Attach(r *receiver) *engine.Error {
+func (w *receivers) Attach(r *receiver) *engine.Error {
 	here := w.part.ID()
 	r.link, r.local = linkOf(r.Receiver), parts(r.At(here))
 	if r.home = !r.link.shared() || r.link.hosts[0] == here; r.home {
-		if w.counts[r.counted()] >= w.limit {
+		if w.counts[r.countKey()] >= w.limit {
 			return engine.Refuse(engine.QuotaExceeded, "The maximum of %d concurrent receivers of '%s' is reached.", w.limit, r.Entity.TopicPath())
 		}
-		w.counts[r.counted()]++
+		w.counts[r.countKey()]++
 	}
 	e := w.entities[r.Entity.ID]
 	if e == nil {
@@ -105,10 +105,10 @@ func (w *waiting) Attach(r *receiver) *engine.Error {
 
 // standInLine makes the port stand in line with those of other loops if there is a message for the
 // receiver here.
-func (w *waiting) standInLine(r *receiver) {
+func (w *receivers) standInLine(r *receiver) {
 	if r.served && r.link.shared() {
 		r.port = uint8(slices.Index(r.link.hosts, w.part.ID()))
-		r.link.line.put(r.port, w.offers(r))
+		r.link.line.put(r.port, w.hasMessageFor(r))
 	}
 }
 
@@ -129,7 +129,7 @@ func (e *entityReceivers) queueOf(r *receiver) *receiverQueue {
 }
 
 // Flow sets the credit of a receiver that has a queue. One that drains is to be served at once.
-func (w *waiting) Flow(r *receiver, limit uint32, drain bool) {
+func (w *receivers) Flow(r *receiver, limit uint32, drain bool) {
 	q, change := w.queueOf(r), int32(limit-r.limit)
 	r.limit, r.flows = limit, nextFlow(r.flows)
 	r.link.pause()
@@ -148,18 +148,18 @@ func (w *waiting) Flow(r *receiver, limit uint32, drain bool) {
 
 // StepBack puts the credit of a receiver behind that of the others in its queue, before the queue
 // is served next.
-func (w *waiting) StepBack(of *engine.Receiver) {
+func (w *receivers) StepBack(of *engine.Receiver) {
 	if r := w.receiver(of); r != nil && r.served && r.queued > 0 {
 		r.behind, w.queueOf(r).reorder = true, true
 	}
 }
 
-// offers reports whether there is a message for a receiver here.
-func (w *waiting) offers(r *receiver) bool {
+// hasMessageFor reports whether there is a message for a receiver here.
+func (w *receivers) hasMessageFor(r *receiver) bool {
 	for partition := range r.local.all() {
 		id := event.Slice{Entity: r.Entity.ID, Partition: partition}
 		if r.Mode == engine.Browse {
-			for range w.part.Index().Browse(id, r.SubQueue, r.from(partition)) {
+			for range w.part.Index().Browse(id, r.SubQueue, r.browseFrom(partition)) {
 				return true
 			}
 		} else if _, ok := w.part.Index().First(id, r.SubQueue); ok {
@@ -171,7 +171,7 @@ func (w *waiting) offers(r *receiver) bool {
 
 // activate counts a receiver as active from its first credit on: one that is attached and never
 // asks for anything, as an SDK does before it peeks, makes nothing expire (semantics.md 7.4).
-func (w *waiting) activate(r *receiver, credit int32) {
+func (w *receivers) activate(r *receiver, credit int32) {
 	if credit > 0 && !r.active && r.SubQueue == event.Main && r.Mode != engine.Browse {
 		r.active = true
 		w.sweeps.begin(w.entities[r.Entity.ID], r.local)
@@ -179,7 +179,7 @@ func (w *waiting) activate(r *receiver, credit int32) {
 }
 
 // Detach forgets a receiver, whether it has a queue or waits for a session.
-func (w *waiting) Detach(r *receiver) {
+func (w *receivers) Detach(r *receiver) {
 	w.stopWaiting(r)
 	e := w.entities[r.Entity.ID]
 	if r.served {
@@ -199,7 +199,7 @@ func (w *waiting) Detach(r *receiver) {
 	if e.attached--; e.attached == 0 {
 		delete(w.entities, e.entity)
 	}
-	if id := r.counted(); r.home {
+	if id := r.countKey(); r.home {
 		if w.counts[id]--; w.counts[id] == 0 {
 			delete(w.counts, id)
 		}
@@ -207,7 +207,7 @@ func (w *waiting) Detach(r *receiver) {
 }
 
 // forget takes a receiver from those that are attached.
-func (w *waiting) forget(r *receiver) {
+func (w *receivers) forget(r *receiver) {
 	last := len(w.attached) - 1
 	w.attached[r.number] = w.attached[last]
 	w.attached[r.number].receiver.number = r.number
@@ -217,7 +217,7 @@ func (w *waiting) forget(r *receiver) {
 }
 
 // DetachAll forgets all receivers, and returns them.
-func (w *waiting) DetachAll() []*receiver {
+func (w *receivers) DetachAll() []*receiver {
 	all := make([]*receiver, len(w.attached))
 	for i := range all {
 		all[i] = w.attached[i].receiver
@@ -246,70 +246,70 @@ func (e *entityReceivers) leave(r *receiver, q *receiverQueue) {
 // decided takes an event that has been applied: whoever waits for what it brings about may have
 // something to do. When it is the end of a session's lock, the receiver that held it is detached
 // and returned.
-func (w *waiting) decided(ev event.Event) (lost *receiver) {
+func (w *receivers) decided(ev event.Event) (lost *receiver) {
 	switch ev := ev.(type) {
 	case *event.MessageEnqueued:
-		w.deliverable(ev.Slice, ev.Sequence)
+		w.markDeliverable(ev.Slice, ev.Sequence)
 	case *event.MessageScheduled:
 		w.markBrowsers(w.entities[ev.Slice.Entity], ev.Slice.Partition)
 	case *event.MessageReleased:
-		w.deliverable(ev.Slice, ev.Sequence)
+		w.markDeliverable(ev.Slice, ev.Sequence)
 	case *event.MessageAbandoned:
-		w.deliverable(ev.Slice, ev.Sequence)
+		w.markDeliverable(ev.Slice, ev.Sequence)
 	case *event.LockExpired:
-		w.deliverable(ev.Slice, ev.Sequence)
+		w.markDeliverable(ev.Slice, ev.Sequence)
 	case *event.MessageDeadLettered:
-		w.deliverable(ev.Slice, ev.Sequence)
-		w.settled(ev.Slice)
+		w.markDeliverable(ev.Slice, ev.Sequence)
+		w.wakeLimited(ev.Slice)
 	case *event.MessageCompleted:
-		w.settled(ev.Slice)
+		w.wakeLimited(ev.Slice)
 	case *event.MessageDeferred:
-		w.settled(ev.Slice)
+		w.wakeLimited(ev.Slice)
 	case *event.ScheduledActivated:
-		w.deliverable(ev.Slice, ev.NewSequence)
+		w.markDeliverable(ev.Slice, ev.NewSequence)
 	case *event.TransferFailed:
-		w.returned(ev)
+		w.markReturned(ev)
 	case *event.MessagePublished:
-		w.copied(ev.Slice.Partition, ev.Copies)
+		w.markCopies(ev.Slice.Partition, ev.Copies)
 	case *event.ScheduledPublished:
-		w.copied(ev.Slice.Partition, ev.Copies)
+		w.markCopies(ev.Slice.Partition, ev.Copies)
 	case *event.SessionReleased:
-		w.transfers.stored(ev.Slice)
-		return w.sessionEnded(ev)
+		w.transfers.markStored(ev.Slice)
+		return w.endSession(ev)
 	}
 	return nil
 }
 
-// deliverable marks whoever waits for a message that can be delivered now, or be looked at.
-func (w *waiting) deliverable(id event.Slice, seq event.SequenceNumber) {
-	w.transfers.stored(id)
+// markDeliverable marks whoever waits for a message that can be delivered now, or be looked at.
+func (w *receivers) markDeliverable(id event.Slice, seq event.SequenceNumber) {
+	w.transfers.markStored(id)
 	e := w.entities[id.Entity]
 	if e == nil {
 		return
 	}
-	w.sweeps.stored(e, id, w.part.Index())
-	w.sessionMessage(e, id, seq)
+	w.sweeps.scheduleStored(e, id, w.part.Index())
+	w.markSessionMessage(e, id, seq)
 	w.markBrowsers(e, id.Partition)
 	for _, q := range e.queues {
 		w.wake(q, id.Partition)
 	}
 }
 
-// returned is deliverable for a message that could not be moved, whatever its number is: it is in a
-// dead-letter queue, so that no session has it.
-func (w *waiting) returned(ev *event.TransferFailed) {
-	w.deliverable(ev.Slice, 0)
+// markReturned is deliverable for a message that could not be moved, whatever its number is: it is
+// in a dead-letter queue, so that no session has it.
+func (w *receivers) markReturned(ev *event.TransferFailed) {
+	w.markDeliverable(ev.Slice, 0)
 }
 
-// copied is deliverable for the copies that subscriptions got.
-func (w *waiting) copied(partition uint8, copies []event.Copy) {
+// markCopies is deliverable for the copies that subscriptions got.
+func (w *receivers) markCopies(partition uint8, copies []event.Copy) {
 	for i := range copies {
-		w.deliverable(event.Slice{Entity: copies[i].Subscription, Partition: partition}, copies[i].Sequence)
+		w.markDeliverable(event.Slice{Entity: copies[i].Subscription, Partition: partition}, copies[i].Sequence)
 	}
 }
 
 // markBrowsers marks those that look at a slice without taking.
-func (w *waiting) markBrowsers(e *entityReceivers, partition uint8) {
+func (w *receivers) markBrowsers(e *entityReceivers, partition uint8) {
 	if e == nil {
 		return
 	}
@@ -319,7 +319,7 @@ func (w *waiting) markBrowsers(e *entityReceivers, partition uint8) {
 }
 
 // wake notes that a slice has something, and marks a queue if it is for that slice.
-func (w *waiting) wake(q *receiverQueue, partition uint8) {
+func (w *receivers) wake(q *receiverQueue, partition uint8) {
 	if q.local.has(partition) {
 		q.look |= 1 << partition
 		w.mark(q)
@@ -327,7 +327,7 @@ func (w *waiting) wake(q *receiverQueue, partition uint8) {
 }
 
 // mark notes that a queue may have messages for the credit that waits there.
-func (w *waiting) mark(q *receiverQueue) {
+func (w *receivers) mark(q *receiverQueue) {
 	if !q.marked && q.grants.Len() > 0 {
 		q.marked = true
 		w.ready.Push(q)
@@ -335,7 +335,7 @@ func (w *waiting) mark(q *receiverQueue) {
 }
 
 // Next is the queue to serve next, the same one until Served says what came of it; nil: none.
-func (w *waiting) Next() *receiverQueue {
+func (w *receivers) Next() *receiverQueue {
 	if w.ready.Len() == 0 {
 		return nil
 	}
@@ -344,7 +344,7 @@ func (w *waiting) Next() *receiverQueue {
 
 // Served says that the queue that Next gave has got what there is, or that it needs more than one
 // turn: then the others come first.
-func (w *waiting) Served(all bool) {
+func (w *receivers) Served(all bool) {
 	q := w.ready.Pop()
 	if all {
 		q.marked = false
@@ -354,7 +354,7 @@ func (w *waiting) Served(all bool) {
 }
 
 // Resume has Next give again what needs more than one turn.
-func (w *waiting) Resume() {
+func (w *receivers) Resume() {
 	for i, q := range w.later {
 		w.ready.Push(q)
 		w.later[i] = nil
@@ -363,16 +363,16 @@ func (w *waiting) Resume() {
 }
 
 // Any reports whether there is anybody to serve now.
-func (w *waiting) Any() bool {
+func (w *receivers) Any() bool {
 	return w.ready.Len() > 0 || w.open.Len() > 0 || w.sweeps.running.Len() > 0
 }
 
 // Has reports whether an entity has receivers.
-func (w *waiting) Has(id event.EntityID) bool { return w.entities[id] != nil }
+func (w *receivers) Has(id event.EntityID) bool { return w.entities[id] != nil }
 
 // Deadline is when somebody gives up waiting for a session, or expired messages may have to be
 // looked for; 0: never.
-func (w *waiting) Deadline() event.Time {
+func (w *receivers) Deadline() event.Time {
 	first := w.deadlines.first()
 	if at := w.sweeps.next; at != 0 && (first == 0 || at < first) {
 		return at

@@ -28,7 +28,7 @@ func TestThousandsOfSlices(t *testing.T) {
 		if r := q.Next(); r != want || w.w.ready.Front() != &stood[i] {
 			t.Fatalf("%d: slice %d is served, or the next one was moved", i, r.Slice.Entity)
 		}
-		q.Assigned(1)
+		q.Assign(1)
 		w.w.Served(true)
 		w.w.Detach(want)
 	}
@@ -51,7 +51,7 @@ func TestThousandsWithCredit(t *testing.T) {
 		if r := q.Next(); r != want || q.grants.Front() != &stood[i] {
 			t.Fatalf("%d is not the one served, or the next one was moved", i)
 		}
-		q.Assigned(1)
+		q.Assign(1)
 		w.w.Served(true)
 	}
 }

@@ -321,14 +321,14 @@ var waitingScripts = []struct{ name, script string }{
 // or logs.
 type waitingTest struct {
 	t    *testing.T
-	w    waiting
+	w    receivers
 	by   map[string]*receiver
 	last event.SequenceNumber
 	sent map[string]int // messages that nobody has got, by slice or slice and session
 }
 
 func newWaitingTest(t *testing.T, limit int) *waitingTest {
-	return &waitingTest{t: t, w: newWaiting(engine.NewPartition(0, 1, index.New()), limit), by: map[string]*receiver{}, sent: map[string]int{}}
+	return &waitingTest{t: t, w: newReceivers(engine.NewPartition(0, 1, index.New()), limit), by: map[string]*receiver{}, sent: map[string]int{}}
 }
 
 // call carries out a line: a verb, and who or what it is about.
@@ -469,7 +469,7 @@ func (w *waitingTest) turn(most int) string {
 func (w *waitingTest) serve(q *receiverQueue, most int) (names []string, all bool) {
 	for r := q.Next(); r != nil; r = q.Next() {
 		from := fmt.Sprint(r.Slice.Entity, string(r.sessionID))
-		if r.SubQueue != event.Main || w.sent[from] == 0 || r.Mode == engine.Browse && r.from(0) > w.last {
+		if r.SubQueue != event.Main || w.sent[from] == 0 || r.Mode == engine.Browse && r.browseFrom(0) > w.last {
 			break
 		}
 		if len(names) == most {
@@ -478,14 +478,14 @@ func (w *waitingTest) serve(q *receiverQueue, most int) (names []string, all boo
 		if r.Mode != engine.Browse {
 			w.sent[from]--
 		}
-		q.Assigned(w.last)
+		q.Assign(w.last)
 		names = append(names, w.name(r))
 	}
 	return names, true
 }
 
 func (w *waitingTest) drained(q *receiverQueue) (names []string) {
-	for _, r := range q.Drained() {
+	for _, r := range q.TakeDrained() {
 		names = append(names, w.name(r)+":drained")
 	}
 	return names

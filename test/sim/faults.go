@@ -124,7 +124,7 @@ func (w *world) kept(p *part, a *ask) bool {
 	}
 	var answer answers
 	req := engine.Request{Command: a.cmd, Sink: &answer, Tag: a.tag}
-	kept := len(loop.Admitted(p.writer, []engine.Request{req})) == 1
+	kept := len(loop.Admit(p.writer, []engine.Request{req})) == 1
 	if must := a.isNew() || full && a.weight() >= ending; kept == must {
 		w.broken("S4 (faults)", "partition %d: request %d (%v) is let in: %v; the disk is full: %v, hangs: %v", p.id, a.tag, a.op, kept, full, p.writer.hangs)
 	}

@@ -51,8 +51,8 @@ func (g grounds) State(ctx context.Context, id engine.PartitionID, look func(*in
 		return r.Err
 	}
 	for {
-		if _, committed := plog.Bounds(); cmd.Lasts(committed) {
-			return look(cmd.Taken())
+		if _, committed := plog.Bounds(); cmd.IsDurable(committed) {
+			return look(cmd.State())
 		}
 		if err := g.rest(ctx, time.Time{}); err != nil {
 			return err
@@ -67,7 +67,7 @@ func (g grounds) Unread(_ context.Context, id engine.PartitionID) ([]event.Blob,
 	cmd := &loop.Snapshot{}
 	defer cmd.Close()
 	r := cmd.Take(g.w.parts[id].loop)
-	_, unread := cmd.Taken()
+	_, unread := cmd.State()
 	return unread, r.Err
 }
 

@@ -27,8 +27,8 @@ import (
 type offered struct {
 	from *part
 	req  engine.Request
-	tag  uint64             // under which the simulation asks
-	over loop.TransfersOver // … where it tells of ends
+	tag  uint64               // under which the simulation asks
+	over loop.TransferResults // … where it tells of ends
 	ends bool
 
 	answered bool // … and its courier knows what came of it
@@ -56,7 +56,7 @@ func (w *world) courier(p *part) *background.Courier {
 				return false
 			}
 			o := &offered{from: p, req: req, tag: w.tag()}
-			if over, ends := req.Command.(*loop.TransfersOver); ends {
+			if over, ends := req.Command.(*loop.TransferResults); ends {
 				o.over, o.ends = *over, true
 				o.over.Arrived = slices.Clone(over.Arrived) // the loop works in it
 			}
@@ -348,7 +348,7 @@ func (s *shadow) carried(now int64, all []*offered) {
 }
 
 // over is the end of transfers.
-func (s *shadow) over(now int64, over loop.TransfersOver) {
+func (s *shadow) over(now int64, over loop.TransferResults) {
 	w := s.w
 	q := w.queueOf(over.Source.Entity)
 	if q.model.Dropped {

@@ -322,7 +322,7 @@ func (w *world) policyOf(id event.EntityID) event.HistoryPolicy {
 // dropBodies drops the bodies of a partition that nobody needs and no policy keeps.
 func (w *world) dropBodies(ctx context.Context, h *background.Retention, p *part) {
 	now := event.Time(w.newest)
-	out, err := h.DropBodies(ctx, engine.PartitionID(p.id), background.Keep{Body: func(b *log.Body) bool {
+	out, err := h.DropBodies(ctx, engine.PartitionID(p.id), background.KeepRules{Body: func(b *log.Body) bool {
 		if b.Event == nil { // of a file of bodies: history keeps none of them
 			return false
 		}

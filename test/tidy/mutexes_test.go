@@ -41,7 +41,7 @@ var mutexes = map[string]string{
 	"engine/host.Namespace.Close mu":      "the errors of partitions that are closed at the same time",
 	"engine/host.directory.mu":            "the entities, for everybody who looks one up",
 	"engine/background.courierMail.mu":    "what loops have told a courier",
-	"engine/loop.inbound.mu":              "what couriers have for a loop",
+	"engine/loop.inboundRequests.mu":      "what couriers have for a loop",
 	"engine/loop.mailbox.mu":              "requests on their way to a partition",
 	"engine/loop.mailbox.room":            "waiting for room in a full mailbox",
 	"engine/loop.Snapshot.mu":             "a state that a loop gives away, and whoever asked may have stopped waiting for",
