@@ -14,14 +14,13 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Compaction of bodies (docs/decisions/0050): which sealed files are written again without the
-// bodies that nobody needs.
+// Compaction of bodies (docs/decisions/0050): rewrites sealed files without the bodies that are not
+// needed.
 
-// KeepRules is what is kept although no state needs it: what history is for. Its zero value keeps
-// nothing.
+// KeepRules say what history keeps although no state needs it. The zero value keeps nothing.
 type KeepRules struct {
-	File func(*log.Summary) int64 // about how many bytes of bodies of a sealed file; nil: none
-	Body func(*log.Body) bool     // nil: none
+	File func(*log.Summary) int64 // about how many bytes of a file's bodies; nil: none
+	Body func(*log.Body) bool     // whether to keep a body; nil: none
 }
 
 func (k *KeepRules) file(s *log.Summary) int64 {
@@ -42,11 +41,11 @@ type compaction struct {
 	rest   func(context.Context, time.Time) error // waits until a time
 }
 
-// stateReader gives look a state of the partition that is durable, and the bodies that are still
+// stateReader calls look with a durable state of the partition, and with the bodies that are still
 // being read.
 type stateReader func(ctx context.Context, look func(s *index.Snapshot, read []event.Blob) error) error
 
-// compaction returns a round in a partition that serves.
+// compaction returns a round for a partition that serves.
 func (k *Retention) compaction(id engine.PartitionID, keep KeepRules) (*compaction, error) {
 	p := k.of.Logs()[id]
 	if p == nil {
@@ -58,8 +57,8 @@ func (k *Retention) compaction(id engine.PartitionID, keep KeepRules) (*compacti
 	return &compaction{log: p, memory: k.of.Memory(), state: state, keep: keep, rest: k.Rest}, nil
 }
 
-// DropBodies gives back the space of bodies of a partition that neither its state nor keep asks
-// for, oldest file first. An error that is not about one file ends it.
+// DropBodies deletes the bodies of a partition that neither its state nor keep needs, oldest file
+// first. An error that does not concern a single file ends it.
 func (k *Retention) DropBodies(ctx context.Context, id engine.PartitionID, keep KeepRules) (out CompactionResult, err error) {
 	c, err := k.compaction(id, keep)
 	if err != nil {
@@ -80,17 +79,17 @@ func restUntil(ctx context.Context, until time.Time) error {
 	}
 }
 
-// CompactionResult is what a round has done, and why it has not done more.
+// CompactionResult says what a round did, and why it did not do more.
 type CompactionResult struct {
-	Files  int      // that were written again
-	Freed  int64    // bytes of the disk
-	Needed int64    // bytes of bodies of the files that were looked at which the state needs, about
-	Kept   int64    // and which are kept all the same
-	Little []string // files of which less can go than it seemed
-	Held   error    // why a file was left although it was worth it, the last of them; nil: none was
+	Files  int      // rewritten files
+	Freed  int64    // bytes freed on the disk
+	Needed int64    // bytes of bodies that the state needs, in the files that were examined, about
+	Kept   int64    // bytes of bodies that history keeps besides
+	Little []string // files in which less could be deleted than estimated
+	Held   error    // why the last skipped file was not rewritten; nil: none was skipped
 }
 
-// worth is which part of a file's bytes has to go for it to be written again: one half.
+// worth is the part of a file's bytes that has to be deleted to make a rewrite worth it: one half.
 const worth = 2
 
 // run carries out the whole round.
@@ -110,18 +109,18 @@ func (c *compaction) run(ctx context.Context) (out CompactionResult, err error) 
 	return r.out, err
 }
 
-// round is a compaction that knows what is needed.
+// round is a compaction that knows which bodies are needed.
 type round struct {
 	*compaction
 	to    log.Compactor
 	sums  []log.Summary
 	live  *liveBodies
-	shows index.Removals // that the state has seen
+	shows index.Removals // removals that the state has seen
 	out   CompactionResult
 }
 
-// begin finds out what is needed of files that may have something else; nil: nothing can be dropped
-// from this log.
+// begin finds out which bodies are needed of files that may have others; nil: no bodies can be
+// dropped from this log.
 func (c *compaction) begin(ctx context.Context) (*round, error) {
 	to, ok := c.log.(log.Compactor)
 	if !ok {
@@ -152,15 +151,15 @@ func (c *compaction) begin(ctx context.Context) (*round, error) {
 	return r, err
 }
 
-// end gives back the memory for what is needed.
+// end frees the memory of the round.
 func (r *round) end() { r.live.memory.Give() }
 
-// anyChosen reports whether any file may be written again.
+// anyChosen reports whether any file may be rewritten.
 func (r *round) anyChosen() bool {
 	return slices.ContainsFunc(r.live.files, func(f liveFile) bool { return f.known })
 }
 
-// drop writes again those files for which it is worth it.
+// drop rewrites the files that are worth it.
 func (r *round) drop(ctx context.Context) error {
 	for i := range r.sums {
 		f, s := &r.live.files[i], &r.sums[i]
@@ -168,7 +167,7 @@ func (r *round) drop(ctx context.Context) error {
 			continue
 		}
 		least := s.Stored / worth
-		if f.bytes == 0 && r.keep.file(s) == 0 { // the last time that the file is written
+		if f.bytes == 0 && r.keep.file(s) == 0 { // the last rewrite of the file
 			least = 1
 		}
 		if err := r.dropOne(ctx, f, least); err != nil {
@@ -178,14 +177,14 @@ func (r *round) drop(ctx context.Context) error {
 	return nil
 }
 
-// candidates are the sealed files that have bodies which history does not ask to be kept.
+// candidates returns the sealed files with bodies that history does not keep.
 func (c *compaction) candidates(ctx context.Context, plog log.Partition, out *CompactionResult) (list []log.Summary, err error) {
 	for s, err := range plog.Summaries(ctx) {
 		if err != nil {
 			return nil, err
 		}
 		if !s.Sealed {
-			break // and so are all behind it
+			break // all later segments are unsealed as well
 		}
 		if kept := c.keep.file(&s); c.worth(&s, kept) {
 			list = append(list, s)
@@ -196,13 +195,13 @@ func (c *compaction) candidates(ctx context.Context, plog log.Partition, out *Co
 	return list, nil
 }
 
-// worth reports whether that many bytes of bodies may be few enough for a file to be written again.
+// worth reports whether a file may be worth a rewrite that keeps that many bytes of bodies.
 func (c *compaction) worth(s *log.Summary, bytes int64) bool {
 	there := int64(s.BodyBytes - s.ErasedBytes)
 	return there > 0 && there-bytes > there/(2*worth)
 }
 
-// dropOne writes one file again. What is wrong with it leaves the others as they are.
+// dropOne rewrites one file. A fault in the file does not affect the others.
 func (r *round) dropOne(ctx context.Context, f *liveFile, least int64) error {
 	freed, err := r.to.DropBodies(ctx, f.File, func(b *log.Body) bool { return f.has(b.Blob) || r.keep.body(b) }, least)
 	out := &r.out
@@ -212,7 +211,7 @@ func (r *round) dropOne(ctx context.Context, f *liveFile, least int64) error {
 		out.Files, out.Freed = out.Files+1, out.Freed+freed
 	case errors.Is(err, log.ErrTooLittle):
 		out.Little = append(out.Little, f.File)
-	case errors.Is(err, fs.ErrNotExist): // it was removed, or written again, by others
+	case errors.Is(err, fs.ErrNotExist): // another job removed or rewrote it
 	case errors.Is(err, log.ErrHeld), errors.As(err, &damage):
 		out.Held = err
 	default:

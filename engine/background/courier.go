@@ -15,14 +15,14 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Courier takes messages that are in transfer in one log to the entities they are for, which may be
-// in others, and tells the log what came of it (docs/decisions/0035). It keeps nothing that is not
-// in the logs: a start tells a new one what is in transfer.
+// Courier moves messages that are in transfer in one log to their destination entities, which may
+// be in other logs, and reports the results to its log (docs/decisions/0035). Everything it knows
+// is in the logs: at a start, a new courier is told which messages are in transfer.
 //
-// It never waits for a loop, and loops never for it: what goes between them is bounded by how many
-// messages of a slice may be in transfer at a time.
+// A courier never waits for a loop, and no loop waits for a courier. The requests between them are
+// bounded by how many messages of a slice may be in transfer at a time.
 //
-// Run drives it in a goroutine. A simulation calls Turn by hand.
+// Run drives it in a goroutine. A simulation calls Turn directly.
 type Courier struct {
 	// set once in NewCourier
 	CourierOptions
@@ -30,93 +30,93 @@ type Courier struct {
 
 	// owned by Turn
 	streams     map[streamKey]*stream
-	ready       fifo.Queue[*stream] // those that have something to do
-	resting     []*stream           // those that wait until a time
-	free        []*batch            // whose memory is used again
+	ready       fifo.Queue[*stream] // streams that have something to do
+	resting     []*stream           // streams that wait until a time
+	free        []*batch            // batches whose memory is reused
 	inFlight    map[uint64]*batch
-	batches     uint64 // so far
-	bytes       int    // of the bodies that are under way
+	batches     uint64 // number of the last batch
+	bytes       int    // size of the bodies in flight
 	outOfMemory bool   // there was no memory for another batch
 	letters     []engine.Reply
 }
 
 // CourierOptions are what a courier needs from its surroundings.
 type CourierOptions struct {
-	Home engine.PartitionID // of the log whose transfers it carries
-	// Read is [log.Reader.ReadInto] of that log. It refuses with the code Busy where it can be read
-	// later.
+	Home engine.PartitionID // partition whose transfers it carries
+	// Read is [log.Reader.ReadInto] of that partition's log. It refuses with the code Busy if the
+	// body can be read later.
 	Read func(b event.Blob, dst []byte) (int, error)
-	// Reread makes of a stored message what its destination is asked to store; see Options of
-	// package host.
+	// Reread turns a stored message into the message that its destination is asked to store; see
+	// Options of package host.
 	Reread func(stored []byte, changes [][]byte, ttl time.Duration, see *filter.Message) (engine.Message, []byte, error)
-	// Entity is the entity of an id; nil: it is no more.
+	// Entity returns the entity with an id; nil: it was deleted.
 	Entity func(event.EntityID) *engine.Entity
-	// Offer hands a request to the loop of a partition, which must not make it wait. False: there
-	// is none that takes it now.
+	// Offer passes a request to the loop of a partition without waiting. It returns false if no
+	// loop accepts it now.
 	Offer func(engine.PartitionID, engine.Request) bool
-	// Damaged is told of stored messages that cannot be read back.
+	// Damaged reports stored messages that cannot be read back.
 	Damaged func(error)
 	Logger  *slog.Logger
-	// FailuresTo is where messages go that a destination refuses: [event.DeadLetter] or
+	// FailuresTo is the sub-queue for messages that a destination refuses: [event.DeadLetter] or
 	// [event.TransferDeadLetter].
 	FailuresTo event.SubQueue
-	// Memory is where memory is taken for messages on their way, before they are read; nil: there
-	// is enough.
+	// Memory is the account from which memory for messages is taken before they are read; nil:
+	// unlimited.
 	Memory log.Memory
 }
 
 const (
-	// maxBatch is how many messages are taken to a destination at once, maxBatchBytes the number of
-	// bytes at which a batch is full before that.
+	// maxBatch bounds the messages of a batch, maxBatchBytes the bytes at which a batch is full
+	// with fewer messages.
 	maxBatch      = 256
 	maxBatchBytes = 256 << 10
-	// maxInFlight bounds the bodies that a courier has read and not delivered, bytes; one batch is
-	// always on its way, with and without memory.
+	// maxInFlight bounds the bodies, in bytes, that a courier has read and not delivered. One batch
+	// may always be in flight, even without memory.
 	maxInFlight = 16 << 20
-	// How long a courier waits when a destination cannot take anything now: it doubles each time.
+	// How long a stream waits when its destination cannot accept anything: it doubles each time.
 	firstRest, longestRest = 100 * time.Millisecond, 5 * time.Second
 )
 
-// streamKey names a stream: what goes from one slice to another, for one reason, stays in order and
-// waits together.
+// streamKey names a stream: the messages that go from one slice to one entity for one reason. They
+// stay in order and wait together.
 type streamKey struct {
 	source      event.Slice
 	trigger     event.Trigger
 	destination event.EntityID
 }
 
-// stream is the messages in transfer from one slice to one entity, one batch at a time. For an
-// entity with several partitions it holds the messages that are not sorted yet, and each partition
-// has a stream of its own behind it (courier_sort.go).
+// stream holds the messages in transfer from one slice to one entity, and sends one batch at a
+// time. If the entity has several partitions, the stream holds the messages that are not sorted
+// yet, and each partition has a stream of its own after it (courier_sort.go).
 type stream struct {
 	streamKey
-	of        *stream   // the one that sorts for it; nil: none does
-	parts     []*stream // by partition, those that it sorts for; nil where nothing came
+	of        *stream   // stream that sorts for this one; nil: none
+	parts     []*stream // streams that it sorts for, by partition; nil where no message came
 	partition uint8     // of the destination
 	queue     fifo.Queue[engine.Transfer]
-	floor     event.TransferNumber // all smaller ones are over, durably
-	batch     *batch               // under way; nil: none
-	queued    bool                 // it is among the ready ones
-	// how long it waits when the destination cannot take anything, next time
+	floor     event.TransferNumber // all transfers with smaller numbers are settled, durably
+	batch     *batch               // in flight; nil: none
+	queued    bool                 // is among the ready streams
+	// how long it waits the next time its destination cannot accept anything
 	rest  time.Duration
-	until event.Time // it waits until then; 0: it does not
-	gone  bool       // the source is no more
+	until event.Time // it waits until then; 0: it does not wait
+	gone  bool       // the source was deleted
 }
 
-// batch is messages on their way to their destination.
+// batch is a number of messages on their way to their destination.
 type batch struct {
 	stream      *stream
 	import_     engine.Import
-	transfers   []engine.Transfer // of the items
-	window      []byte            // a stretch of the log with several bodies
-	at          event.Position    // where it begins
-	bodies      []byte            // memory of those that were read by themselves
+	transfers   []engine.Transfer // the transfers of the items
+	window      []byte            // a part of the log with several bodies
+	at          event.Position    // where the window begins
+	bodies      []byte            // memory of bodies that were read one by one
 	filterViews []filter.Message
 	bytes       int
-	paid        int // what was taken of the process's memory, bytes
+	paid        int // bytes taken from the memory account
 }
 
-// NewCourier makes a courier that knows of no transfers yet.
+// NewCourier returns a courier that knows of no transfers yet.
 func NewCourier(opts CourierOptions) *Courier {
 	if opts.FailuresTo != event.TransferDeadLetter {
 		opts.FailuresTo = event.DeadLetter
@@ -130,8 +130,8 @@ func NewCourier(opts CourierOptions) *Courier {
 // Post implements [engine.Sink].
 func (c *Courier) Post(rs []engine.Reply) { c.mail.put(rs) }
 
-// Turn takes what it was told, and hands on what can go. It returns when it wants the next turn if
-// it is told nothing before; 0: never.
+// Turn reads its mail and sends the next batches. It returns when it wants the next turn if no mail
+// arrives before; 0: never.
 func (c *Courier) Turn(now event.Time) event.Time {
 	c.letters = c.mail.take(c.letters[:0])
 	for i := range c.letters {
@@ -160,7 +160,7 @@ func (c *Courier) Turn(now event.Time) event.Time {
 	return next
 }
 
-// takeLetter takes one thing it was told.
+// takeLetter handles one letter.
 func (c *Courier) takeLetter(now event.Time, letter *engine.Reply) {
 	switch told := letter.Answer.(type) {
 	case *loop.TransferBatch:
@@ -175,8 +175,8 @@ func (c *Courier) takeLetter(now event.Time, letter *engine.Reply) {
 	}
 	f := c.inFlight[letter.Tag]
 	if f == nil {
-		// its log has stopped before what it has in transfer was durable: the next start says which
-		// of it is
+		// the log stopped before these transfers were durable: the next start says which of them
+		// are
 		return
 	}
 	delete(c.inFlight, letter.Tag)
@@ -217,7 +217,7 @@ func (c *Courier) stream(k streamKey) *stream {
 	return l
 }
 
-// wake has a stream depart, if it can.
+// wake makes a stream ready, if it can send.
 func (c *Courier) wake(l *stream) {
 	if !l.queued && l.batch == nil && l.until == 0 && l.queue.Len() > 0 && !l.gone {
 		l.queued = true
@@ -225,7 +225,7 @@ func (c *Courier) wake(l *stream) {
 	}
 }
 
-// wakeRested wakes the streams that have rested.
+// wakeRested wakes the streams whose wait has ended.
 func (c *Courier) wakeRested(now event.Time) {
 	c.resting = slices.DeleteFunc(c.resting, func(l *stream) bool {
 		if l.until > now && !l.gone {
@@ -237,7 +237,7 @@ func (c *Courier) wakeRested(now event.Time) {
 	})
 }
 
-// wait has a stream wait before it tries again, longer each time.
+// wait makes a stream wait before it tries again, longer each time.
 func (c *Courier) wait(now event.Time, l *stream) {
 	if l.rest = min(2*l.rest, longestRest); l.rest == 0 {
 		l.rest = firstRest
@@ -246,21 +246,21 @@ func (c *Courier) wait(now event.Time, l *stream) {
 	c.resting = append(c.resting, l)
 }
 
-// retryRequest tells a courier not to wait for destinations any longer.
+// retryRequest tells a courier to stop waiting for destinations.
 type retryRequest struct{ engine.Internal }
 
-// RetryNow has all streams that wait try again at once: a destination may be there again.
+// RetryNow makes all waiting streams try again at once, because a destination may be back.
 func (c *Courier) RetryNow() { c.Post([]engine.Reply{{Answer: &retryRequest{}}}) }
 
-// endRests ends the waits of all streams, and begins with short ones anew.
+// endRests ends the waits of all streams, and resets their length.
 func (c *Courier) endRests() {
 	for _, l := range c.resting {
 		l.until, l.rest = 1, 0
 	}
 }
 
-// forget drops what it has of a slice that is no more. What is on its way arrives or does not: both
-// are right.
+// forget drops everything about a deleted slice. Messages in flight may arrive or not; both are
+// right.
 func (c *Courier) forget(source event.Slice) {
 	for k, l := range c.streams {
 		if k.source == source {
@@ -277,7 +277,7 @@ func (c *Courier) tidy(l *stream) {
 	}
 }
 
-// depart sends the next messages of a stream on their way.
+// depart sends the next messages of a stream.
 func (c *Courier) depart(now event.Time, l *stream) {
 	defer c.tidy(l)
 	e := c.Entity(l.destination)
@@ -291,7 +291,7 @@ func (c *Courier) depart(now event.Time, l *stream) {
 		c.outOfMemory = true
 		c.wake(l)
 		return
-	case err != nil: // it can be read later
+	case err != nil: // the messages can be read later
 		c.wait(now, l)
 		return
 	case f == nil:
@@ -306,7 +306,7 @@ func (c *Courier) depart(now event.Time, l *stream) {
 	c.offerBatch(now, l, f)
 }
 
-// offerBatch sends a batch of a stream on its way.
+// offerBatch sends a batch of a stream.
 func (c *Courier) offerBatch(now event.Time, l *stream, f *batch) {
 	to := engine.Target{Entity: f.import_.Entity}
 	f.import_.Slice = to.Slice(l.partition)
@@ -321,8 +321,7 @@ func (c *Courier) offerBatch(now event.Time, l *stream, f *batch) {
 	c.bytes += f.bytes
 }
 
-// putBack puts the messages of a batch, from an index on, back in front of the others of its
-// stream.
+// putBack returns the messages of a batch, from an index on, to the front of their stream.
 func (c *Courier) putBack(l *stream, f *batch, from int) {
 	if from == len(f.transfers) || l.gone {
 		return
@@ -337,7 +336,7 @@ func (c *Courier) putBack(l *stream, f *batch, from int) {
 	l.queue = q
 }
 
-// takeAnswer takes the answer of a destination.
+// takeAnswer handles the answer of a destination.
 func (c *Courier) takeAnswer(now event.Time, f *batch, answer *engine.Reply) {
 	l := f.stream
 	defer c.tidy(l)
@@ -345,7 +344,7 @@ func (c *Courier) takeAnswer(now event.Time, f *batch, answer *engine.Reply) {
 	if answer.Err != nil {
 		became = nil
 		var refusal *engine.Error
-		if errors.As(answer.Err, &refusal) && refusal.Code != engine.Busy { // all of them
+		if errors.As(answer.Err, &refusal) && refusal.Code != engine.Busy { // it refuses all
 			became = slices.Repeat(engine.Arrivals{refusal}, len(f.transfers))
 		}
 	}
@@ -367,7 +366,7 @@ func (c *Courier) takeAnswer(now event.Time, f *batch, answer *engine.Reply) {
 	c.wake(l)
 }
 
-// refuseAll ends the transfers of a stream whose destination is no more.
+// refuseAll ends the transfers of a stream whose destination was deleted.
 func (c *Courier) refuseAll(now event.Time, l *stream) {
 	refusal, over := engine.Refuse(engine.NotFound, "The messaging entity with id %d could not be found.", l.destination), c.newReport(l)
 	if source := c.Entity(l.source.Entity); source != nil && l.trigger != event.TriggerVia {
@@ -388,8 +387,8 @@ func (c *Courier) newReport(l *stream) *loop.TransferResults {
 	return &loop.TransferResults{Source: l.source, Trigger: l.trigger, Destination: l.destination}
 }
 
-// endTransfer notes what became of one transfer. It reports false when that is not decided yet: the
-// message waits.
+// endTransfer adds the result of one transfer to a report. It returns false if the result is still
+// open: the message waits.
 func (c *Courier) endTransfer(over *loop.TransferResults, t *engine.Transfer, refusal *engine.Error, header int) bool {
 	if refusal == nil {
 		over.Arrived = append(over.Arrived, t.Number)
@@ -407,7 +406,7 @@ func (c *Courier) endTransfer(over *loop.TransferResults, t *engine.Transfer, re
 		fail.SubQueue = event.TransferDeadLetter
 	case refusal.Code == engine.Disabled:
 		return false
-	case refusal.Code == engine.NotFound: // it waits where it was, for one of the same name
+	case refusal.Code == engine.NotFound: // it waits for an entity of that name
 		fail.SubQueue, fail.Back = event.DeadLetter, true
 	}
 	over.Failed = append(over.Failed, fail)
@@ -415,7 +414,7 @@ func (c *Courier) endTransfer(over *loop.TransferResults, t *engine.Transfer, re
 	return true
 }
 
-// report tells the log which transfers are over.
+// report tells the log which transfers have ended.
 func (c *Courier) report(over *loop.TransferResults) {
 	if len(over.Arrived)+len(over.Failed) > 0 {
 		// a log that has stopped finds them in transfer when it starts
@@ -423,7 +422,7 @@ func (c *Courier) report(over *loop.TransferResults) {
 	}
 }
 
-// courierMail is what a courier was told and has not read.
+// courierMail holds the letters that a courier has not read.
 type courierMail struct {
 	wake chan struct{} // one slot
 
@@ -441,7 +440,7 @@ func (m *courierMail) put(rs []engine.Reply) {
 	}
 }
 
-// take swaps what is there for an empty slice to fill next.
+// take returns the letters, and keeps an empty slice to fill next.
 func (m *courierMail) take(empty []engine.Reply) []engine.Reply {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -450,12 +449,12 @@ func (m *courierMail) take(empty []engine.Reply) []engine.Reply {
 	return letters
 }
 
-// Carries returns how many streams and batches under way a courier has, and the bytes of these.
+// Carries returns the number of streams, of batches in flight, and of bytes in these.
 func (c *Courier) Carries() (streams, batches, bytes int) {
 	return len(c.streams), len(c.inFlight), c.bytes
 }
 
-// Close gives back what memory it has. It takes no turns any more.
+// Close frees the courier's memory. It takes no turns after that.
 func (c *Courier) Close() {
 	for _, f := range c.inFlight {
 		c.Memory.Give(f.paid)

@@ -12,17 +12,17 @@ import (
 )
 
 const (
-	// maxBetween is the largest gap between two bodies, bytes, that is read along with them; behind
-	// a larger one the second body is read by itself.
+	// maxBetween is the largest gap between two bodies, in bytes, that is read along with them. A
+	// body after a larger gap is read separately.
 	maxBetween = 8 << 10
-	// maxFree is how many batches are kept for the next ones to use their memory.
+	// maxFree bounds the batches that are kept to reuse their memory.
 	maxFree = 16
-	// batchItems is about how much a batch takes besides bodies, bytes.
+	// batchItems is about how many bytes a batch takes besides bodies.
 	batchItems = 64 << 10
 )
 
-// load reads the next messages of a stream. An error says that they may be read later. There is no
-// batch when none of the messages it looked at can ever be read: their transfers have failed.
+// load reads the next messages of a stream. An error means that they may be read later. It returns
+// no batch if none of the messages it tried can ever be read: their transfers have failed.
 func (c *Courier) load(l *stream, e *engine.Entity) (*batch, error) {
 	f := c.newBatch(l, e)
 	n := f.choose(l.queue.All())
@@ -55,8 +55,8 @@ func (c *Courier) load(l *stream, e *engine.Entity) (*batch, error) {
 	return f, nil
 }
 
-// pay takes memory for what a batch will read, before it does: its bodies, and what lies between
-// them. A single batch goes ahead even where there is none.
+// pay takes memory for everything that a batch will read: its bodies, and the gaps between them. If
+// no batch is in flight, it succeeds even without memory.
 func (c *Courier) pay(f *batch) bool {
 	need := f.bytes + min(4*f.bytes, maxBatchBytes+maxBetween) + batchItems
 	more := need - f.paid
@@ -74,7 +74,7 @@ func (c *Courier) pay(f *batch) bool {
 	return true
 }
 
-// spare lets go of the memory of batches that are not under way.
+// spare frees the memory of the batches that are not in flight.
 func (c *Courier) spare() {
 	for _, f := range c.free {
 		c.Memory.Give(f.paid)
@@ -83,10 +83,9 @@ func (c *Courier) spare() {
 	c.free = c.free[:0]
 }
 
-// loadRefusal is the refusal of a message that could not be read and never will be; nil: it may be
-// read later. A message whose bytes are not those that were stored goes where refused ones go:
-// there somebody sees it, and the others can go on. One that the disk only fails to give now may
-// still be whole.
+// loadRefusal returns the refusal of a message that can never be read; nil: it may be read later. A
+// message whose bytes have changed goes to the sub-queue for refused messages: there it can be
+// seen, and the others continue. A message that the disk fails to read now may still be intact.
 func (c *Courier) loadRefusal(l *stream, t *engine.Transfer, err error) *engine.Error {
 	var refusal *engine.Error
 	if errors.As(err, &refusal) {
@@ -102,7 +101,7 @@ func (c *Courier) loadRefusal(l *stream, t *engine.Transfer, err error) *engine.
 	return nil
 }
 
-// errStored says that stored bytes are whole and make no sense.
+// errStored means that stored bytes are unchanged but are no valid message.
 var errStored = errors.New("engine: not a message")
 
 // refuse ends a transfer that is refused before it leaves.
@@ -112,7 +111,7 @@ func (c *Courier) refuse(l *stream, t *engine.Transfer, refusal *engine.Error) {
 	c.report(over)
 }
 
-// newBatch is an empty one for a stream.
+// newBatch returns an empty batch for a stream.
 func (c *Courier) newBatch(l *stream, e *engine.Entity) *batch {
 	f := new(batch)
 	if n := len(c.free); n > 0 {
@@ -123,7 +122,7 @@ func (c *Courier) newBatch(l *stream, e *engine.Entity) *batch {
 	return f
 }
 
-// recycle uses the memory of a batch again.
+// recycle makes the memory of a batch available again.
 func (c *Courier) recycle(f *batch) {
 	clear(f.transfers)
 	clear(f.import_.Items)
@@ -133,13 +132,13 @@ func (c *Courier) recycle(f *batch) {
 		c.free = append(c.free, f)
 		return
 	}
-	f.window, f.bodies = nil, nil // the request that the destination got last may keep the batch
+	f.window, f.bodies = nil, nil // the destination's last request may keep the batch
 	c.Memory.Give(f.paid)
 	f.paid = 0
 }
 
-// readTogether reads the stretch of the log that the bodies of messages lie in, as far as they lie
-// close together. What it cannot read shows when each body is read by itself.
+// readTogether reads the part of the log that has the bodies of several messages, as far as they
+// are close together. If a body cannot be read, loadOne finds that out.
 func (c *Courier) readTogether(f *batch, messages []engine.Transfer) {
 	f.window = f.window[:0]
 	if len(messages) < 2 || messages[0].Body.Size == 0 {
@@ -167,7 +166,7 @@ func (c *Courier) readTogether(f *batch, messages []engine.Transfer) {
 	}
 }
 
-// choose decides how many of some messages go at once.
+// choose decides how many of some messages go into the batch.
 func (f *batch) choose(queue []engine.Transfer) (n int) {
 	for n < len(queue) && n < maxBatch {
 		size := queue[n].Bytes()
@@ -212,7 +211,7 @@ func (c *Courier) loadOne(f *batch, t *engine.Transfer, topic bool) error {
 	return nil
 }
 
-// nextView is what filters see of one more message.
+// nextView returns the memory for what filters see of the next message.
 func (f *batch) nextView() *filter.Message {
 	n := len(f.import_.Items)
 	if cap(f.filterViews) == 0 {
@@ -234,7 +233,7 @@ func (c *Courier) blob(f *batch, b *event.Blob) ([]byte, error) {
 		}
 	}
 	from := len(f.bodies)
-	if from+size > cap(f.bodies) { // what was read into the memory so far stays where it is
+	if from+size > cap(f.bodies) { // bodies read so far keep their old memory
 		f.bodies, from = make([]byte, 0, max(size, min(4*f.bytes, maxBatchBytes))), 0
 	}
 	f.bodies = f.bodies[:from+size]

@@ -5,14 +5,14 @@ import (
 	"github.com/ledgerbus/ledgerbus/internal/fifo"
 )
 
-// Messages for an entity with several partitions are sorted before they leave: what goes to one
-// partition stays in order and waits together, and does not wait for another that is away or has no
-// room. The key that decides stands in the message alone, so it has to be read for that. It is not
-// kept: where a partition has to wait, that may be for long.
+// Messages for an entity with several partitions are sorted before they leave. The messages for one
+// partition stay in order and wait together; they do not wait for another partition that is absent
+// or full. Only the message itself has the key that decides, so it is read for that. It is not
+// kept, because a partition may have to wait for long.
 
-// sort gives the messages that a stream has read to the streams of their partitions. Where all are
-// for one partition whose stream has nothing else, that stream is returned, and the batch is its
-// own. Otherwise the result is nil, and each stream reads its messages again.
+// sort moves the messages that a stream has read to the streams of their partitions. If all are for
+// one partition whose stream is idle, it returns that stream, which takes over the batch. Otherwise
+// it returns nil, and each stream reads its messages again.
 func (c *Courier) sort(l *stream, f *batch) *stream {
 	to, items := engine.Target{Entity: f.import_.Entity}, f.import_.Items
 	partitions, one := make([]uint8, len(items)), true
@@ -36,8 +36,8 @@ func (c *Courier) sort(l *stream, f *batch) *stream {
 	return nil
 }
 
-// part is the stream of a partition behind the one that sorts for it. The parameter of is how many
-// partitions there are.
+// part returns the stream of a partition, behind the one that sorts for it. of is the number of
+// partitions.
 func (l *stream) part(partition uint8, of int) *stream {
 	if l.parts == nil {
 		l.parts = make([]*stream, of)
@@ -48,8 +48,8 @@ func (l *stream) part(partition uint8, of int) *stream {
 	return l.parts[partition]
 }
 
-// head is the stream that sorts for a stream, or the stream itself where none does. It has the
-// floor, which all partitions share.
+// head returns the stream that sorts for a stream, or the stream itself if none does. The head has
+// the floor, which all partitions share.
 func (l *stream) head() *stream {
 	if l.of != nil {
 		return l.of
@@ -57,7 +57,7 @@ func (l *stream) head() *stream {
 	return l
 }
 
-// idle reports whether a stream has nothing to do, and neither have those that it sorts for.
+// idle reports whether a stream, and the streams that it sorts for, have nothing to do.
 func (l *stream) idle() bool {
 	for _, part := range l.parts {
 		if part != nil && !part.idle() {
@@ -67,7 +67,7 @@ func (l *stream) idle() bool {
 	return l.queue.Len() == 0 && l.batch == nil && !l.queued && l.until == 0
 }
 
-// end has a stream, and those that it sorts for, carry nothing any more.
+// end makes a stream, and the streams that it sorts for, drop their messages and stop.
 func (l *stream) end() {
 	l.gone, l.queue = true, fifo.Queue[engine.Transfer]{}
 	for _, part := range l.parts {

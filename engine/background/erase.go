@@ -13,9 +13,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Erase has the body of a message erased, as [engine.Erasures] says. The request is durable before
-// the body goes, and the eraser carries it out: if the process dies in between, or the caller
-// leaves, it is carried out all the same.
+// Erase erases the body of a message, as [engine.Erasures] says. The request is durable before the
+// body is deleted. If the process dies in between, or the caller leaves, the eraser still carries
+// the request out.
 func (v *Eraser) Erase(ctx context.Context, entity string, message event.SequenceNumber, by *engine.Origin, why event.ReasonGiven) (engine.ErasedBody, error) {
 	out := engine.ErasedBody{Sequence: message}
 	if err := engine.CheckReason(why.Reason); err != nil {
@@ -48,7 +48,7 @@ func (v *Eraser) Erase(ctx context.Context, entity string, message event.Sequenc
 	return out, v.handOver(ctx, &e)
 }
 
-// handOver gives an erasure to the eraser and returns what becomes of it.
+// handOver passes an erasure to the eraser and returns its outcome.
 func (v *Eraser) handOver(ctx context.Context, e *erasure) error {
 	select {
 	case v.asked <- e:
@@ -78,7 +78,7 @@ type erasure struct {
 
 	by      *engine.Origin
 	why     event.ReasonGiven
-	outcome chan error // has room for it
+	outcome chan error // buffered for one outcome
 }
 
 func noBody(entity string, message event.SequenceNumber) error {
@@ -87,7 +87,7 @@ func noBody(entity string, message event.SequenceNumber) error {
 
 // find looks for the body in history.
 func (e *erasure) find(ctx context.Context, entity string) error {
-	// what was scheduled had another number, which the event with the body has
+	// a scheduled message had another number, which the event with the body has
 	for at := (messageRef{e.slice, e.message}); at.number != 0; {
 		before := messageRef{}
 		for rec, err := range replay.Found(ctx, e.log, log.Search{Named: true, Slice: at.slice, Number: at.number}) {
@@ -110,14 +110,14 @@ func (e *erasure) find(ctx context.Context, entity string) error {
 	return noBody(entity, e.message)
 }
 
-// messageRef is a message in a slice.
+// messageRef names a message in a slice.
 type messageRef struct {
 	slice  event.Slice
 	number event.SequenceNumber
 }
 
-// bodyIn is the body of the message, if an event has stored it; or the slice and number that it had
-// before, if the event says that.
+// bodyIn returns the body of the message if an event has stored it, or the earlier slice and number
+// of the message if the event has those.
 func (p messageRef) bodyIn(ev event.Event) (body event.Blob, before messageRef) {
 	of := ev.Common().Slice
 	is := func(n event.SequenceNumber) bool { return of == p.slice && n == p.number }
@@ -150,7 +150,7 @@ func (p messageRef) bodyIn(ev event.Event) (body event.Blob, before messageRef) 
 	return body, before
 }
 
-// isCopy reports whether the message is one of the copies that a topic's slice has made.
+// isCopy reports whether the message is one of the copies that a topic's slice made.
 func (p messageRef) isCopy(topic event.Slice, copies []event.Copy) bool {
 	return topic.Partition == p.slice.Partition && slices.ContainsFunc(copies, func(c event.Copy) bool { return c.Subscription == p.slice.Entity && c.Sequence == p.number })
 }
@@ -164,7 +164,7 @@ func (e *erasure) isErased() (bool, error) {
 	return false, err
 }
 
-// checkUnneeded refuses while the body is needed: a message that still waits has to be settled
+// checkUnneeded returns a refusal while the body is needed: a message that waits has to be settled
 // first.
 func (e *erasure) checkUnneeded(ctx context.Context) error {
 	return e.of.State(ctx, e.id, func(s *index.Snapshot, _ []event.Blob) error {

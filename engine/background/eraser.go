@@ -20,23 +20,25 @@ import (
 )
 
 const (
-	// eraseEvery is how often the eraser looks whether a body that it waits for has been sealed.
+	// eraseEvery is the interval at which the eraser checks whether a body that it waits for is
+	// sealed.
 	eraseEvery = time.Second
-	// eraseAgain is how long the eraser leaves a log alone in which a body could not be erased.
+	// eraseAgain is how long the eraser leaves a log alone after a body in it could not be erased.
 	eraseAgain = time.Minute
-	// noLeast has a file written again even if that makes it no shorter.
+	// noLeast makes a file be rewritten even if it gets no shorter.
 	noLeast = 0
 )
 
-// Eraser carries out requests to erase bodies (docs/decisions/0085): one goroutine of the broker.
-// All that it knows is in the logs as well, so what a run leaves open, the next one finishes.
+// Eraser carries out requests to erase bodies (docs/decisions/0085). One goroutine of the broker
+// runs it. Everything it knows is in the logs as well, so the next run finishes what a run leaves
+// open.
 type Eraser struct {
 	// set once in NewEraser
 	of    EraserEnv
 	asked chan *erasure
 	ended chan struct{} // closed when Run has returned
 
-	cause error // why it has; set before ended is closed; unknown if it panicked
+	cause error // why Run returned; set before ended is closed; ErrUnknown if it panicked
 	logs  map[engine.PartitionID]*openErasures
 }
 
@@ -44,48 +46,48 @@ type Eraser struct {
 type EraserEnv interface {
 	Logger() *slog.Logger
 	Resolve(path string) (engine.Target, error)
-	// Logs returns the logs of the partitions that serve. A partition that was away comes back with
-	// another one.
+	// Logs returns the logs of the partitions that serve. A partition that was absent comes back
+	// with another log.
 	Logs() map[engine.PartitionID]log.Partition
-	// State shows look a durable state of a partition, and the bodies that were still to be read
-	// when it was taken.
+	// State calls look with a durable state of a partition, and with the bodies that were unread
+	// when the state was taken.
 	State(ctx context.Context, id engine.PartitionID, look func(s *index.Snapshot, unread []event.Blob) error) error
-	// Uses reports whether the data directory may hold what belongs to a capability.
+	// Uses reports whether the data directory may have data of a capability.
 	Uses(capability string) bool
-	// Note makes a fact durable that belongs to a capability.
+	// Note makes a fact of a capability durable.
 	Note(ctx context.Context, id engine.PartitionID, capability string, note *engine.Note) error
 }
 
-// NewEraser makes an eraser that knows of no requests yet.
+// NewEraser returns an eraser that knows of no requests yet.
 func NewEraser(of EraserEnv) *Eraser {
 	return &Eraser{of: of, asked: make(chan *erasure), ended: make(chan struct{}), cause: engine.ErrUnknown, logs: map[engine.PartitionID]*openErasures{}}
 }
 
-// openErasures are the requests in the log of a partition that have not been carried out.
+// openErasures holds the requests in the log of a partition that have not been carried out.
 type openErasures struct {
-	log        log.Partition // another one is read again
+	log        log.Partition // if the partition has another log, it is read again
 	list       map[request]*progress
-	again      time.Time // not to be tried before
-	lastLogged string    // what was logged last, so that it is logged once
+	again      time.Time // no attempt before
+	lastLogged string    // logged last, so that it is logged once
 }
 
-// request is a body that is to be erased.
+// request names a body to erase.
 type request struct {
 	slice   event.Slice
 	message event.SequenceNumber
 	at      event.Position
 }
 
-// progress is what has become of a request.
+// progress is the state of a request.
 type progress struct {
-	size uint32 // of the body
-	kept error  // why it is still there
-	// halted: the file with the body could not be removed. The next start removes it.
+	size uint32 // size of the body
+	kept error  // why the body is still there
+	// the file with the body could not be removed; the next start removes it
 	halted bool
 }
 
-// Run carries out what callers ask for and what is open, until the context ends. Callers that still
-// wait then get its cause.
+// Run carries out callers' requests and open ones, until the context ends. Callers that still wait
+// then get its cause.
 func (v *Eraser) Run(ctx context.Context) {
 	defer close(v.ended)
 	ticker := time.NewTicker(eraseEvery)
@@ -103,7 +105,7 @@ func (v *Eraser) Run(ctx context.Context) {
 	}
 }
 
-// look carries out what is open.
+// look carries out the open requests.
 func (v *Eraser) look(ctx context.Context) {
 	logs := v.of.Logs()
 	maps.DeleteFunc(v.logs, func(id engine.PartitionID, _ *openErasures) bool { return logs[id] == nil })
@@ -120,7 +122,7 @@ func (v *Eraser) open(ctx context.Context, id engine.PartitionID, p log.Partitio
 	if o == nil || o.log != p {
 		list, err := v.requests(ctx, p)
 		switch {
-		case ctx.Err() != nil, errors.Is(err, log.ErrGone): // history went meanwhile: again
+		case ctx.Err() != nil, errors.Is(err, log.ErrGone): // deleted during the read: again
 			return nil
 		case err != nil:
 			v.of.Logger().Error("erasure requests cannot be read; requests of earlier runs stay open", "partition", id, "error", err)
@@ -131,7 +133,7 @@ func (v *Eraser) open(ctx context.Context, id engine.PartitionID, p log.Partitio
 	return o
 }
 
-// requests reads the requests in a log that have not been carried out. After an error there are
+// requests reads the requests in a log that have not been carried out. After an error it returns
 // none.
 func (v *Eraser) requests(ctx context.Context, p log.Partition) (map[request]*progress, error) {
 	list := map[request]*progress{}
@@ -154,7 +156,7 @@ func (v *Eraser) requests(ctx context.Context, p log.Partition) (map[request]*pr
 	return list, nil
 }
 
-// carryOut carries out what a caller asks for. If that is not possible now the request stays open.
+// carryOut carries out a caller's request. If that is not possible now, the request stays open.
 func (v *Eraser) carryOut(ctx context.Context, e *erasure) error {
 	if v.of.Logs()[e.id] != e.log {
 		return loop.NotServing()
@@ -178,7 +180,7 @@ func (v *Eraser) carryOut(ctx context.Context, e *erasure) error {
 	return nil
 }
 
-// request makes it durable who asks for the erasure, and why.
+// request makes durable who asks for the erasure, and why.
 func (e *erasure) request(ctx context.Context) error {
 	fact := &event.BodyErased{Envelope: event.Envelope{Slice: e.slice}, Sequence: e.message, Position: e.body.Position, Size: e.body.Size}
 	if err := e.of.Note(ctx, e.id, log.Erasures, &engine.Note{Fact: fact, Origin: e.by, Why: e.why}); err != nil {
@@ -195,8 +197,7 @@ func (e *erasure) request(ctx context.Context) error {
 
 var errUnsealed = errors.New("it is in an unsealed part of the log and is erased once that part is sealed")
 
-// finish erases the bodies of open requests that are in sealed files, and puts down which bodies
-// are gone.
+// finish erases the requested bodies that are in sealed files, and records which bodies are erased.
 func (v *Eraser) finish(ctx context.Context, id engine.PartitionID, o *openErasures) {
 	if len(o.list) == 0 || time.Now().Before(o.again) {
 		return
@@ -232,15 +233,15 @@ func (v *Eraser) finish(ctx context.Context, id engine.PartitionID, o *openErasu
 	}
 }
 
-// isErased reports whether a body is no longer in the log. Else p says why it is not, where that is
-// an error.
+// isErased reports whether a body is no longer in the log. If it is still there because of an
+// error, it stores the error in p.
 func (o *openErasures) isErased(r request, p *progress) bool {
 	_, err := o.log.ReadInto(event.Blob{Position: r.at, Size: p.size}, make([]byte, min(p.size, 1)))
 	p.kept = err
 	return errors.Is(err, event.ErrErased)
 }
 
-// drop writes a file again without the bodies that are to be erased, and reports whether it did.
+// drop rewrites a file without the requested bodies, and reports whether it did.
 func (v *Eraser) drop(ctx context.Context, id engine.PartitionID, o *openErasures, file string, list []request) bool {
 	unwanted := map[event.Position]bool{}
 	for _, r := range list {
@@ -250,7 +251,7 @@ func (v *Eraser) drop(ctx context.Context, id engine.PartitionID, o *openErasure
 	if err == nil {
 		return true
 	}
-	if !errors.Is(err, fs.ErrNotExist) { // else others wrote it again meanwhile
+	if !errors.Is(err, fs.ErrNotExist) { // else another job rewrote it
 		o.again = time.Now().Add(eraseAgain)
 	}
 	for _, r := range list {
@@ -265,7 +266,7 @@ func (v *Eraser) drop(ctx context.Context, id engine.PartitionID, o *openErasure
 	return false
 }
 
-// noteErased puts down that a body is gone.
+// noteErased records that a body is erased.
 func (v *Eraser) noteErased(ctx context.Context, id engine.PartitionID, r request) error {
 	fact := &event.ErasureFinished{Envelope: event.Envelope{Slice: r.slice}, Sequence: r.message, Position: r.at}
 	if err := v.of.Note(ctx, id, log.Erased, &engine.Note{Fact: fact}); err != nil {

@@ -21,25 +21,25 @@ import (
 )
 
 const (
-	// historyEvery is how often a broker looks for history that may go.
+	// historyEvery is the interval at which a broker looks for history to delete.
 	historyEvery = time.Minute
-	// hurryEvery is how often it looks while there is a hurry, if there is something new.
+	// hurryEvery is the interval at which it checks for news while there is a hurry.
 	hurryEvery = 250 * time.Millisecond
 )
 
-// shortRetention is how long events have to be kept for history to be in no hurry, and shareNear
-// how near to its share it may come: one part in shareNear.
+// shortRetention is the retention of events from which history is in no hurry. It is also in no
+// hurry until it is within one part in shareNear of its share.
 const (
 	shortRetention = event.Retention(600_000)
 	shareNear      = 8
 )
 
-// Retention gives back the space of history that nobody keeps (docs/decisions/0049): one goroutine
-// of the broker, one step after the other. Every step is one of the log's, which can be killed at
-// any point, so it keeps nothing that has to last. One more goroutine at a time drops bodies: that
-// one waits for readers, which the removal of whole files need not.
+// Retention deletes history that no policy keeps (docs/decisions/0049). One goroutine of the broker
+// runs it, one step after the other. Every step is an operation of the log that can be killed at
+// any point, so a Retention has no lasting state. At most one more goroutine drops bodies: it waits
+// for readers, which the removal of whole files need not do.
 type Retention struct {
-	// Cut removes history, as [replay.Cut] does; tests put something around it.
+	// Cut removes history, as [replay.Cut] does; tests wrap it.
 	Cut func(ctx context.Context, p log.Partition, upTo event.LSN, forced bool) (freed int64, err error)
 	// Rest waits until a time; tests do not wait.
 	Rest func(ctx context.Context, until time.Time) error
@@ -47,29 +47,28 @@ type Retention struct {
 	// set once in NewRetention
 	of RetentionEnv
 
-	files  map[string]pastFile                       // by name: a sealed file does not change
+	files  map[string]pastFile                       // by name: sealed files do not change
 	usable map[engine.PartitionID]map[event.LSN]bool // whether a base can be made of a checkpoint
-	// what [cutState] was when nothing could be cut
+	// the cutState with which a cut failed
 	failedAt map[engine.PartitionID]string
-	began    bool // it was said how much would go
+	began    bool // the amounts were announced in the log
 	// chapters are sealed at once, and checkpoints follow each other closely
 	hurry bool
-	seen  string // what there was at the last look
-	// runs something beside this goroutine, or at once
+	seen  string // fingerprint of the logs at the last look
+	// runs a function in another goroutine, or at once
 	aside func(func())
 
-	undo map[engine.PartitionID]*removals // belongs to the goroutine that drops bodies
+	undo map[engine.PartitionID]*removals // owned by the goroutine that drops bodies
 
 	mu sync.Mutex // guards what follows
-	// by name: when a file of which too little could go may be looked at again
+	// by name: when to look again at a file that was not worth rewriting
 	retryAt map[string]event.Time
-	// what was last said to be in the way, so that it is said once
+	// obstacle that was logged last for a partition, so that it is logged once
 	obstacles      map[engine.PartitionID]string
 	droppingBodies bool // a goroutine drops bodies
 }
 
-// RetentionEnv are what a [Retention] looks at and works on: a broker, or what a simulation has in
-// its place.
+// RetentionEnv is what a [Retention] reads and works on: a broker, or the simulation's replacement.
 type RetentionEnv interface {
 	Now() event.Time
 	Logger() *slog.Logger
@@ -78,29 +77,29 @@ type RetentionEnv interface {
 	Entities() []*engine.Entity
 	// Logs returns the logs of the partitions that serve.
 	Logs() map[engine.PartitionID]log.Partition
-	// Space returns how many bytes the disk has in all, how many are free, and below how many it
-	// has little room. All are 0 when nobody knows.
+	// Space returns the size of the disk, its free bytes, and the number of free bytes below which
+	// it has little room. All are 0 if they are unknown.
 	Space() (total, free, low int64, err error)
-	// State shows look a durable state of a partition, and the bodies that were still to be read
-	// when it was taken.
+	// State calls look with a durable state of a partition, and with the bodies that were unread
+	// when the state was taken.
 	State(ctx context.Context, id engine.PartitionID, look func(s *index.Snapshot, unread []event.Blob) error) error
 	// Unread returns the bodies of a partition that are still to be read.
 	Unread(ctx context.Context, id engine.PartitionID) ([]event.Blob, error)
-	// Hurry makes checkpoints of a partition follow each other closely, or no longer, and has those
-	// of its chapters sealed as soon as they have ended that end at an LSN or before.
+	// Hurry turns frequent checkpoints of a partition on or off. It also makes chapters that end at
+	// an LSN or before be sealed as soon as they have ended.
 	Hurry(id engine.PartitionID, on bool, upTo event.LSN)
-	// NoteCut puts a fact of history into the catalogue's log.
+	// NoteCut records a deletion of history in the catalogue's log.
 	NoteCut(ctx context.Context, fact *event.HistoryCut) error
 }
 
-// NewRetention makes a retention. It remembers nothing that a new one would not find out.
+// NewRetention returns a Retention. It remembers nothing that a new one would not find out.
 func NewRetention(of RetentionEnv) *Retention {
 	return &Retention{of: of, Cut: replay.Cut, Rest: restUntil, files: map[string]pastFile{}, obstacles: map[engine.PartitionID]string{}, failedAt: map[engine.PartitionID]string{},
 		usable: map[engine.PartitionID]map[event.LSN]bool{},
 		undo:   map[engine.PartitionID]*removals{}, retryAt: map[string]event.Time{}, aside: func(do func()) { do() }}
 }
 
-// Run looks at once and then now and then, until the context ends.
+// Run looks at once and then at intervals, until the context ends.
 func (k *Retention) Run(ctx context.Context) {
 	var beside sync.WaitGroup
 	defer beside.Wait()
@@ -121,8 +120,8 @@ func (k *Retention) Run(ctx context.Context) {
 	}
 }
 
-// hasNews reports whether there is something that was not there at the last look: a sealed file, a
-// checkpoint, a chapter that has ended.
+// hasNews reports whether the logs have changed since the last look: a sealed file, a checkpoint, a
+// chapter that has ended.
 func (k *Retention) hasNews() bool { return k.fingerprint(k.of.Logs()) != k.seen }
 
 func (k *Retention) fingerprint(logs map[engine.PartitionID]log.Partition) string {
@@ -147,7 +146,7 @@ func (k *Retention) fingerprint(logs map[engine.PartitionID]log.Partition) strin
 	return b.String()
 }
 
-// Look gives back what may go, what gains most first. A broker looks once a minute.
+// Look deletes history that may go, beginning where most is gained. A broker looks once a minute.
 func (k *Retention) Look(ctx context.Context) {
 	o := outlook{now: k.of.Now(), rules: k.of.HistoryPolicies(), policyOf: k.policies(), bases: map[engine.PartitionID][]event.LSN{}}
 	if o.rules == nil {
@@ -181,10 +180,10 @@ func (k *Retention) Look(ctx context.Context) {
 	k.setHurry(logs, &o)
 	if o.overBudget() || !k.began {
 		k.measure(ctx, o.files)
-		if ctx.Err() != nil || !maps.Equal(logs, k.of.Logs()) { // that took time
+		if ctx.Err() != nil || !maps.Equal(logs, k.of.Logs()) { // measuring takes time
 			return
 		}
-		// and policies may be others, or an entity with one of its own be gone
+		// policies may have changed, or an entity with a policy may have been deleted
 		if o.rules, o.policyOf = k.of.HistoryPolicies(), k.policies(); o.rules == nil {
 			return
 		}
@@ -209,8 +208,8 @@ func (k *Retention) Look(ctx context.Context) {
 	})
 }
 
-// bases are where a log has checkpoints that a base can be made of: states in the encoding of this
-// version.
+// bases returns where a log has checkpoints that a base can be made of: states in the encoding of
+// this version.
 func (k *Retention) bases(id engine.PartitionID, p log.Partition) (list []event.LSN) {
 	was := k.usable[id]
 	now := map[event.LSN]bool{}
@@ -228,8 +227,7 @@ func (k *Retention) bases(id engine.PartitionID, p log.Partition) (list []event.
 	return list
 }
 
-// setDropping notes that a goroutine has begun to drop bodies, or has ended, and reports whether
-// that was news.
+// setDropping notes whether a goroutine drops bodies, and reports whether that is a change.
 func (k *Retention) setDropping(now bool) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -238,7 +236,7 @@ func (k *Retention) setDropping(now bool) bool {
 	return was != now
 }
 
-// announce logs at the start of a run how much history goes by the policies, and what stays for
+// announce logs at the start of a run how much history the policies delete, and what is kept for
 // now.
 func (k *Retention) announce(o *outlook, p *plan) {
 	whole := o.rules.Whole()
@@ -255,10 +253,10 @@ func (k *Retention) announce(o *outlook, p *plan) {
 	k.of.Logger().Info("history that no policy keeps", append(kept, "bytes", p.bytesFreed(), "kept_by", strings.Join(p.held, "; "))...)
 }
 
-// setHurry has chapters sealed and checkpoints made without delay where history is kept for hardly
-// any time, is near to its share, or the disk has little room: what is to go has to be in sealed
-// files, in front of a checkpoint. Where nothing is kept of any chapter, only one is sealed that a
-// base from behind it did not let go: it has bodies that are needed.
+// setHurry turns the hurry on where history is kept only for a short time or is near its share, or
+// the disk has little room: history can only be deleted from sealed files before a checkpoint.
+// Where no history is kept at all, it seals only a chapter that has needed bodies, because a base
+// after it did not release it.
 func (k *Retention) setHurry(logs map[engine.PartitionID]log.Partition, o *outlook) {
 	k.hurry = o.isUrgent()
 	for id, p := range logs {
@@ -273,8 +271,8 @@ func (k *Retention) setHurry(logs map[engine.PartitionID]log.Partition, o *outlo
 	}
 }
 
-// neededUpTo is where the log's first chapter ends, if it is in front of the base and was not
-// removed. Those behind it have not been tried: chapters go in order.
+// neededUpTo returns where the log's first chapter ends, if it is before the base and was not
+// removed. The chapters after it have not been tried: chapters are removed in order.
 func neededUpTo(p log.Partition) (upTo event.LSN) {
 	b, ok := p.(log.Bases)
 	if !ok {
@@ -293,7 +291,7 @@ func neededUpTo(p log.Partition) (upTo event.LSN) {
 	return upTo
 }
 
-// pendingChapters are the chapters of a log that have ended and are not sealed yet.
+// pendingChapters returns the chapters of a log that have ended and are not sealed yet.
 func pendingChapters(id engine.PartitionID, p log.Partition) (files []pastFile) {
 	list := p.Segments()
 	for _, s := range list {
@@ -308,7 +306,7 @@ func pendingChapters(id engine.PartitionID, p log.Partition) (files []pastFile) 
 	return files
 }
 
-// cutAll removes the files that may go whole, first in the partition where that gains most.
+// cutAll removes whole files, beginning with the partition where most is gained.
 func (k *Retention) cutAll(ctx context.Context, logs map[engine.PartitionID]log.Partition, o *outlook, p *plan) {
 	gain := map[engine.PartitionID]int64{}
 	for i := range o.files {
@@ -317,7 +315,7 @@ func (k *Retention) cutAll(ctx context.Context, logs map[engine.PartitionID]log.
 		}
 	}
 	for _, id := range slices.SortedFunc(maps.Keys(p.cuts), func(a, b engine.PartitionID) int { return cmp.Or(cmp.Compare(gain[b], gain[a]), cmp.Compare(a, b)) }) {
-		// a cut takes time, and what is kept from now on must not go: the next look plans anew
+		// a cut takes time, and a new policy may keep this history: the next look plans again
 		if ctx.Err() != nil || k.of.HistoryPolicies() != o.rules {
 			return
 		}
@@ -325,7 +323,7 @@ func (k *Retention) cutAll(ctx context.Context, logs map[engine.PartitionID]log.
 	}
 }
 
-// cutReason returns why history is deleted.
+// cutReason returns why history is deleted, for the log.
 func cutReason(forced event.CutCause) string {
 	switch forced {
 	case event.CutForRoom:
@@ -336,8 +334,8 @@ func cutReason(forced event.CutCause) string {
 	return "no policy keeps it"
 }
 
-// cutOne removes what a partition may lose, and logs the outcome. Forced is why more goes than
-// policies let go; 0: no more does.
+// cutOne removes history of a partition and logs the outcome. forced is why it removes more than
+// the policies allow; 0: it does not.
 func (k *Retention) cutOne(ctx context.Context, id engine.PartitionID, p log.Partition, upTo event.LSN, forced event.CutCause) {
 	if forced != event.CutForRoom {
 		upTo = k.boundByUnread(ctx, id, p, upTo)
@@ -372,8 +370,8 @@ func (k *Retention) cutOne(ctx context.Context, id engine.PartitionID, p log.Par
 	}
 }
 
-// boundByUnread bounds a cut by the bodies that are still to be read, of messages that are gone: it
-// ends in front of the first file with one.
+// boundByUnread bounds a cut by the unread bodies of settled messages: the cut ends before the
+// first file with one.
 func (k *Retention) boundByUnread(ctx context.Context, id engine.PartitionID, p log.Partition, upTo event.LSN) event.LSN {
 	list, err := k.of.Unread(ctx, id)
 	if err != nil {
@@ -389,8 +387,8 @@ func (k *Retention) boundByUnread(ctx context.Context, id engine.PartitionID, p 
 	return upTo
 }
 
-// cutState is all that decides whether a log can be cut. A cut takes long, so one that failed is
-// not tried again before this has changed.
+// cutState describes everything that decides whether a log can be cut. A cut takes long, so a
+// failed one is repeated only after this has changed.
 func cutState(p log.Partition, upTo event.LSN, forced bool) string {
 	var base log.BaseInfo
 	if b, ok := p.(log.Bases); ok {
@@ -411,7 +409,7 @@ func cutState(p log.Partition, upTo event.LSN, forced bool) string {
 	return fmt.Sprint(base.LSN, newest, upTo, forced, files)
 }
 
-// logObstacle says what is in the way of a partition, unless that was the last thing said of it.
+// logObstacle logs what keeps a partition's history, unless it was the last obstacle logged for it.
 func (k *Retention) logObstacle(id engine.PartitionID, what string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -427,7 +425,7 @@ func (k *Retention) clearObstacle(id engine.PartitionID) {
 	delete(k.obstacles, id)
 }
 
-// sealedFiles are the sealed files of a log, oldest first. After an error they are those before it.
+// sealedFiles returns the sealed files of a log, oldest first. After an error the list ends early.
 func (k *Retention) sealedFiles(ctx context.Context, id engine.PartitionID, p log.Partition) (files []pastFile, err error) {
 	count := 0
 	for _, s := range p.Segments() {
@@ -453,17 +451,17 @@ func (k *Retention) sealedFiles(ctx context.Context, id engine.PartitionID, p lo
 		}
 		f := pastOf(id, &s)
 		k.files[f.name] = f
-		if files = append(files, f); len(files) == count { // the next one would be read whole
+		if files = append(files, f); len(files) == count { // the next file would be read whole
 			break
 		}
 	}
 	return files, nil
 }
 
-// sealedSuffix is how the names of sealed files end.
+// sealedSuffix is the suffix of the names of sealed files.
 const sealedSuffix = ".lbs"
 
-// pastOf is a sealed file as its summary has it.
+// pastOf returns a sealed file as its summary describes it.
 func pastOf(id engine.PartitionID, s *log.Summary) pastFile {
 	f := pastFile{partition: id, name: s.File, first: s.First, end: s.End, newest: s.Highest, stored: s.Stored, bodies: int64(s.BodyBytes - s.ErasedBytes)}
 	for _, c := range s.Slices {
@@ -476,7 +474,7 @@ func pastOf(id engine.PartitionID, s *log.Summary) pastFile {
 	return f
 }
 
-// forgetRemoved lets go of files that are no more.
+// forgetRemoved drops the data about files that no longer exist.
 func (k *Retention) forgetRemoved(there []pastFile) {
 	now := make(map[string]pastFile, len(there))
 	for _, f := range there {
@@ -490,8 +488,8 @@ func (k *Retention) forgetRemoved(there []pastFile) {
 	maps.DeleteFunc(k.retryAt, func(name string, _ event.Time) bool { _, there := now[name]; return !there })
 }
 
-// policies is what was said of entities, by id. An entity that is gone has no path: what is said of
-// the namespace, and of every path, holds for it.
+// policies returns a function that finds the policy of an entity by id. A deleted entity has no
+// path: the policies of the namespace and of every path hold for it.
 func (k *Retention) policies() func(event.EntityID) event.HistoryPolicy {
 	rules, paths := k.of.HistoryPolicies(), map[event.EntityID]string{}
 	for _, e := range k.of.Entities() {
@@ -508,8 +506,8 @@ func (k *Retention) policies() func(event.EntityID) event.HistoryPolicy {
 	}
 }
 
-// diskNeed is how many bytes the disk has in all, and how many are to be given back: history goes
-// while the disk has less than twice what it needs for sends to be taken.
+// diskNeed returns the size of the disk and how many bytes history has to free: history is deleted
+// while the free space is less than twice what sends need.
 func (k *Retention) diskNeed() (total, need int64) {
 	total, free, low, err := k.of.Space()
 	if err != nil {

@@ -13,21 +13,21 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// How bodies that no policy keeps leave the log (docs/decisions/0054): a round of compaction in
-// each partition that has some. All of them are asked first what they need, so that they wait for
-// their readers together.
+// How bodies that no policy keeps leave the log (docs/decisions/0054): each partition that has some
+// gets a round of compaction. All rounds begin by finding out which bodies are needed, so that they
+// wait for their readers together.
 
-// retryAfter is how long, ms, a file is left alone of which too little could go.
+// retryAfter is how long, ms, a file is left alone after too little of it could be deleted.
 const retryAfter = event.Time(3_600_000)
 
-// keptBodies are the bodies of a partition that history keeps.
+// keptBodies decides which bodies of a partition history keeps.
 type keptBodies struct {
 	files []bodyPlan // by address
 	undo  *removals
 	topic func(event.EntityID) bool
 }
 
-// plan is what was planned of the file with an address; nil: nothing.
+// plan returns the plan for the file that has an address; nil: there is none.
 func (v *keptBodies) plan(at event.LSN) *bodyPlan {
 	i := sort.Search(len(v.files), func(i int) bool { return v.files[i].file.end > at })
 	if i == len(v.files) || at < v.files[i].file.first {
@@ -36,8 +36,8 @@ func (v *keptBodies) plan(at event.LSN) *bodyPlan {
 	return &v.files[i]
 }
 
-// file is about how many bytes of a file's bodies are kept, without those that could be wanted
-// back.
+// file returns about how many bytes of a file's bodies are kept, without the bodies that an undo
+// could restore.
 func (v *keptBodies) file(s *log.Summary) (bytes int64) {
 	p := v.plan(s.First)
 	if p == nil {
@@ -53,19 +53,19 @@ func (v *keptBodies) file(s *log.Summary) (bytes int64) {
 
 func (v *keptBodies) body(b *log.Body) bool {
 	p := v.plan(event.LSN(b.Position))
-	if p != nil && b.Event == nil { // of a file of bodies, which are there for states alone
+	if p != nil && b.Event == nil { // a file of bodies, which only states need
 		return v.undo.any()
 	}
 	return p == nil || !slices.Contains(p.entities, b.Event.Common().Slice.Entity) || v.undo.keepsBody(b, v.topic)
 }
 
-// partitionRound is a round that has begun.
+// partitionRound is a started round of a partition.
 type partitionRound struct {
 	*round
 	id engine.PartitionID
 }
 
-// dropAll has bodies dropped that neither a state nor a policy needs.
+// dropAll drops the bodies that neither a state nor a policy needs.
 func (k *Retention) dropAll(ctx context.Context, logs map[engine.PartitionID]log.Partition, o *outlook, p *plan) {
 	plans := map[engine.PartitionID][]bodyPlan{}
 	for _, b := range p.bodies {
@@ -101,7 +101,7 @@ func (k *Retention) dropAll(ctx context.Context, logs map[engine.PartitionID]log
 		if err == nil && k.of.Logs()[r.id] != r.log {
 			err = loop.NotServing()
 		}
-		if k.of.HistoryPolicies() != o.rules { // what is kept from now on must not go
+		if k.of.HistoryPolicies() != o.rules { // a new policy may keep these bodies
 			return
 		}
 		if err == nil {
@@ -130,8 +130,8 @@ func (k *Retention) postpone(names []string, until event.Time) {
 	}
 }
 
-// beginDropping begins a round in a partition, and finds out what of it could be wanted back; nil:
-// there is nothing to do.
+// beginDropping starts a round in a partition, and finds out which of its bodies could be restored;
+// nil: there is nothing to do.
 func (k *Retention) beginDropping(ctx context.Context, id engine.PartitionID, p log.Partition, files []bodyPlan, o *outlook) (*round, error) {
 	undo := k.undo[id]
 	if undo == nil {
@@ -161,14 +161,14 @@ func (k *Retention) beginDropping(ctx context.Context, id engine.PartitionID, p 
 	return nil, err
 }
 
-// followUndo finds out what of a partition could be wanted back.
+// followUndo finds out which messages of a partition could be restored.
 func (k *Retention) followUndo(ctx context.Context, undo *removals, p log.Partition, r *round, before event.LSN, o *outlook) error {
 	window := o.longestUndo()
 	if window == event.KeepNone {
 		*undo = removals{}
 		return nil
 	}
-	if window != undo.window { // what was forgotten may be wanted now
+	if window != undo.window { // forgotten messages may be in the window now
 		*undo = removals{window: window}
 	}
 	var since event.Time
@@ -182,7 +182,7 @@ func (k *Retention) followUndo(ctx context.Context, undo *removals, p log.Partit
 	return nil
 }
 
-// reportDrop says what became of a round.
+// reportDrop logs the outcome of a round.
 func (k *Retention) reportDrop(ctx context.Context, id engine.PartitionID, out CompactionResult, err error) {
 	if out.Files > 0 {
 		k.of.Logger().Info("bodies deleted", "partition", id, "bytes", out.Freed, "files", out.Files, "needed", out.Needed, "kept_by_policies", out.Kept,
@@ -201,8 +201,8 @@ func (k *Retention) reportDrop(ctx context.Context, id engine.PartitionID, out C
 	}
 }
 
-// measure finds out how much of the files the states need, which is no history. What cannot be
-// asked counts as history.
+// measure finds out how much of the files the states need; that part is no history. Files of
+// partitions that do not answer count as history.
 func (k *Retention) measure(ctx context.Context, files []pastFile) {
 	for len(files) > 0 {
 		id := files[0].partition

@@ -10,74 +10,74 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// What may go of history, as docs/decisions/0049 says: a function of what footers say of sealed
-// files, of the policies, the time and the disk. It opens no file and asks no clock.
+// Which history to delete (docs/decisions/0049): a function of the footers of sealed files, the
+// policies, the time and the disk. It opens no file and reads no clock.
 
 // upgradeGrace is how long, ms, history from before an upgrade stays, unless a policy says
 // otherwise.
 const upgradeGrace = 24 * event.Time(3_600_000)
 
-// shareSlack says how far history falls below its share when it is cut, one part in shareRest of
-// it: so not each new file costs a base.
+// shareSlack says how far history falls below its share in a cut, one part in shareSlack of the
+// share, so that not every new file costs a base.
 const shareSlack = 16
 
-// pastFile is a sealed file, as its ends describe it.
+// pastFile describes a sealed file, as read from its header and footer.
 type pastFile struct {
 	partition  engine.PartitionID
 	name       string // below the data directory
 	first, end event.LSN
-	newest     event.Time // of its records
+	newest     event.Time // of its newest record
 	stored     int64      // bytes on the disk
-	bodies     int64      // bytes of bodies that it has
-	// about how many of the bytes on the disk the state needs, which are no history
+	bodies     int64      // bytes of the bodies in it
+	// about how many bytes of the file the state needs; they are no history
 	live int64
-	// it is of a chapter that has ended and is not sealed yet: it counts, and cannot go, unless
-	// nothing is kept
+	// the chapter has ended but is not sealed: it counts, and can be deleted only if no history is
+	// kept
 	pending bool
-	// it is there for bodies alone: its events went, and the log begins behind it
+	// kept for its bodies alone: its events are deleted, and the log begins after it
 	cold       bool
 	entities   []event.EntityID
-	withBodies []event.EntityID // entities of which it may have bodies that are kept
+	withBodies []event.EntityID // entities whose bodies it may have
 }
 
-// outlook is all that a plan is made from.
+// outlook is the input of a plan.
 type outlook struct {
-	files    []pastFile // of each partition all of them, oldest first
+	files    []pastFile // all files of each partition, oldest first
 	now      event.Time
-	policyOf func(event.EntityID) event.HistoryPolicy // without defaults
-	rules    *engine.HistoryPolicies                  // nil: nothing was said
-	disk     int64                                    // bytes that it has in all; 0: nobody knows
+	policyOf func(event.EntityID) event.HistoryPolicy // policy without defaults
+	rules    *engine.HistoryPolicies                  // nil: there are no policies
+	disk     int64                                    // size in bytes; 0: unknown
 	// bytes of checkpoints, which are part of history
 	saved int64
-	// where there are checkpoints that a base can be made of, ascending
+	// checkpoints that a base can be made of, ascending
 	bases     map[engine.PartitionID][]event.LSN
-	graceless bool // as if there had been no upgrade
-	// bytes that are to be given back since it has little room; 0: it has enough
+	graceless bool // ignores the grace after an upgrade
+	// bytes to free because the disk has little room; 0: it has enough
 	need int64
 }
 
-// plan is what may go now.
+// plan says what may be deleted now.
 type plan struct {
-	cuts   map[engine.PartitionID]event.LSN // the events below go, by whole files
-	bodies []bodyPlan                       // which bodies go, oldest first
-	// and which do from files that may go whole, where those cannot be cut yet
+	cuts   map[engine.PartitionID]event.LSN // events before this LSN are deleted, by whole files
+	bodies []bodyPlan                       // bodies to delete, oldest first
+	// bodies to delete from files that may be deleted whole but cannot be cut yet
 	uncut  []bodyPlan
-	forced map[engine.PartitionID]event.CutCause // why more goes than retentions let go
-	bytes  int64                                 // of the files that may go whole
-	// of chapters that would go, and are not sealed yet
+	forced map[engine.PartitionID]event.CutCause // why more is deleted than retentions allow
+	bytes  int64                                 // size of the files that may be deleted whole
+	// bytes of chapters that would be deleted if they were sealed
 	pending int64
-	// what keeps the next file of a partition, one line for each
+	// what keeps the next file of each partition, one line each
 	held []string
 }
 
-// bodyPlan is a file, and the entities whose bodies may go from it where nobody needs them.
+// bodyPlan names a file, and the entities whose unneeded bodies may be deleted from it.
 type bodyPlan struct {
 	file     pastFile
 	entities []event.EntityID
 }
 
-// idle reports whether nothing can go, whatever files there are, so that nobody needs to look at
-// them.
+// idle reports whether nothing can be deleted, whatever files there are, so that no file has to be
+// read.
 func (o *outlook) idle() bool {
 	if o.need > 0 || o.limit() > 0 {
 		return false
@@ -93,7 +93,7 @@ func (o *outlook) idle() bool {
 	})
 }
 
-// limit is how much all history may take, bytes; 0: no bound.
+// limit returns how many bytes all history may take; 0: no bound.
 func (o *outlook) limit() int64 {
 	share := o.rules.Whole().Share
 	if share >= 100 || o.disk <= 0 {
@@ -102,14 +102,15 @@ func (o *outlook) limit() int64 {
 	return o.disk / 100 * int64(share)
 }
 
-// isSpared reports whether a file stays although history takes more than its share: it is from
-// before an upgrade, and nobody has said what the share is.
+// isSpared reports whether a file stays although history exceeds its share: the file is from before
+// an upgrade, and no share was set.
 func (o *outlook) isSpared(f *pastFile) bool {
 	said := o.rules != nil && o.rules.Namespace != nil && o.rules.Namespace.Share != 0
 	return !said && o.grace() && f.newest < o.rules.Since
 }
 
-// overBudget reports whether more has to go than policies say, if all there is were history.
+// overBudget reports whether more has to be deleted than policies allow, if everything there is
+// counts as history.
 func (o *outlook) overBudget() bool {
 	all := o.saved
 	for i := range o.files {
@@ -119,14 +120,14 @@ func (o *outlook) overBudget() bool {
 	return o.need > 0 || limit > 0 && all > limit
 }
 
-// grace reports whether the upgrade was so recent that only policies which were set, no defaults,
-// hold for what is older.
+// grace reports whether the upgrade was so recent that only explicit policies, and no defaults,
+// apply to history from before it.
 func (o *outlook) grace() bool {
 	return !o.graceless && o.rules != nil && o.now < o.rules.Since+upgradeGrace
 }
 
-// mayDelete reports whether something of a file that lost its use no later than the file's newest
-// record may go: said is its retention, 0 where nobody said one.
+// mayDelete reports whether history of a file may be deleted, if it lost its use no later than the
+// file's newest record. said is its explicit retention; 0: none.
 func (o *outlook) mayDelete(said, byDefault event.Retention, f *pastFile) bool {
 	if said == 0 && o.grace() && f.newest < o.rules.Since {
 		return false
@@ -134,10 +135,10 @@ func (o *outlook) mayDelete(said, byDefault event.Retention, f *pastFile) bool {
 	return cmp.Or(said, byDefault).Over(f.newest, o.now)
 }
 
-// keptBecause says what keeps the events of a file: the entity and its retention; "": nothing does.
+// keptBecause returns what keeps the events of a file: the entity and its retention; "": nothing.
 func (o *outlook) keptBecause(f *pastFile) string {
 	byDefault, entities := index.DefaultHistory.Policy, f.entities
-	if len(entities) == 0 { // it has no events, and what is kept of nobody is the namespace's
+	if len(entities) == 0 { // without events, the retention of the namespace decides
 		entities = []event.EntityID{0}
 	}
 	for _, id := range entities {
@@ -152,7 +153,7 @@ func (o *outlook) keptBecause(f *pastFile) string {
 	return ""
 }
 
-// retentionText says for how long something of a file is kept that may not go.
+// retentionText returns for how long history of a file is kept that may not be deleted yet.
 func (o *outlook) retentionText(said, byDefault event.Retention, f *pastFile) string {
 	if r := cmp.Or(said, byDefault); !r.Over(f.newest, o.now) {
 		return r.String()
@@ -160,12 +161,12 @@ func (o *outlook) retentionText(said, byDefault event.Retention, f *pastFile) st
 	return "for a day after the upgrade"
 }
 
-// undo is how long what was removed of an entity may be wanted back.
+// undo returns how long removed messages of an entity can be restored.
 func (o *outlook) undo(id event.EntityID) event.Retention {
 	return cmp.Or(o.policyOf(id).Undo, index.DefaultHistory.Policy.Undo)
 }
 
-// longestUndo is the longest of them.
+// longestUndo returns the longest undo window of any entity.
 func (o *outlook) longestUndo() event.Retention {
 	window := o.rules.Whole().Policy.Undo
 	if o.rules != nil {
@@ -185,7 +186,7 @@ func (o *outlook) inUndoWindow(f *pastFile) bool {
 	})
 }
 
-// plan says what may go.
+// plan returns what may be deleted.
 func (o *outlook) plan() plan {
 	p := plan{cuts: map[engine.PartitionID]event.LSN{}, forced: map[engine.PartitionID]event.CutCause{}}
 	stopped, whole := map[engine.PartitionID]bool{}, o.keepsNothing()
@@ -221,8 +222,8 @@ func (o *outlook) plan() plan {
 	return p
 }
 
-// keepsNothing reports whether nothing that is over is kept, of whatever entity. Then chapters go
-// as they are: which entities they are about does not matter, nor how old they are.
+// keepsNothing reports whether every retention setting is "none". Then chapters are deleted whole,
+// whatever their entities and their age.
 func (o *outlook) keepsNothing() bool {
 	if o.rules == nil {
 		return false
@@ -234,8 +235,8 @@ func (o *outlook) keepsNothing() bool {
 	})
 }
 
-// planPending counts what of a chapter would go if it were sealed. Which entities it is about is
-// not known: the policy of the namespace counts.
+// planPending counts how much of a chapter would be deleted if it were sealed. Its entities are not
+// known, so the policy of the namespace counts.
 func (o *outlook) planPending(p *plan, f *pastFile) {
 	whole := o.rules.Whole().Policy
 	var said event.HistoryPolicy
@@ -247,8 +248,8 @@ func (o *outlook) planPending(p *plan, f *pastFile) {
 	}
 }
 
-// bytesFreed is about how many bytes go: the sizes of files that go whole, and of bodies the sizes
-// before compression.
+// bytesFreed returns about how many bytes are freed: the sizes of whole files, and the sizes of
+// bodies before compression.
 func (p *plan) bytesFreed() (bytes int64) {
 	bytes = p.bytes + p.pending
 	for _, b := range p.bodies {
@@ -259,7 +260,7 @@ func (p *plan) bytesFreed() (bytes int64) {
 	return bytes
 }
 
-// isUrgent reports whether what may go is to go as soon as it can.
+// isUrgent reports whether history is to be deleted as soon as possible.
 func (o *outlook) isUrgent() bool {
 	if o.need > 0 {
 		return true
@@ -288,13 +289,12 @@ func (p *plan) cut(f *pastFile) {
 	p.bytes += f.historyBytes()
 }
 
-// historyBytes is how many bytes of a file are history.
+// historyBytes returns how many bytes of a file are history.
 func (f *pastFile) historyBytes() int64 { return max(0, f.stored-f.live) }
 
-// planBodies adds what bodies of a file may go whose messages are over. Of what was removed, and
-// could be wanted back, the undo window counts as well; the round that drops bodies finds out which
-// those are. A body whose events went with the history in front of the base is of no use to
-// anybody.
+// planBodies plans to delete the bodies of settled messages in a file. For removed messages the
+// undo window counts as well; the round that drops bodies finds out which those are. A body whose
+// events were deleted with the history before the base has no use.
 func (o *outlook) planBodies(p *plan, f *pastFile) {
 	b := bodyPlan{file: *f}
 	for _, id := range f.withBodies {
@@ -307,8 +307,8 @@ func (o *outlook) planBodies(p *plan, f *pastFile) {
 	}
 }
 
-// makeRoom adds files, the oldest first, whatever retentions say, until history takes no more than
-// its share and the disk has what it needs. What could be undone goes last.
+// makeRoom adds files, the oldest first and regardless of retentions, until history is within its
+// share and the disk has the room it needs. Files in an undo window are added last.
 func (o *outlook) makeRoom(p *plan) {
 	all := o.saved
 	for i := range o.files {
@@ -350,9 +350,9 @@ func (o *outlook) makeRoom(p *plan) {
 	}
 }
 
-// upToBase is the first of some files, with those behind it in its partition that have to go as
-// well: up to the next place where a base can be made. Without them nothing would go. Where there
-// is no such place yet, it is the one file.
+// upToBase returns the first of some files, with the files after it in its partition that have to
+// be deleted with it: up to the next place where a base can be made. Without them the cut would
+// delete nothing. If there is no such place yet, it returns the one file.
 func (o *outlook) upToBase(files []pastFile) []pastFile {
 	id := files[0].partition
 	at, _ := slices.BinarySearch(o.bases[id], files[0].end)

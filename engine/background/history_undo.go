@@ -12,40 +12,40 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// What of a log could still be undone (docs/decisions/0054): the bodies of messages that were
-// purged, deleted in a batch or gone with their entity in the undo window. Events say which
-// messages those were; the few files that have such events say so in their footers, and of what is
-// not sealed yet the state says whether there was any since it was last looked at.
+// What could still be undone (docs/decisions/0054): the bodies of messages that were purged,
+// deleted in a batch, or deleted with their entity in the undo window. Events say which messages
+// those were. The few files with such events say so in their footers. For the unsealed part of the
+// log, the state says whether there were any since it was last read.
 
-// maxRemovalRuns is how many runs of numbers are known of a partition; beyond that neighbours are
-// joined, and what lies between them is kept with them.
+// maxRemovalRuns bounds the runs of numbers that are kept for a partition. Beyond it neighbours are
+// joined, and the messages between them are kept as well.
 const maxRemovalRuns = 1 << 18
 
-// removals are what was removed in a partition.
+// removals holds the messages that were removed in a partition.
 type removals struct {
-	window event.Retention // the longest there is
-	seen   index.Removals  // by the state when it was last looked at
-	next   event.LSN       // what is below was looked at; 0: nothing was
+	window event.Retention // the longest window
+	seen   index.Removals  // the state's removals at the last look
+	next   event.LSN       // the log before it was read; 0: nothing was
 	of     map[event.EntityID]*entityRemovals
 	runs   int
 }
 
-// entityRemovals is the messages that were removed from an entity.
+// entityRemovals holds the messages that were removed from an entity.
 type entityRemovals struct {
-	whole event.Time // when a slice of it went; 0: none did
-	last  event.Time // when anything did
+	whole event.Time // when a slice of it was dropped; 0: never
+	last  event.Time // time of the newest removal
 	runs  []removalRun
-	loose bool // not in order
+	loose bool // the runs are not sorted
 }
 
-// removalRun is messages whose numbers follow one another.
+// removalRun is a run of messages with consecutive numbers.
 type removalRun struct {
 	from, to event.SequenceNumber // inclusive
 	at       event.Time
 }
 
-// follow looks at what was removed since it was last called, up to what a durable state has seen;
-// before is the LSN up to which the log was durable before that state was taken.
+// follow reads the removals since its last call, up to those that a durable state has seen. before
+// is the LSN up to which the log was durable before that state was taken.
 func (r *removals) follow(ctx context.Context, p log.Partition, since event.Time, shows index.Removals, before event.LSN) error {
 	if r.next != 0 && r.seen == shows {
 		r.next = max(r.next, before)
@@ -102,7 +102,7 @@ func (r *removals) ofEntity(id event.EntityID, at event.Time) *entityRemovals {
 	return d
 }
 
-// join joins each run with its neighbour, in the entity that has most runs.
+// join joins each run with its neighbour, in the entity that has the most runs.
 func (r *removals) join() {
 	var most *entityRemovals
 	for _, d := range r.of {
@@ -130,7 +130,7 @@ func (d *entityRemovals) order() {
 	}
 }
 
-// forget lets go of what nobody can want back any more.
+// forget drops removals that can no longer be undone.
 func (r *removals) forget(over func(id event.EntityID, at event.Time) bool) {
 	for id, d := range r.of {
 		n := len(d.runs)
@@ -142,14 +142,14 @@ func (r *removals) forget(over func(id event.EntityID, at event.Time) bool) {
 	}
 }
 
-// any reports whether anything could be put back. In a file of bodies nobody knows which numbers
-// their messages have had: all of them are kept meanwhile.
+// any reports whether anything could be restored. The numbers of the messages in a file of bodies
+// are unknown, so all its bodies are kept then.
 func (r *removals) any() bool { return len(r.of) > 0 }
 
-// keepsBody reports whether a body is of a message that could be put back. The number that a
-// scheduled message gets when it becomes active stands in another event, so bodies of such messages
-// are kept as long as anything of the entity could be put back, and those in a topic as long as
-// anything of the partition could.
+// keepsBody reports whether a body belongs to a message that could be restored. The number that a
+// scheduled message gets when it becomes active is in another event. So bodies of such messages are
+// kept as long as anything of the entity could be restored, and in a topic as long as anything of
+// the partition could.
 func (r *removals) keepsBody(b *log.Body, topic func(event.EntityID) bool) (found bool) {
 	if len(r.of) == 0 {
 		return false

@@ -11,14 +11,14 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// idleCheck is how often entities that delete themselves are looked at.
+// idleCheck is the interval at which entities with AutoDeleteOnIdle are checked.
 const idleCheck = 30 * time.Second
 
-// Idle deletes the entities that were not used for as long as their AutoDeleteOnIdle says, and
-// notes the last use of the others: one goroutine of the broker.
+// Idle deletes the entities that were unused for as long as their AutoDeleteOnIdle, and records the
+// last use of the others. One goroutine of the broker runs it.
 type Idle struct {
 	Of      IdleEnv
-	Started event.Time // when the broker was
+	Started event.Time // start of the broker
 }
 
 // IdleEnv is what an [Idle] needs of its broker.
@@ -26,17 +26,17 @@ type IdleEnv interface {
 	Now() event.Time
 	Logger() *slog.Logger
 	Entities() []*engine.Entity
-	// InUse returns the entities that partitions have in use without anything being asked of them,
-	// and which partitions cannot be asked.
+	// InUse returns the entities that partitions have in use although no request names them, and
+	// the partitions that cannot be asked.
 	InUse(ctx context.Context) (busy []event.EntityID, away func(engine.PartitionID) bool, err error)
-	// NoteUse has the catalogue carry out a note of [engine.NewIdleness].
+	// NoteUse makes the catalogue carry out a note of [engine.NewIdleness].
 	NoteUse(ctx context.Context, note engine.Command) error
-	// DeleteIdle deletes an entity if it is still the one that was found, and over says so, now
-	// that nobody else can change it.
+	// DeleteIdle deletes an entity if it is still the one that was found, and over returns true
+	// while no other goroutine can change it.
 	DeleteIdle(ctx context.Context, found *engine.Entity, over func(e *engine.Entity, subscriptions []*engine.Entity) bool) error
 }
 
-// Run looks now and then until the context ends. A look that has begun is not given up for that.
+// Run looks at intervals until the context ends. It completes a look that has begun.
 func (v *Idle) Run(ctx context.Context) {
 	ticker := time.NewTicker(idleCheck)
 	defer ticker.Stop()
@@ -54,7 +54,7 @@ func (v *Idle) Run(ctx context.Context) {
 	}
 }
 
-// Look deletes the entities whose time is over.
+// Look deletes the entities that were idle for too long.
 func (v *Idle) Look(ctx context.Context) error {
 	busy, away, err := v.Of.InUse(ctx)
 	if err != nil {
@@ -65,7 +65,7 @@ func (v *Idle) Look(ctx context.Context) error {
 	var errs []error
 	for _, e := range all {
 		if slices.ContainsFunc(e.Hosts, away) {
-			continue // not all of it can be asked
+			continue // not all its partitions can be asked
 		}
 		if now := v.Of.Now(); idle.Over(now, e) {
 			errs = append(errs, v.Of.DeleteIdle(ctx, e, v.stillIdle(busy)))
@@ -76,8 +76,8 @@ func (v *Idle) Look(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// stillIdle reports whether the time of an entity is over, with what is known of it and its
-// subscriptions by then: it may have gone with its topic, been updated, or been used.
+// stillIdle returns a function that reports whether an entity is still idle, with what is known of
+// it and its subscriptions by then: it may have been deleted with its topic, updated, or used.
 func (v *Idle) stillIdle(busy []event.EntityID) func(*engine.Entity, []*engine.Entity) bool {
 	return func(e *engine.Entity, subscriptions []*engine.Entity) bool {
 		now, idle := v.Of.Now(), engine.NewIdleness(v.Started, subscriptions, busy)

@@ -20,32 +20,32 @@ import (
 // partition points to. No later state points to any other body that was in the log then.
 
 const (
-	// readingTime is how long a read that was under way when the state was taken may go on.
+	// readingTime is how long a read may last that was in progress when the state was taken.
 	readingTime = 30 * time.Second
-	// maxLiveSpans is how many stretches of bodies are held at a time, of all files of a partition:
+	// maxLiveSpans bounds the spans of bodies that are held at a time for all files of a partition:
 	// 16 MiB.
 	maxLiveSpans = 1 << 20
-	// liveBodiesMemory is what is taken to find out which bodies are needed, bytes: [maxLiveSpans]
-	// spans and a sample of [maxSample] bodies.
+	// liveBodiesMemory is the memory, in bytes, for finding out which bodies are needed:
+	// [maxLiveSpans] spans and a sample of [maxSample] bodies.
 	liveBodiesMemory = 16*maxLiveSpans + 8<<20
 )
 
-// liveBodies is what the state of a partition needs of sealed files.
+// liveBodies holds the bodies in sealed files that the state of a partition needs.
 type liveBodies struct {
 	files  []liveFile          // by address
-	after  time.Time           // when nobody reads any more what the state does not need
-	memory loop.SnapshotMemory // has to be given back
+	after  time.Time           // when no reader needs more than the state does
+	memory loop.SnapshotMemory // has to be freed
 }
 
-// liveFile is what is needed of a sealed file.
+// liveFile holds the needed bodies of a sealed file.
 type liveFile struct {
 	log.SegmentInfo
-	bytes int64 // of bodies, about; those that are shared count once
-	known bool  // by spans; else nobody has asked, or there are too many
+	bytes int64 // needed bytes of bodies, about; shared bodies count once
+	known bool  // the spans are complete; false: the file was not chosen, or it has too many
 	spans []span
 }
 
-// span is addresses that follow one another, from one up to another.
+// span is a range of addresses; to is exclusive.
 type span struct{ from, to event.Position }
 
 // has reports whether a body is needed.
@@ -54,12 +54,12 @@ func (f *liveFile) has(b event.Blob) bool {
 	return !f.known || i < len(f.spans) && f.spans[i].from < b.Position+event.Position(b.Size)
 }
 
-// noMemory says that there is no memory for what is to be done now.
+// noMemory refuses work for lack of memory.
 var noMemory = engine.Refuse(engine.Busy, "The server is busy: it has no memory for this now. Please retry the operation.")
 
-// liveBodiesOf finds out what the state of a partition needs of sealed files, which are ordered by
-// address: about how much of each, and what of those that choose says, as long as there is memory
-// for it.
+// liveBodiesOf finds out which bodies in sealed files, ordered by address, the state of a partition
+// needs. It finds about how many bytes of each file, and the bodies of the files that choose
+// accepts, as far as memory allows.
 func liveBodiesOf(ctx context.Context, from log.Memory, state stateReader, files []log.SegmentInfo, choose func(*liveFile) bool) (*liveBodies, error) {
 	n := &liveBodies{files: make([]liveFile, len(files)), memory: loop.SnapshotMemory{From: from}}
 	for i, f := range files {
@@ -85,8 +85,8 @@ func liveBodiesOf(ctx context.Context, from log.Memory, state stateReader, files
 	return n, err
 }
 
-// collect finds the bodies that are needed of the files that were chosen. Where there is no memory
-// for all of them the last ones are not known.
+// collect finds the needed bodies of the chosen files. If memory runs short, the last files are not
+// known.
 func (n *liveBodies) collect(ctx context.Context, s *index.Snapshot, read []event.Blob) error {
 	held := 0
 	err := n.each(ctx, s, read, func(f *liveFile, b event.Blob) {
@@ -106,8 +106,8 @@ func (n *liveBodies) collect(ctx context.Context, s *index.Snapshot, read []even
 	return err
 }
 
-// shrink joins spans, forgets those of the last files until there are no more than most, and
-// returns how many are left.
+// shrink joins spans and forgets those of the last files until at most most are left. It returns
+// how many are left.
 func (n *liveBodies) shrink(most int) (held int) {
 	for i := range n.files {
 		f := &n.files[i]
@@ -120,7 +120,7 @@ func (n *liveBodies) shrink(most int) (held int) {
 	return held
 }
 
-// joinSpans puts spans in order and joins those that touch.
+// joinSpans sorts spans and joins those that touch.
 func joinSpans(list []span) []span {
 	slices.SortFunc(list, func(a, b span) int { return cmp.Compare(a.from, b.from) })
 	out := list[:0]
@@ -134,8 +134,8 @@ func joinSpans(list []span) []span {
 	return slices.Clip(out)
 }
 
-// each calls do with every blob in one of the files that the state points to or that is still being
-// read.
+// each calls do with every blob in one of the files that the state points to, or that is still
+// being read.
 func (n *liveBodies) each(ctx context.Context, s *index.Snapshot, read []event.Blob, do func(*liveFile, event.Blob)) error {
 	count := 0
 	var f *liveFile
@@ -162,7 +162,7 @@ func (n *liveBodies) each(ctx context.Context, s *index.Snapshot, read []event.B
 	return nil
 }
 
-// find is the file with an address, nil: none of them.
+// find returns the file that has an address; nil: none.
 func (n *liveBodies) find(at event.LSN) *liveFile {
 	i := sort.Search(len(n.files), func(i int) bool { return n.files[i].End > at })
 	if i == len(n.files) || at < n.files[i].First {
@@ -171,10 +171,10 @@ func (n *liveBodies) find(at event.LSN) *liveFile {
 	return &n.files[i]
 }
 
-// maxSample is how many bodies are counted exactly; of more it is a sample.
+// maxSample bounds the bodies that are counted exactly; more are sampled.
 const maxSample = 1 << 17
 
-// sample is some of the bodies that there are, each once: those whose places fall on one in rate.
+// sample holds one in rate of the bodies, each once. A hash of their positions selects them.
 type sample struct {
 	most  int
 	rate  int64
@@ -196,8 +196,8 @@ func (s *sample) add(b event.Blob) {
 	}
 }
 
-// skips reports whether the sample leaves a place out: places are spread evenly, whatever they
-// have in common.
+// skips reports whether the sample leaves out a position. The hash spreads positions evenly,
+// whatever they have in common.
 func (s *sample) skips(at event.Position) bool {
 	return (uint64(at)*0x9e3779b97f4a7c15)>>32%uint64(s.rate) != 0
 }

@@ -12,11 +12,11 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Scrub reads the logs again while they are in use, for rot (docs/decisions/0053): one goroutine of
-// the broker, one file after the other.
+// Scrub reads the logs again while they are in use, to find damage (docs/decisions/0053). One
+// goroutine of the broker runs it, one file after the other.
 type Scrub struct {
 	Of    ScrubEnv
-	Every time.Duration // within which each byte is read once
+	Every time.Duration // time within which each byte is read once
 }
 
 // ScrubEnv is what a [Scrub] needs of its broker.
@@ -26,14 +26,15 @@ type ScrubEnv interface {
 	Entities() []*engine.Entity
 	// Logs returns the logs of the partitions that serve.
 	Logs() map[engine.PartitionID]log.Partition
-	// Damaged is told what was found, and how many files of the partition are damaged by now.
+	// Damaged reports damage that was found, and how many files of the partition are damaged by
+	// now.
 	Damaged(id engine.PartitionID, files int, err error)
 }
 
 const (
-	// scrubEvery is how often it checks whether it is time for a pass.
+	// scrubEvery is the interval at which it checks whether a pass is due.
 	scrubEvery = time.Minute
-	// scrubNames is how many messages a line of the log names.
+	// scrubNames bounds the messages that one log line names.
 	scrubNames = 10
 )
 
@@ -55,7 +56,7 @@ func (v *Scrub) Run(ctx context.Context) {
 	}
 }
 
-// Look reads one file of each log that it is time for, and reports whether there was one.
+// Look reads one file of each log that is due, and reports whether there was one.
 func (v *Scrub) Look(ctx context.Context) (worked bool) {
 	for id, p := range v.Of.Logs() {
 		s, ok := p.(log.Scrubber)
@@ -64,7 +65,7 @@ func (v *Scrub) Look(ctx context.Context) (worked bool) {
 		}
 		found, over, err := s.Scrub(ctx)
 		if err != nil {
-			if ctx.Err() == nil { // it was fenced, or there is no descriptor: later
+			if ctx.Err() == nil { // it was fenced, or no descriptor is free: later
 				v.Of.Logger().Warn("scrub postponed", "partition", id, "error", err)
 			}
 			continue
@@ -78,14 +79,14 @@ func (v *Scrub) Look(ctx context.Context) (worked bool) {
 	return worked
 }
 
-// due reports whether a log is to be read on. The next pass begins half of the time after the end
-// of the last one: so no byte waits for longer than all of it, unless a pass takes longer than the
-// other half.
+// due reports whether a log is to be read further. The next pass begins half of Every after the end
+// of the last one. So no byte waits longer than Every, unless a pass takes longer than the other
+// half.
 func (v *Scrub) due(s log.Scrubbed) bool {
 	return s.Again || !s.Began.IsZero() || s.Ended.IsZero() || v.Of.Now().Std().Sub(s.Ended) >= v.Every/2 || s.Ended.After(v.Of.Now().Std().Add(time.Hour))
 }
 
-// report says what is damaged: in the log place by place, and to the partition.
+// report logs each damaged place, and tells the partition about it.
 func (v *Scrub) report(id engine.PartitionID, found []log.Damage, files int) {
 	for i := range found {
 		d := &found[i]

@@ -15,7 +15,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// surroundings is what the jobs of package background get of a namespace.
+// surroundings gives the jobs of package background access to a namespace.
 type surroundings struct {
 	parts  *partitions
 	admin  *admin
@@ -68,11 +68,11 @@ func (s surroundings) Space() (total, free, low int64, err error) {
 	return store.Space()
 }
 
-// durableEvery is how often State looks whether a state has become durable.
+// durableEvery is the interval at which State checks whether a state has become durable.
 const durableEvery = 10 * time.Millisecond
 
-// State shows look the state of a partition as it was a moment ago, when all that it shows is
-// durable. The loop takes a snapshot; all else is done beside it.
+// State calls look with the state of a partition as it was a moment ago, once everything in that
+// state is durable. The loop only takes the snapshot; the rest happens outside the loop.
 func (s surroundings) State(ctx context.Context, id engine.PartitionID, look func(*index.Snapshot, []event.Blob) error) error {
 	t := s.parts.slots[id].running.Load()
 	if t == nil {
@@ -97,7 +97,7 @@ func (s surroundings) State(ctx context.Context, id engine.PartitionID, look fun
 			return ctx.Err()
 		}
 	}
-	if s.parts.slots[id].running.Load() != t { // another run of it may have less
+	if s.parts.slots[id].running.Load() != t { // another incarnation may have less
 		return loop.NotServing()
 	}
 	return look(cmd.State())
@@ -113,9 +113,9 @@ func (s surroundings) Unread(ctx context.Context, id engine.PartitionID) ([]even
 	return unread, nil
 }
 
-// hurryBytes is how much log is written between two checkpoints where there is a hurry: a chapter
-// that has ended goes when there is one from a moment later, when messages of its last frames are
-// over, too.
+// hurryBytes is the amount of log between two checkpoints while history is in a hurry. A chapter
+// that has ended can be deleted once there is a checkpoint from a moment later, when the messages
+// of its last frames are settled as well.
 const hurryBytes = 16 << 20
 
 func (s surroundings) Hurry(id engine.PartitionID, on bool, upTo event.LSN) {
@@ -177,8 +177,8 @@ func (s surroundings) NoteUse(ctx context.Context, note engine.Command) error {
 	return err
 }
 
-// DeleteIdle looks again before it deletes: the entity may have gone with its topic, been updated,
-// or been made anew under its name.
+// DeleteIdle checks again before it deletes: the entity may have been deleted with its topic,
+// updated, or recreated under the same name.
 func (s surroundings) DeleteIdle(ctx context.Context, found *engine.Entity, over func(*engine.Entity, []*engine.Entity) bool) error {
 	ctx, err := s.admin.begin(ctx)
 	if err != nil {

@@ -14,35 +14,36 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// A copy of a running broker fits together when nothing behind the mark of one log is the cause of
-// anything before the mark of another. So the loops stand still together for a moment: each writes
-// its mark, alone at the end of a frame, and goes on when all have. What goes from log to log, or
-// to a client and back, goes behind all marks or before all of them (docs/decisions/0047).
+// The copies of several logs fit together if nothing after the mark of one log caused anything
+// before the mark of another. So the loops stop together for a moment: each writes its mark, alone
+// at the end of a frame, and continues when all marks are written. Everything that goes from log to
+// log, or to a client and back, therefore passes before all marks or after all of them
+// (docs/decisions/0047).
 
 const (
-	// markTime is how long loops stand still at most, from before the first is told. When one does
-	// not come in time the others go on, and another attempt is made.
+	// markTime bounds how long the loops stop, from before the first one is told. If a loop does
+	// not arrive in time, the others continue, and another attempt is made.
 	markTime = 40 * time.Millisecond
-	// markAttempts is how many attempts are made, firstMarkRest the first pause between them; it
+	// markAttempts is the number of attempts. firstMarkRest is the pause after the first one; it
 	// doubles each time, up to a second.
 	markAttempts  = 12
 	firstMarkRest = 50 * time.Millisecond
 )
 
-// barrier is where loops wait for each other.
+// barrier makes loops wait for each other.
 type barrier struct {
-	arrivals chan time.Time // when each came that has come
-	released chan struct{}  // closed when all have, or the time is over
-	deadline *time.Timer    // when it is
+	arrivals chan time.Time // when each loop arrived
+	released chan struct{}  // closed when all loops have arrived, or the time has run out
+	deadline *time.Timer    // fires when the time runs out
 }
 
-// newBarrier is one whose time begins.
+// newBarrier returns a barrier whose time starts now.
 func newBarrier(loops int) *barrier {
 	return &barrier{make(chan time.Time, loops), make(chan struct{}), time.NewTimer(markTime)}
 }
 
-// await waits until that many loops are here, and lets them go. It reports whether they came in
-// time, and how long the first of them stood still.
+// await waits until that many loops have arrived, and releases them. It reports whether they
+// arrived in time, and how long the first one waited.
 func (m *barrier) await(ctx context.Context, loops int) (met bool, stood time.Duration) {
 	defer close(m.released)
 	defer m.deadline.Stop()
@@ -62,7 +63,7 @@ func (m *barrier) await(ctx context.Context, loops int) (met bool, stood time.Du
 	return true, time.Since(first)
 }
 
-// ended reports whether nobody waits any more.
+// ended reports whether the loops have been released.
 func (m *barrier) ended() bool {
 	select {
 	case <-m.released:
@@ -72,7 +73,7 @@ func (m *barrier) ended() bool {
 	}
 }
 
-// meet waits until all loops are here, or the time is over.
+// meet waits until all loops have arrived, or the time has run out.
 func (m *barrier) meet() {
 	m.arrivals <- time.Now()
 	<-m.released
@@ -110,13 +111,13 @@ type backup struct {
 	id    event.BackupID
 	at    event.Time
 	ends  []event.LSN
-	stood time.Duration // how long loops stood still until all had come and could go on
-	// release lets files of the logs be replaced again. Before that they must not be: a file that
-	// is written again may lose bodies in front of its mark.
+	stood time.Duration // how long the loops stopped, until all had arrived and could continue
+	// release allows files of the logs to be replaced again. Until then they must stay: a rewritten
+	// file may lose bodies before its mark.
 	release func()
 }
 
-// mark brings the loops together, once or again.
+// mark makes attempts to mark all logs, until one succeeds.
 func (b *backup) mark(ctx context.Context, by *engine.Origin, why event.ReasonGiven) error {
 	rest := firstMarkRest
 	for range markAttempts {
@@ -136,7 +137,7 @@ func (b *backup) mark(ctx context.Context, by *engine.Origin, why event.ReasonGi
 	return engine.Refuse(engine.Busy, "The partitions did not reach a common moment for the backup within %v, in %d attempts. A disk may be slow.", markTime, markAttempts)
 }
 
-// try is one attempt. It reports whether all loops wrote their mark while all stood still.
+// try makes one attempt. It reports whether all loops wrote their marks while all were stopped.
 func (b *backup) try(ctx context.Context, by *engine.Origin, why event.ReasonGiven) (met bool, err error) {
 	n := b.n
 	all := n.partitions.loops()
@@ -160,14 +161,14 @@ func (b *backup) try(ctx context.Context, by *engine.Origin, why event.ReasonGiv
 	} else {
 		close(meet.released)
 	}
-	// also of an attempt that was given up: its marks are facts without a meaning
+	// waits after a failed attempt as well: its marks are facts without a meaning
 	for range offered {
 		select {
 		case r := <-answers:
 			err = errors.Join(err, r.Err)
 		case <-ctx.Done():
 			return false, ctx.Err()
-		case <-n.closing.Done(): // whose loops may have nobody to answer any more
+		case <-n.closing.Done(): // the loops may not answer any more
 			return false, engine.ErrUnknown
 		}
 	}

@@ -13,21 +13,21 @@ const (
 	// clock.
 	maxSlew = 20 // one part in 20: 5 %
 	// maxStep is the distance from the wall clock beyond which broker time is no longer corrected:
-	// somebody set the clock.
+	// the clock has been set.
 	maxStep = 5 * time.Second
 )
 
-// TimeSource is what a [Clock] reads: two clocks, because one can be set and the other cannot.
+// TimeSource provides the two clocks that a [Clock] reads: one can be set, the other cannot.
 type TimeSource interface {
-	// Wall is the time of day. It may jump either way.
+	// Wall returns the time of day. It may jump either way.
 	Wall() time.Time
-	// Elapsed is the time since some fixed instant. It never decreases, and it goes on while the
-	// machine sleeps.
+	// Elapsed returns the time since some fixed instant. It never decreases, and it advances while
+	// the machine sleeps.
 	Elapsed() time.Duration
 }
 
-// Clock is broker time (reliability.md 1.4): it never runs backwards, advances with the monotonic
-// clock, and is corrected towards the wall clock slowly. Safe for concurrent use.
+// Clock provides broker time (reliability.md 1.4): it never runs backwards, advances with the
+// monotonic clock, and is corrected slowly towards the wall clock. It is safe for concurrent use.
 type Clock struct {
 	source TimeSource
 	logger *slog.Logger
@@ -49,12 +49,12 @@ func NewClock(source TimeSource, newest event.Time, logger *slog.Logger) *Clock 
 	return c
 }
 
-// NewClockAt starts broker time at an instant, whatever the wall clock shows.
+// NewClockAt starts broker time at an instant and ignores the wall clock.
 func NewClockAt(source TimeSource, at event.Time, logger *slog.Logger) *Clock {
 	return &Clock{source: source, logger: logger, started: source.Elapsed(), base: at.Std()}
 }
 
-// Now is broker time.
+// Now returns broker time.
 func (c *Clock) Now() event.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -6,12 +6,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// suspended is how long the machine has slept since it was started: CLOCK_BOOTTIME goes on
-// meanwhile and CLOCK_MONOTONIC does not (reliability.md 1.4). Both readings of a kernel of this
-// century succeed; without them no sleep is known of.
+// suspended returns how long the machine has slept since it was started: CLOCK_BOOTTIME advances
+// during sleep, CLOCK_MONOTONIC does not (reliability.md 1.4). Any kernel of this century can read
+// both; if a reading fails, no sleep is assumed.
 func suspended() time.Duration {
 	var awake, all, again unix.Timespec
-	for range 3 { // not interrupted in between
+	for range 3 { // repeated if it was interrupted
 		if unix.ClockGettime(unix.CLOCK_MONOTONIC, &awake) != nil || unix.ClockGettime(unix.CLOCK_BOOTTIME, &all) != nil ||
 			unix.ClockGettime(unix.CLOCK_MONOTONIC, &again) != nil {
 			return 0

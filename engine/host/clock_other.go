@@ -4,5 +4,5 @@ package host
 
 import "time"
 
-// suspended is not known here: a sleep of the machine looks like a step of the wall clock.
+// suspended returns 0: a sleep of the machine looks like a step of the wall clock.
 func suspended() time.Duration { return 0 }

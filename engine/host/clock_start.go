@@ -11,43 +11,44 @@ import (
 )
 
 const (
-	// maxBehind is how far behind the newest record the wall clock may be at a start.
+	// maxBehind is how far the wall clock may be behind the newest record at a start.
 	maxBehind = time.Hour
-	// maxGap is how far ahead of it the clock may be, unless settings say otherwise: longer than a
-	// broker is usually down.
+	// maxGap is the default of how far the wall clock may be ahead of the newest record: longer
+	// than a broker is usually down.
 	maxGap = 400 * 24 * time.Hour
-	// notable is the distance between clock and newest record from which on it is reported, and an
-	// operator's decision counts.
+	// notableGap is the distance between the clock and the newest record from which it is reported,
+	// and an operator's decision counts.
 	notableGap = event.Time(10 * time.Minute / time.Millisecond)
 )
 
-// AcceptClock is what an operator believes when the wall clock and the log are apart.
+// AcceptClock is an operator's decision for a start at which the wall clock and the log are far
+// apart.
 type AcceptClock uint8
 
 const (
-	AcceptNone AcceptClock = iota // neither: a start with such a clock is refused
-	AcceptLog                     // the log: broker time goes on from the newest record
-	// the clock: broker time is set to it, and every instant moves by the difference
+	AcceptNone AcceptClock = iota // no decision: a start with such a clock is refused
+	AcceptLog                     // trust the log: broker time continues from the newest record
+	// trust the clock: broker time is set to it, and every instant moves by the difference
 	AcceptWall
 )
 
-// ClockRules say with which wall clock a start goes on (reliability.md 1.4).
+// ClockRules decide which wall clocks a start accepts (reliability.md 1.4).
 type ClockRules struct {
-	// a clock that shows less is wrong: the program was not made yet. Zero: no bound
+	// time when the program was built: a clock that shows an earlier time is wrong. Zero: no bound
 	Earliest time.Time
 	MaxGap   time.Duration // how far the clock may be ahead of the newest record; 0: 400 days
-	Reason   string        // why Accept is given, for the log; see [engine.CheckReason]
-	// what is done about a clock that is refused, or over ten minutes from the newest record; no
-	// effect on any other
+	Reason   string        // reason for Accept, for the log; see [engine.CheckReason]
+	// decision about a clock that is refused, or that is more than ten minutes from the newest
+	// record; no effect on any other clock
 	Accept AcceptClock
 }
 
-// ClockError is the refusal of a wall clock. Nothing was written.
+// ClockError refuses a wall clock. Nothing was written.
 type ClockError struct {
 	Wall   time.Time
-	Newest event.Time // record of the log; 0: there is none
+	Newest event.Time // time of the newest record of the log; 0: the log is empty
 	Reason string
-	// Remedies are what an operator can do beside setting the clock; nil: nothing.
+	// Remedies are what an operator can do besides setting the clock; nil: nothing.
 	Remedies []string
 }
 
@@ -61,14 +62,13 @@ func (e *ClockError) Error() string {
 
 func clockText(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// The flags of an operator's decision, as the command line has them.
+// Texts of the flags for an operator's decision, as on the command line.
 const (
 	acceptLogText  = "--accept-clock=log to continue from the newest event in the log"
 	acceptWallText = "--accept-clock=wall to set broker time to the clock and move all open deadlines with it"
 )
 
-// Early refuses a clock that cannot be right, whatever stands in the log. The error is a
-// [*ClockError].
+// Early refuses a clock that is wrong whatever the log says. The error is a [*ClockError].
 func (r ClockRules) Early(wall time.Time) error {
 	reason := r.impossibleClock(wall)
 	if reason == "" {
@@ -77,7 +77,7 @@ func (r ClockRules) Early(wall time.Time) error {
 	return &ClockError{Wall: wall, Reason: reason, Remedies: []string{acceptLogText}}
 }
 
-// impossibleClock says why a clock cannot be right, whatever stands in the log.
+// impossibleClock says why a clock is wrong whatever the log says; "": it may be right.
 func (r ClockRules) impossibleClock(wall time.Time) string {
 	switch at := event.TimeOf(wall); {
 	case wall.Before(r.Earliest):
@@ -88,23 +88,23 @@ func (r ClockRules) impossibleClock(wall time.Time) string {
 	return ""
 }
 
-// ClockStart is how broker time begins.
+// ClockStart says how broker time begins.
 type ClockStart struct {
 	At event.Time // the earliest it may begin at
-	// by which the wall clock is ahead of the newest record, when that is taken for a notable
-	// downtime; else 0
+	// distance from the newest record to the wall clock, if it is treated as a notable downtime;
+	// else 0
 	Gap time.Duration
-	// Decided is the operator's word where it counted; AcceptNone: it did not, or there was none.
+	// Decided is the operator's decision, if it had an effect; else AcceptNone.
 	Decided AcceptClock
-	// Sets are the events that say so, by partition; nil where the partition needs none. Those of a
-	// decision that an earlier start could not carry out everywhere are among them. That of
+	// Sets are the events that record the decision, by partition; nil where the partition needs
+	// none. They include a decision that an earlier start could not apply everywhere. The event of
 	// partition 0 must be durable before any other is written.
 	Sets []*event.ClockSet
 
 	last index.Clock // the newest decision
 }
 
-// Clock is broker time from here on.
+// Clock returns broker time from here on.
 func (s *ClockStart) Clock(source TimeSource, logger *slog.Logger) *Clock {
 	if s.Decided != AcceptNone {
 		return NewClockAt(source, s.At, logger)
@@ -112,7 +112,7 @@ func (s *ClockStart) Clock(source TimeSource, logger *slog.Logger) *Clock {
 	return NewClock(source, s.At, logger)
 }
 
-// Begin looks at the clock of a start, with the recovered state of each partition, nil where there
+// Begin checks the clock of a start against the recovered state of each partition, nil where there
 // is none. It writes nothing. The error is a [*ClockError].
 func (r ClockRules) Begin(wall time.Time, states []*index.Index) (ClockStart, error) {
 	last := newestClock(states)
@@ -149,14 +149,14 @@ func (r ClockRules) Begin(wall time.Time, states []*index.Index) (ClockStart, er
 		}
 		to := s.At
 		if s.Decided == AcceptNone {
-			to = newest // only what was left over is caught up with
+			to = newest // only the earlier decision is applied
 		}
 		s.Sets[i] = &event.ClockSet{Number: last.Number, Basis: basis, To: to, From: to - event.Time(last.Shift-x.Clock().Shift), Wall: max(now, 0)}
 	}
 	return s, nil
 }
 
-// Follow is the event by which a partition that was not there at the start catches up with the
+// Follow returns the event by which a partition that was away at the start catches up with the
 // decisions about clocks; nil: it knows them.
 func (s *ClockStart) Follow(x *index.Index, now event.Time, wall time.Time) *event.ClockSet {
 	if x.Clock().Number == s.last.Number {
@@ -170,7 +170,7 @@ func (s *ClockStart) Follow(x *index.Index, now event.Time, wall time.Time) *eve
 	return &event.ClockSet{Number: s.last.Number, Basis: event.BasisCatalogue, To: to, From: to - ahead, Wall: max(event.TimeOf(wall), 0)}
 }
 
-// newestClock is the newest decision that any partition knows of.
+// newestClock returns the newest decision that any partition has recorded.
 func newestClock(states []*index.Index) (c index.Clock) {
 	for _, x := range states {
 		if x != nil && x.Clock().Number > c.Number {
@@ -180,7 +180,7 @@ func newestClock(states []*index.Index) (c index.Clock) {
 	return c
 }
 
-// checkClock says why a clock is refused; nil when it is not.
+// checkClock returns why a clock is refused; nil: it is accepted.
 func (r ClockRules) checkClock(wall time.Time, newest event.Time) *ClockError {
 	e := &ClockError{Wall: wall, Newest: newest, Reason: r.impossibleClock(wall)}
 	gap := r.MaxGap
@@ -206,7 +206,7 @@ func (r ClockRules) checkClock(wall time.Time, newest event.Time) *ClockError {
 	return e
 }
 
-// spanText is a length of time, ms, for people; a [time.Duration] cannot hold all of them.
+// spanText formats a length of time, ms, for people. A [time.Duration] cannot hold all of them.
 func spanText(ms event.Time) string {
 	const day = 24 * 60 * 60 * 1000
 	if ms >= 2*day {
@@ -215,8 +215,7 @@ func spanText(ms event.Time) string {
 	return ms.Sub(0).Round(time.Second).String()
 }
 
-// reportClock says in the log how broker time begins, and returns what has to be reported
-// elsewhere, too: usually nothing.
+// reportClock logs how broker time begins. It returns the notices for the operator, usually none.
 func (n *Namespace) reportClock(s ClockStart, r ClockRules, wall time.Time) (notices []string) {
 	to := s.At.Std()
 	switch {

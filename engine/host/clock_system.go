@@ -2,22 +2,22 @@ package host
 
 import "time"
 
-// ignoredSleep is the longest sleep of the machine that is taken for none, and so the longest that
-// broker time may lose by one.
+// ignoredSleep is the longest sleep of the machine that is ignored. Broker time may lose that much
+// by each sleep.
 const ignoredSleep = 20 * time.Millisecond
 
-// systemTime is the time source of the machine. It belongs to one [Clock].
+// systemTime reads the clocks of the machine. It belongs to one [Clock].
 //
-// The monotonic clock of package time stands still while the machine is suspended, and the clock
-// that does not costs a system call. So that is asked only when the wall clock moved against the
-// monotonic one, as it does when the machine wakes up, and once a minute.
+// The monotonic clock of package time stops while the machine is suspended, and a clock that does
+// not stop costs a system call. So the latter is read only once a minute, and when the wall clock
+// has moved against the monotonic one, as it does when the machine wakes up.
 type systemTime struct {
 	begun  time.Time
-	before time.Duration // how long the machine had slept by then
-	slept  time.Duration // since
-	// by which the wall clock had moved against the monotonic one at the last look
+	before time.Duration // time slept before begun
+	slept  time.Duration // time slept since begun
+	// difference between wall clock and monotonic clock at the last check
 	skew   time.Duration
-	looked time.Duration // when that was, since begun
+	looked time.Duration // time of the last check, since begun
 }
 
 func newSystemTime() *systemTime { return &systemTime{begun: time.Now(), before: suspended()} }

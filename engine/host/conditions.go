@@ -8,35 +8,35 @@ import (
 	"github.com/ledgerbus/ledgerbus/log"
 )
 
-// The states that keep a namespace from doing all of its work (docs/decisions/0039, 0040).
+// Names of the conditions that keep a namespace from full service (docs/decisions/0039, 0040).
 const (
-	// little room: what makes the log grow for good is refused
+	// little room: commands that make the log grow permanently are refused
 	diskLow      = "disk-low"
-	diskCritical = "disk-critical" // no room but a reserve: settlements go on
-	diskFull     = "disk-full"     // no room at all: what was taken waits
+	diskCritical = "disk-critical" // only a reserve is left: settlements continue
+	diskFull     = "disk-full"     // no room at all: accepted work waits
 	// a partition's disk does not answer: new sends are refused
 	diskHangs         = "disk-hangs"
-	partitionRefused  = "partition-refused"  // its files are not what was written to them
+	partitionRefused  = "partition-refused"  // its files differ from what was written
 	partitionFenced   = "partition-fenced"   // it was taken out of service
-	partitionStarting = "partition-starting" // it is being recovered by itself
-	// stored data cannot be read: no messages are taken, others can be received
+	partitionStarting = "partition-starting" // it is being restarted
+	// stored data cannot be read: new messages are refused, others can be received
 	dataDamaged = "data-damaged"
 )
 
-// Why a partition does not serve, as far as everybody may know: texts of errors name files.
+// Causes of a partition being out of service, as /health shows them: error texts would name files.
 const (
 	byError    = "io-error"
 	byOperator = "operator"
 	byDamage   = "damage"
 )
 
-// Condition is a state that lasts, by the name that /health has for it.
+// Condition is a lasting state, under the name that /health uses.
 type Condition struct {
 	State     string
-	Partition int // -1: it concerns all
+	Partition int // -1: all partitions
 	Since     time.Time
-	// of a partition that is fenced or refused: io-error, operator or damage; of data that is
-	// damaged how many files are known to be
+	// for a fenced or refused partition: io-error, operator or damage; for damaged data: the number
+	// of files known to be damaged
 	Cause string
 }
 
@@ -51,7 +51,7 @@ func (c Condition) String() string {
 	return s
 }
 
-// absenceCondition is the condition of a partition that does not serve.
+// absenceCondition returns the condition of a partition that does not serve.
 func absenceCondition(s engine.PartitionStatus) Condition {
 	c := Condition{State: partitionFenced, Partition: int(s.ID), Cause: byError}
 	switch {
@@ -68,7 +68,7 @@ func absenceCondition(s engine.PartitionStatus) Condition {
 	return c
 }
 
-// Conditions are the states that last, those of the disk first.
+// Conditions returns the lasting states, those of the disk first.
 func (ps *partitions) Conditions() (list []Condition) {
 	worst := log.DiskState{}
 	var rest []Condition

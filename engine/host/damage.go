@@ -9,14 +9,14 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// knownDamage is what is known of a partition's stored data that cannot be read.
+// knownDamage describes stored data of a partition that cannot be read.
 type knownDamage struct {
 	since event.Time
-	files int    // of which a scrub knows; 0: a reader found it
-	what  string // one line
+	files int    // files that a scrub knows; 0: a reader found the damage
+	what  string // the error, in one line
 }
 
-// count says how many files there are.
+// count returns the number of damaged files as text.
 func (r *knownDamage) count() string {
 	if r.files > 1 {
 		return fmt.Sprintf("%d files", r.files)
@@ -24,8 +24,8 @@ func (r *knownDamage) count() string {
 	return "1 file"
 }
 
-// reportDamage notes that stored data of a partition cannot be read, and has it take no more
-// messages.
+// reportDamage notes that stored data of a partition cannot be read, and makes the partition refuse
+// new messages.
 func (ps *partitions) reportDamage(now event.Time, p engine.PartitionID, files int, err error) {
 	ps.slots[p].noteDamage(now, files, err)
 	ps.Submit(p, []engine.Request{{Command: loop.Damage(err, event.LockToken{}, nil)}})
@@ -40,7 +40,7 @@ func (s *slot) noteDamage(now event.Time, files int, err error) {
 	s.damage.Store(is)
 }
 
-// addFileState adds what is known of a partition's files to its status.
+// addFileState adds what is known about a partition's files to its status.
 func (s *slot) addFileState(status engine.PartitionStatus) engine.PartitionStatus {
 	if r := s.damage.Load(); r != nil && status.State == engine.PartitionServing {
 		status.Cause = "stored data is damaged; new messages are refused: " + r.what

@@ -10,13 +10,12 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// directory is every entity of a running namespace, for everybody who looks one up. The truth is
-// the catalogue.
+// directory finds the entities of a running namespace by path and id. The truth is the catalogue.
 type directory struct {
 	mu     sync.RWMutex              // guards what follows
 	byPath map[string]*engine.Entity // by lower-cased path
 	byID   map[event.EntityID]*engine.Entity
-	// by lower-cased path; nil when it has to be made anew; never changed once it is made
+	// by lower-cased path; nil: to be sorted again; never changed once it is made
 	order []*engine.Entity
 }
 
@@ -26,14 +25,14 @@ func (d *directory) find(lower string) *engine.Entity {
 	return d.byPath[lower]
 }
 
-// entity is the entity of an id; nil: it is no more.
+// entity returns the entity with an id; nil: it was deleted.
 func (d *directory) entity(id event.EntityID) *engine.Entity {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	return d.byID[id]
 }
 
-// put enters an entity, or its new version, and returns the one before.
+// put adds an entity or its new version, and returns the previous version.
 func (d *directory) put(e *engine.Entity) (old *engine.Entity) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -55,7 +54,7 @@ func (d *directory) remove(e *engine.Entity) {
 	d.order = nil
 }
 
-// subscriptions is every subscription of a topic, by id; of anything else nothing.
+// subscriptions returns every subscription of a topic, sorted by id; none for any other entity.
 func (d *directory) subscriptions(topic *engine.Entity) (subscriptions []*engine.Entity) {
 	if topic.Kind != event.Topic {
 		return nil
@@ -71,7 +70,7 @@ func (d *directory) subscriptions(topic *engine.Entity) (subscriptions []*engine
 	return subscriptions
 }
 
-// sorted is every entity by lower-cased path. It is not to be changed.
+// sorted returns every entity, sorted by lower-cased path. The caller must not change the list.
 func (d *directory) sorted() []*engine.Entity {
 	d.mu.Lock()
 	defer d.mu.Unlock()

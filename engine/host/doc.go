@@ -1,8 +1,8 @@
-// Package host is a broker over one data directory, for those who speak to it by [engine.Broker]
-// and [engine.Admin]. It knows clocks, goroutines and logs, and no AMQP or socket.
+// Package host runs a broker over one data directory. Callers use it through [engine.Broker] and
+// [engine.Admin]. It knows clocks, goroutines and logs, but no AMQP and no sockets.
 //
-// [Open] recovers every partition and makes a [Namespace] of them: a loop runs each (package loop),
-// a courier takes what moves to other entities, and what a broker does by itself is in package
-// background. Here is what concerns more than one partition: administration and the directory of
-// entities, the clock, fences and restarts, backups.
+// [Open] recovers every partition and returns a [Namespace]. Each partition has a loop (package
+// loop) and a courier, which moves messages to other entities. Package background has the jobs that
+// no client asks for. This package has everything that concerns more than one partition:
+// administration, the directory of entities, the clock, fences, restarts and backups.
 package host

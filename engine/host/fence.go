@@ -12,15 +12,15 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// A partition whose log cannot be written any more is taken out of service, if the options say so:
-// its entities are busy, all others go on (docs/decisions/0044). An operator can do the same to one
-// that works. What brings it back is in restart.go.
+// If the options say so, a partition whose log cannot be written is taken out of service: its
+// entities are busy, and all others continue (docs/decisions/0044). An operator can do the same to
+// a working partition. restart.go brings it back.
 
 var _ engine.Operations = (*Namespace)(nil)
 
-// partitionEnded takes the error that an incarnation has stopped with by itself. An error that is
-// no fault of its disk ends the namespace, and so does any error of partition 0, which holds the
-// catalogue.
+// partitionEnded handles the error with which an incarnation stopped on its own. If the error is
+// not a fault of the disk, the namespace ends. So it does after any error of partition 0, which
+// holds the catalogue.
 func (n *Namespace) partitionEnded(id engine.PartitionID, t *incarnation, err error) {
 	switch {
 	case isInternal(err):
@@ -32,13 +32,13 @@ func (n *Namespace) partitionEnded(id engine.PartitionID, t *incarnation, err er
 	case n.takeOut(t, engine.PartitionStatus{ID: id, State: engine.PartitionFenced, Since: n.clock.Now(), Cause: oneLine(err)}):
 		n.logger.Error("partition fenced: its entities are busy, all others are served; it can be restarted", "partition", id, "error", err)
 		n.avoidAbsent()
-		_ = t.retire() // its error is the one that was given
+		_ = t.retire() // it returns the same error
 		n.noteFenced(id, err)
 		close(t.fenceLogged)
 	}
 }
 
-// fail hands on an error that the process should end for.
+// fail passes on an error after which the process should end.
 func (n *Namespace) fail(err error) {
 	select {
 	case n.failed <- err:
@@ -51,10 +51,10 @@ func isInternal(err error) bool {
 	return errors.Is(err, ErrInternal) || errors.Is(err, log.ErrInternal)
 }
 
-// oneLine is the text of an error in one line.
+// oneLine returns the text of an error in one line.
 func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
 
-// noteFenced puts into the log of the catalogue that a partition has failed, if that can be.
+// noteFenced records in the log of the catalogue that a partition has failed, if it can.
 func (n *Namespace) noteFenced(id engine.PartitionID, cause error) {
 	ctx, cancel := context.WithTimeout(n.closing, manageTimeout)
 	defer cancel()
@@ -64,7 +64,7 @@ func (n *Namespace) noteFenced(id engine.PartitionID, cause error) {
 	}
 }
 
-// note puts a fact about partitions into the log of the catalogue.
+// note records a fact about partitions in the log of the catalogue.
 func (n *Namespace) note(ctx context.Context, cmd *engine.Note) error {
 	if err := n.store.Use(log.Fences); err != nil {
 		return loop.NotMarked(n.logger, log.Fences, err)
@@ -73,9 +73,9 @@ func (n *Namespace) note(ctx context.Context, cmd *engine.Note) error {
 	return err
 }
 
-// FencePartition implements [engine.Operations]. What is under way ends as the log says, or with
-// [engine.ErrUnknown]; that may take as long as the disk takes, and is not waited for. A start of
-// the broker knows nothing of it: then the partition serves.
+// FencePartition implements [engine.Operations]. Operations in progress end as the log says, or
+// with [engine.ErrUnknown]. That may take as long as the disk takes, and FencePartition does not
+// wait for it. The fence does not outlast the process: after a start the partition serves.
 func (n *Namespace) FencePartition(ctx context.Context, id engine.PartitionID, by *engine.Origin, why event.ReasonGiven) error {
 	if err := n.checkChange(id, why); err != nil {
 		return err
@@ -98,7 +98,7 @@ func (n *Namespace) FencePartition(ctx context.Context, id engine.PartitionID, b
 		cause += ": " + why.Reason
 	}
 	if !n.takeOut(t, engine.PartitionStatus{ID: id, State: engine.PartitionFenced, Since: n.clock.Now(), Cause: cause, By: principal(by)}) {
-		return n.refuseState(id) // it has failed meanwhile
+		return n.refuseState(id) // it has failed in the meantime
 	}
 	close(t.fenceLogged)
 	n.logger.Warn("partition fenced by an operator: its entities are busy, all others are served", "partition", id, "by", principal(by), "reason", why.Reason)
@@ -125,12 +125,12 @@ func (n *Namespace) checkChange(id engine.PartitionID, why event.ReasonGiven) er
 	return nil
 }
 
-// refuseState refuses what the state of a partition does not allow.
+// refuseState refuses an operation that the state of a partition does not allow.
 func (n *Namespace) refuseState(id engine.PartitionID) error {
 	return engine.Refuse(engine.NotAllowed, "Partition %d is %v.", id, n.status(id).State)
 }
 
-// refuseStopping refuses what an operator asks for when the namespace closes.
+// refuseStopping refuses an operator's request while the namespace closes.
 func refuseStopping() error { return engine.Refuse(engine.Busy, "The broker is stopping.") }
 
 func principal(by *engine.Origin) string {
@@ -140,7 +140,7 @@ func principal(by *engine.Origin) string {
 	return by.Principal
 }
 
-// avoidAbsent tells the catalogue where no new entity is to be placed.
+// avoidAbsent tells the catalogue on which partitions to place no new entities.
 func (n *Namespace) avoidAbsent() {
 	away := make([]bool, len(n.slots))
 	for i := range away {

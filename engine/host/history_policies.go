@@ -12,8 +12,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// historyPolicies is the catalogue's policies of history, for those who ask outside the loop of
-// partition 0. It is changed as the catalogue is, under [admin.mu].
+// historyPolicies holds the history policies of the catalogue for readers outside the loop of
+// partition 0. It changes together with the catalogue, under [admin.mu].
 type historyPolicies struct {
 	now atomic.Pointer[engine.HistoryPolicies]
 }
@@ -51,10 +51,10 @@ func (a *admin) PutHistoryPolicy(ctx context.Context, cmd engine.PutHistoryPolic
 	return errors.Join(replies[0].Err, replies[1].Err)
 }
 
-// keepHistory puts the policy of the settings into the catalogue, as that of the namespace, and
-// begins to give back what nobody keeps. At the very first start that is an event even if the
-// settings have no policy: its time tells what is older than an upgrade from what is not
-// (docs/decisions/0061).
+// keepHistory writes the policy of the settings into the catalogue, as the policy of the namespace,
+// and starts to delete history that no policy keeps. At the very first start it writes an event
+// even if the settings have no policy: the time of the event separates history from before an
+// upgrade from later history (docs/decisions/0061).
 func keepHistory(ctx context.Context, n *Namespace) error {
 	cmd := n.opts.History
 	given := !cmd.Policy.IsZero() || cmd.Share != 0 || cmd.BeforeSends != engine.BeforeSendsNotGiven
@@ -62,8 +62,8 @@ func keepHistory(ctx context.Context, n *Namespace) error {
 		cmd.Why = event.ReasonGiven{Reason: "settings of the start"}
 	}
 	err := n.PutHistoryPolicy(ctx, cmd)
-	// a start on a full disk goes on without: nothing is given back until a later start can write
-	// it
+	// on a full disk a start continues without it: no history is deleted until a later start can
+	// write the event
 	if !given && errors.Is(err, log.ErrNoRoom) {
 		n.logger.Warn("default retention not recorded in the log yet; no history is deleted", "error", err)
 		err = nil

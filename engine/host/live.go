@@ -10,9 +10,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Receiving implements [engine.Live]. What others can see of a partition is told even where the
-// partition does not answer: it takes no request while it is behind its disk. Nothing here waits
-// for room in a mailbox.
+// Receiving implements [engine.Live]. A partition that is behind its disk takes no requests, so
+// what can be seen from outside is returned even if the partition does not answer. Receiving never
+// waits for room in a mailbox.
 func (ps *partitions) Receiving(ctx context.Context, of engine.Target) []engine.PartitionNow {
 	hosts := slices.Compact(slices.Sorted(slices.Values(of.Entity.Hosts)))
 	all := make([]engine.PartitionNow, len(hosts))
@@ -49,7 +49,7 @@ func (ps *partitions) Receiving(ctx context.Context, of engine.Target) []engine.
 				all[r.Tag].Messages = &said.MessagesNow
 			}
 		case <-ctx.Done():
-			left = 1 // the others are not waited for, either
+			left = 1 // the remaining answers are not waited for
 		}
 	}
 	for i := range all {
@@ -66,8 +66,9 @@ type statesCounted struct {
 	engine.MessagesNow
 }
 
-// countStates is the command that counts the messages of a sub-queue in a partition, and those of
-// its entity's other ones. Its answer waits, as others do, until all that it shows is durable.
+// countStates returns the command that counts the messages of a sub-queue in a partition. For a
+// main queue it counts those of the entity's other sub-queues as well. The answer waits until
+// everything it shows is durable.
 func countStates(of engine.Target) engine.Command {
 	return loop.Do(func(part *engine.Partition) engine.Reply {
 		x, n := part.Index(), engine.MessagesNow{}

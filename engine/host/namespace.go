@@ -24,114 +24,115 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// ErrInternal says that something that must hold does not, so the state may be wrong. The process
+// ErrInternal reports that an invariant does not hold, so the state may be wrong. The process
 // should end (reliability.md F21).
 var ErrInternal = loop.ErrInternal
 
 // Options are the settings of a [Namespace].
 type Options struct {
 	Logger *slog.Logger // nil: none
-	Time   TimeSource   // nil: that of the machine
-	Clock  ClockRules   // with which clock a start goes on
-	// Program is what the log says of this run.
+	Time   TimeSource   // nil: the clock of the machine
+	Clock  ClockRules   // the clock with which a start goes on
+	// Program describes the running program; the log records it for each run.
 	Program Program
-	// Notices is told what an operator should know about the start, if there is something, before
-	// anything ends or expires because of it; nil: nobody is told.
+	// Notices receives what an operator should know about the start, before anything ends or
+	// expires because of it. It is called only if there is something to tell; nil: notices are
+	// dropped.
 	Notices func([]string)
-	// Properties finds what filters see of an encoded message, and how many bytes of it stand
-	// beside its body's sections. Needed for scheduled messages of topics.
+	// Properties reads the properties that filters see of an encoded message. It returns how many
+	// bytes the message has outside its body sections. Scheduled messages of topics need it.
 	Properties func(message []byte, into *filter.Message) (header int, err error)
-	// CheckpointBytes is how much log is written between two checkpoints of a partition at least;
-	// 0: 512 MiB, negative: no checkpoints are made.
+	// CheckpointBytes is the least amount of log between two checkpoints of a partition; 0: 512
+	// MiB, negative: no checkpoints.
 	CheckpointBytes int64
-	// Reread makes of a stored message, with its property changes, the oldest first, and its time
-	// to live (0: none, negative: as it was sent), what another entity is asked to store, with all
-	// changes in one, and fills in what filters see where that is not nil. An error that is an
-	// [*engine.Error] says that no entity takes it, any other that the bytes are damaged. Needed
-	// where messages move.
+	// Reread turns a stored message into the message that another entity is asked to store. It
+	// applies the property changes, oldest first, and returns them as one. ttl is the new time to
+	// live; 0: none, negative: as sent. If see is not nil, it fills in what filters see. An
+	// [*engine.Error] means that no entity accepts the message; any other error means that the
+	// bytes are damaged. Moving messages needs it.
 	Reread func(stored []byte, changes [][]byte, ttl time.Duration, see *filter.Message) (engine.Message, []byte, error)
-	// MaxReceivers is how many receivers a queue, or all subscriptions of a topic together, may
-	// have at a time (semantics.md 16.3); 0: 5000.
+	// MaxReceivers bounds the receivers of a queue, or of all subscriptions of a topic together
+	// (semantics.md 16.3); 0: 5000.
 	MaxReceivers int
-	// Fence has a partition whose log fails taken out of service while the others go on; else its
-	// error comes out of [Namespace.Failed]. Partition 0 is never taken out.
+	// Fence takes a partition out of service when its log fails, while the others continue. If it
+	// is false, the error goes to [Namespace.Failed]. Partition 0 is never taken out.
 	Fence bool
-	// NoMemory says that there is no memory for what lasts: it is refused as busy, and what settles
-	// goes on (docs/decisions/0041). nil: there always is.
+	// NoMemory reports that memory is exhausted: requests that take lasting memory are refused as
+	// busy, and settlements continue (docs/decisions/0041). nil: memory never runs out.
 	NoMemory func() bool
-	// Memory is where memory is taken, in advance, for messages that move and for what is made of
-	// snapshots of the state; nil: there is enough.
+	// Memory is the account from which memory is taken in advance, for moving messages and for work
+	// on snapshots of the state; nil: unlimited.
 	Memory log.Memory
-	// FailuresTo is the sub-queue of the source that gets what its ForwardTo cannot deliver:
+	// FailuresTo is the sub-queue of the source that gets messages which ForwardTo cannot deliver:
 	// [event.TransferDeadLetter], or, with any other value, the dead-letter queue.
 	FailuresTo event.SubQueue
-	// History is what settings say of how long history of the namespace is kept.
+	// History is the history policy of the namespace in the settings.
 	History engine.PutHistoryPolicy
 	// ScrubEvery is the time within which each byte of the logs is read again and compared, while
-	// they are in use (docs/decisions/0053); 0: never.
+	// the logs are in use (docs/decisions/0053); 0: never.
 	ScrubEvery time.Duration
-	// EntityPartitions is how many partitions a queue or topic gets that is created with
-	// EnablePartitioning, up to [event.MaxEntityPartitions]; 0: one. Those that are there keep what
-	// they have (docs/decisions/0051).
+	// EntityPartitions is the number of partitions of a queue or topic that is created with
+	// EnablePartitioning, up to [event.MaxEntityPartitions]; 0: one. Existing entities keep the
+	// number they have (docs/decisions/0051).
 	EntityPartitions int
-	// MaxPartitioned is how many partitioned queues and topics there may be; 0: 100.
+	// MaxPartitioned bounds the partitioned queues and topics; 0: 100.
 	MaxPartitioned int
 
-	keepAllHistory bool // nobody gives history back: a test does it by hand
+	keepAllHistory bool // no job removes history: a test does it
 }
 
-// Namespace is a running engine over one data directory: an [engine.Broker].
+// Namespace is a running engine over one data directory. It implements [engine.Broker].
 type Namespace struct {
-	partitions // how commands get to the loops
-	watchers   // who hears of changes of entities
-	admin      // what makes them, an [engine.Admin]
+	partitions // passes commands to the loops
+	watchers   // is told when entities change
+	admin      // changes entities, an [engine.Admin]
 
 	// set once in Open
 	opts         Options
 	store        log.Store
 	clock        *Clock
-	clockStart   ClockStart // how the clock did
+	clockStart   ClockStart // how broker time began
 	logger       *slog.Logger
 	recovered    []Recovered
 	failed       chan error
 	started      event.Time
 	closing      context.Context // ends when Close begins
 	cancel       context.CancelCauseFunc
-	idleEnded    chan struct{} // closed when idle entities are not looked for any more
+	idleEnded    chan struct{} // closed when the idle job has ended
 	eraser       *background.Eraser
-	historyEnded chan struct{} // closed when nobody looks after history any more
+	historyEnded chan struct{} // closed when the retention job has ended
 
 	directory  directory
-	busy       loop.BusyLogs  // how many logs have something on its way to the disk
-	background sync.WaitGroup // loops and couriers, and what else ends with them
-	restarts   sync.WaitGroup // of partitions
-	copying    atomic.Bool    // a backup is being made
+	busy       loop.BusyLogs  // counts the logs that are writing to the disk
+	background sync.WaitGroup // loops, couriers and the jobs that end with them
+	restarts   sync.WaitGroup // restarts of partitions that are in progress
+	copying    atomic.Bool    // a backup is in progress
 	closed     sync.Once
 
-	fencing sync.Mutex // held while an operator takes a partition out of service: one at a time
+	fencing sync.Mutex // held while an operator fences a partition: one at a time
 }
 
-// Program is what the log says about the program that writes it.
+// Program identifies the program in the log.
 type Program struct {
 	Version  string // of the broker
-	Settings string // a fingerprint of what it was started with; equal settings have equal ones
+	Settings string // fingerprint of the settings; equal settings have equal fingerprints
 }
 
-// Recovered says what a partition's start found.
+// Recovered describes what the start of a partition found.
 type Recovered struct {
 	Partition  engine.PartitionID
 	Log        log.Recovery
-	Checkpoint event.LSN // replay started here; 0: from the beginning
+	Checkpoint event.LSN // where replay started; 0: at the beginning
 	Replayed   int       // events
 	Messages   int       // live
 	Locks      int
 	Took       time.Duration
-	Err        error // why the partition is refused
+	Err        error // why the partition is refused; nil: it is not
 }
 
-// Open recovers every partition of a store and starts serving. A corrupt partition is refused and
-// answers Busy; others go on. A corrupt partition 0, which holds the catalogue, is an error, and so
-// is a clock that is refused, a [*ClockError].
+// Open recovers every partition of a store and starts to serve. A corrupt partition is refused and
+// answers Busy, and the others are served. Open returns an error if partition 0, which holds the
+// catalogue, is corrupt, or if the clock is refused, a [*ClockError].
 func Open(ctx context.Context, store log.Store, opts Options) (*Namespace, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
@@ -208,7 +209,7 @@ func isCorrupt(err error) bool {
 	return errors.As(err, &c)
 }
 
-// startClock begins broker time and says how, or refuses the clock.
+// startClock starts broker time and reports how, or refuses the clock.
 func (n *Namespace) startClock(states []*index.Index) error {
 	opts := &n.opts
 	wall := opts.Time.Wall()
@@ -225,8 +226,8 @@ func (n *Namespace) startClock(states []*index.Index) error {
 	return nil
 }
 
-// start takes the lead of every recovered partition, carries out what was decided about the clock,
-// ends what was due while the broker was down, and begins to serve.
+// start leads every recovered partition, applies the decision about the clock, ends everything that
+// expired while the broker was down, and begins to serve.
 func (n *Namespace) start(ctx context.Context, states []*index.Index) error {
 	errs := make([]error, len(states))
 	var wg sync.WaitGroup
@@ -235,7 +236,7 @@ func (n *Namespace) start(ctx context.Context, states []*index.Index) error {
 			n.setStatus(engine.PartitionStatus{ID: engine.PartitionID(i), State: engine.PartitionRefused, Since: n.started, Cause: oneLine(n.recovered[i].Err)})
 			continue
 		}
-		// mostly waiting for syncs
+		// mostly waits for syncs
 		wg.Go(func() { errs[i] = n.leadFirst(ctx, engine.PartitionID(i), x) })
 	}
 	wg.Wait()
@@ -268,8 +269,8 @@ func (n *Namespace) start(ctx context.Context, states []*index.Index) error {
 	return nil
 }
 
-// leadFirst leads a partition at the start of the namespace. One that cannot be led is fenced,
-// where the options say that partitions are.
+// leadFirst leads a partition at the start of the namespace. If Options.Fence is set, a partition
+// that cannot be led is fenced.
 func (n *Namespace) leadFirst(ctx context.Context, id engine.PartitionID, x *index.Index) error {
 	t, err := n.lead(ctx, id, *n.slots[id].log.Load(), x)
 	switch {
@@ -287,11 +288,11 @@ func (n *Namespace) leadFirst(ctx context.Context, id engine.PartitionID, x *ind
 	return nil
 }
 
-// setClocks carries out what was decided about the clock of the start.
+// setClocks applies the decision about the clock of the start.
 func (n *Namespace) setClocks() error {
 	rules := &n.opts.Clock
-	// partition 0 first: if this start dies on the way, the next one carries out what is durable
-	// there
+	// partition 0 first: if this start dies halfway, the next one applies the decision that is
+	// durable there
 	for i, set := range n.clockStart.Sets {
 		l := n.loop(engine.PartitionID(i))
 		if set == nil || l == nil {
@@ -308,7 +309,7 @@ func (n *Namespace) setClocks() error {
 	return nil
 }
 
-// lead makes the loop of a partition, which writes its log from here on.
+// lead makes the loop of a partition; from here on the loop writes the log.
 func (n *Namespace) lead(ctx context.Context, id engine.PartitionID, plog log.Partition, x *index.Index) (t *incarnation, err error) {
 	defer n.rescue(id, &err)
 	writer, err := plog.Lead(ctx)
@@ -346,8 +347,7 @@ func (n *Namespace) serve(id engine.PartitionID, l *loop.Loop) (err error) {
 	return l.Err()
 }
 
-// runAttendant runs what looks after the catalogue, which is partition 0, until the namespace
-// closes.
+// runAttendant runs a job of the catalogue, which is partition 0, until the namespace closes.
 func (n *Namespace) runAttendant(serve func()) {
 	err := func() (err error) {
 		defer n.rescue(0, &err)
@@ -359,8 +359,8 @@ func (n *Namespace) runAttendant(serve func()) {
 	}
 }
 
-// rescue makes a panic of the function that defers it its error: the state may be wrong, nothing
-// goes on from here (reliability.md F21).
+// rescue turns a panic of the function that defers it into that function's error. The state may be
+// wrong, so nothing continues after it (reliability.md F21).
 func (n *Namespace) rescue(id engine.PartitionID, err *error) {
 	if v := recover(); v != nil {
 		n.logger.Error("partition panicked", "partition", id, "panic", v, "stack", string(debug.Stack()))
@@ -368,8 +368,8 @@ func (n *Namespace) rescue(id engine.PartitionID, err *error) {
 	}
 }
 
-// newTokens makes random lock tokens from a ChaCha8 stream seeded by the operating system, one
-// stream per loop.
+// newTokens returns a source of random lock tokens: a ChaCha8 stream seeded by the operating
+// system. Each loop has its own stream.
 func newTokens() func() event.LockToken {
 	var seed [32]byte
 	rand.Read(seed[:])
@@ -382,17 +382,17 @@ func newTokens() func() event.LockToken {
 	}
 }
 
-// Recovered says what the start found, by partition.
+// Recovered returns what the start found, by partition.
 func (n *Namespace) Recovered() []Recovered { return n.recovered }
 
-// Failed yields the error of every partition that stops while serving. By default the process
-// should end then.
+// Failed yields the errors after which the process should end: that of each partition which stops
+// while serving, unless the partition is fenced.
 func (n *Namespace) Failed() <-chan error { return n.failed }
 
 // Now implements [engine.Broker].
 func (n *Namespace) Now() event.Time { return n.clock.Now() }
 
-// Entities returns every entity there is, by lower-cased path.
+// Entities returns every entity, sorted by lower-cased path.
 func (n *Namespace) Entities() []*engine.Entity { return n.directory.sorted() }
 
 // Resolve implements [engine.Broker].
@@ -403,7 +403,7 @@ func (n *Namespace) Resolve(path string) (engine.Target, error) {
 // ReportDamage implements [engine.Broker].
 func (n *Namespace) ReportDamage(p engine.PartitionID, lock event.LockToken, err error) {
 	const text = "stored data cannot be read; the partition refuses new messages"
-	// only the loop knows whether anybody needed it
+	// only the loop knows whether the body was still needed
 	if lock != (event.LockToken{}) && errors.Is(err, event.ErrErased) {
 		n.Submit(p, []engine.Request{{Command: loop.Damage(err, lock, func() {
 			err := loop.LiveBodyError(err)
@@ -416,12 +416,12 @@ func (n *Namespace) ReportDamage(p engine.PartitionID, lock event.LockToken, err
 	n.reportDamage(n.Now(), p, 0, err)
 }
 
-// Close stops every partition after what was asked is done.
+// Close finishes the pending requests and stops every partition.
 func (n *Namespace) Close() error {
 	var errs []error
 	n.closed.Do(func() {
 		n.fencing.Lock()
-		// what operators ask for begins before this, and is waited for, or not at all
+		// operators' requests either began before this, and are waited for, or are refused
 		n.partitions.mu.Lock()
 		n.cancel(refuseStopping())
 		n.partitions.mu.Unlock()
@@ -435,7 +435,7 @@ func (n *Namespace) Close() error {
 		for i := range n.slots {
 			t := n.slots[i].running.Load()
 			if t == nil {
-				continue // how it ended was said when it did
+				continue // its error was reported when it ended
 			}
 			wg.Go(func() {
 				err := t.retire()

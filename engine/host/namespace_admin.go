@@ -16,39 +16,38 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// A change of the catalogue is decided and made durable on partition 0, then put in force on the
-// partition that hosts the entity, and only then shown and answered. When the process dies in
-// between, the next start puts it in force. All changes go one after the other under mu.
+// A change of the catalogue is decided and made durable on partition 0. It is then put in force on
+// the partitions that host the entity, and only then shown and answered. If the process dies in
+// between, the next start puts it in force. Changes run one after the other under mu.
 
 const (
-	// maxManaged is how many commands of [admin.Manage] may wait.
+	// maxManaged bounds the commands of [admin.Manage] that may wait.
 	maxManaged = 256
-	// manageTimeout bounds one of them: a partition that has not answered by then counts as away.
+	// manageTimeout bounds one command: a partition that has not answered by then counts as absent.
 	manageTimeout = time.Minute
 )
 
-// admin is the administration of a namespace, an [engine.Admin]: it changes the catalogue and reads
-// it.
+// admin changes and reads the catalogue of a namespace. It implements [engine.Admin].
 type admin struct {
 	historyPolicies
 	// set once in Open
 	partitions *partitions
 	directory  *directory
 	store      capabilityStore
-	// before this start a version that moves messages has run here, with an entity that forwards
+	// before this start, a version that moves messages ran here and had an entity that forwards
 	moved    bool
 	watchers *watchers
 	now      func() event.Time
-	manage   chan engine.Request // commands that nobody waits for
-	managed  chan struct{}       // closed when the last of them is done
+	manage   chan engine.Request // commands whose callers do not wait
+	managed  chan struct{}       // closed when the last command is done
 
 	mu     sync.Mutex // serialises changes, and guards routes
 	routes routes
 }
 
-// begin takes mu for a change and gives the context to make it with. A change that was begun is
-// carried to its end even when the caller has gone: a change that is durable and not in force would
-// show in some places and not in others until the next start.
+// begin takes mu and returns the context for a change. The change is completed even if the caller
+// has gone: a durable change that is not in force would show in some places but not in others until
+// the next start.
 func (a *admin) begin(ctx context.Context) (context.Context, error) {
 	a.mu.Lock()
 	err := ctx.Err()
@@ -59,7 +58,7 @@ func (a *admin) begin(ctx context.Context) (context.Context, error) {
 	return context.WithoutCancel(ctx), nil
 }
 
-// configureAll puts everything in the catalogue in force, before the loops run.
+// configureAll puts all entities and rules of the catalogue in force, before the loops run.
 func (a *admin) configureAll(c *index.Catalogue) {
 	a.historyPolicies.now.Store(c.History())
 	for _, e := range c.All() {
@@ -83,12 +82,12 @@ func (a *admin) PutEntity(ctx context.Context, cmd engine.PutEntity) (*engine.En
 	return entities[0], errs[0]
 }
 
-// maxAsked is how many entities are put at a time: loops and mailboxes keep the memory that the
-// answers took.
+// maxAsked bounds how many entities are put at a time, because loops and mailboxes keep the memory
+// of the answers.
 const maxAsked = 1 << 10
 
-// PutEntities is PutEntity for many: many are asked for at once. Each has its entity or its error;
-// one that is refused does not keep the others from being carried out.
+// PutEntities is PutEntity for many entities at once. It returns an entity or an error for each
+// command. A refused command does not stop the others.
 func (a *admin) PutEntities(ctx context.Context, cmds []engine.PutEntity) ([]*engine.Entity, []error) {
 	entities, errs := make([]*engine.Entity, len(cmds)), make([]error, len(cmds))
 	ctx, err := a.begin(ctx)
@@ -113,8 +112,8 @@ func (a *admin) PutEntities(ctx context.Context, cmds []engine.PutEntity) ([]*en
 	return entities, errs
 }
 
-// putEntities fills in the entity or the error of each command. An error that it comes to itself is
-// that of all commands that have none. The caller holds mu.
+// putEntities fills in the entity or the error of each command. If it returns an error, that error
+// holds for every command that has none. The caller holds mu.
 func (a *admin) putEntities(ctx context.Context, cmds []engine.PutEntity, entities []*engine.Entity, errs []error) error {
 	asks, ruled := make([]engine.Command, 0, 2*len(cmds)), make([]bool, len(cmds))
 	for i := range cmds {
@@ -165,16 +164,16 @@ func (a *admin) putEntities(ctx context.Context, cmds []engine.PutEntity, entiti
 			own = append(own, e)
 		}
 		if old != nil && needsReattach(old.Properties, e.Properties) {
-			// else links and session locks stay: there is nothing new to find
+			// else links and session locks stay, because nothing has changed for them
 			a.watchers.tell(engine.Change{Entity: old})
 		}
 	}
 	return a.reorder(ctx, made, own)
 }
 
-// needsReattach reports whether links have to attach again when the settings of an entity change.
-// The window for duplicates means nothing where they are not looked for: .NET leaves it out there,
-// and so gives it its default.
+// needsReattach reports whether links have to attach again after a change of an entity's settings.
+// The duplicate detection window has no meaning while duplicate detection is off: .NET omits it
+// then, which sets it to its default.
 func needsReattach(old, now event.Properties) bool {
 	if !now.RequiresDuplicateDetection {
 		now.DuplicateDetectionWindow = old.DuplicateDetectionWindow
@@ -182,8 +181,8 @@ func needsReattach(old, now event.Properties) bool {
 	return !engine.SameSettings(&old, &now)
 }
 
-// version is what stands for an entity of the catalogue: the version that is known already when
-// nothing has changed. A new one shares its use with that.
+// version returns the view of an entity of the catalogue, and whether it is the known one because
+// nothing has changed. A new view shares its usage data with the old one.
 func (a *admin) version(e *engine.Entity) (*engine.Entity, bool) {
 	old := a.directory.find(strings.ToLower(e.Path))
 	switch {
@@ -206,7 +205,7 @@ func (a *admin) DeleteEntity(ctx context.Context, cmd engine.DeleteEntity) error
 	return a.delete(ctx, cmd)
 }
 
-// delete is DeleteEntity; the caller holds mu.
+// delete is DeleteEntity for a caller that holds mu.
 func (a *admin) delete(ctx context.Context, cmd engine.DeleteEntity) error {
 	if _, err := a.partitions.ask(ctx, 0, &cmd); err != nil {
 		return fmt.Errorf("engine: %q: %w", cmd.Path, err)
@@ -214,7 +213,7 @@ func (a *admin) delete(ctx context.Context, cmd engine.DeleteEntity) error {
 	old := a.directory.find(strings.ToLower(cmd.Path))
 	gone := append(a.directory.subscriptions(old), old) // the topic after its subscriptions
 	if old.Kind == event.Subscription {
-		a.directory.entity(old.Topic).Use(old.LastUse()) // it stays a use of the topic
+		a.directory.entity(old.Topic).Use(old.LastUse()) // the topic keeps the time of this use
 	}
 	for _, e := range gone {
 		a.directory.remove(e)
@@ -229,7 +228,7 @@ func (a *admin) delete(ctx context.Context, cmd engine.DeleteEntity) error {
 	}
 	for h, cmds := range drops {
 		if a.partitions.absent(h) {
-			continue // it forgets the slices when it starts again
+			continue // it forgets the slices at its restart
 		}
 		if _, err := a.partitions.askAll(ctx, h, cmds); err != nil {
 			return err
@@ -282,7 +281,7 @@ func (a *admin) changeRules(ctx context.Context, path string, cmd engine.Command
 
 func (a *admin) enforce(ctx context.Context, sub *engine.Entity, cmd engine.Command) error {
 	for _, h := range hostsOf(sub) {
-		// one that is away learns of it when it is back
+		// an absent partition learns of it when it is back
 		if _, err := a.partitions.askAll(ctx, h, []engine.Command{cmd}); err != nil {
 			return err
 		}
@@ -364,7 +363,7 @@ func (a *admin) Runtime(ctx context.Context, entities []*engine.Entity) ([]engin
 		if err != nil && ctx.Err() != nil {
 			return nil, err
 		}
-		if err != nil { // it does not serve
+		if err != nil { // the partition does not serve
 			for _, i := range p.of {
 				all[i].Limited = true
 			}
@@ -393,7 +392,7 @@ func (a *admin) Runtime(ctx context.Context, entities []*engine.Entity) ([]engin
 	return all, nil
 }
 
-// lastUse returns when an entity was last used. A topic is used when one of its subscriptions is
+// lastUse returns when an entity was last used. Using a subscription uses its topic
 // (docs/decisions/0010).
 func (a *admin) lastUse(e *engine.Entity) event.Time {
 	at := e.LastUse()
@@ -405,13 +404,13 @@ func (a *admin) lastUse(e *engine.Entity) event.Time {
 	return at
 }
 
-// runtimes is how much there is in slices or entities, by the order in which they were asked for.
+// runtimes holds the runtime data of slices or entities, in the order of the request.
 type runtimes struct {
 	engine.Internal
 	of []engine.Runtime
 }
 
-// lookup asks the catalogue for an entity, with the rules it has.
+// lookup returns the command that asks the catalogue for an entity and, if ruled, for its rules.
 func lookup(path string, ruled bool) engine.Command {
 	return loop.Do(func(p *engine.Partition) engine.Reply {
 		c := &p.Index().Catalogue
@@ -433,7 +432,7 @@ func lookup(path string, ruled bool) engine.Command {
 type foundEntity struct {
 	engine.Internal
 	entity *engine.Entity
-	rules  []event.Rule // when they were asked for
+	rules  []event.Rule // if they were asked for
 }
 
 // Manage implements [engine.Broker].
@@ -445,7 +444,7 @@ func (a *admin) Manage(req engine.Request) {
 	}
 }
 
-// serveManaged carries out what Manage was given, in order, until it is stopped.
+// serveManaged carries out the commands of Manage, in order, until stop is closed.
 func (a *admin) serveManaged(stop <-chan struct{}) {
 	defer close(a.managed)
 	for {

@@ -14,13 +14,13 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// capabilityStore is the method by which a [log.Store] is told of a capability before the first
-// byte of it is written.
+// capabilityStore is the part of [log.Store] that registers a capability before the first byte of
+// it is written.
 type capabilityStore interface{ Use(capability string) error }
 
-// courier is the courier of a partition; nil without [Options].Reread, and in an excerpt of another
-// directory: the other end of a move may not be in it, or may be as it was at another time
-// (docs/decisions/0059).
+// courier returns the courier of a partition. It returns nil without [Options].Reread, and in an
+// excerpt of another directory: the other end of a move may be missing there, or may come from
+// another time (docs/decisions/0059).
 func (n *Namespace) courier(id engine.PartitionID) *background.Courier {
 	opts := &n.opts
 	if opts.Reread == nil || slices.Contains(n.store.Namespace().Capabilities, log.Slice) {
@@ -32,7 +32,7 @@ func (n *Namespace) courier(id engine.PartitionID) *background.Courier {
 		Damaged:    func(err error) { n.ReportDamage(id, event.LockToken{}, err) }})
 }
 
-// offer hands a request of a courier to a loop.
+// offer passes a request of a courier to a loop.
 func (n *Namespace) offer(id engine.PartitionID, req engine.Request) bool {
 	l := n.loop(id)
 	return l != nil && l.Offer(req)
@@ -56,7 +56,7 @@ func (n *Namespace) runCourier(id engine.PartitionID, t *incarnation) {
 	})
 }
 
-// useMoves makes it durable that messages may move, before anybody is told to move one.
+// useMoves makes durable that messages may move, before any loop is told to move one.
 func (a *admin) useMoves(entities []*engine.Entity) error {
 	if !slices.ContainsFunc(entities, func(e *engine.Entity) bool { return e != nil && forwards(e) }) {
 		return nil
@@ -67,8 +67,8 @@ func (a *admin) useMoves(entities []*engine.Entity) error {
 	return nil
 }
 
-// reorder gives standing orders anew: to the entities that were changed, and to those that forward
-// to one that was made, changed or deleted.
+// reorder renews the standing orders of the changed entities, and of the entities that forward to
+// one that was created, changed or deleted.
 func (a *admin) reorder(ctx context.Context, changed, own []*engine.Entity) error {
 	orders, seen := make(map[engine.PartitionID][]engine.Command), map[event.EntityID]bool{}
 	give := func(e *engine.Entity) {
@@ -99,15 +99,15 @@ func (a *admin) reorder(ctx context.Context, changed, own []*engine.Entity) erro
 	return nil
 }
 
-// hostsOf are the partitions that host an entity, each once.
+// hostsOf returns the partitions that host an entity, without duplicates.
 func hostsOf(e *engine.Entity) []engine.PartitionID {
 	hosts := slices.Clone(e.Hosts)
 	slices.Sort(hosts)
 	return slices.Compact(hosts)
 }
 
-// orderAll gives all entities their standing orders, before the loops run. Messages of an entity
-// whose ForwardTo was set by a version that did not move anything begin to move now: that is said
+// orderAll gives all entities their standing orders, before the loops run. If ForwardTo was set by
+// a version that did not forward, the messages of the entity begin to move now; orderAll logs that
 // once.
 func (a *admin) orderAll(logger *slog.Logger) error {
 	var all []*engine.Entity
@@ -141,8 +141,8 @@ func (a *admin) orderAll(logger *slog.Logger) error {
 	return nil
 }
 
-// keptByOlder is which entities have messages that are to move, though nothing ever has moved from
-// there: an older version kept them.
+// keptByOlder returns the entities that have messages to move although no message has ever left
+// them: an older version kept these messages.
 func (a *admin) keptByOlder(all []*engine.Entity) (paths []string, messages int) {
 	for _, e := range all {
 		here := 0

@@ -14,10 +14,10 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// partitions are the partitions of a namespace, by number, and the way to ask them.
+// partitions holds the partitions of a namespace, by number, and sends requests to them.
 type partitions struct {
-	slots  []slot     // as many as there are; set once in Open
-	memory log.Memory // see [Options]; likewise
+	slots  []slot     // one per partition; set once in Open
+	memory log.Memory // see [Options]; set once in Open
 
 	mu sync.Mutex // guards status and last of each slot
 }
@@ -31,8 +31,8 @@ func (ps *partitions) Submit(p engine.PartitionID, requests []engine.Request) {
 	loop.TurnAway(ps.sendElsewhere(requests), loop.NotServing())
 }
 
-// sendElsewhere hands sends that any partition of their entity may store to one that is served, and
-// returns what is left. Nobody has looked at the requests.
+// sendElsewhere passes sends that any partition of their entity may store to a partition that
+// serves. It returns the other requests. No loop has processed any of them.
 func (ps *partitions) sendElsewhere(requests []engine.Request) (rest []engine.Request) {
 	for i := range requests {
 		if send, ok := requests[i].Command.(*engine.Send); ok {
@@ -46,8 +46,8 @@ func (ps *partitions) sendElsewhere(requests []engine.Request) (rest []engine.Re
 	return rest
 }
 
-// sendAside is elsewhere for a loop, which does not wait: two that wait for room in each other's
-// mailboxes would for ever. It leaves out partitions that would refuse the sends, too.
+// sendAside is sendElsewhere for a loop, which must not wait: two loops that wait for room in each
+// other's mailboxes would never continue. It also skips partitions that would refuse the sends.
 func (ps *partitions) sendAside(requests []engine.Request) (rest []engine.Request) {
 	for i := range requests {
 		send, ok := requests[i].Command.(*engine.Send)
@@ -66,13 +66,13 @@ func (ps *partitions) sendAside(requests []engine.Request) (rest []engine.Reques
 	return rest
 }
 
-// canStore reports whether a partition serves and its disk lets it take what is new.
+// canStore reports whether a partition serves and its disk accepts new messages.
 func (ps *partitions) canStore(id engine.PartitionID) bool {
 	l := ps.loop(id)
 	return l != nil && l.Fit()
 }
 
-// ReadInto implements [engine.Broker]. While a partition is out of service its bodies can be read.
+// ReadInto implements [engine.Broker]. Bodies can be read while their partition is out of service.
 func (ps *partitions) ReadInto(p engine.PartitionID, b event.Blob, dst []byte) (int, error) {
 	from := ps.slots[p].log.Load()
 	if from == nil {
@@ -85,8 +85,8 @@ func (ps *partitions) ReadInto(p engine.PartitionID, b event.Blob, dst []byte) (
 	return read, loop.LiveBodyError(err)
 }
 
-// logUnsplit names the partitioned entities that an older version made: they have one partition
-// for ever.
+// logUnsplit names the partitioned entities that an older version made: they keep their single
+// partition.
 func logUnsplit(n *Namespace) {
 	var paths []string
 	for _, e := range n.directory.sorted() {
@@ -101,7 +101,7 @@ func logUnsplit(n *Namespace) {
 		"partitions", n.opts.EntityPartitions, "first", paths[:min(len(paths), 10)])
 }
 
-// answer is a sink for one request at a time.
+// answer is a sink for the replies to one caller.
 type answer chan engine.Reply
 
 func (a answer) Post(rs []engine.Reply) {
@@ -122,8 +122,8 @@ func (ps *partitions) ask(ctx context.Context, p engine.PartitionID, cmd engine.
 	}
 }
 
-// askAll submits requests to a partition and waits for all replies, which it returns in the order
-// of the requests.
+// askAll submits requests to a partition, waits for all replies, and returns them in the order of
+// the requests.
 func (ps *partitions) askAll(ctx context.Context, p engine.PartitionID, cmds []engine.Command) ([]engine.Reply, error) {
 	a := make(answer, len(cmds))
 	requests := make([]engine.Request, len(cmds))
@@ -145,18 +145,16 @@ func (ps *partitions) askAll(ctx context.Context, p engine.PartitionID, cmds []e
 	return replies, nil
 }
 
-// Health says why messages cannot be accepted and stored now: a partition that was refused, has
-// stopped, is damaged, or does not get what it wrote to the disk in time (management-api.md 8,
-// MA-003).
+// Health returns why messages cannot be accepted and stored now: a partition is refused, stopped or
+// damaged, or its disk does not write in time (management-api.md 8, MA-003).
 func (ps *partitions) Health(ctx context.Context) error {
 	if err := ps.diskStates(); err != nil {
 		return err
 	}
-	look := time.NewTicker(lookEvery) // the disk may begin to hang while we wait for it
+	look := time.NewTicker(lookEvery) // the disk may begin to hang during the wait
 	defer look.Stop()
 	asked := make(answer, len(ps.slots))
-	// partitions whose mailboxes are full: to put something in may take longer than a health check
-	// may wait
+	// partitions whose mailboxes are full: waiting for room may take longer than a health check may
 	var full []engine.PartitionID
 	for i := range ps.slots {
 		if id := engine.PartitionID(i); ps.absent(id) {
@@ -185,7 +183,8 @@ func (ps *partitions) Health(ctx context.Context) error {
 	return nil
 }
 
-// pingNow pings a partition, and reports whether it took that, or will never.
+// pingNow pings a partition without waiting. It reports whether the ping was accepted, or never
+// will be.
 func (ps *partitions) pingNow(p engine.PartitionID, sink engine.Sink) bool {
 	ping := []engine.Request{{Command: loop.Ping(), Sink: sink}}
 	l := ps.loop(p)
@@ -200,10 +199,10 @@ func (ps *partitions) pingNow(p engine.PartitionID, sink engine.Sink) bool {
 	return took || !open
 }
 
-// lookEvery is how often [partitions.Health] looks whether the disk is what it waits for.
+// lookEvery is the interval at which [partitions.Health] checks the state of the disk.
 const lookEvery = 50 * time.Millisecond
 
-// diskStates is the state of the disk that keeps messages from being stored, as an error.
+// diskStates returns an error if the state of a disk keeps messages from being stored.
 func (ps *partitions) diskStates() error {
 	for _, c := range ps.Conditions() {
 		if c.State != partitionRefused && c.State != partitionFenced {
@@ -213,7 +212,7 @@ func (ps *partitions) diskStates() error {
 	return nil
 }
 
-// watchers are told of changes of entities.
+// watchers are called when entities change.
 type watchers struct {
 	mu    sync.Mutex // guards calls
 	calls map[*func(engine.Change)]struct{}

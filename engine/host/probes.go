@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Live returns an error when a loop is stuck: see [loop.Loop.Stuck]. A full disk stops no loop.
-// Live waits for nothing.
+// Live returns an error if a loop is stuck: see [loop.Loop.Stuck]. A full disk stops no loop. Live
+// does not wait.
 func (ps *partitions) Live() error {
 	for i, l := range ps.loops() {
 		if l == nil {
@@ -19,8 +19,8 @@ func (ps *partitions) Live() error {
 	return nil
 }
 
-// Ready returns an error when partition 0, which has the catalogue, does not serve: then no client
-// can do anything.
+// Ready returns an error if partition 0, which has the catalogue, does not serve: without it no
+// client can work.
 func (ps *partitions) Ready() error {
 	if ps.absent(0) {
 		return fmt.Errorf("engine: partition 0 is %v", ps.status(0).State)

@@ -15,13 +15,13 @@ import (
 )
 
 const (
-	// tellEvery is how long a replay may go on before a start says how far it is, and again.
+	// tellEvery is the interval at which a start reports the progress of a replay.
 	tellEvery = 10 * time.Second
-	// tellBytes is after how much log it looks at the clock.
+	// tellBytes is the amount of log after which it checks the time.
 	tellBytes = 64 << 20
 )
 
-// recover rebuilds one partition's state: the newest good checkpoint and the log behind it.
+// recover rebuilds the state of a partition from the newest good checkpoint and the log after it.
 func (n *Namespace) recover(ctx context.Context, id engine.PartitionID) *index.Index {
 	began := time.Now()
 	r := Recovered{Partition: id}
@@ -33,7 +33,7 @@ func (n *Namespace) recover(ctx context.Context, id engine.PartitionID) *index.I
 	}
 	if err != nil {
 		x, r.Err = nil, refusal(id, err)
-		if ctx.Err() == nil { // told to stop, it says nothing of the partition
+		if ctx.Err() == nil { // a start that is stopped says nothing about the partition
 			about := []any{"partition", id, "error", err}
 			if at := (*replay.Error)(nil); errors.As(err, &at) && at.Stack != nil {
 				about = append(about, "stack", string(at.Stack))
@@ -63,20 +63,20 @@ func (n *Namespace) replay(ctx context.Context, p log.Partition, id engine.Parti
 	return s.Index, nil
 }
 
-// refusal is the error of a partition that cannot be recovered. A record of a sound frame that
-// cannot be decoded or does not fit the state is a bug, of this program or of the one that wrote
-// it, unless that was a newer one.
+// refusal returns the error of a partition that cannot be recovered. If a record of a sound frame
+// cannot be decoded, or does not fit the state, the writing or the reading program has a bug,
+// unless the writer was a newer version.
 func refusal(id engine.PartitionID, err error) error {
 	switch at := (*replay.Error)(nil); {
 	case !errors.As(err, &at):
 		return fmt.Errorf("engine: partition %d: %w", id, err)
 	case errors.Is(err, event.ErrUnknown):
-		return fmt.Errorf("engine: %w", err) // names the partition by itself
+		return fmt.Errorf("engine: %w", err) // the error names the partition
 	}
 	return fmt.Errorf("%w: %w", ErrInternal, err)
 }
 
-// logProgress is told how far a replay is, and says so where one takes long.
+// logProgress returns the function that logs the progress of a long replay.
 func logProgress(logger *slog.Logger, id engine.PartitionID, end event.LSN) func(event.LSN) {
 	var look event.LSN
 	told := time.Now()

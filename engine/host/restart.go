@@ -13,8 +13,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// RestartPartition implements [engine.Operations]. It is carried out to its end even when ctx ends;
-// only the wait for a disk that keeps the partition from ending is given up.
+// RestartPartition implements [engine.Operations]. It runs to its end even if ctx ends. Only the
+// wait for a disk that keeps the old incarnation from ending is given up with ctx.
 func (n *Namespace) RestartPartition(ctx context.Context, id engine.PartitionID, by *engine.Origin, why event.ReasonGiven) (engine.PartitionStatus, error) {
 	if err := n.checkChange(id, why); err != nil {
 		return engine.PartitionStatus{}, err
@@ -30,7 +30,7 @@ func (n *Namespace) RestartPartition(ctx context.Context, id engine.PartitionID,
 		if isInternal(err) {
 			n.fail(err)
 		}
-		was.Cause, was.By = oneLine(err), "" // whoever fenced it, this is what keeps it
+		was.Cause, was.By = oneLine(err), "" // this is why it does not serve now
 		if was.State = engine.PartitionFenced; isCorrupt(err) {
 			was.State = engine.PartitionRefused
 		}
@@ -54,7 +54,7 @@ func (n *Namespace) RestartPartition(ctx context.Context, id engine.PartitionID,
 	return n.status(id), nil
 }
 
-// beginRestart notes that a partition is being recovered, and returns how it was.
+// beginRestart marks a partition as being recovered, and returns its previous status.
 func (n *Namespace) beginRestart(id engine.PartitionID, by *engine.Origin) (was engine.PartitionStatus, err error) {
 	n.partitions.mu.Lock()
 	defer n.partitions.mu.Unlock()
@@ -71,11 +71,11 @@ func (n *Namespace) beginRestart(id engine.PartitionID, by *engine.Origin) (was 
 	return was, nil
 }
 
-// restart recovers a partition that does not serve, and has it serve.
+// restart recovers a partition and makes it serve.
 func (n *Namespace) restart(ctx context.Context, id engine.PartitionID) (err error) {
 	defer n.rescue(id, &err)
 	if last := n.slots[id].last; last != nil {
-		// the log says that it was fenced before it says that it is back
+		// the log records the fence before the restart
 		for _, ended := range []chan struct{}{last.ended, last.fenceLogged} {
 			select {
 			case <-ended:
@@ -100,14 +100,14 @@ func (n *Namespace) restart(ctx context.Context, id engine.PartitionID) (err err
 	}
 	if err := n.install(id, t, x); err != nil {
 		t.loop.End(err)
-		_ = t.writer.Close() // what matters is why
+		_ = t.writer.Close() // the error that matters is err
 		return err
 	}
 	return nil
 }
 
-// install tells a recovered partition all it missed while it was away, ends what was due meanwhile,
-// and has it serve. Nothing of the catalogue changes meanwhile.
+// install tells a recovered partition everything it missed while it was away, ends everything that
+// expired, and makes the partition serve. The catalogue does not change in the meantime.
 func (n *Namespace) install(id engine.PartitionID, t *incarnation, x *index.Index) error {
 	n.admin.mu.Lock()
 	defer n.admin.mu.Unlock()
@@ -136,8 +136,8 @@ func (n *Namespace) install(id engine.PartitionID, t *incarnation, x *index.Inde
 }
 
 // reconfigure puts the entities of a partition in force before it runs, with their rules and
-// orders. The time that it was away does not count as idleness of theirs. The caller holds the
-// mutex of the catalogue.
+// orders. The time that the partition was away does not count as idle time of its entities. The
+// caller holds the mutex of the catalogue.
 func (n *Namespace) reconfigure(id engine.PartitionID, l *loop.Loop) error {
 	var here []*engine.Entity
 	var asks []engine.Command
@@ -164,7 +164,7 @@ func (n *Namespace) reconfigure(id engine.PartitionID, l *loop.Loop) error {
 	return nil
 }
 
-// retryCouriers has those that wait for a partition try again at once.
+// retryCouriers makes couriers that wait for a partition try again at once.
 func (n *Namespace) retryCouriers() {
 	for i := range n.slots {
 		if t := n.slots[i].running.Load(); t != nil && t.courier != nil {

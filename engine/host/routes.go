@@ -9,20 +9,20 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// targetOf is the lower-cased path that a property names.
+// targetOf returns the lower-cased path that a property names.
 func targetOf(property string) string { return strings.ToLower(engine.ForwardPath(property)) }
 
-// forwards reports whether messages of an entity go to others.
+// forwards reports whether messages of an entity move to others.
 func forwards(e *engine.Entity) bool {
 	return e.Properties.ForwardTo != "" || e.Properties.ForwardDeadLetteredMessagesTo != ""
 }
 
-// routes knows which entities forward their messages to which paths.
+// routes finds the entities that forward their messages to a path.
 type routes struct {
-	from map[string]map[event.EntityID]*engine.Entity // by lower-cased path of where they go
+	from map[string]map[event.EntityID]*engine.Entity // by lower-cased path of the target
 }
 
-// put enters a version of an entity instead of the one before. Either may be nil.
+// put replaces a version of an entity by the next one. Either may be nil.
 func (r *routes) put(old, e *engine.Entity) {
 	if old != nil {
 		for _, to := range forwardTargets(old) {
@@ -45,14 +45,14 @@ func (r *routes) put(old, e *engine.Entity) {
 	}
 }
 
-// sourcesOf is the entities whose messages go to a path, by id.
+// sourcesOf returns the entities that forward to a path, sorted by id.
 func (r *routes) sourcesOf(lower string) []*engine.Entity {
 	all := slices.Collect(maps.Values(r.from[lower]))
 	slices.SortFunc(all, func(a, b *engine.Entity) int { return int(int64(a.ID) - int64(b.ID)) })
 	return all
 }
 
-// forwardTargets are the lower-cased paths to which messages of an entity go.
+// forwardTargets returns the lower-cased paths to which an entity forwards messages.
 func forwardTargets(e *engine.Entity) (paths []string) {
 	for _, property := range [...]string{e.Properties.ForwardTo, e.Properties.ForwardDeadLetteredMessagesTo} {
 		if property != "" {

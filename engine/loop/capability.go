@@ -7,15 +7,15 @@ import (
 	"github.com/ledgerbus/ledgerbus/log"
 )
 
-// capabilities are the capabilities that the data directory says it has.
+// capabilities holds the capabilities that the data directory is marked with.
 type capabilities struct {
 	use    func(capability string) error // see [Options]
 	used   map[string]bool
 	logger *slog.Logger
 }
 
-// beforeFirst makes it durable that the directory may hold what belongs to a capability, before any
-// of it is written. While that fails, whatever needs the capability is refused. It waits for the
+// beforeFirst makes durable that the directory may have data of a capability, before the first of
+// it is written. If that fails, requests that need the capability are refused. It waits for the
 // disk, but only once in the life of a directory.
 func (c *capabilities) beforeFirst(capability string, refuse func(*engine.Error)) {
 	if c.used[capability] {
@@ -31,8 +31,8 @@ func (c *capabilities) beforeFirst(capability string, refuse func(*engine.Error)
 	refuse(nil)
 }
 
-// NotMarked refuses what needs a capability that the data directory cannot be marked with, and logs
-// why.
+// NotMarked refuses a request that needs a capability with which the data directory cannot be
+// marked, and logs why.
 func NotMarked(logger *slog.Logger, capability string, err error) *engine.Error {
 	logger.Error("request refused: the data directory cannot be marked with the capability that it needs", "capability", capability, "error", err)
 	return engine.Refuse(engine.Busy, "The broker cannot do this now: the data directory cannot be marked as needing it. The broker's log says why.")
@@ -45,7 +45,7 @@ func (c *capabilities) beforePut(cmd *engine.PutEntity, part *engine.Partition) 
 	}
 }
 
-// beforeSend is beforeFirst for moves, where a send hands messages over to another entity.
+// beforeSend is beforeFirst for moves, if a send hands messages over to another entity.
 func (c *capabilities) beforeSend(cmd *engine.Send, part *engine.Partition) {
 	if cmd.Destination != nil {
 		c.beforeFirst(log.Moves, part.RefuseHandOvers)

@@ -14,41 +14,41 @@ import (
 )
 
 const (
-	// defaultCheckpointBytes is how much log is written at least between two checkpoints.
+	// defaultCheckpointBytes is the least amount of log between two checkpoints.
 	defaultCheckpointBytes = 512 << 20
-	// checkpointRatio is how many times the size of the last checkpoint the log behind it must have
+	// checkpointRatio is how many times the size of the last checkpoint the log after it must have
 	// at least, so that checkpoints of a large state stay a small part of what is written.
 	checkpointRatio = 16
-	// checkpointEvents is the number of events after which a checkpoint is made even if fewer bytes
-	// were written: a question about the past has to replay no more than that.
+	// checkpointEvents is the number of events after which a checkpoint is made even with less log:
+	// a query about the past has to replay no more than that.
 	checkpointEvents = 1_000_000
 	// mostPostponed is how many times the usual amount of log is written before a checkpoint is
-	// made even though there is no memory for it: a start that has to read it all takes time, too.
+	// made even without memory for it: a start that has to read it all takes time as well.
 	mostPostponed = 2
-	// checkpointMemory is what is taken to encode and compress a checkpoint, bytes: two windows of
+	// checkpointMemory is the memory, in bytes, to encode and compress a checkpoint: two windows of
 	// the compression, and a piece of the state.
 	checkpointMemory = 10 << 20
 )
 
-// checkpointer decides when a checkpoint is made, and encodes and writes it beside the loop, which
-// only takes a snapshot. A checkpoint is never the truth: when one cannot be written the next start
-// is slower and nothing else.
+// checkpointer decides when to make a checkpoint. It encodes and writes it outside the loop, which
+// only takes a snapshot. A checkpoint is never the truth: if it cannot be written, the next start
+// is slower, and nothing else happens.
 type checkpointer struct {
 	plog   log.Checkpoints
 	index  *index.Index
 	logger *slog.Logger
-	every  int64         // bytes of log; negative: never
+	every  int64         // bytes of log between checkpoints; negative: none are made
 	wish   *atomic.Int64 // bytes of log after which history wants one; 0: it is in no hurry
 	inline bool
-	events int // since the last one
+	events int // since the last checkpoint
 	newest event.LSN
-	// that of the group being synced, when a checkpoint is to be made of it; else nil
+	// snapshot at the group being synced, if a checkpoint is to be made of it; else nil
 	state  *index.Snapshot
-	at     event.LSN      // and where that ends
-	busy   chan struct{}  // closed when the save that runs is over; nil when none was ever started
-	size   int64          // of the last state encoded; of the save that runs, while one does
-	live   int            // messages that it had; likewise
-	copies int            // how much was kept twice meanwhile, bytes; likewise
+	at     event.LSN      // its end
+	busy   chan struct{}  // closed when the current save has ended; nil: no save was ever started
+	size   int64          // size of the last encoded state; owned by the save while it runs
+	live   int            // messages in it; likewise
+	copies int            // bytes kept twice in the meantime; likewise
 	memory SnapshotMemory // taken for state, or for the save that runs
 }
 
@@ -58,7 +58,7 @@ func newCheckpointer(plog log.Checkpoints, x *index.Index, opts Options) checkpo
 		s.every = defaultCheckpointBytes
 	}
 	for _, c := range plog.Checkpoints() {
-		// one of another version is of no use to a start, and no base can be made of it
+		// a start cannot use one of another version, and no base can be made of it
 		if replay.Current(plog, c.LSN) {
 			s.newest = c.LSN
 			break
@@ -67,8 +67,8 @@ func newCheckpointer(plog log.Checkpoints, x *index.Index, opts Options) checkpo
 	return s
 }
 
-// takeSnapshot is called when the sync of everything up to an LSN begins: the state there is what a
-// checkpoint is made of.
+// takeSnapshot is called when the sync of everything up to an LSN begins. If a checkpoint is due,
+// it is made of the state there.
 func (s *checkpointer) takeSnapshot(at event.LSN) {
 	if s.state != nil {
 		return
@@ -78,7 +78,7 @@ func (s *checkpointer) takeSnapshot(at event.LSN) {
 	}
 }
 
-// committed is called when that sync is over: only what is synced may be in a checkpoint.
+// committed is called when that sync has ended: a checkpoint may only contain what is synced.
 func (s *checkpointer) committed() {
 	if s.state != nil {
 		s.save(s.at, s.state)
@@ -86,8 +86,8 @@ func (s *checkpointer) committed() {
 	}
 }
 
-// due reports whether a checkpoint should be made of the state at an LSN, and whether it has waited
-// for memory long enough.
+// due reports whether to make a checkpoint of the state at an LSN, and whether it has waited for
+// memory long enough.
 func (s *checkpointer) due(at event.LSN) (due, late bool) {
 	if s.every <= 0 || s.running() {
 		return false, false
@@ -107,11 +107,11 @@ func (s *checkpointer) due(at event.LSN) (due, late bool) {
 	return due, due && late
 }
 
-// estimateSize is about how large the state is now, when messages have gone since it was encoded:
-// what they take on the disk goes with a small checkpoint, and there may be no more log for a long
-// time.
+// estimateSize returns about how large the state is now, if messages have been removed since it was
+// encoded. A small checkpoint frees what they take on the disk, and it may be long before there is
+// more log.
 func (s *checkpointer) estimateSize() int64 {
-	const few = 1024 // of which nobody counts how large they are
+	const few = 1024 // messages whose size does not matter
 	then, now := int64(s.live+few), int64(s.index.Live()+few)
 	return int64(float64(s.size) * min(1, float64(now)/float64(then)))
 }
@@ -128,7 +128,7 @@ func (s *checkpointer) running() bool {
 	}
 }
 
-// save writes a checkpoint of the state at an LSN that is committed, and closes the snapshot.
+// save writes a checkpoint of the state at a committed LSN, and closes the snapshot.
 func (s *checkpointer) save(at event.LSN, state *index.Snapshot) {
 	s.newest, s.events = at, 0
 	if s.inline {
@@ -139,7 +139,7 @@ func (s *checkpointer) save(at event.LSN, state *index.Snapshot) {
 	go func(done chan struct{}) {
 		defer close(done)
 		defer func() {
-			if v := recover(); v != nil { // it only read, and nobody changes what it read
+			if v := recover(); v != nil { // it only read, and its input is never changed
 				s.logger.Error("checkpoint writer panicked; the next start replays more", "lsn", at, "panic", v, "stack", string(debug.Stack()))
 			}
 		}()
@@ -163,7 +163,7 @@ func (s *checkpointer) write(at event.LSN, state *index.Snapshot) {
 	}
 }
 
-// wait waits until the save that runs is over, and gives up one that waits for a sync.
+// wait waits until the current save has ended, and gives up one that waits for a sync.
 func (s *checkpointer) wait() {
 	if s.busy != nil {
 		<-s.busy
@@ -175,7 +175,7 @@ func (s *checkpointer) wait() {
 	}
 }
 
-// writeLast writes a checkpoint at a clean stop, when there is anything new to save.
+// writeLast writes a checkpoint at a clean stop, if there is anything new.
 func (s *checkpointer) writeLast(at event.LSN) {
 	if s.every > 0 && at > s.newest {
 		s.memory.Take(checkpointMemory, 0, true)
@@ -183,9 +183,9 @@ func (s *checkpointer) writeLast(at event.LSN) {
 	}
 }
 
-// yieldingWriter lets other goroutines run after each write: what comes in one write takes half a
-// millisecond to make and to take in, and the scheduler would let the loop wait for 10 ms. It also
-// looks what the snapshot costs by then.
+// yieldingWriter lets other goroutines run after each write: it takes half a millisecond to make
+// and process one write, and otherwise the scheduler would make the loop wait for 10 ms. It also
+// measures what the snapshot costs by then.
 type yieldingWriter struct {
 	io.Writer
 	state  *index.Snapshot

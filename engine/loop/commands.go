@@ -5,9 +5,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// What a namespace asks of loops, beside the commands of package engine.
+// Commands that a namespace sends to loops, besides those of package engine.
 
-// configure puts an entity's settings in force, or rules of it.
+// configure puts an entity's settings, or rules of it, in force.
 func (l *Loop) configure(cmd *configureCommand) {
 	l.part.Configure(cmd.entity)
 	l.transfers.wake(cmd.entity)
@@ -20,7 +20,7 @@ func (l *Loop) configure(cmd *configureCommand) {
 	case cmd.remove != "":
 		l.part.ForgetRule(cmd.entity, cmd.remove)
 	}
-	// it was checked before it was stored, so this is a newer program that is stricter
+	// it was checked before it was stored, so this version is stricter than the one that stored it
 	if err != nil {
 		l.recorder.logger.Error("stored rule invalid; it matches no message", "error", err)
 	}
@@ -38,24 +38,24 @@ func (l *Loop) Prepare(commands ...engine.Command) {
 	}
 }
 
-// Configure is the command that puts an entity's settings in force where it lives and, if ruled,
-// the rules of a subscription instead of those it had. It is sent when the change is durable.
+// Configure returns the command that puts an entity's settings in force where it lives and, if
+// ruled, replaces the rules of a subscription. It is sent when the change is durable.
 func Configure(e *engine.Entity, ruled bool, rules []event.Rule) engine.Command {
 	return &configureCommand{entity: e, ruled: ruled, rules: rules}
 }
 
-// ConfigureRule is the command that puts a rule of a subscription in force, new or changed, or
-// takes the one named out of force.
+// ConfigureRule returns the command that puts a new or changed rule of a subscription in force, or
+// takes the rule named by remove out of force.
 func ConfigureRule(sub *engine.Entity, put *event.Rule, remove string) engine.Command {
 	return &configureCommand{entity: sub, put: put, remove: remove}
 }
 
-// DropSlice is the command that has a partition forget a slice of an entity that was deleted, and
-// the entity. It is sent when the deletion is durable.
+// DropSlice returns the command that makes a partition forget a slice of a deleted entity, and the
+// entity. It is sent when the deletion is durable.
 func DropSlice(id event.Slice) engine.Command { return &dropSliceCommand{slice: id} }
 
-// Do is the command that calls a function with the partition, in the loop. It must not wait, nor
-// decide anything.
+// Do returns the command that calls a function with the partition, in the loop. The function must
+// neither wait nor decide anything.
 func Do(with func(*engine.Partition) engine.Reply) engine.Command { return &doCommand{with: with} }
 
 type doCommand struct {
@@ -63,26 +63,26 @@ type doCommand struct {
 	with func(*engine.Partition) engine.Reply
 }
 
-// Ping is the command that asks a partition whether it works. The answer leaves, as all do, when
-// what was written before it is in the log.
+// Ping returns the command that checks whether a partition works. Its answer leaves, like all
+// others, when everything written before it is in the log.
 func Ping() engine.Command { return &pingCommand{} }
 
 type pingCommand struct{ engine.Internal }
 
-// dropSliceCommand has a partition forget a slice of an entity that is no more, and the entity.
+// dropSliceCommand makes a partition forget a slice of a deleted entity, and the entity.
 type dropSliceCommand struct {
 	engine.Internal
 	slice event.Slice
 }
 
-// dropSlice forgets a slice. Whoever waits for a session of it is told.
+// dropSlice forgets a slice. Receivers that wait for a session of it are told.
 func (l *Loop) dropSlice(now event.Time, cmd *dropSliceCommand) {
 	l.part.Forget(cmd.slice.Entity)
 	l.recorder.write(now, l.part.Decide(now, engine.DropSlice(cmd.slice)))
 	l.receivers.OpenSessions(cmd.slice)
 }
 
-// carryOut does what a namespace asks of a loop.
+// carryOut carries out a command of a namespace.
 func (l *Loop) carryOut(cmd engine.Command) (reply engine.Reply) {
 	switch cmd := cmd.(type) {
 	case *configureCommand:
@@ -102,8 +102,8 @@ func (l *Loop) carryOut(cmd engine.Command) (reply engine.Reply) {
 	return reply
 }
 
-// configureCommand gives a partition the settings of an entity, and rules of a subscription: all it
-// has, one that is new or changed, or the name of one that is gone.
+// configureCommand gives a partition the settings of an entity, and rules of a subscription: all
+// its rules, one that is new or changed, or the name of one that was deleted.
 type configureCommand struct {
 	engine.Internal
 	entity *engine.Entity
@@ -117,13 +117,13 @@ type configureCommand struct {
 type damageCommand struct {
 	engine.Internal
 	err  error
-	lock event.LockToken // under which the message was given; zero: none, or it does not matter
+	lock event.LockToken // lock of the delivery; zero: none, or it does not matter
 	is   func()          // called if it is damage; nil: that is known
 }
 
-// Damage is the command that tells a partition that a stored body could not be read back, with the
-// lock under which the message was given; zero: none, or it does not matter. If it is damage, is,
-// which may be nil, is called.
+// Damage returns the command that tells a partition that a stored body could not be read back. lock
+// is the lock of the delivery; zero: none, or it does not matter. If it is damage, the command
+// calls is, which may be nil.
 func Damage(err error, lock event.LockToken, is func()) engine.Command {
 	return &damageCommand{err: err, lock: lock, is: is}
 }

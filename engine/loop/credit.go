@@ -23,7 +23,7 @@ const (
 	owingMask = 1<<owingBits - 1 // an entity has 16 partitions at most
 )
 
-// creditState is the word of a credit, taken apart.
+// creditState is the decoded word of a credit.
 type creditState struct {
 	flows uint32
 	owing uint32
@@ -40,18 +40,18 @@ func stateOf(word uint64) creditState {
 
 func (c *credit) state() creditState { return stateOf(c.word.Load()) }
 
-// nextFlow is the number of the flow behind another.
+// nextFlow returns the number of the next flow.
 func nextFlow(n uint32) uint32 { return (n + 1) & flowMask }
 
 // isOlderFlow reports whether flow a came before flow b, in serial number arithmetic.
 func isOlderFlow(a, b uint32) bool { return int32((a-b)<<(32-flowBits)) < 0 }
 
-// left is how many deliveries the link takes now.
+// left returns how many deliveries the link takes now.
 func (c *credit) left() int32 { return c.state().left }
 
-// flow puts a flow in force, with more credit than the one before it, or less where more is
-// negative. It changes nothing when another port has done so already. One that drains is to be
-// answered by that many ports. It returns what is left, of this flow or a newer one.
+// flow puts a flow in force that adds credit, or withdraws it if more is negative. It changes
+// nothing if another port has done so already. If drain is set, that many ports have to answer it.
+// It returns what is left, of this flow or a newer one.
 func (c *credit) flow(number uint32, more int32, drain bool, ports int) (left int32) {
 	for {
 		word := c.word.Load()
@@ -70,8 +70,8 @@ func (c *credit) flow(number uint32, more int32, drain bool, ports int) (left in
 	}
 }
 
-// take takes one for a delivery; false: none is left. A port that has answered the drain of a flow
-// has to answer it once more, behind this delivery: it is owing again, if the drain is not over.
+// take takes one credit for a delivery; false: none is left. A port that has answered the drain of
+// a flow has to answer it again after this delivery: it is owing again, if the drain has not ended.
 func (c *credit) take(flow uint32, answered bool) (ok, owing bool) {
 	for {
 		word := c.word.Load()
@@ -89,19 +89,19 @@ func (c *credit) take(flow uint32, answered bool) (ok, owing bool) {
 	}
 }
 
-// drainStep is what a port learns when it says that it has nothing more to deliver for a drain.
+// drainStep is what a port learns when it has nothing more to deliver for a drain.
 type drainStep uint8
 
 const (
-	drainOpen  drainStep = iota // others owe an answer
-	drainOver                   // it was the last one: what was left is given up
-	drainMoved                  // the drain is not in force any more: a newer flow is
+	drainOpen  drainStep = iota // other ports owe an answer
+	drainOver                   // this was the last answer: the remaining credit is given up
+	drainMoved                  // a newer flow has replaced the drain
 )
 
-// endDrain ends the drain of a flow if no other port than the one that calls owes an answer.
+// endDrain ends the drain of a flow if only the calling port owes an answer.
 func (c *credit) endDrain(flow uint32) drainStep { return c.answer(flow, true) }
 
-// answerDrain is a port's answer to the drain of a flow: all that it delivered for it has left.
+// answerDrain is a port's answer to the drain of a flow: all its deliveries for it have left.
 func (c *credit) answerDrain(flow uint32) drainStep { return c.answer(flow, false) }
 
 func (c *credit) answer(flow uint32, onlyLast bool) drainStep {
@@ -125,7 +125,7 @@ func (c *credit) answer(flow uint32, onlyLast bool) drainStep {
 	}
 }
 
-// close takes away what is left: the link is detached. No flow follows.
+// close takes away the remaining credit: the link is detached. No flow follows.
 func (c *credit) close() {
 	for {
 		word := c.word.Load()

@@ -8,12 +8,12 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// maxShown bounds what receivers that browse are shown in one turn: it writes nothing, so no full
-// frame ends it.
+// maxShown bounds the messages shown to browsing receivers in one turn: browsing writes nothing, so
+// no full frame ends it.
 const maxShown = 1024
 
-// dispatcher serves those who wait: it has the partition deliver messages, give away sessions and
-// end what has expired, for whom [receivers] names, and says to them what came of it.
+// dispatcher serves waiting receivers. For those that [receivers] names, it makes the partition
+// deliver messages, grant sessions and end expired messages, and it tells [receivers] the result.
 type dispatcher struct {
 	// set once in New
 	part      *engine.Partition
@@ -25,13 +25,13 @@ type dispatcher struct {
 	replies   *replies
 
 	// owned by the loop
-	halted   bool           // the disk hangs: nobody is served
-	shown    int            // deliveries to receivers that browse, in this turn
+	halted   bool           // the disk hangs: no receiver is served
+	shown    int            // deliveries to browsing receivers in this turn
 	yielding int            // queues that wait for ports in other loops, in this turn
 	take     engine.Receive // scratch of serve
 }
 
-// turn is the dispatcher's part of the loop's turn.
+// turn does the dispatcher's part of the loop's turn.
 func (d *dispatcher) turn(now event.Time) {
 	if d.halted {
 		d.endWaits(now)
@@ -43,8 +43,8 @@ func (d *dispatcher) turn(now event.Time) {
 	d.serveAll(now)
 }
 
-// attach makes a receiver known and says so. One that wants a session is told when it has it
-// (semantics.md 8.3).
+// attach registers a receiver and answers it. A receiver that wants a session is answered when it
+// gets one (semantics.md 8.3).
 func (d *dispatcher) attach(now event.Time, link *engine.Receiver, noted bool, req *engine.Request) {
 	r := &receiver{Receiver: link, noted: noted, asked: address{req.Sink, req.Tag}}
 	if r.Session != nil {
@@ -66,7 +66,7 @@ func (d *dispatcher) attach(now event.Time, link *engine.Receiver, noted bool, r
 	d.links.attached(now, r)
 }
 
-// flow sets a receiver's credit; with drain what is deliverable goes out now and the rest of the
+// flow sets a receiver's credit. With drain, deliverable messages go out now and the rest of the
 // credit is given up.
 func (d *dispatcher) flow(now event.Time, cmd *engine.Flow) {
 	r := d.receivers.receiver(cmd.Receiver)
@@ -81,18 +81,18 @@ func (d *dispatcher) flow(now event.Time, cmd *engine.Flow) {
 	if waits := d.halted && q.grants.Len() > 0; !waits && d.serve(now, q) {
 		d.endDrains(q)
 	} else {
-		d.receivers.mark(q) // there is more than one turn should do
+		d.receivers.mark(q) // there is more to do than fits in one turn
 	}
 }
 
-// endDrains tells the receivers that drain a queue which has nothing more to deliver.
+// endDrains answers the draining receivers of a queue that has nothing more to deliver.
 func (d *dispatcher) endDrains(q *receiverQueue) {
 	for _, r := range q.TakeDrained() {
 		d.replies.tellDrained(r)
 	}
 }
 
-// detach forgets a receiver and takes back what never reached the wire.
+// detach forgets a receiver and returns deliveries that never reached the wire.
 func (d *dispatcher) detach(now event.Time, cmd *engine.Detach) {
 	r := d.receivers.receiver(cmd.Receiver)
 	if r == nil {
@@ -120,8 +120,8 @@ func (d *dispatcher) detach(now event.Time, cmd *engine.Detach) {
 	}
 }
 
-// serveAll serves receivers and gives sessions to those that wait, until there is nothing more to
-// do or no room.
+// serveAll serves receivers and grants sessions to waiting ones, until there is nothing more to do
+// or no room.
 func (d *dispatcher) serveAll(now event.Time) {
 	if d.halted {
 		return
@@ -135,7 +135,7 @@ func (d *dispatcher) serveAll(now event.Time) {
 }
 
 // serveReady delivers to the queues that may have both credit and messages, until the frame is
-// large enough. Those that need more than one turn come behind the others.
+// large enough. Queues that need more than one turn come after the others.
 func (d *dispatcher) serveReady(now event.Time) {
 	for q := d.receivers.Next(); q != nil && !d.frames.full(); q = d.receivers.Next() {
 		all := d.serve(now, q)
@@ -149,9 +149,9 @@ func (d *dispatcher) serveReady(now event.Time) {
 	d.receivers.Resume()
 }
 
-// serve delivers to one queue until credit or messages run out, and reports whether they did; it
-// stops at a full frame, when many expired messages are in the way, and when what credit there is
-// belongs to other ports first.
+// serve delivers to one queue until credit or messages run out, and reports whether they did. It
+// stops early at a full frame, after many expired messages, and if the remaining credit belongs to
+// other ports first.
 func (d *dispatcher) serve(now event.Time, q *receiverQueue) bool {
 	q.Look()
 	yielded := 0
@@ -163,7 +163,7 @@ func (d *dispatcher) serve(now event.Time, q *receiverQueue) bool {
 		if q.mustYield() {
 			if yielded++; yielded >= q.grants.Len() {
 				d.yielding++
-				return false // until the others have taken what is left for them
+				return false // until the other ports have taken the credit left to them
 			}
 			continue
 		}
@@ -204,8 +204,8 @@ func (d *dispatcher) serve(now event.Time, q *receiverQueue) bool {
 	return true
 }
 
-// returnUnsent gives deliveries that found their receiver gone back to their queue, without
-// counting.
+// returnUnsent returns deliveries whose receiver is gone to their queue, without counting them as
+// attempts.
 func (d *dispatcher) returnUnsent(returned []unsentDelivery) {
 	if len(returned) == 0 {
 		return
@@ -219,14 +219,14 @@ func (d *dispatcher) returnUnsent(returned []unsentDelivery) {
 	d.serveAll(now)
 }
 
-// releaseLock ends the lock of a delivery that nobody has seen.
+// releaseLock ends the lock of a delivery that no client has seen.
 func (d *dispatcher) releaseLock(now event.Time, r *engine.Receiver, token event.LockToken) {
 	slice := event.Slice{Entity: r.Entity.ID, Partition: engine.Target{Entity: r.Entity}.OfToken(token)}
 	d.recorder.write(now, d.part.Decide(now, &engine.Settle{Entity: r.Entity, Slice: slice, SubQueue: r.SubQueue, Origin: r.Origin,
 		Token: token, Outcome: engine.Release}))
 }
 
-// attachSession gives a receiver its session, now or when one becomes available.
+// attachSession grants a receiver its session, now or when one becomes available.
 func (d *dispatcher) attachSession(now event.Time, r *receiver) {
 	r.until = now.Add(r.Session.Wait)
 	if err := d.receivers.Attach(r); err != nil {
@@ -250,8 +250,8 @@ func (d *dispatcher) attachSession(now event.Time, r *receiver) {
 	}
 }
 
-// refuseSession turns away a receiver that wants a session. If another port has given it one it
-// loses that.
+// refuseSession refuses a receiver that wants a session. If another port has granted it one, the
+// receiver loses that.
 func (d *dispatcher) refuseSession(r *receiver, err error) {
 	if r.link.claimAnswer() {
 		d.replies.refuseReceiver(r, err)
@@ -260,16 +260,16 @@ func (d *dispatcher) refuseSession(r *receiver, err error) {
 	}
 }
 
-// accept tries to give a session of some slices to a receiver that wants one, and reports whether
-// it is answered, with a session or a refusal. When so many expired messages are in the way that
-// others should have their turn first, it asks to be called again.
+// accept tries to grant a receiver a session of some slices, and reports whether the receiver is
+// answered, with a session or a refusal. If it meets so many expired messages that others should
+// have their turn first, it returns again, to be called again.
 func (d *dispatcher) accept(now event.Time, r *receiver, in parts) (answered, again bool) {
 	if d.halted {
 		return false, true
 	}
 	for partition := range in.all() {
 		if r.link.isAnswered() {
-			break // it has a session of another port
+			break // another port has granted it a session
 		}
 		if answered, again = d.acceptIn(now, r, partition); answered || again {
 			return answered, again
@@ -281,8 +281,8 @@ func (d *dispatcher) accept(now event.Time, r *receiver, in parts) (answered, ag
 	return answered, false
 }
 
-// acceptIn is accept for one slice. What the partition decides has no effect when another port was
-// faster.
+// acceptIn is accept for one slice. If another port was faster, the partition's decision has no
+// effect.
 func (d *dispatcher) acceptIn(now event.Time, r *receiver, partition uint8) (answered, again bool) {
 	cmd := engine.AcceptSession(event.Slice{Entity: r.Entity.ID, Partition: partition}, r.Receiver, d.tokens().In(partition))
 	out := d.part.Decide(now, cmd)
@@ -310,8 +310,8 @@ func (d *dispatcher) acceptIn(now event.Time, r *receiver, partition uint8) (ans
 	return true, false
 }
 
-// acceptWaiting gives sessions to those that wait, where some may have become available. It reports
-// whether it came to an end; else there is more than one turn should do.
+// acceptWaiting grants sessions to waiting receivers where some may have become available. It
+// reports whether it finished; if not, there is more to do than fits in one turn.
 func (d *dispatcher) acceptWaiting(now event.Time) bool {
 	for r := d.receivers.NextWaiter(); r != nil && !d.frames.full(); r = d.receivers.NextWaiter() {
 		answered, again := d.accept(now, r, d.receivers.sessionsOf(r).look&r.local)
@@ -325,14 +325,14 @@ func (d *dispatcher) acceptWaiting(now event.Time) bool {
 	return true
 }
 
-// endWaits gives up on sessions that did not become available in time.
+// endWaits gives up waits for sessions that did not become available in time.
 func (d *dispatcher) endWaits(now event.Time) {
 	for r := d.receivers.Overdue(now, d.halted); r != nil; r = d.receivers.Overdue(now, d.halted) {
 		d.giveUp(r)
 	}
 }
 
-// giveUp ends a wait for a session without one, unless another port has one for it.
+// giveUp ends a wait for a session without one, unless another port has one for the receiver.
 func (d *dispatcher) giveUp(r *receiver) {
 	if !r.link.claimAnswer() {
 		d.receivers.stopWaiting(r)
@@ -365,7 +365,7 @@ func (d *dispatcher) sweep(now event.Time) {
 	}
 }
 
-// hms is a duration as the service writes it, 00:01:00.
+// hms formats a duration as the service does, 00:01:00.
 func hms(d time.Duration) string {
 	s := int(d / time.Second)
 	return fmt.Sprintf("%02d:%02d:%02d", s/3600, s/60%60, s%60)

@@ -7,17 +7,17 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// forwarder makes messages leave the slices of a partition for other entities: it puts those of
-// queues with a standing order in transfer, and gives the courier, in order, all that are in
-// transfer and durable. What comes back ends the transfers.
+// forwarder moves messages from the slices of a partition to other entities. It puts the messages
+// of queues with a standing order in transfer, and gives the courier, in order, all transfers that
+// are durable. The courier's results end the transfers.
 type forwarder struct {
 	// set once in New
 	transfers *transfers
 	recorder  *recorder
-	tooOften  event.SubQueue // gets what was moved too often
+	tooOften  event.SubQueue // sub-queue for messages that were moved too often
 }
 
-// turn starts transfers and tells the courier.
+// turn starts transfers and gives the courier its news.
 func (f *forwarder) turn(now event.Time) {
 	if !f.transfers.active() {
 		return
@@ -36,14 +36,14 @@ func (f *forwarder) turn(now event.Time) {
 	}
 }
 
-// start puts messages of a queue in transfer, and reports whether there may be more that could be.
+// start puts messages of a queue in transfer, and reports whether there may be more to put.
 func (f *forwarder) start(now event.Time, o *order) (more bool) {
 	if o.trigger == event.TriggerDeadLetter && o.destination == 0 {
 		return false // they wait where they are
 	}
 	count, bytes := f.transfers.openTransfers(o)
 	if count >= maxOpenTransfers || bytes >= maxOpenBytes || f.transfers.waitsForOldest(o.slice, o.destination, f.transfers.part.Index().NextTransfer(o.slice)) {
-		return false // the end of one of them looks again
+		return false // the end of a transfer tries again
 	}
 	f.recorder.commitLarge()
 	out := f.transfers.part.Decide(now, &engine.Forward{Slice: o.slice, Trigger: o.trigger, Destination: o.destination, TooOften: f.tooOften,
@@ -53,11 +53,11 @@ func (f *forwarder) start(now event.Time, o *order) (more bool) {
 	return again
 }
 
-// finish takes what became of transfers.
+// finish handles the results of transfers.
 func (f *forwarder) finish(now event.Time, cmd *TransferResults) {
 	d := f.transfers.sources[cmd.Source]
 	if d == nil {
-		return // the entity is no more
+		return // the entity was deleted
 	}
 	n := len(cmd.Arrived) + len(cmd.Failed)
 	out := d.transferQueue(cmd.Trigger, cmd.Destination)
@@ -76,7 +76,8 @@ func (f *forwarder) finish(now event.Time, cmd *TransferResults) {
 	}
 	f.transfers.mark(f.transfers.orders[orderKey{cmd.Source, cmd.Trigger}])
 	waits := out.untold.Len() > 0
-	// also what leaves for other reasons may have waited for the oldest: see spans
+	// orders with other triggers may have waited for the oldest transfer as well: see
+	// waitsForOldest
 	if e := f.transfers.entity(cmd.Destination); e != nil && len(e.Hosts) > 1 {
 		f.transfers.mark(f.transfers.orders[orderKey{cmd.Source, event.TriggerForward}])
 		f.transfers.mark(f.transfers.orders[orderKey{cmd.Source, event.TriggerDeadLetter}])
@@ -89,7 +90,7 @@ func (f *forwarder) finish(now event.Time, cmd *TransferResults) {
 	f.transfers.unthrottle()
 }
 
-// destinations are the destinations of transfers that are about to be over.
+// destinations returns the destinations of transfers that are about to end.
 func (f *forwarder) destinations(cmd *TransferResults) (to []event.EntityID) {
 	note := func(n event.TransferNumber) {
 		if _, t, ok := f.transfers.part.Index().Transfer(cmd.Source, n); ok && !slices.Contains(to, t.Destination) {
@@ -97,7 +98,7 @@ func (f *forwarder) destinations(cmd *TransferResults) (to []event.EntityID) {
 		}
 	}
 	if len(cmd.Arrived) > 0 {
-		note(cmd.Arrived[0]) // those of a stream have one
+		note(cmd.Arrived[0]) // the transfers of a stream have one destination
 	}
 	if len(cmd.Failed) > 0 {
 		note(cmd.Failed[0].Number)
@@ -116,8 +117,8 @@ func (f *forwarder) tell(d *sliceTransfers) {
 	}
 }
 
-// handOver adds to what the courier is told as many transfers of one kind as it may have. When some
-// of those end, it is told of more.
+// handOver adds to the courier's batch as many transfers of one kind as it may have. It gets more
+// when some of those end.
 func (f *forwarder) handOver(d *sliceTransfers, o *transferQueue, told *TransferBatch) {
 	for o.untold.Len() > 0 && !o.full() && !f.transfers.waitsForOldest(d.slice, o.destination, *o.untold.Front()) {
 		if f.transfers.outstanding >= maxOutstanding && o.count >= minOutstanding {
@@ -133,7 +134,7 @@ func (f *forwarder) handOver(d *sliceTransfers, o *transferQueue, told *Transfer
 		}
 		one := engine.TransferOf(&m, &t)
 		if o.trigger == event.TriggerDeadLetter {
-			// the entity may be gone when the message leaves
+			// the entity may be deleted before the message leaves
 			one.DeadLetterSource = f.transfers.path(d.slice)
 		}
 		addTransfer(told, one, d.floors)
@@ -143,7 +144,7 @@ func (f *forwarder) handOver(d *sliceTransfers, o *transferQueue, told *Transfer
 	}
 }
 
-// addTransfer adds a transfer to what the courier is told, with the floor of its destination.
+// addTransfer adds a transfer to a batch, with the floor of its destination.
 func addTransfer(told *TransferBatch, t engine.Transfer, floors map[event.EntityID]event.TransferNumber) {
 	told.Transfers = append(told.Transfers, t)
 	n, known := floors[t.Destination]

@@ -8,51 +8,52 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// How frames go into the log (docs/decisions/0017). There is one frame being filled, and one sync
-// at a time: what is decided while the disk syncs one group is the next one. That is the batching;
-// a pacer keeps the groups of about one size. Only a frame that a delivery waits for is written
-// while a sync goes on, by the loop itself: that takes less than the way to another goroutine.
+// How frames get into the log (docs/decisions/0017). One frame is being filled, and one sync runs
+// at a time: everything decided while the disk syncs one group belongs to the next group. That is
+// the batching; a pacer keeps the groups at about one size. During a sync, only a frame that a
+// delivery waits for is written. The loop writes it itself, which is faster than passing it to
+// another goroutine.
 
-// maxOpen bounds what is written for the next sync and not synced, in bytes. Beyond it the loop
+// maxOpen bounds, in bytes, what is written for the next sync and not synced. Beyond it the loop
 // takes no more requests.
 const maxOpen = 4 << 20
 
-// maxAlone is how long facts wait in the frame being filled for a record that does not wait itself.
-// So they cost a busy loop no frame, an idle one a frame a second at most, and nobody a sync.
+// maxAlone is how long facts in the frame being filled wait for a record that does not wait itself.
+// So facts cost a busy loop no frame, an idle loop a frame a second at most, and no loop a sync.
 const maxAlone = time.Second
 
-// maxBackground bounds what nobody asked for in one frame: ends of locks, messages that expire or
-// become active. Replies wait for their frame and the one before, so these must stay small when
-// there is a lot of it.
+// maxBackground bounds the unrequested events in one frame, in bytes: ends of locks, and messages
+// that expire or become active. Replies wait for their frame and the one before, so frames must
+// stay small when there are many such events.
 const maxBackground = 256 << 10
 
-// frames is what is on its way into the log: the frame being filled, which is the writer's batch,
-// and those that are under way.
+// frames holds everything on its way into the log: the frame being filled, which is the writer's
+// batch, and the frames handed to the writer.
 type frames struct {
 	// set once in New
 	writer log.Writer
 	part   *engine.Partition
-	inline bool // the writer's work is done in the caller's goroutine
+	inline bool // the writer works in the caller's goroutine
 
 	// owned by the loop
-	wrote      event.LSN // of the frame with the newest record that is no fact; 0: none yet
-	solid      event.LSN // of the one with the newest record that has to be durable
-	end        event.LSN // of the last that the writer has
+	wrote      event.LSN // address of the frame with the newest record that is no fact; 0: none yet
+	solid      event.LSN // address of the frame with the newest record that has to be durable
+	end        event.LSN // end of the last frame handed to the writer
 	asked      event.LSN // end of the group that is being synced; 0: none is
-	records    int       // in frames that are behind it
-	bytes      int       // and how large they are
-	background int       // bytes of the next group that nobody asked for
-	arrived    int       // bytes of the next group that came from other entities
-	// and how many of these there may be before the rest is for the group behind it
+	records    int       // records of the next group that are already written
+	bytes      int       // size of these
+	background int       // bytes of unrequested events in the next group
+	arrived    int       // bytes in the next group that came from other entities
+	// bound of background, before the rest is left to the group after it
 	budget       int
-	alone        int        // records of the frame being filled that wait for company
-	aloneBy      event.Time // when they go without; 0: there are none
-	hasty        bool       // no more of them: it is the end
+	alone        int        // records of the frame being filled that wait for others
+	aloneBy      event.Time // when they stop waiting; 0: there are none
+	hasty        bool       // no record waits for others any more: the loop ends
 	pace         pacer
 	checkpointer checkpointer
 }
 
-// append puts a decision's events into the frame being filled, and returns an address in it.
+// append adds a decision's events to the frame being filled, and returns an address in it.
 func (f *frames) append(now event.Time, out engine.Outcome) event.LSN {
 	b := f.writer.Batch()
 	b.AppendRecord(now, out.Events, out.Level)
@@ -67,8 +68,7 @@ func (f *frames) append(now event.Time, out engine.Outcome) event.LSN {
 	return f.wrote
 }
 
-// countFact notes that a record waits for others to go with, and that nobody waits for the
-// record.
+// countFact notes that a record waits to be written with others, and that no reply waits for it.
 func (f *frames) countFact(now event.Time) {
 	if f.hasty {
 		return
@@ -81,14 +81,14 @@ func (f *frames) countFact(now event.Time) {
 	}
 }
 
-// ripen lets facts go that have waited for company for long enough.
+// ripen releases facts that have waited long enough.
 func (f *frames) ripen(now event.Time) {
 	if now >= f.aloneBy {
 		f.alone, f.aloneBy = 0, 0
 	}
 }
 
-// filled reports whether the frame being filled has anything that goes on its way by itself.
+// filled reports whether the frame being filled has a record that does not wait for others.
 func (f *frames) filled() bool { return f.writer.Batch().Count() > f.alone }
 
 // filling reports whether an address is in the frame being filled; 0 is in none.
@@ -96,10 +96,10 @@ func (f *frames) filling(at event.LSN) bool {
 	return at != 0 && at >= f.end && f.writer.Batch().Count() > 0
 }
 
-// syncing reports whether a sync was asked for and its end has not been seen.
+// syncing reports whether a sync was requested and its end has not been seen.
 func (f *frames) syncing() bool { return f.asked != 0 }
 
-// unsynced reports whether there is something that has to be durable and is not.
+// unsynced reports whether a record has to be durable and is not.
 func (f *frames) unsynced() bool { return f.solid >= f.writer.Durable() }
 
 // idle reports whether there is nothing for the next group.
@@ -113,18 +113,17 @@ func (f *frames) busy() bool {
 // full reports whether the next group is large enough for now.
 func (f *frames) full() bool { return f.syncing() && f.group() > maxOpen }
 
-// spent reports whether the next group has as much as it may of what nobody asked for, or no room
-// for more.
+// spent reports whether the next group has as many unrequested events as it may, or no room.
 func (f *frames) spent() bool { return f.background >= f.budget || f.full() }
 
-// backgroundFull reports whether the next group has as much as it may of what comes from other
-// entities, or no room for more.
+// backgroundFull reports whether the next group has as much from other entities as it may, or no
+// room.
 func (f *frames) backgroundFull() bool { return f.arrived >= maxBackground || f.full() }
 
-// group is the size of what waits for the next sync.
+// group returns the size of everything that waits for the next sync.
 func (f *frames) group() int { return f.bytes + f.writer.Batch().Len() }
 
-// patience is how long the next group still waits for company. Awaited: somebody waits for more of
+// patience returns how long the next group still waits for more records. awaited: a reply waits for
 // the log.
 func (f *frames) patience(awaited bool) time.Duration {
 	if f.syncing() || f.idle() {
@@ -133,11 +132,11 @@ func (f *frames) patience(awaited bool) time.Duration {
 	return f.pace.wait(f.recordCount(), awaited)
 }
 
-// recordCount is how many records wait for the next sync.
+// recordCount returns how many records wait for the next sync.
 func (f *frames) recordCount() int { return f.records + f.writer.Batch().Count() }
 
-// missingRecords is how many more records the next group waits for where other logs are busy, too;
-// 0: it waits for something else, or goes.
+// missingRecords returns how many more records the next group waits for while other logs are busy
+// as well; 0: it waits for something else, or does not wait.
 func (f *frames) missingRecords() int {
 	if f.syncing() || f.idle() {
 		return 0
@@ -145,8 +144,8 @@ func (f *frames) missingRecords() int {
 	return f.pace.missingRecords(f.recordCount())
 }
 
-// commit hands the next group on, unless the one before is being synced or it should wait for
-// company. It reports true where it has only written the group, because nothing of it has to be
+// commit hands the next group on, unless a sync is in progress or the group should wait for more
+// records. It returns true if it has only written the group, because nothing in it has to be
 // synced.
 func (f *frames) commit(awaited bool) (written bool) {
 	b := f.writer.Batch()
@@ -159,7 +158,7 @@ func (f *frames) commit(awaited bool) (written bool) {
 	n := f.records + b.Count()
 	if b.Count() > 0 {
 		how := f.writer.Write
-		// the goroutine that syncs it writes it, too, and the loop goes on
+		// the goroutine that syncs it writes it as well, and the loop continues
 		if b.Level() == log.Durable {
 			how = f.writer.Append
 		}
@@ -189,8 +188,8 @@ func (f *frames) put(how func(*log.Batch) log.Ticket) {
 	f.forgetSynced()
 }
 
-// forgetSynced stops counting frames whose sync nobody waits for, and what is in them: they belong
-// to no group. What is still counted then is in the frame being filled, if anywhere.
+// forgetSynced stops counting frames that no longer need a sync, and what is in them: they belong
+// to no group. Everything counted after that is in the frame being filled.
 func (f *frames) forgetSynced() {
 	if f.unsynced() {
 		return
@@ -209,7 +208,7 @@ func (f *frames) committed() {
 		f.checkpointer.committed()
 		f.asked = 0
 	}
-	f.forgetSynced() // the sync may have had more than was asked for
+	f.forgetSynced() // the sync may have covered more than was requested
 	if synced {
 		f.pace.land(f.recordCount(), f.filled() || f.unsynced())
 	}
@@ -224,7 +223,7 @@ func (f *frames) await() {
 	}
 }
 
-// work does the writer's work where nobody else does.
+// work does the writer's work if no other goroutine does it.
 func (f *frames) work() {
 	if !f.inline {
 		return

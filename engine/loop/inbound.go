@@ -8,24 +8,24 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// inboundRequests is the requests of couriers and backups to a loop. They do not go through the
-// mailbox: a courier never waits, and what clients send must not wait behind messages that move.
-// How many there are is bounded by how much may be in transfer.
+// inboundRequests holds the requests of couriers and backups to a loop. They bypass the mailbox: a
+// courier never waits, and requests of clients must not wait behind moving messages. Their number
+// is bounded by how much may be in transfer.
 type inboundRequests struct {
 	// set once in New
 	wake      chan struct{} // one slot: there is something to take
 	recorder  *recorder
 	forwarder *forwarder
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	mail   []engine.Request
 	closed bool
 
-	waiting fifo.Queue[engine.Request] // imports that were taken; owned by the loop
+	waiting fifo.Queue[engine.Request] // imports taken from the mail; owned by the loop
 	empty   []engine.Request           // memory for the mail; owned by the loop
 }
 
-// offer appends a request. It reports false when the loop takes no more.
+// offer appends a request. It returns false if the loop takes no more.
 func (q *inboundRequests) offer(req engine.Request) bool {
 	q.mu.Lock()
 	if q.closed {
@@ -41,7 +41,7 @@ func (q *inboundRequests) offer(req engine.Request) bool {
 	return true
 }
 
-// take is what was offered since the last call.
+// take returns the requests that were offered since the last call.
 func (q *inboundRequests) take() []engine.Request {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -50,7 +50,7 @@ func (q *inboundRequests) take() []engine.Request {
 	return mail
 }
 
-// close refuses what is offered from now on, and returns what nobody has answered.
+// close refuses further requests, and returns those that have not been answered.
 func (q *inboundRequests) close() []engine.Request {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -59,14 +59,14 @@ func (q *inboundRequests) close() []engine.Request {
 	return rest
 }
 
-// Offer hands the loop a request of a courier or a backup. It does not wait, and reports false when
-// the loop has stopped.
+// Offer passes a request of a courier or a backup to the loop. It does not wait, and returns false
+// if the loop has stopped.
 func (l *Loop) Offer(req engine.Request) bool { return l.inbound.offer(req) }
 
-// turn writes marks of backups, and carries out what couriers want: ends of transfers at once, and
-// as many arriving messages as one group may have. They have a budget of their own, apart from that
-// of what ends by itself. So a ring of entities that forward to each other leaves the others their
-// turns.
+// turn writes marks of backups, and carries out couriers' requests: ends of transfers at once, and
+// as many arriving messages as one group may have. Arrivals have a budget of their own, apart from
+// that of unrequested events. So a ring of entities that forward to each other leaves the others
+// their turns.
 func (q *inboundRequests) turn(now event.Time) {
 	mail := q.take()
 	for i := range mail {
@@ -89,15 +89,15 @@ func (q *inboundRequests) turn(now event.Time) {
 	}
 }
 
-// hasMail reports whether there is something that was not taken, whether it can be taken in now or
-// not.
+// hasMail reports whether there is a request that was not carried out, whether there is room for it
+// now or not.
 func (q *inboundRequests) hasMail() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return len(q.mail) > 0 || q.waiting.Len() > 0
 }
 
-// any reports whether there is something that can be taken in now.
+// any reports whether there is a request that can be carried out now.
 func (q *inboundRequests) any() bool {
 	return q.waiting.Len() > 0 && !q.recorder.frames.backgroundFull()
 }

@@ -6,42 +6,42 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// What most requests cost follows from their bytes. What some cost follows from how much is stored,
-// and a peer can send thousands of them in a read: a look at what is stored, an enumeration, the
-// end of many messages. All of those that one turn of a loop carries out look at maxLooks entries
-// of the index or a few more; the others are late. They are carried out in the turns that follow, a
-// step for each sink in its turn, and what else the same sink asks for comes behind them, in order.
-// So whoever asks for little waits for one turn's work at most, whatever the others ask for
-// (reliability.md P23).
+// The cost of most requests follows from their size. The cost of some follows from how much is
+// stored, and a peer can send thousands of them in one read: peeks, lists, and the end of many
+// messages. In one turn of a loop, these requests visit maxLooks entries of the index or a few
+// more; the others are late. Late requests are carried out in the following turns, one step for
+// each sink in turn. Further requests of the same sink wait after them, in order. So a sink with
+// cheap requests waits for one turn's work at most, whatever the others ask for (reliability.md
+// P23).
 //
-// What is late is decided in its own turn: what has changed meanwhile (an entity is gone or
-// disabled, a lock has ended) counts as if it had been asked for then. Only which messages a
-// deletion means follows from when it came.
+// A late request is decided in its own turn. Changes in between (an entity was deleted or disabled,
+// a lock has ended) count as if it had been sent then. Only a batch deletion selects its messages
+// by the time when it came.
 
 const (
 	maxLooks = 8192
-	// leastLooks is what a costly request counts at least: deciding and answering it costs as much
+	// leastLooks is the least that a costly request counts: deciding and answering it costs as much
 	// as that many looks.
 	leastLooks = 8
-	// maxLate is how many requests may be late before the loop takes no more from its mailbox.
+	// maxLate bounds the late requests; beyond it the loop takes no more from its mailbox.
 	maxLate = 1 << 18
 )
 
-// lateRequests is the requests that wait for a later turn.
+// lateRequests holds the requests that wait for a later turn.
 type lateRequests struct {
-	queues fifo.Queue[*lateQueue] // the one whose turn it is first; none is empty
+	queues fifo.Queue[*lateQueue] // the next one in front; none is empty
 	of     map[engine.Sink]*lateQueue
-	count  int // requests in all of them
-	looked int // entries looked at in this turn
+	count  int // requests in all queues
+	looked int // entries visited in this turn
 }
 
-// lateQueue is the late requests of one sink, in order.
+// lateQueue holds the late requests of one sink, in order.
 type lateQueue struct {
 	sink     engine.Sink
 	requests []engine.Request
 }
 
-// countNamed is how many messages a command names by numbers or tokens of their own.
+// countNamed returns how many messages a command names by number or token.
 func countNamed(cmd engine.Command) int {
 	switch cmd := cmd.(type) {
 	case *engine.Settle:
@@ -58,8 +58,8 @@ func countNamed(cmd engine.Command) int {
 	return 0
 }
 
-// isCostly reports whether a command may look at many entries. What the others cost is small, or
-// follows from the bytes that were sent.
+// isCostly reports whether a command may visit many entries. The cost of the others is small, or
+// follows from their size.
 func isCostly(cmd engine.Command) bool {
 	switch cmd.(type) {
 	case *engine.Peek, *engine.ListSessions, *engine.BatchDelete, *engine.ListRules:
@@ -68,7 +68,7 @@ func isCostly(cmd engine.Command) bool {
 	return countNamed(cmd) > 1
 }
 
-// charge counts what a command has looked at in this turn.
+// charge counts the entries that a command has visited in this turn.
 func (w *lateRequests) charge(cmd engine.Command, looks int) {
 	if !isCostly(cmd) {
 		return
@@ -96,21 +96,21 @@ func (w *lateRequests) add(req engine.Request) {
 	w.count++
 }
 
-// putOff reports whether a request has to wait for a later turn, and notes it then: when this turn
-// has looked at enough, or because another request of its sink, or, for a costly one, another
-// costly one, waits already.
+// putOff reports whether a request has to wait for a later turn, and stores it then. It has to wait
+// if this turn has visited enough entries, or if another request of its sink waits already. A
+// costly request also waits if any other request does.
 func (w *lateRequests) putOff(now event.Time, req *engine.Request) bool {
 	if !w.any() && w.looked < maxLooks || w.of[req.Sink] == nil && !isCostly(req.Command) {
 		return false
 	}
 	if cmd, ok := req.Command.(*engine.BatchDelete); ok && cmd.Before == 0 {
-		cmd.Before = now // what is sent meanwhile stays
+		cmd.Before = now // messages sent after this stay
 	}
 	w.add(*req)
 	return true
 }
 
-// catchUp carries out late requests until the turn has looked at enough.
+// catchUp carries out late requests until the turn has visited enough entries.
 func (l *Loop) catchUp(now event.Time) {
 	w := &l.late
 	for w.any() && w.looked < maxLooks && !l.frames.full() {
@@ -123,7 +123,7 @@ func (l *Loop) catchUp(now event.Time) {
 	}
 }
 
-// stepLate carries out late requests of one sink up to a step of a costly one, and reports whether
+// stepLate carries out late requests of one sink, up to a step of a costly one, and reports whether
 // none is left.
 func (l *Loop) stepLate(now event.Time, q *lateQueue) bool {
 	w := &l.late
@@ -143,12 +143,12 @@ func (l *Loop) stepLate(now event.Time, q *lateQueue) bool {
 	return len(q.requests) == 0
 }
 
-// endLate puts what is late before what waits for room in a frame: nothing waits for it any more
-// when the loop stops.
+// endLate moves late requests before those that wait for room in a frame: when the loop stops,
+// nothing else has to come before them.
 func (l *Loop) endLate() { l.backlog = append(l.late.stop(), l.backlog...) }
 
-// stop empties what is late when the loop stops: costly requests are turned away, the others
-// returned.
+// stop empties the late requests when the loop stops: it refuses the costly ones and returns the
+// others.
 func (w *lateRequests) stop() (rest []engine.Request) {
 	for _, req := range w.take() {
 		if isCostly(req.Command) {
@@ -160,7 +160,7 @@ func (w *lateRequests) stop() (rest []engine.Request) {
 	return rest
 }
 
-// take empties what is late.
+// take removes and returns all late requests.
 func (w *lateRequests) take() (requests []engine.Request) {
 	for w.queues.Len() > 0 {
 		requests = append(requests, w.queues.Pop().requests...)

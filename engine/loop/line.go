@@ -6,27 +6,26 @@ import (
 	"time"
 )
 
-// line is the order in which the ports of a link take its last credit (docs/decisions/0080). The
-// loop that comes to a flow first would take all of it each time, and messages of other logs would
-// wait for as long as that loop has any. So a port stands in line from the beginning until it
-// attaches or comes to a flow and has no messages, and again when it comes to one and has some. One
-// delivery of turnEvery goes to the ports in line in turn; not each, because to wait for another
-// loop costs time. The line only says who goes first: whatever a port does that does not know the
-// newest state, no credit is lost.
+// line is the order in which the ports of a link take its last credit (docs/decisions/0080).
+// Without it, the loop that sees a flow first would take all of it each time, and messages of other
+// logs would wait for as long as that loop has any. A port stands in line from the start; it leaves
+// when it attaches or gets a flow and has no messages, and returns when it gets a flow and has
+// some. Every turnEvery-th delivery goes to the ports in line in turn; not each one, because
+// waiting for another loop costs time. The line only says who goes first. Whatever a port does
+// without knowing the newest state, no credit is lost.
 type line struct {
-	ports atomic.Uint32 // that stand in line, a bit for each
-	last  atomic.Uint32 // the one that made the last delivery that went to the ports in turn
-	taken atomic.Uint32 // credits, by all ports
+	ports atomic.Uint32 // ports in line, a bit for each
+	last  atomic.Uint32 // port of the last delivery that went by the line
+	taken atomic.Uint32 // credits taken by all ports
 }
 
 const (
-	// turnEvery is how many deliveries of a link there are for each one that goes to its ports in
-	// turn.
+	// turnEvery is the number of deliveries of a link for each one that goes to its ports in turn.
 	turnEvery = 8
-	// yieldFor is how long a loop sleeps that has nothing to do but wait for other ports to take
-	// what it leaves for them. When they do, there is nothing left for it to do.
+	// yieldFor is how long a loop sleeps that only waits for other ports to take the credit it
+	// leaves to them. When they do, it has nothing left to do.
 	yieldFor = 100 * time.Microsecond
-	// maxYields is how many turns a port waits. The loops of others may be slow, or their disks may
+	// maxYields bounds the turns that a port waits. The other loops may be slow, or their disks may
 	// hang.
 	maxYields = 20
 )
@@ -49,9 +48,9 @@ func (l *line) noteTaken(port uint8) {
 	}
 }
 
-// mayTake reports whether a port may take one of the credits that are left. Where the next delivery
-// goes to the ports in turn it may if it is the next behind the last, of itself and those in line,
-// or if there is so much credit that the others find some when they come.
+// mayTake reports whether a port may take one of the credits that are left. If the next delivery
+// goes by the line, the port may take it in two cases: it is the next after the last one, among
+// itself and the ports in line; or there is so much credit that the others will find some.
 func (l *line) mayTake(port uint8, left int32) bool {
 	if l.taken.Load()%turnEvery != turnEvery-1 {
 		return true
@@ -64,5 +63,5 @@ func (l *line) mayTake(port uint8, left int32) bool {
 	return next == port
 }
 
-// clear ends the line.
+// clear empties the line.
 func (l *line) clear() { l.ports.Store(0) }

@@ -8,18 +8,18 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Links that are opened and closed stand in the log, each under its origin. What a peer that does
-// nothing else can make of that is bounded by a token bucket for each slice: it holds linksAtOnce
-// links and gets one back every linkPause. A link beyond that is left out, its end with it, and
-// counted in the next one that is not. Links that were given a session are all noted: their session
-// is, anyway.
+// The log records when links are opened and closed, each under its origin. A peer can open links
+// all the time, so a token bucket for each slice bounds the records: it holds linksAtOnce links and
+// regains one every linkPause. Further links are left out, with their ends, and the next recorded
+// link says how many. Links with a session are all recorded, because their session is recorded
+// anyway.
 const (
 	linksAtOnce = 8192
 	linkPause   = 250 * time.Millisecond
 )
 
-// linkFacts notes links that are opened and closed. It dies with the process: the next run says
-// that there are none any more.
+// linkFacts records when links are opened and closed. It dies with the process: the next run
+// records that no links are open.
 type linkFacts struct {
 	// set once in New
 	part     *engine.Partition
@@ -28,27 +28,27 @@ type linkFacts struct {
 	// owned by the loop
 	open    map[*engine.Origin]openLink // links whose opening is in the log
 	buckets map[event.Slice]*linkBucket // those that are not full
-	sweep   int                         // how many buckets make it worth looking for full ones
+	sweep   int                         // number of buckets from which full ones are dropped
 }
 
-// openLink is how the log knows a link.
+// openLink is a link as the log knows it.
 type openLink struct {
 	number event.OriginID
-	slice  event.Slice // of those that it has here the one that its opening is in: it says so once
+	slice  event.Slice // slice of its opening: a link with several slices here is recorded once
 }
 
 // linkBucket is the bucket of a slice.
 type linkBucket struct {
 	limit  *rate.Limiter
-	missed uint64 // links left out since the last that was noted
+	missed uint64 // links left out since the last recorded one
 }
 
 func newLinkFacts(part *engine.Partition, recorder *recorder) linkFacts {
 	return linkFacts{part: part, recorder: recorder, open: map[*engine.Origin]openLink{}, buckets: map[event.Slice]*linkBucket{}, sweep: 64}
 }
 
-// attached notes a receiver that is served from now on. A port that receives from no slice, and is
-// only counted, is not noted.
+// attached records a receiver that is served from now on. A port that receives from no slice, and
+// is only counted, is not recorded.
 func (f *linkFacts) attached(now event.Time, r *receiver) {
 	if !r.noted || !r.served {
 		return
@@ -68,7 +68,7 @@ func (f *linkFacts) attached(now event.Time, r *receiver) {
 	f.opened(now, event.Slice{Entity: r.Entity.ID, Partition: first}, r.Origin, fact)
 }
 
-// note notes what is known of a sender's link.
+// note records the opening or the end of a sender's link.
 func (f *linkFacts) note(now event.Time, cmd *engine.Note) {
 	slice := cmd.Fact.Common().Slice
 	switch fact := cmd.Fact.(type) {
@@ -81,7 +81,7 @@ func (f *linkFacts) note(now event.Time, cmd *engine.Note) {
 	}
 }
 
-// opened notes a link, unless nobody says whose it is or there are too many.
+// opened records a link, unless its owner is unknown or there are too many.
 func (f *linkFacts) opened(now event.Time, id event.Slice, link *engine.Origin, fact *event.LinkOpened) {
 	if _, known := f.open[link]; known || link == nil || !fact.InSession && !f.take(now, id) {
 		return
@@ -94,7 +94,7 @@ func (f *linkFacts) opened(now event.Time, id event.Slice, link *engine.Origin, 
 	f.open[link] = openLink{fact.Origin, id}
 }
 
-// closed notes the end of a link whose opening is in the log.
+// closed records the end of a link whose opening is in the log.
 func (f *linkFacts) closed(now event.Time, link *engine.Origin, fact *event.LinkClosed) {
 	as, noted := f.open[link]
 	if !noted {
@@ -109,7 +109,7 @@ func (f *linkFacts) closed(now event.Time, link *engine.Origin, fact *event.Link
 	f.recorder.write(now, f.part.Decide(now, &engine.Note{Fact: &own, Origin: link}))
 }
 
-// take takes a link out of the bucket of a slice, or counts it as one that is left out.
+// take takes a token for a link from the bucket of a slice, or counts the link as left out.
 func (f *linkFacts) take(now event.Time, id event.Slice) bool {
 	b, known := f.buckets[id]
 	if !known {
@@ -126,7 +126,7 @@ func (f *linkFacts) take(now event.Time, id event.Slice) bool {
 	return true
 }
 
-// forget drops the buckets that are full and have nothing to tell.
+// forget drops the buckets that are full and have nothing to report.
 func (f *linkFacts) forget(now event.Time) {
 	for id, b := range f.buckets {
 		if b.limit.TokensAt(now.Std()) >= linksAtOnce && b.missed == 0 {

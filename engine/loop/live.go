@@ -6,8 +6,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/engine"
 )
 
-// Look is the command that asks for the receivers of a sub-queue. Its answer, [LookAnswer], leaves
-// at once: what it tells is in no log.
+// Look returns the command that asks for the receivers of a sub-queue. Its answer, [LookAnswer],
+// leaves at once: what it tells is in no log.
 func Look(of engine.Target) engine.Command { return &lookCommand{of: of} }
 
 type lookCommand struct {
@@ -18,13 +18,13 @@ type lookCommand struct {
 // LookAnswer is the answer to [Look].
 type LookAnswer struct {
 	engine.Internal
-	Late int // costly requests that wait, of all connections
-	// receivers of the entity that count, and how many there may be
+	Late int // late requests of all connections
+	// receivers of the entity that count towards the limit, and the limit
 	Attached, MaxAttached int
 	Ports                 []engine.PortNow // receivers of the sub-queue
 }
 
-// tell returns what the loop knows of the receivers of the sub-queue.
+// tell returns what the loop knows about the receivers of the sub-queue.
 func (k *lookCommand) tell(l *Loop) engine.Reply {
 	w := &l.receivers
 	counted := k.of.Entity.Topic
@@ -62,7 +62,8 @@ func (k *lookCommand) tell(l *Loop) engine.Reply {
 	return engine.Reply{Answer: said}
 }
 
-// places is how many receivers' credit comes before that of each receiver that has some here.
+// places returns, for each receiver with credit in the queue, how many receivers' credit comes
+// before its own.
 func (q *receiverQueue) places() map[*receiver]int {
 	places := map[*receiver]int{}
 	for _, g := range q.grants.All() {
@@ -73,13 +74,13 @@ func (q *receiverQueue) places() map[*receiver]int {
 	return places
 }
 
-// Backlog is how many requests wait for the loop, how many may, and how long its turn has gone on;
-// 0: none goes on. It waits for nothing, so it can be told of a loop that does not answer.
+// Backlog returns how many requests wait for the loop, how many may, and how long its turn has
+// lasted; 0: it sleeps. It waits for nothing, so it works for a loop that does not answer.
 func (l *Loop) Backlog() (mail, most int, turn time.Duration) {
 	return l.mail.length(), maxMail, l.turn.lasts()
 }
 
-// length is how many requests the loop has not taken.
+// length returns how many requests the loop has not taken.
 func (m *mailbox) length() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -14,12 +14,12 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Loop gives an [engine.Partition] time, commands and a log, and lets outcomes go when what they
-// stand for is in the log (replies.go). While the disk syncs one group of frames the next one is
+// Loop gives an [engine.Partition] time, commands and a log, and sends replies when everything they
+// tell is in the log (replies.go). While the disk syncs one group of frames, the next group is
 // filled (frames.go).
 //
-// [Loop.Run] drives it in a goroutine. A simulation calls Turn and Committed by hand and so decides
-// every interleaving.
+// [Loop.Run] drives it in a goroutine. A simulation calls Turn and Committed directly, and so
+// decides every interleaving.
 type Loop struct {
 	// set once in New
 	part       *engine.Partition
@@ -29,70 +29,70 @@ type Loop struct {
 	aside      redirector // see [Options].Aside
 	stop       chan struct{}
 	done       chan struct{}
-	turn       turnClock // written by Run, read by anybody
+	turn       turnClock // written by Run, read from any goroutine
 
 	// owned by the loop
-	backlog      []engine.Request // taken from the mailbox, waiting for room in the frame
-	late         lateRequests     // costly requests, and what came behind them
+	backlog      []engine.Request // taken from the mailbox; waits for room in the frame
+	late         lateRequests     // costly requests, and the requests after them
 	receivers    receivers        // receivers
-	dispatcher   dispatcher       // serves them
-	transfers    transfers        // orders to move messages, and those that do
-	forwarder    forwarder        // makes messages leave for other entities
-	inbound      inboundRequests  // what couriers want
-	publisher    publisher        // prepares what is due by itself
-	recorder     recorder         // writes and applies what is decided
-	links        linkFacts        // notes links that are opened and closed
+	dispatcher   dispatcher       // serves the receivers
+	transfers    transfers        // orders to move messages, and messages in transfer
+	forwarder    forwarder        // moves messages to other entities
+	inbound      inboundRequests  // requests of couriers and backups
+	publisher    publisher        // prepares scheduled messages that are due
+	recorder     recorder         // writes and applies decisions
+	links        linkFacts        // records when links are opened and closed
 	frames       frames           // on their way into the log
-	replies      replies          // that wait for it
-	facts        facts            // of what was refused
+	replies      replies          // replies that wait for the log
+	facts        facts            // facts about refusals
 	limits       limits           // what is refused
 	capabilities capabilities
 	end          event.LSN // of the log after drain
 }
 
-// Options is what a loop needs from its surroundings.
+// Options are what a loop needs from its surroundings.
 type Options struct {
 	Clock  func() event.Time      // broker time
 	Tokens func() event.LockToken // fresh random lock tokens; the loop adds the entity partition
 	Logger *slog.Logger
-	// Use makes it durable that the directory may hold what belongs to a capability, before the
-	// loop writes the first of it; nil: nobody needs to know. It is that of [log.Store].
+	// Use makes durable that the directory may have data of a capability, before the loop writes
+	// the first of it; nil: not needed. It is that of [log.Store].
 	Use func(capability string) error
-	// Properties finds what filters see of an encoded message, and how many bytes of it stand
-	// beside its body's sections. Needed for scheduled messages of topics.
+	// Properties reads the properties that filters see of an encoded message. It returns how many
+	// bytes the message has outside its body sections. Scheduled messages of topics need it.
 	Properties func(message []byte, into *filter.Message) (header int, err error)
-	// Reread makes of a stored message that moved, with its changes, what filters see of it. Needed
-	// where what moved is scheduled in a topic.
+	// Reread reads, from a stored message that moved and its changes, what filters see of it.
+	// Scheduled messages that moved to a topic need it.
 	Reread func(stored []byte, changes [][]byte, ttl time.Duration, see *filter.Message) (engine.Message, []byte, error)
-	// CheckpointBytes is how much log is written between two checkpoints; 0: 512 MiB, negative:
-	// none are made.
+	// CheckpointBytes is the amount of log between two checkpoints; 0: 512 MiB, negative: no
+	// checkpoints.
 	CheckpointBytes int64
 	MaxReceivers    int // of a queue, or of all subscriptions of a topic together; 0: 5000
-	// StartBytes is how large, in bytes, a frame becomes with what a start ends; 0: 4 MiB.
+	// StartBytes is the size, in bytes, that a frame reaches with the events of a start; 0: 4 MiB.
 	StartBytes int
-	// Inline says that checkpoints are written, and the work of a [log.ManualWriter] is done, in
-	// the caller's goroutine (simulation).
+	// Inline writes checkpoints, and does the work of a [log.ManualWriter], in the caller's
+	// goroutine (simulation).
 	Inline bool
-	Pace   bool      // small frames wait a moment for company; needs Run
-	Logs   *BusyLogs // with Pace: those of the namespace; nil: there is one
-	// NoMemory says that there is no memory for what lasts; nil: there always is.
+	Pace   bool      // small frames wait a moment for more records; needs Run
+	Logs   *BusyLogs // with Pace: the busy logs of the namespace; nil: there is one log
+	// NoMemory reports that there is no memory for lasting data; nil: there always is.
 	NoMemory func() bool
-	// Memory is where memory is taken for checkpoints; nil: there is enough.
+	// Memory is the account for the memory of checkpoints; nil: unlimited.
 	Memory log.Memory
-	// Elsewhere takes requests that this loop has not looked at and never will, and returns those
-	// that no other can carry out; nil: none can.
+	// Elsewhere takes over requests that this loop will never process. It returns those that no
+	// other loop can carry out; nil: no loop can.
 	Elsewhere func([]engine.Request) []engine.Request
 	// Aside is Elsewhere without waiting, for sends that this loop refuses because of the state of
 	// its log; nil: it refuses them all.
 	Aside func([]engine.Request) []engine.Request
-	// Courier is told what is in transfer; nil: nobody is, and nothing moves.
+	// Courier is told which messages are in transfer; nil: nothing moves.
 	Courier engine.Sink
-	// FailuresTo is the sub-queue that gets what was moved too often: [event.TransferDeadLetter],
-	// or, with any other value, the dead-letter queue.
+	// FailuresTo is the sub-queue for messages that were moved too often:
+	// [event.TransferDeadLetter], or, with any other value, the dead-letter queue.
 	FailuresTo event.SubQueue
 }
 
-// New makes a loop over a recovered partition and its writer.
+// New returns a loop over a recovered partition and its writer.
 func New(part *engine.Partition, plog log.Partition, writer log.Writer, opts Options) *Loop {
 	if opts.Memory == nil {
 		opts.Memory = log.Unbounded{}
@@ -119,7 +119,7 @@ func New(part *engine.Partition, plog log.Partition, writer log.Writer, opts Opt
 	l.dispatcher = dispatcher{part: part, tokens: opts.Tokens, receivers: &l.receivers, recorder: &l.recorder, links: &l.links,
 		frames: &l.frames, replies: &l.replies}
 	l.publisher = publisher{part: part, stored: plog, frames: &l.frames, properties: opts.Properties, reread: opts.Reread}
-	// of the source of tokens, so that a seed decides them
+	// drawn from the source of tokens, so that a seed decides them
 	part.DrawIDs(func() [16]byte { return opts.Tokens() })
 	return l
 }
@@ -141,7 +141,7 @@ func (l *Loop) Run() {
 		clear(batch)
 		mail := l.mail.wake
 		if l.frames.full() || l.late.full() {
-			mail = nil // the disk is behind, or this loop: senders wait
+			mail = nil // the disk or this loop is behind: senders wait
 		} else if len(l.backlog) > 0 {
 			continue
 		}
@@ -168,20 +168,20 @@ func (l *Loop) Run() {
 }
 
 const (
-	asleep    = time.Hour             // how long a loop sleeps that has nothing to wait for
-	haltedFor = 50 * time.Millisecond // how long one sleeps whose disk hangs
+	asleep    = time.Hour             // how long an idle loop sleeps
+	haltedFor = 50 * time.Millisecond // how long a loop sleeps while its disk hangs
 )
 
-// nextWake is how long the loop sleeps unless somebody asks for something or more of the log is
+// nextWake returns how long the loop sleeps if no request comes and no more of the log becomes
 // durable. The first that applies decides:
 //
-//  1. A sync goes on, and what there is to do is for the next group: the end of the sync wakes the
-//     loop, which would spin until then.
-//  2. A sync goes on: until there is something to do. The group being filled waits for the sync,
-//     not for company.
-//  3. What is due has to be written before it can be read back: until the group goes. It is due all
-//     the time, so this comes before 4.
-//  4. Until there is something to do, or the group has waited for company for long enough,
+//  1. A sync is in progress, and there is only work for the next group: the end of the sync wakes
+//     the loop, which would spin until then.
+//  2. A sync is in progress: until there is something to do. The group being filled waits for the
+//     sync, not for more records.
+//  3. A due message has to be written before it can be read back: until the group is handed on. It
+//     stays due all the time, so this comes before 4.
+//  4. Until there is something to do, or the group has waited long enough for more records,
 //     whichever is sooner.
 func (l *Loop) nextWake() time.Duration {
 	work := l.untilWork()
@@ -196,7 +196,7 @@ func (l *Loop) nextWake() time.Duration {
 	return min(work, l.frames.patience(l.recorder.awaited()))
 }
 
-// untilWork is how long there is nothing to do.
+// untilWork returns how long there is nothing to do.
 func (l *Loop) untilWork() time.Duration {
 	switch {
 	case l.unfinished() && l.dispatcher.halted:
@@ -212,9 +212,9 @@ func (l *Loop) untilWork() time.Duration {
 	return asleep
 }
 
-// Turn takes requests one after the other, ends what is due, serves waiting receivers and hands the
-// frame on. What does not fit into the frame being filled while another is with the writer waits
-// for a later turn.
+// Turn takes requests one after the other, ends everything that is due, serves waiting receivers
+// and hands the frame on. While another frame is with the writer, requests that do not fit into the
+// frame being filled wait for a later turn.
 func (l *Loop) Turn(requests []engine.Request) {
 	now := l.recorder.now()
 	l.recorder.unwritten, l.dispatcher.shown, l.dispatcher.yielding, l.late.looked = false, 0, 0, 0
@@ -240,8 +240,8 @@ func (l *Loop) Turn(requests []engine.Request) {
 	l.seal()
 }
 
-// endDue ends locks whose time has passed and makes scheduled messages active, and reports whether
-// it came to an end.
+// endDue ends locks whose time has passed and makes scheduled messages active. It reports whether
+// it finished.
 func (l *Loop) endDue(now event.Time) bool {
 	for at := l.part.NextDeadline(); at != 0 && at <= now; at = l.part.NextDeadline() {
 		if l.frames.spent() {
@@ -250,7 +250,7 @@ func (l *Loop) endDue(now event.Time) bool {
 		tick, err := l.publisher.tick(now)
 		switch {
 		case errors.Is(err, errUnwritten):
-			l.recorder.unwritten = true // until the next group goes on its way
+			l.recorder.unwritten = true // until the next group is handed on
 			return true
 		case err != nil:
 			l.recorder.fail(err)
@@ -265,7 +265,7 @@ func (l *Loop) endDue(now event.Time) bool {
 	return true
 }
 
-// NextDeadline is when the loop next has something to do without being asked; 0 is never.
+// NextDeadline returns when the loop next has something to do without a request; 0: never.
 func (l *Loop) NextDeadline() event.Time {
 	next := l.part.NextDeadline()
 	for _, at := range [...]event.Time{l.receivers.Deadline(), l.facts.deadline(), l.frames.aloneBy} {
@@ -276,28 +276,27 @@ func (l *Loop) NextDeadline() event.Time {
 	return next
 }
 
-// onlyYields reports whether all that a turn left for the next one are queues that wait for ports
-// in other loops.
+// onlyYields reports whether the only work left by a turn is queues that wait for ports in other
+// loops.
 func onlyYields(l *Loop) bool {
 	w := &l.receivers
 	others := w.open.Len() > 0 || w.sweeps.running.Len() > 0 || l.late.any() || l.transfers.any() || l.inbound.any()
 	return !others && w.ready.Len() > 0 && w.ready.Len() == l.dispatcher.yielding
 }
 
-// unfinished reports whether a turn ended with work left for the next one.
+// unfinished reports whether a turn left work for the next one.
 func (l *Loop) unfinished() bool {
 	return l.receivers.Any() || l.late.any() || l.transfers.any() || l.inbound.any()
 }
 
-// Pending reports whether there is something to do that needs no more of the log and no time to
-// pass.
+// Pending reports whether there is work that needs neither more of the log nor time to pass.
 func (l *Loop) Pending() bool { return l.unfinished() || l.inbound.hasMail() }
 
-// Err is why the loop stopped, or nil.
+// Err returns why the loop stopped; nil: it has not.
 func (l *Loop) Err() error { return l.recorder.err }
 
-// seal lets replies go that may leave, writes the frame being filled if one of them waits for
-// nothing else, and begins to sync what there is when the sync before is over.
+// seal sends the replies that may leave. It writes the frame being filled if a reply waits only for
+// that, and starts the next sync if no sync is in progress.
 func (l *Loop) seal() {
 	for {
 		written, durable := l.frames.writer.Written(), l.frames.writer.Durable()
@@ -312,8 +311,8 @@ func (l *Loop) seal() {
 	}
 }
 
-// Committed is called when more of the log is written or durable: replies leave, and the next group
-// goes on its way.
+// Committed is called when more of the log is written or durable: it sends replies and hands on the
+// next group.
 func (l *Loop) Committed() {
 	if err := l.frames.writer.Err(); err != nil {
 		l.recorder.fail(err)
@@ -323,16 +322,16 @@ func (l *Loop) Committed() {
 	l.seal()
 }
 
-// await waits until more of the log is written or durable, and hears of it.
+// await waits until more of the log is written or durable, and handles that.
 func (l *Loop) await() {
 	l.frames.await()
 	l.Committed()
 }
 
-// Busy reports whether something is on its way into the log, or waits for that.
+// Busy reports whether something is on its way into the log, or a reply waits for that.
 func (l *Loop) Busy() bool { return l.frames.busy() || l.replies.any() }
 
-// abort answers everybody who still waits.
+// abort answers every request that is still open.
 func (l *Loop) abort() {
 	unknown := fmt.Errorf("%w: %w", engine.ErrUnknown, l.recorder.err)
 	l.replies.abandon(unknown)
@@ -354,7 +353,7 @@ func (l *Loop) Submit(requests []engine.Request) {
 	}
 }
 
-// drain finishes what was asked before the stop.
+// drain finishes the requests that came before the stop.
 func (l *Loop) drain() {
 	l.frames.pace.end()
 	l.Turn(l.mail.close())
@@ -370,7 +369,7 @@ func (l *Loop) drain() {
 		if !l.Busy() {
 			break
 		}
-		if l.frames.writer.DiskState().Room == log.RoomNone { // there may never be any
+		if l.frames.writer.DiskState().Room == log.RoomNone { // there may never be room
 			l.recorder.fail(log.ErrNoRoom)
 			break
 		}
@@ -386,25 +385,25 @@ func (l *Loop) drain() {
 	l.end = l.frames.writer.Batch().LSN()
 }
 
-// SubmitNow is Submit for a caller that does not wait: where there is no room the loop takes
-// nothing. It reports whether the loop took the requests, and whether it takes any more.
+// SubmitNow is Submit for a caller that must not wait: if there is no room, the loop takes nothing.
+// It reports whether the loop took the requests, and whether it still takes any.
 func (l *Loop) SubmitNow(requests []engine.Request) (took, open bool) { return l.mail.offer(requests) }
 
-// End ends a loop that does not run: all who wait for it hear that nobody knows what became of what
-// they asked for. Run does so when the log fails.
+// End ends a loop that does not run: all open requests are answered with an unknown outcome. Run
+// does the same when the log fails.
 func (l *Loop) End(err error) {
 	l.recorder.fail(err)
 	l.abort()
 }
 
-// WishCheckpoints asks for a checkpoint after that many bytes of log; 0: after as many as usual. It
-// returns what was asked for before.
+// WishCheckpoints asks for a checkpoint after that many bytes of log; 0: after the usual number. It
+// returns the previous wish.
 func (l *Loop) WishCheckpoints(bytes int64) (before int64) {
 	return l.frames.checkpointer.wish.Swap(bytes)
 }
 
-// Close stops a running loop after finishing what was asked, closes the log's writer, which syncs
-// what is written, and then makes a checkpoint, so that the next start is short.
+// Close stops a running loop after finishing its requests and closes the log's writer, which syncs
+// everything written. Then it makes a checkpoint, so that the next start is short.
 func (l *Loop) Close() error {
 	close(l.stop)
 	<-l.done

@@ -6,19 +6,19 @@ import (
 	"github.com/ledgerbus/ledgerbus/engine"
 )
 
-// maxMail bounds the requests waiting for one partition. A full mailbox makes connections wait, and
-// so stop reading.
+// maxMail bounds the requests that wait for one partition. A full mailbox makes connections wait,
+// and so stop reading.
 const maxMail = 16 << 10
 
-// mailbox hands requests to a loop in batches.
+// mailbox passes requests to a loop in batches.
 type mailbox struct {
 	wake chan struct{} // one slot: there is something to take
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	room   sync.Cond  // broadcast when mail is taken, and at the end
 	mail   []engine.Request
-	least  int  // sends that wake the loop; fewer of them wait; 0: one does
-	woken  bool // the loop was told of what is there
+	least  int  // number of sends that wake the loop; fewer of them wait; 0: one send wakes it
+	woken  bool // the loop was told of the mail
 	closed bool
 }
 
@@ -28,8 +28,7 @@ func newMailbox() *mailbox {
 	return m
 }
 
-// put waits for room and appends. It reports false when the mailbox is closed and nothing was
-// taken.
+// put waits for room and appends. It returns false if the mailbox is closed and nothing was taken.
 func (m *mailbox) put(requests []engine.Request) bool {
 	m.mu.Lock()
 	for !m.closed && m.full(len(requests)) {
@@ -44,8 +43,8 @@ func (m *mailbox) put(requests []engine.Request) bool {
 	return open
 }
 
-// offer is put for callers that do not wait: where there is no room it takes nothing, and says that
-// the mailbox is open.
+// offer is put for callers that do not wait: if there is no room it takes nothing. open reports
+// whether the mailbox is open.
 func (m *mailbox) offer(requests []engine.Request) (took, open bool) {
 	m.mu.Lock()
 	open = !m.closed
@@ -58,10 +57,10 @@ func (m *mailbox) offer(requests []engine.Request) (took, open bool) {
 	return took, open
 }
 
-// full reports whether that many requests have to wait for room. m.mu is held.
+// full reports whether that many requests have to wait for room. The caller holds m.mu.
 func (m *mailbox) full(n int) bool { return len(m.mail) > 0 && len(m.mail)+n > maxMail }
 
-// add appends, and reports whether the loop has to be told. m.mu is held.
+// add appends, and reports whether the loop has to be told. The caller holds m.mu.
 func (m *mailbox) add(requests []engine.Request) (wakes bool) {
 	m.mail = append(m.mail, requests...)
 	if m.woken || len(m.mail) < m.least && onlySends(requests) {
@@ -78,7 +77,7 @@ func (m *mailbox) poke() {
 	}
 }
 
-// take swaps the waiting requests for an empty slice to fill next.
+// take returns the waiting requests, and keeps an empty slice to fill next.
 func (m *mailbox) take(empty []engine.Request) []engine.Request {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -92,7 +91,7 @@ func (m *mailbox) take(empty []engine.Request) []engine.Request {
 	return mail
 }
 
-// gather lets sends wait, until the next take, while there are fewer than that many of them. Any
+// gather makes sends wait, until the next take, while there are fewer than that many of them. Any
 // other request wakes the loop.
 func (m *mailbox) gather(least int) {
 	m.mu.Lock()
@@ -100,7 +99,7 @@ func (m *mailbox) gather(least int) {
 	m.least = min(least, maxMail/4)
 }
 
-// onlySends reports whether requests are sends, all of them.
+// onlySends reports whether all requests are sends.
 func onlySends(requests []engine.Request) bool {
 	for i := range requests {
 		if _, ok := requests[i].Command.(*engine.Send); !ok {
@@ -120,8 +119,8 @@ func (m *mailbox) close() []engine.Request {
 	return mail
 }
 
-// redirector takes requests that one partition has not looked at, and returns those that no other
-// can carry out; nil: none can.
+// redirector takes over requests that a partition has not processed. It returns those that no other
+// partition can carry out; nil: no other can.
 type redirector func([]engine.Request) []engine.Request
 
 func (o redirector) take(requests []engine.Request) []engine.Request {

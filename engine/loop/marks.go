@@ -5,7 +5,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Mark has a loop write the mark of a backup, and stand still until all loops have.
+// Mark makes a loop write the mark of a backup, and stop until all loops have written theirs.
 type Mark struct {
 	engine.Internal
 	Fact   event.BackupMarked
@@ -13,12 +13,11 @@ type Mark struct {
 	Why    event.ReasonGiven
 	Over   func() bool // reports whether it is too late
 	Meet   func()      // waits for the other loops
-	End    event.LSN   // of its frame; set by the loop before it answers
-	Missed bool        // it came too late, and wrote nothing
+	End    event.LSN   // end of its frame; set by the loop before it answers
+	Missed bool        // the command came too late, and wrote nothing
 }
 
-// mark writes the mark of a backup, hands its frame on, and stands still until the others have
-// theirs.
+// mark writes the mark of a backup, hands its frame on, and waits until the others have theirs.
 func (q *inboundRequests) mark(now event.Time, req *engine.Request) {
 	cmd := req.Command.(*Mark)
 	if cmd.Over() {

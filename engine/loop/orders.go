@@ -8,18 +8,19 @@ import (
 )
 
 // ordersCommand gives a partition the standing orders of an entity: where the messages of its
-// queues go, if they go anywhere.
+// queues move, if they do.
 type ordersCommand struct {
 	engine.Internal
 	entity *engine.Entity
-	// of the messages of its main queue; nil: they stay. 0: they go, and the path names nothing
+	// destination of the messages of its main queue; nil: they stay. 0: they move, but the path
+	// names no entity
 	forward *event.EntityID
-	dead    *event.EntityID // of those of its dead-letter queue
+	dead    *event.EntityID // destination of the messages of its dead-letter queue
 }
 
-// Order is the command that tells the partitions that host an entity where its messages go. It is
-// given again whenever an entity that they go to is made or deleted. find looks an entity up by its
-// lower-cased path. It is sent behind the settings.
+// Order returns the command that tells the partitions of an entity where its messages move. It is
+// sent again whenever one of its destinations is created or deleted, and after the settings. find
+// looks an entity up by its lower-cased path.
 func Order(e *engine.Entity, find func(lower string) *engine.Entity) engine.Command {
 	to := func(property string) *event.EntityID {
 		if property == "" {
@@ -34,5 +35,5 @@ func Order(e *engine.Entity, find func(lower string) *engine.Entity) engine.Comm
 	return &ordersCommand{entity: e, forward: to(e.Properties.ForwardTo), dead: to(e.Properties.ForwardDeadLetteredMessagesTo)}
 }
 
-// ToMove is how many messages of a slice are to move.
+// ToMove returns how many messages of a slice are to move.
 func (l *Loop) ToMove(id event.Slice) int { return l.transfers.countToMove(id) }

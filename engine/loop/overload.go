@@ -6,28 +6,28 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// What a loop refuses while its disk is full or hangs (docs/decisions/0039, 0040), as server-busy,
-// which clients take for an invitation to try again. What was taken before is not refused: it may
-// become durable. What nobody asked for, ends of locks and such, goes on.
+// What a loop refuses while its disk is full or hangs (docs/decisions/0039, 0040): it answers
+// server-busy, after which clients try again. Requests that were accepted before are not refused,
+// because they may become durable. Unrequested events, such as ends of locks, continue.
 //
-// It is refused in [Loop.Submit], before the mailbox and in the goroutine of the caller; in
-// Loop.step, by the command; in Loop.decide, by the events that an administrator's command came to;
-// and by the partition itself, which [limits.refuseGrowth] tells, for sends, what is staged, and
-// what arrives from other entities.
+// Requests are refused in four places: in [Loop.Submit], before the mailbox and in the caller's
+// goroutine; in Loop.step, by the command; in Loop.decide, by the events of an administrator's
+// command; and in the partition itself. [limits.refuseGrowth] tells the partition to refuse sends,
+// staged operations and messages that arrive from other entities.
 
 // weight is how much longer a command makes the log.
 type weight uint8
 
 const (
-	weightNone   weight = iota // by nothing, or by what cannot wait
+	weightNone   weight = iota // no longer, or by something that cannot wait
 	weightEnding               // for a while: it settles, removes, or moves the end of a lock
 	weightChange               // by the new value of something
-	weightGrowth               // for good
+	weightGrowth               // permanently
 )
 
-// weightOf is the weight of a command before it is decided. For a few commands it depends on what
-// is decided, see [eventWeight]. Sends, those of transactions among them, are refused by the
-// partition itself, see [limits.refuseGrowth].
+// weightOf returns the weight of a command before it is decided. The weight of a few commands
+// depends on the decision, see [eventWeight]. The partition itself refuses sends, including those
+// of transactions, see [limits.refuseGrowth].
 func weightOf(cmd engine.Command) weight {
 	switch cmd := cmd.(type) {
 	case *engine.SetSessionState:
@@ -42,7 +42,8 @@ func weightOf(cmd engine.Command) weight {
 	return weightNone
 }
 
-// eventWeight is the weight of what an administrator has asked for: often nothing changes.
+// eventWeight returns the weight of an administrator's command by its events: often nothing
+// changes.
 func eventWeight(events []event.Event) weight {
 	most := weightNone
 	for _, ev := range events {
@@ -56,12 +57,13 @@ func eventWeight(events []event.Event) weight {
 	return most
 }
 
-// refusedFrom is the weight from which on commands are refused with that much room; see [log.Room].
+// refusedFrom returns the weight from which commands are refused with that much room; see
+// [log.Room].
 func refusedFrom(room log.Room) weight {
 	return [...]weight{log.RoomEnough: weightGrowth + 1, log.RoomLow: weightGrowth, log.RoomCritical: weightChange, log.RoomNone: weightEnding}[room]
 }
 
-// refuseForRoom refuses a command for want of room on the disk; nil: there is enough for it.
+// refuseForRoom refuses a command for lack of room on the disk; nil: there is enough.
 func refuseForRoom(on log.Writer, w weight) *engine.Error {
 	if w == weightNone || w < refusedFrom(on.DiskState().Room) {
 		return nil
@@ -69,13 +71,13 @@ func refuseForRoom(on log.Writer, w weight) *engine.Error {
 	return engine.Refuse(engine.Busy, "The server is busy: the disk has no room for this now. Please retry the operation.")
 }
 
-// noMemory refuses what takes memory for good, for as long as there is none (docs/decisions/0041).
+// noMemory refuses requests that take lasting memory while there is none (docs/decisions/0041).
 var noMemory = engine.Refuse(engine.Busy, "The server is busy: it has no memory for this now. Please retry the operation.")
 
-// memoryCheck says whether there is any for what is new. A nil one has always some.
+// memoryCheck reports whether there is no memory for new messages. A nil one reports that there is.
 type memoryCheck func() (none bool)
 
-// refuse refuses a command for want of memory; nil: there is some for it. What settles needs none.
+// refuse refuses a command for lack of memory; nil: there is enough. Settlements need none.
 func (m memoryCheck) refuse(w weight) *engine.Error {
 	least := weightGrowth
 	if m == nil || w < least || !m() {
@@ -84,18 +86,18 @@ func (m memoryCheck) refuse(w weight) *engine.Error {
 	return noMemory
 }
 
-// limits is what a loop refuses because of its disk, its memory, or damage.
+// limits decides what a loop refuses because of its disk, its memory, or damage.
 type limits struct {
 	// set once in New
 	recorder *recorder
-	memory   memoryCheck // whether there is any
+	memory   memoryCheck // reports whether there is memory
 
 	// owned by the loop
 	damaged error // a stored body could not be read: sends are refused
-	unfit   bool  // sends are refused in this turn, only because of the log
+	unfit   bool  // sends are refused in this turn only because of the log
 }
 
-// refuseGrowth has the partition refuse sends for as long as they cannot be stored.
+// refuseGrowth makes the partition refuse sends while they cannot be stored.
 func (l *limits) refuseGrowth() {
 	refusal := refuseForRoom(l.recorder.frames.writer, weightGrowth)
 	l.unfit = refusal != nil || l.damaged != nil
@@ -108,13 +110,13 @@ func (l *limits) refuseGrowth() {
 	l.recorder.part.RefuseSends(refusal)
 }
 
-// onlyReserveLeft reports whether only the reserve is left, which is not for facts.
+// onlyReserveLeft reports whether only the reserve is left, which facts may not use.
 func onlyReserveLeft(on log.Writer) bool { return on.DiskState().Room >= log.RoomCritical }
 
-// splitRequests takes out of requests to a loop what its disk keeps from being carried out, and
-// says why: what is new while the disk hangs, what writes while there is no room at all. The loop
-// cannot: it may be in a write, and its answers leave in order, behind those that wait for the
-// disk. It does not change the slice.
+// splitRequests removes from requests to a loop those that its disk cannot carry out, and says why:
+// new messages while the disk hangs, and everything that writes while there is no room at all. The
+// loop itself cannot refuse them: it may be in a write, and its answers leave in order, after those
+// that wait for the disk. splitRequests does not change the slice.
 func splitRequests(on log.Writer, requests []engine.Request) (kept, refused []engine.Request, why error) {
 	s := on.DiskState()
 	full := s.Room == log.RoomNone
@@ -135,7 +137,7 @@ func splitRequests(on log.Writer, requests []engine.Request) (kept, refused []en
 	return kept, refused, engine.Refuse(engine.Busy, "The server is busy: %s. Please retry the operation.", cause)
 }
 
-// refuse refuses a command for want of room or of memory; nil: there is enough for it.
+// refuse refuses a command for lack of room or memory; nil: there is enough of both.
 func (l *limits) refuse(w weight) *engine.Error {
 	if err := refuseForRoom(l.recorder.frames.writer, w); err != nil {
 		return err
@@ -143,8 +145,8 @@ func (l *limits) refuse(w weight) *engine.Error {
 	return l.memory.refuse(w)
 }
 
-// isNew reports whether a command is turned away while a disk hangs: one that makes the log grow
-// for good.
+// isNew reports whether a command is refused while a disk hangs, because it makes the log grow
+// permanently.
 func isNew(cmd engine.Command) bool {
 	switch cmd := cmd.(type) {
 	case *engine.Send, *engine.PutEntity, *engine.PutRule:
@@ -152,21 +154,21 @@ func isNew(cmd engine.Command) bool {
 	case *engine.ReceiveDeferred: // its locks could end before they are written
 		return true
 	case *engine.Stage:
-		// that it is committed later does not help a client which waits for its answer now
+		// a later commit does not help a client that waits for this answer now
 		_, send := cmd.Operation.(*engine.Send)
 		return send
 	}
 	return false
 }
 
-// isHalted reports whether no locks are granted, because the disk hangs: they could end before they
+// isHalted reports whether no locks are granted because the disk hangs: they could end before they
 // are written.
 func isHalted(on log.Writer) bool {
 	return !on.DiskState().Hangs.IsZero()
 }
 
-// noteDamage notes damage. With a lock it is none if nobody has that lock any more: then the
-// message has ended while it was on its way, and history was free to give its body back.
+// noteDamage notes damage. If the delivery's lock no longer exists, it is no damage: the message
+// was settled on its way, and history was allowed to delete its body.
 func (l *limits) noteDamage(cmd *damageCommand) {
 	if cmd.lock != (event.LockToken{}) {
 		if _, held := l.recorder.part.Index().Lock(cmd.lock); !held {
@@ -180,15 +182,14 @@ func (l *limits) noteDamage(cmd *damageCommand) {
 	l.refuseGrowth()
 }
 
-// Fit reports whether the loop's disk lets it take what is new.
+// Fit reports whether the loop's disk accepts new messages.
 func (l *Loop) Fit() bool {
 	on := l.frames.writer
 	return on.DiskState().Hangs.IsZero() && refuseForRoom(on, weightGrowth) == nil
 }
 
-// Admit is those of some requests to a loop that get into its mailbox: those that its disk keeps
-// from being carried out are turned away. A simulation, which submits nothing, asks; [Loop.Submit]
-// does the same.
+// Admit returns the requests to a loop that get into its mailbox, and turns away those that its
+// disk cannot carry out. The simulation, which does not use [Loop.Submit], calls it instead.
 func Admit(on log.Writer, requests []engine.Request) []engine.Request {
 	kept, refused, why := splitRequests(on, requests)
 	TurnAway(refused, why)

@@ -5,41 +5,42 @@ import (
 	"time"
 )
 
-// maxPatience is the longest a frame waits for company, whatever the disk's pace; beside other busy
-// logs it is twice that.
+// maxPatience is the longest that a frame waits for more records, whatever the disk's pace. While
+// other logs are busy it is twice that.
 const maxPatience = 2 * time.Millisecond
 
-// largeGroup is how many records a group has at least if it is worth to wait for as many: a sync
-// takes as much of the processors as some 30 messages.
+// largeGroup is the least number of records in a group for which waiting for as many is worth it: a
+// sync takes as much processor time as some 30 messages.
 const largeGroup = 8
 
-// pacer keeps frames of equal size going (docs/decisions/0003). When a large frame is durable its
-// replies go out, and the few requests that came meanwhile would make a small frame that keeps the
-// disk busy while all the others queue up behind it: large and small frames would take turns, and
-// disk and clients with them. So a frame much smaller than the one before waits a moment for the
-// answers to those replies. A lone sender never waits: its frames are all of the same size.
+// pacer keeps frames at about equal size (docs/decisions/0003). When a large frame is durable, its
+// replies leave, and the few requests that came in the meantime would make a small frame. That
+// frame would keep the disk busy while all other requests wait for the next one: large and small
+// frames would alternate, and with them disk and clients. So a frame much smaller than the one
+// before waits a moment for the requests that follow those replies. A lone sender never waits: all
+// its frames have the same size.
 //
-// A group that nobody waits for, such as one of settlements that want no answer, goes at most every
-// maxPatience: each sync costs the processors of those who do wait.
+// A group that no reply waits for, such as one of settlements without answers, is handed on at most
+// every maxPatience, because each sync takes processor time from others.
 //
-// Where several logs are busy (docs/decisions/0066) each gets a part of what comes, and would sync
-// a part of it as often as one log syncs all of it. So a large group waits until as many have come
-// as were answered by the one before, for as long as twice the syncs of the others would take one
-// after the other. All logs together then sync about as often as one.
+// If several logs are busy (docs/decisions/0066), each gets a part of the requests, and would sync
+// its part as often as one log syncs all of them. So a large group waits until as many records have
+// come as the group before had. It waits at most for twice the time that the syncs of the others
+// take one after the other. All logs together then sync about as often as one.
 //
-// The zero value never waits. A simulation uses that: what a pacer does depends on the real clock.
+// The zero value never waits. A simulation uses that, because a pacer depends on the real clock.
 type pacer struct {
 	on        bool
-	logs      *BusyLogs     // of the namespace; nil: there is no other
-	busy      bool          // counted there
-	last      int           // records in the group that became durable last
-	kept      int           // records that came while it was being synced
+	logs      *BusyLogs     // busy logs of the namespace; nil: there is no other log
+	busy      bool          // counted in logs
+	last      int           // records in the last group that became durable
+	kept      int           // records that came while it was synced
 	sealed    time.Time     // when it was handed over
-	took      time.Duration // until it was durable
+	took      time.Duration // time until it was durable
 	committed time.Time
 }
 
-// BusyLogs counts how many logs of a namespace have something on its way to the disk.
+// BusyLogs counts the logs of a namespace that have something on its way to the disk.
 type BusyLogs struct{ n atomic.Int32 }
 
 func (p *pacer) seal(records int) {
@@ -49,8 +50,8 @@ func (p *pacer) seal(records int) {
 	}
 }
 
-// land notes that a group is durable, and how many records wait for the next sync. Busy: it will
-// come.
+// land notes that a group is durable, and how many records wait for the next sync. busy: there will
+// be one.
 func (p *pacer) land(records int, busy bool) {
 	if p.on {
 		p.committed = time.Now()
@@ -59,13 +60,13 @@ func (p *pacer) land(records int, busy bool) {
 	}
 }
 
-// end has the pacer wait no more.
+// end makes the pacer stop waiting.
 func (p *pacer) end() {
 	p.count(false)
 	p.on = false
 }
 
-// count counts the log among those that are busy, or no more.
+// count adds the log to the busy ones or removes it.
 func (p *pacer) count(busy bool) {
 	if p.logs == nil || p.busy == busy {
 		return
@@ -77,8 +78,8 @@ func (p *pacer) count(busy bool) {
 	}
 }
 
-// otherBusyLogs is how many other logs are busy, where the last group was large; otherwise they do
-// not matter.
+// otherBusyLogs returns how many other logs are busy if the last group was large; else 0, because
+// they do not matter.
 func (p *pacer) otherBusyLogs() int {
 	if p.logs == nil || p.last < largeGroup {
 		return 0
@@ -90,20 +91,20 @@ func (p *pacer) otherBusyLogs() int {
 	return n
 }
 
-// missingRecords is how many records a group of that many still waits for, beside other busy logs;
-// 0: none, or there is no such log.
+// missingRecords returns how many more records a group of that many waits for while other logs are
+// busy; 0: none, or no other log is busy.
 func (p *pacer) missingRecords(records int) int {
 	if !p.on || p.otherBusyLogs() == 0 {
 		return 0
 	}
-	if records < p.kept { // some of these needed no sync and are gone
+	if records < p.kept { // some of them needed no sync and are no longer counted
 		p.kept = 0
 	}
 	return max(0, p.last-(records-p.kept))
 }
 
-// wait is how long a group of that many records should still wait; 0: it should go. awaited: a
-// reply waits for it.
+// wait returns how long a group of that many records should still wait; 0: it should not. awaited:
+// a reply waits for it.
 func (p *pacer) wait(records int, awaited bool) time.Duration {
 	if !p.on {
 		return 0

@@ -8,8 +8,8 @@ import (
 // parts is a set of partitions of an entity, a bit for each.
 type parts uint16
 
-// after is the next of them behind a partition; behind the last one the first comes again. False:
-// the set is empty.
+// after returns the next partition of the set after a given one; the first comes after the last.
+// false: the set is empty.
 func (p parts) after(partition uint8) (next uint8, ok bool) {
 	if p == 0 {
 		return 0, false
@@ -22,7 +22,7 @@ func (p parts) after(partition uint8) (next uint8, ok bool) {
 
 func (p parts) has(partition uint8) bool { return p>>partition&1 != 0 }
 
-// all yields them in order.
+// all yields the partitions in order.
 func (p parts) all() iter.Seq[uint8] {
 	return func(yield func(uint8) bool) {
 		for ; p != 0; p &= p - 1 {

@@ -8,15 +8,15 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// What was given to a receiver without a lock has no row any more, and its body is read when there
-// is room for it on the wire, which may be much later. What a reply points to may be settled, or
-// may expire, before its bodies are read. Until then history keeps them (docs/decisions/0050,
-// 0065).
+// A message that was given to a receiver without a lock no longer has a row. Its body is read when
+// there is room for it on the wire, which may be much later. A message that a reply points to may
+// be settled, or may expire, before its body is read. Until then history keeps these bodies
+// (docs/decisions/0050, 0065).
 
-// unreadBody is a body that a port has given to a receiver that takes no locks, or only looks.
+// unreadBody is a body that a port has given to a receiver that takes no locks, or browses.
 type unreadBody struct {
 	partition uint8  // of the entity
-	number    uint64 // of the delivery, from 1 on, among those from that partition
+	number    uint64 // number of the delivery, from 1 on, among those from that partition
 	body      event.Blob
 }
 
@@ -43,7 +43,7 @@ func (r *receiver) noteUnread(partition uint8, d *engine.Delivery) {
 
 func (r *receiver) isRead(g *unreadBody) bool { return g.number <= r.Read[g.partition].Load() }
 
-// unreadBodies are the bodies that receivers have been given and not read yet.
+// unreadBodies returns the bodies that receivers have been given and not read yet.
 func (w *receivers) unreadBodies() (list []event.Blob) {
 	for i := range w.attached {
 		r := w.attached[i].receiver
@@ -57,19 +57,19 @@ func (w *receivers) unreadBodies() (list []event.Blob) {
 	return list
 }
 
-// unreadBodies is the bodies that replies point to.
+// unreadBodies holds the bodies that replies point to.
 type unreadBodies struct {
 	of    map[unreadReply][]event.Blob
-	limit int // how many there may be before those that were read are looked for
+	limit int // number of replies from which read ones are dropped
 }
 
-// unreadReply is a request: one sender may ask several things before it reads.
+// unreadReply names a request: one sender may have several open at a time.
 type unreadReply struct {
-	over *atomic.Bool // the bodies are read
+	over *atomic.Bool // true when the bodies are read
 	tag  uint64
 }
 
-// note has the bodies of a reply kept.
+// note keeps the bodies of a reply.
 func (u *unreadBodies) note(r unreadReply, bodies []event.Blob) {
 	if u.of == nil {
 		u.of = map[unreadReply][]event.Blob{}
@@ -80,13 +80,13 @@ func (u *unreadBodies) note(r unreadReply, bodies []event.Blob) {
 	}
 }
 
-// tidy lets go of what was read.
+// tidy drops bodies that were read.
 func (u *unreadBodies) tidy() {
 	maps.DeleteFunc(u.of, func(r unreadReply, _ []event.Blob) bool { return r.over.Load() })
 }
 
-// keepBodies notes the bodies that a reply to a request points to. Of a request that is carried out
-// in parts the reply of each part has all that was found.
+// keepBodies keeps the bodies that a reply to a request points to. If the request is carried out in
+// parts, the reply of each part has everything found so far.
 func (p *replies) keepBodies(req *engine.Request, reply *engine.Reply) {
 	if req.Read == nil || reply.Answer == nil {
 		return
@@ -113,8 +113,7 @@ func (p *replies) keepBodies(req *engine.Request, reply *engine.Reply) {
 	p.unread.note(unreadReply{req.Read, req.Tag}, bodies)
 }
 
-// bodiesInUse are the bodies that are still to be read of what receivers were given and of what
-// replies point to.
+// bodiesInUse returns the bodies that are still to be read, of deliveries and of replies.
 func bodiesInUse(l *Loop) []event.Blob {
 	list := l.receivers.unreadBodies()
 	l.replies.unread.tidy()

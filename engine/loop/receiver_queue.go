@@ -8,47 +8,47 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// receiver is a port of a receiver link: the volatile state that this loop keeps of one that is
-// attached. It dies with the process.
+// receiver is a port of a receiver link: the volatile state of an attached receiver in this loop.
+// It dies with the process.
 type receiver struct {
 	*engine.Receiver
 	link *link
-	// its place among the ports of the link, where there are several
+	// index among the ports of the link, if there are several
 	port   uint8
 	yields int  // turns in which it left credit to other ports
-	home   bool // it is counted here
-	// that it receives from and this partition hosts; none: it is only counted here
+	home   bool // it counts towards the limit here
+	// partitions that it receives from in this loop; none: it is only counted here
 	local  parts
 	number int // index in waiting.attached
-	// it has a queue; else it waits for a session, has none here, or is gone
+	// it has a queue; else it waits for a session, has no queue here, or is gone
 	served bool
-	flows  uint32 // taken so far, as [credit] counts them
-	limit  uint32 // of the newest: see [engine.Flow]
-	// of its credit, what waits in the queue: no less than what is left
+	flows  uint32 // flows taken so far, as [credit] counts them
+	limit  uint32 // limit of the newest flow: see [engine.Flow]
+	// credit that waits in the queue: no less than what is left
 	queued int32
-	behind bool       // that is to wait behind the credit of the others
-	drain  drainState // of the newest flow
+	behind bool       // its credit is to wait after the credit of the others
+	drain  drainState // state of the newest drain
 	saying int        // answers to drains that have not left
-	noted  bool       // it is to be noted in the log
-	// it has asked for messages of a main queue: expired ones are looked for
+	noted  bool       // it is to be recorded in the log
+	// it has given credit for a main queue, so expired messages are searched for
 	active bool
-	// by entity partition, where a receiver that browses goes on
+	// by entity partition: where a browsing receiver continues
 	next []event.SequenceNumber
-	// by entity partition, how many deliveries without a lock there were; nil: none
+	// by entity partition: number of deliveries without a lock; nil: none
 	numbers *[event.MaxEntityPartitions]uint64
-	// of those, what was not read when it was last looked at
+	// bodies of these that were unread at the last check
 	unread fifo.Queue[unreadBody]
-	// address of what must be durable before it is told anything more
+	// address of what must be durable before the next reply to it leaves
 	shown event.LSN
 
-	// of one that wants a session
-	session   event.LockToken // of the session it holds
+	// for a receiver that wants a session
+	session   event.LockToken // token of the session it holds
 	sessionID []byte
-	asked     address    // of the answer: it has a session, or none became available
+	asked     address    // where the answer goes: it has a session, or none became available
 	until     event.Time // when it gives up
-	// among those that wait for a session of the entity; nil: it does not wait
+	// element among the receivers that wait for a session of the entity; nil: it does not wait
 	place *list.Element
-	index int // index in waiting.deadlines; -1: another port has it
+	index int // index in receivers.deadlines; -1: another port has it
 }
 
 // drainState is how far a port has come with a drain.
@@ -57,13 +57,13 @@ type drainState uint8
 const (
 	drainNone     drainState = iota
 	drainOwed                // it may have more to deliver
-	drainSaid                // it has nothing more, and its answer comes behind its deliveries
+	drainSaid                // it has nothing more; its answer leaves after its deliveries
 	drainAnswered            // the answer has left
 )
 
 func (r *receiver) credit() int32 { return r.link.credit.left() }
 
-// countKey is the entity whose receivers are counted together.
+// countKey returns the entity whose receivers are counted together.
 func (r *receiver) countKey() event.EntityID {
 	if r.Entity.Topic != 0 {
 		return r.Entity.Topic
@@ -71,7 +71,8 @@ func (r *receiver) countKey() event.EntityID {
 	return r.Entity.ID
 }
 
-// browseFrom is where a receiver that browses a partition goes on; of another it means nothing.
+// browseFrom returns where a browsing receiver continues in a partition; it has no meaning for
+// other receivers.
 func (r *receiver) browseFrom(partition uint8) event.SequenceNumber {
 	if int(partition) >= len(r.next) {
 		return 0
@@ -79,24 +80,24 @@ func (r *receiver) browseFrom(partition uint8) event.SequenceNumber {
 	return r.next[partition]
 }
 
-// receiverQueue is where receivers with credit wait for the messages of one sub-queue, or the one
-// receiver of a session for those of the session; a receiver that browses has one to itself. Credit
-// is served in the order it arrived, over all links (wire-protocol.md 4.3), but that of a receiver
-// that has released a message comes behind the others'. Slices take turns, a message each.
+// receiverQueue holds receivers with credit that wait for messages. It is for the receivers of one
+// sub-queue, for the one receiver of a session, or for one browsing receiver. Credit is served in
+// the order of its arrival, over all links (wire-protocol.md 4.3); but the credit of a receiver
+// that has released a message comes after the others'. Slices take turns, a message each.
 type receiverQueue struct {
 	entity   event.EntityID
 	subQueue event.SubQueue
-	local    parts             // of the entity: those with messages for it
-	look     parts             // of these, where there may be something
-	last     uint8             // partition of the one that had the last turn
+	local    parts             // partitions of the entity with messages for it
+	look     parts             // those of them that may have a message
+	last     uint8             // partition that had the last turn
 	grants   fifo.Queue[grant] // of credit, none of them used up
-	marked   bool              // is among waiting.ready
-	limited  bool              // is among entitySessions.limited
-	// there are receivers whose credit is to wait behind that of the others
+	marked   bool              // is in receivers.ready
+	limited  bool              // is in entitySessions.limited
+	// some receivers' credit is to wait after that of the others
 	reorder  bool
 	draining []*receiver
-	holder   *receiver // of the session the queue is for; nil: of a sub-queue
-	attached int       // receivers; not counted where there is one only
+	holder   *receiver // receiver of the session that the queue is for; nil: it is for a sub-queue
+	attached int       // number of receivers; not counted if there is only one
 }
 
 type grant struct {
@@ -104,16 +105,16 @@ type grant struct {
 	credit   int32
 }
 
-// setCredit notes that a receiver's credit has changed, and how much is left: new credit waits
-// behind that of the others, and what was withdrawn is taken from its newest grants. What other
-// ports have used was its oldest.
+// setCredit notes that a receiver's credit has changed, and how much is left. New credit waits
+// after that of the others, and withdrawn credit is taken from its newest grants. Other ports have
+// used its oldest.
 func (q *receiverQueue) setCredit(r *receiver, change, left int32) {
 	if change < 0 {
 		q.revoke(r, min(-change, r.queued))
 	}
 	q.consume(r, r.queued-(left-min(max(change, 0), left)))
 	if more := left - r.queued; more > 0 {
-		r.behind = r.behind && r.queued > 0 // what comes alone is behind the others'
+		r.behind = r.behind && r.queued > 0 // alone, it is last already
 		q.grants.Push(grant{r, more})
 		r.queued += more
 	}
@@ -140,8 +141,8 @@ func (q *receiverQueue) consume(r *receiver, credit int32) {
 	q.grants.Keep(func(g grant) bool { return g.credit > 0 })
 }
 
-// stepBack puts the credit of receivers that are to be behind to the end. It is done once for all
-// of them, because it looks at all credit.
+// stepBack moves the credit of the marked receivers to the end. It handles all of them at once,
+// because it has to visit all credit.
 func (q *receiverQueue) stepBack() {
 	if !q.reorder {
 		return
@@ -160,7 +161,7 @@ func (q *receiverQueue) stepBack() {
 	}
 }
 
-// take takes up to that much credit from a grant, if it is the receiver's, and returns how much it
+// take takes up to that much credit from a grant if it is the receiver's, and returns how much it
 // took.
 func (g *grant) take(r *receiver, credit int32) int32 {
 	if g.receiver != r {
@@ -172,7 +173,7 @@ func (g *grant) take(r *receiver, credit int32) int32 {
 	return n
 }
 
-// Next is the receiver whose credit has waited longest; nil: none has any.
+// Next returns the receiver whose credit has waited longest; nil: none has credit.
 func (q *receiverQueue) Next() *receiver {
 	for q.grants.Len() > 0 {
 		g := q.grants.Front()
@@ -189,8 +190,8 @@ func (q *receiverQueue) Next() *receiver {
 	return nil
 }
 
-// mustYield reports whether the receiver of Next has to leave its credit to another port: that
-// credit then waits behind that of the other receivers.
+// mustYield reports whether the receiver of Next has to leave its credit to another port. That
+// credit then waits after that of the other receivers.
 func (q *receiverQueue) mustYield() bool {
 	r := q.grants.Front().receiver
 	if !r.link.shared() {
@@ -211,13 +212,13 @@ func (q *receiverQueue) mustYield() bool {
 	return true
 }
 
-// slice is that of the session the queue is for.
+// slice returns the slice of the session that the queue is for.
 func (q *receiverQueue) slice() event.Slice {
 	return event.Slice{Entity: q.entity, Partition: q.holder.session.Partition()}
 }
 
-// Look begins to serve the queue: credit that is to be behind goes there, and where no slice is
-// known to have something, all of them are looked at.
+// Look begins to serve the queue. It moves credit that is to wait after the others', and if no
+// slice is known to have a message, all of them are tried.
 func (q *receiverQueue) Look() {
 	q.stepBack()
 	if q.look == 0 {
@@ -225,14 +226,13 @@ func (q *receiverQueue) Look() {
 	}
 }
 
-// Turn is the partition of the slice whose turn it is; false: in none of them there is anything.
+// Turn returns the partition of the slice whose turn it is; false: no slice has a message.
 func (q *receiverQueue) Turn() (partition uint8, ok bool) { return q.look.after(q.last) }
 
-// MarkEmpty says that there is nothing in a slice until something is put there.
+// MarkEmpty notes that a slice has no message until one is put there.
 func (q *receiverQueue) MarkEmpty(partition uint8) { q.look &^= 1 << partition }
 
-// Assign takes one credit from Next, for a message; false: another port has used up what there
-// was.
+// Assign takes one credit from Next for a message; false: another port has used up the credit.
 func (q *receiverQueue) Assign(seq event.SequenceNumber) bool {
 	g := q.grants.Front()
 	r := g.receiver
@@ -241,7 +241,7 @@ func (q *receiverQueue) Assign(seq event.SequenceNumber) bool {
 	if !ok {
 		return false
 	}
-	if r.drain >= drainSaid { // its answer has to come behind this
+	if r.drain >= drainSaid { // its answer has to leave after this delivery
 		if owing || r.drain == drainSaid {
 			r.drain = drainOwed
 			q.draining = append(q.draining, r)
@@ -264,14 +264,14 @@ func (q *receiverQueue) Assign(seq event.SequenceNumber) bool {
 }
 
 // TakeDrained is called when the queue has nothing more to deliver. It returns the receivers that
-// have to say so for a drain; the list is valid until the next call. The drain is over where no
-// other port owes an answer, and the rest of the credit is given up; else the receiver is left with
-// drainSaid.
+// have to answer a drain; the list is valid until the next call. If no other port owes an answer,
+// the drain has ended and the rest of the credit is given up. Otherwise the receiver keeps the
+// state drainSaid.
 func (q *receiverQueue) TakeDrained() []*receiver {
 	said := q.draining[:0]
 	for _, r := range q.draining {
 		if r.drain != drainOwed || !r.served {
-			continue // it thought better of it, or is gone
+			continue // it has withdrawn the drain, or is gone
 		}
 		r.link.pause()
 		switch r.link.credit.endDrain(r.flows) {
@@ -292,11 +292,11 @@ func (q *receiverQueue) TakeDrained() []*receiver {
 	return said
 }
 
-// answerDrain is called when a receiver's answer to a drain leaves, behind its deliveries. It
-// reports whether the drain is over with that.
+// answerDrain is called when a receiver's answer to a drain leaves, after its deliveries. It
+// reports whether that ends the drain.
 func (r *receiver) answerDrain() bool {
 	if r.saying--; r.saying > 0 || r.drain != drainSaid {
-		return false // there is more behind it
+		return false // another answer follows
 	}
 	r.link.pause()
 	switch r.link.credit.answerDrain(r.flows) {

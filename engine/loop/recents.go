@@ -2,16 +2,16 @@ package loop
 
 import "github.com/ledgerbus/ledgerbus/log/event"
 
-// recents knows where in the log the newest event of each message stands, as long as that may not
-// be durable; locks and renewals do not count. Most messages are sent, locked and completed: their
-// newest event is the one that their body is part of, and nothing is remembered. Only what has
-// happened to other messages, and to sessions, is remembered, until it is durable.
+// recents knows where in the log the newest event of each message is, while that may not be
+// durable. Locks and renewals do not count. Most messages are sent, locked and completed: their
+// newest event is the one with their body, and nothing is kept. Only events of other messages, and
+// of sessions, are kept until they are durable.
 type recents struct {
-	at    map[subject]event.LSN // of the frame
+	at    map[subject]event.LSN // address of the frame
 	order []recentEvent         // oldest first
 }
 
-// subject is what something has happened to.
+// subject is the object of an event.
 type subject struct {
 	kind     subjectKind
 	slice    event.Slice
@@ -23,9 +23,9 @@ type subjectKind uint8
 
 const (
 	ofMessage subjectKind = iota
-	ofSession             // its lock has ended
-	// messages at the front of the slice are gone without having been received: those behind them
-	// come next
+	ofSession             // the lock of the session has ended
+	// messages at the front of the slice were removed without having been received: the next ones
+	// come first now
 	ofFront
 )
 
@@ -34,8 +34,8 @@ type recentEvent struct {
 	at event.LSN
 }
 
-// newest is an address in the frame with the newest event of a message: when that is durable, so is
-// the event.
+// newest returns an address in the frame with the newest event of a message: when that is durable,
+// so is the event.
 func (r *recents) newest(id event.Slice, seq event.SequenceNumber, body *event.Blob) (at event.LSN) {
 	if body.Size > 0 {
 		at = event.LSN(body.Position)
@@ -46,12 +46,13 @@ func (r *recents) newest(id event.Slice, seq event.SequenceNumber, body *event.B
 	return at
 }
 
-// sessionEnd is the same of the end of a session's lock.
+// sessionEnd returns an address in the frame with the newest end of a session's lock.
 func (r *recents) sessionEnd(id event.Slice, session string) event.LSN {
 	return r.at[subject{kind: ofSession, slice: id, session: session}]
 }
 
-// frontCleared is the same of messages that expired or were deleted in a batch.
+// frontCleared returns an address in the frame with the newest removal of messages that expired or
+// were deleted in a batch.
 func (r *recents) frontCleared(id event.Slice) event.LSN {
 	return r.at[subject{kind: ofFront, slice: id}]
 }
@@ -70,7 +71,7 @@ func (r *recents) noteMessage(id event.Slice, seq event.SequenceNumber, at event
 	r.note(subject{slice: id, sequence: seq}, at)
 }
 
-// forget drops what is durable.
+// forget drops everything that is durable.
 func (r *recents) forget(durable event.LSN) {
 	n := 0
 	for ; n < len(r.order) && r.order[n].at < durable; n++ {
@@ -83,8 +84,8 @@ func (r *recents) forget(durable event.LSN) {
 	}
 }
 
-// noteEvent takes an event of a frame: one that changes a message which is there already, or whose
-// body is not in this frame.
+// noteEvent takes an event of a frame: one that changes an existing message, or whose body is not
+// in this frame.
 func (r *recents) noteEvent(ev event.Event, at event.LSN) {
 	id := ev.Common().Slice
 	switch ev := ev.(type) {
@@ -102,7 +103,7 @@ func (r *recents) noteEvent(ev event.Event, at event.LSN) {
 		r.noteMessage(id, ev.Sequence, at)
 	case *event.MessageDeadLettered:
 		r.noteMessage(id, ev.Sequence, at)
-		// what it says of itself had no room
+		// the note on its cause did not fit
 		if ev.Cause == event.CauseExpired || ev.Cause == event.CauseHeaderSize && ev.Token == (event.LockToken{}) {
 			r.note(subject{kind: ofFront, slice: id}, at)
 		}

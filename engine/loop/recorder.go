@@ -8,9 +8,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// recorder carries decisions out: their events go into the frame being filled and are applied, and
-// each part of the loop that has to know is told: waiting, transfers and replies have a method
-// decided.
+// recorder carries out decisions: it adds their events to the frame being filled, applies them, and
+// tells receivers, transfers and replies, which have a method decided.
 type recorder struct {
 	// set once in New
 	part      *engine.Partition
@@ -22,16 +21,16 @@ type recorder struct {
 	replies   *replies
 
 	// owned by the loop
-	unwritten bool  // what is due next has to be written before it can be read back
+	unwritten bool  // the next due message has to be written before it can be read back
 	err       error // why the loop stopped
 }
 
-// now is the time of a batch: broker time, but never before anything in the log (semantics.md 4.3
-// R4).
+// now returns the time of a batch: broker time, but never before anything in the log (semantics.md
+// 4.3 R4).
 func (r *recorder) now() event.Time { return max(r.clock(), r.part.Index().LastAt()) }
 
-// write puts a decision's events into the frame being filled and applies them: the next command
-// sees them already.
+// write adds a decision's events to the frame being filled and applies them, so that the next
+// command sees them.
 func (r *recorder) write(now event.Time, out engine.Outcome) {
 	r.part.Adopt(&out)
 	if len(out.Events) == 0 {
@@ -51,7 +50,7 @@ func (r *recorder) record(now event.Time, out engine.Outcome) {
 	}
 }
 
-// decided tells all parts of the loop of an event that has been applied, with an address in its
+// decided tells the parts of the loop about an event that has been applied, with an address in its
 // frame.
 func (r *recorder) decided(ev event.Event, at event.LSN) {
 	r.replies.decided(ev, at)
@@ -61,8 +60,8 @@ func (r *recorder) decided(ev event.Event, at event.LSN) {
 	}
 }
 
-// dropBody drops a body that the frame has a copy of. The event stays in memory until the next
-// decision needs one of its kind, and the body, of up to 100 MiB, would stay with it.
+// dropBody drops a body after the frame has a copy of it. The event stays in memory until the next
+// decision needs one of its kind, and a body of up to 100 MiB would stay with it.
 func dropBody(ev event.Event) {
 	var body *event.Blob
 	switch ev := ev.(type) {
@@ -80,20 +79,20 @@ func dropBody(ev event.Event) {
 	body.Data, body.Tail = nil, nil
 }
 
-// background writes what nobody asked for.
+// background writes unrequested events.
 func (r *recorder) background(now event.Time, out engine.Outcome) {
 	before := r.frames.writer.Batch().Len()
 	r.write(now, out)
 	r.frames.background += r.frames.writer.Batch().Len() - before
 }
 
-// awaited reports whether anybody waits for more of the log.
+// awaited reports whether a reply, or a due message, waits for the log.
 func (r *recorder) awaited() bool { return r.replies.any() || r.unwritten }
 
 // commit hands the next group on; see [frames.commit].
 func (r *recorder) commit() (written bool) { return r.frames.commit(r.awaited()) }
 
-// commitLarge lets a large group go, if the disk is free.
+// commitLarge hands a large group on, if the disk is free.
 func (r *recorder) commitLarge() {
 	if r.frames.group() > maxOpen {
 		r.commit()
@@ -101,7 +100,7 @@ func (r *recorder) commitLarge() {
 }
 
 // fail stops the partition: memory is ahead of the disk, and after a failed sync the page cache may
-// lie. Nothing is retried; everybody waiting learns that the outcome is unknown.
+// be wrong. Nothing is retried; every waiting caller learns that the outcome is unknown.
 func (r *recorder) fail(err error) {
 	if r.err == nil {
 		r.err = fmt.Errorf("engine: partition %d: %w", r.part.ID(), err)

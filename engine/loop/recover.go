@@ -8,11 +8,10 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Recover ends what did not survive the stop: sessions were held by links that are gone, locks have
-// passed, and schedules have become due (semantics.md 4.3 R3, 7.6). It is called once, before
-// anything is asked, and nothing of that is left when it returns: the first client finds none of
-// it, and what it sends stands behind (SM-370). Where there is more than two frames of it, it waits
-// for the disk.
+// Recover ends what did not survive the stop: the links that held sessions are gone, locks have
+// ended, and scheduled messages are due (semantics.md 4.3 R3, 7.6). It is called once, before any
+// request. When it returns nothing of that is left: the first client sees none of it, and its
+// messages come after (SM-370). If there is more than two frames of it, Recover waits for the disk.
 func (l *Loop) Recover() {
 	now := l.recorder.now()
 	l.frames.budget = min(maxBackground, l.startBytes)
@@ -28,7 +27,7 @@ func (l *Loop) Recover() {
 	}
 }
 
-// makeRoom hands a large frame on, and waits where another one is being synced.
+// makeRoom hands a large frame on. It waits if another frame is being synced.
 func (l *Loop) makeRoom() {
 	l.frames.background = 0
 	if l.frames.writer.Batch().Len() <= l.startBytes {
@@ -40,10 +39,10 @@ func (l *Loop) makeRoom() {
 	l.seal()
 }
 
-// SetClock carries out what was decided about a clock, and waits until it is durable. It is called
-// once, before DropUnknown, and before anything else is written: the record may be older than the
-// one in front of it, which no record of its frame may be. Reason is what the operator says about
-// it; "": nothing.
+// SetClock applies a decision about a clock, and waits until it is durable. It is called once,
+// before DropUnknown, and before anything else is written: the record may be older than the one
+// before it, which no record in its frame may be. reason is the operator's reason; "": none was
+// given.
 func (l *Loop) SetClock(set *event.ClockSet, reason string) error {
 	if l.frames.writer.Batch().Count() > 0 {
 		panic(fmt.Sprintf("engine: partition %d: the clock is set after other records", l.part.ID()))
@@ -63,8 +62,8 @@ func (l *Loop) SetClock(set *event.ClockSet, reason string) error {
 	return l.recorder.err
 }
 
-// DropUnknown forgets slices of entities that were deleted when this partition could not be told.
-// It is called once, before Recover, which then has nothing to end in them.
+// DropUnknown forgets slices of entities that were deleted while this partition was away. It is
+// called once, before Recover, which then has nothing to end in them.
 func (l *Loop) DropUnknown() {
 	for _, id := range l.part.Index().Slices() {
 		if _, gone := l.part.Entity(id); gone != nil {
@@ -73,8 +72,8 @@ func (l *Loop) DropUnknown() {
 	}
 }
 
-// Resume tells the courier what is in transfer, and forgets what came from entities that are no
-// more. It is called once, behind Recover. lives is the entity of an id, or nil.
+// Resume tells the courier which messages are in transfer, and forgets arrivals from entities that
+// were deleted. It is called once, after Recover. lives returns the entity with an id, or nil.
 func (l *Loop) Resume(lives func(event.EntityID) *engine.Entity) {
 	x := l.part.Index()
 	for _, id := range x.Slices() {

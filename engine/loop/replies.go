@@ -9,34 +9,34 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// When replies leave (docs/decisions/0017). It is decided here, and only here: whoever has
-// something to say names what kind of reply it is, and what it waits for follows from that. A reply
-// leaves once everything that was decided before it is written and, locks and renewals apart,
-// durable; facts (docs/decisions/0030) count for nothing. Only what grants or renews a lock waits
-// for less: for the frame that the grant is in to be written, and for what it shows, the message's
-// own last event, to be durable (reliability.md P6, P7, P16). What tells of nothing that is in the
-// log waits for nothing.
+// When replies leave (docs/decisions/0017) is decided here, and only here. A caller names the kind
+// of its reply, and the kind decides what the reply waits for. A reply leaves once everything that
+// was decided before it is written and, except for locks and renewals, durable. Facts
+// (docs/decisions/0030) do not count. Only a reply that grants or renews a lock waits for less: the
+// frame with the grant must be written, and what the reply shows, the message's own last event,
+// must be durable (reliability.md P6, P7, P16). A reply that tells nothing from the log does not
+// wait.
 //
-// When a frame is written and synced is decided in frames.go. The two meet in Loop.seal.
+// frames.go decides when a frame is written and synced. The two meet in Loop.seal.
 
 // heldReply is a reply that waits for the log.
 type heldReply struct {
 	sink  engine.Sink
 	reply engine.Reply
-	// of a delivery, or of an answer to a drain that others have to answer, too
+	// of a delivery, or of an answer to a drain that other ports have to answer as well
 	receiver *receiver
-	// of a request that went to several ports of a link: those that have not answered
+	// for a request to several ports of a link: the number of ports that have not answered
 	ports   *atomic.Int32
 	written event.LSN // of the last frame that must be written; 0: none
-	durable event.LSN // address of what must be durable; 0: nothing
-	number  uint64    // of all replies, in the order of the decisions
+	durable event.LSN // address that must be durable; 0: none
+	number  uint64    // among all replies, in the order of the decisions
 }
 
-// replyQueue is replies that leave in order.
+// replyQueue holds replies that leave in order.
 type replyQueue struct {
-	front []heldReply // goes first, from next on
+	front []heldReply // leaves first, from next on
 	next  int
-	gone  int // up to here front is cleared
+	gone  int // front is cleared up to here
 	back  []heldReply
 }
 
@@ -44,8 +44,8 @@ func (q *replyQueue) len() int { return len(q.front) - q.next + len(q.back) }
 
 func (q *replyQueue) push(h heldReply) { q.back = append(q.back, h) }
 
-// ready returns those at the front that may leave, until the next call of a method. There may be
-// more of them.
+// ready returns replies at the front that may leave; they are valid until the next call of a
+// method. More of them may follow.
 func (q *replyQueue) ready(written, durable event.LSN) []heldReply {
 	clear(q.front[q.gone:q.next])
 	if q.gone = q.next; q.next == len(q.front) {
@@ -58,60 +58,60 @@ func (q *replyQueue) ready(written, durable event.LSN) []heldReply {
 	return q.front[from:q.next]
 }
 
-// rest returns all that is left.
+// rest returns all remaining replies.
 func (q *replyQueue) rest() []heldReply { return slices.Concat(q.front[q.next:], q.back) }
 
-// replies are what the loop has to say and holds back until the log has what it stands for.
+// replies holds the loop's replies until the log has everything that they tell.
 type replies struct {
 	acks     replyQueue
-	grants   []heldReply // locks and renewals, and what else receivers are told
-	count    uint64      // so far
+	grants   []heldReply // locks and renewals, and everything else that receivers are told
+	count    uint64      // replies so far
 	recent   recents
-	unread   unreadBodies // what has left points to, and what has not
+	unread   unreadBodies // unread bodies that replies point to
 	leaving  []heldReply  // scratch
 	posts    []engine.Reply
 	returned []unsentDelivery
 
-	// what was decided so far: see [frames]
+	// addresses of the decisions so far: see [frames]
 	writtenUpTo, durableUpTo event.LSN
-	// how far the log was when grants were looked at, and whether one that waits for nothing has
-	// come since
+	// state of the log when grants were checked last, and whether a grant that waits for nothing
+	// has come since
 	written, durable event.LSN
 	fresh            bool
-	// frame with the newest grant that waits for nothing but being written; 0: there is none
+	// frame of the newest grant that waits only to be written; 0: none
 	pressing event.LSN
 }
 
-// waitFor makes the replies that follow wait for the newest record that was decided on, and for the
-// newest that has to be durable.
+// waitFor makes later replies wait for the newest decided record, and for the newest record that
+// has to be durable.
 func (p *replies) waitFor(wrote, solid event.LSN) { p.writtenUpTo, p.durableUpTo = wrote, solid }
 
 // decided takes an event that has been applied, with an address in its frame.
 func (p *replies) decided(ev event.Event, at event.LSN) { p.recent.noteEvent(ev, at) }
 
-// address is where an answer goes.
+// address is the destination of an answer.
 type address struct {
 	sink engine.Sink
 	tag  uint64
 }
 
-// reply is a reply to an address.
+// reply returns a held reply to an address.
 func (a address) reply(reply engine.Reply) heldReply {
 	reply.Tag = a.tag
 	return heldReply{sink: a.sink, reply: reply}
 }
 
-// any reports whether there is one that has not left.
+// any reports whether a reply has not left.
 func (p *replies) any() bool { return p.acks.len() > 0 || len(p.grants) > 0 }
 
-// answer holds the reply to a request back until everything decided so far is committed.
+// answer holds the reply to a request until everything decided so far is committed.
 func (p *replies) answer(req *engine.Request, reply engine.Reply) {
 	p.keepBodies(req, &reply)
 	reply.Tag = req.Tag
 	p.hold(heldReply{sink: req.Sink, reply: reply})
 }
 
-// hold is answer for a reply that is no answer to a request.
+// hold is answer for a reply that does not belong to a request.
 func (p *replies) hold(h heldReply) {
 	if h.sink == nil {
 		return
@@ -121,8 +121,8 @@ func (p *replies) hold(h heldReply) {
 	p.acks.push(h)
 }
 
-// atOnce lets the reply to a request go without waiting: it tells of nothing that is in the log or
-// will be.
+// atOnce sends the reply to a request without waiting: the reply tells nothing that is or will be
+// in the log.
 func (p *replies) atOnce(req *engine.Request, reply engine.Reply) {
 	if req.Sink == nil {
 		return
@@ -134,13 +134,13 @@ func (p *replies) atOnce(req *engine.Request, reply engine.Reply) {
 	p.fresh = true
 }
 
-// answerRenewal is the answer to a command that moved the ends of locks: that has to be written.
+// answerRenewal answers a command that moved the ends of locks, when that is written.
 func (p *replies) answerRenewal(req *engine.Request, reply engine.Reply) {
 	reply.Tag = req.Tag
 	p.grant(heldReply{sink: req.Sink, reply: reply}, 0)
 }
 
-// answerLocked is the answer to a command that locked messages of a slice by their numbers.
+// answerLocked answers a command that locked messages of a slice by their numbers.
 func (p *replies) answerLocked(req *engine.Request, id event.Slice, reply engine.Reply) {
 	reply.Tag = req.Tag
 	p.keepBodies(req, &reply)
@@ -152,14 +152,14 @@ func (p *replies) answerLocked(req *engine.Request, id event.Slice, reply engine
 	p.grant(heldReply{sink: req.Sink, reply: reply}, shows)
 }
 
-// answerDetach is the answer of a port to the end of its link, behind all that the receiver was
-// told.
+// answerDetach is the answer of a port to the end of its link, after everything that the receiver
+// was told.
 func (p *replies) answerDetach(req *engine.Request, ports *atomic.Int32) {
 	p.grant(heldReply{sink: req.Sink, reply: engine.Reply{Tag: req.Tag}, ports: ports}, p.durableUpTo)
 }
 
-// answerAttach is the answer of a port that takes messages without a session: it tells of nothing
-// in the log.
+// answerAttach is the answer of a port that delivers messages without a session. It tells nothing
+// from the log.
 func (p *replies) answerAttach(r *receiver) {
 	h := r.asked.reply(engine.Reply{})
 	if r.link.shared() {
@@ -168,18 +168,18 @@ func (p *replies) answerAttach(r *receiver) {
 	p.tell(r, h, 0)
 }
 
-// refuseReceiver is the answer to a receiver that was not let in, or waited for a session in vain.
+// refuseReceiver answers a receiver that was refused, or that waited for a session in vain.
 func (p *replies) refuseReceiver(r *receiver, err error) {
 	p.tell(r, r.asked.reply(engine.Reply{Err: err}), p.durableUpTo)
 }
 
-// tellEnded tells a receiver that it is served no more.
+// tellEnded tells a receiver that it is no longer served.
 func (p *replies) tellEnded(r *receiver, err error) {
 	p.tell(r, heldReply{sink: r.Sink, reply: engine.Reply{Kind: engine.ReplyEnded, Tag: r.Tag, Err: err}}, p.durableUpTo)
 }
 
-// tellDrained tells a receiver that the queue has nothing more for it. Where other ports have not
-// answered, it becomes a reply only if it is the last answer when it leaves.
+// tellDrained tells a receiver that the queue has nothing more for it. If other ports have not
+// answered, only the last answer becomes a reply when it leaves.
 func (p *replies) tellDrained(r *receiver) {
 	h := heldReply{sink: r.Sink, reply: engine.Reply{Kind: engine.ReplyDrained, Tag: r.Tag}}
 	if r.drain == drainSaid {
@@ -188,8 +188,9 @@ func (p *replies) tellDrained(r *receiver) {
 	p.tell(r, h, p.durableUpTo)
 }
 
-// deliver gives a receiver a message of a slice. Under a lock that shows that the message is
-// there, and in a session that nothing comes before it (P19); else that the message is gone.
+// deliver gives a receiver a message of a slice. A delivery under a lock shows that the message
+// exists and, in a session, that no message comes before it (P19). A delivery without a lock shows
+// that the message is gone.
 func (p *replies) deliver(r *receiver, id event.Slice, reply engine.Reply) {
 	shows := p.durableUpTo
 	if r.Mode == engine.PeekLock {
@@ -203,8 +204,8 @@ func (p *replies) deliver(r *receiver, id event.Slice, reply engine.Reply) {
 	p.tell(r, heldReply{sink: r.Sink, reply: reply, receiver: r}, shows)
 }
 
-// grantSession gives a receiver a session. That shows that nobody has its lock any more and, when
-// it was not asked for by its name, that there is a message.
+// grantSession tells a receiver that it has a session. That shows that no other receiver has the
+// session's lock and, if the session was not requested by name, that it has a message.
 func (p *replies) grantSession(r *receiver, session string, reply engine.Reply, x *index.Index) {
 	id := event.Slice{Entity: r.Entity.ID, Partition: r.session.Partition()}
 	shows := p.recent.sessionEnd(id, session)
@@ -214,8 +215,8 @@ func (p *replies) grantSession(r *receiver, session string, reply engine.Reply, 
 	p.tell(r, r.asked.reply(reply), shows)
 }
 
-// grant keeps the answer to a command that locks or renews back until that is written and what it
-// shows is durable.
+// grant holds the answer to a command that locks or renews until that is written and everything the
+// answer shows is durable.
 func (p *replies) grant(h heldReply, shows event.LSN) {
 	if h.sink == nil {
 		return
@@ -232,17 +233,16 @@ func (p *replies) grant(h heldReply, shows event.LSN) {
 	}
 }
 
-// tell is grant for what concerns a receiver. What it is told leaves in the order in which it was
-// decided: deliveries in the order of the messages, and an end behind everything that came before
-// it.
+// tell is grant for a reply to a receiver. A receiver's replies leave in the order in which they
+// were decided: deliveries in the order of the messages, and an end after everything before it.
 func (p *replies) tell(r *receiver, h heldReply, shows event.LSN) {
 	r.shown = max(r.shown, shows)
 	p.grant(h, r.shown)
 }
 
-// committed takes how far the log is written and durable, and posts the replies that nothing holds
-// back any more, in the order in which they were decided: only a grant comes before others. It
-// returns the deliveries whose receivers are gone, until the next call.
+// committed takes how far the log is written and durable. It posts the replies that no longer wait,
+// in the order in which they were decided, except that a grant may overtake others. It returns the
+// deliveries whose receivers are gone; they are valid until the next call.
 func (p *replies) committed(written, durable event.LSN) []unsentDelivery {
 	p.returned = p.returned[:0]
 	grants := p.leaving[:0]
@@ -270,7 +270,7 @@ func (p *replies) committed(written, durable event.LSN) []unsentDelivery {
 	return p.returned
 }
 
-// before is how many of some replies have a lower number.
+// before returns how many of some replies have a lower number.
 func before(hs []heldReply, number uint64) int {
 	n := 0
 	for n < len(hs) && hs[n].number < number {
@@ -279,8 +279,8 @@ func before(hs []heldReply, number uint64) int {
 	return n
 }
 
-// readyGrants moves the locks and renewals that may leave to dst, and notes what waits only for
-// being written.
+// readyGrants moves the grants that may leave to dst, and notes which frame the others wait for, if
+// it only has to be written.
 func (p *replies) readyGrants(dst []heldReply, written, durable event.LSN) []heldReply {
 	kept := p.grants[:0]
 	for i := range p.grants {
@@ -316,9 +316,9 @@ func (p *replies) post(hs []heldReply) {
 	clear(p.posts)
 }
 
-// leaves reports whether a reply that waited for the log leaves: a delivery, unless its receiver is
-// gone; what several ports answer together, from the last of them. Before that counts as said here,
-// what comes before it has to be on its way.
+// leaves reports whether a reply that waited for the log is posted. A delivery is not posted if its
+// receiver is gone. Of an answer that several ports give together, only the last one is posted.
+// Before it counts as given, the replies before it have to be posted.
 func (p *replies) leaves(h *heldReply) bool {
 	r := h.receiver
 	switch {
@@ -347,7 +347,7 @@ type unsentDelivery struct {
 	token    event.LockToken
 }
 
-// abandon answers whoever still waits for a reply that the outcome is unknown.
+// abandon answers every pending reply with an unknown outcome.
 func (p *replies) abandon(unknown error) {
 	for _, h := range append(p.acks.rest(), p.grants...) {
 		if h.receiver == nil && (h.ports == nil || h.ports.Add(-1) == 0) {
@@ -365,15 +365,15 @@ func giveUp(receivers []*receiver, err error) {
 	}
 }
 
-// dismiss tells receivers that they are served no more.
+// dismiss tells receivers that they are no longer served.
 func dismiss(receivers []*receiver, err error) {
 	for _, r := range receivers {
 		r.Sink.Post([]engine.Reply{{Kind: engine.ReplyEnded, Tag: r.Tag, Err: err}})
 	}
 }
 
-// TurnAway answers requests that no loop has looked at nor will. What goes to several ports of a
-// receiver counts as said by that of the partition.
+// TurnAway answers requests that no loop has processed or will process. If a request went to
+// several ports of a receiver, this counts as the answer of the partition's port.
 func TurnAway(requests []engine.Request, err error) {
 	for i := range requests {
 		req := &requests[i]

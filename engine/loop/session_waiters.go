@@ -8,14 +8,14 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// entitySessions is the part of an entity's receivers that have a session, each with a queue of its
-// own, or wait for one.
+// entitySessions holds the receivers of an entity that have a session, each with a queue of its
+// own, and those that wait for one.
 type entitySessions struct {
 	held    map[messageSession]*receiverQueue
-	waiters list.List // of *receiver: first come, first served
-	open    bool      // is among waiting.open
-	look    parts     // where one may have become available
-	// whose receivers have as many messages as may be locked under one session
+	waiters list.List // of *receiver, in the order in which they came
+	open    bool      // is in receivers.open
+	look    parts     // partitions where a session may have become available
+	// queues whose receivers have as many messages as may be locked under one session
 	limited []*receiverQueue
 }
 
@@ -34,8 +34,7 @@ func (s *entitySessions) leave(r *receiver, q *receiverQueue) {
 	}
 }
 
-// waitDeadlines is a heap of the receivers that wait for a session, by the time at which they give
-// up.
+// waitDeadlines is a heap of the receivers that wait for a session, by the time when they give up.
 type waitDeadlines []*receiver
 
 func (h waitDeadlines) Len() int           { return len(h) }
@@ -61,7 +60,7 @@ func (h *waitDeadlines) Pop() any {
 	return r
 }
 
-// first is the time of the first, 0 when there is none.
+// first returns the earliest time; 0: there is none.
 func (h waitDeadlines) first() event.Time {
 	if len(h) == 0 {
 		return 0
@@ -69,12 +68,12 @@ func (h waitDeadlines) first() event.Time {
 	return h[0].until
 }
 
-// sessionsOf is the sessions of the entity that a receiver is attached to.
+// sessionsOf returns the sessions of the entity that a receiver is attached to.
 func (w *receivers) sessionsOf(r *receiver) *entitySessions { return &w.entities[r.Entity.ID].sessions }
 
-// Wait puts a receiver behind the others that wait for a session. One port alone decides when it
-// gives up, the last one to come here. So, however short the wait, nobody says that there is no
-// session before each port has looked for one (semantics.md 10.4).
+// Wait makes a receiver wait for a session, after those that already wait. Only one port, the last
+// one to get here, decides when the receiver gives up. So, however short the wait, the receiver is
+// not refused before each port has looked for a session (semantics.md 10.4).
 func (w *receivers) Wait(r *receiver) {
 	r.place, r.index = w.sessionsOf(r).waiters.PushBack(r), -1
 	if last := r.link.countLook(); last {
@@ -82,7 +81,7 @@ func (w *receivers) Wait(r *receiver) {
 	}
 }
 
-// stopWaiting takes a receiver from among those that wait for a session, if it is there.
+// stopWaiting removes a receiver from those that wait for a session, if it waits.
 func (w *receivers) stopWaiting(r *receiver) {
 	if r.place == nil {
 		return
@@ -93,7 +92,7 @@ func (w *receivers) stopWaiting(r *receiver) {
 	}
 }
 
-// Granted gives a receiver the session it got; the token says in which slice that is.
+// Granted records the session that a receiver got; the token says in which slice.
 func (w *receivers) Granted(r *receiver, id string, token event.LockToken) {
 	w.stopWaiting(r)
 	s := w.sessionsOf(r)
@@ -107,7 +106,8 @@ func (w *receivers) Granted(r *receiver, id string, token event.LockToken) {
 	r.session, r.sessionID = token, []byte(id)
 }
 
-// NextWaiter is the receiver that comes first where a session may have become available; nil: none.
+// NextWaiter returns the first receiver that waits where a session may have become available; nil:
+// none.
 func (w *receivers) NextWaiter() *receiver {
 	for w.open.Len() > 0 {
 		if first := (*w.open.Front()).sessions.waiters.Front(); first != nil {
@@ -118,15 +118,15 @@ func (w *receivers) NextWaiter() *receiver {
 	return nil
 }
 
-// NoSession says that there is none for the receiver that NextWaiter gave, nor for those behind it.
+// NoSession says that there is no session for the receiver of NextWaiter, nor for those after it.
 func (w *receivers) NoSession() {
 	s := &w.open.Pop().sessions
 	s.open, s.look = false, 0
 }
 
-// Overdue is a receiver that has waited for a session for as long as it would; nil: there is none,
-// or it comes after those that NextWaiter gives. While the dispatcher is halted nobody is served,
-// so those give up in time as well.
+// Overdue returns a receiver whose wait for a session has ended; nil: there is none, or NextWaiter
+// comes first. While the dispatcher is halted no receiver is served, so receivers give up in time
+// as well.
 func (w *receivers) Overdue(now event.Time, halted bool) *receiver {
 	if len(w.deadlines) == 0 || w.deadlines[0].until > now || !halted && w.sessionsOf(w.deadlines[0]).open {
 		return nil
@@ -134,8 +134,7 @@ func (w *receivers) Overdue(now event.Time, halted bool) *receiver {
 	return w.deadlines[0]
 }
 
-// OpenSessions notes that a session of a slice may have become available, or that there will be
-// none.
+// OpenSessions notes that a session of a slice may have become available, or never will.
 func (w *receivers) OpenSessions(id event.Slice) {
 	if e := w.entities[id.Entity]; e != nil {
 		w.openSessions(e, id.Partition)
@@ -153,7 +152,8 @@ func (w *receivers) openSessions(e *entityReceivers, partition uint8) {
 	}
 }
 
-// markSessionMessage marks whoever may get a message of a session that has just become deliverable.
+// markSessionMessage marks the receivers that may get a message of a session which has just become
+// deliverable.
 func (w *receivers) markSessionMessage(e *entityReceivers, id event.Slice, seq event.SequenceNumber) {
 	if len(e.sessions.held) == 0 && e.sessions.waiters.Len() == 0 {
 		return
@@ -169,8 +169,8 @@ func (w *receivers) markSessionMessage(e *entityReceivers, id event.Slice, seq e
 	}
 }
 
-// endSession takes the end of a session's lock. Its holder is detached and returned, unless it
-// was the one to end it.
+// endSession handles the end of a session's lock. It detaches and returns the holder, unless the
+// holder ended the lock itself.
 func (w *receivers) endSession(ev *event.SessionReleased) (lost *receiver) {
 	e := w.entities[ev.Slice.Entity]
 	if e == nil {
@@ -185,8 +185,8 @@ func (w *receivers) endSession(ev *event.SessionReleased) (lost *receiver) {
 	return lost
 }
 
-// LockLimit notes a queue that gets nothing more until its receiver has settled some of what it
-// has, if that is so.
+// LockLimit notes a queue that gets nothing more until its receiver has settled some messages, if
+// that is so.
 func (w *receivers) LockLimit(q *receiverQueue) {
 	if q.holder == nil || !q.holder.served || q.limited || !w.atLimit(q) {
 		return
@@ -196,13 +196,12 @@ func (w *receivers) LockLimit(q *receiverQueue) {
 	s.limited = append(s.limited, q)
 }
 
-// atLimit reports whether the session that a queue is for has as many locked messages as it may.
+// atLimit reports whether the session of a queue has as many locked messages as it may.
 func (w *receivers) atLimit(q *receiverQueue) bool {
 	return w.part.SessionLocksFull(q.slice(), q.holder.sessionID)
 }
 
-// wakeLimited marks the queues of sessions that were at their limit of locks and are below it
-// again.
+// wakeLimited marks the queues of sessions that were at their limit of locks and are now below it.
 func (w *receivers) wakeLimited(id event.Slice) {
 	e := w.entities[id.Entity]
 	if e == nil || len(e.sessions.limited) == 0 {

@@ -12,15 +12,16 @@ import (
 type Snapshot struct {
 	engine.Internal
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	state  *index.Snapshot
 	unread []event.Blob
-	over   bool // nobody wants it any more
-	// of the frame with the newest record that the state shows; 0: this run has written none
+	over   bool // the caller no longer wants it
+	// address of the frame with the newest record in the state; 0: this incarnation has written
+	// none
 	wrote event.LSN
 }
 
-// Take takes the state as it is now, in its loop. What it shows may not be durable yet.
+// Take takes the state as it is now, in its loop. Parts of it may not be durable yet.
 func (cmd *Snapshot) Take(l *Loop) (reply engine.Reply) {
 	cmd.mu.Lock()
 	defer cmd.mu.Unlock()
@@ -30,18 +31,18 @@ func (cmd *Snapshot) Take(l *Loop) (reply engine.Reply) {
 	return reply
 }
 
-// IsDurable reports whether all that the state shows is durable, in a log that is durable up to an
-// LSN: no later state lacks it, whatever happens.
+// IsDurable reports whether everything in the state is durable, in a log that is durable up to an
+// LSN: every later state has it, even after a crash.
 func (cmd *Snapshot) IsDurable(committed event.LSN) bool {
 	return committed > cmd.wrote
 }
 
-// State returns what was taken.
+// State returns the state and the unread bodies.
 func (cmd *Snapshot) State() (state *index.Snapshot, unread []event.Blob) {
 	return cmd.state, cmd.unread
 }
 
-// Close lets go of the state, also of one that is still to come.
+// Close releases the state, even one that is still to be taken.
 func (cmd *Snapshot) Close() {
 	cmd.mu.Lock()
 	defer cmd.mu.Unlock()

@@ -5,17 +5,17 @@ import (
 	"github.com/ledgerbus/ledgerbus/log"
 )
 
-// SnapshotMemory is what was taken of the process's memory for a snapshot (docs/decisions/0041):
-// for what is made of it, and for what the owner of the state has changed since, which is there
-// twice until the snapshot is closed. It belongs to one goroutine at a time.
+// SnapshotMemory is the memory taken from the process's account for a snapshot
+// (docs/decisions/0041): for what is made of it, and for data that its owner has changed since,
+// which exists twice until the snapshot is closed. It belongs to one goroutine at a time.
 type SnapshotMemory struct {
-	From  log.Memory // nil: there is enough
-	fixed int        // for what is made of it
+	From  log.Memory // nil: unlimited
+	fixed int        // for what is made of the snapshot
 	taken int
 }
 
-// Take takes memory before a snapshot is taken, copies of it for changes that are expected. Where
-// there is none it reports false, unless it must.
+// Take takes memory before a snapshot is taken; copies is for expected changes. If there is none,
+// it returns false, unless must is set.
 func (m *SnapshotMemory) Take(fixed, copies int, must bool) bool {
 	n := fixed + copies
 	if m.From == nil {
@@ -31,7 +31,8 @@ func (m *SnapshotMemory) Take(fixed, copies int, must bool) bool {
 	return true
 }
 
-// Follow takes what the snapshot costs by now where that is more than was expected, and returns it.
+// Follow takes more memory if the snapshot costs more than expected by now, and returns the cost of
+// the copies.
 func (m *SnapshotMemory) Follow(s *index.Snapshot) (copies int) {
 	copies = int(s.Copied())
 	if more := m.fixed + copies - m.taken; more > 0 {
@@ -41,7 +42,7 @@ func (m *SnapshotMemory) Follow(s *index.Snapshot) (copies int) {
 	return copies
 }
 
-// Give gives all of it back.
+// Give frees all of it.
 func (m *SnapshotMemory) Give() {
 	if m.taken > 0 {
 		m.From.Give(m.taken)

@@ -6,7 +6,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// steps takes requests until the frame being filled is full, and returns how many.
+// steps takes requests until the frame being filled is full, and returns how many it took.
 func (l *Loop) steps(now event.Time, requests []engine.Request) int {
 	for i := range requests {
 		if l.frames.group() > maxOpen {
@@ -22,7 +22,7 @@ func (l *Loop) steps(now event.Time, requests []engine.Request) int {
 	return len(requests)
 }
 
-// step carries out a request, or a part of a costly one: it reports whether that is all.
+// step carries out a request, or a part of a costly one. It reports whether the request is done.
 func (l *Loop) step(now event.Time, req *engine.Request) bool {
 	noteUse(l.part, now, req.Command)
 	if err := l.limits.refuse(weightOf(req.Command)); err != nil {
@@ -73,13 +73,13 @@ func (l *Loop) step(now event.Time, req *engine.Request) bool {
 	return true
 }
 
-// decide has the partition carry out a request, or a part of it.
+// decide lets the partition carry out a request, or a part of it.
 func (l *Loop) decide(now event.Time, req *engine.Request) bool {
 	cmd := req.Command
 	out := l.part.Decide(now, cmd)
 	l.late.charge(cmd, out.Looks)
 	if err := l.limits.refuse(eventWeight(out.Events)); err != nil && isAdministrative(cmd) {
-		// nobody may take its origins for defined: none of it gets into the log
+		// its origins must not count as defined: none of it gets into the log
 		l.replies.answer(req, engine.Reply{Err: err})
 		return true
 	}
@@ -87,7 +87,7 @@ func (l *Loop) decide(now event.Time, req *engine.Request) bool {
 		if out.Rest != nil {
 			req.Command = out.Rest
 		}
-		// of what it has found so far, the rows may be gone when it ends
+		// rows that it has found so far may be deleted before it ends
 		l.replies.keepBodies(req, &out.Reply)
 		return false
 	}
@@ -106,8 +106,8 @@ func (l *Loop) decide(now event.Time, req *engine.Request) bool {
 	return true
 }
 
-// isAdministrative reports whether a command is an administrator's, which may be refused when it is
-// decided on.
+// isAdministrative reports whether a command is an administrator's, which may still be refused
+// after it was decided.
 func isAdministrative(cmd engine.Command) bool {
 	switch cmd.(type) {
 	case *engine.PutEntity, *engine.PutRule:
@@ -116,8 +116,8 @@ func isAdministrative(cmd engine.Command) bool {
 	return false
 }
 
-// sendAside reports whether a send goes to another partition, because this one refuses it for the
-// state of its log. It was not decided, and never will be here.
+// sendAside reports whether a send was passed to another partition, because this one refuses it for
+// the state of its log. This partition has not decided it, and never will.
 func sendAside(l *Loop, req *engine.Request, cmd *engine.Send) bool {
 	return l.limits.unfit && cmd.Others > 0 && l.aside != nil && len(l.aside([]engine.Request{*req})) == 0
 }
@@ -135,8 +135,8 @@ func (l *Loop) send(now event.Time, cmd *engine.Send) engine.Reply {
 	return out.Reply
 }
 
-// stage makes an operation part of a transaction. Nothing of that is in the log but numbers that
-// the answer tells, so without these the answer need not wait for it.
+// stage makes an operation part of a transaction. The log gets nothing from it but numbers that the
+// answer tells. So an answer without such numbers need not wait for the log.
 func (l *Loop) stage(now event.Time, cmd *engine.Stage, req *engine.Request) {
 	l.capabilities.beforeFirst(log.Transactions, l.part.RefuseTransactions)
 	send, _ := cmd.Operation.(*engine.Send)
@@ -159,8 +159,8 @@ func (l *Loop) stage(now event.Time, cmd *engine.Stage, req *engine.Request) {
 	}
 }
 
-// receiveDeferred takes messages by their numbers. Like other locks, theirs need only be written
-// before they are told of.
+// receiveDeferred takes messages by their numbers. Their locks, like others, need only be written
+// before the reply leaves.
 func (l *Loop) receiveDeferred(now event.Time, cmd *engine.ReceiveDeferred, req *engine.Request) {
 	if cmd.Mode == engine.PeekLock {
 		for range cmd.Sequences {
@@ -177,8 +177,8 @@ func (l *Loop) receiveDeferred(now event.Time, cmd *engine.ReceiveDeferred, req 
 	l.replies.answerLocked(req, cmd.Slice, out.Reply)
 }
 
-// isRenewal reports whether a command moves the ends of locks, and so is answered when that is
-// written (reliability.md P7).
+// isRenewal reports whether a command moves the ends of locks. It is answered when that is written
+// (reliability.md P7).
 func isRenewal(cmd engine.Command) bool {
 	switch cmd.(type) {
 	case *engine.Renew, *engine.RenewSession:
@@ -187,8 +187,8 @@ func isRenewal(cmd engine.Command) bool {
 	return false
 }
 
-// noteUse notes that something was asked of an entity. Sends, receives, empty ones too, and looks
-// count (docs/decisions/0010); answers that were not asked for do not.
+// noteUse notes that a request used an entity. Sends, receives (even empty ones) and peeks count
+// (docs/decisions/0010); deliveries and other unrequested messages do not.
 func noteUse(part *engine.Partition, now event.Time, cmd engine.Command) {
 	var id event.Slice
 	switch cmd := cmd.(type) {

@@ -11,31 +11,31 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// sweepEvery is how often the messages of a queue are looked through at most; sweepRate is how many
-// messages a second that costs at most, so that a long queue is looked through less often.
+// sweepEvery is the least time between two passes over the messages of a queue. sweepRate bounds
+// how many messages a second are visited on average, so a long queue is searched less often.
 const (
 	sweepEvery = time.Second
 	sweepRate  = 100_000
 )
 
-// sweeps are the searches for expired messages in the queues that have active receivers: without
-// one nothing expires (semantics.md 7.4).
+// sweeps holds the searches for expired messages in queues with active receivers: without an active
+// receiver no message expires (semantics.md 7.4).
 type sweeps struct {
-	list    list.List // of *sweeper, in the order in which they came
+	list    list.List // of *sweeper, in the order of their creation
 	running fifo.Queue[*sweeper]
 	next    event.Time // when a pass may have to begin; 0: never
 }
 
-// sweeper looks through one main queue.
+// sweeper searches one main queue.
 type sweeper struct {
 	slice     event.Slice
 	receivers int            // active ones
-	after     event.Time     // no pass before
-	pass      engine.Command // what is left of one; nil: none goes on
+	after     event.Time     // no pass begins before
+	pass      engine.Command // rest of the current pass; nil: there is none
 	place     *list.Element
 }
 
-// begin counts an active receiver of main queues.
+// begin adds an active receiver of main queues.
 func (s *sweeps) begin(e *entityReceivers, in parts) {
 	for partition := range in.all() {
 		id := event.Slice{Entity: e.entity, Partition: partition}
@@ -50,7 +50,7 @@ func (s *sweeps) begin(e *entityReceivers, in parts) {
 	}
 }
 
-// end counts one out.
+// end removes one.
 func (s *sweeps) end(e *entityReceivers, in parts) {
 	for partition := range in.all() {
 		w := e.sweeper(event.Slice{Entity: e.entity, Partition: partition})
@@ -65,7 +65,7 @@ func (s *sweeps) end(e *entityReceivers, in parts) {
 	}
 }
 
-// sweeper is what looks through the main queue of a slice; nil: nothing does.
+// sweeper returns the sweeper of a slice's main queue; nil: there is none.
 func (e *entityReceivers) sweeper(id event.Slice) *sweeper {
 	for _, w := range e.sweepers {
 		if w.slice == id {
@@ -75,14 +75,14 @@ func (e *entityReceivers) sweeper(id event.Slice) *sweeper {
 	return nil
 }
 
-// scheduleStored is called when a message of a slice became deliverable.
+// scheduleStored schedules a pass after a message of a slice became deliverable.
 func (s *sweeps) scheduleStored(e *entityReceivers, id event.Slice, x *index.Index) {
-	if w := e.sweeper(id); w != nil && w.pass == nil { // the end of a pass looks
+	if w := e.sweeper(id); w != nil && w.pass == nil { // the end of a pass schedules the next
 		s.schedule(w, x)
 	}
 }
 
-// schedule sees to it that a pass begins when the first message expires.
+// schedule makes a pass begin when the first message expires.
 func (s *sweeps) schedule(w *sweeper, x *index.Index) {
 	at := x.Soonest(w.slice)
 	if at == event.EndOfTime {
@@ -93,7 +93,7 @@ func (s *sweeps) schedule(w *sweeper, x *index.Index) {
 	}
 }
 
-// Next begins the passes that are due and is the one to take a step of; nil: none.
+// Next begins the passes that are due and returns the sweeper to take a step of; nil: none.
 func (s *sweeps) Next(now event.Time, x *index.Index) *sweeper {
 	if s.next != 0 && s.next <= now {
 		s.next = 0
@@ -114,7 +114,7 @@ func (s *sweeps) Next(now event.Time, x *index.Index) *sweeper {
 	return *s.running.Front()
 }
 
-// Done ends the pass that Next gave.
+// Done ends the pass that Next returned.
 func (s *sweeps) Done(now event.Time, x *index.Index) {
 	w := s.running.Pop()
 	rest := time.Duration(x.Count(w.slice, event.Main, index.Active)) * time.Second / sweepRate

@@ -5,9 +5,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// What a courier and the loop of its log tell each other.
+// Messages between a courier and the loop of its log.
 
-// TransferBatch is transfers of a slice, which are durable, for the courier to take.
+// TransferBatch gives the courier transfers of a slice, which are durable.
 type TransferBatch struct {
 	engine.Internal
 	Source    event.Slice
@@ -15,19 +15,19 @@ type TransferBatch struct {
 	Floors    []Floor
 }
 
-// Floor says up to where the transfers of a slice to a destination are over, durably.
+// Floor says up to where the transfers of a slice to a destination are settled, durably.
 type Floor struct {
 	Destination event.EntityID
-	Number      event.TransferNumber // all smaller ones are
+	Number      event.TransferNumber // all smaller ones are settled
 }
 
-// SliceGone tells the courier that a slice is no more.
+// SliceGone tells the courier that a slice was deleted.
 type SliceGone struct {
 	engine.Internal
 	Source event.Slice
 }
 
-// TransferResults tells the loop what became of transfers of a slice.
+// TransferResults tells the loop the results of transfers of a slice.
 type TransferResults struct {
 	engine.Internal
 	Source      event.Slice
@@ -38,7 +38,7 @@ type TransferResults struct {
 	Bytes       int // of all of them
 }
 
-// NotServing refuses what is asked of a partition that does not serve. Nothing of it was taken.
+// NotServing refuses requests to a partition that does not serve. None of them was carried out.
 func NotServing() *engine.Error {
 	return engine.Refuse(engine.Busy, "The partition is not available now. Please retry the operation.")
 }

@@ -12,45 +12,44 @@ import (
 
 const (
 	// maxOpenTransfers and maxOpenBytes bound what is in transfer from a queue to one destination
-	// at a time. Of what is sent through an entity to one destination they bound what the courier
-	// has been given.
+	// at a time. For messages sent through an entity, they bound what the courier has for one
+	// destination.
 	maxOpenTransfers = 256
 	maxOpenBytes     = 4 << 20
-	// maxOutstanding bounds what a log has given to its courier and not back, of all slices
-	// together. The courier may have minOutstanding transfers from one slice to one destination all
-	// the same: else destinations that have no room for a while would keep the others from being
-	// reached.
+	// maxOutstanding bounds the transfers that the courier of a log has, of all slices together.
+	// The courier may always have minOutstanding transfers from one slice to one destination.
+	// Otherwise destinations that are full for a while would block the others.
 	maxOutstanding = 16 << 10
 	minOutstanding = 16
-	// maxSpan is how far apart the numbers of transfers may be that go from a slice to an entity
-	// with several partitions: while one of them waits for its partition the floor stays, and the
-	// others remember whatever arrives above it.
+	// maxSpan bounds how far apart the numbers of transfers from a slice to an entity with several
+	// partitions may be. While one of them waits for its partition, the floor stays, and the other
+	// partitions remember everything that arrives above it.
 	maxSpan = 16 * maxOpenTransfers
-	// manyFloors is how many floors of a slice are kept before those of destinations that are no
-	// more are dropped.
+	// manyFloors is the number of floors of a slice from which those of deleted destinations are
+	// dropped.
 	manyFloors = 64
 )
 
 // transfers knows which queues of a partition have a standing order, and which messages are in
-// transfer to other entities. It hears of every event that is decided, and of what is durable; what
-// to do about it is decided in forwarder.go.
+// transfer to other entities. It is told of every decided event, and of what is durable;
+// forwarder.go decides what to do about it.
 type transfers struct {
 	// set once in New
 	part    *engine.Partition
 	courier engine.Sink // nil: nothing moves
-	// the entity of an id; nil: it is no more. Since Resume
+	// returns the entity with an id; nil: it was deleted. Set by Resume
 	entity  func(event.EntityID) *engine.Entity
 	replies *replies
 
 	// owned by the loop
 	orders     map[orderKey]*order
 	ready      fifo.Queue[*order]
-	sources    map[event.Slice]*sliceTransfers // slices with transfers that are not over
-	unreported fifo.Queue[*sliceTransfers]     // those with news for the courier
-	// those with more for the courier than it may have now
+	sources    map[event.Slice]*sliceTransfers // slices with unfinished transfers
+	unreported fifo.Queue[*sliceTransfers]     // slices with news for the courier
+	// slices with more for the courier than it may have now
 	throttled   fifo.Queue[*sliceTransfers]
 	outstanding int                 // transfers that the courier has
-	floors      fifo.Queue[floorAt] // that are not durable yet
+	floors      fifo.Queue[floorAt] // floors that are not durable yet
 }
 
 // orderKey names a queue that messages leave.
@@ -59,44 +58,44 @@ type orderKey struct {
 	trigger event.Trigger
 }
 
-// order is that all messages of a queue are to move.
+// order is the standing order to move all messages of a queue.
 type order struct {
 	orderKey
-	destination event.EntityID // 0: the path that it was given names nothing
-	marked      bool           // it is among the ready ones
+	destination event.EntityID // 0: the path of the destination names no entity
+	marked      bool           // is among the ready orders
 }
 
-// sliceTransfers is the transfers of a slice: those that the courier has, and those that it has not
-// been told of yet.
+// sliceTransfers holds the transfers of a slice: those that the courier has, and those that it has
+// not been told of yet.
 type sliceTransfers struct {
 	slice event.Slice
 	byKey map[transferQueueKey]*transferQueue
-	// the same, in the order in which they came up
+	// the same queues, in the order of their creation
 	queues []*transferQueue
-	floors map[event.EntityID]event.TransferNumber // that are durable, by destination
-	// how many of those there were when entities that are no more were looked for last
+	floors map[event.EntityID]event.TransferNumber // durable floors, by destination
+	// number of floors when those of deleted entities were dropped last
 	known     int
-	marked    bool // it is among those with news
-	throttled bool // it is among those with too much
+	marked    bool // is among the slices with news
+	throttled bool // is among the throttled slices
 }
 
-// transferQueueKey names what leaves a slice for one destination, for one reason.
+// transferQueueKey names the transfers from a slice to one destination for one reason.
 type transferQueueKey struct {
 	trigger     event.Trigger
 	destination event.EntityID
 }
 
-// transferQueue is the transfers of one kind that are not over.
+// transferQueue holds the unfinished transfers of one kind.
 type transferQueue struct {
 	transferQueueKey
 	untold fifo.Queue[event.TransferNumber] // that the courier does not have
-	count  int                              // that it has
-	bytes  int                              // of these
+	count  int                              // that the courier has
+	bytes  int                              // of those that the courier has
 }
 
 func (o *transferQueue) full() bool { return o.count >= maxOpenTransfers || o.bytes >= maxOpenBytes }
 
-// transferQueue is the queue of one kind, which it makes when it does not exist.
+// transferQueue returns the queue of one kind. It creates the queue if it does not exist.
 func (d *sliceTransfers) transferQueue(trigger event.Trigger, destination event.EntityID) *transferQueue {
 	key := transferQueueKey{trigger, destination}
 	o := d.byKey[key]
@@ -110,7 +109,7 @@ func (d *sliceTransfers) transferQueue(trigger event.Trigger, destination event.
 	return o
 }
 
-// tidy drops a queue that has nothing left.
+// tidy drops a queue that is empty.
 func (d *sliceTransfers) tidy(o *transferQueue) {
 	if o.count == 0 && o.untold.Len() == 0 {
 		delete(d.byKey, o.transferQueueKey)
@@ -125,7 +124,7 @@ type floorAt struct {
 	Floor
 }
 
-// active reports whether anything ever moves.
+// active reports whether messages can move.
 func (t *transfers) active() bool {
 	return t.courier != nil && (len(t.orders) > 0 || len(t.sources) > 0)
 }
@@ -135,11 +134,11 @@ func (t *transfers) any() bool {
 	return t.ready.Len() > 0 || t.unreported.Len() > 0
 }
 
-// put gives a queue a standing order or changes the destination of the one that it has; nil takes
-// the order back.
+// put gives a queue a standing order or changes the destination of the order it has; nil takes the
+// order back.
 func (t *transfers) put(key orderKey, to *event.EntityID) {
 	if t.courier == nil {
-		return // nobody would carry it out
+		return // without a courier it cannot be carried out
 	}
 	if to == nil {
 		if o := t.orders[key]; o != nil {
@@ -167,7 +166,7 @@ func (t *transfers) mark(o *order) {
 	}
 }
 
-// markStored is called when a message of a slice became deliverable.
+// markStored marks the orders of a slice in which a message became deliverable.
 func (t *transfers) markStored(id event.Slice) {
 	if t != nil && len(t.orders) > 0 {
 		t.mark(t.orders[orderKey{id, event.TriggerForward}])
@@ -196,8 +195,8 @@ func (t *transfers) decided(ev event.Event) {
 	}
 }
 
-// resume gives the courier what a start finds in transfer. It is called once, before anything is
-// asked.
+// resume gives the courier everything that a start finds in transfer. It is called once, before any
+// request.
 func (t *transfers) resume(lives func(event.EntityID) *engine.Entity) {
 	if t.entity = lives; t.courier == nil {
 		return
@@ -228,7 +227,7 @@ func (t *transfers) markNews(d *sliceTransfers) {
 	}
 }
 
-// dropSlice forgets a slice whose entity is no more.
+// dropSlice forgets a slice whose entity was deleted.
 func (t *transfers) dropSlice(id event.Slice) {
 	for _, trigger := range [...]event.Trigger{event.TriggerForward, event.TriggerDeadLetter} {
 		t.put(orderKey{id, trigger}, nil)
@@ -244,8 +243,8 @@ func (t *transfers) dropSlice(id event.Slice) {
 	t.unreported.Keep(func(other *sliceTransfers) bool { return other != d })
 	t.throttled.Keep(func(other *sliceTransfers) bool { return other != d })
 	t.unthrottle()
-	// It goes behind what the courier was told of the slice and has not read yet: otherwise that
-	// would wait for its destination for ever.
+	// The courier has to read this after everything it was told of the slice before. Otherwise that
+	// would wait for its destination forever.
 	gone := engine.Reply{Answer: &SliceGone{Source: id}}
 	t.replies.hold(heldReply{sink: t.courier, reply: gone})
 }
@@ -261,7 +260,7 @@ func (t *transfers) order(cmd *ordersCommand) {
 	}
 }
 
-// countToMove is how many messages of a slice are to move.
+// countToMove returns how many messages of a slice are to move.
 func (t *transfers) countToMove(id event.Slice) (n int) {
 	x := t.part.Index()
 	if t.orders[orderKey{id, event.TriggerForward}] != nil {
@@ -273,15 +272,15 @@ func (t *transfers) countToMove(id event.Slice) (n int) {
 	return n
 }
 
-// wake has the orders of an entity looked at: it may be open again for those who receive.
+// wake marks the orders of an entity, which may be open to receivers again.
 func (t *transfers) wake(e *engine.Entity) {
 	for i := range e.Hosts {
 		t.markStored(event.Slice{Entity: e.ID, Partition: uint8(i)})
 	}
 }
 
-// waitsForOldest reports whether a transfer from a slice waits until the oldest of those to its
-// destination is over.
+// waitsForOldest reports whether a transfer from a slice waits until the oldest transfer to its
+// destination has ended.
 func (t *transfers) waitsForOldest(id event.Slice, destination event.EntityID, n event.TransferNumber) bool {
 	oldest, open := t.part.Index().LowestOpen(id, destination)
 	if !open || n-oldest < maxSpan {
@@ -291,8 +290,8 @@ func (t *transfers) waitsForOldest(id event.Slice, destination event.EntityID, n
 	return e != nil && len(e.Hosts) > 1
 }
 
-// openTransfers is how many messages an order has in transfer to its present destination, and their
-// bytes. Those to an earlier destination do not count: they may wait for long.
+// openTransfers returns how many messages an order has in transfer to its present destination, and
+// their bytes. Transfers to an earlier destination do not count: they may wait for long.
 func (t *transfers) openTransfers(o *order) (count, bytes int) {
 	d := t.sources[o.slice]
 	if d == nil {
@@ -303,14 +302,14 @@ func (t *transfers) openTransfers(o *order) (count, bytes int) {
 	case out == nil:
 		return 0, 0
 	case out.untold.Len() > 0:
-		// nobody has added up their bytes: all that the order ever put in transfer count
+		// their bytes have not been added up: everything the order put in transfer counts
 		all, size := t.part.Index().OpenTransfers(o.slice, o.trigger)
 		return all, int(size)
 	}
 	return out.count, out.bytes
 }
 
-// unthrottle has throttled slices looked at again, as many as there is room for.
+// unthrottle marks throttled slices, as many as there is room for.
 func (t *transfers) unthrottle() {
 	for room := maxOutstanding - t.outstanding; room > 0 && t.throttled.Len() > 0; room-- {
 		d := t.throttled.Pop()
@@ -319,7 +318,8 @@ func (t *transfers) unthrottle() {
 	}
 }
 
-// floorOf is the number below which all transfers of a slice to a destination are over, in memory.
+// floorOf returns the number below which all transfers of a slice to a destination have ended, in
+// memory.
 func (t *transfers) floorOf(id event.Slice, destination event.EntityID) event.TransferNumber {
 	x := t.part.Index()
 	if n, open := x.LowestOpen(id, destination); open {
@@ -328,7 +328,7 @@ func (t *transfers) floorOf(id event.Slice, destination event.EntityID) event.Tr
 	return x.NextTransfer(id)
 }
 
-// committed takes how far the log is durable, and so which floors are.
+// committed takes how far the log is durable, and so which floors are durable.
 func (t *transfers) committed(durable event.LSN) {
 	for t.floors.Len() > 0 && t.floors.Front().at < durable {
 		at := t.floors.Pop()
@@ -345,7 +345,7 @@ func (t *transfers) committed(durable event.LSN) {
 	}
 }
 
-// path is the path of the entity of a slice; "": it is no more.
+// path returns the path of the entity of a slice; "": it was deleted.
 func (t *transfers) path(id event.Slice) string {
 	if e, err := t.part.Entity(id); err == nil {
 		return e.Path
@@ -353,8 +353,8 @@ func (t *transfers) path(id event.Slice) string {
 	return ""
 }
 
-// Outstanding is how many transfers the courier has, and the sum of those of all kinds: the same
-// number.
+// Outstanding returns how many transfers the courier has, and the sum over all kinds, which is the
+// same number.
 func (l *Loop) Outstanding() (all, kinds int) {
 	for _, d := range l.transfers.sources {
 		for _, o := range d.queues {

@@ -11,14 +11,14 @@ const stuckAfter = 10 * time.Second
 // programBegan is before every turn.
 var programBegan = time.Now().Add(-time.Nanosecond)
 
-// turnClock is when the turn of a loop began, in nanoseconds since the program did; 0: the loop
-// sleeps, and whatever there is to do wakes it.
+// turnClock holds when the turn of a loop began, in nanoseconds since the program began; 0: the
+// loop sleeps, and anything there is to do wakes it.
 type turnClock struct{ atomic.Int64 }
 
 func (t *turnClock) begin() { t.Store(int64(time.Since(programBegan))) }
 func (t *turnClock) end()   { t.Store(0) }
 
-// lasts is how long the turn has gone on; 0: none goes on.
+// lasts returns how long the turn has lasted; 0: the loop sleeps.
 func (t *turnClock) lasts() time.Duration {
 	began := t.Load()
 	if began == 0 {
@@ -27,8 +27,8 @@ func (t *turnClock) lasts() time.Duration {
 	return time.Since(programBegan) - time.Duration(began)
 }
 
-// Stuck is how long a loop has been stuck, which a restart of the process cures: it has not turned
-// for ten seconds, and that is not because its disk hangs; 0: it is not.
+// Stuck returns how long a loop has been stuck: its turn has lasted for more than ten seconds, and
+// its disk does not hang. 0: it is not stuck. A restart of the process cures it.
 func (l *Loop) Stuck() time.Duration {
 	if d := l.turn.lasts(); d > stuckAfter && l.frames.writer.DiskState().Hangs.IsZero() {
 		return d

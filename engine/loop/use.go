@@ -6,14 +6,14 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Usage asks a partition which of its entities are in use without anything being asked of them:
-// those with a receiver or a scheduled message (semantics.md 7.7). It is its own answer.
+// Usage asks a partition which of its entities are in use although no request names them: those
+// with a receiver or a scheduled message (semantics.md 7.7). It is its own answer.
 type Usage struct {
 	engine.Internal
 	IDs []event.EntityID // in no order
 }
 
-// usage is the entities of this partition that are in use by themselves.
+// usage returns the entities of this partition that are in use without requests.
 func (w *receivers) usage() (busy []event.EntityID) {
 	for e := range w.part.Entities() {
 		for i := range e.Hosts {

@@ -9,52 +9,51 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// maxReceivers is how many receivers a queue, or all subscriptions of a topic together, may have:
-// on its sub-queues, with sessions and without, those that wait for one too (semantics.md 16.3).
+// maxReceivers bounds the receivers of a queue, or of all subscriptions of a topic together: on all
+// sub-queues, with and without sessions, including those that wait for one (semantics.md 16.3).
 const maxReceivers = 5000
 
-// receivers is who is attached to the slices of a partition and what each waits for: credit for
-// messages, a session, or expired messages to be looked for. It dies with the process
-// (docs/decisions/0026). Of a link that has ports in other loops, too, it knows its own port, and
+// receivers knows which receivers are attached to the slices of a partition and what each waits
+// for: credit for messages, a session, or a search for expired messages. It dies with the process
+// (docs/decisions/0026). If a link has ports in other loops as well, it knows its own port, and
 // what the ports share (link.go).
 //
-// Attach, Wait, Flow and Detach say what receivers want, decided what has happened. Next,
-// NextWaiter, Overdue and sweeps.Next say who may have something to do now; whoever carries that
-// out says with Served, Granted or NoSession what came of it. It looks things up in the partition
-// and decides nothing; log, replies and time are not its business.
+// Attach, Wait, Flow and Detach say what receivers want; decided says what has happened. Next,
+// NextWaiter, Overdue and sweeps.Next return who may have something to do now. The caller carries
+// it out and reports the result with Served, Granted or NoSession. This type reads the partition
+// and decides nothing; it does not deal with log, replies or time.
 type receivers struct {
 	part *engine.Partition
-	// what is not waited for by anybody, but has an order
+	// queues whose messages move to other entities
 	transfers *transfers
 	limit     int                                 // see [Options].MaxReceivers
 	counts    map[event.EntityID]int              // receivers
 	entities  map[event.EntityID]*entityReceivers // those that have any
-	ports     map[*engine.Receiver]*receiver      // that are attached
-	attached  []attachment                        // the same, in no order
+	ports     map[*engine.Receiver]*receiver      // attached ports
+	attached  []attachment                        // the same ports, in no order
 	ready     fifo.Queue[*receiverQueue]          // queues that may have both credit and messages
-	later     []*receiverQueue                    // of these, what is left for the next turn
+	later     []*receiverQueue                    // queues of these that are left for the next turn
 	open      fifo.Queue[*entityReceivers]        // in which a session may have become available
-	deadlines waitDeadlines                       // of those that wait for a session
+	deadlines waitDeadlines                       // of receivers that wait for a session
 	sweeps    sweeps
 }
 
-// attachment is a port and where it waits for messages. Queues know their receivers; only this says
-// in which queue a receiver is.
+// attachment is a port and the queue in which it waits for messages. A queue knows its receivers;
+// only the attachment knows the queue of a receiver.
 type attachment struct {
 	receiver *receiver
-	queue    *receiverQueue // nil: it waits for a session, or has none here
+	queue    *receiverQueue // nil: it waits for a session, or has no queue here
 }
 
-// entityReceivers is who is attached to the slices of one entity.
+// entityReceivers holds the receivers attached to the slices of one entity.
 type entityReceivers struct {
 	entity   event.EntityID
 	attached int
-	// of those without session: one for each sub-queue, and for each set of slices that somebody
-	// receives from
+	// of receivers without session: one for each sub-queue and set of slices
 	queues   []*receiverQueue
 	browsers []*receiverQueue
 	sessions entitySessions
-	sweepers []*sweeper // of the slices with active receivers of their main queue
+	sweepers []*sweeper // of the slices whose main queue has active receivers
 }
 
 func newReceivers(part *engine.Partition, limit int) receivers {
@@ -62,14 +61,14 @@ func newReceivers(part *engine.Partition, limit int) receivers {
 		ports: map[*engine.Receiver]*receiver{}}
 }
 
-// receiver is the port of a receiver link; nil: it is not attached.
+// receiver returns the port of a receiver link; nil: it is not attached.
 func (w *receivers) receiver(of *engine.Receiver) *receiver { return w.ports[of] }
 
-// queueOf is the queue in which a receiver that is attached waits; nil: none.
+// queueOf returns the queue in which an attached receiver waits; nil: none.
 func (w *receivers) queueOf(r *receiver) *receiverQueue { return w.attached[r.number].queue }
 
-// Attach makes a receiver known, or refuses it when there are too many. One that wants a session
-// either gets one, with Granted, or Wait is called.
+// Attach registers a receiver, or refuses it if there are too many. For a receiver that wants a
+// session, the caller then calls Granted or Wait.
 func (w *receivers) Attach(r *receiver) *engine.Error {
 	here := w.part.ID()
 	r.link, r.local = linkOf(r.Receiver), parts(r.At(here))
@@ -103,7 +102,7 @@ func (w *receivers) Attach(r *receiver) *engine.Error {
 	return nil
 }
 
-// standInLine makes the port stand in line with those of other loops if there is a message for the
+// standInLine puts the port in line with those of other loops if there is a message for the
 // receiver here.
 func (w *receivers) standInLine(r *receiver) {
 	if r.served && r.link.shared() {
@@ -112,7 +111,8 @@ func (w *receivers) standInLine(r *receiver) {
 	}
 }
 
-// queueOf is the queue in which a receiver without session waits. The main queue's stands first.
+// queueOf returns the queue in which a receiver without session waits. The main queue's comes
+// first.
 func (e *entityReceivers) queueOf(r *receiver) *receiverQueue {
 	at := len(e.queues)
 	for i, q := range e.queues {
@@ -128,7 +128,8 @@ func (e *entityReceivers) queueOf(r *receiver) *receiverQueue {
 	return q
 }
 
-// Flow sets the credit of a receiver that has a queue. One that drains is to be served at once.
+// Flow sets the credit of a receiver that has a queue. The caller serves a draining receiver at
+// once.
 func (w *receivers) Flow(r *receiver, limit uint32, drain bool) {
 	q, change := w.queueOf(r), int32(limit-r.limit)
 	r.limit, r.flows = limit, nextFlow(r.flows)
@@ -146,7 +147,7 @@ func (w *receivers) Flow(r *receiver, limit uint32, drain bool) {
 	}
 }
 
-// StepBack puts the credit of a receiver behind that of the others in its queue, before the queue
+// StepBack moves the credit of a receiver after that of the others in its queue, before the queue
 // is served next.
 func (w *receivers) StepBack(of *engine.Receiver) {
 	if r := w.receiver(of); r != nil && r.served && r.queued > 0 {
@@ -169,8 +170,9 @@ func (w *receivers) hasMessageFor(r *receiver) bool {
 	return false
 }
 
-// activate counts a receiver as active from its first credit on: one that is attached and never
-// asks for anything, as an SDK does before it peeks, makes nothing expire (semantics.md 7.4).
+// activate counts a receiver as active from its first credit on. A receiver that is attached but
+// never gives credit, like that of an SDK before it peeks, makes no message expire (semantics.md
+// 7.4).
 func (w *receivers) activate(r *receiver, credit int32) {
 	if credit > 0 && !r.active && r.SubQueue == event.Main && r.Mode != engine.Browse {
 		r.active = true
@@ -206,7 +208,7 @@ func (w *receivers) Detach(r *receiver) {
 	}
 }
 
-// forget takes a receiver from those that are attached.
+// forget removes a receiver from the attached ones.
 func (w *receivers) forget(r *receiver) {
 	last := len(w.attached) - 1
 	w.attached[r.number] = w.attached[last]
@@ -216,7 +218,7 @@ func (w *receivers) forget(r *receiver) {
 	delete(w.ports, r.Receiver)
 }
 
-// DetachAll forgets all receivers, and returns them.
+// DetachAll forgets all receivers and returns them.
 func (w *receivers) DetachAll() []*receiver {
 	all := make([]*receiver, len(w.attached))
 	for i := range all {
@@ -228,7 +230,7 @@ func (w *receivers) DetachAll() []*receiver {
 	return all
 }
 
-// leave takes a receiver from its queue.
+// leave removes a receiver from its queue.
 func (e *entityReceivers) leave(r *receiver, q *receiverQueue) {
 	same := func(other *receiverQueue) bool { return other == q }
 	switch {
@@ -243,9 +245,9 @@ func (e *entityReceivers) leave(r *receiver, q *receiverQueue) {
 	}
 }
 
-// decided takes an event that has been applied: whoever waits for what it brings about may have
-// something to do. When it is the end of a session's lock, the receiver that held it is detached
-// and returned.
+// decided takes an event that has been applied, and marks the receivers that may have something to
+// do because of it. If the event ends a session's lock, the receiver that held it is detached and
+// returned.
 func (w *receivers) decided(ev event.Event) (lost *receiver) {
 	switch ev := ev.(type) {
 	case *event.MessageEnqueued:
@@ -280,7 +282,7 @@ func (w *receivers) decided(ev event.Event) (lost *receiver) {
 	return nil
 }
 
-// markDeliverable marks whoever waits for a message that can be delivered now, or be looked at.
+// markDeliverable marks the queues that wait for a message which can now be delivered or browsed.
 func (w *receivers) markDeliverable(id event.Slice, seq event.SequenceNumber) {
 	w.transfers.markStored(id)
 	e := w.entities[id.Entity]
@@ -295,20 +297,20 @@ func (w *receivers) markDeliverable(id event.Slice, seq event.SequenceNumber) {
 	}
 }
 
-// markReturned is deliverable for a message that could not be moved, whatever its number is: it is
-// in a dead-letter queue, so that no session has it.
+// markReturned is markDeliverable for a message that could not be moved. Its number does not
+// matter: it is in a dead-letter queue, which has no sessions.
 func (w *receivers) markReturned(ev *event.TransferFailed) {
 	w.markDeliverable(ev.Slice, 0)
 }
 
-// markCopies is deliverable for the copies that subscriptions got.
+// markCopies is markDeliverable for the copies in subscriptions.
 func (w *receivers) markCopies(partition uint8, copies []event.Copy) {
 	for i := range copies {
 		w.markDeliverable(event.Slice{Entity: copies[i].Subscription, Partition: partition}, copies[i].Sequence)
 	}
 }
 
-// markBrowsers marks those that look at a slice without taking.
+// markBrowsers marks the browsers of a slice.
 func (w *receivers) markBrowsers(e *entityReceivers, partition uint8) {
 	if e == nil {
 		return
@@ -318,7 +320,7 @@ func (w *receivers) markBrowsers(e *entityReceivers, partition uint8) {
 	}
 }
 
-// wake notes that a slice has something, and marks a queue if it is for that slice.
+// wake notes that a slice has a message, and marks a queue if it is for that slice.
 func (w *receivers) wake(q *receiverQueue, partition uint8) {
 	if q.local.has(partition) {
 		q.look |= 1 << partition
@@ -334,7 +336,8 @@ func (w *receivers) mark(q *receiverQueue) {
 	}
 }
 
-// Next is the queue to serve next, the same one until Served says what came of it; nil: none.
+// Next returns the queue to serve next; nil: none. It returns the same queue until Served is
+// called.
 func (w *receivers) Next() *receiverQueue {
 	if w.ready.Len() == 0 {
 		return nil
@@ -342,8 +345,8 @@ func (w *receivers) Next() *receiverQueue {
 	return *w.ready.Front()
 }
 
-// Served says that the queue that Next gave has got what there is, or that it needs more than one
-// turn: then the others come first.
+// Served reports that the queue of Next has received everything there is, or that it needs more
+// than one turn: then the others come first.
 func (w *receivers) Served(all bool) {
 	q := w.ready.Pop()
 	if all {
@@ -353,7 +356,7 @@ func (w *receivers) Served(all bool) {
 	}
 }
 
-// Resume has Next give again what needs more than one turn.
+// Resume makes Next return again the queues that need more than one turn.
 func (w *receivers) Resume() {
 	for i, q := range w.later {
 		w.ready.Push(q)
@@ -362,7 +365,7 @@ func (w *receivers) Resume() {
 	w.later = w.later[:0]
 }
 
-// Any reports whether there is anybody to serve now.
+// Any reports whether a receiver or a sweep can be served now.
 func (w *receivers) Any() bool {
 	return w.ready.Len() > 0 || w.open.Len() > 0 || w.sweeps.running.Len() > 0
 }
@@ -370,8 +373,8 @@ func (w *receivers) Any() bool {
 // Has reports whether an entity has receivers.
 func (w *receivers) Has(id event.EntityID) bool { return w.entities[id] != nil }
 
-// Deadline is when somebody gives up waiting for a session, or expired messages may have to be
-// looked for; 0: never.
+// Deadline returns when a receiver gives up waiting for a session, or a search for expired messages
+// may be due; 0: never.
 func (w *receivers) Deadline() event.Time {
 	first := w.deadlines.first()
 	if at := w.sweeps.next; at != 0 && (first == 0 || at < first) {
