@@ -19,7 +19,7 @@ type Recovered struct {
 	Took     time.Duration // from opening the directory to being ready to serve
 }
 
-func recovered(partitions []host.Recovered, took time.Duration) Recovered {
+func recovered(partitions []host.PartitionRecovery, took time.Duration) Recovered {
 	sum := Recovered{New: true, Clean: true, Took: took}
 	for _, p := range partitions {
 		if p.Err != nil {

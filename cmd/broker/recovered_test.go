@@ -15,19 +15,19 @@ import (
 func TestRecoveredIsTheSumOfPartitions(t *testing.T) {
 	t.Parallel()
 	damaged := errors.New("damaged")
-	ended := host.Recovered{Log: log.Recovery{Clean: true, Frames: 7, Bytes: 1000}, Messages: 5, Locks: 1}
-	killed := host.Recovered{Log: log.Recovery{Frames: 3, Bytes: 300, CutBytes: 24}, Messages: 2, Locks: 2}
-	refused := host.Recovered{Err: damaged}
-	fresh := host.Recovered{Log: log.Recovery{Clean: true}}
+	ended := host.PartitionRecovery{Log: log.Recovery{Clean: true, Frames: 7, Bytes: 1000}, Messages: 5, Locks: 1}
+	killed := host.PartitionRecovery{Log: log.Recovery{Frames: 3, Bytes: 300, CutBytes: 24}, Messages: 2, Locks: 2}
+	refused := host.PartitionRecovery{Err: damaged}
+	fresh := host.PartitionRecovery{Log: log.Recovery{Clean: true}}
 	for name, c := range map[string]struct {
-		of   []host.Recovered
+		of   []host.PartitionRecovery
 		want Recovered
 	}{
-		"new":          {[]host.Recovered{fresh, fresh}, Recovered{New: true, Clean: true}},
-		"ended":        {[]host.Recovered{ended, fresh}, Recovered{Clean: true, Messages: 5, Locks: 1, Bytes: 1000}},
-		"killed":       {[]host.Recovered{ended, killed}, Recovered{Messages: 7, Locks: 3, Bytes: 1300, CutBytes: 24}},
-		"one refused":  {[]host.Recovered{ended, refused}, Recovered{Clean: true, Messages: 5, Locks: 1, Bytes: 1000, Refused: []error{damaged}}},
-		"new, refused": {[]host.Recovered{fresh, refused}, Recovered{Clean: true, Refused: []error{damaged}}},
+		"new":          {[]host.PartitionRecovery{fresh, fresh}, Recovered{New: true, Clean: true}},
+		"ended":        {[]host.PartitionRecovery{ended, fresh}, Recovered{Clean: true, Messages: 5, Locks: 1, Bytes: 1000}},
+		"killed":       {[]host.PartitionRecovery{ended, killed}, Recovered{Messages: 7, Locks: 3, Bytes: 1300, CutBytes: 24}},
+		"one refused":  {[]host.PartitionRecovery{ended, refused}, Recovered{Clean: true, Messages: 5, Locks: 1, Bytes: 1000, Refused: []error{damaged}}},
+		"new, refused": {[]host.PartitionRecovery{fresh, refused}, Recovered{Clean: true, Refused: []error{damaged}}},
 	} {
 		c.want.Took = time.Second
 		if diff := cmp.Diff(c.want, recovered(c.of, time.Second), cmpopts.EquateErrors()); diff != "" {

@@ -449,8 +449,8 @@ func (m *courierMail) take(empty []engine.Reply) []engine.Reply {
 	return letters
 }
 
-// Carries returns the number of streams, of batches in flight, and of bytes in these.
-func (c *Courier) Carries() (streams, batches, bytes int) {
+// Counts returns the number of streams, of batches in flight, and of bytes in these.
+func (c *Courier) Counts() (streams, batches, bytes int) {
 	return len(c.streams), len(c.inFlight), c.bytes
 }
 

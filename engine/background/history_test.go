@@ -10,22 +10,22 @@ import (
 	"github.com/ledgerbus/ledgerbus/log"
 )
 
-// summed is a log of sealed files, and a newest one that is not, which counts how often they are
-// read.
-type summed struct {
+// summaryLog is a log of sealed files, and a newest one that is not, which counts how often they
+// are read.
+type summaryLog struct {
 	log.Partition
 	names []string
 	reads int
 }
 
-func (p *summed) Segments() (list []log.SegmentInfo) {
+func (p *summaryLog) Segments() (list []log.SegmentInfo) {
 	for _, name := range p.names {
 		list = append(list, log.SegmentInfo{File: name})
 	}
 	return append(list, log.SegmentInfo{File: "newest"})
 }
 
-func (p *summed) Summaries(context.Context) iter.Seq2[log.Summary, error] {
+func (p *summaryLog) Summaries(context.Context) iter.Seq2[log.Summary, error] {
 	return func(yield func(log.Summary, error) bool) {
 		p.reads++
 		for _, s := range p.Segments() {
@@ -39,7 +39,7 @@ func (p *summed) Summaries(context.Context) iter.Seq2[log.Summary, error] {
 // Sealed files are read once, until there is another one; those that are gone are forgotten.
 func TestSealedFilesAreKnown(t *testing.T) {
 	t.Parallel()
-	k, p := NewRetention(nil), &summed{names: []string{"a.lbs", "b.lbs"}}
+	k, p := NewRetention(nil), &summaryLog{names: []string{"a.lbs", "b.lbs"}}
 	look := func(reads int) {
 		t.Helper()
 		for range 2 {

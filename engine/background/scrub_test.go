@@ -8,20 +8,20 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// at is a broker of which only the time matters.
-type at struct {
+// fixedTime is a broker of which only the time matters.
+type fixedTime struct {
 	ScrubEnv
 	now event.Time
 }
 
-func (a at) Now() event.Time { return a.now }
+func (a fixedTime) Now() event.Time { return a.now }
 
 // A log is read on where a pass has begun or there is damage, and a pass begins half of the time
 // after the one before.
 func TestScrubDue(t *testing.T) {
 	t.Parallel()
 	now := time.UnixMilli(1_900_000_000_000)
-	v := Scrub{Of: at{now: event.TimeOf(now)}, Every: time.Hour}
+	v := Scrub{Of: fixedTime{now: event.TimeOf(now)}, Every: time.Hour}
 	for _, c := range []struct {
 		of   log.Scrubbed
 		want bool

@@ -90,7 +90,7 @@ func TestSubQueuesGoWithTheirQueue(t *testing.T) {
 // subscription. It can be idle again once it no longer forwards.
 func TestForwardingIsNeverIdle(t *testing.T) {
 	t.Parallel()
-	d := &dial{}
+	d := &manualTime{}
 	b := openAt(t, t.TempDir(), d)
 	defer b.close(t)
 	put := func(kind event.EntityKind, path, to, dead string) {
@@ -143,7 +143,7 @@ func TestForwardingIsNeverIdle(t *testing.T) {
 // entity's settings; any other change is told.
 func TestUpdateThatChangesNothing(t *testing.T) {
 	t.Parallel()
-	d := &dial{}
+	d := &manualTime{}
 	b := openAt(t, t.TempDir(), d)
 	defer b.close(t)
 	told := 0
@@ -203,7 +203,7 @@ func TestUpdateThatChangesNothing(t *testing.T) {
 // An update that leaves it as it is moves neither.
 func TestTimesOfKeys(t *testing.T) {
 	t.Parallel()
-	d, dir := &dial{}, t.TempDir()
+	d, dir := &manualTime{}, t.TempDir()
 	b := openAt(t, dir, d)
 	defer func() { b.close(t) }()
 	key := func(name string, primary event.Secret) event.AccessRule {
@@ -252,7 +252,7 @@ func TestTimesOfKeys(t *testing.T) {
 // start. Its own use counts as before.
 func TestTopicIsAccessedWithItsSubscriptions(t *testing.T) {
 	t.Parallel()
-	d, dir := &dial{}, t.TempDir()
+	d, dir := &manualTime{}, t.TempDir()
 	b := openAt(t, dir, d)
 	defer func() { b.close(t) }()
 	accessed := func(want ...event.Time) {

@@ -6,10 +6,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// suspended returns how long the machine has slept since it was started: CLOCK_BOOTTIME advances
-// during sleep, CLOCK_MONOTONIC does not (reliability.md 1.4). Any kernel of this century can read
-// both; if a reading fails, no sleep is assumed.
-func suspended() time.Duration {
+// suspendedTime returns how long the machine has slept since it was started: CLOCK_BOOTTIME
+// advances during sleep, CLOCK_MONOTONIC does not (reliability.md 1.4). Any kernel of this century
+// can read both; if a reading fails, no sleep is assumed.
+func suspendedTime() time.Duration {
 	var awake, all, again unix.Timespec
 	for range 3 { // repeated if it was interrupted
 		if unix.ClockGettime(unix.CLOCK_MONOTONIC, &awake) != nil || unix.ClockGettime(unix.CLOCK_BOOTTIME, &all) != nil ||

@@ -237,7 +237,7 @@ func TestDowntimeIsToldFirst(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n, err := Open(t.Context(), store, Options{Time: &hands{wall: wall}, Notices: func(list []string) { notices(store, list) }})
+		n, err := Open(t.Context(), store, Options{Time: &manualClocks{wall: wall}, Notices: func(list []string) { notices(store, list) }})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -20,7 +20,7 @@ type systemTime struct {
 	looked time.Duration // time of the last check, since begun
 }
 
-func newSystemTime() *systemTime { return &systemTime{begun: time.Now(), before: suspended()} }
+func newSystemTime() *systemTime { return &systemTime{begun: time.Now(), before: suspendedTime()} }
 
 func (s *systemTime) Wall() time.Time { return time.Now() }
 
@@ -30,7 +30,7 @@ func (s *systemTime) Elapsed() time.Duration {
 	skew := now.Round(0).Sub(s.begun.Round(0)) - awake
 	if d := skew - s.skew; d > ignoredSleep || d < -ignoredSleep || awake-s.looked > time.Minute {
 		s.skew, s.looked = skew, awake
-		if more := suspended() - s.before - s.slept; more > ignoredSleep {
+		if more := suspendedTime() - s.before - s.slept; more > ignoredSleep {
 			s.slept += more
 		}
 	}

@@ -10,16 +10,16 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// hands are clocks of which each can be set alone.
-type hands struct {
+// manualClocks are clocks of which each can be set alone.
+type manualClocks struct {
 	wall    time.Time
 	elapsed time.Duration
 }
 
-func (h *hands) Wall() time.Time        { return h.wall }
-func (h *hands) Elapsed() time.Duration { return h.elapsed }
+func (h *manualClocks) Wall() time.Time        { return h.wall }
+func (h *manualClocks) Elapsed() time.Duration { return h.elapsed }
 
-func (h *hands) pass(d time.Duration) { h.wall, h.elapsed = h.wall.Add(d), h.elapsed+d }
+func (h *manualClocks) pass(d time.Duration) { h.wall, h.elapsed = h.wall.Add(d), h.elapsed+d }
 
 // reliability.md 1.4, F15, F16. SM-079: broker time does not follow a wall clock that is set back.
 func TestBrokerTime(t *testing.T) {
@@ -29,14 +29,14 @@ func TestBrokerTime(t *testing.T) {
 
 	t.Run("begins at the newest instant of the log", func(t *testing.T) {
 		newest := event.TimeOf(start.Add(time.Minute))
-		c := NewClock(&hands{wall: start}, newest, quiet)
+		c := NewClock(&manualClocks{wall: start}, newest, quiet)
 		if got := c.Now(); got != newest {
 			t.Fatalf("got %v, want %v", got, newest)
 		}
 	})
 
 	t.Run("never runs backwards and is corrected by at most 5 %", func(t *testing.T) {
-		h := &hands{wall: start, elapsed: time.Hour}
+		h := &manualClocks{wall: start, elapsed: time.Hour}
 		c := NewClock(h, event.TimeOf(start.Add(2*time.Second)), quiet)
 		last := c.Now()
 		for range 100 { // the wall is two seconds behind: broker time runs slower until they meet
@@ -54,7 +54,7 @@ func TestBrokerTime(t *testing.T) {
 
 	for _, step := range []time.Duration{-time.Hour, -time.Second, time.Second, time.Hour, 87600 * time.Hour} {
 		t.Run("does not follow a step of the wall by "+step.String(), func(t *testing.T) {
-			h := &hands{wall: start}
+			h := &manualClocks{wall: start}
 			c := NewClock(h, 0, quiet)
 			h.pass(10 * time.Second)
 			before := c.Now()
@@ -70,7 +70,7 @@ func TestBrokerTime(t *testing.T) {
 	}
 
 	t.Run("goes on while the machine sleeps", func(t *testing.T) {
-		h := &hands{wall: start}
+		h := &manualClocks{wall: start}
 		c := NewClock(h, 0, quiet)
 		before := c.Now()
 		h.pass(8 * time.Hour)
@@ -103,7 +103,7 @@ func TestSystemTime(t *testing.T) {
 func TestClockSetBack(t *testing.T) {
 	t.Parallel()
 	h := newDriven(t)
-	clocks := &hands{wall: h.now.Std()}
+	clocks := &manualClocks{wall: h.now.Std()}
 	clock := NewClock(clocks, 0, slog.New(slog.DiscardHandler))
 	pass := func(d time.Duration) {
 		clocks.pass(d)

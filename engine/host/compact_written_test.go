@@ -13,13 +13,13 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/disk"
 )
 
-// counted is a disk that counts the bytes that are written.
-type counted struct {
+// countingDisk is a disk that counts the bytes that are written.
+type countingDisk struct {
 	disk.FS
 	bytes *atomic.Int64
 }
 
-func (c counted) Create(name string) (disk.File, error) {
+func (c countingDisk) Create(name string) (disk.File, error) {
 	f, err := c.FS.Create(name)
 	return countedFile{f, c.bytes}, err
 }
@@ -63,7 +63,7 @@ func TestBytesWritten(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			written := new(atomic.Int64)
-			store, err := log.Open(t.Context(), t.TempDir(), log.Options{FS: counted{disk.OS{}, written}, Partitions: 1, SegmentBytes: 256 << 10, ChapterBytes: 512 << 10, RoomBytes: -1, SealAfter: -1})
+			store, err := log.Open(t.Context(), t.TempDir(), log.Options{FS: countingDisk{disk.OS{}, written}, Partitions: 1, SegmentBytes: 256 << 10, ChapterBytes: 512 << 10, RoomBytes: -1, SealAfter: -1})
 			if err != nil {
 				t.Fatal(err)
 			}

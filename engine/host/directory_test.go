@@ -14,7 +14,7 @@ import (
 // there.
 func TestVersionsShareTheirUse(t *testing.T) {
 	t.Parallel()
-	d := &dial{}
+	d := &manualTime{}
 	b := openAt(t, t.TempDir(), d)
 	defer b.close(t)
 	put := engine.PutEntity{Kind: event.Queue, Path: "Orders", Properties: testQueue()}
@@ -42,7 +42,7 @@ func TestVersionsShareTheirUse(t *testing.T) {
 // More than are asked for at a time, and refusals among them.
 func TestPutManyEntities(t *testing.T) {
 	t.Parallel()
-	b := openAt(t, t.TempDir(), &dial{})
+	b := openAt(t, t.TempDir(), &manualTime{})
 	defer b.close(t)
 	cmds := make([]engine.PutEntity, 2*maxAsked+10)
 	for i := range cmds {

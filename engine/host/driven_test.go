@@ -15,8 +15,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// driven is a loop with one queue that a test drives by hand, with a clock that it turns.
-type driven struct {
+// drivenLoop is a loop with one queue that a test drives by hand, with a clock that it turns.
+type drivenLoop struct {
 	t      *testing.T
 	plog   log.Partition
 	writer log.Writer
@@ -26,13 +26,13 @@ type driven struct {
 	got    []engine.Reply
 }
 
-func newDriven(t *testing.T) *driven {
+func newDriven(t *testing.T) *drivenLoop {
 	t.Helper()
 	store, err := log.Open(t.Context(), t.TempDir(), log.Options{Partitions: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &driven{t: t, now: event.TimeOf(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))}
+	d := &drivenLoop{t: t, now: event.TimeOf(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))}
 	if d.plog, err = store.Open(t.Context(), 0); err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func newDriven(t *testing.T) *driven {
 	return d
 }
 
-func (d *driven) lead(x *index.Index) {
+func (d *drivenLoop) lead(x *index.Index) {
 	d.t.Helper()
 	var err error
 	if d.writer, err = d.plog.Lead(d.t.Context()); err != nil {
@@ -59,13 +59,13 @@ func (d *driven) lead(x *index.Index) {
 	d.configure()
 }
 
-func (d *driven) configure() {
+func (d *drivenLoop) configure() {
 	for _, e := range d.part.Index().Catalogue.All() {
 		d.loop.Prepare(loop.Configure(engine.View(e, nil), false, nil))
 	}
 }
 
-func (d *driven) restart() {
+func (d *drivenLoop) restart() {
 	d.t.Helper()
 	if err := d.writer.Close(); err != nil {
 		d.t.Fatal(err)
@@ -75,10 +75,10 @@ func (d *driven) restart() {
 }
 
 // Post implements [engine.Sink].
-func (d *driven) Post(rs []engine.Reply) { d.got = append(d.got, rs...) }
+func (d *drivenLoop) Post(rs []engine.Reply) { d.got = append(d.got, rs...) }
 
 // turn carries out commands, and all that follows from them.
-func (d *driven) turn(cmds ...engine.Command) {
+func (d *drivenLoop) turn(cmds ...engine.Command) {
 	d.t.Helper()
 	var requests []engine.Request
 	for _, cmd := range cmds {
@@ -99,19 +99,19 @@ func (d *driven) turn(cmds ...engine.Command) {
 }
 
 // fill stores n messages.
-func (d *driven) fill(n int, ttl time.Duration) {
+func (d *drivenLoop) fill(n int, ttl time.Duration) {
 	for range n {
 		d.turn(&engine.Send{Slice: handEntity, Messages: []engine.Message{{ID: []byte("x"), Body: []byte("x"), TimeToLive: ttl}}})
 	}
 }
 
-func (d *driven) receiver(tag uint64, q event.SubQueue) *engine.Receiver {
+func (d *drivenLoop) receiver(tag uint64, q event.SubQueue) *engine.Receiver {
 	return &engine.Receiver{Entity: &engine.Entity{ID: 1, Path: "orders"}, Slice: handEntity, SubQueue: q, Sink: d, Tag: tag}
 }
 
 // hears compares the deliveries since the last call: "1:3+2" is message 3 for receiver 1, after two
 // failed deliveries.
-func (d *driven) hears(want ...string) {
+func (d *drivenLoop) hears(want ...string) {
 	d.t.Helper()
 	var got []string
 	for _, r := range d.got {

@@ -11,18 +11,18 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// erased is a log that no longer keeps any body.
-type erased struct{ log.Partition }
+// erasedLog is a log that no longer keeps any body.
+type erasedLog struct{ log.Partition }
 
-func (erased) ReadInto(event.Blob, []byte) (int, error)          { return 0, event.ErrErased }
-func (erased) ReadBlob(_ event.Blob, dst []byte) ([]byte, error) { return dst, event.ErrErased }
+func (erasedLog) ReadInto(event.Blob, []byte) (int, error)          { return 0, event.ErrErased }
+func (erasedLog) ReadBlob(_ event.Blob, dst []byte) ([]byte, error) { return dst, event.ErrErased }
 
 // History erases no body that is still needed: if a body is gone when it is to be delivered, that
 // is an internal fault, and is reported as one.
 func TestErasedBodyOfADelivery(t *testing.T) {
 	t.Parallel()
 	ps := partitions{slots: make([]slot, 1)}
-	var plog log.Partition = erased{}
+	var plog log.Partition = erasedLog{}
 	ps.slots[0].log.Store(&plog)
 	n, err := ps.ReadInto(0, event.Blob{Position: 8, Size: 3}, make([]byte, 3))
 	if n != 0 || !errors.Is(err, ErrInternal) || !errors.Is(err, event.ErrErased) {

@@ -17,18 +17,18 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/faultfs"
 )
 
-// erasing is a broker on a disk that can fail, with 100 messages that were completed. Chapters are
-// short.
-type erasing struct {
+// eraserTest is a broker on a disk that can fail, with 100 messages that were completed. Chapters
+// are short.
+type eraserTest struct {
 	*broker
 	t    *testing.T
 	disk *faultfs.FS
 	seal time.Duration // after which chapters are sealed; negative: at once
 }
 
-func onErasingDisk(t *testing.T) *erasing {
+func onErasingDisk(t *testing.T) *eraserTest {
 	t.Helper()
-	e := &erasing{broker: &broker{}, t: t, disk: faultfs.New(), seal: -1}
+	e := &eraserTest{broker: &broker{}, t: t, disk: faultfs.New(), seal: -1}
 	e.must(e.start())
 	q := e.placed(t, 1, "orders", testQueue())
 	e.sendMany(t, q, 100)
@@ -36,14 +36,14 @@ func onErasingDisk(t *testing.T) *erasing {
 	return e
 }
 
-func (e *erasing) must(err error) {
+func (e *eraserTest) must(err error) {
 	e.t.Helper()
 	if err != nil {
 		e.t.Fatal(err)
 	}
 }
 
-func (e *erasing) start() (err error) {
+func (e *eraserTest) start() (err error) {
 	e.store, err = log.Open(e.t.Context(), "/data", log.Options{FS: e.disk, Partitions: 2, SegmentBytes: 8 << 10, ChapterBytes: 16 << 10, SealAfter: e.seal})
 	if err == nil {
 		e.Namespace, err = Open(e.t.Context(), e.store, Options{keepAllHistory: true, Fence: true, CheckpointBytes: -1})
@@ -52,21 +52,21 @@ func (e *erasing) start() (err error) {
 }
 
 // again stops the broker, and starts another one.
-func (e *erasing) again() {
+func (e *eraserTest) again() {
 	e.t.Helper()
 	e.close(e.t)
 	e.must(e.start())
 }
 
 // erase asks for the erasure of a message, and returns how it is answered.
-func (e *erasing) erase(n event.SequenceNumber) error {
+func (e *eraserTest) erase(n event.SequenceNumber) error {
 	_, err := e.EraseBody(e.t.Context(), "orders", n, &engine.Origin{Principal: "ops"}, event.ReasonGiven{Reason: "a customer asked"})
 	return err
 }
 
 // history is what the log says of erasures, in its order, and then which bodies of the queue are
 // gone.
-func (e *erasing) history(p log.Partition) string {
+func (e *eraserTest) history(p log.Partition) string {
 	e.t.Helper()
 	var said []string
 	var gone []event.SequenceNumber
@@ -91,7 +91,7 @@ func (e *erasing) history(p log.Partition) string {
 }
 
 // comesTo lets a time pass, and compares what the log says then.
-func (e *erasing) comesTo(after time.Duration, want string) {
+func (e *eraserTest) comesTo(after time.Duration, want string) {
 	e.t.Helper()
 	time.Sleep(after)
 	synctest.Wait()
@@ -101,7 +101,7 @@ func (e *erasing) comesTo(after time.Duration, want string) {
 }
 
 // request puts requests into the log and nothing else, as a version did that died then.
-func (e *erasing) request(numbers ...event.SequenceNumber) {
+func (e *eraserTest) request(numbers ...event.SequenceNumber) {
 	e.t.Helper()
 	e.must(e.store.Use(log.Erasures))
 	q, err := e.Resolve("orders")
@@ -171,13 +171,13 @@ func TestErasureWaitsForSealing(t *testing.T) {
 func TestErasureWaits(t *testing.T) {
 	t.Parallel()
 	sealOutside(t)
-	for name, hold := range map[string]func(*erasing) (release func()){
-		"backup": func(e *erasing) func() {
+	for name, hold := range map[string]func(*eraserTest) (release func()){
+		"backup": func(e *eraserTest) func() {
 			b, err := e.Backup(e.t.Context(), nil, event.ReasonGiven{})
 			e.must(err)
 			return func() { b.Close() }
 		},
-		"no room": func(e *erasing) func() {
+		"no room": func(e *eraserTest) func() {
 			e.disk.Hook(func(c faultfs.Call) faultfs.Fault {
 				if strings.Contains(c.Name, "/sealed/") && c.Op == faultfs.OpCreate {
 					return faultfs.Fault{Err: log.ErrNoRoom}
@@ -274,7 +274,7 @@ func sealedOrders(t *testing.T, requested bool) (disk *faultfs.FS) {
 // is sealed meanwhile.
 func dieErasing(t *testing.T, disk *faultfs.FS, k int, mode faultfs.Mode, start bool, seen map[string]int) {
 	synctest.Test(t, func(t *testing.T) {
-		e := &erasing{broker: &broker{}, t: t, disk: disk, seal: time.Hour}
+		e := &eraserTest{broker: &broker{}, t: t, disk: disk, seal: time.Hour}
 		if !start {
 			e.must(e.start())
 			synctest.Wait()
@@ -315,7 +315,7 @@ func dieErasing(t *testing.T, disk *faultfs.FS, k int, mode faultfs.Mode, start 
 }
 
 // look shows the log with the queue while no broker runs.
-func (e *erasing) look(do func(log.Partition)) {
+func (e *eraserTest) look(do func(log.Partition)) {
 	e.t.Helper()
 	store, err := log.Open(e.t.Context(), "/data", log.Options{FS: e.disk, ReadOnly: true})
 	e.must(err)

@@ -20,7 +20,7 @@ import (
 func TestRestartOfAPartitionThatLostData(t *testing.T) {
 	t.Parallel()
 	var said bytes.Buffer // the handler has a lock of its own
-	f := &fencing{broker: &broker{}, disk: faultfs.New(), logger: slog.New(slog.NewTextHandler(&said, nil))}
+	f := &fenceTest{broker: &broker{}, disk: faultfs.New(), logger: slog.New(slog.NewTextHandler(&said, nil))}
 	f.start(t)
 	sick := f.placed(t, 2, "sick", testQueue())
 	well := f.placed(t, 1, "well", testQueue())

@@ -14,16 +14,16 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/faultfs"
 )
 
-// movesBeside is a chain of queues in three partitions, where the dead letters of the second go
+// chainTest is a chain of queues in three partitions, where the dead letters of the second go
 // back to the partition of the first, and a queue that messages are sent through.
-type movesBeside struct {
-	*fencing
+type chainTest struct {
+	*fenceTest
 	a, b, end, dead engine.Target
 }
 
-func chained(t *testing.T) *movesBeside {
+func chained(t *testing.T) *chainTest {
 	t.Helper()
-	m := &movesBeside{fencing: onFencedDisk(t)}
+	m := &chainTest{fenceTest: onFencedDisk(t)}
 	m.end = m.placed(t, 3, "end", testQueue())
 	m.dead = m.placed(t, 1, "dead", testQueue())
 	p := forwardTo("end")
@@ -35,7 +35,7 @@ func chained(t *testing.T) *movesBeside {
 
 // begin sends a message, to the head of the chain or through it to its end, and says when its
 // answer has come.
-func (m *movesBeside) begin(id string, via bool) answer {
+func (m *chainTest) begin(id string, via bool) answer {
 	cmd := &engine.Send{Entity: m.a.Entity, Slice: m.a.Slice(0), Messages: []engine.Message{{ID: []byte(id), Body: []byte(id)}}}
 	if via {
 		cmd.Destination = m.end.Entity
@@ -101,7 +101,7 @@ func movesOverFences(t *testing.T, seed uint64) {
 }
 
 // provoke makes a partition write to its log.
-func (f *fencing) provoke(id engine.PartitionID, i int) {
+func (f *fenceTest) provoke(id engine.PartitionID, i int) {
 	in := make(answer, 1)
 	f.Submit(id, []engine.Request{{Sink: in, Command: &engine.Note{Fact: &event.PartitionRestarted{LogPartition: uint32(i)}}}})
 	<-in
@@ -109,7 +109,7 @@ func (f *fencing) provoke(id engine.PartitionID, i int) {
 
 // arrive waits until nothing is under way, and checks that what was accepted is at the end of the
 // chain once, and what is unknown at most once.
-func (m *movesBeside) arrive(t *testing.T, n int, accepted, unknown map[string]bool) {
+func (m *chainTest) arrive(t *testing.T, n int, accepted, unknown map[string]bool) {
 	t.Helper()
 	for end := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		r, err := m.Runtime(t.Context(), []*engine.Entity{m.a.Entity, m.b.Entity, m.end.Entity})

@@ -142,8 +142,8 @@ func TestCatalogueIsNotFenced(t *testing.T) {
 // back.
 func TestCatalogueBesideAFence(t *testing.T) {
 	t.Parallel()
-	d := &dial{}
-	f := &fencing{broker: &broker{}, disk: faultfs.New(), time: d}
+	d := &manualTime{}
+	f := &fenceTest{broker: &broker{}, disk: faultfs.New(), time: d}
 	f.start(t)
 	defer f.close(t)
 	p := testQueue()

@@ -16,9 +16,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/faultfs"
 )
 
-// fencing is a namespace of four partitions that are fenced when they fail, over a disk that can
+// fenceTest is a namespace of four partitions that are fenced when they fail, over a disk that can
 // fail.
-type fencing struct {
+type fenceTest struct {
 	*broker
 	disk *faultfs.FS
 	time TimeSource // nil: that of the machine
@@ -26,14 +26,14 @@ type fencing struct {
 	logger *slog.Logger // nil: nothing is said
 }
 
-func onFencedDisk(t *testing.T) *fencing {
+func onFencedDisk(t *testing.T) *fenceTest {
 	t.Helper()
-	f := &fencing{broker: &broker{}, disk: faultfs.New()}
+	f := &fenceTest{broker: &broker{}, disk: faultfs.New()}
 	f.start(t)
 	return f
 }
 
-func (f *fencing) start(t *testing.T) {
+func (f *fenceTest) start(t *testing.T) {
 	t.Helper()
 	var err error
 	if f.store, err = log.Open(t.Context(), "/data", log.Options{FS: f.disk, Partitions: 4}); err != nil {
@@ -45,11 +45,11 @@ func (f *fencing) start(t *testing.T) {
 }
 
 // fail has the syncs of a partition's log fail until the returned function is called.
-func (f *fencing) fail(id engine.PartitionID) (heal func()) {
+func (f *fenceTest) fail(id engine.PartitionID) (heal func()) {
 	return f.failWith(id, faultfs.Fault{Err: syscall.EIO})
 }
 
-func (f *fencing) failWith(id engine.PartitionID, fault faultfs.Fault) (heal func()) {
+func (f *fenceTest) failWith(id engine.PartitionID, fault faultfs.Fault) (heal func()) {
 	dir := fmt.Sprintf("/partitions/%02d/wal/", id)
 	f.disk.Hook(func(c faultfs.Call) faultfs.Fault {
 		if c.Op == faultfs.OpDatasync && strings.Contains(c.Name, dir) {
@@ -61,14 +61,14 @@ func (f *fencing) failWith(id engine.PartitionID, fault faultfs.Fault) (heal fun
 }
 
 // one sends one message.
-func (f *fencing) one(t *testing.T, q engine.Target, id string) error {
+func (f *fenceTest) one(t *testing.T, q engine.Target, id string) error {
 	t.Helper()
 	_, err := f.ask(t.Context(), q.Host(0), &engine.Send{Entity: q.Entity, Slice: q.Slice(0), Messages: []engine.Message{{ID: []byte(id), Body: []byte(id)}}})
 	return err
 }
 
 // comesTo waits until a partition is in a state.
-func (f *fencing) comesTo(t *testing.T, id engine.PartitionID, want engine.PartitionState) engine.PartitionStatus {
+func (f *fenceTest) comesTo(t *testing.T, id engine.PartitionID, want engine.PartitionState) engine.PartitionStatus {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
 		s := f.Namespace.Partitions()[id]
@@ -168,7 +168,7 @@ func fenceAndRestart(t *testing.T, fault faultfs.Fault) {
 }
 
 // messages counts the messages of a queue, by number and body.
-func (f *fencing) messages(t *testing.T, q engine.Target) map[string]int {
+func (f *fenceTest) messages(t *testing.T, q engine.Target) map[string]int {
 	t.Helper()
 	reply, err := f.ask(t.Context(), q.Host(0), &engine.Peek{Slice: q.Slice(0), From: 1, Count: 1000, MaxBytes: 1 << 20})
 	if err != nil {
@@ -186,7 +186,7 @@ func (f *fencing) messages(t *testing.T, q engine.Target) map[string]int {
 }
 
 // told is what the log of partition 0 says about the others.
-func (f *fencing) told(t *testing.T) string {
+func (f *fenceTest) told(t *testing.T) string {
 	t.Helper()
 	store, err := log.Open(t.Context(), "/data", log.Options{FS: f.disk, ReadOnly: true})
 	if err != nil {

@@ -39,11 +39,11 @@ type fleet struct {
 	parts     []log.Partition
 	loops     []*loop.Loop
 	rules     []*engine.Partition
-	writers   []*sizes
-	couriers  []*carrier
+	writers   []*groupSizes
+	couriers  []*fleetCourier
 	marks     []event.LSN // by loop: how much it has heard of
 	directory directory
-	posts     posts
+	posts     keptReplies
 	err       error // that the process died of
 
 	// chapters are short and sealed at once, and bodies dropped that nobody needs
@@ -53,26 +53,26 @@ type fleet struct {
 	freed  int              // sealed files that were written again
 }
 
-// carrier is a courier, and what a fleet knows of it.
-type carrier struct {
+// fleetCourier is a courier, and what a fleet knows of it.
+type fleetCourier struct {
 	*background.Courier
 	letters int        // of its loop, which it has not read
 	next    event.Time // when it wants its next turn; 0: never
 }
 
-func (c *carrier) Post(rs []engine.Reply) {
+func (c *fleetCourier) Post(rs []engine.Reply) {
 	c.letters += len(rs)
 	c.Courier.Post(rs)
 }
 
-func (c *carrier) Turn(now event.Time) {
+func (c *fleetCourier) Turn(now event.Time) {
 	c.letters = 0
 	c.next = c.Courier.Turn(now)
 }
 
 // quiet reports whether a courier has nothing to do at a time.
-func (c *carrier) quiet(now event.Time) bool {
-	_, batches, _ := c.Carries()
+func (c *fleetCourier) quiet(now event.Time) bool {
+	_, batches, _ := c.Counts()
 	return c.letters == 0 && batches == 0 && (c.next == 0 || c.next > now)
 }
 
@@ -108,7 +108,7 @@ func (f *fleet) start() (err error) {
 	}
 	f.rules, f.writers = nil, nil
 	f.parts, f.loops, f.couriers, f.marks = nil, nil, nil, make([]event.LSN, f.logs)
-	f.directory, f.posts = directory{}, posts{}
+	f.directory, f.posts = directory{}, keptReplies{}
 	for i := range f.logs {
 		p, err := f.store.Open(f.t.Context(), log.PartitionID(i))
 		if err != nil {
@@ -119,13 +119,13 @@ func (f *fleet) start() (err error) {
 		if err != nil {
 			return err
 		}
-		c := &carrier{Courier: background.NewCourier(background.CourierOptions{Home: engine.PartitionID(i), Reread: f.reread, Entity: f.directory.entity, Logger: slog.New(slog.DiscardHandler),
+		c := &fleetCourier{Courier: background.NewCourier(background.CourierOptions{Home: engine.PartitionID(i), Reread: f.reread, Entity: f.directory.entity, Logger: slog.New(slog.DiscardHandler),
 			Read: p.ReadInto, Damaged: f.damaged, FailuresTo: f.failures,
 			Offer: func(id engine.PartitionID, req engine.Request) bool { return f.loops[id].Offer(req) }})}
 		f.parts, f.couriers = append(f.parts, p), append(f.couriers, c)
 		part := engine.NewPartition(engine.PartitionID(i), f.logs, state.Index)
 		part.Split(f.split)
-		g := &sizes{ManualWriter: w.(log.ManualWriter)}
+		g := &groupSizes{ManualWriter: w.(log.ManualWriter)}
 		f.rules, f.writers = append(f.rules, part), append(f.writers, g)
 		f.loops = append(f.loops, loop.New(part, p, g, loop.Options{
 			Clock: func() event.Time { return f.now }, Logger: slog.New(slog.DiscardHandler), CheckpointBytes: -1, Inline: true, Tokens: newTokens(),
@@ -204,7 +204,7 @@ func (f *fleet) remove(path string) {
 
 // ask takes one command to its reply; where the process dies the reply is [engine.ErrUnknown].
 func (f *fleet) ask(p engine.PartitionID, cmd engine.Command) engine.Reply {
-	reply := &posts{}
+	reply := &keptReplies{}
 	f.loops[p].Turn([]engine.Request{{Command: cmd, Sink: reply}})
 	for len(reply.got) == 0 && f.dead() == nil {
 		f.step()
@@ -461,26 +461,26 @@ const (
 	maxBackground    = 256 << 10
 )
 
-// sizes is a writer that knows how large the largest group was: what was written for one sync.
-type sizes struct {
+// groupSizes is a writer that knows how large the largest group was: what was written for one sync.
+type groupSizes struct {
 	log.ManualWriter
 	group, largest int
 }
 
-func (s *sizes) add(b *log.Batch) *log.Batch {
+func (s *groupSizes) add(b *log.Batch) *log.Batch {
 	s.group += b.Len()
 	s.largest = max(s.largest, s.group)
 	return b
 }
 
 // Append implements [log.Writer].
-func (s *sizes) Append(b *log.Batch) log.Ticket { return s.ManualWriter.Append(s.add(b)) }
+func (s *groupSizes) Append(b *log.Batch) log.Ticket { return s.ManualWriter.Append(s.add(b)) }
 
 // Write implements [log.Writer].
-func (s *sizes) Write(b *log.Batch) log.Ticket { return s.ManualWriter.Write(s.add(b)) }
+func (s *groupSizes) Write(b *log.Batch) log.Ticket { return s.ManualWriter.Write(s.add(b)) }
 
 // Sync implements [log.Writer].
-func (s *sizes) Sync() {
+func (s *groupSizes) Sync() {
 	s.group = 0
 	s.ManualWriter.Sync()
 }

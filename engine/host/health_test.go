@@ -27,7 +27,7 @@ func TestHealthOfAFullMailbox(t *testing.T) {
 		synctest.Wait()
 		var many []engine.Request
 		for range 16 << 10 {
-			many = append(many, engine.Request{Command: loop.Ping(), Sink: nobody{}})
+			many = append(many, engine.Request{Command: loop.Ping(), Sink: deafSink{}})
 		}
 		b.Submit(1, many)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -44,7 +44,7 @@ func TestHealthOfAFullMailbox(t *testing.T) {
 	})
 }
 
-// nobody hears answers.
-type nobody struct{}
+// deafSink hears answers.
+type deafSink struct{}
 
-func (nobody) Post([]engine.Reply) {}
+func (deafSink) Post([]engine.Reply) {}

@@ -16,16 +16,16 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// dial is a time source that is turned by hand.
-type dial struct{ passed atomic.Int64 }
+// manualTime is a time source that is turned by hand.
+type manualTime struct{ passed atomic.Int64 }
 
-func (d *dial) Elapsed() time.Duration { return time.Duration(d.passed.Load()) }
-func (d *dial) Wall() time.Time {
+func (d *manualTime) Elapsed() time.Duration { return time.Duration(d.passed.Load()) }
+func (d *manualTime) Wall() time.Time {
 	return time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC).Add(d.Elapsed())
 }
-func (d *dial) turn(by time.Duration) { d.passed.Add(int64(by)) }
+func (d *manualTime) turn(by time.Duration) { d.passed.Add(int64(by)) }
 
-func openAt(t *testing.T, dir string, d *dial) *broker {
+func openAt(t *testing.T, dir string, d *manualTime) *broker {
 	t.Helper()
 	store, err := log.Open(context.Background(), dir, log.Options{Partitions: 2})
 	if err != nil {
@@ -42,14 +42,14 @@ func openAt(t *testing.T, dir string, d *dial) *broker {
 type idleTest struct {
 	*broker
 	t     *testing.T
-	d     *dial
+	d     *manualTime
 	dir   string
 	props event.Properties
 }
 
 func newIdleTest(t *testing.T) *idleTest {
 	t.Helper()
-	i := &idleTest{t: t, d: &dial{}, dir: t.TempDir(), props: testQueue()}
+	i := &idleTest{t: t, d: &manualTime{}, dir: t.TempDir(), props: testQueue()}
 	i.props.AutoDeleteOnIdle = 5 * time.Minute
 	i.broker = openAt(t, i.dir, i.d)
 	return i
@@ -150,19 +150,19 @@ func (b *broker) collectIdle(ctx context.Context) error {
 	return (&background.Idle{Of: b.surroundings(), Started: b.started}).Look(ctx)
 }
 
-// changing is a broker with a queue that turns out to be in use, and in which something changes
+// changingIdle is a broker with a queue that turns out to be in use, and in which something changes
 // before the first queue that was found idle is deleted.
-type changing struct {
+type changingIdle struct {
 	surroundings
 	busy   []event.EntityID // none is in use so far
 	change func()
 }
 
-func (c *changing) InUse(context.Context) ([]event.EntityID, func(engine.PartitionID) bool, error) {
+func (c *changingIdle) InUse(context.Context) ([]event.EntityID, func(engine.PartitionID) bool, error) {
 	return c.busy, func(engine.PartitionID) bool { return false }, nil
 }
 
-func (c *changing) DeleteIdle(ctx context.Context, found *engine.Entity, over func(*engine.Entity, []*engine.Entity) bool) error {
+func (c *changingIdle) DeleteIdle(ctx context.Context, found *engine.Entity, over func(*engine.Entity, []*engine.Entity) bool) error {
 	if c.change != nil {
 		c.change()
 	}
@@ -175,7 +175,7 @@ func (c *changing) DeleteIdle(ctx context.Context, found *engine.Entity, over fu
 // late as well.
 func TestIdleMeanwhile(t *testing.T) {
 	t.Parallel()
-	ctx, d := t.Context(), &dial{}
+	ctx, d := t.Context(), &manualTime{}
 	b := openAt(t, t.TempDir(), d)
 	defer b.close(t)
 	props := testQueue()
@@ -194,7 +194,7 @@ func TestIdleMeanwhile(t *testing.T) {
 		found[path] = put(path, engine.CreateOnly)
 	}
 	d.turn(6 * time.Minute)
-	of := &changing{surroundings: b.surroundings(), busy: make([]event.EntityID, 1)}
+	of := &changingIdle{surroundings: b.surroundings(), busy: make([]event.EntityID, 1)}
 	changed := false
 	of.change = func() {
 		changed = true
@@ -229,7 +229,7 @@ func TestIdleMeanwhile(t *testing.T) {
 // cannot be asked counts as having it.
 func TestIdleAsksAllHosts(t *testing.T) {
 	t.Parallel()
-	d := &dial{}
+	d := &manualTime{}
 	b := openAt(t, t.TempDir(), d)
 	defer b.close(t)
 	props := testQueue()

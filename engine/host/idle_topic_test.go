@@ -11,7 +11,7 @@ import (
 // SM-300, SM-303 to SM-305: what keeps topics and subscriptions, and what does not.
 func TestIdleTopics(t *testing.T) {
 	t.Parallel()
-	d := &dial{}
+	d := &manualTime{}
 	b := openAt(t, t.TempDir(), d)
 	defer b.close(t)
 	temporary := func(kind event.EntityKind, path string, changes ...func(*event.Properties)) *engine.Entity {

@@ -45,7 +45,7 @@ func (ps *partitions) Receiving(ctx context.Context, of engine.Target) []engine.
 			case loop.LookAnswer:
 				now := &all[r.Tag]
 				now.Answered, now.Late, now.Attached, now.MaxAttached, now.Ports = true, said.Late, said.Attached, said.MaxAttached, said.Ports
-			case statesCounted:
+			case stateCounts:
 				all[r.Tag].Messages = &said.MessagesNow
 			}
 		case <-ctx.Done():
@@ -60,8 +60,8 @@ func (ps *partitions) Receiving(ctx context.Context, of engine.Target) []engine.
 	return all
 }
 
-// statesCounted is the answer to [countStates].
-type statesCounted struct {
+// stateCounts is the answer to [countStates].
+type stateCounts struct {
 	engine.Internal
 	engine.MessagesNow
 }
@@ -90,6 +90,6 @@ func countStates(of engine.Target) engine.Command {
 			t.Add(x, id)
 			n.DeadLettered, n.TransferDeadLettered = n.DeadLettered+t.DeadLetter, n.TransferDeadLettered+t.TransferDeadLetter
 		}
-		return engine.Reply{Answer: statesCounted{MessagesNow: n}}
+		return engine.Reply{Answer: stateCounts{MessagesNow: n}}
 	})
 }

@@ -25,13 +25,13 @@ func liveHeap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// takenCount counts deliveries and reads them as they come.
-type takenCount struct {
+// countingSink counts deliveries and reads them as they come.
+type countingSink struct {
 	n  atomic.Int64
 	of *engine.Receiver
 }
 
-func (s *takenCount) Post(rs []engine.Reply) {
+func (s *countingSink) Post(rs []engine.Reply) {
 	for i := range rs {
 		if rs[i].Delivery() != nil {
 			s.n.Add(1)
@@ -72,7 +72,7 @@ func measureMove(t testing.TB, messages, bodySize int, drained bool) (m moveMemo
 			t.Fatal(r.Err)
 		}
 	}
-	var sink takenCount
+	var sink countingSink
 	if drained {
 		r := &engine.Receiver{Entity: to.Entity, Slice: to.Slice(0), Mode: engine.ReceiveAndDelete, Sink: &sink}
 		sink.of = r

@@ -76,7 +76,7 @@ func randomMoves(t *testing.T, f *fleet, seed uint64) {
 		}
 	}
 	for i := range f.loops {
-		if streams, _, bytes := f.couriers[i].Carries(); streams > 0 || bytes != 0 || f.outstanding() != 0 {
+		if streams, _, bytes := f.couriers[i].Counts(); streams > 0 || bytes != 0 || f.outstanding() != 0 {
 			t.Fatalf("seed %d: courier %d keeps %d streams and %d bytes, and has %d outstanding", seed, i, streams, bytes, f.outstanding())
 		}
 	}

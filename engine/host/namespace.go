@@ -93,7 +93,7 @@ type Namespace struct {
 	clock        *Clock
 	clockStart   ClockStart // how broker time began
 	logger       *slog.Logger
-	recovered    []Recovered
+	recovered    []PartitionRecovery
 	failed       chan error
 	started      event.Time
 	closing      context.Context // ends when Close begins
@@ -118,8 +118,8 @@ type Program struct {
 	Settings string // fingerprint of the settings; equal settings have equal fingerprints
 }
 
-// Recovered describes what the start of a partition found.
-type Recovered struct {
+// PartitionRecovery describes what the start of a partition found.
+type PartitionRecovery struct {
 	Partition  engine.PartitionID
 	Log        log.Recovery
 	Checkpoint event.LSN // where replay started; 0: at the beginning
@@ -146,7 +146,7 @@ func Open(ctx context.Context, store log.Store, opts Options) (*Namespace, error
 	ids := store.Partitions()
 	n := &Namespace{
 		partitions: partitions{slots: make([]slot, len(ids)), memory: opts.Memory}, opts: opts, store: store,
-		recovered: make([]Recovered, len(ids)), logger: opts.Logger, failed: make(chan error, len(ids)+2), idleEnded: make(chan struct{}), historyEnded: make(chan struct{}),
+		recovered: make([]PartitionRecovery, len(ids)), logger: opts.Logger, failed: make(chan error, len(ids)+2), idleEnded: make(chan struct{}), historyEnded: make(chan struct{}),
 	}
 	n.closing, n.cancel = context.WithCancelCause(context.Background())
 	of := n.surroundings()
@@ -383,7 +383,7 @@ func newTokens() func() event.LockToken {
 }
 
 // Recovered returns what the start found, by partition.
-func (n *Namespace) Recovered() []Recovered { return n.recovered }
+func (n *Namespace) Recovered() []PartitionRecovery { return n.recovered }
 
 // Failed yields the errors after which the process should end: that of each partition which stops
 // while serving, unless the partition is fenced.

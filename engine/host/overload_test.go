@@ -22,7 +22,7 @@ func TestF8StopWithoutRoom(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n, err := Open(t.Context(), store, Options{Time: &hands{wall: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)}, CheckpointBytes: -1})
+		n, err := Open(t.Context(), store, Options{Time: &manualClocks{wall: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)}, CheckpointBytes: -1})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -110,10 +110,10 @@ func TestForgottenSliceIsDropped(t *testing.T) {
 	}
 }
 
-// strange is an event of a kind that this program does not know.
-type strange struct{ *event.MessageExpired }
+// unknownEvent is an event of a kind that this program does not know.
+type unknownEvent struct{ *event.MessageExpired }
 
-func (strange) Kind() event.Kind { return 200 }
+func (unknownEvent) Kind() event.Kind { return 200 }
 
 // SM-375, R11: a log with an event of an unknown kind, as a later version may have written, refuses
 // the start and says so.
@@ -126,7 +126,7 @@ func TestUnknownEventRefusesTheStart(t *testing.T) {
 		d := logdir.Open(t, dir, log.Options{})
 		_, w := d.Lead(partition)
 		at := w.Batch().LSN()
-		d.Append(w, event.TimeOf(time.Now()), strange{&event.MessageExpired{Sequence: 1}})
+		d.Append(w, event.TimeOf(time.Now()), unknownEvent{&event.MessageExpired{Sequence: 1}})
 		d.Close()
 		d = logdir.Open(t, dir, log.Options{})
 		_, err := Open(t.Context(), d.Store, Options{})

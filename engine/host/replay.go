@@ -24,7 +24,7 @@ const (
 // recover rebuilds the state of a partition from the newest good checkpoint and the log after it.
 func (n *Namespace) recover(ctx context.Context, id engine.PartitionID) *index.Index {
 	began := time.Now()
-	r := Recovered{Partition: id}
+	r := PartitionRecovery{Partition: id}
 	p, err := n.store.Open(ctx, log.PartitionID(id))
 	var x *index.Index
 	if err == nil {
@@ -48,7 +48,7 @@ func (n *Namespace) recover(ctx context.Context, id engine.PartitionID) *index.I
 	return x
 }
 
-func (n *Namespace) replay(ctx context.Context, p log.Partition, id engine.PartitionID, r *Recovered) (x *index.Index, err error) {
+func (n *Namespace) replay(ctx context.Context, p log.Partition, id engine.PartitionID, r *PartitionRecovery) (x *index.Index, err error) {
 	defer n.rescue(id, &err)
 	r.Log = p.Recovery()
 	s := replay.Newest(p, 0, func(c log.CheckpointInfo, err error) {

@@ -90,7 +90,7 @@ func (n *Namespace) restart(ctx context.Context, id engine.PartitionID) (err err
 	if err != nil {
 		return err
 	}
-	x, err := n.replay(n.closing, plog, id, &Recovered{})
+	x, err := n.replay(n.closing, plog, id, &PartitionRecovery{})
 	if err != nil {
 		return refusal(id, err)
 	}

@@ -34,10 +34,10 @@ func replayed(t testing.TB, p log.Partition) *replay.State {
 	return s
 }
 
-// posts is a sink that keeps everything.
-type posts struct{ got []engine.Reply }
+// keptReplies is a sink that keeps everything.
+type keptReplies struct{ got []engine.Reply }
 
-func (p *posts) Post(rs []engine.Reply) { p.got = append(p.got, rs...) }
+func (p *keptReplies) Post(rs []engine.Reply) { p.got = append(p.got, rs...) }
 
 func code(err error) engine.Code {
 	if e, ok := err.(*engine.Error); ok {

@@ -48,8 +48,8 @@ func logger() *slog.Logger {
 // keepNothing is the policy of somebody who wants no history.
 var keepNothing = event.HistoryPolicy{Events: event.KeepNone, Bodies: event.KeepNone, Undo: event.KeepNone}
 
-// roomy is a broker on a disk that counts each byte written.
-type roomy struct {
+// countedBroker is a broker on a disk that counts each byte written.
+type countedBroker struct {
 	*broker
 	tb      testing.TB
 	dir     string
@@ -63,9 +63,9 @@ type roomy struct {
 	stayBytes int64
 }
 
-func openRoomy(tb testing.TB, partitions int, sealAfter time.Duration, policy event.HistoryPolicy) *roomy {
+func openRoomy(tb testing.TB, partitions int, sealAfter time.Duration, policy event.HistoryPolicy) *countedBroker {
 	tb.Helper()
-	r := &roomy{tb: tb, dir: tb.TempDir(), written: new(atomic.Int64)}
+	r := &countedBroker{tb: tb, dir: tb.TempDir(), written: new(atomic.Int64)}
 	rng := rand.New(rand.NewPCG(16, 61))
 	for i := range 5000 {
 		r.bodies = append(r.bodies, invoice(rng, i))
@@ -75,9 +75,9 @@ func openRoomy(tb testing.TB, partitions int, sealAfter time.Duration, policy ev
 }
 
 // open opens the directory, for the first time or again.
-func (r *roomy) open(partitions int, sealAfter time.Duration, policy event.HistoryPolicy) {
+func (r *countedBroker) open(partitions int, sealAfter time.Duration, policy event.HistoryPolicy) {
 	r.tb.Helper()
-	var files disk.FS = counted{disk.OS{}, r.written}
+	var files disk.FS = countingDisk{disk.OS{}, r.written}
 	if *spaceSlow > 0 {
 		files = newSlowDisk(files, logger())
 	}
@@ -94,7 +94,7 @@ func (r *roomy) open(partitions int, sealAfter time.Duration, policy event.Histo
 
 // inEach makes queues until there is one in each partition, and returns those in the order in which
 // they came to be.
-func (r *roomy) inEach(n *Namespace, name string, partitions int) (list []engine.Target) {
+func (r *countedBroker) inEach(n *Namespace, name string, partitions int) (list []engine.Target) {
 	r.tb.Helper()
 	on := map[engine.PartitionID]bool{}
 	for i := 0; len(on) < partitions; i++ {
@@ -112,14 +112,14 @@ func (r *roomy) inEach(n *Namespace, name string, partitions int) (list []engine
 	return list
 }
 
-func (r *roomy) end() {
+func (r *countedBroker) end() {
 	if err := errors.Join(r.Close(), r.store.Close()); err != nil {
 		r.tb.Error(err)
 	}
 }
 
 // send sends messages to a queue in one command.
-func (r *roomy) send(q engine.Target, in *inbox, n int, rng *rand.Rand) {
+func (r *countedBroker) send(q engine.Target, in *inbox, n int, rng *rand.Rand) {
 	cmd := &engine.Send{Entity: q.Entity, Slice: q.Slice(0)}
 	size := 0
 	for range n {
@@ -135,7 +135,7 @@ func (r *roomy) send(q engine.Target, in *inbox, n int, rng *rand.Rand) {
 }
 
 // settle receives messages of a queue and completes them.
-func (r *roomy) settle(q engine.Target, to *engine.Receiver, limit *uint32, in *inbox, n int) {
+func (r *countedBroker) settle(q engine.Target, to *engine.Receiver, limit *uint32, in *inbox, n int) {
 	*limit += uint32(n)
 	r.Submit(q.Host(0), []engine.Request{{Command: &engine.Flow{Receiver: to, Limit: *limit}}})
 	size := 0
@@ -155,7 +155,7 @@ func (r *roomy) settle(q engine.Target, to *engine.Receiver, limit *uint32, in *
 
 // pass sends messages through all queues and completes them, 100 at a time, until over says that it
 // is enough.
-func (r *roomy) pass(over func(bytes int64) bool) (messages int64) {
+func (r *countedBroker) pass(over func(bytes int64) bool) (messages int64) {
 	var bytes, count atomic.Int64
 	var wg sync.WaitGroup
 	for i, q := range r.queues {
@@ -186,7 +186,7 @@ func (r *roomy) pass(over func(bytes int64) bool) (messages int64) {
 }
 
 // stay sends a message to the partition of a queue that waits for ever.
-func (r *roomy) stay(beside engine.Target, in *inbox, rng *rand.Rand) {
+func (r *countedBroker) stay(beside engine.Target, in *inbox, rng *rand.Rand) {
 	for _, q := range r.staying {
 		if q.Host(0) == beside.Host(0) {
 			r.send(q, in, 1, rng)
@@ -195,7 +195,7 @@ func (r *roomy) stay(beside engine.Target, in *inbox, rng *rand.Rand) {
 }
 
 // takes is how much of the disk the directory takes.
-func (r *roomy) takes() (bytes int64) {
+func (r *countedBroker) takes() (bytes int64) {
 	_ = filepath.WalkDir(r.dir, func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return nil // it has just gone
@@ -209,10 +209,12 @@ func (r *roomy) takes() (bytes int64) {
 }
 
 // bound is how much of the disk the directory may take.
-func (r *roomy) bound() int64 { return 2*r.waits.Load() + int64(len(r.queues))*128<<20 + 512<<20 }
+func (r *countedBroker) bound() int64 {
+	return 2*r.waits.Load() + int64(len(r.queues))*128<<20 + 512<<20
+}
 
 // logged is how many bytes of frames there ever were.
-func (r *roomy) logged() (bytes int64) {
+func (r *countedBroker) logged() (bytes int64) {
 	for i := range r.slots {
 		_, end := r.slots[i].running.Load().log.Bounds()
 		bytes += int64(end)
@@ -222,7 +224,7 @@ func (r *roomy) logged() (bytes int64) {
 
 // watch looks each second how much the directory takes, until the function it returns is called;
 // that returns the most it took, and the highest bound.
-func (r *roomy) watch() (end func() (most int64, of float64)) {
+func (r *countedBroker) watch() (end func() (most int64, of float64)) {
 	over, told := make(chan struct{}), make(chan struct{})
 	var most int64
 	var of float64

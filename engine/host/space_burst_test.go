@@ -25,15 +25,15 @@ func TestSpaceBurst(t *testing.T) {
 	burst(t, *spaceBytes)
 }
 
-// ofBurst is what a burst took, in bytes, and how long until the disk had its room again.
-type ofBurst struct {
+// burstCost is what a burst took, in bytes, and how long until the disk had its room again.
+type burstCost struct {
 	sent, then int64
 	until      time.Duration
 }
 
 // burst sends that many bytes of messages to all queues, completes them all, and waits until the
 // directory is back under its bound.
-func burst(tb testing.TB, bytes int64) (is ofBurst) {
+func burst(tb testing.TB, bytes int64) (is burstCost) {
 	tb.Helper()
 	needs := 2*bytes + 4<<30 // all of it as written and sealed, and what a broker keeps free
 	if space, err := (disk.OS{}).Free(tb.TempDir()); err != nil || space.Free < needs {

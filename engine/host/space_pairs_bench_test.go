@@ -26,10 +26,10 @@ import (
 // sends makes 5,000 sends a second, each by itself, and notes how long they took from when they
 // were due. None waits for one before: a sync of 3 ms is in the figures of the sends that it holds
 // up, and not in those of all behind it.
-func (r *roomy) sends(q engine.Target, long time.Duration) (took []time.Duration) {
+func (r *countedBroker) sends(q engine.Target, long time.Duration) (took []time.Duration) {
 	const rate, at = 5000, 5
 	n := int(long.Seconds() * rate)
-	to, rng := &timing{began: time.Now(), rate: rate, took: make([]time.Duration, n), left: n, over: make(chan struct{})}, rand.New(rand.NewPCG(5, 5))
+	to, rng := &timingSink{began: time.Now(), rate: rate, took: make([]time.Duration, n), left: n, over: make(chan struct{})}, rand.New(rand.NewPCG(5, 5))
 	for i := 0; i < n; i += at {
 		time.Sleep(time.Until(to.due(i)))
 		var due []engine.Request
@@ -47,8 +47,8 @@ func (r *roomy) sends(q engine.Target, long time.Duration) (took []time.Duration
 	return to.took
 }
 
-// timing notes when answers come.
-type timing struct {
+// timingSink notes when answers come.
+type timingSink struct {
 	began time.Time
 	rate  int
 	over  chan struct{} // closed when all have come
@@ -59,11 +59,11 @@ type timing struct {
 }
 
 // due is when a send is due.
-func (s *timing) due(i int) time.Time {
+func (s *timingSink) due(i int) time.Time {
 	return s.began.Add(time.Duration(i/5*5) * time.Second / time.Duration(s.rate))
 }
 
-func (s *timing) Post(rs []engine.Reply) {
+func (s *timingSink) Post(rs []engine.Reply) {
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,23 +86,23 @@ var spaceForms = []struct {
 	name   string
 	seal   time.Duration
 	policy event.HistoryPolicy
-	beside func(*roomy, context.Context) // reads; nil: nobody does
+	beside func(*countedBroker, context.Context) // reads; nil: nobody does
 }{
 	{"given back", 10 * time.Minute, keepNothing, nil},
 	{"sealed", -1, keepAll, nil},
 	{"bodies dropped", -1, event.HistoryPolicy{Events: event.KeepForever, Bodies: event.KeepNone, Undo: event.KeepNone}, nil},
-	{"sealed, scrubbed and asked", -1, keepAll, (*roomy).scrubAndAsk},
-	{"read", 0, keepAll, (*roomy).readLive},
+	{"sealed, scrubbed and asked", -1, keepAll, (*countedBroker).scrubAndAsk},
+	{"read", 0, keepAll, (*countedBroker).readLive},
 }
 
 // pairs measures each form in turn with the one in which all is kept, spacePairs times, and reports
 // the median of the ratios. The first of a pair is every other time the one, and the other. What
 // other processes took of the processors meanwhile is logged: a stop of 100 ms has been seen to be
 // theirs.
-func pairs(b *testing.B, unit string, partitions int, fits func(is, kept float64) bool, measure func(r *roomy) float64) {
+func pairs(b *testing.B, unit string, partitions int, fits func(is, kept float64) bool, measure func(r *countedBroker) float64) {
 	for _, form := range spaceForms {
 		b.Run(form.name, func(b *testing.B) {
-			one := func(seal time.Duration, policy event.HistoryPolicy, beside func(*roomy, context.Context)) (is, gone, others float64) {
+			one := func(seal time.Duration, policy event.HistoryPolicy, beside func(*countedBroker, context.Context)) (is, gone, others float64) {
 				r := openRoomy(b, partitions, seal, policy)
 				// there is something to give back at once
 				r.pass(func(bytes int64) bool { return bytes > int64(partitions)*150<<20 })
@@ -181,7 +181,7 @@ const longestPause = 100 // ms
 // BenchmarkSpaceSends: the longest of 5,000 sends a second, all completed, of each form beside that
 // in which all is kept.
 func BenchmarkSpaceSends(b *testing.B) {
-	pairs(b, "ms-longest", 1, func(is, kept float64) bool { return is <= kept+longestPause }, func(r *roomy) float64 {
+	pairs(b, "ms-longest", 1, func(is, kept float64) bool { return is <= kept+longestPause }, func(r *countedBroker) float64 {
 		q := r.queues[0]
 		ctx, stop := context.WithCancel(context.Background())
 		var wg sync.WaitGroup
@@ -209,7 +209,7 @@ func BenchmarkSpaceSends(b *testing.B) {
 // BenchmarkSpaceFull: messages a second, sent and completed as fast as it goes, of each form beside
 // that in which all is kept.
 func BenchmarkSpaceFull(b *testing.B) {
-	pairs(b, "msg/s", 4, func(is, kept float64) bool { return is >= kept/1.08 }, func(r *roomy) float64 {
+	pairs(b, "msg/s", 4, func(is, kept float64) bool { return is >= kept/1.08 }, func(r *countedBroker) float64 {
 		began := time.Now()
 		n := r.pass(func(int64) bool { return time.Since(began) > *spaceFor })
 		return float64(n) / time.Since(began).Seconds()
@@ -264,7 +264,7 @@ func BenchmarkSpaceStops(b *testing.B) {
 
 // stops asks the loop of the first queue something each millisecond while something is done, and
 // reports the longest time until it answered.
-func (r *roomy) stops(b *testing.B, name string, do func()) {
+func (r *countedBroker) stops(b *testing.B, name string, do func()) {
 	ctx, stop := context.WithCancel(context.Background())
 	q := r.queues[0]
 	var wg sync.WaitGroup
@@ -304,7 +304,7 @@ func (r *roomy) stops(b *testing.B, name string, do func()) {
 }
 
 // waitingIn is about how many messages wait in a queue.
-func (r *roomy) waitingIn(q engine.Target) int64 {
+func (r *countedBroker) waitingIn(q engine.Target) int64 {
 	all, err := r.Runtime(context.Background(), []*engine.Entity{q.Entity})
 	if err != nil || len(all) == 0 {
 		return 0
@@ -313,7 +313,7 @@ func (r *roomy) waitingIn(q engine.Target) int64 {
 }
 
 // scrubAndAsk scrubs all logs, over and over, and reads them as a question does.
-func (r *roomy) scrubAndAsk(ctx context.Context) {
+func (r *countedBroker) scrubAndAsk(ctx context.Context) {
 	var wg sync.WaitGroup
 	for _, p := range r.surroundings().Logs() {
 		wg.Go(func() {
@@ -340,7 +340,7 @@ func (r *roomy) scrubAndAsk(ctx context.Context) {
 }
 
 // readLive reads all of the log beside the broker, over and over.
-func (r *roomy) readLive(ctx context.Context) {
+func (r *countedBroker) readLive(ctx context.Context) {
 	for ctx.Err() == nil {
 		store, err := log.Open(ctx, r.dir, log.Options{ReadOnly: true, Shared: true})
 		if err != nil {

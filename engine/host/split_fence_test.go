@@ -12,7 +12,7 @@ import (
 
 // onSplitDisk is onFencedDisk where partitioned entities have sixteen partitions; it also makes a
 // queue of that kind.
-func onSplitDisk(t *testing.T) (*fencing, *engine.Entity) {
+func onSplitDisk(t *testing.T) (*fenceTest, *engine.Entity) {
 	t.Helper()
 	f := onFencedDisk(t)
 	if err := f.Namespace.Close(); err != nil {
@@ -39,7 +39,7 @@ func onSplitDisk(t *testing.T) (*fencing, *engine.Entity) {
 
 // sendTo stores a message with a key, or without one where it is empty, and returns the partition
 // that it is in then.
-func (f *fencing) sendTo(t *testing.T, e *engine.Entity, key string) (uint8, error) {
+func (f *fenceTest) sendTo(t *testing.T, e *engine.Entity, key string) (uint8, error) {
 	t.Helper()
 	cmd := &engine.Send{Entity: e, Messages: []engine.Message{{ID: []byte("m"), Body: []byte("b"), PartitionKey: []byte(key)}}, Numbers: true}
 	to := engine.Target{Entity: e}
@@ -125,7 +125,7 @@ func TestPartOfASplitQueueIsFenced(t *testing.T) {
 }
 
 // counted compares how many messages a queue has, and whether that is all of it.
-func (f *fencing) counted(t *testing.T, e *engine.Entity, want int, limited bool) {
+func (f *fenceTest) counted(t *testing.T, e *engine.Entity, want int, limited bool) {
 	t.Helper()
 	all, err := f.Runtime(t.Context(), []*engine.Entity{e})
 	if err != nil {

@@ -209,8 +209,8 @@ func (h *history) write(name string, p []byte) {
 	}
 }
 
-// pattern is a sealed file that others are copies of.
-type pattern struct {
+// sealedPattern is a sealed file that others are copies of.
+type sealedPattern struct {
 	h    *history
 	head sealed.Header
 	foot sealed.Footer
@@ -218,7 +218,7 @@ type pattern struct {
 	size int64
 }
 
-func newPattern(h *history, name string) *pattern {
+func newPattern(h *history, name string) *sealedPattern {
 	p := h.read(name)
 	f, err := os.Open(name)
 	if err != nil {
@@ -229,11 +229,11 @@ func newPattern(h *history, name string) *pattern {
 	if err != nil {
 		h.b.Fatal(err)
 	}
-	return &pattern{h: h, head: s.Header, foot: s.Footer, rest: p[s.Footer.Parts[sealed.RecordIndex].Offset : len(p)-sealed.FooterSize], size: int64(len(p))}
+	return &sealedPattern{h: h, head: s.Header, foot: s.Footer, rest: p[s.Footer.Parts[sealed.RecordIndex].Offset : len(p)-sealed.FooterSize], size: int64(len(p))}
 }
 
 // at makes a copy behind a place, with holes for its blocks.
-func (t *pattern) at(chapter uint32, after format.Mark, name string) format.SealedFile {
+func (t *sealedPattern) at(chapter uint32, after format.Mark, name string) format.SealedFile {
 	by := uint64(after.LSN - t.head.First)
 	head, foot, rest := t.head, t.foot, append([]byte(nil), t.rest...)
 	head.Chapter, head.First, head.End, head.Chain = chapter, head.First+event.LSN(by), head.End+event.LSN(by), after.Chain

@@ -89,7 +89,7 @@ func sql(name, text string) event.Rule {
 // a start, for scheduled messages, too.
 func TestTopicOverRestarts(t *testing.T) {
 	t.Parallel()
-	dir, d := t.TempDir(), &dial{}
+	dir, d := t.TempDir(), &manualTime{}
 	b := openAt(t, dir, d)
 	topic := b.entity(t, event.Topic, "events")
 	all := b.entity(t, event.Subscription, "events/Subscriptions/all")
@@ -141,7 +141,7 @@ func TestTopicOverRestarts(t *testing.T) {
 // is.
 func TestScheduledAtOnce(t *testing.T) {
 	t.Parallel()
-	d := &dial{}
+	d := &manualTime{}
 	b := openAt(t, t.TempDir(), d)
 	topic := b.entity(t, event.Topic, "events")
 	all := b.entity(t, event.Subscription, "events/Subscriptions/all")
@@ -176,7 +176,7 @@ func TestScheduledAtOnce(t *testing.T) {
 // Entities and rules that are not allowed are refused, and a refused change has no effect (MA-113).
 func TestCatalogueRefusals(t *testing.T) {
 	t.Parallel()
-	b := openAt(t, t.TempDir(), &dial{})
+	b := openAt(t, t.TempDir(), &manualTime{})
 	b.entity(t, event.Queue, "orders")
 	b.entity(t, event.Topic, "events")
 	sub := b.entity(t, event.Subscription, "events/Subscriptions/all")
@@ -223,7 +223,7 @@ func TestCatalogueRefusals(t *testing.T) {
 // List is in the order of lower-cased paths, page by page (MA-070).
 func TestList(t *testing.T) {
 	t.Parallel()
-	b := openAt(t, t.TempDir(), &dial{})
+	b := openAt(t, t.TempDir(), &manualTime{})
 	for i := range 25 {
 		b.entity(t, event.Queue, fmt.Sprintf("Q%d", i))
 	}
@@ -268,7 +268,7 @@ func (b *broker) must(t testing.TB, path string) *engine.Entity {
 // completed, so that nothing is durable but cannot be found.
 func TestWhoAsksGoesAway(t *testing.T) {
 	t.Parallel()
-	b := openAt(t, t.TempDir(), &dial{})
+	b := openAt(t, t.TempDir(), &manualTime{})
 	defer b.close(t)
 	topic := b.entity(t, event.Topic, "events")
 	rng := rand.New(rand.NewPCG(1, 2))

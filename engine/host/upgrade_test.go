@@ -33,9 +33,10 @@ var released = []string{"first", "sessions", "topics", "room", "payload-4", "pay
 // made of.
 var someReleased = []string{"first", "room", "payload-5", "moves"}
 
-// upgraded is a broker of today on a directory of an older version, thirty days after that version
-// was stopped. It runs in a bubble, and removes whatever policies let go, however small it is.
-type upgraded struct {
+// upgradedBroker is a broker of today on a directory of an older version, thirty days after that
+// version was stopped. It runs in a bubble, and removes whatever policies let go, however small it
+// is.
+type upgradedBroker struct {
 	*broker
 	t       *testing.T
 	fs      *faultfs.FS
@@ -43,7 +44,7 @@ type upgraded struct {
 	skipped atomic.Int64 // ns, beside the time of the bubble
 	newest  event.Time
 	disk    *sizedDisk
-	said    *words
+	said    *logText
 	history engine.PutHistoryPolicy // of the settings
 	stop    func()
 	cuts    []engine.PartitionID
@@ -74,40 +75,40 @@ func (s *sizedDisk) has(free int64) {
 	s.free = free
 }
 
-// words are what a broker logs.
-type words struct {
+// logText are what a broker logs.
+type logText struct {
 	mu   sync.Mutex // guards text
 	text strings.Builder
 }
 
-func (w *words) Write(p []byte) (int, error) {
+func (w *logText) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.text.Write(p)
 }
 
-func (w *words) count(part string) int {
+func (w *logText) count(part string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return strings.Count(w.text.String(), part)
 }
 
-func (u *upgraded) Wall() time.Time {
+func (u *upgradedBroker) Wall() time.Time {
 	return u.newest.Std().Add(30*24*time.Hour + u.Elapsed())
 }
 
-func (u *upgraded) Elapsed() time.Duration {
+func (u *upgradedBroker) Elapsed() time.Duration {
 	return time.Since(u.began) + time.Duration(u.skipped.Load())
 }
 
 // sleep lets time pass, and what goes on beside the test come to rest.
-func (u *upgraded) sleep(d time.Duration) {
+func (u *upgradedBroker) sleep(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
 // pass lets time pass. Only the last minutes of it pass second by second.
-func (u *upgraded) pass(d time.Duration) {
+func (u *upgradedBroker) pass(d time.Duration) {
 	const last = 5 * time.Minute
 	u.skipped.Add(int64(d - last))
 	u.sleep(last)
@@ -126,15 +127,15 @@ func sealOutside(t *testing.T) {
 }
 
 // upgrade prepares a directory.
-func upgrade(t *testing.T, shape string) *upgraded {
+func upgrade(t *testing.T, shape string) *upgradedBroker {
 	t.Helper()
-	u := &upgraded{t: t, fs: unpack(t, filepath.Join("..", "..", "test", "compatible", "testdata", shape+".tar.gz")), began: time.Now(), said: &words{}}
+	u := &upgradedBroker{t: t, fs: unpack(t, filepath.Join("..", "..", "test", "compatible", "testdata", shape+".tar.gz")), began: time.Now(), said: &logText{}}
 	u.eachLog(func(p log.Partition) { u.newest = max(u.newest, p.Recovery().Newest) })
 	return u
 }
 
 // eachLog reads the logs of the directory, which no broker has.
-func (u *upgraded) eachLog(look func(log.Partition)) {
+func (u *upgradedBroker) eachLog(look func(log.Partition)) {
 	u.t.Helper()
 	s, err := log.Open(u.t.Context(), upgradeDir, log.Options{FS: u.fs, ReadOnly: true})
 	if err != nil {
@@ -151,7 +152,7 @@ func (u *upgraded) eachLog(look func(log.Partition)) {
 }
 
 // start starts the broker, and what gives its history back.
-func (u *upgraded) start() {
+func (u *upgradedBroker) start() {
 	u.t.Helper()
 	store, err := log.Open(u.t.Context(), upgradeDir, log.Options{FS: u.fs, Now: u.Wall, SealAfter: 10 * time.Minute})
 	if err != nil {
@@ -175,7 +176,7 @@ func (u *upgraded) start() {
 }
 
 // cutEagerly cuts also what is hardly worth it, and compares the state before with that after it.
-func (u *upgraded) cutEagerly(ctx context.Context, p log.Partition, upTo event.LSN, forced bool) (int64, error) {
+func (u *upgradedBroker) cutEagerly(ctx context.Context, p log.Partition, upTo event.LSN, forced bool) (int64, error) {
 	_, end := p.Bounds()
 	before := u.state(engine.PartitionID(p.ID()))
 	freed, err := replay.Cut(ctx, p, upTo, true)
@@ -190,7 +191,7 @@ func (u *upgraded) cutEagerly(ctx context.Context, p log.Partition, upTo event.L
 }
 
 // state is the hash of a partition's state. All bodies that it points to can be read.
-func (u *upgraded) state(id engine.PartitionID) (hash string) {
+func (u *upgradedBroker) state(id engine.PartitionID) (hash string) {
 	u.t.Helper()
 	err := u.surroundings().State(context.Background(), id, func(s *index.Snapshot, _ []event.Blob) error {
 		h := sha256.New()
@@ -213,7 +214,7 @@ func (u *upgraded) state(id engine.PartitionID) (hash string) {
 
 // end stops the broker. What is left of each log, replayed from its base on, comes to the state
 // that the broker had.
-func (u *upgraded) end() {
+func (u *upgradedBroker) end() {
 	u.t.Helper()
 	u.stop()
 	var live [][32]byte
@@ -235,7 +236,7 @@ func (u *upgraded) end() {
 
 // deleteOthers deletes all entities but a queue, so that many bodies are of use to nobody once
 // their undo window is over.
-func (u *upgraded) deleteOthers(than string) {
+func (u *upgradedBroker) deleteOthers(than string) {
 	u.t.Helper()
 	for _, e := range u.Entities() {
 		if e.Path == than || e.Kind == event.Subscription {
@@ -248,7 +249,7 @@ func (u *upgraded) deleteOthers(than string) {
 }
 
 // bodies counts the bodies that the logs have, of messages that wait and of those that are over.
-func (u *upgraded) bodies() (bytes int64) {
+func (u *upgradedBroker) bodies() (bytes int64) {
 	u.t.Helper()
 	for i := range u.slots {
 		for s, err := range (*u.slots[i].log.Load()).Summaries(u.t.Context()) {
@@ -262,7 +263,7 @@ func (u *upgraded) bodies() (bytes int64) {
 }
 
 // sealed reports whether each chapter that has ended is sealed.
-func (u *upgraded) sealed() bool {
+func (u *upgradedBroker) sealed() bool {
 	for i := range u.slots {
 		list := (*u.slots[i].log.Load()).Segments()
 		for _, s := range list {
@@ -275,7 +276,7 @@ func (u *upgraded) sealed() bool {
 }
 
 // forcedCuts are the events of the catalogue's log that say that history was cut before its time.
-func (u *upgraded) forcedCuts() (list []*event.HistoryCut) {
+func (u *upgradedBroker) forcedCuts() (list []*event.HistoryCut) {
 	u.t.Helper()
 	for rec, err := range replay.Records(u.t.Context(), *u.slots[0].log.Load(), 0) {
 		if err != nil {
@@ -350,7 +351,7 @@ func TestUpgrade(t *testing.T) {
 
 // wantNothingGone checks that all history is there, and that each of some starts has said how much
 // will go.
-func (u *upgraded) wantNothingGone(starts int) {
+func (u *upgradedBroker) wantNothingGone(starts int) {
 	u.t.Helper()
 	if n := u.said.count(saysLater); n != starts || u.said.count("after="+u.upgradedAt().Add(24*time.Hour).UTC().Format("2006-01-02T15:04")) != starts {
 		u.t.Errorf("said %d times in %d starts how much will go:\n%s", n, starts, u.said.text.String())
@@ -360,7 +361,7 @@ func (u *upgraded) wantNothingGone(starts int) {
 	}
 }
 
-func (u *upgraded) upgradedAt() time.Time { return u.HistoryPolicies().Since.Std() }
+func (u *upgradedBroker) upgradedAt() time.Time { return u.HistoryPolicies().Since.Std() }
 
 // TestUpgradeNamed: a setting that names how long something is kept applies at once, also to what
 // is older than the upgrade; so does a policy of a pattern. What no setting names stays for the
@@ -466,7 +467,7 @@ func TestUpgradeLow(t *testing.T) {
 
 // wantHurry checks whether chapters are sealed as soon as they have ended, and a checkpoint is made
 // after each.
-func (u *upgraded) wantHurry(is bool) {
+func (u *upgradedBroker) wantHurry(is bool) {
 	u.t.Helper()
 	if is && !u.sealed() {
 		u.t.Error("a chapter that has ended is not sealed, although there is a hurry")

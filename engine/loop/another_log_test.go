@@ -15,17 +15,17 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
-// copied is a log of another make: what is sealed counts as written, and as durable once a majority
-// has it, which is when the test says so. Of package log it uses the batches alone.
-type copied struct {
+// replicatedLog is a log of another make: what is sealed counts as written, and as durable once a
+// majority has it, which is when the test says so. Of package log it uses the batches alone.
+type replicatedLog struct {
 	bytes   []byte // from LSN 8 on
 	durable event.LSN
-	lead    *leader
+	lead    *replicatedWriter
 }
 
-// leader is its writer.
-type leader struct {
-	log   *copied
+// replicatedWriter is its writer.
+type replicatedWriter struct {
+	log   *replicatedLog
 	open  *log.Batch
 	epoch log.Epoch
 	chain uint32
@@ -40,27 +40,31 @@ func (receipt) Err() error            { return nil }
 func (r receipt) LSN() event.LSN      { return r.from }
 func (r receipt) End() event.LSN      { return r.to }
 
-func (c *copied) end() event.LSN { return format.FirstLSN + event.LSN(len(c.bytes)) }
+func (c *replicatedLog) end() event.LSN { return format.FirstLSN + event.LSN(len(c.bytes)) }
 
-func (c *copied) ID() log.PartitionID                                     { return 0 }
-func (c *copied) Bounds() (first, committed event.LSN)                    { return format.FirstLSN, c.durable }
-func (c *copied) Recovery() log.Recovery                                  { return log.Recovery{} }
-func (c *copied) Segments() []log.SegmentInfo                             { return nil }
-func (c *copied) Summaries(context.Context) iter.Seq2[log.Summary, error] { return nil }
-func (c *copied) Checkpoints() []log.CheckpointInfo                       { return nil }
-func (c *copied) OpenCheckpoint(event.LSN) (io.ReadCloser, error)         { return nil, errors.ErrUnsupported }
-func (c *copied) SaveCheckpoint(event.LSN, func(io.Writer) error) error   { return errors.ErrUnsupported }
+func (c *replicatedLog) ID() log.PartitionID                                     { return 0 }
+func (c *replicatedLog) Bounds() (first, committed event.LSN)                    { return format.FirstLSN, c.durable }
+func (c *replicatedLog) Recovery() log.Recovery                                  { return log.Recovery{} }
+func (c *replicatedLog) Segments() []log.SegmentInfo                             { return nil }
+func (c *replicatedLog) Summaries(context.Context) iter.Seq2[log.Summary, error] { return nil }
+func (c *replicatedLog) Checkpoints() []log.CheckpointInfo                       { return nil }
+func (c *replicatedLog) OpenCheckpoint(event.LSN) (io.ReadCloser, error) {
+	return nil, errors.ErrUnsupported
+}
+func (c *replicatedLog) SaveCheckpoint(event.LSN, func(io.Writer) error) error {
+	return errors.ErrUnsupported
+}
 
-func (c *copied) ReadInto(b event.Blob, dst []byte) (int, error) {
+func (c *replicatedLog) ReadInto(b event.Blob, dst []byte) (int, error) {
 	return copy(dst, c.bytes[b.Position-event.Position(format.FirstLSN):]), nil
 }
 
-func (c *copied) ReadBlob(b event.Blob, dst []byte) ([]byte, error) {
+func (c *replicatedLog) ReadBlob(b event.Blob, dst []byte) ([]byte, error) {
 	at := b.Position - event.Position(format.FirstLSN)
 	return append(dst, c.bytes[at:at+event.Position(b.Size)]...), nil
 }
 
-func (c *copied) Read(_ context.Context, from event.LSN) iter.Seq2[log.Frame, error] {
+func (c *replicatedLog) Read(_ context.Context, from event.LSN) iter.Seq2[log.Frame, error] {
 	return func(yield func(log.Frame, error) bool) {
 		for at := event.LSN(format.FirstLSN); at < c.durable; {
 			entry := c.bytes[at-format.FirstLSN:]
@@ -80,10 +84,10 @@ func (c *copied) Read(_ context.Context, from event.LSN) iter.Seq2[log.Frame, er
 }
 
 // LastStop implements [log.Partition]: nobody keeps the bytes when a run ends.
-func (c *copied) LastStop() event.Stop { return event.StopNone }
+func (c *replicatedLog) LastStop() event.Stop { return event.StopNone }
 
-func (c *copied) Lead(context.Context) (log.Writer, error) {
-	w := &leader{log: c, epoch: 1, moved: make(chan struct{}, 1)}
+func (c *replicatedLog) Lead(context.Context) (log.Writer, error) {
+	w := &replicatedWriter{log: c, epoch: 1, moved: make(chan struct{}, 1)}
 	if c.lead != nil {
 		w.epoch = c.lead.epoch + 1
 	}
@@ -91,17 +95,17 @@ func (c *copied) Lead(context.Context) (log.Writer, error) {
 	return w, nil
 }
 
-func (w *leader) Epoch() log.Epoch         { return w.epoch }
-func (w *leader) Batch() *log.Batch        { return w.open }
-func (w *leader) Written() event.LSN       { return w.log.end() }
-func (w *leader) Durable() event.LSN       { return w.log.durable }
-func (w *leader) Moved() <-chan struct{}   { return w.moved }
-func (w *leader) Lost() <-chan struct{}    { return nil }
-func (w *leader) Err() error               { return nil }
-func (w *leader) Close() error             { return nil }
-func (w *leader) DiskState() log.DiskState { return log.DiskState{} }
+func (w *replicatedWriter) Epoch() log.Epoch         { return w.epoch }
+func (w *replicatedWriter) Batch() *log.Batch        { return w.open }
+func (w *replicatedWriter) Written() event.LSN       { return w.log.end() }
+func (w *replicatedWriter) Durable() event.LSN       { return w.log.durable }
+func (w *replicatedWriter) Moved() <-chan struct{}   { return w.moved }
+func (w *replicatedWriter) Lost() <-chan struct{}    { return nil }
+func (w *replicatedWriter) Err() error               { return nil }
+func (w *replicatedWriter) Close() error             { return nil }
+func (w *replicatedWriter) DiskState() log.DiskState { return log.DiskState{} }
 
-func (w *leader) Append(b *log.Batch) log.Ticket {
+func (w *replicatedWriter) Append(b *log.Batch) log.Ticket {
 	h := format.Header{Epoch: w.epoch, Durable: w.log.durable, Chain: w.chain}
 	from := b.LSN()
 	w.log.bytes = append(w.log.bytes, b.Seal(&h)...)
@@ -109,9 +113,9 @@ func (w *leader) Append(b *log.Batch) log.Ticket {
 	return receipt{from, w.log.end()}
 }
 
-func (w *leader) Write(b *log.Batch) log.Ticket { return w.Append(b) }
+func (w *replicatedWriter) Write(b *log.Batch) log.Ticket { return w.Append(b) }
 
-func (w *leader) Sync() {
+func (w *replicatedWriter) Sync() {
 	if w.holds {
 		return
 	}
@@ -126,8 +130,8 @@ func (w *leader) Sync() {
 // say, and nothing else.
 func TestAnotherLog(t *testing.T) {
 	t.Parallel()
-	plog := &copied{durable: format.FirstLSN}
-	h := &hand{t: t, plog: plog, now: event.TimeOf(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))}
+	plog := &replicatedLog{durable: format.FirstLSN}
+	h := &drivenLoop{t: t, plog: plog, now: event.TimeOf(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))}
 	h.lead(index.New())
 	if r := h.ask(&engine.PutEntity{Kind: event.Queue, Path: "orders", Properties: testQueue()}); r.Err != nil {
 		t.Fatal(r.Err)

@@ -10,7 +10,7 @@ import (
 // many sends at a time.
 func TestSendsAllocateNothing(t *testing.T) {
 	h := byHand(t, testQueue())
-	var in posts
+	var in keptReplies
 	cmd := &engine.Send{Slice: handEntity, Messages: []engine.Message{{ID: []byte("4711"), Body: make([]byte, 100)}}}
 	if n := testing.AllocsPerRun(500, func() {
 		h.loop.step(h.now, &engine.Request{Command: cmd, Sink: &in})

@@ -9,7 +9,7 @@ import (
 )
 
 // browser attaches a receiver that browses.
-func (h *hand) browser(tag uint64) *engine.Receiver {
+func (h *drivenLoop) browser(tag uint64) *engine.Receiver {
 	h.t.Helper()
 	r := h.receiver(tag, event.Main)
 	r.Mode = engine.Browse

@@ -27,22 +27,22 @@ func (h heldLog) SaveCheckpoint(at event.LSN, write func(io.Writer) error) error
 	return err
 }
 
-// stop is how long a turn kept its loop busy: by the clock, which includes what the machine gave to
-// other processes meanwhile, and by the CPU time of its thread.
-type stop struct{ wall, cpu time.Duration }
+// loopPause is how long a turn kept its loop busy: by the clock, which includes what the machine
+// gave to other processes meanwhile, and by the CPU time of its thread.
+type loopPause struct{ wall, cpu time.Duration }
 
-func (s *stop) include(o stop) { s.wall, s.cpu = max(s.wall, o.wall), max(s.cpu, o.cpu) }
+func (s *loopPause) include(o loopPause) { s.wall, s.cpu = max(s.wall, o.wall), max(s.cpu, o.cpu) }
 
-type beginning struct {
+type loopPauseStart struct {
 	wall   time.Time
 	cpu    time.Duration
 	thread int
 }
 
-func begin() beginning { return beginning{time.Now(), threadTime(), syscall.Gettid()} }
+func begin() loopPauseStart { return loopPauseStart{time.Now(), threadTime(), syscall.Gettid()} }
 
-func (b beginning) end() stop {
-	s := stop{time.Since(b.wall), threadTime() - b.cpu}
+func (b loopPauseStart) end() loopPause {
+	s := loopPause{time.Since(b.wall), threadTime() - b.cpu}
 	if syscall.Gettid() != b.thread {
 		s.cpu = 0 // unknown
 	}
@@ -99,7 +99,7 @@ func BenchmarkCheckpoint10M(b *testing.B) {
 		return float64(m.HeapAlloc) / (1 << 20)
 	}
 	next, events := event.SequenceNumber(1), 0
-	turn := func() stop { // a message comes, another one leaves
+	turn := func() loopPause { // a message comes, another one leaves
 		began := begin()
 		send(waiting + next)
 		token := event.LockToken{byte(next), byte(next >> 8), byte(next >> 16), byte(next >> 24)}
@@ -110,7 +110,7 @@ func BenchmarkCheckpoint10M(b *testing.B) {
 		return began.end()
 	}
 	for range b.N {
-		var quiet, longest stop
+		var quiet, longest loopPause
 		end := busy()
 		for start := time.Now(); time.Since(start) < time.Second; {
 			quiet.include(turn())

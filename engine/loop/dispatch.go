@@ -63,7 +63,7 @@ func (d *dispatcher) attach(now event.Time, link *engine.Receiver, noted bool, r
 		return
 	}
 	d.replies.answerAttach(r)
-	d.links.attached(now, r)
+	d.links.recordAttached(now, r)
 }
 
 // flow sets a receiver's credit. With drain, deliverable messages go out now and the rest of the
@@ -305,7 +305,7 @@ func (d *dispatcher) acceptIn(now event.Time, r *receiver, partition uint8) (ans
 	default:
 		d.receivers.Granted(r, grant.ID, grant.Token)
 		d.replies.grantSession(r, grant.ID, out.Reply, d.part.Index())
-		d.links.attached(now, r)
+		d.links.recordAttached(now, r)
 	}
 	return true, false
 }
@@ -340,7 +340,7 @@ func (d *dispatcher) giveUp(r *receiver) {
 	}
 	d.receivers.Detach(r)
 	d.replies.refuseReceiver(r, engine.Refuse(engine.Timeout,
-		"The operation did not complete within the allotted timeout of %s: no session became available.", hms(r.Session.Wait)))
+		"The operation did not complete within the allotted timeout of %s: no session became available.", serviceDuration(r.Session.Wait)))
 }
 
 // releaseSession ends the lock of the session that a receiver held.
@@ -365,8 +365,8 @@ func (d *dispatcher) sweep(now event.Time) {
 	}
 }
 
-// hms formats a duration as the service does, 00:01:00.
-func hms(d time.Duration) string {
+// serviceDuration formats a duration as the service does, 00:01:00.
+func serviceDuration(d time.Duration) string {
 	s := int(d / time.Second)
 	return fmt.Sprintf("%02d:%02d:%02d", s/3600, s/60%60, s%60)
 }

@@ -23,7 +23,7 @@ func TestErasedBodyOfAScheduledMessage(t *testing.T) {
 	if r := h.ask(&engine.Send{Slice: topic, Messages: []engine.Message{later}}); r.Err != nil {
 		t.Fatal(r.Err)
 	}
-	h.loop.publisher.stored = erased{h.plog}
+	h.loop.publisher.stored = erasedLog{h.plog}
 	h.now = h.now.Add(2 * time.Minute)
 	h.loop.Turn(nil)
 	if err := h.loop.Err(); !errors.Is(err, ErrInternal) || !errors.Is(err, event.ErrErased) {

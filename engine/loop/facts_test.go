@@ -119,7 +119,7 @@ func refusedSends(id event.EntityID, why event.Refusal, n uint64) event.SendsRef
 func kept[E any, P interface {
 	*E
 	event.Event
-}](h *hand) (all []E) {
+}](h *drivenLoop) (all []E) {
 	h.t.Helper()
 	var dec event.Decoder
 	for f, err := range h.plog.Read(h.t.Context(), 0) {
@@ -152,7 +152,7 @@ func (c *counter) Append(b *log.Batch) log.Ticket { c.frames++; return c.Writer.
 func (c *counter) Write(b *log.Batch) log.Ticket  { c.frames++; return c.Writer.Write(b) }
 func (c *counter) Sync()                          { c.syncs++; c.Writer.Sync() }
 
-func (h *hand) counted() *counter {
+func (h *drivenLoop) counted() *counter {
 	c := &counter{Writer: h.loop.frames.writer}
 	h.loop.frames.writer = c
 	return c
@@ -219,7 +219,7 @@ func TestSendsCostWhatTheyCost(t *testing.T) {
 
 // sync makes what is written durable, as the log does by itself within a second: only that is read
 // back.
-func (h *hand) sync() {
+func (h *drivenLoop) sync() {
 	h.loop.frames.writer.Sync()
 	for h.loop.frames.writer.Durable() < h.loop.frames.end {
 		h.loop.await()

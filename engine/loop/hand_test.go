@@ -18,8 +18,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// hand drives a loop by hand, on a log of its own: time stands still between turns.
-type hand struct {
+// drivenLoop drives a loop by hand, on a log of its own: time stands still between turns.
+type drivenLoop struct {
 	t     testing.TB
 	store log.Store
 	plog  log.Partition
@@ -45,25 +45,25 @@ func newTokens() func() event.LockToken {
 }
 
 // byHand is a loop with one queue.
-func byHand(t testing.TB, p event.Properties) *hand {
+func byHand(t testing.TB, p event.Properties) *drivenLoop {
 	t.Helper()
 	return byHandOn(t, p, log.Options{Partitions: 1})
 }
 
 // byHandAlone is a loop driven by hand whose log does nothing between turns: it is written and
 // synced when the test calls land.
-func byHandAlone(t testing.TB, p event.Properties) *hand {
+func byHandAlone(t testing.TB, p event.Properties) *drivenLoop {
 	t.Helper()
 	return byHandOn(t, p, log.Options{Partitions: 1, Manual: true})
 }
 
-func byHandOn(t testing.TB, p event.Properties, opts log.Options) *hand {
+func byHandOn(t testing.TB, p event.Properties, opts log.Options) *drivenLoop {
 	t.Helper()
 	store, err := log.Open(t.Context(), t.TempDir(), opts)
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &hand{t: t, store: store, now: event.TimeOf(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))}
+	h := &drivenLoop{t: t, store: store, now: event.TimeOf(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))}
 	if h.plog, err = store.Open(t.Context(), 0); err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func byHandOn(t testing.TB, p event.Properties, opts log.Options) *hand {
 }
 
 // lead gives the hand a loop over a state, which begins to write.
-func (h *hand) lead(x *index.Index) {
+func (h *drivenLoop) lead(x *index.Index) {
 	h.t.Helper()
 	writer, err := h.plog.Lead(h.t.Context())
 	if err != nil {
@@ -93,14 +93,14 @@ func (h *hand) lead(x *index.Index) {
 	h.configure()
 }
 
-func (h *hand) configure() {
+func (h *drivenLoop) configure() {
 	for _, e := range h.loop.part.Index().Catalogue.All() {
 		h.loop.configure(&configureCommand{entity: engine.View(e, nil)})
 	}
 }
 
 // restart replays the log with a new loop, as a start after a crash does.
-func (h *hand) restart() {
+func (h *drivenLoop) restart() {
 	h.t.Helper()
 	if err := h.loop.frames.writer.Close(); err != nil {
 		h.t.Fatal(err)
@@ -120,11 +120,11 @@ func replayed(t testing.TB, p log.Partition) *replay.State {
 }
 
 // Post implements [engine.Sink].
-func (h *hand) Post(rs []engine.Reply) { h.got = append(h.got, rs...) }
+func (h *drivenLoop) Post(rs []engine.Reply) { h.got = append(h.got, rs...) }
 
 // turn hands requests to the loop and lets everything that follows from them get into the log, in
 // as many turns as the loop wants.
-func (h *hand) turn(cmds ...engine.Command) {
+func (h *drivenLoop) turn(cmds ...engine.Command) {
 	h.t.Helper()
 	var requests []engine.Request
 	for _, cmd := range cmds {
@@ -133,7 +133,7 @@ func (h *hand) turn(cmds ...engine.Command) {
 	h.requests(requests)
 }
 
-func (h *hand) requests(requests []engine.Request) {
+func (h *drivenLoop) requests(requests []engine.Request) {
 	h.t.Helper()
 	for more := true; more; requests = nil {
 		h.loop.Turn(requests)
@@ -148,21 +148,21 @@ func (h *hand) requests(requests []engine.Request) {
 }
 
 // land lets everything that is decided get into the log.
-func (h *hand) land() {
+func (h *drivenLoop) land() {
 	for h.loop.Busy() && h.loop.recorder.err == nil {
 		h.loop.await()
 	}
 }
 
 // activate makes a receiver active, with no credit left.
-func (h *hand) activate(r *engine.Receiver) {
+func (h *drivenLoop) activate(r *engine.Receiver) {
 	h.t.Helper()
 	h.loop.receivers.activate(h.loop.receivers.receiver(r), 1)
 	h.turn()
 }
 
 // ask takes one command to its reply.
-func (h *hand) ask(cmd engine.Command) engine.Reply {
+func (h *drivenLoop) ask(cmd engine.Command) engine.Reply {
 	h.t.Helper()
 	tag := h.put(cmd)
 	for i, r := range h.got {
@@ -176,7 +176,7 @@ func (h *hand) ask(cmd engine.Command) engine.Reply {
 }
 
 // put hands in a command whose reply may come later, and returns its tag.
-func (h *hand) put(cmd engine.Command) uint64 {
+func (h *drivenLoop) put(cmd engine.Command) uint64 {
 	h.t.Helper()
 	h.tag++
 	tag := 1<<32 | h.tag
@@ -187,7 +187,7 @@ func (h *hand) put(cmd engine.Command) uint64 {
 // heard takes everything that was posted, as text: "7:A" is a session for the request or receiver
 // 7, "7:3" the message 3, "7:3+1" after a failed delivery, "7:drained", "7:!15" a refusal with code
 // 15, "7:ended" the loss of a session.
-func (h *hand) heard() (out []string) {
+func (h *drivenLoop) heard() (out []string) {
 	for _, r := range h.got {
 		tag, what := r.Tag&0xffffffff, "done"
 		var e *engine.Error
@@ -212,7 +212,7 @@ func (h *hand) heard() (out []string) {
 	return out
 }
 
-func (h *hand) hears(want ...string) {
+func (h *drivenLoop) hears(want ...string) {
 	h.t.Helper()
 	if got := h.heard(); !slices.Equal(got, want) {
 		h.t.Fatalf("heard %v, want %v", got, want)
@@ -220,14 +220,14 @@ func (h *hand) hears(want ...string) {
 }
 
 // after lets time pass and the loop do what is due.
-func (h *hand) after(d time.Duration) {
+func (h *drivenLoop) after(d time.Duration) {
 	h.t.Helper()
 	h.now = h.now.Add(d)
 	h.turn()
 }
 
 // send stores messages: one for each session named, or n without a session.
-func (h *hand) send(ttl time.Duration, sessions ...string) {
+func (h *drivenLoop) send(ttl time.Duration, sessions ...string) {
 	h.t.Helper()
 	cmd := &engine.Send{Slice: handEntity}
 	for _, s := range sessions {
@@ -239,7 +239,7 @@ func (h *hand) send(ttl time.Duration, sessions ...string) {
 }
 
 // fill stores n messages.
-func (h *hand) fill(n int, ttl time.Duration) {
+func (h *drivenLoop) fill(n int, ttl time.Duration) {
 	h.t.Helper()
 	for n > 0 {
 		cmd := &engine.Send{Slice: handEntity}
@@ -253,13 +253,13 @@ func (h *hand) fill(n int, ttl time.Duration) {
 }
 
 // receiver makes a receiver that is not attached yet; its deliveries have the tag.
-func (h *hand) receiver(tag uint64, q event.SubQueue) *engine.Receiver {
+func (h *drivenLoop) receiver(tag uint64, q event.SubQueue) *engine.Receiver {
 	return &engine.Receiver{Entity: &engine.Entity{ID: 1, Path: "orders"}, Slice: handEntity, SubQueue: q, Sink: h, Tag: tag}
 }
 
 // wants attaches a receiver that waits for the next available session. The answer has the
 // receiver's tag.
-func (h *hand) wants(tag uint64, wait time.Duration) *engine.Receiver {
+func (h *drivenLoop) wants(tag uint64, wait time.Duration) *engine.Receiver {
 	h.t.Helper()
 	r := h.receiver(tag, event.Main)
 	r.Session = &engine.SessionRequest{Any: true, Wait: wait}
@@ -268,7 +268,7 @@ func (h *hand) wants(tag uint64, wait time.Duration) *engine.Receiver {
 }
 
 // accepts attaches a receiver for a named session.
-func (h *hand) accepts(tag uint64, id string) *engine.Receiver {
+func (h *drivenLoop) accepts(tag uint64, id string) *engine.Receiver {
 	h.t.Helper()
 	r := h.receiver(tag, event.Main)
 	r.Session = &engine.SessionRequest{ID: []byte(id)}
@@ -276,7 +276,7 @@ func (h *hand) accepts(tag uint64, id string) *engine.Receiver {
 	return r
 }
 
-func (h *hand) count(q event.SubQueue, st index.State) int {
+func (h *drivenLoop) count(q event.SubQueue, st index.State) int {
 	return h.loop.part.Index().Count(handEntity, q, st)
 }
 

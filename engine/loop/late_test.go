@@ -10,13 +10,13 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// posts is a sink that keeps everything.
-type posts struct{ got []engine.Reply }
+// keptReplies is a sink that keeps everything.
+type keptReplies struct{ got []engine.Reply }
 
-func (p *posts) Post(rs []engine.Reply) { p.got = append(p.got, rs...) }
+func (p *keptReplies) Post(rs []engine.Reply) { p.got = append(p.got, rs...) }
 
 // tags are those of the replies, in order.
-func (p *posts) tags() (tags []uint64) {
+func (p *keptReplies) tags() (tags []uint64) {
 	for _, r := range p.got {
 		tags = append(tags, r.Tag)
 	}
@@ -24,7 +24,7 @@ func (p *posts) tags() (tags []uint64) {
 }
 
 // asked makes requests of one sink, with tags from 1 on.
-func (p *posts) asked(n int, cmd func(i int) engine.Command) (requests []engine.Request) {
+func (p *keptReplies) asked(n int, cmd func(i int) engine.Command) (requests []engine.Request) {
 	for i := range n {
 		requests = append(requests, engine.Request{Command: cmd(i), Sink: p, Tag: uint64(i + 1)})
 	}
@@ -32,7 +32,7 @@ func (p *posts) asked(n int, cmd func(i int) engine.Command) (requests []engine.
 }
 
 // crowd is a loop with a queue of n sessions of a message each, and one more with n messages.
-func crowd(t *testing.T, n int) *hand {
+func crowd(t *testing.T, n int) *drivenLoop {
 	t.Helper()
 	h := byHand(t, sessionQueue())
 	var ids []string
@@ -102,7 +102,7 @@ func sendOne(int) engine.Command {
 // for little.
 func takesTurns(t *testing.T, cmd func(int) engine.Command) {
 	h := crowd(t, manySessions)
-	flooding, other, honest := &posts{}, &posts{}, &posts{}
+	flooding, other, honest := &keptReplies{}, &keptReplies{}, &keptReplies{}
 	const many = 100
 	requests := append(flooding.asked(many, cmd), other.asked(many, cmd)...)
 	requests = append(requests, honest.asked(1, sendOne)...)
@@ -124,7 +124,7 @@ func takesTurns(t *testing.T, cmd func(int) engine.Command) {
 		}
 		requests = honest.asked(1, sendOne)
 	}
-	for _, p := range []*posts{flooding, other} {
+	for _, p := range []*keptReplies{flooding, other} {
 		if len(p.got) != many || !slices.IsSorted(p.tags()) {
 			t.Errorf("%d answers, by tag: %v", len(p.got), p.tags())
 		}
@@ -141,7 +141,7 @@ func TestCutRequests(t *testing.T) {
 	const n = 3 * lookStep
 	h := crowd(t, n)
 	long := []byte("long")
-	p := &posts{}
+	p := &keptReplies{}
 	cmds := []engine.Command{
 		&engine.ListSessions{Slice: handEntity, All: true, Skip: 1, Top: n + 9},
 		&engine.Peek{Slice: handEntity, SessionID: long, HasSession: true, Count: lookStep + 5, MaxBytes: 1 << 30},
@@ -192,7 +192,7 @@ func TestCutRequests(t *testing.T) {
 func TestStopWithLateRequests(t *testing.T) {
 	t.Parallel()
 	h := crowd(t, 5000)
-	p := &posts{}
+	p := &keptReplies{}
 	requests := p.asked(9, func(i int) engine.Command {
 		if i == 8 {
 			return &engine.Send{Slice: handEntity, Messages: []engine.Message{{ID: []byte("x"), Body: []byte("x"), HasSession: true, SessionID: []byte("last")}}}
@@ -217,7 +217,7 @@ func TestStopWithLateRequests(t *testing.T) {
 func TestStopWithFullFrame(t *testing.T) {
 	t.Parallel()
 	h := crowd(t, 5000)
-	p, senders := &posts{}, &posts{}
+	p, senders := &keptReplies{}, &keptReplies{}
 	large := func(int) engine.Command {
 		return &engine.Send{Slice: handEntity, Messages: []engine.Message{{ID: []byte("x"), Body: make([]byte, 200_000), HasSession: true, SessionID: []byte("last")}}}
 	}
@@ -294,7 +294,7 @@ func TestDeletionInSteps(t *testing.T) {
 func TestManyIdleRequests(t *testing.T) {
 	t.Parallel()
 	h := crowd(t, 10)
-	p := &posts{}
+	p := &keptReplies{}
 	requests := p.asked(5000, func(int) engine.Command { return &engine.BatchDelete{Slice: handEntity, Count: 1, Before: 1} })
 	for most := maxLooks / leastLooks; len(p.got) < 5000; requests = nil {
 		before := len(p.got)

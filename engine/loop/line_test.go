@@ -53,16 +53,16 @@ func TestLine(t *testing.T) {
 	}
 }
 
-// inTurns is a queue with messages in each of several loops, which a test lets go on one by one,
+// lineTest is a queue with messages in each of several loops, which a test lets go on one by one,
 // and a receiver that is attached to all of them.
-type inTurns struct {
+type lineTest struct {
 	*ports
 	link *portLink
 }
 
-func newInTurns(t *testing.T) *inTurns {
+func newInTurns(t *testing.T) *lineTest {
 	t.Helper()
-	w := &inTurns{ports: &ports{rng: rand.New(rand.NewPCG(1, 1)), now: 1 << 40}}
+	w := &lineTest{ports: &ports{rng: rand.New(rand.NewPCG(1, 1)), now: 1 << 40}}
 	if err := w.open(t); err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func newInTurns(t *testing.T) *inTurns {
 }
 
 // goOn lets a loop take all that there is for it, until what it has decided is durable.
-func (w *inTurns) goOn(member int) {
+func (w *lineTest) goOn(member int) {
 	m := w.members[member]
 	w.turn(m, len(m.inbox))
 	for m.loop.Busy() {
@@ -98,13 +98,13 @@ func (w *inTurns) goOn(member int) {
 }
 
 // give gives the link one more credit.
-func (w *inTurns) give() {
+func (w *lineTest) give() {
 	w.link.limit++
 	w.submit(&engine.Flow{Receiver: w.link.r, Limit: w.link.limit}, w, 1, w.link.r.Hosts()...)
 }
 
 // from is the loop that the newest delivery came from.
-func (w *inTurns) from() engine.PartitionID {
+func (w *lineTest) from() engine.PartitionID {
 	return w.entity.Hosts[w.link.hand[len(w.link.hand)-1].Sequence.Partition()]
 }
 

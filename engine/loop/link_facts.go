@@ -47,9 +47,9 @@ func newLinkFacts(part *engine.Partition, recorder *recorder) linkFacts {
 	return linkFacts{part: part, recorder: recorder, open: map[*engine.Origin]openLink{}, buckets: map[event.Slice]*linkBucket{}, sweep: 64}
 }
 
-// attached records a receiver that is served from now on. A port that receives from no slice, and
-// is only counted, is not recorded.
-func (f *linkFacts) attached(now event.Time, r *receiver) {
+// recordAttached records a receiver that is served from now on. A port that receives from no slice,
+// and is only counted, is not recorded.
+func (f *linkFacts) recordAttached(now event.Time, r *receiver) {
 	if !r.noted || !r.served {
 		return
 	}
@@ -65,7 +65,7 @@ func (f *linkFacts) attached(now event.Time, r *receiver) {
 		fact.InSession, fact.SessionID = true, r.sessionID
 		first = r.session.Partition()
 	}
-	f.opened(now, event.Slice{Entity: r.Entity.ID, Partition: first}, r.Origin, fact)
+	f.recordOpened(now, event.Slice{Entity: r.Entity.ID, Partition: first}, r.Origin, fact)
 }
 
 // note records the opening or the end of a sender's link.
@@ -74,15 +74,15 @@ func (f *linkFacts) note(now event.Time, cmd *engine.Note) {
 	switch fact := cmd.Fact.(type) {
 	case *event.LinkOpened:
 		if _, gone := f.part.Entity(slice); gone == nil {
-			f.opened(now, slice, cmd.Origin, fact)
+			f.recordOpened(now, slice, cmd.Origin, fact)
 		}
 	case *event.LinkClosed:
-		f.closed(now, cmd.Origin, fact)
+		f.recordClosed(now, cmd.Origin, fact)
 	}
 }
 
-// opened records a link, unless its owner is unknown or there are too many.
-func (f *linkFacts) opened(now event.Time, id event.Slice, link *engine.Origin, fact *event.LinkOpened) {
+// recordOpened records a link, unless its owner is unknown or there are too many.
+func (f *linkFacts) recordOpened(now event.Time, id event.Slice, link *engine.Origin, fact *event.LinkOpened) {
 	if _, known := f.open[link]; known || link == nil || !fact.InSession && !f.take(now, id) {
 		return
 	}
@@ -94,8 +94,8 @@ func (f *linkFacts) opened(now event.Time, id event.Slice, link *engine.Origin, 
 	f.open[link] = openLink{fact.Origin, id}
 }
 
-// closed records the end of a link whose opening is in the log.
-func (f *linkFacts) closed(now event.Time, link *engine.Origin, fact *event.LinkClosed) {
+// recordClosed records the end of a link whose opening is in the log.
+func (f *linkFacts) recordClosed(now event.Time, link *engine.Origin, fact *event.LinkClosed) {
 	as, noted := f.open[link]
 	if !noted {
 		return

@@ -12,7 +12,7 @@ import (
 )
 
 // linkFacts is what the log says of links, a line each, with the name that a link's origin has.
-func (h *hand) linkFacts() (lines []string) {
+func (h *drivenLoop) linkFacts() (lines []string) {
 	h.t.Helper()
 	h.tag++
 	// which syncs all in front of it, too
@@ -55,7 +55,7 @@ func (h *hand) linkFacts() (lines []string) {
 	return lines
 }
 
-func (h *hand) noted(want ...string) {
+func (h *drivenLoop) noted(want ...string) {
 	h.t.Helper()
 	if got := h.linkFacts(); !slices.Equal(got, want) {
 		h.t.Errorf("the log says\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -63,7 +63,7 @@ func (h *hand) noted(want ...string) {
 }
 
 // opens attaches a receiver that the log notes under a name.
-func (h *hand) opens(name string, change func(*engine.Receiver)) *engine.Receiver {
+func (h *drivenLoop) opens(name string, change func(*engine.Receiver)) *engine.Receiver {
 	h.t.Helper()
 	h.tag++
 	r := h.receiver(h.tag, event.Main)

@@ -77,7 +77,7 @@ func (q *receiverQueue) places() map[*receiver]int {
 // Backlog returns how many requests wait for the loop, how many may, and how long its turn has
 // lasted; 0: it sleeps. It waits for nothing, so it works for a loop that does not answer.
 func (l *Loop) Backlog() (mail, most int, turn time.Duration) {
-	return l.mail.length(), maxMail, l.turn.lasts()
+	return l.mail.length(), maxMail, l.turn.duration()
 }
 
 // length returns how many requests the loop has not taken.

@@ -9,7 +9,7 @@ import (
 )
 
 // looks is what the loop knows of the receivers of its main queue now.
-func (h *hand) looks() LookAnswer {
+func (h *drivenLoop) looks() LookAnswer {
 	e := &engine.Entity{ID: handEntity.Entity}
 	return (&lookCommand{of: engine.Target{Entity: e}}).tell(h.loop).Answer.(LookAnswer)
 }

@@ -94,7 +94,7 @@ func TestF11WhatIsRefused(t *testing.T) {
 			if hangs {
 				disk.hangs = time.Now()
 			}
-			got := new(posts)
+			got := new(keptReplies)
 			kept, refused, why := splitRequests(disk, []engine.Request{{Command: c.cmd, Sink: got}})
 			TurnAway(refused, why)
 			if passes := c.passes || !hangs; (len(kept) == 1) != passes || passes != (len(got.got) == 0) {

@@ -57,15 +57,15 @@ func eventWeight(events []event.Event) weight {
 	return most
 }
 
-// refusedFrom returns the weight from which commands are refused with that much room; see
+// refusalWeight returns the weight from which commands are refused with that much room; see
 // [log.Room].
-func refusedFrom(room log.Room) weight {
+func refusalWeight(room log.Room) weight {
 	return [...]weight{log.RoomEnough: weightGrowth + 1, log.RoomLow: weightGrowth, log.RoomCritical: weightChange, log.RoomNone: weightEnding}[room]
 }
 
 // refuseForRoom refuses a command for lack of room on the disk; nil: there is enough.
 func refuseForRoom(on log.Writer, w weight) *engine.Error {
-	if w == weightNone || w < refusedFrom(on.DiskState().Room) {
+	if w == weightNone || w < refusalWeight(on.DiskState().Room) {
 		return nil
 	}
 	return engine.Refuse(engine.Busy, "The server is busy: the disk has no room for this now. Please retry the operation.")

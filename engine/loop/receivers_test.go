@@ -11,7 +11,7 @@ import (
 
 // attaches attaches a receiver to a sub-queue, with or without a session, and returns it with the
 // code of the answer.
-func (h *hand) attaches(path string, q event.SubQueue, session *engine.SessionRequest) (*engine.Receiver, engine.Code) {
+func (h *drivenLoop) attaches(path string, q event.SubQueue, session *engine.SessionRequest) (*engine.Receiver, engine.Code) {
 	h.t.Helper()
 	e, ok := h.loop.part.Index().Catalogue.Find(path)
 	if !ok {
@@ -29,8 +29,8 @@ func (h *hand) attaches(path string, q event.SubQueue, session *engine.SessionRe
 	return r, 0 // it waits
 }
 
-// place is where a receiver can be.
-type place struct {
+// receiverPlace is where a receiver can be.
+type receiverPlace struct {
 	path    string
 	q       event.SubQueue
 	session *engine.SessionRequest
@@ -45,16 +45,16 @@ func TestConcurrentReceivers(t *testing.T) {
 	next := &engine.SessionRequest{Any: true, Wait: time.Hour}
 	for _, c := range []struct {
 		name string
-		full []place // as many as there may be
-		more []place // one too many, each
-		free place   // elsewhere
+		full []receiverPlace // as many as there may be
+		more []receiverPlace // one too many, each
+		free receiverPlace   // elsewhere
 	}{
-		{"a queue", []place{{path: "orders"}, {path: "orders"}, {path: "orders", q: event.DeadLetter}},
-			[]place{{path: "orders"}, {path: "orders", q: event.DeadLetter}}, place{path: "other"}},
-		{"sessions", []place{{path: "tasks", session: named("A")}, {path: "tasks", session: next}, {path: "tasks", q: event.DeadLetter}},
-			[]place{{path: "tasks", session: named("B")}, {path: "tasks", session: next}, {path: "tasks", q: event.DeadLetter}}, place{path: "other"}},
-		{"subscriptions", []place{{path: "events/Subscriptions/a"}, {path: "events/Subscriptions/b"}, {path: "events/Subscriptions/b", q: event.DeadLetter}},
-			[]place{{path: "events/Subscriptions/a"}, {path: "events/Subscriptions/b"}}, place{path: "news/Subscriptions/a"}},
+		{"a queue", []receiverPlace{{path: "orders"}, {path: "orders"}, {path: "orders", q: event.DeadLetter}},
+			[]receiverPlace{{path: "orders"}, {path: "orders", q: event.DeadLetter}}, receiverPlace{path: "other"}},
+		{"sessions", []receiverPlace{{path: "tasks", session: named("A")}, {path: "tasks", session: next}, {path: "tasks", q: event.DeadLetter}},
+			[]receiverPlace{{path: "tasks", session: named("B")}, {path: "tasks", session: next}, {path: "tasks", q: event.DeadLetter}}, receiverPlace{path: "other"}},
+		{"subscriptions", []receiverPlace{{path: "events/Subscriptions/a"}, {path: "events/Subscriptions/b"}, {path: "events/Subscriptions/b", q: event.DeadLetter}},
+			[]receiverPlace{{path: "events/Subscriptions/a"}, {path: "events/Subscriptions/b"}}, receiverPlace{path: "news/Subscriptions/a"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -85,7 +85,7 @@ func TestConcurrentReceivers(t *testing.T) {
 }
 
 // withEntities is a loop with queues, one of them of sessions, and topics with subscriptions.
-func withEntities(t *testing.T) *hand {
+func withEntities(t *testing.T) *drivenLoop {
 	t.Helper()
 	h := byHand(t, testQueue())
 	puts := []*engine.PutEntity{
@@ -109,7 +109,7 @@ func withEntities(t *testing.T) *hand {
 
 // attachesTo asks for a receiver in a place; the answer must have the code, 0 where the receiver is
 // attached.
-func (h *hand) attachesTo(p place, want engine.Code) *engine.Receiver {
+func (h *drivenLoop) attachesTo(p receiverPlace, want engine.Code) *engine.Receiver {
 	h.t.Helper()
 	r, code := h.attaches(p.path, p.q, p.session)
 	if code != want {

@@ -254,10 +254,10 @@ func (p *replies) committed(written, durable event.LSN) []unsentDelivery {
 	all := grants
 	for acks := p.acks.ready(written, durable); len(acks) > 0; acks = p.acks.ready(written, durable) {
 		for len(grants) > 0 && len(acks) > 0 {
-			n := before(acks, grants[0].number)
+			n := countBefore(acks, grants[0].number)
 			p.post(acks[:n])
 			if acks = acks[n:]; len(acks) > 0 {
-				n = before(grants, acks[0].number)
+				n = countBefore(grants, acks[0].number)
 				p.post(grants[:n])
 				grants = grants[n:]
 			}
@@ -270,8 +270,8 @@ func (p *replies) committed(written, durable event.LSN) []unsentDelivery {
 	return p.returned
 }
 
-// before returns how many of some replies have a lower number.
-func before(hs []heldReply, number uint64) int {
+// countBefore returns how many of some replies have a lower number.
+func countBefore(hs []heldReply, number uint64) int {
 	n := 0
 	for n < len(hs) && hs[n].number < number {
 		n++
@@ -305,7 +305,7 @@ func (p *replies) post(hs []heldReply) {
 		sink := hs[i].sink
 		p.posts = p.posts[:0]
 		for ; i < len(hs) && hs[i].sink == sink; i++ {
-			if h := &hs[i]; h.receiver == nil && h.ports == nil || p.leaves(h) {
+			if h := &hs[i]; h.receiver == nil && h.ports == nil || p.mayPost(h) {
 				p.posts = append(p.posts, h.reply)
 			}
 		}
@@ -316,10 +316,10 @@ func (p *replies) post(hs []heldReply) {
 	clear(p.posts)
 }
 
-// leaves reports whether a reply that waited for the log is posted. A delivery is not posted if its
-// receiver is gone. Of an answer that several ports give together, only the last one is posted.
+// mayPost reports whether a reply that waited for the log is posted. A delivery is not posted if
+// its receiver is gone. Of an answer that several ports give together, only the last one is posted.
 // Before it counts as given, the replies before it have to be posted.
-func (p *replies) leaves(h *heldReply) bool {
+func (p *replies) mayPost(h *heldReply) bool {
 	r := h.receiver
 	switch {
 	case r != nil && !r.served:

@@ -17,8 +17,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/logdir"
 )
 
-// slow is a loop on a disk that syncs when it is told to.
-type slow struct {
+// slowDiskTest is a loop on a disk that syncs when it is told to.
+type slowDiskTest struct {
 	t       testing.TB
 	loop    *Loop
 	now     event.Time
@@ -27,11 +27,11 @@ type slow struct {
 	session event.LockToken
 }
 
-func onSlowDisk(t *testing.T, p event.Properties) *slow {
+func onSlowDisk(t *testing.T, p event.Properties) *slowDiskTest {
 	t.Helper()
 	d := logdir.Open(t, "/data", log.Options{FS: faultfs.New(), Partitions: 1, Manual: true})
 	plog, writer := d.Lead(0)
-	s := &slow{t: t, now: event.TimeOf(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)), tokens: map[event.SequenceNumber]event.LockToken{}}
+	s := &slowDiskTest{t: t, now: event.TimeOf(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)), tokens: map[event.SequenceNumber]event.LockToken{}}
 	s.loop = New(engine.NewPartition(0, 1, index.New()), plog, writer, Options{Clock: func() event.Time { return s.now }, Tokens: newTokens(),
 		Logger: slog.New(slog.DiscardHandler), CheckpointBytes: -1, Inline: true})
 	s.loop.configure(&configureCommand{entity: &engine.Entity{ID: 1, Kind: event.Queue, Path: "orders", Properties: p}})
@@ -40,7 +40,7 @@ func onSlowDisk(t *testing.T, p event.Properties) *slow {
 }
 
 // Post implements [engine.Sink].
-func (s *slow) Post(rs []engine.Reply) {
+func (s *slowDiskTest) Post(rs []engine.Reply) {
 	for i := range rs {
 		r := &rs[i]
 		switch {
@@ -59,7 +59,7 @@ func (s *slow) Post(rs []engine.Reply) {
 }
 
 // asks gives commands to the loop in one turn; a tag of 0 asks for no answer.
-func (s *slow) asks(tag uint64, cmds ...engine.Command) {
+func (s *slowDiskTest) asks(tag uint64, cmds ...engine.Command) {
 	s.t.Helper()
 	var requests []engine.Request
 	for _, cmd := range cmds {
@@ -73,14 +73,14 @@ func (s *slow) asks(tag uint64, cmds ...engine.Command) {
 }
 
 // syncs lets the disk do all it is asked for.
-func (s *slow) syncs() {
+func (s *slowDiskTest) syncs() {
 	for s.loop.frames.writer.(log.ManualWriter).Work() {
 	}
 	s.loop.Committed()
 }
 
 // hears compares what has been posted since the last call.
-func (s *slow) hears(what string, want ...string) {
+func (s *slowDiskTest) hears(what string, want ...string) {
 	s.t.Helper()
 	if !slices.Equal(s.heard, want) {
 		s.t.Errorf("%s: heard %q, want %q", what, s.heard, want)
@@ -88,7 +88,7 @@ func (s *slow) hears(what string, want ...string) {
 	s.heard = nil
 }
 
-func (s *slow) send(id string, more ...func(*engine.Message)) *engine.Send {
+func (s *slowDiskTest) send(id string, more ...func(*engine.Message)) *engine.Send {
 	m := engine.Message{ID: []byte(id), Body: []byte(id)}
 	for _, change := range more {
 		change(&m)
@@ -96,7 +96,7 @@ func (s *slow) send(id string, more ...func(*engine.Message)) *engine.Send {
 	return &engine.Send{Slice: handEntity, Messages: []engine.Message{m}}
 }
 
-func (s *slow) receiver(tag uint64, mode engine.ReceiveMode) *engine.Receiver {
+func (s *slowDiskTest) receiver(tag uint64, mode engine.ReceiveMode) *engine.Receiver {
 	e, _ := s.loop.part.Entity(handEntity)
 	return &engine.Receiver{Entity: e, Slice: handEntity, Mode: mode, Sink: s, Tag: tag}
 }

@@ -18,12 +18,12 @@ type ailingDisk struct {
 
 func (s *ailingDisk) DiskState() log.DiskState { return log.DiskState{Room: s.room, Hangs: s.hangs} }
 
-// erased is a log that no longer keeps any body.
-type erased struct{ log.Partition }
+// erasedLog is a log that no longer keeps any body.
+type erasedLog struct{ log.Partition }
 
-func (erased) ReadInto(event.Blob, []byte) (int, error) { return 0, event.ErrErased }
+func (erasedLog) ReadInto(event.Blob, []byte) (int, error) { return 0, event.ErrErased }
 
-func (erased) ReadBlob(_ event.Blob, dst []byte) ([]byte, error) { return dst, event.ErrErased }
+func (erasedLog) ReadBlob(_ event.Blob, dst []byte) ([]byte, error) { return dst, event.ErrErased }
 
 func isBusy(err error) bool {
 	var refusal *engine.Error

@@ -42,7 +42,7 @@ func (l *Loop) step(now event.Time, req *engine.Request) bool {
 	case *engine.Detach:
 		l.dispatcher.detach(now, cmd)
 		l.replies.answerDetach(req, openPorts(cmd.Receiver))
-		l.links.closed(now, cmd.Receiver.Origin, &cmd.Closed)
+		l.links.recordClosed(now, cmd.Receiver.Origin, &cmd.Closed)
 	case *engine.Send:
 		if !sendAside(l, req, cmd) {
 			l.replies.answer(req, l.send(now, cmd))

@@ -10,7 +10,7 @@ import (
 )
 
 // released gives deliveries back as a client does, after the receiver has stepped back.
-func (h *hand) released(r *engine.Receiver, tokens ...event.LockToken) {
+func (h *drivenLoop) released(r *engine.Receiver, tokens ...event.LockToken) {
 	h.t.Helper()
 	cmds := []engine.Command{&engine.StepBack{Receiver: r}}
 	for _, token := range tokens {
@@ -20,7 +20,7 @@ func (h *hand) released(r *engine.Receiver, tokens ...event.LockToken) {
 }
 
 // tokens takes the deliveries that came, and wants no other replies.
-func (h *hand) tokens() (tokens []event.LockToken) {
+func (h *drivenLoop) tokens() (tokens []event.LockToken) {
 	h.t.Helper()
 	for _, r := range h.got {
 		if r.Kind != engine.ReplyDelivery {
@@ -33,7 +33,7 @@ func (h *hand) tokens() (tokens []event.LockToken) {
 }
 
 // waits attaches a receiver and gives it credit.
-func (h *hand) waits(tag uint64, credit uint32) *engine.Receiver {
+func (h *drivenLoop) waits(tag uint64, credit uint32) *engine.Receiver {
 	h.t.Helper()
 	r := h.receiver(tag, event.Main)
 	h.turn(&engine.Attach{Receiver: r}, &engine.Flow{Receiver: r, Limit: credit})

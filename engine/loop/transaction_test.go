@@ -33,7 +33,7 @@ func sendOf(ids ...string) *engine.Send {
 }
 
 // staged makes an operation part of the transaction, and fails the test if it is refused.
-func (h *hand) staged(op engine.Command) {
+func (h *drivenLoop) staged(op engine.Command) {
 	h.t.Helper()
 	if r := h.ask(stage(op)); r.Err != nil {
 		h.t.Fatal(r.Err)
@@ -41,7 +41,7 @@ func (h *hand) staged(op engine.Command) {
 }
 
 // locked locks the next message and returns its token.
-func (h *hand) locked() event.LockToken {
+func (h *drivenLoop) locked() event.LockToken {
 	h.t.Helper()
 	r := h.receiver(1000+h.tag, event.Main)
 	h.turn(&engine.Attach{Receiver: r}, &engine.Flow{Receiver: r, Limit: 1})
@@ -56,9 +56,9 @@ func (h *hand) locked() event.LockToken {
 	return event.LockToken{}
 }
 
-func (h *hand) commit() engine.Code { h.t.Helper(); return h.commits(handTransaction) }
+func (h *drivenLoop) commit() engine.Code { h.t.Helper(); return h.commits(handTransaction) }
 
-func (h *hand) commits(id event.TransactionID) engine.Code {
+func (h *drivenLoop) commits(id event.TransactionID) engine.Code {
 	h.t.Helper()
 	r := h.ask(&engine.Commit{Transaction: id, Slice: handEntity})
 	var e *engine.Error
@@ -253,8 +253,8 @@ func TestCommitIsAllOrNothing(t *testing.T) {
 	}
 }
 
-// crash is a process that dies in a transaction.
-type crash struct {
+// crashTest is a process that dies in a transaction.
+type crashTest struct {
 	t         *testing.T
 	k         int
 	disk      *faultfs.FS
@@ -267,15 +267,15 @@ type crash struct {
 	committed bool
 }
 
-func (c *crash) Post(rs []engine.Reply) { c.got = append(c.got, rs...) }
+func (c *crashTest) Post(rs []engine.Reply) { c.got = append(c.got, rs...) }
 
 const crashTime = event.Time(1_000_000)
 
 // newCrash is a broker with a queue of two messages, one of them locked, that dies in the k-th call
 // of the disk from now on.
-func newCrash(t *testing.T, k int) *crash {
+func newCrash(t *testing.T, k int) *crashTest {
 	t.Helper()
-	c := &crash{t: t, k: k, disk: faultfs.New(), token: event.LockToken{15: 9}}
+	c := &crashTest{t: t, k: k, disk: faultfs.New(), token: event.LockToken{15: 9}}
 	plog := c.open()
 	writer, err := plog.Lead(t.Context())
 	if err != nil {
@@ -299,7 +299,7 @@ func newCrash(t *testing.T, k int) *crash {
 	return c
 }
 
-func (c *crash) open() log.Partition {
+func (c *crashTest) open() log.Partition {
 	c.t.Helper()
 	store, err := log.Open(c.t.Context(), "/data", log.Options{FS: c.disk, Partitions: 1, Manual: true})
 	if err != nil {
@@ -314,7 +314,7 @@ func (c *crash) open() log.Partition {
 }
 
 // ask takes a command as far as the disk lets it get; nil: there is no answer.
-func (c *crash) ask(cmd engine.Command) *engine.Reply {
+func (c *crashTest) ask(cmd engine.Command) *engine.Reply {
 	c.loop.Turn([]engine.Request{{Command: cmd, Sink: c, Tag: 77}})
 	for c.loop.Busy() && c.loop.recorder.err == nil {
 		c.loop.await()
@@ -329,7 +329,7 @@ func (c *crash) ask(cmd engine.Command) *engine.Reply {
 }
 
 // run is the transaction.
-func (c *crash) run() {
+func (c *crashTest) run() {
 	scheduled := sendOf("s")
 	scheduled.Messages[0].ScheduledFor, scheduled.Numbers = crashTime+1_000_000, true
 	via := sendOf("v")
@@ -350,7 +350,7 @@ func (c *crash) run() {
 }
 
 // found is what a start finds of the transaction.
-func (c *crash) found(mode faultfs.Mode) string {
+func (c *crashTest) found(mode faultfs.Mode) string {
 	c.t.Helper()
 	dead := *c
 	dead.disk = c.disk.Crash(rand.New(rand.NewPCG(uint64(c.k), 1)), mode)

@@ -9,7 +9,7 @@ import (
 )
 
 // byHandMoving is a loop with one queue that hands messages to the courier through.
-func byHandMoving(t *testing.T, through engine.Sink) *hand {
+func byHandMoving(t *testing.T, through engine.Sink) *drivenLoop {
 	t.Helper()
 	h := byHand(t, testQueue())
 	h.courier = through
@@ -24,7 +24,7 @@ func byHandMoving(t *testing.T, through engine.Sink) *hand {
 }
 
 // via sends a message through the queue to another entity.
-func (h *hand) via(to event.EntityID) {
+func (h *drivenLoop) via(to event.EntityID) {
 	h.t.Helper()
 	if r := h.ask(&engine.Send{Slice: handEntity, Destination: &engine.Entity{ID: to, Path: "to", Properties: testQueue()},
 		Messages: []engine.Message{{ID: []byte("m"), Body: []byte("x")}}}); r.Err != nil {
@@ -36,7 +36,7 @@ func (h *hand) via(to event.EntityID) {
 // the same.
 func TestFullCourierGetsSomeOfEach(t *testing.T) {
 	t.Parallel()
-	var got posts
+	var got keptReplies
 	h := byHandMoving(t, &got)
 	h.loop.transfers.outstanding = maxOutstanding
 	for range minOutstanding + 5 {
@@ -51,7 +51,7 @@ func TestFullCourierGetsSomeOfEach(t *testing.T) {
 // that, its courier included.
 func TestAbandonedTransfers(t *testing.T) {
 	t.Parallel()
-	var courier posts
+	var courier keptReplies
 	(&replies{grants: []heldReply{{sink: &courier, reply: engine.Reply{Answer: &TransferBatch{}}}}}).abandon(engine.ErrUnknown)
 	if len(courier.got) != 1 || !errors.Is(courier.got[0].Err, engine.ErrUnknown) || courier.got[0].Answer != nil {
 		t.Errorf("it is told %+v", courier.got)
@@ -62,7 +62,7 @@ func TestAbandonedTransfers(t *testing.T) {
 // however many there have been.
 func TestFloorsOfDeleted(t *testing.T) {
 	t.Parallel()
-	var got posts
+	var got keptReplies
 	h := byHandMoving(t, &got)
 	const kept = 2
 	for i := range event.EntityID(3 * manyFloors) {

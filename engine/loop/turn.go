@@ -18,8 +18,8 @@ type turnClock struct{ atomic.Int64 }
 func (t *turnClock) begin() { t.Store(int64(time.Since(programBegan))) }
 func (t *turnClock) end()   { t.Store(0) }
 
-// lasts returns how long the turn has lasted; 0: the loop sleeps.
-func (t *turnClock) lasts() time.Duration {
+// duration returns how long the turn has lasted; 0: the loop sleeps.
+func (t *turnClock) duration() time.Duration {
 	began := t.Load()
 	if began == 0 {
 		return 0
@@ -30,7 +30,7 @@ func (t *turnClock) lasts() time.Duration {
 // Stuck returns how long a loop has been stuck: its turn has lasted for more than ten seconds, and
 // its disk does not hang. 0: it is not stuck. A restart of the process cures it.
 func (l *Loop) Stuck() time.Duration {
-	if d := l.turn.lasts(); d > stuckAfter && l.frames.writer.DiskState().Hangs.IsZero() {
+	if d := l.turn.duration(); d > stuckAfter && l.frames.writer.DiskState().Hangs.IsZero() {
 		return d
 	}
 	return 0

@@ -548,7 +548,7 @@ func (w *world) nothingCarried(p *part) {
 		return
 	}
 	all, ofKinds := p.loop.Outstanding()
-	if streams, batches, bytes := p.courier.Carries(); all+ofKinds+streams+batches+bytes != 0 {
+	if streams, batches, bytes := p.courier.Counts(); all+ofKinds+streams+batches+bytes != 0 {
 		w.broken("I26", "partition %d: nothing is left, and %d transfers are outstanding, %d of all kinds; the courier has %d streams, %d batches and %d bytes",
 			p.id, all, ofKinds, streams, batches, bytes)
 	}
