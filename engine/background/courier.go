@@ -87,7 +87,7 @@ type streamKey struct {
 
 // stream holds the messages in transfer from one slice to one entity, and sends one batch at a
 // time. If the entity has several partitions, the stream holds the messages that are not sorted
-// yet, and each partition has a stream of its own after it (courier_sort.go).
+// yet, and each partition has its own stream after it (courier_sort.go).
 type stream struct {
 	streamKey
 	of        *stream   // stream that sorts for this one; nil: none

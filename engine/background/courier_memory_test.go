@@ -7,8 +7,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/fixed"
 )
 
-// Decision 41: a courier takes memory for messages before it reads them. Where there is none, what
-// it has not read waits; even then one batch is on its way, and all that was taken is given back.
+// Decision 41: a courier takes memory for messages before it reads them. If there is none, unread
+// messages wait; even then one batch is in flight, and all memory is freed.
 func TestF22CourierTakesMemory(t *testing.T) {
 	t.Parallel()
 	d := newHarness(t)

@@ -14,15 +14,15 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// courierHarness is a courier whose loops are this test: it sees what it offers, and answers when
-// it likes.
+// courierHarness is a courier whose loops are this test: it sees what the courier offers, and
+// decides when to answer.
 type courierHarness struct {
 	t       *testing.T
 	courier *Courier
 	now     event.Time
-	offered []engine.Request // imports that nobody has answered
+	offered []engine.Request // imports that have not been answered
 	over    []*loop.TransferResults
-	closed  map[engine.PartitionID]bool // these take nothing
+	closed  map[engine.PartitionID]bool // partitions that accept nothing
 	busy    bool                        // nothing can be read now
 }
 
@@ -74,7 +74,7 @@ func (d *courierHarness) hand(trigger event.Trigger, to event.EntityID, first ev
 	d.courier.Turn(d.now)
 }
 
-// batches are the numbers that are on their way, by destination.
+// batches returns the numbers in flight, by destination.
 func (d *courierHarness) batches() (all []string) {
 	for _, req := range d.offered {
 		cmd := req.Command.(*engine.Import)
@@ -102,7 +102,7 @@ func (d *courierHarness) answer(reply engine.Reply) event.Time {
 func taken(n int) engine.Reply { return engine.Reply{Answer: make(engine.Arrivals, n)} }
 
 // Decision 35: a stream has one batch at a time, of a bounded number of messages and bytes;
-// messages that the destination did not look at go in the next one; each batch carries the floor
+// messages that the destination did not process are in the next one; each batch carries the floor
 // that the courier was told.
 func TestCourierBatches(t *testing.T) {
 	t.Parallel()
@@ -128,8 +128,8 @@ func TestCourierBatches(t *testing.T) {
 	}
 }
 
-// Decision 35: where a destination cannot take anything now, its stream waits, 100 ms doubling to 5
-// s, and the others go on; once something arrives, the wait begins at 100 ms again. A partition
+// Decision 35: if a destination cannot accept anything now, its stream waits, 100 ms doubling to 5
+// s, and the others continue; once something arrives, the wait begins at 100 ms again. A partition
 // that has stopped is no refusal.
 func TestCourierWaits(t *testing.T) {
 	t.Parallel()
@@ -169,8 +169,8 @@ func TestCourierWaits(t *testing.T) {
 	d.expect("2: 2-2 floor 0")
 }
 
-// Decision 35: what a courier holds in memory is bounded, however many streams there are; a source
-// that no longer exists is forgotten, with what is on its way.
+// Decision 35: the memory of a courier is bounded, however many streams there are; a source that no
+// longer exists is forgotten, with its messages in flight.
 func TestCourierBounds(t *testing.T) {
 	t.Parallel()
 	d := newHarness(t)
@@ -190,8 +190,8 @@ func TestCourierBounds(t *testing.T) {
 	}
 }
 
-// P17: a log that fails before the start of a transfer is durable tells everybody who waits for
-// that, its courier included, which does not take that for the answer of a destination.
+// P17: a log that fails before the start of a transfer is durable tells every waiting caller,
+// including its courier, which does not mistake that for the answer of a destination.
 func TestCourierOfAFailedLog(t *testing.T) {
 	t.Parallel()
 	d := newHarness(t)
@@ -201,9 +201,9 @@ func TestCourierOfAFailedLog(t *testing.T) {
 	d.expect("2: 1-1 floor 0")
 }
 
-// SM-210, S4-58: a partition of the destination that takes nothing holds back what is for it, in
-// order, and nothing else. Of what arrives meanwhile little is remembered: when too many numbers
-// lie behind the oldest that waits, the other partitions wait as well (P6).
+// SM-210, S4-58: a partition of the destination that accepts nothing holds back only its own
+// messages, in order. The others remember little of what arrives in the meantime: when too many
+// numbers lie after the oldest that waits, the other partitions wait as well (P6).
 func TestMovesPastAPartitionThatIsAway(t *testing.T) {
 	t.Parallel()
 	d := newHarness(t)
@@ -248,8 +248,8 @@ func TestMovesPastAPartitionThatIsAway(t *testing.T) {
 	}
 }
 
-// F4: what the disk cannot read now may still be whole: the stream waits, and the message is not
-// taken for damaged. Bytes that are whole but are no message are taken for damaged.
+// F4: a message that the disk cannot read now may still be intact: the stream waits, and the
+// message does not count as damaged. Intact bytes that are no message count as damaged.
 func TestCourierReadsLater(t *testing.T) {
 	t.Parallel()
 	d := newHarness(t)

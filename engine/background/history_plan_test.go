@@ -15,9 +15,9 @@ import (
 
 const planHour = event.Time(3_600_000)
 
-// pasts are files of 100 bytes: five of partition 0, whose newest records are from the hours 10, 20
-// … 50, and two of partition 1, from the hours 15 and 45. All have events and bodies of entity 1,
-// and the third of partition 0 those of entity 2 as well.
+// pasts returns files of 100 bytes: five of partition 0, whose newest records are from the hours
+// 10, 20 … 50, and two of partition 1, from the hours 15 and 45. All have events and bodies of
+// entity 1, and the third of partition 0 also has those of entity 2.
 func pasts() (files []pastFile) {
 	add := func(p engine.PartitionID, hours ...int) {
 		for i, h := range hours {
@@ -34,18 +34,18 @@ func pasts() (files []pastFile) {
 	return files
 }
 
-// planCase is what is said and there, and what may go.
+// planCase has policies and files, and the expected plan.
 type planCase struct {
 	said   string // pattern=policy, words; of the namespace without a pattern
 	disk   int64
 	need   int64
 	since  event.Time // hour; 0: 1
-	cuts   string     // partition:newest file that goes
+	cuts   string     // partition:newest deleted file
 	bodies string     // file:entities
 	forced bool
 	cause  event.CutCause // of one of the cuts
 	now    int            // hour; 0: 60
-	held   string         // in one of the lines
+	held   string         // part of one of the lines
 	bases  []event.LSN    // of partition 0
 	saved  int64          // bytes of checkpoints
 }
@@ -73,8 +73,8 @@ func (c *planCase) check(t *testing.T) {
 	}
 }
 
-// TestHistoryPlan: what may go at hour 60. Entity 1 is "one", entity 2 "two"; a policy is
-// events/bodies/undo, a dash where nothing is said.
+// TestHistoryPlan: what may be deleted at hour 60. Entity 1 is "one", entity 2 "two"; a policy is
+// events/bodies/undo, with a dash for an unset part.
 func TestHistoryPlan(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]planCase{
@@ -128,8 +128,8 @@ func TestHistoryPlan(t *testing.T) {
 	}
 }
 
-// TestHistoryPlanOfChapters: chapters that are not sealed go only where nothing is kept of any
-// entity: nobody knows which they are about. Behind a file that stays they stay.
+// TestHistoryPlanOfChapters: unsealed chapters are deleted only if no history of any entity is
+// kept, because their entities are unknown. After a file that stays they stay.
 func TestHistoryPlanOfChapters(t *testing.T) {
 	t.Parallel()
 	for said, want := range map[string]string{
@@ -160,7 +160,7 @@ func TestHistoryPlanOfChapters(t *testing.T) {
 	}
 }
 
-// What is older than an upgrade stays for a day after it, where only the defaults say that it goes.
+// History from before an upgrade stays for a day after it, if only the defaults would delete it.
 func TestHistoryGrace(t *testing.T) {
 	t.Parallel()
 	const since = 40 * planHour
@@ -180,7 +180,7 @@ func TestHistoryGrace(t *testing.T) {
 	}
 }
 
-// saidOf is what texts say of history.
+// saidOf returns the history policies that texts describe.
 func saidOf(t *testing.T, text string, since event.Time) *engine.HistoryPolicies {
 	t.Helper()
 	if text == "" {

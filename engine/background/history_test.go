@@ -10,8 +10,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log"
 )
 
-// summaryLog is a log of sealed files, and a newest one that is not, which counts how often they
-// are read.
+// summaryLog is a log of sealed files and a newest unsealed one. It counts how often they are read.
 type summaryLog struct {
 	log.Partition
 	names []string
@@ -36,7 +35,7 @@ func (p *summaryLog) Summaries(context.Context) iter.Seq2[log.Summary, error] {
 	}
 }
 
-// Sealed files are read once, until there is another one; those that are gone are forgotten.
+// Sealed files are read once, until there is another one; removed ones are forgotten.
 func TestSealedFilesAreKnown(t *testing.T) {
 	t.Parallel()
 	k, p := NewRetention(nil), &summaryLog{names: []string{"a.lbs", "b.lbs"}}

@@ -44,8 +44,8 @@ type removalRun struct {
 	at       event.Time
 }
 
-// follow reads the removals since its last call, up to those that a durable state has seen. before
-// is the LSN up to which the log was durable before that state was taken.
+// follow reads the removals since its last call, up to the newest one that a durable state has
+// seen. before is the LSN up to which the log was durable before that state was taken.
 func (r *removals) follow(ctx context.Context, p log.Partition, since event.Time, shows index.Removals, before event.LSN) error {
 	if r.next != 0 && r.seen == shows {
 		r.next = max(r.next, before)

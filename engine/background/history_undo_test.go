@@ -9,9 +9,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// TestRemovals: which bodies could be put back is known by sequence numbers, also for copies, and
-// for scheduled messages by the entity. Where there are too many numbers to remember, more bodies
-// are kept, not fewer.
+// TestRemovals: which bodies could be restored is known by sequence numbers, also for copies, and
+// for scheduled messages by the entity. If there are too many numbers to remember, more bodies are
+// kept, not fewer.
 func TestRemovals(t *testing.T) {
 	t.Parallel()
 	r := removals{of: map[event.EntityID]*entityRemovals{}}
@@ -71,7 +71,7 @@ func TestRemovals(t *testing.T) {
 }
 
 // TestBodiesOfNoEvent: of a file of bodies history keeps none, unless anything of the partition
-// could be put back; of a file without a plan it keeps all.
+// could be restored; of a file without a plan it keeps all.
 func TestBodiesOfNoEvent(t *testing.T) {
 	t.Parallel()
 	v := keptBodies{files: []bodyPlan{{file: pastFile{first: 8, end: 1000}, entities: []event.EntityID{1}}}, undo: &removals{}}
@@ -86,7 +86,7 @@ func TestBodiesOfNoEvent(t *testing.T) {
 	}
 }
 
-// Where nothing can be undone any more, what was known of removed messages is forgotten.
+// When nothing can be undone any more, the removed messages are forgotten.
 func TestNothingToUndo(t *testing.T) {
 	t.Parallel()
 	undo := &removals{window: event.KeepForever, next: 8, of: map[event.EntityID]*entityRemovals{}}

@@ -16,8 +16,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Which bodies in sealed files are needed (docs/decisions/0050): those that a durable state of the
-// partition points to. No later state points to any other body that was in the log then.
+// Which bodies in sealed files are needed (docs/decisions/0050): the bodies that a durable state of
+// the partition points to. No later state points to any other body that was in the log then.
 
 const (
 	// readingTime is how long a read may last that was in progress when the state was taken.
@@ -120,7 +120,7 @@ func (n *liveBodies) shrink(most int) (held int) {
 	return held
 }
 
-// joinSpans sorts spans and joins those that touch.
+// joinSpans sorts spans and joins adjacent ones.
 func joinSpans(list []span) []span {
 	slices.SortFunc(list, func(a, b span) int { return cmp.Compare(a.from, b.from) })
 	out := list[:0]

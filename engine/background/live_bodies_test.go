@@ -11,7 +11,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/fixed"
 )
 
-// stateOf is a state with a message for each of some bodies.
+// stateOf returns a state with a message for each of some bodies.
 func stateOf(bodies ...event.Blob) stateReader {
 	return func(_ context.Context, look func(*index.Snapshot, []event.Blob) error) error {
 		x := index.New()
@@ -24,8 +24,8 @@ func stateOf(bodies ...event.Blob) stateReader {
 	}
 }
 
-// What a file is needed for is known body by body, whatever the order in which the state has them;
-// of a file that nobody asked about all is needed.
+// The needed bodies of a file are known one by one, in whatever order the state has them; of a file
+// that was not chosen all bodies count as needed.
 func TestLiveBodies(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(7, 1))
@@ -58,7 +58,7 @@ func TestLiveBodies(t *testing.T) {
 	}
 }
 
-// Without memory nobody looks for what may be dropped; with it, all that was taken is given back.
+// Without memory no search for droppable bodies begins; with it, all memory is freed afterwards.
 func TestF22NeedsTakeMemory(t *testing.T) {
 	t.Parallel()
 	x := index.New()

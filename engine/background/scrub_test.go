@@ -8,7 +8,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// fixedTime is a broker of which only the time matters.
+// fixedTime is a broker with nothing but a time.
 type fixedTime struct {
 	ScrubEnv
 	now event.Time
@@ -16,7 +16,7 @@ type fixedTime struct {
 
 func (a fixedTime) Now() event.Time { return a.now }
 
-// A log is read on where a pass has begun or there is damage, and a pass begins half of the time
+// A log is read further if a pass has begun or there is damage, and a pass begins half of the time
 // after the one before.
 func TestScrubDue(t *testing.T) {
 	t.Parallel()

@@ -18,13 +18,13 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/faultfs"
 )
 
-// stillDisk is a disk that can be made to stand still: every call waits, but those that read or
-// change nothing. It notes which do.
+// stillDisk is a disk that can be stopped: then every call waits, except those that read or change
+// nothing. It notes the calls.
 type stillDisk struct {
 	disk.FS
 	mu     sync.Mutex
-	goesOn chan struct{} // nil: it does not stand still
-	calls  []string      // since it stands still
+	goesOn chan struct{} // nil: the disk is not stopped
+	calls  []string      // since it was stopped
 }
 
 func (s *stillDisk) stop() (goOn func()) {
@@ -110,8 +110,8 @@ func (f stillFile) WriteAt(p []byte, off int64) (int, error) {
 	return f.File.WriteAt(p, off)
 }
 
-// discardBackup makes a backup that nobody reads, and returns how long the loops stood still until
-// all could go on.
+// discardBackup makes a backup that is not read, and returns how long the loops stopped until all
+// could continue.
 func (b *broker) discardBackup(t testing.TB) time.Duration {
 	t.Helper()
 	made, err := b.Backup(t.Context(), nil, event.ReasonGiven{})
@@ -123,10 +123,10 @@ func (b *broker) discardBackup(t testing.TB) time.Duration {
 	return made.(*backup).stood
 }
 
-// While loops and couriers stand still for a backup nothing is done but that their marks are handed
-// on: no file is read, copied, made or synced, and nobody waits for the disk. Here it stands still
-// from before the marks on: meanwhile the loops have met and gone on without any time going by, and
-// all that anybody asked of the disk is to take the frames with the marks, one in each log.
+// While loops and couriers are stopped for a backup, the broker only hands on their marks: no file
+// is read, copied, made or synced, and no goroutine waits for the disk. Here the disk is stopped
+// from before the marks on: in that time the loops have met and continued without any time passing,
+// and all that the disk was asked is to take the frames with the marks, one in each log.
 func TestBackupPauseWithoutDisk(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -136,12 +136,12 @@ func TestBackupPauseWithoutDisk(t *testing.T) {
 		defer b.close(t)
 		b.queue(t, "to", testQueue())
 		b.send(t, b.queue(t, "from", forwardTo("to")), 1000)
-		b.discardBackup(t) // what a directory has to say before its first backup is said
+		b.discardBackup(t) // the directory has recorded what its first backup needs
 		synctest.Wait()
 		goOn := files.stop()
 		stood := make(chan time.Duration)
 		go func() { stood <- b.discardBackup(t) }()
-		time.Sleep(500 * time.Millisecond) // logs say each second how far they are durable
+		time.Sleep(500 * time.Millisecond) // each second logs record how far they are durable
 		calls := files.called()
 		goOn()
 		if d := <-stood; d != 0 {
@@ -164,7 +164,7 @@ func TestBackupPauseWithoutDisk(t *testing.T) {
 	})
 }
 
-// openOver opens a broker over a file system, without checkpoints and room.
+// openOver opens a broker over a file system, without checkpoints and without a reserve.
 func openOver(t *testing.T, files disk.FS, dir string, partitions int) *broker {
 	t.Helper()
 	store, err := log.Open(t.Context(), dir, log.Options{FS: files, Partitions: partitions, RoomBytes: -1})
@@ -178,8 +178,8 @@ func openOver(t *testing.T, files disk.FS, dir string, partitions int) *broker {
 	return &broker{n, store}
 }
 
-// When one loop does not come, the others and the couriers go on after 40 ms, at most: messages go
-// on being forwarded meanwhile, each in less than 50 ms.
+// If one loop does not arrive, the others and the couriers continue after 40 ms, at most: messages
+// are still forwarded in that time, each in less than 50 ms.
 func TestBackupPauseEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -220,10 +220,10 @@ func TestBackupPauseEnds(t *testing.T) {
 	})
 }
 
-// BenchmarkBackupPause is how long loops and couriers stand still for a backup of 64 logs while
-// more than 10,000 messages are on their way from log to log: 20 backups, each begun when there are
-// that many. The senders leave no processor idle, so that the loops, which all can go on then, wait
-// for one another.
+// BenchmarkBackupPause measures how long loops and couriers stop for a backup of 64 logs while more
+// than 10,000 messages are on their way from log to log: 20 backups, each started when there are
+// that many. The senders leave no processor idle, so that the loops, which could all continue at
+// once, wait for one another.
 func BenchmarkBackupPause(b *testing.B) {
 	const partitions, backups, least = 64, 20, 10_000
 	for range b.N {
@@ -240,7 +240,7 @@ func BenchmarkBackupPause(b *testing.B) {
 		p.MaxSizeMegabytes = 80 << 10
 		var from []engine.Target
 		var of []*engine.Entity
-		for i := range partitions { // their logs are those of their names
+		for i := range partitions { // their logs have the same names
 			br.queue(b, fmt.Sprintf("to-%d", i), p)
 			source := p
 			source.ForwardTo = fmt.Sprintf("to-%d", i)

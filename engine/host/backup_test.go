@@ -22,7 +22,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// backUp makes a copy of a running broker, as a client that gets it would.
+// backUp makes a copy of a running broker, as a client would.
 func (b *broker) backUp(t testing.TB) (dir string, id event.BackupID) {
 	t.Helper()
 	copied, err := b.Backup(t.Context(), &engine.Origin{Principal: "ops"}, event.ReasonGiven{Reason: "every night"})
@@ -57,7 +57,7 @@ func (b *broker) backUp(t testing.TB) (dir string, id event.BackupID) {
 }
 
 // marks checks that each log of a copy ends with the mark of a backup, and returns how many
-// messages were sent to each queue; those moved there do not count.
+// messages were sent to each queue; messages moved there do not count.
 func marks(t testing.TB, dir string, id event.BackupID) map[event.EntityID]int {
 	t.Helper()
 	store, err := log.Open(t.Context(), dir, log.Options{ReadOnly: true})
@@ -112,7 +112,7 @@ func (b *broker) sendOne(q engine.Target, n int) error {
 	return in.wait(1)[0].Err
 }
 
-// all receives n messages of a queue, sent there or moved there, and counts them by body.
+// all receives n messages of a queue, sent or moved there, and counts them by body.
 func (b *broker) all(t testing.TB, q engine.Target, n int) map[string]int {
 	t.Helper()
 	_, in := b.receiver(q, 1, uint32(n+10))
@@ -135,8 +135,8 @@ func (b *broker) readBlob(p engine.PartitionID, blob event.Blob) ([]byte, error)
 }
 
 // TestBackupFits: copies of a running broker under load are consistent. If a copy has what a client
-// did, it has what the client had seen before that, whichever logs the two are in. What moves
-// between logs is there once: nothing is lost and nothing doubled, in a copy or in a copy of the
+// did, it also has what the client had seen before that, in whichever logs. Messages that move
+// between logs are in it once: nothing is lost and nothing doubled, in a copy or in a copy of the
 // copy.
 func TestBackupFits(t *testing.T) {
 	t.Parallel()
@@ -205,9 +205,9 @@ func (s *slowSink) Post([]engine.Reply) {
 	<-s.leave
 }
 
-// TestBackupWaits: no loop goes on from its mark before all have theirs. Here one loop is held up;
-// a client sees its message stored in the log of the other, and only then sends to the late one:
-// the copy has the second message only with the first (planted bug D2).
+// TestBackupWaits: no loop continues from its mark before all have written theirs. Here one loop is
+// held up; a client sees its message stored in the log of the other, and only then sends to the
+// late one: the copy has the second message only with the first (planted bug D2).
 func TestBackupWaits(t *testing.T) {
 	t.Parallel()
 	b := moving(t, t.TempDir(), 2)
@@ -254,8 +254,8 @@ func TestBackupWaits(t *testing.T) {
 	}
 }
 
-// A backup that cannot be made is refused with the reason: while another one is made, where a
-// partition is not in service, or where the log is of another make. Nothing is left behind.
+// A backup that cannot be made is refused with the reason: while another one is made, if a
+// partition does not serve, or if the log is of another kind. Nothing is left.
 func TestBackupRefused(t *testing.T) {
 	t.Parallel()
 	b := moving(t, t.TempDir(), 2)
@@ -297,8 +297,8 @@ func TestBackupRefused(t *testing.T) {
 	}
 }
 
-// A backup has a body that nobody needs any more, even where history drops it while the backup is
-// made and the chapter of the mark is closed, sealed and written again without it.
+// A backup has a body that is no longer needed, even if history drops it while the backup is made
+// and the chapter of the mark is closed, sealed and rewritten without it.
 func TestBackupWhileBodiesGo(t *testing.T) {
 	t.Parallel()
 	b := leanBroker(t, t.TempDir())
@@ -312,7 +312,7 @@ func TestBackupWhileBodiesGo(t *testing.T) {
 	defer copied.Close()
 	b.sendMany(t, q, 180)
 	b.complete(t, q, 200)
-	// so that the chapter with the mark, and what ended its messages, is closed
+	// so that the chapter with the mark, and the ends of its messages, is closed
 	b.sendMany(t, q, 60)
 	b.compactAsFarAsPossible(t)
 	files := 0
@@ -333,7 +333,8 @@ func TestBackupWhileBodiesGo(t *testing.T) {
 	}
 }
 
-// compactAsFarAsPossible seals and drops what may be sealed and dropped while a backup is made.
+// compactAsFarAsPossible seals and drops everything that may be sealed and dropped while a backup
+// is made.
 func (b *broker) compactAsFarAsPossible(t *testing.T) {
 	t.Helper()
 	p := b.slots[0].running.Load().log

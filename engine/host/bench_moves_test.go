@@ -15,7 +15,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/message"
 )
 
-// BenchmarkForward moves messages of 1 KiB that are there when ForwardTo is set.
+// BenchmarkForward moves messages of 1 KiB that exist when ForwardTo is set.
 func BenchmarkForward(b *testing.B) {
 	store, err := log.Open(context.Background(), b.TempDir(), log.Options{Partitions: 2})
 	if err != nil {

@@ -55,11 +55,11 @@ func (b *broker) fill(t *testing.B, q engine.Target, n, sessions int, expires ev
 	}
 }
 
-// maxPause is how long at most one queue's bursts may hold up the sends of another.
+// maxPause bounds how long one queue's bursts may hold up the sends of another.
 const maxPause = time.Second
 
-// during sends to a queue, one message after the other, until done says so, and reports the longest
-// send and the 99th percentile. A pause longer than maxPause is a failure.
+// during sends to a queue, one message after the other, until done returns true. It reports the
+// longest send and the 99th percentile. A pause longer than maxPause is a failure.
 func (b *broker) during(t *testing.B, q engine.Target, done func() bool) {
 	t.Helper()
 	var took []time.Duration
@@ -81,10 +81,10 @@ func (b *broker) during(t *testing.B, q engine.Target, done func() bool) {
 	t.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "ms-p99")
 }
 
-// waitFor lets time pass until the broker's clock has come to an instant.
+// waitFor waits until the broker's clock has reached an instant.
 func (b *broker) waitFor(at event.Time) { time.Sleep(at.Sub(b.Now())) }
 
-// empty reports whether there is nothing in a sub-queue.
+// empty reports whether a sub-queue is empty.
 func (b *broker) empty(q engine.Target) bool {
 	a := make(answer, 1)
 	b.Submit(q.Host(0), []engine.Request{{Command: &engine.Peek{Slice: q.Slice(0), SubQueue: q.SubQueue, Count: 1, MaxBytes: 1}, Sink: a}})
@@ -92,10 +92,10 @@ func (b *broker) empty(q engine.Target) bool {
 	return len(r.Messages()) == 0
 }
 
-// BenchmarkExpiry: 1,000,000 messages that all expire together; meanwhile messages are sent to
-// another queue of the partition. In the case with only a sweep the receiver takes its credit back
-// at once: since it has asked, a sweep looks for expired messages, but nobody clears the front of
-// the queue.
+// BenchmarkExpiry: 1,000,000 messages that all expire together, while messages are sent to another
+// queue of the partition. In the case with only a sweep the receiver withdraws its credit at once:
+// since it has given credit, a sweep looks for expired messages, but no delivery clears the front
+// of the queue.
 func BenchmarkExpiry(b *testing.B) {
 	const n = 1_000_000
 	for _, c := range []struct {
@@ -119,7 +119,7 @@ func BenchmarkExpiry(b *testing.B) {
 				if br.Now() >= expires {
 					b.Fatal("the machine is too slow")
 				}
-				br.waitFor(expires.Add(2 * time.Second)) // the last ones, too
+				br.waitFor(expires.Add(2 * time.Second)) // including the last ones
 				r := &engine.Receiver{Entity: q.Entity, Slice: q.Slice(0), Sink: newInbox(), Tag: 1}
 				cmds := []engine.Request{{Command: &engine.Attach{Receiver: r}}}
 				for _, f := range c.flows {
@@ -136,7 +136,7 @@ func BenchmarkExpiry(b *testing.B) {
 	}
 }
 
-// BenchmarkLocksEnd: 100,000 locks that end within a second; meanwhile messages are sent to another
+// BenchmarkLocksEnd: 100,000 locks that end within a second, while messages are sent to another
 // queue of the partition.
 func BenchmarkLocksEnd(b *testing.B) {
 	const n = 100_000
@@ -174,7 +174,7 @@ func BenchmarkLocksEnd(b *testing.B) {
 	}
 }
 
-// processor is the CPU time that this process has used.
+// processor returns the CPU time of this process.
 func processor() time.Duration {
 	var u syscall.Rusage
 	syscall.Getrusage(syscall.RUSAGE_SELF, &u)
@@ -182,7 +182,7 @@ func processor() time.Duration {
 }
 
 // BenchmarkSessions: 100,000 sessions with 10 messages each: the next available one is accepted and
-// given back, by one receiver and by many at a time.
+// released, by one receiver and by many at a time.
 func BenchmarkSessions(b *testing.B) {
 	const n = 100_000
 	br := one(b)
@@ -219,7 +219,7 @@ func BenchmarkSessions(b *testing.B) {
 			b.ReportMetric(float64((processor()-before).Microseconds())/float64(b.N), "µs-CPU/op")
 		})
 	}
-	b.Run("list", func(b *testing.B) { // a page somewhere in the middle, while sessions come and go
+	b.Run("list", func(b *testing.B) { // a page in the middle, while sessions come and go
 		in := newInbox()
 		for i := range b.N {
 			br.Submit(q.Host(0), []engine.Request{
@@ -230,9 +230,9 @@ func BenchmarkSessions(b *testing.B) {
 	})
 }
 
-// BenchmarkCostly: half a megabyte of requests that look at many entries, as three connections
-// would pipeline them, on a partition with 100,000 sessions and a session of as many messages;
-// meanwhile messages are sent to another queue of the partition.
+// BenchmarkCostly: half a megabyte of requests that visit many entries, as three connections would
+// pipeline them, on a partition with 100,000 sessions and a session of as many messages, while
+// messages are sent to another queue of the partition.
 func BenchmarkCostly(b *testing.B) {
 	const n, many, connections = 100_000, 3000, 3
 	br := one(b)

@@ -12,7 +12,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// live is how many bytes of the heap are in use. What pools hold is gone after the second
+// live returns the bytes of the heap that are in use. The content of pools is gone after the second
 // collection.
 func live() int64 {
 	var m runtime.MemStats
@@ -22,7 +22,7 @@ func live() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// BenchmarkEntities: the cost of 10,000 queues that nobody uses.
+// BenchmarkEntities: the cost of 10,000 unused queues.
 func BenchmarkEntities(b *testing.B) {
 	const n = 10_000
 	var cmds []engine.PutEntity

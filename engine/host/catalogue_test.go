@@ -35,8 +35,8 @@ func TestLetterCaseOfPaths(t *testing.T) {
 	shown("oRDERS/eU")
 }
 
-// SM-102: a dead-letter queue is not listed and not deleted alone; with its queue it is gone,
-// messages and all.
+// SM-102: a dead-letter queue is not listed and not deleted alone; with its queue it is deleted,
+// including its messages.
 func TestSubQueuesGoWithTheirQueue(t *testing.T) {
 	t.Parallel()
 	b := open(t, t.TempDir())
@@ -138,9 +138,9 @@ func TestForwardingIsNeverIdle(t *testing.T) {
 	there(map[string]bool{"itself": false, "dead": true})
 }
 
-// An update that changes nothing is noted and moves UpdatedAt, but nobody is told of it: links and
+// An update that changes nothing is recorded and moves UpdatedAt, but no watcher is told: links and
 // session locks stay. Another spelling of the same value is no change, and rules are not among the
-// entity's settings; any other change is told.
+// entity's settings; watchers are told of any other change.
 func TestUpdateThatChangesNothing(t *testing.T) {
 	t.Parallel()
 	d := &manualTime{}
@@ -154,7 +154,7 @@ func TestUpdateThatChangesNothing(t *testing.T) {
 	sub.ForwardTo, sub.AutoDeleteOnIdle = "events", time.Hour
 	topic.AccessRules = []event.AccessRule{}
 	spelled, changed, idle, rules, window := queue, queue, sub, queue, queue
-	window.DuplicateDetectionWindow += time.Minute // of duplicates that are not looked for
+	window.DuplicateDetectionWindow += time.Minute // without duplicate detection
 	spelled.ForwardTo = "sb://Host/events"
 	changed.UserMetadata = "x"
 	idle.AutoDeleteOnIdle = 2 * time.Hour // reads as the longest in any case
@@ -199,8 +199,8 @@ func TestUpdateThatChangesNothing(t *testing.T) {
 	}
 }
 
-// MA-141: a key has the times at which it was made and last changed, not those that a client says.
-// An update that leaves it as it is moves neither.
+// MA-141: a key has the times when it was made and last changed, not those that a client claims. An
+// update that leaves it as it is moves neither.
 func TestTimesOfKeys(t *testing.T) {
 	t.Parallel()
 	d, dir := &manualTime{}, t.TempDir()
@@ -248,8 +248,8 @@ func TestTimesOfKeys(t *testing.T) {
 	has(one, six, seven, seven)
 }
 
-// MA-140: a topic is accessed when one of its subscriptions is, also when that is gone, and over a
-// start. Its own use counts as before.
+// MA-140: a topic is accessed when one of its subscriptions is. That holds after the subscription
+// is deleted, and over a start. Its own use counts as before.
 func TestTopicIsAccessedWithItsSubscriptions(t *testing.T) {
 	t.Parallel()
 	d, dir := &manualTime{}, t.TempDir()

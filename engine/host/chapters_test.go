@@ -10,8 +10,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// A chapter of the log can be read alone: the origins that its events name are defined in it, ahead
-// of those events, whether it begins with a start or in the middle of a run. An origin keeps its
+// A chapter of the log can be read alone: the origins of its events are defined in it, ahead of
+// those events, whether it begins with a start or in the middle of a run. An origin keeps its
 // number for the run.
 func TestChaptersDefineTheirOrigins(t *testing.T) {
 	t.Parallel()

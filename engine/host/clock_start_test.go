@@ -19,7 +19,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/logdir"
 )
 
-// indexAt is an index whose newest record has the time given, and that knows of a decision about
+// indexAt returns an index whose newest record has the time given, and that has a decision about
 // the clock.
 func indexAt(t event.Time, c index.Clock) *index.Index {
 	x := index.New()
@@ -89,8 +89,8 @@ func TestClockRules(t *testing.T) {
 	}
 }
 
-// A partition that was away at a decision, or whose log does not have it yet, follows it; one that
-// misses nothing is left alone.
+// A partition that was away at a decision, or whose log does not have it yet, applies it later; one
+// that misses nothing is unchanged.
 func TestClockCatchesUp(t *testing.T) {
 	t.Parallel()
 	wall := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -122,7 +122,7 @@ func TestClockCatchesUp(t *testing.T) {
 	}
 }
 
-// clockStart is what a namespace does at its start with the clock, with every call of the disk in
+// clockStart runs what a namespace does at its start with the clock, with every call of the disk in
 // order.
 func clockStart(t *testing.T, disk *faultfs.FS, wall time.Time, accept AcceptClock) ([]*index.Index, error) {
 	t.Helper()
@@ -166,7 +166,7 @@ func clockStart(t *testing.T, disk *faultfs.FS, wall time.Time, accept AcceptClo
 	return states, nil
 }
 
-// At whatever point of carrying out a decision a start dies, the next start completes it, with the
+// If a start dies at any point while it applies a decision, the next start completes it, with the
 // flag or without: every deadline has moved once, in every partition, and the logs agree.
 func TestClockSetSurvives(t *testing.T) {
 	t.Parallel()
@@ -191,7 +191,7 @@ func TestClockSetSurvives(t *testing.T) {
 				d := disk.Clone()
 				d.CrashAt(k)
 				if _, err := clockStart(t, d, wall, AcceptWall); err == nil {
-					ended = true // k is behind its last call
+					ended = true // k is after its last call
 				}
 				d = d.Crash(rand.New(rand.NewPCG(uint64(k), 1)), mode)
 				states, err := clockStart(t, d, wall.Add(time.Minute), again)
@@ -227,8 +227,8 @@ func TestClockSetSurvives(t *testing.T) {
 	}
 }
 
-// A downtime of two hours is reported before anything is written, let alone before the downtime
-// ends a lock or anything else.
+// A downtime of two hours is reported before anything is written, and so before the downtime ends a
+// lock or anything else.
 func TestDowntimeIsToldFirst(t *testing.T) {
 	t.Parallel()
 	disk := faultfs.New()

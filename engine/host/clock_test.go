@@ -10,7 +10,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// manualClocks are clocks of which each can be set alone.
+// manualClocks are clocks that can each be set alone.
 type manualClocks struct {
 	wall    time.Time
 	elapsed time.Duration
@@ -80,7 +80,7 @@ func TestBrokerTime(t *testing.T) {
 	})
 }
 
-// The machine's clocks go on, even while it sleeps.
+// The machine's clocks advance even while it sleeps.
 func TestSystemTime(t *testing.T) {
 	t.Parallel()
 	s := newSystemTime()
@@ -90,7 +90,7 @@ func TestSystemTime(t *testing.T) {
 	if d := s.Elapsed() - before; d <= 0 || d > time.Minute {
 		t.Fatalf("went on by %v", d)
 	}
-	s.before -= time.Hour // as if the machine had slept for an hour and the wall clock says so, too
+	s.before -= time.Hour // as if machine and wall clock had slept for an hour
 	s.skew -= time.Hour
 	if d := s.Elapsed() - before; d < time.Hour-ignoredSleep || d > time.Hour+time.Minute {
 		t.Fatalf("went on by %v over a sleep of an hour", d)
@@ -98,8 +98,8 @@ func TestSystemTime(t *testing.T) {
 }
 
 // SM-079, SM-373: the wall clock is set back by an hour, once under a running broker and once while
-// it is stopped. What has expired stays so, locks end when they would have ended, and times in the
-// log do not decrease.
+// it is stopped. Expired messages stay expired, locks end when they would have ended, and times in
+// the log do not decrease.
 func TestClockSetBack(t *testing.T) {
 	t.Parallel()
 	h := newDriven(t)
@@ -110,7 +110,7 @@ func TestClockSetBack(t *testing.T) {
 		h.now = clock.Now()
 		h.turn()
 	}
-	const blur = 100 * time.Millisecond // ended locks are looked for only now and then
+	const blur = 100 * time.Millisecond // ended locks are looked for only at intervals
 	setBack := func() { clocks.wall = clocks.wall.Add(-time.Hour) }
 	h.fill(1, 10*time.Second)
 	h.fill(2, 0)
@@ -143,7 +143,7 @@ func TestClockSetBack(t *testing.T) {
 	h.restart()
 	r = h.receiver(2, event.Main)
 	h.turn(&engine.Attach{Receiver: r}, &engine.Flow{Receiver: r, Limit: 9})
-	h.hears() // both are locked still, the first has expired still
+	h.hears() // both are still locked, and the first is still expired
 	pass(time.Second)
 	h.hears("2:3+1")
 	pass(29*time.Second + blur)

@@ -16,8 +16,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/faultfs"
 )
 
-// compact seals what is closed in a log and drops the bodies that are not needed by a state of it
-// which was taken some time before and is durable by now; then it takes another state.
+// compact seals closed chapters of a log and drops the bodies that are not needed by a state which
+// was taken some time before and is durable by now; then it takes another state.
 func (f *fleet) compact(i int) error {
 	for more := true; more; {
 		var err error
@@ -64,7 +64,7 @@ func (f *fleet) compact(i int) error {
 }
 
 // C3: queues that forward, and forward their dead letters, and sends through other queues, over
-// logs that die in the middle of a call and all the time drop what nobody needs: every message that
+// logs that die in the middle of a call and drop unneeded bodies all the time: every message that
 // was accepted is in one place, whole.
 func TestRandomMovesWithoutBodies(t *testing.T) {
 	t.Parallel()
@@ -81,7 +81,7 @@ func TestRandomMovesWithoutBodies(t *testing.T) {
 	}
 }
 
-// leanBroker is a broker whose chapters are short and sealed at once.
+// leanBroker returns a broker whose chapters are short and sealed at once.
 func leanBroker(t *testing.T, dir string) *broker {
 	t.Helper()
 	store, err := log.Open(t.Context(), dir, log.Options{Partitions: 1, SegmentBytes: 8 << 10, ChapterBytes: 16 << 10, SealAfter: -1})
@@ -95,10 +95,10 @@ func leanBroker(t *testing.T, dir string) *broker {
 	return &broker{n, store}
 }
 
-// keepBodies keeps all bodies, also those that no state needs.
+// keepBodies keeps all bodies, including those that no state needs.
 var keepBodies = background.KeepRules{File: func(s *log.Summary) int64 { return int64(s.BodyBytes) }, Body: func(*log.Body) bool { return true }}
 
-// compact seals what is closed and runs a round, and returns how much all sealed files take
+// compact seals closed chapters and runs a round, and returns how much all sealed files take
 // afterwards.
 func (b *broker) compact(t *testing.T, keep background.KeepRules) (out background.CompactionResult, size int64) {
 	t.Helper()
@@ -181,8 +181,8 @@ func (b *broker) whole(t *testing.T) (n int) {
 	return n
 }
 
-// The bodies of settled messages go; those of waiting ones stay, and so does whatever history asks
-// for. When an entity is deleted all its bodies go.
+// The bodies of settled messages are deleted; those of waiting ones stay, and so does everything
+// that history asks for. When an entity is deleted all its bodies are deleted.
 func TestCompaction(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -190,7 +190,7 @@ func TestCompaction(t *testing.T) {
 	q := b.queue(t, "orders", testQueue())
 	b.sendMany(t, q, 400)
 	b.complete(t, q, 360)
-	b.sendMany(t, q, 50) // so that what matters is in closed chapters
+	b.sendMany(t, q, 50) // so that the tested messages are in closed chapters
 	out, before := b.compact(t, keepBodies)
 	if out.Freed != 0 || out.Files != 0 || out.Kept < 100_000 {
 		t.Errorf("all is to be kept: %+v", out)

@@ -13,7 +13,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/disk"
 )
 
-// countingDisk is a disk that counts the bytes that are written.
+// countingDisk is a disk that counts written bytes.
 type countingDisk struct {
 	disk.FS
 	bytes *atomic.Int64
@@ -39,7 +39,7 @@ func (f countedFile) WriteAt(p []byte, off int64) (int, error) {
 	return f.File.WriteAt(p, off)
 }
 
-// invoice is a JSON message of about a kilobyte, of which a fifth is random.
+// invoice returns a JSON message of about a kilobyte; a fifth of it is random.
 func invoice(rng *rand.Rand, n int) []byte {
 	var b strings.Builder
 	fmt.Fprintf(&b, `{"orderId":"%016x","customer":"c-%d","createdAt":"2030-01-01T00:%02d:%02d.%03dZ","lines":[`, rng.Uint64(), rng.IntN(9000), n/60%60, n%60, rng.IntN(1000))
@@ -51,8 +51,8 @@ func invoice(rng *rand.Rand, n int) []byte {
 }
 
 // Bytes written through the file system, for each byte of frames: at most 1.6 with events kept and
-// bodies not, although every chapter is sealed at once and so has its dead bodies sealed, too; at
-// most 2.2 with bodies kept. Checkpoints and bases are not in it, nor what does not compress: a
+// bodies not, although every chapter is sealed at once and so its dead bodies are sealed as well;
+// at most 2.2 with bodies kept. Checkpoints and bases are not included, nor incompressible data: a
 // message is a fifth random.
 func TestBytesWritten(t *testing.T) {
 	t.Parallel()

@@ -12,8 +12,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log"
 )
 
-// SM-365, F4, P24, I27: a partition whose log is damaged is refused and answers Busy; the others go
-// on.
+// SM-365, F4, P24, I27: a partition whose log is damaged is refused and answers Busy; the others
+// are served.
 func TestDamagedPartitionIsContained(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -65,7 +65,7 @@ func TestDamagedPartitionIsContained(t *testing.T) {
 	}
 	b = open(t, dir)
 	defer b.close(t)
-	b.send(t, made, 1) // ids that were skipped leave no gap in the log
+	b.send(t, made, 1) // skipped ids leave no gap in the log
 }
 
 // administerBeside checks that everything can be administered that needs nothing from partition 1,

@@ -9,9 +9,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Whatever version of an entity a partition was given, its use counts for the version that
-// everybody looks up (semantics.md 7.7), even after a settings file has asked again for what is
-// there.
+// Whatever version of an entity a partition was given, its use counts for the version that the
+// directory returns (semantics.md 7.7), even after a settings file has asked again for an existing
+// entity.
 func TestVersionsShareTheirUse(t *testing.T) {
 	t.Parallel()
 	d := &manualTime{}

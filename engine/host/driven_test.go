@@ -15,7 +15,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// drivenLoop is a loop with one queue that a test drives by hand, with a clock that it turns.
+// drivenLoop is a loop with one queue that a test drives directly, with a clock that it sets.
 type drivenLoop struct {
 	t      *testing.T
 	plog   log.Partition
@@ -77,7 +77,7 @@ func (d *drivenLoop) restart() {
 // Post implements [engine.Sink].
 func (d *drivenLoop) Post(rs []engine.Reply) { d.got = append(d.got, rs...) }
 
-// turn carries out commands, and all that follows from them.
+// turn carries out commands, and everything that follows from them.
 func (d *drivenLoop) turn(cmds ...engine.Command) {
 	d.t.Helper()
 	var requests []engine.Request

@@ -10,8 +10,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// The body of a message is erased on request, and no other with it, when nobody waits for it any
-// more and its chapter is sealed; who asked and why is in the log before that.
+// The body of a message is erased on request, and no other with it, when it is no longer needed and
+// its chapter is sealed; before that, the log records who asked and why.
 func TestErase(t *testing.T) {
 	t.Parallel()
 	b := leanBroker(t, t.TempDir())

@@ -17,8 +17,8 @@ type erasedLog struct{ log.Partition }
 func (erasedLog) ReadInto(event.Blob, []byte) (int, error)          { return 0, event.ErrErased }
 func (erasedLog) ReadBlob(_ event.Blob, dst []byte) ([]byte, error) { return dst, event.ErrErased }
 
-// History erases no body that is still needed: if a body is gone when it is to be delivered, that
-// is an internal fault, and is reported as one.
+// History erases no body that is still needed: a body that is missing at its delivery is an
+// internal fault, and is reported as one.
 func TestErasedBodyOfADelivery(t *testing.T) {
 	t.Parallel()
 	ps := partitions{slots: make([]slot, 1)}
@@ -30,8 +30,8 @@ func TestErasedBodyOfADelivery(t *testing.T) {
 	}
 }
 
-// What a connection finds erased is a fault, and stops sends, if the message is still locked for
-// it; if the message has ended meanwhile it is none: nobody needed the body.
+// A body that a connection finds erased is a fault, and stops sends, if the message is still locked
+// for it; if the message was settled in between it is no fault, because the body was not needed.
 func TestReportOfAnErasedBody(t *testing.T) {
 	t.Parallel()
 	for _, ended := range []bool{false, true} {

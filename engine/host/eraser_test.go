@@ -17,8 +17,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/faultfs"
 )
 
-// eraserTest is a broker on a disk that can fail, with 100 messages that were completed. Chapters
-// are short.
+// eraserTest is a broker on a disk that can fail, with 100 completed messages. Chapters are short.
 type eraserTest struct {
 	*broker
 	t    *testing.T
@@ -58,14 +57,14 @@ func (e *eraserTest) again() {
 	e.must(e.start())
 }
 
-// erase asks for the erasure of a message, and returns how it is answered.
+// erase asks for the erasure of a message, and returns the answer.
 func (e *eraserTest) erase(n event.SequenceNumber) error {
 	_, err := e.EraseBody(e.t.Context(), "orders", n, &engine.Origin{Principal: "ops"}, event.ReasonGiven{Reason: "a customer asked"})
 	return err
 }
 
-// history is what the log says of erasures, in its order, and then which bodies of the queue are
-// gone.
+// history returns what the log says about erasures, in its order, and then which bodies of the
+// queue are erased.
 func (e *eraserTest) history(p log.Partition) string {
 	e.t.Helper()
 	var said []string
@@ -90,7 +89,7 @@ func (e *eraserTest) history(p log.Partition) string {
 	return fmt.Sprint(strings.Join(said, ", "), "; gone ", gone)
 }
 
-// comesTo lets a time pass, and compares what the log says then.
+// comesTo waits for a time, and compares what the log says then.
 func (e *eraserTest) comesTo(after time.Duration, want string) {
 	e.t.Helper()
 	time.Sleep(after)
@@ -100,7 +99,7 @@ func (e *eraserTest) comesTo(after time.Duration, want string) {
 	}
 }
 
-// request puts requests into the log and nothing else, as a version did that died then.
+// request writes requests into the log and nothing else, like a version that died then.
 func (e *eraserTest) request(numbers ...event.SequenceNumber) {
 	e.t.Helper()
 	e.must(e.store.Use(log.Erasures))
@@ -122,14 +121,14 @@ func (e *eraserTest) request(numbers ...event.SequenceNumber) {
 	}
 }
 
-// Requests that earlier runs and versions left open are finished by a start: those whose bodies can
-// still be read, and those whose bodies are gone. It says so once.
+// Requests that earlier runs and versions left open are finished by a start: both those whose
+// bodies can still be read, and those whose bodies are erased. The log says so once.
 func TestErasuresOfEarlierRuns(t *testing.T) {
 	t.Parallel()
 	sealOutside(t)
 	synctest.Test(t, func(t *testing.T) {
 		e := onErasingDisk(t)
-		e.again() // seals all that there is
+		e.again() // seals everything
 		e.comesTo(time.Minute, "; gone []")
 		e.must(e.erase(3))
 		e.request(3, 17, 18, 17)
@@ -145,7 +144,7 @@ func TestErasuresOfEarlierRuns(t *testing.T) {
 	})
 }
 
-// A body that is not sealed yet is erased when it is, by the broker itself.
+// A body that is not sealed yet is erased by the broker when it is.
 func TestErasureWaitsForSealing(t *testing.T) {
 	t.Parallel()
 	sealOutside(t)
@@ -231,8 +230,8 @@ func TestErasureAfterFence(t *testing.T) {
 }
 
 // The process dies, or the power fails, at any call of the file system while a body is erased for a
-// caller, or by a start: what was answered holds; where the log has the request, the next start
-// finishes it and says so once, and where it has none, the body is there.
+// caller, or by a start: answers hold; if the log has the request, the next start finishes it and
+// the log says so once; if it has none, the body is there.
 func TestErasureDiesAtEveryCall(t *testing.T) {
 	t.Parallel()
 	sealOutside(t)
@@ -254,8 +253,8 @@ func TestErasureDiesAtEveryCall(t *testing.T) {
 	}
 }
 
-// sealedOrders is a disk with sealed messages, and with a request to erase one of them, where that
-// was made.
+// sealedOrders returns a disk with sealed messages, and with a request to erase one of them, if
+// that was made.
 func sealedOrders(t *testing.T, requested bool) (disk *faultfs.FS) {
 	synctest.Test(t, func(t *testing.T) {
 		e := onErasingDisk(t)
@@ -270,8 +269,8 @@ func sealedOrders(t *testing.T, requested bool) (disk *faultfs.FS) {
 	return disk
 }
 
-// dieErasing dies at a call that has to do with erasing, and counts what the log says then. Nothing
-// is sealed meanwhile.
+// dieErasing dies at a call that belongs to erasing, and counts what the log says then. Nothing is
+// sealed in that time.
 func dieErasing(t *testing.T, disk *faultfs.FS, k int, mode faultfs.Mode, start bool, seen map[string]int) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &eraserTest{broker: &broker{}, t: t, disk: disk, seal: time.Hour}
@@ -279,7 +278,7 @@ func dieErasing(t *testing.T, disk *faultfs.FS, k int, mode faultfs.Mode, start 
 			e.must(e.start())
 			synctest.Wait()
 		}
-		left, counts := k, !start // of a start, the calls from the first file on that it makes
+		left, counts := k, !start // of a start, the calls from its first file on
 		e.disk.Hook(func(c faultfs.Call) faultfs.Fault {
 			counts = counts || c.Op == faultfs.OpCreate && strings.Contains(c.Name, "/sealed/")
 			if counts && !strings.Contains(c.Name, "/partitions/00/") && !strings.Contains(c.Name, "progress") {
@@ -292,7 +291,7 @@ func dieErasing(t *testing.T, disk *faultfs.FS, k int, mode faultfs.Mode, start 
 		})
 		var answer error
 		if start {
-			e.must(e.start()) // the eraser works beside it
+			e.must(e.start()) // the eraser works at the same time
 			time.Sleep(time.Second / 2)
 		} else {
 			answer = e.erase(17)
@@ -314,7 +313,7 @@ func dieErasing(t *testing.T, disk *faultfs.FS, k int, mode faultfs.Mode, start 
 	})
 }
 
-// look shows the log with the queue while no broker runs.
+// look reads the log of the queue while no broker runs.
 func (e *eraserTest) look(do func(log.Partition)) {
 	e.t.Helper()
 	store, err := log.Open(e.t.Context(), "/data", log.Options{FS: e.disk, ReadOnly: true})

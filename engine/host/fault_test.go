@@ -16,8 +16,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/logdir"
 )
 
-// SM-377, F9, F12: an I/O error while nobody asks for anything stops the loop, with its cause, as
-// an error with a frame under way does.
+// SM-377, F9, F12: an I/O error while there are no requests stops the loop, with its cause, like an
+// error while a frame is written.
 func TestFaultWhileIdle(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -62,8 +62,8 @@ func TestFaultWhileIdle(t *testing.T) {
 	}
 }
 
-// F21: a panic in what looks after the catalogue is reported as a panic in a partition is, and the
-// others still end in order.
+// F21: a panic in a job of the catalogue is reported like a panic in a partition, and the others
+// still end in order.
 func TestPanicBesideThePartitions(t *testing.T) {
 	t.Parallel()
 	b := open(t, t.TempDir())

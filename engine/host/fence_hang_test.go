@@ -11,9 +11,9 @@ import (
 )
 
 // F11, S4: an operator fences a partition whose disk hangs. The fence does not wait for the disk,
-// and others go on; what was under way is not answered before the disk answers, and is there then.
-// A restart that does not wait that long is refused as busy, and a later one puts the partition
-// back into service.
+// and other partitions are served; operations in progress are not answered before the disk answers,
+// and are there then. A restart that does not wait that long is refused as busy, and a later one
+// puts the partition back into service.
 func TestFenceOfAHangingDisk(t *testing.T) {
 	t.Parallel()
 	f := onFencedDisk(t)

@@ -13,10 +13,10 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/faultfs"
 )
 
-// F9, F14: the disk of a partition says that it has synced and has not, and fails. What was
-// acknowledged is gone: the partition is refused, however often it is restarted, the broker's log
-// and that of the catalogue say so with both addresses, and the others go on. A start of the broker
-// takes the partition as it is.
+// F9, F14: the disk of a partition reports a sync that it has not done, and fails. Acknowledged
+// data is lost: the partition is refused, however often it is restarted, the broker's log and that
+// of the catalogue say so with both addresses, and the others are served. A start of the broker
+// accepts the partition as it is.
 func TestRestartOfAPartitionThatLostData(t *testing.T) {
 	t.Parallel()
 	var said bytes.Buffer // the handler has a lock of its own

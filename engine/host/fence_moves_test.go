@@ -14,7 +14,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/faultfs"
 )
 
-// chainTest is a chain of queues in three partitions, where the dead letters of the second go
+// chainTest is a chain of queues in three partitions, where the dead letters of the second move
 // back to the partition of the first, and a queue that messages are sent through.
 type chainTest struct {
 	*fenceTest
@@ -33,8 +33,8 @@ func chained(t *testing.T) *chainTest {
 	return m
 }
 
-// begin sends a message, to the head of the chain or through it to its end, and says when its
-// answer has come.
+// begin sends a message, to the head of the chain or through it to its end, and reports when it is
+// answered.
 func (m *chainTest) begin(id string, via bool) answer {
 	cmd := &engine.Send{Entity: m.a.Entity, Slice: m.a.Slice(0), Messages: []engine.Message{{ID: []byte(id), Body: []byte(id)}}}
 	if via {
@@ -107,8 +107,8 @@ func (f *fenceTest) provoke(id engine.PartitionID, i int) {
 	<-in
 }
 
-// arrive waits until nothing is under way, and checks that what was accepted is at the end of the
-// chain once, and what is unknown at most once.
+// arrive waits until nothing is in progress, and checks that accepted messages are at the end of
+// the chain once, and those with an unknown outcome at most once.
 func (m *chainTest) arrive(t *testing.T, n int, accepted, unknown map[string]bool) {
 	t.Helper()
 	for end := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
@@ -147,8 +147,8 @@ func (m *chainTest) arrive(t *testing.T, n int, accepted, unknown map[string]boo
 }
 
 // F14: the process dies, or the power fails, at any call of the file system while one partition is
-// restarted and messages wait for it: the next start finds everything that was accepted, and what
-// waited arrives, once.
+// restarted and messages wait for it: the next start finds everything that was accepted, and
+// waiting messages arrive, once.
 func TestRestartDiesAtEveryCall(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []faultfs.Mode{faultfs.Kill, faultfs.PowerLoss} {

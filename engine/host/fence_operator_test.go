@@ -19,10 +19,9 @@ func isCode(err error, code engine.Code) bool {
 	return errors.As(err, &refusal) && refusal.Code == code
 }
 
-// An operator fences a partition under load: requests taken before are answered with what became of
-// them, later ones are refused as busy; a receiver is told; a lock from before lasts, and a
-// transaction is gone. Who did it is in the log of the catalogue. The next start finds that the run
-// ended in order.
+// An operator fences a partition under load: earlier requests are answered with their outcome,
+// later ones are refused as busy; receivers are told; an earlier lock lasts, and a transaction is
+// gone. The log of the catalogue says who did it. The next start finds that the run ended in order.
 func TestFenceByOperator(t *testing.T) {
 	t.Parallel()
 	f := onFencedDisk(t)
@@ -83,7 +82,7 @@ func TestFenceByOperator(t *testing.T) {
 	}
 }
 
-// What an operator may not do to a partition is refused, and changes nothing.
+// Operations that an operator may not do to a partition are refused, and change nothing.
 func TestFenceIsRefused(t *testing.T) {
 	t.Parallel()
 	f := onFencedDisk(t)
@@ -117,8 +116,8 @@ func TestFenceIsRefused(t *testing.T) {
 	}
 }
 
-// F9, exit code 5: partition 0 is never fenced. Its failure comes out of the namespace, as every
-// failure does where nothing is fenced.
+// F9, exit code 5: partition 0 is never fenced. The namespace reports its failure, like every
+// failure if nothing is fenced.
 func TestCatalogueIsNotFenced(t *testing.T) {
 	t.Parallel()
 	for _, id := range []engine.PartitionID{0, 2} {
@@ -137,9 +136,9 @@ func TestCatalogueIsNotFenced(t *testing.T) {
 	}
 }
 
-// S4-60, SM-185: entities of a partition that is away are not deleted as idle, neither meanwhile
-// nor once it is back; no new entity is placed there; what was deleted meanwhile is gone when it is
-// back.
+// S4-60, SM-185: entities of an absent partition are not deleted as idle, neither while it is away
+// nor once it is back; no new entity is placed there; entities deleted in that time are gone when
+// it is back.
 func TestCatalogueBesideAFence(t *testing.T) {
 	t.Parallel()
 	d := &manualTime{}
@@ -182,7 +181,7 @@ func TestCatalogueBesideAFence(t *testing.T) {
 }
 
 // P24: a partition that a start refused is restarted when its files are back, and not before; it
-// gets the entities that were changed meanwhile.
+// gets the entities that were changed in between.
 func TestRestartOfARefusedPartition(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

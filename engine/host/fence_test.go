@@ -21,9 +21,9 @@ import (
 type fenceTest struct {
 	*broker
 	disk *faultfs.FS
-	time TimeSource // nil: that of the machine
+	time TimeSource // nil: the machine's
 
-	logger *slog.Logger // nil: nothing is said
+	logger *slog.Logger // nil: nothing is logged
 }
 
 func onFencedDisk(t *testing.T) *fenceTest {
@@ -44,7 +44,7 @@ func (f *fenceTest) start(t *testing.T) {
 	}
 }
 
-// fail has the syncs of a partition's log fail until the returned function is called.
+// fail makes the syncs of a partition's log fail until the returned function is called.
 func (f *fenceTest) fail(id engine.PartitionID) (heal func()) {
 	return f.failWith(id, faultfs.Fault{Err: syscall.EIO})
 }
@@ -86,8 +86,8 @@ func isBusy(err error) bool {
 	return errors.As(err, &refusal) && refusal.Code == engine.Busy
 }
 
-// F9, P24, S4: of four partitions one fails. Its entities are busy, those of the others go on; it
-// is recovered alone, while the others run, and then everything that was acknowledged is there,
+// F9, P24, S4: one of four partitions fails. Its entities are busy, those of the others are served;
+// it is recovered alone, while the others run, and then everything that was acknowledged is there,
 // once.
 func TestFenceAndRestart(t *testing.T) {
 	t.Parallel()
@@ -153,7 +153,7 @@ func fenceAndRestart(t *testing.T, fault faultfs.Fault) {
 		t.Errorf("a lock from before: %v", err)
 	}
 	counts := f.messages(t, sick)
-	lost := counts["5 lost?"] // nobody was told what became of it
+	lost := counts["5 lost?"] // its outcome was unknown
 	delete(counts, "5 lost?")
 	if want := map[string]int{"2 x": 1, "3 x": 1, "4 synced": 1, fmt.Sprint(5+lost, " after"): 1}; !cmp.Equal(counts, want) {
 		t.Errorf("it has %v, want %v (-want +got):\n%s", counts, want, cmp.Diff(want, counts))
@@ -185,7 +185,7 @@ func (f *fenceTest) messages(t *testing.T, q engine.Target) map[string]int {
 	return counts
 }
 
-// told is what the log of partition 0 says about the others.
+// told returns what the log of partition 0 says about the others.
 func (f *fenceTest) told(t *testing.T) string {
 	t.Helper()
 	store, err := log.Open(t.Context(), "/data", log.Options{FS: f.disk, ReadOnly: true})

@@ -23,14 +23,14 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/faultfs"
 )
 
-// fleet drives the loops and couriers of a namespace by hand, in an order that a seed decides, over
-// a disk that can die.
+// fleet drives the loops and couriers of a namespace directly, in an order that a seed decides,
+// over a disk that can die.
 type fleet struct {
 	t        testing.TB
 	rng      *rand.Rand
 	disk     *faultfs.FS
 	logs     int
-	split    int // of entities that are to be partitioned
+	split    int // of entities that are partitioned
 	failures event.SubQueue
 	reread   func(stored []byte, changes [][]byte, ttl time.Duration, see *filter.Message) (engine.Message, []byte, error)
 	now      event.Time
@@ -41,22 +41,22 @@ type fleet struct {
 	rules     []*engine.Partition
 	writers   []*groupSizes
 	couriers  []*fleetCourier
-	marks     []event.LSN // by loop: how much it has heard of
+	marks     []event.LSN // by loop: the last committed address that it was told
 	directory directory
 	posts     keptReplies
 	err       error // that the process died of
 
-	// chapters are short and sealed at once, and bodies dropped that nobody needs
+	// chapters are short and sealed at once, and unneeded bodies are dropped
 	lean   bool
-	states []*loop.Snapshot // by loop, of some time before; nil: none
-	sealed [][]string       // by loop, the sealed files that were there then
-	freed  int              // sealed files that were written again
+	states []*loop.Snapshot // by loop, taken some time before; nil: none
+	sealed [][]string       // by loop, the sealed files that existed then
+	freed  int              // rewritten sealed files
 }
 
-// fleetCourier is a courier, and what a fleet knows of it.
+// fleetCourier is a courier and its state in a fleet.
 type fleetCourier struct {
 	*background.Courier
-	letters int        // of its loop, which it has not read
+	letters int        // from its loop, which it has not read
 	next    event.Time // when it wants its next turn; 0: never
 }
 
@@ -140,7 +140,7 @@ func (f *fleet) start() (err error) {
 	return f.err
 }
 
-// enforce puts the catalogue, and what it orders, in force.
+// enforce puts the catalogue and its orders in force.
 func (f *fleet) enforce() {
 	c := &f.rules[0].Index().Catalogue
 	f.directory = directory{}
@@ -162,7 +162,7 @@ func (f *fleet) enforce() {
 	}
 }
 
-// killed is the error if the process dies of it, and nil if it is another.
+// killed returns the error if the process dies of it, and nil if it is another.
 func (f *fleet) killed(err error) error {
 	if errors.Is(err, faultfs.ErrCrashed) {
 		return err
@@ -170,7 +170,7 @@ func (f *fleet) killed(err error) error {
 	return nil
 }
 
-// damaged takes a message that could not be read.
+// damaged handles a message that could not be read.
 func (f *fleet) damaged(err error) {
 	if f.err = cmp.Or(f.err, f.killed(err)); f.err == nil {
 		f.t.Errorf("%+v; want f.err != nil", err)
@@ -202,7 +202,8 @@ func (f *fleet) remove(path string) {
 	f.enforce()
 }
 
-// ask takes one command to its reply; where the process dies the reply is [engine.ErrUnknown].
+// ask carries out one command and returns its reply; if the process dies the reply is
+// [engine.ErrUnknown].
 func (f *fleet) ask(p engine.PartitionID, cmd engine.Command) engine.Reply {
 	reply := &keptReplies{}
 	f.loops[p].Turn([]engine.Request{{Command: cmd, Sink: reply}})
@@ -215,7 +216,7 @@ func (f *fleet) ask(p engine.PartitionID, cmd engine.Command) engine.Reply {
 	return reply.got[0]
 }
 
-// dead is why the process died, if it has.
+// dead returns why the process died, if it has.
 func (f *fleet) dead() error {
 	for _, l := range f.loops {
 		f.err = errors.Join(f.err, l.Err())
@@ -223,7 +224,7 @@ func (f *fleet) dead() error {
 	return f.err
 }
 
-// step picks one of those that have something to do and lets it.
+// step runs one of the parts that have something to do.
 func (f *fleet) step() {
 	i := f.rng.IntN(f.logs)
 	if f.lean && f.rng.IntN(8) == 0 {
@@ -242,7 +243,7 @@ func (f *fleet) step() {
 	}
 }
 
-// settle goes on until nothing is left to do. Time passes only where everybody waits for it.
+// settle runs steps until nothing is left to do. Time passes only when every part waits for it.
 func (f *fleet) settle() {
 	f.t.Helper()
 	for range 100_000 {
@@ -257,7 +258,7 @@ func (f *fleet) settle() {
 	f.t.Fatal("it never ends")
 }
 
-// quiet reports whether nobody has anything to do before time passes.
+// quiet reports whether no part has anything to do before time passes.
 func (f *fleet) quiet() bool {
 	for i, l := range f.loops {
 		if l.Pending() || l.Busy() || !f.couriers[i].quiet(f.now) {
@@ -267,7 +268,7 @@ func (f *fleet) quiet() bool {
 	return true
 }
 
-// pass lets time pass.
+// pass advances the time.
 func (f *fleet) pass(d time.Duration) {
 	f.now = f.now.Add(d)
 	f.settle()
@@ -298,8 +299,8 @@ func (f *fleet) sendOne(path string, m engine.Message) engine.Reply {
 	return f.ask(e.Hosts[0], &engine.Send{Entity: e, Slice: event.Slice{Entity: e.ID}, Messages: []engine.Message{m}})
 }
 
-// places says where each message is: "b", "a/dead", "a/transfer-dead", and "+" where it is on its
-// way.
+// places returns where each message is: "b", "a/dead", "a/transfer-dead", and "+" if it is in
+// transfer.
 func (f *fleet) places() map[string][]string {
 	f.t.Helper()
 	found := map[string][]string{}
@@ -349,7 +350,7 @@ func (f *fleet) are(want map[string]string) {
 	}
 }
 
-// first is the first message of a sub-queue, with the texts that say why it is there.
+// first returns the first message of a sub-queue, with the texts that say why it is there.
 func (f *fleet) first(path string, q event.SubQueue) (m index.Message, reason, text string) {
 	f.t.Helper()
 	e := f.directory.find(path)
@@ -376,8 +377,8 @@ func (f *fleet) first(path string, q event.SubQueue) (m index.Message, reason, t
 }
 
 // SM-112, SM-262, T5, T6, T7: whatever call of the file system is the last one, of either log, and
-// whether the process died or the power failed: what was accepted is in exactly one place at the
-// end, and what was not, in one at most.
+// whether the process died or the power failed: a message that was accepted is in exactly one place
+// at the end, and any other in one at most.
 func TestMovesSurviveEveryCall(t *testing.T) {
 	t.Parallel()
 	for _, logs := range []int{1, 2} {
@@ -395,8 +396,8 @@ func TestMovesSurviveEveryCall(t *testing.T) {
 	}
 }
 
-// movesUntil sends messages to a chain of queues whose last takes only some of them, dies at call
-// number k of the file system, if k is not 0, starts again and looks where the messages are. It
+// movesUntil sends messages to a chain of queues whose last accepts only some of them, dies at call
+// number k of the file system, if k is not 0, starts again and finds out where the messages are. It
 // returns how many calls there were.
 func movesUntil(t *testing.T, seed uint64, logs int, mode faultfs.Mode, k int) int {
 	f := newFleet(t, seed, logs)
@@ -421,7 +422,7 @@ func movesUntil(t *testing.T, seed uint64, logs int, mode faultfs.Mode, k int) i
 	calls := f.disk.Calls() - before
 	if k > 0 {
 		if f.dead() == nil {
-			f.err = faultfs.ErrCrashed // in the last call, whose error nobody saw
+			f.err = faultfs.ErrCrashed // in the last call, whose error was not seen
 		}
 		f.crash(mode)
 		f.settle()
@@ -445,7 +446,7 @@ func movesUntil(t *testing.T, seed uint64, logs int, mode faultfs.Mode, k int) i
 	return calls
 }
 
-// outstanding is how many transfers the loops have given to their couriers.
+// outstanding returns how many transfers the loops have given to their couriers.
 func (f *fleet) outstanding() (n int) {
 	for _, l := range f.loops {
 		all, _ := l.Outstanding()
@@ -461,7 +462,8 @@ const (
 	maxBackground    = 256 << 10
 )
 
-// groupSizes is a writer that knows how large the largest group was: what was written for one sync.
+// groupSizes is a writer that knows how large the largest group was: the bytes written for one
+// sync.
 type groupSizes struct {
 	log.ManualWriter
 	group, largest int

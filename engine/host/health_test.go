@@ -17,7 +17,7 @@ type stuckSink chan struct{}
 func (s stuckSink) Post([]engine.Reply) { <-s }
 
 // MA-003: a health check while a partition's mailbox is full is answered in time, and reports the
-// partition healthy if the mailbox has room before the check's time is over.
+// partition healthy if the mailbox has room before the check's time has run out.
 func TestHealthOfAFullMailbox(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := open(t, t.TempDir())
@@ -44,7 +44,7 @@ func TestHealthOfAFullMailbox(t *testing.T) {
 	})
 }
 
-// deafSink hears answers.
+// deafSink ignores answers.
 type deafSink struct{}
 
 func (deafSink) Post([]engine.Reply) {}

@@ -14,8 +14,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// sealing is a namespace with the queue "orders", on a log of small chapters; all closed chapters
-// have been sealed.
+// sealing returns a namespace with the queue "orders", on a log of small chapters; all closed
+// chapters have been sealed.
 func openSealing(t *testing.T, said *strings.Builder) (*broker, engine.Target) {
 	t.Helper()
 	b := openSmall(t, t.TempDir(), said)
@@ -31,7 +31,7 @@ func openSealing(t *testing.T, said *strings.Builder) (*broker, engine.Target) {
 	return b, q
 }
 
-// openSmall is a namespace on a log of small chapters, which are sealed when somebody asks for it.
+// openSmall returns a namespace on a log of small chapters, which are sealed on request.
 func openSmall(t *testing.T, dir string, said *strings.Builder) *broker {
 	t.Helper()
 	store, err := log.Open(t.Context(), dir, log.Options{Partitions: 2, ChapterBytes: 4096, SealAfter: -1})
@@ -45,7 +45,7 @@ func openSmall(t *testing.T, dir string, said *strings.Builder) *broker {
 	return &broker{n, store}
 }
 
-// seal has all closed chapters sealed.
+// seal seals all closed chapters.
 func (b *broker) seal(t *testing.T) {
 	t.Helper()
 	for _, id := range b.store.Partitions() {
@@ -61,7 +61,7 @@ func (b *broker) seal(t *testing.T) {
 	}
 }
 
-// waiting are the numbers of the messages of a queue whose bodies can be read.
+// waiting returns the numbers of the messages of a queue whose bodies can be read.
 func (b *broker) waiting(t *testing.T, q engine.Target) (numbers []event.SequenceNumber) {
 	t.Helper()
 	reply, err := b.ask(t.Context(), q.Host(0), &engine.Peek{Slice: q.Slice(0), From: 1, Count: 1000, MaxBytes: 1 << 20})
@@ -77,9 +77,9 @@ func (b *broker) waiting(t *testing.T, q engine.Target) (numbers []event.Sequenc
 	return numbers
 }
 
-// TestHistoryIsGone: what a policy does not keep is removed from the log, behind a base. What waits
-// is there all the same, and the broker goes on; so does the broker started next, which begins with
-// the base. When nothing is left in the queue, numbers go on all the same (SM-367, SM-368).
+// TestHistoryIsGone: history that no policy keeps is removed from the log, before a base. Waiting
+// messages are still there, and the broker continues; so does the broker started next, which begins
+// with the base. When the queue is empty, numbers still continue (SM-367, SM-368).
 func TestHistoryIsGone(t *testing.T) {
 	t.Parallel()
 	var said strings.Builder
@@ -125,9 +125,9 @@ func TestHistoryIsGone(t *testing.T) {
 	b.close(t)
 }
 
-// TestHistoryIsCut: what no policy keeps is given back up to the chapter being written, but nothing
-// is given back until a policy has been set. What is in the way of a cut is logged once, and the
-// cut is tried again.
+// TestHistoryIsCut: history that no policy keeps is deleted up to the chapter being written, but
+// nothing is deleted until a policy has been set. An obstacle to a cut is logged once, and the cut
+// is tried again.
 func TestHistoryIsCut(t *testing.T) {
 	t.Parallel()
 	var said strings.Builder

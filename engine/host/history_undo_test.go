@@ -15,7 +15,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// hasty is what gives history back, and waits for no readers.
+// hasty returns a retention that does not wait for readers.
 func hasty(b *broker) *background.Retention {
 	k := background.NewRetention(b.surroundings())
 	k.Rest = func(context.Context, time.Time) error { return nil }
@@ -55,10 +55,9 @@ func (b *broker) retain(t *testing.T, events, bodies, undo event.Retention) {
 	}
 }
 
-// TestUndoKeepsBodies: bodies of settled messages go as their policy says; those of messages that
-// were purged or went with their entity stay for as long as the undo window, whoever looks: also if
-// the process that looks has not seen the purge, whether the purge is in sealed files already or
-// not.
+// TestUndoKeepsBodies: bodies of settled messages are deleted by their policy. Bodies of messages
+// that were purged or deleted with their entity stay for the undo window, for every process that
+// looks: also if it has not seen the purge, whether the purge is in sealed files already or not.
 func TestUndoKeepsBodies(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -91,11 +90,11 @@ func TestUndoKeepsBodies(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.complete(t, q, 400)
-	look() // the purge stands in a chapter that is not sealed
+	look() // the purge is in an unsealed chapter
 	if purged, settled := b.stored(t, id, 2, 100), b.stored(t, id, 101, 500); purged != 99 || settled > 100 || b.stored(t, goneID, 1, 60) != 60 {
 		t.Errorf("%d of 99 purged, %d of 400 settled and %d of 60 dropped have bodies", purged, settled, b.stored(t, goneID, 1, 60))
 	}
-	for range 2 { // others that look have to find out, the second of them from a sealed file
+	for range 2 { // other retentions have to find out, the second of them from a sealed file
 		b.close(t)
 		b = leanBroker(t, dir)
 		b.logger = slog.New(slog.NewTextHandler(&said, nil))
@@ -108,7 +107,7 @@ func TestUndoKeepsBodies(t *testing.T) {
 		b.sendMany(t, q, 100)
 	}
 	b.retain(t, event.KeepForever, event.KeepNone, event.KeepNone)
-	k = hasty(b) // one that has put off no file
+	k = hasty(b) // one that has postponed no file
 	look()
 	if purged, waits := b.stored(t, id, 2, 100), b.stored(t, id, 1, 1); purged > 10 || waits != 1 || b.stored(t, goneID, 1, 60) != 0 {
 		t.Errorf("%d of 99 purged and %d of 60 dropped have bodies when nothing is kept, %d that waits\n%s", purged, b.stored(t, goneID, 1, 60), waits, said.String())
@@ -119,7 +118,7 @@ func TestUndoKeepsBodies(t *testing.T) {
 	b.close(t)
 }
 
-// sealAll seals what is closed of partition 0.
+// sealAll seals the closed chapters of partition 0.
 func (b *broker) sealAll(t *testing.T) {
 	t.Helper()
 	for more := true; more; {

@@ -16,7 +16,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// manualTime is a time source that is turned by hand.
+// manualTime is a time source that a test sets.
 type manualTime struct{ passed atomic.Int64 }
 
 func (d *manualTime) Elapsed() time.Duration { return time.Duration(d.passed.Load()) }
@@ -38,7 +38,7 @@ func openAt(t *testing.T, dir string, d *manualTime) *broker {
 	return &broker{n, store}
 }
 
-// idleTest finds out what keeps queues from being idle, on a broker with a time source of its own.
+// idleTest finds out what keeps queues from being idle, on a broker with its own time source.
 type idleTest struct {
 	*broker
 	t     *testing.T
@@ -96,7 +96,7 @@ func (i *idleTest) receivesNothing(path string) {
 	i.do(path, &engine.Detach{Receiver: r})
 }
 
-// after lets time pass, has idle entities deleted, and checks that only the named queues are left.
+// after advances the time, deletes idle entities, and checks that only the named queues are left.
 func (i *idleTest) after(d time.Duration, there ...string) {
 	i.t.Helper()
 	i.d.turn(d)
@@ -112,9 +112,9 @@ func (i *idleTest) after(d time.Duration, there ...string) {
 	}
 }
 
-// TestIdle: SM-300, SM-302, SM-306, SM-315. Every use keeps a queue: a send, a peek, a receive that
-// ends empty, a receiver that waits, a change of its properties, a schedule that waits. Waiting
-// messages do not. What was noted outlives a restart; in the first minute after a start nothing is
+// TestIdle: SM-300, SM-302, SM-306, SM-315. Every use keeps a queue: a send, a peek, an empty
+// receive, a waiting receiver, a change of its properties, a waiting scheduled message. Waiting
+// messages do not. A recorded use outlives a restart; in the first minute after a start nothing is
 // deleted.
 func TestIdle(t *testing.T) {
 	t.Parallel()
@@ -139,13 +139,13 @@ func TestIdle(t *testing.T) {
 	i.after(90*time.Second, "sent", "peeked", "received", "updated", "waited", "scheduled", "kept")
 	i.close(t)
 
-	i.broker = openAt(t, i.dir, i.d) // the receiver is gone; its last use had been noted
+	i.broker = openAt(t, i.dir, i.d) // the receiver is gone; its last use had been recorded
 	i.after(50*time.Second, "sent", "peeked", "received", "updated", "waited", "scheduled", "kept")
 	i.after(6*time.Minute, "scheduled", "kept")
 	i.close(t)
 }
 
-// collectIdle deletes what was not used for too long, as the broker does now and then.
+// collectIdle deletes the entities that were unused for too long, as the broker does at intervals.
 func (b *broker) collectIdle(ctx context.Context) error {
 	return (&background.Idle{Of: b.surroundings(), Started: b.started}).Look(ctx)
 }
@@ -170,9 +170,9 @@ func (c *changingIdle) DeleteIdle(ctx context.Context, found *engine.Entity, ove
 	return c.surroundings.DeleteIdle(ctx, found, over)
 }
 
-// TestIdleMeanwhile: SM-300. What was found idle is looked at again before it is deleted: it may
-// have been used, updated, or deleted and made anew meanwhile. The note of a last use may come too
-// late as well.
+// TestIdleMeanwhile: SM-300. An entity that was found idle is checked again before it is deleted:
+// it may have been used, updated, or deleted and created again in between. The note of a last use
+// may also come too late.
 func TestIdleMeanwhile(t *testing.T) {
 	t.Parallel()
 	ctx, d := t.Context(), &manualTime{}
@@ -225,8 +225,8 @@ func TestIdleMeanwhile(t *testing.T) {
 	}
 }
 
-// What keeps an entity with several partitions in use may be on any of its hosts; a host that
-// cannot be asked counts as having it.
+// The use of an entity with several partitions may be on any of its hosts; a host that cannot be
+// asked counts as using it.
 func TestIdleAsksAllHosts(t *testing.T) {
 	t.Parallel()
 	d := &manualTime{}

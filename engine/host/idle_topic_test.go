@@ -39,7 +39,7 @@ func TestIdleTopics(t *testing.T) {
 	below := subscriptionOf("below", "s") // whose use keeps the topic
 	scheduled := temporary(event.Topic, "scheduled")
 	temporary(event.Topic, "quiet")
-	subscriptionOf("quiet", "s") // goes with it
+	subscriptionOf("quiet", "s") // is deleted with it
 	temporary(event.Topic, "updated")
 	forwards := temporary(event.Subscription, "updated/Subscriptions/forwards", func(p *event.Properties) { p.ForwardTo = "sent" })
 	if forwards.Properties.AutoDeleteOnIdle != event.Forever {

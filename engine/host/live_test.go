@@ -14,8 +14,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/faultfs"
 )
 
-// F8: that its disk is full is told of a partition, which answers all the same; what is not durable
-// is not.
+// F8: a partition whose disk is full still answers, and its answer says so, but not what is not
+// durable.
 func TestReceivingFromFullDisk(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

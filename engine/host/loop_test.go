@@ -32,8 +32,8 @@ func (b *broker) receiver(q engine.Target, tag uint64, credit uint32) (*engine.R
 	return r, in
 }
 
-// What was taken for a link but never reached the wire goes to the next receiver, in its old place
-// and not counted; what did reach the wire stays locked (wire-protocol.md 4.7).
+// Deliveries to a link that never reached the wire are made to the next receiver, in their old
+// place and not counted; those that did reach the wire stay locked (wire-protocol.md 4.7).
 func TestDetachReturnsUnsent(t *testing.T) {
 	t.Parallel()
 	b := open(t, t.TempDir())
@@ -63,7 +63,7 @@ func TestDetachReturnsUnsent(t *testing.T) {
 	}
 }
 
-// Credit taken back is taken from the newest grants; a credit of zero stops deliveries (WP-125).
+// Withdrawn credit is taken from the newest grants; a credit of zero stops deliveries (WP-125).
 func TestCreditIsTakenBack(t *testing.T) {
 	t.Parallel()
 	b := open(t, t.TempDir())
@@ -80,7 +80,7 @@ func TestCreditIsTakenBack(t *testing.T) {
 	}
 }
 
-// F5: once a damaged body has been reported, the partition refuses sends and goes on with
+// F5: once a damaged body has been reported, the partition refuses sends and continues with
 // everything else.
 func TestDamageStopsSends(t *testing.T) {
 	t.Parallel()
@@ -99,7 +99,7 @@ func TestDamageStopsSends(t *testing.T) {
 	deliveries.wait(1)
 }
 
-// Requests after the stop are refused, for nothing of them was taken.
+// Requests after the stop are refused, because nothing of them was carried out.
 func TestSubmitAfterClose(t *testing.T) {
 	t.Parallel()
 	b := open(t, t.TempDir())

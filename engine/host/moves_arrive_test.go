@@ -25,7 +25,7 @@ func (f *fleet) subscription(path, condition, action, forwardTo string) {
 	f.enforce()
 }
 
-// encodedMessage is a message as a client sends it.
+// encodedMessage returns a message as a client sends it.
 func encodedMessage(id, session string) []byte {
 	p := amqp.Properties{MessageID: id}
 	if session != "" {
@@ -36,9 +36,9 @@ func encodedMessage(id, session string) []byte {
 	return amqp.AppendData(b, []byte("body"))
 }
 
-// SM-267, SM-261: a topic is a destination as a queue is, its rules see the message as it was
-// changed on the way, and a subscription forwards its copies. Numbers, moves and changes go along;
-// a scheduled one is published with them when its time comes.
+// SM-267, SM-261: a topic is a destination like a queue, its rules see the message with its changes
+// on the way, and a subscription forwards its copies. Numbers, moves and changes move with the
+// message; a scheduled one is published with them when its time comes.
 func TestMovesOverTopics(t *testing.T) {
 	t.Parallel()
 	for _, later := range []bool{false, true} {
@@ -72,9 +72,9 @@ func TestMovesOverTopics(t *testing.T) {
 	}
 }
 
-// SM-167, SM-261: duplicates, sessions and schedules are looked at where a message arrives. Its
-// time to live, as cut by the entity it comes from, starts anew there; a queue that forwards does
-// not apply its own.
+// SM-167, SM-261: duplicates, sessions and schedules are handled where a message arrives. Its time
+// to live, as cut by its source entity, starts again there; a queue that forwards does not apply
+// its own.
 func TestDoorOfTheDestination(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 12, 2)
@@ -120,9 +120,9 @@ func TestDoorOfTheDestination(t *testing.T) {
 	}
 }
 
-// Messages that were handed over in a batch and one by one arrive in order, whatever waits to go
+// Messages that were handed over in a batch and one by one arrive in order, whatever waits to move
 // through another entity; scheduled ones of the source follow when they become active, and locked
-// ones when they come back.
+// ones when they are released.
 func TestMovesFollowWhenTheyCan(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 13, 2)

@@ -40,8 +40,8 @@ func (s *countingSink) Post(rs []engine.Reply) {
 	}
 }
 
-// measureMove moves messages that are there when ForwardTo is set, and looks at the live heap again
-// and again meanwhile. With drained, a receiver at the destination takes what has come.
+// measureMove moves messages that exist when ForwardTo is set, and measures the live heap again and
+// again during the move. With drained, a receiver at the destination takes the messages.
 func measureMove(t testing.TB, messages, bodySize int, drained bool) (m moveMemory) {
 	t.Helper()
 	store, err := log.Open(context.Background(), t.TempDir(), log.Options{Partitions: 2})
@@ -94,14 +94,15 @@ func measureMove(t testing.TB, messages, bodySize int, drained bool) (m moveMemo
 	return m
 }
 
-// P23: memory stays as it is while messages move: what waits at the destination takes what it took
-// at the source, what is gone from there takes nothing. Not parallel: it measures the heap.
+// P23: memory does not grow while messages move: a message that waits at the destination takes what
+// it took at the source, and a message that has left takes nothing. Not parallel: it measures the
+// heap.
 func TestMemoryOfMoving(t *testing.T) {
 	const n = 100_000
 	for _, drained := range []bool{false, true} {
 		m := measureMove(t, n, 10, drained)
 		t.Logf("drained %t: %.2f MiB before, %.2f at most, %.2f then", drained, mib(m.before), mib(m.most), mib(m.after))
-		// what is on its way, buffers, and checkpoints, of any number of messages
+		// messages in transfer, buffers, and checkpoints, for any number of messages
 		const moving = 6 << 20
 		if m.most > m.before+moving {
 			t.Errorf("drained %t: %.2f MiB more while messages move", drained, mib(m.most-m.before))
@@ -118,8 +119,8 @@ func TestMemoryOfMoving(t *testing.T) {
 
 func mib(n int64) float64 { return float64(n) / (1 << 20) }
 
-// BenchmarkForwardMemory is the live heap before, while and when a million messages of 1 KiB have
-// moved.
+// BenchmarkForwardMemory measures the live heap before, during and after the move of a million
+// messages of 1 KiB.
 func BenchmarkForwardMemory(b *testing.B) {
 	for _, drained := range []bool{false, true} {
 		b.Run(fmt.Sprintf("drained=%t", drained), func(b *testing.B) {

@@ -14,7 +14,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/faultfs"
 )
 
-// rereadsKeys is rereads of messages whose bodies have their partition key in front, up to a colon,
+// rereadsKeys is rereads for messages whose bodies begin with their partition key, up to a colon,
 // if they have one.
 func rereadsKeys(stored []byte, changes [][]byte, ttl time.Duration, see *filter.Message) (engine.Message, []byte, error) {
 	m, merged, err := rereads(stored, changes, ttl, see)
@@ -24,13 +24,13 @@ func rereadsKeys(stored []byte, changes [][]byte, ttl time.Duration, see *filter
 	return m, merged, err
 }
 
-// keyed is a message, as it is sent, with its partition key in front of its body.
+// keyed returns a message, as it is sent, with its partition key at the start of its body.
 func keyed(body string) engine.Message {
 	m, _, _ := rereadsKeys([]byte(body), nil, 0, nil)
 	return m
 }
 
-// newSplitFleet is a fleet in which partitioned entities have sixteen partitions.
+// newSplitFleet returns a fleet in which partitioned entities have sixteen partitions.
 func newSplitFleet(t testing.TB, seed uint64, logs int) *fleet {
 	f := fleetAtRest(t, seed, logs)
 	f.split, f.reread = event.MaxEntityPartitions, rereadsKeys
@@ -44,8 +44,8 @@ func wide(p event.Properties) event.Properties {
 	return p
 }
 
-// route sends a message to the partition that its key asks for, or the next in turn; through
-// another entity where to is not nil.
+// route sends a message to the partition that its key selects, or the next in turn; through another
+// entity if to is not nil.
 func (f *fleet) route(path, body string, to *engine.Entity) error {
 	e := f.directory.find(strings.ToLower(path))
 	cmd := &engine.Send{Entity: e, Messages: []engine.Message{keyed(body)}, Destination: to}
@@ -61,7 +61,7 @@ func asError(err *engine.Error) error {
 	return err
 }
 
-// spread says which messages are in each partition of an entity, by body.
+// spread returns which messages are in each partition of an entity, by body.
 func (f *fleet) spread(path string, q event.SubQueue) map[string][]uint8 {
 	f.t.Helper()
 	e, found := f.directory.find(strings.ToLower(path)), map[string][]uint8{}
@@ -78,9 +78,9 @@ func (f *fleet) spread(path string, q event.SubQueue) map[string][]uint8 {
 }
 
 // SM-218, SM-261, S4-56, S4-57: messages move to partitioned entities, from them and between them,
-// however they are told to: forwarded, as dead letters, as copies of a topic, and sent through
-// another entity. Each arrives once, with its key, in the key's partition; those without a key are
-// spread over all partitions.
+// in every way: forwarded, as dead letters, as copies of a topic, and sent through another entity.
+// Each arrives once, with its key, in the key's partition; those without a key are spread over all
+// partitions.
 func TestMovesBetweenPartitionedEntities(t *testing.T) {
 	t.Parallel()
 	plain := func(p event.Properties) event.Properties { return p }
@@ -153,9 +153,9 @@ func (f *fleet) arrived(to *engine.Entity, n int) {
 	}
 }
 
-// SM-218, SM-262, P5: whatever call of the file system is the last one, what was accepted by a
-// queue that forwards to a partitioned one is there once: what is offered again goes to the slice
-// that knows it already.
+// SM-218, SM-262, P5: whatever call of the file system is the last one, messages accepted by a
+// queue that forwards to a partitioned one arrive once: a message offered again is offered to the
+// slice that has it already.
 func TestMovesToPartitionsSurviveEveryCall(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []faultfs.Mode{faultfs.Kill, faultfs.PowerLoss} {

@@ -12,7 +12,7 @@ import (
 
 // SM-244, SM-262, SM-268: queues that forward, and forward their dead letters, sends through other
 // queues, and a disk that fills and is emptied, over one to three logs that die in the middle of a
-// call: at the end every message that was accepted is in one place, and nothing is in transfer.
+// call: at the end every accepted message is in one place, and nothing is in transfer.
 func TestRandomMoves(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(150) {

@@ -66,8 +66,8 @@ func (b *broker) placed(t *testing.T, in engine.PartitionID, path string, p even
 }
 
 // P24, decision 35: while the log of a destination is refused, messages wait in transfer, and
-// arrive without help when the log is back; while the log of a source is refused, what came from it
-// stays known.
+// arrive without help when the log is back; while the log of a source is refused, its arrivals stay
+// known.
 func TestMovesWithARefusedLog(t *testing.T) {
 	t.Parallel()
 	for _, refused := range []string{"destination", "source"} {

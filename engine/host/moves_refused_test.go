@@ -38,9 +38,9 @@ func (f *fleet) via(through, to, id string) engine.Reply {
 		Messages: []engine.Message{{ID: []byte(id[:min(len(id), 16)]), Body: []byte(id)}}})
 }
 
-// SM-117, SM-118, SM-119, SM-270, SM-271, S2-33 to S2-35: what becomes of a message whose
-// destination does not take it, for each way of moving it, and with both settings of where failures
-// go. A "+" behind the source says that it waits.
+// SM-117, SM-118, SM-119, SM-270, SM-271, S2-33 to S2-35: the fate of a message whose destination
+// does not accept it, for each way of moving it, and with both settings of where failures are put.
+// A "+" after the source says that it waits.
 func TestRefusedMoves(t *testing.T) {
 	t.Parallel()
 	const (
@@ -79,7 +79,7 @@ func TestRefusedMoves(t *testing.T) {
 			for _, failures := range []event.SubQueue{event.DeadLetter, event.TransferDeadLetter} {
 				want := usual
 				if want == "" {
-					continue // refused by the via entity already
+					continue // refused by the via entity
 				}
 				if failures == event.TransferDeadLetter {
 					want = map[string]string{"forward": c.forwardTDLQ, "dead": c.deadTDLQ, "via": c.via}[trigger]
@@ -153,8 +153,8 @@ func (f *fleet) restart() {
 	f.must(f.start())
 }
 
-// SM-119, SM-270: what waits for room goes when there is room, in order; what was in a dead-letter
-// queue names it.
+// SM-119, SM-270: a message that waits for room moves when there is room, in order; one from a
+// dead-letter queue names it.
 func TestWaitingMovesGoOn(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 3, 2)
@@ -186,7 +186,7 @@ func TestWaitingMovesGoOn(t *testing.T) {
 	}
 }
 
-// SM-116, SM-266, SM-269, S2-23: the fifth move is not made: the message goes to the dead-letter
+// SM-116, SM-266, SM-269, S2-23: the fifth move is not made: the message moves to the dead-letter
 // queue of the entity that it has reached, and is not forwarded from there.
 func TestTooManyMoves(t *testing.T) {
 	t.Parallel()
@@ -225,8 +225,8 @@ func TestTooManyMoves(t *testing.T) {
 	}
 }
 
-// SM-263, T8: messages that are there move when ForwardTo is set; what is in transfer when it is
-// taken away goes on, and nothing else does.
+// SM-263, T8: existing messages move when ForwardTo is set; messages in transfer when it is cleared
+// still move, and no others do.
 func TestForwardSetAndUnset(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 9, 2)
@@ -236,7 +236,7 @@ func TestForwardSetAndUnset(t *testing.T) {
 	f.put(event.Queue, "a", forwardTo("b"))
 	e := f.directory.find("a")
 	l := f.loops[e.Hosts[0]]
-	l.Turn(nil) // they are in transfer, and nobody knows
+	l.Turn(nil) // they are in transfer, but not announced
 	if n, _ := f.rules[e.Hosts[0]].Index().OpenTransfers(event.Slice{Entity: e.ID}, event.TriggerForward); n != 2 {
 		t.Fatalf("%d are in transfer", n)
 	}
@@ -269,8 +269,8 @@ func TestForwardOfExpiredAndDisabled(t *testing.T) {
 	f.are(map[string]string{"2": "b"})
 }
 
-// The deletion of either end on the way: what was in transfer from a source that no longer exists
-// is gone or has arrived, once; the destination forgets the source at the next start.
+// Either end is deleted during the move: messages in transfer from a deleted source are gone or
+// have arrived, once; the destination forgets the source at the next start.
 func TestDeletionOnTheWay(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(40) {

@@ -48,8 +48,8 @@ func forwardTo(path string) event.Properties {
 	return p
 }
 
-// SM-260, SM-261, SM-265: what is sent to a queue that forwards is received at its destination, in
-// order, on the same log and on another.
+// SM-260, SM-261, SM-265: messages sent to a queue that forwards are received at its destination,
+// in order, on the same log and on another.
 func TestForward(t *testing.T) {
 	t.Parallel()
 	for _, partitions := range []int{1, 2} {
@@ -74,7 +74,7 @@ func TestForward(t *testing.T) {
 	}
 }
 
-// Decision 35: messages of an entity whose ForwardTo an older version has kept, and their dead
+// Decision 35: messages of an entity whose ForwardTo an older version ignored, and their dead
 // letters, move from the next start on; one line of the log says so, once.
 func TestForwardKeptByAnOlderVersion(t *testing.T) {
 	t.Parallel()
@@ -105,8 +105,8 @@ func TestForwardKeptByAnOlderVersion(t *testing.T) {
 	}
 }
 
-// P23: while messages go round in a ring of queues, groups of frames stay small, so whoever sends
-// to one of the queues waits for no more than two groups.
+// P23: while messages move in a ring of queues, groups of frames stay small, so a send to one of
+// the queues waits for no more than two groups.
 func TestRingLeavesOthersTheirTurn(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 21, 2)

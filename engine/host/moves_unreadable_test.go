@@ -10,8 +10,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// SM-271: a message whose bytes are damaged when it should leave goes to a dead-letter queue with
-// the reason, whatever it was moving for; the others arrive, its damage is reported, and nothing is
+// SM-271: a message whose bytes are damaged when it should leave moves to a dead-letter queue with
+// the reason, for every kind of move; the others arrive, its damage is reported, and nothing is
 // left in transfer that would take their places.
 func TestUnreadableInTransfer(t *testing.T) {
 	t.Parallel()
@@ -59,7 +59,7 @@ func TestUnreadableInTransfer(t *testing.T) {
 	}
 }
 
-// moving is the properties of a queue whose messages go to b for the reason given.
+// moving returns the properties of a queue whose messages move to b for the reason given.
 func (f *fleet) moving(trigger string) event.Properties {
 	p := testQueue()
 	switch trigger {
@@ -79,7 +79,7 @@ func TestDeadLetterSourceOfDeleted(t *testing.T) {
 	f.put(event.Queue, "filler", testQueue())
 	f.put(event.Queue, "b", testQueue())
 	f.sets("dead", "1")
-	// until it is durable that the message is in transfer; no courier has looked
+	// until it is durable that the message is in transfer; no courier has read it
 	for f.couriers[0].letters+f.couriers[1].letters == 0 {
 		for i, l := range f.loops {
 			l.Turn(nil)
@@ -87,7 +87,7 @@ func TestDeadLetterSourceOfDeleted(t *testing.T) {
 			l.Committed()
 		}
 	}
-	f.directory.remove(f.directory.find("a")) // its slice goes behind that
+	f.directory.remove(f.directory.find("a")) // its slice is dropped after that
 	f.settle()
 	if m, _, _ := f.first("b", event.Main); m.DeadLetterSource != "a" {
 		t.Errorf("it says that it died in %q", m.DeadLetterSource)

@@ -15,7 +15,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
-// Decision 43: a ForwardTo that an older version only kept begins to act at the first start of a
+// Decision 43: a ForwardTo that an older version only stored takes effect at the first start of a
 // version that moves messages, which says so, once.
 func TestForwardOfOlderVersion(t *testing.T) {
 	t.Parallel()

@@ -32,7 +32,7 @@ var ErrInternal = loop.ErrInternal
 type Options struct {
 	Logger *slog.Logger // nil: none
 	Time   TimeSource   // nil: the clock of the machine
-	Clock  ClockRules   // the clock with which a start goes on
+	Clock  ClockRules   // which clock a start accepts
 	// Program describes the running program; the log records it for each run.
 	Program Program
 	// Notices receives what an operator should know about the start, before anything ends or

@@ -31,7 +31,7 @@ func (b *inbox) Post(rs []engine.Reply) {
 	b.cond.Broadcast()
 }
 
-// wait takes the first n replies.
+// wait returns the first n replies.
 func (b *inbox) wait(n int) []engine.Reply {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -84,8 +84,8 @@ func (b *broker) queue(t testing.TB, path string, p event.Properties) engine.Tar
 	return target
 }
 
-// SM-001, SM-052, SM-166: what was accepted is there after a stop and start, byte for byte, and
-// each message is delivered once.
+// SM-001, SM-052, SM-166: accepted messages are there after a stop and start, byte for byte, and
+// each is delivered once.
 func TestSendRestartReceive(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -167,7 +167,8 @@ func TestCreditOrder(t *testing.T) {
 	if fmt.Sprint(order) != "[1 1 2 1]" {
 		t.Fatalf("served %v", order)
 	}
-	// What never reached the wire comes back without counting, and goes to the next in line.
+	// A delivery that never reached the wire returns without counting, and the next in line gets
+	// it.
 	b.Submit(q.Host(0), []engine.Request{{Sink: in, Tag: 9, Command: &engine.Detach{Receiver: r2}}, {Command: &engine.Flow{Receiver: r1, Limit: 5}}})
 	in.wait(2)
 }

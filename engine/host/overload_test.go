@@ -12,8 +12,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/faultfs"
 )
 
-// TestF8StopWithoutRoom: what waits for room is not answered while it waits, and what is new is
-// refused at once; a stop does not wait for room that may never come, and says so.
+// TestF8StopWithoutRoom: requests that wait for room are not answered while they wait, and new ones
+// are refused at once; a stop does not wait for room that may never come, and says so.
 func TestF8StopWithoutRoom(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -13,8 +13,8 @@ import (
 )
 
 // Links to a queue with its slices on three running loops: what TestPorts shows step by step also
-// holds where the loops are goroutines. Each client gives credit in small pieces, drains now and
-// then, and goes away; together they get every message once.
+// holds if the loops are goroutines. Each client gives credit in small pieces, drains at intervals,
+// and leaves; together they get every message once.
 func TestPortsAtOnce(t *testing.T) {
 	t.Parallel()
 	const clients, each = 3, 400
@@ -97,14 +97,14 @@ func TestPortsBrowse(t *testing.T) {
 	}
 }
 
-// receiveSome takes messages, over one link after the other, until the test is over.
+// receiveSome takes messages, over one link after the other, until the test has ended.
 func receiveSome(ctx context.Context, b *broker, e *engine.Entity, got chan<- event.SequenceNumber) {
 	for ctx.Err() == nil {
 		c := portClient{ctx: ctx, b: b, in: make(portInbox, 1000), got: got}
 		c.r = &engine.Receiver{Entity: e, Mode: engine.ReceiveAndDelete, Sink: c.in}
 		c.submit(&engine.Attach{Receiver: c.r})
 		c.until(engine.ReplyDone, 1)
-		for round := range 9 { // the last one drains: what is deleted for a link that goes is lost
+		for round := range 9 { // the last round drains, so no deleted message is lost
 			c.limit += 7
 			if drains := round%3 == 2; drains {
 				c.submit(&engine.Flow{Receiver: c.r, Limit: c.limit, Drain: true})
@@ -136,7 +136,7 @@ func (c *portClient) submit(cmd engine.Command) {
 	}
 }
 
-// until takes what comes, up to some replies of a kind.
+// until takes replies, up to some replies of a kind.
 func (c *portClient) until(kind engine.ReplyKind, n int) {
 	for n > 0 {
 		select {

@@ -61,9 +61,9 @@ func TestLive(t *testing.T) {
 	})
 }
 
-// MA-162: the disk is full for ten minutes. Messages are not taken, so /health fails throughout;
-// but the probes of an orchestrator do not, since a restart would not help and consumers can make
-// room: they drain the queue meanwhile.
+// MA-162: the disk is full for ten minutes. Messages are refused, so /health fails throughout; but
+// the probes of an orchestrator do not fail, because a restart would not help and consumers can
+// make room: they drain the queue in that time.
 func TestProbesOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -72,7 +72,7 @@ func TestProbesOnAFullDisk(t *testing.T) {
 		q := b.queue(t, "orders", testQueue())
 		const stored = 20
 		b.send(t, q, stored)
-		disk.Limit(disk.Used()) // nothing is free but the reserve
+		disk.Limit(disk.Used()) // nothing is free except the reserve
 		time.Sleep(2 * time.Second)
 		received := 0
 		for minute := range 10 {

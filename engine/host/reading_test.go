@@ -12,9 +12,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// TestUnreadDeliveriesKeepBodies: a message that was received and deleted has no row any more, and
-// its body is read when the peer has room for it. Whatever policies say, the body is there until
-// then, with its file and alone; then it goes; it also goes when the receiver does.
+// TestUnreadDeliveriesKeepBodies: a message that was received and deleted no longer has a row, and
+// its body is read when the peer has room for it. Whatever policies say, the body is kept until
+// then, with its file and alone; then it is deleted; it is also deleted when the receiver leaves.
 func TestUnreadDeliveriesKeepBodies(t *testing.T) {
 	t.Parallel()
 	for name, detached := range map[string]bool{"read": false, "detached": true} {
@@ -52,7 +52,7 @@ func TestUnreadDeliveriesKeepBodies(t *testing.T) {
 	}
 }
 
-// openReading is a broker that keeps nothing, with a queue that much has passed through.
+// openReading returns a broker that keeps nothing, with a queue through which much has passed.
 func openReading(t *testing.T) (*broker, engine.Target) {
 	t.Helper()
 	store, err := log.Open(t.Context(), t.TempDir(), log.Options{Partitions: 1, SegmentBytes: 8 << 10, ChapterBytes: 16 << 10, SealAfter: -1})
@@ -71,10 +71,10 @@ func openReading(t *testing.T) (*broker, engine.Target) {
 	return b, q
 }
 
-// lookReading has history given back up to now, and returns how many of the bodies are still there.
+// lookReading deletes history up to now, and returns how many of the bodies are still there.
 func (b *broker) lookReading(t *testing.T, k *background.Retention, q engine.Target, bodies []event.Blob) (there int) {
 	t.Helper()
-	for range 3 { // a checkpoint behind all of it
+	for range 3 { // a checkpoint after all of it
 		b.sendMany(t, q, 100)
 		b.complete(t, q, 100)
 	}
@@ -88,9 +88,9 @@ func (b *broker) lookReading(t *testing.T, k *background.Retention, q engine.Tar
 	return there
 }
 
-// TestUnreadAnswersKeepBodies: what was received and deleted by its number, or seen by a look and
-// completed by somebody else, is there, with its file and alone, until whoever asked has read it.
-// Then it goes.
+// TestUnreadAnswersKeepBodies: a message that was received and deleted by its number, or peeked and
+// then completed by another receiver, is kept, with its file and alone, until the caller has read
+// it. Then it is deleted.
 func TestUnreadAnswersKeepBodies(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"received by number", "peeked", "peeked in parts"} {
@@ -116,8 +116,7 @@ func TestUnreadAnswersKeepBodies(t *testing.T) {
 	}
 }
 
-// answered asks for all messages of a queue and has them settled, and returns the bodies that the
-// answer names.
+// answered asks for all messages of a queue and settles them, and returns the bodies in the answer.
 func (b *broker) answered(t *testing.T, q engine.Target, how string, read *atomic.Bool) (bodies []event.Blob) {
 	t.Helper()
 	in := newInbox()

@@ -12,8 +12,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/logdir"
 )
 
-// I23, SM-313, SM-055: a queue that is deleted with receivers attached takes everything with it; a
-// queue made later under the same name is new.
+// I23, SM-313, SM-055: a queue that is deleted with receivers attached is deleted with everything
+// in it; a queue created later under the same name is new.
 func TestDeleteQueue(t *testing.T) {
 	t.Parallel()
 	b := open(t, t.TempDir())
@@ -72,8 +72,8 @@ func TestDeleteQueue(t *testing.T) {
 	}
 }
 
-// P14: a queue whose deletion is in the catalogue and whose partition was never told is forgotten
-// by the next start.
+// P14: a queue whose deletion is in the catalogue, but of which its partition was never told, is
+// forgotten by the next start.
 func TestForgottenSliceIsDropped(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

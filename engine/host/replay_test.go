@@ -15,8 +15,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/logdir"
 )
 
-// F21: when a start finds an event that does not fit the state it meets, that is an internal fault:
-// the start names the place, and its log has the stack, once.
+// F21: if a start finds an event that does not fit the state, that is an internal fault: the start
+// names the place, and its log has the stack, once.
 func TestEventThatDoesNotFit(t *testing.T) {
 	t.Parallel()
 	for partition := range log.PartitionID(2) {
@@ -44,8 +44,8 @@ func TestEventThatDoesNotFit(t *testing.T) {
 	}
 }
 
-// When a replay takes long, the start says how far it is, at most every ten seconds, and seldom
-// looks at the clock.
+// If a replay takes long, the start reports its progress, at most every ten seconds, and seldom
+// reads the clock.
 func TestTellProgress(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

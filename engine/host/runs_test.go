@@ -8,7 +8,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Every log that is led says how each run began: what ran, and how the run before ended.
+// Every log that is led records how each run began: which program ran, and how the run before
+// ended.
 func TestEachRunIsNoted(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -15,10 +15,10 @@ import (
 	"github.com/ledgerbus/ledgerbus/log"
 )
 
-// F4, F5: a bit that has flipped in a sealed file, of which a start reads only the beginning and
-// the end, is found while the broker runs: the log names file, byte and messages, /health and the
-// list of partitions say so, sends are refused and what is there can be received. A broker that is
-// started again finds the damage at once.
+// F4, F5: a flipped bit in a sealed file, in a part that a start does not read, is found while the
+// broker runs: the log names file, byte and messages, /health and the list of partitions say so,
+// sends are refused and existing messages can be received. A broker that is started again finds the
+// damage at once.
 func TestScrub(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -71,7 +71,7 @@ func TestScrub(t *testing.T) {
 	b.complete(t, q, 10)
 }
 
-// wantsRot checks what the broker reports of a damaged file, and what it refuses.
+// wantsRot checks what the broker reports about a damaged file, and what it refuses.
 func (b *broker) wantsRot(t *testing.T, q engine.Target, file, said string) {
 	t.Helper()
 	if !strings.Contains(said, file) || !strings.Contains(said, "orders#") || !strings.Contains(said, "byte=") {

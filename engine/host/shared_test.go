@@ -24,7 +24,7 @@ func sessionQueue() event.Properties {
 
 var handEntity = event.Slice{Entity: 1}
 
-// replayed is the state that a start finds in a log.
+// replayed returns the state that a start finds in a log.
 func replayed(t testing.TB, p log.Partition) *replay.State {
 	t.Helper()
 	s := replay.Newest(p, 0, nil)
@@ -34,7 +34,7 @@ func replayed(t testing.TB, p log.Partition) *replay.State {
 	return s
 }
 
-// keptReplies is a sink that keeps everything.
+// keptReplies is a sink that keeps all replies.
 type keptReplies struct{ got []engine.Reply }
 
 func (p *keptReplies) Post(rs []engine.Reply) { p.got = append(p.got, rs...) }

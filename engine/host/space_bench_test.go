@@ -24,9 +24,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// What it costs to give space back, on a disk, without AMQP in front of it: messages of about 1 KiB
-// of JSON, of which a fifth is random. Each benchmark is to run once (-benchtime 1x); figures stand
-// in docs/performance.md.
+// The cost of freeing space, on a disk, without AMQP: messages of about 1 KiB of JSON, a fifth of
+// it random. Run each benchmark once (-benchtime 1x); figures are in docs/performance.md.
 
 var (
 	spaceBytes = flag.Int64("space-bytes", 2<<30, "of messages that pass in a benchmark of space")
@@ -37,7 +36,7 @@ var (
 	spaceCold  = flag.Int("space-cold", 1_000_000, "messages that wait in BenchmarkSpaceCold")
 )
 
-// logger logs what is given back, with -v.
+// logger logs what is deleted, with -v.
 func logger() *slog.Logger {
 	if testing.Verbose() {
 		return slog.New(slog.NewTextHandler(os.Stderr, nil))
@@ -45,20 +44,20 @@ func logger() *slog.Logger {
 	return slog.New(slog.DiscardHandler)
 }
 
-// keepNothing is the policy of somebody who wants no history.
+// keepNothing is a policy that keeps no history.
 var keepNothing = event.HistoryPolicy{Events: event.KeepNone, Bodies: event.KeepNone, Undo: event.KeepNone}
 
-// countedBroker is a broker on a disk that counts each byte written.
+// countedBroker is a broker on a disk that counts each written byte.
 type countedBroker struct {
 	*broker
 	tb      testing.TB
 	dir     string
 	written *atomic.Int64
 	queues  []engine.Target
-	waits   atomic.Int64 // bytes of messages that wait
+	waits   atomic.Int64 // bytes of waiting messages
 	bodies  [][]byte
 	// staying, unless nil, is a queue in each partition to which a message is sent for each
-	// stayBytes that pass: it waits for ever.
+	// stayBytes that pass: it waits forever.
 	staying   []engine.Target
 	stayBytes int64
 }
@@ -92,8 +91,8 @@ func (r *countedBroker) open(partitions int, sealAfter time.Duration, policy eve
 	r.broker, r.queues = &broker{n, store}, r.inEach(n, "queue", partitions)
 }
 
-// inEach makes queues until there is one in each partition, and returns those in the order in which
-// they came to be.
+// inEach creates queues until there is one in each partition, and returns those in the order of
+// their creation.
 func (r *countedBroker) inEach(n *Namespace, name string, partitions int) (list []engine.Target) {
 	r.tb.Helper()
 	on := map[engine.PartitionID]bool{}
@@ -153,8 +152,8 @@ func (r *countedBroker) settle(q engine.Target, to *engine.Receiver, limit *uint
 	r.waits.Add(-int64(size))
 }
 
-// pass sends messages through all queues and completes them, 100 at a time, until over says that it
-// is enough.
+// pass sends messages through all queues and completes them, 100 at a time, until over returns
+// true.
 func (r *countedBroker) pass(over func(bytes int64) bool) (messages int64) {
 	var bytes, count atomic.Int64
 	var wg sync.WaitGroup
@@ -170,7 +169,7 @@ func (r *countedBroker) pass(over func(bytes int64) bool) (messages int64) {
 					r.settle(q, to, &limit, in, 100)
 					bytes.Add(100 * 1100)
 					count.Add(100)
-					// there are four of us in a partition
+					// four of these run in a partition
 					if passed += 100 * 1100; r.staying != nil && passed > r.stayBytes/4 {
 						passed = 0
 						r.stay(q, in, rng)
@@ -185,7 +184,7 @@ func (r *countedBroker) pass(over func(bytes int64) bool) (messages int64) {
 	return count.Load()
 }
 
-// stay sends a message to the partition of a queue that waits for ever.
+// stay sends a message that waits forever to the partition of a queue.
 func (r *countedBroker) stay(beside engine.Target, in *inbox, rng *rand.Rand) {
 	for _, q := range r.staying {
 		if q.Host(0) == beside.Host(0) {
@@ -194,11 +193,11 @@ func (r *countedBroker) stay(beside engine.Target, in *inbox, rng *rand.Rand) {
 	}
 }
 
-// takes is how much of the disk the directory takes.
+// takes returns how much of the disk the directory takes.
 func (r *countedBroker) takes() (bytes int64) {
 	_ = filepath.WalkDir(r.dir, func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
-			return nil // it has just gone
+			return nil // it was just removed
 		}
 		if info, err := os.Lstat(name); err == nil {
 			bytes += info.Sys().(*syscall.Stat_t).Blocks * 512
@@ -208,12 +207,12 @@ func (r *countedBroker) takes() (bytes int64) {
 	return bytes
 }
 
-// bound is how much of the disk the directory may take.
+// bound returns how much of the disk the directory may take.
 func (r *countedBroker) bound() int64 {
 	return 2*r.waits.Load() + int64(len(r.queues))*128<<20 + 512<<20
 }
 
-// logged is how many bytes of frames there ever were.
+// logged returns how many bytes of frames there ever were.
 func (r *countedBroker) logged() (bytes int64) {
 	for i := range r.slots {
 		_, end := r.slots[i].running.Load().log.Bounds()
@@ -222,7 +221,7 @@ func (r *countedBroker) logged() (bytes int64) {
 	return bytes
 }
 
-// watch looks each second how much the directory takes, until the function it returns is called;
+// watch measures each second how much the directory takes, until the function it returns is called;
 // that returns the most it took, and the highest bound.
 func (r *countedBroker) watch() (end func() (most int64, of float64)) {
 	over, told := make(chan struct{}), make(chan struct{})
@@ -245,12 +244,12 @@ func (r *countedBroker) watch() (end func() (most int64, of float64)) {
 	return func() (int64, float64) { close(over); <-told; return most, of }
 }
 
-// BenchmarkSpaceSteady: messages are sent and completed at full rate, and nothing of them is kept.
-// What the disk takes is sampled each second.
+// BenchmarkSpaceSteady: messages are sent and completed at full rate, and no history is kept. The
+// space on the disk is sampled each second.
 func BenchmarkSpaceSteady(b *testing.B) { spaceSteady(b, false) }
 
-// BenchmarkSpaceStaying is BenchmarkSpaceSteady where of each 16 MiB one message stays, so several
-// of each chapter.
+// BenchmarkSpaceStaying is BenchmarkSpaceSteady with one message in each 16 MiB that stays, so
+// several in each chapter.
 func BenchmarkSpaceStaying(b *testing.B) { spaceSteady(b, true) }
 
 func spaceSteady(b *testing.B, stays bool) {
@@ -278,7 +277,7 @@ func spaceSteady(b *testing.B, stays bool) {
 }
 
 // BenchmarkSpaceBurst: spaceBytes of messages are sent, then all messages are completed; it
-// measures how long it takes until the disk has the room again.
+// measures how long it takes until the disk space is free again.
 func BenchmarkSpaceBurst(b *testing.B) {
 	for range b.N {
 		is := burst(b, *spaceBytes)
@@ -303,7 +302,7 @@ func BenchmarkSpaceWritten(b *testing.B) {
 				r := openRoomy(b, 1, -1, c.policy)
 				from, before := r.logged(), r.written.Load()
 				r.pass(func(bytes int64) bool { return bytes > *spaceBytes })
-				// it is looked at once a minute, and a round of compaction waits for its readers
+				// retention looks once a minute, and a round of compaction waits for its readers
 				time.Sleep(105 * time.Second)
 				rate := float64(r.written.Load()-before) / float64(r.logged()-from)
 				b.ReportMetric(rate, "written/logged")
@@ -317,11 +316,11 @@ func BenchmarkSpaceWritten(b *testing.B) {
 	}
 }
 
-// BenchmarkSpaceCold: messages that wait in one queue while others pass through another one of the
-// same log: it measures how often the bodies that wait are written, and memory. The heap is what is
-// alive after a collection, before and after they passed, and meanwhile what the collector found
-// alive, sampled each second: the least of the first and of the last third, and the most. It goes
-// up and down by the rows of the state, which the replay that proves a base has once more.
+// BenchmarkSpaceCold: messages wait in one queue while others pass through another one of the same
+// log: it measures how often the waiting bodies are written, and memory. The heap is the live heap
+// after a collection, before and after they passed, and in between what the collector found alive,
+// sampled each second: the least of the first and of the last third, and the most. It varies with
+// the rows of the state, which exist twice during the replay that proves a base.
 func BenchmarkSpaceCold(b *testing.B) {
 	for range b.N {
 		r := openRoomy(b, 1, 10*time.Minute, keepNothing)
@@ -352,7 +351,7 @@ func BenchmarkSpaceCold(b *testing.B) {
 		b.ReportMetric(slices.Min(alive[:1+len(alive)/3]), "MiB-heap-first")
 		b.ReportMetric(slices.Min(alive[len(alive)*2/3:]), "MiB-heap-last")
 		b.ReportMetric(slices.Max(alive), "MiB-heap-most")
-		time.Sleep(10 * time.Second) // a base that was begun is made
+		time.Sleep(10 * time.Second) // a started base is made
 		then := liveHeap()
 		b.ReportMetric(mib(then), "MiB-heap-then")
 		b.Logf("the live heap each second, MiB: %.0f", alive)

@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	burstTime  = 5 * time.Minute // in which the disk is to have its room again
-	burstStays = 10              // seconds that it then has to keep it
+	burstTime  = 5 * time.Minute // time until the disk space has to be free again
+	burstStays = 10              // seconds that it then has to stay free
 )
 
-// TestSpaceBurst: after 2 GiB were sent and then settled, and nothing of them is to be kept, the
-// directory is back under its bound within five minutes, and stays there: sampled each second. It
-// takes half a minute or so, and a disk with room.
+// TestSpaceBurst: after 2 GiB were sent and then settled, and no history is kept, the directory is
+// back under its bound within five minutes, and stays there: sampled each second. It takes half a
+// minute or so, and a disk with room.
 func TestSpaceBurst(t *testing.T) {
 	if !*spaceBurst {
 		t.Skip("writes 2 GiB and more: -space-burst")
@@ -25,7 +25,7 @@ func TestSpaceBurst(t *testing.T) {
 	burst(t, *spaceBytes)
 }
 
-// burstCost is what a burst took, in bytes, and how long until the disk had its room again.
+// burstCost is what a burst took, in bytes, and how long until the disk space was free again.
 type burstCost struct {
 	sent, then int64
 	until      time.Duration
@@ -35,7 +35,7 @@ type burstCost struct {
 // directory is back under its bound.
 func burst(tb testing.TB, bytes int64) (is burstCost) {
 	tb.Helper()
-	needs := 2*bytes + 4<<30 // all of it as written and sealed, and what a broker keeps free
+	needs := 2*bytes + 4<<30 // all of it as written and sealed, and free space for the broker
 	if space, err := (disk.OS{}).Free(tb.TempDir()); err != nil || space.Free < needs {
 		tb.Fatalf("the temporary directory needs %d MiB, and has %d: set TMPDIR to another one (%v)", needs>>20, space.Free>>20, err)
 	}

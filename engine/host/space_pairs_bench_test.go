@@ -20,12 +20,12 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// How those who send fare while history is sealed, given back or read, beside the same time
-// without: forms in turn, and what other processes took meanwhile.
+// How sends perform while history is sealed, deleted or read, compared with the same time without:
+// forms in turn, with the time that other processes took.
 
-// sends makes 5,000 sends a second, each by itself, and notes how long they took from when they
+// sends makes 5,000 sends a second, each by itself, and measures how long they took from when they
 // were due. None waits for one before: a sync of 3 ms is in the figures of the sends that it holds
-// up, and not in those of all behind it.
+// up, and not in those of all sends after it.
 func (r *countedBroker) sends(q engine.Target, long time.Duration) (took []time.Duration) {
 	const rate, at = 5000, 5
 	n := int(long.Seconds() * rate)
@@ -47,7 +47,7 @@ func (r *countedBroker) sends(q engine.Target, long time.Duration) (took []time.
 	return to.took
 }
 
-// timingSink notes when answers come.
+// timingSink measures when answers come.
 type timingSink struct {
 	began time.Time
 	rate  int
@@ -58,7 +58,7 @@ type timingSink struct {
 	err   error
 }
 
-// due is when a send is due.
+// due returns when a send is due.
 func (s *timingSink) due(i int) time.Time {
 	return s.began.Add(time.Duration(i/5*5) * time.Second / time.Duration(s.rate))
 }
@@ -77,16 +77,16 @@ func (s *timingSink) Post(rs []engine.Reply) {
 	}
 }
 
-// keepAll is the policy of somebody who wants all of history.
+// keepAll is a policy that keeps all history.
 var keepAll = event.HistoryPolicy{Events: event.KeepForever, Bodies: event.KeepForever, Undo: event.KeepForever}
 
-// spaceForms are what becomes of history while a benchmark of pairs measures. Each is compared with
-// that in which all is kept and nothing is done with it.
+// spaceForms say what happens to history while a benchmark of pairs measures. Each is compared with
+// the form in which all is kept and nothing is done with it.
 var spaceForms = []struct {
 	name   string
 	seal   time.Duration
 	policy event.HistoryPolicy
-	beside func(*countedBroker, context.Context) // reads; nil: nobody does
+	beside func(*countedBroker, context.Context) // reads history; nil: nothing reads
 }{
 	{"given back", 10 * time.Minute, keepNothing, nil},
 	{"sealed", -1, keepAll, nil},
@@ -96,15 +96,14 @@ var spaceForms = []struct {
 }
 
 // pairs measures each form in turn with the one in which all is kept, spacePairs times, and reports
-// the median of the ratios. The first of a pair is every other time the one, and the other. What
-// other processes took of the processors meanwhile is logged: a stop of 100 ms has been seen to be
-// theirs.
+// the median of the ratios. The two forms of a pair take turns to be first. The processor time that
+// other processes took is logged: a stop of 100 ms has been seen to be theirs.
 func pairs(b *testing.B, unit string, partitions int, fits func(is, kept float64) bool, measure func(r *countedBroker) float64) {
 	for _, form := range spaceForms {
 		b.Run(form.name, func(b *testing.B) {
 			one := func(seal time.Duration, policy event.HistoryPolicy, beside func(*countedBroker, context.Context)) (is, gone, others float64) {
 				r := openRoomy(b, partitions, seal, policy)
-				// there is something to give back at once
+				// there is something to delete at once
 				r.pass(func(bytes int64) bool { return bytes > int64(partitions)*150<<20 })
 				began, busy := time.Now(), othersTime()
 				ctx, stop := context.WithCancel(context.Background())
@@ -157,7 +156,8 @@ func pairs(b *testing.B, unit string, partitions int, fits func(is, kept float64
 	}
 }
 
-// othersTime is how long the processors have worked for other processes, as far as the kernel says.
+// othersTime returns how long the processors have worked for other processes, as far as the kernel
+// reports it.
 func othersTime() time.Duration {
 	stat, err := os.ReadFile("/proc/stat")
 	if err != nil {
@@ -174,12 +174,12 @@ func othersTime() time.Duration {
 	return time.Duration(user+nice+system+steal)*10*time.Millisecond - time.Duration(own.Utime.Nano()+own.Stime.Nano())
 }
 
-// longestPause is how much longer a send may take at most because of what is done with history
+// longestPause bounds how much longer a send may take because of work on history
 // (docs/decisions/0087).
 const longestPause = 100 // ms
 
-// BenchmarkSpaceSends: the longest of 5,000 sends a second, all completed, of each form beside that
-// in which all is kept.
+// BenchmarkSpaceSends: the longest of 5,000 sends a second, all completed, of each form compared
+// with the one in which all is kept.
 func BenchmarkSpaceSends(b *testing.B) {
 	pairs(b, "ms-longest", 1, func(is, kept float64) bool { return is <= kept+longestPause }, func(r *countedBroker) float64 {
 		q := r.queues[0]
@@ -206,8 +206,8 @@ func BenchmarkSpaceSends(b *testing.B) {
 	})
 }
 
-// BenchmarkSpaceFull: messages a second, sent and completed as fast as it goes, of each form beside
-// that in which all is kept.
+// BenchmarkSpaceFull: messages a second, sent and completed at full rate, of each form compared
+// with the one in which all is kept.
 func BenchmarkSpaceFull(b *testing.B) {
 	pairs(b, "msg/s", 4, func(is, kept float64) bool { return is >= kept/1.08 }, func(r *countedBroker) float64 {
 		began := time.Now()
@@ -216,10 +216,9 @@ func BenchmarkSpaceFull(b *testing.B) {
 	})
 }
 
-// BenchmarkSpaceStops: how long a loop stops at most while spaceWait messages wait, as somebody
-// notices who asks it something each millisecond: while nothing else is at work, while chapters are
-// sealed, and while a base is made of all of it. Ten messages come and go meanwhile every ten
-// milliseconds.
+// BenchmarkSpaceStops: the longest stop of a loop while spaceWait messages wait, as seen by a
+// request each millisecond: while nothing else runs, while chapters are sealed, and while a base is
+// made of all of it. Ten messages are sent and settled every ten milliseconds in that time.
 func BenchmarkSpaceStops(b *testing.B) {
 	for range b.N {
 		r := openRoomy(b, 1, 0, keepAll)
@@ -262,7 +261,7 @@ func BenchmarkSpaceStops(b *testing.B) {
 	}
 }
 
-// stops asks the loop of the first queue something each millisecond while something is done, and
+// stops sends the loop of the first queue a request each millisecond while something is done, and
 // reports the longest time until it answered.
 func (r *countedBroker) stops(b *testing.B, name string, do func()) {
 	ctx, stop := context.WithCancel(context.Background())
@@ -303,7 +302,7 @@ func (r *countedBroker) stops(b *testing.B, name string, do func()) {
 	b.ReportMetric(ms(took[len(took)-1]), "ms-"+name)
 }
 
-// waitingIn is about how many messages wait in a queue.
+// waitingIn returns about how many messages wait in a queue.
 func (r *countedBroker) waitingIn(q engine.Target) int64 {
 	all, err := r.Runtime(context.Background(), []*engine.Entity{q.Entity})
 	if err != nil || len(all) == 0 {
@@ -312,7 +311,7 @@ func (r *countedBroker) waitingIn(q engine.Target) int64 {
 	return int64(all[0].Active)
 }
 
-// scrubAndAsk scrubs all logs, over and over, and reads them as a question does.
+// scrubAndAsk scrubs all logs, over and over, and reads them as a query does.
 func (r *countedBroker) scrubAndAsk(ctx context.Context) {
 	var wg sync.WaitGroup
 	for _, p := range r.surroundings().Logs() {
@@ -328,7 +327,7 @@ func (r *countedBroker) scrubAndAsk(ctx context.Context) {
 				first, _ := p.Bounds()
 				for f, err := range p.Read(ctx, first) {
 					if err != nil {
-						break // what is read was removed
+						break // the part to read was removed
 					}
 					runtime.Gosched()
 					r.store.(log.Background).Pause(ctx, len(f.Records))
@@ -339,7 +338,7 @@ func (r *countedBroker) scrubAndAsk(ctx context.Context) {
 	wg.Wait()
 }
 
-// readLive reads all of the log beside the broker, over and over.
+// readLive reads all of the log while the broker runs, over and over.
 func (r *countedBroker) readLive(ctx context.Context) {
 	for ctx.Err() == nil {
 		store, err := log.Open(ctx, r.dir, log.Options{ReadOnly: true, Shared: true})

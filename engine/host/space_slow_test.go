@@ -14,25 +14,25 @@ import (
 
 var spaceSlow = flag.Duration("space-slow", 0, "in a benchmark of space, say which calls of the file system took longer, and which went on at the same time; 0: do not")
 
-// slowDisk is a disk that says which calls took long.
+// slowDisk is a disk that records which calls took long.
 type slowDisk struct {
 	disk.FS
 	logger *slog.Logger
 	mu     *sync.Mutex
 	under  map[*diskCall]bool
-	before *[]*diskCall // that have ended and may have been beside others
+	before *[]*diskCall // that have ended and may have run at the same time as others
 }
 
 type diskCall struct {
 	what       string
-	from, till time.Time // till is zero while it is under way
+	from, till time.Time // till is zero while the call runs
 }
 
 func newSlowDisk(fs disk.FS, logger *slog.Logger) slowDisk {
 	return slowDisk{fs, logger, new(sync.Mutex), map[*diskCall]bool{}, new([]*diskCall)}
 }
 
-// begin notes a call; what it returns is to be called when it ends.
+// begin notes a call; the function it returns is called when the call ends.
 func (s slowDisk) begin(op, name string, bytes int) (end func()) {
 	c := &diskCall{what: fmt.Sprintf("%s %s/%s %d", op, filepath.Base(filepath.Dir(name)), filepath.Base(name), bytes), from: time.Now()}
 	s.mu.Lock()
@@ -53,7 +53,7 @@ func (s slowDisk) begin(op, name string, bytes int) (end func()) {
 	}
 }
 
-// beside are the calls that went on at the same time for a millisecond or more.
+// beside returns the calls that ran at the same time for a millisecond or more.
 func (s slowDisk) beside(c *diskCall) string {
 	var of []string
 	for o := range s.under {

@@ -37,8 +37,8 @@ func onSplitDisk(t *testing.T) (*fenceTest, *engine.Entity) {
 	return f, e
 }
 
-// sendTo stores a message with a key, or without one where it is empty, and returns the partition
-// that it is in then.
+// sendTo stores a message with a key, or without one if it is empty, and returns the partition that
+// it is in then.
 func (f *fenceTest) sendTo(t *testing.T, e *engine.Entity, key string) (uint8, error) {
 	t.Helper()
 	cmd := &engine.Send{Entity: e, Messages: []engine.Message{{ID: []byte("m"), Body: []byte("b"), PartitionKey: []byte(key)}}, Numbers: true}
@@ -55,7 +55,7 @@ func (f *fenceTest) sendTo(t *testing.T, e *engine.Entity, key string) (uint8, e
 
 // SM-210, SM-219, SM-220, S4-26, S4-39, S4-43, S4-59, S4-60, S4-72: while one partition of the log
 // is fenced, all sends without a key succeed, spread evenly over the others; those with a key of
-// that partition are busy, others go on; counts are sums over the other partitions and Limited;
+// that partition are busy, others succeed; counts are sums over the other partitions and Limited;
 // nothing of the entity is changed or deleted. When the partition is back, all is as it was, and
 // the messages in it are there.
 func TestPartOfASplitQueueIsFenced(t *testing.T) {
@@ -136,7 +136,7 @@ func (f *fenceTest) counted(t *testing.T, e *engine.Entity, want int, limited bo
 	}
 }
 
-// SM-210, S4-39: a send without a key that is under way when its partition fails has an unknown
+// SM-210, S4-39: a send without a key that is in progress when its partition fails has an unknown
 // outcome: it may be stored there, so no other partition takes it.
 func TestUnknownSendsGoNowhereElse(t *testing.T) {
 	t.Parallel()
@@ -163,9 +163,9 @@ func TestUnknownSendsGoNowhereElse(t *testing.T) {
 	f.counted(t, wide, event.MaxEntityPartitions, false) // it was written before the sync failed
 }
 
-// SM-210, S4-39: a loop that takes no sends because of the state of its log hands those without a
+// SM-210, S4-39: a loop that refuses sends because of the state of its log passes those without a
 // key to another loop; it has decided nothing about them. Those with a key of its partition are
-// busy, and where no log takes any, all are.
+// busy, and if no log accepts any, all are.
 func TestSendsGoPastADamagedPartition(t *testing.T) {
 	t.Parallel()
 	f, wide := onSplitDisk(t)

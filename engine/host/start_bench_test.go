@@ -22,9 +22,9 @@ import (
 )
 
 // BenchmarkStart100GB starts a broker over 100 GB of sealed history, as first written, with
-// 1,000,000 messages that wait, all in one log, and then sums up what is in the log, as log stat
+// 1,000,000 waiting messages, all in one log, and then sums up the content of the log, as log stat
 // does. Header, indexes, ids, contents and footer of every sealed file are real; its blocks are a
-// hole, so whatever reads one finds a wrong checksum.
+// hole, so any read of one finds a wrong checksum.
 func BenchmarkStart100GB(b *testing.B) {
 	dir := b.TempDir()
 	h := history{b: b, dir: dir}
@@ -131,8 +131,7 @@ func (h *history) wait(messages int) {
 	}
 }
 
-// seal makes sealed files of all chapters but a new one, which has nothing but the beginning of a
-// run.
+// seal makes sealed files of all chapters except a new one, which only has the beginning of a run.
 func (h *history) seal() {
 	store, err := log.Open(context.Background(), h.dir, log.Options{Manual: true, SealAfter: -1})
 	if err != nil {
@@ -154,9 +153,9 @@ func (h *history) seal() {
 	}
 }
 
-// grow puts sealed files of that many bytes in all in the place of the last chapter: copies of a
-// whole sealed file of the log, each at its own addresses. The checkpoint moves behind them, and so
-// does the end of the log.
+// grow replaces the last chapter by sealed files of that many bytes in all: copies of a whole
+// sealed file of the log, each at its own addresses. The checkpoint moves after them, and so does
+// the end of the log.
 func (h *history) grow(bytes int64) {
 	dir := filepath.Join(h.dir, format.PartitionDir(0))
 	m, err := format.DecodeManifest(h.read(filepath.Join(dir, "manifest")), 0, h.tag)
@@ -214,7 +213,7 @@ type sealedPattern struct {
 	h    *history
 	head sealed.Header
 	foot sealed.Footer
-	rest []byte // what stands behind its blocks, except the footer
+	rest []byte // the part after its blocks, except the footer
 	size int64
 }
 
@@ -232,7 +231,7 @@ func newPattern(h *history, name string) *sealedPattern {
 	return &sealedPattern{h: h, head: s.Header, foot: s.Footer, rest: p[s.Footer.Parts[sealed.RecordIndex].Offset : len(p)-sealed.FooterSize], size: int64(len(p))}
 }
 
-// at makes a copy behind a place, with holes for its blocks.
+// at makes a copy after a place, with holes for its blocks.
 func (t *sealedPattern) at(chapter uint32, after format.Mark, name string) format.SealedFile {
 	by := uint64(after.LSN - t.head.First)
 	head, foot, rest := t.head, t.foot, append([]byte(nil), t.rest...)

@@ -16,7 +16,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// entity makes an entity with default properties.
+// entity creates an entity with default properties.
 func (b *broker) entity(t testing.TB, kind event.EntityKind, path string, rules ...event.Rule) *engine.Entity {
 	t.Helper()
 	e, err := b.PutEntity(t.Context(), engine.PutEntity{Kind: kind, Path: path, Properties: engine.DefaultProperties(kind), Rules: rules})
@@ -26,7 +26,7 @@ func (b *broker) entity(t testing.TB, kind event.EntityKind, path string, rules 
 	return e
 }
 
-// visible is what filters see of a message with texts as properties.
+// visible returns what filters see of a message with texts as properties.
 func visible(id string, properties map[string]string) *filter.Message {
 	m := new(filter.Message)
 	m.System[filter.MessageID] = event.Value{Type: event.String, Text: id}
@@ -36,7 +36,7 @@ func visible(id string, properties map[string]string) *filter.Message {
 	return m
 }
 
-// packed is a body that says what filters see of it.
+// packed returns a body that says what filters see of it.
 func packed(see *filter.Message) []byte {
 	b, err := json.Marshal(see)
 	if err != nil {
@@ -45,7 +45,7 @@ func packed(see *filter.Message) []byte {
 	return b
 }
 
-// readPacked finds out what filters see of a body made by packed.
+// readPacked reads what filters see of a body made by packed.
 func readPacked(message []byte, into *filter.Message) (int, error) {
 	return 0, json.Unmarshal(message, into)
 }
@@ -86,7 +86,7 @@ func sql(name, text string) event.Rule {
 }
 
 // SM-280, SM-290, SM-292, MA-086: rules are in force as soon as the command is answered, and after
-// a start, for scheduled messages, too.
+// a start, also for scheduled messages.
 func TestTopicOverRestarts(t *testing.T) {
 	t.Parallel()
 	dir, d := t.TempDir(), &manualTime{}
@@ -137,8 +137,8 @@ func TestTopicOverRestarts(t *testing.T) {
 	b.close(t)
 }
 
-// A scheduled message whose time comes before its frame is in the log is published as soon as it
-// is.
+// A scheduled message whose time comes before its frame is in the log is published as soon as the
+// frame is.
 func TestScheduledAtOnce(t *testing.T) {
 	t.Parallel()
 	d := &manualTime{}
@@ -264,7 +264,7 @@ func (b *broker) must(t testing.TB, path string) *engine.Entity {
 	return e
 }
 
-// Whoever asks for a change may go away at any instant (MA-110, MA-113): what was begun is
+// The caller of a change may leave at any instant (MA-110, MA-113): a change that was begun is
 // completed, so that nothing is durable but cannot be found.
 func TestWhoAsksGoesAway(t *testing.T) {
 	t.Parallel()

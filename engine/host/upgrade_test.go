@@ -26,7 +26,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/faultfs"
 )
 
-// released are directories of versions that kept everything, of formats 1 and 2 (test/compatible).
+// released names directories of versions that kept everything, of formats 1 and 2
+// (test/compatible).
 var released = []string{"first", "sessions", "topics", "room", "payload-4", "payload-5", "moves", "sealed"}
 
 // someReleased are some of them: of both formats, with and without checkpoints that a base can be
@@ -34,14 +35,14 @@ var released = []string{"first", "sessions", "topics", "room", "payload-4", "pay
 var someReleased = []string{"first", "room", "payload-5", "moves"}
 
 // upgradedBroker is a broker of today on a directory of an older version, thirty days after that
-// version was stopped. It runs in a bubble, and removes whatever policies let go, however small it
-// is.
+// version was stopped. It runs in a bubble, and removes everything that policies allow, however
+// small it is.
 type upgradedBroker struct {
 	*broker
 	t       *testing.T
 	fs      *faultfs.FS
 	began   time.Time    // in the bubble
-	skipped atomic.Int64 // ns, beside the time of the bubble
+	skipped atomic.Int64 // ns, besides the time of the bubble
 	newest  event.Time
 	disk    *sizedDisk
 	said    *logText
@@ -50,10 +51,10 @@ type upgradedBroker struct {
 	cuts    []engine.PartitionID
 }
 
-// sizedDisk is a store on a disk that has as much room as a test says.
+// sizedDisk is a store on a disk with as much room as a test says.
 type sizedDisk struct {
 	log.Store
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	free int64
 }
 
@@ -75,7 +76,7 @@ func (s *sizedDisk) has(free int64) {
 	s.free = free
 }
 
-// logText are what a broker logs.
+// logText is the text that a broker logs.
 type logText struct {
 	mu   sync.Mutex // guards text
 	text strings.Builder
@@ -101,21 +102,21 @@ func (u *upgradedBroker) Elapsed() time.Duration {
 	return time.Since(u.began) + time.Duration(u.skipped.Load())
 }
 
-// sleep lets time pass, and what goes on beside the test come to rest.
+// sleep advances the time, and waits until other goroutines rest.
 func (u *upgradedBroker) sleep(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// pass lets time pass. Only the last minutes of it pass second by second.
+// pass advances the time. Only the last minutes of it pass second by second.
 func (u *upgradedBroker) pass(d time.Duration) {
 	const last = 5 * time.Minute
 	u.skipped.Add(int64(d - last))
 	u.sleep(last)
 }
 
-// sealOnce seals and reads something outside of bubbles: the compressor has channels, made when it
-// is first used, that one bubble would have for itself.
+// sealOnce seals and reads something outside of bubbles: otherwise the channels of the compressor,
+// made at its first use, would belong to one bubble.
 var sealOnce sync.Once
 
 func sealOutside(t *testing.T) {
@@ -134,7 +135,7 @@ func upgrade(t *testing.T, shape string) *upgradedBroker {
 	return u
 }
 
-// eachLog reads the logs of the directory, which no broker has.
+// eachLog reads the logs of the directory while no broker has it.
 func (u *upgradedBroker) eachLog(look func(log.Partition)) {
 	u.t.Helper()
 	s, err := log.Open(u.t.Context(), upgradeDir, log.Options{FS: u.fs, ReadOnly: true})
@@ -151,7 +152,7 @@ func (u *upgradedBroker) eachLog(look func(log.Partition)) {
 	}
 }
 
-// start starts the broker, and what gives its history back.
+// start starts the broker and its retention.
 func (u *upgradedBroker) start() {
 	u.t.Helper()
 	store, err := log.Open(u.t.Context(), upgradeDir, log.Options{FS: u.fs, Now: u.Wall, SealAfter: 10 * time.Minute})
@@ -175,7 +176,8 @@ func (u *upgradedBroker) start() {
 	u.stop = func() { cancel(); <-ended }
 }
 
-// cutEagerly cuts also what is hardly worth it, and compares the state before with that after it.
+// cutEagerly also makes cuts that are hardly worth it, and compares the state before with that
+// after it.
 func (u *upgradedBroker) cutEagerly(ctx context.Context, p log.Partition, upTo event.LSN, forced bool) (int64, error) {
 	_, end := p.Bounds()
 	before := u.state(engine.PartitionID(p.ID()))
@@ -183,14 +185,14 @@ func (u *upgradedBroker) cutEagerly(ctx context.Context, p log.Partition, upTo e
 	if freed > 0 {
 		u.cuts = append(u.cuts, engine.PartitionID(p.ID()))
 		after := u.state(engine.PartitionID(p.ID()))
-		if _, now := p.Bounds(); now == end && after != before { // nothing else went on
+		if _, now := p.Bounds(); now == end && after != before { // nothing else ran
 			u.t.Errorf("partition %d: state %s after a cut, %s before it", p.ID(), after, before)
 		}
 	}
 	return freed, err
 }
 
-// state is the hash of a partition's state. All bodies that it points to can be read.
+// state returns the hash of a partition's state. All bodies that it points to can be read.
 func (u *upgradedBroker) state(id engine.PartitionID) (hash string) {
 	u.t.Helper()
 	err := u.surroundings().State(context.Background(), id, func(s *index.Snapshot, _ []event.Blob) error {
@@ -212,8 +214,8 @@ func (u *upgradedBroker) state(id engine.PartitionID) (hash string) {
 	return hash
 }
 
-// end stops the broker. What is left of each log, replayed from its base on, comes to the state
-// that the broker had.
+// end stops the broker. A replay of the rest of each log, from its base on, gives the state that
+// the broker had.
 func (u *upgradedBroker) end() {
 	u.t.Helper()
 	u.stop()
@@ -234,8 +236,8 @@ func (u *upgradedBroker) end() {
 	})
 }
 
-// deleteOthers deletes all entities but a queue, so that many bodies are of use to nobody once
-// their undo window is over.
+// deleteOthers deletes all entities except a queue, so that many bodies are unneeded once their
+// undo window has ended.
 func (u *upgradedBroker) deleteOthers(than string) {
 	u.t.Helper()
 	for _, e := range u.Entities() {
@@ -248,7 +250,7 @@ func (u *upgradedBroker) deleteOthers(than string) {
 	}
 }
 
-// bodies counts the bodies that the logs have, of messages that wait and of those that are over.
+// bodies counts the bodies that the logs have, of waiting and of settled messages.
 func (u *upgradedBroker) bodies() (bytes int64) {
 	u.t.Helper()
 	for i := range u.slots {
@@ -275,7 +277,7 @@ func (u *upgradedBroker) sealed() bool {
 	return true
 }
 
-// forcedCuts are the events of the catalogue's log that say that history was cut before its time.
+// forcedCuts returns the events of the catalogue's log which record that history was cut early.
 func (u *upgradedBroker) forcedCuts() (list []*event.HistoryCut) {
 	u.t.Helper()
 	for rec, err := range replay.Records(u.t.Context(), *u.slots[0].log.Load(), 0) {
@@ -300,8 +302,8 @@ const (
 )
 
 // TestUpgrade: a broker of today opens what each released version has left. Sealing begins by
-// itself, a line at each start of the first day says how much the defaults will take, and nothing
-// of it goes on that day, also over a restart; then bodies go, and events once there is a
+// itself, a line at each start of the first day says how much the defaults will delete, and nothing
+// is deleted on that day, also over a restart; then bodies are deleted, and events once there is a
 // checkpoint of this version that is old enough. The state is the same throughout
 // (docs/decisions/0061).
 func TestUpgrade(t *testing.T) {
@@ -350,7 +352,7 @@ func TestUpgrade(t *testing.T) {
 }
 
 // wantNothingGone checks that all history is there, and that each of some starts has said how much
-// will go.
+// will be deleted.
 func (u *upgradedBroker) wantNothingGone(starts int) {
 	u.t.Helper()
 	if n := u.said.count(saysLater); n != starts || u.said.count("after="+u.upgradedAt().Add(24*time.Hour).UTC().Format("2006-01-02T15:04")) != starts {
@@ -363,9 +365,8 @@ func (u *upgradedBroker) wantNothingGone(starts int) {
 
 func (u *upgradedBroker) upgradedAt() time.Time { return u.HistoryPolicies().Since.Std() }
 
-// TestUpgradeNamed: a setting that names how long something is kept applies at once, also to what
-// is older than the upgrade; so does a policy of a pattern. What no setting names stays for the
-// day.
+// TestUpgradeNamed: a setting of how long something is kept applies at once, also to history from
+// before the upgrade; so does a policy of a pattern. History without a setting stays for the day.
 func TestUpgradeNamed(t *testing.T) {
 	t.Parallel()
 	sealOutside(t)
@@ -408,14 +409,15 @@ func TestUpgradeNamed(t *testing.T) {
 }
 
 // checkpointsOfToday reports whether the version that wrote a shape had today's encoding of states:
-// of another a base cannot be made.
+// a base can only be made of that.
 func checkpointsOfToday(shape string) bool {
 	return slices.Contains([]string{"payload-5", "moves", "sealed"}, shape)
 }
 
-// TestUpgradeLow: while the disk has little room, chapters are sealed at once and history goes
-// before a send is refused, also what is older than the upgrade and in its first day. The log says
-// so with an event for each partition, and why. With history-before-sends nothing goes.
+// TestUpgradeLow: while the disk has little room, chapters are sealed at once and history is
+// deleted before a send is refused, also history from before the upgrade and in its first day. The
+// log records it with an event for each partition, and why. With history-before-sends nothing is
+// deleted.
 func TestUpgradeLow(t *testing.T) {
 	t.Parallel()
 	sealOutside(t)

@@ -15,15 +15,15 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
-// replicatedLog is a log of another make: what is sealed counts as written, and as durable once a
-// majority has it, which is when the test says so. Of package log it uses the batches alone.
+// replicatedLog is a log of another kind: sealed frames count as written, and as durable once a
+// majority has them, which is when the test says so. Of package log it uses only the batches.
 type replicatedLog struct {
 	bytes   []byte // from LSN 8 on
 	durable event.LSN
 	lead    *replicatedWriter
 }
 
-// replicatedWriter is its writer.
+// replicatedWriter writes a replicatedLog.
 type replicatedWriter struct {
 	log   *replicatedLog
 	open  *log.Batch
@@ -83,7 +83,7 @@ func (c *replicatedLog) Read(_ context.Context, from event.LSN) iter.Seq2[log.Fr
 	}
 }
 
-// LastStop implements [log.Partition]: nobody keeps the bytes when a run ends.
+// LastStop implements [log.Partition]: the bytes are not kept when a run ends.
 func (c *replicatedLog) LastStop() event.Stop { return event.StopNone }
 
 func (c *replicatedLog) Lead(context.Context) (log.Writer, error) {
@@ -126,8 +126,8 @@ func (w *replicatedWriter) Sync() {
 	}
 }
 
-// A loop works over a log that is not made of files: it needs what the interfaces of package log
-// say, and nothing else.
+// A loop works over a log that is not made of files: it needs only what the interfaces of package
+// log say.
 func TestAnotherLog(t *testing.T) {
 	t.Parallel()
 	plog := &replicatedLog{durable: format.FirstLSN}

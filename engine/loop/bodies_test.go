@@ -9,8 +9,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Nothing keeps the bytes of a message once the log has them. Those of the last large message that
-// each partition has stored would else stay in memory.
+// No part of the broker keeps the bytes of a message once the log has them. Otherwise the last
+// large message that each partition has stored would stay in memory.
 func TestBodiesAreLetGo(t *testing.T) {
 	t.Parallel()
 	large := testQueue()

@@ -19,9 +19,9 @@ func (h *drivenLoop) browser(tag uint64) *engine.Receiver {
 	return r
 }
 
-// A receiver that browses is shown every message once, in order, as far as its credit goes, locked
-// and expired ones too. It writes nothing, keeps no message from other receivers, makes none
-// expire, and lets others have their turn.
+// A browsing receiver is shown every message once, in order, as far as its credit reaches,
+// including locked and expired ones. It writes nothing, keeps no message from other receivers,
+// makes none expire, and leaves others their turns.
 func TestBrowser(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, testQueue())
@@ -50,7 +50,7 @@ func TestBrowser(t *testing.T) {
 		t.Errorf("a look wrote from %d to %d", end, at)
 	}
 	h.turn(&engine.Flow{Receiver: r, Limit: 3*maxShown + 12})
-	h.fill(1, 0) // browsing goes on with what is added
+	h.fill(1, 0) // browsing continues with new messages
 	h.hears("1:3074")
 	h.turn(&engine.Detach{Receiver: r})
 	h.fill(1, 0)
@@ -75,7 +75,7 @@ func TestBrowserWaitsForTheDisk(t *testing.T) {
 	h.hears("1:1")
 }
 
-// A queue with a browser is in use, and a browser is one of the receivers that are counted.
+// A queue with a browser is in use, and a browser counts as a receiver.
 func TestBrowserCounts(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, testQueue())

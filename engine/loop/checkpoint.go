@@ -47,8 +47,8 @@ type checkpointer struct {
 	at     event.LSN      // its end
 	busy   chan struct{}  // closed when the current save has ended; nil: no save was ever started
 	size   int64          // size of the last encoded state; owned by the save while it runs
-	live   int            // messages in it; likewise
-	copies int            // bytes kept twice in the meantime; likewise
+	live   int            // messages in it; owned as size is
+	copies int            // bytes kept twice in the meantime
 	memory SnapshotMemory // taken for state, or for the save that runs
 }
 

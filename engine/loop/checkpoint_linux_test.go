@@ -14,7 +14,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// heldLog keeps the writing of a checkpoint from ending.
+// heldLog blocks the writing of a checkpoint.
 type heldLog struct {
 	log.Partition
 	written, over chan struct{}
@@ -27,8 +27,8 @@ func (h heldLog) SaveCheckpoint(at event.LSN, write func(io.Writer) error) error
 	return err
 }
 
-// loopPause is how long a turn kept its loop busy: by the clock, which includes what the machine
-// gave to other processes meanwhile, and by the CPU time of its thread.
+// loopPause is how long a turn kept its loop busy: by the clock, which includes the time of other
+// processes, and by the CPU time of its thread.
 type loopPause struct{ wall, cpu time.Duration }
 
 func (s *loopPause) include(o loopPause) { s.wall, s.cpu = max(s.wall, o.wall), max(s.cpu, o.cpu) }
@@ -49,7 +49,7 @@ func (b loopPauseStart) end() loopPause {
 	return s
 }
 
-// threadTime is the CPU time of the thread, which the kernel may count in ticks of 4 ms.
+// threadTime returns the CPU time of the thread, which the kernel may count in ticks of 4 ms.
 func threadTime() time.Duration {
 	const thread = 1 // RUSAGE_THREAD
 	var u syscall.Rusage
@@ -59,7 +59,7 @@ func threadTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// busy works beside the others, as a goroutine that encodes does, until the function that it
+// busy works next to the other goroutines, as one that encodes does, until the function that it
 // returns is called.
 func busy() (end func()) {
 	over := make(chan struct{})
@@ -78,9 +78,9 @@ func busy() (end func()) {
 	return func() { close(over) }
 }
 
-// A checkpoint of ten million waiting messages, written to a disk while messages come at the end of
-// the queue and leave at its front as fast as the state takes them; and the same turns without one,
-// beside a goroutine that is as busy. Run it with -benchtime 1x.
+// A checkpoint of ten million waiting messages, written to a disk while messages are sent and
+// settled as fast as the state takes them; and the same turns without a checkpoint, next to a
+// goroutine that is as busy. Run it with -benchtime 1x.
 func BenchmarkCheckpoint10M(b *testing.B) {
 	const waiting = 10_000_000
 	plog := leading(b)
@@ -99,7 +99,7 @@ func BenchmarkCheckpoint10M(b *testing.B) {
 		return float64(m.HeapAlloc) / (1 << 20)
 	}
 	next, events := event.SequenceNumber(1), 0
-	turn := func() loopPause { // a message comes, another one leaves
+	turn := func() loopPause { // one message is sent, another is settled
 		began := begin()
 		send(waiting + next)
 		token := event.LockToken{byte(next), byte(next >> 8), byte(next >> 16), byte(next >> 24)}

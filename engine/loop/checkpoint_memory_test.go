@@ -9,10 +9,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/fixed"
 )
 
-// Decision 41: memory for a checkpoint is taken before the state is kept for it, and what is kept
-// twice is counted. Without memory the checkpoint waits, until the log is twice as long as it
-// should be, and no longer. The memory is given back when the checkpoint is written, and also when
-// it never is.
+// Decision 41: memory for a checkpoint is taken before the state is kept for it, and copies count.
+// Without memory the checkpoint waits until the log is twice as long as it should be, and no
+// longer. The memory is freed when the checkpoint is written, and also if it never is.
 func TestF22CheckpointTakesMemory(t *testing.T) {
 	t.Parallel()
 	plog := leading(t)

@@ -21,7 +21,7 @@ func (panickingLog) SaveCheckpoint(event.LSN, func(io.Writer) error) error {
 	panic("no checkpoint today")
 }
 
-// The broker never depends on a checkpoint: whatever becomes of one, it goes on (F21).
+// The broker never depends on a checkpoint: it continues after any failure of one (F21).
 func TestCheckpointPanics(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
@@ -33,8 +33,8 @@ func TestCheckpointPanics(t *testing.T) {
 	}
 }
 
-// What is applied while a group is synced, and while the group's checkpoint is written, is not in
-// that checkpoint.
+// Events that are applied while a group is synced, and while the group's checkpoint is written, are
+// not in that checkpoint.
 func TestCheckpointIsOfItsMoment(t *testing.T) {
 	t.Parallel()
 	plog := leading(t)
@@ -75,8 +75,8 @@ func TestCheckpointIsOfItsMoment(t *testing.T) {
 	}
 }
 
-// Where history is in a hurry, a state from which messages have gone gets its checkpoint without as
-// much log as the last, large one is worth: what they take on the disk goes with it.
+// If history is in a hurry, a state that has lost messages gets its checkpoint with less log than
+// the last, large checkpoint requires: that frees the disk space of those messages.
 func TestCheckpointOfAStateThatShrank(t *testing.T) {
 	t.Parallel()
 	plog := leading(t)
@@ -106,7 +106,7 @@ func TestCheckpointOfAStateThatShrank(t *testing.T) {
 	due(false, little)
 }
 
-// leading is a partition of a new log, ready to be written to.
+// leading returns a partition of a new log, ready to be written to.
 func leading(b testing.TB) log.Partition {
 	store, err := log.Open(context.Background(), b.TempDir(), log.Options{Partitions: 1})
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// SM-373, R4: even if the clock that the loop reads went back, records would not.
+// SM-373, R4: even if the loop's clock went back, the times of records would not.
 func TestTimeOfRecordsStandsStill(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, testQueue())

@@ -2,18 +2,18 @@ package loop
 
 import "sync/atomic"
 
-// credit is how many more deliveries a receiver link takes, and how far a drain has come, in one
-// place for all ports of the link: they take from it in loops of their own. It is one word, so that
-// each step is taken by one port and seen by all:
+// credit is how many more deliveries a receiver link takes, and how far a drain has come. All ports
+// of the link share it: they take from it in their own loops. It is one word, so each step is taken
+// by one port and seen by all:
 //
-//	bits 63 … 37   flows: how many have been taken, modulo 2^27
-//	bits 36 … 32   owing: ports that have not answered the drain; 0: no drain goes on
-//	bits 31 …  0   left: the Limit of the newest flow, less what was delivered and what drains gave up; may be negative
+//	bits 63 … 37   flows: number of flows so far, modulo 2^27
+//	bits 36 … 32   owing: ports that have not answered the drain; 0: there is no drain
+//	bits 31 …  0   left: limit of the newest flow, less deliveries and credit given up by drains;
+//	               may be negative
 //
-// The flows of a link come to every port in the same order, each at a time of its own. The first
-// port to come to a flow puts it in force, and the others find that it is. So a port that has come
-// to a flow sees its credit, and what it does about one that is not the newest any more has no
-// effect.
+// The flows of a link reach every port in the same order, but at different times. The first port
+// that a flow reaches puts it in force; the others find it in force. So every port knows its
+// credit, and what it does about an older flow has no effect.
 type credit struct{ word atomic.Uint64 }
 
 const (

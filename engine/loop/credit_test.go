@@ -13,9 +13,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/index"
 )
 
-// Every step of a credit that ports take from at any time. A line is what a port does, and behind
-// the equals sign what comes of it: what is left after a flow, whether there was credit to take
-// ("again": the port has to answer the drain once more), and how far the drain is.
+// Every step of a credit that ports take from at any time. A line is what a port does, and after
+// the equals sign the result: what is left after a flow, whether there was credit to take ("again":
+// the port has to answer the drain once more), and how far the drain is.
 func TestCreditSteps(t *testing.T) {
 	t.Parallel()
 	for _, c := range creditScripts {
@@ -172,7 +172,7 @@ var creditScripts = []struct{ name, script string }{
 			b flow 1 = 0`, math.MaxInt32, 1<<31)},
 }
 
-// creditPort is what a port knows of a credit that two ports share.
+// creditPort is a port's view of a credit that two ports share.
 type creditPort struct {
 	credit *credit
 	flows  uint32
@@ -216,13 +216,13 @@ func (p *creditPort) flow(limit uint32, drain bool, ports int) int32 {
 }
 
 // Ports that work at the same time take as much credit as there is, and no more, and each of their
-// drains is over once.
+// drains ends once.
 func TestCreditAtOnce(t *testing.T) {
 	t.Parallel()
 	const ports, flows, more = 4, 2000, 3
 	var shared credit
 	var taken, over atomic.Int64
-	var given atomic.Int64 // up, by drains
+	var given atomic.Int64 // given up by drains
 	var rounds [flows]sync.WaitGroup
 	for i := range rounds {
 		rounds[i].Add(ports)
@@ -245,7 +245,7 @@ func TestCreditAtOnce(t *testing.T) {
 						given.Add(int64((n+1)*more) - taken.Load() - given.Load())
 					}
 					rounds[n].Done()
-					rounds[n].Wait() // for its end
+					rounds[n].Wait() // waits for its end
 				}
 			}
 		})
@@ -256,7 +256,7 @@ func TestCreditAtOnce(t *testing.T) {
 	}
 }
 
-// In each loop credit is served in the order in which it came: what other ports used up counts as
+// In each loop credit is served in the order of its arrival: credit that other ports used counts as
 // the part that had waited longest.
 func TestCreditOfOtherPorts(t *testing.T) {
 	t.Parallel()

@@ -12,8 +12,9 @@ import (
 // no full frame ends it.
 const maxShown = 1024
 
-// dispatcher serves waiting receivers. For those that [receivers] names, it makes the partition
-// deliver messages, grant sessions and end expired messages, and it tells [receivers] the result.
+// dispatcher serves waiting receivers. For each receiver that [receivers] names, it makes the
+// partition deliver messages, grant sessions and end expired messages, and it tells [receivers] the
+// result.
 type dispatcher struct {
 	// set once in New
 	part      *engine.Partition
@@ -261,8 +262,8 @@ func (d *dispatcher) refuseSession(r *receiver, err error) {
 }
 
 // accept tries to grant a receiver a session of some slices, and reports whether the receiver is
-// answered, with a session or a refusal. If it meets so many expired messages that others should
-// have their turn first, it returns again, to be called again.
+// answered, with a session or a refusal. If it meets many expired messages, others should have
+// their turn first: then it returns again, to be called again.
 func (d *dispatcher) accept(now event.Time, r *receiver, in parts) (answered, again bool) {
 	if d.halted {
 		return false, true

@@ -9,8 +9,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Rules cannot see a scheduled message whose body is gone: the partition stops with an internal
-// fault rather than publish without them.
+// Rules cannot see a scheduled message whose body was erased: the partition stops with an internal
+// fault rather than publish the message without them.
 func TestErasedBodyOfAScheduledMessage(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, testQueue())

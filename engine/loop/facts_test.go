@@ -11,8 +11,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// A log takes a bounded number of refusals of settlements, at once and in the long run, whoever
-// they are from, and says how many were left out.
+// A log records a bounded number of refusals of settlements, at once and in the long run, from any
+// number of clients, and says how many were left out.
 func TestRefusedSettlementsAreBounded(t *testing.T) {
 	t.Parallel()
 	f := newFacts()
@@ -22,7 +22,7 @@ func TestRefusedSettlementsAreBounded(t *testing.T) {
 		after  time.Duration
 		asked  int
 		noted  int
-		missed uint64 // how many were left out, as the first one says
+		missed uint64 // left out, as the first one says
 	}{
 		{"a burst", 0, notedBurst + 40, notedBurst, 0},
 		{"at once behind it", notedEvery - time.Millisecond, 10, 0, 0},
@@ -110,12 +110,12 @@ func TestRefusedSendsAreCounted(t *testing.T) {
 	}
 }
 
-// refusedSends is a refusal of a send of that many messages.
+// refusedSends returns a refusal of a send of that many messages.
 func refusedSends(id event.EntityID, why event.Refusal, n uint64) event.SendsRefused {
 	return event.SendsRefused{Envelope: event.Envelope{Slice: event.Slice{Entity: id}}, Why: why, Count: n}
 }
 
-// kept is the events of a type that stand in the log.
+// kept returns the events of a type that are in the log.
 func kept[E any, P interface {
 	*E
 	event.Event
@@ -142,7 +142,7 @@ func kept[E any, P interface {
 	return all
 }
 
-// counter counts what a loop asks of its writer.
+// counter counts the calls of a loop's writer.
 type counter struct {
 	log.Writer
 	frames, syncs int
@@ -158,8 +158,8 @@ func (h *drivenLoop) counted() *counter {
 	return c
 }
 
-// The refusal of a settlement leaves at once. Its fact waits for company, a second at most, and
-// then it is written and nobody asks for a sync.
+// The refusal of a settlement leaves at once. Its fact waits for other records, a second at most;
+// then it is written, and no sync is requested.
 func TestFactsWaitForCompany(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, testQueue())
@@ -195,7 +195,7 @@ func TestFactsWaitForCompany(t *testing.T) {
 }
 
 // A client that only sends causes one frame and one sync for each group, as without facts; the fact
-// that the run began goes with the first.
+// that the run began is written with the first.
 func TestSendsCostWhatTheyCost(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, testQueue())
@@ -217,8 +217,8 @@ func TestSendsCostWhatTheyCost(t *testing.T) {
 	}
 }
 
-// sync makes what is written durable, as the log does by itself within a second: only that is read
-// back.
+// sync makes everything written durable, as the log does by itself within a second: only that is
+// read back.
 func (h *drivenLoop) sync() {
 	h.loop.frames.writer.Sync()
 	for h.loop.frames.writer.Durable() < h.loop.frames.end {
@@ -226,8 +226,8 @@ func (h *drivenLoop) sync() {
 	}
 }
 
-// Refused sends over the quota become one event for all senders together, when the second is over
-// or at the end of the run.
+// Refused sends over the quota become one event for all senders together, after the second or at
+// the end of the run.
 func TestRefusedSendsAreOneEvent(t *testing.T) {
 	t.Parallel()
 	p := testQueue()
@@ -267,8 +267,8 @@ func TestRefusedSendsAreOneEvent(t *testing.T) {
 	}
 }
 
-// A peer with many links and long names makes no frame too large: what waits for company goes early
-// when there is much of it.
+// A peer with many links and long names makes no frame too large: waiting records are written early
+// if there are many.
 func TestFactsOfManyOrigins(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, testQueue())

@@ -10,8 +10,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// SM-078, P23: ends of transfers wait for no sync. However many there are, what ends because its
-// time is over still gets its turn: frames that belong to no group do not use up a group's budget.
+// SM-078, P23: ends of transfers wait for no sync. However many there are, locks and messages whose
+// time has ended still get their turn: frames that belong to no group do not use up a group's
+// budget.
 func TestManyEndsWithoutASync(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, testQueue())

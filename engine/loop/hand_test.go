@@ -18,14 +18,14 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// drivenLoop drives a loop by hand, on a log of its own: time stands still between turns.
+// drivenLoop drives a loop directly, on a log of its own: time stops between turns.
 type drivenLoop struct {
 	t     testing.TB
 	store log.Store
 	plog  log.Partition
 	loop  *Loop
 	now   event.Time
-	got   []engine.Reply // what the loop posted and nobody has looked at
+	got   []engine.Reply // posted replies that the test has not read
 	tag   uint64
 	turns int
 	// courier is told what is in transfer; nil: nothing moves
@@ -34,7 +34,7 @@ type drivenLoop struct {
 
 var handEntity = event.Slice{Entity: 1}
 
-// newTokens makes random lock tokens.
+// newTokens returns a source of random lock tokens.
 func newTokens() func() event.LockToken {
 	return func() (t event.LockToken) {
 		binary.LittleEndian.PutUint64(t[:8], rand.Uint64())
@@ -44,14 +44,14 @@ func newTokens() func() event.LockToken {
 	}
 }
 
-// byHand is a loop with one queue.
+// byHand returns a driven loop with one queue.
 func byHand(t testing.TB, p event.Properties) *drivenLoop {
 	t.Helper()
 	return byHandOn(t, p, log.Options{Partitions: 1})
 }
 
-// byHandAlone is a loop driven by hand whose log does nothing between turns: it is written and
-// synced when the test calls land.
+// byHandAlone returns a driven loop whose log does nothing between turns: it is written and synced
+// when the test calls land.
 func byHandAlone(t testing.TB, p event.Properties) *drivenLoop {
 	t.Helper()
 	return byHandOn(t, p, log.Options{Partitions: 1, Manual: true})
@@ -80,7 +80,7 @@ func byHandOn(t testing.TB, p event.Properties, opts log.Options) *drivenLoop {
 	return h
 }
 
-// lead gives the hand a loop over a state, which begins to write.
+// lead makes a loop over a state, which begins to write.
 func (h *drivenLoop) lead(x *index.Index) {
 	h.t.Helper()
 	writer, err := h.plog.Lead(h.t.Context())
@@ -109,7 +109,7 @@ func (h *drivenLoop) restart() {
 	h.loop.Recover()
 }
 
-// replayed is the state that a start finds in a log.
+// replayed returns the state that a start finds in a log.
 func replayed(t testing.TB, p log.Partition) *replay.State {
 	t.Helper()
 	s := replay.Newest(p, 0, nil)
@@ -122,8 +122,8 @@ func replayed(t testing.TB, p log.Partition) *replay.State {
 // Post implements [engine.Sink].
 func (h *drivenLoop) Post(rs []engine.Reply) { h.got = append(h.got, rs...) }
 
-// turn hands requests to the loop and lets everything that follows from them get into the log, in
-// as many turns as the loop wants.
+// turn passes requests to the loop and gets everything that follows from them into the log, in as
+// many turns as the loop wants.
 func (h *drivenLoop) turn(cmds ...engine.Command) {
 	h.t.Helper()
 	var requests []engine.Request
@@ -147,7 +147,7 @@ func (h *drivenLoop) requests(requests []engine.Request) {
 	}
 }
 
-// land lets everything that is decided get into the log.
+// land gets everything that is decided into the log.
 func (h *drivenLoop) land() {
 	for h.loop.Busy() && h.loop.recorder.err == nil {
 		h.loop.await()
@@ -161,7 +161,7 @@ func (h *drivenLoop) activate(r *engine.Receiver) {
 	h.turn()
 }
 
-// ask takes one command to its reply.
+// ask carries out one command and returns its reply.
 func (h *drivenLoop) ask(cmd engine.Command) engine.Reply {
 	h.t.Helper()
 	tag := h.put(cmd)
@@ -175,7 +175,7 @@ func (h *drivenLoop) ask(cmd engine.Command) engine.Reply {
 	return engine.Reply{}
 }
 
-// put hands in a command whose reply may come later, and returns its tag.
+// put passes a command whose reply may come later, and returns its tag.
 func (h *drivenLoop) put(cmd engine.Command) uint64 {
 	h.t.Helper()
 	h.tag++
@@ -184,9 +184,9 @@ func (h *drivenLoop) put(cmd engine.Command) uint64 {
 	return tag
 }
 
-// heard takes everything that was posted, as text: "7:A" is a session for the request or receiver
-// 7, "7:3" the message 3, "7:3+1" after a failed delivery, "7:drained", "7:!15" a refusal with code
-// 15, "7:ended" the loss of a session.
+// heard returns all new replies as text: "7:A" is a session for the request or receiver 7, "7:3"
+// the message 3, "7:3+1" after a failed delivery, "7:drained", "7:!15" a refusal with code 15,
+// "7:ended" the loss of a session.
 func (h *drivenLoop) heard() (out []string) {
 	for _, r := range h.got {
 		tag, what := r.Tag&0xffffffff, "done"
@@ -219,7 +219,7 @@ func (h *drivenLoop) hears(want ...string) {
 	}
 }
 
-// after lets time pass and the loop do what is due.
+// after advances the time and makes the loop do what is due.
 func (h *drivenLoop) after(d time.Duration) {
 	h.t.Helper()
 	h.now = h.now.Add(d)
@@ -252,7 +252,7 @@ func (h *drivenLoop) fill(n int, ttl time.Duration) {
 	}
 }
 
-// receiver makes a receiver that is not attached yet; its deliveries have the tag.
+// receiver returns a receiver that is not attached yet; its deliveries have the tag.
 func (h *drivenLoop) receiver(tag uint64, q event.SubQueue) *engine.Receiver {
 	return &engine.Receiver{Entity: &engine.Entity{ID: 1, Path: "orders"}, Slice: handEntity, SubQueue: q, Sink: h, Tag: tag}
 }

@@ -50,7 +50,7 @@ func (q *inboundRequests) take() []engine.Request {
 	return mail
 }
 
-// close refuses further requests, and returns those that have not been answered.
+// close refuses further requests, and returns the unanswered ones.
 func (q *inboundRequests) close() []engine.Request {
 	q.mu.Lock()
 	defer q.mu.Unlock()

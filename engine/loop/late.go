@@ -79,7 +79,7 @@ func (w *lateRequests) charge(cmd engine.Command, looks int) {
 // any reports whether there are late requests.
 func (w *lateRequests) any() bool { return w.count > 0 }
 
-// full reports whether there are so many that no more can be taken.
+// full reports whether there are too many to take more requests.
 func (w *lateRequests) full() bool { return w.count >= maxLate }
 
 func (w *lateRequests) add(req engine.Request) {
@@ -143,8 +143,8 @@ func (l *Loop) stepLate(now event.Time, q *lateQueue) bool {
 	return len(q.requests) == 0
 }
 
-// endLate moves late requests before those that wait for room in a frame: when the loop stops,
-// nothing else has to come before them.
+// endLate moves late requests before the requests that wait for room in a frame: when the loop
+// stops, nothing else has to come before them.
 func (l *Loop) endLate() { l.backlog = append(l.late.stop(), l.backlog...) }
 
 // stop empties the late requests when the loop stops: it refuses the costly ones and returns the

@@ -10,12 +10,12 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// keptReplies is a sink that keeps everything.
+// keptReplies is a sink that keeps all replies.
 type keptReplies struct{ got []engine.Reply }
 
 func (p *keptReplies) Post(rs []engine.Reply) { p.got = append(p.got, rs...) }
 
-// tags are those of the replies, in order.
+// tags returns the tags of the replies, in order.
 func (p *keptReplies) tags() (tags []uint64) {
 	for _, r := range p.got {
 		tags = append(tags, r.Tag)
@@ -23,7 +23,7 @@ func (p *keptReplies) tags() (tags []uint64) {
 	return tags
 }
 
-// asked makes requests of one sink, with tags from 1 on.
+// asked returns requests of one sink, with tags from 1 on.
 func (p *keptReplies) asked(n int, cmd func(i int) engine.Command) (requests []engine.Request) {
 	for i := range n {
 		requests = append(requests, engine.Request{Command: cmd(i), Sink: p, Tag: uint64(i + 1)})
@@ -31,7 +31,7 @@ func (p *keptReplies) asked(n int, cmd func(i int) engine.Command) (requests []e
 	return requests
 }
 
-// crowd is a loop with a queue of n sessions of a message each, and one more with n messages.
+// crowd returns a loop with a queue of n sessions of a message each, and one more with n messages.
 func crowd(t *testing.T, n int) *drivenLoop {
 	t.Helper()
 	h := byHand(t, sessionQueue())
@@ -46,9 +46,9 @@ func crowd(t *testing.T, n int) *drivenLoop {
 	return h
 }
 
-// Reliability.md P23: whatever a peer asks for, and however much of it at once, a turn looks at a
-// bounded number of entries, and whoever asks for little is answered in the turn in which it asked.
-// The others are answered in order, and take turns.
+// Reliability.md P23: whatever a peer asks for, and however much of it at once, a turn visits a
+// bounded number of entries, and cheap requests are answered in the turn in which they came. The
+// others are answered in order, and take turns.
 func TestCostlyRequestsTakeTurns(t *testing.T) {
 	t.Parallel()
 	for name, cmd := range costlyRequests {
@@ -63,7 +63,7 @@ const manySessions = 10_000
 
 var longSession = []byte("long")
 
-// costlyRequests are commands that may look at many entries, the first, the second, and so on.
+// costlyRequests are commands that may visit many entries, the first, the second, and so on.
 var costlyRequests = map[string]func(i int) engine.Command{
 	"sessions": func(int) engine.Command { return &engine.ListSessions{Slice: handEntity, All: true, Top: manySessions} },
 	"states":   func(int) engine.Command { return &engine.ListSessions{Slice: handEntity, Top: 1} },
@@ -98,8 +98,8 @@ func sendOne(int) engine.Command {
 	return &engine.Send{Slice: handEntity, Messages: []engine.Message{{ID: []byte("x"), Body: []byte("x"), HasSession: true}}}
 }
 
-// takesTurns has two peers ask for the same thing a hundred times, and another peer, in each turn,
-// for little.
+// takesTurns makes two peers ask for the same thing a hundred times, and another peer, in each
+// turn, make a cheap request.
 func takesTurns(t *testing.T, cmd func(int) engine.Command) {
 	h := crowd(t, manySessions)
 	flooding, other, honest := &keptReplies{}, &keptReplies{}, &keptReplies{}
@@ -134,8 +134,8 @@ func takesTurns(t *testing.T, cmd func(int) engine.Command) {
 	}
 }
 
-// A request that is cut into steps finds what it would find in one step, and later requests of its
-// sink are answered after it.
+// A request that is carried out in steps finds what it would find in one step, and later requests
+// of its sink are answered after it.
 func TestCutRequests(t *testing.T) {
 	t.Parallel()
 	const n = 3 * lookStep
@@ -156,7 +156,7 @@ func TestCutRequests(t *testing.T) {
 		t.Error("nothing was cut")
 	}
 	h.now++
-	h.send(0, "s000001") // what comes while the deletion waits is not meant by it
+	h.send(0, "s000001") // messages sent while the deletion waits are not deleted
 	h.turn()
 	if !slices.Equal(p.tags(), []uint64{1, 2, 3, 4, 5, 6}) {
 		t.Fatalf("%+v; want slices.Equal(p.tags(), []uint64{1, 2, 3, 4, 5, 6})", p.tags())
@@ -188,7 +188,7 @@ func TestCutRequests(t *testing.T) {
 	}
 }
 
-// A stop carries out the late requests that change something, and answers everybody.
+// A stop carries out the late requests that change something, and answers every request.
 func TestStopWithLateRequests(t *testing.T) {
 	t.Parallel()
 	h := crowd(t, 5000)
@@ -212,8 +212,8 @@ func TestStopWithLateRequests(t *testing.T) {
 	}
 }
 
-// A stop answers everybody also where costly requests come up while it goes on: those that waited
-// for room in a frame.
+// A stop also answers every request if costly requests come up during it: those that waited for
+// room in a frame.
 func TestStopWithFullFrame(t *testing.T) {
 	t.Parallel()
 	h := crowd(t, 5000)
@@ -250,8 +250,8 @@ func TestStopWithFullFrame(t *testing.T) {
 	}
 }
 
-// The first step of a deletion decides which messages it means: those that were there then. When it
-// cannot go on it says how many it has deleted.
+// The first step of a deletion decides which messages it deletes: those that existed then. If it
+// cannot continue it says how many it has deleted.
 func TestDeletionInSteps(t *testing.T) {
 	t.Parallel()
 	long := []byte("long")
@@ -289,8 +289,8 @@ func TestDeletionInSteps(t *testing.T) {
 	}
 }
 
-// Even requests that find nothing to look at cost a decision each: a turn takes a bounded number of
-// those, too.
+// Even requests that find no entry cost a decision each: a turn takes a bounded number of those as
+// well.
 func TestManyIdleRequests(t *testing.T) {
 	t.Parallel()
 	h := crowd(t, 10)

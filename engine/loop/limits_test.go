@@ -8,8 +8,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// 14.3, SM-150: one call deletes 4000 messages at most, of a session too, and says how many; the
-// next goes on with the others.
+// 14.3, SM-150: one call deletes 4000 messages at most, also of a session, and says how many; the
+// next continues with the others.
 func TestBatchDeleteLimit(t *testing.T) {
 	t.Parallel()
 	for _, sessions := range []bool{false, true} {
@@ -36,9 +36,9 @@ func TestBatchDeleteLimit(t *testing.T) {
 	}
 }
 
-// SM-022: what was received and deleted is not delivered again, however often the broker is stopped
-// in the middle of it. What was decided and had not left the broker is lost (5.2). (The simulation
-// cuts the power there, too: see its planted bug M20.)
+// SM-022: a message that was received and deleted is not delivered again, however often the broker
+// is stopped in the middle of it. Deliveries that were decided and had not left the broker are lost
+// (5.2). (The simulation cuts the power there as well: see its planted bug M20.)
 func TestReceiveAndDeleteOverRestarts(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, testQueue())
@@ -49,7 +49,7 @@ func TestReceiveAndDeleteOverRestarts(t *testing.T) {
 		r := h.receiver(uint64(round), event.Main)
 		r.Mode = engine.ReceiveAndDelete
 		h.turn(&engine.Attach{Receiver: r}, &engine.Flow{Receiver: r, Limit: 3})
-		// two more are decided and mostly nobody has seen them: the writer may have been quick
+		// two more are decided and mostly not delivered: the writer may have been quick
 		h.loop.Turn([]engine.Request{{Command: &engine.Flow{Receiver: r, Limit: 5}}})
 		if got, left := len(h.got), h.count(event.Main, index.Active); got < 3 || left != n-5*(round+1) {
 			t.Fatalf("round %d: %d were delivered, %d are left", round, got, left)

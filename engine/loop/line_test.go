@@ -9,7 +9,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Where a delivery goes to the ports in turn, it is that of the next port in line, unless there is
+// A delivery that goes to the ports in turn belongs to the next port in line, unless there is
 // enough for all.
 func TestLine(t *testing.T) {
 	t.Parallel()
@@ -18,7 +18,7 @@ func TestLine(t *testing.T) {
 		stand  []uint8
 		last   uint8
 		left   int32
-		firsts []uint8 // of the ports 0 to 3, those that may take
+		firsts []uint8 // ports 0 to 3 that may take
 	}{
 		{"nobody stands in line", nil, 0, 1, []uint8{0, 1, 2, 3}},
 		{"there is enough for all", []uint8{0, 1, 2, 3}, 0, 3*turnEvery + 1, []uint8{0, 1, 2, 3}},
@@ -53,8 +53,8 @@ func TestLine(t *testing.T) {
 	}
 }
 
-// lineTest is a queue with messages in each of several loops, which a test lets go on one by one,
-// and a receiver that is attached to all of them.
+// lineTest is a queue with messages in each of several loops, which a test runs one by one, and a
+// receiver that is attached to all of them.
 type lineTest struct {
 	*ports
 	link *portLink
@@ -87,7 +87,7 @@ func newInTurns(t *testing.T) *lineTest {
 	return w
 }
 
-// goOn lets a loop take all that there is for it, until what it has decided is durable.
+// goOn makes a loop take everything there is for it, until its decisions are durable.
 func (w *lineTest) goOn(member int) {
 	m := w.members[member]
 	w.turn(m, len(m.inbox))
@@ -103,13 +103,13 @@ func (w *lineTest) give() {
 	w.submit(&engine.Flow{Receiver: w.link.r, Limit: w.link.limit}, w, 1, w.link.r.Hosts()...)
 }
 
-// from is the loop that the newest delivery came from.
+// from returns the loop of the newest delivery.
 func (w *lineTest) from() engine.PartitionID {
 	return w.entity.Hosts[w.link.hand[len(w.link.hand)-1].Sequence.Partition()]
 }
 
-// SM-384, docs/decisions/0080: one loop comes to each flow before the others do. Of each eight
-// deliveries one is from the loop whose turn it is all the same.
+// SM-384, docs/decisions/0080: one loop gets each flow before the others do. Still, of each eight
+// deliveries one is from the loop whose turn it is.
 func TestFastLoopWaitsForItsTurn(t *testing.T) {
 	t.Parallel()
 	w := newInTurns(t)
@@ -135,8 +135,8 @@ func TestFastLoopWaitsForItsTurn(t *testing.T) {
 	}
 }
 
-// docs/decisions/0080: a loop that does not come to a flow does not keep the others from
-// delivering, and is waited for once.
+// docs/decisions/0080: a loop that does not get a flow does not keep the others from delivering,
+// and is waited for once.
 func TestSlowLoopIsNotWaitedForLong(t *testing.T) {
 	t.Parallel()
 	w := newInTurns(t)

@@ -27,7 +27,7 @@ type linkFacts struct {
 
 	// owned by the loop
 	open    map[*engine.Origin]openLink // links whose opening is in the log
-	buckets map[event.Slice]*linkBucket // those that are not full
+	buckets map[event.Slice]*linkBucket // buckets that are not full
 	sweep   int                         // number of buckets from which full ones are dropped
 }
 

@@ -11,11 +11,12 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// linkFacts is what the log says of links, a line each, with the name that a link's origin has.
+// linkFacts returns what the log says about links, a line each, with the name that a link's origin
+// has.
 func (h *drivenLoop) linkFacts() (lines []string) {
 	h.t.Helper()
 	h.tag++
-	// which syncs all in front of it, too
+	// which also syncs everything before it
 	h.ask(&engine.PutEntity{Kind: event.Queue, Path: fmt.Sprint("synced", h.tag), Properties: testQueue()})
 	names := map[event.OriginID]string{}
 	var dec event.Decoder
@@ -62,7 +63,7 @@ func (h *drivenLoop) noted(want ...string) {
 	}
 }
 
-// opens attaches a receiver that the log notes under a name.
+// opens attaches a receiver that the log records under a name.
 func (h *drivenLoop) opens(name string, change func(*engine.Receiver)) *engine.Receiver {
 	h.t.Helper()
 	h.tag++
@@ -75,13 +76,13 @@ func (h *drivenLoop) opens(name string, change func(*engine.Receiver)) *engine.R
 	return r
 }
 
-// sender is a sender's link with a name, and the fact that notes that it is open.
+// sender returns a sender's link with a name, and the fact that records its opening.
 func sender(name string) (*engine.Origin, engine.Command) {
 	link := &engine.Origin{Link: name}
 	return link, &engine.Note{Origin: link, Fact: &event.LinkOpened{Envelope: event.Envelope{Slice: handEntity}, Role: event.Sender}}
 }
 
-// closes notes the end of a sender's link.
+// closes returns the note of the end of a sender's link.
 func closes(link *engine.Origin, closed event.LinkClosed) engine.Command {
 	closed.Slice = handEntity
 	return &engine.Note{Origin: link, Fact: &closed}
@@ -106,7 +107,7 @@ func TestLinkFacts(t *testing.T) {
 		"take closed broker amqp:not-found gone", "lock closed stop", "look closed peer", "s closed connection-lost  read: EOF"+strings.Repeat("ä", 507))
 }
 
-// A link that wants a session is noted when it has the session; one that gets none never is.
+// A link that wants a session is recorded when it has the session; one that gets none never is.
 func TestLinkFactsOfSessions(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, sessionQueue())
@@ -131,9 +132,9 @@ func TestLinkFactsOfSessions(t *testing.T) {
 		"waits closed broker com.microsoft:x", "refused closed broker com.microsoft:x")
 }
 
-// A peer that does nothing but open links gets a bounded number of them into the log, and
-// afterwards only as many as a slow rate allows; the next one noted says how many were left out.
-// Links of other entities, and of sessions, are all noted.
+// A peer that only opens links gets a bounded number of them into the log, and afterwards only as
+// many as a slow rate allows; the next recorded one says how many were left out. Links of other
+// entities, and of sessions, are all recorded.
 func TestLinkFactsAreBounded(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, sessionQueue())
@@ -164,7 +165,7 @@ func TestLinkFactsAreBounded(t *testing.T) {
 	}
 }
 
-// The buckets that bound how many links are noted are dropped when there is nothing to bound.
+// The buckets that bound how many links are recorded are dropped when there is nothing to bound.
 func TestLinkBucketsAreForgotten(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, testQueue())
@@ -178,8 +179,8 @@ func TestLinkBucketsAreForgotten(t *testing.T) {
 	}
 }
 
-// The end of a link has the number that its opening has, also when the cache of numbers has been
-// emptied meanwhile.
+// The end of a link has the same number as its opening, also if the cache of numbers was emptied in
+// between.
 func TestLinkKeepsItsNumber(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, testQueue())
@@ -198,8 +199,7 @@ func TestLinkKeepsItsNumber(t *testing.T) {
 	h.noted("kept opened sender", "kept closed peer")
 }
 
-// An answer does not wait for the facts in front of it, and their frame is not written for its
-// sake.
+// An answer does not wait for the facts before it, and does not cause their frame to be written.
 func TestNobodyWaitsForLinkFacts(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, testQueue())
@@ -218,7 +218,7 @@ func TestNobodyWaitsForLinkFacts(t *testing.T) {
 	h.noted("s opened sender", "r opened receiver", "r closed peer")
 }
 
-// A link of an entity that is gone is not noted, but the end of one is.
+// A link of a deleted entity is not recorded, but the end of one is.
 func TestLinkFactsOfADeletedEntity(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, testQueue())

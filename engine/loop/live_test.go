@@ -8,14 +8,14 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// looks is what the loop knows of the receivers of its main queue now.
+// looks returns what the loop knows about the receivers of its main queue now.
 func (h *drivenLoop) looks() LookAnswer {
 	e := &engine.Entity{ID: handEntity.Entity}
 	return (&lookCommand{of: engine.Target{Entity: e}}).tell(h.loop).Answer.(LookAnswer)
 }
 
-// A receiver whose session has as many locked messages as it may is told from one with a session
-// that has nothing.
+// A receiver whose session has as many locked messages as it may is distinguished from one whose
+// session has no messages.
 func TestLookAtFullSession(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, sessionQueue())
@@ -30,7 +30,7 @@ func TestLookAtFullSession(t *testing.T) {
 	}
 }
 
-// Requests of the connection that come first, and how many receivers there may be, are told.
+// The answer counts the requests of the connection that come first, and the allowed receivers.
 func TestLookAtLateRequests(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, testQueue())

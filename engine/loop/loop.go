@@ -79,8 +79,8 @@ type Options struct {
 	NoMemory func() bool
 	// Memory is the account for the memory of checkpoints; nil: unlimited.
 	Memory log.Memory
-	// Elsewhere takes over requests that this loop will never process. It returns those that no
-	// other loop can carry out; nil: no loop can.
+	// Elsewhere takes over requests that this loop will never process. It returns the requests that
+	// no other loop can carry out; nil: no loop can.
 	Elsewhere func([]engine.Request) []engine.Request
 	// Aside is Elsewhere without waiting, for sends that this loop refuses because of the state of
 	// its log; nil: it refuses them all.

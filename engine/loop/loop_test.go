@@ -8,8 +8,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// A reply that only shows something waits for the frame before it, too: what it shows must not be
-// taken back by a crash (reliability.md P1).
+// A reply that only shows something also waits for the frame before it: a crash must not undo what
+// it shows (reliability.md P1).
 func TestLooksWaitForTheFrameBefore(t *testing.T) {
 	t.Parallel()
 	s := onSlowDisk(t, testQueue())
@@ -26,7 +26,7 @@ func TestLooksWaitForTheFrameBefore(t *testing.T) {
 	}
 }
 
-// seenReplies are those that came.
+// seenReplies are the replies that came.
 type seenReplies []engine.Reply
 
 // Post implements [engine.Sink].

@@ -109,7 +109,7 @@ func onlySends(requests []engine.Request) bool {
 	return true
 }
 
-// close refuses further requests and returns those that were waiting.
+// close refuses further requests and returns the waiting ones.
 func (m *mailbox) close() []engine.Request {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -119,8 +119,8 @@ func (m *mailbox) close() []engine.Request {
 	return mail
 }
 
-// redirector takes over requests that a partition has not processed. It returns those that no other
-// partition can carry out; nil: no other can.
+// redirector takes over requests that a partition has not processed. It returns the requests that
+// no other partition can carry out; nil: no other can.
 type redirector func([]engine.Request) []engine.Request
 
 func (o redirector) take(requests []engine.Request) []engine.Request {

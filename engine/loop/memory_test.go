@@ -8,8 +8,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// TestF22WhatIsRefused: without memory, commands that take memory for good are refused as busy, in
-// transactions too; those that settle, receive and browse go on, and make room.
+// TestF22WhatIsRefused: without memory, commands that take lasting memory are refused as busy, also
+// in transactions; settlements, receives and browsing continue, and make room.
 func TestF22WhatIsRefused(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, testQueue())
@@ -66,8 +66,8 @@ func TestF22WhatIsRefused(t *testing.T) {
 	}
 }
 
-// TestF11WhatIsRefused: while a disk hangs, new sends, those of transactions included, and requests
-// that lock messages by number are turned away in front of the mailbox; settlements wait for the
+// TestF11WhatIsRefused: while a disk hangs, new sends, including those of transactions, and
+// requests that lock messages by number are refused before the mailbox; settlements wait for the
 // disk.
 func TestF11WhatIsRefused(t *testing.T) {
 	t.Parallel()
@@ -110,8 +110,8 @@ func TestF11WhatIsRefused(t *testing.T) {
 }
 
 // TestF11NoLocks: while a disk hangs no lock of a message or of a session is granted: it could end
-// before it is written. Whoever waits gets the lock when the disk answers, and a drain is answered
-// then.
+// before it is written. Waiting receivers get their locks when the disk answers, and a drain is
+// answered then.
 func TestF11NoLocks(t *testing.T) {
 	t.Parallel()
 	for _, sessions := range []bool{false, true} {
@@ -128,7 +128,7 @@ func TestF11NoLocks(t *testing.T) {
 		h.got = nil
 		disk.hangs = time.Now()
 		r := h.receiver(1, event.Main)
-		// one turn: the loop would go on for as long as the disk hangs
+		// one turn: the loop would continue as long as the disk hangs
 		turn := func(cmds ...engine.Command) {
 			var requests []engine.Request
 			for _, cmd := range cmds {

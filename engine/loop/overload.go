@@ -113,10 +113,10 @@ func (l *limits) refuseGrowth() {
 // onlyReserveLeft reports whether only the reserve is left, which facts may not use.
 func onlyReserveLeft(on log.Writer) bool { return on.DiskState().Room >= log.RoomCritical }
 
-// splitRequests removes from requests to a loop those that its disk cannot carry out, and says why:
-// new messages while the disk hangs, and everything that writes while there is no room at all. The
-// loop itself cannot refuse them: it may be in a write, and its answers leave in order, after those
-// that wait for the disk. splitRequests does not change the slice.
+// splitRequests splits requests to a loop into those to keep and those that its disk cannot carry
+// out, and says why: new messages while the disk hangs, and everything that writes while there is
+// no room at all. The loop itself cannot refuse them: it may be in a write, and its answers leave
+// in order, after the ones that wait for the disk. splitRequests does not change the slice.
 func splitRequests(on log.Writer, requests []engine.Request) (kept, refused []engine.Request, why error) {
 	s := on.DiskState()
 	full := s.Room == log.RoomNone
@@ -188,7 +188,7 @@ func (l *Loop) Fit() bool {
 	return on.DiskState().Hangs.IsZero() && refuseForRoom(on, weightGrowth) == nil
 }
 
-// Admit returns the requests to a loop that get into its mailbox, and turns away those that its
+// Admit returns the requests to a loop that get into its mailbox, and refuses the others, which its
 // disk cannot carry out. The simulation, which does not use [Loop.Submit], calls it instead.
 func Admit(on log.Writer, requests []engine.Request) []engine.Request {
 	kept, refused, why := splitRequests(on, requests)

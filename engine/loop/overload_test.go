@@ -11,7 +11,7 @@ import (
 
 // TestF8WhatIsRefused: with little room, commands that make the log grow are refused as busy; with
 // less, also those that can wait; with none, all that write. A refused command has no effect, and
-// all commands are taken again when there is room.
+// all commands are accepted again when there is room.
 func TestF8WhatIsRefused(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, testQueue())
@@ -24,7 +24,7 @@ func TestF8WhatIsRefused(t *testing.T) {
 	path := "orders"
 	commands := []struct {
 		name  string
-		taken log.Room // the least room with which the command is taken
+		taken log.Room // the least room with which the command is accepted
 		cmd   func() engine.Command
 	}{
 		{"send", log.RoomEnough, func() engine.Command {

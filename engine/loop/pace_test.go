@@ -8,8 +8,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/engine"
 )
 
-// docs/decisions/0003: a small frame behind a large one waits at most half as long as the large one
-// took; equal frames and lone ones go at once.
+// docs/decisions/0003: a small frame after a large one waits at most half as long as the large one
+// took; equal frames and lone ones do not wait.
 func TestPacer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -52,9 +52,9 @@ func TestPacer(t *testing.T) {
 	}
 }
 
-// docs/decisions/0066: beside other busy logs a large group waits until as many have come as the
-// one before had, for as long as twice the syncs of the others; small groups, and a log that is
-// busy alone, do not.
+// docs/decisions/0066: while other logs are busy, a large group waits until as many records have
+// come as the one before had, for at most twice the syncs of the others; small groups, and a log
+// that is busy alone, do not wait.
 func TestPacerBesideOthers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -103,8 +103,8 @@ func TestPacerBesideOthers(t *testing.T) {
 	})
 }
 
-// Sends that a group waits for do not wake its loop until there are enough of them; anything else
-// does, and so does a send when the loop waits for nothing.
+// Sends that a group waits for do not wake its loop until there are enough of them; any other
+// request does, and so does a send when the loop waits for nothing.
 func TestMailboxGathers(t *testing.T) {
 	t.Parallel()
 	m := newMailbox()

@@ -6,7 +6,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// check checks what must hold when everything is at rest.
+// check checks what must hold when no loop has anything to do.
 func (w *ports) check() {
 	for _, l := range w.gone {
 		if l.farewells != 1 || l.answers != 1 {
@@ -37,7 +37,7 @@ func (w *ports) check() {
 	}
 }
 
-// available reports whether a session can be had.
+// available reports whether a session can be granted.
 func (w *ports) available() bool {
 	for i, h := range w.entity.Hosts {
 		if _, ok := w.members[h].loop.part.Index().NextSession(event.Slice{Entity: w.entity.ID, Partition: uint8(i)}); ok {
@@ -47,8 +47,7 @@ func (w *ports) available() bool {
 	return false
 }
 
-// checkCredit compares the credit that is left with what the client knows, and begins to count
-// anew.
+// checkCredit compares the remaining credit with what the client knows, and restarts the count.
 func (w *ports) checkCredit(l *portLink) {
 	s := attachedLink(l.r).credit.state()
 	left := int32(l.limit - l.base - l.got)
@@ -92,7 +91,8 @@ func (w *ports) forIt(l *portLink) bool {
 	return false
 }
 
-// finish detaches everybody and takes what is left, which must be all that was not completed.
+// finish detaches all links and takes the remaining messages, which must be all that were not
+// completed.
 func (w *ports) finish() {
 	for len(w.links) > 0 {
 		w.detach(w.links[0])

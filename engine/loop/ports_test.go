@@ -25,10 +25,10 @@ var (
 	portSeed  = flag.Uint64("ports.seed", 0, "the one seed of TestPorts to run; with -v its trace is printed")
 )
 
-// Receiver links with ports in several loops, which go on in an order that a seed decides, one step
-// of what the ports share at a time: never more deliveries than credit, no message left where there
-// is credit for it, each drain ends once and leaves nothing behind, one session for whoever waits
-// for one, each request answered once, and nothing locked when everybody is gone.
+// Receiver links with ports in several loops, which run in an order that a seed decides, one step
+// of the shared state at a time: never more deliveries than credit, no message left where there is
+// credit for it, each drain ends once and leaves nothing, one session for each link that waits for
+// one, each request answered once, and nothing locked when all links are gone.
 func TestPorts(t *testing.T) {
 	t.Parallel()
 	if *portSeed != 0 {
@@ -54,7 +54,7 @@ func TestPorts(t *testing.T) {
 	all.met(t)
 }
 
-// portStats counts what the seeds came across.
+// portStats counts what the seeds have exercised.
 type portStats struct {
 	deliveries, late, drains, superseded, reopened, grants, waitsOver, lost, tooMany, evicted int
 }
@@ -72,7 +72,7 @@ func (s *portStats) add(o portStats) {
 	s.evicted += o.evicted
 }
 
-// met fails if the seeds never came across what they are meant to exercise.
+// met fails if the seeds never exercised what they are meant to.
 func (s *portStats) met(t *testing.T) {
 	if min(s.deliveries, s.late, s.drains, s.superseded, s.reopened, s.grants, s.waitsOver, s.lost, s.tooMany, s.evicted) == 0 {
 		t.Errorf("something was never met: %+v", *s)
@@ -84,12 +84,12 @@ type ports struct {
 	rng      *rand.Rand
 	now      event.Time
 	entity   *engine.Entity
-	sessions int // session ids; 0: it has none
+	sessions int // session ids; 0: the queue has none
 	limit    int // of receivers; 0: many
 	store    log.Store
 	members  []*portMember
 	current  *portMember // whose coroutine runs
-	links    []*portLink // those that are not gone
+	links    []*portLink // that are not gone
 	gone     []*portLink
 	tag      uint64
 	sent     int
@@ -99,8 +99,8 @@ type ports struct {
 	bad      string // the first violation
 }
 
-// portMember is a loop, and what is on its way to it. What it does alternates, step by step, with
-// what others do.
+// portMember is a loop, and the requests on their way to it. Its steps alternate with those of
+// others.
 type portMember struct {
 	loop   *Loop
 	writer log.ManualWriter
@@ -122,15 +122,15 @@ type portLink struct {
 	hand      []*engine.Delivery
 	seen      creditState
 
-	// since everything was at rest
-	base    uint32   // deliveries, and credit that was given up, before that
+	// since the last time when no loop had anything to do
+	base    uint32   // deliveries, and credit given up, before that
 	limit   uint32   // of the last flow
 	limits  []uint32 // of the flows
-	drains  int      // of them
+	drains  int      // flows that drain
 	last    bool     // the last one drains
 	got     uint32
 	drained int
-	there   int // messages that could be delivered when the one drain was asked for; -1: unknown
+	there   int // deliverable messages when the one drain was requested; -1: unknown
 }
 
 func runPorts(t *testing.T, seed uint64) (*ports, string) {
@@ -224,7 +224,7 @@ func (w *ports) broken(format string, args ...any) {
 
 func (w *ports) chance(percent int) bool { return w.rng.IntN(100) < percent }
 
-// act lets the client ask for something, or lets a loop go on.
+// act lets the client make a request, or runs a loop.
 func (w *ports) act() {
 	if w.chance(30) {
 		w.ask()
@@ -244,14 +244,14 @@ func (w *ports) act() {
 	}
 }
 
-// turn has a loop take that many requests.
+// turn makes a loop take that many requests.
 func (w *ports) turn(m *portMember, n int) {
 	batch := slices.Clone(m.inbox[:n])
 	m.inbox = slices.Delete(m.inbox, 0, n)
 	w.run(m, func() { m.loop.Turn(batch) })
 }
 
-// run lets a loop do something, up to the next step of what ports share.
+// run makes a loop do something, up to the next step of the shared state.
 func (w *ports) run(m *portMember, do func()) {
 	m.next, m.stop = iter.Pull(func(yield func(struct{}) bool) {
 		m.yield = yield
@@ -269,7 +269,7 @@ func (w *ports) resume(m *portMember) {
 	}
 }
 
-// step is called where a port is about to look at what the ports share.
+// step is called before a port reads the shared state.
 func (w *ports) step(l *portLink) {
 	s := linkOf(l.r).credit.state()
 	if s.flows == l.seen.flows && s.owing > l.seen.owing {
@@ -281,7 +281,7 @@ func (w *ports) step(l *portLink) {
 	}
 }
 
-// rest lets everything that was begun take its course, until nobody has anything to do.
+// rest runs the loops until none has anything to do.
 func (w *ports) rest() {
 	for range 10_000 {
 		busy := w.members[:0:0]
@@ -314,7 +314,7 @@ func (w *ports) rest() {
 	w.broken("the loops do not come to rest")
 }
 
-// submit puts a request into the inboxes of hosts.
+// submit adds a request to the inboxes of hosts.
 func (w *ports) submit(cmd engine.Command, sink engine.Sink, tag uint64, hosts ...engine.PartitionID) {
 	for _, h := range hosts {
 		m := w.members[h]
@@ -322,7 +322,7 @@ func (w *ports) submit(cmd engine.Command, sink engine.Sink, tag uint64, hosts .
 	}
 }
 
-// ask makes the client ask for something.
+// ask makes the client make a request.
 func (w *ports) ask() {
 	n := w.rng.IntN(100)
 	if len(w.links) == 0 || n < 4 && len(w.links) < 3 || n < 10 && w.sessions > 0 && len(w.links) < 6 {
@@ -393,7 +393,7 @@ func (w *ports) flow(l *portLink) {
 	w.submit(&engine.Flow{Receiver: l.r, Limit: l.limit, Drain: l.last}, w, l.r.Tag, l.r.Hosts()...)
 }
 
-// deliverable is how many messages can be delivered as the loops have it now.
+// deliverable returns how many messages the loops can deliver now.
 func (w *ports) deliverable() (n int) {
 	for i, h := range w.entity.Hosts {
 		n += w.members[h].loop.part.Index().Count(event.Slice{Entity: w.entity.ID, Partition: uint8(i)}, event.Main, index.Active)
@@ -426,7 +426,7 @@ func (w *ports) end(d *engine.Delivery, outcome engine.SettleOutcome) {
 	w.submit(&engine.Settle{Entity: w.entity, Slice: event.Slice{Entity: w.entity.ID, Partition: at}, Token: d.Token, Outcome: outcome}, sink, 0, w.entity.Hosts[at])
 }
 
-// portSettled counts what was completed.
+// portSettled counts completed messages.
 type portSettled struct{ w *ports }
 
 func (s portSettled) Post(rs []engine.Reply) {
@@ -502,7 +502,7 @@ func (w *ports) hear(r *engine.Reply) {
 	}
 }
 
-// attached takes the answer to an attach.
+// attached handles the answer to an attach.
 func (w *ports) attached(l *portLink, r *engine.Reply) {
 	l.refused, l.grant = r.Err != nil, r.SessionGrant()
 	var e *engine.Error
@@ -532,8 +532,8 @@ func (w *ports) attached(l *portLink, r *engine.Reply) {
 	}
 }
 
-// allHaveLooked checks that, when a link is told that there is no session, every loop has heard
-// that it wants one (semantics.md 10.4).
+// allHaveLooked checks that, when a link is told that there is no session, every loop was told that
+// it wants one (semantics.md 10.4).
 func (w *ports) allHaveLooked(l *portLink) {
 	for i, m := range w.members {
 		for _, req := range m.inbox {
@@ -544,7 +544,7 @@ func (w *ports) allHaveLooked(l *portLink) {
 	}
 }
 
-// most is how much credit a link had at most since everything was at rest.
+// most returns the highest credit that a link had since no loop had anything to do.
 func (l *portLink) most() (most int32) {
 	for _, limit := range l.limits {
 		most = max(most, int32(limit-l.base))

@@ -7,9 +7,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/engine"
 )
 
-// TestAnswersThatWereRead: the bodies that an answer points to are told until its asker has read
-// them. From then on nothing of the answer is kept, also where nobody asks which bodies are still
-// to be read.
+// TestAnswersThatWereRead: the bodies of an answer count as unread until its caller has read them.
+// From then on nothing of the answer is kept, also if no job asks which bodies are unread.
 func TestAnswersThatWereRead(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, testQueue())

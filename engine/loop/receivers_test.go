@@ -36,16 +36,16 @@ type receiverPlace struct {
 	session *engine.SessionRequest
 }
 
-// 16.3: all receivers of a queue are counted together, with those of its dead-letter queue and
+// 16.3: all receivers of a queue are counted together, including those of its dead-letter queue and
 // those that hold a session or wait for one; so are those of all subscriptions of a topic. Each
-// that goes makes room for another.
+// detached receiver makes room for another.
 func TestConcurrentReceivers(t *testing.T) {
 	t.Parallel()
 	named := func(id string) *engine.SessionRequest { return &engine.SessionRequest{ID: []byte(id)} }
 	next := &engine.SessionRequest{Any: true, Wait: time.Hour}
 	for _, c := range []struct {
 		name string
-		full []receiverPlace // as many as there may be
+		full []receiverPlace // as many as allowed
 		more []receiverPlace // one too many, each
 		free receiverPlace   // elsewhere
 	}{
@@ -66,11 +66,11 @@ func TestConcurrentReceivers(t *testing.T) {
 			}
 			for _, p := range c.more {
 				r := h.attachesTo(p, engine.QuotaExceeded)
-				// of a link that was refused; it was never counted
+				// of a refused link, which was never counted
 				h.turn(&engine.Flow{Receiver: r, Limit: 9}, &engine.Detach{Receiver: r})
 			}
 			there = append(there, h.attachesTo(c.free, 0))
-			for i, p := range c.full { // each in its place goes, and another comes
+			for i, p := range c.full { // each in its place leaves, and another comes
 				h.turn(&engine.Detach{Receiver: there[i]})
 				there[i] = h.attachesTo(p, 0)
 			}
@@ -84,7 +84,8 @@ func TestConcurrentReceivers(t *testing.T) {
 	}
 }
 
-// withEntities is a loop with queues, one of them of sessions, and topics with subscriptions.
+// withEntities returns a loop with queues, one of them with sessions, and topics with
+// subscriptions.
 func withEntities(t *testing.T) *drivenLoop {
 	t.Helper()
 	h := byHand(t, testQueue())
@@ -119,7 +120,7 @@ func (h *drivenLoop) attachesTo(p receiverPlace, want engine.Code) *engine.Recei
 }
 
 // 16.3: a receiver that loses its session, or gives up waiting for one, or finds its session taken,
-// is not counted any more.
+// is no longer counted.
 func TestReceiversThatAreToldToGo(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, sessionQueue())

@@ -14,8 +14,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// SM-370, SM-197, SM-053, R3: before a start looks at the first request it ends the sessions and
-// locks whose time is over; other locks are kept.
+// SM-370, SM-197, SM-053, R3: before a start handles the first request it ends the sessions and
+// locks whose time has ended; other locks are kept.
 func TestRecover(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, testQueue())
@@ -41,7 +41,7 @@ func TestRecover(t *testing.T) {
 	}
 }
 
-// SM-370, SM-197: many sessions at once, for some of which the time of the lock is over.
+// SM-370, SM-197: many sessions at once; for some of them the lock has ended.
 func TestRecoverSessions(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, sessionQueue())
@@ -49,7 +49,7 @@ func TestRecoverSessions(t *testing.T) {
 	for i := range n {
 		id := fmt.Sprint(i)
 		h.send(0, id, id)
-		if i == n/2 { // the time of the first ones is over when the loop starts
+		if i == n/2 { // the first locks have ended when the loop starts
 			h.after(20 * time.Second)
 		}
 		r := h.accepts(uint64(i), id)
@@ -92,11 +92,12 @@ func TestRecoverSessions(t *testing.T) {
 }
 
 // SM-370, SM-097: however much is due, more than fits into two frames, all of it ends before the
-// first request is looked at; what the first client sends comes after the schedules that were due.
+// first request is handled; the first client's messages come after the scheduled ones that were
+// due.
 func TestRecoverMuch(t *testing.T) {
 	t.Parallel()
 	p := testQueue()
-	p.MaxDeliveryCount = 1 // each lock that ends makes a dead letter
+	p.MaxDeliveryCount = 1 // each ended lock makes a dead letter
 	h := byHand(t, p)
 	const n = 60_000
 	h.fill(n, 0)
@@ -129,7 +130,8 @@ func TestRecoverMuch(t *testing.T) {
 	h.hears(fmt.Sprintf("2:%d", n+2), fmt.Sprintf("2:%d", n+3), "2:drained")
 }
 
-// SM-097: schedules that fell due while the broker was down become active before the first request.
+// SM-097: messages whose time came while the broker was down become active before the first
+// request.
 func TestRecoverSchedules(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, testQueue())
@@ -153,7 +155,7 @@ func TestRecoverSchedules(t *testing.T) {
 	}
 }
 
-// Whoever waits for a session of a queue that is deleted is told at once.
+// Receivers that wait for a session of a deleted queue are told at once.
 func TestDeleteQueueUnderWaiters(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, sessionQueue())
@@ -170,8 +172,8 @@ func TestDeleteQueueUnderWaiters(t *testing.T) {
 
 // SM-363, SM-360, SM-366: replays in the years 2000 and 2050 give the same bytes, which are those
 // of the state before, with the same counters; and a loop over that state asks for no time and no
-// token before its start is over. So nothing in a replay comes from a clock or is random. (That
-// index imports no source of randomness is shown by test/layering.)
+// token before its start has ended. So no part of a replay comes from a clock or is random.
+// (test/layering shows that index imports no source of randomness.)
 func TestReplayReadsNoClock(t *testing.T) {
 	p := testQueue()
 	p.MaxDeliveryCount, p.DeadLetteringOnMessageExpiration = 1, true

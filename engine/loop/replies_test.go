@@ -58,7 +58,7 @@ func (s *slowDiskTest) Post(rs []engine.Reply) {
 	}
 }
 
-// asks gives commands to the loop in one turn; a tag of 0 asks for no answer.
+// asks passes commands to the loop in one turn; a tag of 0 asks for no answer.
 func (s *slowDiskTest) asks(tag uint64, cmds ...engine.Command) {
 	s.t.Helper()
 	var requests []engine.Request
@@ -72,7 +72,7 @@ func (s *slowDiskTest) asks(tag uint64, cmds ...engine.Command) {
 	s.loop.Turn(requests)
 }
 
-// syncs lets the disk do all it is asked for.
+// syncs makes the disk do everything it was asked to.
 func (s *slowDiskTest) syncs() {
 	for s.loop.frames.writer.(log.ManualWriter).Work() {
 	}
@@ -101,8 +101,8 @@ func (s *slowDiskTest) receiver(tag uint64, mode engine.ReceiveMode) *engine.Rec
 	return &engine.Receiver{Entity: e, Slice: handEntity, Mode: mode, Sink: s, Tag: tag}
 }
 
-// P6, P16: a delivery waits until its lock is written and what it shows is durable, and for nobody
-// else's sync.
+// P6, P16: a delivery waits until its lock is written and what it shows is durable, and for no
+// other sync.
 func TestDeliveryWaitsForItsOwn(t *testing.T) {
 	t.Parallel()
 	s := onSlowDisk(t, testQueue())
@@ -134,7 +134,7 @@ func TestDeliveryWaitsForItsOwn(t *testing.T) {
 }
 
 // A message that is sent while a receiver waits takes one sync: its own. A settlement in the same
-// frame changes nothing about that.
+// frame does not change that.
 func TestDeliveryTakesOneSync(t *testing.T) {
 	t.Parallel()
 	s := onSlowDisk(t, testQueue())
@@ -158,8 +158,9 @@ func TestDeliveryTakesOneSync(t *testing.T) {
 	s.hears("the settlement", "3")
 }
 
-// What else is not shown before it is durable: a message that became active, one whose lock has
-// ended, one that is received and deleted, and a delivery that would reach a receiver out of order.
+// Other messages that are not shown before they are durable: one that became active, one whose lock
+// has ended, one that is received and deleted, and a delivery that would reach a receiver out of
+// order.
 func TestDeliveryWaitsForTheLastEvent(t *testing.T) {
 	t.Parallel()
 	s := onSlowDisk(t, testQueue())
@@ -185,8 +186,8 @@ func TestDeliveryWaitsForTheLastEvent(t *testing.T) {
 	s.hears("when it is gone", "8:3")
 }
 
-// docs/decisions/0003: a settlement that nobody wants answered is not answered, and its sync waits
-// a moment; whoever waits for anything makes it go at once.
+// docs/decisions/0003: a settlement without an answer is not answered, and its sync waits a moment;
+// any reply that waits makes it start at once.
 func TestNobodyWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -225,8 +226,8 @@ func TestNobodyWaits(t *testing.T) {
 	})
 }
 
-// What one receiver is told leaves in order: a durable message behind one that is not, the end of a
-// drain behind both.
+// The replies to one receiver leave in order: a durable message after one that is not, the end of a
+// drain after both.
 func TestReceiverHearsInOrder(t *testing.T) {
 	t.Parallel()
 	s := onSlowDisk(t, testQueue())
@@ -244,8 +245,7 @@ func TestReceiverHearsInOrder(t *testing.T) {
 	s.hears("in their order", "1", "7:1", "7:2", "7")
 }
 
-// After a sync that made more durable than was asked for, nothing is left that would keep the loop
-// from sleeping.
+// After a sync that made more durable than was requested, nothing keeps the loop from sleeping.
 func TestLoopRestsAfterALargeSync(t *testing.T) {
 	t.Parallel()
 	s := onSlowDisk(t, testQueue())
@@ -261,7 +261,7 @@ func TestLoopRestsAfterALargeSync(t *testing.T) {
 }
 
 // semantics.md 5.1: answers of one partition follow the log, each as soon as its group is durable.
-// When the log fails, whoever still waits is told that the outcome is unknown.
+// When the log fails, every waiting caller is told that the outcome is unknown.
 func TestAnswersFollowTheLog(t *testing.T) {
 	t.Parallel()
 	s := onSlowDisk(t, testQueue())
@@ -279,8 +279,8 @@ func TestAnswersFollowTheLog(t *testing.T) {
 	s.hears("nobody knows about the third", "5 refused")
 }
 
-// What is staged in a transaction is nowhere but in memory, so its answer waits for nobody's sync;
-// numbers that it tells, a refusal and the commit do.
+// Staged operations are only in memory, so their answers wait for no sync; answers with numbers, a
+// refusal and the commit do.
 func TestStagedWaitsForNothing(t *testing.T) {
 	t.Parallel()
 	s := onSlowDisk(t, testQueue())

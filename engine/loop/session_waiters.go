@@ -8,8 +8,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// entitySessions holds the receivers of an entity that have a session, each with a queue of its
-// own, and those that wait for one.
+// entitySessions holds the receivers of an entity that have a session, each with its own queue, and
+// the receivers that wait for one.
 type entitySessions struct {
 	held    map[messageSession]*receiverQueue
 	waiters list.List // of *receiver, in the order in which they came
@@ -71,9 +71,9 @@ func (h waitDeadlines) first() event.Time {
 // sessionsOf returns the sessions of the entity that a receiver is attached to.
 func (w *receivers) sessionsOf(r *receiver) *entitySessions { return &w.entities[r.Entity.ID].sessions }
 
-// Wait makes a receiver wait for a session, after those that already wait. Only one port, the last
-// one to get here, decides when the receiver gives up. So, however short the wait, the receiver is
-// not refused before each port has looked for a session (semantics.md 10.4).
+// Wait puts a receiver at the end of the list of receivers that wait for a session. Only one port,
+// the last one to get here, decides when the receiver gives up. So, however short the wait, the
+// receiver is not refused before each port has looked for a session (semantics.md 10.4).
 func (w *receivers) Wait(r *receiver) {
 	r.place, r.index = w.sessionsOf(r).waiters.PushBack(r), -1
 	if last := r.link.countLook(); last {
@@ -81,7 +81,8 @@ func (w *receivers) Wait(r *receiver) {
 	}
 }
 
-// stopWaiting removes a receiver from those that wait for a session, if it waits.
+// stopWaiting removes a receiver from the list of receivers that wait for a session, if it is
+// there.
 func (w *receivers) stopWaiting(r *receiver) {
 	if r.place == nil {
 		return

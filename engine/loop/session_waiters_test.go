@@ -41,8 +41,7 @@ func TestWaitForSession(t *testing.T) {
 	}
 }
 
-// A receiver that goes away while it waits is answered, takes nothing, and the next in line is
-// served.
+// A receiver that leaves while it waits is answered, takes nothing, and the next in line is served.
 func TestDetachWhileWaiting(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, sessionQueue())
@@ -65,8 +64,8 @@ func TestDetachWhileWaiting(t *testing.T) {
 	}
 }
 
-// SM-184, SM-183, I9: messages of a held session go to its holder only, in order, as far as its
-// credit goes.
+// SM-184, SM-183, I9: messages of a held session are delivered to its holder only, in order, as far
+// as its credit reaches.
 func TestHolderGetsItsSession(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, sessionQueue())
@@ -84,8 +83,8 @@ func TestHolderGetsItsSession(t *testing.T) {
 	h.hears("2:4", "2:drained")
 	h.send(0, "B")
 	h.hears() // its credit is used up
-	// SM-185: what it holds goes to the next one at once, uncounted, with the messages that came
-	// meanwhile.
+	// SM-185: the session of a receiver that leaves is granted to the next one at once, its
+	// messages are not counted as attempts, and new ones follow.
 	h.wants(5, time.Minute)
 	h.turn(&engine.Detach{Receiver: a})
 	h.hears("5:A")
@@ -100,8 +99,8 @@ func TestHolderGetsItsSession(t *testing.T) {
 	h.hears("7:B", "7:2", "7:4", "7:8")
 }
 
-// SM-186, WP-151: when a session's lock ends, its holder is told, its deliveries count, and whoever
-// waits gets the session.
+// SM-186, WP-151: when a session's lock ends, its holder is told, its deliveries count, and the
+// next waiting receiver gets the session.
 func TestSessionLockEnds(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, sessionQueue())
@@ -133,7 +132,7 @@ func TestSessionLockEnds(t *testing.T) {
 	}
 }
 
-// The end of a session's lock is noticed by whoever uses it first: here a new receiver of the same
+// The end of a session's lock is noticed at its first use: here by a new receiver of the same
 // session.
 func TestSessionLockEndsOnAccept(t *testing.T) {
 	t.Parallel()
@@ -145,8 +144,8 @@ func TestSessionLockEndsOnAccept(t *testing.T) {
 	h.hears("1:ended", "2:A")
 }
 
-// Deliveries decided for a receiver that has lost its session since do not leave; the messages are
-// free again.
+// Deliveries to a receiver that has lost its session since they were decided do not leave; the
+// messages are free again.
 func TestDeliveriesOfALostSessionDoNotLeave(t *testing.T) {
 	t.Parallel()
 	h := byHandAlone(t, sessionQueue())
@@ -179,7 +178,7 @@ func TestNextAvailableSkipsExpired(t *testing.T) {
 	h.send(0, "good")
 	h.now = h.now.Add(2 * time.Second)
 	h.turns = 0
-	h.wants(1, 0) // a receiver that does not want to wait gets it, too
+	h.wants(1, 0) // a receiver that does not want to wait also gets it
 	h.hears("1:good")
 	if h.turns < 2 {
 		t.Errorf("%d sessions were cleared in %d turns", n, h.turns)
@@ -189,8 +188,8 @@ func TestNextAvailableSkipsExpired(t *testing.T) {
 	}
 }
 
-// What is locked under one session is bounded; what is settled, in whatever way, makes room for
-// more at once, without another flow.
+// The locked messages under one session are bounded; each settlement makes room for more at once,
+// without another flow.
 func TestMessagesUnderOneSession(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, sessionQueue())

@@ -9,7 +9,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// sized makes changes that take that many bytes of log.
+// sized returns changes that take that many bytes of log.
 func sized(size int) event.Changes {
 	text := string(make([]byte, size))
 	c := event.Changes{{Name: "p", Value: event.Value{Type: event.Encoded, Text: text}}}
@@ -17,9 +17,8 @@ func sized(size int) event.Changes {
 	return c
 }
 
-// SM-113: properties that settlements add, together over 64 KiB, send the message to the
-// dead-letter queue, without the last of them. (The properties it was sent with are not counted
-// in.)
+// SM-113: if settlements add properties of over 64 KiB together, the message moves to the
+// dead-letter queue without the last of them. (The properties it was sent with do not count.)
 func TestHeaderSizeExceeded(t *testing.T) {
 	t.Parallel()
 	for _, over := range []bool{false, true} {

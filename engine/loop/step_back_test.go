@@ -9,7 +9,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// released gives deliveries back as a client does, after the receiver has stepped back.
+// released releases deliveries as a client does, after the receiver has stepped back.
 func (h *drivenLoop) released(r *engine.Receiver, tokens ...event.LockToken) {
 	h.t.Helper()
 	cmds := []engine.Command{&engine.StepBack{Receiver: r}}
@@ -19,7 +19,7 @@ func (h *drivenLoop) released(r *engine.Receiver, tokens ...event.LockToken) {
 	h.turn(cmds...)
 }
 
-// tokens takes the deliveries that came, and wants no other replies.
+// tokens returns the deliveries that came; other replies are an error.
 func (h *drivenLoop) tokens() (tokens []event.LockToken) {
 	h.t.Helper()
 	for _, r := range h.got {
@@ -63,7 +63,7 @@ func TestStepBack(t *testing.T) {
 	tokens := next("1:2", "1:3", "1:4")
 	h.released(stale, tokens...)
 	tokens = next("2:2", "2:3", "2:4")
-	h.released(other, tokens[0]) // the first one to be given back goes to who waited longest
+	h.released(other, tokens[0]) // the receiver that waited longest gets the first one
 	h.released(other, append(taken, next("3:2")...)...)
 	h.hears("1:1", "1:2") // of a link that has not stepped back
 	h.fill(40, 0)
@@ -72,7 +72,7 @@ func TestStepBack(t *testing.T) {
 	}
 }
 
-// SM-415: if nobody else waits, a link gets the message again at once.
+// SM-415: if no other link waits, a link gets the message again at once.
 func TestStepBackAlone(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, testQueue())
@@ -103,9 +103,9 @@ func TestStepBackOfWithdrawnCredit(t *testing.T) {
 	h.hears("1:1", "3:2", "2:3")
 }
 
-// SM-415: a thousand messages are released at a time while 5,000 links wait. Each of the others
-// gets one, in the order in which they came, and all that step back in one turn are put behind them
-// together.
+// SM-415: a thousand messages are released at a time while 5,000 links wait. Each of the other
+// links gets one, in the order in which they came, and all that step back in one turn are moved
+// behind them together.
 func TestManyStepBack(t *testing.T) {
 	t.Parallel()
 	const links, messages = 5000, 1000

@@ -9,8 +9,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// 7.4: a message that comes back with its session and expires later is swept like any other,
-// although nothing else happens.
+// 7.4: a message that returns with its session and expires later is swept like any other, although
+// nothing else happens.
 func TestSweepAfterSessionReleased(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, sessionQueue())

@@ -9,8 +9,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// SM-063, SM-077, 7.4: expired messages stay while nobody receives from the main queue, and go soon
-// after somebody does, wherever they stand.
+// SM-063, SM-077, 7.4: expired messages stay while there is no receiver of the main queue, and are
+// removed soon after there is one, wherever they are in the queue.
 func TestSweepNeedsAReceiver(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, testQueue())
@@ -24,7 +24,7 @@ func TestSweepNeedsAReceiver(t *testing.T) {
 		t.Fatalf("%d messages with a receiver of the dead-letter queue alone", got)
 	}
 	r := h.receiver(2, event.Main)
-	// it has not asked for anything, like an SDK that is about to peek
+	// it has given no credit, like an SDK that is about to peek
 	h.turn(&engine.Attach{Receiver: r})
 	if got := h.count(event.Main, index.Active); got != 7 {
 		t.Fatalf("%d messages with a receiver that never had credit", got)
@@ -36,7 +36,7 @@ func TestSweepNeedsAReceiver(t *testing.T) {
 	if at := h.loop.NextDeadline(); at != h.now.Add(time.Hour-time.Minute) {
 		t.Errorf("next at %v, now is %v", at, h.now)
 	}
-	h.fill(1, 10*time.Second) // what comes later is swept in time, too
+	h.fill(1, 10*time.Second) // later messages are also swept in time
 	h.after(10 * time.Second)
 	if got := h.count(event.Main, index.Active); got != 2 {
 		t.Fatalf("%d messages when the late one expired", got)
@@ -86,7 +86,7 @@ func TestSweepRate(t *testing.T) {
 	}
 }
 
-// A pass whose receiver goes away before its end is made again for the next receiver.
+// A pass whose receiver leaves before its end is repeated for the next receiver.
 func TestSweepIsInterrupted(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, testQueue())
@@ -110,7 +110,8 @@ func TestSweepIsInterrupted(t *testing.T) {
 	}
 }
 
-// SM-184, 7.4: whoever holds a session is a receiver of its queue; whoever waits for one is not.
+// SM-184, 7.4: the holder of a session is a receiver of its queue; a receiver that waits for one is
+// not.
 func TestSweepOfASessionQueue(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, sessionQueue())
@@ -135,8 +136,8 @@ func TestSweepOfASessionQueue(t *testing.T) {
 	}
 }
 
-// SM-044, SM-060: a drain gives nothing that has expired, says so when it has looked at everything,
-// and does not keep others waiting for that.
+// SM-044, SM-060: a drain delivers no expired message, answers after it has visited everything, and
+// does not keep other receivers waiting for that.
 func TestDrainOverExpired(t *testing.T) {
 	t.Parallel()
 	p := testQueue()
@@ -156,7 +157,7 @@ func TestDrainOverExpired(t *testing.T) {
 	if got := h.count(event.DeadLetter, index.Active); got != n {
 		t.Errorf("%d dead-lettered", got)
 	}
-	// Whoever gives up the drain keeps the credit.
+	// A receiver that gives up the drain keeps the credit.
 	h.fill(15_000, time.Second)
 	h.now = h.now.Add(2 * time.Second)
 	h.loop.Turn([]engine.Request{{Command: &engine.Flow{Receiver: r, Limit: 20, Drain: true}}})
@@ -165,7 +166,7 @@ func TestDrainOverExpired(t *testing.T) {
 	h.hears()
 	h.fill(3, 0)
 	h.hears("1:45002", "1:45003")
-	// Whoever goes away is not told.
+	// A receiver that leaves is not told.
 	h.fill(15_000, time.Second)
 	h.now = h.now.Add(2 * time.Second)
 	h.loop.Turn([]engine.Request{{Command: &engine.Flow{Receiver: r, Limit: 20, Drain: true}}})
@@ -173,8 +174,8 @@ func TestDrainOverExpired(t *testing.T) {
 	h.hears("1:45004")
 }
 
-// SM-044: a drain with more messages than a turn should deliver delivers them all before it says
-// that it is drained.
+// SM-044: a drain with more messages than a turn should deliver delivers them all before it
+// answers.
 func TestLargeDrain(t *testing.T) {
 	if testing.Short() {
 		t.Skip("two frames of locks take long with the race detector")

@@ -72,8 +72,8 @@ func (h *drivenLoop) commits(id event.TransactionID) engine.Code {
 }
 
 // SM-235: by the loop's clock a transaction may take two minutes, to the tenth of a second. The
-// loop wakes when they are over and notes that; the locks that the transaction relied on end when
-// their own times are over.
+// loop wakes after that and records it; the locks that the transaction relied on end at their own
+// times.
 func TestTransactionTimeLimit(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, testQueue())
@@ -114,8 +114,8 @@ func TestTransactionTimeLimit(t *testing.T) {
 	}
 }
 
-// SM-370: a start knows of no transaction. Nothing of what was staged is left, and the locks that
-// the transaction relied on end if their time is over.
+// SM-370: a start knows of no transaction. Staged operations are gone, and the locks that the
+// transaction relied on end if their time has ended.
 func TestTransactionsVanishWithTheProcess(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, testQueue())
@@ -139,8 +139,8 @@ func TestTransactionsVanishWithTheProcess(t *testing.T) {
 	}
 }
 
-// A link that goes away gives back what it never handed out, but nothing that a transaction
-// settles. With its session the transaction loses what it relies on.
+// A link that is detached returns the deliveries that it never passed on, but nothing that a
+// transaction settles. With its session the transaction loses what it relies on.
 func TestLinksAndTransactions(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, testQueue())
@@ -169,8 +169,8 @@ func TestLinksAndTransactions(t *testing.T) {
 	}
 }
 
-// A commit takes messages only where the partition does: once stored data has turned out to be
-// damaged, staged messages are refused.
+// A commit stores messages only if the partition accepts them: after stored data has turned out to
+// be damaged, staged messages are refused.
 func TestDamageStopsCommits(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, testQueue())
@@ -187,8 +187,8 @@ func TestDamageStopsCommits(t *testing.T) {
 	}
 }
 
-// The directory says that it may have transactions before anything is staged. Where it cannot say
-// so, no transaction is begun, not even by a later operation of the same transaction.
+// The directory is marked as having transactions before anything is staged. If it cannot be marked,
+// no transaction begins, not even with a later operation of the same transaction.
 func TestTransactionsAreMarkedFirst(t *testing.T) {
 	t.Parallel()
 	h := byHand(t, testQueue())
@@ -230,7 +230,7 @@ func TestTransactionsAreMarkedFirst(t *testing.T) {
 
 // SM-230, SM-231, SM-244: whatever call of the file system a process dies in, between the first
 // operation and the answer to the commit, a start finds all of the transaction or nothing of it;
-// all, if the commit was answered. Numbers that a client was told are given to nobody else.
+// all, if the commit was answered. Numbers that a client was told are not used again.
 func TestCommitIsAllOrNothing(t *testing.T) {
 	t.Parallel()
 	found := map[string]int{}
@@ -271,8 +271,8 @@ func (c *crashTest) Post(rs []engine.Reply) { c.got = append(c.got, rs...) }
 
 const crashTime = event.Time(1_000_000)
 
-// newCrash is a broker with a queue of two messages, one of them locked, that dies in the k-th call
-// of the disk from now on.
+// newCrash returns a broker with a queue of two messages, one of them locked, that dies in the k-th
+// call of the disk from now on.
 func newCrash(t *testing.T, k int) *crashTest {
 	t.Helper()
 	c := &crashTest{t: t, k: k, disk: faultfs.New(), token: event.LockToken{15: 9}}
@@ -313,7 +313,7 @@ func (c *crashTest) open() log.Partition {
 	return plog
 }
 
-// ask takes a command as far as the disk lets it get; nil: there is no answer.
+// ask carries out a command as far as the disk allows; nil: there is no answer.
 func (c *crashTest) ask(cmd engine.Command) *engine.Reply {
 	c.loop.Turn([]engine.Request{{Command: cmd, Sink: c, Tag: 77}})
 	for c.loop.Busy() && c.loop.recorder.err == nil {
@@ -328,7 +328,7 @@ func (c *crashTest) ask(cmd engine.Command) *engine.Reply {
 	return nil
 }
 
-// run is the transaction.
+// run carries out the transaction.
 func (c *crashTest) run() {
 	scheduled := sendOf("s")
 	scheduled.Messages[0].ScheduledFor, scheduled.Numbers = crashTime+1_000_000, true
@@ -349,7 +349,7 @@ func (c *crashTest) run() {
 	}
 }
 
-// found is what a start finds of the transaction.
+// found returns what a start finds of the transaction.
 func (c *crashTest) found(mode faultfs.Mode) string {
 	c.t.Helper()
 	dead := *c

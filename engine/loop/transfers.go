@@ -65,8 +65,8 @@ type order struct {
 	marked      bool           // is among the ready orders
 }
 
-// sliceTransfers holds the transfers of a slice: those that the courier has, and those that it has
-// not been told of yet.
+// sliceTransfers holds the transfers of a slice, both the ones that the courier has and the ones it
+// has not been told of yet.
 type sliceTransfers struct {
 	slice event.Slice
 	byKey map[transferQueueKey]*transferQueue
@@ -90,7 +90,7 @@ type transferQueue struct {
 	transferQueueKey
 	untold fifo.Queue[event.TransferNumber] // that the courier does not have
 	count  int                              // that the courier has
-	bytes  int                              // of those that the courier has
+	bytes  int                              // their bytes
 }
 
 func (o *transferQueue) full() bool { return o.count >= maxOpenTransfers || o.bytes >= maxOpenBytes }

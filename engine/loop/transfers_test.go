@@ -8,7 +8,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// byHandMoving is a loop with one queue that hands messages to the courier through.
+// byHandMoving returns a loop with one queue through which messages are handed to the courier.
 func byHandMoving(t *testing.T, through engine.Sink) *drivenLoop {
 	t.Helper()
 	h := byHand(t, testQueue())
@@ -32,8 +32,8 @@ func (h *drivenLoop) via(to event.EntityID) {
 	}
 }
 
-// A courier that holds all that it may of a log is given messages from other queues of that log all
-// the same.
+// A courier that holds all the transfers it may of a log is still given messages from other queues
+// of that log.
 func TestFullCourierGetsSomeOfEach(t *testing.T) {
 	t.Parallel()
 	var got keptReplies
@@ -47,8 +47,8 @@ func TestFullCourierGetsSomeOfEach(t *testing.T) {
 	}
 }
 
-// P17: a log that fails before the start of a transfer is durable tells everybody who waits for
-// that, its courier included.
+// P17: a log that fails before the start of a transfer is durable tells every waiting caller,
+// including its courier.
 func TestAbandonedTransfers(t *testing.T) {
 	t.Parallel()
 	var courier keptReplies
@@ -58,8 +58,8 @@ func TestAbandonedTransfers(t *testing.T) {
 	}
 }
 
-// Decision 35: a slice does not remember the floors of destinations that no longer exist for long,
-// however many there have been.
+// Decision 35: a slice does not remember the floors of deleted destinations for long, however many
+// there have been.
 func TestFloorsOfDeleted(t *testing.T) {
 	t.Parallel()
 	var got keptReplies

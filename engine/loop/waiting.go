@@ -10,7 +10,7 @@ import (
 )
 
 // maxReceivers bounds the receivers of a queue, or of all subscriptions of a topic together: on all
-// sub-queues, with and without sessions, including those that wait for one (semantics.md 16.3).
+// sub-queues, with and without sessions, including receivers that wait for one (semantics.md 16.3).
 const maxReceivers = 5000
 
 // receivers knows which receivers are attached to the slices of a partition and what each waits
@@ -28,7 +28,7 @@ type receivers struct {
 	transfers *transfers
 	limit     int                                 // see [Options].MaxReceivers
 	counts    map[event.EntityID]int              // receivers
-	entities  map[event.EntityID]*entityReceivers // those that have any
+	entities  map[event.EntityID]*entityReceivers // entities with receivers
 	ports     map[*engine.Receiver]*receiver      // attached ports
 	attached  []attachment                        // the same ports, in no order
 	ready     fifo.Queue[*receiverQueue]          // queues that may have both credit and messages

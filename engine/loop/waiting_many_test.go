@@ -9,8 +9,8 @@ import (
 
 const thousands = 30_000
 
-// However many slices wake at once, they are served in order, and nothing is shifted when one is
-// served: the next one stands where it was put.
+// However many slices wake at once, they are served in order, and serving one shifts nothing: the
+// next one stays where it was put.
 func TestThousandsOfSlices(t *testing.T) {
 	t.Parallel()
 	w := newWaitingTest(t, thousands)
@@ -34,7 +34,7 @@ func TestThousandsOfSlices(t *testing.T) {
 	}
 }
 
-// Receivers of one queue with credit for one message each are served in order, too, and nothing is
+// Receivers of one queue with credit for one message each are also served in order, and nothing is
 // shifted.
 func TestThousandsWithCredit(t *testing.T) {
 	t.Parallel()

@@ -13,9 +13,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Which receivers have something to do, and in which order, follows from what was attached, asked
-// for and observed. A line is a call, and behind the equals sign what comes of it; see
-// waitingTest.call.
+// Which receivers have something to do, and in which order, follows from the attaches, flows and
+// events. A line is a call, and after the equals sign its result; see waitingTest.call.
 func TestWaiting(t *testing.T) {
 	t.Parallel()
 	for _, c := range waitingScripts {
@@ -317,21 +316,21 @@ var waitingScripts = []struct{ name, script string }{
 		attach e 1`},
 }
 
-// waitingTest stands for the dispatcher: it knows how many messages there are, and nothing of locks
+// waitingTest replaces the dispatcher: it knows how many messages there are, and nothing of locks
 // or logs.
 type waitingTest struct {
 	t    *testing.T
 	w    receivers
 	by   map[string]*receiver
 	last event.SequenceNumber
-	sent map[string]int // messages that nobody has got, by slice or slice and session
+	sent map[string]int // undelivered messages, by slice or slice and session
 }
 
 func newWaitingTest(t *testing.T, limit int) *waitingTest {
 	return &waitingTest{t: t, w: newReceivers(engine.NewPartition(0, 1, index.New()), limit), by: map[string]*receiver{}, sent: map[string]int{}}
 }
 
-// call carries out a line: a verb, and who or what it is about.
+// call carries out a line: a verb, and its arguments.
 func (w *waitingTest) call(words []string) string {
 	verb, words := words[0], append(words[1:], "", "", "")
 	switch verb {
@@ -430,8 +429,7 @@ func (w *waitingTest) stored(slice event.Slice, what string, expires event.Time)
 	}
 }
 
-// receiver carries out the lines that say what a receiver asks for. One that drains is served at
-// once.
+// receiver carries out the lines about requests of a receiver. One that drains is served at once.
 func (w *waitingTest) receiver(verb string, r *receiver, limit uint32, most int) string {
 	switch {
 	case w.w.receiver(r.Receiver) == nil: // it is gone
