@@ -60,7 +60,7 @@ type Retention struct {
 
 	undo map[engine.PartitionID]*removals // owned by the goroutine that drops bodies
 
-	mu sync.Mutex // guards what follows
+	mu sync.Mutex // guards the fields below
 	// by name: when to look again at a file that was not worth rewriting
 	retryAt map[string]event.Time
 	// obstacle that was logged last for a partition, so that it is logged once
@@ -253,10 +253,10 @@ func (k *Retention) announce(o *outlook, p *plan) {
 	k.of.Logger().Info("history that no policy keeps", append(kept, "bytes", p.bytesFreed(), "kept_by", strings.Join(p.held, "; "))...)
 }
 
-// setHurry turns the hurry on where history is kept only for a short time or is near its share, or
-// the disk has little room: history can only be deleted from sealed files before a checkpoint.
-// Where no history is kept at all, it seals only a chapter that has needed bodies, because a base
-// after it did not release it.
+// setHurry turns the hurry on if history is kept only for a short time or is near its share, or if
+// the disk has little room. In a hurry chapters are sealed at once, because history can only be
+// deleted from sealed files before a checkpoint. If no history is kept at all, it seals only a
+// chapter that has needed bodies, because a base after it did not release it.
 func (k *Retention) setHurry(logs map[engine.PartitionID]log.Partition, o *outlook) {
 	k.hurry = o.isUrgent()
 	for id, p := range logs {
@@ -507,7 +507,7 @@ func (k *Retention) policies() func(event.EntityID) event.HistoryPolicy {
 }
 
 // diskNeed returns the size of the disk and how many bytes history has to free: history is deleted
-// while the free space is less than twice what sends need.
+// while the free space is less than twice the limit below which sends are refused.
 func (k *Retention) diskNeed() (total, need int64) {
 	total, free, low, err := k.of.Space()
 	if err != nil {

@@ -350,9 +350,9 @@ func (o *outlook) makeRoom(p *plan) {
 	}
 }
 
-// upToBase returns the first of some files, with the files after it in its partition that have to
-// be deleted with it: up to the next place where a base can be made. Without them the cut would
-// delete nothing. If there is no such place yet, it returns the one file.
+// upToBase returns the first of some files, and the files after it in its partition that have to be
+// deleted together with it. They reach up to the next place where a base can be made; without them
+// the cut would delete nothing. If there is no such place yet, it returns the one file.
 func (o *outlook) upToBase(files []pastFile) []pastFile {
 	id := files[0].partition
 	at, _ := slices.BinarySearch(o.bases[id], files[0].end)

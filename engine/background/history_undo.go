@@ -45,7 +45,7 @@ type removalRun struct {
 }
 
 // follow reads the removals since its last call, up to the newest one that a durable state has
-// seen. before is the LSN up to which the log was durable before that state was taken.
+// seen. The argument before is the LSN up to which the log was durable before that state was taken.
 func (r *removals) follow(ctx context.Context, p log.Partition, since event.Time, shows index.Removals, before event.LSN) error {
 	if r.next != 0 && r.seen == shows {
 		r.next = max(r.next, before)

@@ -76,8 +76,8 @@ func (v *Idle) Look(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// stillIdle returns a function that reports whether an entity is still idle, with what is known of
-// it and its subscriptions by then: it may have been deleted with its topic, updated, or used.
+// stillIdle returns a function that reports whether an entity is still idle when it is called. By
+// then the entity may have been deleted with its topic, updated, or used.
 func (v *Idle) stillIdle(busy []event.EntityID) func(*engine.Entity, []*engine.Entity) bool {
 	return func(e *engine.Entity, subscriptions []*engine.Entity) bool {
 		now, idle := v.Of.Now(), engine.NewIdleness(v.Started, subscriptions, busy)

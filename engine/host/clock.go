@@ -32,7 +32,7 @@ type Clock struct {
 	source TimeSource
 	logger *slog.Logger
 
-	mu      sync.Mutex    // guards what follows
+	mu      sync.Mutex    // guards the fields below
 	started time.Duration // reading of the monotonic clock at the start
 	base    time.Time     // broker time at the start
 	read    time.Duration // monotonic time since the start, at the last reading

@@ -12,7 +12,7 @@ import (
 
 // directory finds the entities of a running namespace by path and id. The truth is the catalogue.
 type directory struct {
-	mu     sync.RWMutex              // guards what follows
+	mu     sync.RWMutex              // guards the fields below
 	byPath map[string]*engine.Entity // by lower-cased path
 	byID   map[event.EntityID]*engine.Entity
 	// by lower-cased path; nil: to be sorted again; never changed once it is made

@@ -53,7 +53,7 @@ func (a *admin) PutHistoryPolicy(ctx context.Context, cmd engine.PutHistoryPolic
 
 // keepHistory writes the policy of the settings into the catalogue, as the policy of the namespace,
 // and starts to delete history that no policy keeps. At the very first start it writes an event
-// even if the settings have no policy: the time of the event separates history from before an
+// even if the settings have no policy. The time of that event separates history from before an
 // upgrade from later history (docs/decisions/0061).
 func keepHistory(ctx context.Context, n *Namespace) error {
 	cmd := n.opts.History

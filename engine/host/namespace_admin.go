@@ -46,8 +46,8 @@ type admin struct {
 }
 
 // begin takes mu and returns the context for a change. The change is completed even if the caller
-// has gone: a durable change that is not in force would show in some places but not in others until
-// the next start.
+// has gone. Otherwise a durable change that is not in force would show in some places but not in
+// others until the next start.
 func (a *admin) begin(ctx context.Context) (context.Context, error) {
 	a.mu.Lock()
 	err := ctx.Err()

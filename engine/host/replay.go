@@ -64,8 +64,8 @@ func (n *Namespace) replay(ctx context.Context, p log.Partition, id engine.Parti
 }
 
 // refusal returns the error of a partition that cannot be recovered. If a record of a sound frame
-// cannot be decoded, or does not fit the state, the writing or the reading program has a bug,
-// unless the writer was a newer version.
+// cannot be decoded, or does not fit the state, there is a bug in this program or in the one that
+// wrote it. The exception is a record of a newer version.
 func refusal(id engine.PartitionID, err error) error {
 	switch at := (*replay.Error)(nil); {
 	case !errors.As(err, &at):

@@ -16,14 +16,14 @@ import (
 const (
 	// defaultCheckpointBytes is the least amount of log between two checkpoints.
 	defaultCheckpointBytes = 512 << 20
-	// checkpointRatio is how many times the size of the last checkpoint the log after it must have
-	// at least, so that checkpoints of a large state stay a small part of what is written.
+	// checkpointRatio bounds checkpoints of a large state to a small part of what is written:
+	// between two checkpoints the log grows by at least that many times the size of the last one.
 	checkpointRatio = 16
 	// checkpointEvents is the number of events after which a checkpoint is made even with less log:
 	// a query about the past has to replay no more than that.
 	checkpointEvents = 1_000_000
-	// mostPostponed is how many times the usual amount of log is written before a checkpoint is
-	// made even without memory for it: a start that has to read it all takes time as well.
+	// mostPostponed is how many times the usual amount of log a checkpoint waits for memory. Then
+	// it is made without, because a start that has to read all of that log takes time as well.
 	mostPostponed = 2
 	// checkpointMemory is the memory, in bytes, to encode and compress a checkpoint: two windows of
 	// the compression, and a piece of the state.
@@ -183,9 +183,9 @@ func (s *checkpointer) writeLast(at event.LSN) {
 	}
 }
 
-// yieldingWriter lets other goroutines run after each write: it takes half a millisecond to make
-// and process one write, and otherwise the scheduler would make the loop wait for 10 ms. It also
-// measures what the snapshot costs by then.
+// yieldingWriter lets other goroutines run after each write. To make and process one write takes
+// half a millisecond, and otherwise the scheduler would make the loop wait for 10 ms. The writer
+// also measures the cost of the snapshot by then.
 type yieldingWriter struct {
 	io.Writer
 	state  *index.Snapshot

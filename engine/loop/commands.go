@@ -102,8 +102,8 @@ func (l *Loop) carryOut(cmd engine.Command) (reply engine.Reply) {
 	return reply
 }
 
-// configureCommand gives a partition the settings of an entity, and rules of a subscription: all
-// its rules, one that is new or changed, or the name of one that was deleted.
+// configureCommand gives a partition the settings of an entity, and rules of a subscription. These
+// are all its rules, one new or changed rule, or the name of a deleted rule.
 type configureCommand struct {
 	engine.Internal
 	entity *engine.Entity
@@ -121,8 +121,8 @@ type damageCommand struct {
 	is   func()          // called if it is damage; nil: that is known
 }
 
-// Damage returns the command that tells a partition that a stored body could not be read back. lock
-// is the lock of the delivery; zero: none, or it does not matter. If it is damage, the command
+// Damage returns the command that tells a partition that a stored body could not be read back. The
+// lock is that of the delivery; zero: none, or it does not matter. If it is damage, the command
 // calls is, which may be nil.
 func Damage(err error, lock event.LockToken, is func()) engine.Command {
 	return &damageCommand{err: err, lock: lock, is: is}

@@ -7,8 +7,8 @@ import (
 )
 
 // line is the order in which the ports of a link take its last credit (docs/decisions/0080).
-// Without it, the loop that sees a flow first would take all of it each time, and messages of other
-// logs would wait for as long as that loop has any. A port stands in line from the start; it leaves
+// Without it, the loop that sees a flow first would take all of it each time. Messages of other
+// logs would wait as long as that loop has any. A port stands in line from the start. It leaves
 // when it attaches or gets a flow and has no messages, and returns when it gets a flow and has
 // some. Every turnEvery-th delivery goes to the ports in line in turn; not each one, because
 // waiting for another loop costs time. The line only says who goes first. Whatever a port does
@@ -49,8 +49,8 @@ func (l *line) noteTaken(port uint8) {
 }
 
 // mayTake reports whether a port may take one of the credits that are left. If the next delivery
-// goes by the line, the port may take it in two cases: it is the next after the last one, among
-// itself and the ports in line; or there is so much credit that the others will find some.
+// goes by the line, there are two cases in which it may. It is the next after the last one, among
+// itself and the ports in line; or there is enough credit for the others to find some.
 func (l *line) mayTake(port uint8, left int32) bool {
 	if l.taken.Load()%turnEvery != turnEvery-1 {
 		return true

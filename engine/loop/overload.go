@@ -10,10 +10,10 @@ import (
 // server-busy, after which clients try again. Requests that were accepted before are not refused,
 // because they may become durable. Unrequested events, such as ends of locks, continue.
 //
-// Requests are refused in four places: in [Loop.Submit], before the mailbox and in the caller's
-// goroutine; in Loop.step, by the command; in Loop.decide, by the events of an administrator's
-// command; and in the partition itself. [limits.refuseGrowth] tells the partition to refuse sends,
-// staged operations and messages that arrive from other entities.
+// Requests are refused in four places. [Loop.Submit] refuses them before the mailbox and in the
+// caller's goroutine. Loop.step refuses them by the command, and Loop.decide by the events of an
+// administrator's command. The partition itself refuses sends, staged operations and messages that
+// arrive from other entities; [limits.refuseGrowth] tells it to.
 
 // weight is how much longer a command makes the log.
 type weight uint8
@@ -114,9 +114,10 @@ func (l *limits) refuseGrowth() {
 func onlyReserveLeft(on log.Writer) bool { return on.DiskState().Room >= log.RoomCritical }
 
 // splitRequests splits requests to a loop into those to keep and those that its disk cannot carry
-// out, and says why: new messages while the disk hangs, and everything that writes while there is
-// no room at all. The loop itself cannot refuse them: it may be in a write, and its answers leave
-// in order, after the ones that wait for the disk. splitRequests does not change the slice.
+// out, and returns why. While the disk hangs it cannot take new messages; without any room it
+// cannot take anything that writes. The loop itself cannot refuse them: it may be in a write, and
+// its answers leave in order, after the ones that wait for the disk. splitRequests does not change
+// the slice.
 func splitRequests(on log.Writer, requests []engine.Request) (kept, refused []engine.Request, why error) {
 	s := on.DiskState()
 	full := s.Room == log.RoomNone

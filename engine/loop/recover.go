@@ -40,9 +40,9 @@ func (l *Loop) makeRoom() {
 }
 
 // SetClock applies a decision about a clock, and waits until it is durable. It is called once,
-// before DropUnknown, and before anything else is written: the record may be older than the one
-// before it, which no record in its frame may be. reason is the operator's reason; "": none was
-// given.
+// before DropUnknown, and before anything else is written. The reason is that the record may be
+// older than the one before it, which no record in its frame may be. The argument reason is the
+// operator's; "": none was given.
 func (l *Loop) SetClock(set *event.ClockSet, reason string) error {
 	if l.frames.writer.Batch().Count() > 0 {
 		panic(fmt.Sprintf("engine: partition %d: the clock is set after other records", l.part.ID()))

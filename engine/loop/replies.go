@@ -10,10 +10,10 @@ import (
 )
 
 // When replies leave (docs/decisions/0017) is decided here, and only here. A caller names the kind
-// of its reply, and the kind decides what the reply waits for. A reply leaves once everything that
+// of its reply, and the kind decides how long the reply waits. A reply leaves once everything that
 // was decided before it is written and, except for locks and renewals, durable. Facts
-// (docs/decisions/0030) do not count. Only a reply that grants or renews a lock waits for less: the
-// frame with the grant must be written, and what the reply shows, the message's own last event,
+// (docs/decisions/0030) do not count. Only a reply that grants or renews a lock waits for less. The
+// frame with the grant must be written. The event that the reply shows, the message's own last one,
 // must be durable (reliability.md P6, P7, P16). A reply that tells nothing from the log does not
 // wait.
 //

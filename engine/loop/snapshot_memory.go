@@ -6,8 +6,9 @@ import (
 )
 
 // SnapshotMemory is the memory taken from the process's account for a snapshot
-// (docs/decisions/0041): for what is made of it, and for data that its owner has changed since,
-// which exists twice until the snapshot is closed. It belongs to one goroutine at a time.
+// (docs/decisions/0041). It covers the results made of the snapshot, and the data that the owner
+// has changed since, which exists twice until the snapshot is closed. It belongs to one goroutine
+// at a time.
 type SnapshotMemory struct {
 	From  log.Memory // nil: unlimited
 	fixed int        // for what is made of the snapshot

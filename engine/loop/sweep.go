@@ -12,7 +12,7 @@ import (
 )
 
 // sweepEvery is the least time between two passes over the messages of a queue. sweepRate bounds
-// how many messages a second are visited on average, so a long queue is searched less often.
+// the average number of messages visited in a second, so a long queue is searched less often.
 const (
 	sweepEvery = time.Second
 	sweepRate  = 100_000
