@@ -38,7 +38,7 @@ func baseOf(p log.Partition) (log.BaseInfo, bool) {
 func kept(p log.Partition, from uint64) error {
 	first, _ := p.Bounds()
 	if _, ok := baseOf(p); ok && from != 0 && from < uint64(first) {
-		return fmt.Errorf("%w: partition %d: what is kept begins at LSN %d", log.ErrGone, p.ID(), first)
+		return fmt.Errorf("%w: partition %d: history begins at LSN %d", log.ErrGone, p.ID(), first)
 	}
 	return nil
 }

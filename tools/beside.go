@@ -64,6 +64,6 @@ func (b *Beside) open(ctx context.Context, dir string, thorough bool) (log.Store
 func (b *Beside) tell(p log.Partition) {
 	if b.Live && b.Notes != nil {
 		_, end := p.Bounds()
-		fmt.Fprintf(b.Notes, "partition %d is read up to durable LSN %d, beside a broker that may be using the directory\n", p.ID(), end)
+		fmt.Fprintf(b.Notes, "partition %d: read up to durable LSN %d; a broker may be using the directory\n", p.ID(), end)
 	}
 }

@@ -56,7 +56,7 @@ func TestBeside(t *testing.T) {
 			if got.String() != want.String() || strings.Count(got.String(), "\n") < 26 {
 				t.Errorf("dump beside the broker, -of the stopped directory +beside:\n%s", cmp.Diff(want.String(), got.String()))
 			}
-			if s := notes.String(); !strings.HasPrefix(s, "partition 0 is read up to durable LSN ") {
+			if s := notes.String(); !strings.HasPrefix(s, "partition 0: read up to durable LSN ") {
 				t.Errorf("it says %q", s)
 			}
 		}

@@ -50,7 +50,7 @@ func Receive(dir string) (*Incoming, error) {
 	in := &Incoming{dir: dir, partial: dir + PartialSuffix, files: map[string]bool{}}
 	err = os.Mkdir(in.partial, 0o700)
 	if errors.Is(err, os.ErrExist) {
-		return nil, fmt.Errorf("%s: an earlier attempt did not finish there, and it %w; remove it", in.partial, ErrNotEmpty)
+		return nil, fmt.Errorf("%s is left over from an earlier attempt and %w; remove it", in.partial, ErrNotEmpty)
 	}
 	if err != nil {
 		return nil, err
@@ -97,9 +97,9 @@ func (c counted) Write(p []byte) (int, error) {
 func (in *Incoming) check(name string, isDir bool) error {
 	switch {
 	case !log.MayBeCopied(name, isDir), in.files[name]:
-		return fmt.Errorf("tools: a data directory has no %+q, or has it only once", name)
+		return fmt.Errorf("tools: unexpected or duplicate name %+q", name)
 	case len(in.files) == maxReceived:
-		return fmt.Errorf("tools: more than %d files for a data directory", maxReceived)
+		return fmt.Errorf("tools: more than %d files", maxReceived)
 	}
 	in.files[name] = true
 	return nil
@@ -155,9 +155,9 @@ func (in *Incoming) Finish(w io.Writer) (Report, error) {
 			return found, err
 		}
 		if len(found.Damaged) == 0 {
-			return found, errors.New("tools: the copy has parts that a broker would not use")
+			return found, errors.New("tools: the copy contains files that a broker would not use")
 		}
-		return found, fmt.Errorf("tools: what was received is damaged: %w", found.Damaged[0])
+		return found, fmt.Errorf("tools: the received copy is damaged: %w", found.Damaged[0])
 	}
 	if err != nil {
 		return found, err

@@ -113,19 +113,19 @@ func TestReceiveRefused(t *testing.T) {
 				c.Name = "../clean"
 			}
 			return c, nil
-		}, `no "../clean"`},
+		}, `name "../clean"`},
 		"another file": {func(c log.Copied) (log.Copied, error) {
 			if c.Name == "clean" {
 				c.Name = "lock"
 			}
 			return c, nil
-		}, `no "lock"`},
+		}, `name "lock"`},
 		"twice": {func(c log.Copied) (log.Copied, error) {
 			if c.Name == "clean" {
 				c.Name = "partitions/00/manifest"
 			}
 			return c, nil
-		}, "or has it only once"},
+		}, "unexpected or duplicate name"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

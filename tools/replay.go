@@ -16,7 +16,7 @@ import (
 // holds what a broker would: a row per message that is live at the time.
 func (v *verifier) replay(p log.Partition, states []log.CheckpointInfo) error {
 	err := replay.Begin(p).Run(v.ctx, replay.Watch{Checkpoints: states, Look: v.listing(p), Differs: func(c log.CheckpointInfo) error {
-		return v.damage(&log.CorruptError{Partition: p.ID(), File: c.File, LSN: c.LSN, Reason: "the state is not that of the log up to this LSN"})
+		return v.damage(&log.CorruptError{Partition: p.ID(), File: c.File, LSN: c.LSN, Reason: "the state differs from the state of the log up to this LSN"})
 	}})
 	if c := (*log.CorruptError)(nil); errors.As(located(p, err), &c) {
 		return v.damage(c)

@@ -43,7 +43,7 @@ func Authority(data string) ([]byte, error) {
 		return nil, err
 	}
 	if block, rest := pem.Decode(text); block == nil || block.Type != "CERTIFICATE" || len(rest) > 0 {
-		return nil, fmt.Errorf("%s is not the certificate that was written there", file)
+		return nil, fmt.Errorf("%s does not contain the generated certificate", file)
 	}
 	return text, nil
 }
@@ -100,7 +100,7 @@ func (c *certificates) forHandshake(*tls.ClientHelloInfo) (*tls.Certificate, err
 		if seen := c.stamps(); seen != c.seen {
 			c.seen = seen
 			if err := c.load(); err != nil {
-				slog.Error("the new certificate cannot be used; the one before stays", "error", err)
+				slog.Error("new certificate unusable; the previous one stays in use", "error", err)
 			}
 		}
 	}
@@ -135,7 +135,7 @@ func (c *certificates) load() error {
 		return fmt.Errorf("certificate %s, key %s: %w", c.certificateFile, c.keyFile, err)
 	}
 	if end := pair.Leaf.NotAfter; time.Now().After(end) {
-		slog.Warn("the certificate has expired", "file", c.certificateFile, "end", end)
+		slog.Warn("certificate expired", "file", c.certificateFile, "end", end)
 	}
 	if c.current != nil {
 		slog.Info("certificate read", "file", c.certificateFile, "end", pair.Leaf.NotAfter)

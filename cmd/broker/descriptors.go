@@ -65,7 +65,7 @@ func (d *descriptors) sockets() int { return d.limit - reserveDescriptors - ownD
 func (d *descriptors) hold(partitions int) error {
 	d.log = log.Descriptors(partitions, d.reading)
 	if missing := fewestSockets - d.sockets(); missing > 0 {
-		return settings.Problems{{Where: "open files", Text: fmt.Sprintf("the limit is %d, and with %d partitions at least %d are needed: raise it (ulimit -n)",
+		return settings.Problems{{Where: "open files", Text: fmt.Sprintf("the limit is %d, but %d partitions need at least %d: raise it (ulimit -n)",
 			d.limit, partitions, d.limit+missing)}}
 	}
 	return nil
@@ -82,9 +82,9 @@ func (d *descriptors) bound(l settings.Limits) settings.Limits {
 	l.Unauthenticated = min(asked.Unauthenticated, share)
 	l.Connections = min(asked.Connections, d.sockets()-l.Unauthenticated-servicebus.Overhang)
 	attributes := []any{"limit", d.limit, "reserve", reserveDescriptors, "log", d.log, "connections", l.Connections,
-		"before login", l.Unauthenticated}
+		"unauthenticated", l.Unauthenticated}
 	if l.Connections < asked.Connections || l.Unauthenticated < asked.Unauthenticated {
-		slog.Warn("the limit of open files allows fewer connections than the settings", attributes...)
+		slog.Warn("connection limits lowered to fit the limit of open files", attributes...)
 	} else {
 		slog.Info("file descriptors", attributes...)
 	}

@@ -14,7 +14,7 @@ const (
 	memoryCritical = "memory-critical"
 )
 
-var errMemory = errors.New("there is no memory for messages")
+var errMemory = errors.New("no memory left for messages")
 
 // noMemory reports whether whatever takes memory for good is refused.
 func (s *Server) noMemory() bool { return s.memory.Level() == budget.Critical }

@@ -16,8 +16,8 @@ func narrow(dir string) {
 	mode := fmt.Sprintf("%04o", wide)
 	switch {
 	case err != nil:
-		slog.Warn("the data directory is open to other users, and its mode could not be changed; make it 0700", "path", dir, "mode", mode, "error", err)
+		slog.Warn("data directory open to other users and its mode could not be changed; set it to 0700", "path", dir, "mode", mode, "error", err)
 	case wide != 0:
-		slog.Warn("the data directory was open to other users; its mode is 0700 now", "path", dir, "mode", mode)
+		slog.Warn("data directory was open to other users; its mode was set to 0700", "path", dir, "mode", mode)
 	}
 }

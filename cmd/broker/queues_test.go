@@ -98,11 +98,11 @@ func TestStartTellsOfTheEntityFile(t *testing.T) {
 	start(t, s)
 	text := said.String()
 	for want, count := range map[string]int{
-		`level=WARN msg="a key of the entity file is ignored"`:                                                                         2,
-		`where="CONFIG_JSON:1: Queues[0].MaxDeliveryCount" reason="unknown key; it belongs in \"Properties\""`:                         1,
-		`where="CONFIG_JSON:1: Queues[1].Properties.IsClientAffine" reason="unknown key"`:                                              1,
-		`msg="defaults of the emulator are used" entities="CONFIG_JSON: each queue that leaves it out has the emulator's default: Max`: 1,
-		`msg="defaults of the emulator are used"`:                                                                                      1,
+		`level=WARN msg="entity file key ignored"`:                                                                          2,
+		`where="CONFIG_JSON:1: Queues[0].MaxDeliveryCount" reason="unknown key; it belongs in \"Properties\""`:              1,
+		`where="CONFIG_JSON:1: Queues[1].Properties.IsClientAffine" reason="unknown key"`:                                   1,
+		`msg="emulator defaults used" entities="CONFIG_JSON: each queue that leaves it out has the emulator's default: Max`: 1,
+		`msg="emulator defaults used"`: 1,
 	} {
 		if got := strings.Count(text, want); got != count {
 			t.Errorf("%d times %s, want %d, in\n%s", got, want, count, text)

@@ -46,7 +46,7 @@ func (r Recovered) String() string {
 	}
 	text := fmt.Sprintf("%d messages (%d locked) from %s of log in %s; %s", r.Messages, r.Locks, size(r.Bytes), r.Took.Round(time.Millisecond), end)
 	if r.CutBytes > 0 {
-		text += fmt.Sprintf("; %s at the end that nobody had been promised were set aside", size(r.CutBytes))
+		text += fmt.Sprintf("; %s of unacknowledged data at the end were set aside", size(r.CutBytes))
 	}
 	return text
 }

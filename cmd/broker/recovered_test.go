@@ -43,7 +43,7 @@ func TestRecoveredAsText(t *testing.T) {
 		"0 messages (0 locked) from 0 B of log in 0s; the last run ended cleanly":                     {Clean: true},
 		"3 messages (1 locked) from 1023 B of log in 12ms; the last run did not end cleanly":          {Messages: 3, Locks: 1, Bytes: 1023, Took: 12_345 * time.Microsecond},
 		"1000000 messages (0 locked) from 1.1 GiB of log in 1.234s; the last run did not end cleanly": {Messages: 1e6, Bytes: 1 << 30 * 11 / 10, Took: 1_234_400 * time.Microsecond},
-		"2 messages (2 locked) from 2.0 MiB of log in 1s; the last run did not end cleanly; 1.5 KiB at the end that nobody had been promised were set aside": {
+		"2 messages (2 locked) from 2.0 MiB of log in 1s; the last run did not end cleanly; 1.5 KiB of unacknowledged data at the end were set aside": {
 			Messages: 2, Locks: 2, Bytes: 2 << 20, CutBytes: 1536, Took: time.Second},
 	} {
 		if got := r.String(); got != want {

@@ -183,10 +183,10 @@ func (s *Server) open(ctx context.Context) error {
 		return err
 	}
 	if slices.Contains(s.store.Namespace().Capabilities, log.Slice) {
-		slog.Warn("the data directory was cut out of another one: nothing moves between entities", "namespace", s.store.Namespace().ID)
+		slog.Warn("data directory is a slice of another one; no message moves between entities", "namespace", s.store.Namespace().ID)
 	}
 	if has := len(s.store.Partitions()); s.settings.Storage.Partitions != 0 && has != s.settings.Storage.Partitions {
-		return settings.Problems{{Where: "partitions", Text: fmt.Sprintf("%s was made with %d partitions, which cannot be changed to %d",
+		return settings.Problems{{Where: "partitions", Text: fmt.Sprintf("%s was created with %d partitions, which cannot be changed to %d",
 			s.settings.Storage.Data, has, s.settings.Storage.Partitions)}}
 	}
 	if err := s.descriptors.hold(len(s.store.Partitions())); err != nil {
@@ -229,10 +229,10 @@ var ofSettings = []engine.Code{engine.InvalidArgument, engine.AlreadyExists, eng
 func (s *Server) putEntities(ctx context.Context) error {
 	var problems settings.Problems
 	for _, key := range s.settings.Entities.Ignored {
-		slog.Warn("a key of the entity file is ignored", "where", key.Where, "reason", key.Text)
+		slog.Warn("entity file key ignored", "where", key.Where, "reason", key.Text)
 	}
 	for _, line := range s.settings.Entities.Used {
-		slog.Info("defaults of the emulator are used", "entities", line)
+		slog.Info("emulator defaults used", "entities", line)
 	}
 	if s.settings.Entities.Sample && !s.wantsSample() {
 		s.settings.Entities.Put = nil
@@ -253,7 +253,7 @@ func (s *Server) putEntities(ctx context.Context) error {
 			problems = append(problems, settings.Problem{Where: s.settings.Entities.Where(s.settings.Entities.Put[i].Path), Text: refusal.Text})
 		case errors.As(err, &refusal) && refusal.Code == engine.Busy && len(s.engine.Conditions()) > 0:
 			// messages that are there can be settled all the same
-			slog.Error("an entity of the settings is not made or changed", "path", s.settings.Entities.Put[i].Path, "error", err)
+			slog.Error("entity of the settings not created or changed", "path", s.settings.Entities.Put[i].Path, "error", err)
 		default:
 			return err
 		}
@@ -273,7 +273,7 @@ func (s *Server) wantsSample() bool {
 			return false
 		}
 	}
-	slog.Info("no entity file: the broker has the emulator's sample entities", "entities", len(s.settings.Entities.Put))
+	slog.Info("no entity file; using the emulator's sample entities", "entities", len(s.settings.Entities.Put))
 	return true
 }
 
@@ -493,7 +493,7 @@ func (s *Server) close() error {
 		ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
 		defer cancel()
 		if err := s.amqp.Close(ctx); err != nil {
-			slog.Warn("connections were cut because they did not end in time", "error", err)
+			slog.Warn("connections closed because they did not end in time", "error", err)
 		}
 	}
 	if s.engine != nil {

@@ -52,9 +52,9 @@ func app() *cli.App {
 	}
 	return &cli.App{
 		Name:  "ledgerbench",
-		Usage: "measure how much a broker takes and gives",
+		Usage: "measure the throughput and latency of a broker",
 		Description: "Puts load on any AMQP 1.0 broker that has queues with peek-lock: Ledgerbus, the emulator, the cloud or another.\n" +
-			"The suite needs no broker: it starts one, and a server that stores nothing to compare it with.\n\n" +
+			"The suite starts a broker, and a server for comparison that stores nothing.\n\n" +
 			"Exit codes: 0 success, 1 a request failed, 2 usage, 5 input/output failure, 6 internal fault.",
 		Version:        program.Version(),
 		Suggest:        true,
@@ -69,7 +69,7 @@ func app() *cli.App {
 // commandOrHelp is what happens without a command that exists.
 func commandOrHelp(c *cli.Context) error {
 	if name := c.Args().First(); name != "" && name != "help" {
-		return usageError{fmt.Errorf("there is no command %q; see ledgerbench --help", name)}
+		return usageError{fmt.Errorf("unknown command %q; see ledgerbench --help", name)}
 	}
 	return cli.ShowAppHelp(c)
 }

@@ -48,14 +48,14 @@ func TestExitCodesAndMessages(t *testing.T) {
 		{[]string{"--help"}, nil, exitWell, ""},
 		{[]string{"send", "--help"}, nil, exitWell, ""},
 		{[]string{"help", "send"}, nil, exitWell, ""},
-		{[]string{"sned"}, nil, exitUsage, `ledgerbench: there is no command "sned"; see ledgerbench --help`},
+		{[]string{"sned"}, nil, exitUsage, `ledgerbench: unknown command "sned"; see ledgerbench --help`},
 		{[]string{"send", "--colour"}, nil, exitUsage, "ledgerbench: flag provided but not defined: -colour; see ledgerbench send --help"},
 		{[]string{"send", "orders", "--count", "1"}, nil, exitUsage, `ledgerbench: send takes no argument "orders"; see ledgerbench send --help`},
-		{[]string{"send"}, nil, exitRefused, "ledgerbench: bench: which broker? --connection-string or --url"},
+		{[]string{"send"}, nil, exitRefused, "ledgerbench: bench: missing broker; give --connection-string or --url"},
 		{[]string{"send"}, []string{nobody}, exitRefused, "ledgerbench: "},
 		{[]string{"fsync", "--dir", none}, nil, exitIO, "ledgerbench: open " + none},
 		{[]string{"suite", "--program", none, "--dir", t.TempDir()}, nil, exitIO, "ledgerbench: fork/exec " + none},
-		{[]string{"suite"}, nil, exitRefused, "ledgerbench: bench: no broker to start: no program ledgerbus in "},
+		{[]string{"suite"}, nil, exitRefused, "ledgerbench: bench: found no program ledgerbus in "},
 	} {
 		code, out, errOut := execute(t, c.env, c.args...)
 		if code != c.code || !strings.HasPrefix(errOut, c.text) || (c.text == "") != (errOut == "") || (code == exitWell) != strings.Contains(out, "USAGE") {

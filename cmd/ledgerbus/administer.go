@@ -82,7 +82,7 @@ func splitNames(args []string, more int) (subscription string, rest []string, ok
 func pathOf(c *cli.Context, kind event.EntityKind) (string, error) {
 	of, err := entityOf(c, kind)
 	if err == nil && of.SubQueue != event.Main {
-		err = usageError{fmt.Errorf("%s comes and goes with its entity: name that alone, %s", of, of.Entity)}
+		err = usageError{fmt.Errorf("%s is a sub-queue and is created and deleted with its entity; use %s", of, of.Entity)}
 	}
 	return of.Entity, err
 }
@@ -95,21 +95,21 @@ func entityOf(c *cli.Context, kind event.EntityKind) (address.Address, error) {
 		path, ok = c.Args().Get(1), c.Args().First() != "" && c.Args().Get(1) != ""
 	}
 	if !ok {
-		return address.Address{}, usageError{fmt.Errorf("which %s? %s %s", name, c.Command.HelpName, argumentsOf(kind))}
+		return address.Address{}, usageError{fmt.Errorf("missing %[1]s; usage: %[2]s %[1]s", argumentsOf(kind), c.Command.HelpName)}
 	}
 	of, err := address.Parse(path)
 	switch {
 	case err != nil && strings.ContainsRune(path, '$'):
-		return of, usageError{fmt.Errorf("%q is not the name of a %s: those have no $", path, name)}
+		return of, usageError{fmt.Errorf("%q is not the name of a %s: names contain no $", path, name)}
 	case err != nil:
 		return of, usageError{err}
 	case of.Place:
-		return of, usageError{fmt.Errorf("%s is a place in a log, and no %s", of, name)}
+		return of, usageError{fmt.Errorf("%s is a place in a log, not a %s", of, name)}
 	case of.Number != 0:
-		return of, usageError{fmt.Errorf("%s is a message, and no %s: ledgerbus story '%s'", of, name, of)}
+		return of, usageError{fmt.Errorf("%s is a message, not a %s; see ledgerbus story '%s'", of, name, of)}
 	case kind == event.Subscription:
 		if of.Entity, _, ok = splitNames(append(slices.Clone(c.Args().Slice()[:c.Args().Len()-1]), of.Entity), 0); !ok {
-			return of, usageError{fmt.Errorf("which subscription? %s TOPIC SUBSCRIPTION", c.Command.HelpName)}
+			return of, usageError{fmt.Errorf("missing TOPIC or SUBSCRIPTION; usage: %s TOPIC SUBSCRIPTION", c.Command.HelpName)}
 		}
 	}
 	return of, nil
@@ -117,11 +117,11 @@ func entityOf(c *cli.Context, kind event.EntityKind) (address.Address, error) {
 
 // reasonFlag belongs to every command that changes something.
 func reasonFlag() cli.Flag {
-	return &cli.StringFlag{Name: "reason", Usage: "why, in one line: Ledgerbus keeps it in the log beside the change; other namespaces ignore it"}
+	return &cli.StringFlag{Name: "reason", Usage: "reason for the change, in one line: Ledgerbus records it in the log with the change; other namespaces ignore it"}
 }
 
 func confirmFlag() cli.Flag {
-	return &cli.StringFlag{Name: "confirm", Usage: "the name of what is deleted, instead of typing it when asked"}
+	return &cli.StringFlag{Name: "confirm", Usage: "name of the item to delete, instead of typing it at the prompt"}
 }
 
 // confirm refuses to go on unless name was typed, or given with --confirm. what says what will be
@@ -131,14 +131,14 @@ func confirm(c *cli.Context, name, what string) error {
 		return sameName(c.String("confirm"), name, what)
 	}
 	if in, isFile := c.App.Reader.(*os.File); !isFile || !term.IsTerminal(int(in.Fd())) {
-		return usageError{fmt.Errorf("%s: nothing was done; add --confirm %s if that is meant", what, name)}
+		return usageError{fmt.Errorf("%s: nothing was done; add --confirm %s to confirm", what, name)}
 	}
 	return askName(c.App.Reader, c.App.ErrWriter, name, what)
 }
 
 // askName asks a person to type a name.
 func askName(r io.Reader, w io.Writer, name, what string) error {
-	fmt.Fprintf(w, "%s.\nType %s to go on: ", output.OneLine(what), output.OneLine(name))
+	fmt.Fprintf(w, "%s.\nType %s to continue: ", output.OneLine(what), output.OneLine(name))
 	typed, err := bufio.NewReader(io.LimitReader(r, 4<<10)).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
@@ -150,5 +150,5 @@ func sameName(given, name, what string) error {
 	if strings.EqualFold(given, name) { // names differ in more than letter case
 		return nil
 	}
-	return usageError{fmt.Errorf("%s: nothing was done, because %q is not %q", what, given, name)}
+	return usageError{fmt.Errorf("%s: nothing was done because %q is not %q", what, given, name)}
 }

@@ -40,9 +40,9 @@ func TestUsageOfAdministration(t *testing.T) {
 		text string
 	}{
 		{"queue", 0, ""},
-		{"queue|show", 2, "which queue? ledgerbus queue show QUEUE"},
-		{"queue|show|a|b", 2, "which queue? ledgerbus queue show QUEUE"},
-		{"queue|delete|$Resources/Queues", 2, `"$Resources/Queues" is not the name of a queue: those have no $`},
+		{"queue|show", 2, "missing QUEUE; usage: ledgerbus queue show QUEUE"},
+		{"queue|show|a|b", 2, "missing QUEUE; usage: ledgerbus queue show QUEUE"},
+		{"queue|delete|$Resources/Queues", 2, `"$Resources/Queues" is not the name of a queue: names contain no $`},
 		{"queue|list|x", 2, `ledgerbus queue list takes no argument "x"; see ledgerbus queue list --help`},
 		{"queue|list|-o|xml", 2, `--output: "xml" is not one of text, json, csv`},
 		{"queue|create|a|--lock-duration|soon", 2, `--lock-duration: "soon" is not a duration such as 90s, 14d, PT1H or unlimited`},
@@ -51,13 +51,13 @@ func TestUsageOfAdministration(t *testing.T) {
 		{"queue|create|a|--access-rule|p=Read", 2, `--access-rule: "Read" is not one of the rights Send, Listen, Manage`},
 		{"queue|create|a|--dead-lettering-on-filter-error", 2, "flag provided but not defined: -dead-lettering-on-filter-error; see ledgerbus queue create --help"},
 		{"queue|create|a|--reason|two\nlines", 2, "--reason: The reason must be one line of UTF-8."},
-		{"queue|list", 1, "list queues: connect: connection refused; is the broker running at 127.0.0.1:1?"},
-		{"queue|list|--context|a|-c|b", 2, "give either --connection-string or --context"},
+		{"queue|list", 1, "list queues: connect: connection refused; check that the broker is running at 127.0.0.1:1"},
+		{"queue|list|--context|a|-c|b", 2, "--connection-string and --context exclude each other"},
 		{"queue|list|--ca-file|/nonexistent", 2, "--ca-file: open /nonexistent: no such file or directory"},
-		{"subscription|show|events", 2, "which subscription? ledgerbus subscription show TOPIC SUBSCRIPTION"},
-		{"subscription|show|events|a/b", 2, "which subscription? ledgerbus subscription show TOPIC SUBSCRIPTION"},
-		{"subscription|create|t|s|--sql|a=1|--match-all", 2, "a rule has one filter: choose one of --sql, --correlation, --match-all, --match-none"},
-		{"rule|create|t|s", 2, "which rule? ledgerbus rule create TOPIC SUBSCRIPTION RULE"},
+		{"subscription|show|events", 2, "missing TOPIC or SUBSCRIPTION; usage: ledgerbus subscription show TOPIC SUBSCRIPTION"},
+		{"subscription|show|events|a/b", 2, "missing TOPIC or SUBSCRIPTION; usage: ledgerbus subscription show TOPIC SUBSCRIPTION"},
+		{"subscription|create|t|s|--sql|a=1|--match-all", 2, "--sql, --correlation, --match-all and --match-none exclude each other: a rule has one filter"},
+		{"rule|create|t|s", 2, "missing TOPIC, SUBSCRIPTION or RULE; usage: ledgerbus rule create TOPIC SUBSCRIPTION RULE"},
 		{"rule|create|t|s|r|--correlation|color=blue", 2, `--correlation: "color" is not a field; for an application property write property.color=…`},
 		{"rule|create|t|s|r|--correlation|label=a|--correlation|Subject=b", 2, "--correlation: Subject is given twice"},
 		{"rule|create|t|s|r|--param|@a=int:5", 2, "--param: only an SQL filter has parameters"},
@@ -65,19 +65,19 @@ func TestUsageOfAdministration(t *testing.T) {
 		{"rule|create|t|s|r|--sql|a=@a|--param|@a=int:x", 2, `--param: @a: "x" is not a valid int`},
 		{"partition|list|1", 2, `ledgerbus partition list takes no argument "1"; see ledgerbus partition list --help`},
 		{"partition|list|-o|xml", 2, `--output: "xml" is not one of text, json, csv`},
-		{"partition|fence", 2, "which partition? ledgerbus partition fence N, with a number that ledgerbus partition list shows"},
-		{"partition|fence|1|2", 2, "which partition? ledgerbus partition fence N, with a number that ledgerbus partition list shows"},
-		{"partition|restart|orders", 2, "which partition? ledgerbus partition restart N, with a number that ledgerbus partition list shows"},
-		{"partition|restart|-1", 2, "which partition? ledgerbus partition restart N, with a number that ledgerbus partition list shows"},
+		{"partition|fence", 2, "missing or invalid N; usage: ledgerbus partition fence N, with a number that ledgerbus partition list shows"},
+		{"partition|fence|1|2", 2, "missing or invalid N; usage: ledgerbus partition fence N, with a number that ledgerbus partition list shows"},
+		{"partition|restart|orders", 2, "missing or invalid N; usage: ledgerbus partition restart N, with a number that ledgerbus partition list shows"},
+		{"partition|restart|-1", 2, "missing or invalid N; usage: ledgerbus partition restart N, with a number that ledgerbus partition list shows"},
 		{"partition|fence|1|--reason|two\nlines", 2, "--reason: The reason must be one line of UTF-8."},
-		{"message|erase|orders", 2, "which message? ledgerbus message erase ENTITY#NUMBER, with the sequence number that log dump and receivers show"},
-		{"message|erase|orders|-1", 2, "which message? ledgerbus message erase ENTITY#NUMBER, with the sequence number that log dump and receivers show"},
-		{"message|erase|orders|0", 2, "which message? ledgerbus message erase ENTITY#NUMBER, with the sequence number that log dump and receivers show"},
-		{"partition|list", 1, "list partitions: connect: connection refused; is the broker running at 127.0.0.1:1?"},
+		{"message|erase|orders", 2, "missing or invalid message; usage: ledgerbus message erase ENTITY#NUMBER, with the sequence number that log dump and receivers show"},
+		{"message|erase|orders|-1", 2, "missing or invalid message; usage: ledgerbus message erase ENTITY#NUMBER, with the sequence number that log dump and receivers show"},
+		{"message|erase|orders|0", 2, "missing or invalid message; usage: ledgerbus message erase ENTITY#NUMBER, with the sequence number that log dump and receivers show"},
+		{"partition|list", 1, "list partitions: connect: connection refused; check that the broker is running at 127.0.0.1:1"},
 		{"entities|apply", 2, "ledgerbus entities apply takes one FILE; see ledgerbus entities apply --help"},
 		{"entities|apply|/nonexistent", 2, "entity file: stat /nonexistent: no such file or directory"},
-		{"entities|apply|x|--exit-code", 2, "--exit-code goes with --dry-run"},
-		{"entities|export|-o|xml", 2, `--output: "xml" is neither json nor yaml`},
+		{"entities|apply|x|--exit-code", 2, "--exit-code needs --dry-run"},
+		{"entities|export|-o|xml", 2, `--output: "xml" is not json or yaml`},
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			r := execute(t, nobodyThere, "", strings.Split(c.args, "|")...)
@@ -140,27 +140,27 @@ func TestContexts(t *testing.T) {
 			t.Errorf("%v: exit code %d:\n%s", args, r.code, got)
 		}
 	}
-	run(0, "no context yet; make one with ledgerbus context set NAME", "", "context", "list")
-	run(2, "ledgerbus: no context is in use; make one with ledgerbus context set NAME", "", "context", "show")
+	run(0, "no contexts; create one with ledgerbus context set NAME", "", "context", "list")
+	run(2, "ledgerbus: no context is in use; create one with ledgerbus context set NAME", "", "context", "show")
 	run(0, "", text, "context", "set", "piped")
 	run(0, "", "", "context", "set", "of-file", "--connection-string-file", secret, "--use")
 	run(0, "", "", "env", "LEDGERBUS_CONNECTION_STRING="+strings.Replace(text, ":1;", ":2;", 1), "context", "set", "of-env", "--from-environment")
 	run(2, "ledgerbus: LEDGERBUS_CONNECTION_STRING is not set", "", "context", "set", "x", "--from-environment")
-	run(2, `ledgerbus: "a b" is not a name for a context: use 1 to 64 letters, digits, or . - _`, text, "context", "set", "a b")
+	run(2, `ledgerbus: "a b" is not a valid context name: use 1 to 64 letters, digits or . - _`, text, "context", "set", "a b")
 	run(2, "ledgerbus: connection string: every part must be Key=Value", "topsecret", "context", "set", "x")
 	const hidden = "Endpoint=sb://127.0.0.1:1;SharedAccessKeyName=rule;SharedAccessKey=***;UseDevelopmentEmulator=true"
 	run(0, `{"current":true,"name":"of-file","connectionString":"`+hidden+`","caFile":""}`, "", "context", "show", "-o", "json")
 	run(0, "current,name,connectionString,caFile\nfalse,of-env,"+strings.Replace(hidden, ":1;", ":2;", 1)+",\ntrue,of-file,"+hidden+",\nfalse,piped,"+hidden+",", "", "context", "list", "-o", "csv")
-	const refused = ": connect: connection refused; is the broker running at 127.0.0.1:"
-	run(1, "ledgerbus: list queues"+refused+"1?", "", "queue", "list")
-	run(1, "ledgerbus: list queues"+refused+"2?", "", "queue", "list", "--context", "of-env")
-	run(1, "ledgerbus: list queues"+refused+"2?", "", "env", "LEDGERBUS_CONTEXT=of-env", "queue", "list")
-	run(1, "ledgerbus: connect to 127.0.0.1:2: connect: connection refused; is the broker running there?", "", "peek", "orders", "--context", "of-env")
-	run(2, `ledgerbus: there is no context "staging"; there are of-env, of-file, piped`, "", "queue", "list", "--context", "staging")
+	const refused = ": connect: connection refused; check that the broker is running at 127.0.0.1:"
+	run(1, "ledgerbus: list queues"+refused+"1", "", "queue", "list")
+	run(1, "ledgerbus: list queues"+refused+"2", "", "queue", "list", "--context", "of-env")
+	run(1, "ledgerbus: list queues"+refused+"2", "", "env", "LEDGERBUS_CONTEXT=of-env", "queue", "list")
+	run(1, "ledgerbus: connect to 127.0.0.1:2: connect: connection refused; check that the broker is running there", "", "peek", "orders", "--context", "of-env")
+	run(2, `ledgerbus: unknown context "staging"; saved contexts: of-env, of-file, piped`, "", "queue", "list", "--context", "staging")
 	run(0, "", "", "context", "use", "of-env")
-	run(1, "ledgerbus: list queues"+refused+"2?", "", "queue", "list")
+	run(1, "ledgerbus: list queues"+refused+"2", "", "queue", "list")
 	run(0, "", "", "context", "delete", "of-env")
-	run(2, "ledgerbus: no context is in use; there are of-file, piped", "", "context", "show")
+	run(2, "ledgerbus: no context is in use; saved contexts: of-file, piped", "", "context", "show")
 
 	info, err := os.Stat(file)
 	if err != nil || info.Mode().Perm() != 0o600 {
@@ -171,27 +171,27 @@ func TestContexts(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	run(2, "ledgerbus: contexts: "+file+" holds keys and others may read it (mode 0640); chmod 600 it", "", "queue", "list")
+	run(2, "ledgerbus: contexts: "+file+" contains keys and other users can read it (mode 0640); run chmod 600 on it", "", "queue", "list")
 	if err := os.WriteFile(file, []byte("contexts: topsecret"), 0o600); err != nil || os.Chmod(file, 0o600) != nil {
 		t.Fatalf("%+v; want os.Chmod(file, 0o600) == nil", err)
 	}
-	run(2, "ledgerbus: contexts: "+file+" is not what ledgerbus context set writes", "", "queue", "list")
+	run(2, "ledgerbus: contexts: "+file+" is not a file written by ledgerbus context set", "", "queue", "list")
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
-	run(2, "ledgerbus: "+secret+" holds keys and others may read it (mode 0640); chmod 600 it", "", "context", "set", "x", "--connection-string-file", secret)
+	run(2, "ledgerbus: "+secret+" contains keys and other users can read it (mode 0640); run chmod 600 on it", "", "context", "set", "x", "--connection-string-file", secret)
 	run(2, "ledgerbus: LEDGERBUS_CONNECTION_STRING and LEDGERBUS_CONTEXT are both set: unset one, or give --context", "",
 		"env", "LEDGERBUS_CONTEXT=x", "env", "LEDGERBUS_CONNECTION_STRING="+text, "queue", "list")
 }
 
 func TestAskName(t *testing.T) {
 	for typed, want := range map[string]string{
-		"orders\n": "", " Orders \n": "", "orders": "", "\n": `deleting orders loses all: nothing was done, because "" is not "orders"`,
-		"yes\n": `deleting orders loses all: nothing was done, because "yes" is not "orders"`, "": `deleting orders loses all: nothing was done, because "" is not "orders"`,
+		"orders\n": "", " Orders \n": "", "orders": "", "\n": `deleting orders loses all: nothing was done because "" is not "orders"`,
+		"yes\n": `deleting orders loses all: nothing was done because "yes" is not "orders"`, "": `deleting orders loses all: nothing was done because "" is not "orders"`,
 	} {
 		var asked strings.Builder
 		err := askName(strings.NewReader(typed), &asked, "orders", "deleting orders loses all")
-		if asked.String() != "deleting orders loses all.\nType orders to go on: " {
+		if asked.String() != "deleting orders loses all.\nType orders to continue: " {
 			t.Errorf("asked %q", asked.String())
 		}
 		if got := fmt.Sprint(err); (err == nil) != (want == "") || err != nil && (got != want || exitCode(err) != exitUsage) {

@@ -39,7 +39,7 @@ func (t *answerPrinter) bound(q *ledger.Question, to audience) {
 // errEnough ends an answer that has as many rows as are printed. It has the time of the next row.
 type errEnough struct{ next string }
 
-func (e errEnough) Error() string { return "there are more events, from " + e.next + " on" }
+func (e errEnough) Error() string { return "more events follow, from " + e.next + " on" }
 
 // end ends an answer: one that was cut says how to see the rest.
 func (t *answerPrinter) end(err error) error {
@@ -47,7 +47,7 @@ func (t *answerPrinter) end(err error) error {
 	if !errors.As(err, &cut) {
 		return err
 	}
-	_, err = fmt.Fprintf(t.Notes, "%d events are shown, and there are more: add --since %s for the rest, or --until now for all\n", t.most, output.OneLine(cut.next))
+	_, err = fmt.Fprintf(t.Notes, "%d events are shown and more follow: add --since %s for the rest, or --until now for all\n", t.most, output.OneLine(cut.next))
 	return err
 }
 

@@ -20,14 +20,16 @@ const backupEvery = 10 * time.Second
 func backupCommand() *cli.Command {
 	return &cli.Command{
 		Name: "backup", Usage: "copy the data directory of a running broker to this machine",
-		Description: "The copy is the directory as it was at one moment: everything accepted before is in it, and a message on its way between entities is in it\n" +
-			"once. It is read over the port that the broker is managed on and verified as ledgerbus log verify does, and gets its name only when all is\n" +
-			"well; until then it is DIR" + tools.PartialSuffix + ", which is removed if the backup fails. The broker goes on serving meanwhile. A broker started on the\n" +
-			"copy continues from that moment: docs/guide/backup.md says what that means. Works only with Ledgerbus brokers, with a key that has the\n" +
-			"right Manage. Whoever can read the copy can read all messages, and the keys of entities.\n\n" +
+		Description: "The copy is the state of the directory at one moment. It contains everything accepted before that\n" +
+			"moment, and each message on its way between entities exactly once. The command reads the directory\n" +
+			"through the management port and verifies the copy as ledgerbus log verify does. The broker continues to\n" +
+			"serve meanwhile. The copy is named DIR" + tools.PartialSuffix + " until it is complete and verified; it is removed if the backup\n" +
+			"fails. A broker started on the copy continues from that moment: see docs/guide/backup.md.\n\n" +
+			"Works only with Ledgerbus brokers and needs a key with the right Manage. Anyone who can read the copy\n" +
+			"can read all messages and the keys of entities.\n\n" +
 			"   ledgerbus backup --into /backups/monday\n   ledgerbus backup --into /backups/monday --reason 'before the upgrade'",
 		Flags: connectionFlags(output.Flag(), reasonFlag(),
-			&cli.StringFlag{Name: "into", Usage: "data directory to make: it must be empty or not exist yet"}),
+			&cli.StringFlag{Name: "into", Usage: "data directory to create; it must be empty or not exist"}),
 		Action: backUp,
 	}
 }
@@ -38,7 +40,7 @@ func backUp(c *cli.Context) error {
 	}
 	dir := c.String("into")
 	if dir == "" {
-		return usageError{errors.New("into which directory? ledgerbus backup --into DIR")}
+		return usageError{errors.New("missing --into; usage: ledgerbus backup --into DIR")}
 	}
 	return administer(c, func(a *administration) (err error) {
 		in, err := tools.Receive(dir)
@@ -70,7 +72,7 @@ func receiveBackup(a *administration, in *tools.Incoming, progress io.Writer) (p
 			contents = progressReader{contents, func() {
 				if now := time.Now(); now.Sub(said) >= backupEvery {
 					said = now
-					fmt.Fprintf(progress, "backup: %d MiB of about %d MiB\n", in.Bytes>>20, b.Bytes>>20)
+					fmt.Fprintf(progress, "backup: copied %d MiB of about %d MiB\n", in.Bytes>>20, b.Bytes>>20)
 				}
 			}}
 		}
@@ -80,7 +82,7 @@ func receiveBackup(a *administration, in *tools.Incoming, progress io.Writer) (p
 		return nil, err
 	}
 	if in.Bytes > 1<<30 {
-		fmt.Fprintf(progress, "backup: all %d MiB are here and are verified now\n", in.Bytes>>20)
+		fmt.Fprintf(progress, "backup: copied all %d MiB; verifying them\n", in.Bytes>>20)
 	}
 	if err := a.ctx.Err(); err != nil {
 		return nil, err

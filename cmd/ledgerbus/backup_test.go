@@ -24,11 +24,11 @@ func TestBackupOfTheBroker(t *testing.T) {
 	if got := s.run(2, "…", "backup", "--into", dir); got != "ledgerbus: "+dir+" is not empty" {
 		t.Errorf("over a copy: %q", got)
 	}
-	s.run(2, "ledgerbus: into which directory? ledgerbus backup --into DIR", "backup")
+	s.run(2, "ledgerbus: missing --into; usage: ledgerbus backup --into DIR", "backup")
 	if err := os.Mkdir(filepath.Join(parent, "third.partial"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if got := s.run(2, "…", "backup", "--into", filepath.Join(parent, "third")); !strings.Contains(got, "third.partial: an earlier attempt did not finish there, and it is not empty; remove it") {
+	if got := s.run(2, "…", "backup", "--into", filepath.Join(parent, "third")); !strings.Contains(got, "third.partial is left over from an earlier attempt and is not empty; remove it") {
 		t.Errorf("beside the rest of one: %q", got)
 	}
 	if got := s.run(5, "…", "backup", "--into", filepath.Join(parent, "no", "copy")); !strings.Contains(got, "no such file") {
@@ -43,7 +43,7 @@ func TestBackupOfTheBroker(t *testing.T) {
 		t.Errorf("received from the copy: %q", got)
 	}
 	nobody := steps{t, "Endpoint=sb://127.0.0.1:1;SharedAccessKeyName=a;SharedAccessKey=b;UseDevelopmentEmulator=true"}
-	if got := nobody.run(1, "…", "backup", "--into", filepath.Join(parent, "fourth")); !strings.Contains(got, "is the broker running") {
+	if got := nobody.run(1, "…", "backup", "--into", filepath.Join(parent, "fourth")); !strings.Contains(got, "check that the broker is running") {
 		t.Errorf("of nobody: %q", got)
 	}
 	for _, name := range []string{"fourth", "fourth.partial"} {

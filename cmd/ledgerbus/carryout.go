@@ -25,7 +25,7 @@ func (p *plan) refuse() error {
 		}
 	}
 	if len(names) > 0 {
-		return fmt.Errorf("nothing was done: the file changes properties of %s that are fixed once an entity exists; delete it first", strings.Join(names, ", "))
+		return fmt.Errorf("nothing was done: the file changes properties of %s that cannot change after creation; delete it first", strings.Join(names, ", "))
 	}
 	return nil
 }
@@ -53,7 +53,7 @@ func (p *plan) losses(a *administration) string {
 		parts = append(parts, what+" with "+messageCounts(gone))
 	}
 	if rules > 0 {
-		parts = append(parts, plural(rules, "rule")+" of subscriptions that stay")
+		parts = append(parts, plural(rules, "rule")+" of subscriptions that remain")
 	}
 	if len(parts) == 0 {
 		return ""

@@ -31,14 +31,14 @@ func connectionFlags(more ...cli.Flag) []cli.Flag {
 	return slices.Concat([]cli.Flag{
 		&cli.StringFlag{
 			Name: "connection-string", Aliases: []string{"c"}, DefaultText: "the emulator's, at localhost",
-			Usage: "connection string of a Ledgerbus broker, an emulator or a namespace in the cloud. It holds a key, which others on this machine " +
-				"can see in the list of processes: prefer a context or the environment [$LEDGERBUS_CONNECTION_STRING]",
+			Usage: "connection string of a Ledgerbus broker, an emulator or a cloud namespace. It contains a key, which other users of this machine " +
+				"can see in the process list: prefer a context or the environment [$LEDGERBUS_CONNECTION_STRING]",
 		},
 		&cli.StringFlag{
 			Name: "context", DefaultText: "the one in use",
-			Usage: "name of a context made with ledgerbus context set, instead of a connection string [$LEDGERBUS_CONTEXT]",
+			Usage: "name of a context saved with ledgerbus context set, instead of a connection string [$LEDGERBUS_CONTEXT]",
 		},
-		&cli.StringFlag{Name: "ca-file", Usage: "PEM file of an authority to trust in addition to the system's, such as data/tls/ca.pem of a broker"},
+		&cli.StringFlag{Name: "ca-file", Usage: "PEM file of a certificate authority to trust in addition to the system's, such as data/tls/ca.pem of a broker"},
 	}, more)
 }
 
@@ -55,7 +55,7 @@ func chooseNamespace(c *cli.Context) (namespace, error) {
 	program.TrustRoots()
 	text, name := c.String("connection-string"), c.String("context")
 	if text != "" && name != "" {
-		return namespace{}, usageError{errors.New("give either --connection-string or --context")}
+		return namespace{}, usageError{errors.New("--connection-string and --context exclude each other")}
 	}
 	if text == "" && name == "" {
 		text, name = os.Getenv("LEDGERBUS_CONNECTION_STRING"), os.Getenv("LEDGERBUS_CONTEXT")
@@ -122,7 +122,7 @@ func trust(file string) (*tls.Config, error) {
 		roots = x509.NewCertPool()
 	}
 	if !roots.AppendCertsFromPEM(src) {
-		return nil, usageError{fmt.Errorf("--ca-file: %s holds no certificate in PEM form", file)}
+		return nil, usageError{fmt.Errorf("--ca-file: %s contains no PEM certificate", file)}
 	}
 	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots}, nil
 }
@@ -147,10 +147,10 @@ func connect(c *cli.Context) (*session, error) {
 		entity = ns.EntityPath
 	}
 	if entity == "" {
-		return nil, usageError{fmt.Errorf("which entity? ledgerbus %s ENTITY, such as orders or 'orders/$dlq'", c.Command.Name)}
+		return nil, usageError{fmt.Errorf("missing ENTITY; usage: ledgerbus %s ENTITY, such as orders or 'orders/$dlq'", c.Command.Name)}
 	}
 	if c.Args().Len() > 1 {
-		return nil, usageError{fmt.Errorf("give one entity: %q is one too many", c.Args().Get(1))}
+		return nil, usageError{fmt.Errorf("extra argument %q: give one entity", c.Args().Get(1))}
 	}
 	at, err := address.Parse(entity)
 	if err == nil && at.Place {

@@ -20,37 +20,38 @@ const maxConnectionString = 8 << 10
 func contextCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "context",
-		Usage: "keep connection strings under names",
-		Description: "A context is a connection string, and the authority to trust, under a name. Contexts are kept in a file that only you\n" +
-			"can read, contexts.yaml in your configuration folder or the file named in LEDGERBUS_CONTEXTS. A command uses the one\n" +
-			"given with --context or LEDGERBUS_CONTEXT; without any, and without a connection string, the one that is in use.\n\n" +
+		Usage: "manage saved connection strings",
+		Description: "A context is a named connection string with the certificate authority to trust. Contexts are saved in a\n" +
+			"file that only you can read: contexts.yaml in your configuration folder, or the file named in\n" +
+			"LEDGERBUS_CONTEXTS. A command uses the context given with --context or LEDGERBUS_CONTEXT. With neither,\n" +
+			"and without a connection string, it uses the context in use.\n\n" +
 			"   ledgerbus context set staging --connection-string-file staging.txt\n" +
 			"   ledgerbus context use staging",
 		Subcommands: []*cli.Command{
 			{
 				Name: "list", Usage: "print all contexts, without their keys",
-				Description: "Marks the one in use with a star.\n\n   ledgerbus context list -o json",
+				Description: "Marks the context in use with a star.\n\n   ledgerbus context list -o json",
 				Flags:       []cli.Flag{output.Flag()},
 				Action:      listContexts,
 			},
 			{
 				Name: "show", Usage: "print one context, without its key", ArgsUsage: "[NAME]",
-				Description: "Without a name: the one in use.\n\n   ledgerbus context show staging",
+				Description: "Without a name, prints the context in use.\n\n   ledgerbus context show staging",
 				Flags:       []cli.Flag{output.Flag()},
 				Action:      showContext,
 			},
 			{
-				Name: "set", Usage: "make a context or replace one", ArgsUsage: "NAME",
-				Description: "Asks for the connection string, or reads it from standard input when that is no terminal. It cannot be given on the\n" +
-					"command line, where others on this machine could read its key.\n\n" +
+				Name: "set", Usage: "create or replace a context", ArgsUsage: "NAME",
+				Description: "Asks for the connection string, or reads it from standard input if that is not a terminal. There is no\n" +
+					"flag for the connection string: other users of this machine could read its key on the command line.\n\n" +
 					"   ledgerbus context set staging --connection-string-file staging.txt --ca-file ca.pem --use\n" +
 					"   secret-tool lookup bus staging | ledgerbus context set staging\n" +
 					"   ledgerbus context set local --from-environment",
 				Flags: []cli.Flag{
-					&cli.StringFlag{Name: "connection-string-file", Usage: "file with the connection string, which only you may read; - for standard input"},
-					&cli.BoolFlag{Name: "from-environment", Usage: "take what LEDGERBUS_CONNECTION_STRING holds"},
-					&cli.StringFlag{Name: "ca-file", Usage: "PEM file of an authority to trust in addition to the system's"},
-					&cli.BoolFlag{Name: "use", Usage: "use it from now on"},
+					&cli.StringFlag{Name: "connection-string-file", Usage: "file with the connection string, readable only by you; - for standard input"},
+					&cli.BoolFlag{Name: "from-environment", Usage: "take the connection string from LEDGERBUS_CONNECTION_STRING"},
+					&cli.StringFlag{Name: "ca-file", Usage: "PEM file of a certificate authority to trust in addition to the system's"},
+					&cli.BoolFlag{Name: "use", Usage: "use this context from now on"},
 				},
 				Action: setContext,
 			},
@@ -59,8 +60,8 @@ func contextCommand() *cli.Command {
 				Description: "   ledgerbus context use staging", Action: useContext,
 			},
 			{
-				Name: "delete", Usage: "forget a context", ArgsUsage: "NAME",
-				Description: "Removes the saved connection string only; nothing changes at the broker.\n\n   ledgerbus context delete staging", Action: deleteContext,
+				Name: "delete", Usage: "delete a saved context", ArgsUsage: "NAME",
+				Description: "Deletes the saved connection string only; the broker is not changed.\n\n   ledgerbus context delete staging", Action: deleteContext,
 			},
 		},
 	}
@@ -90,7 +91,7 @@ func listContexts(c *cli.Context) error {
 	}
 	out, names := output.Of(c), known.names()
 	if len(names) == 0 && out.Format == output.Text {
-		fmt.Fprintln(c.App.ErrWriter, "no context yet; make one with ledgerbus context set NAME")
+		fmt.Fprintln(c.App.ErrWriter, "no contexts; create one with ledgerbus context set NAME")
 		return nil
 	}
 	return output.Rows(out, names, func(name string) print.Object { return contextRow(known, name) })
@@ -159,7 +160,7 @@ func secretConnectionString(c *cli.Context, name string) (string, error) {
 	var err error
 	switch {
 	case c.Bool("from-environment") && file != "":
-		return "", errors.New("give either --connection-string-file or --from-environment")
+		return "", errors.New("--connection-string-file and --from-environment exclude each other")
 	case c.Bool("from-environment"):
 		if src = []byte(os.Getenv("LEDGERBUS_CONNECTION_STRING")); len(src) == 0 {
 			return "", errors.New("LEDGERBUS_CONNECTION_STRING is not set")

@@ -47,7 +47,7 @@ func contextsFile() (string, error) {
 	}
 	dir, err := os.UserConfigDir()
 	if err != nil {
-		return "", usageError{fmt.Errorf("contexts: no folder for configuration: %w; name a file in LEDGERBUS_CONTEXTS", err)}
+		return "", usageError{fmt.Errorf("contexts: no configuration folder: %w; name a file in LEDGERBUS_CONTEXTS", err)}
 	}
 	return filepath.Join(dir, "ledgerbus", "contexts.yaml"), nil
 }
@@ -70,7 +70,7 @@ func readContexts() (*contexts, error) {
 	dec.KnownFields(true)
 	if err := dec.Decode(known); err != nil && !errors.Is(err, io.EOF) {
 		// The decoder's own words may quote a key.
-		return nil, usageError{fmt.Errorf("contexts: %s is not what ledgerbus context set writes", name)}
+		return nil, usageError{fmt.Errorf("contexts: %s is not a file written by ledgerbus context set", name)}
 	}
 	if known.Named == nil {
 		known.Named = map[string]savedContext{}
@@ -82,16 +82,16 @@ func readContexts() (*contexts, error) {
 func (cs *contexts) get(name string) (savedContext, error) {
 	saved, ok := cs.Named[name]
 	if !ok {
-		return saved, usageError{fmt.Errorf("there is no context %q; %s", name, cs.choice())}
+		return saved, usageError{fmt.Errorf("unknown context %q; %s", name, cs.choice())}
 	}
 	return saved, nil
 }
 
 func (cs *contexts) choice() string {
 	if len(cs.Named) == 0 {
-		return "make one with ledgerbus context set NAME"
+		return "create one with ledgerbus context set NAME"
 	}
-	return "there are " + strings.Join(cs.names(), ", ")
+	return "saved contexts: " + strings.Join(cs.names(), ", ")
 }
 
 func (cs *contexts) names() []string { return slices.Sorted(maps.Keys(cs.Named)) }
@@ -113,7 +113,7 @@ func checkContextName(name string) error {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.", r)
 	}
 	if name == "" || len(name) > maxContextName || strings.ContainsFunc(name, func(r rune) bool { return !plain(r) }) {
-		return usageError{fmt.Errorf("%q is not a name for a context: use 1 to %d letters, digits, or . - _", name, maxContextName)}
+		return usageError{fmt.Errorf("%q is not a valid context name: use 1 to %d letters, digits or . - _", name, maxContextName)}
 	}
 	return nil
 }
@@ -131,7 +131,7 @@ func readPrivate(name string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 && runtime.GOOS != "windows" {
-		return nil, fmt.Errorf("%s holds keys and others may read it (mode %04o); chmod 600 it", name, mode)
+		return nil, fmt.Errorf("%s contains keys and other users can read it (mode %04o); run chmod 600 on it", name, mode)
 	}
 	return readBounded(f, name, limit)
 }

@@ -26,16 +26,17 @@ const maxCommand = 64 << 10
 func debugCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "debug",
-		Usage:     "step through the events of a data directory, forwards and backwards, with the state before and after each",
+		Usage:     "step through the events of a data directory in both directions, with the state before and after each event",
 		ArgsUsage: "DIR",
-		Description: "Reads commands from the terminal, from standard input, or from --command, separated by semicolons; the command help lists them. Nothing\n" +
-			"in DIR is changed. The log has events, not commands: you see what each event did, and no rule is evaluated again.\n\n" +
+		Description: "Reads commands from the terminal, from standard input, or from --command, separated by semicolons. The\n" +
+			"command help lists them. DIR is not changed. The log contains events, not commands: you see the effect of\n" +
+			"each event, and no rule is evaluated again.\n\n" +
 			"   ledgerbus debug ./data\n" +
 			"   ledgerbus debug ./data --at 03:12 -c \"break type IN ('dead', 'lost'); continue; print orders; back\"" + besideHelp,
 		Flags: []cli.Flag{
 			liveFlag(),
 			output.Flag(output.Text, output.JSON),
-			&cli.StringFlag{Name: "at", Usage: "instant, or place in the log, to begin at", DefaultText: "before the first event"},
+			&cli.StringFlag{Name: "at", Usage: "instant or place in the log to start at", DefaultText: "before the first event"},
 			&cli.StringFlag{Name: "command", Aliases: []string{"c"}, Usage: "commands, separated by semicolons, instead of a prompt"},
 		},
 		Action: stepThrough,
@@ -116,7 +117,7 @@ func debugFrom(ctx context.Context, d *ledger.Debugger, in io.Reader, out io.Wri
 		}), lines.Err())
 	}
 	last := ""
-	fmt.Fprintln(out, "help lists the commands; nothing in the directory is changed")
+	fmt.Fprintln(out, "type help for a list of commands; the directory is not changed")
 	for {
 		fmt.Fprint(out, "(debug) ")
 		if !lines.Scan() {

@@ -27,25 +27,27 @@ const (
 )
 
 // errUnwell says that a check found something with which a broker does not work.
-var errUnwell = errors.New("at least one check is bad: see the lines above")
+var errUnwell = errors.New("at least one check is bad; see the lines above")
 
 var findingColumns = []string{"Check", "Verdict", "Finding", "Remedy"}
 
 func doctorCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "doctor",
-		Usage: "examine a data directory and its machine, or a running broker",
-		Description: "Prints a line for each check: ok, warning or bad, with what to do about it. The exit code is 0 unless something is bad.\n\n" +
-			"With --data it checks the settings that serve would use with the same --config and environment, who can read the directory, how much\n" +
-			"room there is, how long the disk takes to sync and how many syncs it does at once, the clock, and the log: every\n" +
-			"checksum, and every event replayed, against the hash of each stored state. That reads the whole log. It can be done beside a\n" +
-			"running broker. Nothing is changed: the disk is measured with files in the directory, doctor-PID-N.tmp, that are unlinked\n" +
-			"before they are written.\n\n" +
-			"Without --data it asks a broker whether it takes messages, and for the state of its partitions and of its clock. The key needs the right Manage.\n\n" +
+		Usage: "check a data directory and its machine, or a running broker",
+		Description: "Prints a line for each check: ok, warning or bad, with a remedy. The exit code is 0 unless a check is bad.\n\n" +
+			"With --data it checks the settings that serve would use with the same --config and environment, the\n" +
+			"permissions of the directory, the free space, the time that a sync takes, the number of syncs that the\n" +
+			"disk can run at once, the clock, and the log. It reads the whole log, compares every checksum, replays\n" +
+			"every event and compares the result with the hash of each stored state. A broker may be running on the\n" +
+			"directory. The directory is not changed: the disk is measured with files named doctor-PID-N.tmp, which\n" +
+			"are unlinked before they are written.\n\n" +
+			"Without --data it asks a broker whether it accepts messages, and for the state of its partitions and its\n" +
+			"clock. The key needs the right Manage.\n\n" +
 			"   ledgerbus doctor --data /var/lib/ledgerbus --config /etc/ledgerbus.yaml\n" +
 			"   ledgerbus doctor --context production",
 		Flags: connectionFlags(
-			&cli.StringFlag{Name: "data", Usage: "data directory to examine, instead of asking a broker"},
+			&cli.StringFlag{Name: "data", Usage: "data directory to check, instead of a broker"},
 			&cli.StringFlag{Name: "config", Usage: "YAML file with the broker's settings [$LEDGERBUS_CONFIG]"},
 			output.Flag(), liveFlag()),
 		Action: examine,
@@ -95,7 +97,7 @@ func examine(c *cli.Context) error {
 	d := &consultation{answerPrinter: newAnswerPrinter(c, findingColumns)}
 	if !c.IsSet("data") {
 		if c.Bool("live") || c.IsSet("config") {
-			return usageError{errors.New("--live and --config are for a directory: give --data, too")}
+			return usageError{errors.New("--live and --config need --data")}
 		}
 		if err := administer(c, func(a *administration) error { return d.broker(a) }); err != nil {
 			return err
@@ -123,13 +125,13 @@ func (d *consultation) settings(c *cli.Context) error {
 	if err != nil {
 		return d.found(doctor.Finding{Check: "settings", Verdict: doctor.Bad, Text: output.OneLine(strings.TrimSpace(err.Error())), Remedy: "ledgerbus serve --help lists the settings"})
 	}
-	f := doctor.Finding{Check: "settings", Verdict: doctor.Good, Text: "serve accepts them: no file, the environment and defaults"}
+	f := doctor.Finding{Check: "settings", Verdict: doctor.Good, Text: "serve accepts the environment and the defaults; there is no file"}
 	if name := configFile(c); name != "" {
-		f.Text = "serve accepts them: " + name + ", and the environment"
+		f.Text = "serve accepts " + name + " and the environment"
 	}
 	if s.Mode == settings.Development {
-		f.Verdict, f.Text = doctor.Warning, f.Text+"; it is in development mode, whose key everybody knows"
-		f.Remedy = "ledgerbus init makes a file for production"
+		f.Verdict, f.Text = doctor.Warning, f.Text+"; the mode is development, whose key is publicly known"
+		f.Remedy = "create a file for production with ledgerbus init"
 	}
 	return d.found(f)
 }
@@ -142,13 +144,13 @@ func (d *consultation) broker(a *administration) error {
 		return err
 	}
 	took := time.Since(asked)
-	f := doctor.Finding{Check: "health", Verdict: doctor.Good, Text: fmt.Sprintf("it takes messages, and answers after %v", took.Round(10*time.Microsecond))}
+	f := doctor.Finding{Check: "health", Verdict: doctor.Good, Text: fmt.Sprintf("accepts messages; answered in %v", took.Round(10*time.Microsecond))}
 	var says struct{ Conditions []json.RawMessage }
 	switch _ = json.Unmarshal([]byte(h.Text), &says); { // what is no JSON has no conditions
 	case !h.Well:
-		f.Verdict, f.Text, f.Remedy = doctor.Bad, "it takes no messages: "+output.OneLine(h.Text), "ledgerbus partition list; docs/guide/operating.md"
+		f.Verdict, f.Text, f.Remedy = doctor.Bad, "accepts no messages: "+output.OneLine(h.Text), "ledgerbus partition list; docs/guide/operating.md"
 	case len(says.Conditions) > 0:
-		f.Verdict, f.Text, f.Remedy = doctor.Warning, "it takes messages, but: "+output.OneLine(h.Text), "docs/guide/operating.md"
+		f.Verdict, f.Text, f.Remedy = doctor.Warning, "accepts messages, with conditions: "+output.OneLine(h.Text), "docs/guide/operating.md"
 	}
 	if err := d.found(f); err != nil {
 		return err
@@ -160,12 +162,12 @@ func (d *consultation) broker(a *administration) error {
 }
 
 func (d *consultation) brokerClock(theirs, ours time.Time) error {
-	f := doctor.Finding{Check: "clock", Verdict: doctor.Good, Text: "the broker's and this machine's agree to a second or two"}
+	f := doctor.Finding{Check: "clock", Verdict: doctor.Good, Text: "the clocks of the broker and of this machine agree to within a second or two"}
 	switch apart := ours.Sub(theirs).Abs(); {
 	case theirs.IsZero():
-		f.Verdict, f.Text = doctor.Warning, "the broker does not say what its clock shows"
+		f.Verdict, f.Text = doctor.Warning, "the broker does not report its clock"
 	case apart > clockApart:
-		f.Verdict, f.Text, f.Remedy = doctor.Warning, fmt.Sprintf("the broker's says %s, this machine's %s", theirs.UTC().Format(time.RFC3339), ours.UTC().Format(time.RFC3339)), "set the one that is wrong"
+		f.Verdict, f.Text, f.Remedy = doctor.Warning, fmt.Sprintf("the broker's clock shows %s, this machine's %s", theirs.UTC().Format(time.RFC3339), ours.UTC().Format(time.RFC3339)), "correct the wrong clock"
 	}
 	return d.found(f)
 }
@@ -193,5 +195,5 @@ func (d *consultation) partitions(a *administration) error {
 	if serving < len(all) {
 		return nil
 	}
-	return d.found(doctor.Finding{Check: "partitions", Verdict: doctor.Good, Text: fmt.Sprintf("%s, each serves, and no damage is known", plural(serving, "partition"))})
+	return d.found(doctor.Finding{Check: "partitions", Verdict: doctor.Good, Text: fmt.Sprintf("%s, all serving, no known damage", plural(serving, "partition"))})
 }

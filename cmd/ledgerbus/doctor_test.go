@@ -68,10 +68,10 @@ func TestDoctor(t *testing.T) {
 	if sound.code != 0 {
 		t.Fatalf("%+v; want sound.code == 0", sound)
 	}
-	wants(t, sound.out, `warning  settings     serve accepts them: no file, .*development mode`, `ok +permissions  all of \d+ files and directories are their owner's alone\n`, `ok +disk +\d+ \wiB of \d+ \wiB are free\n|warning +disk `,
-		`sync +4 KiB are durable after \d\S* \(median\), \d\S* \(p99\); 2 at once: \d+\.\d times as many a second, 4 at once: .*, 8 at once: `,
-		`ok +log +\d+ frames, \d+ records, \d+ \w+, each checksum is right\n`, `ok +replay +\d+ records were replayed, and are what the hashes of [1-9]\d* stored states say\n`,
-		`clock +it says \d{4}-.*Z`, `\d checks, \d warnings?, 0 bad\n$`)
+	wants(t, sound.out, `warning  settings     serve accepts the environment and the defaults; there is no file; the mode is development`, `ok +permissions  only the owner can access the \d+ files and directories\n`, `ok +disk +\d+ \wiB of \d+ \wiB free\n|warning +disk `,
+		`sync +4 KiB are durable after \d\S* \(median\), \d\S* \(p99\); 2 at once: \d+\.\d times as many per second, 4 at once: .*, 8 at once: `,
+		`ok +log +\d+ frames, \d+ records, \d+ \w+, all checksums correct\n`, `ok +replay +replayed \d+ records; the result matches the hashes of [1-9]\d* stored states\n`,
+		`clock +shows \d{4}-.*Z`, `\d checks, \d warnings?, 0 bad\n$`)
 
 	for _, c := range []struct {
 		name, check, verdict string
@@ -160,9 +160,9 @@ func TestDoctorOfBroker(t *testing.T) {
 	if asked.code != 0 {
 		t.Fatalf("%+v; want asked.code == 0", asked)
 	}
-	wants(t, asked.out, `ok +health +it takes messages, and answers after `, `ok +clock +`, `ok +partitions +4 partitions, each serves, and no damage is known\n`, `3 checks, 0 warnings, 0 bad\n$`)
-	if r := execute(t, "", "", "doctor", "--data", data); r.code != 0 || !strings.Contains(r.out, "each checksum is right") {
-		t.Errorf(`%+v; want r.code == 0 && strings.Contains(r.out, "each checksum is right")`, r)
+	wants(t, asked.out, `ok +health +accepts messages; answered in `, `ok +clock +`, `ok +partitions +4 partitions, all serving, no known damage\n`, `3 checks, 0 warnings, 0 bad\n$`)
+	if r := execute(t, "", "", "doctor", "--data", data); r.code != 0 || !strings.Contains(r.out, "all checksums correct") {
+		t.Errorf(`%+v; want r.code == 0 && strings.Contains(r.out, "all checksums correct")`, r)
 	}
 	if left, err := filepath.Glob(filepath.Join(data, "doctor-*")); err != nil || left != nil {
 		t.Errorf("%v, %v; want left == nil", left, err)
@@ -174,8 +174,8 @@ func TestDoctorOfBroker(t *testing.T) {
 		t.Errorf(`%+v; want r.code == 1 && strings.Contains(r.out, "partition 2 is fenced")`, r)
 	}
 	nobody := "Endpoint=sb://127.0.0.1:1;SharedAccessKeyName=a;SharedAccessKey=b;UseDevelopmentEmulator=true"
-	if r := execute(t, nobody, "", "doctor"); r.code != 1 || !strings.Contains(r.errOut, "is the broker running") {
-		t.Errorf(`%+v; want r.code == 1 && strings.Contains(r.errOut, "is the broker running")`, r)
+	if r := execute(t, nobody, "", "doctor"); r.code != 1 || !strings.Contains(r.errOut, "check that the broker is running") {
+		t.Errorf(`%+v; want r.code == 1 && strings.Contains(r.errOut, "check that the broker is running")`, r)
 	}
 	wrong := strings.Replace(broker, "SAS_KEY_VALUE", "d3Jvbmc=", 1)
 	if r := execute(t, wrong, "", "doctor"); r.code != 1 || !strings.Contains(r.out, "bad      partitions") {

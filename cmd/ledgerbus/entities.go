@@ -22,37 +22,39 @@ import (
 func entitiesCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "entities",
-		Usage: "write all entities to a file, or create and update them from one",
-		Description: "The file is the emulator's Config.json, with further properties, or the same in YAML. Works with this broker and with any\n" +
-			"other Service Bus namespace.\n\n" +
+		Usage: "export all entities to a file, or create and update entities from a file",
+		Description: "The file is the emulator's Config.json with additional properties, or the same in YAML. Works with\n" +
+			"Ledgerbus and with any other Service Bus namespace.\n\n" +
 			"   ledgerbus entities export --file entities.yaml\n" +
 			"   ledgerbus entities apply entities.yaml --dry-run",
 		Subcommands: []*cli.Command{
 			{
 				Name: "export", Usage: "write all queues, topics, subscriptions and rules to a file",
-				Description: "Leaves out the keys of access rules unless you ask for them. A file without keys can be applied once keys are added.\n\n" +
+				Description: "Omits the keys of access rules unless --with-keys is given. Before such a file can be applied, keys must\n" +
+					"be added.\n\n" +
 					"   ledgerbus entities export > Config.json\n" +
 					"   ledgerbus entities export --file entities.yaml --with-keys",
 				Flags: connectionFlags(
-					&cli.StringFlag{Name: "file", Aliases: []string{"f"}, DefaultText: "standard output", Usage: "file to write, which only you will be able to read"},
+					&cli.StringFlag{Name: "file", Aliases: []string{"f"}, DefaultText: "standard output", Usage: "file to write; only you can read it"},
 					&cli.StringFlag{Name: "output", Aliases: []string{"o"}, DefaultText: "by the name of --file, else json", Usage: "json (the emulator's Config.json) or yaml"},
-					&cli.BoolFlag{Name: "with-keys", Usage: "write the keys of access rules, too"},
+					&cli.BoolFlag{Name: "with-keys", Usage: "include the keys of access rules"},
 				),
 				Action: exportEntities,
 			},
 			{
-				Name: "apply", Usage: "create and update entities as a file says", ArgsUsage: "FILE",
-				Description: "First prints what is to be done. Entities that are not in the file stay unless --prune is given; a subscription for\n" +
-					"which the file has rules gets these and no others. Before it deletes anything it asks for the name of the host; a script\n" +
-					"gives it with --confirm. Applying a file twice changes nothing.\n\n" +
+				Name: "apply", Usage: "create and update entities to match a file", ArgsUsage: "FILE",
+				Description: "First prints the planned changes. Entities that are not in the file remain unless --prune is given. If the\n" +
+					"file lists rules for a subscription, the subscription gets exactly these rules. Before the command\n" +
+					"deletes anything, it asks for the host name; scripts pass it with --confirm. Applying a file twice\n" +
+					"changes nothing.\n\n" +
 					"   ledgerbus entities apply entities.yaml --dry-run --exit-code\n" +
 					"   ledgerbus entities apply Config.json --prune --confirm localhost",
 				Flags: connectionFlags(
 					output.Flag(output.Text, output.JSON),
-					&cli.BoolFlag{Name: "dry-run", Usage: "print what is to be done, and do nothing"},
-					&cli.BoolFlag{Name: "exit-code", Usage: "with --dry-run: exit code 1 when there is something to be done"},
-					&cli.BoolFlag{Name: "prune", Usage: "delete entities that the file does not have, with all they hold"},
-					&cli.StringFlag{Name: "confirm", Usage: "the name of the namespace's host, instead of typing it when asked"},
+					&cli.BoolFlag{Name: "dry-run", Usage: "print the planned changes without making them"},
+					&cli.BoolFlag{Name: "exit-code", Usage: "with --dry-run: exit with code 1 if there are changes to make"},
+					&cli.BoolFlag{Name: "prune", Usage: "delete entities that are not in the file, with their messages"},
+					&cli.StringFlag{Name: "confirm", Usage: "host name of the namespace, instead of typing it at the prompt"},
 					reasonFlag(),
 				),
 				Action: applyEntities,
@@ -72,7 +74,7 @@ func exportEntities(c *cli.Context) error {
 		}
 	}
 	if format != settings.EntityJSON && format != settings.EntityYAML {
-		return usageError{fmt.Errorf("--output: %q is neither json nor yaml", format)}
+		return usageError{fmt.Errorf("--output: %q is not json or yaml", format)}
 	}
 	return administer(c, func(a *administration) error {
 		there, err := a.snapshot(func(string) bool { return true })
@@ -134,7 +136,7 @@ func applyEntities(c *cli.Context) error {
 		return err
 	}
 	if c.Bool("exit-code") && !c.Bool("dry-run") {
-		return usageError{errors.New("--exit-code goes with --dry-run")}
+		return usageError{errors.New("--exit-code needs --dry-run")}
 	}
 	want, used, err := settings.ReadEntities(c.Args().First())
 	if err != nil {
@@ -161,7 +163,7 @@ func (p *plan) apply(c *cli.Context, a *administration) error {
 	case len(p.changes) == 0:
 		return nil
 	case c.Bool("dry-run") && c.Bool("exit-code"):
-		return errors.New("there is something to be done")
+		return errors.New("there are changes to make")
 	case c.Bool("dry-run"):
 		return nil
 	}
@@ -273,7 +275,7 @@ func (p *plan) print(out *output.Printer) error {
 	if out.Format == output.JSON {
 		return nil
 	}
-	text := "nothing to be done"
+	text := "no changes"
 	if len(p.changes) > 0 {
 		text = fmt.Sprintf("%d to create, %d to update, %d to delete", count[settings.Create], count[settings.Update], count[settings.Delete])
 	}

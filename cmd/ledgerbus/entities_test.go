@@ -80,13 +80,13 @@ func TestQueues(t *testing.T) {
 		if list := s.run(0, "…", "queue", "list", "-o", "csv"); !strings.HasPrefix(list, "name,status,lockDuration,") || !strings.Contains(list, "\nthird,Active,PT1M,10,") {
 			t.Errorf("list:\n%s", list)
 		}
-		s.run(1, "ledgerbus: show topic third: there is none of this name; it is a queue (status 404)", "topic", "delete", "third", "--confirm", "third")
-		s.run(1, "ledgerbus: show queue fourth: there is none of this name (status 404)", "queue", "update", "fourth", "--lock-duration", "5s")
+		s.run(1, "ledgerbus: show topic third: no entity has this name; it is a queue (status 404)", "topic", "delete", "third", "--confirm", "third")
+		s.run(1, "ledgerbus: show queue fourth: no entity has this name (status 404)", "queue", "update", "fourth", "--lock-duration", "5s")
 		host := strings.Split(strings.TrimPrefix(connection, "Endpoint=sb://"), ";")[0]
-		s.run(2, "ledgerbus: deleting queue third at "+host+" loses 0 messages: nothing was done; add --confirm third if that is meant", "queue", "delete", "third")
-		s.run(2, "ledgerbus: deleting queue third at "+host+" loses 0 messages: nothing was done, because \"dead\" is not \"third\"", "queue", "delete", "third", "--confirm", "dead")
+		s.run(2, "ledgerbus: deleting queue third at "+host+" loses 0 messages: nothing was done; add --confirm third to confirm", "queue", "delete", "third")
+		s.run(2, "ledgerbus: deleting queue third at "+host+" loses 0 messages: nothing was done because \"dead\" is not \"third\"", "queue", "delete", "third", "--confirm", "dead")
 		s.run(0, "deleted queue third with 0 messages", "queue", "delete", "third", "--confirm", "third")
-		s.run(1, "ledgerbus: show queue third: there is none of this name (status 404)", "queue", "show", "third")
+		s.run(1, "ledgerbus: show queue third: no entity has this name (status 404)", "queue", "show", "third")
 	})
 }
 
@@ -111,7 +111,7 @@ func TestTopicsAndRules(t *testing.T) {
 			t.Errorf("rule: %s", got)
 		}
 		host := strings.Split(strings.TrimPrefix(connection, "Endpoint=sb://"), ";")[0]
-		s.run(2, "ledgerbus: deleting rule first of events/Subscriptions/eu at "+host+" stops the messages that it lets through (region = @r): nothing was done; add --confirm first if that is meant", "rule", "delete", "events", "eu", "first")
+		s.run(2, "ledgerbus: deleting rule first of events/Subscriptions/eu at "+host+" stops delivery of the messages that match it (region = @r): nothing was done; add --confirm first to confirm", "rule", "delete", "events", "eu", "first")
 		s.run(0, "deleted rule first of events/Subscriptions/eu", "rule", "delete", "events/Subscriptions/eu", "first", "--confirm", "first")
 		if got := s.run(0, "…", "subscription", "list"); len(strings.Split(got, "\n")) != 4 || !strings.Contains(got, "\nmore    x     Active ") || !strings.HasSuffix(got, " events") {
 			t.Errorf("subscriptions:\n%s", got)
@@ -185,7 +185,7 @@ func (f *entityFile) create() {
 	// a broker may have some
 	there := strings.Count(f.run(0, "…", "queue", "list", "-o", "json"), "\n")
 	const summary = "6 to create, 0 to update, 0 to delete"
-	if got := f.run(1, "…", "entities", "apply", f.name, "--dry-run", "--exit-code"); !strings.Contains(got, "create queue source\n    MaxDeliveryCount: 7\n") || !strings.HasSuffix(got, summary+"\nledgerbus: there is something to be done") {
+	if got := f.run(1, "…", "entities", "apply", f.name, "--dry-run", "--exit-code"); !strings.Contains(got, "create queue source\n    MaxDeliveryCount: 7\n") || !strings.HasSuffix(got, summary+"\nledgerbus: there are changes to make") {
 		t.Errorf("dry run:\n%s", got)
 	}
 	if now := strings.Count(f.run(0, "…", "queue", "list", "-o", "json"), "\n"); now != there {
@@ -198,8 +198,8 @@ func (f *entityFile) create() {
 	if got := f.steps.run(0, "…", "entities", "apply", f.name); !strings.HasPrefix(got, used) || !strings.HasSuffix(got, summary+"\ndone") {
 		t.Errorf("apply:\n%s", got)
 	}
-	f.run(0, "nothing to be done", "entities", "apply", f.name, "--dry-run", "--exit-code")
-	f.run(0, "nothing to be done", "entities", "apply", f.name)
+	f.run(0, "no changes", "entities", "apply", f.name, "--dry-run", "--exit-code")
+	f.run(0, "no changes", "entities", "apply", f.name)
 	if got := f.run(0, "…", "queue", "show", "source", "-o", "json"); !strings.Contains(got, `"forwardTo":"sink"`) || !strings.Contains(got, `"defaultMessageTimeToLive":"PT1H"`) {
 		t.Errorf("source: %s", got)
 	}
@@ -216,7 +216,7 @@ func (f *entityFile) export() {
 		if info, err := os.Stat(out); err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("%s: %v, %v; want info.Mode().Perm() == 0o600", name, info.Mode(), err)
 		}
-		f.run(0, "nothing to be done", "entities", "apply", out, "--prune")
+		f.run(0, "no changes", "entities", "apply", out, "--prune")
 	}
 	if got := f.run(0, "…", "entities", "export"); !strings.HasPrefix(got, "{\n  \"UserConfig\"") {
 		t.Errorf("export:\n%s", got)
@@ -231,9 +231,9 @@ func (f *entityFile) exportUnruled() {
 	f.run(0, "", "entities", "export", "--file", out)
 	const made = "update subscription events/Subscriptions/unruled\n    Rules.no-messages: none -> {\"FilterType\":\"False\"}\n0 to create, 1 to update, 0 to delete\ndone"
 	f.run(0, made, "entities", "apply", out)
-	f.run(0, "nothing to be done", "entities", "apply", out)
+	f.run(0, "no changes", "entities", "apply", out)
 	// an empty list deletes no rule either
-	f.run(0, "nothing to be done", "entities", "apply", f.name)
+	f.run(0, "no changes", "entities", "apply", f.name)
 	if got := f.run(0, "…", "rule", "list", "events", "unruled"); !strings.Contains(got, "no-messages  FalseFilter") {
 		t.Errorf("rules:\n%s", got)
 	}
@@ -249,15 +249,15 @@ func (f *entityFile) change() {
 		`    Rules.eu: {"FilterType":"Correlation","CorrelationFilter":{"Label":"eu","Properties":{"n":5}}} -> none` + "\n" +
 		`    Rules.us: none -> {"FilterType":"Correlation","CorrelationFilter":{"Label":"eu","Properties":{"n":5}}}` + "\n" +
 		"0 to create, 2 to update, 0 to delete\n"
-	f.run(2, diff+"ledgerbus: at "+f.host+" this deletes 1 rule of subscriptions that stay: nothing was done; add --confirm "+f.host+" if that is meant", "entities", "apply", f.name)
+	f.run(2, diff+"ledgerbus: at "+f.host+" this deletes 1 rule of subscriptions that remain: nothing was done; add --confirm "+f.host+" to confirm", "entities", "apply", f.name)
 	f.run(0, diff+"done", "entities", "apply", f.name, "--confirm", f.host)
-	f.run(0, "nothing to be done", "entities", "apply", f.name)
+	f.run(0, "no changes", "entities", "apply", f.name)
 }
 
 func (f *entityFile) prune() {
 	t := f.t
 	f.write(strings.Replace(changedEntities, "RequiresSession: true", "RequiresSession: false", 1))
-	if got := f.run(1, "…", "entities", "apply", f.name); !strings.HasSuffix(got, "ledgerbus: nothing was done: the file changes properties of events/Subscriptions/some that are fixed once an entity exists; delete it first") {
+	if got := f.run(1, "…", "entities", "apply", f.name); !strings.HasSuffix(got, "ledgerbus: nothing was done: the file changes properties of events/Subscriptions/some that cannot change after creation; delete it first") {
 		t.Errorf("immutable:\n%s", got)
 	}
 	f.write("Queues: [{Name: sink}]\nTopics: []\n")
@@ -266,7 +266,7 @@ func (f *entityFile) prune() {
 	}
 	f.run(0, "…", "entities", "apply", f.name, "--prune", "--confirm", f.host)
 	f.run(0, "…", "queue", "show", "sink")
-	f.run(0, "nothing to be done", "entities", "apply", f.name, "--prune", "-o", "text")
+	f.run(0, "no changes", "entities", "apply", f.name, "--prune", "-o", "text")
 	if got := f.run(0, "…", "queue", "list", "-o", "json"); strings.Count(got, `"name"`) != 1 {
 		t.Errorf("left: %s", got)
 	}
@@ -285,14 +285,14 @@ func TestEntitiesElsewhere(t *testing.T) {
 		t.Errorf("%s; want strings.Contains(got, `{\"action\":\"create\",\"kind\":\"Queue\",\"path\":\"source\",\"fields\":[{\"name\":\"MaxDeliveryCount\",\"new\":\"7\"},`)", got)
 	}
 	before := ns.written()
-	(&entityFile{steps: s}).run(0, "nothing to be done", "entities", "apply", file)
+	(&entityFile{steps: s}).run(0, "no changes", "entities", "apply", file)
 	if now := ns.written(); now != before {
 		t.Errorf("%d requests changed something", now-before)
 	}
 	ns.hold("sink", document.Runtime{Active: 2, DeadLetter: 1})
 	ns.hold("events/Subscriptions/some", document.Runtime{Active: 3, Transfer: 1})
 	s.run(2, "ledgerbus: deleting topic events at "+strings.Split(strings.TrimPrefix(connection, "Endpoint=sb://"), ";")[0]+
-		" loses 3 subscriptions and 4 messages (3 active, 1 being forwarded): nothing was done; add --confirm events if that is meant", "topic", "delete", "events")
+		" loses 3 subscriptions and 4 messages (3 active, 1 being forwarded): nothing was done; add --confirm events to confirm", "topic", "delete", "events")
 	s.run(0, "deleted queue sink with 3 messages (2 active, 1 dead-lettered)", "queue", "delete", "sink", "--confirm", "sink")
 }
 
@@ -328,7 +328,7 @@ func TestCountsThatAreUnknown(t *testing.T) {
 		t.Errorf("%s; want strings.Contains(got, `\"lost\"`) && strings.Contains(got, `\"sound\"`)", got)
 	}
 	const undone = ": nothing was done; add --confirm "
-	s.run(2, "ledgerbus: deleting queue lost at "+host+" loses an unknown number of messages"+undone+"lost if that is meant", "queue", "delete", "lost")
-	s.run(2, "ledgerbus: deleting topic events at "+host+" loses 2 subscriptions and at least 3 messages (3 active)"+undone+"events if that is meant", "topic", "delete", "events")
+	s.run(2, "ledgerbus: deleting queue lost at "+host+" loses an unknown number of messages"+undone+"lost to confirm", "queue", "delete", "lost")
+	s.run(2, "ledgerbus: deleting topic events at "+host+" loses 2 subscriptions and at least 3 messages (3 active)"+undone+"events to confirm", "topic", "delete", "events")
 	s.run(0, "deleted queue lost with an unknown number of messages", "queue", "delete", "lost", "--confirm", "lost")
 }

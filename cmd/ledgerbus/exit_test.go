@@ -95,7 +95,7 @@ func TestDamageIsExitCode4(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"dump", "verify"} {
-		if r := execute(t, "", "", "log", name, data); r.code != 0 || !strings.HasPrefix(r.errOut, "partition 0 is read up to durable LSN ") {
+		if r := execute(t, "", "", "log", name, data); r.code != 0 || !strings.HasPrefix(r.errOut, "partition 0: read up to durable LSN ") {
 			t.Errorf("%s beside a broker: %+v", name, r)
 		}
 	}
@@ -255,7 +255,7 @@ func TestServeAfterAKill(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, end := range []string{
-		"the last run did not end cleanly; 8 B at the end that nobody had been promised were set aside",
+		"the last run did not end cleanly; 8 B of unacknowledged data at the end were set aside",
 		"the last run did not end cleanly",
 	} {
 		p = startProcess(t, data)

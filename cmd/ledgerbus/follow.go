@@ -31,10 +31,10 @@ const (
 // the events of one look are sorted by their times.
 func followEvents(c *cli.Context, q *ledger.Question) error {
 	if q.Until != nil {
-		return usageError{errors.New("give either --follow or --until")}
+		return usageError{errors.New("--follow and --until exclude each other")}
 	}
 	if c.IsSet("data") || c.Bool("live") {
-		return usageError{errors.New("a directory is read once: leave out --follow, or leave out --data and --live to follow the broker over HTTP")}
+		return usageError{errors.New("--follow works over HTTP only: omit --data and --live to follow a broker, or omit --follow to read the directory once")}
 	}
 	if q.After = ledger.FromNow; q.Since != nil {
 		q.After = ledger.FromBeginning
@@ -90,7 +90,7 @@ func (f *followed) look(ask func(heard func(*wire.Line) error) error) error {
 		return f.heard(l)
 	})
 	if err == nil && next == "" {
-		err = errors.New("the broker's version cannot follow events: its answer does not say where to go on")
+		err = errors.New("the broker's version does not support following events: its answer contains no position to continue from")
 	}
 	if err == nil {
 		f.notes, f.q.After, f.q.Since, f.told = notes, next, nil, nil
@@ -145,7 +145,7 @@ func (r *repeated) run(ctx context.Context, round func() error) error {
 			patience = r.every
 		case errors.As(err, &e) && (e.Status == 0 || e.Status == 503) && e.Code != "invalid":
 			if patience = min(2*patience, mostRest); patience >= time.Second {
-				fmt.Fprintf(r.notes, "%s: %s; again in %v\n", r.what, output.OneLine(err.Error()), patience)
+				fmt.Fprintf(r.notes, "%s: %s; retrying in %v\n", r.what, output.OneLine(err.Error()), patience)
 			}
 			rest = patience
 		default:

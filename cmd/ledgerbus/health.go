@@ -34,20 +34,25 @@ const (
 func healthCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "health",
-		Usage: "ask a broker whether it takes messages, is live or is ready",
-		Description: "The exit code is 0 if it is, and 1 if it is not or does not answer. For health checks of containers and service managers.\n" +
-			"Without a flag it asks whether messages are taken. A full disk is no reason to start a broker again, or to send its\n" +
-			"consumers away: for an orchestrator's probes use --live and --ready.\n\n" +
+		Usage: "check whether a broker accepts messages, is live or is ready",
+		Description: "For health checks of containers and service managers. The exit code is 0 if the answer is yes, and 1 if\n" +
+			"it is no or the broker does not answer. Without a flag the command checks whether messages are accepted.\n" +
+			"A full disk is no reason to restart a broker or to keep its consumers away: for an orchestrator's probes\n" +
+			"use --live and --ready.\n\n" +
 			"   ledgerbus health --live      # no loop is stuck\n" +
-			"   ledgerbus health --ready     # connections are taken\n\n" +
-			"The broker is the one of --address, --config, --connection-string or --context; else of LEDGERBUS_CONNECTION_STRING or\n" +
-			"LEDGERBUS_CONTEXT; else of the settings LEDGERBUS_CONFIG and LEDGERBUS_LISTEN, as in a broker's container; else of the context in\n" +
-			"use; else the one that serve starts without settings. On this machine the certificate is not checked: no secret is sent.",
+			"   ledgerbus health --ready     # connections are accepted\n\n" +
+			"The broker is determined by the first of these that is set:\n\n" +
+			"  1. --address, --config, --connection-string or --context\n" +
+			"  2. LEDGERBUS_CONNECTION_STRING or LEDGERBUS_CONTEXT\n" +
+			"  3. the settings LEDGERBUS_CONFIG and LEDGERBUS_LISTEN, as in a broker's container\n" +
+			"  4. the context in use\n\n" +
+			"If none is set, it is the broker that serve starts without settings. On this machine the certificate is not\n" +
+			"checked, because no secret is sent.",
 		Flags: connectionFlags(
 			&cli.StringFlag{Name: "config", Usage: "YAML file with the broker's settings [$LEDGERBUS_CONFIG]"},
-			&cli.StringFlag{Name: "address", Usage: "HOST:PORT of the broker; add /tls to it for TLS", DefaultText: "one of those that the broker listens on"},
-			&cli.BoolFlag{Name: "live", Usage: "ask whether it should go on: false when a new process would help"},
-			&cli.BoolFlag{Name: "ready", Usage: "ask whether clients can be sent to it"},
+			&cli.StringFlag{Name: "address", Usage: "HOST:PORT of the broker; append /tls for TLS", DefaultText: "one of the broker's listeners"},
+			&cli.BoolFlag{Name: "live", Usage: "check whether the process is live: no means that a restart would help"},
+			&cli.BoolFlag{Name: "ready", Usage: "check whether clients can connect"},
 			&cli.DurationFlag{Name: "timeout", Usage: "how long to wait for the answer", Value: 8 * time.Second},
 		),
 		Action: checkHealth,
@@ -61,7 +66,7 @@ func checkHealth(c *cli.Context) error {
 	path := healthPath
 	switch {
 	case c.Bool("live") && c.Bool("ready"):
-		return usageError{errors.New("give either --live or --ready")}
+		return usageError{errors.New("--live and --ready exclude each other")}
 	case c.Bool("live"):
 		path = livePath
 	case c.Bool("ready"):
@@ -91,7 +96,7 @@ func asksLocal(c *cli.Context) (bool, error) {
 	there := cmp.Or(c.String("connection-string"), c.String("context")) != ""
 	switch {
 	case here && there:
-		return false, usageError{errors.New("give either --address or --config, or --connection-string or --context")}
+		return false, usageError{errors.New("--address and --config exclude --connection-string and --context")}
 	case here || there:
 		return here, nil
 	case cmp.Or(os.Getenv("LEDGERBUS_CONNECTION_STRING"), os.Getenv("LEDGERBUS_CONTEXT")) != "":
@@ -127,7 +132,7 @@ func askNamespace(ctx context.Context, c *cli.Context, path string) (answer stri
 // isNot is the error of a broker whose answer is no.
 func isNot(address, path string, status int) error {
 	state := map[string]string{healthPath: "healthy", livePath: "live", readyPath: "ready"}[path]
-	return &client.Error{Op: "health", Text: fmt.Sprintf("%s is not %s: it answers with status %d", address, state, status)}
+	return &client.Error{Op: "health", Text: fmt.Sprintf("%s is not %s: it answered with status %d", address, state, status)}
 }
 
 // askLocal asks the broker at an address of this machine. A broker whose answer is no is an error

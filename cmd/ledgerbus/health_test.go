@@ -37,13 +37,13 @@ func TestHealthCommand(t *testing.T) {
 	}{
 		{"well", []string{"--address", address(well.URL)}, 0, "fine\\u001b[31m\n", ""},
 		{"over TLS", []string{"--address", address(secure.URL) + "/tls"}, 0, "fine\\u001b[31m\n", ""},
-		{"ill", []string{"--address", address(ill.URL)}, 1, "ill\n", "is not healthy: it answers with status 503"},
+		{"ill", []string{"--address", address(ill.URL)}, 1, "ill\n", "is not healthy: it answered with status 503"},
 		{"live", []string{"--live", "--address", address(well.URL)}, 0, "live\n", ""},
 		{"ready", []string{"--ready", "--address", address(secure.URL) + "/tls"}, 0, "ready\n", ""},
-		{"not live", []string{"--live", "--address", address(ill.URL)}, 1, "ill\n", "is not live: it answers with status 503"},
-		{"not ready", []string{"--ready", "--address", address(ill.URL)}, 1, "ill\n", "is not ready: it answers with status 503"},
-		{"both", []string{"--ready", "--live"}, 2, "", "give either --live or --ready"},
-		{"here and there", []string{"--address", address(ill.URL), "--context", "x"}, 2, "", "give either --address or --config, or --connection-string or --context"},
+		{"not live", []string{"--live", "--address", address(ill.URL)}, 1, "ill\n", "is not live: it answered with status 503"},
+		{"not ready", []string{"--ready", "--address", address(ill.URL)}, 1, "ill\n", "is not ready: it answered with status 503"},
+		{"both", []string{"--ready", "--live"}, 2, "", "--live and --ready exclude each other"},
+		{"here and there", []string{"--address", address(ill.URL), "--context", "x"}, 2, "", "--address and --config exclude --connection-string and --context"},
 		{"silent", []string{"--address", silent.Addr().String(), "--timeout", "10ms"}, 1, "", "does not answer: context deadline exceeded"},
 		{"no port", []string{"--address", "127.0.0.1"}, 2, "", `"127.0.0.1": must be HOST:PORT`},
 		{"an argument", []string{"127.0.0.1:1"}, 2, "", "health takes no argument"},
@@ -100,7 +100,7 @@ func TestHealthFollowsContext(t *testing.T) {
 			t.Errorf("%s: exit code %d, %q, %q; want %q", c.name, r.code, r.out, r.errOut, c.want)
 		}
 	}
-	if r := executeWith(t, []string{"LEDGERBUS_CONTEXTS=" + none}, "", "health", "--context", "gone"); r.code != 2 || !strings.Contains(r.errOut, `there is no context "gone"`) {
+	if r := executeWith(t, []string{"LEDGERBUS_CONTEXTS=" + none}, "", "health", "--context", "gone"); r.code != 2 || !strings.Contains(r.errOut, `unknown context "gone"`) {
 		t.Errorf("%+v", r)
 	}
 }

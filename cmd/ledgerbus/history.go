@@ -16,23 +16,24 @@ import (
 func historyCommand() *cli.Command {
 	const args = "PATTERN"
 	return &cli.Command{
-		Name: "history", Usage: "look at how long history is kept, and change it",
+		Name: "history", Usage: "show and change how long history is kept",
 		Subcommands: []*cli.Command{{
-			Name: "policy", Usage: "how long events and bodies that are no longer needed are kept",
-			Description: "A policy is for the entities that its pattern matches; a star stands for any characters. The most specific policy wins; what it\n" +
-				"does not set is left to the next one, and finally to the namespace's policy, which the settings of serve give. Works only with\n" +
-				"Ledgerbus brokers, with a key that has the right Manage. docs/guide/history.md explains it.\n\n" +
+			Name: "policy", Usage: "show and change how long unneeded events and bodies are kept",
+			Description: "A policy applies to all entities that match its pattern; a star matches any characters. The most specific\n" +
+				"policy has priority. A value that it does not set comes from the next policy, and finally from the\n" +
+				"policy of the namespace, which the settings of serve define. See docs/guide/history.md. Works only with\n" +
+				"Ledgerbus brokers and needs a key with the right Manage.\n\n" +
 				"   ledgerbus history policy list",
 			Subcommands: []*cli.Command{
 				{
-					Name: "list", Usage: "print the policies, the most specific one first, and that of the namespace",
+					Name: "list", Usage: "print the policies, the most specific first, and the policy of the namespace",
 					Description: "   ledgerbus history policy list\n   ledgerbus history policy list -o json",
 					Flags:       connectionFlags(output.Flag()), Action: listHistoryPolicies,
 				},
 				{
-					Name: "set", Usage: "set how long to keep the history of the entities that a pattern matches", ArgsUsage: args,
+					Name: "set", Usage: "set how long the history of matching entities is kept", ArgsUsage: args,
 					Description: "Replaces the policy of the pattern. A retention is a time such as 7d or 36h, none to keep nothing, or\n" +
-						"unlimited to keep everything. One that is not given is left to the next policy that matches.\n\n" +
+						"unlimited to keep everything. A retention that is not given comes from the next policy that matches.\n\n" +
 						"   ledgerbus history policy set 'orders/*' --bodies none --reason 'personal data'\n" +
 						"   ledgerbus history policy set audit --events unlimited --bodies 365d",
 					Flags: connectionFlags(output.Flag(), reasonFlag(),
@@ -42,9 +43,9 @@ func historyCommand() *cli.Command {
 					Action: setHistoryPolicy,
 				},
 				{
-					Name: "delete", Usage: "remove the policy of a pattern", ArgsUsage: args,
-					Description: "From then on the next policy that matches applies. It may keep less, and what it removes does not come back. Asks for the\n" +
-						"pattern; a script gives it with --confirm.\n\n" +
+					Name: "delete", Usage: "delete the policy of a pattern", ArgsUsage: args,
+					Description: "From then on the next matching policy applies. It may keep less, and removed history cannot be restored.\n" +
+						"The command asks for the pattern; scripts pass it with --confirm.\n\n" +
 						"   ledgerbus history policy delete 'orders/*' --confirm 'orders/*'",
 					Flags: connectionFlags(output.Flag(), confirmFlag(), reasonFlag()), Action: deleteHistoryPolicy,
 				},
@@ -74,7 +75,7 @@ func setHistoryPolicy(c *cli.Context) error {
 		}
 	}
 	if p.Events == "" && p.Bodies == "" && p.Undo == "" {
-		return usageError{errors.New("how long? at least one of --events, --bodies and --undo")}
+		return usageError{errors.New("missing retention: give at least one of --events, --bodies and --undo")}
 	}
 	return onPattern(c, func(a *administration, pattern string) (wire.HistoryPolicies, error) {
 		p.Pattern = pattern
@@ -94,7 +95,7 @@ func deleteHistoryPolicy(c *cli.Context) error {
 // onPattern changes the policy of the pattern that a command is about, and prints what holds then.
 func onPattern(c *cli.Context, do func(a *administration, pattern string) (wire.HistoryPolicies, error)) error {
 	if c.Args().Len() != 1 || c.Args().First() == "" {
-		return usageError{fmt.Errorf("of which entities? %s PATTERN, such as 'orders/*'", c.Command.HelpName)}
+		return usageError{fmt.Errorf("missing PATTERN; usage: %s PATTERN, such as 'orders/*'", c.Command.HelpName)}
 	}
 	return administer(c, func(a *administration) error {
 		all, err := do(a, c.Args().First())

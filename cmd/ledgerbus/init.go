@@ -14,9 +14,9 @@ import (
 func initCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "init",
-		Usage: "write a config file for production, with a key of its own",
-		Description: "The file holds an access rule with two random keys of 256 bits, and the settings that production most often needs. Only its\n" +
-			"owner can read it. An existing file is not overwritten.",
+		Usage: "write a config file for production with newly generated keys",
+		Description: "The file contains an access rule with two random keys of 256 bits, and the settings that production\n" +
+			"needs most often. Only its owner can read it. An existing file is not overwritten.",
 		Flags: []cli.Flag{&cli.StringFlag{Name: "config", Value: "ledgerbus.yaml", Usage: "file to write"}},
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {
@@ -24,11 +24,11 @@ func initCommand() *cli.Command {
 			}
 			file := c.String("config")
 			if err := writeInitial(file); errors.Is(err, fs.ErrExist) {
-				return usageError{fmt.Errorf("%s exists already: remove it, or name another file with --config", file)}
+				return usageError{fmt.Errorf("%s already exists: remove it, or name another file with --config", file)}
 			} else if err != nil {
 				return err
 			}
-			_, err := fmt.Fprintf(c.App.Writer, "%s is written. Start the broker with: ledgerbus serve --config %s\n"+
+			_, err := fmt.Fprintf(c.App.Writer, "created %s. Start the broker with: ledgerbus serve --config %s\n"+
 				"Clients connect with: Endpoint=sb://HOST;SharedAccessKeyName=RootManageSharedAccessKey;SharedAccessKey=<primary-key in the file>\n", file, file)
 			return err
 		},

@@ -47,7 +47,7 @@ func (l *lines) next() ([]byte, error) {
 	case err == nil:
 		return nil, io.EOF
 	case errors.Is(err, bufio.ErrTooLong):
-		return nil, l.wrong(fmt.Errorf("it has more than %d bytes", l.most))
+		return nil, l.wrong(fmt.Errorf("longer than %d bytes", l.most))
 	}
 	return nil, l.wrong(err)
 }
@@ -65,7 +65,7 @@ func (l *lines) body() ([]byte, error) {
 		return nil, err
 	}
 	if printedMessage(line) {
-		return nil, l.wrong(errors.New("this is a message as peek and receive print it: --message - sends that message; --body sends any text as it is"))
+		return nil, l.wrong(errors.New("this line is a message as printed by peek and receive: use --message - to send that message, or --body to send the text as it is"))
 	}
 	// its own copy: it is in flight while the next line is read
 	return append([]byte{}, line...), nil
@@ -107,7 +107,7 @@ var shaping = []string{"body", "body-file", "count", "property", "message-id", "
 func messageLines(c *cli.Context) (next func() (*amqp.Message, error), done func(), err error) {
 	for _, name := range shaping {
 		if c.IsSet(name) {
-			return nil, nil, usageError{fmt.Errorf("--%s does not go with --message, whose lines say all of a message", name)}
+			return nil, nil, usageError{fmt.Errorf("--%s and --message exclude each other: the lines of --message describe complete messages", name)}
 		}
 	}
 	name := c.String("message")

@@ -92,7 +92,7 @@ func TestPrintedMessagesAreSentAgain(t *testing.T) {
 	if rest := withoutBroker(t, well("", "receive", "a", "--complete", "-o", "json")); len(rest) != 1 || rest[0]["messageId"] != "nothing" || rest[0]["bodyType"] != "value" {
 		t.Errorf("%v; want the message without a body, with null for one", rest)
 	}
-	if r := execute(t, broker, "", "receive", "a", "--complete"); r.code != 1 || !strings.Contains(r.errOut, "a message has a value of a type that can only be peeked at here") {
+	if r := execute(t, broker, "", "receive", "a", "--complete"); r.code != 1 || !strings.Contains(r.errOut, "a message contains a value of a type that this program can only peek at") {
 		t.Errorf("%+v; want exit code 1 for a char", r)
 	}
 
@@ -166,9 +166,9 @@ func TestMessageLinesThatAreRefused(t *testing.T) {
 		{"{\"body\":\"a\"}\n\n{\"bodi\":1}\n{\"body\":\"c\"}\n", []string{"--message", "-"}, `after 1 message acknowledged: standard input, line 3: not a message in JSON: json: unknown field "bodi"`, 1},
 		{"text\n", []string{"--message", "-"}, "standard input, line 1: not a message in JSON", 0},
 		{"", []string{"--message", "/nonexistent"}, "--message: open /nonexistent", 0},
-		{"", []string{"--message", "-", "--body", "x"}, "--body does not go with --message", 0},
-		{"", []string{"--message", "-", "--message-id", "x"}, "--message-id does not go with --message", 0},
-		{"", []string{"--message", "-", "--schedule-in", "1m"}, "--schedule-in does not go with --message", 0},
+		{"", []string{"--message", "-", "--body", "x"}, "--body and --message exclude each other", 0},
+		{"", []string{"--message", "-", "--message-id", "x"}, "--message-id and --message exclude each other", 0},
+		{"", []string{"--message", "-", "--schedule-in", "1m"}, "--schedule-in and --message exclude each other", 0},
 	} {
 		r := execute(t, broker, c.stdin, append([]string{"send", "orders"}, c.args...)...)
 		if r.code != 2 || !strings.Contains(r.errOut, c.text) {
@@ -188,8 +188,8 @@ func TestLines(t *testing.T) {
 	}
 	for _, c := range []struct{ in, want string }{
 		{"a\n\nb", "a,,b"},
-		{"a\n" + strings.Repeat("x", 100), "a,f, line 2: it has more than 100 bytes"},
-		{"a\n" + string(printed) + "\n", "a,f, line 2: this is a message as peek and receive print it: --message - sends that message; --body sends any text as it is"},
+		{"a\n" + strings.Repeat("x", 100), "a,f, line 2: longer than 100 bytes"},
+		{"a\n" + string(printed) + "\n", "a,f, line 2: this line is a message as printed by peek and receive: use --message - to send that message, or --body to send the text as it is"},
 		// not JSON
 		{"{\"sequenceNumber\":1,\"deliveryCount\":0,\"body\":}", "{\"sequenceNumber\":1,\"deliveryCount\":0,\"body\":}"},
 	} {

@@ -14,55 +14,57 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools/output"
 )
 
-const verifyHelp = "Reads all there is and replays it. A line for each partition, and one for each damaged place:\n\n" +
+const verifyHelp = "Reads and replays the whole log. Prints a line for each partition and for each damaged place:\n\n" +
 	"  ok partition 0 LSN 8 to 4096 ...     the broker would serve it\n" +
-	"  tail partition 0 ...                 what its next start would cut off; it was never acknowledged\n" +
+	"  tail partition 0 ...                 the next start would cut this off; it was never acknowledged\n" +
 	"  DAMAGED partition 0 file \"partitions/00/wal/0000000001/00000000000000000001\" byte 1032 LSN 1040: \"why\"\n" +
-	"  refused partition 0: ...             the broker would not serve it: the verdict is that of a start\n" +
-	"  unsound partition 0: ...             every frame is good, but an event, or a checkpoint, does not fit the others\n" +
-	"  unused file ...                      a checkpoint or note that cannot be used; the next start is slower, no more\n" +
-	"  erased file ...                      history no longer keeps all bodies of its frames, which are good\n\n" +
-	"A start stops at the first damage of a partition. This goes on after it, at the next frame that says it belongs there, in the\n" +
-	"same file and in later ones, so that the lines name all damage; a damaged stretch without a good frame in it is one place.\n" +
-	"\"partition all\", null in JSON, is a file that concerns all partitions; the other lines then tell how each looks without it.\n" +
-	"Needs the memory that a broker needs for the waiting messages of one partition, and little more."
+	"  refused partition 0: ...             a start would refuse to serve it\n" +
+	"  unsound partition 0: ...             every frame is intact, but an event or a checkpoint does not fit the others\n" +
+	"  unused file ...                      an unusable checkpoint or note; it only makes the next start slower\n" +
+	"  erased file ...                      history no longer keeps all bodies of its frames, which are intact\n\n" +
+	"A start stops at the first damage of a partition. This command continues at the next frame that belongs\n" +
+	"there, in the same file and in later files, so that it reports all damage. A damaged stretch that contains\n" +
+	"no intact frame is one place. \"partition all\", null in JSON, is a file that concerns all partitions; the\n" +
+	"other lines then show each partition without it. The command needs little more memory than a broker needs\n" +
+	"for the waiting messages of one partition."
 
 const (
-	besideHelp = "While a broker uses the directory, the log is read up to about a second before the command began; stderr says how far. " + besideEnds
-	besideEnds = "What is printed\n" +
-		"is as if the log ended there, and the broker does not wait for it. If another broker is started meanwhile, the command says so and ends\n" +
-		"with exit code 3."
+	besideHelp = "\n\nIf a broker is using the directory, the log is read up to about a second before the command started, and the\n" +
+		"limit is printed on standard error. " + besideEnds
+	besideEnds = "The output is complete up to that point; the broker does not wait for the\n" +
+		"command. If another broker starts meanwhile, the command reports it and ends with exit code 3."
 )
 
 func logCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "log",
-		Usage: "look into the log of a data directory, whether a broker runs on it or not",
-		Description: "Works on the data directory of a broker, running or not, or on a copy that was made while none ran: in a copy of a directory\n" +
-			"that is being written to, files may not fit each other (ledgerbus backup makes one that does). Nothing is ever changed.\n" +
+		Usage: "inspect the log of a data directory, with or without a running broker",
+		Description: "Works on the data directory of a running or stopped broker, or on a copy made while no broker ran. In a\n" +
+			"copy of a directory that is being written, files may not fit each other; ledgerbus backup makes a\n" +
+			"consistent copy. Nothing is changed.\n\n" +
 			"Exit codes: 0 success, 3 a broker was started meanwhile, 4 damage, 5 cannot be read, 7 made by a newer version.",
 		Subcommands: []*cli.Command{
 			{
 				Name:      "dump",
-				Usage:     "print everything that happened, one event per line",
+				Usage:     "print all events, one per line",
 				ArgsUsage: "DIR",
-				Description: "Shows place, time, entity, event and who asked. Bodies of messages are left out unless asked for, and so are zero values:\n" +
-					"docs/guide/log-dump.md says how each field is printed.\n" +
-					"Of a damaged partition nothing is printed. Needs memory for one frame, however long the log.\n" + besideHelp,
+				Description: "Shows place, time, entity, event and origin. Message bodies are omitted unless --bodies is given, and zero\n" +
+					"values are omitted; docs/guide/log-dump.md describes how each field is printed. A damaged partition is not\n" +
+					"printed. The command needs memory for one frame, regardless of the length of the log." + besideHelp,
 				Flags: append([]cli.Flag{
 					output.Flag(output.Text, output.JSON),
 					liveFlag(),
 					&cli.IntFlag{Name: "partition", Value: -1, DefaultText: "all", Usage: "number of the partition to print"},
-					&cli.StringFlag{Name: "from", Usage: "first frame to print: its LSN, or its place, as in @0/1839977, which names the partition as well", DefaultText: "the first there is"},
-					&cli.BoolFlag{Name: "bodies", Usage: "print message bodies too, or that they are erased"},
+					&cli.StringFlag{Name: "from", Usage: "first frame to print: an LSN, or a place such as @0/1839977, which also selects the partition", DefaultText: "the first there is"},
+					&cli.BoolFlag{Name: "bodies", Usage: "also print message bodies, and which are erased"},
 				}, selectionFlags()...),
 				Action: dumpLog,
 			},
 			{
 				Name:        "verify",
-				Usage:       "compare every checksum, name every damaged place",
+				Usage:       "check every checksum and report every damaged place",
 				ArgsUsage:   "DIR",
-				Description: verifyHelp + "\n" + besideHelp,
+				Description: verifyHelp + besideHelp,
 				Flags:       []cli.Flag{output.Flag(output.Text, output.JSON), liveFlag()},
 				Action:      verifyLog,
 			},
@@ -75,7 +77,7 @@ func logCommand() *cli.Command {
 }
 
 func liveFlag() cli.Flag {
-	return &cli.BoolFlag{Name: "live", Usage: "read as beside a running broker even if none uses the directory, so that one can start meanwhile"}
+	return &cli.BoolFlag{Name: "live", Usage: "read as if a broker were running, so that one can start meanwhile"}
 }
 
 // beside is how a command reads a directory that a broker may be using.
@@ -117,7 +119,7 @@ func firstFrame(c *cli.Context) (partition int, from event.LSN, err error) {
 	of, err := address.Parse(text)
 	switch {
 	case err == nil && !of.Place:
-		err = fmt.Errorf("%s is no place in a log: one is an LSN, or partition and LSN, as in @0/1839977", of)
+		err = fmt.Errorf("%s is not a place in a log: use an LSN, or partition and LSN as in @0/1839977", of)
 	case err == nil && partition >= 0 && partition != int(of.Partition):
 		err = fmt.Errorf("%s is not in partition %d", of, partition)
 	}
@@ -145,7 +147,7 @@ func verifyLog(c *cli.Context) error {
 // directory is the one argument of the commands on a data directory.
 func directory(c *cli.Context) (string, error) {
 	if c.Args().Len() != 1 {
-		return "", usageError{fmt.Errorf("which data directory? %s DIR", c.Command.HelpName)}
+		return "", usageError{fmt.Errorf("missing DIR; usage: %s DIR", c.Command.HelpName)}
 	}
 	dir := c.Args().First()
 	if info, err := os.Stat(dir); err != nil {

@@ -18,19 +18,20 @@ import (
 func exportCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "export",
-		Usage:     "write what happened as tables that other programs read: JSON lines, CSV or Parquet",
+		Usage:     "export events as tables for other programs: JSON lines, CSV or Parquet",
 		ArgsUsage: "DIR",
-		Description: "The tables are events, messages, locks, sessions and origins; docs/guide/export.md describes their columns. OUT is made, or is empty. A file has\n" +
-			"its name when it is complete, and export.json is the last of them: an export that was broken off is removed and begun again. A partition that\n" +
-			"cannot be read is an error, with exit code 4, unless --partial is given.\n\n" +
+		Description: "The tables are events, messages, locks, sessions and origins; docs/guide/export.md describes their columns.\n" +
+			"The directory OUT must be empty or not exist. A file gets its name when it is complete, and export.json is\n" +
+			"the last file. The next run removes an interrupted export and starts again. A partition that cannot be\n" +
+			"read is an error with exit code 4, unless --partial is given.\n\n" +
 			"   ledgerbus log export ./data --format parquet --into day\n" +
-			"   ledgerbus log export ./data --format csv --into locks --entity orders --since 24h --type locked --type lost\n" + besideHelp,
+			"   ledgerbus log export ./data --format csv --into locks --entity orders --since 24h --type locked --type lost" + besideHelp,
 		Flags: append([]cli.Flag{
 			liveFlag(),
 			&cli.StringFlag{Name: "format", Value: "jsonl", Usage: "jsonl, csv or parquet"},
 			&cli.StringFlag{Name: "into", Usage: "directory to write to"},
-			&cli.BoolFlag{Name: "bodies", Usage: "bodies of messages, too"},
-			&cli.BoolFlag{Name: "partial", Usage: "leave out what cannot be read of a damaged or incomplete directory; export.json says what that is"},
+			&cli.BoolFlag{Name: "bodies", Usage: "include message bodies"},
+			&cli.BoolFlag{Name: "partial", Usage: "skip unreadable parts of a damaged or incomplete directory; export.json lists them"},
 		}, selectionFlags()...),
 		Action: exportLog,
 	}
@@ -43,7 +44,7 @@ func exportLog(c *cli.Context) error {
 	}
 	o := export.Options{Dir: c.String("into"), Format: export.Format(c.String("format")), Bodies: c.Bool("bodies"), Partial: c.Bool("partial")}
 	if o.Dir == "" {
-		return usageError{errors.New("into which directory? give --into OUT, which must be empty or not exist yet")}
+		return usageError{errors.New("missing --into; give --into OUT, which must be empty or not exist")}
 	}
 	if o.Format != export.JSONLines && o.Format != export.CSV && o.Format != export.Parquet {
 		return usageError{fmt.Errorf("--format: %q is not one of jsonl, csv, parquet", o.Format)}
@@ -82,7 +83,7 @@ func exportLog(c *cli.Context) error {
 	said := fmt.Sprintf("%d events, %d messages, %d locks, %d sessions and %d origins in %s", sum.Rows["events"], sum.Rows["messages"], sum.Rows["locks"],
 		sum.Rows["sessions"], sum.Rows["origins"], program.Printable(o.Dir))
 	for _, m := range sum.Missing {
-		said += fmt.Sprintf(", without all of partition %d", m.Partition)
+		said += fmt.Sprintf(", incomplete for partition %d", m.Partition)
 	}
 	_, err = fmt.Fprintln(c.App.Writer, said)
 	return err

@@ -61,7 +61,7 @@ func TestPartOfTheLog(t *testing.T) {
 		text string
 	}{
 		{[]string{"log", "export", data, "--into", out}, 2, "is not empty"},
-		{[]string{"log", "export", data}, 2, "into which directory?"},
+		{[]string{"log", "export", data}, 2, "missing --into"},
 		{[]string{"log", "export", data, "--into", out, "--format", "xml"}, 2, "not one of jsonl, csv, parquet"},
 		{[]string{"log", "dump", data, "--type", "eaten"}, 2, `unknown type "eaten"`},
 		{[]string{"log", "dump", data, "--entity", "@0/8"}, 2, "is a place in a log"},

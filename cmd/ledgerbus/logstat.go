@@ -13,19 +13,21 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools/output"
 )
 
-const censusHelp = "Of a sealed file only the index at its end is read, of other files every record. What is live comes from the newest checkpoints and the\n" +
-	"log after them, as at a start of the broker: bodies that messages still have, their changed properties, and states of sessions.\n"
+const censusHelp = "Reads only the index at the end of a sealed file, and every record of other files. Live data is found as at a\n" +
+	"start of the broker, from the newest checkpoints and the log after them: bodies that messages still have,\n" +
+	"their changed properties, and session states.\n"
 
 func listCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "ls",
-		Usage:     "list the files of the log, what they hold and how much of it is live",
+		Usage:     "list the files of the log, their contents and their live data",
 		ArgsUsage: "DIR",
 		Description: censusHelp +
-			"A line for each file, oldest first. A file is hot (as it was written), sealed, kept for its bodies alone, or the base that the log\n" +
-			"begins with. The line has the addresses in the file, what it takes on the disk and took before it was compressed, its events and\n" +
-			"their times, the bytes of bodies that are kept, and of those what is live. csv and json say more.\n\n" +
-			"   ledgerbus log ls ./data\n" + besideHelp,
+			"Prints a line for each file, oldest first. A file is hot (as written), sealed, kept for its bodies only, or\n" +
+			"the base that the log begins with. The line has the addresses in the file, its size on disk and before\n" +
+			"compression, its events and their times, the bytes of bodies that are kept, and how many of these are\n" +
+			"live. csv and json have more columns.\n\n" +
+			"   ledgerbus log ls ./data" + besideHelp,
 		Flags:  []cli.Flag{output.Flag(), liveFlag()},
 		Action: func(c *cli.Context) error { return takeCensus(c, printFiles) },
 	}
@@ -34,12 +36,13 @@ func listCommand() *cli.Command {
 func statCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "stat",
-		Usage:     "sum up what the log holds, by partition, entity and kind of event",
+		Usage:     "summarize the log by partition, entity and kind of event",
 		ArgsUsage: "DIR",
 		Description: censusHelp +
-			"Bytes of events are those in records, before compression. A deleted entity has no name, only a number; what belongs to none is\n" +
-			"that of the namespace. In csv and json the first field says what a line is about: partition, entity or event.\n\n" +
-			"   ledgerbus log stat ./data\n   ledgerbus log stat -o json ./data\n" + besideHelp,
+			"Bytes of events are bytes in records, before compression. A deleted entity has only a number, no name.\n" +
+			"Events without an entity belong to the namespace. In csv and json the first field names the subject of the\n" +
+			"line: partition, entity or event.\n\n" +
+			"   ledgerbus log stat ./data\n   ledgerbus log stat -o json ./data" + besideHelp,
 		Flags:  []cli.Flag{output.Flag(), liveFlag()},
 		Action: func(c *cli.Context) error { return takeCensus(c, printSums) },
 	}

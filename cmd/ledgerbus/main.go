@@ -58,7 +58,7 @@ func app() *cli.App {
 // commandOrHelp is what happens without a command that exists.
 func commandOrHelp(c *cli.Context) error {
 	if name := c.Args().First(); name != "" && name != "help" {
-		return usageError{fmt.Errorf("there is no command %q; see ledgerbus --help", name)}
+		return usageError{fmt.Errorf("unknown command %q; see ledgerbus --help", name)}
 	}
 	return cli.ShowAppHelp(c)
 }

@@ -130,7 +130,7 @@ func TestExitCodesAndMessages(t *testing.T) {
 		code int
 		text string
 	}{
-		{"no such command", []string{"sned"}, 2, `ledgerbus: there is no command "sned"; see ledgerbus --help`},
+		{"no such command", []string{"sned"}, 2, `ledgerbus: unknown command "sned"; see ledgerbus --help`},
 		{"no such command below a command", []string{"queue", "lst"}, 2, `ledgerbus: No help topic for 'lst'. Did you mean "list"?`},
 		{"no such flag", []string{"serve", "--colour"}, 2, "ledgerbus: flag provided but not defined: -colour; see ledgerbus serve --help"},
 		{"an argument too many", []string{"serve", "data"}, 2, `ledgerbus: serve takes no argument "data"; see ledgerbus serve --help`},
@@ -140,21 +140,21 @@ func TestExitCodesAndMessages(t *testing.T) {
   --listen: ":5672" may be reached from the internet and everybody knows the emulator's key: add --i-accept-the-risk if that is meant`},
 		{"all interfaces, own key", []string{"serve", "--config", ownKey, "--listen", ":5672", "--insecure-no-tls"}, 2, `ledgerbus: --listen: ":5672" may be reached from the internet without TLS: add --i-accept-the-risk if that is meant`},
 		{"bad entity file", []string{"serve", "--entities", broken}, 2, "ledgerbus: 2 problems\n  " + broken + ":3: UserConfig.Namespaces[0].Topics[0].Name: missing\n  " + broken + ":4: UserConfig.Namespaces[0].Colour: unknown key; known are Name, Queues, Topics (unknown keys are ignored only in a file that CONFIG_PATH, CONFIG_JSON or the emulator's own path names)"},
-		{"no entity", []string{"peek"}, 2, "ledgerbus: which entity? ledgerbus peek ENTITY, such as orders or 'orders/$dlq'"},
-		{"two entities", []string{"receive", "a", "b"}, 2, `ledgerbus: give one entity: "b" is one too many`},
-		{"two settlements", []string{"receive", "a", "--complete", "--abandon"}, 2, "ledgerbus: choose one of --complete, --abandon, --dead-letter, --defer, --delete"},
+		{"no entity", []string{"peek"}, 2, "ledgerbus: missing ENTITY; usage: ledgerbus peek ENTITY, such as orders or 'orders/$dlq'"},
+		{"two entities", []string{"receive", "a", "b"}, 2, `ledgerbus: extra argument "b": give one entity`},
+		{"two settlements", []string{"receive", "a", "--complete", "--abandon"}, 2, "ledgerbus: --complete, --abandon, --dead-letter, --defer and --delete exclude each other"},
 		{"output", []string{"peek", "a", "-o", "xml"}, 2, `ledgerbus: --output: "xml" is not one of text, json`},
 		{"property", []string{"send", "a", "--body", "x", "--property", "n:int=x"}, 2, `ledgerbus: --property: "n:int=x": "x" is not a valid int`},
 		{"bad connection string", []string{"send", "a", "--body", "x", "--connection-string", "x"}, 2, "ledgerbus: connection string: every part must be Key=Value"},
-		{"scheduled twice", []string{"send", "a", "--body", "x", "--schedule-in", "1m", "--schedule-at", "2027-01-31T08:00:00Z"}, 2, "ledgerbus: give either --schedule-at or --schedule-in"},
+		{"scheduled twice", []string{"send", "a", "--body", "x", "--schedule-in", "1m", "--schedule-at", "2027-01-31T08:00:00Z"}, 2, "ledgerbus: --schedule-at and --schedule-in exclude each other"},
 		{"no time", []string{"send", "a", "--body", "x", "--schedule-at", "noon"}, 2, `ledgerbus: --schedule-at: "noon" is not a time such as 2027-01-31T08:00:00Z`},
 		{"the past", []string{"send", "a", "--body", "x", "--schedule-in", "0s"}, 2, "ledgerbus: --schedule-in must be more than 0"},
-		{"deferred of any session", []string{"receive", "a", "--deferred", "1", "--session", "next"}, 2, "ledgerbus: --deferred does not go with --count, nor with --session next"},
+		{"deferred of any session", []string{"receive", "a", "--deferred", "1", "--session", "next"}, 2, "ledgerbus: --deferred excludes --count and --session next"},
 		{"production without a key", []string{"serve", "--mode", "production"}, 2, "ledgerbus: access-rules: production mode needs at least one rule with a key of its own, in the config file (ledgerbus init makes one) or in LEDGERBUS_ACCESS_RULES"},
 		{"any bearer in production", []string{"serve", "--config", ownKey, "--mode", "production", "--accept-any-bearer"}, 2, "ledgerbus: --accept-any-bearer: accept-any-bearer is for development mode only"},
 		{"nowhere to get keys from", []string{"serve", "--config", ownKey, "--data", filepath.Join(t.TempDir(), "data"), "--listen", "127.0.0.1:0", "--jwt-issuer", "http://127.0.0.1:1", "--jwt-audience", "a"}, 2, `ledgerbus: jwt.issuer: access: discovery of http://127.0.0.1:1: Get "http://127.0.0.1:1/.well-known/openid-configuration": dial tcp 127.0.0.1:1: connect: connection refused`},
 		{"no certificate", []string{"serve", "--tls-certificate-file", "/nonexistent", "--tls-key-file", "/nonexistent"}, 2, "ledgerbus: --tls-key-file: stat /nonexistent: no such file or directory"},
-		{"nobody there", []string{"send", "a", "--body", "x"}, 1, "ledgerbus: connect to 127.0.0.1:1: connect: connection refused; is the broker running there?"},
+		{"nobody there", []string{"send", "a", "--body", "x"}, 1, "ledgerbus: connect to 127.0.0.1:1: connect: connection refused; check that the broker is running there"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := execute(t, nobody, "", c.args...)

@@ -33,7 +33,7 @@ func boundMemory(setting int64) (bytes int64, tell func()) {
 		return 0, func() {
 			growth := garbageGrowth()
 			if log(text, append(more, "gogc", growthText(growth))...); growth < 0 {
-				slog.Warn("garbage is never collected: GOGC is off, and there is no memory limit at which it would be")
+				slog.Warn("garbage collection disabled: GOGC is off and there is no memory limit")
 			}
 		}
 	}
@@ -53,7 +53,7 @@ func boundMemory(setting int64) (bytes int64, tell func()) {
 		limit, of = machine, "machine"
 	}
 	if limit == 0 {
-		return unlimited(slog.Warn, "no memory limit: cannot find out how much memory there is; set one with GOMEMLIMIT")
+		return unlimited(slog.Warn, "no memory limit: the amount of memory is unknown; set GOMEMLIMIT")
 	}
 	limit = limit / 100 * memoryPercent
 	bytes = int64(min(limit, math.MaxInt64))

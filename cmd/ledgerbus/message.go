@@ -18,11 +18,12 @@ func messageCommand() *cli.Command {
 		Description: "Works only with Ledgerbus brokers, with a key that has the right Manage.\n\n" +
 			"   ledgerbus message erase 'orders#17' --reason 'a customer asked'",
 		Subcommands: []*cli.Command{{
-			Name: "erase", Usage: "erase the body of a message that was settled", ArgsUsage: "ENTITY#NUMBER | ENTITY NUMBER",
-			Description: "The history of the message stays, with the size and the checksum of the body; the body is gone when the command ends. Who asked for\n" +
-				"that, and why, is an event of the log. A message that is still waiting has to be settled first. Copies elsewhere are not touched:\n" +
-				"those in backups, and where the message was forwarded to. A body that cannot be erased now, such as one in a part of the log that\n" +
-				"is not sealed yet, is erased by the broker as soon as it can: the command fails and says so, and audit shows when that is done.\n\n" +
+			Name: "erase", Usage: "erase the body of a settled message", ArgsUsage: "ENTITY#NUMBER | ENTITY NUMBER",
+			Description: "Keeps the history of the message, with the size and the checksum of the body. The body is gone when the\n" +
+				"command ends. The log records who requested this and why. A message that is still waiting must be settled\n" +
+				"first. Copies elsewhere are not erased, such as copies in backups and in entities that the message was\n" +
+				"forwarded to. If the body cannot be erased yet, for example because its part of the log is not sealed, the\n" +
+				"command fails and says so. The broker then erases the body as soon as it can, and audit shows when.\n\n" +
 				"   ledgerbus message erase 'orders#17' --reason 'a customer asked'",
 			Flags: connectionFlags(output.Flag(), reasonFlag()), Action: eraseMessage,
 		}},
@@ -51,16 +52,16 @@ func oneMessage(args cli.Args) (entity string, number int64, err error) {
 func eraseMessage(c *cli.Context) error {
 	entity, which, err := oneMessage(c.Args())
 	if err != nil {
-		return usageError{fmt.Errorf("which message? %s ENTITY#NUMBER, with the sequence number that log dump and receivers show", c.Command.HelpName)}
+		return usageError{fmt.Errorf("missing or invalid message; usage: %s ENTITY#NUMBER, with the sequence number that log dump and receivers show", c.Command.HelpName)}
 	}
 	return administer(c, func(a *administration) error {
 		m, err := a.EraseMessage(a.ctx, entity, which)
 		if err != nil {
 			return err
 		}
-		said := fmt.Sprintf("the body of message %d in %s is erased: %d bytes", m.Sequence, m.Entity, m.Bytes)
+		said := fmt.Sprintf("erased the body of message %d in %s: %d bytes", m.Sequence, m.Entity, m.Bytes)
 		if m.Before {
-			said = fmt.Sprintf("the body of message %d in %s is gone already", m.Sequence, m.Entity)
+			said = fmt.Sprintf("the body of message %d in %s was already erased", m.Sequence, m.Entity)
 		}
 		return output.Of(c).Said(said, print.Object{print.Named("entity", m.Entity), print.Named("sequence", m.Sequence), print.Named("bytes", uint64(m.Bytes)),
 			print.Named("before", strconv.FormatBool(m.Before))})

@@ -21,21 +21,22 @@ import (
 func mirrorCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "mirror",
-		Usage:     "keep an audit copy of every event in logs of another format, apart from the broker",
+		Usage:     "keep an audit copy of every event, separate from the broker and in another log format",
 		ArgsUsage: "[DIR]",
-		Description: "Follows a broker, with a key that has the right ReadHistory or Manage, or with --once takes what there is in a broker, a data directory or\n" +
-			"a backup. Every event becomes an entry, as log dump -o json prints it, in a plain log of github.com/tidwall/wal per partition: --into\n" +
-			"DIR/00, 01 … Entries are only ever added. The mirror records where to go on, so that both it and the broker can be stopped or killed at\n" +
-			"any time: nothing is left out, and nothing is there twice. Where the broker removed events before they were mirrored there is an entry\n" +
-			mirror.Gap + ". Only one mirror at a time can use the directory.\n\n" +
+		Description: "Follows a broker, with a key that has the right ReadHistory or Manage. With --once it copies the current\n" +
+			"contents of a broker, a data directory or a backup. Every event becomes an entry, as log dump -o json prints\n" +
+			"it, in a plain github.com/tidwall/wal log per partition: --into DIR/00, 01 … Entries are only appended. The\n" +
+			"mirror records its position, so that it and the broker can be stopped or killed at any time without\n" +
+			"missing or duplicate entries. If the broker removed events before they were mirrored, the mirror contains\n" +
+			"an entry " + mirror.Gap + ". Only one mirror at a time can use the directory.\n\n" +
 			"   ledgerbus log mirror --into /audit/orders-bus\n   ledgerbus log mirror data --into /audit/orders-bus --once",
 		Flags: connectionFlags(
-			&cli.StringFlag{Name: "into", Usage: "directory to mirror into"},
-			&cli.BoolFlag{Name: "once", Usage: "take what there is, and end"},
-			&cli.DurationFlag{Name: "every", Value: time.Second, Usage: "how often to ask for what is new"},
-			&cli.DurationFlag{Name: "keep", DefaultText: "for ever", Usage: "delete whole files of the mirror whose entries are all older"},
+			&cli.StringFlag{Name: "into", Usage: "directory of the mirror"},
+			&cli.BoolFlag{Name: "once", Usage: "copy the current contents and end"},
+			&cli.DurationFlag{Name: "every", Value: time.Second, Usage: "how often to ask for new events"},
+			&cli.DurationFlag{Name: "keep", DefaultText: "for ever", Usage: "delete whole files of the mirror when all their entries are older"},
 			priorityFlag(),
-			&cli.BoolFlag{Name: "bodies", Usage: "mirror bodies of messages too, which takes the right ReadBodies"},
+			&cli.BoolFlag{Name: "bodies", Usage: "also mirror message bodies; needs the right ReadBodies"},
 		),
 		Action: mirrorLog,
 	}
@@ -45,13 +46,13 @@ func mirrorLog(c *cli.Context) (err error) {
 	into := c.String("into")
 	switch {
 	case into == "":
-		return usageError{errors.New("into which directory? ledgerbus log mirror --into DIR")}
+		return usageError{errors.New("missing --into; usage: ledgerbus log mirror --into DIR")}
 	case c.Args().Len() > 1:
-		return usageError{errors.New("one data directory at a time; see ledgerbus log mirror --help")}
+		return usageError{errors.New("more than one data directory; see ledgerbus log mirror --help")}
 	case c.Args().Present() && !c.Bool("once"):
-		return usageError{errors.New("a directory is read once: add --once, or leave out the directory to follow the broker over HTTP")}
+		return usageError{errors.New("a directory is read once: add --once, or omit the directory to follow the broker over HTTP")}
 	case c.Duration("every") <= 0 || c.Duration("keep") < 0:
-		return usageError{errors.New("--every and --keep are durations above zero")}
+		return usageError{errors.New("--every must be more than 0 and --keep must not be negative")}
 	}
 	dir := ""
 	if c.Args().Present() {

@@ -23,7 +23,7 @@ func TestMirrorOfAnotherBroker(t *testing.T) {
 		}
 		for _, args := range [][]string{{"--once"}, {}} {
 			r := execute(t, order[1], "", append([]string{"log", "mirror", "--into", dir}, args...)...)
-			if r.code != 1 || !strings.Contains(r.errOut, "the mirror is of another log: that of namespace ") {
+			if r.code != 1 || !strings.Contains(r.errOut, "the mirror belongs to another log: namespace ") {
 				t.Errorf("a log %s, %q: exit code %d, %s", name, args, r.code, r.errOut)
 			}
 		}

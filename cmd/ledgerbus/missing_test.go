@@ -138,7 +138,7 @@ func TestExportOfAPartOfTheDirectory(t *testing.T) {
 			}
 			r = execute(t, "", "", "log", "export", data, "--into", out, "--partial")
 			text, err := os.ReadFile(filepath.Join(out, "export.json"))
-			if err != nil || r.code != 0 || !strings.HasSuffix(r.out, fmt.Sprintf(", without all of partition %d\n", gone)) {
+			if err != nil || r.code != 0 || !strings.HasSuffix(r.out, fmt.Sprintf(", incomplete for partition %d\n", gone)) {
 				t.Fatalf("%+v, %v; want exit code 0, and what is missing", r, err)
 			}
 			var says struct {

@@ -44,7 +44,7 @@ func TestEntitiesOfAnOlderLog(t *testing.T) {
 			t.Errorf("no %q in the file:\n%s", want, text)
 		}
 	}
-	const nothing = "nothing to be done"
+	const nothing = "no changes"
 	s.run(0, nothing, "entities", "apply", file)
 	other := strings.NewReplacer("Names.Queue", "names.QUEUE", "Names.Topic", "NAMES.topic", "Some.Sub", "some.sub").Replace(string(text))
 	if err := os.WriteFile(file, []byte(other), 0o600); err != nil {

@@ -17,29 +17,32 @@ func partitionCommand() *cli.Command {
 	const args = "N"
 	return &cli.Command{
 		Name:  "partition",
-		Usage: "look at the partitions of a broker's log, fence and restart them",
-		Description: "A partition that does not serve stops its own traffic and nothing else: requests to it are refused as busy until it is\n" +
-			"restarted. Works only with Ledgerbus brokers, with a key that has the right Manage.\n\n" +
+		Usage: "list, fence and restart the partitions of a broker's log",
+		Description: "A partition that does not serve affects only its own traffic: its requests are refused as busy until it is\n" +
+			"restarted. Works only with Ledgerbus brokers and needs a key with the right Manage.\n\n" +
 			"   ledgerbus partition list",
 		Subcommands: []*cli.Command{
 			{
 				Name: "list", Usage: "print the partitions and their state",
-				Description: "serving: all is well. fenced: taken out of service, by a fault of its disk or with fence. refused: its files are damaged or\n" +
-					"missing. starting: it is being restarted. Scrubbed is when its whole log was last read again to look for damage (scrub-every).\n\n" +
+				Description: "States: serving (normal); fenced (out of service after a disk fault or ledgerbus partition fence); refused\n" +
+					"(files are damaged or missing); starting (being restarted). Scrubbed is the time when the whole log of the\n" +
+					"partition was last checked for damage (scrub-every).\n\n" +
 					"   ledgerbus partition list\n   ledgerbus partition list -o json",
 				Flags: connectionFlags(output.Flag()), Action: listPartitions,
 			},
 			{
-				Name: "restart", Usage: "recover a partition that does not serve, and let it serve again", ArgsUsage: args,
-				Description: "First put right what keeps it from serving. Only this partition is recovered, as at a start of the broker; that takes as\n" +
-					"long, and goes on if this command is interrupted. If it fails, the partition stays as it is.\n\n" +
+				Name: "restart", Usage: "recover a partition that does not serve, and put it back into service", ArgsUsage: args,
+				Description: "First correct the cause that keeps the partition from serving. Only this partition is recovered. This takes\n" +
+					"as long as at a start of the broker, and continues if this command is interrupted. If it fails, the partition stays\n" +
+					"as it is.\n\n" +
 					"   ledgerbus partition restart 2 --reason INC-4711",
 				Flags: connectionFlags(output.Flag(), reasonFlag()), Action: restartPartition,
 			},
 			{
 				Name: "fence", Usage: "take a partition out of service", ArgsUsage: args,
-				Description: "Requests to it are refused as busy. What was under way is finished or, if its client got no answer, may have happened\n" +
-					"or not. Messages on their way into or out of it wait. Nothing is lost. Partition 0 holds the catalogue and cannot be fenced.\n\n" +
+				Description: "Requests to the partition are refused as busy. Requests in progress are completed; if a client got no answer,\n" +
+					"its request may or may not have been carried out. Messages on their way into or out of the partition wait.\n" +
+					"Nothing is lost. Partition 0 holds the catalogue and cannot be fenced.\n\n" +
 					"   ledgerbus partition fence 2 --reason 'its volume is moved'",
 				Flags: connectionFlags(output.Flag(), reasonFlag()), Action: fencePartition,
 			},
@@ -68,11 +71,11 @@ func listPartitions(c *cli.Context) error {
 func printNext(w io.Writer, all []wire.Partition) error {
 	for _, p := range all {
 		if p.State == "serving" && p.Cause != "" {
-			_, err := fmt.Fprintf(w, "next: ledgerbus log verify names all that is damaged; bring it back from a backup with partition %d fenced, then ledgerbus partition restart %[1]d\n", p.ID)
+			_, err := fmt.Fprintf(w, "next: list all damage with ledgerbus log verify; fence partition %d, restore the damaged data from a backup, then ledgerbus partition restart %[1]d\n", p.ID)
 			return err
 		}
 		if p.State == "fenced" || p.State == "refused" {
-			_, err := fmt.Fprintf(w, "next: put right what the cause says, then ledgerbus partition restart %d\n", p.ID)
+			_, err := fmt.Fprintf(w, "next: correct the cause, then ledgerbus partition restart %d\n", p.ID)
 			return err
 		}
 	}
@@ -98,7 +101,7 @@ func fencePartition(c *cli.Context) error {
 func onPartition(c *cli.Context, do func(a *administration, id int) (string, wire.Partition, error)) error {
 	id, err := strconv.ParseUint(c.Args().First(), 10, 16)
 	if err != nil || c.Args().Len() != 1 {
-		return usageError{fmt.Errorf("which partition? %s N, with a number that ledgerbus partition list shows", c.Command.HelpName)}
+		return usageError{fmt.Errorf("missing or invalid N; usage: %s N, with a number that ledgerbus partition list shows", c.Command.HelpName)}
 	}
 	return administer(c, func(a *administration) error {
 		said, p, err := do(a, int(id))

@@ -51,7 +51,7 @@ func TestPartitionCommands(t *testing.T) {
  1  serving
  2  fenced   2030-01-02T03:04:05.678Z  sync: \u001b[31minput/output error  ops
  3  refused  2030-01-02T03:04:05.000Z  segment 7: checksum mismatch
-next: put right what the cause says, then ledgerbus partition restart 2`, "partition", "list")
+next: correct the cause, then ledgerbus partition restart 2`, "partition", "list")
 	s.run(0, `{"id":0,"state":"serving","cause":"","by":""}
 {"id":1,"state":"serving","cause":"","by":""}
 {"id":2,"state":"fenced","since":"2030-01-02T03:04:05.678Z","cause":"sync: \u001b[31minput/output error","by":"ops"}

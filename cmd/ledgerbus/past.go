@@ -9,13 +9,13 @@ import (
 	"github.com/ledgerbus/ledgerbus/engine/ledger/address"
 )
 
-const instantHelp = "\n\nAn instant is 03:12, 'yesterday 14:00', 2h or 7d for that long ago, now, 2026-11-03T03:12:00Z, or a place in a log as answers show\n" +
-	"it: @0/1839977. Without a zone it is local time; answers are in UTC."
+const instantHelp = "\n\nAn instant is 03:12, 'yesterday 14:00', 2h or 7d (that long ago), now, 2026-11-03T03:12:00Z, or a place in a\n" +
+	"log as shown in answers: @0/1839977. Without a time zone it is local time; answers are in UTC."
 
 func whyCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "why",
-		Usage:     "tell why messages are in a dead-letter queue: causes, who, when, and what was changed shortly before",
+		Usage:     "show why messages are in a dead-letter queue: causes, who and when, and changes made shortly before",
 		ArgsUsage: "ENTITY/$dlq | ENTITY#NUMBER",
 		Description: "   ledgerbus why 'orders/$dlq'\n" +
 			"   ledgerbus why orders#88114" + dataHelp,
@@ -27,11 +27,11 @@ func whyCommand() *cli.Command {
 func atCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "at",
-		Usage:     "tell what was in the entities at an instant of the past",
+		Usage:     "show the state of the entities at an instant in the past",
 		ArgsUsage: "INSTANT [ENTITY]",
 		Description: "   ledgerbus at 03:12\n" +
 			"   ledgerbus at 'yesterday 14:00' orders --messages" + instantHelp + dataHelp,
-		Flags:  historyFlags(&cli.BoolFlag{Name: "messages", Usage: "each message, instead of counts"}),
+		Flags:  historyFlags(&cli.BoolFlag{Name: "messages", Usage: "show each message instead of counts"}),
 		Action: func(c *cli.Context) error { return ask(c, "at", "entity") },
 	}
 }
@@ -39,12 +39,13 @@ func atCommand() *cli.Command {
 func diffCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "diff",
-		Usage:     "tell how two instants differ: counts, what came and went, who changed what",
+		Usage:     "compare two instants: counts, messages that arrived and left, changes and who made them",
 		ArgsUsage: "INSTANT INSTANT [ENTITY]",
 		Description: "   ledgerbus diff 02:45 03:15 orders\n" +
 			"   ledgerbus diff 02:45 now --messages\n\n" +
-			"If a clock was set back, so that an instant was twice, there is an answer for each of the two, with its place." + instantHelp + dataHelp,
-		Flags:  historyFlags(&cli.BoolFlag{Name: "messages", Usage: "each message that differs, instead of counts"}),
+			"If a clock was set back and an instant occurred twice, there is an answer for each occurrence, with its\n" +
+			"place." + instantHelp + dataHelp,
+		Flags:  historyFlags(&cli.BoolFlag{Name: "messages", Usage: "show each message that differs instead of counts"}),
 		Action: func(c *cli.Context) error { return ask(c, "from", "to", "entity") },
 	}
 }
@@ -52,12 +53,13 @@ func diffCommand() *cli.Command {
 func whenCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "when",
-		Usage:     "tell the first event that made a condition true, and those around it",
+		Usage:     "find the first event that made a condition true, with the events around it",
 		ArgsUsage: "CONDITION",
-		Description: "A condition compares counts of entities: messages, active, dead, scheduled, transfer, transferdead, locked, deferred, size.\n\n" +
+		Description: "A condition compares counts of entities: messages, active, dead, scheduled, transfer, transferdead, locked,\n" +
+			"deferred, size.\n\n" +
 			"   ledgerbus when 'orders.active > 1000'\n" +
 			"   ledgerbus when 'orders.active > 0 AND orders.locked = 0' --since 02:00" + dataHelp,
-		Flags:  historyFlags(&cli.StringFlag{Name: "since", Usage: "look only from this instant on", DefaultText: "the beginning of history"}),
+		Flags:  historyFlags(&cli.StringFlag{Name: "since", Usage: "search only from this instant on", DefaultText: "the beginning of history"}),
 		Action: func(c *cli.Context) error { return ask(c, "condition") },
 	}
 }
@@ -65,17 +67,17 @@ func whenCommand() *cli.Command {
 // spanFlags say which events a command is about, but for the entity.
 func spanFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "since", Usage: "only from this instant on; a duration means that long ago", DefaultText: "the beginning of history"},
-		&cli.StringFlag{Name: "until", Usage: "only up to this instant", DefaultText: "the end"},
-		&cli.StringFlag{Name: "message-id", Usage: "only of messages that were sent with this id"},
-		&cli.StringSliceFlag{Name: "type", Usage: "only events of this type, such as locked or MessageLocked; can be given several times"},
-		&cli.StringFlag{Name: "where", Usage: "only rows that fulfil this condition, in the language of rules, on type, entity, number, detail, by, place, event, reason"},
+		&cli.StringFlag{Name: "since", Usage: "only events from this instant on; a duration means that long ago", DefaultText: "the beginning of history"},
+		&cli.StringFlag{Name: "until", Usage: "only events up to this instant", DefaultText: "the end"},
+		&cli.StringFlag{Name: "message-id", Usage: "only events of messages sent with this id"},
+		&cli.StringSliceFlag{Name: "type", Usage: "only events of this type, such as locked or MessageLocked; repeatable"},
+		&cli.StringFlag{Name: "where", Usage: "only rows that match this condition, in the language of rules, on type, entity, number, detail, by, place, event, reason"},
 	}
 }
 
 // selectionFlags are those of commands that have a directory for their argument.
 func selectionFlags() []cli.Flag {
-	return append([]cli.Flag{&cli.StringFlag{Name: "entity", Usage: "only what is about this entity, its sub-queue, as in orders/$dlq, or with a number, as in orders#88114, this message"}}, spanFlags()...)
+	return append([]cli.Flag{&cli.StringFlag{Name: "entity", Usage: "only events of this entity, of a sub-queue such as orders/$dlq, or of a message such as orders#88114"}}, spanFlags()...)
 }
 
 // selected is which events selectionFlags name; nil: all.
@@ -107,7 +109,7 @@ func selected(c *cli.Context) (*ledger.Range, error) {
 func auditCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "audit",
-		Usage:     "tell who created, changed, deleted and purged what, when and why",
+		Usage:     "list who created, changed, deleted and purged entities, when and why",
 		ArgsUsage: "[ENTITY]",
 		Description: "   ledgerbus audit --since 24h\n" +
 			"   ledgerbus audit orders -o json" + dataHelp,
@@ -119,14 +121,15 @@ func auditCommand() *cli.Command {
 func eventsCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "events",
-		Usage:     "tell what happened, event by event, in the order of all partitions",
+		Usage:     "list the events of all partitions in one sequence",
 		ArgsUsage: "[ENTITY]",
 		Description: "   ledgerbus events orders --where \"type IN ('lost', 'dead', 'refused')\"\n" +
 			"   ledgerbus events --since 02:50 --until 02:55 --where \"by LIKE '%10.0.4.17%'\" -o csv\n" +
 			"   ledgerbus events -f --where \"type IN ('lost', 'dead')\"\n" +
 			"   ledgerbus events 'orders/$dlq' --since 24h\n\n" +
-			"On a terminal it stops after 200 events and says how to go on, unless --since or --until is given." + dataHelp,
-		Flags: append(historyFlags(spanFlags()...), &cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on and print what happens from now on, or with --since from then on"},
+			"On a terminal the command stops after 200 events, unless --since or --until is given, and prints how to\n" +
+			"continue." + dataHelp,
+		Flags: append(historyFlags(spanFlags()...), &cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "print new events as they happen, starting now or at --since"},
 			priorityFlag()),
 		Action: func(c *cli.Context) error {
 			if !c.Bool("follow") {

@@ -23,9 +23,9 @@ const peekPage = 100
 func peekCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "peek",
-		Usage:     "look at messages without any effect on them",
+		Usage:     "show messages without locking or changing them",
 		ArgsUsage: "ENTITY[#NUMBER]",
-		Description: "Shows messages in the order of their sequence numbers: waiting, locked, deferred and scheduled ones.\n\n" +
+		Description: "Shows waiting, locked, deferred and scheduled messages in the order of their sequence numbers.\n\n" +
 			"   ledgerbus peek orders --count 0\n" +
 			"   ledgerbus peek orders#1042\n" +
 			"   ledgerbus peek 'orders/$dlq' --from 1042 -o json",
@@ -33,7 +33,7 @@ func peekCommand() *cli.Command {
 			output.Flag(output.Text, output.JSON),
 			&cli.StringFlag{Name: "session", Usage: "only messages of this session"},
 			&cli.Int64Flag{Name: "from", Value: 1, Usage: "first sequence number"},
-			&cli.IntFlag{Name: "count", Aliases: []string{"n"}, Value: 10, Usage: "how many messages at most; 0: all"},
+			&cli.IntFlag{Name: "count", Aliases: []string{"n"}, Value: 10, Usage: "maximum number of messages; 0: all"},
 		),
 		Action: peek,
 	}
@@ -51,7 +51,7 @@ func peek(c *cli.Context) error {
 	defer s.close()
 	if s.number > 0 {
 		if c.IsSet("from") || c.IsSet("count") || c.IsSet("session") {
-			return usageError{errors.New("--from, --count and --session do not go with the number of a message")}
+			return usageError{errors.New("--from, --count and --session exclude the number of a message")}
 		}
 		from, count = int64(s.number), 1
 	}
@@ -82,7 +82,7 @@ func peek(c *cli.Context) error {
 				return fmt.Errorf("no message #%d in %s", from, s.entity)
 			}
 			if v.SequenceNumber < from {
-				return fmt.Errorf("peek: the broker sent message #%d when asked for those from %d", v.SequenceNumber, from)
+				return fmt.Errorf("peek: the broker sent message #%d for a request from #%d on", v.SequenceNumber, from)
 			}
 			if err := printMessage(out, v); err != nil {
 				return err

@@ -13,7 +13,7 @@ func priorityFlag() cli.Flag {
 		if is != "low" && is != "normal" {
 			return usageError{fmt.Errorf("--priority: %q is not one of low, normal", is)}
 		}
-		fmt.Fprintf(c.App.ErrWriter, "--priority does nothing any more: run the command with nice, as in nice -n 19 %s\n", c.Command.HelpName)
+		fmt.Fprintf(c.App.ErrWriter, "--priority has no effect any more: run the command with nice, as in nice -n 19 %s\n", c.Command.HelpName)
 		return nil
 	}}
 }

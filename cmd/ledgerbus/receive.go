@@ -26,9 +26,9 @@ func receiveCommand() *cli.Command {
 		Name:      "receive",
 		Usage:     "receive messages from a queue, a subscription or one of their dead-letter queues",
 		ArgsUsage: "ENTITY",
-		Description: "Receives and locks messages, prints them, and then does what the flags say. Without --complete, --abandon,\n" +
-			"--dead-letter, --defer or --delete it leaves them locked and prints the lock token: the message comes back when the\n" +
-			"lock ends, and that counts as a failed delivery. To look without any effect use peek.\n\n" +
+		Description: "Locks messages, prints them and settles them as the flags say. Without --complete, --abandon, --dead-letter,\n" +
+			"--defer or --delete it leaves them locked and prints the lock token. Such a message becomes available again\n" +
+			"when its lock ends, and this counts as a failed delivery. To look at messages without an effect use peek.\n\n" +
 			"   ledgerbus receive orders --complete\n" +
 			"   ledgerbus receive orders --count 0 --complete -o json > messages.json\n" +
 			"   ledgerbus receive 'orders/$dlq' --abandon\n" +
@@ -37,18 +37,18 @@ func receiveCommand() *cli.Command {
 			"   ledgerbus receive orders --deferred 17 --deferred 21 --complete",
 		Flags: connectionFlags(
 			output.Flag(output.Text, output.JSON),
-			&cli.IntFlag{Name: "count", Aliases: []string{"n"}, Value: 1, Usage: "how many messages at most; 0: as many as come"},
+			&cli.IntFlag{Name: "count", Aliases: []string{"n"}, Value: 1, Usage: "maximum number of messages; 0: unlimited"},
 			&cli.DurationFlag{Name: "wait", Aliases: []string{"w"}, Value: 5 * time.Second, Usage: "how long to wait for a message before giving up"},
-			&cli.BoolFlag{Name: "complete", Usage: "complete each message: it is gone"},
-			&cli.BoolFlag{Name: "abandon", Usage: "give each message back as a failed delivery"},
+			&cli.BoolFlag{Name: "complete", Usage: "complete each message: remove it from the queue"},
+			&cli.BoolFlag{Name: "abandon", Usage: "abandon each message: return it as a failed delivery"},
 			&cli.BoolFlag{Name: "dead-letter", Usage: "move each message to the dead-letter queue"},
 			&cli.BoolFlag{Name: "defer", Usage: "defer each message: only its sequence number finds it"},
-			&cli.BoolFlag{Name: "delete", Usage: "receive and delete: no lock, each message is gone once it is sent"},
+			&cli.BoolFlag{Name: "delete", Usage: "receive and delete: without a lock; each message is deleted when it is sent"},
 			&cli.StringFlag{Name: "session", Usage: "receive the messages of this session; next: of any session that has messages"},
 			&cli.Int64SliceFlag{Name: "deferred", Usage: "sequence number of a deferred message; repeatable"},
 			&cli.StringFlag{Name: "reason", Usage: "with --dead-letter: the reason"},
-			&cli.StringFlag{Name: "description", Usage: "with --dead-letter: its description"},
-			&cli.IntFlag{Name: "in-flight", Value: 100, Usage: "how many messages may be on their way or being settled at a time"},
+			&cli.StringFlag{Name: "description", Usage: "with --dead-letter: the description"},
+			&cli.IntFlag{Name: "in-flight", Value: 100, Usage: "maximum number of messages being received or settled at a time"},
 		),
 		Action: receive,
 	}
@@ -76,10 +76,10 @@ func chooseSettlement(c *cli.Context) (settlement, error) {
 		}
 	}
 	if n > 1 {
-		return nil, usageError{errors.New("choose one of --complete, --abandon, --dead-letter, --defer, --delete")}
+		return nil, usageError{errors.New("--complete, --abandon, --dead-letter, --defer and --delete exclude each other")}
 	}
 	if !c.Bool("dead-letter") && (c.IsSet("reason") || c.IsSet("description")) {
-		return nil, usageError{errors.New("--reason and --description go with --dead-letter")}
+		return nil, usageError{errors.New("--reason and --description need --dead-letter")}
 	}
 	return chosen, nil
 }
@@ -90,14 +90,14 @@ func receive(c *cli.Context) error {
 		return err
 	}
 	if c.Int("count") < 0 || c.Int("in-flight") < 1 || c.Duration("wait") <= 0 {
-		return usageError{errors.New("--count must not be negative, --in-flight at least 1, --wait more than 0")}
+		return usageError{errors.New("--count must not be negative, --in-flight must be at least 1, --wait must be more than 0")}
 	}
 	mode := client.PeekLock
 	if c.Bool("delete") {
 		mode = client.ReceiveAndDelete
 	}
 	if c.IsSet("deferred") && (c.IsSet("count") || c.String("session") == nextSession) {
-		return usageError{errors.New("--deferred does not go with --count, nor with --session next")}
+		return usageError{errors.New("--deferred excludes --count and --session next")}
 	}
 	s, err := connect(c)
 	if err != nil {
@@ -105,7 +105,7 @@ func receive(c *cli.Context) error {
 	}
 	defer s.close()
 	if s.number > 0 {
-		return usageError{fmt.Errorf("only a deferred message is received by its number: give --deferred %d", s.number)}
+		return usageError{fmt.Errorf("a message is received by number only if it is deferred: give --deferred %d", s.number)}
 	}
 	link, err := openReceiver(c, s, mode)
 	if err != nil {
@@ -290,9 +290,9 @@ func (r *receiving) take(ctx context.Context, m *amqp.Message) error {
 
 // summary says on standard error what became of the messages.
 func (r *receiving) summary(c *cli.Context, entity string, mode client.Mode) {
-	what := "left locked: they come back when their locks end"
+	what := "left locked until their locks end"
 	if c.IsSet("session") {
-		what = "left: they are back, as their session was given back"
+		what = "left unsettled; they are available again because the session was released"
 	}
 	for name, done := range map[string]string{"complete": "completed", "abandon": "abandoned", "dead-letter": "dead-lettered", "defer": "deferred"} {
 		if c.Bool(name) {

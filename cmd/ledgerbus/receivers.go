@@ -16,10 +16,11 @@ import (
 
 func receiversCommand() *cli.Command {
 	return &cli.Command{
-		Name: "receivers", Usage: "who receives from an entity now, and what each receiver waits for", ArgsUsage: "ENTITY",
-		Description: "Credit is what the client asks for now, passed how much of it the partitions have, in loop how much they say they have.\n" +
-			"Unsettled is what the client has and did not settle. A ? is not known. Verdict names what the next delivery waits for;\n" +
-			"docs/guide/waiting.md explains each one. Works only with Ledgerbus brokers, with a key that has the right Manage.\n\n" +
+		Name: "receivers", Usage: "show the receivers of an entity and what each one waits for", ArgsUsage: "ENTITY",
+		Description: "Credit is the number of messages that the client asks for now, passed the part of it that the partitions\n" +
+			"have, in loop the part that they report. Unsettled is the number of messages that the client has not\n" +
+			"settled. A ? means unknown. Verdict names what the next delivery waits for; docs/guide/waiting.md explains\n" +
+			"each verdict. Works only with Ledgerbus brokers and needs a key with the right Manage.\n\n" +
 			"   ledgerbus receivers orders\n   ledgerbus receivers 'orders/$dlq'\n   ledgerbus receivers weather/Subscriptions/audit -o json",
 		Flags: connectionFlags(output.Flag(output.Text, output.JSON)), Action: receivers,
 	}
@@ -34,7 +35,7 @@ func receivers(c *cli.Context) error {
 		return usageError{err}
 	}
 	if of.Place || of.Number != 0 || of.Entity == "" {
-		return usageError{fmt.Errorf("%s is not the path of an entity: ledgerbus story '%s' tells of a message", of, of)}
+		return usageError{fmt.Errorf("%s is not the path of an entity; for a message use ledgerbus story '%s'", of, of)}
 	}
 	path := of.Entity + map[event.SubQueue]string{event.DeadLetter: "/$DeadLetterQueue", event.TransferDeadLetter: "/$Transfer/$DeadLetterQueue"}[of.SubQueue]
 	return administer(c, func(a *administration) error {
@@ -72,7 +73,7 @@ func printReceivers(p *output.Printer, all wire.Receivers) error {
 		line("more receivers: %d", all.More)
 	}
 	if len(all.Silent) > 0 {
-		line("connections that did not answer, of which receivers may be missing: %d", len(all.Silent))
+		line("connections that did not answer; their receivers may be missing: %d", len(all.Silent))
 	}
 	for _, r := range all.Refused {
 		line("refused %s  %s  %s  %s: %s", when(&r.At), r.Remote, r.Client, r.Condition, r.Text)

@@ -52,7 +52,7 @@ CONNECTION  FROM       CLIENT           BY   CREDIT  PASSED  IN LOOP  UNSETTLED 
          1  1.2.3.4:5  sdk\u001b[31m/1  app  5       5       5        0          A        no credit
          4  1.2.3.4:6  c                app  ?       ?       ?        ?                   unknown: it is silent
 more receivers: 3
-connections that did not answer, of which receivers may be missing: 1
+connections that did not answer; their receivers may be missing: 1
 refused 2030-01-02T03:04:05.000Z  1.2.3.4:7  sdk/1  amqp:not-allowed: no\nsession
 `
 	if b.String() != want {

@@ -19,8 +19,8 @@ func ruleCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "rule",
 		Usage: "create, change, look at and delete rules of subscriptions",
-		Description: "A subscription gets a copy of each message that one of its rules matches. One that was made without a rule has $Default,\n" +
-			"which matches all: delete it when you add others.\n\n" +
+		Description: "A subscription gets a copy of each message that matches one of its rules. A subscription created without a\n" +
+			"rule has the rule $Default, which matches all messages: delete it when you add others.\n\n" +
 			"   ledgerbus rule list events audit",
 		Subcommands: []*cli.Command{
 			{
@@ -33,21 +33,21 @@ func ruleCommand() *cli.Command {
 			},
 			{
 				Name: "create", Usage: "add a rule to a subscription", ArgsUsage: args,
-				Description: "Without a filter it matches everything.\n\n" +
+				Description: "A rule without a filter matches all messages.\n\n" +
 					"   ledgerbus rule create events audit big --sql 'qty > @min' --param @min=int:5 --action \"SET size = 'big'\"\n" +
 					"   ledgerbus rule create events audit eu --correlation label=eu --correlation property.tier=int:1",
 				Flags: connectionFlags(append([]cli.Flag{output.Flag(), reasonFlag()}, filterFlags()...)...), Action: createRule,
 			},
 			{
-				Name: "update", Usage: "change filter or action of a rule", ArgsUsage: args,
-				Description: "What is not given stays as it is; --action '' takes the action away.\n\n" +
+				Name: "update", Usage: "change the filter or the action of a rule", ArgsUsage: args,
+				Description: "Parts that are not given stay unchanged; --action '' removes the action.\n\n" +
 					"   ledgerbus rule update events audit big --sql 'qty > 100'",
 				Flags: connectionFlags(append([]cli.Flag{output.Flag(), reasonFlag()}, filterFlags()...)...), Action: updateRule,
 			},
 			{
 				Name: "delete", Usage: "delete a rule", ArgsUsage: args,
-				Description: "Messages in the subscription stay; new ones that only this rule would match no longer come. Asks for the rule's name; a script\n" +
-					"gives it with --confirm.\n\n" +
+				Description: "Messages in the subscription remain; new messages that match only this rule no longer arrive. The command\n" +
+					"asks for the rule's name; scripts pass it with --confirm.\n\n" +
 					"   ledgerbus rule delete events audit '$Default' --confirm '$Default'",
 				Flags: connectionFlags(confirmFlag(), reasonFlag()), Action: deleteRule,
 			},
@@ -62,8 +62,8 @@ func filterFlags() []cli.Flag {
 		&cli.StringFlag{Name: "sql", Category: category, Usage: "filter: an expression of the SQL filter language, such as \"region = 'eu' AND qty > 5\""},
 		&cli.GenericFlag{Name: "correlation", Value: new(list), Category: category, Usage: "filter: FIELD=TEXT with correlation-id, message-id, to, reply-to, label, session-id, reply-to-session-id or content-type, " +
 			"or property.NAME=VALUE such as property.n=int:5; repeatable, all must match"},
-		&cli.BoolFlag{Name: "match-all", Category: category, Usage: "filter: everything matches"},
-		&cli.BoolFlag{Name: "match-none", Category: category, Usage: "filter: nothing matches"},
+		&cli.BoolFlag{Name: "match-all", Category: category, Usage: "filter: all messages match"},
+		&cli.BoolFlag{Name: "match-none", Category: category, Usage: "filter: no message matches"},
 		&cli.GenericFlag{Name: "param", Value: new(list), Category: category, Usage: "@NAME=VALUE of the --sql filter, such as @min=int:5; types: string, int, long, bool, double, time, duration; repeatable"},
 		&cli.StringFlag{Name: "action", Category: category, Usage: "SET and REMOVE statements that change the copy of a message"},
 		&cli.GenericFlag{Name: "action-param", Value: new(list), Category: category, Usage: "@NAME=VALUE of the --action; repeatable"},
@@ -74,7 +74,7 @@ func filterFlags() []cli.Flag {
 func ruleArguments(c *cli.Context) (subscription, rule string, err error) {
 	subscription, rest, ok := splitNames(c.Args().Slice(), 1)
 	if !ok || rest[0] == "" || strings.Contains(rest[0], "/") {
-		return "", "", usageError{fmt.Errorf("which rule? %s TOPIC SUBSCRIPTION RULE", c.Command.HelpName)}
+		return "", "", usageError{fmt.Errorf("missing TOPIC, SUBSCRIPTION or RULE; usage: %s TOPIC SUBSCRIPTION RULE", c.Command.HelpName)}
 	}
 	return subscription, rest[0], nil
 }
@@ -99,7 +99,7 @@ func applyFilter(c *cli.Context, r *event.Rule) (given bool, err error) {
 		filters = append(filters, event.Filter{Kind: event.FalseFilter})
 	}
 	if len(filters) > 1 {
-		return false, usageError{errors.New("a rule has one filter: choose one of --sql, --correlation, --match-all, --match-none")}
+		return false, usageError{errors.New("--sql, --correlation, --match-all and --match-none exclude each other: a rule has one filter")}
 	}
 	if len(filters) == 1 {
 		r.Filter, given = filters[0], true
@@ -318,7 +318,7 @@ func updateRule(c *cli.Context) error {
 			return err
 		}
 		if !given {
-			return usageError{errors.New("nothing to change: give a filter or an --action")}
+			return usageError{errors.New("missing change; give a filter or an --action")}
 		}
 		if r, err = a.UpdateRule(a.ctx, subscription, *r); err != nil {
 			return err
@@ -337,7 +337,7 @@ func deleteRule(c *cli.Context) error {
 		if err != nil {
 			return err
 		}
-		what := fmt.Sprintf("deleting rule %s of %s at %s stops the messages that it lets through (%s)", r.Name, subscription, a.Host(), filterText(&r.Filter))
+		what := fmt.Sprintf("deleting rule %s of %s at %s stops delivery of the messages that match it (%s)", r.Name, subscription, a.Host(), filterText(&r.Filter))
 		if err := confirm(c, r.Name, what); err != nil {
 			return err
 		}

@@ -24,11 +24,12 @@ func sendCommand() *cli.Command {
 		Name:      "send",
 		Usage:     "send messages to a queue or a topic",
 		ArgsUsage: "ENTITY",
-		Description: "Sends what --body or --body-file gives, or every line of standard input as a message. Returns when the broker has\n" +
-			"stored all of them. When it fails, those not acknowledged may be stored or not.\n\n" +
-			"With --message the lines are messages in JSON, as receive and peek print them with -o json. All that a sender can set is sent: ids,\n" +
-			"properties with their types, annotations, times, the body. What the broker sets (numbers, locks, counts, dead-letter reasons) is ignored.\n" +
-			"Messages are sent as they are read: when a line is wrong, those in front of it are sent.\n\n" +
+		Description: "Sends the message given with --body or --body-file, or each line of standard input as a message. Returns when\n" +
+			"the broker has stored all messages. If it fails, unacknowledged messages may or may not be stored.\n\n" +
+			"With --message the lines are messages in JSON, as receive and peek print them with -o json. Everything that a\n" +
+			"sender can set is sent: ids, properties with their types, annotations, times and the body. Values that the broker\n" +
+			"sets (numbers, locks, counts, dead-letter reasons) are ignored. Messages are sent as they are read: if a line is\n" +
+			"invalid, the lines before it are sent.\n\n" +
 			"   ledgerbus send orders --body '{\"id\": 7}' --content-type application/json --property region=eu\n" +
 			"   ledgerbus send orders --body test --count 10000 --batch 100\n" +
 			"   ledgerbus send orders --body later --schedule-in 10m\n" +
@@ -37,8 +38,8 @@ func sendCommand() *cli.Command {
 		Flags: connectionFlags(
 			output.Flag(output.Text, output.JSON),
 			&cli.StringFlag{Name: "body", Aliases: []string{"b"}, Usage: "text of the message"},
-			&cli.StringFlag{Name: "body-file", Usage: "file whose bytes are the message"},
-			&cli.StringFlag{Name: "message", Usage: "file with messages in JSON, one per line, as receive and peek print them; - for standard input"},
+			&cli.StringFlag{Name: "body-file", Usage: "file with the body of the message"},
+			&cli.StringFlag{Name: "message", Usage: "file with messages in JSON, one per line, as printed by receive and peek; - for standard input"},
 			&cli.IntFlag{Name: "count", Aliases: []string{"n"}, Value: 1, Usage: "how many times to send the body"},
 			&cli.StringSliceFlag{Name: "property", Aliases: []string{"p"}, Usage: "application property NAME=VALUE, a string; NAME:int=, NAME:float= or NAME:bool= for other types; repeatable"},
 			&cli.StringFlag{Name: "message-id", Usage: "message id, the same for all messages", DefaultText: "random"},
@@ -50,7 +51,7 @@ func sendCommand() *cli.Command {
 			&cli.StringFlag{Name: "schedule-at", Usage: "when the messages become active, such as 2027-01-31T08:00:00Z"},
 			&cli.DurationFlag{Name: "schedule-in", Usage: "how long until the messages become active, such as 10m"},
 			&cli.IntFlag{Name: "batch", Value: 1, Usage: "messages per batch; a batch is stored whole or not at all"},
-			&cli.IntFlag{Name: "in-flight", Value: 100, Usage: "how many messages or batches may be on their way at a time"},
+			&cli.IntFlag{Name: "in-flight", Value: 100, Usage: "maximum number of unacknowledged messages or batches at a time"},
 		),
 		Action: send,
 	}
@@ -74,7 +75,7 @@ func send(c *cli.Context) error {
 	}
 	defer s.close()
 	if s.number > 0 {
-		return usageError{errors.New("name the entity without a number: the broker gives a message its number")}
+		return usageError{errors.New("give the entity without a number: the broker assigns the number")}
 	}
 	sender, err := s.NewSender(s.ctx, s.entity)
 	if err != nil {
@@ -216,7 +217,7 @@ func bodies(c *cli.Context) (next func() ([]byte, error), total int, err error) 
 	var body []byte
 	switch {
 	case c.IsSet("body") && c.IsSet("body-file"):
-		return nil, 0, usageError{errors.New("give either --body or --body-file")}
+		return nil, 0, usageError{errors.New("--body and --body-file exclude each other")}
 	case c.IsSet("body"):
 		body = []byte(c.String("body"))
 	case c.IsSet("body-file"):
@@ -224,7 +225,7 @@ func bodies(c *cli.Context) (next func() ([]byte, error), total int, err error) 
 			return nil, 0, usageError{err}
 		}
 	case c.IsSet("count"):
-		return nil, 0, usageError{errors.New("--count needs --body or --body-file: without them every line of standard input is sent once")}
+		return nil, 0, usageError{errors.New("--count needs --body or --body-file; otherwise each line of standard input is sent once")}
 	default:
 		return newLines("standard input", os.Stdin, maxLine).body, 0, nil
 	}
@@ -266,7 +267,7 @@ func scheduled(c *cli.Context, now time.Time) (time.Time, error) {
 	at, in := c.String("schedule-at"), c.Duration("schedule-in")
 	switch {
 	case at != "" && c.IsSet("schedule-in"):
-		return time.Time{}, errors.New("give either --schedule-at or --schedule-in")
+		return time.Time{}, errors.New("--schedule-at and --schedule-in exclude each other")
 	case at != "":
 		t, err := time.Parse(time.RFC3339, at)
 		if err != nil {

@@ -35,8 +35,8 @@ func TestInit(t *testing.T) {
 			t.Error("a key is printed")
 		}
 	}
-	if r := execute(t, "", "", "init", "--config", file); r.code != 2 || strings.TrimSpace(r.errOut) != "ledgerbus: "+file+" exists already: remove it, or name another file with --config" {
-		t.Errorf(`%+v; want r.code == 2 && strings.TrimSpace(r.errOut) == "ledgerbus: " + file + " exists already: remove it, or name another file with --config"`, r)
+	if r := execute(t, "", "", "init", "--config", file); r.code != 2 || strings.TrimSpace(r.errOut) != "ledgerbus: "+file+" already exists: remove it, or name another file with --config" {
+		t.Errorf(`%+v; want r.code == 2 && strings.TrimSpace(r.errOut) == "ledgerbus: " + file + " already exists: remove it, or name another file with --config"`, r)
 	}
 	if after, err := os.ReadFile(file); err != nil || string(after) != string(before) {
 		t.Error("the keys there were are gone")
@@ -133,8 +133,8 @@ func TestKeysReplacedBySignal(t *testing.T) {
 
 func TestExportAuthority(t *testing.T) {
 	data := t.TempDir()
-	if r := execute(t, "", "", "tls", "export-ca", "--data", data); r.code != 2 || !strings.Contains(r.errOut, "there is no authority in "+data) {
-		t.Errorf(`%+v; want r.code == 2 && strings.Contains(r.errOut, "there is no authority in "+data)`, r)
+	if r := execute(t, "", "", "tls", "export-ca", "--data", data); r.code != 2 || !strings.Contains(r.errOut, data+" contains no authority") {
+		t.Errorf(`%+v; want r.code == 2 && strings.Contains(r.errOut, data+" contains no authority")`, r)
 	}
 	startBroker(t, "data", data)
 	want, err := os.ReadFile(filepath.Join(data, "tls", "ca.pem"))

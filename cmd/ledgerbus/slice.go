@@ -24,22 +24,24 @@ import (
 func sliceCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "slice",
-		Usage:     "cut a part out of a data directory, into a small one that all tools and a broker can open",
+		Usage:     "copy part of a data directory into a small one that a broker and all tools can open",
 		ArgsUsage: "DIR",
-		Description: "Keeps what happened between two instants, and the state before it, of all entities or of one: a topic comes with its subscriptions, and a\n" +
-			"subscription with its topic and the others. Places, numbers and times are those of DIR. OUT is a namespace of its own, in which nothing\n" +
-			"moves between entities; its slice.json says what it is. Unless --bodies is keep, a note takes the place of each body. With hash the note\n" +
-			"has the SHA-256 of the payload, so that whoever has a body, or guesses it, can find its message. Keys of access rules are replaced.\n\n" +
+		Description: "Copies the events between two instants, and the state before them, of all entities or of one entity. A topic\n" +
+			"is copied with its subscriptions, a subscription with its topic and the topic's other subscriptions. Places,\n" +
+			"numbers and times are the same as in DIR. OUT is a separate namespace in which no message moves between\n" +
+			"entities; its slice.json describes it. Unless --bodies is keep, each body is replaced by a note. With hash the\n" +
+			"note contains the SHA-256 of the payload, so that a known or guessed body identifies its message. Keys of\n" +
+			"access rules are replaced.\n\n" +
 			"   ledgerbus slice ./data --since 02:40 --until 03:20 --into incident\n" +
 			"   ledgerbus slice ./data --entity orders --bodies keep --into incident\n" +
 			"   ledgerbus why 'orders/$dlq' --data incident" + besideHelp,
 		Flags: []cli.Flag{
 			liveFlag(),
-			&cli.StringFlag{Name: "into", Usage: "directory to write to: it is made, or is empty"},
-			&cli.StringFlag{Name: "since", Usage: "only from this instant on; a duration means that long ago", DefaultText: "the beginning of history"},
-			&cli.StringFlag{Name: "until", Usage: "only up to this instant", DefaultText: "the end"},
-			&cli.StringFlag{Name: "entity", Usage: "only what is about this entity"},
-			&cli.StringFlag{Name: "bodies", Value: string(excerpt.Drop), Usage: "what becomes of bodies, session states and property changes: keep, drop or hash"},
+			&cli.StringFlag{Name: "into", Usage: "directory to write; it must be empty or not exist"},
+			&cli.StringFlag{Name: "since", Usage: "only events from this instant on; a duration means that long ago", DefaultText: "the beginning of history"},
+			&cli.StringFlag{Name: "until", Usage: "only events up to this instant", DefaultText: "the end"},
+			&cli.StringFlag{Name: "entity", Usage: "only events of this entity"},
+			&cli.StringFlag{Name: "bodies", Value: string(excerpt.Drop), Usage: "handling of bodies, session states and property changes: keep, drop or hash"},
 			output.Flag(),
 		},
 		Action: slice,
@@ -61,7 +63,7 @@ func sliceOptions(c *cli.Context) (o excerpt.Options, err error) {
 		return o, err
 	}
 	if of := q.Entity; of.SubQueue != event.Main {
-		return o, usageError{fmt.Errorf("--entity: %s is a sub-queue, and a slice has whole entities: --entity %s, and then ledgerbus events '%s' --data OUT", of, of.Entity, of)}
+		return o, usageError{fmt.Errorf("--entity: %s is a sub-queue, and a slice contains whole entities; use --entity %s, then ledgerbus events '%s' --data OUT", of, of.Entity, of)}
 	}
 	o.Since, o.Until, o.Entity = q.Since, q.Until, q.Entity.Entity
 	return o, nil
@@ -77,7 +79,7 @@ func slice(c *cli.Context) (err error) {
 		return err
 	}
 	if c.String("into") == "" {
-		return usageError{errors.New("into which directory? give --into OUT, which must be empty or not exist yet")}
+		return usageError{errors.New("missing --into; give --into OUT, which must be empty or not exist")}
 	}
 	ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
 	defer stop()

@@ -12,7 +12,7 @@ import (
 
 // howFar is the one thing that an answer from the directory of a running broker has and no other: a
 // line on stderr for each log, which says how far it was read.
-var howFar = regexp.MustCompile(`(?m)^partition \d+ is read up to durable LSN \d+, beside a broker that may be using the directory\n`)
+var howFar = regexp.MustCompile(`(?m)^partition \d+: read up to durable LSN \d+; a broker may be using the directory\n`)
 
 // A question has one answer, in each form, whoever is asked: a running broker, its directory
 // meanwhile, a backup of it, the directory of the stopped broker.

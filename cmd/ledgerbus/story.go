@@ -19,13 +19,14 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools/output"
 )
 
-const dataHelp = "\n\nAsks a broker, with a key that has the right ReadHistory or Manage, or with --data reads a backup or a data directory, whether a broker\n" +
-	"runs on it or not. Nothing is changed, and the broker does not wait for it: beside a running one, what came in the last second may be missing."
+const dataHelp = "\n\nAsks a broker, with a key that has the right ReadHistory or Manage. With --data it reads a backup or a data\n" +
+	"directory instead, with or without a running broker. Nothing is changed, and the broker does not wait for the\n" +
+	"command; events of the last second may be missing."
 
 // historyFlags are those of all questions about the past.
 func historyFlags(more ...cli.Flag) []cli.Flag {
 	return connectionFlags(append([]cli.Flag{
-		&cli.StringFlag{Name: "data", Usage: "data directory or backup to read, instead of asking a broker; a broker may be running on it"},
+		&cli.StringFlag{Name: "data", Usage: "data directory or backup to read, instead of a broker; a broker may be running on it"},
 		output.Flag(), liveFlag(),
 	}, more...)...)
 }
@@ -33,13 +34,13 @@ func historyFlags(more ...cli.Flag) []cli.Flag {
 func storyCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "story",
-		Usage:     "tell the life of a message, over entities, copies, moves and schedules",
+		Usage:     "show the life of a message across entities, copies, moves and schedules",
 		ArgsUsage: "ENTITY#NUMBER | --message-id ID",
-		Description: "Shows what the message is and what became of it, everything that happened to it, with who did it and where it is in the log, and sums it up\n" +
-			"in a sentence.\n\n" +
+		Description: "Shows the message and its current state, then each of its events with actor and place in the log, and a\n" +
+			"summary in one sentence.\n\n" +
 			"   ledgerbus story orders#88114\n" +
 			"   ledgerbus story --message-id A-4711 --data /var/lib/ledgerbus" + dataHelp,
-		Flags:  historyFlags(&cli.StringFlag{Name: "message-id", Usage: "all messages that were sent with this id, instead of a number"}),
+		Flags:  historyFlags(&cli.StringFlag{Name: "message-id", Usage: "all messages sent with this id, instead of a number"}),
 		Action: func(c *cli.Context) error { return ask(c, "of") },
 	}
 }
@@ -77,7 +78,7 @@ func saidByFlags(c *cli.Context) url.Values {
 func question(c *cli.Context, verb string, says url.Values, names ...string) (*ledger.Question, error) {
 	for i, text := range c.Args().Slice() {
 		if i == len(names) {
-			return nil, usageError{fmt.Errorf("%q is one argument too many; usage: %s %s", text, c.Command.HelpName, c.Command.ArgsUsage)}
+			return nil, usageError{fmt.Errorf("extra argument %q; usage: %s %s", text, c.Command.HelpName, c.Command.ArgsUsage)}
 		}
 		says.Set(names[i], text)
 	}
@@ -114,7 +115,7 @@ func put(c *cli.Context, q *ledger.Question) error {
 func askWith(c *cli.Context, q *ledger.Question, t *answerPrinter) error {
 	if !c.IsSet("data") {
 		if c.Bool("live") {
-			return usageError{errors.New("--live is for a directory: give --data, too")}
+			return usageError{errors.New("--live needs --data")}
 		}
 		return administer(c, func(a *administration) error { return senseOf(a.Ask(a.ctx, q.Verb, q.Values(), t.heard)) })
 	}
@@ -130,7 +131,7 @@ func askWith(c *cli.Context, q *ledger.Question, t *answerPrinter) error {
 func dataAlone(c *cli.Context) error {
 	for _, name := range []string{"connection-string", "context"} {
 		if c.IsSet(name) {
-			return usageError{fmt.Errorf("give either --data or --%s", name)}
+			return usageError{fmt.Errorf("--data and --%s exclude each other", name)}
 		}
 	}
 	return nil

@@ -81,7 +81,7 @@ func TestEventsOnATerminal(t *testing.T) {
 		if want := strings.Join(lines[:200], ""); out != want {
 			t.Errorf("%q: %d lines, want the first 200 of all", source, strings.Count(out, "\n"))
 		}
-		more := regexp.MustCompile(`200 events are shown, and there are more: add --since (\S+) for the rest`).FindStringSubmatch(note)
+		more := regexp.MustCompile(`200 events are shown and more follow: add --since (\S+) for the rest`).FindStringSubmatch(note)
 		if more == nil {
 			t.Fatalf("%q: noted %q", source, note)
 		}

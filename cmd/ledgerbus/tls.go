@@ -15,13 +15,13 @@ import (
 func tlsCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "tls",
-		Usage: "what clients need to trust a broker",
+		Usage: "print the certificate that clients must trust",
 		Subcommands: []*cli.Command{
 			{
 				Name:  "export-ca",
 				Usage: "print the certificate of the development authority",
-				Description: "A broker in development mode makes its certificate itself and signs it with an authority made at its first start. Clients\n" +
-					"have to trust that one: ledgerbus tls export-ca > ca.pem",
+				Description: "In development mode a broker signs its certificate with an authority created at its first start. Clients\n" +
+					"must trust this authority: ledgerbus tls export-ca > ca.pem",
 				Flags:  []cli.Flag{&cli.StringFlag{Name: "data", Usage: "data directory of the broker [$LEDGERBUS_DATA]", DefaultText: "data"}},
 				Action: exportAuthority,
 			},
@@ -36,7 +36,7 @@ func exportAuthority(c *cli.Context) error {
 	data := cmp.Or(c.String("data"), os.Getenv("LEDGERBUS_DATA"), "data")
 	text, err := broker.Authority(data)
 	if errors.Is(err, fs.ErrNotExist) {
-		return usageError{fmt.Errorf("there is no authority in %s: a broker in development mode makes it when it starts for the first time", data)}
+		return usageError{fmt.Errorf("%s contains no authority: a broker creates it at its first start in development mode", data)}
 	}
 	if err != nil {
 		return err

@@ -17,9 +17,10 @@ func tokenCommand() *cli.Command {
 		Name:      "token",
 		Usage:     "print a token for the HTTP API",
 		ArgsUsage: "[ENTITY]",
-		Description: "Prints a shared access signature, made here with the key of the connection string and good for an hour: for the whole namespace,\n" +
-			"or for one entity alone. Until it expires it gives the rights of the key: treat it like one. It is for the header Authorization\n" +
-			"of requests such as those in docs/guide/ledger-api.md:\n\n" +
+		Description: "Prints a shared access signature for the whole namespace or for one entity. It is made on this machine with\n" +
+			"the key of the connection string and expires after an hour. Until then it grants the rights of the key, so\n" +
+			"protect it like the key. Use it in the Authorization header of requests such as those in\n" +
+			"docs/guide/ledger-api.md:\n\n" +
 			"   curl -H \"Authorization: $(ledgerbus token)\" http://localhost:5300/\\$ledger/v1/partitions\n" +
 			"   ledgerbus token orders --context staging",
 		Flags: connectionFlags(),

@@ -18,13 +18,14 @@ const mostTraced = 1 << 20
 func traceCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "trace",
-		Usage:     "tell which rules of a topic a message would match, and why not the others; nothing is sent",
+		Usage:     "show which rules of a topic match a message, and why the others do not; nothing is sent",
 		ArgsUsage: "TOPIC --message FILE",
-		Description: "Takes the rules in force now, and evaluates them as for a message that is sent. For a rule that matches it shows what its action\n" +
-			"would change, for any other the first part of its condition that is not true, with the values it had.\n\n" +
-			"The message is a JSON object as receive and peek print one with -o json, of which rules see messageId, sessionId, subject, contentType,\n" +
-			"correlationId, to, replyTo, replyToSessionId, partitionKey, timeToLive (PT1H), and properties: texts, numbers, true, false, null, or with\n" +
-			"a type, as in {\"type\": \"time\", \"value\": \"2026-11-03T03:12:00Z\"} (string, bool, int, long, double, decimal, uuid, time, duration).\n\n" +
+		Description: "Evaluates the current rules as for a message that is sent. For a rule that matches, shows the changes of its\n" +
+			"action; for any other rule, the first part of the condition that is not true, with its values.\n\n" +
+			"The message is a JSON object as receive and peek print it with -o json. Rules see messageId, sessionId,\n" +
+			"subject, contentType, correlationId, to, replyTo, replyToSessionId, partitionKey, timeToLive (PT1H), and\n" +
+			"properties. Property values are texts, numbers, true, false, null, or values with a type, such as\n" +
+			"{\"type\": \"time\", \"value\": \"2026-11-03T03:12:00Z\"} (string, bool, int, long, double, decimal, uuid, time, duration).\n\n" +
 			"   ledgerbus trace weather --message m.json\n" +
 			"   echo '{\"properties\": {\"wind\": 17}}' | ledgerbus trace weather --message -" + dataHelp,
 		Flags: historyFlags(&cli.StringFlag{Name: "message", Usage: "file with the message, - for standard input"}),
@@ -62,7 +63,7 @@ func messageFile(c *cli.Context) (string, error) {
 		return "", err
 	}
 	if len(text) > mostTraced {
-		return "", fmt.Errorf("it has more than %d bytes", mostTraced)
+		return "", fmt.Errorf("longer than %d bytes", mostTraced)
 	}
 	s, err := ledger.ParseSketch(text)
 	if err != nil {

@@ -144,7 +144,7 @@ func (m *moves) interrupt(who string, after time.Duration) bool {
 	case who == "broker" && (cmd.ProcessState.ExitCode() != 1 || !errors.Is(partial, os.ErrNotExist)):
 		m.Errorf("the broker died: exit code %d, and what was received: %v", cmd.ProcessState.ExitCode(), partial)
 	case who == "client" && partial == nil:
-		if out, err := m.backup(dir).CombinedOutput(); err == nil || !strings.Contains(string(out), "an earlier attempt did not finish there") {
+		if out, err := m.backup(dir).CombinedOutput(); err == nil || !strings.Contains(string(out), "is left over from an earlier attempt") {
 			m.Errorf("a backup beside the rest of one: %v\n%s", err, out)
 		}
 	}

@@ -23,7 +23,7 @@ import (
 func Commands() []*cli.Command {
 	return []*cli.Command{
 		loadCommand("send", "measure durable sends", Send, inFlightFlags, rateFlags),
-		loadCommand("receive", "measure receiving and completing messages that are waiting", Receive, creditFlags),
+		loadCommand("receive", "measure receiving and completing waiting messages", Receive, creditFlags),
 		loadCommand("both", "measure sending and receiving at once", Both, inFlightFlags, rateFlags, creditFlags),
 		suiteCommand(),
 		floorCommand(),
@@ -35,14 +35,14 @@ func targetFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{
 			Name: "connection-string", Aliases: []string{"c"},
-			Usage: "of a Service Bus namespace. It holds a key: prefer the environment (not for the suite) [$LEDGERBUS_CONNECTION_STRING]",
+			Usage: "connection string of a Service Bus namespace. It contains a key: prefer the environment (not for the suite) [$LEDGERBUS_CONNECTION_STRING]",
 		},
-		&cli.StringFlag{Name: "url", Usage: "amqp://[USER:PASSWORD@]HOST[:PORT] or amqps://…, in place of a connection string"},
-		&cli.BoolFlag{Name: "cbs", Usage: "with --url: USER and PASSWORD are a key's name and the key that signs tokens for $cbs"},
-		&cli.StringFlag{Name: "queue", Aliases: []string{"q"}, Value: "bench", Usage: "queue to use; what waits in it is taken"},
+		&cli.StringFlag{Name: "url", Usage: "amqp://[USER:PASSWORD@]HOST[:PORT] or amqps://…, instead of a connection string"},
+		&cli.BoolFlag{Name: "cbs", Usage: "with --url: USER and PASSWORD are the name and the value of the key that signs tokens for $cbs"},
+		&cli.StringFlag{Name: "queue", Aliases: []string{"q"}, Value: "bench", Usage: "queue to use; waiting messages are removed from it"},
 		&cli.StringFlag{Name: "from", DefaultText: "--queue", Usage: "queue to receive from, when --queue forwards to another one"},
-		&cli.BoolFlag{Name: "plain", Usage: "use the client library as it is, which makes a system call per frame; else its frames leave together"},
-		&cli.IntFlag{Name: "server-pid", Usage: "process of the server on this machine, to report its CPU time"},
+		&cli.BoolFlag{Name: "plain", Usage: "use the client library unchanged, with one system call per frame, instead of grouping its frames"},
+		&cli.IntFlag{Name: "server-pid", Usage: "process id of the server on this machine, to report its CPU time"},
 		output.Flag(output.Text, output.JSON),
 	}
 }
@@ -50,13 +50,13 @@ func targetFlags() []cli.Flag {
 func targetOf(c *cli.Context) (Target, error) {
 	t := Target{ConnectionString: c.String("connection-string"), URL: c.String("url"), CBS: c.Bool("cbs"), Queue: c.String("queue"), From: c.String("from"), Plain: c.Bool("plain")}
 	if c.IsSet("url") && c.IsSet("connection-string") {
-		return Target{}, errors.New("bench: --url or --connection-string, not both")
+		return Target{}, errors.New("bench: --url and --connection-string exclude each other")
 	}
 	if t.URL == "" && t.ConnectionString == "" {
 		t.ConnectionString = os.Getenv("LEDGERBUS_CONNECTION_STRING")
 	}
 	if t.URL == "" && t.ConnectionString == "" {
-		return Target{}, errors.New("bench: which broker? --connection-string or --url")
+		return Target{}, errors.New("bench: missing broker; give --connection-string or --url")
 	}
 	return t, nil
 }
@@ -64,18 +64,18 @@ func targetOf(c *cli.Context) (Target, error) {
 var (
 	loadFlags = []cli.Flag{
 		&cli.IntFlag{Name: "size", Value: 1024, Usage: "bytes of a message's body"},
-		&cli.Int64Flag{Name: "count", Usage: "messages to measure, in place of --duration"},
+		&cli.Int64Flag{Name: "count", Usage: "number of messages to measure, instead of --duration"},
 		&cli.DurationFlag{Name: "duration", Value: 10 * time.Second, Usage: "time to measure"},
-		&cli.DurationFlag{Name: "warmup", DefaultText: "a tenth of --duration", Usage: "time before it"},
+		&cli.DurationFlag{Name: "warmup", DefaultText: "a tenth of --duration", Usage: "time before the measurement"},
 		&cli.IntFlag{Name: "connections", Value: 1, Usage: "connections for each direction"},
 		&cli.IntFlag{Name: "links", Value: 1, Usage: "links per connection"},
 	}
-	inFlightFlags = []cli.Flag{&cli.IntFlag{Name: "in-flight", Value: 64, Usage: "sends without an answer, in total"}}
-	rateFlags     = []cli.Flag{&cli.Float64Flag{Name: "rate", Usage: "sends per second, to measure latency below saturation; 0: as many as possible"}}
+	inFlightFlags = []cli.Flag{&cli.IntFlag{Name: "in-flight", Value: 64, Usage: "maximum number of unanswered sends in total"}}
+	rateFlags     = []cli.Flag{&cli.Float64Flag{Name: "rate", Usage: "sends per second, to measure latency below saturation; 0: unlimited"}}
 	creditFlags   = []cli.Flag{
-		&cli.IntFlag{Name: "credit", Value: 1000, Usage: "of each receiving link"},
-		&cli.IntFlag{Name: "acceptors", Value: 512, Usage: "settlements without an answer, in total"},
-		&cli.BoolFlag{Name: "unanswered", Usage: "settle without waiting for an answer, one message after the other on each link"},
+		&cli.IntFlag{Name: "credit", Value: 1000, Usage: "credit of each receiving link"},
+		&cli.IntFlag{Name: "acceptors", Value: 512, Usage: "maximum number of unanswered settlements in total"},
+		&cli.BoolFlag{Name: "unanswered", Usage: "settle the messages of a link one by one, without waiting for answers"},
 	}
 )
 
@@ -120,23 +120,23 @@ func loadCommand(name, usage string, measure func(context.Context, Target, Load)
 
 func suiteCommand() *cli.Command {
 	return &cli.Command{
-		Name: "suite", Usage: "measure disk, floor server and broker in turn and print a table",
-		Description: "Starts the broker itself on a temporary data directory, unless --connection-string or --url names one that\n" +
-			"runs; then there is no measurement of memory and restarts. A short run, to see that it works:\n\n" +
+		Name: "suite", Usage: "measure the disk, a floor server and the broker in turn, and print a table",
+		Description: "Starts a broker on a temporary data directory, unless --connection-string or --url names a running one. With\n" +
+			"a running broker, memory and restarts are not measured. A short test run:\n\n" +
 			"   ledgerbench suite --rounds 1 --duration 500ms --disk-duration 200ms --waiting 5000 --restarts 1",
 		Flags: append(targetFlags(),
-			&cli.IntFlag{Name: "rounds", Value: 3, Usage: "rounds of everything but memory and restarts; figures are medians"},
-			&cli.DurationFlag{Name: "duration", Value: 5 * time.Second, Usage: "of each measurement"},
-			&cli.DurationFlag{Name: "disk-duration", Value: time.Second, Usage: "of each measurement of the disk"},
+			&cli.IntFlag{Name: "rounds", Value: 3, Usage: "rounds of each measurement except memory and restarts; results are medians"},
+			&cli.DurationFlag{Name: "duration", Value: 5 * time.Second, Usage: "duration of each measurement"},
+			&cli.DurationFlag{Name: "disk-duration", Value: time.Second, Usage: "duration of each measurement of the disk"},
 			&cli.IntFlag{Name: "size", Value: 1024, Usage: "bytes of a message's body"},
-			&cli.IntSliceFlag{Name: "in-flight", Value: cli.NewIntSlice(1, 64, 512), Usage: "sends without an answer; repeatable"},
-			&cli.IntFlag{Name: "acceptors", Value: 512, Usage: "settlements without an answer"},
+			&cli.IntSliceFlag{Name: "in-flight", Value: cli.NewIntSlice(1, 64, 512), Usage: "maximum number of unanswered sends; repeatable"},
+			&cli.IntFlag{Name: "acceptors", Value: 512, Usage: "maximum number of unanswered settlements"},
 			&cli.Float64Flag{Name: "rate", Value: 5000, Usage: "sends per second for latency below saturation; 0: not measured"},
-			&cli.Int64Flag{Name: "waiting", Value: 1_000_000, Usage: "messages that wait for the measurements of memory and restarts; 0: none of those"},
+			&cli.Int64Flag{Name: "waiting", Value: 1_000_000, Usage: "waiting messages for the measurements of memory and restarts; 0: skip these"},
 			&cli.IntFlag{Name: "restarts", Value: 3, Usage: "restarts of each kind"},
-			&cli.StringSliceFlag{Name: "stages", DefaultText: "all", Usage: "what to measure: " + strings.Join(Stages(), ", ")},
+			&cli.StringSliceFlag{Name: "stages", DefaultText: "all", Usage: "stages to run: " + strings.Join(Stages(), ", ")},
 			&cli.StringFlag{Name: "dir", DefaultText: "the temporary directory", Usage: "directory on the disk to measure"},
-			&cli.StringFlag{Name: "program", DefaultText: "ledgerbus beside this program, else in the PATH", Usage: "broker to start"},
+			&cli.StringFlag{Name: "program", DefaultText: "ledgerbus next to this program, else in the PATH", Usage: "broker to start"},
 		),
 		Action: func(c *cli.Context) error {
 			o := SuiteOptions{
@@ -249,14 +249,15 @@ func short(d time.Duration) time.Duration {
 // floorCommand runs a floor server.
 func floorCommand() *cli.Command {
 	return &cli.Command{
-		Name: "floor", Usage: "run a server that speaks the protocol and stores nothing, to compare with",
-		Description: "Prints its URL and runs until it is told to stop. Every queue exists; receivers get empty messages without end.\n" +
-			"With --keep it syncs sends and settlements in groups before it answers, and receivers get what was sent, from memory.",
+		Name: "floor", Usage: "run a server for comparison that speaks the protocol and stores nothing",
+		Description: "Prints its URL and runs until it is stopped. Every queue exists; receivers get an endless supply of empty\n" +
+			"messages. With --keep it syncs sends and settlements in groups before it answers, and delivers the sent\n" +
+			"messages from memory.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "listen", Value: "127.0.0.1:0", Usage: "HOST:PORT; port 0 picks a free one"},
 			&cli.IntFlag{Name: "size", Value: 1024, Usage: "bytes of the body of messages for receivers"},
-			&cli.StringFlag{Name: "keep", Usage: "DIRECTORY for what is sent and settled, in a file that is removed at the end"},
-			&cli.IntFlag{Name: "settle-range", Value: 16, Usage: "settlements confirmed in one disposition at most"},
+			&cli.StringFlag{Name: "keep", Usage: "DIRECTORY for a file of sends and settlements, which is removed at the end"},
+			&cli.IntFlag{Name: "settle-range", Value: 16, Usage: "maximum number of settlements confirmed in one disposition"},
 		},
 		Action: func(c *cli.Context) error {
 			ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
@@ -276,12 +277,12 @@ func floorCommand() *cli.Command {
 // diskCommand measures bare durable writes.
 func diskCommand() *cli.Command {
 	return &cli.Command{
-		Name: "fsync", Usage: "measure bare appends with fdatasync, the limit of durable sends",
+		Name: "fsync", Usage: "measure plain appends with fdatasync, the upper limit of durable sends",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "dir", Value: ".", Usage: "directory on the disk to measure"},
 			&cli.IntFlag{Name: "size", Value: 1024, Usage: "bytes of a message"},
 			&cli.IntSliceFlag{Name: "messages", Value: cli.NewIntSlice(1, 64, 512), Usage: "messages per write"},
-			&cli.DurationFlag{Name: "duration", Value: 3 * time.Second, Usage: "time for each"},
+			&cli.DurationFlag{Name: "duration", Value: 3 * time.Second, Usage: "duration of each measurement"},
 			output.Flag(output.Text, output.JSON),
 		},
 		Action: func(c *cli.Context) error {

@@ -171,7 +171,7 @@ func (c *child) page(ctx context.Context, skip int) error {
 	defer res.Body.Close()
 	body, err := io.ReadAll(res.Body)
 	if err == nil && (res.StatusCode != http.StatusOK || len(body) < pageSize*100) {
-		err = fmt.Errorf("bench: %s answers with status %d and %d bytes", filepath.Base(url), res.StatusCode, len(body))
+		err = fmt.Errorf("bench: %s answered with status %d and %d bytes", filepath.Base(url), res.StatusCode, len(body))
 	}
 	return err
 }

@@ -307,7 +307,7 @@ func (r *run) drain(ctx context.Context, sent bool) {
 			if n := r.own(); n > have {
 				have, since = n, now
 			} else if now.Sub(since) > drainPatience {
-				r.failure(fmt.Errorf("bench: of %d messages sent %d came back and then none for %v", want, have, drainPatience))
+				r.failure(fmt.Errorf("bench: %[2]d of %[1]d sent messages were received, then none for %[3]v", want, have, drainPatience))
 				return
 			}
 		}

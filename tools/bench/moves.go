@@ -176,7 +176,7 @@ func (m *mover) one(ctx context.Context) error {
 		return fmt.Errorf("moves: one at a time: %w", err)
 	}
 	if r.EndToEnd == nil {
-		return errors.New("moves: one at a time: none came")
+		return errors.New("moves: one at a time: no message arrived")
 	}
 	m.Log("moves: one at a time: end to end %v; a sync %v", short(r.EndToEnd.P50), short(disk.Median))
 	m.report.add(brokerSide, row, micros(r.EndToEnd.P50))

@@ -23,7 +23,7 @@ func processCPU(pid int) (time.Duration, error) {
 	// line.
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 	if len(fields) < 13 {
-		return 0, errors.New("bench: /proc/PID/stat is cut short")
+		return 0, errors.New("bench: /proc/PID/stat is incomplete")
 	}
 	user, err1 := strconv.ParseInt(string(fields[11]), 10, 64)
 	system, err2 := strconv.ParseInt(string(fields[12]), 10, 64)

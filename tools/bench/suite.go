@@ -58,7 +58,7 @@ func (o SuiteOptions) withDefaults() (SuiteOptions, error) {
 	}
 	for _, name := range o.Stages {
 		if !slices.Contains(Stages(), name) {
-			return o, fmt.Errorf("bench: there is no stage %q; there are %s", name, strings.Join(Stages(), ", "))
+			return o, fmt.Errorf("bench: unknown stage %q; the stages are %s", name, strings.Join(Stages(), ", "))
 		}
 	}
 	if o.Log == nil {
@@ -86,7 +86,7 @@ func findBroker() (string, error) {
 	}
 	broker, err := exec.LookPath(name)
 	if err != nil {
-		return "", fmt.Errorf("bench: no broker to start: no program %s in %s or in the PATH; name one with --program", name, filepath.Dir(self))
+		return "", fmt.Errorf("bench: found no program %s in %s or in the PATH; name the broker with --program", name, filepath.Dir(self))
 	}
 	return broker, nil
 }

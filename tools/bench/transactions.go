@@ -281,11 +281,11 @@ func (l *session) answered(d *amqp.Disposition) error {
 		return nil
 	case amqp.TransactionalState:
 		if _, accepted := state.Outcome.(amqp.Accepted); !accepted {
-			return fmt.Errorf("a send of a transaction: %v", state.Outcome)
+			return fmt.Errorf("send in a transaction: %v", state.Outcome)
 		}
 	case amqp.Accepted:
 	default:
-		return fmt.Errorf("an answer that nobody asked for: %+v", d.State)
+		return fmt.Errorf("unexpected answer: %+v", d.State)
 	}
 	if !l.discharging {
 		l.unanswered -= int(d.Last.Or(d.First)-d.First) + 1

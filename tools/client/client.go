@@ -84,7 +84,7 @@ func Dial(ctx context.Context, cs ConnectionString, o Options) (*Client, error) 
 func dialError(cs ConnectionString, err error) error {
 	e := wrap("connect to "+cs.Address(), err).(*Error)
 	if op := (*net.OpError)(nil); errors.As(err, &op) && op.Op == "dial" {
-		e.Text = fmt.Sprintf("%v; is the broker running there?", op.Err)
+		e.Text = fmt.Sprintf("%v; check that the broker is running there", op.Err)
 	}
 	return e
 }

@@ -56,7 +56,7 @@ func messagesOf(op string, answer map[string]any) ([]*amqp.Message, error) {
 	for _, item := range items {
 		encoded, ok := entry(item, "message").([]byte)
 		if !ok {
-			return nil, &Error{Op: op, Text: "the answer holds something that is not a message"}
+			return nil, &Error{Op: op, Text: "the answer contains an item that is not a message"}
 		}
 		m, err := decode(encoded)
 		if err != nil {

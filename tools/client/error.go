@@ -66,7 +66,7 @@ func wrap(op string, err error) error {
 	case errors.Is(err, context.DeadlineExceeded):
 		e.Text = "no answer in time"
 	case errors.Is(err, context.Canceled):
-		e.Text = "given up before the answer came"
+		e.Text = "canceled before the answer arrived"
 	}
 	if remote != nil {
 		e.Condition = string(remote.Condition)

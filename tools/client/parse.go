@@ -75,7 +75,7 @@ func ParseMessage(text []byte) (*amqp.Message, error) {
 	d.DisallowUnknownFields()
 	err := d.Decode(&in)
 	if _, end := d.Token(); err == nil && !errors.Is(end, io.EOF) {
-		err = errors.New("there is more than one JSON value")
+		err = errors.New("more than one JSON value")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("not a message in JSON: %w", err)
@@ -125,7 +125,7 @@ func (w *writing) header() {
 	if in.TimeToLive != "" {
 		ticks, err := event.ParseTicks(in.TimeToLive)
 		if err == nil && ticks < event.TicksPerMillisecond {
-			err = errors.New("it must be a millisecond or more")
+			err = errors.New("must be at least a millisecond")
 		}
 		w.fail("timeToLive", err)
 		ms := ticks / event.TicksPerMillisecond
@@ -169,7 +169,7 @@ func (w *writing) messageAnnotations() {
 	}
 	for name := range w.in.Annotations {
 		if slices.Contains(brokers, name) || slices.Contains(fields, name) {
-			w.fail("annotations", fmt.Errorf("%s is a field of its own, or the broker's", name))
+			w.fail("annotations", fmt.Errorf("%s is a separate field or set by the broker", name))
 		}
 	}
 	w.annotations(wire.SectionMessageAnnotations, w.in.Annotations, own)
@@ -302,12 +302,12 @@ func (w *writing) body() {
 	switch in.BodyType {
 	case "", "data", "none":
 		if len(in.TypedBody) > 0 {
-			w.fail("typedBody", errors.New("only a body of the bodyType value or sequence has one"))
+			w.fail("typedBody", errors.New("allowed only if bodyType is value or sequence"))
 			return
 		}
 		data, err := dataOf(in.Body)
 		if err == nil && in.BodyType == "none" && len(data) > 0 {
-			err = errors.New("the bodyType is none")
+			err = errors.New("not allowed if bodyType is none")
 		}
 		w.fail("body", err)
 		if in.BodyType != "none" {
@@ -352,7 +352,7 @@ func dataOf(body json.RawMessage) ([]byte, error) {
 	}
 	var o map[string]string
 	if err := json.Unmarshal(body, &o); err != nil || len(o) != 1 || o["base64"] == "" {
-		return nil, errors.New(`it must be a text, or {"base64": "…"}; for an AMQP value, say bodyType value`)
+		return nil, errors.New(`must be a text, or {"base64": "…"}; for an AMQP value, set bodyType to value`)
 	}
 	return base64.StdEncoding.Strict().DecodeString(o["base64"])
 }
@@ -364,7 +364,7 @@ func valueOf(in *sent) (any, error) {
 		from = in.Body
 	}
 	if len(from) == 0 {
-		return nil, errors.New("it is missing")
+		return nil, errors.New("missing")
 	}
 	raw, err := readJSON(from)
 	if err != nil {
@@ -383,7 +383,7 @@ func valueOf(in *sent) (any, error) {
 		return nil, err
 	}
 	if !reflect.DeepEqual(a, b) {
-		return nil, errors.New("it differs from typedBody: change both, or leave one out")
+		return nil, errors.New("differs from typedBody: change both, or omit one")
 	}
 	return v, nil
 }

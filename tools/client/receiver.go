@@ -63,7 +63,7 @@ func (r *Receiver) Receive(ctx context.Context) (*amqp.Message, error) {
 	}
 	// by the library: see decode
 	if err != nil && strings.Contains(err.Error(), "not implemented") {
-		return nil, &Error{Op: "receive from " + r.entity, Text: "a message has a value of a type that can only be peeked at here", cause: err}
+		return nil, &Error{Op: "receive from " + r.entity, Text: "a message contains a value of a type that this program can only peek at", cause: err}
 	}
 	return m, wrap("receive from "+r.entity, err)
 }

@@ -189,7 +189,7 @@ func (c *Client) RenewLocks(ctx context.Context, entity string, tokens ...uuid.U
 		}
 		return times, nil
 	}
-	return nil, &Error{Op: "renew-lock", Text: "the answer holds no times"}
+	return nil, &Error{Op: "renew-lock", Text: "the answer contains no times"}
 }
 
 func first(m map[string]any, keys ...string) any {

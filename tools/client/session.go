@@ -33,7 +33,7 @@ func (c *Client) NewSessionReceiver(ctx context.Context, entity string, session 
 	r := &Receiver{link: link, entity: entity}
 	if _, ok := r.Session(); !ok {
 		_ = r.Close(ctx)
-		return nil, &Error{Op: "accept a session of " + entity, Text: "the broker gave no session; does the entity have sessions?"}
+		return nil, &Error{Op: "accept a session of " + entity, Text: "the broker assigned no session; check that the entity requires sessions"}
 	}
 	return r, nil
 }

@@ -277,7 +277,7 @@ func readJSON(encoded []byte) (v any, err error) {
 // parseValue reads the typed form. An object without a type is a map with texts for keys.
 func parseValue(v any, depth int) (any, error) {
 	if depth > maxDepth {
-		return nil, fmt.Errorf("there are more than %d values inside each other", maxDepth)
+		return nil, fmt.Errorf("values are nested more than %d deep", maxDepth)
 	}
 	switch v := v.(type) {
 	case json.Number:
@@ -343,7 +343,7 @@ func parseTyped(kind string, v map[string]any, depth int) (any, error) {
 		}
 	}
 	if _, ok := v["value"]; !ok && kind != "null" {
-		return nil, fmt.Errorf("the %q has no value", kind)
+		return nil, fmt.Errorf("%q has no value", kind)
 	}
 	items, isList := v["value"].([]any)
 	switch {
@@ -387,7 +387,7 @@ func parseArray(v map[string]any, items []any, depth int) (any, error) {
 	of, _ := v["of"].(string)
 	code, ok := arrayCodes[of]
 	if !ok {
-		return nil, fmt.Errorf("an array of %q: no such type", of)
+		return nil, fmt.Errorf("array of %q: unknown type", of)
 	}
 	list, err := parseList(items, depth)
 	if err != nil {
@@ -395,7 +395,7 @@ func parseArray(v map[string]any, items []any, depth int) (any, error) {
 	}
 	for _, item := range list {
 		if typeName(item) != of {
-			return nil, fmt.Errorf("an array of %q has an element of the type %q", of, typeName(item))
+			return nil, fmt.Errorf("array of %q with an element of type %q", of, typeName(item))
 		}
 	}
 	a := wire.Array{Elem: code, Values: list}
@@ -437,7 +437,7 @@ func parseAs(kind string, v any) (value any, err error) {
 	}
 	value, err = parseText(kind, s)
 	if errors.Is(err, errType) {
-		return nil, fmt.Errorf("there is no type %q", kind)
+		return nil, fmt.Errorf("unknown type %q", kind)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%.80q is not a valid %s", s, kind)

@@ -62,7 +62,7 @@ func Examine(ctx context.Context, dir string, o Options, tell func(Finding) erro
 	if info, err := os.Stat(dir); err != nil {
 		return err
 	} else if !info.IsDir() {
-		return &fs.PathError{Op: "examine", Path: dir, Err: errors.New("it is not a directory")}
+		return &fs.PathError{Op: "examine", Path: dir, Err: errors.New("not a directory")}
 	}
 	e := examination{dir: dir, Options: o, tell: tell}
 	for _, check := range []func(context.Context) error{e.permissions, e.disk, e.sync, e.log} {
@@ -112,13 +112,13 @@ func (e *examination) permissions(context.Context) error {
 	})
 	switch {
 	case err != nil:
-		return e.found("permissions", Bad, "run this as the user that the broker runs as", "%v", err)
+		return e.found("permissions", Bad, "run doctor as the broker's user", "%v", err)
 	case links.count > 0:
-		return e.found("permissions", Bad, "replace them by the files themselves: a start refuses the directory", "%s: symbolic links", links.String())
+		return e.found("permissions", Bad, "replace them with the files: a start refuses the directory", "symbolic links: %s", links.String())
 	case open.count > 0:
-		return e.found("permissions", Warning, "a start makes it private; until then: chmod -R go-rwx "+e.dir, "others may read %s", open.String())
+		return e.found("permissions", Warning, "run chmod -R go-rwx "+e.dir+"; the next start also makes it private", "other users can read %s", open.String())
 	}
-	return e.found("permissions", Good, "", "all of %d files and directories are their owner's alone", files)
+	return e.found("permissions", Good, "", "only the owner can access the %d files and directories", files)
 }
 
 // public are the files that others may read: a certificate authority is there to be trusted.
@@ -153,16 +153,16 @@ func (n *named) String() string {
 func (e *examination) disk(context.Context) error {
 	space, err := disk.OS{}.Free(e.dir)
 	if err != nil {
-		return e.found("disk", Bad, "", "how much room there is cannot be found out: %v", err)
+		return e.found("disk", Bad, "", "unknown free space: %v", err)
 	}
 	v, remedy := Good, ""
 	switch {
 	case space.Free < leastFree:
-		v, remedy = Bad, "make room: a broker refuses sends"
+		v, remedy = Bad, "free disk space: a broker rejects sends"
 	case space.Free < fewFree || space.Free < space.Total/20:
-		v, remedy = Warning, "make room, or let history go: docs/guide/disk.md"
+		v, remedy = Warning, "free disk space, or keep less history: docs/guide/disk.md"
 	}
-	return e.found("disk", v, remedy, "%s of %s are free", size(space.Free), size(space.Total))
+	return e.found("disk", v, remedy, "%s of %s free", size(space.Free), size(space.Total))
 }
 
 // size is a number of bytes for people.
@@ -183,27 +183,27 @@ func (e *examination) log(context.Context) error {
 	report, err := tools.Verify(&v, e.dir, tools.VerifyOptions{JSON: true, Beside: e.Beside})
 	switch {
 	case errors.Is(err, log.ErrFormat):
-		return e.found("log", Bad, "take the version that wrote it", "%v", err)
+		return e.found("log", Bad, "use the version that wrote it", "%v", err)
 	case err != nil:
-		return e.found("log", Bad, "", "it cannot be read: %v", err)
+		return e.found("log", Bad, "", "cannot be read: %v", err)
 	}
 	if report.Places > 0 {
-		err = e.found("log", Bad, "ledgerbus log verify "+e.dir+" names each place; docs/guide/operating.md", "%d damaged places, the first one: %s", report.Places, v.damage)
+		err = e.found("log", Bad, "list each place with ledgerbus log verify "+e.dir+"; docs/guide/operating.md", "%d damaged places, first: %s", report.Places, v.damage)
 	} else {
-		err = e.found("log", Good, "", "%d frames, %d records, %s, each checksum is right", report.Frames, report.Records, size(report.Bytes))
+		err = e.found("log", Good, "", "%d frames, %d records, %s, all checksums correct", report.Frames, report.Records, size(report.Bytes))
 	}
 	if err == nil && report.Tail > 0 {
-		err = e.found("log", Good, "", "%s behind the end are no whole frames: the next start cuts them off, nobody was promised them", size(report.Tail))
+		err = e.found("log", Good, "", "%s at the end are not complete frames and were never acknowledged; the next start cuts them off", size(report.Tail))
 	}
 	switch {
 	case err != nil:
 		return err
 	case report.Places > 0:
-		err = e.found("replay", Bad, "", "the good part of the log was replayed; %d partitions are refused", len(report.Refused))
+		err = e.found("replay", Bad, "", "replayed the intact part of the log; %d partitions refused", len(report.Refused))
 	case len(report.Discarded) > 0:
-		err = e.found("replay", Warning, "the next start replays more, and makes new ones", "%d records were replayed, and %s; %d stored states or notes cannot be used: %s", report.Records, told(report.States), len(report.Discarded), report.Discarded[0].Reason)
+		err = e.found("replay", Warning, "the next start replays more records and creates new ones", "replayed %d records; %s; %d stored states or notes are unusable: %s", report.Records, told(report.States), len(report.Discarded), report.Discarded[0].Reason)
 	default:
-		err = e.found("replay", Good, "", "%d records were replayed, and %s", report.Records, told(report.States))
+		err = e.found("replay", Good, "", "replayed %d records; %s", report.Records, told(report.States))
 	}
 	if err != nil {
 		return err
@@ -215,11 +215,11 @@ func (e *examination) log(context.Context) error {
 func told(states int) string {
 	switch states {
 	case 0:
-		return "there is no stored state to compare them with"
+		return "no stored state to compare with"
 	case 1:
-		return "are what the hash of 1 stored state says"
+		return "the result matches the hash of 1 stored state"
 	}
-	return fmt.Sprintf("are what the hashes of %d stored states say", states)
+	return fmt.Sprintf("the result matches the hashes of %d stored states", states)
 }
 
 // verified reads what [tools.Verify] prints.
@@ -251,18 +251,18 @@ func (e *examination) clock(newest time.Time) error {
 	now := e.Now()
 	text := now.UTC().Format(time.RFC3339)
 	if newest.IsZero() || newest.Year() <= 1970 {
-		return e.found("clock", Good, "", "it says %s; the log has nothing to compare it with", text)
+		return e.found("clock", Good, "", "shows %s; the log contains no time to compare with", text)
 	}
-	const remedy = "set the clock; docs/guide/operating.md says how a start goes on without"
+	const remedy = "set the clock, or see docs/guide/operating.md to start without"
 	switch ahead := now.Sub(newest); {
 	case ahead < -maxBehind:
-		return e.found("clock", Bad, remedy, "it says %s, %v before the newest record: a start is refused", text, -ahead.Round(time.Second))
+		return e.found("clock", Bad, remedy, "shows %s, %v before the newest record; a start is refused", text, -ahead.Round(time.Second))
 	case ahead > maxGap:
-		return e.found("clock", Bad, remedy, "it says %s, %v after the newest record: a start is refused", text, ahead.Round(time.Hour))
+		return e.found("clock", Bad, remedy, "shows %s, %v after the newest record; a start is refused", text, ahead.Round(time.Hour))
 	case ahead < 0:
-		return e.found("clock", Warning, "look whether the clock is right", "it says %s, %v before the newest record", text, -ahead.Round(time.Millisecond))
+		return e.found("clock", Warning, "check the clock", "shows %s, %v before the newest record", text, -ahead.Round(time.Millisecond))
 	case ahead > notable:
-		return e.found("clock", Good, "", "it says %s; the newest record is %v older", text, ahead.Round(time.Minute))
+		return e.found("clock", Good, "", "shows %s; the newest record is %v older", text, ahead.Round(time.Minute))
 	}
-	return e.found("clock", Good, "", "it says %s, and the newest record is of the last minutes", text)
+	return e.found("clock", Good, "", "shows %s; the newest record is from the last minutes", text)
 }

@@ -22,8 +22,8 @@ func TestClock(t *testing.T) {
 		verdict Verdict
 		text    string
 	}{
-		{time.Time{}, Good, "nothing to compare"},
-		{now.Add(-time.Minute), Good, "of the last minutes"},
+		{time.Time{}, Good, "no time to compare"},
+		{now.Add(-time.Minute), Good, "from the last minutes"},
 		{now.Add(-48 * time.Hour), Good, "48h0m0s older"},
 		{now.Add(-401 * 24 * time.Hour), Bad, "a start is refused"},
 		{now.Add(10 * time.Minute), Warning, "10m0s before the newest record"},

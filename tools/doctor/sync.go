@@ -41,7 +41,7 @@ func (e *examination) sync(ctx context.Context) error {
 	for _, n := range atOnce {
 		s, err := e.measure(ctx, n)
 		if err != nil {
-			return e.found("sync", Bad, "a broker has to be able to write there", "it cannot be measured: %v", err)
+			return e.found("sync", Bad, "give the broker write access", "cannot be measured: %v", err)
 		}
 		all = append(all, s)
 	}
@@ -50,16 +50,16 @@ func (e *examination) sync(ctx context.Context) error {
 	text := fmt.Sprintf("4 KiB are durable after %v (median), %v (p99)", short(median), short(late))
 	var scaling []string
 	for i, s := range all[1:] {
-		scaling = append(scaling, fmt.Sprintf("%d at once: %.1f times as many a second", atOnce[i+1], s.rate()/one.rate()))
+		scaling = append(scaling, fmt.Sprintf("%d at once: %.1f times as many per second", atOnce[i+1], s.rate()/one.rate()))
 	}
 	text += "; " + strings.Join(scaling, ", ")
 	switch {
 	case median < quickSync:
-		return e.found("sync", Warning, "take a disk that keeps what it is given when the power fails", "%s: no disk is as quick, so this one is in memory, or says that it is done before it is", text)
+		return e.found("sync", Warning, "use a disk that keeps written data when the power fails", "%s: too fast for a disk; this one is in memory, or acknowledges data before it is durable", text)
 	case median > slowSync || late > lateSync:
-		return e.found("sync", Warning, "a lone send takes as long as a sync: take a quicker disk, or one with less to do", "%s", text)
+		return e.found("sync", Warning, "a single send takes as long as a sync: use a faster or less busy disk", "%s", text)
 	case all[2].rate() < 1.3*one.rate():
-		return e.found("sync", Good, "", "%s: more partitions than one bring no more durable sends here", text)
+		return e.found("sync", Good, "", "%s: more than one partition does not increase durable sends on this disk", text)
 	}
 	return e.found("sync", Good, "", "%s", text)
 }

@@ -72,7 +72,7 @@ func (s *Slice) String() string {
 		text += " up to " + s.Until
 	}
 	if s.Entities != nil {
-		text += ", of " + strings.Join(s.Entities, ", ") + " alone"
+		text += ", only " + strings.Join(s.Entities, ", ")
 	}
 	return text + "; bodies: " + string(s.Bodies)
 }
@@ -146,7 +146,7 @@ func Read(dir string, ns log.Store) (*Slice, error) {
 		err = json.Unmarshal(text, &s)
 	}
 	if err == nil && (s.Version != 1 || s.Namespace != ns.Namespace().ID) {
-		err = fmt.Errorf("is of another directory")
+		err = fmt.Errorf("belongs to another directory")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", Name, err)

@@ -55,7 +55,7 @@ const TablesVersion = 1
 
 // ErrNotEmpty: the directory has something in it, perhaps an export that was broken off. Nothing
 // was written.
-var ErrNotEmpty = errors.New("is not empty: an export needs an empty directory; remove one that was interrupted, and begin again")
+var ErrNotEmpty = errors.New("is not empty: an export needs an empty directory; remove an interrupted export and start again")
 
 // Export writes the tables of a source. tell gets notes about what is not in them. It fails with
 // [ErrNotEmpty] if the directory has something in it. A log that cannot be read, or not to its end,
@@ -110,14 +110,14 @@ func (s *Summary) lacks(tell ledger.Tell, may bool, id log.PartitionID, from eve
 		return err
 	}
 	if !may {
-		return fmt.Errorf("%w; --partial leaves out what cannot be read", err)
+		return fmt.Errorf("%w; use --partial to skip unreadable parts", err)
 	}
 	s.Missing = append(s.Missing, missing{int(id), uint64(from), err.Error()})
-	what := "nothing of it is"
+	what := "all of it is"
 	if from != 0 {
-		what = fmt.Sprintf("nothing of it from LSN %d on is", from)
+		what = fmt.Sprintf("everything from LSN %d on is", from)
 	}
-	return tell(ledger.Line{Part: ledger.Note, Text: fmt.Sprintf("partition %d cannot be read, %s in the tables: %v", id, what, err)})
+	return tell(ledger.Line{Part: ledger.Note, Text: fmt.Sprintf("partition %d is unreadable; %s missing from the tables: %v", id, what, err)})
 }
 
 func emptyDir(dir string) error {

@@ -81,7 +81,7 @@ type partition struct {
 }
 
 // ErrOther: the broker that is to be mirrored has another log than the one whose entries are there.
-var ErrOther = errors.New("the mirror is of another log")
+var ErrOther = errors.New("the mirror belongs to another log")
 
 // Open opens a directory, or makes it. An entry that was half written when a mirror was killed is
 // cut off.
@@ -136,7 +136,7 @@ func (m *Mirror) open(id int) error {
 		return err
 	}
 	if cut > 0 {
-		fmt.Fprintf(m.o.Notes, "partition %d: %d bytes that were being written when the mirror ended are cut off\n", id, cut)
+		fmt.Fprintf(m.o.Notes, "partition %d: cut off %d bytes of an incomplete entry\n", id, cut)
 	}
 	l, err := wal.Open(dir, &wal.Options{SegmentSize: m.o.FileBytes, DirPerms: 0o700, FilePerms: 0o600})
 	if err != nil {
@@ -287,14 +287,14 @@ func (t *taking) head(h Head) (err error) {
 		return err
 	}
 	if h.Namespace != m.note.Namespace || h.Partitions < len(m.logs) {
-		return fmt.Errorf("%w: that of namespace %s, not %s", ErrOther, m.note.Namespace, h.Namespace)
+		return fmt.Errorf("%w: namespace %s, not %s", ErrOther, m.note.Namespace, h.Namespace)
 	}
 	t.partitions, t.at = h.Partitions, p.next
 	if t.index, err = p.log.LastIndex(); err != nil || h.First <= p.next || p.next == 0 && t.index == 0 && h.First <= firstLSN {
 		return err
 	}
 	text := fmt.Appendf(nil, `{"Partition":%d,"LSN":%d,"Time":%q,"Event":%q,"From":%d,"To":%d}`, p.id, p.next, m.o.Now().UTC().Format("2006-01-02T15:04:05.000Z"), Gap, p.next, h.First)
-	fmt.Fprintf(m.o.Notes, "partition %d: the log from LSN %d to %d was removed before it was mirrored; an entry in the mirror says so\n", p.id, p.next, h.First)
+	fmt.Fprintf(m.o.Notes, "partition %d: the log from LSN %d to %d was removed before it was mirrored; the mirror contains an entry for the gap\n", p.id, p.next, h.First)
 	p.skip, t.at = 0, h.First
 	return t.put(text)
 }
@@ -306,9 +306,9 @@ func (t *taking) entry(text []byte) error {
 	e, err := placeIn(text)
 	switch {
 	case err != nil:
-		return fmt.Errorf("partition %d: an entry that came: %w", t.p.id, err)
+		return fmt.Errorf("partition %d: received entry: %w", t.p.id, err)
 	case e.Partition != t.p.id || e.LSN < t.at:
-		return fmt.Errorf("partition %d: an event of LSN %d came after LSN %d", t.p.id, e.LSN, t.at)
+		return fmt.Errorf("partition %d: received an event of LSN %d after LSN %d", t.p.id, e.LSN, t.at)
 	case e.LSN != t.at:
 		t.at, t.here = e.LSN, 0
 	}
@@ -345,13 +345,13 @@ func (t *taking) flush() error {
 // end notes where to go on.
 func (t *taking) end(tail Tail) error {
 	if t.partitions == 0 {
-		return errors.New("the source has not said what it is")
+		return errors.New("the source did not identify itself")
 	}
 	if err := t.flush(); err != nil {
 		return err
 	}
 	if tail.Next < t.p.next || tail.Next == t.p.next && t.p.skip > 0 {
-		return fmt.Errorf("%w: partition %d ends at LSN %d, and has been mirrored up to %d", ErrOther, t.p.id, tail.Next, t.p.next)
+		return fmt.Errorf("%w: partition %d ends at LSN %d but was mirrored up to %d", ErrOther, t.p.id, tail.Next, t.p.next)
 	}
 	t.p.next, t.p.skip = tail.Next, 0
 	return nil

@@ -32,7 +32,7 @@ const (
 )
 
 // usages are what help says of the formats.
-var usages = map[Format]string{Text: "text", JSON: "json for one object per line", CSV: "csv for the rows alone"}
+var usages = map[Format]string{Text: "text", JSON: "json (one object per line)", CSV: "csv (rows only)"}
 
 // Flag returns the flag --output of a command that has these formats; without any, of one that has
 // all. Another value is refused before the command begins.
@@ -46,7 +46,7 @@ func Flag(formats ...Format) cli.Flag {
 	}
 	words[len(words)-1] = "or " + words[len(words)-1]
 	return &cli.StringFlag{
-		Name: "output", Aliases: []string{"o"}, Value: string(Text), Usage: strings.Join(words, ", "),
+		Name: "output", Aliases: []string{"o"}, Value: string(Text), Usage: "output format: " + strings.Join(words, ", "),
 		Action: func(_ *cli.Context, name string) error {
 			if !slices.Contains(formats, named(name)) {
 				// a usage error

@@ -64,8 +64,8 @@ func TestFlag(t *testing.T) {
 		refused string
 		want    string
 	}{
-		{nil, "text, json for one object per line, or csv for the rows alone", "xml", `--output: "xml" is not one of text, json, csv`},
-		{[]Format{Text, JSON}, "text, or json for one object per line", "csv", `--output: "csv" is not one of text, json`},
+		{nil, "output format: text, json (one object per line), or csv (rows only)", "xml", `--output: "xml" is not one of text, json, csv`},
+		{[]Format{Text, JSON}, "output format: text, or json (one object per line)", "csv", `--output: "csv" is not one of text, json`},
 	} {
 		f := Flag(c.formats...).(*cli.StringFlag)
 		err, exit := f.Action(nil, c.refused), cli.ExitCoder(nil)

@@ -202,11 +202,11 @@ func TestPages(t *testing.T) {
 		{"three pages, and one that moved", []func(http.ResponseWriter, *http.Request){page(skip2, "a", "b"), page(skip4, "B", "c"), page("", "d")}, "a b c d", 3, ""},
 		{"nothing", []func(http.ResponseWriter, *http.Request){page("")}, "", 1, ""},
 		{"the answer where nothing is", []func(http.ResponseWriter, *http.Request){answer(http.StatusOK, string(document.AppendNotFound(nil, "uuid:1", 0)))}, "", 1, ""},
-		{"the same page again", []func(http.ResponseWriter, *http.Request){page(skip2, "a", "b")}, "", 2, "does not come to the end"},
-		{"new links, old entries", []func(http.ResponseWriter, *http.Request){page(skip2, "a", "b"), page(skip4, "a", "b")}, "", 2, "does not come to the end"},
-		{"a link without a place", []func(http.ResponseWriter, *http.Request){page("http://h/q", "a")}, "", 1, "does not come to the end"},
-		{"something else", []func(http.ResponseWriter, *http.Request){answer(http.StatusOK, feed(document.Feed{Title: "Rules", Entries: []document.Entry{rule("r")}}))}, "", 1, "holds something else: r"},
-		{"no list", []func(http.ResponseWriter, *http.Request){answer(http.StatusOK, entry(queue("q")))}, "", 1, "the answer is no list"},
+		{"the same page again", []func(http.ResponseWriter, *http.Request){page(skip2, "a", "b")}, "", 2, "the list does not end"},
+		{"new links, old entries", []func(http.ResponseWriter, *http.Request){page(skip2, "a", "b"), page(skip4, "a", "b")}, "", 2, "the list does not end"},
+		{"a link without a place", []func(http.ResponseWriter, *http.Request){page("http://h/q", "a")}, "", 1, "the list does not end"},
+		{"something else", []func(http.ResponseWriter, *http.Request){answer(http.StatusOK, feed(document.Feed{Title: "Rules", Entries: []document.Entry{rule("r")}}))}, "", 1, "contains an unexpected entry: r"},
+		{"no list", []func(http.ResponseWriter, *http.Request){answer(http.StatusOK, entry(queue("q")))}, "", 1, "the answer is not a list"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -256,10 +256,10 @@ func TestErrors(t *testing.T) {
 		{"no sub-code", answer(404, missing), func(c *Client) error { return c.Delete(context.Background(), event.Subscription, "t/Subscriptions/s") },
 			"delete subscription s of t: The messaging entity 'ns:Topic:t|s' could not be found. (status 404)", 404, 0},
 		{"what is between us and the broker", answer(502, "<html>bad"), get, "show queue orders: Bad Gateway (status 502)", 502, 0},
-		{"nothing there", answer(200, string(document.AppendNotFound(nil, "uuid:1", 0))), get, "show queue orders: there is none of this name (status 404)", 404, 0},
-		{"of another kind", answer(200, topic), get, "show queue orders: there is none of this name; it is a topic (status 404)", 404, 0},
-		{"a rule", answer(200, entry(rule("r"))), get, "show queue orders: there is none of this name (status 404)", 404, 0},
-		{"nonsense", answer(200, "<entry"), get, "show queue orders: the answer makes no sense: ", 0, 0},
+		{"nothing there", answer(200, string(document.AppendNotFound(nil, "uuid:1", 0))), get, "show queue orders: no entity has this name (status 404)", 404, 0},
+		{"of another kind", answer(200, topic), get, "show queue orders: no entity has this name; it is a topic (status 404)", 404, 0},
+		{"a rule", answer(200, entry(rule("r"))), get, "show queue orders: no entity has this name (status 404)", 404, 0},
+		{"nonsense", answer(200, "<entry"), get, "show queue orders: invalid answer: ", 0, 0},
 		{"elsewhere", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://evil.example/", http.StatusFound)
 		}, get, "show queue orders: Found (status 302)", 302, 0},
@@ -270,7 +270,7 @@ func TestErrors(t *testing.T) {
 			for range document.ResponseLimits.Bytes>>16 + 2 {
 				_, _ = w.Write(make([]byte, 1<<16))
 			}
-		}, get, "show queue orders: the answer makes no sense: ", 0, 0},
+		}, get, "show queue orders: invalid answer: ", 0, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -297,15 +297,15 @@ func TestNoAnswer(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := ns.Namespace(ctx); err == nil || err.Error() != "show namespace: given up before the answer came" {
-		t.Errorf(`%v; want err != nil && err.Error() == "show namespace: given up before the answer came"`, err)
+	if _, err := ns.Namespace(ctx); err == nil || err.Error() != "show namespace: canceled before the answer arrived" {
+		t.Errorf(`%v; want err != nil && err.Error() == "show namespace: canceled before the answer arrived"`, err)
 	}
 	c, err := New("Endpoint=sb://127.0.0.1:1;SharedAccessKeyName=a;SharedAccessKey=b;UseDevelopmentEmulator=true", Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Namespace(t.Context()); err == nil || !strings.HasSuffix(err.Error(), "connection refused; is the broker running at 127.0.0.1:1?") {
-		t.Errorf(`%v; want err != nil && strings.HasSuffix(err.Error(), "connection refused; is the broker running at 127.0.0.1:1?")`, err)
+	if _, err := c.Namespace(t.Context()); err == nil || !strings.HasSuffix(err.Error(), "connection refused; check that the broker is running at 127.0.0.1:1") {
+		t.Errorf(`%v; want err != nil && strings.HasSuffix(err.Error(), "connection refused; check that the broker is running at 127.0.0.1:1")`, err)
 	}
 }
 
@@ -331,8 +331,8 @@ func TestBusy(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	wait := ns.pause
 	ns.pause = func(ctx context.Context, d time.Duration) error { cancel(); return wait(ctx, d) }
-	if err := ns.Delete(ctx, event.Queue, "orders"); err == nil || err.Error() != "delete queue orders: given up before the answer came" {
-		t.Errorf(`%v; want err != nil && err.Error() == "delete queue orders: given up before the answer came"`, err)
+	if err := ns.Delete(ctx, event.Queue, "orders"); err == nil || err.Error() != "delete queue orders: canceled before the answer arrived" {
+		t.Errorf(`%v; want err != nil && err.Error() == "delete queue orders: canceled before the answer arrived"`, err)
 	}
 }
 

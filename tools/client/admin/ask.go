@@ -49,7 +49,7 @@ func (c *Client) lines(ctx context.Context, r request, told func(*wire.Line) err
 		case err != nil:
 			return c.unanswered(r.op, err)
 		case res.StatusCode == http.StatusOK:
-			return foreign(senseless(r.op, fmt.Errorf("its content type is %q, not that of lines", kind)), src)
+			return foreign(senseless(r.op, fmt.Errorf("unexpected content type %q", kind)), src)
 		}
 		return foreign(refusal(r.op, res.StatusCode, src), src)
 	}
@@ -85,9 +85,9 @@ func readLines(op string, body io.Reader, told func(*wire.Line) error) error {
 	case err == nil:
 		err = io.ErrUnexpectedEOF
 	case errors.Is(err, context.Canceled):
-		return &Error{Op: op, Text: "given up before all had come", cause: err}
+		return &Error{Op: op, Text: "canceled before the answer was complete", cause: err}
 	case errors.Is(err, bufio.ErrTooLong):
 		return senseless(op, err)
 	}
-	return &Error{Op: op, Text: fmt.Sprintf("the answer broke off: %v", err), cause: err}
+	return &Error{Op: op, Text: fmt.Sprintf("the answer was interrupted: %v", err), cause: err}
 }

@@ -68,7 +68,7 @@ func (c *Client) openBackup(ctx context.Context, r request) (*Backup, error) {
 			return b, nil
 		}
 		res.Body.Close()
-		return nil, senseless(r.op, errors.New("its headers are not those of a backup"))
+		return nil, senseless(r.op, errors.New("the headers of a backup are missing"))
 	}
 	defer res.Body.Close()
 	src, err := io.ReadAll(io.LimitReader(res.Body, int64(document.ResponseLimits.Bytes)+1))
@@ -76,7 +76,7 @@ func (c *Client) openBackup(ctx context.Context, r request) (*Backup, error) {
 	case err != nil:
 		return nil, c.unanswered(r.op, err)
 	case res.StatusCode == http.StatusOK:
-		return nil, foreign(senseless(r.op, fmt.Errorf("its content type is %q, not that of an archive", kind)), src)
+		return nil, foreign(senseless(r.op, fmt.Errorf("unexpected content type %q", kind)), src)
 	}
 	return nil, foreign(refusal(r.op, res.StatusCode, src), src)
 }
@@ -112,7 +112,7 @@ func (b *Backup) Files(put func(name string, size int64, contents io.Reader) err
 				return err
 			}
 		default:
-			return senseless(b.op, fmt.Errorf("%q is neither a file nor a directory", h.Name))
+			return senseless(b.op, fmt.Errorf("%q is not a file or a directory", h.Name))
 		}
 	}
 }
@@ -121,11 +121,11 @@ func (b *Backup) Files(put func(name string, size int64, contents io.Reader) err
 func (b *Backup) broken(err error) error {
 	switch {
 	case errors.Is(err, context.Canceled):
-		return &Error{Op: b.op, Text: "given up before all had come", cause: err}
+		return &Error{Op: b.op, Text: "canceled before the copy was complete", cause: err}
 	case errors.Is(err, context.DeadlineExceeded):
-		return &Error{Op: b.op, Text: fmt.Sprintf("nothing came for %v", backupStall), cause: err}
+		return &Error{Op: b.op, Text: fmt.Sprintf("no data received for %v", backupStall), cause: err}
 	}
-	return &Error{Op: b.op, Text: fmt.Sprintf("it broke off before all had come: %v", err), cause: err}
+	return &Error{Op: b.op, Text: fmt.Sprintf("the copy was interrupted: %v", err), cause: err}
 }
 
 // Close releases what the backup holds, here and in the broker.

@@ -152,7 +152,7 @@ func (c *Client) do(ctx context.Context, r request) (*document.Document, error) 
 
 // senseless is the error of an answer that cannot be read.
 func senseless(op string, err error) *Error {
-	return &Error{Op: op, Text: fmt.Sprintf("the answer makes no sense: %v", err), cause: err}
+	return &Error{Op: op, Text: fmt.Sprintf("invalid answer: %v", err), cause: err}
 }
 
 // exchange makes a request, and repeats it when the broker is too busy: then nothing has happened.
@@ -274,13 +274,13 @@ func (c *Client) unanswered(op string, err error) error {
 		e.Text = u.Err.Error()
 	}
 	if n := (*net.OpError)(nil); errors.As(err, &n) && n.Op == "dial" {
-		e.Text = fmt.Sprintf("%v; is the broker running at %s?", n.Err, c.base.Host)
+		e.Text = fmt.Sprintf("%v; check that the broker is running at %s", n.Err, c.base.Host)
 	}
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		e.Text = "no answer in time"
 	case errors.Is(err, context.Canceled):
-		e.Text = "given up before the answer came"
+		e.Text = "canceled before the answer arrived"
 	}
 	return e
 }

@@ -52,7 +52,7 @@ func (c *Client) Get(ctx context.Context, kind event.EntityKind, path string) (*
 	if err != nil {
 		return nil, err
 	}
-	missing := &Error{Op: op, Status: http.StatusNotFound, Text: "there is none of this name"}
+	missing := &Error{Op: op, Status: http.StatusNotFound, Text: "no entity has this name"}
 	switch {
 	case doc == nil || doc.Entry == nil:
 		return nil, missing // the feed that says so, or one of something else (2.5)
@@ -130,7 +130,7 @@ func (c *Client) put(ctx context.Context, verb string, e *Entity, update bool) (
 		return nil, err
 	}
 	if doc == nil || doc.Entry == nil || doc.Entry.Entity == nil || doc.Entry.Entity.Kind != e.Kind {
-		return nil, &Error{Op: op, Text: "the answer describes something else"}
+		return nil, &Error{Op: op, Text: "the answer describes another entity"}
 	}
 	return received(doc.Entry, e.Path), nil
 }
@@ -183,7 +183,7 @@ func (c *Client) Namespace(ctx context.Context) (*document.Namespace, error) {
 		return nil, err
 	}
 	if doc == nil || doc.Entry == nil || doc.Entry.Namespace == nil {
-		return nil, &Error{Op: op, Status: http.StatusNotFound, Text: "the namespace does not describe itself"}
+		return nil, &Error{Op: op, Status: http.StatusNotFound, Text: "the namespace has no description"}
 	}
 	return doc.Entry.Namespace, nil
 }

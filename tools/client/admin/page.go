@@ -25,7 +25,7 @@ func (c *Client) pages(ctx context.Context, op, path string, take func(*document
 			return err
 		}
 		if doc == nil || doc.Feed == nil {
-			return &Error{Op: op, Text: "the answer is no list"}
+			return &Error{Op: op, Text: "the answer is not a list"}
 		}
 		if doc.Feed.NotFound() {
 			return nil // the cloud's other way to say that there is none
@@ -36,7 +36,7 @@ func (c *Client) pages(ctx context.Context, op, path string, take func(*document
 			if name := strings.ToLower(e.Title); !seen[name] {
 				seen[name], fresh = true, true
 				if !take(e) {
-					return &Error{Op: op, Text: fmt.Sprintf("the list holds something else: %s", e.Title)}
+					return &Error{Op: op, Text: fmt.Sprintf("the list contains an unexpected entry: %s", e.Title)}
 				}
 			}
 		}
@@ -45,7 +45,7 @@ func (c *Client) pages(ctx context.Context, op, path string, take func(*document
 		}
 		next, err := skipOf(doc.Feed.Next)
 		if err != nil || next <= skip || !fresh {
-			return &Error{Op: op, Text: "the broker does not come to the end of the list"}
+			return &Error{Op: op, Text: "the list does not end"}
 		}
 		skip = next
 	}

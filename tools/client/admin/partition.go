@@ -50,7 +50,7 @@ func (c *Client) own(ctx context.Context, r request, into any) error {
 // foreign explains an error that comes from a namespace that is not Ledgerbus's. src is the answer.
 func foreign(err error, src []byte) error {
 	if e := (*Error)(nil); errors.As(err, &e) && e.Code == "" && (len(src) > 0 || e.Status >= 400 && e.Status < 500) {
-		e.Text += "; only Ledgerbus has such requests, from the version on that has this command"
+		e.Text += "; this command needs a Ledgerbus broker of this version or later"
 	}
 	return err
 }

@@ -29,7 +29,7 @@ func (c *Client) Rule(ctx context.Context, subscription, name string) (*event.Ru
 		return nil, err
 	}
 	if doc == nil || doc.Entry == nil || doc.Entry.Rule == nil {
-		return nil, &Error{Op: op, Status: http.StatusNotFound, Text: "there is none of this name"}
+		return nil, &Error{Op: op, Status: http.StatusNotFound, Text: "no rule has this name"}
 	}
 	rule := named(doc.Entry)
 	return &rule, nil
@@ -59,7 +59,7 @@ func (c *Client) putRule(ctx context.Context, verb, subscription string, rule ev
 		return nil, err
 	}
 	if doc == nil || doc.Entry == nil || doc.Entry.Rule == nil {
-		return nil, &Error{Op: op, Text: "the answer describes something else"}
+		return nil, &Error{Op: op, Text: "the answer describes another rule"}
 	}
 	written := named(doc.Entry)
 	return &written, nil
