@@ -31,11 +31,11 @@ func TestAddresses(t *testing.T) {
 		{[]string{"peek", "orders/$dlq"}, 0, "#1  ", 1},
 		{[]string{"peek", "orders/$dlq#1"}, 0, "#1  ", 1},
 		{[]string{"peek", "orders#1"}, 1, "no message #1 in orders", 0},
-		{[]string{"peek", "orders#3", "--count", "2"}, 2, "--from, --count and --session do not go with the number", 0},
+		{[]string{"peek", "orders#3", "--count", "2"}, 2, "--from, --count and --session exclude the number", 0},
 		{[]string{"peek", "@0/8"}, 2, "@0/8 is a place in a log, not an entity", 0},
 		{[]string{"peek", "orders/$dead"}, 2, "unknown sub-queue", 0},
 		{[]string{"receive", "orders#2"}, 2, "--deferred 2", 0},
-		{[]string{"send", "orders#2", "--body", "x"}, 2, "name the entity without a number", 0},
+		{[]string{"send", "orders#2", "--body", "x"}, 2, "give the entity without a number", 0},
 		{[]string{"receive", "orders/$dlq", "--complete"}, 0, "#1  ", 1},
 	} {
 		r := execute(t, broker, "", c.args...)
@@ -112,7 +112,7 @@ func TestAddressesOfAllCommands(t *testing.T) {
 		t.Fatal(r)
 	}
 	// in place of the address
-	says := regexp.MustCompile(`which \w+\? ledgerbus |name the entity without a number`)
+	says := regexp.MustCompile(`missing .*; usage: ledgerbus |give the entity without a number`)
 	for _, c := range addressed(place) {
 		for i, of := range slices.Concat(c.takes, c.refuses) {
 			args := strings.Fields(c.args)

@@ -58,10 +58,10 @@ func TestFollow(t *testing.T) {
 		{[]string{"events", "-f", "--until", "now"}, "--follow or --until"},
 		{[]string{"events", "-f", "--priority", "high"}, "not one of low, normal"},
 		{[]string{"log", "mirror", "--into", "mirror", "--priority", "high"}, "not one of low, normal"},
-		{[]string{"events", "-f", "--live"}, "follow the broker over HTTP"},
-		{[]string{"events", "-f", "--data", "data"}, "follow the broker over HTTP"},
-		{[]string{"events", "-f", "--live", "--data", "data"}, "follow the broker over HTTP"},
-		{[]string{"log", "mirror", "data", "--into", "mirror"}, "follow the broker over HTTP"},
+		{[]string{"events", "-f", "--live"}, "over HTTP"},
+		{[]string{"events", "-f", "--data", "data"}, "over HTTP"},
+		{[]string{"events", "-f", "--live", "--data", "data"}, "over HTTP"},
+		{[]string{"log", "mirror", "data", "--into", "mirror"}, "over HTTP"},
 		{[]string{"events", "-f", "--where", "type IN"}, "--where"},
 	} {
 		if r := execute(t, broker, "", c.args...); r.code != 2 || !strings.Contains(r.errOut, c.text) {
@@ -111,8 +111,8 @@ func TestFollowBreaksOff(t *testing.T) {
 	if got := strings.Join(strings.Fields(out.String()), " "); got != "a b c partition 2 is away d e f g" {
 		t.Errorf(`%q, want "a b c partition 2 is away d e f g"`, got)
 	}
-	if err := f.look(func(func(*wire.Line) error) error { return nil }); err == nil || !strings.Contains(err.Error(), "where to go on") {
-		t.Errorf(`%+v; want err != nil && strings.Contains(err.Error(), "where to go on")`, err)
+	if err := f.look(func(func(*wire.Line) error) error { return nil }); err == nil || !strings.Contains(err.Error(), "continue from") {
+		t.Errorf(`%+v; want err != nil && strings.Contains(err.Error(), "continue from")`, err)
 	}
 	if err := f.look(func(heard func(*wire.Line) error) error { l := row("nowhere", "h"); return heard(&l) }); err == nil || !strings.Contains(fmt.Sprint(err), "place") {
 		t.Errorf(`%+v; want err != nil && strings.Contains(fmt.Sprint(err), "place")`, err)
